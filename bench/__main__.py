@@ -20,6 +20,7 @@ from bench import (
     detached,
     handoff,
     noise,
+    page,
     reading,
     repainting,
     requests,
@@ -49,6 +50,7 @@ MEASURES: dict[str, tuple[Measure, str]] = {
     "steering": (steering.measure, "how soon a pause holds, and whether hints arrive"),
     "snapshots": (snapshots.measure, "the work folder kept, 300 and 50,000 files"),
     "detached": (detached.measure, "ten detached runs at once on one server"),
+    "page": (page.measure, "the page in Chromium: first view, changes, weight, watchers"),
 }
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 FAILED, INTERRUPTED = 1, 130

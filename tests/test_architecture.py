@@ -141,13 +141,14 @@ PURE = [
     "dashboard/sign_in.py",
     "dashboard/update.py",
     "dashboard/comment.py",
+    "dashboard/views/*.py",
     "runs/work/moments.py",
     "runs/records/names.py",
     "runs/reports/report.py",
     "runs/reports/durations.py",
     "workspace/commit_message.py",
     "cli/remarks.py",
-    "cli/dry_run.py",
+    "runs/reports/dry_run.py",
     "cli/line.py",
     "cli/ending.py",
     "cli/markdown.py",
@@ -168,6 +169,7 @@ IMPURE_IMPORTS = {
     "shutil", "tempfile", "sqlite3",
 }  # fmt: skip
 LAZY = {
+    "hosting/server.py",  # most servers show no page
     "hosting/connect.py",  # most commands find a server and need not import what runs one
     "scripted_agent/workspace.py",  # most agents run no command
     "scripted_agent/turn.py",  # nor do they say how a message hashes

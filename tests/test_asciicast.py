@@ -62,6 +62,8 @@ def test_what_was_written_is_read() -> None:
     assert parse_cast(data) == Cast(1000.0, 120, 50, frames)
     assert parse_cast(data + full_line(2.0)) == Cast(1000.0, 120, 50, frames, is_full=True)
     assert parse_cast(data + full_line(2.0) + b"x") == Cast(1000.0, 120, 50, frames, is_full=True)
+    smallest = b'{"version": 2, "width": 1, "height": 1, "timestamp": 99999999999}'
+    assert parse_cast(smallest) == Cast(99999999999.0, 1, 1, ())
     assert parse_cast(HEADER) == parse_cast(HEADER.strip()) == Cast(1000.0, 120, 40, ())
 
 
@@ -98,6 +100,7 @@ def test_only_rows_that_differ_have_changed(
         b'{"version": 2, "width": 1, "height": 1}',
         b'{"version": 2, "width": 1, "height": 1, "timestamp": true}',
         b'{"version": 2, "width": 1, "height": 1, "timestamp": -1}',
+        b'{"version": 2, "width": 1, "height": 1, "timestamp": 100000000000}',
         b'{"version": 2, "width": 1, "height": 1, "timestamp": 1e999}',
         b'{"version": 2, "width": 1, "height": 1, "timestamp": NaN}',
     ],

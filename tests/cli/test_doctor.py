@@ -3,21 +3,23 @@
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
+import time
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.cli.doctor import (
-    Diagnosis,
-    State,
-    conclude,
-    examine,
-    is_run_possible,
-)
+from cli_agent_orchestrator._internal.cli.diagnosis import Diagnosis, State, install_command
+from cli_agent_orchestrator._internal.cli.doctor import conclude, examine, is_run_possible
 from cli_agent_orchestrator._internal.config import ServerConfig
+from cli_agent_orchestrator._internal.layout import DRAFT_PREFIX
+from cli_agent_orchestrator._internal.runs.records.run_record import read_record, write_record
 from tests.e2e.runs import free_port
+from tests.runs.kept_runs import make_run
 from tests.third_party import third_party
 
 
@@ -34,6 +36,7 @@ class Desk:
             "CAO_STATE_DIR": str(folder / "state"),
             "CAO_CONFIG_DIR": str(folder / "config"),
             "CAO_PORT": "0",
+            "TMUX_TMPDIR": str(folder / "sockets"),
         }
 
     def install(self, name: str, *lines: str) -> None:
@@ -84,7 +87,12 @@ def test_without_git_a_run_is_possible_but_what_it_lacks_then_is_said(desk: Desk
     git = desk.findings()["git"]
     assert git.state is State.MISSING
     assert git.detail == "no git on the PATH"
-    assert git.advice == "install it: without it no snapshots, undo, proof or work trees"
+    assert git.advice == "without it there are no snapshots, undo, proof or work trees"
+    assert git.mend == ""
+    desk.install("brew")
+    assert desk.findings()["git"].mend == "brew install git"
+    desk.install("apt-get")
+    assert desk.findings()["git"].mend == "sudo apt-get install git"
     assert desk.is_ready()
     desk.install("git", "echo git version 2.39.5")
     assert desk.findings()["git"].state is State.OK
@@ -104,7 +112,8 @@ def test_the_version_of_tmux_is_named_as_tmux_does(desk: Desk, version: str) -> 
 
 def test_without_an_agent_the_way_to_get_one_is_said(desk: Desk) -> None:
     desk.install_tmux()
-    assert desk.findings()["agent claude_code"].advice
+    assert desk.findings()["agent claude_code"].mend == "npm install -g @anthropic-ai/claude-code"
+    assert "kiro.dev" in desk.findings()["agent kiro_cli"].advice
     assert desk.findings()["agent scripted"].state is State.OK
     assert not desk.is_ready()
 
@@ -119,7 +128,7 @@ def test_an_agent_may_be_elsewhere(desk: Desk) -> None:
 def test_an_agent_that_is_not_logged_in_is_noted(desk: Desk) -> None:
     desk.install("codex", '[ "$1" = login ] && exit 1', "echo 0.166.0")
     assert desk.findings()["agent codex"].state is State.NOTE
-    assert "log in" in desk.findings()["agent codex"].advice
+    assert desk.findings()["agent codex"].mend == f"{desk.programs}/codex login"
 
 
 LOGGED_OUT = ('[ "$1" = --version ] || exit 1', "echo 2.1.325")
@@ -189,7 +198,7 @@ def test_a_version_and_a_login_that_want_attention_are_both_told(desk: Desk) -> 
     assert finding.detail.endswith("not logged in")
     unknown, login = finding.advice.splitlines()
     assert "`unknown`" in unknown
-    assert "log in" in login
+    assert login == "unless it works with a key of its own"
 
 
 def test_each_piece_of_advice_has_a_line_of_its_own(desk: Desk) -> None:
@@ -204,8 +213,9 @@ def test_each_piece_of_advice_has_a_line_of_its_own(desk: Desk) -> None:
     lines = done.stdout.splitlines()
     [row] = [row for row, line in enumerate(lines) if "agent codex" in line]
     assert lines[row].startswith("note ")
-    assert [line.strip()[0] for line in lines[row + 1 : row + 3]] == ["→", "→"]
-    assert lines[row + 3].strip()[0] != "→"
+    assert [line.strip()[0] for line in lines[row + 1 : row + 4]] == ["→", "→", "→"]
+    assert lines[row + 3].strip() == f"→ mend it: {desk.programs}/codex login"
+    assert lines[row + 4].strip()[0] != "→"
 
 
 def test_no_server_is_fine(desk: Desk) -> None:
@@ -235,7 +245,9 @@ def test_somebody_else_at_the_usual_port_is_noted(desk: Desk) -> None:
         findings = examine(
             ServerConfig.from_env(desk.environ), desk.environ, desk.wd, default_port=port
         )
-        (server,) = [finding for finding in findings if finding.subject == "server"]
+        server, usual = [one for one in findings if one.subject in ("server", "port")]
+    assert (usual.state, usual.mend) == (State.NOTE, "cao server --port 0")
+    assert usual.detail == f"{port}, another program listens there"
     assert server.state is State.NOTE
     assert f"CAO_API={theirs.url}" in server.advice
 
@@ -245,7 +257,8 @@ def test_a_token_that_others_may_read_has_to_go(desk: Desk, tmp_path: Path) -> N
     token.parent.mkdir()
     token.write_text("secret", encoding="utf-8")
     token.chmod(0o644)
-    assert desk.findings()["token"].advice == f"rm {token}: the next start makes a new one"
+    assert desk.findings()["token"].advice == "the next start makes a new one"
+    assert desk.findings()["token"].mend == f"rm {token}"
     assert not desk.is_ready()
     token.chmod(0o600)
     assert desk.findings()["token"].state is State.OK
@@ -258,7 +271,7 @@ def test_a_state_folder_that_others_may_write_to_has_to_be_mended(
     (tmp_path / "state").chmod(0o777)
     found = desk.findings()
     assert found["state folder"].state is State.MISSING
-    assert f"chmod go-w {tmp_path / 'state'}" in found["state folder"].detail
+    assert found["state folder"].mend == f"chmod go-w {tmp_path / 'state'}"
 
 
 def test_a_state_folder_that_is_not_there_yet_is_said(desk: Desk, tmp_path: Path) -> None:
@@ -331,3 +344,81 @@ def test_without_an_agent_what_works_all_the_same_is_said(desk: Desk) -> None:
     demo, run = [line for line in conclusion.splitlines() if line.startswith("  ")]
     assert demo.endswith(" demo")
     assert run.endswith(" run task.md --provider scripted")
+
+
+def test_the_usual_port_may_be_free_or_any(desk: Desk) -> None:
+    assert desk.findings()["port"].detail == "any that is free (CAO_PORT=0)"
+    free = free_port()
+    desk.environ["CAO_PORT"] = str(free)
+    assert desk.findings()["port"] == Diagnosis("port", State.OK, f"{free}, free")
+
+
+def test_who_is_told_of_runs_is_said_and_not_by_which_address(desk: Desk, tmp_path: Path) -> None:
+    assert desk.findings()["notices"].state is State.OK
+    file = tmp_path / "config" / "config.toml"
+    file.parent.mkdir()
+    file.write_text('[notify]\nntfy = "https://ntfy.sh/s3cr3t"\ndesktop = true\n')
+    file.chmod(0o644)
+    found = desk.findings()["notices"]
+    assert (found.state, found.mend) == (State.NOTE, f"chmod 600 {file}")
+    assert found.detail.startswith("desktop, ntfy; others may read ")
+    file.chmod(0o600)
+    found = desk.findings()["notices"]
+    assert (found.state, found.detail) == (
+        State.OK,
+        "desktop, ntfy; `cao notify test` tries them",
+    )
+    file.write_text('[notify]\nntfy = "s3cr3t"\n')
+    found = desk.findings()["notices"]
+    assert found.state is State.MISSING
+    assert found.advice == f"correct {file}"
+    assert "s3cr3t" not in found.detail
+    assert not desk.is_ready()
+
+
+def test_what_runs_have_left_is_said_with_the_command_that_removes_it(
+    desk: Desk, tmp_path: Path
+) -> None:
+    state = tmp_path / "state"
+    assert desk.findings()["leftovers"] == Diagnosis("leftovers", State.OK, "none of 0 runs")
+    folder = make_run(state, tmp_path, "20261115-084037-k3f9")
+    record = read_record(folder)
+    assert record is not None
+    write_record(folder, replace(record, terminals={"tester": "0badcafe"}, ended=time.time()))
+    make_run(state, tmp_path, "20261115-084038-x7zq")
+    (state / "runs" / f"{DRAFT_PREFIX}20261115-084039-m2pw").mkdir()
+    found = desk.findings()["leftovers"]
+    assert (found.state, found.mend) == (State.NOTE, "cao clean")
+    assert found.detail == (
+        "agents of 1 ended run, records of 1 old run, 1 record of runs that never began"
+    )
+
+
+def test_sockets_of_tmux_servers_that_have_ended_are_noted(desk: Desk, tmp_path: Path) -> None:
+    folder = tmp_path / "sockets" / f"tmux-{os.getuid()}"
+    folder.mkdir(parents=True)
+    present = ServerConfig.from_env(desk.environ).tmux_socket
+    names = ("cao-00000001", "cao-00000002", present, "default")
+    with ExitStack() as opened:
+        here = Path.cwd()
+        os.chdir(folder)  # the path of a socket has to be short
+        opened.callback(os.chdir, here)
+        for name in names:
+            one = opened.enter_context(socket.socket(socket.AF_UNIX))
+            one.bind(name)
+            if name == "cao-00000002":
+                one.listen()
+        os.chdir(here)
+        (folder / "cao-00000003").write_text("no socket")
+        found = desk.findings()["tmux sockets"]
+    assert (found.state, found.mend) == (State.NOTE, f"rm {folder}/cao-00000001")
+
+
+def test_no_sockets_are_fine(desk: Desk) -> None:
+    assert desk.findings()["tmux sockets"].state is State.OK
+
+
+def test_a_package_is_installed_by_whatever_the_system_has(desk: Desk) -> None:
+    assert install_command("git", desk.environ) == ""
+    desk.install("dnf")
+    assert install_command("git", desk.environ) == "sudo dnf install git"

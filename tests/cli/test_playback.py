@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from cli_agent_orchestrator._internal.ansi import clean_line
 from cli_agent_orchestrator._internal.cli.playback import (
     AFTER_SECONDS,
+    PlayedScreen,
     Scene,
-    Shown,
     draw_screen,
     play,
     scenes_of,
@@ -58,6 +58,11 @@ def test_the_turns_of_a_run_are_played_in_their_order() -> None:
     assert list(map(times_of, scenes)) == [[0, 5, 6], [0, 12, 18], [6, 30, 35]]
 
 
+def test_an_agent_that_is_not_known_is_not_named() -> None:
+    unknown = RunTurn(1, "tester", 2, 1, "", "", 1000.0)
+    assert scenes_of([unknown], {"tester": cast_of(1)})[0].title == "round 2, tester"
+
+
 def test_a_turn_ends_a_little_later_and_never_after_the_next_began() -> None:
     cast = cast_of(1, 4, 7, 9, 11)
     first, second = turn("tester", 1000, 1003), turn("tester", 1006, 1007)
@@ -84,9 +89,9 @@ def test_recordings_without_turns_are_played_as_a_whole() -> None:
 def test_no_screen_stays_too_long() -> None:
     scene = Scene("x", cast_of(0, 1, 60, 61), 1, 4)
     assert list(play(scene, 1, 2)) == [
-        Shown(("at 1",), 2),
-        Shown(("at 60",), 1),
-        Shown(("at 61",), 2),
+        PlayedScreen(("at 1",), 2),
+        PlayedScreen(("at 60",), 1),
+        PlayedScreen(("at 61",), 2),
     ]
     assert [screen.seconds for screen in play(scene, 4, 2)] == [0.5, 0.25, 0.5]
     assert [screen.seconds for screen in play(scene, 1, 0)] == [0, 0, 0]

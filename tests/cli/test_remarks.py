@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from cli_agent_orchestrator._internal.cli.remarks import (
     Program,
     Remark,
+    login_command,
     login_question,
     remarks_on_login,
     remarks_on_version,
@@ -119,19 +120,19 @@ def test_an_agent_is_asked_for_its_login_only_if_it_knows_the_question() -> None
     assert login_question("opencode", (1, 18, 18)) == ()
 
 
+def test_the_way_to_log_in_is_a_command() -> None:
+    assert login_command("codex", "/a b/codex") == "'/a b/codex' login"
+    assert login_command("claude_code", "/bin/claude") == "/bin/claude"
+
+
 @pytest.mark.parametrize(
     ("logged_in", "expected"),
     [
-        (None, []),
+        (None, [Remark("it does not tell whether it is logged in")]),
         (True, [Remark("logged in", "")]),
         (
             False,
-            [
-                Remark(
-                    "not logged in",
-                    "start /bin/codex once and log in, unless it works with a key of its own",
-                )
-            ],
+            [Remark("not logged in", "unless it works with a key of its own")],
         ),
     ],
 )

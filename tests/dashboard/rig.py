@@ -57,12 +57,6 @@ class GivesUp:
         raise NotFound("run", "x", [])
 
 
-async def fragment(path: str, house: House) -> Markup:
-    if path != f"{HOME}/more":
-        raise NotFound("page", path, [])
-    return tag("p", "<more>")
-
-
 class PageRig(Rig):
     """A state folder with a run in it, and a server that shows it in the browser."""
 
@@ -76,7 +70,12 @@ class PageRig(Rig):
         self.house: House | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
 
-    def _watched(self, path: str, house: House) -> Watched:
+    async def fragment(self, path: str, house: House) -> Markup:
+        if path != f"{HOME}/more":
+            raise NotFound("page", path, [])
+        return tag("p", "<more>")
+
+    def watched(self, path: str, house: House) -> Watched:
         if path == GIVES_UP:
             return GivesUp()
         if path != HOME:
@@ -95,7 +94,7 @@ class PageRig(Rig):
             news = News(self.state)
             self.house = House(self.terminals, runs, self.state, news, clock, {})
             self.loop = asyncio.get_running_loop()
-            mount(app, self.house, secret, Views(self._watched, fragment))
+            mount(app, self.house, secret, lambda: Views(self.watched, self.fragment))
             await serve(app, "127.0.0.1", port, ready=ready, stop=stop)
 
         server = BackgroundServer(main)

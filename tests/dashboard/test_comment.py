@@ -21,7 +21,8 @@ def test_a_line_that_is_gone_is_named_as_it_was() -> None:
 
 
 def test_a_line_need_not_be_known() -> None:
-    assert hint_of(Comment(1, "a", 1, "new", "No.", "  ")) == "About a:1, as turn 1 left it:\nNo."
+    for comment in (Comment(1, "a", 1, "new", "No.", "  "), Comment(1, "a", 1, "new", "No.")):
+        assert hint_of(comment) == "About a:1, as turn 1 left it:\nNo."
 
 
 @given(st.text(), st.text())

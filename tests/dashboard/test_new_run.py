@@ -20,6 +20,7 @@ def test_the_fields_are_those_of_a_new_run() -> None:
     check_page(page)
     form = part_of(page, "new")
     assert form.of("form")[0]["data-post"] == "/runs"
+    assert form.of("form")[0]["data-body"] == '{"resume": false}'
     assert form.of("form")[0]["data-then"] == "/dashboard/runs/{id}"
     names = [str(one["name"]) for kind in ("input", "textarea", "select") for one in form.of(kind)]
     settings = [name.removeprefix("settings.") for name in names if "." in name]

@@ -241,7 +241,7 @@ def test_why_a_run_has_no_verdict() -> None:
 
 @pytest.mark.parametrize(
     ("proof", "word"),
-    [("proven: 2 tests", "✓ proven"), ("not proven: no test", "! not proven"), ("", "PASS")],
+    [("proven: 2 tests", "✓ proven"), ("not proven: no test", "! not proven"), ("", "✓ PASS")],
 )
 def test_what_a_pass_is_worth(proof: str, word: str) -> None:
     run = a_run(status=RunStatus.PASS, providers={"analyst": "scripted"}, **ENDED)

@@ -1,5 +1,6 @@
 """The page over real HTTP: its files, its streams, and what it passes on to runs."""
 
+import re
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from http.client import HTTPConnection
@@ -48,6 +49,17 @@ def test_files_have_their_types_and_are_fetched_again_only_if_they_changed(rig: 
                 == answer.content
             )
         assert browser.get("/dashboard").headers["content-type"] == "text/html; charset=utf-8"
+
+
+def test_all_that_the_shell_names_is_there(rig: PageRig) -> None:
+    with rig.served() as url, Browser(url) as browser:
+        shell = browser.get("/dashboard").text
+        names = re.findall(r'(?:href|src)="(/[^"]*)"', shell)
+        assert "/dashboard/static/app.js" in names
+        for name in names:
+            assert browser.get(name).status_code == 200, name
+        assert "style=" not in shell
+        assert not re.search(r"<script(?! type=\"module\" src=)", shell)
 
 
 @pytest.mark.parametrize(

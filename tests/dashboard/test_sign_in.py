@@ -134,6 +134,21 @@ def test_of_too_many_links_the_oldest_do_not_work() -> None:
     assert links.use(str(MOST_LINKS), NOON)
 
 
+def test_links_that_are_over_take_no_place_from_others() -> None:
+    links = Links()
+    for number in range(MOST_LINKS - 1):
+        links.add(str(number), NOON)
+    links.add("mine", NOON + 1)
+    links.add("other", NOON + LINK_SECONDS)
+    for number in range(MOST_LINKS - 2):
+        links.add(f"more {number}", NOON + LINK_SECONDS)
+    assert links.use("mine", NOON + LINK_SECONDS)
+
+
+def test_half_a_character_is_no_link() -> None:
+    assert not Links().use("\ud800", NOON)
+
+
 @given(st.text())
 def test_no_text_is_a_link_that_was_not_made(code: str) -> None:
     links = Links()

@@ -11,6 +11,7 @@ from cli_agent_orchestrator._internal.runs.records.run_record import RunStatus
 from tests.dashboard.view_data import NOON, a_run
 
 ENDED = {"ended": NOON - 60, "role": ""}
+PLAYED = {**ENDED, "providers": {"analyst": "codex", "tester": "scripted"}}
 LONG_AGO = {"started": NOON - FORGOTTEN_SECONDS - 9, "ended": NOON - FORGOTTEN_SECONDS}
 
 
@@ -28,6 +29,8 @@ LONG_AGO = {"started": NOON - FORGOTTEN_SECONDS - 9, "ended": NOON - FORGOTTEN_S
         ({"status": RunStatus.STOPPED, **ENDED}, RunGroup.DONE, "stopped"),
         ({"status": RunStatus.PASS, **ENDED}, RunGroup.DONE, "PASS"),
         ({"status": RunStatus.FAIL, **ENDED}, RunGroup.DONE, "FAIL"),
+        ({"status": RunStatus.PASS, **PLAYED}, RunGroup.DONE, "PASS (DRY RUN)"),
+        ({"status": RunStatus.STOPPED, **PLAYED}, RunGroup.DONE, "stopped"),
         ({"status": RunStatus.PASS, "waiting": "cao/x", **ENDED}, RunGroup.DONE, "PASS"),
         ({"status": RunStatus.PASS, "applied": True, **ENDED}, RunGroup.DONE, "PASS, applied"),
         # What cannot go on needs nobody.

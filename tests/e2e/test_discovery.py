@@ -163,3 +163,12 @@ def test_the_address_is_written_for_its_owner_alone_and_through_no_link(machine:
         assert (state / "server").stat().st_mode & 0o777 == 0o600
     assert precious.read_text(encoding="utf-8") == "mine"
     assert not (state / "server").exists()
+
+
+def test_a_doctor_knows_the_port_of_a_server_of_ours(machine: Machine) -> None:
+    with machine.server() as server:
+        port = server.url.rpartition(":")[2]
+        machine.env["CAO_PORT"] = port
+        found = json.loads(machine.cao("doctor", "--json").stdout)["findings"]
+    details = {finding["subject"]: finding["detail"] for finding in found}
+    assert details["port"] == f"{port}, your server"

@@ -158,6 +158,28 @@ def test_a_project_goes_by_its_name_and_other_paths_by_their_end() -> None:
     )
 
 
+def test_a_tree_within_the_project_goes_by_its_name_too() -> None:
+    opened = RunOpened(NOON, RUN, "/home/ada/shop/trees/k3f9", project="/home/ada/shop")
+    (notice,) = told(opened, replace(ASKS, question="Edit /home/ada/shop/trees/k3f9/a.py?"))
+    assert notice.text == "programmer asks: Edit shop/a.py?"
+
+
+def test_the_root_is_no_name() -> None:
+    (notice,) = told(RunOpened(NOON, RUN, "/"), replace(ASKS, question="Edit / or /a?"))
+    assert notice.text == "programmer asks: Edit / or /a?"
+
+
+def test_a_run_without_a_folder_is_one_of_cao() -> None:
+    (notice,) = told(ASKS)
+    assert (notice.title, notice.folder, notice.run) == ("cao: needs you", "", "")
+
+
+def test_kinds_have_the_words_that_configurations_have_for_them() -> None:
+    assert [str(kind) for kind in NoticeKind] == [
+        *("needs_you", "paused", "resumed", "pass", "fail", "stopped", "not_converging"),
+    ]
+
+
 def test_only_what_the_user_wants_is_told() -> None:
     noticing = Noticing({NoticeKind.PASS})
     assert noticing.hear(OPENED) is None

@@ -23,6 +23,7 @@ def test_without_a_table_only_the_bell_rings() -> None:
     assert settings.terminal is TerminalWay.BELL
     assert settings.events == set(NoticeKind)
     assert not settings.desktop
+    assert settings.channels == ()
     assert not settings.has_secrets
 
 
@@ -47,9 +48,11 @@ def test_all_of_it_is_read() -> None:
         "http://127.0.0.1:8080/a?b=c",
         ("~/bin/tell", "-x"),
     )
+    assert settings.channels == ("desktop", "ntfy", "webhook", "command")
     assert settings.has_secrets
     assert read_notice_settings({"webhook": "https://x/y"}).has_secrets
     assert read_notice_settings({"events": []}).events == frozenset()
+    assert read_notice_settings({"command": ["tell", "./x"]}).command == ("tell", "./x")
 
 
 @pytest.mark.parametrize(
@@ -61,7 +64,12 @@ def test_all_of_it_is_read() -> None:
         ({"events": "pass"}, "notify.events is 'pass', expected a list of these: needs_you"),
         ({"events": ["passed"]}, "'passed', expected one of needs_you, paused, resumed, pass, "
          "fail, stopped, not_converging (did you mean paused?)"),
-        ({"events": [1]}, "an event of notify.events is 1, expected one of needs_you"),
+        ({"events": [1]}, "an event of notify.events is 1, expected one of needs_you, paused, "
+         "resumed, pass, fail, stopped, not_converging\n"),
+        ({"webhook": "x"}, "notify.webhook is '(not shown)', expected a web address, such as "
+         "https://example.com/hook\n"),
+        ({"ntfy": "x"}, "notify.ntfy is '(not shown)', expected the address of a topic, such as "
+         "https://ntfy.sh/my-topic\n"),
         ({"terminal": "loud"}, "terminal is 'loud', expected one of bell, osc9, osc777, off"),
         ({"terminal": []}, "notify.terminal is []"),
         ({"desktop": "yes"}, "notify.desktop is 'yes', expected true or false"),
@@ -77,7 +85,7 @@ def test_all_of_it_is_read() -> None:
 def test_what_is_wrong_is_named(table: Any, words: str) -> None:
     with pytest.raises(UsageError) as caught:
         read_notice_settings(table)
-    assert words in str(caught.value)
+    assert words in f"{caught.value}\n"
 
 
 SECRET = "s3cr3t"

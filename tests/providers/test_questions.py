@@ -216,6 +216,43 @@ def test_a_list_that_may_be_something_else(screen: str) -> None:
     assert not [choice for choice in read_question(screen).choices if choice.key.isdecimal()]
 
 
+@pytest.mark.parametrize(
+    "screen",
+    [
+        pytest.param(" ❯ Yes\n   No\n Esc to cancel\n", id="nobody says what Enter does"),
+        pytest.param(" ❯ Yes\n   No\n Enter to select, type to filter\n", id="a search"),
+        pytest.param(" ❯ Yes\n Enter to select\n", id="no other to choose"),
+        pytest.param("   Yes\n   No\n Enter to select\n", id="nothing is marked"),
+        pytest.param(" ❯ Yes\n ❯ No\n   Maybe\n Enter to select\n", id="two are marked"),
+        pytest.param(" ❯ Yes\n   No\n Preview\n Enter to select\n", id="more below it"),
+        pytest.param(" ❯ Yes\n   No\n\n   text\n Enter to select\n", id="a gap in it"),
+    ],
+)
+def test_a_marked_line_that_enter_may_not_take(screen: str) -> None:
+    good = read_question(" Proceed?\n   No\n ❯ Yes\n     at once\n Enter to select\n")
+    assert good.choices == (Choice("Enter", "Yes"),)
+    assert good.text == "Proceed?"
+    alone = read_question("   No\n ❯ Yes\n     Enter to select\n")
+    assert (alone.text, alone.choices) == ("", (Choice("Enter", "Yes"),))
+    assert read_question(screen).choices == ()
+
+
+def test_without_choices_the_end_of_the_screen_is_the_text() -> None:
+    asked = read_question("● one\n\n│ two\n╰─────\n")
+    assert (asked.text, asked.choices, asked.shown) == ("● one\ntwo", (), "● one\ntwo")
+
+
+def test_a_list_of_one() -> None:
+    assert read_question(" Read this.\n ❯ 1. Continue\n").choices == (Choice("1", "Continue"),)
+
+
+def test_of_a_long_question_its_end_is_shown() -> None:
+    lines = [f" line {number}" for number in range(40)]
+    assert read_question("\n".join(lines) + "\n ❯ 1. Yes\n").text == "\n".join(
+        line.strip() for line in lines[-30:]
+    )
+
+
 def test_only_the_last_list_counts() -> None:
     asked = read_question(f"● Words:\n ❯ 1. Old\n   2. Older\n\n────────────\n{LIST}")
 

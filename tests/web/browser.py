@@ -108,10 +108,10 @@ class Windows:
 
     def close(self) -> None:
         """Close all windows; what they gave cause for fails the test."""
-        for context in self._contexts:
-            context.close()
+        while self._contexts:
+            self._contexts.pop().close()
         left = [one for one in self.complaints if not any(word in one for word in self._forgiven)]
-        assert left == []
+        assert not left, "\n".join(left)
 
     def _on_console(self, message: Any) -> None:
         if message.type in ("error", "warning"):
@@ -135,7 +135,8 @@ def assert_usable(page: Page) -> None:
     page.evaluate(AXE.read_text(encoding="utf-8"))
     for look in LOOKS:
         look_at(page, look)
-        assert axe_findings(page) == [], look
+        found = axe_findings(page)
+        assert not found, (look, found)
         assert_no_sideways_scroll(page)
 
 

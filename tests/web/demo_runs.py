@@ -12,7 +12,6 @@ from pathlib import Path
 from cli_agent_orchestrator._internal.gates import When
 from cli_agent_orchestrator.scripted_agent.packaged import DEMO_PROJECT, DEMO_SCRIPT
 from tests.e2e.conftest import Machine
-from tests.e2e.runs import rule
 
 GATE = {
     "name": "tests",
@@ -20,12 +19,25 @@ GATE = {
     "run": f"{Path(sys.executable).name} -B -m unittest",
     "when": [When.BASE, When.AFTER_TESTER],
 }
+ASKS = 'misbehave = { ask = "Run: make clean" }'
 
 
-def prepare_demo(machine: Machine, *first: str, seconds: Sequence[float] = (0.2,)) -> None:
-    """Let agents follow the demo's script; rules that come first, and how long its turns take."""
+def prepare_demo(
+    machine: Machine,
+    *first: str,
+    asking: Sequence[str] = (),
+    seconds: Sequence[float] = (0.2,),
+) -> None:
+    """Let agents follow the demo's script.
+
+    `first` are rules that come before its own, `asking` the roles that ask a person something in
+    their first turn, `seconds` how long turns take, one after the other.
+    """
     lengths = cycle(seconds)
     text = DEMO_SCRIPT.read_text(encoding="utf-8")
+    for role in asking:
+        named = f'role = "{role}"\n'
+        text = text.replace(named, f"{named}{ASKS}\n", 1)
     text = re.sub(r"(?m)^seconds = .*$", lambda _: f"seconds = {next(lengths)}", text)
     machine.script("\n".join([*first, text]))
     machine.env |= {
@@ -33,11 +45,6 @@ def prepare_demo(machine: Machine, *first: str, seconds: Sequence[float] = (0.2,
         "GATES": json.dumps(GATE),
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), machine.env["PATH"]]),
     }
-
-
-def asks(role: str, **fields: str) -> str:
-    """Return a rule by which an agent asks a person first; fields are TOML already."""
-    return rule(role, misbehave='{ ask = "Run: make clean" }', **fields)
 
 
 def new_project(folder: Path, name: str, task: str = "") -> Path:

@@ -31,22 +31,24 @@ PATIENCE = 60.0
 LENGTHS = (2.4, 1.3, 3.2, 1.1, 2.8)
 
 ASKED = """# Task
-The prices of the shop are to be read from a file. PRICE LIST
+The prices of the shop are to be read from a file.
 
 # Test
 All tests pass, and a price that is changed in the file is charged.
 """
 SLOW = """# Task
-Totals are to be rounded to whole cents. ROUNDING
+Totals are to be rounded to whole cents.
 
 # Test
 All tests pass, and so does a new one with half a cent.
 """
 FIRST = (
-    rule("programmer", contains='"PRICE LIST"', misbehave='{ ask = "Run: pip install tomli" }'),
-    rule("programmer", contains='"ROUNDING"', seconds="3600"),
-    rule("analyst", contains='"PRICE LIST"'),
-    rule("analyst", contains='"ROUNDING"'),
+    rule(
+        "programmer", contains='"read from a file"', misbehave='{ ask = "Run: pip install tomli" }'
+    ),
+    rule("programmer", contains='"rounded to whole cents"', seconds="3600"),
+    rule("analyst", contains='"read from a file"'),
+    rule("analyst", contains='"rounded to whole cents"'),
 )
 STYLE = """
 body { margin: 0; background: #1b1b1b }

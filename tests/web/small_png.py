@@ -2,7 +2,7 @@
 
 import struct
 import zlib
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -10,12 +10,10 @@ RGB, PALETTE = 2, 3
 MOST_COLOURS = 256
 PIXEL = 3
 """How many bytes a pixel takes that has no table."""
-SHADES = (0xFF, 0xFC, 0xF8, 0xF0, 0xE0, 0xC0)
-"""What of a colour counts when there are too many; each takes in what is near."""
 
 
 def smaller(png: bytes) -> bytes:
-    """Return the same picture with a table of its colours; what is nearly alike becomes alike."""
+    """Return the same picture with a table of its colours; a rare one becomes one that is near."""
     chunks = list(_chunks(png))
     width, height, depth, kind = struct.unpack(">IIBB", chunks[0][1][:10])
     if (depth, kind) != (8, RGB):
@@ -80,14 +78,15 @@ def _expected(way: int, left: int, up: int, corner: int) -> int:
 
 
 def _table(pixels: list[bytes]) -> tuple[list[bytes], list[int]]:
-    """Return the colours, and of each pixel the number of its colour."""
+    """Return the commonest colours, and of each pixel the number of the one that is nearest."""
     counted = Counter(pixels)
-    for shade in SHADES:
-        alike = defaultdict(list)
-        for colour, _ in counted.most_common():
-            alike[bytes(part & shade for part in colour)].append(colour)
-        if len(alike) <= MOST_COLOURS:
-            break
-    numbers = {colour: number for number, group in enumerate(alike.values()) for colour in group}
-    # The commonest colour of those that are nearly alike stands for all of them.
-    return [group[0] for group in alike.values()], [numbers[pixel] for pixel in pixels]
+    table = [colour for colour, _ in counted.most_common(MOST_COLOURS)]
+    numbers = {colour: number for number, colour in enumerate(table)}
+    for colour in counted:
+        if colour not in numbers:
+            numbers[colour] = min(range(len(table)), key=lambda at: _apart(table[at], colour))
+    return table, [numbers[pixel] for pixel in pixels]
+
+
+def _apart(one: bytes, other: bytes) -> int:
+    return sum((here - there) ** 2 for here, there in zip(one, other, strict=True))

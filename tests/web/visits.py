@@ -1,10 +1,21 @@
 """Coming to the page as its users do."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import httpx
 
 from cli_agent_orchestrator._internal.discovery import known_tokens
 from tests.e2e.conftest import Machine, Server
-from tests.web.browser import Page
+from tests.web.browser import Page, Windows
+
+
+@contextmanager
+def served(machine: Machine, windows: Windows, *words: str) -> Iterator[Server]:
+    """Run a server; windows are closed before it ends, of which they would complain."""
+    with machine.server(*words) as server:
+        yield server
+        windows.close()
 
 
 def new_link(machine: Machine, server: Server) -> str:

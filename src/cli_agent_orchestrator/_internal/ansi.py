@@ -7,9 +7,11 @@ and the attributes that are named here, in one form. Whatever else came with it 
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import accumulate
 
 from cli_agent_orchestrator._internal.characters import CONTROLS, DIRECTIONS, HALVES, SEPARATORS
 
@@ -26,6 +28,11 @@ TOKEN_PATTERN = re.compile(
     r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"
     r"|\x1b[ -/]*[0-~]"
     rf"|[{CONTROLS}\t{SEPARATORS}{DIRECTIONS}{HALVES}]"
+)
+# as we write it ourselves: ESC[0;1;31mred ESC[0m
+OWN_STYLE = r"[1-57-9]|[349][0-7]|10[0-7]|[34]8;5;[0-9]{1,3}|[34]8;2(?:;[0-9]{1,3}){3}"
+OWN_LINE = re.compile(
+    rf"(?:[^{CONTROLS}\t\n{SEPARATORS}{DIRECTIONS}{HALVES}]++|\x1b\[0(?:;(?:{OWN_STYLE}))*m)*+"
 )
 TO_LINES, TO_LETTERS = "\x0e", "\x0f"
 LINE_LETTERS = str.maketrans(
@@ -97,12 +104,28 @@ class Pen:
     draws_lines: bool = False
 
 
+def read_line(line: str, pen: Pen) -> tuple[list[Piece], Pen]:
+    """Return the pieces of a line, and the pen that the next one begins with."""
+    style, draws_lines = pen.style, pen.draws_lines
+    pieces: list[Piece] = []
+    for text, token in _tokens(line):
+        if text:
+            pieces.append(Piece(text.translate(LINE_LETTERS) if draws_lines else text, style))
+        if token is None:
+            continue
+        if token[1] is not None:
+            style = after(style, token[1])
+        elif token[0] in (TO_LINES, TO_LETTERS):
+            draws_lines = token[0] == TO_LINES
+    return pieces, Pen(style, draws_lines)
+
+
 def read_lines(ansi: str) -> list[list[Piece]]:
     """Return the lines of a screen, each as its pieces; attributes hold until they are changed."""
     pen = Pen()
     lines: list[list[Piece]] = []
     for line in ansi.split("\n")[:MOST_ROWS]:
-        pieces, pen = _read_line(line, pen)
+        pieces, pen = read_line(line, pen)
         lines.append(pieces)
     return lines
 
@@ -128,31 +151,23 @@ def _clean(line: str, pen: Pen) -> tuple[str, Pen]:
 
 
 def _clean_anew(line: str, pen: Pen) -> tuple[str, Pen]:
-    pieces, pen = _read_line(line, pen)
+    pieces, pen = read_line(line, pen)
     return write_line(pieces), pen
 
 
 _clean_kept = lru_cache(LINES_KEPT)(_clean_anew)
 
 
-def _read_line(line: str, pen: Pen) -> tuple[list[Piece], Pen]:
-    style, draws_lines = pen.style, pen.draws_lines
-    pieces: list[Piece] = []
-    for text, token in _tokens(line):
-        if text:
-            pieces.append(Piece(text.translate(LINE_LETTERS) if draws_lines else text, style))
-        if token is None:
-            continue
-        if token[1] is not None:
-            style = after(style, token[1])
-        elif token[0] in (TO_LINES, TO_LETTERS):
-            draws_lines = token[0] == TO_LINES
-    return pieces, Pen(style, draws_lines)
-
-
 def clean_line(ansi: str) -> str:
     """Return one line so that it can be shown; what follows a line end is left out."""
     return _clean(ansi.partition("\n")[0], Pen())[0]
+
+
+def kept_line(line: str) -> str:
+    """Return a line of a recording so that it can be shown: much sooner if it is as we write it."""
+    is_ours = len(line) <= MOST_LETTERS and OWN_LINE.fullmatch(line) is not None
+    ends = "\x1b" not in line or line.endswith(USUAL.escape)
+    return line if is_ours and ends else clean_line(line)
 
 
 def write_line(pieces: Iterable[Piece]) -> str:
@@ -173,15 +188,9 @@ def cut_line(line: str, columns: int) -> str:
     """Return as much of a line as a terminal of some columns can show."""
     kept: list[Piece] = []
     for piece in read_lines(line)[0]:
-        end = 0
-        for letter in piece.text:
-            columns -= columns_of(letter)
-            if columns < 0:
-                break
-            end += 1
-        kept.append(replace(piece, text=piece.text[:end]))
-        if columns < 0:
-            break
+        ends = list(accumulate(map(columns_of, piece.text)))
+        kept.append(replace(piece, text=piece.text[: bisect_right(ends, columns)]))
+        columns -= ends[-1]
     return write_line(kept)
 
 

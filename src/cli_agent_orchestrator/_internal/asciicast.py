@@ -13,9 +13,10 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TypeGuard
 
-from cli_agent_orchestrator._internal.ansi import MOST_ROWS, clean_line
+from cli_agent_orchestrator._internal.ansi import MOST_ROWS, kept_line
 
 VERSION = 2
 CLEARED = "\x1b[?7l\x1b[0m\x1b[2J"
@@ -79,9 +80,8 @@ def full_line(at: float) -> bytes:
 
 def changed_lines(before: Sequence[str], now: Sequence[str]) -> dict[int, str]:
     """Return the rows of a screen that differ from what they were, as they are now."""
-    rows = max(len(before), len(now))
-    old, new = ([*lines, *[""] * (rows - len(lines))] for lines in (before, now))
-    return {row: new[row] for row in range(rows) if old[row] != new[row]}
+    rows = enumerate(zip_longest(before, now, fillvalue=""))
+    return {row: new for row, (old, new) in rows if old != new}
 
 
 def parse_cast(data: bytes) -> Cast | None:
@@ -120,7 +120,7 @@ def _events(data: bytes) -> Iterator[tuple[float, str, str]]:
 def _frame(at: float, data: str) -> Frame:
     head, *rest = PLACE_PATTERN.split(data)
     places = zip(map(int, rest[::2]), rest[1::2], strict=True)
-    lines = {row - 1: clean_line(line) for row, line in places if 1 <= row <= MOST_ROWS}
+    lines = {row - 1: kept_line(line) for row, line in places if 1 <= row <= MOST_ROWS}
     return Frame(at, lines, head == CLEARED)
 
 

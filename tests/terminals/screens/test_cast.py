@@ -117,6 +117,7 @@ def test_where_little_changes_frames_come_half_as_often() -> None:
 
 def test_a_recording_that_was_only_begun_goes_on() -> None:
     assert go_on(read(recorded([])), 99) == Tape(1000, 120, 40, 99)
+    assert go_on(read(recorded(["a", "b", "c"])), 99) == Tape(1000, 120, 40, 99, 2.25)
 
 
 def test_a_recording_is_found_in_the_folder_of_its_run(tmp_path: Path) -> None:

@@ -77,6 +77,15 @@ def complete_roles(
     return _offered(map(CompletionItem, roles), typed)
 
 
+def complete_roles_of_run(
+    context: click.Context, parameter: click.Parameter, typed: str
+) -> list[CompletionItem]:
+    """Offer the roles of the run that the line names before."""
+    named = context.params.get("run") or ""
+    meant = (run for run in _runs() if named in (run.id, short_name(run.id)))
+    return _offered((CompletionItem(role) for run in meant for role in run.providers), typed)
+
+
 def complete_agents(
     context: click.Context, parameter: click.Parameter, typed: str
 ) -> list[CompletionItem]:

@@ -3,23 +3,25 @@
 import asyncio
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from enum import StrEnum
+from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 
 import click
 
+from cli_agent_orchestrator._internal.cli import upkeep
 from cli_agent_orchestrator._internal.cli.command import own_command
-from cli_agent_orchestrator._internal.cli.dry_run import BUILT_IN
+from cli_agent_orchestrator._internal.cli.diagnosis import Diagnosis, State, install_command
 from cli_agent_orchestrator._internal.cli.printable import printable
 from cli_agent_orchestrator._internal.cli.project import find_project
 from cli_agent_orchestrator._internal.cli.remarks import (
     Program,
+    login_command,
     login_question,
     remarks_on_login,
     remarks_on_version,
@@ -32,7 +34,8 @@ from cli_agent_orchestrator._internal.hosting.environment import read_server_con
 from cli_agent_orchestrator._internal.providers import PROVIDERS
 from cli_agent_orchestrator._internal.providers.base import Provider
 from cli_agent_orchestrator._internal.providers.versions import find_version
-from cli_agent_orchestrator._internal.runs.gates.sandbox import find_sandbox
+from cli_agent_orchestrator._internal.runs.gates.sandbox import Sandbox, find_sandbox
+from cli_agent_orchestrator._internal.runs.reports.dry_run import BUILT_IN
 from cli_agent_orchestrator._internal.runs.work.place import said_of_place
 from cli_agent_orchestrator._internal.settings.table import BY_NAME
 from cli_agent_orchestrator._internal.terminals.tmux import read_version
@@ -41,40 +44,21 @@ from cli_agent_orchestrator.errors import ApiError, ApiUnreachable, TmuxMissing,
 OUR_DISTRIBUTION = "cao-loop"
 IMPORT_NAME = "cli_agent_orchestrator"
 AGENT = "agent "
-WITHOUT_GIT = "install it: without it no snapshots, undo, proof or work trees"
+WITHOUT_GIT = "without it there are no snapshots, undo, proof or work trees"
 ASK_SECONDS = 20
 EXIT_MISSING = 1
-
-
-class State(StrEnum):
-    """How a finding is meant."""
-
-    OK = "ok"
-    NOTE = "note"
-    MISSING = "missing"
-
-
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """One thing that was looked at."""
-
-    subject: str
-    state: State
-    detail: str
-    advice: str = ""
-    """What to do about it, one thing a line."""
-    needed: bool = False
-    """Is a run impossible without it?"""
-    logged_out: bool = False
-    """Is it an agent that says that nobody is logged in?"""
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 def doctor(as_json: bool) -> None:
-    """Say what is installed, what is missing and how to get it.
+    """Say what is installed, what is missing, and by which command each fault is mended.
 
-    Ends with 0 if a run with a real agent is possible, else with 1.
+    It asks programs for their versions, and agents that can tell it whether somebody is signed in;
+    no model is asked anything. It changes nothing.
+
+    Ends with 0 if a run with a real agent is possible, also if there is something to note, else
+    with 1.
     """
     config = read_server_config(os.environ)
     wd = find_project(Path.cwd(), Path.home()) or Path.cwd()
@@ -104,9 +88,13 @@ def examine(
     yield _git(environ)
     for provider in PROVIDERS.values():
         yield _agent(provider, config, environ)
-    yield _sandbox()
+    yield _sandbox(environ)
     yield _server(environ, default_port)
+    yield upkeep.port(environ, default_port)
     yield from _folders(config, wd)
+    yield upkeep.notices(config, environ)
+    yield upkeep.leftovers(config.state_dir, environ)
+    yield upkeep.sockets(config, environ)
     yield _distributions()
 
 
@@ -159,11 +147,14 @@ def _agents(findings: Sequence[Diagnosis]) -> dict[str, Diagnosis]:
     }
 
 
-def _sandbox() -> Diagnosis:
+def _sandbox(environ: Mapping[str, str]) -> Diagnosis:
     found = find_sandbox()
     if found.sandbox is None:
         advice = "only gates with sandbox = true need one"
-        return Diagnosis("sandbox", State.NOTE, found.problem, advice)
+        lacks_it = shutil.which(Sandbox.BUBBLEWRAP, path=environ.get("PATH")) is None
+        can_have_it = lacks_it and sys.platform == "linux"
+        mend = install_command("bubblewrap", environ) if can_have_it else ""
+        return Diagnosis("sandbox", State.NOTE, found.problem, advice, mend=mend)
     return Diagnosis("sandbox", State.OK, f"{found.sandbox}, for gates with sandbox = true")
 
 
@@ -176,14 +167,16 @@ def _tmux(environ: Mapping[str, str]) -> Diagnosis:
     try:
         version = asyncio.run(read_version("tmux", environ))
     except TmuxMissing as error:
-        return Diagnosis("tmux", State.MISSING, str(error), needed=True)
+        mend = install_command("tmux", environ)
+        return Diagnosis("tmux", State.MISSING, str(error), needed=True, mend=mend)
     return Diagnosis("tmux", State.OK, version, needed=True)
 
 
 def _git(environ: Mapping[str, str]) -> Diagnosis:
     program = shutil.which("git", path=environ.get("PATH"))
     if program is None:
-        return Diagnosis("git", State.MISSING, "no git on the PATH", WITHOUT_GIT)
+        mend = install_command("git", environ)
+        return Diagnosis("git", State.MISSING, "no git on the PATH", WITHOUT_GIT, mend=mend)
     version = find_version(_ask([program, "--version"], environ)[1])
     return Diagnosis("git", State.OK, f"{version_words(version)}, {program}")
 
@@ -194,7 +187,11 @@ def _agent(provider: Provider, config: ServerConfig, environ: Mapping[str, str])
         return Diagnosis(subject, State.OK, "built in, for the demo and dry runs")
     wanted, program = _program(provider, config, environ)
     if program is None:
-        return Diagnosis(subject, State.MISSING, f"no {wanted} on the PATH", provider.install_hint)
+        hint = provider.install_hint
+        detail, is_command = f"no {wanted} on the PATH", hint.startswith("npm ")
+        if is_command:
+            return Diagnosis(subject, State.MISSING, detail, mend=hint)
+        return Diagnosis(subject, State.MISSING, detail, hint)
     version = find_version(_ask([program, "--version"], environ)[1])
     question = login_question(provider.name, version)
     logged_in = _ask([program, *question], environ)[0] == 0 if question else None
@@ -222,6 +219,7 @@ def describe_agent(provider: Provider, found: Program) -> Diagnosis:
         ", ".join([version_words(found.version), found.path, *(remark.text for remark in remarks)]),
         "\n".join(advice),
         logged_out=found.logged_in is False,
+        mend=login_command(provider.name, found.path) if found.logged_in is False else "",
     )
 
 
@@ -255,8 +253,9 @@ def _folders(config: ServerConfig, wd: Path) -> Iterator[Diagnosis]:
             "token",
             State.MISSING if loose else State.OK,
             f"{token}, " + ("others may read it" if loose else "for its owner alone"),
-            f"rm {token}: the next start makes a new one" if loose else "",
+            "the next start makes a new one" if loose else "",
             needed=True,
+            mend=f"rm {shlex.quote(str(token))}" if loose else "",
         )
     file = config.config_dir / "config.toml"
     there = "read" if file.exists() else "not there, which is fine"
@@ -267,7 +266,9 @@ def _state_folder(folder: Path, wd: Path) -> Diagnosis:
     try:
         check_state_folder(folder)
     except UsageError as error:
-        return Diagnosis("state folder", State.MISSING, str(error), needed=True)
+        # The fault itself ends with the command that mends it, if there is one.
+        fault, _, mend = str(error).partition("; mend it with: ")
+        return Diagnosis("state folder", State.MISSING, fault, needed=True, mend=mend)
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if nearest.is_dir() and os.access(nearest, os.R_OK | os.W_OK | os.X_OK):
         there = "" if nearest == folder else " (not there yet: the first start makes it)"
@@ -290,7 +291,8 @@ def _distributions() -> Diagnosis:
         "installation",
         State.NOTE,
         f"{other} has the same import name and is in the same environment",
-        f"install {OUR_DISTRIBUTION} into an environment of its own, or uninstall {other}",
+        f"or install {OUR_DISTRIBUTION} into an environment of its own",
+        mend=f"{shlex.quote(sys.executable)} -m pip uninstall {shlex.join(others)}",
     )
 
 
@@ -319,5 +321,6 @@ def _line(finding: Diagnosis) -> str:
     mark = str(finding.state)
     if finding.state is State.MISSING:
         mark = "MISSING" if finding.needed else "no"
-    advice = [f"\n{'':9}{'':20}→ {line}" for line in finding.advice.splitlines()]
+    said = [*finding.advice.splitlines(), *([f"mend it: {finding.mend}"] if finding.mend else [])]
+    advice = [f"\n{'':9}{'':20}→ {line}" for line in said]
     return f"{mark:<9}{finding.subject:<20}{finding.detail}{''.join(advice)}"

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from cli_agent_orchestrator._internal.cli.dry_run import BUILT_IN, DRY_RUN, is_dry
 from cli_agent_orchestrator._internal.cli.line import Line, Tone
 from cli_agent_orchestrator._internal.cli.printable import one_line
 from cli_agent_orchestrator._internal.pipeline.proof import NOT_PROVEN, PROVEN
 from cli_agent_orchestrator._internal.pipeline.rounds import twice_as_many
 from cli_agent_orchestrator._internal.runs.records.run_id import short_name
+from cli_agent_orchestrator._internal.runs.reports.dry_run import BUILT_IN, DRY_RUN, is_dry
 from cli_agent_orchestrator.events import (
     CheckEnded,
     FilesChanged,

@@ -95,12 +95,11 @@ def _ring(notice: RunNotice, way: TerminalWay) -> None:
 
 
 def _words(settings: NoticeSettings) -> list[str]:
-    names = [name for name in ("desktop", "ntfy", "webhook", "command") if getattr(settings, name)]
-    if not names:
+    if not settings.channels:
         return [_how()]
     events = ", ".join(str(kind) for kind in NoticeKind if kind in settings.events)
     return [
-        f"told by   {', '.join(names)}; in the terminal of a run: {settings.terminal}",
+        f"told by   {', '.join(settings.channels)}; in the terminal of a run: {settings.terminal}",
         f"events    {events or 'none'}",
         "Try it with: cao notify test",
     ]

@@ -34,7 +34,7 @@ class Scene:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class PlayedScreen:
     """A screen that is shown."""
 
     lines: tuple[str, ...]
@@ -67,7 +67,7 @@ def _scene(turn: RunTurn, cast: Cast, next_began: float | None) -> Scene:
     return Scene(f"round {turn.round}, {turn.role}{agent}{outcome}", cast, first, end)
 
 
-def play(scene: Scene, speed: float, longest: float) -> Iterator[Shown]:
+def play(scene: Scene, speed: float, longest: float) -> Iterator[PlayedScreen]:
     """Yield the screens of a scene, none of which stays too long; the last stays that long."""
     frames = scene.cast.frames[scene.first : scene.end]
     ends = [*(frame.at for frame in frames[1:]), inf]
@@ -77,7 +77,7 @@ def play(scene: Scene, speed: float, longest: float) -> Iterator[Shown]:
         lines += [""] * (max(frame.lines, default=-1) + 1 - len(lines))
         for row, line in frame.lines.items():
             lines[row] = line
-        yield Shown(tuple(lines), min(end - frame.at, longest) / speed)
+        yield PlayedScreen(tuple(lines), min(end - frame.at, longest) / speed)
 
 
 def draw_screen(lines: Sequence[str], title: str, columns: int, rows: int) -> str:

@@ -1,5 +1,6 @@
 """What is to be said about an agent that is installed: its version, and whether it is logged in."""
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -8,6 +9,9 @@ LOGIN_QUESTIONS = {
     "codex": ((0, 101), ("login", "status")),
     "claude_code": ((2, 1, 105), ("auth", "status")),
 }
+
+LOGIN_COMMANDS = {"codex": ("login",)}
+"""The words after the program that log somebody in; the others ask for it when they start."""
 
 SCREEN_ADVICE = (
     "a screen that is not recognized is shown as `unknown`, never as idle; "
@@ -47,6 +51,11 @@ def login_question(name: str, version: tuple[int, ...]) -> tuple[str, ...]:
     return question if version >= since else ()
 
 
+def login_command(name: str, path: str) -> str:
+    """Return the command by which somebody logs in."""
+    return shlex.join([path, *LOGIN_COMMANDS.get(name, ())])
+
+
 def remarks_on_version(
     version: tuple[int, ...], tested: tuple[tuple[int, ...], ...]
 ) -> Iterator[Remark]:
@@ -75,5 +84,6 @@ def remarks_on_login(found: Program) -> Iterator[Remark]:
     if found.logged_in:
         yield Remark("logged in")
     elif found.logged_in is not None:
-        advice = f"start {found.path} once and log in, unless it works with a key of its own"
-        yield Remark("not logged in", advice)
+        yield Remark("not logged in", "unless it works with a key of its own")
+    else:
+        yield Remark("it does not tell whether it is logged in")

@@ -10,11 +10,15 @@ from queue import Empty, SimpleQueue
 
 import click
 
+from cli_agent_orchestrator._internal.cli.completing import (
+    complete_roles_of_run,
+    complete_runs,
+)
 from cli_agent_orchestrator._internal.cli.interrupts import SHOW_CURSOR, Interrupts
 from cli_agent_orchestrator._internal.cli.keyboard import Keyboard
 from cli_agent_orchestrator._internal.cli.playback import (
+    PlayedScreen,
     Scene,
-    Shown,
     draw_screen,
     play,
     scenes_of,
@@ -39,8 +43,8 @@ LEAVE, NEXT = b"q", b"n"
 
 
 @click.command()
-@click.argument("run", required=False)
-@click.argument("role", required=False)
+@click.argument("run", required=False, shell_complete=complete_runs)
+@click.argument("role", required=False, shell_complete=complete_roles_of_run)
 @click.option(
     "--speed",
     type=click.FloatRange(0.1, 100),
@@ -126,7 +130,7 @@ def show(scenes: Sequence[Scene], speed: float, idle: float, interrupts: Interru
 
 
 def _show(
-    scene: Scene, number: str, screens: Iterable[Shown], pressed: "SimpleQueue[bytes]"
+    scene: Scene, number: str, screens: Iterable[PlayedScreen], pressed: "SimpleQueue[bytes]"
 ) -> bytes:
     """Show screens, each for its time; return the key that has ended that, if one has."""
     for screen in screens:

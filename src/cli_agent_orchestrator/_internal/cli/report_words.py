@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from cli_agent_orchestrator._internal.cli.dry_run import DRY_RUN, is_dry
 from cli_agent_orchestrator._internal.cli.for_others import shown_folder
 from cli_agent_orchestrator._internal.gates import PROOF
 from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
 from cli_agent_orchestrator._internal.runs.records.journal import COMMAND, TurnRecord
+from cli_agent_orchestrator._internal.runs.reports.dry_run import DRY_RUN, is_dry
 from cli_agent_orchestrator._internal.runs.reports.durations import duration
 from cli_agent_orchestrator._internal.runs.reports.report import Report
 

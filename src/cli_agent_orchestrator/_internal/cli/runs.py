@@ -12,7 +12,6 @@ from pathlib import Path
 import click
 
 from cli_agent_orchestrator._internal.cli.completing import complete_runs
-from cli_agent_orchestrator._internal.cli.dry_run import DRY_RUN, is_dry
 from cli_agent_orchestrator._internal.cli.ending import RESUME_BY_ID, delivery_words
 from cli_agent_orchestrator._internal.cli.printable import one_line, printable
 from cli_agent_orchestrator._internal.config import state_folder
@@ -25,6 +24,7 @@ from cli_agent_orchestrator._internal.runs.records.registry import (
     summary_of,
 )
 from cli_agent_orchestrator._internal.runs.records.run_id import short_name
+from cli_agent_orchestrator._internal.runs.reports.dry_run import DRY_RUN, is_dry
 
 MOST_ROWS = 20
 LONGEST_FOLDER = 20

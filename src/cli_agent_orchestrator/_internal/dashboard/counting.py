@@ -13,8 +13,8 @@ from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.runs.records.event_log import read_events
 from cli_agent_orchestrator._internal.runs.records.journal import COMMAND
 from cli_agent_orchestrator._internal.runs.records.registry import RunSummary
-from cli_agent_orchestrator._internal.runs.records.turns import RunTurn, turns_of
-from cli_agent_orchestrator._internal.runs.records.usage import Stretch, stretch_of, usage_of
+from cli_agent_orchestrator._internal.runs.records.turns import turns_of
+from cli_agent_orchestrator._internal.runs.records.usage import usage_of_turns
 from cli_agent_orchestrator._internal.usage.tokens import NONE_USED
 
 MOST_KEPT = 500
@@ -31,18 +31,10 @@ def count_tokens(state_folder: Path, run: str, moment: Moment) -> RunTokens | No
         turns = [turn for turn in turns_of(read_events(folder)) if turn.provider != COMMAND]
     except OSError:
         return None
-    first: dict[str, RunTurn] = {}
-    for turn in turns:
-        first.setdefault(turn.terminal_id, turn)
     ended, _, _ = moment
-    used, is_whole = NONE_USED, True
-    for turn in first.values():
-        # From its first prompt to the end, in one: its turns follow each other without a gap.
-        until = stretch_of(turn, (), ended).until
-        tokens = usage_of(folder, turn, Stretch(turn.began, until))
-        is_whole = is_whole and tokens is not None
-        used += tokens or NONE_USED
-    return RunTokens(used, is_whole) if used.input + used.output else None
+    found = usage_of_turns(folder, turns, ended)
+    is_whole = all(turn.sequence in found for turn in turns if turn.outcome)
+    return RunTokens(sum(found.values(), NONE_USED), is_whole) if found else None
 
 
 class Counted:

@@ -25,14 +25,14 @@ from cli_agent_orchestrator._internal.runs.records.registry import RunSummary
 from cli_agent_orchestrator._internal.runs.records.run_id import session_name_of
 from cli_agent_orchestrator._internal.runs.reports.story import RunStory, story_of
 from cli_agent_orchestrator.errors import OrchestratorError
-from cli_agent_orchestrator.events import RunEvent
+from cli_agent_orchestrator.events import CheckOutput, EventKind, HandoffEvent, RunEvent
 
 LOOK_SECONDS = 5.0
 """So often times are written anew."""
 
 
 class StoryReader:
-    """Reads a run again and again; of its events only those that are new."""
+    """Reads a run again and again; of its events only those that are new, and tell of it."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -41,8 +41,18 @@ class StoryReader:
 
     def read(self) -> RunStory:
         """Return the run as it is now; for one thread at a time."""
-        self._events += self._reader.read()
+        self._events += filter(_tells, self._reader.read())
         return story_of(self._folder, self._events)
+
+
+def _tells(event: RunEvent) -> bool:
+    """Does an event belong to the story? Most only say what an agent or a gate does just now."""
+    match event:
+        case HandoffEvent():
+            return event.kind is EventKind.WAITING_FOR_PERSON
+        case CheckOutput():
+            return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,14 +87,17 @@ class Views:
     """HTML that is fetched when it is opened."""
 
 
-def mount(app: Starlette, house: House, token: str, views: Views) -> Starlette:
-    """Let an application show the page; `token` is the one that its server has, wanted or not."""
+def mount(app: Starlette, house: House, token: str, load: Callable[[], Views]) -> Starlette:
+    """Let an application show the page; `token` is the one that its server has, wanted or not.
+
+    `load` is called, in a thread, whenever somebody begins to look at something.
+    """
     secret = PageSecret(token)
 
     def is_signed_in(cookies: str, key: str) -> bool:
         return secret.is_signed_in(cookies, key, house.clock.now())
 
-    page = _Handlers(house, secret, views)
+    page = _Handlers(house, secret, load)
     routes = [
         route_of(operation(method, path, "")(handler)) for method, path, handler in page.table()
     ]
@@ -111,10 +114,10 @@ def is_open(method: str, path: str) -> bool:
 class _Handlers:
     """Answers what the page asks for."""
 
-    def __init__(self, house: House, secret: PageSecret, views: Views) -> None:
+    def __init__(self, house: House, secret: PageSecret, load: Callable[[], Views]) -> None:
         self._house = house
         self._secret = secret
-        self._views = views
+        self._load = load
         self._links = Links()
         self._shared = SharedPages()
 
@@ -162,11 +165,13 @@ class _Handlers:
         return Json({"key": signed_in.key}, headers={"Set-Cookie": cookie})
 
     async def stream(self, backend: Backend, query: PageQuery) -> EventStream[Update]:
-        watched = self._shared.of(query.path, lambda: self._views.watched(query.path, self._house))
+        views = await asyncio.to_thread(self._load)
+        watched = self._shared.of(query.path, lambda: views.watched(query.path, self._house))
         return EventStream(updates(watched), backend.closing, backend.heartbeat, update_bytes)
 
     async def fragment(self, query: PageQuery) -> Response:
-        html = await self._views.fragment(query.path, self._house)
+        views = await asyncio.to_thread(self._load)
+        html = await views.fragment(query.path, self._house)
         headers = {**HEADERS, "Cache-Control": "no-store"}
         return Response(html.encode("utf-8", "replace"), media_type="text/html", headers=headers)
 

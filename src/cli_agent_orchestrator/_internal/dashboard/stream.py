@@ -6,7 +6,7 @@ from contextlib import aclosing
 
 from cli_agent_orchestrator._internal.api.events import sse_bytes
 from cli_agent_orchestrator._internal.dashboard.page import Page, Watched
-from cli_agent_orchestrator._internal.dashboard.update import Shown, Update, update_of
+from cli_agent_orchestrator._internal.dashboard.update import Displayed, Update, update_of
 from cli_agent_orchestrator.errors import OrchestratorError, in_words
 
 PAUSE_SECONDS = 0.05
@@ -19,7 +19,7 @@ def update_bytes(update: Update) -> bytes:
 
 async def updates(watched: Watched) -> AsyncGenerator[Update, None]:
     """Yield what a tab is to be sent, first the whole page; why there is no more, if that is so."""
-    shown = Shown()
+    shown = Displayed()
     try:
         async with aclosing(watched.pages()) as pages:
             async for page in pages:

@@ -16,7 +16,7 @@ Update = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class Displayed:
     """What a tab has been sent."""
 
     title: str | None = None
@@ -25,13 +25,13 @@ class Shown:
     """By id, in the order of the page."""
 
 
-def update_of(shown: Shown, page: Page) -> tuple[Shown, Update | None]:
+def update_of(shown: Displayed, page: Page) -> tuple[Displayed, Update | None]:
     """Return what a tab shows once it has this page, and what it is sent for that, None if nothing.
 
     A part that is new in its place says after which other one it stands there; after None it is the
     first. One that holds others takes them along when it is replaced, so they are sent again.
     """
-    now = Shown(page.title, {part.id: part for part in page.parts})
+    now = Displayed(page.title, {part.id: part for part in page.parts})
     staying = _staying(shown.parts.values(), now.parts.values())
     last: dict[str, str] = {}
     renewed: set[str] = set()

@@ -14,7 +14,6 @@ from cli_agent_orchestrator._internal.api.app import create_app, serve_runs
 from cli_agent_orchestrator._internal.api.serving import BackgroundServer, serve
 from cli_agent_orchestrator._internal.clock import SystemClock
 from cli_agent_orchestrator._internal.config import DEFAULT_PORT, ServerConfig
-from cli_agent_orchestrator._internal.dashboard import following
 from cli_agent_orchestrator._internal.dashboard.news import News
 from cli_agent_orchestrator._internal.dashboard.page import House
 from cli_agent_orchestrator._internal.dashboard.routes import Views, mount
@@ -74,11 +73,18 @@ async def serve_terminals(
         serve_runs(app, runs)
         news = News(config.state_dir)
         house = House(service, runs, config.state_dir, news, clock, config.environ)
-        mount(app, house, keys.token, Views(following.watched, following.fragment))
+        mount(app, house, keys.token, _load_views)
         await serve(app, config.host, config.port, ready=announce, stop=stop)
     finally:
         folder.remove(ADDRESS_FILE)
         await service.close()
+
+
+def _load_views() -> Views:
+    # Heavy, and most servers show no page.
+    from cli_agent_orchestrator._internal.dashboard.following import fragment, watched
+
+    return Views(watched, fragment)
 
 
 def environment_of_runs(config: ServerConfig) -> dict[str, str]:

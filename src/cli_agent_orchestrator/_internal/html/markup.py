@@ -48,7 +48,10 @@ def text(value: str) -> Markup:
     >>> text("<b> & \\x1b")
     '&lt;b&gt; &amp; \ufffd'
     """
-    return Markup(escape(re.sub(UNSEEN_PATTERN, REPLACEMENT, value), quote=True))
+    # Most of what is shown; a screen has hundreds of such texts, several times a second.
+    is_plain = value.isascii() and value.isprintable()
+    seen = value if is_plain else re.sub(UNSEEN_PATTERN, REPLACEMENT, value)
+    return Markup(escape(seen, quote=True))
 
 
 def joined(parts: Iterable[Child], between: str = "") -> Markup:
@@ -65,8 +68,7 @@ def tag(name: str, /, *children: Child, **attributes: Attribute) -> Markup:
     >>> tag("a", "1 < 2", href="/dashboard", class_="x", hidden=True, id=None)
     '<a href="/dashboard" class="x" hidden>1 &lt; 2</a>'
     """
-    if not re.fullmatch(NAME_PATTERN, name) or name in RAW:
-        raise ValueError(f"no element of ours: {name!r}")
+    _check_element(name)
     opened = "".join(_attribute(key, value) for key, value in attributes.items())
     if name in VOID:
         if children:
@@ -81,16 +83,26 @@ def _inner(child: Child) -> str:
     return child if isinstance(child, Markup) else text(child)
 
 
-# Most of them are the classes of a few kinds of elements. True and 1 are not the same here.
-@lru_cache(maxsize=2048, typed=True)
-def _attribute(key: str, value: Attribute) -> str:
-    if value is None or value is False:
-        return ""
+@lru_cache(maxsize=256)
+def _check_element(name: str) -> None:
+    if not re.fullmatch(NAME_PATTERN, name) or name in RAW:
+        raise ValueError(f"no element of ours: {name!r}")
+
+
+@lru_cache(maxsize=256)
+def _attribute_name(key: str) -> str:
     # In SVG some names have capital letters: viewBox.
     name = key.rstrip("_").replace("_", "-")
     is_code = name.startswith(RUNS_CODE) or name in FORBIDDEN
     if not re.fullmatch(NAME_PATTERN, name) or is_code:
         raise ValueError(f"no attribute of ours: {name!r}")
+    return name
+
+
+def _attribute(key: str, value: Attribute) -> str:
+    if value is None or value is False:
+        return ""
+    name = _attribute_name(key)
     if value is True:
         return f" {name}"
     written = f"{value:g}" if isinstance(value, float) else str(value)

@@ -15,6 +15,7 @@ from cli_agent_orchestrator.errors import ConfigError, UsageError, suggestion
 
 TABLE = "notify"
 HIDDEN = "(not shown)"
+CHANNELS = ("desktop", "ntfy", "webhook", "command")
 ADDRESS = "a web address, such as https://example.com/hook"
 TOPIC = "the address of a topic, such as https://ntfy.sh/my-topic"
 WORDS = 'a list of texts, such as ["notify-me", "--quiet"]'
@@ -48,6 +49,11 @@ class NoticeSettings:
     """Where the notice is posted as JSON."""
     command: tuple[str, ...] = field(default=(), repr=False)
     """A program of the user's and its arguments; it gets the notice as JSON."""
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """What the user has chosen besides the terminal, by the names of the keys."""
+        return tuple(name for name in CHANNELS if getattr(self, name))
 
     @property
     def has_secrets(self) -> bool:

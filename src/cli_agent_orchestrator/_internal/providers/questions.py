@@ -173,7 +173,7 @@ def _marked(lines: Sequence[str]) -> _Found | None:
     row, mark = marks[-1]
     column = mark.end(1)
     first = row
-    while first - 1 in rows and _indent(lines[first - 1]) >= column:
+    while first > 0 and _indent(lines[first - 1]) >= column:
         first -= 1
     others = [_indent(lines[other]) for other in range(first, rows[-1] + 1) if other != row]
     if column not in others or min(others) < column or _is_marked(lines, first - 1):
@@ -187,14 +187,15 @@ def _is_marked(lines: Sequence[str], row: int) -> bool:
 
 def _first_row(raw: Sequence[str], row: int) -> int:
     """Return where the text of a question begins whose choices begin in a row."""
-    is_framed = row < len(raw) and find(FRAME_PATTERN, raw[row])
-    for above in range(row - 1, max(row - MOST_LINES, 0) - 1, -1):
+    is_framed = bool(find(FRAME_PATTERN, "".join(raw[row : row + 1])))
+    first = max(row - MOST_LINES, 0)
+    for above in reversed(range(first, row)):
         if find(HEADING_PATTERN, raw[above]):
             return above
-        is_outside = not find(FRAME_PATTERN, raw[above]) if is_framed else False
+        is_outside = is_framed and not find(FRAME_PATTERN, raw[above])
         if is_outside or find(ABOVE_PATTERN, raw[above]):
             return above + 1
-    return max(row - MOST_LINES, 0)
+    return first
 
 
 def _text(lines: Sequence[str]) -> list[str]:

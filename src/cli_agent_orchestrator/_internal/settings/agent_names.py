@@ -24,4 +24,4 @@ def meant_by(word: str, known: Iterable[str] = AGENTS) -> list[str]:
 def full_name(word: str, known: Iterable[str] = AGENTS) -> str:
     """Return the name of the one agent that a word means, else the word as it is."""
     meant = meant_by(word, known)
-    return meant[0] if len(meant) == 1 else word
+    return meant.pop() if len(meant) == 1 else word

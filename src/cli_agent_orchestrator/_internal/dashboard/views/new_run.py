@@ -1,5 +1,6 @@
 """The page that starts a run: a form whose fields are those of `POST /runs`."""
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,10 @@ from cli_agent_orchestrator._internal.settings.table import AGENTS, BY_NAME, PRO
 MOST_FOLDERS = 20
 TASK = "# Task\n\n"
 """What every task begins with."""
+FOLDER_NOTE = (
+    "The whole path, on the server's machine. A run that is unfinished there is set aside, and can "
+    "be resumed."
+)
 SETTING = "settings.{}"
 """Names a field that becomes a setting of the run; one that is left empty is not sent."""
 LONGEST_PATH = 4096
@@ -55,6 +60,8 @@ def _form(folders: Sequence[str], flows: Sequence[FlowOffered]) -> Markup:
             tag("button", "Start the run", class_="button button-main", type="submit"),
             class_="form new-run",
             data_post="/runs",
+            # Never the one that was left unfinished in the folder.
+            data_body=json.dumps({"resume": False}),
             data_then=f"{HOME}/runs/{{id}}",
         ),
         id="new",
@@ -88,7 +95,7 @@ def _folder(folders: Sequence[str]) -> Markup:
         spellcheck="false",
     )
     both = joined((field, tag("datalist", joined(known), id="folders")))
-    return _field("Project folder", both, "folder", "The whole path, on the server's machine.")
+    return _field("Project folder", both, "folder", FOLDER_NOTE)
 
 
 def _flow(flows: Sequence[FlowOffered]) -> Markup:

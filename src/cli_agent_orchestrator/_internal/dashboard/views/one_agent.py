@@ -90,13 +90,13 @@ def replay_html(lines: Sequence[Markup], place: tuple[int, int], path: str, at: 
     `place` is its number and how many there are, `path` the address of the recording.
     """
     number, count = place
-    step = max(1, count // 20)
+    leap = max(2, count // 20)
     ways = (
         ("First", 0),
-        (f"Back {step}", number - step),
+        (f"Back {leap}", number - leap),
         ("Back", number - 1),
         ("Next", number + 1),
-        (f"On {step}", number + step),
+        (f"On {leap}", number + leap),
         ("Last", count - 1),
     )
     buttons = (
@@ -201,9 +201,15 @@ def _screen(seen: AgentSeen) -> Iterator[Part]:
         tag("div", tag("h2", title), _box("screen", title, None), id="screen-frame"),
         "agent-main",
     )
-    for number, line in enumerate(screen_lines(seen.screen)):
+    for number, line in enumerate(_down_to_the_last(screen_lines(seen.screen))):
         html = tag("div", line, id=f"line-{number}", class_="line")
         yield Part(f"line-{number}", html, "screen")
+
+
+def _down_to_the_last(lines: Sequence[Markup]) -> Sequence[Markup]:
+    """Return lines without those at the end that are empty."""
+    last = max((row for row, line in enumerate(lines) if line.strip()), default=-1)
+    return lines[: last + 1]
 
 
 def _box(number: str, label: str, inner: Child) -> Markup:

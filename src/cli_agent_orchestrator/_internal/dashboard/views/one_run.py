@@ -5,6 +5,7 @@ The frame never changes, so that what is open, typed or looked at in it stays; i
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import PurePosixPath
 
 from cli_agent_orchestrator._internal.dashboard.page import Page, Part
@@ -42,6 +43,7 @@ from cli_agent_orchestrator._internal.pipeline.rounds import twice_as_many
 from cli_agent_orchestrator._internal.runs.records.journal import COMMAND
 from cli_agent_orchestrator._internal.runs.records.run_id import short_name
 from cli_agent_orchestrator._internal.runs.records.run_record import RunStatus
+from cli_agent_orchestrator._internal.runs.records.turns import RunTurn
 from cli_agent_orchestrator._internal.runs.reports.story import RunStory
 from cli_agent_orchestrator.events import PauseAsked, Unpaused, short_line
 
@@ -142,8 +144,6 @@ def _more_badges(story: RunStory) -> Iterator[Markup]:
     if story.summary.status is RunStatus.PASS and story.proof:
         is_proven = story.proof.startswith("proven")
         yield badge("good" if is_proven else "warn", "proven" if is_proven else "not proven")
-    if "scripted" in story.summary.providers.values() and story.summary.status.is_verdict:
-        yield badge("plain", "DRY RUN")
     if is_pausing(story):
         yield badge("warn", "pauses after this turn")
 
@@ -323,11 +323,16 @@ def _stage(stage: Stage, *, is_present: bool) -> Markup:
 
 
 def _picture(story: RunStory, now: float) -> Markup:
-    drawn = timeline(story.turns, _steady(story, now)) if story.turns else None
+    return _framed_picture(story.turns, _steady(story, now) if story.turns else 0.0)
+
+
+@lru_cache(maxsize=64)
+def _framed_picture(turns: tuple[RunTurn, ...], now: float) -> Markup:
+    """Return the picture of the turns; the same as before if nothing of it has changed."""
     return tag(
         "section",
         tag("h2", "Timeline", id="picture-title"),
-        drawn or tag("p", "No turn yet.", class_="none"),
+        timeline(turns, now) if turns else tag("p", "No turn yet.", class_="none"),
         id="picture",
         class_="card",
         aria_labelledby="picture-title",
@@ -341,7 +346,8 @@ def _steady(story: RunStory, now: float) -> float:
         return run.ended or story.turns[-1].ended or story.turns[-1].began
     since = now - run.started
     # Of steps twice as long when it lasts twice as long.
-    step = LEAST_STEP * 2 ** max(0, int(since / STEPS / LEAST_STEP).bit_length() - 1)
+    doublings = max(0, int(since / STEPS / LEAST_STEP).bit_length() - 1)
+    step = LEAST_STEP * float(2**doublings)
     return max(now - since % step, story.turns[-1].began)
 
 

@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from cli_agent_orchestrator._internal.runs.records.registry import RunSummary
 from cli_agent_orchestrator._internal.runs.records.run_record import RunStatus
+from cli_agent_orchestrator._internal.runs.reports.dry_run import DRY_RUN, is_dry
 
 FORGOTTEN_SECONDS = 7 * 86400.0
 """A run that broke and that nobody resumed for so long waits for nobody any more."""
@@ -48,7 +49,9 @@ def standing_of(run: RunSummary, now: float) -> RunStanding:
         since = now - (run.ended or run.started)
         if since < FORGOTTEN_SECONDS:
             return RunStanding(RunGroup.NEEDS, run.words, "bad", BROKEN[run.status], 3)
-    return RunStanding(RunGroup.DONE, run.words, VERDICTS.get(run.status, "plain"))
+    is_played = run.status.is_verdict and is_dry(run.providers.values())
+    words = f"{run.words} ({DRY_RUN})" if is_played else run.words
+    return RunStanding(RunGroup.DONE, words, VERDICTS.get(run.status, "plain"))
 
 
 def _live(run: RunSummary) -> RunStanding:

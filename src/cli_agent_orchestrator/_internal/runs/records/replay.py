@@ -28,8 +28,8 @@ __all__ = [
     "steps_of",
 ]
 
-MOST_READ = 8 * 1024 * 1024
-"""Bytes of a recording; ours are half as large at most."""
+MOST_READ = 5 * 1024 * 1024
+"""Bytes of a recording; ours are no larger than 4 MB."""
 
 
 def roles_with_cast(run: Folder) -> list[str]:

@@ -1,0 +1,137 @@
+"""What `cao doctor` finds besides programs: the port, notices, and what runs have left behind."""
+
+import os
+import re
+import shlex
+import socket
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from cli_agent_orchestrator._internal.cli.clean import KEPT_DAYS
+from cli_agent_orchestrator._internal.cli.diagnosis import Diagnosis, State
+from cli_agent_orchestrator._internal.config import ServerConfig
+from cli_agent_orchestrator._internal.discovery import discover, name_server
+from cli_agent_orchestrator._internal.hosting.environment import read_notices
+from cli_agent_orchestrator._internal.runs.work.cleaning import (
+    DAY_SECONDS,
+    Cleanup,
+    known_runs,
+    left_drafts,
+    plan_cleanup,
+)
+from cli_agent_orchestrator.errors import ApiUnreachable, ConfigError, UsageError, in_words
+
+CONNECT_SECONDS = 2.0
+SOCKET_PATTERN = r"cao-[0-9a-f]{8}"
+"""How our tmux servers are called."""
+
+
+def port(environ: Mapping[str, str], default_port: int) -> Diagnosis:
+    """Say whether the port of `cao server` is free, ours or somebody else's."""
+    named = environ.get("CAO_PORT", "").strip()
+    if named == "0":
+        return Diagnosis("port", State.OK, "any that is free (CAO_PORT=0)")
+    number = int(named) if named.isdecimal() else default_port
+    host = environ.get("CAO_HOST", "").strip() or "127.0.0.1"
+    try:
+        socket.create_connection((host, number), CONNECT_SECONDS).close()
+    except OSError:
+        return Diagnosis("port", State.OK, f"{number}, free")
+    if _is_ours(environ, number, default_port):
+        return Diagnosis("port", State.OK, f"{number}, your server")
+    return Diagnosis(
+        "port",
+        State.NOTE,
+        f"{number}, another program listens there",
+        "runs need no port of their own; a server of yours takes another one",
+        mend="cao server --port 0",
+    )
+
+
+def _is_ours(environ: Mapping[str, str], number: int, default_port: int) -> bool:
+    try:
+        found = discover(environ, name_server(environ), default_port=default_port).found
+    except (ApiUnreachable, UsageError):
+        return False
+    return found is not None and found.proved and found.url.endswith(f":{number}")
+
+
+def notices(config: ServerConfig, environ: Mapping[str, str]) -> Diagnosis:
+    """Say who is told of runs, and whether others may read by which addresses."""
+    file = config.config_dir / "config.toml"
+    try:
+        settings = read_notices(environ)
+    except (ConfigError, UsageError) as error:
+        advice = f"correct {file}"
+        return Diagnosis("notices", State.MISSING, str(error), advice, needed=True)
+    if not settings.channels:
+        return Diagnosis("notices", State.OK, "the terminal alone; `cao notify` says how others")
+    told = ", ".join(settings.channels)
+    if settings.has_secrets and file.stat().st_mode & 0o077:
+        return Diagnosis(
+            "notices",
+            State.NOTE,
+            f"{told}; others may read {file}, which has their addresses",
+            mend=f"chmod 600 {shlex.quote(str(file))}",
+        )
+    return Diagnosis("notices", State.OK, f"{told}; `cao notify test` tries them")
+
+
+def leftovers(state: Path, environ: Mapping[str, str]) -> Diagnosis:
+    """Say what `cao clean` would remove."""
+    try:
+        runs = known_runs(state, environ)
+        plan = plan_cleanup(runs, time.time() - KEPT_DAYS * DAY_SECONDS)
+        drafts = left_drafts(state)
+    except (OSError, UsageError) as error:
+        return Diagnosis("leftovers", State.NOTE, f"not looked for: {in_words(error)}")
+    found = leftover_words(plan, len(drafts))
+    if not found:
+        return Diagnosis("leftovers", State.OK, f"none of {_count(len(runs), 'run')}")
+    return Diagnosis("leftovers", State.NOTE, found, mend="cao clean")
+
+
+def leftover_words(plan: Cleanup, drafts: int) -> str:
+    """Say what can be removed; empty if nothing can."""
+    parts = [
+        f"agents of {_count(len(plan.agents), 'ended run')}" if plan.agents else "",
+        f"records of {_count(len(plan.folders), 'old run')}" if plan.folders else "",
+        f"{_count(drafts, 'record')} of runs that never began" if drafts else "",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def sockets(config: ServerConfig, environ: Mapping[str, str]) -> Diagnosis:
+    """Say which sockets are left of tmux servers of ours that have ended, but the present one's."""
+    folder = Path(environ.get("TMUX_TMPDIR") or "/tmp", f"tmux-{os.getuid()}")
+    try:
+        names = sorted(path.name for path in folder.iterdir())
+    except OSError:
+        names = []
+    ours = [name for name in names if re.fullmatch(SOCKET_PATTERN, name)]
+    stale = [name for name in ours if name != config.tmux_socket and _is_stale(folder / name)]
+    if not stale:
+        return Diagnosis("tmux sockets", State.OK, "none of servers that have ended")
+    paths = shlex.join(str(folder / name) for name in stale)
+    detail = f"{_count(len(stale), 'socket')} of tmux servers that have ended"
+    return Diagnosis("tmux sockets", State.NOTE, detail, mend=f"rm {paths}")
+
+
+def _is_stale(path: Path) -> bool:
+    """Is it a socket at which nobody listens any more?"""
+    if not path.is_socket():
+        return False
+    with socket.socket(socket.AF_UNIX) as trial:
+        trial.settimeout(CONNECT_SECONDS)
+        try:
+            trial.connect(str(path))
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            return False
+    return False
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

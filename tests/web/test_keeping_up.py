@@ -1,0 +1,259 @@
+"""What the script of the page does, in a real browser, with a page that a test changes."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator._internal.dashboard.page import House, Page, Part, Watched
+from cli_agent_orchestrator._internal.html.markup import Markup, joined, tag
+from cli_agent_orchestrator._internal.pipeline.asks import Ask, Hint
+from cli_agent_orchestrator.events import HintTaken, PauseAsked, RunEvent
+from tests.api.run_rig import EVENTS, NOON, RUN, Answering
+from tests.dashboard.rig import PageRig, free_port, link
+from tests.web.browser import Page as Tab
+from tests.web.browser import Windows, expect
+from tests.web.visits import hide, unhide
+
+pytestmark = pytest.mark.web
+
+TURN = f"/dashboard/runs/{RUN}/turns/1"
+ITEMS = range(5)
+
+
+class Showcase(PageRig):
+    """A server whose page has all that a script has to do with, and changes when it is told to."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.number = 0
+        self.looking = 0
+        self._changed = asyncio.Event()
+        self.happen(*EVENTS[:3])
+
+    def change(self) -> None:
+        self.number += 1
+        assert self.loop is not None
+        self.loop.call_soon_threadsafe(self._changed.set)
+
+    def watched(self, path: str, house: House) -> Watched:
+        return self
+
+    async def pages(self) -> AsyncGenerator[Page, None]:
+        self.looking += 1
+        try:
+            while True:
+                yield self._page()
+                await self._changed.wait()
+                self._changed.clear()
+        finally:
+            self.looking -= 1
+
+    def order(self) -> list[str]:
+        """Return the items in their present order; one of them is missing now and then."""
+        shown = [one for one in ITEMS if one != self.number % 7]
+        return [str(one) for one in sorted(shown, key=lambda one: one * (self.number + 1) % 5)]
+
+    def _page(self) -> Page:
+        items = (Part(f"i{one}", tag("li", one, id=f"i{one}"), "list") for one in self.order())
+        outer = Part("outer", tag("ol", str(self.number // 3), id="list"))
+        return Page(f"Page {self.number}", (Part("box", self._box()), outer, *items))
+
+    def _box(self) -> Markup:
+        field = tag("textarea", name="text", id="hint-text", required=True)
+        hint = tag("button", "Send", type="submit")
+        pause = tag(
+            "button", "Pause", type="button", data_post=f"/runs/{RUN}/pause", data_confirm="Sure?"
+        )
+        return tag(
+            "section",
+            tag("h1", f"Number {self.number}"),
+            tag(
+                "details",
+                tag("summary", "More"),
+                tag("div", data_into=True),
+                data_fragment=TURN,
+                id="more",
+            ),
+            tag("form", tag("label", "Hint", field), hint, data_post=f"/runs/{RUN}/hint"),
+            pause,
+            id="box",
+        )
+
+    async def fragment(self, path: str, house: House) -> Markup:
+        line = tag(
+            "div",
+            tag(
+                "button",
+                "7",
+                type="button",
+                data_comment=True,
+                data_path="a.py",
+                data_line=7,
+                data_side="new",
+            ),
+            tag("code", "+x = <1>", class_="diff-text"),
+            class_="diff-line",
+        )
+        again = tag("button", "Again", type="button", data_fragment=TURN)
+        return joined([tag("p", f"fetched at {self.number}", id="fetched"), line, again])
+
+
+def answered(ask: Ask) -> RunEvent:
+    match ask.wish:
+        case Hint(role, text):
+            return HintTaken(NOON, role or "", text, ask.id)
+    return PauseAsked(NOON, ask.id)
+
+
+@pytest.fixture
+def show(tmp_path: Path) -> Showcase:
+    return Showcase(tmp_path)
+
+
+@pytest.fixture
+def url(show: Showcase) -> Iterator[str]:
+    with show.served() as url:
+        yield url
+
+
+@pytest.fixture
+def tab(windows: Windows, url: str) -> Tab:
+    return signed_in(windows, url)
+
+
+def signed_in(windows: Windows, url: str) -> Tab:
+    page = windows.open()
+    page.goto(f"{url}/dashboard/sign-in#{link(url)}")
+    page.wait_for_url(f"{url}/dashboard")
+    expect(page.locator("h1")).to_have_text("Number 0")
+    return page
+
+
+def expect_change(tab: Tab, show: Showcase) -> None:
+    """Change the page, and wait until it is shown."""
+    show.change()
+    expect(tab.locator("h1")).to_have_text(f"Number {show.number}")
+    expect(tab).to_have_title(f"Page {show.number} · cao")
+    expect(tab.locator("#list > li")).to_have_text(show.order())
+
+
+def test_parts_come_go_and_change_their_order(tab: Tab, show: Showcase) -> None:
+    for _ in range(10):
+        expect_change(tab, show)
+
+
+def test_what_is_typed_and_opened_stays_when_a_part_is_replaced(tab: Tab, show: Showcase) -> None:
+    tab.locator("summary").click()
+    expect(tab.locator("#fetched")).to_have_text("fetched at 0")
+    tab.locator("#hint-text").fill("half a thought")
+    tab.locator("#hint-text").evaluate("field => field.setSelectionRange(3, 5)")
+    for _ in range(3):
+        expect_change(tab, show)
+        assert tab.locator("#hint-text").input_value() == "half a thought"
+        place = "() => [document.activeElement.id, document.activeElement.selectionStart]"
+        assert tab.evaluate(place) == ["hint-text", 3]
+        expect(tab.locator("#fetched")).to_have_text("fetched at 0")
+    again = tab.get_by_role("button", name="Again")
+    again.focus()
+    tab.keyboard.press("Enter")
+    expect(tab.locator("#fetched")).to_have_text("fetched at 3")
+    expect(again).to_be_focused()
+
+
+def test_a_comment_is_written_at_a_line_while_the_page_changes(tab: Tab, show: Showcase) -> None:
+    with Answering(show, answered) as run:
+        tab.locator("summary").click()
+        button = tab.locator("[data-comment]")
+        button.click()
+        tab.keyboard.type("Why <b>?")
+        expect_change(tab, show)
+        expect(tab.locator("form.comment textarea")).to_be_focused()
+        tab.locator("form.comment").get_by_role("button", name="Send").click()
+        expect(tab.locator("#said")).to_have_text("The hint will be in the next prompt of analyst.")
+        expect(tab.locator("form.comment")).to_have_count(0)
+        expect(button).to_be_focused()
+        assert run.wishes == [
+            Hint("analyst", "About a.py:7, as turn 1 left it:\n    x = <1>\nWhy <b>?")
+        ]
+        button.click()
+        tab.keyboard.press("Escape")
+        expect(tab.locator("form.comment")).to_have_count(0)
+
+
+def test_what_is_asked_of_a_run_is_confirmed_and_answered_in_words(
+    tab: Tab, show: Showcase
+) -> None:
+    with Answering(show, answered) as run:
+        pause = tab.get_by_role("button", name="Pause")
+        pause.click()
+        expect(tab.locator("#sure")).to_contain_text("Sure?")
+        tab.keyboard.press("Escape")
+        expect(tab.locator("#sure")).not_to_be_visible()
+        expect(pause).to_be_focused()
+        pause.click()
+        tab.get_by_role("button", name="Yes").click()
+        expect(tab.locator("#said")).to_have_text("The run pauses when the present turn has ended.")
+        assert len(run.wishes) == 1
+        tab.locator("#hint-text").fill("Mind the tabs.")
+        tab.get_by_role("button", name="Send").click()
+        expect(tab.locator("#said")).to_have_text("The hint will be in the next prompt.")
+        expect(tab.locator("#hint-text")).to_have_value("")
+        assert run.wishes[1:] == [Hint(None, "Mind the tabs.")]
+
+
+def test_a_server_that_goes_away_is_said_and_comes_back(windows: Windows, show: Showcase) -> None:
+    windows.forgive("ERR_")
+    port = free_port()
+    with show.served(port=port) as url:
+        tab = signed_in(windows, url)
+        tab.locator("#hint-text").fill("half a thought")
+    expect(tab.locator("#connection")).to_contain_text("No connection")
+    expect(tab.locator("h1")).to_have_text("Number 0")
+    tab.get_by_role("button", name="Send").click()
+    expect(tab.locator("#said")).to_contain_text("The server cannot be reached")
+    show.number = 4
+    with show.served(port=port):
+        expect(tab.locator("#connection")).to_be_empty()
+        expect(tab.locator("h1")).to_have_text("Number 4")
+        expect(tab.locator("#list > li")).to_have_text(show.order())
+        expect(tab.locator("#hint-text")).to_have_value("half a thought")
+
+
+def test_a_hidden_tab_asks_for_nothing_and_catches_up(tab: Tab, show: Showcase) -> None:
+    hide(tab)
+    show.wait_until(lambda: show.looking == 0)
+    show.number += 1
+    unhide(tab)
+    expect(tab.locator("h1")).to_have_text("Number 1")
+
+
+def test_who_is_not_signed_in_is_told_how_and_another_tab_signs_both_in(
+    windows: Windows, url: str
+) -> None:
+    windows.forgive("401")
+    windows.forgive("403")
+    tab = windows.open()
+    tab.goto(f"{url}/dashboard")
+    expect(tab.locator("h1")).to_have_text("Not signed in")
+    expect(tab.locator("main")).to_contain_text("cao dashboard")
+    other = windows.another_tab(tab.context)
+    code = link(url)
+    other.goto(f"{url}/dashboard/sign-in#{code}")
+    expect(other.locator("h1")).to_have_text("Number 0")
+    expect(tab.locator("h1")).to_have_text("Number 0")
+    assert code not in other.url
+    stranger = windows.open()
+    stranger.goto(f"{url}/dashboard/sign-in#{code}")
+    expect(stranger.locator("main")).to_contain_text("does not work any more")
+
+
+def test_a_file_leads_a_browser_to_the_page(windows: Windows, url: str, tmp_path: Path) -> None:
+    """As `cao dashboard` does it: the code is in no list of processes."""
+    way = tmp_path / "way.html"
+    lead = tag("meta", http_equiv="refresh", content=f"0;url={url}/dashboard/sign-in#{link(url)}")
+    way.write_text(f"<!doctype html>{lead}", encoding="utf-8")
+    tab = windows.open()
+    tab.goto(way.as_uri())
+    expect(tab.locator("h1")).to_have_text("Number 0")
