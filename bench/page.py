@@ -127,7 +127,7 @@ def _change_figures(page: Page, server: Server, run: str) -> Iterator[Figure]:
     page.goto(f"{server.url}/dashboard/runs/{run}")
     page.locator("#agent-0").wait_for()
     page.evaluate(WATCH_BADGE)
-    late = []
+    late: list[float] = []
     with EventStream(server) as events, Wire(server) as wire:
         for _ in range(CHANGES // 2):
             wire.ask("POST", f"/terminals/{terminal}/input", {"message": "again"})
