@@ -16,6 +16,17 @@ MOST_NAMED = 10
 """Files that a sentence names."""
 
 
+def is_plain(text: str) -> bool:
+    """Has a text nothing but letters, digits and marks of ASCII, line ends and tabs?
+
+    Most texts are like that, and this says so much faster than a pattern finds nothing.
+
+    >>> is_plain("a\\tb\\n"), is_plain("\\x1b[1m"), is_plain("é")
+    (True, False, False)
+    """
+    return text.isascii() and text.replace("\n", "").replace("\t", "").isprintable()
+
+
 def on_a_line(name: str) -> str:
     """Return a name from outside so that it stays on its line: as it is, or else quoted.
 

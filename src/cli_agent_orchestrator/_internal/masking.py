@@ -7,11 +7,12 @@ secrets: `password=None`, `token = next(tokens)`, `token: str`.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from string import ascii_lowercase, ascii_uppercase
 
 MASK = "(masked)"
 SMALL = str.maketrans(ascii_uppercase, ascii_lowercase)
-"""As long as before, unlike `str.lower`: places in the one are places in the other."""
+"""Where `str.lower` makes a text longer: places in the one have to be places in the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +40,10 @@ TOKENS = (
 )
 NAME = r"[A-Za-z_-]{1,12}?"
 """One of these words, which has been found."""
+KEY_BEGIN = "-----BEGIN "
 KEY = _Shape(
-    ("-----begin ",),
-    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----"
+    (KEY_BEGIN.translate(SMALL),),
+    rf"{KEY_BEGIN}[A-Z0-9 ]{{0,40}}PRIVATE KEY-----"
     rf"(?P<secret>[A-Za-z0-9+/=\\]{{0,20000}}(?:{KEY_LINE}){{0,400}})",
 )
 SHAPES = (
@@ -93,14 +95,15 @@ def masked(text: str) -> str:
 
 def masked_keys(text: str) -> str:
     """Return a text without private keys, of which a part would not be known as one."""
-    return _without(text, (KEY,))
+    return _without(text, (KEY,)) if KEY_BEGIN in text else text
 
 
 def _without(text: str, shapes: tuple[_Shape, ...]) -> str:
-    small = text.translate(SMALL)
-    spans = sorted(span for shape in shapes for span in _spans(shape, text, small))
+    small = text.lower()
+    if len(small) != len(text):
+        small = text.translate(SMALL)
     parts, done = [], 0
-    for start, end in spans:
+    for start, end in sorted(_spans(shapes, text, small)):
         if start >= done:
             # A key of many lines leaves one word, on a line of its own where it was.
             gap = "\n" if text[start] == "\n" else ""
@@ -109,13 +112,20 @@ def _without(text: str, shapes: tuple[_Shape, ...]) -> str:
     return "".join([*parts, text[done:]])
 
 
-def _spans(shape: _Shape, text: str, small: str) -> Iterator[tuple[int, int]]:
-    pattern = re.compile(shape.pattern)
-    for word in shape.words:
+def _spans(shapes: tuple[_Shape, ...], text: str, small: str) -> Iterator[tuple[int, int]]:
+    for word, patterns in _patterns(shapes).items():
         at = small.find(word)
         while at >= 0:
-            found = pattern.match(text, at)
-            start, end = found.span("secret") if found else (at, at)
-            if start < end:
-                yield start, end
-            at = small.find(word, max(end, at + 1))
+            matches = (pattern.match(text, at) for pattern in patterns)
+            yield from (found.span("secret") for found in matches if found and found["secret"])
+            at = small.find(word, at + len(word))
+
+
+@cache
+def _patterns(shapes: tuple[_Shape, ...]) -> dict[str, list[re.Pattern[str]]]:
+    """Return what may begin with each word."""
+    patterns: dict[str, list[re.Pattern[str]]] = {}
+    for shape in shapes:
+        for word in shape.words:
+            patterns.setdefault(word, []).append(re.compile(shape.pattern))
+    return patterns

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from html import escape
 
-from cli_agent_orchestrator._internal.characters import CONTROLS, DIRECTIONS, HALVES
+from cli_agent_orchestrator._internal.characters import CONTROLS, DIRECTIONS, HALVES, is_plain
 
 # div, h1, font-face; with a capital letter only in SVG: linearGradient
 NAME_PATTERN = r"[a-z][a-zA-Z0-9]*(?:-[a-z0-9]+)*"
@@ -48,9 +48,8 @@ def text(value: str) -> Markup:
     >>> text("<b> & \\x1b")
     '&lt;b&gt; &amp; \ufffd'
     """
-    # Most of what is shown; a screen has hundreds of such texts, several times a second.
-    is_plain = value.isascii() and value.isprintable()
-    seen = value if is_plain else re.sub(UNSEEN_PATTERN, REPLACEMENT, value)
+    # A screen has hundreds of texts, several times a second.
+    seen = value if is_plain(value) else re.sub(UNSEEN_PATTERN, REPLACEMENT, value)
     return Markup(escape(seen, quote=True))
 
 

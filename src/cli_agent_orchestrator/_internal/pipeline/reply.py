@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from cli_agent_orchestrator._internal.characters import CONTROLS
+from cli_agent_orchestrator._internal.characters import CONTROLS, is_plain
 
 # "- ```python", "~~~": a fence may stand in a list item
 FENCE_OPEN_PATTERN = r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+)*(?P<fence>`{3,}(?=[^`]*$)|~{3,})"
@@ -79,7 +79,8 @@ class VerdictLine:
 def clean_text(text: str) -> str:
     """Return a text with plain line ends, without control characters or broken ones."""
     whole = text.encode("utf-8", "replace").decode("utf-8")
-    return re.sub(CONTROL_PATTERN, "", whole.replace("\r\n", "\n").replace("\r", "\n"))
+    lines = whole.replace("\r\n", "\n").replace("\r", "\n")
+    return lines if is_plain(lines) else re.sub(CONTROL_PATTERN, "", lines)
 
 
 def split_lines(text: str) -> list[str]:
@@ -126,9 +127,11 @@ def _opened(line: str) -> str:
 
 
 def _opened_comment(line: str) -> str:
+    if COMMENT_OPEN not in line:
+        return ""
     before, mark, after = line.rpartition(COMMENT_OPEN)
     in_code = before.count("`") % 2
-    return mark if mark and COMMENT_CLOSE not in after and not in_code else ""
+    return mark if COMMENT_CLOSE not in after and not in_code else ""
 
 
 def _still_inside(line: str, inside: str) -> str:
@@ -143,11 +146,10 @@ def _still_inside(line: str, inside: str) -> str:
 
 def find_label(lines: Sequence[str], label: str) -> int | None:
     """Return the number of the first line that carries a label, outside fenced code if possible."""
-    for numbered in (unfenced(lines), enumerate(lines)):
-        for index, line in numbered:
-            if has_label(line, label):
-                return index
-    return None
+    having = [index for index, line in enumerate(lines) if has_label(line, label)]
+    if not having:
+        return None
+    return next((index for index, _ in unfenced(lines) if index in having), having[0])
 
 
 def has_label(line: str, label: str) -> bool:
