@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from cli_agent_orchestrator._internal.masking import (
     MASK,
     PASSWORDS,
+    SHAPES,
     TOKENS,
     masked,
     masked_keys,
@@ -25,6 +26,7 @@ SECRETS = [
     "ghp_" + "a1B2" * 9,
     "github_pat_" + "a1B2_" * 9,
     "glpat-" + "a1B2-" * 4,
+    *(f"gh{kind}_" + "a1B2" * 9 for kind in "ousr"),
     "AKIAIOSFODNN7EXAMPLE",
     "ASIAIOSFODNN7EXAMPLE",
     "xoxb-123456789012-abcdef",
@@ -96,6 +98,8 @@ def test_what_is_said_to_be_a_secret_is_masked(text: str, shown: str) -> None:
         "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
         "the line -----BEGIN PRIVATE KEY----- alone",
         "eyJ.eyJ.eyJ",
+        "a_variable_namedghp_a1B2a1B2a1B2",
+        "xAKIAIOSFODNN7EXAMPLE",
         "commit 1b4f0e9851971998e732078544c96b36c3d01ced",
     ],
 )
@@ -126,6 +130,14 @@ def test_a_key_may_stand_on_one_line_or_have_no_end() -> None:
     assert "MIIE" not in masked(line)
     cut = "-----BEGIN PRIVATE KEY-----\nMIIEow\nq0Fb\nand then some prose"
     assert masked(cut) == f"-----BEGIN PRIVATE KEY-----\n{MASK}\nand then some prose"
+
+
+def test_a_text_that_small_letters_make_longer_is_masked_in_the_right_place() -> None:
+    assert masked("İİ password=hunter2 İ") == f"İİ password={MASK} İ"
+
+
+def test_nothing_is_looked_for_that_is_in_every_text() -> None:
+    assert all(len(word) >= 3 for shape in SHAPES for word in shape.words)
 
 
 def test_only_keys_are_masked_where_only_keys_are_meant() -> None:

@@ -35,6 +35,7 @@ CLAUDE = (
 )
 CODEX = f"providers/test_codex_session.py providers/test_codex.py {ALL} -kcodex"
 LINE_MODE = f"providers/test_q_cli.py providers/test_kiro_cli.py {ALL} -kq_cli|kiro_cli"
+PARTS = "html/test_golden_parts.py"
 PAGES = "dashboard/test_golden_pages.py"
 COUNTS = "pipeline/test_counts.py pipeline/test_runners.py"
 TESTS = {
@@ -136,12 +137,12 @@ TESTS = {
     "providers/stream_state.py": "providers/test_stream_state.py",
     "providers/versions.py": "providers/test_versions.py",
     "html/markup.py": "html/test_markup.py",
-    "html/diff.py": "html/test_diff.py",
-    "html/timeline.py": "html/test_timeline.py",
-    "html/outcome.py": "html/test_timeline.py",
+    "html/diff.py": f"html/test_diff.py {PARTS}",
+    "html/timeline.py": f"html/test_timeline.py {PARTS}",
+    "html/outcome.py": f"html/test_timeline.py {PARTS}",
     "html/long_text.py": "html/test_turn.py",
-    "html/turn.py": "html/test_turn.py",
-    "html/report_page.py": "html/test_report_page.py",
+    "html/turn.py": f"html/test_turn.py {PARTS}",
+    "html/report_page.py": f"html/test_report_page.py {PARTS}",
     "dashboard/sign_in.py": "dashboard/test_sign_in.py",
     "dashboard/update.py": "dashboard/test_update.py",
     "dashboard/comment.py": "dashboard/test_comment.py",
