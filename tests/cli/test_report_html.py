@@ -1,5 +1,6 @@
 """What the HTML report of a run says, and what it keeps to itself."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,6 +35,12 @@ def test_it_says_what_the_report_says() -> None:
         assert words in page, words
     for words in ("Prompts and replies", "To resume", "Last notes of analyst_review"):
         assert words not in page, words
+
+
+def test_of_the_facts_those_are_told_that_mean_something_elsewhere() -> None:
+    page = html_page(REPORT, FULL, Path(HOME), "")
+    facts = page.partition('<dl class="facts">')[2].partition("</dl>")[0]
+    assert re.findall("<dt>([^<]*)</dt>", facts) == ["Folder", "Branch", "Agents", "Time"]
 
 
 def test_screens_are_passed_on() -> None:

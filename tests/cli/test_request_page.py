@@ -78,6 +78,38 @@ def test_many_files_and_long_texts_are_cut() -> None:
     assert f"\n{'y' * limits.LONGEST_LINE}…\n" in page
 
 
+def test_what_is_just_short_enough_is_whole() -> None:
+    files = [replace(FILE, path=f"f{n}") for n in range(limits.MOST_FILES)]
+    lines = "\n".join(["y" * limits.LONGEST_LINE] * limits.MOST_LINES)
+    whole = replace(PASSED, files=files, evidence=lines, open_notes={}, setbacks={})
+    assert limits.CUT not in request_page(whole)
+    assert "- … and 1 more" in request_page(replace(whole, files=[*files, FILE]))
+
+
+def test_every_file_reason_and_suspicion_has_a_line_of_its_own() -> None:
+    files = [FILE, replace(FILE, path="b.py")]
+    setbacks = {"Round 1, tests, FAIL": "a fault", "Round 2, tests, FAIL": "another"}
+    deeds = Deeds(suspicions=("a test was taken out", "a test was weakened"))
+    page = request_page(replace(PASSED, files=files, setbacks=setbacks, deeds=deeds))
+    lines = page.split("\n")
+    for line in (
+        *("- src/a.py +3 −1", "- b.py +3 −1", "- a test was taken out", "- a test was weakened"),
+        *("- Round 1, tests, FAIL: a fault", "- Round 2, tests, FAIL: another"),
+    ):
+        assert line in lines, line
+
+
+def test_of_many_reasons_and_suspicions_the_first_are_told() -> None:
+    most = limits.MOST_LINES
+    setbacks = {f"Round {n}, tests, FAIL": f"fault {n}" for n in range(most + 1)}
+    deeds = Deeds(suspicions=tuple(f"suspicion {n}" for n in range(most + 1)))
+    lines = request_page(replace(PASSED, setbacks=setbacks, deeds=deeds)).split("\n")
+    assert f"- suspicion {most - 1}" in lines
+    assert f"- suspicion {most}" not in lines
+    assert f"- Round {most - 1}, tests, FAIL: fault {most - 1}" in lines
+    assert f"- Round {most}, tests, FAIL: fault {most}" not in lines
+
+
 @pytest.mark.parametrize("nasty", [NASTY, NASTY_LINES])
 def test_nothing_that_agents_wrote_becomes_markup(nasty: str) -> None:
     deeds = Deeds(proof=nasty, suspicions=(nasty,))
