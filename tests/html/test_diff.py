@@ -126,6 +126,8 @@ def test_escapes_in_names_are_those_of_git() -> None:
     assert read_patch(patch)[0].path == 't\tn\\"q'
     assert read_patch('diff --git "a/x')[0].path == '"a/x'
     assert read_patch('diff --git "')[0].path == '"'
+    assert read_patch('diff --git ""')[0].path == ""
+    assert read_patch('diff --git "\ud800"')[0].path == "?"
 
 
 def test_what_a_file_holds_is_no_patch_of_its_own() -> None:
@@ -133,6 +135,22 @@ def test_what_a_file_holds_is_no_patch_of_its_own() -> None:
     patch = f"diff --git a/y b/y\n--- a/y\n+++ b/y\n@@ -1 +1,3 @@\n{inside}"
     (file,) = read_patch(patch)
     assert (file.path, file.added, file.removed) == ("y", 3, 1)
+
+
+def test_the_signature_of_a_mail_is_no_line_of_a_file() -> None:
+    assert read_patch(f"{CHANGED.partition(chr(92))[0]}-- \n2.43.0\n")[0].removed == 2
+    assert read_patch(f"{MORE.partition('diff --git a/gone')[0]}-- \n2.43.0\n")[0].removed == 0
+
+
+def test_a_file_can_be_moved_as_it_is() -> None:
+    (file,) = read_patch("diff --git a/x b/long\nrename from x\nrename to long\n")
+    assert (file.path, file.old_path, file.word) == ("long", "x", "moved")
+
+
+def test_a_copy_has_the_names_of_both_files() -> None:
+    copy = "diff --git a/one b/three\ncopy from one\ncopy to three\n--- a/one\n+++ b/three\n"
+    (file,) = read_patch(copy)
+    assert (file.path, file.old_path, file.word) == ("three", "one", "")
 
 
 def test_what_is_no_patch_has_no_files() -> None:
@@ -226,10 +244,28 @@ class TestPage:
         assert page.written.count(f"{len(lines):,} more lines not shown.") == 2
         assert ["open" in one for one in page.of("details")] == [True] + [False] * 5
 
+    def test_files_are_open_until_enough_is_shown(self) -> None:
+        def is_open(lines: int) -> list[bool]:
+            long = FilePatch("a", "a", hunks=(Hunk("", 0, 1, ("+x",) * lines),))
+            page = Elements(patches_html([long, FilePatch("b", "b")]))
+            return ["open" in one for one in page.of("details")]
+
+        assert is_open(diff.OPEN_LINES) == [True, True]
+        assert is_open(diff.OPEN_LINES + 1) == [True, False]
+
+    def test_a_hunk_of_which_no_line_is_shown_has_no_heading(self) -> None:
+        lines = ("+x",) * (diff.MOST_LINES_OF_FILE - 1)
+        hunks = (Hunk("first", 0, 1, lines), Hunk("second", 0, 2000, ("+y",)))
+        page = patches_html([FilePatch("a", "a", hunks=(*hunks, Hunk("third", 0, 3000, ("+z",))))])
+        assert "@@ second" in page
+        assert "@@ third" not in page
+        assert "1 more line not shown." in page
+
     def test_many_files_are_cut(self) -> None:
         files = [FilePatch(str(n), str(n)) for n in range(diff.MOST_FILES + 2)]
         assert "2 more files are not shown." in patches_html(files)
         assert "not shown." not in patches_html(files[: diff.MOST_FILES])
+        assert "no_such" not in patches_html([*files[:-2], FilePatch("no_such", "no_such")])
 
     def test_a_long_line_is_cut(self) -> None:
         line = "+" + "x" * (diff.LONGEST_LINE + 1000)

@@ -93,6 +93,17 @@ def test_rounds_are_apart_and_named_where_there_is_room() -> None:
     assert len(page.of("line", "timeline-round")) == 3
 
 
+def test_a_round_is_named_by_its_number_where_the_word_has_no_room() -> None:
+    rounds = ([9.0], [0.0] * 4, [0.0] * 3, [0.0, 9.0], [0.0])
+    turns = [
+        replace(TURN, round=number, seconds=seconds)
+        for number, all_seconds in enumerate(rounds, 1)
+        for seconds in all_seconds
+    ]
+    heads = re.findall('class="timeline-head">([^<]*)<', timeline(turns, NOON))
+    assert heads == ["Round 1", "Round 2", "3", "Round 4", "5"]
+
+
 def test_a_gate_has_no_cycle() -> None:
     gate = replace(TURN, role="gate", reviewed=False, outcome="passed")
     assert "1. gate, round 1: passed, 9.0 s" in timeline([gate], NOON)

@@ -268,8 +268,7 @@ def _file_html(file: FilePatch, room: int, is_open: bool, commentable: bool) -> 
 
 
 def _summary(file: FilePatch) -> Markup:
-    moved = file.old_path != file.path and file.word == "moved"
-    name = f"{file.old_path} → {file.path}" if moved else file.path
+    name = f"{file.old_path} → {file.path}" if file.word == "moved" else file.path
     words = [word for word in (file.word, "binary" if file.is_binary else "") if word]
     return tag(
         "summary",
