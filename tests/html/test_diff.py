@@ -127,6 +127,8 @@ def test_escapes_in_names_are_those_of_git() -> None:
     assert read_patch('diff --git "a/x')[0].path == '"a/x'
     assert read_patch('diff --git "')[0].path == '"'
     assert read_patch('diff --git ""')[0].path == ""
+    assert read_patch('diff --git x\nrename to y"')[0].path == 'y"'
+    assert read_patch('diff --git x\nrename to "y')[0].path == '"y'
     assert read_patch('diff --git "\ud800"')[0].path == "?"
 
 
@@ -260,6 +262,13 @@ class TestPage:
         assert "@@ second" in page
         assert "@@ third" not in page
         assert "1 more line not shown." in page
+
+    def test_a_file_that_is_just_short_enough_is_whole(self) -> None:
+        lines = ("+x",) * diff.MOST_LINES_OF_FILE
+        files = [FilePatch("a", "a", hunks=(Hunk("", 0, 1, lines),))] * 4
+        assert "not shown" not in patches_html(files)
+        one_more = FilePatch("b", "b", hunks=(Hunk("", 0, 1, ("+x",)),))
+        assert "1 more line not shown." in patches_html([*files, one_more])
 
     def test_many_files_are_cut(self) -> None:
         files = [FilePatch(str(n), str(n)) for n in range(diff.MOST_FILES + 2)]

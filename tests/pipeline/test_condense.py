@@ -250,6 +250,15 @@ def test_a_line_of_mere_progress_is_no_point(nothing: str) -> None:
     assert first_point(f"EVIDENCE:\n{nothing}") == ""
 
 
+def test_a_long_point_ends_with_a_whole_word() -> None:
+    start = "a" * 190
+    assert first_point(f"- {start} /home/ada/shop/a.py is wrong") == start
+    assert first_point(f"{start} password=hunter2") == start
+    assert first_point(f"{start} it is so.") == f"{start} it is so."
+    assert first_point(f"{start} it is not so") == f"{start} it is not"
+    assert first_point("y" * 300) == "y" * 200
+
+
 @given(st.text())
 def test_a_first_point_is_one_line_of_bounded_length(text: str) -> None:
     point = first_point(text)

@@ -129,11 +129,22 @@ def first_point(text: str) -> str:
     'Rounding is wrong in `total`'
     """
     for _, line in unfenced(split_lines(text)):
-        point = re.sub(POINT_MARKS_PATTERN, "", line[:LONGEST_POINT]).replace("**", "").strip()
+        point = re.sub(POINT_MARKS_PATTERN, "", _beginning(line)).replace("**", "").strip()
         is_silent = not point or re.fullmatch(PROGRESS_PATTERN, point)
         if not is_silent and not re.match(VERDICT_LINE_PATTERN, point):
             return " ".join(point.split())
     return ""
+
+
+def _beginning(line: str) -> str:
+    """Return a line; of a long one whole words, if it has any.
+
+    Of half a path or half a secret nobody would know what it is, and show it.
+    """
+    if len(line) <= LONGEST_POINT:
+        return line
+    words, _, _ = line[: LONGEST_POINT + 1].rpartition(" ")
+    return words.strip() or line[:LONGEST_POINT]
 
 
 def excerpt_of(output: Output, text: str) -> Excerpt:
