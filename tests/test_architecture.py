@@ -170,6 +170,7 @@ IMPURE_IMPORTS = {
 }  # fmt: skip
 LAZY = {
     "hosting/server.py",  # most servers show no page
+    "runs/service.py",  # nor are they asked about a turn
     "hosting/connect.py",  # most commands find a server and need not import what runs one
     "scripted_agent/workspace.py",  # most agents run no command
     "scripted_agent/turn.py",  # nor do they say how a message hashes

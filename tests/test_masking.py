@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.masking import MASK, masked, masked_keys
+from cli_agent_orchestrator._internal.masking import (
+    MASK,
+    PASSWORDS,
+    TOKENS,
+    masked,
+    masked_keys,
+)
 
 KEY = """\
 -----BEGIN {0}PRIVATE KEY-----
@@ -32,6 +38,7 @@ AROUND = st.sampled_from(["", " ", "\n", '"', "'", "(", ",", "`", "="])
 @given(st.sampled_from(SECRETS), AROUND, AROUND)
 def test_what_is_known_by_its_own_shape_is_masked(secret: str, before: str, after: str) -> None:
     assert masked(f"{before}{secret}{after}") == f"{before}{MASK}{after}"
+    assert masked(f"x {before}{secret}{after}") == f"x {before}{MASK}{after}"
 
 
 @pytest.mark.parametrize(
@@ -67,6 +74,7 @@ def test_what_is_said_to_be_a_secret_is_masked(text: str, shown: str) -> None:
     [
         "def login(user, password=None, token=token2):",
         "token = lexer.next1()",
+        "token = lexer.next_token_1234()",
         "self.token = self.tokens[0]",
         "token: str",
         "token: float64",
@@ -93,6 +101,13 @@ def test_what_is_said_to_be_a_secret_is_masked(text: str, shown: str) -> None:
 )
 def test_ordinary_text_is_as_it_was(text: str) -> None:
     assert masked(text) == text
+
+
+@pytest.mark.parametrize("name", [*PASSWORDS, *TOKENS, "DB_Password", "GITHUB_TOKEN"])
+def test_every_name_of_a_secret_is_known(name: str) -> None:
+    assert masked(f"my {name}=abcdefgh12345678 x") == f"my {name}={MASK} x"
+    assert masked(f"my {name}: abcdefgh12345678\n") == f"my {name}: {MASK}\n"
+    assert masked(f"my '{name}' : \"abcdefgh12345678\"") == f"my '{name}' : \"{MASK}\""
 
 
 @pytest.mark.parametrize("kind", ["", "RSA ", "OPENSSH ", "EC "])

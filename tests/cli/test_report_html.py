@@ -4,8 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cli_agent_orchestrator._internal.cli.report_html import (
-    PROMPT_LINES,
-    REPLY_LINES,
+    ONLY_HERE,
     html_page,
     reproduction,
     run_for_others,
@@ -59,8 +58,11 @@ def test_long_texts_are_cut_and_a_key_goes_as_a_whole() -> None:
     (shown,) = run_for_others(replace(FULL, details=(detail,)), str).details
     assert shown.reply is not None
     assert shown.prompt is not None
-    assert len(shown.reply.split("\n")) == sum(REPLY_LINES) + 1
-    assert len(shown.prompt.split("\n")) == sum(PROMPT_LINES) + 1
+    assert len(shown.reply.split("\n")) == 201
+    assert len(shown.prompt.split("\n")) == 81
+    long = replace(DETAIL, screen="a\n" * 100)
+    (shown_long,) = run_for_others(replace(FULL, details=(long,)), str).details
+    assert shown_long.screen == "\n".join(["a"] * 30 + ["… 40 lines are not shown …"] + ["a"] * 30)
     assert not any("MIIE" in (one or "") for one in (shown.reply, shown.prompt, shown.screen))
     none = replace(DETAIL, reply=None, prompt=None, screen=None)
     assert run_for_others(replace(FULL, details=(none,)), str).details == (none,)
@@ -71,7 +73,7 @@ def test_what_was_given_can_be_given_again() -> None:
         "MAX_ROUNDS": SavedSetting("3", "option"),
         "FLOW": SavedSetting("loop", "default"),
         "GATES": SavedSetting("tests=make test", "file"),
-        "WD": SavedSetting("/home/ada", "option"),
+        **{name: SavedSetting("/home/ada", "option") for name in ONLY_HERE},
         "PROVIDER": SavedSetting("", "option"),
     }
     record = replace(STORY.record, settings=settings)
@@ -81,3 +83,7 @@ def test_what_was_given_can_be_given_again() -> None:
     )
     based = reproduction(replace(STORY.record, base="1b4f0e9851971998"))
     assert based == "git checkout 1b4f0e985197\n# task.md holds the whole task\ncao run task.md"
+
+
+def test_what_says_nothing_elsewhere_is_known() -> None:
+    assert {*ONLY_HERE} == {"WD", "STATE_FILE", "API", "PROMPT_FILE"}

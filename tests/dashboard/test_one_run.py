@@ -298,6 +298,22 @@ def test_the_picture_is_not_drawn_anew_all_the_time() -> None:
     assert drawn(NOON) != drawn(NOON + 600)
 
 
+@pytest.mark.parametrize(("hours", "most", "least"), [(0.01, 302, 298), (4, 11, 9), (8, 6, 4)])
+def test_the_picture_of_a_long_run_grows_more_slowly(hours: float, most: int, least: int) -> None:
+    story = a_story(a_run(started=NOON - 3600 * hours))
+
+    drawn = {
+        next(
+            part.html
+            for part in one_run(RunView(story), NOON + second).parts
+            if part.id == "picture"
+        )
+        for second in range(0, 600)
+    }
+
+    assert least <= len(drawn) <= most
+
+
 def test_only_what_has_changed_is_other_html() -> None:
     """A status of an agent is one small part."""
     story = a_story()

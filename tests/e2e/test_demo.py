@@ -1,5 +1,6 @@
 """`cao demo` as somebody meets it who has just installed the package."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -52,6 +53,7 @@ def test_the_demo_shows_a_false_pass_then_a_proven_one_and_what_to_type_next(
     for name in ("API", "MAX_ROUNDS", "CAO_SCRIPTED_ARGS"):
         del visitor.env[name]
     its_report_can_be_read(visitor, done.stdout)
+    it_is_among_the_runs_of_the_user(visitor, done.stdout)
     what_it_says_to_type_next_works_as_it_is_printed(visitor, done.stdout)
 
 
@@ -82,7 +84,6 @@ def it_leaves_the_project_and_nothing_else(visitor: Machine, said: str) -> None:
     assert tests.returncode == 0
     assert not tmux_answers(visitor)
     assert [path.name for path in demo_folder(visitor).iterdir()] == ["shopping-basket"]
-    assert not (visitor.home / "state").exists()
 
 
 def its_report_can_be_read(visitor: Machine, said: str) -> None:
@@ -92,6 +93,17 @@ def its_report_can_be_read(visitor: Machine, said: str) -> None:
     page = type_in(visitor, command)
     assert page.returncode == 0, page.stderr
     assert page.stdout.startswith("# DRY RUN: PASS after 2 rounds")
+
+
+def it_is_among_the_runs_of_the_user(visitor: Machine, said: str) -> None:
+    (run,) = json.loads(visitor.cao("runs", "--json").stdout)
+    assert f"as {run['id']}." in said
+    assert (run["status"], run["terminals"]) == ("PASS", {})
+    page = visitor.cao("report", run["id"], "--format", "html")
+    assert page.returncode == 0, page.stderr
+    assert page.stdout.startswith("<!doctype html>")
+    screens = visitor.cao("replay", run["id"], "tester")
+    assert "RESULT: PASS" in screens.stdout
 
 
 def what_it_says_to_type_next_works_as_it_is_printed(visitor: Machine, said: str) -> None:

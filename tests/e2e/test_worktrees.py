@@ -508,6 +508,8 @@ def test_a_branch_is_pushed_only_when_it_is_asked_for(machine: Machine, project:
     assert done.returncode == 0, done.stderr
     assert f"Pushed {branch} to origin: git push origin {branch}" in done.stdout
     assert "a new draft request" in done.stdout
+    assert "### What changed: 1 file, +" in done.stdout
+    assert f"Cao-Run: {branch.removeprefix('cao/')}" in done.stdout
     assert branch in project.git("--git-dir", str(other), "branch", "--list")
     discarded = machine.cao("discard", "--yes")
     told = "The branch that was pushed to origin stays there. To delete it:\n  git "

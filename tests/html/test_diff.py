@@ -1,5 +1,6 @@
 """Patches as data, and as HTML."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -124,6 +125,7 @@ def test_escapes_in_names_are_those_of_git() -> None:
     patch = 'diff --git "a/t\\tn\\\\\\"q" "b/t\\tn\\\\\\"q"\nold mode 100644\nnew mode 100755\n'
     assert read_patch(patch)[0].path == 't\tn\\"q'
     assert read_patch('diff --git "a/x')[0].path == '"a/x'
+    assert read_patch('diff --git "')[0].path == '"'
 
 
 def test_what_a_file_holds_is_no_patch_of_its_own() -> None:
@@ -188,6 +190,8 @@ class TestPage:
         assert all("open" in one for one in page.of("details"))
         for words in ("+3", "−2", "src/a.py", "old name → new name", "mode 100755", "binary"):
             assert words in page.written
+        badges = re.findall('<span class="badge">([^<]*)</span>', patches_html(read_patch(MORE)))
+        assert badges == ["new", "removed", "moved", "mode 100755", "new", "binary"]
         assert "A binary file: its content is not shown." in page.written
         assert "No line is different." in page.written
         assert "The last line has no line end." in page.written

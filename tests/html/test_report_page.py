@@ -96,6 +96,10 @@ def test_every_link_leads_to_a_part_of_the_page() -> None:
     assert all(link.startswith("#") for link in links)
     sections = [one["id"] for one in page.of("section") if "id" in one]
     assert [link[1:] for link in links] == sections
+    assert sections == [
+        *("look-first", "course", "proof", "findings", "changes", "turns", "effort", "people"),
+        *("task", "reproduce"),
+    ]
 
 
 def test_it_allows_nothing_but_its_own_stylesheet() -> None:

@@ -1,5 +1,6 @@
 """The turns of a run as a picture."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -63,7 +64,33 @@ def test_the_picture_is_one_image_that_says_what_it_shows() -> None:
     assert len(page.of("rect", "timeline-bad")) == 2
     assert "Round 1" in page.written
     assert "0. a, round 1, cycle 1: delivered, 9.0 s" in page.written
-    assert "skipped" not in page.written, "only what is there is explained"
+    (group,) = [one for one in page.of("div") if one.get("role") == "group"]
+    assert (group["aria-label"], group["tabindex"]) == ("Turns", "0")
+    legend = "● delivered  ✓ approved or passed  ↩ sent back  ✗ failed  Wider boxes took longer."
+    assert page.written.endswith(legend), "only what is there is explained"
+
+
+def test_rows_are_striped_and_agents_come_before_gates() -> None:
+    gate = replace(TURN, sequence=0, role="tests", provider="command", reviewed=False)
+    page = Elements(timeline([gate, TURN, replace(TURN, role="tester")], NOON))
+    assert len(page.of("rect", "timeline-stripe")) == 2
+    assert [one["y"] for one in page.of("rect", "timeline-stripe")] == ["24", "76"]
+    names = re.findall('class="timeline-role">([^<]*)<', timeline([gate, TURN], NOON))
+    assert names == ["analyst", "tests"]
+    assert [one["y"] for one in page.of("rect", "timeline-box")] == ["79", "27", "53"]
+    assert {one["height"] for one in page.of("rect", "timeline-box")} == {"20"}
+
+
+def test_rounds_are_apart_and_named_where_there_is_room() -> None:
+    turns = [replace(TURN, sequence=n, round=1 + n // 3) for n in range(7)]
+    page = Elements(timeline(turns, NOON))
+    boxes = page.of("rect", "timeline-box")
+    ends = [float(one["x"] or 0) + float(one["width"] or 0) for one in boxes]
+    gaps = [round(float(one["x"] or 0) - end) for one, end in zip(boxes[1:], ends, strict=False)]
+    assert gaps == [3, 3, 9, 3, 3, 9]
+    heads = re.findall('class="timeline-head">([^<]*)<', timeline(turns, NOON))
+    assert heads == ["Round 1", "Round 2", "Round 3"]
+    assert len(page.of("line", "timeline-round")) == 3
 
 
 def test_a_gate_has_no_cycle() -> None:

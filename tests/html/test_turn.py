@@ -1,5 +1,6 @@
 """What one turn shows when it is opened."""
 
+import re
 from dataclasses import replace
 
 from hypothesis import given
@@ -29,6 +30,8 @@ def test_it_shows_all_that_is_there() -> None:
     for words in ("● delivered", "codex", "9.0 s", "it is done", "src/a.py", "› done", "do it"):
         assert words in page.written
     assert "1,200 in (1,000 cached), 30 out (10 reasoning)" in page.written
+    parts = re.findall("<(?:h4|summary)>([^<]*)</(?:h4|summary)>", turn_html(DETAIL))
+    assert parts == ["Reply", "Changes", "The agent&#x27;s screen at the end", "Prompt"]
     assert not page.of("button")
     assert Elements(turn_html(DETAIL, commentable=True)).of("button")
 

@@ -35,6 +35,7 @@ CLAUDE = (
 )
 CODEX = f"providers/test_codex_session.py providers/test_codex.py {ALL} -kcodex"
 LINE_MODE = f"providers/test_q_cli.py providers/test_kiro_cli.py {ALL} -kq_cli|kiro_cli"
+PAGES = "dashboard/test_golden_pages.py"
 COUNTS = "pipeline/test_counts.py pipeline/test_runners.py"
 TESTS = {
     # Each pure module and the tests that know it, the quickest first.
@@ -144,14 +145,14 @@ TESTS = {
     "dashboard/sign_in.py": "dashboard/test_sign_in.py",
     "dashboard/update.py": "dashboard/test_update.py",
     "dashboard/comment.py": "dashboard/test_comment.py",
-    "dashboard/views/all_runs.py": "dashboard/test_all_runs.py",
-    "dashboard/views/asking.py": "dashboard/test_one_run.py dashboard/test_one_agent.py",
-    "dashboard/views/new_run.py": "dashboard/test_new_run.py",
-    "dashboard/views/one_agent.py": "dashboard/test_one_agent.py",
-    "dashboard/views/one_run.py": "dashboard/test_one_run.py",
-    "dashboard/views/standing.py": "dashboard/test_standing.py",
-    "dashboard/views/turn_rows.py": "dashboard/test_one_run.py",
-    "dashboard/views/words.py": "dashboard/test_words.py dashboard/test_all_runs.py",
+    "dashboard/views/all_runs.py": f"dashboard/test_all_runs.py {PAGES}",
+    "dashboard/views/asking.py": f"{PAGES} dashboard/test_one_run.py",
+    "dashboard/views/new_run.py": f"dashboard/test_new_run.py {PAGES}",
+    "dashboard/views/one_agent.py": f"dashboard/test_one_agent.py {PAGES}",
+    "dashboard/views/one_run.py": f"{PAGES} dashboard/test_one_run.py",
+    "dashboard/views/standing.py": f"dashboard/test_standing.py {PAGES}",
+    "dashboard/views/turn_rows.py": f"{PAGES} dashboard/test_one_run.py",
+    "dashboard/views/words.py": f"dashboard/test_words.py {PAGES}",
     "html/screen.py": "html/test_screen.py",
     "notices/deciding.py": "notices/test_deciding.py",
     "notices/settings.py": "notices/test_settings.py",

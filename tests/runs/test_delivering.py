@@ -220,6 +220,10 @@ class TestNotCommittedYet:
         assert body.startswith("Do it\n\nNo gate was run")
         assert f"\n    Cao-Run: {RUN}\n    Cao-Round: 1\n" in body
         assert str(tmp_path) not in body
+        with ended_run(state, RUN, os.environ) as ended:
+            request_run(ended, "", draft=False, page="What it is")
+        body = run_folder(state, RUN).read(REQUEST_FILE).decode()
+        assert body.startswith("What it is\n\nNo gate was run")
         record = read_record(run_folder(state, RUN))
         assert record is not None
         assert record.tree is not None

@@ -120,7 +120,7 @@ def url(show: Showcase, windows: Windows) -> Iterator[str]:
 
 
 @pytest.fixture
-def tab(windows: Windows, url: str) -> Tab:
+def tab(url: str, windows: Windows) -> Tab:
     return signed_in(windows, url)
 
 
@@ -231,7 +231,7 @@ def test_a_hidden_tab_asks_for_nothing_and_catches_up(tab: Tab, show: Showcase) 
 
 
 def test_who_is_not_signed_in_is_told_how_and_another_tab_signs_both_in(
-    windows: Windows, url: str
+    url: str, windows: Windows
 ) -> None:
     windows.forgive("401")
     windows.forgive("403")
@@ -250,7 +250,7 @@ def test_who_is_not_signed_in_is_told_how_and_another_tab_signs_both_in(
     expect(stranger.locator("main")).to_contain_text("does not work any more")
 
 
-def test_a_file_leads_a_browser_to_the_page(windows: Windows, url: str, tmp_path: Path) -> None:
+def test_a_file_leads_a_browser_to_the_page(url: str, windows: Windows, tmp_path: Path) -> None:
     """As `cao dashboard` does it: the code is in no list of processes."""
     way = tmp_path / "way.html"
     lead = tag("meta", http_equiv="refresh", content=f"0;url={url}/dashboard/sign-in#{link(url)}")

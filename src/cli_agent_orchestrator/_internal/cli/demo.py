@@ -19,14 +19,26 @@ import click
 from cli_agent_orchestrator._internal.cli.command import own_command
 from cli_agent_orchestrator._internal.cli.importing import importing
 from cli_agent_orchestrator._internal.cli.timeline import text_table
-from cli_agent_orchestrator._internal.config import ServerConfig
+from cli_agent_orchestrator._internal.config import (
+    ServerConfig,
+    check_state_folder,
+    state_folder,
+)
 from cli_agent_orchestrator._internal.gates import PROOF, When
-from cli_agent_orchestrator._internal.layout import TASK_FILE, TEMPORARY_FOLDER
+from cli_agent_orchestrator._internal.layout import (
+    DRAFT_PREFIX,
+    TASK_FILE,
+    TEMPORARY_FOLDER,
+    run_folder,
+    runs_folder,
+)
 from cli_agent_orchestrator._internal.pipeline.packaged import LOOP, PACKAGED
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.run_config import RunConfig
 from cli_agent_orchestrator._internal.runs.records.journal import Journal, TurnRecord
+from cli_agent_orchestrator._internal.runs.records.run_id import is_run_id
 from cli_agent_orchestrator._internal.settings.table import BY_NAME
+from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.scripted_agent.packaged import DEMO_PROJECT, DEMO_SCRIPT
 
 PROJECT_NAME = "shopping-basket"
@@ -67,7 +79,10 @@ Every prompt and reply is kept in
   {archive}
 The run on one page:
   {cao} report --wd {quoted}
-
+"""
+KEPT = """\
+It is among your own runs now, as {run}. In the browser:
+  {cao} dashboard
 """
 NEXT_STEPS = """\
 What to type next, in a project of your own
@@ -103,8 +118,9 @@ def demo(flow: str) -> None:
     _say(INTRODUCTION.format(project=project, who=WHO[flow]))
     with private_environment(folder, os.environ) as environ:
         code = _run(project, flow, environ)
+        kept = code in (0, 1) and keep_run(state_folder(environ), state_folder(os.environ))
     if code in (0, 1):
-        _show_result(project, flow)
+        _show_result(project, flow, kept or "")
     sys.exit(code)
 
 
@@ -119,8 +135,6 @@ def _run(project: Path, flow: str, environ: Mapping[str, str]) -> int:
         "PROMPT_FILE": str(project / TASK_FILE),
         "PROVIDER": "scripted",
         "CLEANUP_ON_EXIT": "1",
-        # Nothing of it stays that could be played.
-        "RECORDING": "0",
         "FLOW": flow,
         "GATES": json.dumps(
             {
@@ -159,6 +173,20 @@ def private_environment(folder: Path, environ: Mapping[str, str]) -> Iterator[di
         shutil.rmtree(state, ignore_errors=True)
 
 
+def keep_run(demo: Path, own: Path) -> str:
+    """Put the run of the demo among the user's own; return its id, empty if that cannot be."""
+    try:
+        check_state_folder(own)
+        [name] = filter(is_run_id, runs_folder(demo).names())
+        draft = run_folder(own, DRAFT_PREFIX + name)
+        draft.make()
+        shutil.copytree(run_folder(demo, name).path, draft.path, dirs_exist_ok=True)
+        draft.rename_to(name)
+    except (OSError, UsageError, ValueError):
+        return ""
+    return name
+
+
 def _end_tmux(socket: str) -> None:
     """End the tmux server of a socket and remove the socket; there may be none."""
     try:
@@ -182,7 +210,8 @@ def _tmux(socket: str, *words: str) -> str:
     return done.stdout.strip()
 
 
-def _show_result(project: Path, flow: str) -> None:
+def _show_result(project: Path, flow: str, kept: str) -> None:
+    """Say what came of it; `kept` is its id among the user's own runs."""
     archive = max((project / TEMPORARY_FOLDER).glob("[0-9]*"))
     turns = Journal(Folder(archive)).read()
     click.secho("\nWhat the agents changed\n", bold=True)
@@ -195,6 +224,8 @@ def _show_result(project: Path, flow: str) -> None:
     cao = own_command(sys.argv[0], sys.executable, os.environ.get("PATH"))
     quoted = shlex.quote(str(project))
     _say(WHERE.format(project=project, archive=archive, cao=cao, quoted=quoted))
+    if kept:
+        _say(KEPT.format(run=kept, cao=cao))
     _say(NEXT_STEPS.format(cao=cao))
 
 

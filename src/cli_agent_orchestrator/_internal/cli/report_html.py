@@ -29,7 +29,7 @@ SCREEN_LINES = (30, 30)
 """Of each turn: the first and the last that are shown."""
 TOLD = ("Folder", "Branch", "Agents", "Time")
 """Facts that mean something to whoever does not have the run."""
-ONLY_HERE = ("WD", "STATE_FILE", "API", "PROMPT_FILE", "SESSION_NAME")
+ONLY_HERE = ("WD", "STATE_FILE", "API", "PROMPT_FILE")
 """Settings that say nothing elsewhere."""
 
 

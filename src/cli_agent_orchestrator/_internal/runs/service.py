@@ -22,7 +22,6 @@ from cli_agent_orchestrator._internal.runs.records.event_log import Follower, re
 from cli_agent_orchestrator._internal.runs.records.registry import find_run, list_runs, summary_of
 from cli_agent_orchestrator._internal.runs.records.run_record import RunRecord, read_record
 from cli_agent_orchestrator._internal.runs.records.turns import turns_of
-from cli_agent_orchestrator._internal.runs.reports.story import detail_of
 from cli_agent_orchestrator._internal.settings.table import BY_NAME
 from cli_agent_orchestrator._internal.workspace.changes import Change
 from cli_agent_orchestrator.errors import BadFolder, StateError, UnknownName
@@ -64,6 +63,9 @@ class RunService:
 
     def turn(self, name: str, sequence: int) -> Answer:
         """Return a turn: prompt, reply, the screen at its end, its changes, the tokens it took."""
+        # A quarter of what a server imports, and seldom asked for.
+        from cli_agent_orchestrator._internal.runs.reports.story import detail_of
+
         folder, _ = self._find(name)
         found = detail_of(folder, sequence, self.launcher.environ)
         return {

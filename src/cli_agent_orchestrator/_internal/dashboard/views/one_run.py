@@ -3,7 +3,7 @@
 The frame never changes, so that what is open, typed or looked at in it stays; its parts do.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import PurePosixPath
@@ -89,7 +89,7 @@ def one_run(view: RunView, now: float) -> Page:
         Part("need", _need(view, stand), "need-area"),
         *_steering(view, can),
         *_agents(view),
-        Part("plan", _plan(story), "side"),
+        Part("plan", _plan(story), "more"),
         *_told(story),
         Part("picture", _picture(story, now), "story"),
         *_findings(story),
@@ -120,8 +120,10 @@ def _frame() -> Iterator[Part]:
     yield Part("run-top", tag("div", id="run-top"))
     # It is there before what it says, so that what comes into it is read out.
     yield Part("need-area", tag("div", id="need-area", role="status"))
-    side = tag("div", id="side", class_="side")
-    yield Part("frame", tag("div", side, tag("div", id="story", class_="story"), id="frame"))
+    # Where there is no room for two columns, the turns come before what is looked at less.
+    columns = (("side", "side"), ("story", "story"), ("more", "side side-more"))
+    inner = (tag("div", id=number, class_=kind) for number, kind in columns)
+    yield Part("frame", tag("div", *inner, id="frame"))
 
 
 def _head(view: RunView, stand: RunStanding, now: float) -> Markup:
@@ -239,14 +241,7 @@ def _agents(view: RunView) -> Iterator[Part]:
     run = view.story.summary
     if not run.providers:
         return
-    frame = tag(
-        "section",
-        tag("h2", "Agents", id="agents-title"),
-        tag("ul", id="agents-list", class_="agents"),
-        id="agents",
-        class_="card",
-        aria_labelledby="agents-title",
-    )
+    frame = _section("agents", "Agents", tag("ul", id="agents-list", class_="agents"))
     yield Part("agents", frame, "side")
     for number, (role, provider) in enumerate(run.providers.items()):
         # By number: a name may be anything.
@@ -282,15 +277,8 @@ def _plan(story: RunStory) -> Markup:
     stages = [_stage(stage, is_present=stage.name == present) for stage in story.stages]
     last = tag("li", tag("span", "PASS", class_="stage"), class_="stage-done")
     note = f"A FAIL starts the next round at {name(story.stages[0].name)}."
-    return tag(
-        "section",
-        tag("h2", "Plan", id="plan-title"),
-        tag("ol", joined(stages), last, class_="plan"),
-        tag("p", note, class_="muted"),
-        id="plan",
-        class_="card",
-        aria_labelledby="plan-title",
-    )
+    listed = tag("ol", joined(stages), last, class_="plan")
+    return _section("plan", "Plan", joined((listed, tag("p", note, class_="muted"))))
 
 
 def _present(story: RunStory) -> str:
@@ -329,14 +317,8 @@ def _picture(story: RunStory, now: float) -> Markup:
 @lru_cache(maxsize=64)
 def _framed_picture(turns: tuple[RunTurn, ...], now: float) -> Markup:
     """Return the picture of the turns; the same as before if nothing of it has changed."""
-    return tag(
-        "section",
-        tag("h2", "Timeline", id="picture-title"),
-        timeline(turns, now) if turns else tag("p", "No turn yet.", class_="none"),
-        id="picture",
-        class_="card",
-        aria_labelledby="picture-title",
-    )
+    drawn = timeline(turns, now) if turns else tag("p", "No turn yet.", class_="none")
+    return _section("picture", "Timeline", drawn)
 
 
 def _steady(story: RunStory, now: float) -> float:
@@ -387,23 +369,33 @@ def _found(reviewer: str, ledger: Findings, number: int) -> Markup:
 
 def _told(story: RunStory) -> Iterator[Part]:
     """Yield the proof, what the run warned of, and what people did to it."""
-    lists = (
-        ("proof", "story", "Proof", [story.proof] if story.proof else []),
-        ("acts", "side", "What people did", [act.words for act in story.acts[-MOST_TOLD:]]),
-        ("warnings", "side", "Warnings", story.warnings[-MOST_TOLD:]),
+    if story.warnings:
+        count = tag("span", str(len(story.warnings)), class_="count")
+        summary = tag("summary", "Warnings ", count)
+        lines = _lines(story.warnings)
+        html = tag("details", summary, lines, id="warnings", class_="card")
+        yield Part("warnings", html, "side")
+    if story.proof:
+        yield Part("proof", _section("proof", "Proof", _lines([story.proof])), "story")
+    if story.acts:
+        acts = _lines([act.words for act in story.acts])
+        yield Part("acts", _section("acts", "What people did", acts), "more")
+
+
+def _lines(lines: Sequence[str]) -> Markup:
+    items = (tag("li", line[:LONGEST_REASON]) for line in lines[-MOST_TOLD:])
+    return tag("ul", joined(items), class_="told")
+
+
+def _section(number: str, title: str, inner: Markup) -> Markup:
+    return tag(
+        "section",
+        tag("h2", title, id=f"{number}-title"),
+        inner,
+        id=number,
+        class_="card",
+        aria_labelledby=f"{number}-title",
     )
-    for number, holder, title, lines in lists:
-        if lines:
-            items = joined(tag("li", line[:LONGEST_REASON]) for line in lines)
-            html = tag(
-                "section",
-                tag("h2", title, id=f"{number}-title"),
-                tag("ul", items, class_="told"),
-                id=number,
-                class_="card",
-                aria_labelledby=f"{number}-title",
-            )
-            yield Part(number, html, holder)
 
 
 def _turns_frame(story: RunStory) -> Iterator[Part]:
