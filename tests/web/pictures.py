@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -129,10 +129,26 @@ def take_views(page: Page, views: dict[str, str]) -> None:
     for name, address in views.items():
         page.goto(address)
         page.locator("h1").wait_for()
-        for look in LOOKS:
-            look_at(page, look)
-            save(page.screenshot(), f"{name}-{suffix(look)}")
-        look_at(page, DESK)
+        take_looks(page, name)
+
+
+def take_turn(page: Page, run: str) -> None:
+    """Take the first turn of the programmer, opened, with what it changed."""
+    page.goto(run)
+    turn = page.locator("#turns > li").filter(
+        has=page.get_by_role("heading", name="programmer", exact=True)
+    )
+    turn.last.locator("summary").first.click()
+    turn.last.locator(".diff-added").first.wait_for()
+    take_looks(page, "one-turn", lambda: turn.last.evaluate("one => one.scrollIntoView()"))
+
+
+def take_looks(page: Page, name: str, settle: Callable[[], object] = lambda: None) -> None:
+    for look in LOOKS:
+        look_at(page, look)
+        settle()
+        save(page.screenshot(), f"{name}-{suffix(look)}")
+    look_at(page, DESK)
 
 
 def save(png: bytes, name: str) -> None:
@@ -162,6 +178,7 @@ def take_all(page: Page, machine: Machine, folder: Path) -> None:
                 "new-run": f"{server.url}/dashboard/new",
             },
         )
+        take_turn(page, f"{runs}/{demo}")
 
 
 def main() -> int:

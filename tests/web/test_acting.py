@@ -106,6 +106,7 @@ def test_a_run_is_paused_and_goes_on_and_is_stopped(
         sign_in(page, machine, server)
         run = start_run(machine, new_project(tmp_path, "basket"))
         open_run(page, server, run)
+        expect(page.locator("#need")).to_contain_text("analyst asks you")
         page.get_by_role("button", name="Pause").click()
         expect(page.locator("#said")).to_contain_text("pauses")
         answer(page)

@@ -113,9 +113,10 @@ def show(tmp_path: Path) -> Showcase:
 
 
 @pytest.fixture
-def url(show: Showcase) -> Iterator[str]:
+def url(show: Showcase, windows: Windows) -> Iterator[str]:
     with show.served() as url:
         yield url
+        windows.close()  # before the server ends, of which they would complain
 
 
 @pytest.fixture
