@@ -9,6 +9,8 @@ from tests.cli.reports import REPORT
 from tests.html.test_report_page import FULL, WORDS
 from tests.web.browser import LOOKS, PHONE, Look, Windows, assert_usable, expect
 
+pytestmark = pytest.mark.web
+
 STEPS = {"tester": ["\x1b[31mno\x1b[0m", "\x1b[1;32myes\x1b[0m " + "x" * 200]}
 
 
