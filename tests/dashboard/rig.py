@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 
@@ -16,6 +17,7 @@ from cli_agent_orchestrator._internal.clock import SystemClock
 from cli_agent_orchestrator._internal.dashboard.news import News
 from cli_agent_orchestrator._internal.dashboard.page import House, Page, Part, Watched
 from cli_agent_orchestrator._internal.dashboard.routes import Views, mount
+from cli_agent_orchestrator._internal.dashboard.sign_in import request_words, signature
 from cli_agent_orchestrator._internal.html.markup import Markup, tag
 from cli_agent_orchestrator._internal.runs.records.registry import list_runs
 from cli_agent_orchestrator._internal.runs.service import RunService
@@ -129,6 +131,7 @@ class Browser:
             base_url=url, cookies=cookies, timeout=WAIT_SECONDS, trust_env=False
         )
         self.key = key
+        self.challenge = ""
 
     def __enter__(self) -> "Browser":
         return self
@@ -136,8 +139,15 @@ class Browser:
     def __exit__(self, *_: object) -> None:
         self.http.close()
 
-    def headers(self) -> dict[str, str]:
-        return {"X-CAO-Key": self.key} if self.key else {}
+    def headers(self, path: httpx.URL | str, method: str = "GET") -> dict[str, str]:
+        """Sign a request, as the script of the page does."""
+        if not self.key:
+            return {}
+        url = self.http.build_request(method, path).url
+        self.challenge = self.challenge or self.http.get("/dashboard/challenge").json()["challenge"]
+        target, host = url.raw_path.decode(), url.netloc.decode()
+        words = request_words(self.challenge, host, method, target)
+        return {"X-CAO-Proof": signature(self.key, words)}
 
     def sign_in(self, code: str) -> int:
         answer = self.http.post("/dashboard/sign-in", json={"code": code})
@@ -145,17 +155,17 @@ class Browser:
         return answer.status_code
 
     def get(self, path: str, **more: Any) -> httpx.Response:  # Any: what httpx takes
-        return self.http.get(path, headers=self.headers(), **more)
+        url = self.http.build_request("GET", path, **more).url
+        return self.http.get(url, headers=self.headers(url))
 
     def post(self, path: str, body: Mapping[str, Any]) -> httpx.Response:  # Any: JSON
-        return self.http.post(path, headers=self.headers(), json=body)
+        return self.http.post(path, headers=self.headers(path, "POST"), json=body)
 
     @contextlib.contextmanager
     def updates(self, path: str = HOME) -> Iterator[Iterator[dict[str, Any]]]:
         """Yield what the stream of a page sends."""
-        with self.http.stream(
-            "GET", "/dashboard/stream", params={"path": path}, headers=self.headers()
-        ) as answer:
+        stream = f"/dashboard/stream?path={quote(path)}"
+        with self.http.stream("GET", stream, headers=self.headers(stream)) as answer:
             assert answer.status_code == 200, answer.read()
             yield (
                 json.loads(line.removeprefix("data: "))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator._internal.dashboard.routes import is_open
-from cli_agent_orchestrator._internal.dashboard.sign_in import PageSecret
+from cli_agent_orchestrator._internal.dashboard.sign_in import PageSecret, request_words, signature
 from tests.api.running import TOKEN
 from tests.dashboard.rig import Browser, PageRig, free_port, link, signed_in
 
@@ -50,13 +50,13 @@ def test_data_needs_cookie_and_key_together(rig: PageRig) -> None:
 
 def test_a_wrong_token_is_not_made_good_by_a_cookie(rig: PageRig) -> None:
     with rig.served() as url, signed_in(url) as browser:
-        headers = {**browser.headers(), "Authorization": "Bearer wrong"}
+        headers = {**browser.headers("/runs"), "Authorization": "Bearer wrong"}
         assert browser.http.get("/runs", headers=headers).status_code == 401
 
 
-def test_two_keys_are_none(rig: PageRig) -> None:
+def test_two_proofs_are_none(rig: PageRig) -> None:
     with rig.served() as url, signed_in(url) as browser:
-        headers = [("X-CAO-Key", browser.key), ("X-CAO-Key", browser.key)]
+        headers = [*browser.headers("/runs").items()] * 2
         assert browser.http.get("/runs", headers=headers).status_code == 401
 
 
@@ -80,10 +80,49 @@ def test_a_link_signs_in_once(rig: PageRig) -> None:
         assert "`cao dashboard`" in answer.json()["detail"]
 
 
-def test_only_who_has_the_token_or_is_signed_in_gets_links(rig: PageRig) -> None:
+def test_only_who_has_the_token_gets_links(rig: PageRig) -> None:
+    """Else somebody who has signed in could make that last for ever."""
     with rig.served() as url, signed_in(url) as browser, Browser(url) as stranger:
         assert stranger.post("/dashboard/links", {}).status_code == 401
-        assert browser.post("/dashboard/links", {}).status_code == 201
+        assert browser.post("/dashboard/links", {}).status_code == 401
+
+
+def test_a_proof_is_of_one_request_at_one_server(rig: PageRig) -> None:
+    with rig.served() as url, signed_in(url) as browser:
+        proof = browser.headers("/runs")
+        assert browser.http.get("/runs", headers=proof).status_code == 200
+        for path in ("/sessions", "/runs?x=1", "/openapi.json"):
+            assert browser.http.get(path, headers=proof).status_code == 401, path
+        assert browser.http.post("/runs", headers=proof, json={"wd": "/"}).status_code == 401
+        port = browser.http.base_url.port
+        for host in (f"localhost:{port}", "127.0.0.1", f"127.0.0.1:{port + 1 if port else 0}"):
+            answer = browser.http.get("/runs", headers={**proof, "Host": host})
+            assert answer.status_code == 401, host
+
+
+def test_whoever_has_the_port_in_between_can_do_nothing_later_with_what_he_was_sent(
+    rig: PageRig,
+) -> None:
+    """Another user may take it while our server is not there, and the open page asks him."""
+    port = free_port()
+    with rig.served(port=port) as url, signed_in(url) as browser:
+        sent = {**browser.headers("/runs"), "Cookie": cookie_header(browser)}
+        assert browser.key not in str(sent)
+    with rig.served(port=port) as url:
+        assert httpx.get(f"{url}/runs", headers=sent, trust_env=False).status_code == 401
+
+
+def test_whoever_has_another_port_cannot_pass_on_what_he_was_sent(rig: PageRig) -> None:
+    with rig.served() as url, signed_in(url) as browser:
+        other = f"127.0.0.1:{free_port()}"
+        challenge = browser.http.get("/dashboard/challenge").json()["challenge"]
+        words = request_words(challenge, other, "GET", "/runs")
+        headers = {"X-CAO-Proof": signature(browser.key, words), "Host": other}
+        assert browser.http.get("/runs", headers=headers).status_code == 401
+
+
+def cookie_header(browser: Browser) -> str:
+    return "; ".join(f"{name}={value}" for name, value in browser.http.cookies.items())
 
 
 def test_the_cookie_is_kept_from_scripts_and_other_sites(rig: PageRig) -> None:
@@ -112,10 +151,10 @@ def test_a_server_that_is_started_again_knows_who_has_signed_in(rig: PageRig) ->
 def test_another_server_that_is_sent_the_cookie_can_do_nothing_with_it(rig: PageRig) -> None:
     """Browsers send a cookie to every port of a host; the key is only ours."""
     with rig.served() as url, signed_in(url) as browser:
-        stolen = dict(browser.http.cookies)
-        headers = {"Cookie": "; ".join(f"{name}={value}" for name, value in stolen.items())}
-        for key in ({}, {"X-CAO-Key": ""}, {"X-CAO-Key": next(iter(stolen.values()))}):
-            answer = httpx.get(f"{url}/runs", headers={**headers, **key}, trust_env=False)
+        headers = {"Cookie": cookie_header(browser)}
+        stolen = next(iter(browser.http.cookies.values()))
+        for proof in ({}, {"X-CAO-Proof": ""}, {"X-CAO-Proof": stolen}):
+            answer = httpx.get(f"{url}/runs", headers={**headers, **proof}, trust_env=False)
             assert answer.status_code == 401
 
 
@@ -136,7 +175,7 @@ def test_other_names_and_pages_get_neither_data_nor_shell(
 ) -> None:
     with rig.served() as url, signed_in(url) as browser:
         for path in ("/runs", "/dashboard", "/dashboard/static/app.js"):
-            answer = browser.http.get(path, headers={**browser.headers(), **headers})
+            answer = browser.http.get(path, headers={**browser.headers(path), **headers})
             assert answer.status_code == status, path
 
 
@@ -149,7 +188,7 @@ def test_a_page_elsewhere_may_lead_to_ours_and_put_it_into_no_frame(rig: PageRig
             ("/runs", "document", 403),
             ("/dashboard/fragment?path=/dashboard/more", "document", 403),
         ):
-            headers = {**browser.headers(), **led, "Sec-Fetch-Dest": place}
+            headers = {**browser.headers(path), **led, "Sec-Fetch-Dest": place}
             assert browser.http.get(path, headers=headers).status_code == status, path
         headers = {**led, "Sec-Fetch-Dest": "document", "Content-Type": "application/json"}
         answer = browser.http.post("/dashboard/sign-in", headers=headers, content=b"{}")
@@ -204,6 +243,7 @@ def test_nothing_but_the_shell_and_its_files_is_open(method: str, rest: str) -> 
             assert method == "GET"
             assert path.startswith(("/dashboard/runs/", "/dashboard/static/")) or path in {
                 "/", "/dashboard", "/dashboard/new", "/dashboard/sign-in",
+                "/dashboard/challenge",
             }  # fmt: skip
 
 

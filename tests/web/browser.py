@@ -106,10 +106,14 @@ class Windows:
         """Take no offence at complaints with words in them, such as of a server that is killed."""
         self._forgiven.append(words)
 
-    def close(self) -> None:
-        """Close all windows; what they gave cause for fails the test."""
+    def shut(self) -> None:
+        """Close all windows."""
         while self._contexts:
             self._contexts.pop().close()
+
+    def close(self) -> None:
+        """Close all windows; what they gave cause for fails the test."""
+        self.shut()
         left = [one for one in self.complaints if not any(word in one for word in self._forgiven)]
         assert not left, "\n".join(left)
 

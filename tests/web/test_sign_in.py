@@ -1,7 +1,13 @@
 """Who comes to the page, by which way, and what they see without it."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
 
+import httpx
 import pytest
 
 from tests.e2e.conftest import Machine
@@ -11,6 +17,13 @@ from tests.web.visits import new_link, served, sign_in
 pytestmark = pytest.mark.web
 
 USED = "Failed to load resource: the server responded with a status of 403"
+IS_EXTRACTABLE = """() => new Promise((done) => {
+    const opening = indexedDB.open("cao");
+    opening.onsuccess = () => {
+        const getting = opening.result.transaction("keys").objectStore("keys").get("page");
+        getting.onsuccess = () => done(getting.result.extractable);
+    };
+})"""
 NOT_SIGNED_IN = "Failed to load resource: the server responded with a status of 401"
 
 
@@ -57,13 +70,68 @@ def test_neither_the_cookie_nor_the_key_is_enough_alone(machine: Machine, window
         sign_in(page, machine, server)
         (cookie,) = page.context.cookies()
         assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
-        key = page.evaluate("Object.values(localStorage)[0]")
-        assert key not in cookie["value"]
-        ask = "key => fetch('/runs', {headers: key ? {'X-CAO-Key': key} : {}}).then(a => a.status)"
-        assert page.evaluate(ask, key) == 200
-        assert page.evaluate(ask, "") == 401
+        assert page.evaluate("() => fetch('/runs').then(answer => answer.status)") == 401
+        assert page.evaluate(IS_EXTRACTABLE) is False
         page.context.clear_cookies()
-        assert page.evaluate(ask, key) == 401
+        page.goto(f"{server.url}/dashboard")
+        expect(page.get_by_role("heading", name="Not signed in")).to_be_visible()
+
+
+def test_whoever_takes_the_port_learns_nothing_that_is_of_use_later(
+    machine: Machine, windows: Windows
+) -> None:
+    windows.forgive("")
+    keys: list[str] = []
+    with machine.server() as server:
+        page = windows.open()
+        page.route("**/dashboard/sign-in", lambda route: _note_key(route, keys))
+        sign_in(page, machine, server)
+        expect(page.get_by_role("heading", name="No runs yet")).to_be_visible()
+    port = int(re.findall(r":(\d+)", server.url)[0])
+    with impostor(port) as heard:
+        # The page asks whoever is there, again and again.
+        page.wait_for_function(
+            "() => performance.getEntriesByName(location.origin + "
+            "'/dashboard/stream?path=%2Fdashboard').length > 1"
+        )
+        sent = heard[-1]
+    assert len(keys) == 1
+    assert keys[0] not in str(heard)
+    assert "X-CAO-Proof" in str(heard)
+    with served(machine, windows, "--port", str(port)):
+        expect(page.locator("#connection")).to_be_empty()
+        answer = httpx.get(f"{server.url}/runs", headers=sent, trust_env=False)
+        assert answer.status_code == 401
+
+
+def _note_key(route: Any, keys: list[str]) -> None:
+    answer = route.fetch()
+    if route.request.method == "POST":
+        keys.append(answer.json()["key"])
+    route.fulfill(response=answer)
+
+
+@contextmanager
+def impostor(port: int) -> Iterator[list[dict[str, str]]]:
+    """Take a port, answer anything, and yield the headers that are sent there."""
+    heard: list[dict[str, str]] = []
+
+    class Impostor(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            heard.append(dict(self.headers))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'{"challenge": "chosen by somebody else"}')
+
+        def log_message(self, *_: object) -> None:
+            """Be silent."""
+
+    with ThreadingHTTPServer(("127.0.0.1", port), Impostor) as other:
+        thread = Thread(target=other.serve_forever)
+        thread.start()
+        yield heard
+        other.shutdown()
+        thread.join()
 
 
 def test_who_has_signed_in_stays_so_when_the_server_is_started_anew(

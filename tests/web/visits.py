@@ -14,8 +14,10 @@ from tests.web.browser import Page, Windows
 def served(machine: Machine, windows: Windows, *words: str) -> Iterator[Server]:
     """Run a server; windows are closed before it ends, of which they would complain."""
     with machine.server(*words) as server:
-        yield server
-        windows.close()
+        try:
+            yield server
+        finally:
+            windows.shut()
 
 
 def new_link(machine: Machine, server: Server) -> str:

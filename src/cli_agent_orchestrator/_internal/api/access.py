@@ -22,7 +22,7 @@ from cli_agent_orchestrator._internal.api.problems import EarlyProblem
 
 # localhost:9889   127.0.0.1   [::1]:9889
 HOST_PATTERN = r"([a-z0-9._-]{1,253}|\[[0-9a-f:.]{2,45}\])(?::[0-9]{1,5})?"
-KEY_HEADER = "X-CAO-Key"
+PROOF_HEADER = "X-CAO-Proof"
 LOOKED_AT = (
     b"host",
     b"origin",
@@ -31,8 +31,9 @@ LOOKED_AT = (
     b"sec-fetch-dest",
     b"authorization",
     b"cookie",
-    KEY_HEADER.lower().encode(),
+    PROOF_HEADER.lower().encode(),
 )
+USUAL_PORT = 80
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 OPEN_REQUESTS = (("GET", "/health"), ("GET", "/identity"))
 """What needs no token: it tells that the server is there, and, to who knows the token, whose."""
@@ -47,8 +48,32 @@ class PageAccess:
     is_open: Callable[[str, str], bool]
     """Is a request, by its method and path, answered for everybody? It holds nothing of the user's
     then."""
-    is_signed_in: Callable[[str, str], bool]
-    """Do a Cookie header and a key belong together, and to this server?"""
+    is_signed_in: Callable[["PageRequest"], bool]
+    """Does a request show who has signed in at this server?"""
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """What the page sends in place of a token."""
+
+    sent: "Sent"
+    host: str
+    """As the browser knows it, with its port."""
+    cookies: str
+    proof: str
+    """That of this very request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request as it came."""
+
+    method: str
+    path: str
+    target: str = ""
+    """Path and query, letter by letter."""
+    port: int | None = None
+    """Where it was taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,18 +114,18 @@ def allowed_names(hosts: Iterable[str]) -> frozenset[str]:
     return frozenset(f"[{host}]" if ":" in host else host for host in plain)
 
 
-def check(rules: AccessRules, method: str, path: str, headers: Headers) -> Refusal | None:
+def check(rules: AccessRules, sent: Sent, headers: Headers) -> Refusal | None:
     """Return why a request is refused, None if it may pass. Header names are in lower case."""
     picked: dict[bytes, list[str]] = {name: [] for name in LOOKED_AT}
     for name, value in headers:
         if name in picked:
             picked[name].append(value.decode("latin-1"))
-    is_open = (method, path) in OPEN_REQUESTS
-    is_page = rules.page is not None and rules.page.is_open(method, path)
+    is_open = (sent.method, sent.path) in OPEN_REQUESTS
+    is_page = rules.page is not None and rules.page.is_open(sent.method, sent.path)
     return (
         _check_host(rules, picked[b"host"])
-        or _check_page(picked, may_be_led_to=is_page and method == "GET")
-        or (None if is_open or is_page else _check_token(rules, picked))
+        or _check_page(picked, may_be_led_to=is_page and sent.method == "GET")
+        or (None if is_open or is_page else _check_token(rules, sent, picked))
     )
 
 
@@ -140,8 +165,8 @@ def _is_visit(headers: dict[bytes, list[str]]) -> bool:
     return modes == ["navigate"] and places == ["document"]
 
 
-def _check_token(rules: AccessRules, headers: dict[bytes, list[str]]) -> Refusal | None:
-    if rules.token is None or _is_signed_in(rules, headers):
+def _check_token(rules: AccessRules, sent: Sent, headers: dict[bytes, list[str]]) -> Refusal | None:
+    if rules.token is None or _is_signed_in(rules, sent, headers):
         return None
     authorizations = headers[b"authorization"]
     scheme, _, given = authorizations[0].partition(" ") if len(authorizations) == 1 else ("",) * 3
@@ -156,11 +181,34 @@ def _check_token(rules: AccessRules, headers: dict[bytes, list[str]]) -> Refusal
     )
 
 
-def _is_signed_in(rules: AccessRules, headers: dict[bytes, list[str]]) -> bool:
-    keys = headers[KEY_HEADER.lower().encode()]
-    if rules.page is None or len(keys) != 1 or headers[b"authorization"]:
+def _is_signed_in(rules: AccessRules, sent: Sent, headers: dict[bytes, list[str]]) -> bool:
+    proofs = headers[PROOF_HEADER.lower().encode()]
+    if rules.page is None or len(proofs) != 1 or headers[b"authorization"]:
         return False
-    return rules.page.is_signed_in("; ".join(headers[b"cookie"]), keys[0])
+    host = headers[b"host"][0].lower()
+    # Somebody at another port could pass on what our page has sent to him.
+    if port_of(host) != sent.port:
+        return False
+    cookies = "; ".join(headers[b"cookie"])
+    return rules.page.is_signed_in(PageRequest(sent, host, cookies, proofs[0]))
+
+
+def port_of(host: str) -> int:
+    """Return the port in a Host header that is well-formed.
+
+    >>> port_of("[::1]:9889"), port_of("[::1]")
+    (9889, 80)
+    """
+    port = host.rpartition("]")[2].rpartition(":")[2] if ":" in host.rpartition("]")[2] else ""
+    return int(port) if port else USUAL_PORT
+
+
+def sent_by(scope: Scope) -> Sent:
+    """Return a request as it came."""
+    query = scope["query_string"]
+    target = scope["raw_path"] + (b"?" + query if query else b"")
+    port = scope["server"][1] if scope.get("server") else None
+    return Sent(scope["method"], scope["path"], target.decode("latin-1"), port)
 
 
 class Access:
@@ -173,7 +221,7 @@ class Access:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         match scope["type"]:
             case "http":
-                refusal = check(self._rules, scope["method"], scope["path"], scope["headers"])
+                refusal = check(self._rules, sent_by(scope), scope["headers"])
                 if refusal is None:
                     await self._app(scope, receive, send)
                 else:

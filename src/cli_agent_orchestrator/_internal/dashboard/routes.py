@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from cli_agent_orchestrator._internal.api.access import PageAccess
+from cli_agent_orchestrator._internal.api.access import PageAccess, PageRequest
 from cli_agent_orchestrator._internal.api.app import serve_page
 from cli_agent_orchestrator._internal.api.backend import Backend
 from cli_agent_orchestrator._internal.api.events import EventStream
@@ -30,6 +30,8 @@ from cli_agent_orchestrator._internal.dashboard.sign_in import (
     SIGNED_IN_SECONDS,
     Links,
     PageSecret,
+    Proof,
+    request_words,
 )
 from cli_agent_orchestrator._internal.dashboard.stream import SharedPages, update_bytes, updates
 from cli_agent_orchestrator._internal.dashboard.update import Update
@@ -38,8 +40,10 @@ from cli_agent_orchestrator.errors import NotFound
 
 HOME = "/dashboard"
 SIGN_IN = f"{HOME}/sign-in"
+CHALLENGE = f"{HOME}/challenge"
+LINKS = f"{HOME}/links"
 # What is the same for everybody and holds nothing of anybody.
-OPEN_PATTERN = rf"/|{HOME}|{HOME}/new|{SIGN_IN}|{HOME}/(?:runs|static)/.+"
+OPEN_PATTERN = rf"/|{HOME}|{HOME}/new|{SIGN_IN}|{CHALLENGE}|{HOME}/(?:runs|static)/.+"
 NO_LINK = "this link does not work any more, or never did; `cao dashboard` makes a new one"
 HEADERS = {
     "Content-Security-Policy": (
@@ -92,16 +96,11 @@ def mount(app: Starlette, house: House, token: str, load: Callable[[], Views]) -
 
     `load` is called, in a thread, whenever somebody begins to look at something.
     """
-    secret = PageSecret(token)
-
-    def is_signed_in(cookies: str, key: str) -> bool:
-        return secret.is_signed_in(cookies, key, house.clock.now())
-
-    page = _Handlers(house, secret, load)
+    page = _Handlers(house, PageSecret(token), load)
     routes = [
         route_of(operation(method, path, "")(handler)) for method, path, handler in page.table()
     ]
-    return serve_page(app, PageAccess(is_open, is_signed_in), routes)
+    return serve_page(app, PageAccess(is_open, page.is_signed_in), routes)
 
 
 def is_open(method: str, path: str) -> bool:
@@ -118,8 +117,18 @@ class _Handlers:
         self._house = house
         self._secret = secret
         self._load = load
+        self._challenge = secrets.token_hex(16)
         self._links = Links()
         self._shared = SharedPages()
+
+    def is_signed_in(self, shown: PageRequest) -> bool:
+        """Was a request signed by somebody who has come by a link?"""
+        if shown.sent.path == LINKS:
+            # Whoever may use the page for some time must not make that longer.
+            return False
+        words = request_words(self._challenge, shown.host, shown.sent.method, shown.sent.target)
+        now = self._house.clock.now()
+        return self._secret.is_signed_in(shown.cookies, Proof(words, shown.proof), now)
 
     def table(self) -> list[tuple[str, str, Handler]]:
         """Return which handler answers what."""
@@ -130,7 +139,8 @@ class _Handlers:
             ("GET", SIGN_IN, self.shell),
             ("GET", f"{HOME}/runs/{{rest:path}}", self.shell),
             ("GET", f"{HOME}/static/{{name:path}}", self.file),
-            ("POST", f"{HOME}/links", self.link),
+            ("GET", CHALLENGE, self.challenge),
+            ("POST", LINKS, self.link),
             ("POST", SIGN_IN, self.sign_in),
             ("GET", f"{HOME}/stream", self.stream),
             ("GET", f"{HOME}/fragment", self.fragment),
@@ -147,6 +157,9 @@ class _Handlers:
 
     async def file(self, request: Request, path: FilePath) -> Response:
         return _sent(page_file(path.name), request)
+
+    async def challenge(self) -> Json:
+        return Json({"challenge": self._challenge})
 
     async def link(self) -> Json:
         code = secrets.token_urlsafe(32)

@@ -1,14 +1,18 @@
 """How a browser signs in: by a link that works once, then by a cookie and a key.
 
 Cookies do not know ports: every other web server of this machine that the user visits is sent ours.
-So a cookie alone opens nothing. The page keeps a key beside it, in a place of the browser that only
-pages of this very port can read, and sends it as a header; a key alone opens nothing either.
+So a cookie alone opens nothing. The browser keeps a key beside it for pages of this very port. It
+is never sent: whoever takes the port while our server is not there would get it. The page signs
+each request with it instead, and what is signed names the server that the request is for.
 
     cookie   1.EXPIRY.NONCE.MAC
     key      a MAC of the same under another label
+    proof    a MAC, under the key, of CHALLENGE HOST METHOD TARGET
 
-Both are made under a secret that comes from the server's token: a server that is started again
-knows them, and a new token makes them worthless. Nothing of them is kept on the server.
+The challenge is a new one at each start of the server, so that no proof can be kept for later; host
+and port keep others from passing a request on to us. Cookie and key are made under a secret that
+comes from the server's token: a server that is started again knows them, and a new token makes them
+worthless. Nothing of them is kept on the server.
 """
 
 import hmac
@@ -37,6 +41,26 @@ class SignedIn:
     key: str = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What a request shows in place of a key."""
+
+    request: str
+    """What is to be signed: see `request_words`."""
+    given: str
+    """The signature."""
+
+
+def request_words(challenge: str, host: str, method: str, target: str) -> str:
+    """Return what stands for one request to one server."""
+    return f"{challenge} {host} {method} {target}"
+
+
+def signature(key: str, words: str) -> str:
+    """Return what only who has a key can make of some words."""
+    return hmac.digest(key.encode(), words.encode("utf-8", "replace"), sha256).hex()
+
+
 class PageSecret:
     """What cookies and keys of one server are made under."""
 
@@ -52,19 +76,19 @@ class PageSecret:
         words = f"{VERSION}.{int(now) + SIGNED_IN_SECONDS}.{nonce}"
         return SignedIn(f"{words}.{self._mac('cookie', words)}", self._mac("key", words))
 
-    def is_signed_in(self, cookies: str, key: str, now: float) -> bool:
-        """Does a Cookie header hold a cookie of ours, and is this its key?"""
+    def is_signed_in(self, cookies: str, proof: Proof, now: float) -> bool:
+        """Does a Cookie header hold a cookie of ours, and was the request signed with its key?"""
         found = list(_values(cookies, self.cookie_name))[:MOST_COOKIES]
-        return any(self._fits(cookie, key, now) for cookie in found)
+        return any(self._fits(cookie, proof, now) for cookie in found)
 
-    def _fits(self, cookie: str, key: str, now: float) -> bool:
+    def _fits(self, cookie: str, proof: Proof, now: float) -> bool:
         read = re.fullmatch(COOKIE_PATTERN, cookie, re.ASCII)
         if read is None or int(read["expiry"]) <= now:
             return False
         words = cookie.rpartition(".")[0]
         is_ours = hmac.compare_digest(read["mac"], self._mac("cookie", words))
-        has_key = hmac.compare_digest(key.encode(), self._mac("key", words).encode())
-        return is_ours and has_key
+        wanted = signature(self._mac("key", words), proof.request)
+        return is_ours and hmac.compare_digest(proof.given.encode(), wanted.encode())
 
     def _mac(self, label: str, words: str = "") -> str:
         return hmac.digest(self._secret, f"{label} {words}".encode(), sha256).hex()

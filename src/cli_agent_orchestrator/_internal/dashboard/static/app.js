@@ -9,7 +9,10 @@
 //                               button in it that fetches something else
 //   data-comment                a button at a line of a diff
 
-const KEY = "cao-key";
+const SIGNED_IN = "cao-signed-in";
+const KEYS = "keys";
+const OURS = "page";
+const HMAC = { name: "HMAC", hash: "SHA-256" };
 const QUIET_MS = 40_000; // the server gives a sign of life every 15 s
 const FIRST_PAUSE_MS = 200;
 const LONGEST_PAUSE_MS = 2_000;
@@ -29,10 +32,53 @@ class Problem extends Error {
   }
 }
 
+const bytes = (text) => new TextEncoder().encode(text);
+const hex = (buffer) => [...new Uint8Array(buffer)].map((one) => one.toString(16).padStart(2, "0")).join("");
+
+function keys(mode, act) {
+  return new Promise((done, fail) => {
+    const opening = indexedDB.open("cao", 1);
+    opening.onupgradeneeded = () => opening.result.createObjectStore(KEYS);
+    opening.onerror = () => fail(opening.error);
+    opening.onsuccess = () => {
+      const acting = act(opening.result.transaction(KEYS, mode).objectStore(KEYS));
+      acting.onsuccess = () => done(acting.result);
+      acting.onerror = () => fail(acting.error);
+      opening.result.close(); // when that is done
+    };
+  });
+}
+
+// No script can read the key again, and it is sent to nobody: it signs what is asked, of this
+// server alone. Who takes its place while it is not there learns nothing that is of use later.
+async function keepKey(text) {
+  const key = await crypto.subtle.importKey("raw", bytes(text), HMAC, false, ["sign"]);
+  await keys("readwrite", (store) => store.put(key, OURS));
+  localStorage.setItem(SIGNED_IN, Date.now());
+}
+
+let challenge; // of this server, until it is started again
+
+async function proof(path, method) {
+  const key = await keys("readonly", (store) => store.get(OURS));
+  if (!key) return {};
+  challenge ??= (await (await fetch("/dashboard/challenge", { cache: "no-store" })).json()).challenge;
+  const { pathname, search } = new URL(path, location.origin);
+  const words = `${challenge} ${location.host} ${method} ${pathname}${search}`;
+  return { "X-CAO-Proof": hex(await crypto.subtle.sign(HMAC, key, bytes(words))) };
+}
+
+async function send(path, options) {
+  const headers = { ...options.headers, ...(await proof(path, options.method ?? "GET")) };
+  return fetch(path, { ...options, headers, cache: "no-store" });
+}
+
 async function ask(path, options = {}) {
-  const key = localStorage.getItem(KEY);
-  const headers = { ...options.headers, ...(key && { "X-CAO-Key": key }) };
-  const response = await fetch(path, { ...options, headers, cache: "no-store" });
+  let response = await send(path, options);
+  if (response.status === 401 && challenge) {
+    challenge = undefined;
+    response = await send(path, options);
+  }
   if (response.ok) return response;
   const answer = await response.json().catch(() => ({}));
   throw new Problem(response.status, answer.detail ?? `The server answered ${response.status}.`);
@@ -179,6 +225,7 @@ let following; // what ends the present stream
 
 async function follow(path) {
   const ending = (following = new AbortController());
+  challenge = undefined; // the server may have been started again
   const stop = () => ending.abort();
   let patience = setTimeout(stop, QUIET_MS);
   let isFirst = true;
@@ -254,9 +301,9 @@ async function signIn() {
   const code = location.hash.slice(1);
   // It works only once; nobody needs it in the history.
   history.replaceState(null, "", location.pathname);
-  if (!code) return localStorage.getItem(KEY) ? location.replace("/dashboard") : signedOut();
+  if (!code) return localStorage.getItem(SIGNED_IN) ? location.replace("/dashboard") : signedOut();
   try {
-    localStorage.setItem(KEY, (await post("/dashboard/sign-in", { code })).key);
+    await keepKey((await post("/dashboard/sign-in", { code })).key);
     location.replace("/dashboard");
   } catch (error) {
     signedOut(words(error));
@@ -383,6 +430,6 @@ if (location.pathname === "/dashboard/sign-in") {
   signIn();
 } else {
   // Another tab has signed in.
-  addEventListener("storage", (event) => event.key === KEY && event.newValue && keepUp());
+  addEventListener("storage", (event) => event.key === SIGNED_IN && event.newValue && keepUp());
   keepUp();
 }
