@@ -8,7 +8,7 @@ import pytest
 
 from cli_agent_orchestrator._internal.cli.dashboard import can_open
 from tests.api.running import TOKEN, running_api
-from tests.dashboard.rig import Browser
+from tests.dashboard.rig import Browser, free_port
 from tests.e2e.conftest import Machine, ended_at_last
 from tests.third_party import third_party
 
@@ -96,6 +96,14 @@ def test_without_a_server_it_runs_one_until_it_is_ended(machine: Machine) -> Non
             assert again == url
         process.terminate()
         assert process.wait(60) == 0
+
+
+def test_without_a_server_it_runs_one_at_the_port_that_is_set(machine: Machine) -> None:
+    machine.env["CAO_PORT"] = str(free_port())
+    with ended_at_last(machine.start("dashboard", "--no-open")) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        assert f":{machine.env['CAO_PORT']}/" in process.stdout.readline().decode()
 
 
 def test_a_server_that_is_named_and_not_ours_makes_no_link(machine: Machine) -> None:

@@ -1,7 +1,17 @@
-"""What a server hands on to the runs that it starts."""
+"""What a server hands on to the runs that it starts, and to the server that takes its place."""
 
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator._internal.address import ADDRESS_FILE
 from cli_agent_orchestrator._internal.config import ServerConfig
-from cli_agent_orchestrator._internal.hosting.server import environment_of_runs
+from cli_agent_orchestrator._internal.hosting.server import (
+    environment_of_runs,
+    own_server,
+    port_left_in,
+)
+from tests.dashboard.rig import free_port
 
 
 def test_a_run_that_a_server_starts_names_no_server_and_no_task_of_its_own() -> None:
@@ -23,3 +33,29 @@ def test_a_run_that_a_server_starts_names_no_server_and_no_task_of_its_own() -> 
         "CAO_CODEX_ARGS": "-m x",
         "PATH": "/bin",
     }
+
+
+@pytest.mark.tmux
+def test_the_server_that_takes_the_place_of_a_killed_one_takes_its_port_too(tmp_path: Path) -> None:
+    """So an open page comes back, and whoever has named the port."""
+    port = free_port()
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    (state / ADDRESS_FILE).write_text(f"999999999 http://127.0.0.1:{port}", encoding="utf-8")
+    environ = {
+        "CAO_STATE_DIR": str(state),
+        "CAO_CONFIG_DIR": str(tmp_path),
+        "CAO_PORT": "0",
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "TMUX_TMPDIR": str(tmp_path),
+    }
+    with own_server(environ) as found:
+        assert found.url == f"http://127.0.0.1:{port}"
+    assert port_left_in(state) == 0
+
+
+@pytest.mark.parametrize("left", ["", "1", "1 http://127.0.0.1:x", "1 //[", "1 \udcff", "\x00"])
+def test_what_else_is_left_there_means_nothing(tmp_path: Path, left: str) -> None:
+    (tmp_path / ADDRESS_FILE).write_bytes(left.encode("utf-8", "surrogateescape"))
+    assert port_left_in(tmp_path) == 0
+    assert port_left_in(tmp_path / "none") == 0

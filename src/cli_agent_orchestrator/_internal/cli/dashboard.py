@@ -18,13 +18,18 @@ from cli_agent_orchestrator._internal.cli.interrupts import Interrupts
 from cli_agent_orchestrator._internal.cli.printable import printable
 from cli_agent_orchestrator._internal.config import DEFAULT_PORT, state_folder
 from cli_agent_orchestrator._internal.connection import Connection
-from cli_agent_orchestrator._internal.discovery import discover, name_server
+from cli_agent_orchestrator._internal.discovery import (
+    Discovery,
+    Named,
+    discover,
+    name_server,
+)
 from cli_agent_orchestrator._internal.file_watch import Waker
 from cli_agent_orchestrator._internal.hosting.connect import find_or_start, run_own_server
 from cli_agent_orchestrator._internal.hosting.transports import transport_to
 from cli_agent_orchestrator._internal.html.markup import tag
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator.errors import ApiRefused, UsageError
+from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable, UsageError
 
 LINKS = "/dashboard/links"
 # /dashboard/sign-in#b6Zk…
@@ -32,6 +37,7 @@ LINK_PATTERN = r"/dashboard/sign-in#[A-Za-z0-9_-]{16,200}"
 WAY_FILE = "dashboard.html"
 """In the state folder: leads a browser to the page."""
 MISSING = (404, 405)
+BY_PORT = "CAO_PORT"
 A_DAY = 86_400.0
 
 NOT_OURS = (
@@ -77,7 +83,7 @@ def dashboard(no_open: bool, api: str | None) -> None:
 
         named = name_server(os.environ, api)
         found = find_or_start(
-            lambda: discover(os.environ, named, lasting=True),
+            lambda: find_server(os.environ, named),
             start,
             lambda remark: click.echo(printable(f"cao: {remark}"), err=True),
             state_folder(os.environ),
@@ -93,6 +99,16 @@ def dashboard(no_open: bool, api: str | None) -> None:
         if started:
             click.echo(OWN)
             _wait_for_signal()
+
+
+def find_server(environ: Mapping[str, str], named: Named | None) -> Discovery:
+    """Find the server that shows the page; CAO_PORT also says where it is to be started."""
+    try:
+        return discover(environ, named, lasting=True)
+    except ApiUnreachable:
+        if named is None or named.by != BY_PORT:
+            raise
+        return discover({**environ, BY_PORT: "0"}, None, lasting=True)
 
 
 def ask_for_link(found: Found) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
 
 from cli_agent_orchestrator._internal.address import ADDRESS_FILE, PASSING, Found, server_url
 from cli_agent_orchestrator._internal.api.app import create_app, serve_runs
@@ -112,7 +114,9 @@ def own_server(
     Raises ServerConflict if another one has the state folder, or took the port in this moment.
     """
     config = read_server_config(environ)
-    wanted = config.port if environ.get("CAO_PORT") else default_port
+    usual = config.port if environ.get("CAO_PORT") else default_port
+    # An open page, and whoever has named it, finds the one that takes the place of a killed one.
+    wanted = (port_left_in(config.state_dir) if usual in (0, default_port) else 0) or usual
     # Before it is tried: whoever has the port would be asked who he is, and may not answer.
     config = replace(config, port=wanted if _is_free(config.host, wanted) else 0)
     keys = ServerKeys(make_token(config.state_dir))
@@ -124,6 +128,15 @@ def own_server(
         yield Found(server_url(config.host, port), keys.token, "its own, as long as it runs")
     finally:
         server.stop()
+
+
+def port_left_in(state_dir: Path) -> int:
+    """Return the port of a server that was killed, as its state folder still tells it; else 0."""
+    try:
+        _, url, *_ = Folder(state_dir).read(ADDRESS_FILE).decode().split()
+        return urlsplit(url).port or 0
+    except (OSError, ValueError):
+        return 0
 
 
 def _is_free(host: str, port: int) -> bool:

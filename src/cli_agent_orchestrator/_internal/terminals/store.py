@@ -126,8 +126,9 @@ class TerminalStore:
             self._lock.acquire(timeout=0)
         except Timeout:
             raise ServerConflict(
-                f"another server{self._holder()} uses the state folder {folder}; "
-                "stop it, or set CAO_STATE_DIR to another folder"
+                f"another server{self._holder()} uses the state folder {folder}, and your commands "
+                "use that one; it may be the own server of a run, which ends with it. For a second "
+                "one, set CAO_STATE_DIR to another folder"
             ) from None
         self._owner.unlink(missing_ok=True)
         self._owner.touch(mode=0o600)
