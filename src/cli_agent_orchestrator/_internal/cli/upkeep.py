@@ -82,7 +82,9 @@ def leftovers(state: Path, environ: Mapping[str, str]) -> Diagnosis:
     """Say what `cao clean` would remove."""
     try:
         runs = known_runs(state, environ)
-        plan = plan_cleanup(runs, time.time() - KEPT_DAYS * DAY_SECONDS)
+        named = name_server(environ)
+        before = time.time() - KEPT_DAYS * DAY_SECONDS
+        plan = plan_cleanup(runs, before, named.url if named else "")
         drafts = left_drafts(state)
     except (OSError, UsageError) as error:
         return Diagnosis("leftovers", State.NOTE, f"not looked for: {in_words(error)}")
