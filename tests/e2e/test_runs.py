@@ -417,6 +417,15 @@ class TestClean:
 
 
 class TestServed:
+    def test_an_agent_that_a_named_server_of_ours_does_not_know_leaves_no_run(
+        self, machine: Machine
+    ) -> None:
+        prepare(machine, script())
+        with machine.server():
+            done = machine.cao("run", "task.md", "--provider", "clade")
+            assert "unknown provider 'clade' (did you mean claude_code?)" in done.stderr
+            assert (done.returncode, runs_of(machine)) == (2, [])
+
     def test_a_server_starts_a_run_and_does_not_keep_it(self, machine: Machine) -> None:
         prepare(machine, script(ASKS))
         with machine.server() as server:
