@@ -77,7 +77,13 @@ def test_with_tmux_and_an_agent_a_run_is_possible(desk: Desk) -> None:
 def test_without_tmux_it_is_not_and_the_way_to_get_it_is_said(desk: Desk) -> None:
     desk.install("codex", "echo codex-cli 0.166.0")
     assert desk.findings()["tmux"].state is State.MISSING
-    assert "install" in desk.findings()["tmux"].detail
+    assert desk.findings()["tmux"].advice.startswith("install it with ")
+    assert "install it" not in desk.findings()["tmux"].detail
+    said = conclude(list(desk.findings().values()), "cao")
+    assert said == "A run is not possible without: tmux"
+    desk.install("apt-get")
+    tmux = desk.findings()["tmux"]
+    assert (tmux.advice, tmux.mend) == ("", "sudo apt-get install tmux")
     assert not desk.is_ready()
 
 
@@ -214,7 +220,7 @@ def test_each_piece_of_advice_has_a_line_of_its_own(desk: Desk) -> None:
     [row] = [row for row, line in enumerate(lines) if "agent codex" in line]
     assert lines[row].startswith("note ")
     assert [line.strip()[0] for line in lines[row + 1 : row + 4]] == ["→", "→", "→"]
-    assert lines[row + 3].strip() == f"→ mend it: {desk.programs}/codex login"
+    assert lines[row + 3].strip() == f"→ fix: {desk.programs}/codex login"
     assert lines[row + 4].strip()[0] != "→"
 
 
@@ -259,6 +265,10 @@ def test_a_token_that_others_may_read_has_to_go(desk: Desk, tmp_path: Path) -> N
     token.chmod(0o644)
     assert desk.findings()["token"].advice == "the next start makes a new one"
     assert desk.findings()["token"].mend == f"rm {token}"
+    assert desk.findings()["token"].state is State.WRONG
+    desk.install_tmux()
+    said = conclude(list(desk.findings().values()), "cao")
+    assert said == "A run is not possible until this is put right: token"
     assert not desk.is_ready()
     token.chmod(0o600)
     assert desk.findings()["token"].state is State.OK
@@ -270,7 +280,7 @@ def test_a_state_folder_that_others_may_write_to_has_to_be_mended(
     (tmp_path / "state").mkdir()
     (tmp_path / "state").chmod(0o777)
     found = desk.findings()
-    assert found["state folder"].state is State.MISSING
+    assert found["state folder"].state is State.WRONG
     assert found["state folder"].mend == f"chmod go-w {tmp_path / 'state'}"
 
 
@@ -296,7 +306,7 @@ def test_a_state_folder_where_agents_may_write_is_noted(desk: Desk, tmp_path: Pa
 def test_a_state_folder_that_cannot_be_made_is_missing(desk: Desk, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     desk.environ["CAO_STATE_DIR"] = str(tmp_path / "file" / "state")
-    assert desk.findings()["state folder"].state is State.MISSING
+    assert desk.findings()["state folder"].state is State.WRONG
     assert not desk.is_ready()
 
 
@@ -346,6 +356,24 @@ def test_without_an_agent_what_works_all_the_same_is_said(desk: Desk) -> None:
     assert run.endswith(" run task.md --provider scripted")
 
 
+def test_a_variable_that_is_not_known_is_said(desk: Desk) -> None:
+    assert "environment" not in desk.findings()
+    desk.environ["CAO_PROT"] = "1"
+    found = desk.findings()["environment"]
+    assert found.state is State.NOTE
+    assert found.detail.startswith("CAO_PROT is set, but cao does not know it")
+
+
+def test_who_listens_is_not_known_where_the_state_folder_is_wrong(
+    desk: Desk, tmp_path: Path
+) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state").chmod(0o777)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        desk.environ["CAO_PORT"] = str(server.getsockname()[1])
+        assert desk.findings()["port"].detail.endswith(", taken; it is not known by whom")
+
+
 def test_the_usual_port_may_be_free_or_any(desk: Desk) -> None:
     assert desk.findings()["port"].detail == "any that is free (CAO_PORT=0)"
     free = free_port()
@@ -354,23 +382,23 @@ def test_the_usual_port_may_be_free_or_any(desk: Desk) -> None:
 
 
 def test_who_is_told_of_runs_is_said_and_not_by_which_address(desk: Desk, tmp_path: Path) -> None:
-    assert desk.findings()["notices"].state is State.OK
+    assert desk.findings()["notifications"].state is State.OK
     file = tmp_path / "config" / "config.toml"
     file.parent.mkdir()
     file.write_text('[notify]\nntfy = "https://ntfy.sh/s3cr3t"\ndesktop = true\n')
     file.chmod(0o644)
-    found = desk.findings()["notices"]
+    found = desk.findings()["notifications"]
     assert (found.state, found.mend) == (State.NOTE, f"chmod 600 {file}")
     assert found.detail.startswith("desktop, ntfy; others may read ")
     file.chmod(0o600)
-    found = desk.findings()["notices"]
+    found = desk.findings()["notifications"]
     assert (found.state, found.detail) == (
         State.OK,
         "desktop, ntfy; `cao notify test` tries them",
     )
     file.write_text('[notify]\nntfy = "s3cr3t"\n')
-    found = desk.findings()["notices"]
-    assert found.state is State.MISSING
+    found = desk.findings()["notifications"]
+    assert found.state is State.WRONG
     assert found.advice == f"correct {file}"
     assert "s3cr3t" not in found.detail
     assert not desk.is_ready()

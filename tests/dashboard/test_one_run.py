@@ -225,6 +225,7 @@ def test_a_pause_that_was_asked_for() -> None:
         ({"status": RunStatus.PAUSED}, "It is paused and waits for you."),
         ({"status": RunStatus.INTERRUPTED}, "Its process was killed."),
         ({"status": RunStatus.FAIL, **ENDED}, "cao resume k3f9 --max-rounds 4"),
+        ({"status": RunStatus.FAIL, "circling": "F1.", **ENDED}, "It did not converge: F1."),
         ({"status": RunStatus.PASS, "waiting": "cao/x", **ENDED}, "cao apply k3f9"),
     ],
 )

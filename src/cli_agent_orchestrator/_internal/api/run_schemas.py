@@ -51,7 +51,11 @@ class RunBody(Body):
         str, Meta(description="The role whose agent asks a person something; empty if none does.")
     ]
     circling: Annotated[
-        str, Meta(description="Why it does not converge in this round; empty if it may.")
+        str,
+        Meta(
+            description="Why it does not converge, until an author has changed files; empty if it "
+            "may, or passed."
+        ),
     ]
     unsaved: Annotated[
         bool, Meta(description="Was it ended before its first turn, with nothing to resume?")

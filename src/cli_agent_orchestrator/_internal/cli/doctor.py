@@ -27,6 +27,7 @@ from cli_agent_orchestrator._internal.cli.remarks import (
     remarks_on_version,
     version_words,
 )
+from cli_agent_orchestrator._internal.cli.variables import remarks_on_variables
 from cli_agent_orchestrator._internal.client import ApiClient
 from cli_agent_orchestrator._internal.config import DEFAULT_PORT, ServerConfig, check_state_folder
 from cli_agent_orchestrator._internal.discovery import discover, name_server
@@ -52,7 +53,7 @@ EXIT_MISSING = 1
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 def doctor(as_json: bool) -> None:
-    """Say what is installed, what is missing, and by which command each fault is mended.
+    """Say what is installed, what is missing, and by which command each fault is fixed.
 
     It asks programs for their versions, and agents that can tell it whether somebody is signed in;
     no model is asked anything. It changes nothing.
@@ -92,6 +93,7 @@ def examine(
     yield _server(environ, default_port)
     yield upkeep.port(environ, default_port)
     yield from _folders(config, wd)
+    yield from map(_variable, remarks_on_variables(environ))
     yield upkeep.notices(config, environ)
     yield upkeep.leftovers(config.state_dir, environ)
     yield upkeep.sockets(config, environ)
@@ -111,14 +113,17 @@ def is_agent_installed(config: ServerConfig, environ: Mapping[str, str]) -> bool
 
 def is_run_possible(findings: Sequence[Diagnosis]) -> bool:
     """Is all there that is needed, and at least one real agent?"""
-    return not _lacking(findings) and bool(_agents(findings))
+    lacking = (_lacking(findings, state) for state in (State.MISSING, State.WRONG))
+    return not any(lacking) and bool(_agents(findings))
 
 
 def conclude(findings: Sequence[Diagnosis], cao: str) -> str:
     """Say what can be typed next; `cao` is how the command is called here."""
-    lacking = _lacking(findings)
-    if lacking:
-        return f"A run is not possible without: {', '.join(lacking)}"
+    missing, wrong = (_lacking(findings, state) for state in (State.MISSING, State.WRONG))
+    if missing:
+        return f"A run is not possible without: {', '.join(missing)}"
+    if wrong:
+        return f"A run is not possible until this is put right: {', '.join(wrong)}"
     # False comes first, and so does the usual agent.
     agents = sorted(_agents(findings).items(), key=lambda agent: agent[1].logged_out)
     if not agents:
@@ -133,8 +138,8 @@ def conclude(findings: Sequence[Diagnosis], cao: str) -> str:
     return f"A run is possible{once}: {cao} init, then {cao} run task.md{option}"
 
 
-def _lacking(findings: Sequence[Diagnosis]) -> list[str]:
-    return [f.subject for f in findings if f.needed and f.state is State.MISSING]
+def _lacking(findings: Sequence[Diagnosis], state: State) -> list[str]:
+    return [f.subject for f in findings if f.needed and f.state is state]
 
 
 def _agents(findings: Sequence[Diagnosis]) -> dict[str, Diagnosis]:
@@ -167,8 +172,11 @@ def _tmux(environ: Mapping[str, str]) -> Diagnosis:
     try:
         version = asyncio.run(read_version("tmux", environ))
     except TmuxMissing as error:
+        # The fault itself ends with how it is installed where that is not known.
+        fault, _, hint = str(error).rpartition("; ")
         mend = install_command("tmux", environ)
-        return Diagnosis("tmux", State.MISSING, str(error), needed=True, mend=mend)
+        advice = "" if mend else hint
+        return Diagnosis("tmux", State.MISSING, fault, advice, needed=True, mend=mend)
     return Diagnosis("tmux", State.OK, version, needed=True)
 
 
@@ -251,7 +259,7 @@ def _folders(config: ServerConfig, wd: Path) -> Iterator[Diagnosis]:
         loose = token.stat().st_mode & 0o077
         yield Diagnosis(
             "token",
-            State.MISSING if loose else State.OK,
+            State.WRONG if loose else State.OK,
             f"{token}, " + ("others may read it" if loose else "for its owner alone"),
             "the next start makes a new one" if loose else "",
             needed=True,
@@ -262,13 +270,17 @@ def _folders(config: ServerConfig, wd: Path) -> Iterator[Diagnosis]:
     yield Diagnosis("configuration", State.OK, f"{file} ({there})")
 
 
+def _variable(remark: str) -> Diagnosis:
+    return Diagnosis("environment", State.NOTE, remark)
+
+
 def _state_folder(folder: Path, wd: Path) -> Diagnosis:
     try:
         check_state_folder(folder)
     except UsageError as error:
         # The fault itself ends with the command that mends it, if there is one.
-        fault, _, mend = str(error).partition("; mend it with: ")
-        return Diagnosis("state folder", State.MISSING, fault, needed=True, mend=mend)
+        fault, _, mend = str(error).partition("; fix it with: ")
+        return Diagnosis("state folder", State.WRONG, fault, needed=True, mend=mend)
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if nearest.is_dir() and os.access(nearest, os.R_OK | os.W_OK | os.X_OK):
         there = "" if nearest == folder else " (not there yet: the first start makes it)"
@@ -277,7 +289,7 @@ def _state_folder(folder: Path, wd: Path) -> Diagnosis:
         return Diagnosis("state folder", state, f"{folder}{there}", advice, needed=True)
     advice = "give yourself access, or name another folder in CAO_STATE_DIR"
     return Diagnosis(
-        "state folder", State.MISSING, f"{folder} cannot be written", advice, needed=True
+        "state folder", State.WRONG, f"{folder} cannot be written", advice, needed=True
     )
 
 
@@ -321,6 +333,8 @@ def _line(finding: Diagnosis) -> str:
     mark = str(finding.state)
     if finding.state is State.MISSING:
         mark = "MISSING" if finding.needed else "no"
-    said = [*finding.advice.splitlines(), *([f"mend it: {finding.mend}"] if finding.mend else [])]
+    elif finding.state is State.WRONG:
+        mark = "WRONG"
+    said = [*finding.advice.splitlines(), *([f"fix: {finding.mend}"] if finding.mend else [])]
     advice = [f"\n{'':9}{'':20}→ {line}" for line in said]
     return f"{mark:<9}{finding.subject:<20}{finding.detail}{''.join(advice)}"

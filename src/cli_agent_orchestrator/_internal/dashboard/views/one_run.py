@@ -193,6 +193,8 @@ def _needs(view: RunView, stand: RunStanding) -> Iterator[Markup]:
     if record.reason and not run.is_live:
         yield tag("p", record.reason[:LONGEST_REASON], class_="reason")
     if run.status is RunStatus.FAIL:
+        if run.circling:
+            yield tag("p", f"It did not converge: {run.circling}")
         command = f"cao resume {short_name(run.id)} --max-rounds {twice_as_many(run.round)}"
         yield tag("p", "It can go on with more rounds: ", tag("code", command))
     if run.waiting and not run.is_live:
