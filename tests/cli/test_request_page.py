@@ -35,6 +35,7 @@ def test_it_says_what_was_asked_how_it_was_checked_and_what_changed() -> None:
     assert "- PASS, proven" not in page, "the proof has its own words"
     assert "### What changed: 1 file, +3 −1\n\n- src/a.py +3 −1" in page
     assert "<summary>What the gate tests said</summary>" in page
+    assert "<summary>Why it took more than one try</summary>" in page
     assert "- Round 1, lint, FAIL: a fault" in page
     assert "### Still open: analyst_review, round 1\n" in page
 

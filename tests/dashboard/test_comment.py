@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.dashboard.comment import LONGEST_CODE, Comment, hint_of
+from cli_agent_orchestrator._internal.dashboard.comment import Comment, hint_of
 
 
 def test_a_hint_names_the_line_and_shows_it() -> None:
@@ -34,5 +34,5 @@ def test_a_name_and_a_line_stay_on_their_lines(path: str, code: str) -> None:
 
 
 def test_a_long_line_is_cut() -> None:
-    hint = hint_of(Comment(1, "a", 1, "new", "", "x" * 2 * LONGEST_CODE))
-    assert hint.split("\n")[1] == " " * 4 + "x" * LONGEST_CODE
+    hint = hint_of(Comment(1, "a", 1, "new", "", "x" * 600))
+    assert hint.split("\n")[1] == " " * 4 + "x" * 300

@@ -94,6 +94,23 @@ def test_a_name_a_cookie_and_a_key_have_a_form_that_headers_take() -> None:
     assert re.fullmatch(r"[0-9a-f]{64}", mine.key)
 
 
+def test_whoever_is_signed_in_stays_so_with_another_version_of_cao() -> None:
+    mine = SECRET.sign_in(NOON, NONCE)
+    assert SECRET.cookie_name == "cao_page_3a3339f5"
+    assert mine.cookie == (
+        f"1.1765792000.{NONCE}.d31c467186da07d7c5ced09da4024d4b047c51b99a9318862bf3b37448aff769"
+    )
+    assert mine.key == "4bac90d5ff3d3e5a927840e71c799c533e09b3a0f32199eb154a75c621635ed9"
+
+
+def test_a_link_works_for_five_minutes_and_a_cookie_for_thirty_days() -> None:
+    assert (LINK_SECONDS, SIGNED_IN_SECONDS) == (5 * 60, 30 * 24 * 3600)
+
+
+def test_a_hundred_links_can_wait_and_ten_cookies_are_looked_at() -> None:
+    assert (MOST_LINKS, MOST_COOKIES) == (100, 10)
+
+
 @pytest.mark.parametrize("nonce", ["", "5f" * 15, "5F" * 16, "5f" * 17, "5f" * 16 + "\n", "g" * 32])
 def test_a_nonce_has_one_form(nonce: str) -> None:
     with pytest.raises(ValueError, match="32 hexadecimal"):

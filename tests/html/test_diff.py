@@ -282,6 +282,14 @@ class TestPage:
         assert "… 1,000 more characters" in page
         assert "x" * (diff.LONGEST_LINE + 1) not in page
 
+    def test_a_line_says_how_much_of_it_is_left_out_if_anything_is(self) -> None:
+        def shown(length: int) -> str:
+            hunk = Hunk("", 0, 1, ("+" + "x" * length,))
+            return patches_html([FilePatch("a", "a", hunks=(hunk,))])
+
+        assert "more characters" not in shown(diff.LONGEST_LINE)
+        assert "… 1 more characters" in shown(diff.LONGEST_LINE + 1)
+
     def test_line_ends_of_another_system_are_marked_where_they_are_mixed(self) -> None:
         mixed = FilePatch("a", "a", hunks=(Hunk("", 1, 1, ("-a\r", "+a")),))
         same = FilePatch("a", "a", hunks=(Hunk("", 1, 1, ("-a\r", "+b\r")),))

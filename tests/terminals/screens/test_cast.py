@@ -105,6 +105,10 @@ def test_frames_come_less_often_as_a_recording_grows() -> None:
     assert pauses == [FRAME_SECONDS * times for times in (1, 1, 2, 4, 8)]
 
 
+def test_a_recording_has_at_most_4_mib_and_at_most_two_frames_a_second() -> None:
+    assert (LARGEST_CAST, FRAME_SECONDS) == (4 * 1024 * 1024, 0.5)
+
+
 def test_where_little_changes_frames_come_half_as_often() -> None:
     tape, _ = begin(1000, 120, 40, "tester")
     screens = ("a\nb\nc", "a\nx\ny", "1\n2\n3", "4\n2\n3")

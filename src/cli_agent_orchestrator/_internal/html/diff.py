@@ -290,7 +290,7 @@ def counts_html(added: int, removed: int) -> Markup:
 
 
 def _said_below(file: FilePatch, room: int) -> Iterator[str]:
-    left = file.length - max(room, 0)
+    left = file.length - room
     if left > 0:
         yield f"{left:,} more line{'' if left == 1 else 's'} not shown."
     if file.is_cut:
