@@ -176,6 +176,28 @@ def test_an_agent_without_a_version_is_found_all_the_same(desk: Desk) -> None:
     assert "version unknown" in desk.findings()["agent codex"].detail
 
 
+ENDLESS = "exec yes aaaa"
+
+
+def test_a_program_that_prints_without_end_does_not_answer_and_hurts_nothing(desk: Desk) -> None:
+    desk.environ["PATH"] += f"{os.pathsep}/usr/bin{os.pathsep}/bin"
+    for name in ("tmux", "git", "codex"):
+        desk.install(name, ENDLESS)
+    desk.install("gemini", "printf '\\033]0;x\\007\\033[2J 0.46.2\\n'")
+    found = desk.findings()
+    for subject in ("tmux", "git", "agent codex"):
+        assert found[subject].state is State.MISSING
+        assert "does not answer" in found[subject].detail
+    assert found["agent gemini_cli"].detail.startswith("0.46.2, ")
+    assert "installation" in found
+
+
+def test_what_tmux_says_is_no_longer_than_a_version(desk: Desk) -> None:
+    desk.install("tmux", "echo tmux 3.4 $(printf '%1000s' x | tr ' ' x)")
+    desk.environ["PATH"] += f"{os.pathsep}/usr/bin{os.pathsep}/bin"
+    assert len(desk.findings()["tmux"].detail) < 300
+
+
 def test_an_agent_that_is_newer_than_any_that_was_tested_is_noted(desk: Desk) -> None:
     desk.install("codex", "echo codex-cli 9.0.0")
     finding = desk.findings()["agent codex"]

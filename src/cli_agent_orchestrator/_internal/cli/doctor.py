@@ -5,7 +5,6 @@ import json
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -39,6 +38,7 @@ from cli_agent_orchestrator._internal.runs.gates.sandbox import Sandbox, find_sa
 from cli_agent_orchestrator._internal.runs.reports.dry_run import BUILT_IN
 from cli_agent_orchestrator._internal.runs.work.place import said_of_place
 from cli_agent_orchestrator._internal.settings.table import BY_NAME
+from cli_agent_orchestrator._internal.short_answer import ShortAnswer, ask
 from cli_agent_orchestrator._internal.terminals.tmux import read_version
 from cli_agent_orchestrator.errors import ApiError, ApiUnreachable, TmuxMissing, UsageError
 
@@ -46,6 +46,7 @@ OUR_DISTRIBUTION = "cao-loop"
 IMPORT_NAME = "cli_agent_orchestrator"
 AGENT = "agent "
 WITHOUT_GIT = "without it there are no snapshots, undo, proof or work trees"
+NO_ANSWER = "look what it says with --version"
 ASK_SECONDS = 20
 EXIT_MISSING = 1
 
@@ -185,7 +186,10 @@ def _git(environ: Mapping[str, str]) -> Diagnosis:
     if program is None:
         mend = install_command("git", environ)
         return Diagnosis("git", State.MISSING, "no git on the PATH", WITHOUT_GIT, mend=mend)
-    version = find_version(_ask([program, "--version"], environ)[1])
+    answer = _ask([program, "--version"], environ)
+    if answer.code is None:
+        return Diagnosis("git", State.MISSING, f"{program} does not answer", WITHOUT_GIT)
+    version = find_version(answer.text)
     return Diagnosis("git", State.OK, f"{version_words(version)}, {program}")
 
 
@@ -200,9 +204,12 @@ def _agent(provider: Provider, config: ServerConfig, environ: Mapping[str, str])
         if is_command:
             return Diagnosis(subject, State.MISSING, detail, mend=hint)
         return Diagnosis(subject, State.MISSING, detail, hint)
-    version = find_version(_ask([program, "--version"], environ)[1])
+    answer = _ask([program, "--version"], environ)
+    if answer.code is None:
+        return Diagnosis(subject, State.MISSING, f"{program} does not answer", NO_ANSWER)
+    version = find_version(answer.text)
     question = login_question(provider.name, version)
-    logged_in = _ask([program, *question], environ)[0] == 0 if question else None
+    logged_in = _ask([program, *question], environ).code == 0 if question else None
     return describe_agent(provider, Program(program, version, logged_in))
 
 
@@ -308,25 +315,12 @@ def _distributions() -> Diagnosis:
     )
 
 
-def _ask(argv: Sequence[str], environ: Mapping[str, str]) -> tuple[int | None, str]:
-    """Ask a program something short; return its exit code (None: no answer) and what it says.
-
-    It is asked far from any project, whose own settings for it may have come from anybody.
-    """
-    program, *words = argv
+def _ask(argv: Sequence[str], environ: Mapping[str, str]) -> ShortAnswer:
+    """Ask a program something short."""
     try:
-        answer = subprocess.run(
-            [str(Path(program).absolute()), *words],
-            env=dict(environ),
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=ASK_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None, ""
-    return answer.returncode, answer.stdout.decode("utf-8", "replace")
+        return ask(argv, environ, ASK_SECONDS)
+    except OSError:
+        return ShortAnswer(None, "")
 
 
 def _line(finding: Diagnosis) -> str:
