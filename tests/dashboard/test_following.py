@@ -22,6 +22,7 @@ from cli_agent_orchestrator._internal.models import (
     TerminalStatus,
 )
 from cli_agent_orchestrator._internal.runs.records.run_record import write_record
+from cli_agent_orchestrator._internal.runs.reports.dry_run import BUILT_IN
 from cli_agent_orchestrator._internal.runs.service import RunService
 from cli_agent_orchestrator.errors import NotFound
 from cli_agent_orchestrator.events import (
@@ -64,7 +65,9 @@ def rig(tmp_path: Path) -> Rig:
 
 def house_of(rig: Rig) -> House:
     runs = RunService(rig.state, rig.launcher)
-    return House(rig.terminals, runs, rig.state, News(rig.state), SystemClock(), {})
+    return House(
+        rig.terminals, runs, rig.state, News(rig.state), SystemClock(), {}, lambda: [BUILT_IN]
+    )
 
 
 class Looking:

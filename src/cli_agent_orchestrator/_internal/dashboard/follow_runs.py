@@ -128,7 +128,8 @@ class StartRun:
     def _page(self) -> Page:
         runs = list_runs(self.house.state_folder)
         folders = [*dict.fromkeys(run.project or run.wd for run in runs if run.is_readable)]
-        return new_run(folders, _flows(folders, config_folder(self.house.environ)))
+        flows = _flows(folders, config_folder(self.house.environ))
+        return new_run(folders, flows, self.house.agents())
 
 
 def _flows(folders: Sequence[str], own: Path) -> list[FlowOffered]:

@@ -4,7 +4,10 @@
 //   data-post="/runs/x/pause"   a button or a form that asks the server for something, with
 //     data-body='{…}'           fields besides those of the form,
 //     data-confirm="Sure?"      a question before,
-//     data-then="/runs/{id}"    a page to go to afterwards, with fields of the answer
+//     data-then="/runs/{id}"    a page to go to afterwards, with fields of the answer;
+//     [data-busy="Starting …"]  a button in it that says this meanwhile,
+//     [data-problem]            a place in it for what is wrong, else it is said in the corner,
+//     data-words='{…}'          what the server calls something, and how it is called in the form
 //   data-fragment="/dashboard/…"  a <details> whose [data-into] is fetched when it is opened, or a
 //                               button in it that fetches something else
 //   data-comment                a button at a line of a diff
@@ -13,7 +16,7 @@ const KEY = "cao-key";
 const QUIET_MS = 40_000; // the server gives a sign of life every 15 s
 const FIRST_PAUSE_MS = 200;
 const LONGEST_PAUSE_MS = 2_000;
-const SAID_MS = 20_000;
+const SAID_MS = 8_000;
 const FOCUSABLE = "a, button, input, select, textarea, summary, [tabindex]";
 
 const byId = (id) => document.getElementById(id);
@@ -48,13 +51,23 @@ const post = async (path, body) =>
 const fragment = async (path) =>
   (await ask(`/dashboard/fragment?path=${encodeURIComponent(path)}`)).text();
 
+// Text of ours, in which `what is typed somewhere` stands between such marks.
+function write(element, text) {
+  element.replaceChildren(...text.split("`").map((piece, place) => {
+    if (place % 2 === 0) return piece;
+    const code = document.createElement("code");
+    code.textContent = piece;
+    return code;
+  }));
+}
+
 const words = (error) =>
   error instanceof Problem ? error.message : "The server cannot be reached; is it running?";
 
 let silence;
 function say(text, isProblem = false) {
   const said = byId("said");
-  said.textContent = text;
+  write(said, text);
   said.classList.toggle("problem", isProblem);
   clearTimeout(silence);
   silence = setTimeout(() => { said.textContent = ""; }, SAID_MS);
@@ -246,7 +259,7 @@ function signedOut(why) {
   shown.clear();
   byId("connection").textContent = "";
   main.replaceChildren(byId("signed-out").content.cloneNode(true));
-  if (why) byId("sign-in-why").textContent = why;
+  if (why) write(byId("sign-in-why"), why);
   document.title = "Not signed in · cao";
 }
 
@@ -283,15 +296,34 @@ function fieldsOf(form) {
     if (value === "" || typeof value !== "string") continue;
     const [last, ...outer] = name.split(".").reverse();
     const holder = outer.reverse().reduce((one, part) => (one[part] ??= {}), body);
-    holder[last] = form.elements[name]?.type === "checkbox" ? true : value;
+    holder[last] = value;
   }
   return body;
 }
 
+// Says at the form what is wrong with it, in the words of its fields.
+function sayAt(form, text) {
+  const place = form.querySelector("[data-problem]");
+  if (!place) return say(text, true);
+  const calls = Object.entries(JSON.parse(form.dataset.words || "{}"));
+  write(place, calls.reduce((one, [theirs, ours]) => one.replaceAll(theirs, ours), text));
+}
+
+function setBusy(element, isBusy) {
+  element.ariaBusy = isBusy ? "true" : null;
+  const button = element.querySelector("[data-busy]");
+  if (!button) return;
+  button.disabled = isBusy;
+  const { busy } = button.dataset;
+  [button.dataset.busy, button.textContent] = [button.textContent, busy];
+}
+
 async function act(element) {
   const { post: path, body, confirm, then, once } = element.dataset;
+  say("");
   if (element.ariaBusy === "true" || (confirm && !(await confirmed(confirm)))) return;
-  element.ariaBusy = "true";
+  element.querySelector("[data-problem]")?.replaceChildren();
+  setBusy(element, true);
   try {
     const fields = element.tagName === "FORM" ? fieldsOf(element) : {};
     const answer = await post(path, { ...JSON.parse(body || "{}"), ...fields });
@@ -301,9 +333,9 @@ async function act(element) {
     if (once !== undefined) close(element);
   } catch (error) {
     if (error.status === 401) signedOut();
-    say(words(error), true);
+    sayAt(element, words(error));
   } finally {
-    element.ariaBusy = null;
+    setBusy(element, false);
   }
 }
 
