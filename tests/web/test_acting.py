@@ -120,7 +120,7 @@ def test_a_run_is_paused_and_goes_on_and_is_stopped(
         expect(dialog).to_be_hidden()
         expect(page.locator("#need")).to_contain_text("programmer asks you")
         page.get_by_role("button", name="Stop").click()
-        dialog.get_by_role("button", name="Yes").click()
+        dialog.get_by_role("button", name="Stop the run").click()
         expect(page.locator("#head .badges")).to_contain_text("stopped")
 
 

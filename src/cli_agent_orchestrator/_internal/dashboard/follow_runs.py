@@ -144,7 +144,15 @@ def _flows(folders: Sequence[str], own: Path) -> list[FlowOffered]:
     return [*found.values()]
 
 
+class NoSuchRun(NotFound):
+    """There is no run with this id; which ones there are, its own page says."""
+
+    def __init__(self, run: str) -> None:
+        super().__init__("run", run, ())
+        self.args = (f"no run {run!r}",)
+
+
 def check_run(house: House, run: str) -> None:
     """Raise NotFound if there is no run with this id."""
     if not is_run_id(run) or run not in runs_folder(house.state_folder).names():
-        raise NotFound("run", run, ())
+        raise NoSuchRun(run)

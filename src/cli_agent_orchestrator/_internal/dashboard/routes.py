@@ -40,7 +40,7 @@ HOME = "/dashboard"
 SIGN_IN = f"{HOME}/sign-in"
 # What is the same for everybody and holds nothing of anybody.
 OPEN_PATTERN = rf"/|{HOME}|{HOME}/new|{SIGN_IN}|{HOME}/(?:runs|static)/.+"
-NO_LINK = "this link does not work any more, or never did; `cao dashboard` makes a new one"
+NO_LINK = "This link does not work any more, or never did: `cao dashboard` makes a new one."
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "

@@ -123,13 +123,20 @@ function carryOver(before, after) {
     .map((one) => [twin(one, before, after, "[tabindex]"), one.scrollTop, one.scrollLeft]);
 }
 
+// Opened at its end, where a run is now; it stays there until somebody scrolls it elsewhere.
+const AT_END = ".timeline-scroll";
+const isAtEnd = (one) => one.scrollLeft + one.clientWidth >= one.scrollWidth - 2;
+const toEnd = (one) => one.scrollTo({ left: one.scrollWidth, behavior: "instant" });
+
 function replace(before, after) {
+  const ends = within(before, AT_END).map(isAtEnd);
   const active = document.activeElement;
   const focused = before.contains(active) ? twin(active, before, after, FOCUSABLE) : null;
   const caret = [active?.selectionStart, active?.selectionEnd];
   const scrolled = carryOver(before, after);
   before.replaceWith(after);
   for (const [element, top, left] of scrolled) element?.scrollTo({ top, left, behavior: "instant" });
+  within(after, AT_END).filter((_, place) => ends[place] ?? true).forEach(toEnd);
   // What was fetched before has been moved, and has lost the focus by that.
   const target = after.contains(active) ? active : focused;
   if (!target || target === document.activeElement) return;
@@ -157,12 +164,14 @@ function place(element, into, after) {
 
 function showPart({ id, into, html, after }) {
   let element = byId(id);
+  const isAdded = !element;
   if (!element || shown.get(id) !== html) {
     const made = parsed(html).firstElementChild;
     if (element) replace(element, made);
     element = made;
   }
   if (after !== undefined || !element.isConnected) place(element, into, after);
+  if (isAdded) within(element, AT_END).forEach(toEnd);
   shown.set(id, html);
 }
 
@@ -244,8 +253,11 @@ async function keepUp() {
         signedOut();
         break;
       }
+      if (error.status === 404) {
+        if (!shown.size) notThere(error.message);
+        break;
+      }
       if (error.status && !shown.size) byId("waiting")?.replaceChildren(error.message);
-      if (error.status === 404) break;
     }
     if (document.hidden) break;
     byId("connection").textContent = "No connection to the server. Trying again …";
@@ -255,11 +267,21 @@ async function keepUp() {
   isKeeping = false;
 }
 
+function notThere(what) {
+  byId("connection").textContent = "";
+  main.replaceChildren(byId("nothing-here").content.cloneNode(true));
+  write(byId("not-there"), `There is ${what}.`);
+  document.title = "Not found · cao";
+}
+
 function signedOut(why) {
   shown.clear();
   byId("connection").textContent = "";
   main.replaceChildren(byId("signed-out").content.cloneNode(true));
-  if (why) write(byId("sign-in-why"), why);
+  if (why) {
+    write(byId("sign-in-why"), why);
+    byId("sign-in-how").remove();
+  }
   document.title = "Not signed in · cao";
 }
 
@@ -278,8 +300,9 @@ async function signIn() {
 
 // What people do
 
-function confirmed(text) {
+function confirmed(text, yes) {
   const dialog = byId("sure");
+  byId("sure-yes").textContent = yes;
   byId("sure-text").textContent = text;
   dialog.returnValue = "";
   dialog.showModal();
@@ -321,7 +344,7 @@ function setBusy(element, isBusy) {
 async function act(element) {
   const { post: path, body, confirm, then, once } = element.dataset;
   say("");
-  if (element.ariaBusy === "true" || (confirm && !(await confirmed(confirm)))) return;
+  if (element.ariaBusy === "true" || (confirm && !(await confirmed(confirm, element.textContent)))) return;
   element.querySelector("[data-problem]")?.replaceChildren();
   setBusy(element, true);
   try {
