@@ -170,7 +170,10 @@ class NewRunBody(RequestBody):
     """A run to be started; fields that are not known are ignored."""
 
     wd: Annotated[Path, Meta(examples=["/home/ada/shop"])]
-    task: Annotated[str | None, Meta(description="The text of the task.")] = None
+    task: Annotated[
+        str | None,
+        Meta(description="The text of the task; the heading `# Task` may be left out."),
+    ] = None
     task_file: Path | None = None
     settings: Annotated[
         dict[str, str], Meta(description="By variable name.", examples=[{"MAX_ROUNDS": "3"}])

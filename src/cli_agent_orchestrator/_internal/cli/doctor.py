@@ -30,6 +30,7 @@ from cli_agent_orchestrator._internal.cli.variables import remarks_on_variables
 from cli_agent_orchestrator._internal.client import ApiClient
 from cli_agent_orchestrator._internal.config import DEFAULT_PORT, ServerConfig, check_state_folder
 from cli_agent_orchestrator._internal.discovery import discover, name_server
+from cli_agent_orchestrator._internal.hosting.agents import find_program
 from cli_agent_orchestrator._internal.hosting.environment import read_server_config
 from cli_agent_orchestrator._internal.providers import PROVIDERS
 from cli_agent_orchestrator._internal.providers.base import Provider
@@ -109,7 +110,7 @@ def installed_agents(config: ServerConfig, environ: Mapping[str, str]) -> dict[s
 def is_agent_installed(config: ServerConfig, environ: Mapping[str, str]) -> bool:
     """Is there a real agent? None is asked anything."""
     real = (provider for provider in PROVIDERS.values() if provider.name != BUILT_IN)
-    return any(_program(provider, config, environ)[1] for provider in real)
+    return any(find_program(provider, config, environ)[1] for provider in real)
 
 
 def is_run_possible(findings: Sequence[Diagnosis]) -> bool:
@@ -197,7 +198,7 @@ def _agent(provider: Provider, config: ServerConfig, environ: Mapping[str, str])
     subject = f"{AGENT}{provider.name}"
     if provider.name == BUILT_IN:
         return Diagnosis(subject, State.OK, "built in, for the demo and dry runs")
-    wanted, program = _program(provider, config, environ)
+    wanted, program = find_program(provider, config, environ)
     if program is None:
         hint = provider.install_hint
         detail, is_command = f"no {wanted} on the PATH", hint.startswith("npm ")
@@ -211,14 +212,6 @@ def _agent(provider: Provider, config: ServerConfig, environ: Mapping[str, str])
     question = login_question(provider.name, version)
     logged_in = _ask([program, *question], environ).code == 0 if question else None
     return describe_agent(provider, Program(program, version, logged_in))
-
-
-def _program(
-    provider: Provider, config: ServerConfig, environ: Mapping[str, str]
-) -> tuple[str, str | None]:
-    """Return by which name the program of an agent is looked for, and where it is, if it is."""
-    wanted = config.provider(provider.name).command or provider.program
-    return wanted, shutil.which(str(Path(wanted).expanduser()), path=environ.get("PATH"))
 
 
 def describe_agent(provider: Provider, found: Program) -> Diagnosis:
