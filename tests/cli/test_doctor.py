@@ -18,6 +18,7 @@ from cli_agent_orchestrator._internal.cli.doctor import conclude, examine, is_ru
 from cli_agent_orchestrator._internal.config import ServerConfig
 from cli_agent_orchestrator._internal.layout import DRAFT_PREFIX
 from cli_agent_orchestrator._internal.runs.records.run_record import read_record, write_record
+from tests.api.running import TOKEN, running_api
 from tests.e2e.runs import free_port
 from tests.runs.kept_runs import make_run
 from tests.third_party import third_party
@@ -176,6 +177,7 @@ def test_an_agent_without_a_version_is_found_all_the_same(desk: Desk) -> None:
     assert "version unknown" in desk.findings()["agent codex"].detail
 
 
+<<<<<<< HEAD
 ENDLESS = "exec yes aaaa"
 
 
@@ -196,6 +198,31 @@ def test_what_tmux_says_is_no_longer_than_a_version(desk: Desk) -> None:
     desk.install("tmux", "echo tmux 3.4 $(printf '%1000s' x | tr ' ' x)")
     desk.environ["PATH"] += f"{os.pathsep}/usr/bin{os.pathsep}/bin"
     assert len(desk.findings()["tmux"].detail) < 300
+=======
+def test_a_program_is_asked_far_from_the_project_and_has_nobody_to_ask(
+    desk: Desk, tmp_path: Path
+) -> None:
+    """What lies in the folder of the user may be anybody's, and what he types is not for it."""
+    asked = tmp_path / "asked"
+    script = [f'pwd > "{asked}"', f'readlink /proc/self/fd/0 >> "{asked}"', "echo 0.166.0"]
+    desk.install("codex", "PATH=/usr/bin:/bin", *script)
+    argv = [sys.executable, "-m", "cli_agent_orchestrator", "doctor"]
+    subprocess.run(
+        argv, env=desk.environ, cwd=tmp_path, input=b"typed\n", capture_output=True, check=False
+    )
+    folder, *stdin = asked.read_text(encoding="utf-8").splitlines()
+    assert folder == "/"
+    assert stdin == (["/dev/null"] if sys.platform == "linux" else [])
+
+
+def test_a_program_that_cannot_be_started_is_no_harm(desk: Desk) -> None:
+    for name in ("git", "codex"):
+        desk.install(name)
+        (desk.programs / name).write_bytes(b"\x7fELF is no program")
+    found = desk.findings()
+    assert {"git", "agent codex", "installation"} <= {*found}
+    assert found["agent codex"].state is not State.OK
+>>>>>>> keen
 
 
 def test_an_agent_that_is_newer_than_any_that_was_tested_is_noted(desk: Desk) -> None:
@@ -278,6 +305,19 @@ def test_somebody_else_at_the_usual_port_is_noted(desk: Desk) -> None:
     assert usual.detail == f"{port}, another program listens there"
     assert server.state is State.NOTE
     assert f"CAO_API={theirs.url}" in server.advice
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_the_port_is_the_users_only_if_the_server_there_proves_to_be_his(
+    desk: Desk, tmp_path: Path, is_ours: bool
+) -> None:
+    (tmp_path / "state").mkdir(mode=0o700)
+    (tmp_path / "state" / "token").write_text(TOKEN, encoding="utf-8")
+    with running_api(identity=TOKEN if is_ours else "the token of somebody else") as server:
+        desk.environ["CAO_PORT"] = str(server.port)
+        detail = desk.findings()["port"].detail
+    whose = "your server" if is_ours else "another program listens there"
+    assert detail == f"{server.port}, {whose}"
 
 
 def test_a_token_that_others_may_read_has_to_go(desk: Desk, tmp_path: Path) -> None:
@@ -448,7 +488,8 @@ def test_sockets_of_tmux_servers_that_have_ended_are_noted(desk: Desk, tmp_path:
     folder = tmp_path / "sockets" / f"tmux-{os.getuid()}"
     folder.mkdir(parents=True)
     present = ServerConfig.from_env(desk.environ).tmux_socket
-    names = ("cao-00000001", "cao-00000002", present, "default")
+    others = ("default", "cao-mine", "cao-0000000g", "cao-000000011", "xcao-00000001")
+    names = ("cao-00000001", "cao-00000002", present, *others)
     with ExitStack() as opened:
         here = Path.cwd()
         os.chdir(folder)  # the path of a socket has to be short
