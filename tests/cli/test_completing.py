@@ -98,7 +98,10 @@ def test_where_only_a_run_under_way_will_do_no_other_is_offered(desk: Desk) -> N
 def test_roles_and_agents_are_offered(desk: Desk) -> None:
     assert desk.asked("cao hint --role ") == ["programmer", "tester"]
     assert desk.asked("cao replay x7zq ") == ["programmer", "tester"]
+    assert desk.asked("cao replay 20261116 ") == ["programmer", "tester"]
+    assert desk.asked("cao replay 7zq p") == ["programmer"]
     assert desk.asked("cao replay zz ") == []
+    assert desk.asked("cao replay 2026 ") == [], "it may be this one or that"
     assert desk.asked("cao attach ") == [
         *("programmer", "tester", "x7zq/programmer", "x7zq/tester"),
     ]

@@ -89,6 +89,18 @@ def test_the_same_as_json(rig: Rig) -> None:
     assert Path(found["archive"]).is_dir()
 
 
+def test_it_is_written_to_a_file_as_it_is_printed(rig: Rig, tmp_path: Path) -> None:
+    run_to_the_end(rig)
+    file = tmp_path / "run.md"
+    file.write_text("an older one, which is longer" * 1000, encoding="utf-8")
+    assert printed(rig.folder, "-o", str(file)).output == f"Written to {file}\n"
+    assert file.read_text(encoding="utf-8") == printed(rig.folder).output
+    for bad in (tmp_path, tmp_path / "nowhere" / "run.md"):
+        refused = printed(rig.folder, "--output", str(bad))
+        assert isinstance(refused.exception, UsageError)
+        assert str(bad) in str(refused.exception)
+
+
 def test_a_run_in_its_second_round_shows_the_evidence_of_the_first(rig: Rig) -> None:
     class Enough(Exception):
         """Ends the run in its second round."""

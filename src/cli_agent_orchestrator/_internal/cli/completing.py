@@ -18,7 +18,11 @@ from cli_agent_orchestrator._internal.cli.printable import one_line
 from cli_agent_orchestrator._internal.config import config_folder, state_folder
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.records.names import BETWEEN
-from cli_agent_orchestrator._internal.runs.records.registry import RunSummary, list_runs
+from cli_agent_orchestrator._internal.runs.records.registry import (
+    RunSummary,
+    list_runs,
+    runs_that_fit,
+)
 from cli_agent_orchestrator._internal.runs.records.run_id import short_name
 from cli_agent_orchestrator._internal.settings.table import (
     AGENTS,
@@ -81,9 +85,9 @@ def complete_roles_of_run(
     context: click.Context, parameter: click.Parameter, typed: str
 ) -> list[CompletionItem]:
     """Offer the roles of the run that the line names before."""
-    named = context.params.get("run") or ""
-    meant = (run for run in _runs() if named in (run.id, short_name(run.id)))
-    return _offered((CompletionItem(role) for run in meant for role in run.providers), typed)
+    meant = runs_that_fit(_runs(), context.params.get("run") or "")
+    roles = meant[0].providers if len(meant) == 1 else ()
+    return _offered(map(CompletionItem, roles), typed)
 
 
 def complete_agents(

@@ -10,13 +10,13 @@ from typing import Any
 
 import click
 
-from cli_agent_orchestrator._internal.cli.completing import complete_runs
+from cli_agent_orchestrator._internal.cli.completing import complete_files, complete_runs
 from cli_agent_orchestrator._internal.cli.for_others import (
     for_others,
     in_each_text,
     without_places,
 )
-from cli_agent_orchestrator._internal.cli.printable import printable
+from cli_agent_orchestrator._internal.cli.printable import one_line, printable
 from cli_agent_orchestrator._internal.cli.project import find_project, is_placed
 from cli_agent_orchestrator._internal.cli.report_html import html_page, run_for_others
 from cli_agent_orchestrator._internal.cli.report_markdown import markdown
@@ -48,7 +48,7 @@ from cli_agent_orchestrator._internal.runs.reports.report_of_state import Places
 from cli_agent_orchestrator._internal.runs.reports.reporting import report_of_folder, report_of_run
 from cli_agent_orchestrator._internal.settings.levels import merge_settings, read_environment
 from cli_agent_orchestrator._internal.version import __version__
-from cli_agent_orchestrator.errors import UsageError
+from cli_agent_orchestrator.errors import UsageError, in_words
 
 FORMATS = ("md", "html", "json")
 MOST_STEPS = 12
@@ -68,8 +68,20 @@ MOST_STEPS = 12
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--pr", "for_request", is_flag=True, help="Print the text of a pull request.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    shell_complete=complete_files,
+    help="Write it to FILE, in place of what is there, and say where.",
+)
 def report(
-    run: str | None, form: str | None, as_json: bool, for_request: bool, **options: str | None
+    run: str | None,
+    form: str | None,
+    as_json: bool,
+    for_request: bool,
+    output: str | None,
+    **options: str | None,
 ) -> None:
     """Print a run on one page: outcome, reasons, evidence, notes, all turns.
 
@@ -82,8 +94,8 @@ def report(
 
     \b
     cao report
-    cao report k3f9 > run.md
-    cao report k3f9 --format html > run.html
+    cao report k3f9 -o run.md
+    cao report k3f9 --format html -o run.html
     cao report k3f9 --pr | gh pr create --title "Keep digits" --body-file -
     """
     chosen = [word for word in (form, "json" if as_json else None) if word]
@@ -92,13 +104,28 @@ def report(
     found, folder = _found(run, options)
     match chosen[:1]:
         case ["json"]:
-            click.echo(json.dumps(fields_of(found), indent=2))
+            page = f"{json.dumps(fields_of(found), indent=2)}\n"
         case ["html"]:
-            click.echo(_html(found, folder), nl=False)
+            page = _html(found, folder)
         case _:
             shown = _for_others(found)
-            page = request_page(shown) if for_request else markdown(shown, Path.home())
-            click.echo(printable(page))
+            text = request_page(shown) if for_request else markdown(shown, Path.home())
+            page = f"{printable(text)}\n"
+    if output is None:
+        click.echo(page, nl=False)
+    else:
+        _write(Path(output), page)
+
+
+def _write(path: Path, page: str) -> None:
+    """Put a report in a file, as a whole or not at all."""
+    if path.is_dir() or not path.parent.is_dir():
+        raise UsageError(f"{one_line(str(path))}: name a file in a folder that is there")
+    try:
+        Folder(path.absolute().parent).replace(path.name, page.encode("utf-8", "replace"))
+    except OSError as error:
+        raise UsageError(f"{one_line(str(path))} was not written: {in_words(error)}") from error
+    click.echo(f"Written to {one_line(str(path))}")
 
 
 def _found(run: str | None, options: Mapping[str, str | None]) -> tuple[Report, Folder | None]:
