@@ -249,9 +249,11 @@ async def test_the_page_that_starts_a_run(rig: Rig) -> None:
 @pytest.mark.parametrize(
     "path",
     [
+        "http://[::1/dashboard",
         "/dashboard/what",
         "/elsewhere",
         "",
+        "http://[::1/dashboard",
         "/dashboard/runs",
         "/dashboard/runs/20261115-084037-none",
         "/dashboard/runs/..",
