@@ -127,7 +127,7 @@ def test_flows_of_the_package_the_user_and_the_project_are_offered(desk: Desk) -
 
 
 def test_nothing_is_offered_that_a_shell_would_run(desk: Desk) -> None:
-    for name in ("$(reboot)", "`reboot`", "a;reboot", "a b", "a\nb", "a,b"):
+    for name in ("$(reboot)", "`reboot`", "a;reboot", "a b", "a\nb", "a,b", "--help", "-x"):
         (desk.work / ".cao" / "flows" / f"{name}.toml").touch()
     assert desk.asked("cao run --flow ") == ["loop", "pair", "solo"]
 

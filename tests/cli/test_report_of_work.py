@@ -56,7 +56,7 @@ def test_the_page_has_a_part_for_each(tmp_path: Path) -> None:
         "## Proof\n\nproven: the tests from before pass as they were\n\n"
         "- tests/test\\<b\\>.py: fewer cases, 3 before and 2 now\n"
         "- Makefile: CI changed, it is new\n\n"
-        "````diff\n+```\n+ # <b> of /home/x\n\n+ ## Proof\n````\n\n"
+        "````diff\n+```\n+ # <b> of …\n\n+ ## Proof\n````\n\n"
         "Before the run, and not committed:\n\n"
         "- setup.cfg: settings changed, 1 line added\n"
     ) in page

@@ -255,6 +255,7 @@ async def test_the_page_that_starts_a_run(rig: Rig) -> None:
         "/dashboard/what",
         "/elsewhere",
         "",
+        "http://[::1/dashboard",
         "/dashboard/runs",
         "/dashboard/runs/20261115-084037-none",
         "/dashboard/runs/..",
@@ -272,6 +273,7 @@ def test_there_is_no_such_page(rig: Rig, path: str) -> None:
 @pytest.mark.parametrize(
     "path",
     [
+        "http://[::1/dashboard",
         "/dashboard/what",
         f"/dashboard/runs/{RUN}/turns/9",
         f"/dashboard/runs/{RUN}/turns/-1",

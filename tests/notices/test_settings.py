@@ -70,8 +70,9 @@ def test_all_of_it_is_read() -> None:
          "https://example.com/hook\n"),
         ({"ntfy": "x"}, "notify.ntfy is '(not shown)', expected the address of a topic, such as "
          "https://ntfy.sh/my-topic\n"),
-        ({"terminal": "loud"}, "terminal is 'loud', expected one of bell, osc9, osc777, off"),
-        ({"terminal": []}, "notify.terminal is []"),
+        ({"terminal": "loud"}, "terminal is '(not shown)', expected one of bell, osc9"),
+        ({"terminal": []}, "notify.terminal is '(not shown)'"),
+        ({"terminal": "osc99"}, "terminal is 'osc99', expected one of bell, osc9, osc777, off"),
         ({"desktop": "yes"}, "notify.desktop is 'yes', expected true or false"),
         ({"command": "tell me"}, "notify.command is '(not shown)', expected a list of texts"),
         ({"command": []}, "a list of texts"),
@@ -109,6 +110,14 @@ SECRET = "s3cr3t"
         {"ntfy": "https://ntfy.sh/a", "ntfy_token": f"{SECRET}\nX-Evil: 1"},
         {"ntfy": "https://ntfy.sh/a", "ntfy_token": ""},
         {"command": [f"./{SECRET}"]},
+        {"events": f"https://{SECRET}"},
+        {"events": [f"https://{SECRET}"]},
+        {"events": [[SECRET]]},
+        {"terminal": SECRET},
+        {"terminal": [SECRET]},
+        {"desktop": SECRET},
+        {"desktop": {"a": SECRET}},
+        {SECRET: True},
     ],
 )
 def test_no_error_shows_a_secret(table: Any) -> None:

@@ -64,6 +64,19 @@ def test_neither_a_link_nor_a_pipe_is_read(run: Folder) -> None:
     assert read_cast(run, "tester") == Cast(1000, 120, 40, ())
 
 
+def test_a_recording_is_read_once_for_each_version_of_it(run: Folder) -> None:
+    replay_folder(run).create("tester.cast", HEADER)
+    replay_folder(run).create("analyst.cast", HEADER)
+    first = read_cast(run, "tester")
+    assert read_cast(run, "tester") is first
+    assert read_cast(run, "analyst") is not first
+    with replay_folder(run).append("tester.cast") as file:
+        file.write(frame_line(Frame(1, {0: "x"})))
+    assert read_cast(run, "tester") == Cast(1000, 120, 40, (Frame(1, {0: "x"}),))
+    (replay_folder(run).path / "tester.cast").unlink()
+    assert read_cast(run, "tester") is None
+
+
 def test_of_a_file_that_is_too_large_the_beginning_is_read(run: Folder) -> None:
     data = HEADER + frame_line(Frame(1, {0: "x"})) + b" " * MOST_READ
     replay_folder(run).create("tester.cast", data + b"\n" + frame_line(Frame(2, {0: "y"})))

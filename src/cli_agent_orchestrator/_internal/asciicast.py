@@ -26,7 +26,7 @@ PLACE_PATTERN = re.compile(r"\x1b\[([0-9]{1,4});1H\x1b\[0m\x1b\[2K")
 SIZE_PATTERN = r"([0-9]{1,4})x([0-9]{1,4})"
 FULL = "full"
 MOST_COLUMNS = 1000
-MOST_FRAMES = 100_000
+MOST_FRAMES = 20_000
 LONGEST_TIME = 1e9
 
 

@@ -37,8 +37,9 @@ from cli_agent_orchestrator.events import short_line
 
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
-PLAIN_PATTERN = r"[\w./=-]+"
-"""What a shell may be given without quotes; a project that was merely cloned names its flows."""
+PLAIN_PATTERN = r"[\w./=][\w./=-]*"
+"""What a shell may be given without quotes, and is no option; a project that was merely cloned
+names its flows."""
 MOST_RUNS = 50
 LONGEST_HELP = 60
 FOLDERS = ("WD",)

@@ -11,8 +11,16 @@ from cli_agent_orchestrator._internal.runs.reports.report import Report
 
 T = TypeVar("T")
 
-NOT_IN_PATH = r"(?<![\w./-])"
+# What a path may begin after: not another path; an option may have it at once (-I/x), an address
+# may be one of a file, and slashes may be too many.
+BEFORE = r"(?<![\w./-])(?P<before>file://|-[A-Za-z]{1,12}|)(?:(?<!:)/{1,8}(?=/))?"
 END_OF_PATH = r"(?![\w-]|\.\w)"
+ELSEWHERE = ("/home/", "/Users/", "/root/", "/tmp/", "/var/folders/")
+# The folder of a person, or of files that do not last
+ELSEWHERE_PATTERN = (
+    rf"{BEFORE}(?:/private)?"
+    r"(?:/(?:home|Users)/[\w.-]*\w|/(?:root|tmp)(?=/[\w.])|/var/folders(?:/[\w+]+){1,2})"
+)
 
 
 def for_others(found: Report, home: Path, state: Path) -> Report:
@@ -59,18 +67,21 @@ def for_others(found: Report, home: Path, state: Path) -> Report:
 def without_places(text: str, folders: Sequence[str], home: Path, state: Path | None = None) -> str:
     """Return a page for others: paths begin in its folders, and the home folder is `~`.
 
-    The state folder is named as such, wherever it is.
+    The state folder is named as such, wherever it is. Where the folder of another person or one
+    for what does not last begins a path, its beginning is left out.
 
-    >>> without_places("/home/ada/shop/a.py, /home/ada/x", ["/home/ada/shop"], Path("/home/ada"))
-    'a.py, ~/x'
+    >>> without_places("/home/ada/shop/a.py, /home/bob/x", ["/home/ada/shop"], Path("/home/ada"))
+    'a.py, …/x'
     """
     own = ((folder, "", ".") for folder in folders)
     kept = (str(state or ""), "(state folder)/", "(state folder)")
     for folder, inside, itself in (*own, kept, (str(home), "~/", "~")):
         if len(folder) > 1 and folder in text:
-            place = NOT_IN_PATH + re.escape(folder)
-            text = re.sub(f"{place}/", inside, text)
-            text = re.sub(f"{place}{END_OF_PATH}", itself, text)
+            place = BEFORE + re.escape(folder)
+            text = re.sub(f"{place}/", rf"\g<before>{inside}", text)
+            text = re.sub(f"{place}{END_OF_PATH}", rf"\g<before>{itself}", text)
+    if any(place in text for place in ELSEWHERE):
+        text = re.sub(ELSEWHERE_PATTERN, r"\g<before>…", text)
     return text
 
 

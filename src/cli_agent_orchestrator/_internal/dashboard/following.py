@@ -78,7 +78,10 @@ async def fragment(path: str, house: House) -> Markup:
 
 def _words(path: str) -> Sequence[str]:
     """Return the words of an address after that of all pages."""
-    first, *words = urlsplit(path).path.strip("/").split("/")
+    try:
+        first, *words = urlsplit(path).path.strip("/").split("/")
+    except ValueError:
+        first, words = "", []
     if f"/{first}" != HOME:
         raise NotFound("page", path, (HOME,))
     return [unquote(word) for word in words]

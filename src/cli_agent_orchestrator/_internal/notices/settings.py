@@ -15,6 +15,8 @@ from cli_agent_orchestrator.errors import ConfigError, UsageError, suggestion
 
 TABLE = "notify"
 HIDDEN = "(not shown)"
+YES_OR_NO = ("yes", "no", "on", "off", "true", "false")
+"""What people write for true and false in other files."""
 CHANNELS = ("desktop", "ntfy", "webhook", "command")
 ADDRESS = "a web address, such as https://example.com/hook"
 TOPIC = "the address of a topic, such as https://ntfy.sh/my-topic"
@@ -69,35 +71,45 @@ def read_notice_settings(table: Any) -> NoticeSettings:
     for key in table:
         if key not in READERS:
             expected = f"one of {', '.join(READERS)}{suggestion(key, READERS)}"
-            raise ConfigError(f"a key of [{TABLE}]", key, expected)
+            raise ConfigError(f"a key of [{TABLE}]", _shown(key), expected)
     settings = NoticeSettings(**{key: READERS[key](table[key]) for key in table})
     if settings.ntfy_token and not settings.ntfy:
         raise UsageError(f"{TABLE}.ntfy_token is of no use without {TABLE}.ntfy: {TOPIC}")
     return settings
 
 
+def _shown(value: object) -> object:
+    """Return a value for an error: a word that is near to one of ours, and no other text.
+
+    An address or a token may have been given to the wrong key.
+    """
+    known = [*NoticeKind, *TerminalWay, *READERS, *YES_OR_NO]
+    is_known = isinstance(value, str) and (value in known or suggestion(value, known))
+    return value if isinstance(value, int | float) or is_known else HIDDEN
+
+
 def _events(value: object) -> frozenset[NoticeKind]:
     known = [str(kind) for kind in NoticeKind]
     if not isinstance(value, list):
-        raise ConfigError(f"{TABLE}.events", value, f"a list of these: {', '.join(known)}")
+        raise ConfigError(f"{TABLE}.events", _shown(value), f"a list of these: {', '.join(known)}")
     for word in value:
         if word not in known:
             meant = suggestion(word, known) if isinstance(word, str) else ""
             expected = f"one of {', '.join(known)}{meant}"
-            raise ConfigError(f"an event of {TABLE}.events", word, expected)
+            raise ConfigError(f"an event of {TABLE}.events", _shown(word), expected)
     return frozenset(map(NoticeKind, value))
 
 
 def _terminal(value: object) -> TerminalWay:
     known = [str(way) for way in TerminalWay]
     if value not in known:
-        raise ConfigError(f"{TABLE}.terminal", value, f"one of {', '.join(known)}")
+        raise ConfigError(f"{TABLE}.terminal", _shown(value), f"one of {', '.join(known)}")
     return TerminalWay(str(value))
 
 
 def _desktop(value: object) -> bool:
     if not isinstance(value, bool):
-        raise ConfigError(f"{TABLE}.desktop", value, "true or false")
+        raise ConfigError(f"{TABLE}.desktop", _shown(value), "true or false")
     return value
 
 

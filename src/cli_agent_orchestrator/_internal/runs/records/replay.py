@@ -2,6 +2,7 @@
 
 import re
 from bisect import bisect_left
+from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
 
@@ -50,10 +51,17 @@ def read_cast(run: Folder, role: str) -> Cast | None:
     if not re.fullmatch(ROLE_PATTERN, role):
         return None
     try:
-        with replay_folder(run).open_to_read(cast_name(role)) as file:
-            return parse_cast(file.read(MOST_READ))
+        known = replay_folder(run).status(cast_name(role))
+        return known and _cast(run, role, (known.st_ino, known.st_size, known.st_mtime_ns))
     except OSError:
         return None
+
+
+@lru_cache(maxsize=2)
+def _cast(run: Folder, role: str, version: tuple[int, int, int]) -> Cast | None:
+    """Return a recording, read once for each version of its file: a page asks frame by frame."""
+    with replay_folder(run).open_to_read(cast_name(role)) as file:
+        return parse_cast(file.read(MOST_READ))
 
 
 def recording_folder(state_folder: Path, terminal: TerminalFacts) -> Folder | None:
