@@ -236,7 +236,7 @@ class TestStart:
         assert folder == rig.project
         assert request.options == {
             "WD": str(rig.project),
-            "PROMPT": "do it",
+            "PROMPT": "# Task\n\ndo it",
             "MAX_ROUNDS": "3",
             "RESUME": "0",
         }
