@@ -1,4 +1,4 @@
-"""An event loop whose time passes at once: what waits for seconds goes on when nothing else does."""
+"""An event loop whose time passes at once: who waits goes on when nobody else does."""
 
 import asyncio
 import selectors

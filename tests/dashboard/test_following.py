@@ -250,6 +250,18 @@ async def test_the_screen_of_an_agent(rig: Rig) -> None:
             assert "disabled" in part_of(page, "message").of("textarea")[0]
 
 
+async def test_the_page_of_an_agent_is_woken_by_each_screen(rig: Rig) -> None:
+    rig.terminals.add("a1", f"cao-{RUN}")
+    rig.terminals.more_screens = asyncio.Queue()
+    with rig.folder.locked():
+        rig.happen(*BEGAN)
+        async with looking(house_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
+            await tab.first()
+            for number in range(6):
+                rig.terminals.more_screens.put_nowait(f"screen {number}")
+                await tab.says(f"screen {number}")
+
+
 async def test_the_page_of_an_agent_stays_if_its_run_vanishes(rig: Rig) -> None:
     rig.happen(*BEGAN, *DONE)
     async with looking(house_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:

@@ -93,9 +93,8 @@ head -c 2 > /dev/null
 printf '\033[2J\033[H'
 printf 'goodbye'
 : > quit
-sleep 600
 """
-"""Shows an input box; when it is asked to quit it clears its screen, and takes its time."""
+"""Shows an input box, and clears its screen when it is asked to quit."""
 
 
 async def test_what_an_agent_clears_when_it_quits_is_kept(ground: Ground, run: Folder) -> None:

@@ -89,7 +89,7 @@ async def test_a_recording_that_is_full_does_not_go_on(tmp_path: Path) -> None:
 async def test_a_large_recording_has_time_for_the_next_frame(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     # In the last quarter of its size a frame waits for eight seconds.
-    frame = frame_line(Frame(1.0, {row: "x" * 100 for row in range(40)}))
+    frame = frame_line(Frame(1.0, dict.fromkeys(range(40), "x" * 100)))
     rig.begin_file(HEADER + frame * (LARGEST_CAST * 7 // 8 // len(frame)))
     live = rig.terminal("%1")
     rig.show(live, "first")
@@ -100,7 +100,9 @@ async def test_a_large_recording_has_time_for_the_next_frame(tmp_path: Path) -> 
         await asyncio.sleep(0.002)
     assert rig.panes.reads < 10
     await rig.recorder.finish(live)
-    assert rig.screens()[-1] == "frame 49"
+    found = read_cast(rig.run, "tester")
+    assert found is not None
+    assert screen_at(found, len(found.frames)) == "frame 49"
 
 
 async def test_a_tmux_that_is_away_for_a_while_does_not_end_a_recording(tmp_path: Path) -> None:
