@@ -204,8 +204,8 @@ async def test_an_agent_and_its_question_are_on_the_page_of_the_run(rig: Rig) ->
 
 
 @pytest.mark.parametrize("more", ["", "/agents/analyst"])
-async def test_a_question_that_is_drawn_in_two_steps_can_be_answered(rig: Rig, more: str) -> None:
-    """Nobody tells of the second step, and the key of the first would be refused."""
+async def test_a_question_that_is_drawn_in_steps_can_be_answered(rig: Rig, more: str) -> None:
+    """Nobody tells of the later ones, and a key for an earlier one would be refused."""
     rig.terminals.add("a1", f"cao-{RUN}")
     rig.terminals.change("a1", TerminalStatus.WAITING_USER_ANSWER)
     rig.terminals.asked = Question("May", (Choice("1", "Yes"),), "f00d")
@@ -213,9 +213,10 @@ async def test_a_question_that_is_drawn_in_two_steps_can_be_answered(rig: Rig, m
         rig.happen(*BEGAN, ASKS)
         async with looking(house_of(rig), f"/dashboard/runs/{RUN}{more}") as tab:
             await tab.says("asks you")
-            rig.terminals.asked = Question("May I?", (Choice("1", "Yes"),), "beef")
-            page = await tab.says("May I?")
-            assert "beef" in str(part_of(page, "need").of("button")[0]["data-body"])
+            for step in ("May I d", "May I do", "May I do it?"):
+                rig.terminals.asked = Question(step, (Choice("1", "Yes"),), f"<{step}>")
+                page = await tab.says(step)
+                assert f"<{step}>" in str(part_of(page, "need").of("button")[0]["data-body"])
 
 
 async def test_a_run_that_vanishes_says_so_and_keeps_the_rest(rig: Rig) -> None:
