@@ -6,7 +6,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 
 from cli_agent_orchestrator._internal.dashboard.follow_run import (
-    ShownQuestion,
+    QuestionOnPage,
     StoryReader,
     agents_here,
 )
@@ -71,7 +71,7 @@ class FollowAgent:
         house, page = self.house, Page(self.run, ())
         reader = StoryReader(run_folder(house.state_folder, self.run))
         async with house.news.of(self.run) as listening:
-            screen, shown = _Screen(listening), ShownQuestion()
+            screen, shown = _Screen(listening), QuestionOnPage()
             async with (
                 woken_by_agents(listening, house.terminals, self._is_ours),
                 beside(screen.watch(house)),
@@ -91,7 +91,7 @@ class FollowAgent:
     def _is_ours(self, event: TerminalEvent) -> bool:
         return event.session_name == session_name_of(self.run)
 
-    async def _seen(self, story: RunStory, screen: _Screen, shown: ShownQuestion) -> AgentSeen:
+    async def _seen(self, story: RunStory, screen: _Screen, shown: QuestionOnPage) -> AgentSeen:
         terminal = agents_here(self.house, story.summary).get(self.role)
         screen.turn_to(terminal.id if terminal is not None else "")
         kept = await asyncio.to_thread(self._kept, story)

@@ -69,7 +69,7 @@ class FollowRun:
 
     async def pages(self) -> AsyncGenerator[Page, None]:
         house, folder = self.house, run_folder(self.house.state_folder, self.run)
-        reader, page, shown = StoryReader(folder), Page(self.run, ()), ShownQuestion()
+        reader, page, shown = StoryReader(folder), Page(self.run, ()), QuestionOnPage()
         async with (
             house.news.of(self.run) as listening,
             beside(shown.watch(house, listening)),
@@ -94,7 +94,7 @@ class FollowRun:
     def _is_there(self) -> bool:
         return self.run in runs_folder(self.house.state_folder).names()
 
-    def _view(self, story: RunStory, tokens: RunTokens | None, shown: "ShownQuestion") -> RunView:
+    def _view(self, story: RunStory, tokens: RunTokens | None, shown: "QuestionOnPage") -> RunView:
         run = story.summary
         terminals = agents_here(self.house, run)
         asks = terminals.get(run.asking) if run.is_live else None
@@ -102,7 +102,7 @@ class FollowRun:
 
 
 @dataclass(slots=True)
-class ShownQuestion:
+class QuestionOnPage:
     """What a page shows of what an agent asks.
 
     Some draw a question in several steps, and nobody tells of that: a key that is pressed for what
