@@ -13,6 +13,8 @@ SECOND = 1.0
 MOST, LEAST = 20, 10
 """Updates in a second in which something happens all the time."""
 
+FAR_TOO_MANY = 1000
+
 
 class Restless:
     """A page on which something happens all the time."""
@@ -23,6 +25,7 @@ class Restless:
     async def pages(self) -> AsyncGenerator[Page, None]:
         while True:
             self.made += 1
+            assert self.made < FAR_TOO_MANY, "it is made without a pause"
             yield Page("", (Part("p", tag("p", str(self.made), id="p")),))
             await asyncio.sleep(0)
 
