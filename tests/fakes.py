@@ -1,5 +1,6 @@
 """Stand-ins for the outside world, passed in where the product takes it as an argument."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass, field, replace
@@ -56,6 +57,8 @@ class FakeService:
     """What every agent asks."""
     screens: list[str] = field(default_factory=list)
     """What is shown to those who watch a screen, one after the other."""
+    more_screens: asyncio.Queue[str] | None = None
+    """What they are shown after that, as it comes."""
     listeners: int = 0
 
     def __post_init__(self) -> None:
@@ -144,6 +147,8 @@ class FakeService:
         self.terminal(terminal_id)
         for screen in self.screens:
             yield screen
+        while self.more_screens is not None:
+            yield await self.more_screens.get()
 
     async def scrollback(self, terminal_id: str, lines: int) -> str:
         self.terminal(terminal_id)

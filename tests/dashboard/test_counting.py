@@ -41,7 +41,7 @@ async def counted(rig: Rig) -> RunTokens | None:
     async with counting_tokens(rig.state, listening) as tokens:
         run = summary_of(rig.folder)
         assert tokens.of(run) is None
-        await listening.wait(WAIT_SECONDS)
+        assert await listening.wait(WAIT_SECONDS)
         return tokens.of(run)
 
 
@@ -80,13 +80,13 @@ async def test_a_run_is_counted_once_for_each_of_its_turns(rig: Rig, tmp_path: P
     listening = Listening(None)
     async with counting_tokens(rig.state, listening) as tokens:
         tokens.of(summary_of(rig.folder))
-        await listening.wait(WAIT_SECONDS)
+        assert await listening.wait(WAIT_SECONDS)
         with record.open("ab") as file:
             file.write(claude_call(NOON + 210, "m2") + b"\n")
         assert tokens.of(summary_of(rig.folder)) == RunTokens(took(1), is_whole=True)
         turn(rig, 2, "programmer", "claude_code")
         tokens.of(summary_of(rig.folder))
-        await listening.wait(WAIT_SECONDS)
+        assert await listening.wait(WAIT_SECONDS)
         assert tokens.of(summary_of(rig.folder)) == RunTokens(took(2), is_whole=False)
 
 

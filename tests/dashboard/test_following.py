@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 from collections.abc import AsyncGenerator, Callable
-from contextlib import ExitStack, aclosing, asynccontextmanager
+from contextlib import ExitStack, aclosing, asynccontextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +11,9 @@ import pytest
 
 from cli_agent_orchestrator._internal.asciicast import Frame, frame_line, header_line
 from cli_agent_orchestrator._internal.clock import SystemClock
+from cli_agent_orchestrator._internal.dashboard.follow_agent import FollowAgent
+from cli_agent_orchestrator._internal.dashboard.follow_run import FollowRun
+from cli_agent_orchestrator._internal.dashboard.follow_runs import FollowRuns, RunList
 from cli_agent_orchestrator._internal.dashboard.following import fragment, watched
 from cli_agent_orchestrator._internal.dashboard.news import News
 from cli_agent_orchestrator._internal.dashboard.page import House, Page
@@ -39,7 +42,10 @@ from tests.api.run_rig import NOON, RUN, Rig
 from tests.api.running import WAIT_SECONDS
 from tests.dashboard.view_data import check_page, part_of, written
 from tests.html.reading import Elements
+from tests.runs.kept_runs import snapshots_in
 
+NEVER = 100 * WAIT_SECONDS
+"""A page that is not woken shows nothing new: nobody waits so long for the next look."""
 BEGAN = (
     RunBegan(NOON, f"cao-{RUN}", {"analyst": "a1"}, {"analyst": "codex"}, "/a"),
     TurnBegan(NOON, "analyst", 1, 1, 1, "a1", "codex"),
@@ -92,7 +98,10 @@ class Looking:
 
 @asynccontextmanager
 async def looking(house: House, path: str = "/dashboard") -> AsyncGenerator[Looking, None]:
-    async with aclosing(watched(path, house).pages()) as pages:
+    page = watched(path, house)
+    if isinstance(page, FollowRun | FollowRuns | FollowAgent):
+        page = replace(page, look_seconds=NEVER)
+    async with aclosing(page.pages()) as pages:
         yield Looking(pages)
     assert house.news.is_at_rest
     assert house.terminals.listeners == 0  # type: ignore[attr-defined]
@@ -156,6 +165,16 @@ async def test_a_killed_run_needs_somebody(rig: Rig) -> None:
     assert holder_of(page, f"run-{RUN}") == "needs-rows"
 
 
+def test_a_run_that_goes_on_is_read_at_each_look(rig: Rig) -> None:
+    """That it was killed changes nothing in its folder."""
+    runs = RunList(rig.state)
+    (rig.project / "state.json").write_text('{"final_status": "RUNNING"}')
+    rig.happen(*BEGAN)
+    with rig.folder.locked():
+        assert [run.is_live for run in runs.look(NOON)] == [True]
+    assert [run.is_live for run in runs.look(NOON)] == [False]
+
+
 async def test_a_run_grows_on_its_page(rig: Rig) -> None:
     with rig.folder.locked():
         rig.happen(*BEGAN)
@@ -185,6 +204,22 @@ async def test_an_agent_and_its_question_are_on_the_page_of_the_run(rig: Rig) ->
             rig.happen(ASKS)
             page = await tab.says("The analyst asks you")
             assert "f00d" in str(part_of(page, "need").of("button")[0]["data-body"])
+
+
+@pytest.mark.parametrize("more", ["", "/agents/analyst"])
+async def test_a_question_that_is_drawn_in_steps_can_be_answered(rig: Rig, more: str) -> None:
+    """Nobody tells of the later ones, and a key for an earlier one would be refused."""
+    rig.terminals.add("a1", f"cao-{RUN}")
+    rig.terminals.change("a1", TerminalStatus.WAITING_USER_ANSWER)
+    rig.terminals.asked = Question("May", (Choice("1", "Yes"),), "f00d")
+    with rig.folder.locked():
+        rig.happen(*BEGAN, ASKS)
+        async with looking(house_of(rig), f"/dashboard/runs/{RUN}{more}") as tab:
+            await tab.says("asks you")
+            for step in ("May I d", "May I do", "May I do it?"):
+                rig.terminals.asked = Question(step, (Choice("1", "Yes"),), f"<{step}>")
+                page = await tab.says(step)
+                assert f"<{step}>" in str(part_of(page, "need").of("button")[0]["data-body"])
 
 
 async def test_a_run_that_vanishes_says_so_and_keeps_the_rest(rig: Rig) -> None:
@@ -219,6 +254,40 @@ async def test_the_screen_of_an_agent(rig: Rig) -> None:
             assert "disabled" in part_of(page, "message").of("textarea")[0]
 
 
+async def test_the_page_of_an_agent_is_woken_by_each_screen(rig: Rig) -> None:
+    rig.terminals.add("a1", f"cao-{RUN}")
+    rig.terminals.more_screens = asyncio.Queue()
+    with rig.folder.locked():
+        rig.happen(*BEGAN)
+        async with looking(house_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
+            await tab.first()
+            for number in range(6):
+                rig.terminals.more_screens.put_nowait(f"screen {number}")
+                await tab.says(f"screen {number}")
+
+
+async def test_the_page_of_an_agent_stays_if_its_run_vanishes(rig: Rig) -> None:
+    rig.happen(*BEGAN, *DONE)
+    async with looking(house_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
+        before = await tab.first()
+        shutil.rmtree(rig.folder.path)
+        page = await tab.says("not there any more")
+        assert {part.id for part in page.parts} >= {part.id for part in before.parts}
+
+
+async def test_the_next_agent_of_a_role_does_not_show_the_screen_of_the_last(rig: Rig) -> None:
+    rig.terminals.add("a1", f"cao-{RUN}")
+    rig.terminals.screens = ["of the first"]
+    with rig.folder.locked():
+        rig.happen(*BEGAN)
+        async with looking(house_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
+            await tab.says("of the first")
+            rig.terminals.add("a2", f"cao-{RUN}")
+            rig.terminals.screens = []
+            rig.happen(replace(BEGAN[0], terminals={"analyst": "a2"}))
+            await tab.until(lambda page: "of the first" not in written(page))
+
+
 async def test_an_agent_that_is_gone_shows_its_last_screen(rig: Rig) -> None:
     rig.happen(*BEGAN, *DONE)
     screens_folder(rig.folder).make()
@@ -247,6 +316,17 @@ async def test_the_page_that_starts_a_run(rig: Rig) -> None:
     offered = [one.get("value") for one in part_of(page, "new").of("option")]
     assert str(rig.project) in offered
     assert {"loop", "pair", "solo"} <= {*offered}
+
+
+async def test_a_flow_of_a_project_that_cannot_be_used_is_not_offered(rig: Rig) -> None:
+    flows = rig.project / ".cao" / "flows"
+    flows.mkdir(parents=True)
+    (flows / "broken.toml").write_bytes(b"[[[ \xff")
+    async with looking(house_of(rig), "/dashboard/new") as tab:
+        page = await tab.first()
+    offered = [one.get("value") for one in part_of(page, "new").of("option")]
+    assert "loop" in offered
+    assert "broken" not in offered
 
 
 @pytest.mark.parametrize(
@@ -305,6 +385,19 @@ async def test_an_opened_turn(rig: Rig) -> None:
     ]
 
 
+@pytest.mark.parametrize("is_live", [True, False])
+async def test_only_what_a_living_run_changed_can_be_commented_on(rig: Rig, is_live: bool) -> None:
+    rig.happen(*BEGAN, *DONE[: 1 if is_live else 2])
+    snapshots = snapshots_in(rig.folder, rig.project)
+    snapshots.take(0, "start")
+    (rig.project / "a.txt").write_text("new\n")
+    snapshots.take(1, "analyst")
+    with rig.folder.locked() if is_live else nullcontext():
+        html = await fragment(f"/dashboard/runs/{RUN}/turns/1", house_of(rig))
+    assert "new" in Elements(html).written
+    assert bool(Elements(html).of("button")) == is_live
+
+
 async def test_a_gigantic_reply_is_cut(rig: Rig) -> None:
     rig.happen(*BEGAN, *DONE)
     archive = rig.project / ".tmp" / RUN
@@ -349,6 +442,13 @@ async def test_a_recording_opens_where_something_is_shown(rig: Rig) -> None:
     html = await fragment(f"/dashboard/runs/{RUN}/replay/analyst", house_of(rig))
 
     assert "Step 3 of 3, 0.3 s after its start" in Elements(html).written
+
+
+async def test_a_recording_without_a_screen_has_no_step(rig: Rig) -> None:
+    rig.happen(*BEGAN, *DONE)
+    replay_folder(rig.folder).create("analyst.cast", header_line(int(NOON), 20, 3, "analyst"))
+    with pytest.raises(NotFound):
+        await fragment(f"/dashboard/runs/{RUN}/replay/analyst/0", house_of(rig))
 
 
 async def test_older_runs_are_fetched(rig: Rig) -> None:

@@ -16,6 +16,7 @@ from cli_agent_orchestrator.events import RunEnded
 
 ONE, TWO, NEW = (f"20261115-08403{number}-k3f9" for number in (7, 8, 9))
 LIMIT = 60.0
+NEVER = 100 * LIMIT
 CALM = 0.2
 """Nothing is told in this time, where nothing is to be told; a slow machine cannot fail by it."""
 
@@ -81,6 +82,33 @@ async def test_a_new_run_and_a_removed_one_are_news_for_who_listens_to_all(state
             await told(everybody)
         folder.remove_all()
         await told(everybody)
+
+
+async def test_nobody_waits_for_the_next_look_to_be_told_of_a_new_run(state: Path) -> None:
+    news = News(state, look_seconds=NEVER)
+    async with news.of() as everybody:
+        make_run(state, NEW)
+        await told(everybody)
+
+
+async def test_nobody_waits_for_the_next_look_to_be_told_what_a_living_run_does(
+    state: Path,
+) -> None:
+    happen(state, ONE)
+    news = News(state, look_seconds=NEVER)
+    with run_folder(state, ONE).locked():
+        async with news.of() as everybody:
+            happen(state, ONE)
+            await told(everybody)
+
+
+async def test_a_run_that_has_ended_is_not_asked_again_whether_it_lives(state: Path) -> None:
+    with run_folder(state, ONE).locked():
+        pass
+    news = News(state, look_seconds=0.01)
+    async with news.of() as everybody:
+        with run_folder(state, ONE).locked():
+            assert not await is_told(everybody)
 
 
 async def test_who_listens_to_a_run_that_is_not_there_yet_is_told_when_it_is(state: Path) -> None:

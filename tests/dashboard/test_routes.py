@@ -51,6 +51,11 @@ def test_files_have_their_types_and_are_fetched_again_only_if_they_changed(rig: 
         assert browser.get("/dashboard").headers["content-type"] == "text/html; charset=utf-8"
 
 
+def test_files_with_other_content_have_other_tags() -> None:
+    files = [page_file(name) for name in ("app.js", "shell.css", "icon.svg", "screen.css")]
+    assert len({file.etag for file in files}) == len({file.body for file in files}) == len(files)
+
+
 def test_all_that_the_shell_names_is_there(rig: PageRig) -> None:
     with rig.served() as url, Browser(url) as browser:
         shell = browser.get("/dashboard").text

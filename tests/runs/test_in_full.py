@@ -1,15 +1,17 @@
 """A run with every turn of it."""
 
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.layout import archive_folder
+from cli_agent_orchestrator._internal.layout import SNAPSHOTS_FOLDER, archive_folder
 from cli_agent_orchestrator._internal.runs.reports import in_full
 from cli_agent_orchestrator._internal.runs.reports.in_full import run_in_full
 from cli_agent_orchestrator._internal.runs.reports.story import TurnDetail, detail_of
+from cli_agent_orchestrator._internal.runs.work.bringing_back import read_kept
 from cli_agent_orchestrator._internal.workspace.changes import REST_LEFT_OUT
 from tests.runs.kept_runs import RUN, make_run, snapshots_in
 from tests.runs.test_story import FIRST, REVIEWER, SECOND, reply, turn
@@ -48,6 +50,25 @@ def test_every_turn_is_as_it_is_alone(tmp_path: Path, wd: Path) -> None:
 def test_without_snapshots_nothing_is_known_of_changes(tmp_path: Path, wd: Path) -> None:
     full = run_in_full(make_run(tmp_path / "state", wd, events=turn(1, "tester")), os.environ)
     assert (full.patch, [one.patch for one in full.details]) == ("", [None])
+
+
+def test_of_snapshots_that_cannot_be_read_only_the_changes_are_not_known(
+    tmp_path: Path, wd: Path
+) -> None:
+    folder = make_run(tmp_path / "state", wd, events=(*turn(1, "tester"), *turn(2, "tester")))
+    snapshots = snapshots_in(folder, wd)
+    for number, label in enumerate(("start", "tester", "tester")):
+        (wd / "a.txt").write_text(f"{number}\n" * (number + 1))
+        snapshots.take(number, label)
+    objects = folder.path / SNAPSHOTS_FOLDER / "objects"
+    between = read_kept(folder, os.environ).taken[1].tree
+    (objects / between[:2] / between[2:]).unlink()
+    full = run_in_full(folder, os.environ)
+    assert "+2" in full.patch
+    assert not any(one.patch for one in full.details)
+    shutil.rmtree(objects)
+    full = run_in_full(folder, os.environ)
+    assert (full.patch, [one.patch for one in full.details]) == ("", [None, None])
 
 
 def test_what_a_turn_changed_is_cut_if_it_is_long(tmp_path: Path, wd: Path) -> None:

@@ -8,13 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator._internal.asciicast import frame_line, header_line
-from cli_agent_orchestrator._internal.layout import replay_folder, run_folder
+from cli_agent_orchestrator._internal.layout import RECORD_FILE, replay_folder, run_folder
+from cli_agent_orchestrator._internal.models import TerminalFacts
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.records.replay import (
     MOST_READ,
     Cast,
     Frame,
     read_cast,
+    recording_folder,
     roles_with_cast,
     screen_at,
     steps_of,
@@ -30,6 +32,15 @@ def run(tmp_path: Path) -> Folder:
 
 def cast_of(*changed: dict[int, str]) -> Cast:
     return Cast(1000, 120, 40, tuple(Frame(n, lines) for n, lines in enumerate(changed)))
+
+
+def test_only_of_a_run_that_is_there_a_terminal_is_recorded(run: Folder, tmp_path: Path) -> None:
+    facts = TerminalFacts("t1", "x", "codex", f"cao-{run.path.name}", "p", "/", role="tester")
+    assert recording_folder(tmp_path, facts) is None
+    run.create(RECORD_FILE, b"{}")
+    found = recording_folder(tmp_path, facts)
+    assert found is not None
+    assert found.path == run.path / "replay"
 
 
 def test_roles_are_those_with_a_recording(run: Folder) -> None:

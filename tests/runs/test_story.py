@@ -2,12 +2,18 @@
 
 import json
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.layout import archive_folder, run_folder, screens_folder
+from cli_agent_orchestrator._internal.layout import (
+    SNAPSHOTS_FOLDER,
+    archive_folder,
+    run_folder,
+    screens_folder,
+)
 from cli_agent_orchestrator._internal.models import TerminalStatus
 from cli_agent_orchestrator._internal.pipeline.findings import FindingAnswer, Findings
 from cli_agent_orchestrator._internal.pipeline.flow import Flow
@@ -153,6 +159,18 @@ class TestStory:
             assert story_of(folder).question == (ASKS.question if is_asking else "")
         assert story_of(folder).question == ""
 
+    def test_of_many_questions_the_last_of_who_asks_is_told(self, tmp_path: Path, wd: Path) -> None:
+        asked = (
+            replace(ASKS, question="an earlier one"),
+            ASKS,
+            replace(ASKS, kind=EventKind.STATUS, question="none"),
+            replace(ASKS, role="tester", question="of another"),
+        )
+        folder = make_run(tmp_path / "state", wd, events=(*turn(1, "programmer"), *asked))
+        change_record(folder, asking="programmer", status="running")
+        with folder.locked():
+            assert story_of(folder).question == ASKS.question
+
 
 FIRST = """REVIEW_RESULT: REVISE
 REVIEW_NOTES:
@@ -236,5 +254,8 @@ class TestDetail:
         assert found.files is not None
         assert [(one.path, one.added) for one in found.files] == [("a.txt", 1)]
         assert found.usage is None
+        shutil.rmtree(folder.path / SNAPSHOTS_FOLDER / "objects")
+        broken = detail_of(folder, 1, os.environ)
+        assert (broken.reply, broken.patch, broken.files) == ("done", None, None)
         other = detail_of(folder, 2, os.environ)
         assert (other.reply, other.patch, other.files) == (None, None, None)

@@ -4,6 +4,7 @@ import logging
 import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -83,6 +84,31 @@ async def test_the_screens_of_a_terminal_are_kept_to_the_last(
     assert len(cast_of(run).frames) >= 2
     file = run.path / "replay/tester.cast"
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+TIDY = r"""#!/bin/sh
+stty raw -echo
+printf '\342\226\242 ready\r\nscripted \342\235\257 '
+head -c 2 > /dev/null
+printf '\033[2J\033[H'
+printf 'goodbye'
+: > quit
+"""
+"""Shows an input box, and clears its screen when it is asked to quit."""
+
+
+async def test_what_an_agent_clears_when_it_quits_is_kept(ground: Ground, run: Folder) -> None:
+    program = ground.work / "tidy"
+    program.write_text(TIDY, encoding="utf-8")
+    program.chmod(0o755)
+    environ = {**ground.config.environ, "CAO_SCRIPTED_COMMAND": str(program)}
+    ground.config = replace(ground.config, environ=environ)
+    async with recording(ground) as service:
+        terminal = await service.create_session(wanted(ground), RUN)
+        await service.exit(terminal.id)
+    assert (ground.work / "quit").exists()
+    assert "ready" in last_screen(run)
+    assert "goodbye" not in last_screen(run)
 
 
 async def test_another_server_goes_on_with_a_recording(ground: Ground, run: Folder) -> None:

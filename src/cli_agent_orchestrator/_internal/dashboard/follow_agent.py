@@ -6,9 +6,9 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 
 from cli_agent_orchestrator._internal.dashboard.follow_run import (
+    QuestionOnPage,
     StoryReader,
     agents_here,
-    question_of,
 )
 from cli_agent_orchestrator._internal.dashboard.news import Listening
 from cli_agent_orchestrator._internal.dashboard.page import House, Page
@@ -65,34 +65,37 @@ class FollowAgent:
     run: str
     """The id of its run."""
     role: str
+    look_seconds: float = LOOK_SECONDS
 
     async def pages(self) -> AsyncGenerator[Page, None]:
         house, page = self.house, Page(self.run, ())
         reader = StoryReader(run_folder(house.state_folder, self.run))
         async with house.news.of(self.run) as listening:
-            screen = _Screen(listening)
+            screen, shown = _Screen(listening), QuestionOnPage()
             async with (
                 woken_by_agents(listening, house.terminals, self._is_ours),
                 beside(screen.watch(house)),
+                beside(shown.watch(house, listening)),
             ):
                 while True:
                     try:
                         story = await asyncio.to_thread(reader.read)
-                        seen = await self._seen(story, screen)
+                        seen = await self._seen(story, screen, shown)
                     except (OrchestratorError, OSError):
                         page = with_notice(page, GONE)
                     else:
                         page = one_agent(seen, house.clock.now())
                     yield page
-                    await listening.wait(LOOK_SECONDS)
+                    await listening.wait(self.look_seconds)
 
     def _is_ours(self, event: TerminalEvent) -> bool:
         return event.session_name == session_name_of(self.run)
 
-    async def _seen(self, story: RunStory, screen: _Screen) -> AgentSeen:
+    async def _seen(self, story: RunStory, screen: _Screen, shown: QuestionOnPage) -> AgentSeen:
         terminal = agents_here(self.house, story.summary).get(self.role)
         screen.turn_to(terminal.id if terminal is not None else "")
         kept = await asyncio.to_thread(self._kept, story)
+        asked = shown.look(self.house, terminal)
         if terminal is None:
             return kept
         explanation = None
@@ -103,7 +106,7 @@ class FollowAgent:
             terminal=terminal,
             screen=screen.text,
             explanation=explanation,
-            asked=question_of(self.house, terminal),
+            asked=asked,
         )
 
     def _kept(self, story: RunStory) -> AgentSeen:

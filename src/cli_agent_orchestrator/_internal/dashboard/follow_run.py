@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from cli_agent_orchestrator._internal.dashboard.counting import counting_tokens
+from cli_agent_orchestrator._internal.dashboard.news import Listening
 from cli_agent_orchestrator._internal.dashboard.page import House, Page
 from cli_agent_orchestrator._internal.dashboard.views.asking import AskedBy
 from cli_agent_orchestrator._internal.dashboard.views.one_run import (
@@ -16,7 +17,7 @@ from cli_agent_orchestrator._internal.dashboard.views.one_run import (
     with_notice,
 )
 from cli_agent_orchestrator._internal.dashboard.views.words import RunTokens
-from cli_agent_orchestrator._internal.dashboard.waking import woken_by_agents
+from cli_agent_orchestrator._internal.dashboard.waking import beside, woken_by_agents
 from cli_agent_orchestrator._internal.layout import run_folder, runs_folder
 from cli_agent_orchestrator._internal.models import Terminal, TerminalEvent
 from cli_agent_orchestrator._internal.plain_files import Folder
@@ -29,6 +30,8 @@ from cli_agent_orchestrator.events import CheckOutput, EventKind, HandoffEvent, 
 
 LOOK_SECONDS = 5.0
 """So often times are written anew."""
+ASKED_SECONDS = 0.5
+"""So often it is looked whether an agent that asks has drawn its question anew."""
 
 
 class StoryReader:
@@ -62,12 +65,14 @@ class FollowRun:
     house: House
     run: str
     """Its id."""
+    look_seconds: float = LOOK_SECONDS
 
     async def pages(self) -> AsyncGenerator[Page, None]:
         house, folder = self.house, run_folder(self.house.state_folder, self.run)
-        reader, page = StoryReader(folder), Page(self.run, ())
+        reader, page, shown = StoryReader(folder), Page(self.run, ()), QuestionOnPage()
         async with (
             house.news.of(self.run) as listening,
+            beside(shown.watch(house, listening)),
             counting_tokens(house.state_folder, listening) as counted,
             woken_by_agents(listening, house.terminals, self._is_ours),
         ):
@@ -79,9 +84,9 @@ class FollowRun:
                     page = with_notice(page, NOT_READABLE if is_there else GONE)
                 else:
                     tokens = counted.of(story.summary)
-                    page = one_run(self._view(story, tokens), house.clock.now())
+                    page = one_run(self._view(story, tokens, shown), house.clock.now())
                 yield page
-                await listening.wait(LOOK_SECONDS)
+                await listening.wait(self.look_seconds)
 
     def _is_ours(self, event: TerminalEvent) -> bool:
         return event.session_name == session_name_of(self.run)
@@ -89,12 +94,37 @@ class FollowRun:
     def _is_there(self) -> bool:
         return self.run in runs_folder(self.house.state_folder).names()
 
-    def _view(self, story: RunStory, tokens: RunTokens | None) -> RunView:
+    def _view(self, story: RunStory, tokens: RunTokens | None, shown: "QuestionOnPage") -> RunView:
         run = story.summary
         terminals = agents_here(self.house, run)
         asks = terminals.get(run.asking) if run.is_live else None
-        asked = question_of(self.house, asks) if asks is not None else None
-        return RunView(story, terminals, asked, tokens)
+        return RunView(story, terminals, shown.look(self.house, asks), tokens)
+
+
+@dataclass(slots=True)
+class QuestionOnPage:
+    """What a page shows of what an agent asks.
+
+    Some draw a question in several steps, and nobody tells of that: a key that is pressed for what
+    it was before is refused.
+    """
+
+    terminal: Terminal | None = None
+    """Who may ask."""
+    asked: AskedBy | None = None
+
+    def look(self, house: House, terminal: Terminal | None) -> AskedBy | None:
+        """Return what an agent asks now, for a page that shows it from now on."""
+        self.terminal = terminal
+        self.asked = None if terminal is None else question_of(house, terminal)
+        return self.asked
+
+    async def watch(self, house: House, listening: Listening) -> None:
+        """Wake the page whenever something else is asked than it shows."""
+        while True:
+            await asyncio.sleep(ASKED_SECONDS)
+            if self.terminal is not None and question_of(house, self.terminal) != self.asked:
+                listening.wake()
 
 
 def question_of(house: House, terminal: Terminal) -> AskedBy | None:

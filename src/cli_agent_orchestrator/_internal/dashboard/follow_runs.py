@@ -68,6 +68,7 @@ class FollowRuns:
     """The page of all runs."""
 
     house: House
+    look_seconds: float = LOOK_SECONDS
 
     async def pages(self) -> AsyncGenerator[Page, None]:
         house, runs = self.house, RunList(self.house.state_folder)
@@ -85,7 +86,7 @@ class FollowRuns:
                     for run in shown
                 ]
                 yield all_runs(rows, len(older), now)
-                await listening.wait(LOOK_SECONDS)
+                await listening.wait(self.look_seconds)
 
     def _rounds(self, runs: Sequence[RunSummary]) -> dict[str, int]:
         """Return how many rounds those runs may take that go on."""

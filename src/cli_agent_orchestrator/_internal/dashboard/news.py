@@ -53,8 +53,9 @@ class Listening:
 class News:
     """The news of all runs of a state folder, for the event loop of one server."""
 
-    def __init__(self, state_folder: Path) -> None:
+    def __init__(self, state_folder: Path, look_seconds: float = LOOK_SECONDS) -> None:
         self._state_folder = state_folder
+        self._look_seconds = look_seconds
         self._listening: set[Listening] = set()
         self._lock = asyncio.Lock()
         self._lookout: _Lookout | None = None
@@ -106,7 +107,7 @@ class News:
     async def _keep_looking(self) -> None:
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_SECONDS):
+                async with asyncio.timeout(self._look_seconds):
                     await self._stirred.wait()
             self._stirred.clear()
             async with self._lock:

@@ -1,0 +1,61 @@
+"""How often a tab is told something, whatever happens, and how soon."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from cli_agent_orchestrator._internal.dashboard.page import Page, Part, Watched
+from cli_agent_orchestrator._internal.dashboard.stream import SharedPages, updates
+from cli_agent_orchestrator._internal.html.markup import tag
+from tests.virtual_time import run_at_once
+
+SECOND = 1.0
+MOST, LEAST = 20, 10
+"""Updates in a second in which something happens all the time."""
+
+FAR_TOO_MANY = 1000
+
+
+class Restless:
+    """A page on which something happens all the time."""
+
+    def __init__(self) -> None:
+        self.made = 0
+
+    async def pages(self) -> AsyncGenerator[Page, None]:
+        while True:
+            self.made += 1
+            assert self.made < FAR_TOO_MANY, "it is made without a pause"
+            yield Page("", (Part("p", tag("p", str(self.made), id="p")),))
+            await asyncio.sleep(0)
+
+
+async def told_in_a_second(watched: Watched) -> list[float]:
+    """Return when a tab was told something."""
+    loop, told = asyncio.get_running_loop(), []
+    async with aclosing(updates(watched)) as sent:
+        async for _ in sent:
+            if loop.time() > SECOND:
+                break
+            told.append(loop.time())
+    return told
+
+
+def test_a_tab_is_told_at_once_and_then_so_often_that_it_can_follow() -> None:
+    page = Restless()
+    told = run_at_once(lambda: told_in_a_second(page))
+    assert told[0] == 0.0
+    assert LEAST <= len(told) <= MOST + 1
+    assert page.made <= MOST + 2
+
+
+def test_a_page_that_many_look_at_is_not_made_more_often() -> None:
+    page, shared = Restless(), SharedPages()
+
+    async def look() -> list[list[float]]:
+        tabs = [shared.of("/", lambda: page) for _ in range(5)]
+        return await asyncio.gather(*map(told_in_a_second, tabs))
+
+    told = run_at_once(look)
+    assert {len(one) >= LEAST for one in told} == {True}
+    assert LEAST <= page.made <= MOST + 2

@@ -1,0 +1,145 @@
+"""When a recording looks at its terminal, when it ends, and what does not end it, without tmux."""
+
+import asyncio
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any, cast
+
+from cli_agent_orchestrator._internal.asciicast import Frame, frame_line, full_line, header_line
+from cli_agent_orchestrator._internal.clock import SystemClock
+from cli_agent_orchestrator._internal.layout import cast_name, replay_folder
+from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.providers import get_provider
+from cli_agent_orchestrator._internal.runs.records.replay import read_cast, screen_at
+from cli_agent_orchestrator._internal.terminals.live_terminal import LiveTerminal
+from cli_agent_orchestrator._internal.terminals.screens.cast import LARGEST_CAST
+from cli_agent_orchestrator._internal.terminals.screens.recorder import ScreenRecorder
+from cli_agent_orchestrator._internal.terminals.store import TerminalRow
+from cli_agent_orchestrator._internal.terminals.tmux import PaneScreen
+from cli_agent_orchestrator.errors import TmuxError
+
+PATIENCE = 60.0
+HEADER = header_line(int(SystemClock().now()), 120, 40, "tester")
+NUMBERS = count()
+
+
+class Panes:
+    """Stands for tmux: what each pane shows, and how often that was read."""
+
+    def __init__(self) -> None:
+        self.shown: dict[str, str] = {}
+        self.problem: Exception | None = None
+        self.reads = 0
+
+    async def read_ansi(self, pane: str) -> str:
+        self.reads += 1
+        if self.problem is not None:
+            raise self.problem
+        return self.shown[pane]
+
+
+class Rig:
+    """A recorder of terminals that are none."""
+
+    def __init__(self, folder: Path) -> None:
+        self.run = Folder(folder)
+        self.panes = Panes()
+        tmux = cast("Any", self.panes)  # what is asked of it, it has
+        self.recorder = ScreenRecorder(tmux, SystemClock(), lambda _: replay_folder(self.run))
+
+    def terminal(self, pane: str) -> LiveTerminal:
+        row = TerminalRow(
+            pane, f"{pane}-1", "scripted", "cao-s", "tester", "/", 1.0, role="tester", record=True
+        )
+        return LiveTerminal(row, get_provider("scripted"), last_active=1.0, pane=pane)
+
+    def show(self, live: LiveTerminal, text: str) -> None:
+        """Let a terminal show something, and tell of it."""
+        assert live.pane is not None
+        self.panes.shown[live.pane] = text
+        live.screen = PaneScreen(live.pane, text, str(next(NUMBERS)), in_mode=False)
+        live.notify()
+
+    def begin_file(self, data: bytes) -> None:
+        replay_folder(self.run).create(cast_name("tester"), data)
+
+    def screens(self) -> list[str]:
+        found = read_cast(self.run, "tester")
+        return [screen_at(found, one) for one in range(len(found.frames))] if found else []
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not is_so():
+            await asyncio.sleep(0.001)
+
+
+async def test_a_recording_that_is_full_does_not_go_on(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.begin_file(HEADER + full_line(1.0))
+    live = rig.terminal("%1")
+    rig.show(live, "too late")
+    rig.recorder.follow(live)
+    await rig.recorder.finish(live)
+    assert rig.panes.reads == 0
+    assert rig.screens() == []
+
+
+async def test_a_large_recording_has_time_for_the_next_frame(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    # In the last quarter of its size a frame waits for eight seconds.
+    frame = frame_line(Frame(1.0, dict.fromkeys(range(40), "x" * 100)))
+    rig.begin_file(HEADER + frame * (LARGEST_CAST * 7 // 8 // len(frame)))
+    live = rig.terminal("%1")
+    rig.show(live, "first")
+    rig.recorder.follow(live)
+    await until(lambda: rig.panes.reads == 1)
+    for number in range(50):
+        rig.show(live, f"frame {number}")
+        await asyncio.sleep(0.002)
+    assert rig.panes.reads < 10
+    await rig.recorder.finish(live)
+    found = read_cast(rig.run, "tester")
+    assert found is not None
+    assert screen_at(found, len(found.frames)) == "frame 49"
+
+
+async def test_a_tmux_that_is_away_for_a_while_does_not_end_a_recording(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.panes.problem = TmuxError("it is away")
+    live = rig.terminal("%1")
+    rig.show(live, "not seen")
+    rig.recorder.follow(live)
+    await until(lambda: rig.panes.reads == 1)
+    rig.panes.problem = None
+    rig.show(live, "seen again")
+    await rig.recorder.finish(live)
+    assert rig.screens() == ["seen again"]
+
+
+async def test_a_second_agent_of_a_role_neither_is_recorded_nor_ends_a_recording(
+    tmp_path: Path,
+) -> None:
+    rig = Rig(tmp_path)
+    first, second = rig.terminal("%1"), rig.terminal("%2")
+    rig.show(first, "of the first")
+    rig.show(second, "of the second")
+    rig.recorder.follow(first)
+    rig.recorder.follow(second)
+    await until(lambda: rig.screens() == ["of the first"])
+    await rig.recorder.finish(second)
+    rig.show(first, "the end of the first")
+    await rig.recorder.finish(first)
+    assert rig.screens() == ["of the first", "the end of the first"]
+
+
+async def test_nothing_is_left_of_a_recorder_that_is_closed(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    live = rig.terminal("%1")
+    rig.show(live, "here")
+    rig.recorder.follow(live)
+    await until(lambda: rig.screens() == ["here"])
+    before = asyncio.all_tasks()
+    await rig.recorder.close()
+    assert {task for task in before if not task.done()} == {asyncio.current_task()}
