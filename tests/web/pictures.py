@@ -76,7 +76,10 @@ class Pane:
         return self._tmux("capture-pane", "-e", "-p")
 
     def close(self) -> None:
+        """End the tmux server; its socket would be left behind."""
+        socket = Path(self._tmux("display-message", "-p", "#{socket_path}").strip() or "/nowhere")
         self._tmux("kill-server")
+        socket.unlink(missing_ok=True)
 
     def _tmux(self, *words: str) -> str:
         done = subprocess.run(

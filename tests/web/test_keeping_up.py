@@ -11,10 +11,10 @@ from cli_agent_orchestrator._internal.html.markup import Markup, joined, tag
 from cli_agent_orchestrator._internal.pipeline.asks import Ask, Hint
 from cli_agent_orchestrator.events import HintTaken, PauseAsked, RunEvent
 from tests.api.run_rig import EVENTS, NOON, RUN, Answering
-from tests.dashboard.rig import PageRig, free_port, link
+from tests.dashboard.rig import PageRig, link
 from tests.web.browser import Page as Tab
 from tests.web.browser import Windows, expect
-from tests.web.visits import hide, unhide
+from tests.web.visits import hide, own_port, unhide
 
 pytestmark = pytest.mark.web
 
@@ -206,7 +206,7 @@ def test_what_is_asked_of_a_run_is_confirmed_and_answered_in_words(
 
 def test_a_server_that_goes_away_is_said_and_comes_back(windows: Windows, show: Showcase) -> None:
     windows.forgive("ERR_")
-    port = free_port()
+    port = own_port()
     with show.served(port=port) as url:
         tab = signed_in(windows, url)
         tab.locator("#hint-text").fill("half a thought")
