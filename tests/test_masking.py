@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from cli_agent_orchestrator._internal.masking import (
     MASK,
+    MOST_NEAR,
+    NEAR,
     PASSWORDS,
     SHAPES,
     TOKENS,
@@ -33,6 +35,21 @@ SECRETS = [
     "xapp-1-A0000-1234",
     "AIza" + "x" * 35,
     "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dBjftJeZ4CVP",
+    "sk-proj-" + "abcdefgh" * 3,
+    "npm_" + "a1B2" * 9,
+    "npm_" + "abCD" * 9,
+    "pypi-AgEIcHlwaS5vcmcCJDY3",
+    "pypi-" + "a1B2" * 12,
+    *(f"{kind}k_{mode}_4eC39HqLyjWDarjt" for kind in "sr" for mode in ("live", "test")),
+    "hf_" + "a1B2" * 8,
+    "hf_" + "abCD" * 9,
+    "tk_AgQdq7mVBoFD37zQVN29RhuMzNIz2",
+    "SG." + "a1B2_c" * 4 + "." + "a1-B2c" * 7,
+    "ya29.a0AfH6SMBx-y_zabcdefgh",
+    "hvs.CAESIJlWh3xYz-abcdefghij",
+    "dop_v1_" + "a1b2" * 16,
+    "AGE-SECRET-KEY-1QQPQZ7AZXHRD3T0L9X",
+    *(f"{kind}-a1B2c3D4e5F6" for kind in ("glptt", "gldt", "glrt", "glsoat", "glcbt")),
 ]
 AROUND = st.sampled_from(["", " ", "\n", '"', "'", "(", ",", "`", "="])
 
@@ -63,6 +80,26 @@ def test_what_is_known_by_its_own_shape_is_masked(secret: str, before: str, afte
         ("curl -H 'x: Bearer abcdefgh12345678'", "curl -H 'x: Bearer (masked)'"),
         ("https://ada:pw@host/x", "https://ada:(masked)@host/x"),
         ("postgres://:pw@host", "postgres://:(masked)@host"),
+        ("KEY_sk-ant-api03-" + "x" * 20, "KEY_(masked)"),
+        ("Authorization: a1b2c3d4e5f6a7b8", "Authorization: (masked)"),
+        ("authorization = 'ApiKey a1b2c3d4e5f6'", "authorization = 'ApiKey (masked)'"),
+        ("https://ada:p/w@host/x", "https://ada:(masked)@host/x"),
+        ("https://ada:p@w@host/x", "https://ada:(masked)@host/x"),
+        ("https://ada:8000@host/x", "https://ada:(masked)@host/x"),
+        ("https://a1b2c3d4e5f6a7b8@host/x.git", "https://(masked)@host/x.git"),
+        (r'password: "a\"b" x', 'password: "(masked)" x'),
+        ('password = "it\'s me"', 'password = "(masked)"'),
+        ("AccountKey=" + "aB+/" * 5 + "==;x", "AccountKey=(masked);x"),
+        ("SharedAccessKey=" + "aB+/" * 5, "SharedAccessKey=(masked)"),
+        ("https://hooks.slack.com/services/T0/B0/Xyz", "https://hooks.slack.com/services/(masked)"),
+        (
+            "https://discord.com/api/webhooks/123456789/a-B_c1234",
+            "https://discord.com/api/webhooks/(masked)",
+        ),
+        ("bot123456789:AA" + "a1-_" * 8, "bot123456789:(masked)"),
+        ("Cookie: session=abcd; b=c", "Cookie: (masked)"),
+        ("< set-cookie: id=abcd; Path=/\nx", "< set-cookie: (masked)\nx"),
+        ("X-CAO-Key: abcdefgh12345678", "X-CAO-Key: (masked)"),
         ("password=hunter2, token=abcdefgh12345678", "password=(masked), token=(masked)"),
     ],
 )
@@ -92,6 +129,19 @@ def test_what_is_said_to_be_a_secret_is_masked(text: str, shown: str) -> None:
         "https://host:8000/x@y",
         "see http://localhost:80",
         "git@github.com:me/x.git",
+        "https://git@github.com/me/x.git",
+        "ssh://deploy@example.org:2222/x",
+        "http://localhost:8000/?to=a@b",
+        "authorization: required for all",
+        "authorization = request.headers1['x']",
+        "a cookie: small and sweet",
+        "cookie = jar[0]",
+        "npm_config_registry and npm_package_version_1",
+        "pypi-publish-2 of the workflow",
+        "hf_hub_download_2",
+        "SG.x.y and hvs.z",
+        "tk_widget_1",
+        "at 12:AAAA",
         "Bearer of bad news",
         "a bearer token is needed",
         "Authorization is checked",
@@ -115,7 +165,7 @@ def test_every_name_of_a_secret_is_known(name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["", "RSA ", "OPENSSH ", "EC "])
-@pytest.mark.parametrize("mark", ["", "+", "> ", "    "])
+@pytest.mark.parametrize("mark", ["", "+", "> ", "    ", "│ ", "  12 │ ", "7: ", "12\t", "  12→"])
 def test_of_a_private_key_nothing_is_left(kind: str, mark: str) -> None:
     written = "\n".join(f"{mark}{line}" for line in KEY.format(kind).split("\n"))
     for shown in (masked(f"a\n{written}\nb"), masked_keys(f"a\n{written}\nb")):
@@ -130,6 +180,30 @@ def test_a_key_may_stand_on_one_line_or_have_no_end() -> None:
     assert "MIIE" not in masked(line)
     cut = "-----BEGIN PRIVATE KEY-----\nMIIEow\nq0Fb\nand then some prose"
     assert masked(cut) == f"-----BEGIN PRIVATE KEY-----\n{MASK}\nand then some prose"
+
+
+def test_a_key_may_be_one_of_pgp_or_stand_in_a_box() -> None:
+    pgp = "-----BEGIN PGP PRIVATE KEY BLOCK-----\nVersion: 2\n\nlQOYBF\n=aB1c\n-----END P"
+    assert masked(pgp) == f"-----BEGIN PGP PRIVATE KEY BLOCK-----\n{MASK}\n-----END P"
+    box = "│ -----BEGIN PRIVATE KEY----- │\n│ MIIEow==                    │\n│ q0Fb/x+   │\n└──┘"
+    assert masked(box) == f"│ -----BEGIN PRIVATE KEY----- │\n{MASK}\n└──┘"
+
+
+HEAPS = ("password=", "token", "token = ", "a://a:", "_sk-a", "password: '", "authorization:a ")
+
+
+@pytest.mark.parametrize("word", HEAPS)
+def test_a_heap_of_words_is_masked_from_where_it_is_one_and_not_looked_into(word: str) -> None:
+    shown = masked(f"{word * 300_000}{' ' * NEAR} the end, password=hunter2")
+    assert len(shown) < MOST_NEAR * 30
+    assert shown.endswith(f" the end, password={MASK}")
+
+
+def test_words_that_are_many_or_near_are_no_heap() -> None:
+    near = "token " * MOST_NEAR
+    far = f"token{' ' * (NEAR - 4)}" * (2 * MOST_NEAR)
+    assert masked(near) == near
+    assert masked(far) == far
 
 
 def test_a_text_that_small_letters_make_longer_is_masked_in_the_right_place() -> None:

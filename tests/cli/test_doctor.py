@@ -18,6 +18,7 @@ from cli_agent_orchestrator._internal.cli.doctor import conclude, examine, is_ru
 from cli_agent_orchestrator._internal.config import ServerConfig
 from cli_agent_orchestrator._internal.layout import DRAFT_PREFIX
 from cli_agent_orchestrator._internal.runs.records.run_record import read_record, write_record
+from tests.api.running import TOKEN, running_api
 from tests.e2e.runs import free_port
 from tests.runs.kept_runs import make_run
 from tests.third_party import third_party
@@ -77,7 +78,13 @@ def test_with_tmux_and_an_agent_a_run_is_possible(desk: Desk) -> None:
 def test_without_tmux_it_is_not_and_the_way_to_get_it_is_said(desk: Desk) -> None:
     desk.install("codex", "echo codex-cli 0.166.0")
     assert desk.findings()["tmux"].state is State.MISSING
-    assert "install" in desk.findings()["tmux"].detail
+    assert desk.findings()["tmux"].advice.startswith("install it with ")
+    assert "install it" not in desk.findings()["tmux"].detail
+    said = conclude(list(desk.findings().values()), "cao")
+    assert said == "A run is not possible without: tmux"
+    desk.install("apt-get")
+    tmux = desk.findings()["tmux"]
+    assert (tmux.advice, tmux.mend) == ("", "sudo apt-get install tmux")
     assert not desk.is_ready()
 
 
@@ -170,6 +177,54 @@ def test_an_agent_without_a_version_is_found_all_the_same(desk: Desk) -> None:
     assert "version unknown" in desk.findings()["agent codex"].detail
 
 
+<<<<<<< HEAD
+ENDLESS = "exec yes aaaa"
+
+
+def test_a_program_that_prints_without_end_does_not_answer_and_hurts_nothing(desk: Desk) -> None:
+    desk.environ["PATH"] += f"{os.pathsep}/usr/bin{os.pathsep}/bin"
+    for name in ("tmux", "git", "codex"):
+        desk.install(name, ENDLESS)
+    desk.install("gemini", "printf '\\033]0;x\\007\\033[2J 0.46.2\\n'")
+    found = desk.findings()
+    for subject in ("tmux", "git", "agent codex"):
+        assert found[subject].state is State.MISSING
+        assert "does not answer" in found[subject].detail
+    assert found["agent gemini_cli"].detail.startswith("0.46.2, ")
+    assert "installation" in found
+
+
+def test_what_tmux_says_is_no_longer_than_a_version(desk: Desk) -> None:
+    desk.install("tmux", "echo tmux 3.4 $(printf '%1000s' x | tr ' ' x)")
+    desk.environ["PATH"] += f"{os.pathsep}/usr/bin{os.pathsep}/bin"
+    assert len(desk.findings()["tmux"].detail) < 300
+=======
+def test_a_program_is_asked_far_from_the_project_and_has_nobody_to_ask(
+    desk: Desk, tmp_path: Path
+) -> None:
+    """What lies in the folder of the user may be anybody's, and what he types is not for it."""
+    asked = tmp_path / "asked"
+    script = [f'pwd > "{asked}"', f'readlink /proc/self/fd/0 >> "{asked}"', "echo 0.166.0"]
+    desk.install("codex", "PATH=/usr/bin:/bin", *script)
+    argv = [sys.executable, "-m", "cli_agent_orchestrator", "doctor"]
+    subprocess.run(
+        argv, env=desk.environ, cwd=tmp_path, input=b"typed\n", capture_output=True, check=False
+    )
+    folder, *stdin = asked.read_text(encoding="utf-8").splitlines()
+    assert folder == "/"
+    assert stdin == (["/dev/null"] if sys.platform == "linux" else [])
+
+
+def test_a_program_that_cannot_be_started_is_no_harm(desk: Desk) -> None:
+    for name in ("git", "codex"):
+        desk.install(name)
+        (desk.programs / name).write_bytes(b"\x7fELF is no program")
+    found = desk.findings()
+    assert {"git", "agent codex", "installation"} <= {*found}
+    assert found["agent codex"].state is not State.OK
+>>>>>>> keen
+
+
 def test_an_agent_that_is_newer_than_any_that_was_tested_is_noted(desk: Desk) -> None:
     desk.install("codex", "echo codex-cli 9.0.0")
     finding = desk.findings()["agent codex"]
@@ -214,7 +269,7 @@ def test_each_piece_of_advice_has_a_line_of_its_own(desk: Desk) -> None:
     [row] = [row for row, line in enumerate(lines) if "agent codex" in line]
     assert lines[row].startswith("note ")
     assert [line.strip()[0] for line in lines[row + 1 : row + 4]] == ["→", "→", "→"]
-    assert lines[row + 3].strip() == f"→ mend it: {desk.programs}/codex login"
+    assert lines[row + 3].strip() == f"→ fix: {desk.programs}/codex login"
     assert lines[row + 4].strip()[0] != "→"
 
 
@@ -252,6 +307,19 @@ def test_somebody_else_at_the_usual_port_is_noted(desk: Desk) -> None:
     assert f"CAO_API={theirs.url}" in server.advice
 
 
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_the_port_is_the_users_only_if_the_server_there_proves_to_be_his(
+    desk: Desk, tmp_path: Path, is_ours: bool
+) -> None:
+    (tmp_path / "state").mkdir(mode=0o700)
+    (tmp_path / "state" / "token").write_text(TOKEN, encoding="utf-8")
+    with running_api(identity=TOKEN if is_ours else "the token of somebody else") as server:
+        desk.environ["CAO_PORT"] = str(server.port)
+        detail = desk.findings()["port"].detail
+    whose = "your server" if is_ours else "another program listens there"
+    assert detail == f"{server.port}, {whose}"
+
+
 def test_a_token_that_others_may_read_has_to_go(desk: Desk, tmp_path: Path) -> None:
     token = tmp_path / "state" / "token"
     token.parent.mkdir()
@@ -259,6 +327,10 @@ def test_a_token_that_others_may_read_has_to_go(desk: Desk, tmp_path: Path) -> N
     token.chmod(0o644)
     assert desk.findings()["token"].advice == "the next start makes a new one"
     assert desk.findings()["token"].mend == f"rm {token}"
+    assert desk.findings()["token"].state is State.WRONG
+    desk.install_tmux()
+    said = conclude(list(desk.findings().values()), "cao")
+    assert said == "A run is not possible until this is put right: token"
     assert not desk.is_ready()
     token.chmod(0o600)
     assert desk.findings()["token"].state is State.OK
@@ -270,7 +342,7 @@ def test_a_state_folder_that_others_may_write_to_has_to_be_mended(
     (tmp_path / "state").mkdir()
     (tmp_path / "state").chmod(0o777)
     found = desk.findings()
-    assert found["state folder"].state is State.MISSING
+    assert found["state folder"].state is State.WRONG
     assert found["state folder"].mend == f"chmod go-w {tmp_path / 'state'}"
 
 
@@ -296,7 +368,7 @@ def test_a_state_folder_where_agents_may_write_is_noted(desk: Desk, tmp_path: Pa
 def test_a_state_folder_that_cannot_be_made_is_missing(desk: Desk, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     desk.environ["CAO_STATE_DIR"] = str(tmp_path / "file" / "state")
-    assert desk.findings()["state folder"].state is State.MISSING
+    assert desk.findings()["state folder"].state is State.WRONG
     assert not desk.is_ready()
 
 
@@ -346,6 +418,24 @@ def test_without_an_agent_what_works_all_the_same_is_said(desk: Desk) -> None:
     assert run.endswith(" run task.md --provider scripted")
 
 
+def test_a_variable_that_is_not_known_is_said(desk: Desk) -> None:
+    assert "environment" not in desk.findings()
+    desk.environ["CAO_PROT"] = "1"
+    found = desk.findings()["environment"]
+    assert found.state is State.NOTE
+    assert found.detail.startswith("CAO_PROT is set, but cao does not know it")
+
+
+def test_who_listens_is_not_known_where_the_state_folder_is_wrong(
+    desk: Desk, tmp_path: Path
+) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state").chmod(0o777)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        desk.environ["CAO_PORT"] = str(server.getsockname()[1])
+        assert desk.findings()["port"].detail.endswith(", taken; it is not known by whom")
+
+
 def test_the_usual_port_may_be_free_or_any(desk: Desk) -> None:
     assert desk.findings()["port"].detail == "any that is free (CAO_PORT=0)"
     free = free_port()
@@ -354,23 +444,23 @@ def test_the_usual_port_may_be_free_or_any(desk: Desk) -> None:
 
 
 def test_who_is_told_of_runs_is_said_and_not_by_which_address(desk: Desk, tmp_path: Path) -> None:
-    assert desk.findings()["notices"].state is State.OK
+    assert desk.findings()["notifications"].state is State.OK
     file = tmp_path / "config" / "config.toml"
     file.parent.mkdir()
     file.write_text('[notify]\nntfy = "https://ntfy.sh/s3cr3t"\ndesktop = true\n')
     file.chmod(0o644)
-    found = desk.findings()["notices"]
+    found = desk.findings()["notifications"]
     assert (found.state, found.mend) == (State.NOTE, f"chmod 600 {file}")
     assert found.detail.startswith("desktop, ntfy; others may read ")
     file.chmod(0o600)
-    found = desk.findings()["notices"]
+    found = desk.findings()["notifications"]
     assert (found.state, found.detail) == (
         State.OK,
         "desktop, ntfy; `cao notify test` tries them",
     )
     file.write_text('[notify]\nntfy = "s3cr3t"\n')
-    found = desk.findings()["notices"]
-    assert found.state is State.MISSING
+    found = desk.findings()["notifications"]
+    assert found.state is State.WRONG
     assert found.advice == f"correct {file}"
     assert "s3cr3t" not in found.detail
     assert not desk.is_ready()
@@ -398,7 +488,8 @@ def test_sockets_of_tmux_servers_that_have_ended_are_noted(desk: Desk, tmp_path:
     folder = tmp_path / "sockets" / f"tmux-{os.getuid()}"
     folder.mkdir(parents=True)
     present = ServerConfig.from_env(desk.environ).tmux_socket
-    names = ("cao-00000001", "cao-00000002", present, "default")
+    others = ("default", "cao-mine", "cao-0000000g", "cao-000000011", "xcao-00000001")
+    names = ("cao-00000001", "cao-00000002", present, *others)
     with ExitStack() as opened:
         here = Path.cwd()
         os.chdir(folder)  # the path of a socket has to be short

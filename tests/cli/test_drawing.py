@@ -106,11 +106,13 @@ def test_what_was_done_to_the_files_is_shown() -> None:
     assert not any("changed" in row for row in drawn(*a_whole_run(), mine, turn("analyst", 2)))
 
 
-def test_a_run_in_circles_says_so_until_the_next_round() -> None:
-    stuck = NotConverging(NOON + 30, "F1 was not fixed twice.")
-    assert "  ! F1 was not fixed twice." in drawn(*a_whole_run(), stuck)
-    rows = drawn(*a_whole_run(), stuck, turn("analyst", 2))
-    assert not any("F1" in row for row in rows)
+def test_a_run_in_circles_says_so_until_an_author_has_changed_files() -> None:
+    stuck, row = NotConverging(NOON + 30, "F1 was not fixed twice."), "  ! F1 was not fixed twice."
+    mine = FilesChanged(NOON + 30, "programmer", 2, 3, ("a.py",), 1, 4, 2)
+    assert row in drawn(*a_whole_run(), stuck, turn("analyst", 2))
+    assert row in drawn(*a_whole_run(), stuck, replace(mine, allowed=False))
+    assert row in drawn(*a_whole_run(), stuck, replace(mine, count=0))
+    assert row not in drawn(*a_whole_run(), stuck, mine)
 
 
 def test_in_a_narrow_terminal_the_state_comes_before_the_agent() -> None:

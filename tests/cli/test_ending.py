@@ -15,6 +15,7 @@ from cli_agent_orchestrator._internal.cli.line import Tone
 from cli_agent_orchestrator.events import (
     CheckEnded,
     FilesChanged,
+    NotConverging,
     RunBegan,
     RunEnded,
     RunEvent,
@@ -110,6 +111,14 @@ def test_a_run_that_failed_says_why_and_where_its_work_is() -> None:
         "  Remove it: cao discard k3f9",
         "Go on with more rounds: cao resume k3f9 --max-rounds 4",
     ]
+
+
+def test_a_run_that_failed_in_circles_says_so() -> None:
+    stuck, row = NotConverging(3.0, "Not converging: F1 is open."), "Not converging: F1 is open."
+    assert row in after(CHANGE, stuck).tell(FAILED).text.splitlines()
+    assert row in after(stuck, replace(CHANGE, count=0)).tell(FAILED).text.splitlines()
+    assert row not in after(stuck, CHANGE).tell(FAILED).text
+    assert row not in after(stuck).tell(PASSED).text
 
 
 def test_work_on_a_branch_comes_with_the_commands_for_it() -> None:

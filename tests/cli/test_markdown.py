@@ -1,5 +1,7 @@
 """Text of others on a page of Markdown."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from cli_agent_orchestrator._internal.cli.markdown import (
     fenced,
     folded,
 )
+from cli_agent_orchestrator._internal.pipeline.patches import harmless
 
 NASTY = (
     "<script>alert(1)</script> ![i](http://evil/x.png) [l](http://evil) <b>bold</b> *e* __s__ `c` "
@@ -31,9 +34,8 @@ def test_a_text_in_a_line_is_no_markup() -> None:
     # Nothing in code means anything.
     plain = {"paragraph_open", "paragraph_close", "code_inline"}
     assert markup_of(f"By {escape(NASTY_LINES)}") <= plain
-    assert "http\\://evil" in escape(NASTY)
-    assert "www\\.evil" in escape(NASTY)
-    assert "\\@ada" in escape(NASTY)
+    for word in ("http://evil.org", "www.evil.org", "@ada"):
+        assert f" `{word}` " in escape(NASTY)
 
 
 def test_a_text_in_a_line_has_no_more_marks_than_it_needs() -> None:
@@ -79,6 +81,50 @@ def test_whatever_a_text_is_at_most_code_becomes_of_it(text: str) -> None:
     assert markup_of(f"By {escape(text)} then") <= plain
     page = f"| a | b |\n|---|---|\n| {cell(text)} | 2 |"
     assert MarkdownIt("commonmark").enable("table").render(page).count("<td>") == 2
+
+
+# What GitHub looks for in a page that is rendered, outside of code.
+TRIGGERS = (
+    *("@ada", "@acme/team", "#12", "acme/shop#12", "GH-3", "gh-3", "fixes #12", "closes: acme/x#1"),
+    *("1b4f0e9851971998e732078544c96b36c3d01ced", "1b4f0e9", "acme/shop@1b4f0e9", "GHSA-a1b2-c3d4"),
+    *("https://evil.com", "HTTP://evil.com", "www.evil.com", "_www.evil.com_", "WWW.evil.com"),
+    *("mailto:a@evil.com", "xmpp:a@evil.com/x", "a@evil.com", "a@-evil.com", "ftp://evil.com"),
+)
+APPLIED = re.compile(
+    r"@[\w-]|#\d|://|www\.\w|(?<![^\W_])(gh-\d|ghsa-|[0-9a-f]{7,40}(?![^\W_]))", re.IGNORECASE
+)
+BESIDE = st.text(alphabet="`|\\ _*.,(~a1[<", max_size=4)
+
+
+def texts_of(page: str) -> str:
+    """Return what a page shows that is not code."""
+    blocks = MarkdownIt("commonmark").enable("table").parse(page)
+    inside = [child for block in blocks for child in block.children or ()]
+    return "".join("\0" if one.type == "code_inline" else one.content for one in inside)
+
+
+@given(st.lists(st.tuples(BESIDE, st.sampled_from(TRIGGERS), BESIDE), min_size=1, max_size=3))
+def test_nothing_in_a_text_is_a_link_or_a_mention(parts: list[tuple[str, str, str]]) -> None:
+    text = "".join(map("".join, parts))
+    plain = {"paragraph_open", "paragraph_close", "code_inline", "text_special"}
+    assert markup_of(escape(text)) <= plain
+    assert not APPLIED.search(texts_of(escape(text)))
+    assert not APPLIED.search(texts_of(f"| a | b |\n|---|---|\n| {cell(text)} | 2 |"))
+    assert not APPLIED.search(texts_of(harmless(" ".join(text.split()))))
+
+
+@pytest.mark.parametrize("text", ["1. a", "12) a", "- a", "+ a", "-", "1.", "---", "- - -", "* a"])
+def test_no_text_begins_a_list_or_a_rule(text: str) -> None:
+    plain = {"paragraph_open", "paragraph_close", "code_inline"}
+    for shown in (escape(text), harmless(text), harmless(f"    {text}")):
+        assert markup_of(shown) <= plain, shown
+        assert markup_of(f"- {shown}") <= markup_of("- a") | plain, shown
+    assert texts_of(escape(text)) == text
+
+
+def test_a_word_that_would_be_a_link_is_code_and_what_is_said_around_it_is_not() -> None:
+    assert escape("See (#12), 1.5 or @ada.") == "See `(#12`), 1.5 or `@ada`."
+    assert escape("`a`@ada`b`") == "`a`\u200b`@ada`\u200b`b`"
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,25 @@ def test_a_run_in_its_second_round_shows_the_evidence_of_the_first(rig: Rig) -> 
     assert "cao run" in page
 
 
+def test_notes_of_an_earlier_round_are_not_open_any_more(rig: Rig) -> None:
+    tests: list[str] = []
+
+    def answer(asked: Asked) -> str:
+        if asked.role == "programmer_review" and not tests:
+            return "REVIEW_RESULT: REVISE\nREVIEW_NOTES:\n- still a problem"
+        if asked.role == "tester" and not tests:
+            tests.append(FAIL)
+            return FAIL
+        return agree(asked)
+
+    rig.server.answer = answer
+    run_to_the_end(rig)
+    page = printed(rig.folder).output
+    assert page.startswith("# PASS after 2 rounds\n")
+    assert "Still open" not in page
+    assert "Still open" not in printed(rig.folder, "--pr").output
+
+
 def test_notes_that_stayed_open_are_shown(rig: Rig) -> None:
     rig.server.answer = lambda asked: (
         "REVIEW_RESULT: REVISE\nREVIEW_NOTES:\n- still a | problem"
@@ -121,7 +140,8 @@ def test_notes_that_stayed_open_are_shown(rig: Rig) -> None:
     assert "## Still open after the last cycle (programmer_review, round 1)" in page
     assert "\n- still a | problem\n" in page
     places = [f"Round 1, cycle {number}, programmer_review, REVISE" for number in (1, 2, 3)]
-    assert f"\n- {'; '.join(places)}: still a \\| problem\n" in page
+    for place in places:
+        assert f"\n- {place}: still a \\| problem\n" in page
     # They are the last notes, too, and are said once.
     assert "## Last notes of programmer_review" not in page
     assert page.count("\n- still a | problem\n") == 1

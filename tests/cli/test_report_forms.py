@@ -6,8 +6,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from cli_agent_orchestrator._internal.asciicast import Frame, frame_line, header_line
 from cli_agent_orchestrator._internal.cli.report import report
-from cli_agent_orchestrator._internal.layout import archive_folder, screens_folder
+from cli_agent_orchestrator._internal.layout import (
+    archive_folder,
+    cast_name,
+    replay_folder,
+    screens_folder,
+)
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.records.run_record import read_record, write_record
 from cli_agent_orchestrator.errors import UsageError
@@ -63,6 +69,16 @@ def test_an_html_report_is_one_file_that_gives_nothing_away(
     assert TOKEN not in page
     assert str(tmp_path) not in page
     assert all((one["href"] or "").startswith("#") for one in read.of("a"))
+
+
+def test_recorded_screens_give_nothing_away(folder: Folder, state: Path, tmp_path: Path) -> None:
+    shown = f"cat {tmp_path}/shop/a.py: {TOKEN} {state}/x {tmp_path}/y"
+    cast = header_line(1, 200, 3, "tester") + frame_line(Frame(0.5, {0: shown}, is_whole=True))
+    replay_folder(folder).create(cast_name("tester"), cast)
+    page = printed(state, "k3f9", "--format", "html").output
+    assert "cat a.py: (masked) (state folder)/x ~/y" in Elements(page).written
+    assert TOKEN not in page
+    assert str(tmp_path) not in page
 
 
 @pytest.mark.parametrize("words", [["--pr"], ["--format", "md"], []])

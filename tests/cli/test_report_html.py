@@ -26,7 +26,7 @@ def test_it_says_what_the_report_says() -> None:
         "programmer: codex, tester: claude_code",
         "cao/k3f9",
         "What the gate tests said",
-        "Round 1, tester, FAIL; Round 2, tester, FAIL: ",
+        "Round 2, tester, FAIL: ",
         "Last notes of programmer_review",
         "Still open after the last cycle: analyst_review, round 1",
         ": a pause",

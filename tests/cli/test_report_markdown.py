@@ -27,8 +27,9 @@ PAGE = f"""\
 
 ## Why it took more than one try
 
-- Round 1, tester, FAIL; Round 2, tester, FAIL: g.py
+- Round 1, tester, FAIL: g.py
 - Round 1, lint, FAIL: a fault
+- Round 2, tester, FAIL: g.py
 
 ## Look first
 

@@ -21,7 +21,7 @@ PASSED = replace(
     turns=[
         turn(1, "programmer"),
         turn(2, "tests", "FAIL; round 2 follows", "command"),
-        turn(3, "tests", "PASS; the proof follows", "command"),
+        replace(turn(3, "tests", "PASS; the proof follows", "command"), verdict="PASS"),
         turn(4, "proof", "PASS, proven", "command"),
     ],
 )
@@ -30,13 +30,13 @@ PASSED = replace(
 def test_it_says_what_was_asked_how_it_was_checked_and_what_changed() -> None:
     page = request_page(PASSED)
     assert page.startswith("Mend the sum\n\n**PASS after 2 rounds, not proven**\n\n")
-    assert "### How it was checked\n\n- tests: PASS; the proof follows\n- not proven: " in page
+    assert "### How it was checked\n\n- tests: PASS\n- not proven: " in page
     assert "FAIL; round 2" not in page, "only what a gate said last"
     assert "- PASS, proven" not in page, "the proof has its own words"
     assert "### What changed: 1 file, +3 −1\n\n- src/a.py +3 −1" in page
     assert "<summary>What the gate tests said</summary>" in page
     assert "<summary>Why it took more than one try</summary>" in page
-    assert "- Round 1, lint, FAIL: a fault" in page
+    assert "- Round 1, lint, FAIL: a fault\n- Round 2, tester, FAIL: " in page
     assert "### Still open: analyst_review, round 1\n" in page
 
 

@@ -20,6 +20,7 @@ from cli_agent_orchestrator._internal.dashboard.routes import Views, mount
 from cli_agent_orchestrator._internal.dashboard.sign_in import request_words, signature
 from cli_agent_orchestrator._internal.html.markup import Markup, tag
 from cli_agent_orchestrator._internal.runs.records.registry import list_runs
+from cli_agent_orchestrator._internal.runs.reports.dry_run import BUILT_IN
 from cli_agent_orchestrator._internal.runs.service import RunService
 from cli_agent_orchestrator.errors import NotFound
 from tests.api.run_rig import Rig
@@ -94,7 +95,9 @@ class PageRig(Rig):
             runs = RunService(self.state, self.launcher, patience)
             serve_runs(app, runs)
             news = News(self.state)
-            self.house = House(self.terminals, runs, self.state, news, clock, {})
+            self.house = House(
+                self.terminals, runs, self.state, news, clock, {}, lambda: [BUILT_IN]
+            )
             self.loop = asyncio.get_running_loop()
             mount(app, self.house, secret, lambda: Views(self.watched, self.fragment))
             await serve(app, "127.0.0.1", port, ready=ready, stop=stop)

@@ -22,6 +22,7 @@ from cli_agent_orchestrator._internal.models import (
     TerminalStatus,
 )
 from cli_agent_orchestrator._internal.runs.records.run_record import write_record
+from cli_agent_orchestrator._internal.runs.reports.dry_run import BUILT_IN
 from cli_agent_orchestrator._internal.runs.service import RunService
 from cli_agent_orchestrator.errors import NotFound
 from cli_agent_orchestrator.events import (
@@ -64,7 +65,9 @@ def rig(tmp_path: Path) -> Rig:
 
 def house_of(rig: Rig) -> House:
     runs = RunService(rig.state, rig.launcher)
-    return House(rig.terminals, runs, rig.state, News(rig.state), SystemClock(), {})
+    return House(
+        rig.terminals, runs, rig.state, News(rig.state), SystemClock(), {}, lambda: [BUILT_IN]
+    )
 
 
 class Looking:
@@ -332,6 +335,18 @@ async def test_a_step_of_a_recording(rig: Rig) -> None:
 
     assert "Step 1 of 1, 0.5 s after its start" in Elements(html).written
     assert "hello" in Elements(html).written
+
+
+async def test_a_recording_opens_where_something_is_shown(rig: Rig) -> None:
+    rig.happen(*BEGAN, *DONE)
+    frames = [Frame(0.1, {}), Frame(0.2, {0: " ", 1: "\x1b[31m\x1b[0m"}), Frame(0.3, {1: "hello"})]
+    lines = [header_line(int(NOON), 20, 3, "analyst"), *map(frame_line, frames)]
+    replay_folder(rig.folder).make()
+    replay_folder(rig.folder).create("analyst.cast", b"\n".join(lines) + b"\n")
+
+    html = await fragment(f"/dashboard/runs/{RUN}/replay/analyst", house_of(rig))
+
+    assert "Step 3 of 3, 0.3 s after its start" in Elements(html).written
 
 
 async def test_older_runs_are_fetched(rig: Rig) -> None:

@@ -76,7 +76,8 @@ def pages() -> Iterator[tuple[str, Page]]:
     yield "no runs", all_runs([], 0, NOON)
     yield "runs", all_runs(rows, 2, NOON)
     yield "one run", all_runs(rows[-1:], 1, NOON)
-    yield "new", new_run(["/home/ada/shop"], [FlowOffered("loop", "five"), FlowOffered("x", "")])
+    flows = [FlowOffered("loop", "five"), FlowOffered("x", "")]
+    yield "new", new_run(["/home/ada/shop"], flows, ["claude_code", "scripted"])
     yield from _run_pages()
     yield from _agent_pages()
 

@@ -110,7 +110,7 @@ def test_an_agent_that_has_ended_still_shows_what_it_showed_last() -> None:
         for part in ("replay", "last-turn")
     }
     assert fetched == {
-        "replay": f"/dashboard/runs/{RUN}/replay/programmer/0",
+        "replay": f"/dashboard/runs/{RUN}/replay/programmer",
         "last-turn": f"/dashboard/runs/{RUN}/turns/7",
     }
 

@@ -27,6 +27,7 @@ from cli_agent_orchestrator._internal.pipeline.findings import (
     Tracked,
 )
 from cli_agent_orchestrator._internal.runs.records.run_record import RunStatus
+from cli_agent_orchestrator._internal.runs.reports.story import RunStory
 from cli_agent_orchestrator.events import FilesChanged, PauseAsked, Unpaused
 from tests.dashboard.view_data import (
     HOSTILE,
@@ -225,6 +226,7 @@ def test_a_pause_that_was_asked_for() -> None:
         ({"status": RunStatus.PAUSED}, "It is paused and waits for you."),
         ({"status": RunStatus.INTERRUPTED}, "Its process was killed."),
         ({"status": RunStatus.FAIL, **ENDED}, "cao resume k3f9 --max-rounds 4"),
+        ({"status": RunStatus.FAIL, "circling": "F1.", **ENDED}, "It did not converge: F1."),
         ({"status": RunStatus.PASS, "waiting": "cao/x", **ENDED}, "cao apply k3f9"),
     ],
 )
@@ -265,6 +267,30 @@ def test_the_present_stage_is_marked(turn: object, stage: str) -> None:
 
     assert ("now" in plan.written.split("PASS or FAIL")[-1]) == (stage == "tester")
     assert len([one for one in plan.of("li") if one.get("aria-current")]) == bool(stage)
+
+
+def done_stages(story: RunStory) -> int:
+    return len(part_of(one_run(RunView(story), NOON), "plan").of("span", "done"))
+
+
+def test_stages_that_the_round_has_behind_it_are_marked() -> None:
+    count = len(a_story().stages)
+    testing = a_story(turns=(a_turn(1), a_turn(2, role="tester", outcome="", ended=None)))
+    again = a_story(turns=(*testing.turns, a_turn(3, round=2, outcome="", ended=None)))
+    failed = replace(testing, summary=a_run(status=RunStatus.FAIL, **ENDED))
+    passed = replace(testing, summary=a_run(status=RunStatus.PASS, **ENDED))
+
+    assert done_stages(testing) == done_stages(failed) == count - 1
+    assert done_stages(again) == done_stages(a_story(turns=())) == 0
+    assert done_stages(passed) == count + 1
+
+
+def test_a_run_that_has_failed_leads_to_what_there_is_of_it() -> None:
+    need = part_of(one_run(RunView(a_story(a_run(status=RunStatus.FAIL, **ENDED))), NOON), "need")
+
+    assert "cao report k3f9 --format html" in need.written
+    links = [one["href"] for one in need.of("a")]
+    assert links == [f"/dashboard/runs/{RUN}/agents/{role}" for role in ("analyst", "programmer")]
 
 
 def test_without_a_known_flow_there_is_no_plan() -> None:

@@ -14,6 +14,7 @@ from cli_agent_orchestrator._internal.dashboard.views.words import (
     ago,
     amount,
     ask_button,
+    at_work,
     badge,
     moment,
     name,
@@ -21,10 +22,11 @@ from cli_agent_orchestrator._internal.dashboard.views.words import (
     quoted,
     run_tokens,
     span,
+    took,
 )
 from cli_agent_orchestrator._internal.models import TerminalStatus
 from cli_agent_orchestrator._internal.usage.tokens import Tokens
-from tests.dashboard.view_data import NOON, a_terminal
+from tests.dashboard.view_data import NOON, a_run, a_terminal
 from tests.html.reading import Elements
 
 
@@ -42,8 +44,22 @@ from tests.html.reading import Elements
         (200_000, "2 d 7 h"),
     ],
 )
-def test_how_long_something_takes(seconds: float, words: str) -> None:
+def test_how_long_something_goes_on(seconds: float, words: str) -> None:
     assert span(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(-5, "took 0 s"), (24.9, "took 24 s"), (59.9, "took 59 s"), (60, "took 1 min")],
+)
+def test_how_long_something_took(seconds: float, words: str) -> None:
+    assert took(seconds) == words
+
+
+def test_who_works() -> None:
+    assert Elements(at_work(a_run())).written == "programmer works"
+    assert Elements(at_work(a_run(role="lint"))).written == "gate lint runs"
+    assert Elements(at_work(a_run(providers={}))).written == "programmer works"
 
 
 @pytest.mark.parametrize(

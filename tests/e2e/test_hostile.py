@@ -86,7 +86,7 @@ def _leads_elsewhere(state: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "advice"),
     [
-        (_others_may_write, "can be written by others; mend it with: chmod go-w {}"),
+        (_others_may_write, "can be written by others; fix it with: chmod go-w {}"),
         (_leads_elsewhere, "is a symbolic link; set CAO_STATE_DIR"),
     ],
 )

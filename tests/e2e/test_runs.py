@@ -348,6 +348,24 @@ class TestClean:
         assert_five_turns_once(machine)
         assert "Nothing to clean up." in machine.cao("clean").stdout
 
+    @pytest.mark.parametrize("is_there", [True, False])
+    def test_what_the_doctor_names_is_cleaned_whatever_port_is_named(
+        self, machine: Machine, is_there: bool
+    ) -> None:
+        prepare(machine, script())
+        assert machine.cao("run", "task.md").returncode == 0
+        with machine.server() as server:
+            machine.env["CAO_PORT"] = machine.env.pop("CAO_API").rpartition(":")[2]
+            if not is_there:
+                server.process.terminate()
+                server.process.wait(60)
+            assert "agents of 1 ended run" in machine.cao("doctor").stdout
+            done = machine.cao("clean", "--yes")
+            assert "Ended 5 agents." in done.stdout, done.stderr
+            assert "ended run" not in machine.cao("doctor").stdout
+        machine.env["CAO_PORT"] = "0"
+        assert alive_agents(machine) == []
+
     def test_agents_of_a_run_that_was_killed_before_it_began_are_ended(
         self, machine: Machine
     ) -> None:
@@ -399,6 +417,15 @@ class TestClean:
 
 
 class TestServed:
+    def test_an_agent_that_a_named_server_of_ours_does_not_know_leaves_no_run(
+        self, machine: Machine
+    ) -> None:
+        prepare(machine, script())
+        with machine.server():
+            done = machine.cao("run", "task.md", "--provider", "clade")
+            assert "unknown provider 'clade' (did you mean claude_code?)" in done.stderr
+            assert (done.returncode, runs_of(machine)) == (2, [])
+
     def test_a_server_starts_a_run_and_does_not_keep_it(self, machine: Machine) -> None:
         prepare(machine, script(ASKS))
         with machine.server() as server:

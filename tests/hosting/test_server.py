@@ -1,5 +1,6 @@
 """What a server hands on to the runs that it starts, and to the server that takes its place."""
 
+import stat
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,7 @@ def test_the_server_that_takes_the_place_of_a_killed_one_takes_its_port_too(tmp_
     }
     with own_server(environ) as found:
         assert found.url == f"http://127.0.0.1:{port}"
+        assert stat.S_IMODE((state / ADDRESS_FILE).stat().st_mode) == 0o600
     assert port_left_in(state) == 0
 
 

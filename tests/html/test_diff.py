@@ -302,7 +302,7 @@ class TestPage:
         file = FilePatch(name, name, name, hunks=(Hunk(name, 1, 1, (f"+{line}",)),))
         page = Elements(patches_html([file], commentable=True))
         assert page.is_closed
-        known = {"div", "details", "summary", "span", "button", "code"}
+        known = {"div", "details", "summary", "span", "button", "code", "p"}
         assert page.names <= known
 
 

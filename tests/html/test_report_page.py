@@ -122,6 +122,12 @@ def test_how_it_stands_has_a_color_of_its_own() -> None:
         assert page.of("div", f"verdict-{kind}")
 
 
+def test_a_run_that_passed_says_below_that_it_did_not_converge_for_a_while() -> None:
+    page = report_page(replace(REPORT, status=FinalStatus.PASS), FULL, WORDS)
+    assert "Not converging" not in page
+    assert REPORT.deeds.circles[0] in page.partition("Where it did not converge for a while")[2]
+
+
 def test_what_is_not_there_has_no_heading() -> None:
     bare = replace(STORY, turns=(), findings={}, record=replace(STORY.record, task=""))
     words = replace(WORDS, setbacks={}, notes={}, open_notes={}, acts=[])

@@ -56,7 +56,8 @@ def test_the_picture_is_one_image_that_says_what_it_shows() -> None:
     turns = turns_like(["delivered", "sent_back", "delivered", "approved", "failed"])
     page = Elements(timeline(turns, NOON))
     assert page.is_closed
-    (picture,) = page.of("svg")
+    names, picture = page.of("svg")
+    assert names["aria-hidden"] == "true"
     assert picture["role"] == "img"
     label = "5 turns in 2 rounds: 2 delivered, 1 sent back, 1 approved, 1 failed"
     assert picture["aria-label"] == label == label_of(turns)
@@ -73,8 +74,8 @@ def test_the_picture_is_one_image_that_says_what_it_shows() -> None:
 def test_rows_are_striped_and_agents_come_before_gates() -> None:
     gate = replace(TURN, sequence=0, role="tests", provider="command", reviewed=False)
     page = Elements(timeline([gate, TURN, replace(TURN, role="tester")], NOON))
-    assert len(page.of("rect", "timeline-stripe")) == 2
-    assert [one["y"] for one in page.of("rect", "timeline-stripe")] == ["24", "76"]
+    # Behind the names, and behind the turns.
+    assert [one["y"] for one in page.of("rect", "timeline-stripe")] == ["24", "76"] * 2
     names = re.findall('class="timeline-role">([^<]*)<', timeline([gate, TURN], NOON))
     assert names == ["analyst", "tests"]
     assert [one["y"] for one in page.of("rect", "timeline-box")] == ["79", "27", "53"]
@@ -140,7 +141,7 @@ def test_a_long_name_is_cut() -> None:
 def test_boxes_follow_one_another_and_nothing_lies_outside(outcomes: list[str], name: str) -> None:
     markup = timeline(turns_like(outcomes, ("a", name)), NOON)
     page = Elements(markup)
-    (picture,) = page.of("svg")
+    _, picture = page.of("svg")
     assert page.is_closed
     assert page.names <= {"div", "svg", "g", "rect", "line", "text", "title", "p", "span"}
     right = 0.0

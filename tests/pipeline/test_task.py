@@ -12,6 +12,7 @@ from cli_agent_orchestrator._internal.pipeline.task import (
     parse_task,
     settings_lines,
     task_of_line,
+    with_heading,
 )
 from cli_agent_orchestrator.errors import PromptError
 from tests.pipeline.samples import TASK_TEXT
@@ -196,6 +197,27 @@ def test_what_is_no_line_of_text_is_refused(line: str) -> None:
         task_of_line(line)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Fix it.", "# Task\n\nFix it."),
+        ("\nFix it.\n\nAll of it.\n", "# Task\n\nFix it.\n\nAll of it.\n"),
+        ("Fix it.\n# Test\nLook.", "# Task\n\nFix it.\n# Test\nLook."),
+        ("---\nflow: solo\n---\n\nFix it.", "---\nflow: solo\n---\n# Task\n\nFix it."),
+        ("```\n# Task\n```", "# Task\n\n```\n# Task\n```"),
+    ],
+)
+def test_a_task_that_only_says_what_is_to_be_done_gets_its_heading(
+    text: str, expected: str
+) -> None:
+    assert with_heading(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", " \n", "# Task\nDo it.", TASK_TEXT, f"{SCENARIO}\nx"])
+def test_a_task_in_its_form_stays_as_it_is(text: str) -> None:
+    assert with_heading(text) == text
+
+
 HEADINGS = [f"{'#' * level} {name}" for level in (1, 3, 6) for name in PARTS]
 LINES = st.lists(
     st.one_of(
@@ -216,6 +238,15 @@ def test_every_text_says_what_is_to_be_done_or_is_refused(text: str) -> None:
     assert task.text == text
     assert task.explore_summary.strip()
     assert task.scenario_test == task.scenario_test.strip()
+
+
+@given(TEXTS)
+def test_a_task_that_is_understood_is_the_same_with_its_heading(text: str) -> None:
+    try:
+        parse_task(text)
+    except PromptError:
+        return
+    assert with_heading(text) == text
 
 
 @given(TEXTS, TEXTS)

@@ -126,6 +126,10 @@ class TestPlan:
         there = replace(record, settings={"API": SavedSetting("http://there", "option")})
         assert not plan_cleanup([self.known(there)], NOON + 1)
         assert plan_cleanup([self.known(there)], NOON + 1, "http://there").agents
+        assert not plan_cleanup([self.known(there)], NOON + 1, "http://elsewhere")
+
+    def test_agents_of_the_state_folder_whatever_server_is_named(self, record: RunRecord) -> None:
+        assert plan_cleanup([self.known(record)], NOON + 1, "http://there").agents
 
 
 class TestInUse:

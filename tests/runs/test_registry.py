@@ -36,6 +36,7 @@ from cli_agent_orchestrator.events import (
     AgentsStarting,
     AgentStarted,
     CheckBegan,
+    FilesChanged,
     NotConverging,
     Paused,
     RunBegan,
@@ -50,6 +51,13 @@ from cli_agent_orchestrator.events import (
 NOON = 1_700_000_000.0
 RUN = "20261115-084037-k3f9"
 CIRCLE = NotConverging(NOON, "Not converging: F1 is open.")
+
+
+def changed(count: int, *, allowed: bool = True) -> FilesChanged:
+    """Say that the programmer has changed so many files."""
+    return FilesChanged(NOON, "programmer", 1, 3, ("a.py",)[:count], count, 4, 2, allowed=allowed)
+
+
 RECORD = RunRecord(RUN, "/p", "/p/.tmp/s.json", RUN, "do it\n\nmore", "do it", NOON)
 
 
@@ -143,10 +151,15 @@ class TestRecord:
             ([CheckBegan(NOON, "gate", 2, 9, "make")], {"round": 2, "role": "gate"}),
             ([Warned(NOON, "odd")], {"status": RunStatus.RUNNING}),
             ([CIRCLE], {"circling": "F1 is open."}),
-            ([CIRCLE, TurnBegan(NOON, "tester", 0, 2, 9, "t", "codex")], {"circling": CIRCLE.why}),
-            ([CIRCLE, TurnBegan(NOON, "tester", 1, 1, 9, "t", "codex")], {"circling": ""}),
-            ([CIRCLE, CheckBegan(NOON, "gate", 1, 9, "make")], {"circling": ""}),
-            ([CIRCLE, RunEnded(NOON, "FAIL", 1, 1)], {"circling": ""}),
+            ([CIRCLE, TurnBegan(NOON, "tester", 1, 1, 9, "t", "codex")], {"circling": CIRCLE.why}),
+            ([CIRCLE, CheckBegan(NOON, "gate", 1, 9, "make")], {"circling": CIRCLE.why}),
+            ([CIRCLE, changed(1)], {"circling": ""}),
+            ([changed(1), CIRCLE], {"circling": CIRCLE.why}),
+            ([CIRCLE, changed(0)], {"circling": CIRCLE.why}),
+            ([CIRCLE, changed(1, allowed=False)], {"circling": CIRCLE.why}),
+            ([CIRCLE, RunEnded(NOON, "FAIL", 1, 1)], {"circling": CIRCLE.why}),
+            ([CIRCLE, RunEnded(NOON, "RUNNING", 1, 130)], {"circling": CIRCLE.why}),
+            ([CIRCLE, RunEnded(NOON, "PASS", 1, 0)], {"circling": ""}),
         ],
     )
     def test_it_follows_the_events(self, events: list[RunEvent], fields: dict[str, object]) -> None:

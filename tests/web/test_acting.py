@@ -120,7 +120,7 @@ def test_a_run_is_paused_and_goes_on_and_is_stopped(
         expect(dialog).to_be_hidden()
         expect(page.locator("#need")).to_contain_text("programmer asks you")
         page.get_by_role("button", name="Stop").click()
-        dialog.get_by_role("button", name="Yes").click()
+        dialog.get_by_role("button", name="Stop the run").click()
         expect(page.locator("#head .badges")).to_contain_text("stopped")
 
 
@@ -131,7 +131,7 @@ def test_a_run_is_started_from_the_page(machine: Machine, windows: Windows, tmp_
         page = windows.open()
         sign_in(page, machine, server)
         page.get_by_role("link", name="New run").first.click()
-        page.get_by_label("Task").fill((project / "task.md").read_text(encoding="utf-8"))
+        page.get_by_label("Task").fill("Let the basket know a discount.\n\nIn plain words.")
         page.get_by_label("Project folder").fill(str(project))
         page.get_by_label("Agent", exact=True).select_option("scripted")
         page.get_by_role("button", name="Start the run").click()
@@ -151,5 +151,8 @@ def test_a_form_that_is_wrong_says_why_and_keeps_what_was_typed(
         page.get_by_label("Project folder").fill("/nowhere/at/all")
         page.get_by_label("Agent", exact=True).select_option("scripted")
         page.get_by_role("button", name="Start the run").click()
-        expect(page.locator("#said")).to_contain_text("/nowhere/at/all")
+        problem = page.get_by_role("alert")
+        expect(problem).to_contain_text("Project folder: '/nowhere/at/all'")
+        expect(page.locator("#said")).to_be_empty()
+        expect(page.get_by_role("button", name="Start the run")).to_be_enabled()
         expect(page.get_by_label("Task")).to_have_value("# Task\nDo it.")

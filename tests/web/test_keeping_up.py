@@ -194,7 +194,7 @@ def test_what_is_asked_of_a_run_is_confirmed_and_answered_in_words(
         expect(tab.locator("#sure")).not_to_be_visible()
         expect(pause).to_be_focused()
         pause.click()
-        tab.get_by_role("button", name="Yes").click()
+        tab.locator("#sure").get_by_role("button", name="Pause").click()
         expect(tab.locator("#said")).to_have_text("The run pauses when the present turn has ended.")
         assert len(run.wishes) == 1
         tab.locator("#hint-text").fill("Mind the tabs.")

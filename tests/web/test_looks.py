@@ -85,4 +85,4 @@ def test_all_can_be_reached_with_the_keyboard(shown: Shown) -> None:
     for _ in range(80):
         page.keyboard.press("Tab")
         reached.add(page.evaluate("document.activeElement.textContent.trim().slice(0, 20)"))
-    assert {"Skip to the content", "1  Yes", "Stop", "Give a hint", "programmer"} <= reached
+    assert {"Skip to the content", "1  Yes", "Stop the run", "Give a hint", "programmer"} <= reached

@@ -49,7 +49,8 @@ def test_a_link_that_was_used_says_how_to_get_a_new_one(machine: Machine, window
         second = windows.open()
         second.goto(link)
         expect(second.get_by_role("heading", name="Not signed in")).to_be_visible()
-        expect(second.locator("main")).to_contain_text("cao dashboard")
+        expect(second.locator("main code")).to_have_text("cao dashboard")
+        expect(second.locator("main")).not_to_contain_text("`")
         assert_usable(second)
 
 

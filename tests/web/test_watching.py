@@ -7,7 +7,7 @@ import pytest
 
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import rule
-from tests.web.browser import Page, Windows, expect
+from tests.web.browser import PHONE, Page, Windows, assert_usable, expect
 from tests.web.demo_runs import new_project, prepare_demo, start_run
 from tests.web.visits import answer, hide, open_run, own_port, served, sign_in, unhide
 
@@ -141,3 +141,49 @@ def test_a_run_that_vanishes_says_so_and_the_rest_stays(
         assert done.returncode == 0, done.stdout + done.stderr
         expect(page.get_by_role("alert")).to_contain_text("not there any more")
         assert_passed(page)
+
+
+def test_a_run_that_is_not_there_is_said_and_leads_to_all_runs(
+    machine: Machine, windows: Windows
+) -> None:
+    windows.forgive("the server responded with a status of 404")
+    with served(machine, windows) as server:
+        page = windows.open()
+        sign_in(page, machine, server)
+        page.goto(f"{server.url}/dashboard/runs/20200101-000000-abcd")
+        expect(page.get_by_role("heading", name="Not found")).to_be_visible()
+        expect(page.locator("main")).to_contain_text("There is no run '20200101-000000-abcd'.")
+        assert_usable(page)
+        page.get_by_role("link", name="All runs").click()
+        expect(page.get_by_role("heading", name="No runs yet")).to_be_visible()
+
+
+def scrolled(page: Page) -> tuple[float, float]:
+    """Return how far the picture of the turns is scrolled, and how far it can be."""
+    left, most = page.locator(".timeline-scroll").evaluate(
+        "one => [one.scrollLeft, one.scrollWidth - one.clientWidth]"
+    )
+    return left, most
+
+
+def test_on_a_phone_the_turns_come_first_and_the_picture_shows_the_last(
+    machine: Machine, windows: Windows, tmp_path: Path
+) -> None:
+    prepare_demo(machine)
+    with served(machine, windows) as server:
+        page = windows.open(PHONE)
+        sign_in(page, machine, server)
+        run = start_run(machine, new_project(tmp_path, "basket"))
+        open_run(page, server, run)
+        assert_passed(page)
+        order = ("#turns-frame", "#picture", "#agents", "#plan")
+        tops = [(page.locator(part).bounding_box() or {})["y"] for part in order]
+        assert tops == sorted(tops)
+        left, most = scrolled(page)
+        assert most > 0
+        assert left >= most - 2
+        page.locator(".timeline-scroll").evaluate("one => one.scrollTo(0, 0)")
+        hide(page)
+        unhide(page)
+        assert_passed(page)
+        assert scrolled(page)[0] == 0

@@ -165,7 +165,7 @@ def check_state_folder(folder: Path) -> None:
             "set CAO_STATE_DIR to a folder of your own"
         )
     elif stat.S_ISDIR(status.st_mode) and status.st_mode & 0o022:
-        fault = f"can be written by others; mend it with: chmod go-w {shlex.quote(str(folder))}"
+        fault = f"can be written by others; fix it with: chmod go-w {shlex.quote(str(folder))}"
     else:
         return
     raise UsageError(f"the state folder {folder} {fault}")

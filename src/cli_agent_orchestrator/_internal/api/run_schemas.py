@@ -51,7 +51,11 @@ class RunBody(Body):
         str, Meta(description="The role whose agent asks a person something; empty if none does.")
     ]
     circling: Annotated[
-        str, Meta(description="Why it does not converge in this round; empty if it may.")
+        str,
+        Meta(
+            description="Why it does not converge, until an author has changed files; empty if it "
+            "may, or passed."
+        ),
     ]
     unsaved: Annotated[
         bool, Meta(description="Was it ended before its first turn, with nothing to resume?")
@@ -166,7 +170,10 @@ class NewRunBody(RequestBody):
     """A run to be started; fields that are not known are ignored."""
 
     wd: Annotated[Path, Meta(examples=["/home/ada/shop"])]
-    task: Annotated[str | None, Meta(description="The text of the task.")] = None
+    task: Annotated[
+        str | None,
+        Meta(description="The text of the task; the heading `# Task` may be left out."),
+    ] = None
     task_file: Path | None = None
     settings: Annotated[
         dict[str, str], Meta(description="By variable name.", examples=[{"MAX_ROUNDS": "3"}])

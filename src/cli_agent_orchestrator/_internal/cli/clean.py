@@ -30,6 +30,7 @@ from cli_agent_orchestrator._internal.runs.work.cleaning import (
     listed_names,
     plan_cleanup,
     remove_folder,
+    server_named,
 )
 from cli_agent_orchestrator.errors import ApiError, RunError, ServerConflict, TmuxError, UsageError
 
@@ -54,9 +55,10 @@ def clean(days: float, yes: bool, api: str | None) -> None:
     """Remove what ended runs have left: their agents, and the records of old ones.
 
     It shows what it would remove and asks first. A run that is at work or not finished keeps
-    everything, and so does your project: prompts and replies in its .tmp folder stay. Agents of a
-    run whose folder is gone or cannot be read are ended if none of them is at work, but not those
-    of a server that you name: it may have runs of others.
+    everything, and so does your project: prompts and replies in its .tmp folder stay. Agents
+    on another server than yours are ended if you name it. Agents of a run whose folder is gone or
+    cannot be read are ended if none of them is at work, but only if you name no server: it may
+    have runs of others.
 
     What was listed and could not be removed is named with the reason; it then ends with 3.
     """
@@ -138,10 +140,17 @@ def _agrees() -> bool:
 
 def _carry_out(plan: Cleanup, unlisted: Unlisted, state: Path, api: str | None) -> None:
     if plan.agents or unlisted:
-        with connected(os.environ, api) as client:
-            ended = sum(end_agents(client, state, run.record.id) for run in plan.agents)
-            for run, agents in unlisted.items():
-                ended += end_unlisted(client, run, [one.id for one in agents])
+        own = [run.record.id for run in plan.agents if not server_named(run.record)]
+        there = [run.record.id for run in plan.agents if server_named(run.record)]
+        ended = 0
+        if own or unlisted:
+            with connected(naming_none(os.environ)) as client:
+                ended += sum(end_agents(client, state, run) for run in own)
+                for run, agents in unlisted.items():
+                    ended += end_unlisted(client, run, [one.id for one in agents])
+        if there:
+            with connected(os.environ, api) as client:
+                ended += sum(end_agents(client, state, run) for run in there)
         listed = sum(len(run.record.terminals) for run in plan.agents)
         click.echo(ended_words(ended, listed + sum(map(len, unlisted.values()))))
     names = [*(run.record.id for run in plan.folders), *plan.drafts]
@@ -151,6 +160,18 @@ def _carry_out(plan: Cleanup, unlisted: Unlisted, state: Path, api: str | None) 
     if left:
         rows = [f"{name}  {one_line(why)}" for name, why in left.items()]
         raise RunError("\n  ".join(["not all of it was removed:", *rows]))
+
+
+def naming_none(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Return an environment that leads to the server of the state folder, or to one of our own.
+
+    >>> naming_none({"CAO_API": "http://there", "CAO_PORT": "9000", "HOME": "/home/ada"})
+    {'HOME': '/home/ada', 'CAO_PORT': '0'}
+    """
+    if name_server(environ) is None:
+        return environ
+    kept = {name: text for name, text in environ.items() if name not in ("CAO_API", "CAO_PORT")}
+    return {**kept, "CAO_PORT": "0"}
 
 
 def ended_words(ended: int, listed: int) -> str:

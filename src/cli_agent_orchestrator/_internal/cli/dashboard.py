@@ -130,7 +130,7 @@ def ask_for_link(found: Found) -> str:
 
 
 def can_open(environ: Mapping[str, str], platform: str) -> bool:
-    """Is there a screen here on which a browser can open? Not for who has come by ssh."""
+    """Is there a screen here on which a browser can open? Not over ssh."""
     if environ.get("SSH_CONNECTION"):
         return False
     return platform == "darwin" or any(map(environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))

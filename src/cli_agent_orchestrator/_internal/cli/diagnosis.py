@@ -22,6 +22,8 @@ class State(StrEnum):
     OK = "ok"
     NOTE = "note"
     MISSING = "missing"
+    WRONG = "wrong"
+    """It is there, and has to be put right."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ import json
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -27,9 +26,11 @@ from cli_agent_orchestrator._internal.cli.remarks import (
     remarks_on_version,
     version_words,
 )
+from cli_agent_orchestrator._internal.cli.variables import remarks_on_variables
 from cli_agent_orchestrator._internal.client import ApiClient
 from cli_agent_orchestrator._internal.config import DEFAULT_PORT, ServerConfig, check_state_folder
 from cli_agent_orchestrator._internal.discovery import discover, name_server
+from cli_agent_orchestrator._internal.hosting.agents import find_program
 from cli_agent_orchestrator._internal.hosting.environment import read_server_config
 from cli_agent_orchestrator._internal.providers import PROVIDERS
 from cli_agent_orchestrator._internal.providers.base import Provider
@@ -38,6 +39,7 @@ from cli_agent_orchestrator._internal.runs.gates.sandbox import Sandbox, find_sa
 from cli_agent_orchestrator._internal.runs.reports.dry_run import BUILT_IN
 from cli_agent_orchestrator._internal.runs.work.place import said_of_place
 from cli_agent_orchestrator._internal.settings.table import BY_NAME
+from cli_agent_orchestrator._internal.short_answer import ShortAnswer, ask
 from cli_agent_orchestrator._internal.terminals.tmux import read_version
 from cli_agent_orchestrator.errors import ApiError, ApiUnreachable, TmuxMissing, UsageError
 
@@ -45,6 +47,7 @@ OUR_DISTRIBUTION = "cao-loop"
 IMPORT_NAME = "cli_agent_orchestrator"
 AGENT = "agent "
 WITHOUT_GIT = "without it there are no snapshots, undo, proof or work trees"
+NO_ANSWER = "look what it says with --version"
 ASK_SECONDS = 20
 EXIT_MISSING = 1
 
@@ -52,7 +55,7 @@ EXIT_MISSING = 1
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 def doctor(as_json: bool) -> None:
-    """Say what is installed, what is missing, and by which command each fault is mended.
+    """Say what is installed, what is missing, and by which command each fault is fixed.
 
     It asks programs for their versions, and agents that can tell it whether somebody is signed in;
     no model is asked anything. It changes nothing.
@@ -92,6 +95,7 @@ def examine(
     yield _server(environ, default_port)
     yield upkeep.port(environ, default_port)
     yield from _folders(config, wd)
+    yield from map(_variable, remarks_on_variables(environ))
     yield upkeep.notices(config, environ)
     yield upkeep.leftovers(config.state_dir, environ)
     yield upkeep.sockets(config, environ)
@@ -106,19 +110,22 @@ def installed_agents(config: ServerConfig, environ: Mapping[str, str]) -> dict[s
 def is_agent_installed(config: ServerConfig, environ: Mapping[str, str]) -> bool:
     """Is there a real agent? None is asked anything."""
     real = (provider for provider in PROVIDERS.values() if provider.name != BUILT_IN)
-    return any(_program(provider, config, environ)[1] for provider in real)
+    return any(find_program(provider, config, environ)[1] for provider in real)
 
 
 def is_run_possible(findings: Sequence[Diagnosis]) -> bool:
     """Is all there that is needed, and at least one real agent?"""
-    return not _lacking(findings) and bool(_agents(findings))
+    lacking = (_lacking(findings, state) for state in (State.MISSING, State.WRONG))
+    return not any(lacking) and bool(_agents(findings))
 
 
 def conclude(findings: Sequence[Diagnosis], cao: str) -> str:
     """Say what can be typed next; `cao` is how the command is called here."""
-    lacking = _lacking(findings)
-    if lacking:
-        return f"A run is not possible without: {', '.join(lacking)}"
+    missing, wrong = (_lacking(findings, state) for state in (State.MISSING, State.WRONG))
+    if missing:
+        return f"A run is not possible without: {', '.join(missing)}"
+    if wrong:
+        return f"A run is not possible until this is put right: {', '.join(wrong)}"
     # False comes first, and so does the usual agent.
     agents = sorted(_agents(findings).items(), key=lambda agent: agent[1].logged_out)
     if not agents:
@@ -133,8 +140,8 @@ def conclude(findings: Sequence[Diagnosis], cao: str) -> str:
     return f"A run is possible{once}: {cao} init, then {cao} run task.md{option}"
 
 
-def _lacking(findings: Sequence[Diagnosis]) -> list[str]:
-    return [f.subject for f in findings if f.needed and f.state is State.MISSING]
+def _lacking(findings: Sequence[Diagnosis], state: State) -> list[str]:
+    return [f.subject for f in findings if f.needed and f.state is state]
 
 
 def _agents(findings: Sequence[Diagnosis]) -> dict[str, Diagnosis]:
@@ -167,8 +174,11 @@ def _tmux(environ: Mapping[str, str]) -> Diagnosis:
     try:
         version = asyncio.run(read_version("tmux", environ))
     except TmuxMissing as error:
+        # The fault itself ends with how it is installed where that is not known.
+        fault, _, hint = str(error).rpartition("; ")
         mend = install_command("tmux", environ)
-        return Diagnosis("tmux", State.MISSING, str(error), needed=True, mend=mend)
+        advice = "" if mend else hint
+        return Diagnosis("tmux", State.MISSING, fault, advice, needed=True, mend=mend)
     return Diagnosis("tmux", State.OK, version, needed=True)
 
 
@@ -177,7 +187,10 @@ def _git(environ: Mapping[str, str]) -> Diagnosis:
     if program is None:
         mend = install_command("git", environ)
         return Diagnosis("git", State.MISSING, "no git on the PATH", WITHOUT_GIT, mend=mend)
-    version = find_version(_ask([program, "--version"], environ)[1])
+    answer = _ask([program, "--version"], environ)
+    if answer.code is None:
+        return Diagnosis("git", State.MISSING, f"{program} does not answer", WITHOUT_GIT)
+    version = find_version(answer.text)
     return Diagnosis("git", State.OK, f"{version_words(version)}, {program}")
 
 
@@ -185,25 +198,20 @@ def _agent(provider: Provider, config: ServerConfig, environ: Mapping[str, str])
     subject = f"{AGENT}{provider.name}"
     if provider.name == BUILT_IN:
         return Diagnosis(subject, State.OK, "built in, for the demo and dry runs")
-    wanted, program = _program(provider, config, environ)
+    wanted, program = find_program(provider, config, environ)
     if program is None:
         hint = provider.install_hint
         detail, is_command = f"no {wanted} on the PATH", hint.startswith("npm ")
         if is_command:
             return Diagnosis(subject, State.MISSING, detail, mend=hint)
         return Diagnosis(subject, State.MISSING, detail, hint)
-    version = find_version(_ask([program, "--version"], environ)[1])
+    answer = _ask([program, "--version"], environ)
+    if answer.code is None:
+        return Diagnosis(subject, State.MISSING, f"{program} does not answer", NO_ANSWER)
+    version = find_version(answer.text)
     question = login_question(provider.name, version)
-    logged_in = _ask([program, *question], environ)[0] == 0 if question else None
+    logged_in = _ask([program, *question], environ).code == 0 if question else None
     return describe_agent(provider, Program(program, version, logged_in))
-
-
-def _program(
-    provider: Provider, config: ServerConfig, environ: Mapping[str, str]
-) -> tuple[str, str | None]:
-    """Return by which name the program of an agent is looked for, and where it is, if it is."""
-    wanted = config.provider(provider.name).command or provider.program
-    return wanted, shutil.which(str(Path(wanted).expanduser()), path=environ.get("PATH"))
 
 
 def describe_agent(provider: Provider, found: Program) -> Diagnosis:
@@ -251,7 +259,7 @@ def _folders(config: ServerConfig, wd: Path) -> Iterator[Diagnosis]:
         loose = token.stat().st_mode & 0o077
         yield Diagnosis(
             "token",
-            State.MISSING if loose else State.OK,
+            State.WRONG if loose else State.OK,
             f"{token}, " + ("others may read it" if loose else "for its owner alone"),
             "the next start makes a new one" if loose else "",
             needed=True,
@@ -262,13 +270,17 @@ def _folders(config: ServerConfig, wd: Path) -> Iterator[Diagnosis]:
     yield Diagnosis("configuration", State.OK, f"{file} ({there})")
 
 
+def _variable(remark: str) -> Diagnosis:
+    return Diagnosis("environment", State.NOTE, remark)
+
+
 def _state_folder(folder: Path, wd: Path) -> Diagnosis:
     try:
         check_state_folder(folder)
     except UsageError as error:
         # The fault itself ends with the command that mends it, if there is one.
-        fault, _, mend = str(error).partition("; mend it with: ")
-        return Diagnosis("state folder", State.MISSING, fault, needed=True, mend=mend)
+        fault, _, mend = str(error).partition("; fix it with: ")
+        return Diagnosis("state folder", State.WRONG, fault, needed=True, mend=mend)
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if nearest.is_dir() and os.access(nearest, os.R_OK | os.W_OK | os.X_OK):
         there = "" if nearest == folder else " (not there yet: the first start makes it)"
@@ -277,7 +289,7 @@ def _state_folder(folder: Path, wd: Path) -> Diagnosis:
         return Diagnosis("state folder", state, f"{folder}{there}", advice, needed=True)
     advice = "give yourself access, or name another folder in CAO_STATE_DIR"
     return Diagnosis(
-        "state folder", State.MISSING, f"{folder} cannot be written", advice, needed=True
+        "state folder", State.WRONG, f"{folder} cannot be written", advice, needed=True
     )
 
 
@@ -296,31 +308,20 @@ def _distributions() -> Diagnosis:
     )
 
 
-def _ask(argv: Sequence[str], environ: Mapping[str, str]) -> tuple[int | None, str]:
-    """Ask a program something short; return its exit code (None: no answer) and what it says.
-
-    It is asked far from any project, whose own settings for it may have come from anybody.
-    """
-    program, *words = argv
+def _ask(argv: Sequence[str], environ: Mapping[str, str]) -> ShortAnswer:
+    """Ask a program something short."""
     try:
-        answer = subprocess.run(
-            [str(Path(program).absolute()), *words],
-            env=dict(environ),
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=ASK_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None, ""
-    return answer.returncode, answer.stdout.decode("utf-8", "replace")
+        return ask(argv, environ, ASK_SECONDS)
+    except OSError:
+        return ShortAnswer(None, "")
 
 
 def _line(finding: Diagnosis) -> str:
     mark = str(finding.state)
     if finding.state is State.MISSING:
         mark = "MISSING" if finding.needed else "no"
-    said = [*finding.advice.splitlines(), *([f"mend it: {finding.mend}"] if finding.mend else [])]
+    elif finding.state is State.WRONG:
+        mark = "WRONG"
+    said = [*finding.advice.splitlines(), *([f"fix: {finding.mend}"] if finding.mend else [])]
     advice = [f"\n{'':9}{'':20}→ {line}" for line in said]
     return f"{mark:<9}{finding.subject:<20}{finding.detail}{''.join(advice)}"

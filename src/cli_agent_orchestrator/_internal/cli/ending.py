@@ -12,6 +12,7 @@ from cli_agent_orchestrator._internal.runs.reports.dry_run import BUILT_IN, DRY_
 from cli_agent_orchestrator.events import (
     CheckEnded,
     FilesChanged,
+    NotConverging,
     RunBegan,
     RunEnded,
     RunEvent,
@@ -79,6 +80,8 @@ class Ending:
     """What the last turn or check has to say against the work."""
     by_gate: bool = False
     """Was that a check?"""
+    circling: str = ""
+    """Why the run does not converge, until an author has changed files."""
 
     def after(self, event: RunEvent) -> "Ending":
         """Return what is remembered after an event."""
@@ -92,8 +95,11 @@ class Ending:
                 agents = set(event.providers.values())
                 is_idle = agents == {BUILT_IN} and (self.is_idle or not event.resumed)
                 return replace(self, is_dry=is_dry(agents), is_idle=is_idle)
-            case FilesChanged():
-                return replace(self, is_idle=self.is_idle and not event.allowed)
+            case FilesChanged(allowed=True):
+                circling = "" if event.count > 0 else self.circling
+                return replace(self, is_idle=False, circling=circling)
+            case NotConverging():
+                return replace(self, circling=event.text)
             case TurnEnded() | CheckEnded():
                 by_gate = isinstance(event, CheckEnded)
                 return replace(self, against=reason_of_fail(event), by_gate=by_gate)
@@ -137,7 +143,7 @@ class Ending:
 
     def _after_fail(self, event: RunEnded, run: str) -> Iterator[str]:
         """Yield why a run failed, and where its work is if that is not in the user's folder."""
-        yield from filter(None, [self.against])
+        yield from filter(None, [self.against, self.circling])
         if self.is_idle and self.by_gate:
             yield NO_CHANGE
         if event.tree:

@@ -14,6 +14,7 @@ from enum import Enum
 from cli_agent_orchestrator._internal.cli.narration import point_words
 from cli_agent_orchestrator._internal.models import TerminalStatus
 from cli_agent_orchestrator._internal.pipeline.outcomes import AGAINST
+from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
 from cli_agent_orchestrator.events import (
     AgentsStarting,
     AgentStarted,
@@ -178,7 +179,7 @@ class Picture:
     changed: str = ""
     """Who changed files last, and how many."""
     circling: str = ""
-    """Why the run does not converge; empty as long as it does."""
+    """Why the run does not converge, until an author has changed files; empty if it may."""
     final_status: str = ""
     """How it ended; empty as long as it goes on."""
 
@@ -224,7 +225,7 @@ def fold(picture: Picture, event: RunEvent) -> Picture:
         case SettingChanged(name=name, value=value) if name == MAX_ROUNDS and value.isdecimal():
             return replace(picture, max_rounds=int(value[:DIGITS]))
         case RunEnded():
-            return replace(_rest(picture), starting=(), final_status=event.final_status)
+            return _over(picture, event)
     return picture
 
 
@@ -240,7 +241,15 @@ def _opened(before: Picture, event: RunOpened) -> Picture:
         round=before.round,
         max_rounds=before.max_rounds,
         reasons=before.reasons,
+        circling=before.circling,
     )
+
+
+def _over(picture: Picture, event: RunEnded) -> Picture:
+    """Return the picture of a run that has ended; one that passed has converged."""
+    circling = "" if event.final_status == FinalStatus.PASS else picture.circling
+    ended = replace(_rest(picture), starting=(), final_status=event.final_status)
+    return replace(ended, circling=circling)
 
 
 def _pause(picture: Picture, event: PauseAsked | Paused | Unpaused) -> Picture:
@@ -317,7 +326,7 @@ def _new_round(picture: Picture) -> Picture:
         replace(agent, doing=Doing.READY) if agent.doing is Doing.DONE else agent
         for agent in picture.agents
     )
-    return replace(picture, agents=tuple(agents), changed="", circling="")
+    return replace(picture, agents=tuple(agents), changed="")
 
 
 def _note(picture: Picture, event: ServerChosen | FilesChanged | NotConverging) -> Picture:
@@ -327,7 +336,8 @@ def _note(picture: Picture, event: ServerChosen | FilesChanged | NotConverging) 
     if isinstance(event, NotConverging):
         return replace(picture, circling=event.text)
     if event.allowed:
-        return replace(picture, changed=f"{event.role} {event.words}")
+        circling = "" if event.count > 0 else picture.circling
+        return replace(picture, changed=f"{event.role} {event.words}", circling=circling)
     reason = Reason(event.role, event.round, 0, CHANGED_FILES, event.words, "")
     return replace(picture, reasons=(*picture.reasons, reason)[-MOST_REASONS:])
 

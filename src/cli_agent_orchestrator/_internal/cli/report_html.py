@@ -45,7 +45,7 @@ def html_page(
         title=title_of(found),
         facts=[(fact.name, fact.text) for fact in facts_of(found, home) if fact.name in TOLD],
         evidence_title=evidence_title(found.gate),
-        setbacks=grouped(found.setbacks),
+        setbacks=found.setbacks,
         notes=last_notes(found),
         open_notes=grouped(found.open_notes),
         acts=[f"{local_time(act.at)}: {act.text}" for act in found.acts],

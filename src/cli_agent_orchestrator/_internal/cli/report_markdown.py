@@ -15,8 +15,10 @@ from cli_agent_orchestrator._internal.cli.report_words import (
     turns_title,
 )
 from cli_agent_orchestrator._internal.cli.timeline import HEADINGS, rows_of
+from cli_agent_orchestrator._internal.html.report_page import CIRCLED
 from cli_agent_orchestrator._internal.pipeline.patches import block_of
 from cli_agent_orchestrator._internal.pipeline.proof import BEFORE_TITLE
+from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
 from cli_agent_orchestrator._internal.runs.records.journal import TurnRecord
 from cli_agent_orchestrator._internal.runs.reports.deeds import Deeds
 from cli_agent_orchestrator._internal.runs.reports.report import Report
@@ -26,13 +28,14 @@ def markdown(found: Report, home: Path) -> str:
     """Return a report for people."""
     parts = [f"# {escape(title_of(found))}", "\n".join(map(_fact, facts_of(found, home)))]
     if found.setbacks:
-        reasons = grouped(found.setbacks).items()
-        lines = (f"- {escape(where)}: {escape(why)}" for where, why in reasons)
+        lines = (f"- {escape(where)}: {escape(why)}" for where, why in found.setbacks.items())
         parts += ["## Why it took more than one try", "\n".join(lines)]
+    has_passed = found.status is FinalStatus.PASS
     lists = {
         "Look first": found.deeds.repository,
-        "Not converging": found.deeds.circles,
+        "Not converging": () if has_passed else found.deeds.circles,
         "What was changed": found.deeds.changes,
+        CIRCLED: found.deeds.circles if has_passed else (),
     }
     for head, texts in lists.items():
         parts += [f"## {head}", _list(texts)] if texts else []

@@ -27,21 +27,20 @@ def request_page(found: Report) -> str:
     parts = [found.task.strip(), f"**{escape(title_of(found))}**", *_checks(found)]
     parts += _changes(found.files)
     if found.setbacks:
-        lines = (f"- {escape(where)}: {escape(why)}" for where, why in _reasons(found))
+        reasons = [*found.setbacks.items()][:MOST_LINES]
+        lines = (f"- {escape(where)}: {escape(why)}" for where, why in reasons)
         parts.append(folded("Why it took more than one try", "\n".join(lines)))
     for where, notes in grouped(found.open_notes).items():
         parts += [f"### Still open: {escape(where)}", fenced(_cut(notes))]
     return "\n\n".join(parts)
 
 
-def _reasons(found: Report) -> list[tuple[str, str]]:
-    return list(grouped(found.setbacks).items())[:MOST_LINES]
-
-
 def _checks(found: Report) -> Iterator[str]:
     """Yield what speaks for the work: gates first, since they were run, and what they said."""
     last = {turn.role: turn for turn in found.turns if _is_check(turn)}
-    lines = [f"- {escape(f'{role}: {turn.outcome}')}" for role, turn in last.items()]
+    lines = [
+        f"- {escape(f'{role}: {turn.verdict or turn.outcome}')}" for role, turn in last.items()
+    ]
     if found.deeds.proof:
         lines.append(f"- {escape(found.deeds.proof)}")
     lines += [f"- {escape(one)}" for one in found.deeds.suspicions[:MOST_LINES]]

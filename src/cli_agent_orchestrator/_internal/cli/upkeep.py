@@ -1,4 +1,4 @@
-"""What `cao doctor` finds besides programs: the port, notices, and what runs have left behind."""
+"""What `cao doctor` finds besides programs: the port, notifications, what runs have left."""
 
 import os
 import re
@@ -38,7 +38,12 @@ def port(environ: Mapping[str, str], default_port: int) -> Diagnosis:
         socket.create_connection((host, number), CONNECT_SECONDS).close()
     except OSError:
         return Diagnosis("port", State.OK, f"{number}, free")
-    if _is_ours(environ, number, default_port):
+    try:
+        is_ours = _is_ours(environ, number, default_port)
+    except UsageError:
+        # What keeps it from being asked is said of the state folder.
+        return Diagnosis("port", State.NOTE, f"{number}, taken; it is not known by whom")
+    if is_ours:
         return Diagnosis("port", State.OK, f"{number}, your server")
     return Diagnosis(
         "port",
@@ -52,7 +57,7 @@ def port(environ: Mapping[str, str], default_port: int) -> Diagnosis:
 def _is_ours(environ: Mapping[str, str], number: int, default_port: int) -> bool:
     try:
         found = discover(environ, name_server(environ), default_port=default_port).found
-    except (ApiUnreachable, UsageError):
+    except ApiUnreachable:
         return False
     return found is not None and found.proved and found.url.endswith(f":{number}")
 
@@ -64,25 +69,29 @@ def notices(config: ServerConfig, environ: Mapping[str, str]) -> Diagnosis:
         settings = read_notices(environ)
     except (ConfigError, UsageError) as error:
         advice = f"correct {file}"
-        return Diagnosis("notices", State.MISSING, str(error), advice, needed=True)
+        return Diagnosis("notifications", State.WRONG, str(error), advice, needed=True)
     if not settings.channels:
-        return Diagnosis("notices", State.OK, "the terminal alone; `cao notify` says how others")
+        return Diagnosis(
+            "notifications", State.OK, "the terminal alone; `cao notify` says how others"
+        )
     told = ", ".join(settings.channels)
     if settings.has_secrets and file.stat().st_mode & 0o077:
         return Diagnosis(
-            "notices",
+            "notifications",
             State.NOTE,
             f"{told}; others may read {file}, which has their addresses",
             mend=f"chmod 600 {shlex.quote(str(file))}",
         )
-    return Diagnosis("notices", State.OK, f"{told}; `cao notify test` tries them")
+    return Diagnosis("notifications", State.OK, f"{told}; `cao notify test` tries them")
 
 
 def leftovers(state: Path, environ: Mapping[str, str]) -> Diagnosis:
     """Say what `cao clean` would remove."""
     try:
         runs = known_runs(state, environ)
-        plan = plan_cleanup(runs, time.time() - KEPT_DAYS * DAY_SECONDS)
+        named = name_server(environ)
+        before = time.time() - KEPT_DAYS * DAY_SECONDS
+        plan = plan_cleanup(runs, before, named.url if named else "")
         drafts = left_drafts(state)
     except (OSError, UsageError) as error:
         return Diagnosis("leftovers", State.NOTE, f"not looked for: {in_words(error)}")

@@ -128,7 +128,8 @@ class StartRun:
     def _page(self) -> Page:
         runs = list_runs(self.house.state_folder)
         folders = [*dict.fromkeys(run.project or run.wd for run in runs if run.is_readable)]
-        return new_run(folders, _flows(folders, config_folder(self.house.environ)))
+        flows = _flows(folders, config_folder(self.house.environ))
+        return new_run(folders, flows, self.house.agents())
 
 
 def _flows(folders: Sequence[str], own: Path) -> list[FlowOffered]:
@@ -143,7 +144,15 @@ def _flows(folders: Sequence[str], own: Path) -> list[FlowOffered]:
     return [*found.values()]
 
 
+class NoSuchRun(NotFound):
+    """There is no run with this id; which ones there are, its own page says."""
+
+    def __init__(self, run: str) -> None:
+        super().__init__("run", run, ())
+        self.args = (f"no run {run!r}",)
+
+
 def check_run(house: House, run: str) -> None:
     """Raise NotFound if there is no run with this id."""
     if not is_run_id(run) or run not in runs_folder(house.state_folder).names():
-        raise NotFound("run", run, ())
+        raise NoSuchRun(run)

@@ -31,7 +31,7 @@ from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.records.journal import COMMAND
 from cli_agent_orchestrator._internal.runs.records.registry import summary_of
-from cli_agent_orchestrator._internal.runs.records.replay import read_cast, screen_at
+from cli_agent_orchestrator._internal.runs.records.replay import first_shown, read_cast, screen_at
 from cli_agent_orchestrator._internal.runs.reports.story import detail_of
 from cli_agent_orchestrator.errors import NotFound
 
@@ -69,9 +69,10 @@ async def fragment(path: str, house: House) -> Markup:
         case ["runs", run, "agents", role, "scrollback"]:
             check_run(house, run)
             return await _scrollback(house, run, role)
-        case ["runs", run, "replay", role, number]:
+        case ["runs", run, "replay", role, *number] if len(number) <= 1:
             check_run(house, run)
-            return await asyncio.to_thread(_replay, house, (run, role), _number(number))
+            step = _number(number[0]) if number else None
+            return await asyncio.to_thread(_replay, house, (run, role), step)
     raise NotFound("piece of a page", path, ())
 
 
@@ -106,13 +107,14 @@ async def _scrollback(house: House, run: str, role: str) -> Markup:
     return scrollback_html(await house.terminals.scrollback(known[role], SCROLLBACK_LINES))
 
 
-def _replay(house: House, agent: tuple[str, str], number: int) -> Markup:
+def _replay(house: House, agent: tuple[str, str], step: int | None) -> Markup:
+    """Return a step of a recording; if none is named, the first that shows something."""
     run, role = agent
     folder: Folder = run_folder(house.state_folder, run)
     cast = read_cast(folder, role)
     if cast is None or not cast.frames:
         raise NotFound("recording", role, ())
-    number = min(number, len(cast.frames) - 1)
+    number = first_shown(cast) if step is None else min(step, len(cast.frames) - 1)
     path = f"{run_path(run)}/replay/{quoted(role)}"
     lines = screen_lines(screen_at(cast, number))
     return replay_html(lines, (number, len(cast.frames)), path, cast.frames[number].at)

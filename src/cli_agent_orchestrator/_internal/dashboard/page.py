@@ -1,6 +1,6 @@
 """What the browser is shown: pages made of parts, each replaced when its HTML has changed."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -50,3 +50,5 @@ class House:
     news: News
     clock: Clock
     environ: Mapping[str, str]
+    agents: Callable[[], Sequence[str]]
+    """Returns the names of the agents that can be started here."""

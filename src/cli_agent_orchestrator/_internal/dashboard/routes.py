@@ -44,7 +44,7 @@ CHALLENGE = f"{HOME}/challenge"
 LINKS = f"{HOME}/links"
 # What is the same for everybody and holds nothing of anybody.
 OPEN_PATTERN = rf"/|{HOME}|{HOME}/new|{SIGN_IN}|{CHALLENGE}|{HOME}/(?:runs|static)/.+"
-NO_LINK = "this link does not work any more, or never did; `cao dashboard` makes a new one"
+NO_LINK = "This link does not work any more, or never did: `cao dashboard` makes a new one."
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "

@@ -44,7 +44,7 @@ def server_for(
             )
             client.permissions = config.permissions
             stack.callback(client.close)
-            return ServerLink(client, found.url, found.how)
+            return ServerLink(client, found.url, found.how, found.proved)
 
         named = Named(config.api, config.api_named_by) if config.api_given else None
         find = partial(

@@ -19,6 +19,7 @@ from cli_agent_orchestrator._internal.config import DEFAULT_PORT, ServerConfig
 from cli_agent_orchestrator._internal.dashboard.news import News
 from cli_agent_orchestrator._internal.dashboard.page import House
 from cli_agent_orchestrator._internal.dashboard.routes import Views, mount
+from cli_agent_orchestrator._internal.hosting.agents import startable_agents
 from cli_agent_orchestrator._internal.hosting.environment import make_token, read_server_config
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.launch import RunLauncher, run_command
@@ -74,7 +75,8 @@ async def serve_terminals(
         runs = RunService(config.state_dir, launcher)
         serve_runs(app, runs)
         news = News(config.state_dir)
-        house = House(service, runs, config.state_dir, news, clock, config.environ)
+        agents = partial(startable_agents, config)
+        house = House(service, runs, config.state_dir, news, clock, config.environ, agents)
         mount(app, house, keys.token, _load_views)
         await serve(app, config.host, config.port, ready=announce, stop=stop)
     finally:

@@ -249,9 +249,13 @@ def _unescaped(found: re.Match[bytes]) -> bytes:
     return bytes([int(code, 8) & 0xFF]) if len(code) == 3 else ESCAPED.get(code, code)
 
 
+COMMENT_NOTE = "Press a line number to comment on that line."
+
+
 def patches_html(patches: Sequence[FilePatch], *, commentable: bool = False) -> Markup:
     """Return patches for a page; where lines can be commented on, their numbers are buttons."""
-    shown, parts = 0, []
+    how = tag("p", COMMENT_NOTE, class_="muted") if commentable and patches else None
+    shown, parts = 0, [how]
     for file in patches[:MOST_FILES]:
         room = min(MOST_LINES - shown, MOST_LINES_OF_FILE)
         parts.append(_file_html(file, room, shown <= OPEN_LINES, commentable))

@@ -48,6 +48,7 @@ FRAME = """\
 </html>
 """
 RULES = "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'"
+CIRCLED = "Where it did not converge for a while"
 KINDS = {FinalStatus.PASS: "good", FinalStatus.FAIL: "bad", FinalStatus.RUNNING: "now"}
 
 
@@ -132,7 +133,7 @@ def _sections(
 ) -> Iterator[_Section]:
     story = full.story
     yield _Section("look-first", "Look first", list(_alerts(found)))
-    yield _Section("course", "Course", list(_course(full, words)))
+    yield _Section("course", "Course", list(_course(found, full, words)))
     yield _Section("proof", "Proof and evidence", list(_proof(found, words)))
     yield _Section("findings", "Findings", list(_findings(full, words)))
     yield _Section("changes", "Changes", list(_changes(full)))
@@ -149,13 +150,14 @@ def _alerts(found: Report) -> Iterator[Markup]:
     """Yield what should be read before anything else is believed."""
     for line in found.deeds.repository:
         yield tag("p", line, class_="notice notice-bad")
-    for line in found.deeds.circles:
-        yield tag("p", f"Not converging: {line}", class_="notice notice-warn")
+    if found.status is not FinalStatus.PASS:
+        for line in found.deeds.circles:
+            yield tag("p", f"Not converging: {line}", class_="notice notice-warn")
     if found.reason:
         yield tag("p", f"Stopped: {found.reason}", class_="notice notice-warn")
 
 
-def _course(full: RunInFull, words: PageWords) -> Iterator[Markup]:
+def _course(found: Report, full: RunInFull, words: PageWords) -> Iterator[Markup]:
     turns = full.story.turns
     if turns:
         last = max(turn.ended or turn.began for turn in turns)
@@ -163,6 +165,8 @@ def _course(full: RunInFull, words: PageWords) -> Iterator[Markup]:
     if words.setbacks:
         said = (f"{where}: {why}" for where, why in words.setbacks.items())
         yield joined([tag("h3", "Why it took more than one try"), _list(list(said))])
+    if found.deeds.circles and found.status is FinalStatus.PASS:
+        yield joined([tag("h3", CIRCLED), _list(found.deeds.circles)])
 
 
 def _proof(found: Report, words: PageWords) -> Iterator[Markup]:

@@ -38,27 +38,25 @@ def timeline(turns: Sequence[RunTurn], now: float) -> Markup:
     if not turns:
         return joined(())
     roles = _roles(turns)
-    margin = 8 + CHARACTER * min(LONGEST_NAME, max(map(len, roles)))
-    places = list(_places(turns, now, margin))
+    places = list(_places(turns, now))
     width = places[-1].left + places[-1].width + GAP
     height = HEAD + ROW * len(roles) + GAP
     drawing = tag(
         "svg",
-        *_rows(roles, width),
+        *_stripes(roles, width),
         *_rounds(places, height),
         *(_drawn(place, now) for place in places),
         role="img",
         aria_label=label_of(turns),
-        width=round(width),
-        height=height,
-        viewBox=f"0 0 {width:.0f} {height}",
         class_="timeline-picture",
+        **_size(width, height),
     )
     # Whoever uses a keyboard can scroll what is wider than the page.
     scrolls = tag(
         "div", drawing, class_="timeline-scroll", tabindex=0, role="group", aria_label="Turns"
     )
-    return tag("div", scrolls, _legend(turns), class_="timeline")
+    both = tag("div", _names(roles, height), scrolls, class_="timeline-frame")
+    return tag("div", both, _legend(turns), class_="timeline")
 
 
 def label_of(turns: Sequence[RunTurn]) -> str:
@@ -82,11 +80,11 @@ def _roles(turns: Sequence[RunTurn]) -> list[str]:
     return sorted(dict.fromkeys(turn.role for turn in turns), key=lambda role: role in gates)
 
 
-def _places(turns: Sequence[RunTurn], now: float, margin: float) -> Iterator[_Box]:
+def _places(turns: Sequence[RunTurn], now: float) -> Iterator[_Box]:
     rows = {role: row for row, role in enumerate(_roles(turns))}
     longest = max(_seconds(turn, now) for turn in turns) or 1.0
     widest = WIDEST if len(turns) <= MANY else 2 * NARROWEST
-    left, round = margin, turns[0].round
+    left, round = float(2 * GAP), turns[0].round
     for turn in turns:
         left += 2 * GAP if turn.round != round else 0
         round = turn.round
@@ -100,13 +98,30 @@ def _seconds(turn: RunTurn, now: float) -> float:
     return max(turn.seconds if turn.outcome else now - turn.began, 0.0)
 
 
-def _rows(roles: Sequence[str], width: float) -> Iterator[Markup]:
-    for row, role in enumerate(roles):
+def _size(width: float, height: float) -> dict[str, str | int | float]:
+    return {"width": round(width), "height": height, "viewBox": f"0 0 {width:.0f} {height}"}
+
+
+def _names(roles: Sequence[str], height: float) -> Markup:
+    """Return the names of the rows, which stay where they are when the turns are scrolled."""
+    width = 8 + CHARACTER * min(LONGEST_NAME, max(map(len, roles)))
+    names = (
+        tag("text", _short(role), x=4, y=HEAD + ROW * row + 17, class_="timeline-role")
+        for row, role in enumerate(roles)
+    )
+    drawn = joined((*_stripes(roles, width), *names))
+    # The turns say whose they are.
+    return tag("svg", drawn, class_="timeline-names", aria_hidden="true", **_size(width, height))
+
+
+def _short(role: str) -> str:
+    return role if len(role) <= LONGEST_NAME else f"{role[: LONGEST_NAME - 1]}…"
+
+
+def _stripes(roles: Sequence[str], width: float) -> Iterator[Markup]:
+    for row in range(0, len(roles), 2):
         top = HEAD + ROW * row
-        if row % 2 == 0:
-            yield tag("rect", x=0, y=top, width=width, height=ROW, class_="timeline-stripe")
-        name = role if len(role) <= LONGEST_NAME else f"{role[: LONGEST_NAME - 1]}…"
-        yield tag("text", name, x=4, y=top + 17, class_="timeline-role")
+        yield tag("rect", x=0, y=top, width=width, height=ROW, class_="timeline-stripe")
 
 
 def _rounds(places: Sequence[_Box], height: float) -> Iterator[Markup]:

@@ -10,10 +10,17 @@ from cli_agent_orchestrator._internal.characters import CONTROLS, DIRECTIONS, HA
 
 LONGEST_LINE = 300
 CUT = "…"
-# What begins a link, an image, HTML, code, emphasis, a cell, an entity, a mention; the ~ of a path
-# ends nothing that another has begun.
-MARKUP_PATTERN = (
-    r"[\\`*\[\]<>|&@#$]|~(?!/)|(?<=\S)~|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?i:(?<=\bwww)\.)"
+# What begins a link, an image, HTML, code, emphasis, a cell, an entity; the ~ of a path ends
+# nothing that another has begun.
+MARKUP_PATTERN = r"[\\`*\[\]<>|&@#$]|~(?!/)|(?<=\S)~|(?<![^\W_])_|_(?![^\W_])"
+# Where a mark is due in a text that would begin a list or a rule: 1. and - and ---
+START_PATTERN = r"\A(?:\d{1,9}(?=[.)](?:\s|\Z))|(?=[-+](?:\s|\Z)|--+\Z))"
+# Of a word that can be code wherever it stands
+PIECE = r"[^\s`|\\]"
+# What becomes a link, a mention or a reference after Markdown is rendered: no backslash helps.
+LINK_PATTERN = (
+    rf"@{PIECE}|#\d|://|(?i:www)\.{PIECE}|(?<![^\W_])(?i:gh-\d|ghsa-"
+    r"|(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}(?![^\W_]))"
 )
 # ```
 FENCE_PATTERN = r"`{3,}"
@@ -53,7 +60,7 @@ def harmless(text: str) -> str:
     >>> harmless("tests/test_<b>.py")
     '`tests/test_<b>.py`'
     """
-    if not re.search(MARKUP_PATTERN, text):
+    if not re.search(rf"{MARKUP_PATTERN}|{LINK_PATTERN}|{START_PATTERN}|\A\s", text):
         return text
     marks = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
     room = " " if text.startswith("`") or text.endswith("`") else ""

@@ -112,6 +112,16 @@ def task_of_line(line: str) -> str:
     return f"{TASK_HEADING}\n\n{told}\n"
 
 
+def with_heading(text: str) -> str:
+    """Return a task with its heading, which people leave out who only say what is to be done."""
+    marked = _mark(text)
+    if marked.stars or marked.headings[TASK_HEADING] or not text.strip():
+        return text
+    below = marked.settings.stop + 1 if marked.settings.stop else 0
+    told = "\n".join(marked.lines[below:]).lstrip("\n")
+    return "\n".join((*marked.lines[:below], TASK_HEADING, "", told))
+
+
 def settings_lines(text: str) -> list[tuple[int, str]]:
     """Return the lines with the settings of a task, each with its number, from 1."""
     marked = _mark(text)

@@ -64,7 +64,7 @@ class Preparation:
         self._check_settings(config, flow, in_tree=config.in_worktree)
         prepared = Prepared(config, flow, task, new_run_id(self.clock))
         self._check_providers(config, prepared.providers.values())
-        self._check_server(config)
+        self._check_server(prepared)
         return prepared
 
     def reopened(self, saved: RunState | None) -> RunState | None:
@@ -139,13 +139,18 @@ class Preparation:
             for provider in providers:
                 self.given.check_provider(provider)
 
-    def _check_server(self, config: RunConfig) -> None:
-        """Refuse a server that was named and is not there: no other takes its place."""
+    def _check_server(self, prepared: Prepared) -> None:
+        """Refuse a server that was named and is not there: no other takes its place.
+
+        If it is this user's own, it knows no other agents than we do.
+        """
+        config = prepared.config
         if not config.api_given:
             return
         try:
-            with self.given.connect(config, self.warn):
-                pass
+            with self.given.connect(config, self.warn) as link:
+                for provider in prepared.providers.values() if link.is_ours else ():
+                    self.given.check_provider(provider)
         except ApiUnreachable as error:
             raise UsageError(f"{NOT_BEGUN}: {error}") from error
 

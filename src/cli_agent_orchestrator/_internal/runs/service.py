@@ -8,6 +8,7 @@ from typing import Any
 from cli_agent_orchestrator._internal.layout import RECORD_FILE, run_folder
 from cli_agent_orchestrator._internal.models import RunAgents
 from cli_agent_orchestrator._internal.pipeline.asks import Unpause, demand_wish
+from cli_agent_orchestrator._internal.pipeline.task import with_heading
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.asking import (
     ANSWER_SECONDS,
@@ -29,6 +30,8 @@ from cli_agent_orchestrator.errors import BadFolder, StateError, UnknownName
 # Any: JSON
 Answer = dict[str, Any]
 ROOT = Path("/")
+PROMPT = "PROMPT"
+"""The setting that is the text of a task."""
 MOST_FILES = 1000
 """That one turn changed and that are told."""
 
@@ -90,6 +93,7 @@ class RunService:
         for name in options:
             if name not in BY_NAME:
                 raise UnknownName("setting", name, BY_NAME)
+        told = {PROMPT: with_heading(options[PROMPT])} if PROMPT in options else {}
         folder = Path(wd)
         try:
             is_folder = folder.is_absolute() and folder.is_dir()
@@ -97,7 +101,7 @@ class RunService:
             raise BadFolder(wd, f"cannot be used: {error.strerror}") from None
         if not is_folder:
             raise BadFolder(wd, "is not the absolute path of a folder")
-        request = RunToLaunch({**options, "WD": wd}, replace_terminals=replace_terminals)
+        request = RunToLaunch({**options, **told, "WD": wd}, replace_terminals=replace_terminals)
         launched = self.launcher.launch(request, folder)
         return asdict(summary_of(run_folder(self.state_folder, launched.run)))
 

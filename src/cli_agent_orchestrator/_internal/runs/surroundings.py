@@ -21,6 +21,8 @@ class ServerLink:
     url: str
     how: str
     """Why it is this server, in words."""
+    is_ours: bool = False
+    """Has it proved that it is this user's own?"""
 
 
 class Interrupts(Protocol):

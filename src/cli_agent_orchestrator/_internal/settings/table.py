@@ -109,7 +109,7 @@ SETTINGS = (
         ValueKind.GATES,
         "",
         "A command that cao runs itself and believes instead of an agent's word: NAME=COMMAND, "
-        "such as tests='make test'. Several may be given.",
+        "such as tests='make test'; without NAME= it is called tests. Several may be given.",
         word="gate",
     ),
     Setting(

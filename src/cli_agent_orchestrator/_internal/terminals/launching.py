@@ -4,7 +4,6 @@ import asyncio
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -23,6 +22,7 @@ from cli_agent_orchestrator._internal.providers.base import (
     Provider,
 )
 from cli_agent_orchestrator._internal.providers.versions import find_version
+from cli_agent_orchestrator._internal.short_answer import ask
 from cli_agent_orchestrator._internal.terminals.live_terminal import LiveTerminal, wait_for_change
 from cli_agent_orchestrator._internal.terminals.profiles import find_profile, profile_folders
 from cli_agent_orchestrator._internal.terminals.store import TerminalRow
@@ -223,14 +223,6 @@ class Launcher:
 
 def _ask_version(program: str, env: Mapping[str, str]) -> tuple[int, ...]:
     try:
-        answer = subprocess.run(
-            [program, "--version"],
-            env=env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=VERSION_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        return find_version(ask([program, "--version"], env, VERSION_SECONDS).text)
+    except OSError:
         return ()
-    return find_version(answer.stdout.decode("utf-8", "replace"))

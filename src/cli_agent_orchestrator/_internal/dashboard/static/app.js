@@ -4,7 +4,10 @@
 //   data-post="/runs/x/pause"   a button or a form that asks the server for something, with
 //     data-body='{…}'           fields besides those of the form,
 //     data-confirm="Sure?"      a question before,
-//     data-then="/runs/{id}"    a page to go to afterwards, with fields of the answer
+//     data-then="/runs/{id}"    a page to go to afterwards, with fields of the answer;
+//     [data-busy="Starting …"]  a button in it that says this meanwhile,
+//     [data-problem]            a place in it for what is wrong, else it is said in the corner,
+//     data-words='{…}'          what the server calls something, and how it is called in the form
 //   data-fragment="/dashboard/…"  a <details> whose [data-into] is fetched when it is opened, or a
 //                               button in it that fetches something else
 //   data-comment                a button at a line of a diff
@@ -16,7 +19,7 @@ const HMAC = { name: "HMAC", hash: "SHA-256" };
 const QUIET_MS = 40_000; // the server gives a sign of life every 15 s
 const FIRST_PAUSE_MS = 200;
 const LONGEST_PAUSE_MS = 2_000;
-const SAID_MS = 20_000;
+const SAID_MS = 8_000;
 const FOCUSABLE = "a, button, input, select, textarea, summary, [tabindex]";
 
 const byId = (id) => document.getElementById(id);
@@ -94,13 +97,23 @@ const post = async (path, body) =>
 const fragment = async (path) =>
   (await ask(`/dashboard/fragment?path=${encodeURIComponent(path)}`)).text();
 
+// Text of ours, in which `what is typed somewhere` stands between such marks.
+function write(element, text) {
+  element.replaceChildren(...text.split("`").map((piece, place) => {
+    if (place % 2 === 0) return piece;
+    const code = document.createElement("code");
+    code.textContent = piece;
+    return code;
+  }));
+}
+
 const words = (error) =>
   error instanceof Problem ? error.message : "The server cannot be reached; is it running?";
 
 let silence;
 function say(text, isProblem = false) {
   const said = byId("said");
-  said.textContent = text;
+  write(said, text);
   said.classList.toggle("problem", isProblem);
   clearTimeout(silence);
   silence = setTimeout(() => { said.textContent = ""; }, SAID_MS);
@@ -156,13 +169,20 @@ function carryOver(before, after) {
     .map((one) => [twin(one, before, after, "[tabindex]"), one.scrollTop, one.scrollLeft]);
 }
 
+// Opened at its end, where a run is now; it stays there until somebody scrolls it elsewhere.
+const AT_END = ".timeline-scroll";
+const isAtEnd = (one) => one.scrollLeft + one.clientWidth >= one.scrollWidth - 2;
+const toEnd = (one) => one.scrollTo({ left: one.scrollWidth, behavior: "instant" });
+
 function replace(before, after) {
+  const ends = within(before, AT_END).map(isAtEnd);
   const active = document.activeElement;
   const focused = before.contains(active) ? twin(active, before, after, FOCUSABLE) : null;
   const caret = [active?.selectionStart, active?.selectionEnd];
   const scrolled = carryOver(before, after);
   before.replaceWith(after);
   for (const [element, top, left] of scrolled) element?.scrollTo({ top, left, behavior: "instant" });
+  within(after, AT_END).filter((_, place) => ends[place] ?? true).forEach(toEnd);
   // What was fetched before has been moved, and has lost the focus by that.
   const target = after.contains(active) ? active : focused;
   if (!target || target === document.activeElement) return;
@@ -190,12 +210,14 @@ function place(element, into, after) {
 
 function showPart({ id, into, html, after }) {
   let element = byId(id);
+  const isAdded = !element;
   if (!element || shown.get(id) !== html) {
     const made = parsed(html).firstElementChild;
     if (element) replace(element, made);
     element = made;
   }
   if (after !== undefined || !element.isConnected) place(element, into, after);
+  if (isAdded) within(element, AT_END).forEach(toEnd);
   shown.set(id, html);
 }
 
@@ -280,8 +302,11 @@ async function keepUp() {
         signedOut();
         break;
       }
+      if (error.status === 404) {
+        if (!shown.size) notThere(error.message);
+        break;
+      }
       if (error.status && !shown.size) byId("waiting")?.replaceChildren(error.message);
-      if (error.status === 404) break;
     }
     if (document.hidden) break;
     byId("connection").textContent = `${why} Trying again …`;
@@ -291,11 +316,21 @@ async function keepUp() {
   isKeeping = false;
 }
 
+function notThere(what) {
+  byId("connection").textContent = "";
+  main.replaceChildren(byId("nothing-here").content.cloneNode(true));
+  write(byId("not-there"), `There is ${what}.`);
+  document.title = "Not found · cao";
+}
+
 function signedOut(why) {
   shown.clear();
   byId("connection").textContent = "";
   main.replaceChildren(byId("signed-out").content.cloneNode(true));
-  if (why) byId("sign-in-why").textContent = why;
+  if (why) {
+    write(byId("sign-in-why"), why);
+    byId("sign-in-how").remove();
+  }
   document.title = "Not signed in · cao";
 }
 
@@ -314,8 +349,9 @@ async function signIn() {
 
 // What people do
 
-function confirmed(text) {
+function confirmed(text, yes) {
   const dialog = byId("sure");
+  byId("sure-yes").textContent = yes;
   byId("sure-text").textContent = text;
   dialog.returnValue = "";
   dialog.showModal();
@@ -332,15 +368,34 @@ function fieldsOf(form) {
     if (value === "" || typeof value !== "string") continue;
     const [last, ...outer] = name.split(".").reverse();
     const holder = outer.reverse().reduce((one, part) => (one[part] ??= {}), body);
-    holder[last] = form.elements[name]?.type === "checkbox" ? true : value;
+    holder[last] = value;
   }
   return body;
 }
 
+// Says at the form what is wrong with it, in the words of its fields.
+function sayAt(form, text) {
+  const place = form.querySelector("[data-problem]");
+  if (!place) return say(text, true);
+  const calls = Object.entries(JSON.parse(form.dataset.words || "{}"));
+  write(place, calls.reduce((one, [theirs, ours]) => one.replaceAll(theirs, ours), text));
+}
+
+function setBusy(element, isBusy) {
+  element.ariaBusy = isBusy ? "true" : null;
+  const button = element.querySelector("[data-busy]");
+  if (!button) return;
+  button.disabled = isBusy;
+  const { busy } = button.dataset;
+  [button.dataset.busy, button.textContent] = [button.textContent, busy];
+}
+
 async function act(element) {
   const { post: path, body, confirm, then, once } = element.dataset;
-  if (element.ariaBusy === "true" || (confirm && !(await confirmed(confirm)))) return;
-  element.ariaBusy = "true";
+  say("");
+  if (element.ariaBusy === "true" || (confirm && !(await confirmed(confirm, element.textContent)))) return;
+  element.querySelector("[data-problem]")?.replaceChildren();
+  setBusy(element, true);
   try {
     const fields = element.tagName === "FORM" ? fieldsOf(element) : {};
     const answer = await post(path, { ...JSON.parse(body || "{}"), ...fields });
@@ -350,9 +405,9 @@ async function act(element) {
     if (once !== undefined) close(element);
   } catch (error) {
     if (error.status === 401) signedOut();
-    say(words(error), true);
+    sayAt(element, words(error));
   } finally {
-    element.ariaBusy = null;
+    setBusy(element, false);
   }
 }
 

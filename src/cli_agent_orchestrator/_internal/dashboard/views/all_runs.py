@@ -18,6 +18,7 @@ from cli_agent_orchestrator._internal.dashboard.views.words import (
     agent_path,
     ago,
     ask_button,
+    at_work,
     badge,
     moment,
     name,
@@ -25,6 +26,7 @@ from cli_agent_orchestrator._internal.dashboard.views.words import (
     run_path,
     run_tokens,
     span,
+    took,
 )
 from cli_agent_orchestrator._internal.html.markup import Child, Markup, joined, tag
 from cli_agent_orchestrator._internal.runs.records.registry import RunSummary
@@ -182,7 +184,7 @@ def _facts(row: RunRow, stand: RunStanding, now: float) -> Iterator[Child]:
     if run.round:
         yield f"round {run.round}" + (f" of {row.max_rounds}" if row.max_rounds else "")
     if run.role and stand.group is RunGroup.WORKING:
-        yield tag("span", name(run.role), " works", class_="who")
+        yield at_work(run)
     if run.started:
         yield _time(run, stand, now)
     if row.tokens is not None:
@@ -195,8 +197,7 @@ def _time(run: RunSummary, stand: RunStanding, now: float) -> Markup:
         if stand.group is RunGroup.DONE or not run.is_live:
             return moment(run.started, f"began {ago(now - run.started)}")
         return moment(run.started, span(now - run.started))
-    took = span(run.ended - run.started)
-    return moment(run.ended, f"{ago(now - run.ended)}, took {took}")
+    return moment(run.ended, f"{ago(now - run.ended)}, {took(run.ended - run.started)}")
 
 
 def _why(row: RunRow, stand: RunStanding) -> Markup | None:

@@ -102,7 +102,7 @@ def control_buttons(run: str, can: RunControls) -> Markup | None:
         (can.resume, "Resume", "resume", "button-main", ""),
         (can.pause, "Pause after this turn", "pause", "", ""),
         (can.skip, "Skip this review", "skip", "", SKIP_WORDS),
-        (can.stop, "Stop", "stop", "button-bad", STOP_WORDS),
+        (can.stop, "Stop the run", "stop", "button-bad", STOP_WORDS),
     )
     buttons = [
         ask_button(words, f"/runs/{run}/{do}", kind=kind, sure=sure)

@@ -1,17 +1,17 @@
 """The page that starts a run: a form whose fields are those of `POST /runs`."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from cli_agent_orchestrator._internal.dashboard.page import Page, Part
 from cli_agent_orchestrator._internal.dashboard.views.words import HOME, name
 from cli_agent_orchestrator._internal.html.markup import Child, Markup, joined, tag
+from cli_agent_orchestrator._internal.pipeline.task import TEST_HEADING
+from cli_agent_orchestrator._internal.runs.reports.dry_run import BUILT_IN
 from cli_agent_orchestrator._internal.settings.table import AGENTS, BY_NAME, PROVIDER_SUFFIX
 
 MOST_FOLDERS = 20
-TASK = "# Task\n\n"
-"""What every task begins with."""
 FOLDER_NOTE = (
     "The whole path, on the server's machine. A run that is unfinished there is set aside, and can "
     "be resumed."
@@ -19,6 +19,8 @@ FOLDER_NOTE = (
 SETTING = "settings.{}"
 """Names a field that becomes a setting of the run; one that is left empty is not sent."""
 LONGEST_PATH = 4096
+FIELD_WORDS = {"working directory": "Project folder:"}
+"""What the server calls something, and how it is called here."""
 LONGEST_DESCRIPTION = 120
 ROLES = tuple(
     setting.removesuffix(PROVIDER_SUFFIX).lower()
@@ -36,9 +38,15 @@ class FlowOffered:
     description: str
 
 
-def new_run(folders: Sequence[str], flows: Sequence[FlowOffered]) -> Page:
-    """Return the page; `folders` are those of earlier runs, the newest first."""
-    return Page("New run", (Part("way", _way()), Part("new", _form(folders, flows))))
+def new_run(
+    folders: Sequence[str], flows: Sequence[FlowOffered], installed: Collection[str]
+) -> Page:
+    """Return the page; `folders` are those of earlier runs, the newest first.
+
+    `installed` are the agents that can be started.
+    """
+    form = _form(folders, flows, installed)
+    return Page("New run", (Part("way", _way()), Part("new", form)))
 
 
 def _way() -> Markup:
@@ -46,7 +54,9 @@ def _way() -> Markup:
     return tag("nav", link, id="way", class_="way", aria_label="Way back")
 
 
-def _form(folders: Sequence[str], flows: Sequence[FlowOffered]) -> Markup:
+def _form(
+    folders: Sequence[str], flows: Sequence[FlowOffered], installed: Collection[str]
+) -> Markup:
     return tag(
         "div",
         tag("h1", "New run"),
@@ -55,29 +65,43 @@ def _form(folders: Sequence[str], flows: Sequence[FlowOffered]) -> Markup:
             _task(),
             _folder(folders),
             _flow(flows),
-            _agents(),
+            _agents(installed),
             _gate(),
-            tag("button", "Start the run", class_="button button-main", type="submit"),
+            _rounds(),
+            _work_tree(),
+            tag("p", class_="problem", role="alert", data_problem=True),
+            tag(
+                "button",
+                "Start the run",
+                class_="button button-main",
+                type="submit",
+                data_busy="Starting …",
+            ),
             class_="form new-run",
             data_post="/runs",
             # Never the one that was left unfinished in the folder.
             data_body=json.dumps({"resume": False}),
             data_then=f"{HOME}/runs/{{id}}",
+            data_words=json.dumps(FIELD_WORDS),
         ),
         id="new",
     )
 
 
-def _field(label: str, field: Markup, number: str, note: str = "") -> Markup:
+def _field(label: str, field: Markup, number: str, note: Child = None) -> Markup:
     told = tag("p", note, class_="muted") if note else None
     return tag("div", tag("label", label, for_=number), field, told, class_="field")
 
 
 def _task() -> Markup:
-    field = tag(
-        "textarea", TASK, id="task-text", name="task", rows=10, required=True, spellcheck="true"
+    field = tag("textarea", id="task-text", name="task", rows=10, required=True, spellcheck="true")
+    note = joined(
+        (
+            "What is to be done. Below a line ",
+            tag("code", TEST_HEADING),
+            " you can say what the tester does; it may be left out.",
+        )
     )
-    note = "Below a line `# Test` you can say what the tester does; it may be left out."
     return _field("Task", field, "task-text", note)
 
 
@@ -112,12 +136,13 @@ def _words(flow: FlowOffered) -> str:
     return f"{name(flow.name)}: {described}" if described else name(flow.name)
 
 
-def _agents() -> Markup:
-    field = _choose("provider", "PROVIDER", BY_NAME["PROVIDER"].default)
+def _agents(installed: Collection[str]) -> Markup:
+    known = [agent for agent in AGENTS if agent in installed]
+    field = _choose("provider", "PROVIDER", installed, known[0] if known else BUILT_IN)
     roles = (
         _field(
             f"Agent of {role.replace('_', ' ')}",
-            _choose(f"provider-{role}", f"{role.upper()}{PROVIDER_SUFFIX}", None),
+            _choose(f"provider-{role}", f"{role.upper()}{PROVIDER_SUFFIX}", installed),
             f"provider-{role}",
         )
         for role in ROLES
@@ -126,12 +151,17 @@ def _agents() -> Markup:
     return joined((_field("Agent", field, "provider"), by_role))
 
 
-def _choose(number: str, setting: str, chosen: str | None) -> Markup:
-    first = [] if chosen else [tag("option", "the same as above", value="", selected=True)]
-    options: Iterable[Child] = (
-        tag("option", agent, value=agent, selected=agent == chosen) for agent in AGENTS
-    )
-    return tag("select", joined(first), joined(options), id=number, name=SETTING.format(setting))
+def _choose(number: str, setting: str, installed: Collection[str], chosen: str = "") -> Markup:
+    options = joined(_options(installed, chosen))
+    return tag("select", options, id=number, name=SETTING.format(setting))
+
+
+def _options(installed: Collection[str], chosen: str) -> Iterator[Markup]:
+    if not chosen:
+        yield tag("option", "the same as above", value="", selected=True)
+    for agent in AGENTS:
+        words = agent if agent in installed or agent == BUILT_IN else f"{agent} (not installed)"
+        yield tag("option", words, value=agent, selected=agent == chosen)
 
 
 def _gate() -> Markup:
@@ -149,3 +179,30 @@ def _gate() -> Markup:
         "The flows pair and solo need one."
     )
     return _field("Gate (optional)", field, "gate", note)
+
+
+def _rounds() -> Markup:
+    field = tag(
+        "input",
+        id="max-rounds",
+        name=SETTING.format("MAX_ROUNDS"),
+        type="number",
+        min=1,
+        placeholder=BY_NAME["MAX_ROUNDS"].default,
+    )
+    return _field("Rounds at most (optional)", field, "max-rounds")
+
+
+def _work_tree() -> Markup:
+    box = tag(
+        "input",
+        id="work-tree",
+        name=SETTING.format("WORKSPACE"),
+        type="checkbox",
+        value="worktree",
+        aria_describedby="work-tree-note",
+    )
+    label = tag("label", box, " In a work tree of its own", for_="work-tree")
+    note = "Your folder stays as it is until you bring the work into it with "
+    told = tag("p", note, tag("code", "cao apply"), ".", id="work-tree-note", class_="muted")
+    return tag("div", label, told, class_="field check")

@@ -92,12 +92,12 @@ def replay_html(lines: Sequence[Markup], place: tuple[int, int], path: str, at: 
     number, count = place
     leap = max(2, count // 20)
     ways = (
-        ("First", 0),
-        (f"Back {leap}", number - leap),
-        ("Back", number - 1),
-        ("Next", number + 1),
-        (f"On {leap}", number + leap),
-        ("Last", count - 1),
+        ("First", "The first step", 0),
+        (f"−{leap}", f"Back {leap} steps", number - leap),
+        ("−1", "Back 1 step", number - 1),
+        ("+1", "On 1 step", number + 1),
+        (f"+{leap}", f"On {leap} steps", number + leap),
+        ("Last", "The last step", count - 1),
     )
     buttons = (
         tag(
@@ -107,8 +107,9 @@ def replay_html(lines: Sequence[Markup], place: tuple[int, int], path: str, at: 
             class_="button button-small",
             data_fragment=f"{path}/{min(max(to, 0), count - 1)}",
             disabled=not 0 <= to < count or to == number,
+            aria_label=label,
         )
-        for words, to in ways
+        for words, label, to in ways
     )
     told = f"Step {number + 1} of {count}, {at:.1f} s after its start"
     return tag(
@@ -230,7 +231,7 @@ def _below(seen: AgentSeen) -> Iterator[Part]:
         yield _fetched("scrollback", "What it has shown before", f"{path}/scrollback")
     if seen.is_recorded:
         recording = f"{run_path(seen.run.id)}/replay/{quoted(seen.role)}"
-        yield _fetched("replay", "Replay its screen from the start", f"{recording}/0")
+        yield _fetched("replay", "Replay its screen from the start", recording)
     if seen.last_turn:
         turn = f"{run_path(seen.run.id)}/turns/{seen.last_turn}"
         yield _fetched("last-turn", f"Its last turn ({seen.last_turn})", turn)

@@ -27,11 +27,13 @@ from cli_agent_orchestrator._internal.dashboard.views.words import (
     agent_badge,
     agent_path,
     ago,
+    at_work,
     badge,
     moment,
     name,
     run_tokens,
     span,
+    took,
 )
 from cli_agent_orchestrator._internal.html.markup import Child, Markup, joined, tag
 from cli_agent_orchestrator._internal.html.timeline import timeline
@@ -41,6 +43,7 @@ from cli_agent_orchestrator._internal.pipeline.findings import Findings
 from cli_agent_orchestrator._internal.pipeline.flow import Stage, StageKind
 from cli_agent_orchestrator._internal.pipeline.rounds import twice_as_many
 from cli_agent_orchestrator._internal.runs.records.journal import COMMAND
+from cli_agent_orchestrator._internal.runs.records.registry import RunSummary
 from cli_agent_orchestrator._internal.runs.records.run_id import short_name
 from cli_agent_orchestrator._internal.runs.records.run_record import RunStatus
 from cli_agent_orchestrator._internal.runs.records.turns import RunTurn
@@ -58,6 +61,8 @@ STEPS = 200
 LEAST_STEP = 2.0
 GONE = "This run is not there any more: its folder was removed."
 NOT_READABLE = "What is kept of this run cannot be read now."
+DONE = tag("span", "✓", tag("span", " done", class_="hidden-words"), class_="done")
+"""At a stage of the plan that the present round has behind it."""
 LAST_SEEN = " Below is what was last seen of it."
 
 
@@ -89,6 +94,7 @@ def one_run(view: RunView, now: float) -> Page:
         Part("need", _need(view, stand), "need-area"),
         *_steering(view, can),
         *_agents(view),
+        *_warned(story),
         Part("plan", _plan(story), "more"),
         *_told(story),
         Part("picture", _picture(story, now), "story"),
@@ -158,7 +164,7 @@ def _facts(view: RunView, now: float) -> Iterator[Child]:
     if run.round:
         yield f"round {run.round}" + (f" of {story.max_rounds}" if story.max_rounds else "")
     if run.is_live and run.role and not run.asking:
-        yield tag("span", name(run.role), " works", class_="who")
+        yield at_work(run)
     yield _time(story, now)
     yield run_tokens(view.tokens) if view.tokens is not None else None
     yield tag("code", run.id)
@@ -167,8 +173,8 @@ def _facts(view: RunView, now: float) -> Iterator[Child]:
 def _time(story: RunStory, now: float) -> Markup:
     run = story.summary
     if run.ended is not None:
-        took = span(run.ended - run.started)
-        return moment(run.ended, f"ended {ago(now - run.ended)}, took {took}")
+        spent = took(run.ended - run.started)
+        return moment(run.ended, f"ended {ago(now - run.ended)}, {spent}")
     words = span(now - run.started) if run.is_live else f"began {ago(now - run.started)}"
     return moment(run.started, words)
 
@@ -189,14 +195,25 @@ def _needs(view: RunView, stand: RunStanding) -> Iterator[Markup]:
         yield tag("h2", "It needs you")
         yield tag("p", stand.why)
         if stand.words == "not converging":
-            yield tag("p", "A hint may help it, or stop it.", class_="muted")
+            yield tag("p", "Give it a hint, or stop it.", class_="muted")
     if record.reason and not run.is_live:
         yield tag("p", record.reason[:LONGEST_REASON], class_="reason")
     if run.status is RunStatus.FAIL:
+        if run.circling:
+            yield tag("p", f"It did not converge: {run.circling}")
         command = f"cao resume {short_name(run.id)} --max-rounds {twice_as_many(run.round)}"
         yield tag("p", "It can go on with more rounds: ", tag("code", command))
+        report = f"cao report {short_name(run.id)} --format html"
+        yield tag("p", "All of it as one file: ", tag("code", report))
+        yield from _showed(run)
     if run.waiting and not run.is_live:
         yield _waits(run.waiting, short_name(run.id))
+
+
+def _showed(run: RunSummary) -> Iterator[Markup]:
+    links = [tag("a", name(role), href=agent_path(run.id, role)) for role in run.providers]
+    if links:
+        yield tag("p", "What its agents showed, from the start: ", joined(links, ", "))
 
 
 def _asked(view: RunView) -> Iterator[Markup]:
@@ -242,7 +259,7 @@ def _agents(view: RunView) -> Iterator[Part]:
     if not run.providers:
         return
     frame = _section("agents", "Agents", tag("ul", id="agents-list", class_="agents"))
-    yield Part("agents", frame, "side")
+    yield Part("agents", frame, "more")
     for number, (role, provider) in enumerate(run.providers.items()):
         # By number: a name may be anything.
         html = _agent(view, role, provider, f"agent-{number}")
@@ -273,27 +290,30 @@ def _agent(view: RunView, role: str, provider: str, number: str) -> Markup:
 def _plan(story: RunStory) -> Markup:
     if not story.stages:
         return tag("div", id="plan", hidden=True)
-    present = _present(story)
-    stages = [_stage(stage, is_present=stage.name == present) for stage in story.stages]
-    last = tag("li", tag("span", "PASS", class_="stage"), class_="stage-done")
+    is_live = story.summary.is_live
+    reached, passed = _reached(story), story.summary.status is RunStatus.PASS
+    stages = [
+        _stage(stage, is_done=passed or place < reached, is_present=is_live and place == reached)
+        for place, stage in enumerate(story.stages)
+    ]
+    last = tag("li", tag("span", "PASS", class_="stage"), DONE if passed else None)
     note = f"A FAIL starts the next round at {name(story.stages[0].name)}."
     listed = tag("ol", joined(stages), last, class_="plan")
     return _section("plan", "Plan", joined((listed, tag("p", note, class_="muted"))))
 
 
-def _present(story: RunStory) -> str:
-    """Name the stage that the run is in; empty if it is in none."""
-    run = story.summary
-    if not run.is_live or not story.turns:
-        return ""
+def _reached(story: RunStory) -> int:
+    """Return the place of the stage that the last turn belongs to; -1 if to none."""
+    if not story.turns:
+        return -1
     last = story.turns[-1]
-    for stage in story.stages:
+    for place, stage in enumerate(story.stages):
         if last.role in stage.roles or (stage.kind is StageKind.GATE and last.provider == COMMAND):
-            return stage.name
-    return ""
+            return place
+    return -1
 
 
-def _stage(stage: Stage, *, is_present: bool) -> Markup:
+def _stage(stage: Stage, *, is_done: bool, is_present: bool) -> Markup:
     match stage.kind:
         case StageKind.GATE:
             who = "your command says PASS or FAIL"
@@ -306,6 +326,7 @@ def _stage(stage: Stage, *, is_present: bool) -> Markup:
         tag("span", name(stage.name), class_="stage"),
         tag("span", who, class_="muted"),
         tag("span", "now", class_="now") if is_present else None,
+        DONE if is_done else None,
         aria_current="step" if is_present else None,
     )
 
@@ -367,14 +388,17 @@ def _found(reviewer: str, ledger: Findings, number: int) -> Markup:
     )
 
 
-def _told(story: RunStory) -> Iterator[Part]:
-    """Yield the proof, what the run warned of, and what people did to it."""
+def _warned(story: RunStory) -> Iterator[Part]:
     if story.warnings:
         count = tag("span", str(len(story.warnings)), class_="count")
         summary = tag("summary", "Warnings ", count)
         lines = _lines(story.warnings)
         html = tag("details", summary, lines, id="warnings", class_="card")
-        yield Part("warnings", html, "side")
+        yield Part("warnings", html, "more")
+
+
+def _told(story: RunStory) -> Iterator[Part]:
+    """Yield the proof, and what people did to the run."""
     if story.proof:
         yield Part("proof", _section("proof", "Proof", _lines([story.proof])), "story")
     if story.acts:

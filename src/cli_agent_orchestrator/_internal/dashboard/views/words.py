@@ -10,12 +10,14 @@ from cli_agent_orchestrator._internal.html.markup import Child, Markup, joined, 
 from cli_agent_orchestrator._internal.html.outcome import OutcomeLook
 from cli_agent_orchestrator._internal.html.turn import tokens_words
 from cli_agent_orchestrator._internal.models import Terminal, TerminalStatus
+from cli_agent_orchestrator._internal.runs.records.registry import RunSummary
 from cli_agent_orchestrator._internal.usage.tokens import Tokens
 from cli_agent_orchestrator.events import short_line
 
 HOME = "/dashboard"
 NEW_RUN = "/dashboard/new"
-UNITS = (("d", 86400), ("h", 3600), ("min", 60))
+MINUTE = 60
+UNITS = (("d", 86400), ("h", 3600), ("min", MINUTE))
 THOUSAND, MILLION = 1000, 1_000_000
 LONGEST_NAME = 60
 """Characters of a role, a flow or a folder: whoever writes them may write a book."""
@@ -87,6 +89,15 @@ def span(seconds: float) -> str:
     return f"{minutes} min" if minutes else "under a minute"
 
 
+def took(seconds: float) -> str:
+    """Say how long something took that has ended.
+
+    >>> took(24.5), took(150)
+    ('took 24 s', 'took 2 min')
+    """
+    return f"took {span(seconds) if seconds >= MINUTE else f'{int(max(seconds, 0))} s'}"
+
+
 def ago(seconds: float) -> str:
     """Return how long ago something was, roughly.
 
@@ -130,6 +141,13 @@ def plural(count: int, word: str) -> str:
     ('1 run', '2 runs')
     """
     return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+def at_work(run: RunSummary) -> Markup:
+    """Say who works now: an agent, or a gate, which has none."""
+    is_gate = bool(run.providers) and run.role not in run.providers
+    words = f"gate {name(run.role)} runs" if is_gate else f"{name(run.role)} works"
+    return tag("span", words, class_="who")
 
 
 def badge(tone: str, words: str) -> Markup:

@@ -6,7 +6,6 @@ has no network. With bubblewrap it has a /tmp of its own, and all its processes 
 
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from enum import StrEnum
 from functools import cache
 from pathlib import Path
 
+from cli_agent_orchestrator._internal.short_answer import ask
 from cli_agent_orchestrator.errors import in_words
 
 TRY_SECONDS = 20
@@ -88,18 +88,10 @@ def find_sandbox(system: str = sys.platform, path: str | None = None) -> Search:
     try:
         with tempfile.TemporaryDirectory() as folder:
             _, *words = sandbox_words(sandbox, Path(folder).resolve())
-            done = subprocess.run(
-                [program, *words, "true"],
-                capture_output=True,
-                stdin=subprocess.DEVNULL,
-                timeout=TRY_SECONDS,
-                text=True,
-                errors="replace",
-                check=False,
-            )
-    except (OSError, subprocess.TimeoutExpired) as error:
+            done = ask([program, *words, "true"], None, TRY_SECONDS, with_errors=True)
+    except OSError as error:
         return Search(None, f"{NONE} ({sandbox} cannot be used: {in_words(error)})")
-    if done.returncode:
-        said = " ".join(done.stderr.split())[:MOST_WORDS]
+    if done.code != 0:
+        said = " ".join(done.text.split())[:MOST_WORDS] or "it does not answer"
         return Search(None, f"{NONE} ({sandbox} cannot be used: {said})")
     return Search(sandbox)

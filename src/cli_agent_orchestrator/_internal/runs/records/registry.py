@@ -56,7 +56,7 @@ class RunSummary:
     asking: str = ""
     """The role whose agent asks a person something; empty if none does."""
     circling: str = ""
-    """Why it does not converge in this round; empty if it may, or has ended."""
+    """Why it does not converge, until an author has changed files; empty if it may, or passed."""
     unsaved: bool = False
     """Was it ended before its first turn, so that there is nothing to resume?"""
     lost: bool = False

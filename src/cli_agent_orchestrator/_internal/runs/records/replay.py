@@ -5,6 +5,7 @@ from bisect import bisect_left
 from itertools import accumulate
 from pathlib import Path
 
+from cli_agent_orchestrator._internal.ansi import plain_text
 from cli_agent_orchestrator._internal.asciicast import Cast, Frame, parse_cast
 from cli_agent_orchestrator._internal.layout import (
     CAST_SUFFIX,
@@ -21,6 +22,7 @@ from cli_agent_orchestrator._internal.runs.records.turns import ROLE_PATTERN
 __all__ = [
     "Cast",
     "Frame",
+    "first_shown",
     "read_cast",
     "recording_folder",
     "roles_with_cast",
@@ -72,6 +74,14 @@ def screen_at(cast: Cast, number: int) -> str:
     for frame in cast.frames[: max(number + 1, 0)]:
         _apply(lines, frame)
     return _text(lines)
+
+
+def first_shown(cast: Cast) -> int:
+    """Return the number of the first frame that shows something; 0 if none does."""
+    for number, frame in enumerate(cast.frames):
+        if any(plain_text(line).strip() for line in frame.lines.values()):
+            return number
+    return 0
 
 
 def steps_of(cast: Cast, most: int) -> list[int]:

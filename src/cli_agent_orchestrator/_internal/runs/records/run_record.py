@@ -147,7 +147,7 @@ class RunRecord:
     asking: str = ""
     """The role whose agent asks a person something; empty if none does."""
     circling: str = ""
-    """Why it does not converge in this round; empty if it may."""
+    """Why it does not converge, until an author has changed files; empty if it may, or passed."""
     ended: float | None = None
     providers: Mapping[str, str] = field(default_factory=dict)
     """The agent of each role."""

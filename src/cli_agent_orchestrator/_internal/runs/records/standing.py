@@ -14,6 +14,7 @@ from cli_agent_orchestrator.events import (
     AgentStarted,
     CheckBegan,
     EventKind,
+    FilesChanged,
     HandoffEvent,
     NotConverging,
     Paused,
@@ -78,13 +79,13 @@ def _after_question(record: RunRecord, event: RunEvent) -> RunRecord:
 
 
 def _after_circle(record: RunRecord, event: RunEvent) -> RunRecord:
-    """Note why the run does not converge, until another round begins or it ends."""
+    """Note why the run does not converge, until an author has changed files or it passes."""
     match event:
         case NotConverging():
             return replace(record, circling=event.why)
-        case TurnBegan() | CheckBegan() if event.round > record.round:
+        case FilesChanged(allowed=True) if event.count > 0:
             return replace(record, circling="")
-        case RunEnded():
+        case RunEnded(final_status=RunStatus.PASS):
             return replace(record, circling="")
     return record
 

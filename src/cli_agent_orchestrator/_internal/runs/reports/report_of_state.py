@@ -20,6 +20,8 @@ from cli_agent_orchestrator._internal.runs.reports.report import EXCERPT_LINES, 
 from cli_agent_orchestrator._internal.runs.reports.setbacks import find_setbacks, is_setback
 from cli_agent_orchestrator.errors import PromptError
 
+APPROVED = "approved"
+
 
 @dataclass(frozen=True, slots=True)
 class Places:
@@ -62,10 +64,7 @@ def report_of_state(state: RunState, places: Places) -> Report:
             for stage in state.flow.stages
             if state.has_output(stage.reviewer)
         },
-        open_notes={
-            f"{opened.role}, round {opened.round}": opened.notes.text
-            for opened in state.progress.open_notes
-        },
+        open_notes=_open_notes(state, turns),
         setbacks=setbacks,
         acts=state.progress.acts,
     )
@@ -87,6 +86,19 @@ def _due(state: RunState) -> str:
     if isinstance(step, Check):
         return f"round {step.round}, {step.gate}"
     return f"round {step.round}, cycle {step.cycle}, {step.role}"
+
+
+def _open_notes(state: RunState, turns: Sequence[TurnRecord]) -> dict[str, str]:
+    """Return the notes of this round that nobody has answered, by where they were made.
+
+    Earlier ones were passed on to another round, in which the reviewer has its say again.
+    """
+    last = {turn.role: turn.word for turn in turns}
+    return {
+        f"{opened.role}, round {opened.round}": opened.notes.text
+        for opened in state.progress.open_notes
+        if opened.round == state.round and last.get(opened.role) != APPROVED
+    }
 
 
 def _last_test(state: RunState) -> str:

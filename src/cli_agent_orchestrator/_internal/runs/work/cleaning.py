@@ -99,8 +99,8 @@ class Cleanup:
 def plan_cleanup(runs: Iterable[KnownRun], before: float, api: str = "") -> Cleanup:
     """Return what can be removed: the folders of runs that ended before a time.
 
-    `api` is the server that is asked, if it was named; the agents of another one are not known to
-    it.
+    `api` is the server that is named, if one is. Agents are its own or those of the state folder;
+    of another server's nothing is known.
     """
     runs = tuple(runs)
     used = {one for run in runs if run.in_use for one in run.record.terminals.values()}
@@ -114,7 +114,7 @@ def plan_cleanup(runs: Iterable[KnownRun], before: float, api: str = "") -> Clea
         safe = sessions.isdisjoint(sessions_of(record)) and used.isdisjoint(
             record.terminals.values()
         )
-        if left and safe and _server_named(record) == api:
+        if left and safe and server_named(record) in ("", api):
             agents.append(run)
             left = False
         if not left and (record.ended or record.started) < before:
@@ -122,7 +122,8 @@ def plan_cleanup(runs: Iterable[KnownRun], before: float, api: str = "") -> Clea
     return Cleanup(tuple(agents), tuple(folders), waiting=tuple(waiting))
 
 
-def _server_named(record: RunRecord) -> str:
+def server_named(record: RunRecord) -> str:
+    """Return the server that a run was told to use; empty if it is that of the state folder."""
     setting = record.settings.get("API")
     return setting.value if setting else ""
 

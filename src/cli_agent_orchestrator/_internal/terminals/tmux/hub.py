@@ -27,6 +27,10 @@ from cli_agent_orchestrator.errors import TmuxMissing
 
 OLDEST_VERSION = (3, 2)
 INSTALL_HINT = "install it with `apt install tmux` or `brew install tmux`"
+VERSION_SECONDS = 20.0
+LONGEST_VERSION = 200
+MOST_SAID = 64 * 1024
+"""Bytes that a program which is asked for its version may say."""
 CLIENT_TERM = "xterm-256color"
 """What our client says it is, whatever the server runs in: some agents ask tmux for it."""
 INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMUX_TMPDIR")
@@ -52,19 +56,44 @@ async def read_version(program: str, env: Mapping[str, str]) -> str:
     """Return the version of tmux as it says it: `3.3a`; TmuxMissing if it cannot serve."""
     try:
         process = await asyncio.create_subprocess_exec(
-            program, "-V", env=env, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+            *(program, "-V"),
+            env=env,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
         )
     except OSError as error:
         reason = f"tmux was not found ({program}: {error.strerror}); {INSTALL_HINT}"
         raise TmuxMissing(reason) from error
-    said, _ = await process.communicate()
-    text = said.decode("utf-8", "replace").strip()
+    said = await _short_answer(process)
+    if said is None:
+        raise TmuxMissing(f"{program} -V does not answer; {INSTALL_HINT}")
+    text = " ".join(said.decode("utf-8", "replace").split())[:LONGEST_VERSION]
     if process.returncode != 0:
         raise TmuxMissing(f"{program} -V failed: {text}; {INSTALL_HINT}")
     version = parse_version(text)
     if version is not None and version < OLDEST_VERSION:
         raise TmuxMissing(f"{text} is too old, 3.2 or later is needed; {INSTALL_HINT}")
     return text.removeprefix("tmux ")
+
+
+async def _short_answer(process: asyncio.subprocess.Process) -> bytes | None:
+    """Return all that a program says; None if it hangs or prints without end."""
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(VERSION_SECONDS):
+            await process.stdout.readexactly(MOST_SAID)
+    except asyncio.IncompleteReadError as ended:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), VERSION_SECONDS)
+            return ended.partial
+    except TimeoutError:
+        pass
+    finally:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+    return None
 
 
 async def take_over(connection: ControlConnection, size: Size) -> TmuxServer:

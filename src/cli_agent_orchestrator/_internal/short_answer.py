@@ -1,0 +1,78 @@
+"""Asking a program something short, whatever the program is: it may hang, or print without end."""
+
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+MOST_READ = 64 * 1024
+"""Bytes. A program that says more than this has not understood the question."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShortAnswer:
+    """What a program said."""
+
+    code: int | None
+    """Its exit code; None if it did not answer: it took too long, or said too much."""
+    text: str
+    """What it printed; empty if it did not answer."""
+
+
+def ask(
+    argv: Sequence[str],
+    env: Mapping[str, str] | None,
+    seconds: float,
+    *,
+    with_errors: bool = False,
+) -> ShortAnswer:
+    """Ask a program; with errors, what it says of them is a part of its answer.
+
+    It is asked far from any project, whose own settings for it may have come from anybody. Nothing
+    of it is left. Raises OSError if it cannot be started.
+    """
+    program, *words = argv
+    with subprocess.Popen(
+        [str(Path(program).absolute()) if os.sep in program else program, *words],
+        env=None if env is None else dict(env),
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT if with_errors else subprocess.DEVNULL,
+        start_new_session=True,
+    ) as process:
+        try:
+            said = _read(process, time.monotonic() + seconds)
+        finally:
+            # What it started, and holds the pipe, ends with it.
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+    if said is None:
+        return ShortAnswer(None, "")
+    return ShortAnswer(process.returncode, said.decode("utf-8", "replace"))
+
+
+def _read(process: subprocess.Popen[bytes], until: float) -> bytes | None:
+    """Return all that a program says until it ends; None if that is too much or takes too long."""
+    assert process.stdout is not None
+    pipe = process.stdout.fileno()
+    said = b""
+    while len(said) <= MOST_READ:
+        if not select.select([pipe], [], [], max(until - time.monotonic(), 0))[0]:
+            return None
+        piece = os.read(pipe, MOST_READ)
+        if not piece:
+            break
+        said += piece
+    else:
+        return None
+    try:
+        process.wait(max(until - time.monotonic(), 0))
+    except subprocess.TimeoutExpired:
+        return None
+    return said

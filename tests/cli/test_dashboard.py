@@ -1,0 +1,46 @@
+"""The link that a server makes for a browser is checked before anybody opens it."""
+
+import json
+
+import pytest
+
+from cli_agent_orchestrator._internal.address import Found
+from cli_agent_orchestrator._internal.cli.dashboard import LINKS, ask_for_link
+from cli_agent_orchestrator.errors import UsageError
+from tests.third_party import third_party
+
+CODE = "b6Zk-_0123456789"
+
+
+def asked_for_link(path: object) -> str:
+    """Return what becomes of a link that a server answers with."""
+    with third_party() as server:
+        server.answers[LINKS] = 201, json.dumps({"path": path}).encode()
+        return ask_for_link(Found(server.url, "token", "named", named=True))
+
+
+def test_a_link_of_ours_is_taken() -> None:
+    assert asked_for_link(f"/dashboard/sign-in#{CODE}") == f"/dashboard/sign-in#{CODE}"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        None,
+        7,
+        "",
+        "/dashboard/sign-in",
+        f"@evil.org/dashboard/sign-in#{CODE}",
+        f".evil.org/dashboard/sign-in#{CODE}",
+        f"//evil.org/dashboard/sign-in#{CODE}",
+        f"/dashboard/sign-in?to=//evil.org#{CODE}",
+        f"/dashboard/sign-in#{CODE}\n",
+        f"/dashboard/sign-in#{CODE}\x1b]0;x\x07",
+        f'/dashboard/sign-in#{CODE}"><script>',
+        f"/dashboard/sign-in#{CODE[1:]}",
+        f"/dashboard/sign-in#{CODE * 13}",
+    ],
+)
+def test_nothing_else_is_shown_or_opened(path: object) -> None:
+    with pytest.raises(UsageError, match="does not prove to be yours"):
+        asked_for_link(path)
