@@ -9,7 +9,7 @@ from tests.e2e.conftest import Machine
 from tests.e2e.runs import rule
 from tests.web.browser import PHONE, Page, Windows, assert_usable, expect
 from tests.web.demo_runs import new_project, prepare_demo, start_run
-from tests.web.visits import answer, hide, open_run, own_port, served, sign_in, unhide
+from tests.web.visits import answer, expect_end, hide, open_run, own_port, served, sign_in, unhide
 
 pytestmark = pytest.mark.web
 
@@ -18,7 +18,7 @@ SLOW = 0.4
 
 
 def assert_passed(page: Page) -> None:
-    expect(page.locator("#head .badges")).to_contain_text("PASS")
+    expect_end(page, "PASS")
 
 
 def test_a_run_is_watched_to_its_pass(machine: Machine, windows: Windows, tmp_path: Path) -> None:

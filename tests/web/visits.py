@@ -13,6 +13,8 @@ from tests.web.browser import Page, Windows, expect
 
 CHOICES = ["1  Yes", "2  No"]
 """What built-in agents offer; the last of them is drawn last."""
+RUN_MS = 120_000
+"""How long a whole run may take on a busy machine."""
 LEFT_ALONE = range(20_000, 32_000)
 """Ports that the system gives to nobody who has not asked for them by their number."""
 
@@ -56,6 +58,11 @@ def open_run(page: Page, server: Server, run: str) -> None:
     """Go to the page of a run, and wait until it is shown."""
     page.goto(f"{server.url}/dashboard/runs/{run}")
     page.locator("#head").wait_for()
+
+
+def expect_end(page: Page, words: str) -> None:
+    """Wait until the run that is shown has ended as expected."""
+    expect(page.locator("#head .badges")).to_contain_text(words, timeout=RUN_MS)
 
 
 def answer(page: Page) -> None:
