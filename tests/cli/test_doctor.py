@@ -177,7 +177,6 @@ def test_an_agent_without_a_version_is_found_all_the_same(desk: Desk) -> None:
     assert "version unknown" in desk.findings()["agent codex"].detail
 
 
-<<<<<<< HEAD
 ENDLESS = "exec yes aaaa"
 
 
@@ -198,7 +197,8 @@ def test_what_tmux_says_is_no_longer_than_a_version(desk: Desk) -> None:
     desk.install("tmux", "echo tmux 3.4 $(printf '%1000s' x | tr ' ' x)")
     desk.environ["PATH"] += f"{os.pathsep}/usr/bin{os.pathsep}/bin"
     assert len(desk.findings()["tmux"].detail) < 300
-=======
+
+
 def test_a_program_is_asked_far_from_the_project_and_has_nobody_to_ask(
     desk: Desk, tmp_path: Path
 ) -> None:
@@ -222,7 +222,6 @@ def test_a_program_that_cannot_be_started_is_no_harm(desk: Desk) -> None:
     found = desk.findings()
     assert {"git", "agent codex", "installation"} <= {*found}
     assert found["agent codex"].state is not State.OK
->>>>>>> keen
 
 
 def test_an_agent_that_is_newer_than_any_that_was_tested_is_noted(desk: Desk) -> None:
