@@ -60,6 +60,15 @@ class GivesUp:
         raise NotFound("run", "x", [])
 
 
+class LaterClock(SystemClock):
+    """The machine's own clock, which a test sets forward."""
+
+    ahead = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.ahead
+
+
 class PageRig(Rig):
     """A state folder with a run in it, and a server that shows it in the browser."""
 
@@ -70,6 +79,7 @@ class PageRig(Rig):
         super().__init__(folder)
         self.made: list[int] = []
         """How many runs there were each time that the page was made."""
+        self.clock = LaterClock()
         self.house: House | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
 
@@ -90,13 +100,12 @@ class PageRig(Rig):
         self, patience: float = WAIT_SECONDS, *, secret: str = TOKEN, port: int = 0
     ) -> Iterator[str]:
         async def main(ready: Callable[[int], None], stop: asyncio.Event) -> None:
-            clock = SystemClock()
             app = create_app(self.terminals, token=self.token and secret, heartbeat=0.05)
             runs = RunService(self.state, self.launcher, patience)
             serve_runs(app, runs)
             news = News(self.state)
             self.house = House(
-                self.terminals, runs, self.state, news, clock, {}, lambda: [BUILT_IN]
+                self.terminals, runs, self.state, news, self.clock, {}, lambda: [BUILT_IN]
             )
             self.loop = asyncio.get_running_loop()
             mount(app, self.house, secret, lambda: Views(self.watched, self.fragment))

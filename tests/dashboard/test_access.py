@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator._internal.dashboard.routes import is_open
-from cli_agent_orchestrator._internal.dashboard.sign_in import PageSecret, request_words, signature
+from cli_agent_orchestrator._internal.dashboard.sign_in import (
+    LINK_SECONDS,
+    SIGNED_IN_SECONDS,
+    PageSecret,
+    request_words,
+    signature,
+)
 from tests.api.running import TOKEN
 from tests.dashboard.rig import Browser, PageRig, free_port, link, signed_in
 
@@ -78,6 +84,18 @@ def test_a_link_signs_in_once(rig: PageRig) -> None:
         assert not second.http.cookies
         answer = second.http.post("/dashboard/sign-in", json={"code": code})
         assert "`cao dashboard`" in answer.json()["detail"]
+
+
+def test_a_link_is_over_after_five_minutes_and_a_browser_after_thirty_days(rig: PageRig) -> None:
+    with rig.served() as url, Browser(url) as browser:
+        late, in_time = link(url), link(url)
+        assert browser.sign_in(in_time) == 200
+        rig.clock.ahead = LINK_SECONDS + 1
+        with Browser(url) as other:
+            assert other.sign_in(late) == 403
+        assert browser.get("/runs").status_code == 200
+        rig.clock.ahead = SIGNED_IN_SECONDS + 1
+        assert browser.get("/runs").status_code == 401
 
 
 def test_only_who_has_the_token_gets_links(rig: PageRig) -> None:

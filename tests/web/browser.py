@@ -9,10 +9,9 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 AXE = Path(__file__).parents[2] / ".cache/web/node_modules/axe-core/axe.min.js"
@@ -52,15 +51,22 @@ def find_chromium() -> str | None:
     return next(filter(None, map(shutil.which, [named] if named else NAMES)), None)
 
 
+def missing() -> str:
+    """Return what is not there of all that tests of the page need; nothing if all is."""
+    there = {
+        "playwright": find_spec("playwright") is not None,
+        "Chromium": find_chromium() is not None,
+        "axe-core": AXE.exists(),
+    }
+    return ", ".join(name for name, is_there in there.items() if not is_there)
+
+
 @contextmanager
 def started_browser() -> Iterator[Any]:
-    """Run a browser until the end of the block, or skip what needs one and say why."""
-    api: Api = pytest.importorskip("playwright.sync_api", reason="no playwright: make test-web")
-    program = find_chromium()
-    if program is None:
-        pytest.skip("there is no Chromium: make test-web")
+    """Run a browser until the end of the block; see `missing`."""
+    api: Api = importlib.import_module("playwright.sync_api")
     with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program)
+        browser = playwright.chromium.launch(executable_path=find_chromium())
         yield browser
         browser.close()
 
@@ -134,8 +140,6 @@ def look_at(page: Page, look: Look) -> None:
 
 def assert_usable(page: Page) -> None:
     """Assert that all can use a page: axe finds nothing, and nothing is wider than the window."""
-    if not AXE.exists():
-        pytest.skip("there is no axe-core: make test-web")
     page.evaluate(AXE.read_text(encoding="utf-8"))
     for look in LOOKS:
         look_at(page, look)

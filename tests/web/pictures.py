@@ -64,7 +64,8 @@ class Pane:
         self._machine = machine
         self._socket = f"pictures-{machine.home.name}"
         size = ("-x", str(COLUMNS), "-y", str(ROWS))
-        self._tmux("-f", "/dev/null", "new-session", "-d", *size, "-c", str(folder), *words)
+        begin = ("new-session", "-d", "-P", "-F", "#{socket_path}", *size, "-c", str(folder))
+        self._path = Path(self._tmux("-f", "/dev/null", *begin, *words).strip())
         self._tmux("set-option", "-g", "remain-on-exit", "on")
 
     def until(self, pattern: str) -> str:
@@ -76,7 +77,9 @@ class Pane:
         return self._tmux("capture-pane", "-e", "-p")
 
     def close(self) -> None:
+        """End the tmux server; its socket would be left behind."""
         self._tmux("kill-server")
+        self._path.unlink(missing_ok=True)
 
     def _tmux(self, *words: str) -> str:
         done = subprocess.run(

@@ -1,5 +1,9 @@
 """The tests of the page notice what they are there for."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from tests.web.browser import (
@@ -80,3 +84,19 @@ def test_what_a_page_should_not_do_is_noticed(
     page.evaluate(script)
     assert any(complaint in one for one in windows.complaints)
     windows.forgive("")
+
+
+@pytest.mark.parametrize(("words", "code"), [(["-m", "web"], 1), ([], 0)])
+def test_who_asks_for_these_tests_is_told_when_they_cannot_be_run(
+    words: list[str], code: int
+) -> None:
+    test = f"{__file__}::{test_a_page_that_all_can_use_is_clean.__name__}"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", *words, test],
+        env={**os.environ, "CHROMIUM": "/nowhere/chromium"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "there is no Chromium: make test-web" in done.stdout

@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator._internal.dashboard.page import House, Page, Part, Watched
+from cli_agent_orchestrator._internal.dashboard.sign_in import LINK_SECONDS, SIGNED_IN_SECONDS
 from cli_agent_orchestrator._internal.html.markup import Markup, joined, tag
 from cli_agent_orchestrator._internal.pipeline.asks import Ask, Hint
 from cli_agent_orchestrator.events import HintTaken, PauseAsked, RunEvent
 from tests.api.run_rig import EVENTS, NOON, RUN, Answering
-from tests.dashboard.rig import PageRig, free_port, link
+from tests.dashboard.rig import PageRig, link
 from tests.web.browser import Page as Tab
 from tests.web.browser import Windows, expect
-from tests.web.visits import hide, unhide
+from tests.web.visits import hide, own_port, unhide
 
 pytestmark = pytest.mark.web
 
@@ -206,7 +207,7 @@ def test_what_is_asked_of_a_run_is_confirmed_and_answered_in_words(
 
 def test_a_server_that_goes_away_is_said_and_comes_back(windows: Windows, show: Showcase) -> None:
     windows.forgive("ERR_")
-    port = free_port()
+    port = own_port()
     with show.served(port=port) as url:
         tab = signed_in(windows, url)
         tab.locator("#hint-text").fill("half a thought")
@@ -248,6 +249,30 @@ def test_who_is_not_signed_in_is_told_how_and_another_tab_signs_both_in(
     stranger = windows.open()
     stranger.goto(f"{url}/dashboard/sign-in#{code}")
     expect(stranger.locator("main")).to_contain_text("does not work any more")
+
+
+def test_a_link_that_is_over_says_how_to_get_a_new_one(
+    url: str, show: Showcase, windows: Windows
+) -> None:
+    windows.forgive("403")
+    code = link(url)
+    show.clock.ahead = LINK_SECONDS + 1
+    tab = windows.open()
+    tab.goto(f"{url}/dashboard/sign-in#{code}")
+    expect(tab.locator("h1")).to_have_text("Not signed in")
+    expect(tab.locator("main")).to_contain_text("does not work any more")
+    expect(tab.locator("main code")).to_have_text("cao dashboard")
+    assert code not in tab.url
+
+
+def test_who_is_signed_in_for_too_long_is_told_how_to_come_back(
+    tab: Tab, show: Showcase, windows: Windows
+) -> None:
+    windows.forgive("401")
+    show.clock.ahead = SIGNED_IN_SECONDS + 1
+    tab.reload()
+    expect(tab.locator("h1")).to_have_text("Not signed in")
+    expect(tab.locator("main code")).to_have_text("cao dashboard")
 
 
 def test_a_file_leads_a_browser_to_the_page(url: str, windows: Windows, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Who comes to the page, by which way, and what they see without it."""
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,7 +11,7 @@ import pytest
 
 from tests.e2e.conftest import Machine
 from tests.web.browser import Windows, assert_usable, expect
-from tests.web.visits import new_link, served, sign_in
+from tests.web.visits import new_link, own_port, served, sign_in
 
 pytestmark = pytest.mark.web
 
@@ -83,12 +82,12 @@ def test_whoever_takes_the_port_learns_nothing_that_is_of_use_later(
 ) -> None:
     windows.forgive("")
     keys: list[str] = []
-    with machine.server() as server:
+    port = own_port()
+    with machine.server("--port", str(port)) as server:
         page = windows.open()
         page.route("**/dashboard/sign-in", lambda route: _note_key(route, keys))
         sign_in(page, machine, server)
         expect(page.get_by_role("heading", name="No runs yet")).to_be_visible()
-    port = int(re.findall(r":(\d+)", server.url)[0])
     with impostor(port) as heard:
         # The page asks whoever is there, again and again.
         page.wait_for_function(
@@ -139,10 +138,10 @@ def test_who_has_signed_in_stays_so_when_the_server_is_started_anew(
     machine: Machine, windows: Windows
 ) -> None:
     windows.forgive("ERR_")
-    with machine.server() as server:
+    port = str(own_port())
+    with machine.server("--port", port) as server:
         page = windows.open()
         sign_in(page, machine, server)
-    port = re.findall(r":(\d+)", server.url)[0]
     with served(machine, windows, "--port", port):
         page.goto(f"{server.url}/dashboard")
         expect(page.get_by_role("heading", name="No runs yet")).to_be_visible()

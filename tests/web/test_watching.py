@@ -9,7 +9,7 @@ from tests.e2e.conftest import Machine
 from tests.e2e.runs import rule
 from tests.web.browser import PHONE, Page, Windows, assert_usable, expect
 from tests.web.demo_runs import new_project, prepare_demo, start_run
-from tests.web.visits import answer, hide, open_run, served, sign_in, unhide
+from tests.web.visits import answer, expect_end, hide, open_run, own_port, served, sign_in, unhide
 
 pytestmark = pytest.mark.web
 
@@ -18,7 +18,7 @@ SLOW = 0.4
 
 
 def assert_passed(page: Page) -> None:
-    expect(page.locator("#head .badges")).to_contain_text("PASS")
+    expect_end(page, "PASS")
 
 
 def test_a_run_is_watched_to_its_pass(machine: Machine, windows: Windows, tmp_path: Path) -> None:
@@ -89,7 +89,8 @@ def test_the_page_survives_the_end_of_the_server_and_misses_nothing(
     prepare_demo(machine, asking=["analyst"])
     windows.forgive("ERR_")
     page = windows.open()
-    with machine.server() as server:
+    port = str(own_port())
+    with machine.server("--port", port) as server:
         sign_in(page, machine, server)
         run = start_run(machine, new_project(tmp_path, "basket"))
         open_run(page, server, run)
@@ -97,7 +98,6 @@ def test_the_page_survives_the_end_of_the_server_and_misses_nothing(
         server.kill()
     expect(page.locator("#connection")).to_contain_text("No connection")
     expect(page.locator("#need")).to_contain_text("asks you")
-    port = re.findall(r":(\d+)", server.url)[0]
     with served(machine, windows, "--port", port):
         expect(page.locator("#connection")).to_be_empty()
         answer(page)

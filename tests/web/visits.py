@@ -1,13 +1,22 @@
 """Coming to the page as its users do."""
 
+import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from random import SystemRandom
 
 import httpx
 
 from cli_agent_orchestrator._internal.discovery import known_tokens
 from tests.e2e.conftest import Machine, Server
-from tests.web.browser import Page, Windows
+from tests.web.browser import Page, Windows, expect
+
+CHOICES = ["1  Yes", "2  No"]
+"""What built-in agents offer; the last of them is drawn last."""
+RUN_MS = 120_000
+"""How long a whole run may take on a busy machine."""
+LEFT_ALONE = range(20_000, 32_000)
+"""Ports that the system gives to nobody who has not asked for them by their number."""
 
 
 @contextmanager
@@ -18,6 +27,14 @@ def served(machine: Machine, windows: Windows, *words: str) -> Iterator[Server]:
             yield server
         finally:
             windows.shut()
+
+
+def own_port() -> int:
+    """Return a port for a server that is ended and started again; nobody takes it in between."""
+    for port in SystemRandom().sample(LEFT_ALONE, 100):
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise AssertionError("there is no free port")
 
 
 def new_link(machine: Machine, server: Server) -> str:
@@ -43,9 +60,26 @@ def open_run(page: Page, server: Server, run: str) -> None:
     page.locator("#head").wait_for()
 
 
+def expect_end(page: Page, words: str) -> None:
+    """Wait until the run that is shown has ended as expected."""
+    expect(page.locator("#head .badges")).to_contain_text(words, timeout=RUN_MS)
+
+
 def answer(page: Page) -> None:
-    """Press the first choice of the question that is shown."""
-    page.locator("#need").get_by_role("button").first.click()
+    """Answer the question that is shown by its first choice, and see that it is taken."""
+    assert press_choice(page) == 200
+    expect(page.locator("#said")).to_have_text("The question is answered.")
+
+
+def press_choice(page: Page) -> int:
+    """Press the first choice once all of them are there, and return the status of the answer."""
+    choices = page.locator("#need .buttons").first.get_by_role("button")
+    # Before that it is another question, and what is pressed is refused.
+    expect(choices).to_have_text(CHOICES)
+    with page.expect_response("**/answer") as told:
+        choices.first.click()
+    status: int = told.value.status
+    return status
 
 
 def hide(page: Page) -> None:

@@ -293,9 +293,11 @@ async function keepUp() {
   if (isKeeping) return;
   isKeeping = true;
   while (!document.hidden) {
+    let why = "No connection to the server.";
     try {
       await follow(location.pathname);
     } catch (error) {
+      if (error instanceof Problem) why = `The server cannot show this: ${error.message}.`;
       if (error.status === 401) {
         signedOut();
         break;
@@ -307,7 +309,7 @@ async function keepUp() {
       if (error.status && !shown.size) byId("waiting")?.replaceChildren(error.message);
     }
     if (document.hidden) break;
-    byId("connection").textContent = "No connection to the server. Trying again …";
+    byId("connection").textContent = `${why} Trying again …`;
     await new Promise((done) => setTimeout(done, pause));
     pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
   }
