@@ -99,7 +99,7 @@ def test_what_is_known_by_its_own_shape_is_masked(secret: str, before: str, afte
         ("bot123456789:AA" + "a1-_" * 8, "bot123456789:(masked)"),
         ("Cookie: session=abcd; b=c", "Cookie: (masked)"),
         ("< set-cookie: id=abcd; Path=/\nx", "< set-cookie: (masked)\nx"),
-        ("X-CAO-Key: abcdefgh12345678", "X-CAO-Key: (masked)"),
+        ("X-CAO-Proof: abcdefgh12345678", "X-CAO-Proof: (masked)"),
         ("password=hunter2, token=abcdefgh12345678", "password=(masked), token=(masked)"),
     ],
 )

@@ -11,7 +11,7 @@ from cli_agent_orchestrator._internal.api.access import (
     LOOPBACK,
     Access,
     AccessRules,
-    Sent,
+    RequestLine,
     allowed_names,
     check,
     host_name,
@@ -27,7 +27,7 @@ LOCAL = (b"host", b"localhost:9889")
 
 def refused(*headers: tuple[bytes, bytes], path: str = "/sessions", method: str = "GET") -> int:
     """Return the status a request is refused with, 0 if it may pass."""
-    refusal = check(RULES, Sent(method, path), headers)
+    refusal = check(RULES, RequestLine(method, path), headers)
     return refusal.status_code if refusal else 0
 
 

@@ -12,8 +12,8 @@ from cli_agent_orchestrator._internal.dashboard.sign_in import (
     MOST_LINKS,
     SIGNED_IN_SECONDS,
     Links,
+    PageProof,
     PageSecret,
-    Proof,
     SignedIn,
     signature,
 )
@@ -28,8 +28,8 @@ nonces = st.text("0123456789abcdef", min_size=32, max_size=32)
 times = st.floats(0, 1e10)
 
 
-def made_with(key: str, words: str = "c h GET /") -> Proof:
-    return Proof(words, signature(key, words))
+def made_with(key: str, words: str = "c h GET /") -> PageProof:
+    return PageProof(words, signature(key, words))
 
 
 def header(signed_in: SignedIn, secret: PageSecret = SECRET) -> str:
@@ -184,6 +184,6 @@ def test_no_text_is_a_link_that_was_not_made(code: str) -> None:
 @given(st.text(), st.text())
 def test_a_proof_is_of_what_was_signed(words: str, other: str) -> None:
     mine = SECRET.sign_in(NOON, NONCE)
-    moved = Proof(other, signature(mine.key, words))
+    moved = PageProof(other, signature(mine.key, words))
     is_same = words.encode("utf-8", "replace") == other.encode("utf-8", "replace")
     assert SECRET.is_signed_in(header(mine), moved, NOON) == is_same

@@ -56,7 +56,7 @@ class PageAccess:
 class PageRequest:
     """What the page sends in place of a token."""
 
-    sent: "Sent"
+    sent: "RequestLine"
     host: str
     """As the browser knows it, with its port."""
     cookies: str
@@ -65,7 +65,7 @@ class PageRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class RequestLine:
     """A request as it came."""
 
     method: str
@@ -114,7 +114,7 @@ def allowed_names(hosts: Iterable[str]) -> frozenset[str]:
     return frozenset(f"[{host}]" if ":" in host else host for host in plain)
 
 
-def check(rules: AccessRules, sent: Sent, headers: Headers) -> Refusal | None:
+def check(rules: AccessRules, sent: RequestLine, headers: Headers) -> Refusal | None:
     """Return why a request is refused, None if it may pass. Header names are in lower case."""
     picked: dict[bytes, list[str]] = {name: [] for name in LOOKED_AT}
     for name, value in headers:
@@ -165,7 +165,9 @@ def _is_visit(headers: dict[bytes, list[str]]) -> bool:
     return modes == ["navigate"] and places == ["document"]
 
 
-def _check_token(rules: AccessRules, sent: Sent, headers: dict[bytes, list[str]]) -> Refusal | None:
+def _check_token(
+    rules: AccessRules, sent: RequestLine, headers: dict[bytes, list[str]]
+) -> Refusal | None:
     if rules.token is None or _is_signed_in(rules, sent, headers):
         return None
     authorizations = headers[b"authorization"]
@@ -181,7 +183,7 @@ def _check_token(rules: AccessRules, sent: Sent, headers: dict[bytes, list[str]]
     )
 
 
-def _is_signed_in(rules: AccessRules, sent: Sent, headers: dict[bytes, list[str]]) -> bool:
+def _is_signed_in(rules: AccessRules, sent: RequestLine, headers: dict[bytes, list[str]]) -> bool:
     proofs = headers[PROOF_HEADER.lower().encode()]
     if rules.page is None or len(proofs) != 1 or headers[b"authorization"]:
         return False
@@ -203,12 +205,12 @@ def port_of(host: str) -> int:
     return int(port) if port else USUAL_PORT
 
 
-def sent_by(scope: Scope) -> Sent:
+def sent_by(scope: Scope) -> RequestLine:
     """Return a request as it came."""
     query = scope["query_string"]
     target = scope["raw_path"] + (b"?" + query if query else b"")
     port = scope["server"][1] if scope.get("server") else None
-    return Sent(scope["method"], scope["path"], target.decode("latin-1"), port)
+    return RequestLine(scope["method"], scope["path"], target.decode("latin-1"), port)
 
 
 class Access:

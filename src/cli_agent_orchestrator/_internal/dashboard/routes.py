@@ -29,8 +29,8 @@ from cli_agent_orchestrator._internal.dashboard.page import House, Watched
 from cli_agent_orchestrator._internal.dashboard.sign_in import (
     SIGNED_IN_SECONDS,
     Links,
+    PageProof,
     PageSecret,
-    Proof,
     request_words,
 )
 from cli_agent_orchestrator._internal.dashboard.stream import SharedPages, update_bytes, updates
@@ -128,7 +128,7 @@ class _Handlers:
             return False
         words = request_words(self._challenge, shown.host, shown.sent.method, shown.sent.target)
         now = self._house.clock.now()
-        return self._secret.is_signed_in(shown.cookies, Proof(words, shown.proof), now)
+        return self._secret.is_signed_in(shown.cookies, PageProof(words, shown.proof), now)
 
     def table(self) -> list[tuple[str, str, Handler]]:
         """Return which handler answers what."""

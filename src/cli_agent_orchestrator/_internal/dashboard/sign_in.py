@@ -42,7 +42,7 @@ class SignedIn:
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class PageProof:
     """What a request shows in place of a key."""
 
     request: str
@@ -76,12 +76,12 @@ class PageSecret:
         words = f"{VERSION}.{int(now) + SIGNED_IN_SECONDS}.{nonce}"
         return SignedIn(f"{words}.{self._mac('cookie', words)}", self._mac("key", words))
 
-    def is_signed_in(self, cookies: str, proof: Proof, now: float) -> bool:
+    def is_signed_in(self, cookies: str, proof: PageProof, now: float) -> bool:
         """Does a Cookie header hold a cookie of ours, and was the request signed with its key?"""
         found = list(_values(cookies, self.cookie_name))[:MOST_COOKIES]
         return any(self._fits(cookie, proof, now) for cookie in found)
 
-    def _fits(self, cookie: str, proof: Proof, now: float) -> bool:
+    def _fits(self, cookie: str, proof: PageProof, now: float) -> bool:
         read = re.fullmatch(COOKIE_PATTERN, cookie, re.ASCII)
         if read is None or int(read["expiry"]) <= now:
             return False
