@@ -45,7 +45,7 @@ ALONE = r"(?<![A-Za-z0-9])"
 PASSWORDS = ("password", "passwd", "passphrase", "secret")
 TOKENS = (
     *("token", "api_key", "api-key", "apikey", "access_key", "access-key", "accesskey"),
-    *("secret_key", "secret-key", "secretkey", "credential", "x-cao-key"),
+    *("secret_key", "secret-key", "secretkey", "credential", "x-cao-proof"),
 )
 NAME = "<NAME>"
 """The word that has been found."""
