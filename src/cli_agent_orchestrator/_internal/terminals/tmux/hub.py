@@ -28,6 +28,7 @@ from cli_agent_orchestrator.errors import TmuxMissing
 OLDEST_VERSION = (3, 2)
 INSTALL_HINT = "install it with `apt install tmux` or `brew install tmux`"
 VERSION_SECONDS = 20.0
+LAST_WORDS_SECONDS = 2.0
 LONGEST_VERSION = 200
 MOST_SAID = 64 * 1024
 """Bytes that a program which is asked for its version may say."""
@@ -92,7 +93,9 @@ async def _short_answer(process: asyncio.subprocess.Process) -> bytes | None:
     finally:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
+        # Python waits for the end of what is said, too, and that has to be read.
+        with suppress(TimeoutError):
+            await asyncio.wait_for(process.communicate(), LAST_WORDS_SECONDS)
     return None
 
 
