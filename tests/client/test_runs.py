@@ -20,6 +20,7 @@ from cli_agent_orchestrator._internal.pipeline.asks import (
     Unpause,
     Wish,
 )
+from cli_agent_orchestrator._internal.pipeline.task import with_heading
 from cli_agent_orchestrator.errors import (
     ApiRefused,
     BadMessage,
@@ -95,7 +96,7 @@ class TestStart:
         assert folder == rig.project
         assert request.options == {
             "WD": str(rig.project),
-            "PROMPT": "do it",
+            "PROMPT": with_heading("do it"),
             "PROVIDER": "scripted",
             "MAX_ROUNDS": "3",
             "RESUME": "false",

@@ -337,9 +337,10 @@ def test_a_dry_run_with_a_failing_gate_says_once_that_it_goes_in_circles_and_why
     words = ("run", "-m", "Mend it", "--flow", "solo", "--gate", "tests=false")
     done = ready.cao(*words, "--max-rounds", "4")
     assert done.returncode == 1, done.stdout + done.stderr
-    assert done.stdout.count("Not converging:") == 1, done.stdout
     assert "DRY RUN: FAIL after 4 rounds" in done.stdout
-    last = done.stdout.split("DRY RUN: FAIL")[1]
+    first, last = done.stdout.split("DRY RUN: FAIL")
+    assert first.count("Not converging:") == 1, done.stdout
+    assert last.count("Not converging:") == 1, done.stdout
     assert "The scripted agent changed no code, so a gate that fails cannot pass" in last
 
 

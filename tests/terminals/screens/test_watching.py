@@ -45,6 +45,14 @@ def watched(rig: Rig, live: LiveTerminal) -> AsyncGenerator[str, None]:
     return watch_screen(live, rig.tmux, SystemClock(), lambda: live.row.ready)
 
 
+async def rest(service: TerminalService, terminal_id: str) -> None:
+    """Wait until an agent is known to be at rest, which its screen may show sooner."""
+    async with asyncio.timeout(60), aclosing(service.subscribe()) as events:
+        async for event in events:
+            if event.terminal_id == terminal_id and event.status.at_rest:
+                return
+
+
 async def until(screens: AsyncIterator[str], text: str) -> str:
     async with asyncio.timeout(PATIENCE):
         async for screen in screens:
@@ -120,6 +128,7 @@ async def test_the_last_lines_are_read_in_color(service: TerminalService, ground
         for turn in range(1, 16):
             await service.send(terminal.id, "work")
             await until(screens, f"turn {turn} over")
+            await rest(service, terminal.id)
     visible = await service.scrollback(terminal.id, 0)
     assert "turn 1 over" not in visible
     above = await service.scrollback(terminal.id, 2)
