@@ -147,6 +147,10 @@ class TestStory:
         folder = make_run(tmp_path / "state", wd, events=(began,))
         change_record(folder, settings={"MAX_ROUNDS": SavedSetting("9", "cao set")})
         assert story_of(folder).max_rounds == 9
+        # What Python does not even read, since it takes so long.
+        for value in ("9" * 5000, "²", "-1", ""):
+            change_record(folder, settings={"MAX_ROUNDS": SavedSetting(value, "cao set")})
+            assert story_of(folder).max_rounds == 4
 
     @pytest.mark.parametrize("is_asking", [True, False])
     def test_a_question_is_told_as_long_as_it_is_asked(

@@ -30,7 +30,6 @@ from cli_agent_orchestrator.errors import NotFound, OrchestratorError
 
 LOOK_SECONDS = 20.0
 """So often the ages of runs are written anew."""
-MAX_ROUNDS = "MAX_ROUNDS"
 MOST_FOLDERS = 5
 """Project folders whose flows are offered."""
 
@@ -90,14 +89,9 @@ class FollowRuns:
 
     def _rounds(self, runs: Sequence[RunSummary]) -> dict[str, int]:
         """Return how many rounds those runs may take that go on."""
-        found = {}
-        for run in runs:
-            if run.is_live:
-                record = read_record(run_folder(self.house.state_folder, run.id))
-                setting = record.settings.get(MAX_ROUNDS) if record is not None else None
-                if setting is not None and setting.value.isascii() and setting.value.isdecimal():
-                    found[run.id] = int(setting.value)
-        return found
+        live = (run.id for run in runs if run.is_live)
+        records = (read_record(run_folder(self.house.state_folder, run)) for run in live)
+        return {record.id: record.max_rounds for record in records if record is not None}
 
     def _question(self, run: RunSummary) -> str:
         terminal = run.terminals.get(run.asking) if run.is_live else None

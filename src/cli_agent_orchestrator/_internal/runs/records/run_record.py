@@ -21,6 +21,9 @@ from cli_agent_orchestrator.events import short_line
 VERSION = 1
 LINE_CHARACTERS = 200
 LARGEST_COUNT = 1e12
+MAX_ROUNDS = "MAX_ROUNDS"
+DIGITS = 9
+"""Of a number of rounds: a record may hold any text."""
 
 
 class RunStatus(StrEnum):
@@ -167,6 +170,14 @@ class RunRecord:
     """The user's own folder, if the agents work in a work tree."""
     tree: SavedTree | None = None
     """That work tree."""
+
+    @property
+    def max_rounds(self) -> int:
+        """After so many it has failed; 0 if its settings do not say it."""
+        setting = self.settings.get(MAX_ROUNDS)
+        text = "" if setting is None else setting.value
+        is_number = text.isascii() and text.isdecimal() and len(text) <= DIGITS
+        return int(text) if is_number else 0
 
 
 def resumed_record(before: RunRecord, now: RunRecord) -> RunRecord:

@@ -44,7 +44,6 @@ from cli_agent_orchestrator.events import (
 
 LARGEST_PATCH = 1024 * 1024
 """Bytes of what one turn changed."""
-MAX_ROUNDS = "MAX_ROUNDS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,11 +175,8 @@ def _reviewers(flow: Flow | None, events: Iterable[RunEvent]) -> tuple[str, ...]
 
 def _max_rounds(record: RunRecord, events: Iterable[RunEvent]) -> int:
     """Return the setting as it is now, else as the run told it when it began."""
-    setting = record.settings.get(MAX_ROUNDS)
-    if setting is not None and setting.value.isascii() and setting.value.isdecimal():
-        return int(setting.value)
     told = [event.max_rounds for event in events if isinstance(event, RunBegan)]
-    return told[-1] if told else 0
+    return record.max_rounds or (told[-1] if told else 0)
 
 
 def _question(summary: RunSummary, events: Sequence[RunEvent]) -> str:
