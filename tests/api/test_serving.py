@@ -6,14 +6,19 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 
 import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from cli_agent_orchestrator import __version__
 from cli_agent_orchestrator._internal.api.app import create_app
+from cli_agent_orchestrator._internal.api.events import MOST_STREAMS
 from cli_agent_orchestrator._internal.api.serving import (
     HEAD_LIMIT,
     MOST_CONNECTIONS,
@@ -127,6 +132,66 @@ def test_who_keeps_connections_for_later_leaves_room_for_the_others(api: Running
             assert one.recv(1024).startswith(b"HTTP/1.1 200")
 
 
+WHOLE = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+LARGE = b"GET /large HTTP/1.1\r\nHost: localhost\r\n"
+UNREAD = [LARGE + b"\r\n", LARGE + b"Connection: close\r\n\r\n", 1000 * WHOLE + LARGE + b"\r\n"]
+END = b"the end"
+
+
+@pytest.mark.parametrize("asked", UNREAD)
+def test_who_does_not_read_its_answers_leaves_room_for_the_others(asked: bytes) -> None:
+    class Small(BoundedHttp):
+        unread_seconds = 0.0
+        most_connections = 5
+
+    async def large(_: Request) -> Response:
+        return Response(16 * 1024 * 1024 * b"x" + END)
+
+    app = create_app(FakeService(), token=None)
+    app.router.routes.append(Route("/large", large))
+    with serving(Small, app) as port, ExitStack() as opened:
+        deaf = [_ask_only(port, opened, asked) for _ in range(Small.most_connections)]
+        for _ in range(3):
+            with socket.create_connection(("127.0.0.1", port), 60) as connection:
+                connection.sendall(WHOLE)
+                assert connection.recv(65536).startswith(b"HTTP/1.1 200 OK\r\n")
+        assert [_reads_on(one) for one in deaf] == [False, True, True, True, True]
+
+
+def _ask_only(port: int, opened: ExitStack, asked: bytes) -> socket.socket:
+    """Ask, and see that an answer comes, but do not read it."""
+    connection = opened.enter_context(socket.create_connection(("127.0.0.1", port), 60))
+    connection.sendall(asked)
+    assert connection.recv(1, socket.MSG_PEEK)
+    return connection
+
+
+def _reads_on(connection: socket.socket) -> bool:
+    """Does what was left unread come to its end?"""
+    with suppress(ConnectionError):
+        while read := connection.recv(1024 * 1024):
+            if read.endswith(END):
+                return True
+    return False
+
+
+def test_streams_leave_room_for_who_asks_for_something(api: RunningApi) -> None:
+    asked = f"GET /events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
+    with ExitStack() as opened, api.client() as client:
+        for number in range(MOST_STREAMS + 1):
+            stream = opened.enter_context(socket.create_connection(("127.0.0.1", api.port), 60))
+            stream.sendall(asked.encode())
+            answer = stream.recv(65536)
+            refused = number == MOST_STREAMS
+            assert answer.startswith(b"HTTP/1.1 503" if refused else b"HTTP/1.1 200")
+            assert (b"80 event streams are open" in answer) is refused
+        assert client.get("/sessions").status_code == 200
+    with api.client() as client, client.stream("GET", "/events") as again:
+        assert again.status_code == 200
+
+
 def test_a_head_that_does_not_end_is_not_read_on(api: RunningApi) -> None:
     with socket.create_connection(("127.0.0.1", api.port), 60) as connection:
         answer = b""
@@ -182,12 +247,18 @@ class HastyHttp(BoundedHttp):
 @pytest.fixture
 def hasty_port() -> Iterator[int]:
     """The port of a server that does not wait long for a request."""
+    with serving(HastyHttp, create_app(FakeService(), token=TOKEN, heartbeat=0.05)) as port:
+        yield port
+
+
+@contextmanager
+def serving(http: type[BoundedHttp], app: Starlette) -> Iterator[int]:
+    """Serve on a port with connections of a kind."""
 
     async def main(ready: Callable[[int], None], stop: asyncio.Event) -> None:
-        app = create_app(FakeService(), token=TOKEN, heartbeat=0.05)
         with await bind("127.0.0.1", 0) as listener:
             ready(listener.getsockname()[1])
-            await HttpServer(configure(app, HastyHttp), stop).serve(sockets=[listener])
+            await HttpServer(configure(app, http), stop).serve(sockets=[listener])
 
     server = BackgroundServer(main)
     port = server.start()

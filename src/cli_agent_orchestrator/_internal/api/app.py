@@ -17,7 +17,7 @@ from cli_agent_orchestrator._internal.api.access import (
     allowed_names,
 )
 from cli_agent_orchestrator._internal.api.backend import Backend, Runs, Terminals
-from cli_agent_orchestrator._internal.api.events import HEARTBEAT_SECONDS
+from cli_agent_orchestrator._internal.api.events import HEARTBEAT_SECONDS, MOST_STREAMS
 from cli_agent_orchestrator._internal.api.hang_up import LastWords
 from cli_agent_orchestrator._internal.api.openapi import describe
 from cli_agent_orchestrator._internal.api.operations import route_of
@@ -51,7 +51,12 @@ def create_app(
     app.router.redirect_slashes = False
     app.state.rules = rules
     app.state.backend = Backend(
-        service, SystemClock(), heartbeat, identity or token, asyncio.Event()
+        service,
+        SystemClock(),
+        heartbeat,
+        identity or token,
+        closing=asyncio.Event(),
+        streams=asyncio.Semaphore(MOST_STREAMS),
     )
     return app
 

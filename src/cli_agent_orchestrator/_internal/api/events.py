@@ -9,12 +9,17 @@ from typing import Any, Generic, TypeVar
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from cli_agent_orchestrator._internal.api.backend import Backend
 from cli_agent_orchestrator._internal.api.hang_up import wait_for_hang_up
+from cli_agent_orchestrator._internal.api.problems import Problem
 from cli_agent_orchestrator._internal.api.schemas import event_fields
 from cli_agent_orchestrator._internal.models import TerminalEvent
 
 HEARTBEAT_SECONDS = 15.0
 EVENT_STREAM = "text/event-stream"
+MOST_STREAMS = 80
+"""Open at once: some of the connections of a server are left to those who ask for something."""
+TOO_MANY = f"{MOST_STREAMS} event streams are open on this server, and that is all it has room for"
 SIGN_OF_LIFE = b": ping\n\n"
 
 Happening = TypeVar("Happening")
@@ -45,8 +50,7 @@ class EventStream(Response, Generic[Happening]):
     def __init__(
         self,
         events: AsyncGenerator[Happening, None],
-        closing: asyncio.Event,
-        heartbeat: float,
+        backend: Backend,
         encode: Callable[[Happening], bytes],
     ) -> None:
         # Not by the inherited constructor: it would announce a length.
@@ -54,17 +58,23 @@ class EventStream(Response, Generic[Happening]):
         self.background = None
         self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         self._events = events
-        self._closing = closing
-        self._heartbeat = heartbeat
+        self._backend = backend
         self._encode = encode
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with contextlib.aclosing(self._events):
+            if self._backend.streams.locked():
+                await Problem(503, TOO_MANY)(scope, receive, send)
+                return
+            async with self._backend.streams:
+                await self._send(receive, send)
+
+    async def _send(self, receive: Receive, send: Send) -> None:
         start = {"status": self.status_code, "headers": self.raw_headers}
         await send({"type": "http.response.start", **start})
         over = asyncio.create_task(self._end(receive))
         try:
-            async with contextlib.aclosing(self._events):
-                await self._send_events(send, over)
+            await self._send_events(send, over)
         finally:
             await _cancel(over)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -72,7 +82,7 @@ class EventStream(Response, Generic[Happening]):
     async def _end(self, receive: Receive) -> None:
         """Return when the client has hung up or the server is closing."""
         hang_up = asyncio.create_task(wait_for_hang_up(receive))
-        closing = asyncio.create_task(self._closing.wait())
+        closing = asyncio.create_task(self._backend.closing.wait())
         try:
             await asyncio.wait({hang_up, closing}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -84,7 +94,7 @@ class EventStream(Response, Generic[Happening]):
         try:
             while True:
                 await asyncio.wait(
-                    {upcoming, over}, timeout=self._heartbeat, return_when=asyncio.FIRST_COMPLETED
+                    {upcoming, over}, timeout=self._backend.heartbeat, return_when=asyncio.FIRST_COMPLETED
                 )
                 if over.done():
                     return

@@ -71,7 +71,7 @@ PROBLEMS: Mapping[int, tuple[str, str]] = {
     501: ("The server has no token.", "this server cannot prove whose it is"),
     502: ("The agent gave no answer.", "codex gave no answer: its program ended"),
     504: ("The agent did not end its work in time.", "codex gave no answer: it is processing …"),
-    503: ("tmux does not answer, or the server ends.", "tmux new-window failed: …"),
+    503: ("tmux does not answer, or the server ends or is full.", "tmux new-window failed: …"),
 }
 
 

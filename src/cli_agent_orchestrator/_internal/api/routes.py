@@ -312,13 +312,13 @@ async def exit_terminal(terminals: Terminals, path: TerminalPath) -> Json:
         description="Endless; the name of an event is its `kind`, `data` holds this.",
         media_type=EVENT_STREAM,
     ),
-    errors=(422,),
+    errors=(422, 503),
     description="Server-sent events. Begins with a `snapshot` of every terminal, or with what was "
     "missed since the event named by `Last-Event-ID`.",
 )
 async def follow_events(backend: Backend, headers: EventsHeaders) -> EventStream[TerminalEvent]:
     events = backend.terminals.subscribe(headers.last_event_id)
-    return EventStream(events, backend.closing, backend.heartbeat, event_bytes)
+    return EventStream(events, backend, event_bytes)
 
 
 def new_terminal(query: NewTerminalQuery) -> NewTerminal:

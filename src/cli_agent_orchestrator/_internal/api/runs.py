@@ -158,7 +158,7 @@ async def get_turn(runs: Runs, path: TurnPath) -> Json:
         description="The name of an event is its `type`, its id its `seq`.",
         media_type=EVENT_STREAM,
     ),
-    errors=(404, 422),
+    errors=(404, 422, 503),
     description="Server-sent events: all that has happened, or what came after the event named by "
     "`Last-Event-ID`, then each thing as it happens. Ends with the run.",
 )
@@ -168,7 +168,7 @@ async def follow_run(
     text = headers.last_event_id or ""
     after = int(text) if text.isdecimal() and text.isascii() else 0
     following = await asyncio.to_thread(runs.follow, path.run, after)
-    return EventStream(stream(following), backend.closing, backend.heartbeat, event_bytes)
+    return EventStream(stream(following), backend, event_bytes)
 
 
 def event_bytes(event: RunEvent) -> bytes:

@@ -37,6 +37,8 @@ DATE_SECONDS = 1.0
 """How exact the time in answers is."""
 MOST_CONNECTIONS = 100
 """Each takes a file of this process, which may have to do with 256, and anybody may connect."""
+UNREAD_SECONDS = 1.0
+"""How long a client may leave answers unread before it has to make room for others."""
 PROBE_SECONDS = 2.0
 PROBE_LIMIT = 64 * 1024
 
@@ -48,37 +50,70 @@ Main = Callable[[Callable[[int], None], asyncio.Event], Coroutine[Any, Any, None
 class BoundedHttp(HttpToolsProtocol):
     """uvicorn's HTTP, which gives up on a request that does not end.
 
-    Nor does it keep any number of connections on which no whole request has come: the oldest have
-    to go.
+    Nor does it keep any number of connections. Those whose clients do not read their answers have
+    to go first, then those on which no whole request has come, the oldest of each first.
     """
 
     request_seconds = REQUEST_SECONDS
     """How long a whole request may take."""
+    unread_seconds = UNREAD_SECONDS
+    """How long answers may be left unread."""
+    most_connections = MOST_CONNECTIONS
     _head = 0
     _numbers = count()
     _limit: asyncio.TimerHandle | None = None
     _is_coming = False
     """Has a request begun that has not come whole?"""
+    _is_ended = False
+    """Had it to make room for another?"""
+    _unread_since: float | None = None
+    """The time at which the client had left more unread than the system keeps for it."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._number = next(self._numbers)
         self.gone = asyncio.Event()
         super().connection_made(transport)
         self._await_request()
-        held = [other for other in self.connections if not other.transport.is_closing()]
-        if len(held) > MOST_CONNECTIONS:
-            unused = (one for one in held if isinstance(one, BoundedHttp) and one.is_unused)
-            min(unused, key=lambda one: one._number).transport.abort()
+        self._make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._request_is_there()
         super().connection_lost(exc)
         self.gone.set()
 
+    def _make_room(self) -> None:
+        # Also one that is closing has its file, for as long as its client reads nothing.
+        ours = (one for one in self.connections if isinstance(one, BoundedHttp))
+        held = [one for one in ours if not one._is_ended]
+        if len(held) <= self.most_connections:
+            return
+        others = [one for one in held if one is not self and (one.is_unread or one.is_unused)]
+        end = min(others, key=lambda one: (not one.is_unread, one._number), default=self)
+        end._is_ended = True
+        end.transport.abort()
+
     @property
     def is_unused(self) -> bool:
-        """Is no request in progress that has come whole?"""
-        return self.cycle is None or self.cycle.response_complete or self.cycle.more_body
+        """Is no request in progress that has come whole, or are there more than one?
+
+        No client that means well asks again before it was answered.
+        """
+        cycle = self.cycle
+        return not cycle or cycle.response_complete or cycle.more_body or bool(self.pipeline)
+
+    @property
+    def is_unread(self) -> bool:
+        """Has the client left answers unread for longer than it takes to read them?"""
+        since = self._unread_since
+        return since is not None and self.loop.time() - since >= self.unread_seconds
+
+    def pause_writing(self) -> None:
+        self._unread_since = self.loop.time()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self._unread_since = None
+        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         self._head += len(data)

@@ -180,7 +180,7 @@ class _Handlers:
     async def stream(self, backend: Backend, query: PageQuery) -> EventStream[Update]:
         views = await asyncio.to_thread(self._load)
         watched = self._shared.of(query.path, lambda: views.watched(query.path, self._house))
-        return EventStream(updates(watched), backend.closing, backend.heartbeat, update_bytes)
+        return EventStream(updates(watched), backend, update_bytes)
 
     async def fragment(self, query: PageQuery) -> Response:
         views = await asyncio.to_thread(self._load)
