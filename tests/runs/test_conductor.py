@@ -235,7 +235,7 @@ def test_a_state_folder_in_the_work_folder_is_warned_of_also_when_a_run_is_resum
     stage: Stage,
 ) -> None:
     stage.state = stage.project / ".local/state/cao"
-    leave_at(stage, "tester")
+    leave_at(stage, "tester", IDLE_GRACE_SECONDS="0.5")
     leave_at(stage, "tester")
     said = [text for text in stage.view.warnings if "inside the work folder" in text]
     assert said == [place.IN_WORK_FOLDER.format(stage.state)] * 2
