@@ -198,6 +198,7 @@ def typing(shell: str, desk: Desk) -> Iterator[Typed]:
             found.close()
 
 
+@pytest.mark.slow
 @pytest.mark.tmux
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_real_shell_completes(desk: Desk, shell: str) -> None:

@@ -15,7 +15,7 @@ from cli_agent_orchestrator._internal.runs.gates.sandbox import find_sandbox
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import archive_of, prepare, running, script, state_of
 
-pytestmark = pytest.mark.tmux
+pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 
 SOLO = ("run", "task.md", "--flow", "solo", "--proof", "off", "--json")
 TEST_FILE = """\
@@ -344,7 +344,6 @@ def test_a_dry_run_with_a_failing_gate_says_once_that_it_goes_in_circles_and_why
     assert "The scripted agent changed no code, so a gate that fails cannot pass" in last
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("where", [".git/hooks/deep", "deep"])
 def test_folders_in_each_other_without_end_do_not_stop_a_run(ready: Machine, where: str) -> None:
     make_repository(ready.work)

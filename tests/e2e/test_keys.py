@@ -17,7 +17,7 @@ from tests.e2e.conftest import CAO, Machine
 from tests.e2e.runs import Event, archive_of, at, prepare, rule, running, script
 from tests.e2e.test_runs import answer, record_of, run_folder_of
 
-pytestmark = pytest.mark.tmux
+pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 
 PATIENCE = 60.0
 LOOK_SECONDS = 0.05

@@ -16,7 +16,7 @@ from tests.e2e.runs import prepare, rule, running, script
 from tests.e2e.test_python import python
 from tests.notices.test_channels import Hook
 
-pytestmark = pytest.mark.tmux
+pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from cli_agent_orchestrator._internal.runs.records.replay import roles_with_cast
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import FIVE_TURNS, at, prepare, rule, running, script
 
-pytestmark = pytest.mark.tmux
+pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 
 
 def run_of(machine: Machine) -> Folder:

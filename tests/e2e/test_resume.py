@@ -30,7 +30,7 @@ from tests.e2e.runs import (
     state_of,
 )
 
-pytestmark = pytest.mark.tmux
+pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 
 WAIT_FOR_GO = """
 import pathlib, time
@@ -110,7 +110,6 @@ class TestAfterAFailedTurn:
         assert texts_of(machine, "programmer") == [REPLIES["programmer"].replace("{turn}", "1")]
 
 
-@pytest.mark.slow
 class TestAfterAnUncertainDelivery:
     @pytest.fixture
     def impatient(self, machine: Machine) -> Machine:

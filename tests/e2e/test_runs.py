@@ -330,6 +330,7 @@ class TestReport:
         assert "accept blank lines" in machine.cao("report").stdout
 
 
+@pytest.mark.slow
 class TestClean:
     def test_it_shows_what_would_go_and_asks(self, machine: Machine) -> None:
         prepare(machine, script())
@@ -416,6 +417,7 @@ class TestClean:
         assert len(alive_agents(machine)) == 5
 
 
+@pytest.mark.slow
 class TestServed:
     def test_an_agent_that_a_named_server_of_ours_does_not_know_leaves_no_run(
         self, machine: Machine

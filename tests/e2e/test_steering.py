@@ -29,7 +29,7 @@ from tests.e2e.test_runs import (
     watch_and_answer,
 )
 
-pytestmark = pytest.mark.tmux
+pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 
 
 def asks(role: str) -> str:

@@ -10,7 +10,7 @@ from cli_agent_orchestrator._internal.pipeline.flow import USUAL_SCENARIO
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import FIVE_TURNS, prepare, rule, running, script, state_of
 
-pytestmark = pytest.mark.tmux
+pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 
 FAILING = rule("tester", "RESULT: FAIL\nEVIDENCE:\n- not yet")
 

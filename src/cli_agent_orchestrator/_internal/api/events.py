@@ -94,7 +94,9 @@ class EventStream(Response, Generic[Happening]):
         try:
             while True:
                 await asyncio.wait(
-                    {upcoming, over}, timeout=self._backend.heartbeat, return_when=asyncio.FIRST_COMPLETED
+                    {upcoming, over},
+                    timeout=self._backend.heartbeat,
+                    return_when=asyncio.FIRST_COMPLETED,
                 )
                 if over.done():
                     return
