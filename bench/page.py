@@ -9,7 +9,8 @@ from contextlib import contextmanager, suppress
 from bench.detached import Peak
 from bench.figures import AtMost, Figure, percentile
 from bench.machine import PROVIDER, Machine, Server, private_machine
-from bench.runs import TASK
+from bench.runs import FILES, TASK
+from bench.snapshots import make_project
 from bench.usage import Meter
 from bench.wire import Answer, EventStream, Wire
 from cli_agent_orchestrator._internal.models import TerminalStatus
@@ -48,6 +49,18 @@ role = "tester"
 contains = "be busy"
 misbehave = { hang = true }
 """
+# Much to show: the reply of the first turn, the changes of the third.
+LARGE = """
+[[rule]]
+role = "analyst"
+run = [["{python}", "-c", "print('a line of the reply <b>\\\\n' * 100000)"]]
+answer = "ANALYST_SUMMARY:\\n{output}"
+
+[[rule]]
+role = "programmer"
+run = [["{python}", "-c", "open('large.txt', 'w').write('a line of the file <b>\\\\n' * 230000)"]]
+answer = "PROGRAMMER_SUMMARY: done"
+"""
 DEFAULT = DEFAULT_SCRIPT.read_text(encoding="utf-8")
 SHORT = {"MIN_REVIEW_CYCLES_BEFORE_APPROVAL": "1", "PROVIDER": PROVIDER}
 WATCH_BADGE = """() => {
@@ -71,7 +84,7 @@ def measure() -> list[Figure]:
     with started_browser() as browser:
         windows = Windows(browser)
         with suppress(AssertionError):  # that a server has gone is no finding here
-            found = [*_long_run(windows), *_watched_run(windows)]
+            found = [*_long_run(windows), *_large_run(windows), *_watched_run(windows)]
             windows.close()
     return found
 
@@ -90,6 +103,41 @@ def _long_run(windows: Windows) -> Iterator[Figure]:
     note = f"median of {VIEWS}, longest {max(seconds):.2f} s; from the address to the last turn"
     name = f"first view of a run with {TURNS} turns"
     yield Figure(name, statistics.median(seconds), "s", AtMost(1), note=note)
+
+
+def _large_run(windows: Windows) -> Iterator[Figure]:
+    """Measure how soon turns with much to show are opened."""
+    with private_machine() as machine:
+        make_project(machine.work, FILES)
+        machine.script(LARGE + DEFAULT)
+        with machine.server() as server, _run_of(machine, server, PROOF="off") as run:
+            _wait(lambda: _run(server, run)["status"] == "PASS")
+            page = _signed_in(windows, server)
+            for name, turn, part in (
+                ("a reply of 100,000 lines", 1, "not shown"),
+                ("a diff of 5 MB", 3, "not shown"),
+            ):
+                seconds = [_opened(page, server, run, turn, part) for _ in range(VIEWS)]
+                note = (
+                    f"median of {VIEWS}, longest {max(seconds):.2f} s; from the press to the text"
+                )
+                yield Figure(
+                    f"turn with {name} is open",
+                    statistics.median(seconds),
+                    "s",
+                    AtMost(1),
+                    note=note,
+                )
+
+
+def _opened(page: Page, server: Server, run: str, turn: int, part: str) -> float:
+    page.goto(f"{server.url}/dashboard/runs/{run}")
+    row = page.locator(f"#turn-{turn}")
+    row.wait_for()
+    began = time.monotonic()
+    row.locator("summary").first.click()
+    row.get_by_text(part).first.wait_for(state="attached")
+    return time.monotonic() - began
 
 
 def _first_view(page: Page, address: str) -> float:

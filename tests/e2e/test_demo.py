@@ -12,7 +12,7 @@ from cli_agent_orchestrator._internal.config import ServerConfig
 from tests.e2e.conftest import Machine, ended_at_last
 from tests.e2e.runs import TASK
 
-pytestmark = pytest.mark.tmux
+pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 
 
 @pytest.fixture
@@ -171,7 +171,6 @@ def type_in(machine: Machine, line: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("flow", "gate"), [("pair", "011-tests.md"), ("solo", "005-tests.md")])
 def test_the_demo_shows_other_flows_too(visitor: Machine, flow: str, gate: str) -> None:
     done = visitor.cao("demo", "--flow", flow)

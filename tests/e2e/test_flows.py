@@ -14,7 +14,7 @@ from tests.e2e.runs import at, prepare, running, script, state_of
 from tests.e2e.test_runs import ASKS, answer
 from tests.pipeline.test_flow_file import TEMPLATES, TEXT
 
-pytestmark = pytest.mark.tmux
+pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 
 PROFILE = "---\nname: {}\ndescription: takes part\n---\nYou take part.\n"
 GROUPS = TEXT.replace('"next word"]', '"next word"]\nwords = ["word"]\nlines = ["line"]')

@@ -9,7 +9,7 @@ from tests.e2e.conftest import CAO, Machine, ended_at_last
 from tests.e2e.runs import assert_five_turns_once, at, prepare, rule, running, script, state_of
 from tests.e2e.test_runs import alive_agents
 
-pytestmark = pytest.mark.tmux
+pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 
 FULL = Path("/dev/full")
 
@@ -98,7 +98,6 @@ def test_a_command_whose_reader_is_gone_says_nothing(machine: Machine, words: li
     assert process.returncode == 141
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("closed", ["0", "1", "2"])
 def test_a_run_passes_without_one_of_the_standard_streams(machine: Machine, closed: str) -> None:
     prepare(machine, script())

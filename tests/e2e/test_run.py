@@ -98,6 +98,7 @@ class TestVerdicts:
         assert len(list((machine.work / ".tmp").glob("20*"))) == 2
 
 
+@pytest.mark.slow
 class TestSignals:
     def test_ctrl_c_saves_the_run_and_it_goes_on_at_the_same_turn(self, machine: Machine) -> None:
         """Scenario: SIGINT saves state"""
@@ -246,6 +247,7 @@ class TestOneRunAtATime:
         assert machine.cao("run").returncode == 0
 
 
+@pytest.mark.slow
 class TestPeopleAndServers:
     def test_a_question_is_told_at_once_and_the_run_goes_on_when_it_is_answered(
         self, machine: Machine
@@ -339,6 +341,7 @@ class TestPeopleAndServers:
         assert sorted("one of its own" in text for text in first) == [False, True]
 
 
+@pytest.mark.slow
 class TestMisbehavior:
     @pytest.mark.parametrize(
         "ways",

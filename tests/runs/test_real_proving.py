@@ -23,6 +23,7 @@ from cli_agent_orchestrator._internal.runs.records.run_id import new_run_id
 from cli_agent_orchestrator._internal.runs.work.work_folder import open_work_folder
 from tests.workspace.repositories import git, make_repository, write
 
+pytestmark = pytest.mark.slow
 GATE = Gate("tests", f"{shlex.quote(sys.executable)} -B -m unittest -v")
 TEST = """\
 import unittest
