@@ -266,6 +266,20 @@ async def test_the_page_of_an_agent_is_woken_by_each_screen(rig: Rig) -> None:
                 await tab.says(f"screen {number}")
 
 
+async def test_the_page_of_an_agent_is_woken_by_each_status(rig: Rig) -> None:
+    """Of which its screen need not show anything."""
+    rig.terminals.add("a1", f"cao-{RUN}")
+    with rig.folder.locked():
+        rig.happen(*BEGAN)
+        async with looking(house_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
+            await tab.first()
+            for _ in range(3):
+                rig.terminals.change("a1", TerminalStatus.PROCESSING)
+                await tab.until(lambda page: "working" in part_of(page, "head").written)
+                rig.terminals.change("a1", TerminalStatus.IDLE)
+                await tab.until(lambda page: "at rest" in part_of(page, "head").written)
+
+
 async def test_the_page_of_an_agent_stays_if_its_run_vanishes(rig: Rig) -> None:
     rig.happen(*BEGAN, *DONE)
     async with looking(house_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
