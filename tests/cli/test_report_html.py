@@ -71,6 +71,9 @@ def test_long_texts_are_cut_and_a_key_goes_as_a_whole() -> None:
     (shown_long,) = run_for_others(replace(FULL, details=(long,)), str).details
     assert shown_long.screen == "\n".join(["a"] * 30 + ["… 40 lines are not shown …"] + ["a"] * 30)
     assert not any("MIIE" in (one or "") for one in (shown.reply, shown.prompt, shown.screen))
+    task = "a\n" * 1000 + KEY
+    told = replace(FULL, story=replace(STORY, record=replace(STORY.record, task=task)))
+    assert "MIIE" not in run_for_others(told, str).story.record.task
     none = replace(DETAIL, reply=None, prompt=None, screen=None)
     assert run_for_others(replace(FULL, details=(none,)), str).details == (none,)
 

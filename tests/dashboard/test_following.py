@@ -13,7 +13,11 @@ from cli_agent_orchestrator._internal.asciicast import Frame, frame_line, header
 from cli_agent_orchestrator._internal.clock import SystemClock
 from cli_agent_orchestrator._internal.dashboard.follow_agent import FollowAgent
 from cli_agent_orchestrator._internal.dashboard.follow_run import FollowRun
-from cli_agent_orchestrator._internal.dashboard.follow_runs import FollowRuns, RunList
+from cli_agent_orchestrator._internal.dashboard.follow_runs import (
+    LOOK_SECONDS,
+    FollowRuns,
+    RunList,
+)
 from cli_agent_orchestrator._internal.dashboard.following import fragment, watched
 from cli_agent_orchestrator._internal.dashboard.news import News
 from cli_agent_orchestrator._internal.dashboard.page import House, Page
@@ -24,6 +28,7 @@ from cli_agent_orchestrator._internal.models import (
     Question,
     TerminalStatus,
 )
+from cli_agent_orchestrator._internal.runs.records.registry import list_runs
 from cli_agent_orchestrator._internal.runs.records.run_record import write_record
 from cli_agent_orchestrator._internal.runs.reports.dry_run import BUILT_IN
 from cli_agent_orchestrator._internal.runs.service import RunService
@@ -175,6 +180,24 @@ def test_a_run_that_goes_on_is_read_at_each_look(rig: Rig) -> None:
     assert [run.is_live for run in runs.look(NOON)] == [False]
 
 
+def test_something_else_with_the_name_of_a_run_is_no_run(rig: Rig) -> None:
+    rig.happen(*BEGAN, *DONE)
+    (rig.folder.path.parent / "20261115-084037-zzzz").write_text("no folder")
+    assert [run.id for run in RunList(rig.state).look(NOON)] == [RUN]
+
+
+def test_an_ended_run_is_read_again_after_some_time(rig: Rig) -> None:
+    """It may be other because of what does not lie in its folder: the saved state is gone."""
+    runs = RunList(rig.state)
+    saved = rig.project / "state.json"
+    saved.write_text('{"final_status": "RUNNING"}')
+    rig.happen(*BEGAN)
+    (before,) = runs.look(NOON)
+    saved.unlink()
+    assert runs.look(NOON + LOOK_SECONDS) == [before]
+    assert runs.look(NOON + LOOK_SECONDS + 1) == list_runs(rig.state) != [before]
+
+
 async def test_a_run_grows_on_its_page(rig: Rig) -> None:
     with rig.folder.locked():
         rig.happen(*BEGAN)
@@ -266,6 +289,20 @@ async def test_the_page_of_an_agent_is_woken_by_each_screen(rig: Rig) -> None:
                 await tab.says(f"screen {number}")
 
 
+async def test_the_page_of_an_agent_is_woken_by_each_status(rig: Rig) -> None:
+    """Of which its screen need not show anything."""
+    rig.terminals.add("a1", f"cao-{RUN}")
+    with rig.folder.locked():
+        rig.happen(*BEGAN)
+        async with looking(house_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
+            await tab.first()
+            for _ in range(3):
+                rig.terminals.change("a1", TerminalStatus.PROCESSING)
+                await tab.until(lambda page: "working" in part_of(page, "head").written)
+                rig.terminals.change("a1", TerminalStatus.IDLE)
+                await tab.until(lambda page: "at rest" in part_of(page, "head").written)
+
+
 async def test_the_page_of_an_agent_stays_if_its_run_vanishes(rig: Rig) -> None:
     rig.happen(*BEGAN, *DONE)
     async with looking(house_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
@@ -340,12 +377,14 @@ async def test_a_flow_of_a_project_that_cannot_be_used_is_not_offered(rig: Rig) 
         "/dashboard/runs/20261115-084037-none",
         "/dashboard/runs/..",
         "/dashboard/runs/%2e%2e",
+        "/dashboard/runs/stray",
         f"/dashboard/runs/{RUN}/agents/nobody",
         f"/dashboard/runs/{RUN}/agents/analyst/more",
     ],
 )
 def test_there_is_no_such_page(rig: Rig, path: str) -> None:
     rig.happen(*BEGAN)
+    (rig.folder.path.parent / "stray").mkdir()
     with pytest.raises(NotFound):
         watched(path, house_of(rig))
 

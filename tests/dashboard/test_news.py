@@ -1,11 +1,13 @@
 """News of real run folders: told at once, to those who listen, and to nobody else."""
 
 import asyncio
+import threading
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from watchdog.observers.api import BaseObserver
 
 from cli_agent_orchestrator._internal.dashboard.news import Listening, News
 from cli_agent_orchestrator._internal.layout import run_folder
@@ -138,6 +140,20 @@ async def test_nothing_runs_while_nobody_listens(state: Path) -> None:
                 assert not news.is_at_rest
             assert not news.is_at_rest
         assert news.is_at_rest
+
+
+async def test_no_task_and_no_watch_is_left_when_nobody_listens(state: Path) -> None:
+    def under_way() -> tuple[int, int]:
+        """Return how many tasks there are, and how many threads that watch folders."""
+        watching = [one for one in threading.enumerate() if isinstance(one, BaseObserver)]
+        return len(asyncio.all_tasks()), len(watching)
+
+    before, news = under_way(), News(state)
+    async with news.of():
+        assert under_way() == (before[0] + 1, before[1] + 1)
+    async with asyncio.timeout(LIMIT):
+        while under_way() != before:
+            await asyncio.sleep(0.001)
 
 
 async def test_it_ends_with_a_listener_that_is_cancelled(state: Path) -> None:

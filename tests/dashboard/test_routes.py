@@ -22,6 +22,8 @@ from tests.api.running import WAIT_SECONDS
 from tests.dashboard.rig import GIVES_UP, Browser, PageRig, signed_in
 
 OTHER = "20261115-084038-k3fa"
+HEAVIEST = 120_000
+"""Bytes of all that a browser fetches which was never here, data apart."""
 
 
 def told(ask: Ask) -> HintTaken:
@@ -65,6 +67,14 @@ def test_all_that_the_shell_names_is_there(rig: PageRig) -> None:
             assert browser.get(name).status_code == 200, name
         assert "style=" not in shell
         assert not re.search(r"<script(?! type=\"module\" src=)", shell)
+
+
+def test_the_page_is_light(rig: PageRig) -> None:
+    with rig.served() as url, Browser(url) as browser:
+        shell = browser.get("/dashboard")
+        names = re.findall(r'(?:href|src)="(/dashboard/static/[^"]*)"', shell.text)
+        files = [browser.get(name).content for name in names]
+    assert len(shell.content) + sum(map(len, files)) <= HEAVIEST
 
 
 @pytest.mark.parametrize(
@@ -251,6 +261,7 @@ def test_a_comment_on_what_a_gate_changed_is_for_whoever_is_next(rig: PageRig) -
         ({"line": -1}, 422),
         ({"side": "left"}, 422),
         ({"text": " \n"}, 422),
+        ({"code": "x" * 10_001}, 422),
         ({"text": "x" * 9000}, 400),
         ({"text": "x" * 70_000}, 413),
     ],

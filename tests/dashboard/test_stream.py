@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from errno import EACCES
 
 from cli_agent_orchestrator._internal.dashboard.page import Page, Part, Watched
 from cli_agent_orchestrator._internal.dashboard.stream import SharedPages, updates
@@ -30,6 +31,14 @@ class Restless:
             await asyncio.sleep(0)
 
 
+class Unreadable:
+    """A page whose files nobody may read any more."""
+
+    async def pages(self) -> AsyncGenerator[Page, None]:
+        yield Page("", ())
+        raise PermissionError(EACCES, "Permission denied", "/state/runs")
+
+
 async def told_in_a_second(watched: Watched) -> list[float]:
     """Return when a tab was told something."""
     loop, told = asyncio.get_running_loop(), []
@@ -47,6 +56,12 @@ def test_a_tab_is_told_at_once_and_then_so_often_that_it_can_follow() -> None:
     assert told[0] == 0.0
     assert LEAST <= len(told) <= MOST + 1
     assert page.made <= MOST + 2
+
+
+async def test_a_page_whose_files_cannot_be_read_says_why() -> None:
+    first, last = [update async for update in updates(Unreadable())]
+    assert first == {"title": "", "parts": [], "gone": []}
+    assert "Permission denied" in last["problem"]
 
 
 def test_a_page_that_many_look_at_is_not_made_more_often() -> None:

@@ -1,5 +1,6 @@
 """Patches as data, and as HTML."""
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -196,10 +197,16 @@ def test_real_names_of_git_are_read(tmp_path: Path) -> None:
     for name in names:
         (tmp_path / name).write_text("1\n")
     words = ["git", "-c", "core.fileMode=false", "-C", str(tmp_path)]
-    subprocess.run([*words, "init", "-q"], check=True)
-    subprocess.run([*words, "add", "-A"], check=True)
-    made = subprocess.run([*words, "diff", "--cached"], check=True, capture_output=True, text=True)
-    assert {one.path for one in read_patch(made.stdout)} == set(names)
+    # Whatever the user's own settings say of colors and prefixes.
+    environ = {**os.environ, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
+
+    def git(*more: str) -> str:
+        done = subprocess.run([*words, *more], env=environ, check=True, capture_output=True)
+        return done.stdout.decode()
+
+    git("init", "-q")
+    git("add", "-A")
+    assert {one.path for one in read_patch(git("diff", "--cached"))} == set(names)
 
 
 class TestPage:

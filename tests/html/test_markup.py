@@ -106,6 +106,12 @@ def test_an_address_leads_nowhere_else(address: str) -> None:
         tag("a", "x", href=address)
 
 
+@pytest.mark.parametrize("name", ["href", "src", "action", "formaction"])
+def test_every_attribute_that_leads_somewhere_is_looked_at(name: str) -> None:
+    with pytest.raises(ValueError, match="somebody else"):
+        tag("p", **{name: "https://evil.example"})
+
+
 @pytest.mark.parametrize("address", ["/", "/dashboard/runs/x?step=3#turn-1", "#turn-1", ""])
 def test_an_address_of_ours(address: str) -> None:
     assert f'href="{address}"' in tag("a", "x", href=address)
@@ -117,7 +123,7 @@ def test_an_attribute_that_would_be_code(name: str) -> None:
         tag("p", **{name: "x"})
 
 
-@pytest.mark.parametrize("name", ["script", "style", "iframe", "p><b", ""])
+@pytest.mark.parametrize("name", ["script", "style", "iframe", "object", "embed", "p><b", ""])
 def test_an_element_that_would_be_code(name: str) -> None:
     with pytest.raises(ValueError, match="element"):
         tag(name)

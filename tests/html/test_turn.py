@@ -99,6 +99,7 @@ class TestLongText:
         page = long_text("x" * (limits.LONGEST_LINE + 1000))
         assert page.endswith("x… 1,000 more characters</pre>")
         assert "more characters" not in long_text("x" * limits.LONGEST_LINE)
+        assert len(long_text("x" * 5_000_000)) < 10_000
 
 
 @given(st.text(), st.text(), st.text())

@@ -30,6 +30,12 @@ class Showcase(PageRig):
         super().__init__(folder)
         self.number = 0
         self.looking = 0
+        self.turn = TURN
+        """What is fetched when the part is opened."""
+        self.side = "new"
+        """On which side of a diff the line of the piece stands."""
+        self.extra = False
+        """Is there one part more?"""
         self._changed = asyncio.Event()
         self.happen(*EVENTS[:3])
 
@@ -59,7 +65,8 @@ class Showcase(PageRig):
     def _page(self) -> Page:
         items = (Part(f"i{one}", tag("li", one, id=f"i{one}"), "list") for one in self.order())
         outer = Part("outer", tag("ol", str(self.number // 3), id="list"))
-        return Page(f"Page {self.number}", (Part("box", self._box()), outer, *items))
+        extra = [Part("extra", tag("button", "Extra", id="extra"))] if self.extra else []
+        return Page(f"Page {self.number}", (Part("box", self._box()), outer, *items, *extra))
 
     def _box(self) -> Markup:
         field = tag("textarea", name="text", id="hint-text", required=True)
@@ -74,7 +81,7 @@ class Showcase(PageRig):
                 "details",
                 tag("summary", "More"),
                 tag("div", data_into=True),
-                data_fragment=TURN,
+                data_fragment=self.turn,
                 id="more",
             ),
             tag("form", tag("label", "Hint", field), hint, data_post=f"/runs/{RUN}/hint"),
@@ -92,7 +99,7 @@ class Showcase(PageRig):
                 data_comment=True,
                 data_path="a.py",
                 data_line=7,
-                data_side="new",
+                data_side=self.side,
             ),
             tag("code", "+x = <1>", class_="diff-text"),
             class_="diff-line",
@@ -182,6 +189,64 @@ def test_a_comment_is_written_at_a_line_while_the_page_changes(tab: Tab, show: S
         button.click()
         tab.keyboard.press("Escape")
         expect(tab.locator("form.comment")).to_have_count(0)
+
+
+def test_a_comment_at_a_line_that_was_removed_says_so(tab: Tab, show: Showcase) -> None:
+    show.side = "old"
+    with Answering(show, answered) as run:
+        tab.locator("summary").click()
+        tab.locator("[data-comment]").click()
+        tab.keyboard.type("Why?")
+        tab.locator("form.comment").get_by_role("button", name="Send").click()
+        expect(tab.locator("form.comment")).to_have_count(0)
+        assert run.wishes == [
+            Hint("analyst", "About a.py:7, as it was before turn 1:\n    x = <1>\nWhy?")
+        ]
+
+
+def test_a_comment_that_is_being_written_is_not_replaced_by_what_is_newer(
+    tab: Tab, show: Showcase
+) -> None:
+    tab.locator("summary").click()
+    tab.locator("[data-comment]").click()
+    tab.keyboard.type("half a thought")
+    show.turn = f"{TURN}?newer"
+    expect_change(tab, show)
+    # What would be fetched for the new version would be there before this.
+    tab.evaluate("() => fetch('/dashboard/static/icon.svg').then(answer => answer.text())")
+    expect(tab.locator("form.comment textarea")).to_have_value("half a thought")
+    expect(tab.locator("#fetched")).to_have_text("fetched at 0")
+    tab.keyboard.press("Escape")
+    show.turn = f"{TURN}?newest"
+    expect_change(tab, show)
+    expect(tab.locator("#fetched")).to_have_text("fetched at 2")
+
+
+def test_who_acts_before_the_page_has_noticed_a_new_server_is_heard(
+    windows: Windows, show: Showcase
+) -> None:
+    """What is signed for the old one is refused by the new one, and is signed anew."""
+    windows.forgive("401")
+    port = own_port()
+    with show.served(port=port) as url:
+        tab = signed_in(windows, url)
+        hide(tab)
+        show.wait_until(lambda: show.looking == 0)
+    with show.served(port=port), Answering(show, answered) as run:
+        tab.locator("#hint-text").fill("Mind the tabs.")
+        tab.get_by_role("button", name="Send").click()
+        expect(tab.locator("#said")).to_have_text("The hint will be in the next prompt.")
+        assert run.wishes == [Hint(None, "Mind the tabs.")]
+        windows.shut()
+
+
+def test_focus_in_a_part_that_goes_is_not_lost(tab: Tab, show: Showcase) -> None:
+    show.extra = True
+    expect_change(tab, show)
+    tab.locator("#extra").focus()
+    show.extra = False
+    expect_change(tab, show)
+    expect(tab.locator("main")).to_be_focused()
 
 
 def test_what_is_asked_of_a_run_is_confirmed_and_answered_in_words(
