@@ -8,12 +8,7 @@ import pytest
 
 from cli_agent_orchestrator._internal.notices.channels import NotSent, WebHook
 from cli_agent_orchestrator._internal.notices.deciding import NoticeKind, RunNotice
-from cli_agent_orchestrator._internal.notices.sending import (
-    LAST_SECONDS,
-    MOST_WAITING,
-    RETRY_SECONDS,
-    Sender,
-)
+from cli_agent_orchestrator._internal.notices.sending import MOST_WAITING, Sender
 from cli_agent_orchestrator.events import Paused, RunEnded, RunOpened, Unpaused
 from tests.cli.run_events import NOON
 from tests.notices.test_channels import Hook
@@ -135,10 +130,6 @@ def test_no_channel_keeps_a_program_from_ending() -> None:
     threads = [one for one in threading.enumerate() if one.name == "notices by wire"]
     sender.close(0.0)
     assert [one.daemon for one in threads] == [True]
-
-
-def test_a_notice_is_tried_for_half_a_minute_and_five_seconds_at_the_end_of_a_run() -> None:
-    assert (RETRY_SECONDS, LAST_SECONDS) == (30.0, 5.0)
 
 
 def test_what_waits_for_a_channel_is_bounded() -> None:
