@@ -172,6 +172,21 @@ def test_who_does_not_read_its_answers_leaves_room_for_the_others(
         assert [_goes_on(one) for one in deaf] == [False, True, True, True, True]
 
 
+@pytest.mark.parametrize(("count", "answered"), [(17, 17), (18, 0), (100_000, 0)])
+def test_who_asks_on_and_on_without_waiting_is_not_heard_to_the_end(
+    api: RunningApi, count: int, answered: int
+) -> None:
+    last = WHOLE.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+    said = b""
+    with socket.create_connection(("127.0.0.1", api.port), 60) as connection:
+        # What was sent and not read may end it before all is said.
+        with suppress(ConnectionError):
+            connection.sendall((count - 1) * WHOLE + last)
+            while part := connection.recv(65536):
+                said += part
+    assert said.count(b"HTTP/1.1 200 OK") == answered
+
+
 def _goes_on(connection: socket.socket) -> bool:
     """Does more come than the system has kept?"""
     read = 0

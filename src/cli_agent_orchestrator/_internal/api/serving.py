@@ -39,6 +39,8 @@ MOST_CONNECTIONS = 100
 """Each takes a file of this process, which may have to do with 256, and anybody may connect."""
 UNREAD_SECONDS = 1.0
 """How long a client may leave answers unread before it has to make room for others."""
+MOST_AHEAD = 16
+"""Requests that a client may send before the one under way was answered."""
 PROBE_SECONDS = 2.0
 PROBE_LIMIT = 64 * 1024
 
@@ -125,6 +127,9 @@ class BoundedHttp(HttpToolsProtocol):
             self.send_400_response("The head of the request is too large.")
 
     def on_message_begin(self) -> None:
+        # All of what came in one piece would be kept, request by request.
+        if len(self.pipeline) >= MOST_AHEAD:
+            raise ValueError("a client asks again and again without waiting for its answers")
         self._is_coming = True
         super().on_message_begin()
 
