@@ -178,12 +178,14 @@ def test_who_asks_on_and_on_without_waiting_is_not_heard_to_the_end(
 ) -> None:
     last = WHOLE.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
     said = b""
-    with socket.create_connection(("127.0.0.1", api.port), 60) as connection:
-        # What was sent and not read may end it before all is said.
-        with suppress(ConnectionError):
-            connection.sendall((count - 1) * WHOLE + last)
-            while part := connection.recv(65536):
-                said += part
+    # What was sent and not read may end it before all is said.
+    with (
+        socket.create_connection(("127.0.0.1", api.port), 60) as connection,
+        suppress(ConnectionError),
+    ):
+        connection.sendall((count - 1) * WHOLE + last)
+        while part := connection.recv(65536):
+            said += part
     assert said.count(b"HTTP/1.1 200 OK") == answered
 
 

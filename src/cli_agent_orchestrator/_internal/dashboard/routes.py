@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -25,6 +26,7 @@ from cli_agent_orchestrator._internal.api.runs import steered
 from cli_agent_orchestrator._internal.api.schemas import Json, Path
 from cli_agent_orchestrator._internal.dashboard.comment import Comment, hint_of
 from cli_agent_orchestrator._internal.dashboard.files import PageFile, page_file, shell
+from cli_agent_orchestrator._internal.dashboard.no_workers import NoWorkers
 from cli_agent_orchestrator._internal.dashboard.page import House, Watched
 from cli_agent_orchestrator._internal.dashboard.sign_in import (
     SIGNED_IN_SECONDS,
@@ -100,7 +102,8 @@ def mount(app: Starlette, house: House, token: str, load: Callable[[], Views]) -
     routes = [
         route_of(operation(method, path, "")(handler)) for method, path, handler in page.table()
     ]
-    return serve_page(app, PageAccess(is_open, page.is_signed_in), routes)
+    access = PageAccess(is_open, page.is_signed_in)
+    return serve_page(app, access, routes, Middleware(NoWorkers))
 
 
 def is_open(method: str, path: str) -> bool:
