@@ -158,6 +158,31 @@ def test_a_project_goes_by_its_name_and_other_paths_by_their_end() -> None:
     )
 
 
+TOKEN = "ghp_" + "k3f9" * 9
+
+
+def test_what_looks_like_a_secret_is_masked_wherever_it_comes_from() -> None:
+    asks = replace(ASKS, question=f"Run `curl -H 'Authorization: token {TOKEN}'`?")
+    against = ended("tester", "failed", "FAIL", f"{TOKEN} is in a.py")
+    for text in [
+        told(OPENED, asks)[0].text,
+        told(OPENED, NotConverging(NOON, f"Round 3 has {TOKEN} too."))[0].text,
+        told(OPENED, against, RunEnded(NOON, "FAIL", 8, 1))[0].text,
+        told(OPENED, RunEnded(NOON, "RUNNING", 1, 3, f"no {TOKEN}"))[0].text,
+    ]:
+        assert "(masked)" in text
+        assert "k3f9" not in text
+    (notice,) = told(RunOpened(NOON, RUN, f"/home/ada/{TOKEN}"), ASKS)
+    assert (notice.title, notice.folder) == ("(masked): needs you", "(masked)")
+
+
+def test_a_secret_is_masked_before_a_path_or_the_end_of_the_line_cuts_it() -> None:
+    cut = replace(ASKS, question=f"{'a ' * 87}{TOKEN}")
+    assert told(OPENED, cut)[0].text.endswith("a (masked)")
+    key = replace(ASKS, question="Use token = /k3f9/k3f9+k3f9k3f9 here?")
+    assert told(OPENED, key)[0].text == "programmer asks: Use token = (masked) here?"
+
+
 def test_a_tree_within_the_project_goes_by_its_name_too() -> None:
     opened = RunOpened(NOON, RUN, "/home/ada/shop/trees/k3f9", project="/home/ada/shop")
     (notice,) = told(opened, replace(ASKS, question="Edit /home/ada/shop/trees/k3f9/a.py?"))
