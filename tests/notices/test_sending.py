@@ -119,6 +119,27 @@ def test_a_slow_channel_keeps_neither_the_run_nor_another_channel_waiting() -> N
     assert "no notice by wire: it took too long at the end of the run" in warning
 
 
+class Stubborn(Wire):
+    """A channel of which something goes on for good."""
+
+    def abort(self) -> None:
+        super().abort()
+        raise NotSent("it could not be ended and goes on")
+
+
+def test_what_cannot_be_ended_at_the_end_is_said_and_keeps_nothing_else_from_ending() -> None:
+    stubborn, slow = Stubborn(), Wire()
+    slow.go_on.clear()
+    sender = Sender([stubborn, slow])
+    sender.tell(OPENED)
+    sender.tell(Paused(NOON))
+    assert slow.begun.wait(SECONDS)
+    sender.close(0)
+    assert slow.go_on.is_set()
+    warnings = sender.pop_warnings()
+    assert warnings.count("a notice by wire: it could not be ended and goes on") == 1
+
+
 def test_what_waits_for_a_channel_is_bounded() -> None:
     wire = Wire()
     wire.go_on.clear()

@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -29,6 +29,9 @@ ANSWER_SECONDS = 10.0
 """How long a server may take."""
 COMMAND_SECONDS = 30.0
 """How long a program may take."""
+END_SECONDS = 1.0
+"""How long one that is killed may take to be gone."""
+GOES_ON = "could not be ended and goes on"
 OSASCRIPT = (
     *("-e", "on run argv"),
     *("-e", "display notification (item 2 of argv) with title (item 1 of argv)"),
@@ -62,7 +65,7 @@ class Channel(Protocol):
         ...
 
     def abort(self) -> None:
-        """End what is under way; another thread waits for it."""
+        """End what is under way; another thread waits for it. Raise NotSent if it goes on."""
         ...
 
 
@@ -83,9 +86,15 @@ def channels_of(settings: NoticeSettings, environ: Mapping[str, str]) -> list[Ch
 class NoticeProgram:
     """A program that is run for each notice: without a shell, in a process group of its own."""
 
-    def __init__(self, environ: Mapping[str, str], seconds: float = COMMAND_SECONDS) -> None:
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        seconds: float = COMMAND_SECONDS,
+        kill: Callable[[int, int], None] = os.killpg,
+    ) -> None:
         self._environ = without_repository(environ)
         self._seconds = seconds
+        self._kill = kill
         self._lock = threading.Lock()
         self._running: subprocess.Popen[bytes] | None = None
         self._is_over = False
@@ -101,8 +110,8 @@ class NoticeProgram:
         try:
             process.communicate(data, timeout=self._seconds)
         except subprocess.TimeoutExpired:
-            _end_group(process)
-            raise NotSent(f"it was not done after {self._seconds:g} s, and was ended") from None
+            came = "and was ended" if self._end(process) else GOES_ON
+            raise NotSent(f"it was not done after {self._seconds:g} s, {came}") from None
         finally:
             with self._lock:
                 self._running = None
@@ -131,14 +140,20 @@ class NoticeProgram:
     def abort(self) -> None:
         with self._lock:
             self._is_over = True
-            if self._running is not None:
-                _end_group(self._running)
+            if self._running is not None and not self._end(self._running):
+                raise NotSent(f"it {GOES_ON}")
 
-
-def _end_group(process: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    def _end(self, process: subprocess.Popen[bytes]) -> bool:
+        """End a program and its group; return whether it is gone: another user's stays."""
+        with suppress(ProcessLookupError, PermissionError):
+            self._kill(process.pid, signal.SIGKILL)
+        try:
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            # Whoever lives longer than it leaves no dead process behind.
+            threading.Thread(target=process.wait, name="notice left alone", daemon=True).start()
+            return False
+        return True
 
 
 class Desktop:
