@@ -32,7 +32,8 @@ COMMAND_SECONDS = 30.0
 END_SECONDS = 1.0
 """How long one that is killed may take to be gone."""
 GOES_ON = "could not be ended and goes on"
-OSASCRIPT = (
+NOTIFY_SEND, OSASCRIPT = "notify-send", "osascript"
+SCRIPT = (
     *("-e", "on run argv"),
     *("-e", "display notification (item 2 of argv) with title (item 1 of argv)"),
     *("-e", "end run"),
@@ -167,14 +168,19 @@ class Desktop:
     def send(self, notice: RunNotice) -> None:
         self._program.run(self._argv(notice))
 
+    @property
+    def is_possible(self) -> bool:
+        """Is there a program for it?"""
+        return any(map(self._program.find, (NOTIFY_SEND, OSASCRIPT)))
+
     def _argv(self, notice: RunNotice) -> list[str]:
-        if program := self._program.find("notify-send"):
+        if program := self._program.find(NOTIFY_SEND):
             urgency = "critical" if notice.urgent else "normal"
             # Desktops take it for markup.
             text = notice.text.replace("&", "&amp;").replace("<", "&lt;")
             return [program, "--app-name=cao", f"--urgency={urgency}", "--", notice.title, text]
-        if program := self._program.find("osascript"):
-            return [program, *OSASCRIPT, "--", notice.title, notice.text]
+        if program := self._program.find(OSASCRIPT):
+            return [program, *SCRIPT, "--", notice.title, notice.text]
         raise NotSent("there is no notify-send (package libnotify-bin) and no osascript here")
 
     def abort(self) -> None:
@@ -194,6 +200,11 @@ class UserCommand:
     ) -> None:
         self._argv = argv
         self._program = NoticeProgram(environ, seconds)
+
+    @property
+    def is_possible(self) -> bool:
+        """Is there such a program?"""
+        return self._program.find(self._argv[0]) is not None
 
     def send(self, notice: RunNotice) -> None:
         program = self._program.find(self._argv[0])
