@@ -80,6 +80,11 @@ def test_the_same_question_after_some_work_is_another() -> None:
     assert len(told(OPENED, BEGAN, ASKS, waits, again)) == 1
 
 
+def test_three_seconds_are_no_flicker() -> None:
+    assert len(told(OPENED, BEGAN, ASKS, WORKS, later(ASKS, 2.9))) == 1
+    assert len(told(OPENED, BEGAN, ASKS, WORKS, later(ASKS, 3))) == 2
+
+
 def test_another_question_another_agent_or_another_turn_is_told() -> None:
     assert len(told(OPENED, ASKS, replace(ASKS, question="And y?"))) == 2
     assert len(told(OPENED, ASKS, replace(ASKS, terminal_id="other"))) == 2
