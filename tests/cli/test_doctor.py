@@ -559,7 +559,7 @@ def test_a_notify_command_that_is_no_program_is_noted(desk: Desk, tmp_path: Path
     desk.configure(file, 'command = ["tell", "s3cr3t"]')
     found = desk.findings()["notifications"]
     assert (found.state, found.mend) == (State.NOTE, "")
-    assert found.detail == "command; its program is not there, or cannot be run"
+    assert found.detail == "command; the program of command is not there, or cannot be run"
     assert found.advice == f"correct {file}"
     desk.install("tell")
     assert desk.findings()["notifications"].state is State.OK

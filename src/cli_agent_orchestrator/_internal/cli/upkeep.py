@@ -32,7 +32,7 @@ LIBNOTIFY_ELSEWHERE = {"apt-get": "libnotify-bin", "zypper": "libnotify-tools"}
 """What the package with notify-send is called, by what installs it."""
 MB = 1_000_000
 ROOM_MB = 16
-"""What a short run keeps in the state folder, with some to spare."""
+"""With less free a run may not get far."""
 
 
 def port(environ: Mapping[str, str], default_port: int) -> Diagnosis:
@@ -96,7 +96,7 @@ def notices(config: ServerConfig, environ: Mapping[str, str]) -> Diagnosis:
         advice = "" if mend else f"install it with your package manager ({LIBNOTIFY})"
         return Diagnosis("notifications", State.NOTE, detail, advice, mend=mend)
     if settings.command and not UserCommand(settings.command, environ).is_possible:
-        detail = f"{told}; its program is not there, or cannot be run"
+        detail = f"{told}; the program of command is not there, or cannot be run"
         return Diagnosis("notifications", State.NOTE, detail, f"correct {file}")
     return Diagnosis("notifications", State.OK, f"{told}; `cao notify test` tries them")
 

@@ -29,8 +29,10 @@ ANSWER_SECONDS = 10.0
 """How long a server may take."""
 COMMAND_SECONDS = 30.0
 """How long a program may take."""
-END_SECONDS = 1.0
+END_SECONDS = 5.0
 """How long one that is killed may take to be gone."""
+REFUSED_SECONDS = 1.0
+"""How long, if it may not be killed: it may have ended just then."""
 GOES_ON = "could not be ended and goes on"
 NOTIFY_SEND, OSASCRIPT = "notify-send", "osascript"
 SCRIPT = (
@@ -146,10 +148,14 @@ class NoticeProgram:
 
     def _end(self, process: subprocess.Popen[bytes]) -> bool:
         """End a program and its group; return whether it is gone: another user's stays."""
-        with suppress(ProcessLookupError, PermissionError):
-            self._kill(process.pid, signal.SIGKILL)
+        seconds = END_SECONDS
         try:
-            process.wait(END_SECONDS)
+            with suppress(ProcessLookupError):
+                self._kill(process.pid, signal.SIGKILL)
+        except PermissionError:
+            seconds = REFUSED_SECONDS
+        try:
+            process.wait(seconds)
         except subprocess.TimeoutExpired:
             # Whoever lives longer than it leaves no dead process behind.
             threading.Thread(target=process.wait, name="notice left alone", daemon=True).start()
