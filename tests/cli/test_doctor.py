@@ -10,6 +10,8 @@ import time
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -31,6 +33,8 @@ class Desk:
         self.programs = folder / "bin"
         self.programs.mkdir()
         self.wd = folder / "project"
+        self.disk: object = os.statvfs(folder)
+        """What is said of the disk of the state folder; None if nobody can say it."""
         self.environ = {
             "PATH": str(self.programs),
             "HOME": str(folder),
@@ -50,9 +54,22 @@ class Desk:
         assert tmux is not None
         (self.programs / "tmux").symlink_to(tmux)
 
+    # Any: what is asked of a disk is here
+    def _statvfs(self, path: Path) -> Any:
+        if self.disk is None:
+            raise OSError
+        return self.disk
+
+    def configure(self, file: Path, line: str) -> None:
+        """Let a file be the user's configuration, with a line of [notify]."""
+        file.parent.mkdir()
+        file.write_text(f"[notify]\n{line}\n", encoding="utf-8")
+        file.chmod(0o600)
+        self.environ["CAO_CONFIG_DIR"] = str(file.parent)
+
     def findings(self) -> dict[str, Diagnosis]:
         config = ServerConfig.from_env(self.environ)
-        found = examine(config, self.environ, self.wd)
+        found = examine(config, self.environ, self.wd, statvfs=self._statvfs)
         return {finding.subject: finding for finding in found}
 
     def conclusion(self) -> str:
@@ -371,6 +388,54 @@ def test_a_state_folder_that_cannot_be_made_is_missing(desk: Desk, tmp_path: Pat
     assert not desk.is_ready()
 
 
+def disk(free: int, blocks: int = 10**6) -> SimpleNamespace:
+    """Return what statvfs says of a disk with so many free bytes; others are for root alone."""
+    return SimpleNamespace(f_blocks=blocks, f_bfree=free + 50_000, f_bavail=free, f_frsize=1)
+
+
+def test_a_disk_that_is_full_has_to_get_room(desk: Desk, tmp_path: Path) -> None:
+    desk.install_tmux()
+    desk.install("codex", "echo codex-cli 0.166.0")
+    assert desk.is_ready()
+    desk.disk = disk(0)
+    found = desk.findings()["state folder"]
+    assert found.state is State.WRONG
+    there = f"{tmp_path / 'state'} (not there yet: the first start makes it)"
+    assert found.detail == f"{there}, its disk is full"
+    assert found.advice.endswith("make room there, or name another folder in CAO_STATE_DIR")
+    assert desk.conclusion() == "A run is not possible until this is put right: state folder"
+    assert not desk.is_ready()
+
+
+def test_a_disk_that_is_nearly_full_is_noted(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir(mode=0o700)
+    desk.disk = disk(15_999_999)
+    found = desk.findings()["state folder"]
+    assert found.state is State.NOTE
+    assert found.detail == f"{tmp_path / 'state'}, its disk has 15 MB left; a run may need 16 MB"
+    assert found.advice.endswith("make room there, or name another folder in CAO_STATE_DIR")
+    # Some file systems know no numbers.
+    for enough in (disk(16_000_000), disk(0, blocks=0)):
+        desk.disk = enough
+        assert desk.findings()["state folder"].detail == str(tmp_path / "state")
+        assert "make room" not in desk.findings()["state folder"].advice
+
+
+def test_a_disk_that_cannot_be_asked_is_no_harm(desk: Desk) -> None:
+    desk.disk = None
+    assert "its disk" not in desk.findings()["state folder"].detail
+
+
+def test_an_empty_token_is_noted(desk: Desk, tmp_path: Path) -> None:
+    token = tmp_path / "state" / "token"
+    token.parent.mkdir(mode=0o700)
+    token.touch(0o600)
+    found = desk.findings()["token"]
+    assert (found.state, found.mend) == (State.NOTE, "")
+    assert found.detail == f"{token}, empty"
+    assert found.advice == "the next start makes a new one"
+
+
 def test_another_package_with_the_same_import_name_is_noted(desk: Desk, tmp_path: Path) -> None:
     other = tmp_path / "site" / "other_orchestrator-1.0.dist-info"
     other.mkdir(parents=True)
@@ -453,6 +518,7 @@ def test_who_is_told_of_runs_is_said_and_not_by_which_address(desk: Desk, tmp_pa
         assert (found.state, found.mend) == (State.NOTE, f"chmod 600 {file}")
         assert found.detail.startswith("desktop, ntfy; others may read ")
     file.chmod(0o600)
+    desk.install("notify-send")
     found = desk.findings()["notifications"]
     assert (found.state, found.detail) == (
         State.OK,
@@ -464,6 +530,40 @@ def test_who_is_told_of_runs_is_said_and_not_by_which_address(desk: Desk, tmp_pa
     assert found.advice == f"correct {file}"
     assert "s3cr3t" not in found.detail
     assert not desk.is_ready()
+
+
+def test_a_file_that_others_may_read_is_mended_wherever_it_lies(desk: Desk, tmp_path: Path) -> None:
+    file = tmp_path / "my config" / "config.toml"
+    desk.configure(file, 'webhook = "https://x/s3cr3t"')
+    file.chmod(0o644)
+    subprocess.run(desk.findings()["notifications"].mend, shell=True, check=True)
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_desktop_that_nobody_can_tell_is_noted(desk: Desk, tmp_path: Path) -> None:
+    desk.configure(tmp_path / "config" / "config.toml", "desktop = true")
+    found = desk.findings()["notifications"]
+    assert (found.state, found.mend) == (State.NOTE, "")
+    assert found.detail == "desktop; there is no notify-send, so the desktop is not told"
+    assert found.advice == "install it with your package manager (libnotify)"
+    desk.install("dnf")
+    assert desk.findings()["notifications"].mend == "sudo dnf install libnotify"
+    desk.install("apt-get")
+    found = desk.findings()["notifications"]
+    assert (found.advice, found.mend) == ("", "sudo apt-get install libnotify-bin")
+    desk.install("osascript")
+    assert desk.findings()["notifications"].state is State.OK
+
+
+def test_a_notify_command_that_is_no_program_is_noted(desk: Desk, tmp_path: Path) -> None:
+    file = tmp_path / "config" / "config.toml"
+    desk.configure(file, 'command = ["tell", "s3cr3t"]')
+    found = desk.findings()["notifications"]
+    assert (found.state, found.mend) == (State.NOTE, "")
+    assert found.detail == "command; the program of command is not there, or cannot be run"
+    assert found.advice == f"correct {file}"
+    desk.install("tell")
+    assert desk.findings()["notifications"].state is State.OK
 
 
 def test_what_runs_have_left_is_said_with_the_command_that_removes_it(
@@ -478,7 +578,8 @@ def test_what_runs_have_left_is_said_with_the_command_that_removes_it(
     make_run(state, tmp_path, "20261115-084038-x7zq")
     (state / "runs" / f"{DRAFT_PREFIX}20261115-084039-m2pw").mkdir()
     found = desk.findings()["leftovers"]
-    assert (found.state, found.mend) == (State.NOTE, "cao clean")
+    assert (found.state, found.mend) == (State.NOTE, "cao clean --yes")
+    assert found.advice == "`cao clean` shows it, and asks first"
     assert found.detail == (
         "agents of 1 ended run, records of 1 old run, 1 record of runs that never began"
     )

@@ -96,6 +96,8 @@ def test_what_fails_at_the_very_end_is_said_when_the_verdict_is_there(
         assert run.end() == 0
     assert run.told("run_ended")[0]["final_status"] == "PASS"
     assert run.errors.startswith("cao: no notice by webhook: the server answered 404")
+    log = machine.home / "state" / "runs" / run.events[0]["run"] / "run.log"
+    assert "no notice by webhook: the server answered 404" in log.read_text(encoding="utf-8")
 
 
 def test_a_run_apart_from_any_terminal_tells_too(machine: Machine, hook: Hook) -> None:

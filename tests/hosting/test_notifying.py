@@ -13,8 +13,10 @@ import pytest
 
 from cli_agent_orchestrator._internal.hosting.environment import read_notices
 from cli_agent_orchestrator._internal.hosting.notifying import notifying
+from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.notices.sending import Sender
 from cli_agent_orchestrator._internal.notices.settings import NoticeSettings
+from cli_agent_orchestrator._internal.runs.records.run_log import logging_to
 from cli_agent_orchestrator.errors import ConfigError
 from cli_agent_orchestrator.events import RunEnded, RunEvent, RunOpened
 from tests.cli.run_events import NOON
@@ -78,6 +80,37 @@ def test_a_view_that_cannot_write_any_more_keeps_no_notice_back(tmp_path: Path, 
                 notified.tell(event)
     assert [message["kind"] for _, message in hook.got] == ["pass"]
     assert warned == []
+
+
+WARNING = "no notice by webhook: the server answered 404; `cao notify test` tries all channels"
+
+
+def test_what_goes_wrong_when_the_run_is_closed_is_in_its_log(tmp_path: Path, hook: Hook) -> None:
+    hook.answer = 404
+    environ = configured(tmp_path, f'notify.webhook = "{hook.url}/s3cr3t"\n')
+    environ["CAO_STATE_DIR"] = str(tmp_path / "state")
+    folder = run_folder(tmp_path / "state", "k3f9")
+    warned = list[str]()
+    with notifying(Seen(), environ, warned.append) as notified:
+        with logging_to(folder):
+            notified.tell(OPENED)
+        notified.tell(PASSED)
+    log = folder.read("run.log").decode()
+    assert log.count("\n") == 1
+    assert log.endswith(f" WARNING {notifying.__module__} {WARNING}\n")
+    assert warned == [WARNING]
+
+
+def test_a_run_that_is_removed_by_then_is_not_made_anew(tmp_path: Path, hook: Hook) -> None:
+    hook.answer = 404
+    environ = configured(tmp_path, f'notify.webhook = "{hook.url}"\n')
+    environ["CAO_STATE_DIR"] = str(tmp_path / "state")
+    warned = list[str]()
+    with notifying(Seen(), environ, warned.append) as notified:
+        notified.tell(OPENED)
+        notified.tell(PASSED)
+    assert warned == [WARNING]
+    assert not (tmp_path / "state").exists()
 
 
 def is_waiting() -> bool:

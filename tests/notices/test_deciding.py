@@ -80,6 +80,11 @@ def test_the_same_question_after_some_work_is_another() -> None:
     assert len(told(OPENED, BEGAN, ASKS, waits, again)) == 1
 
 
+def test_three_seconds_are_no_flicker() -> None:
+    assert len(told(OPENED, BEGAN, ASKS, WORKS, later(ASKS, 2.9))) == 1
+    assert len(told(OPENED, BEGAN, ASKS, WORKS, later(ASKS, 3))) == 2
+
+
 def test_another_question_another_agent_or_another_turn_is_told() -> None:
     assert len(told(OPENED, ASKS, replace(ASKS, question="And y?"))) == 2
     assert len(told(OPENED, ASKS, replace(ASKS, terminal_id="other"))) == 2
@@ -156,6 +161,31 @@ def test_a_project_goes_by_its_name_and_other_paths_by_their_end() -> None:
     assert notice.text == (
         "programmer asks: Edit shop/a.py, shop/b.py, …/key and …/z? /tmp http://x/a/b and/or 1/2/3"
     )
+
+
+TOKEN = "ghp_" + "k3f9" * 9
+
+
+def test_what_looks_like_a_secret_is_masked_wherever_it_comes_from() -> None:
+    asks = replace(ASKS, question=f"Run `curl -H 'Authorization: token {TOKEN}'`?")
+    against = ended("tester", "failed", "FAIL", f"{TOKEN} is in a.py")
+    for text in [
+        told(OPENED, asks)[0].text,
+        told(OPENED, NotConverging(NOON, f"Round 3 has {TOKEN} too."))[0].text,
+        told(OPENED, against, RunEnded(NOON, "FAIL", 8, 1))[0].text,
+        told(OPENED, RunEnded(NOON, "RUNNING", 1, 3, f"no {TOKEN}"))[0].text,
+    ]:
+        assert "(masked)" in text
+        assert "k3f9" not in text
+    (notice,) = told(RunOpened(NOON, RUN, f"/home/ada/{TOKEN}"), ASKS)
+    assert (notice.title, notice.folder) == ("(masked): needs you", "(masked)")
+
+
+def test_a_secret_is_masked_before_a_path_or_the_end_of_the_line_cuts_it() -> None:
+    cut = replace(ASKS, question=f"{'a ' * 87}{TOKEN}")
+    assert told(OPENED, cut)[0].text.endswith("a (masked)")
+    key = replace(ASKS, question="Use token = /k3f9/k3f9+k3f9k3f9 here?")
+    assert told(OPENED, key)[0].text == "programmer asks: Use token = (masked) here?"
 
 
 def test_a_tree_within_the_project_goes_by_its_name_too() -> None:

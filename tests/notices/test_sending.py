@@ -28,6 +28,7 @@ class Wire:
         self.failures = list(failures)
         self.tries = 0
         self.sent: list[RunNotice] = []
+        self.arrived = threading.Semaphore(0)
         self.begun = threading.Event()
         self.go_on = threading.Event()
         self.go_on.set()
@@ -39,6 +40,7 @@ class Wire:
         if self.failures:
             raise self.failures.pop(0)
         self.sent.append(notice)
+        self.arrived.release()
 
     def abort(self) -> None:
         self.go_on.set()
@@ -93,13 +95,22 @@ def test_one_that_cannot_arrive_is_told_once_and_not_tried_again() -> None:
     assert sender.pop_warnings() == []
 
 
-def test_a_server_that_stays_away_is_given_up_after_some_tries(hook: Hook) -> None:
+def test_what_was_tried_for_long_enough_is_given_up() -> None:
+    wire = Wire(NotSent("down", again=True), NotSent("down", again=True))
+    sender = Sender([wire], retry_seconds=0)
+    for event in (OPENED, Paused(NOON), PASSED):
+        sender.tell(event)
+    sender.close(SECONDS)
+    assert (wire.tries, wire.sent) == (2, [])
+    assert len(sender.pop_warnings()) == 1
+
+
+def test_what_a_server_answers_that_stays_away_is_told(hook: Hook) -> None:
     hook.answer = 503
-    sender = Sender([WebHook(f"{hook.url}/s3cr3t")], retry_seconds=0.5)
+    sender = Sender([WebHook(f"{hook.url}/s3cr3t")], retry_seconds=0)
     sender.tell(OPENED)
     sender.tell(PASSED)
     sender.close(SECONDS)
-    assert len(hook.got) >= 2
     (warning,) = sender.pop_warnings()
     assert warning.startswith("no notice by webhook: the server answered 503; ")
     assert "s3cr3t" not in warning
@@ -107,16 +118,42 @@ def test_a_server_that_stays_away_is_given_up_after_some_tries(hook: Hook) -> No
 
 def test_a_slow_channel_keeps_neither_the_run_nor_another_channel_waiting() -> None:
     slow, quick = Wire(), Wire()
+    slow.name = "slow"
     slow.go_on.clear()
     sender = Sender([slow, quick])
     sender.tell(OPENED)
     sender.tell(Paused(NOON))
     sender.tell(PASSED)
+    for _ in range(2):
+        assert quick.arrived.acquire(timeout=SECONDS)
     assert slow.begun.wait(SECONDS)
-    sender.close(0.2)
-    assert len(quick.sent) == 2
-    (warning,) = sender.pop_warnings()
-    assert "no notice by wire: it took too long at the end of the run" in warning
+    assert slow.sent == []
+    sender.close(0)
+    of_slow = [warning for warning in sender.pop_warnings() if "by slow" in warning]
+    assert [warning.partition(";")[0] for warning in of_slow] == [
+        "no notice by slow: it took too long at the end of the run"
+    ]
+
+
+class Stubborn(Wire):
+    """A channel of which something goes on for good."""
+
+    def abort(self) -> None:
+        super().abort()
+        raise NotSent("it could not be ended and goes on")
+
+
+def test_what_cannot_be_ended_at_the_end_is_said_and_keeps_nothing_else_from_ending() -> None:
+    stubborn, slow = Stubborn(), Wire()
+    slow.go_on.clear()
+    sender = Sender([stubborn, slow])
+    sender.tell(OPENED)
+    sender.tell(Paused(NOON))
+    assert slow.begun.wait(SECONDS)
+    sender.close(0)
+    assert slow.go_on.is_set()
+    warnings = sender.pop_warnings()
+    assert warnings.count("a notice by wire: it could not be ended and goes on") == 1
 
 
 def test_no_channel_keeps_a_program_from_ending() -> None:

@@ -61,6 +61,9 @@ def test_all_of_it_is_read() -> None:
         ([], "expected a table [notify]"),
         ({"desktp": True}, "'desktp', expected one of events, terminal, desktop, ntfy, ntfy_token, "
          "webhook, command (did you mean desktop?)"),
+        ({"wibble": 1}, "a key of [notify] is 'wibble', expected one of events, terminal, desktop"),
+        ({"Loud_er-please": "https://x/y"}, "a key of [notify] is 'Loud_er-please', expected"),
+        ({"a" * 40: 1}, f"a key of [notify] is '{'a' * 40}', expected"),
         ({"events": "pass"}, "notify.events is 'pass', expected a list of these: needs_you"),
         ({"events": ["passed"]}, "'passed', expected one of needs_you, paused, resumed, pass, "
          "fail, stopped, not_converging (did you mean paused?)"),
@@ -118,6 +121,9 @@ SECRET = "s3cr3t"
         {"desktop": SECRET},
         {"desktop": {"a": SECRET}},
         {SECRET: True},
+        {f"https://x/{SECRET}": True},
+        {f"{SECRET} x": True},
+        {f"ghp_{SECRET}": True},
     ],
 )
 def test_no_error_shows_a_secret(table: Any) -> None:
@@ -125,6 +131,14 @@ def test_no_error_shows_a_secret(table: Any) -> None:
         read_notice_settings(table)
     assert "(not shown)" in str(caught.value)
     assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "key", ["", "a" * 41, "two words", "a\nb", "a\n", "größe", "-", "ghp_abcdefgh"]
+)
+def test_a_key_that_is_no_plain_word_is_not_shown(key: str) -> None:
+    with pytest.raises(ConfigError, match=r"a key of \[notify\] is '\(not shown\)', expected one"):
+        read_notice_settings({key: True})
 
 
 def test_settings_do_not_show_their_secrets() -> None:

@@ -14,6 +14,7 @@ INSTALLERS = {
     "apk": "sudo apk add",
     "brew": "brew install",
 }
+NOT_OTHERWISE: Mapping[str, str] = {}
 
 
 class State(StrEnum):
@@ -43,9 +44,14 @@ class Diagnosis:
     """The one command that mends it; empty if all is well, or if there is no such command."""
 
 
-def install_command(package: str, environ: Mapping[str, str]) -> str:
-    """Return the command that installs a package on this machine; empty if none is known."""
+def install_command(
+    package: str, environ: Mapping[str, str], otherwise: Mapping[str, str] = NOT_OTHERWISE
+) -> str:
+    """Return the command that installs a package on this machine; empty if none is known.
+
+    `otherwise` says what it is called where it has another name.
+    """
     for program, words in INSTALLERS.items():
         if shutil.which(program, path=environ.get("PATH")):
-            return f"{words} {package}"
+            return f"{words} {otherwise.get(program, package)}"
     return ""

@@ -48,6 +48,7 @@ IMPORT_NAME = "cli_agent_orchestrator"
 AGENT = "agent "
 WITHOUT_GIT = "without it there are no snapshots, undo, proof or work trees"
 NO_ANSWER = "look what it says with --version"
+ELSEWHERE = "or name another folder in CAO_STATE_DIR"
 ASK_SECONDS = 20
 EXIT_MISSING = 1
 
@@ -84,6 +85,7 @@ def examine(
     wd: Path,
     *,
     default_port: int = DEFAULT_PORT,
+    statvfs: upkeep.StatVfs = os.statvfs,
 ) -> Iterator[Diagnosis]:
     """Look at everything a run in a folder needs."""
     yield _python()
@@ -94,7 +96,7 @@ def examine(
     yield _sandbox(environ)
     yield _server(environ, default_port)
     yield upkeep.port(environ, default_port)
-    yield from _folders(config, wd)
+    yield from _folders(config, wd, statvfs)
     yield from map(_variable, remarks_on_variables(environ))
     yield upkeep.notices(config, environ)
     yield upkeep.leftovers(config.state_dir, environ)
@@ -252,29 +254,33 @@ def _version(url: str) -> str:
             return "version unknown"
 
 
-def _folders(config: ServerConfig, wd: Path) -> Iterator[Diagnosis]:
-    yield _state_folder(config.state_dir, wd)
+def _folders(config: ServerConfig, wd: Path, statvfs: upkeep.StatVfs) -> Iterator[Diagnosis]:
+    yield _state_folder(config.state_dir, wd, statvfs)
     token = config.state_dir / "token"
     if token.exists():
-        loose = token.stat().st_mode & 0o077
-        yield Diagnosis(
-            "token",
-            State.WRONG if loose else State.OK,
-            f"{token}, " + ("others may read it" if loose else "for its owner alone"),
-            "the next start makes a new one" if loose else "",
-            needed=True,
-            mend=f"rm {shlex.quote(str(token))}" if loose else "",
-        )
+        yield _token(token)
     file = config.config_dir / "config.toml"
     there = "read" if file.exists() else "not there, which is fine"
     yield Diagnosis("configuration", State.OK, f"{file} ({there})")
+
+
+def _token(file: Path) -> Diagnosis:
+    status = file.stat()
+    again = "the next start makes a new one"
+    if not status.st_size:
+        return Diagnosis("token", State.NOTE, f"{file}, empty", again, needed=True)
+    if status.st_mode & 0o077:
+        mend = f"rm {shlex.quote(str(file))}"
+        detail = f"{file}, others may read it"
+        return Diagnosis("token", State.WRONG, detail, again, needed=True, mend=mend)
+    return Diagnosis("token", State.OK, f"{file}, for its owner alone", needed=True)
 
 
 def _variable(remark: str) -> Diagnosis:
     return Diagnosis("environment", State.NOTE, remark)
 
 
-def _state_folder(folder: Path, wd: Path) -> Diagnosis:
+def _state_folder(folder: Path, wd: Path, statvfs: upkeep.StatVfs) -> Diagnosis:
     try:
         check_state_folder(folder)
     except UsageError as error:
@@ -282,15 +288,15 @@ def _state_folder(folder: Path, wd: Path) -> Diagnosis:
         fault, _, mend = str(error).partition("; fix it with: ")
         return Diagnosis("state folder", State.WRONG, fault, needed=True, mend=mend)
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if nearest.is_dir() and os.access(nearest, os.R_OK | os.W_OK | os.X_OK):
-        there = "" if nearest == folder else " (not there yet: the first start makes it)"
-        advice = "\n".join(said_of_place(folder, wd))
-        state = State.NOTE if advice else State.OK
-        return Diagnosis("state folder", state, f"{folder}{there}", advice, needed=True)
-    advice = "give yourself access, or name another folder in CAO_STATE_DIR"
-    return Diagnosis(
-        "state folder", State.WRONG, f"{folder} cannot be written", advice, needed=True
-    )
+    if not nearest.is_dir() or not os.access(nearest, os.R_OK | os.W_OK | os.X_OK):
+        detail, advice = f"{folder} cannot be written", f"give yourself access, {ELSEWHERE}"
+        return Diagnosis("state folder", State.WRONG, detail, advice, needed=True)
+    there = "" if nearest == folder else " (not there yet: the first start makes it)"
+    room, lacking = upkeep.room(nearest, statvfs)
+    remarks = [*said_of_place(folder, wd), *([f"make room there, {ELSEWHERE}"] if lacking else [])]
+    state = State.NOTE if remarks and room is State.OK else room
+    detail = ", ".join(filter(None, [f"{folder}{there}", lacking]))
+    return Diagnosis("state folder", state, detail, "\n".join(remarks), needed=True)
 
 
 def _distributions() -> Diagnosis:

@@ -1,18 +1,20 @@
-"""What `cao doctor` finds besides programs: the port, notifications, what runs have left."""
+"""What `cao doctor` finds besides programs: port, disk, notifications, what runs have left."""
 
 import os
 import re
 import shlex
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Protocol
 
 from cli_agent_orchestrator._internal.cli.clean import KEPT_DAYS
-from cli_agent_orchestrator._internal.cli.diagnosis import Diagnosis, State
+from cli_agent_orchestrator._internal.cli.diagnosis import Diagnosis, State, install_command
 from cli_agent_orchestrator._internal.config import ServerConfig
 from cli_agent_orchestrator._internal.discovery import discover, name_server
 from cli_agent_orchestrator._internal.hosting.environment import read_notices
+from cli_agent_orchestrator._internal.notices.channels import Desktop, UserCommand
 from cli_agent_orchestrator._internal.runs.work.cleaning import (
     DAY_SECONDS,
     Cleanup,
@@ -25,6 +27,12 @@ from cli_agent_orchestrator.errors import ApiUnreachable, ConfigError, UsageErro
 CONNECT_SECONDS = 2.0
 SOCKET_PATTERN = r"cao-[0-9a-f]{8}"
 """How our tmux servers are called."""
+LIBNOTIFY = "libnotify"
+LIBNOTIFY_ELSEWHERE = {"apt-get": "libnotify-bin", "zypper": "libnotify-tools"}
+"""What the package with notify-send is called, by what installs it."""
+MB = 1_000_000
+ROOM_MB = 16
+"""With less free a run may not get far."""
 
 
 def port(environ: Mapping[str, str], default_port: int) -> Diagnosis:
@@ -82,7 +90,44 @@ def notices(config: ServerConfig, environ: Mapping[str, str]) -> Diagnosis:
             f"{told}; others may read {file}, which has their addresses",
             mend=f"chmod 600 {shlex.quote(str(file))}",
         )
+    if settings.desktop and not Desktop(environ).is_possible:
+        detail = f"{told}; there is no notify-send, so the desktop is not told"
+        mend = install_command(LIBNOTIFY, environ, LIBNOTIFY_ELSEWHERE)
+        advice = "" if mend else f"install it with your package manager ({LIBNOTIFY})"
+        return Diagnosis("notifications", State.NOTE, detail, advice, mend=mend)
+    if settings.command and not UserCommand(settings.command, environ).is_possible:
+        detail = f"{told}; the program of command is not there, or cannot be run"
+        return Diagnosis("notifications", State.NOTE, detail, f"correct {file}")
     return Diagnosis("notifications", State.OK, f"{told}; `cao notify test` tries them")
+
+
+class Disk(Protocol):
+    """What `os.statvfs` says of a disk."""
+
+    @property
+    def f_blocks(self) -> int: ...
+    @property
+    def f_bavail(self) -> int: ...
+    @property
+    def f_frsize(self) -> int: ...
+
+
+StatVfs = Callable[[Path], Disk]
+
+
+def room(folder: Path, statvfs: StatVfs) -> tuple[State, str]:
+    """Say whether there is room for a run on the disk of a folder, and what it lacks."""
+    try:
+        disk = statvfs(folder)
+    except OSError:
+        return State.OK, ""
+    free = disk.f_bavail * disk.f_frsize
+    # Some file systems know no numbers.
+    if free >= ROOM_MB * MB or not disk.f_blocks:
+        return State.OK, ""
+    if not free:
+        return State.WRONG, "its disk is full"
+    return State.NOTE, f"its disk has {free // MB} MB left; a run may need {ROOM_MB} MB"
 
 
 def leftovers(state: Path, environ: Mapping[str, str]) -> Diagnosis:
@@ -98,7 +143,8 @@ def leftovers(state: Path, environ: Mapping[str, str]) -> Diagnosis:
     found = leftover_words(plan, len(drafts))
     if not found:
         return Diagnosis("leftovers", State.OK, f"none of {_count(len(runs), 'run')}")
-    return Diagnosis("leftovers", State.NOTE, found, mend="cao clean")
+    advice = "`cao clean` shows it, and asks first"
+    return Diagnosis("leftovers", State.NOTE, found, advice, mend="cao clean --yes")
 
 
 def leftover_words(plan: Cleanup, drafts: int) -> str:

@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -29,7 +29,13 @@ ANSWER_SECONDS = 10.0
 """How long a server may take."""
 COMMAND_SECONDS = 30.0
 """How long a program may take."""
-OSASCRIPT = (
+END_SECONDS = 5.0
+"""How long one that is killed may take to be gone."""
+REFUSED_SECONDS = 1.0
+"""How long, if it may not be killed: it may have ended just then."""
+GOES_ON = "could not be ended and goes on"
+NOTIFY_SEND, OSASCRIPT = "notify-send", "osascript"
+SCRIPT = (
     *("-e", "on run argv"),
     *("-e", "display notification (item 2 of argv) with title (item 1 of argv)"),
     *("-e", "end run"),
@@ -62,7 +68,7 @@ class Channel(Protocol):
         ...
 
     def abort(self) -> None:
-        """End what is under way; another thread waits for it."""
+        """End what is under way; another thread waits for it. Raise NotSent if it goes on."""
         ...
 
 
@@ -83,9 +89,15 @@ def channels_of(settings: NoticeSettings, environ: Mapping[str, str]) -> list[Ch
 class NoticeProgram:
     """A program that is run for each notice: without a shell, in a process group of its own."""
 
-    def __init__(self, environ: Mapping[str, str], seconds: float = COMMAND_SECONDS) -> None:
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        seconds: float = COMMAND_SECONDS,
+        kill: Callable[[int, int], None] = os.killpg,
+    ) -> None:
         self._environ = without_repository(environ)
         self._seconds = seconds
+        self._kill = kill
         self._lock = threading.Lock()
         self._running: subprocess.Popen[bytes] | None = None
         self._is_over = False
@@ -101,8 +113,8 @@ class NoticeProgram:
         try:
             process.communicate(data, timeout=self._seconds)
         except subprocess.TimeoutExpired:
-            _end_group(process)
-            raise NotSent(f"it was not done after {self._seconds:g} s, and was ended") from None
+            came = "and was ended" if self._end(process) else GOES_ON
+            raise NotSent(f"it was not done after {self._seconds:g} s, {came}") from None
         finally:
             with self._lock:
                 self._running = None
@@ -131,14 +143,24 @@ class NoticeProgram:
     def abort(self) -> None:
         with self._lock:
             self._is_over = True
-            if self._running is not None:
-                _end_group(self._running)
+            if self._running is not None and not self._end(self._running):
+                raise NotSent(f"it {GOES_ON}")
 
-
-def _end_group(process: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    def _end(self, process: subprocess.Popen[bytes]) -> bool:
+        """End a program and its group; return whether it is gone: another user's stays."""
+        seconds = END_SECONDS
+        try:
+            with suppress(ProcessLookupError):
+                self._kill(process.pid, signal.SIGKILL)
+        except PermissionError:
+            seconds = REFUSED_SECONDS
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            # Whoever lives longer than it leaves no dead process behind.
+            threading.Thread(target=process.wait, name="notice left alone", daemon=True).start()
+            return False
+        return True
 
 
 class Desktop:
@@ -152,14 +174,19 @@ class Desktop:
     def send(self, notice: RunNotice) -> None:
         self._program.run(self._argv(notice))
 
+    @property
+    def is_possible(self) -> bool:
+        """Is there a program for it?"""
+        return any(map(self._program.find, (NOTIFY_SEND, OSASCRIPT)))
+
     def _argv(self, notice: RunNotice) -> list[str]:
-        if program := self._program.find("notify-send"):
+        if program := self._program.find(NOTIFY_SEND):
             urgency = "critical" if notice.urgent else "normal"
             # Desktops take it for markup.
             text = notice.text.replace("&", "&amp;").replace("<", "&lt;")
             return [program, "--app-name=cao", f"--urgency={urgency}", "--", notice.title, text]
-        if program := self._program.find("osascript"):
-            return [program, *OSASCRIPT, "--", notice.title, notice.text]
+        if program := self._program.find(OSASCRIPT):
+            return [program, *SCRIPT, "--", notice.title, notice.text]
         raise NotSent("there is no notify-send (package libnotify-bin) and no osascript here")
 
     def abort(self) -> None:
@@ -179,6 +206,11 @@ class UserCommand:
     ) -> None:
         self._argv = argv
         self._program = NoticeProgram(environ, seconds)
+
+    @property
+    def is_possible(self) -> bool:
+        """Is there such a program?"""
+        return self._program.find(self._argv[0]) is not None
 
     def send(self, notice: RunNotice) -> None:
         program = self._program.find(self._argv[0])

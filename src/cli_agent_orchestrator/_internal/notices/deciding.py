@@ -4,7 +4,7 @@
 
 Pure. One thing gives one notice: a question that flickers on an agent's screen is told once, and
 so is each cause for which a run does not converge. A run that is refused before it has an id gives
-none: whoever started it is told there and then.
+none: whoever started it is told there and then. What looks like a secret is masked.
 """
 
 import re
@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import PurePath
 
+from cli_agent_orchestrator._internal.masking import masked
 from cli_agent_orchestrator._internal.models import TerminalStatus
 from cli_agent_orchestrator.events import (
     CheckEnded,
@@ -108,7 +109,7 @@ class Noted:
     @property
     def folder(self) -> str:
         """The name of the project."""
-        return _line(PurePath(self.places[0]).name, LONGEST_NAME) if self.places else ""
+        return _line(masked(PurePath(self.places[0]).name), LONGEST_NAME) if self.places else ""
 
 
 def decide(noted: Noted, event: RunEvent) -> tuple[Noted, RunNotice | None]:
@@ -202,7 +203,9 @@ def _notice(
         return None
     name = noted.folder
     title = f"{name or 'cao'}: {TITLES[kind]}"
-    return RunNotice(kind, title, _line(_without_paths(text, noted)), noted.run, name, event.at)
+    # Masked first: a part of a secret is not always known as one.
+    line = _line(_without_paths(masked(text), noted))
+    return RunNotice(kind, title, line, noted.run, name, event.at)
 
 
 def _without_paths(text: str, noted: Noted) -> str:

@@ -56,9 +56,12 @@ class Outbox:
                 self._fail("it took too long at the end of the run")
 
     def abort(self) -> None:
-        """Give up what is not sent."""
+        """Give up what is not sent; say if something of it goes on."""
         self._aborted.set()
-        self.channel.abort()
+        try:
+            self.channel.abort()
+        except NotSent as left:
+            self._warn(f"a notice by {self.channel.name}: {left}")
 
     def _work(self) -> None:
         while (notice := self._waiting.get()) is not None and not self._aborted.is_set():

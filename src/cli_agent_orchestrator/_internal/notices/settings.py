@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any
 from urllib.parse import urlsplit
 
+from cli_agent_orchestrator._internal.masking import masked
 from cli_agent_orchestrator._internal.notices.deciding import NoticeKind
 from cli_agent_orchestrator.errors import ConfigError, UsageError, suggestion
 
@@ -23,6 +24,8 @@ TOPIC = "the address of a topic, such as https://ntfy.sh/my-topic"
 WORDS = 'a list of texts, such as ["notify-me", "--quiet"]'
 TOKEN_PATTERN = r"[!-~]{1,1000}"
 """What can stand in a header."""
+NAME_PATTERN = r"[A-Za-z][A-Za-z_-]{0,39}"
+"""A key that somebody has mistyped; topics and tokens have digits."""
 TOPIC_PATTERN = r"/[-\w]{1,64}"
 
 
@@ -71,7 +74,7 @@ def read_notice_settings(table: Any) -> NoticeSettings:
     for key in table:
         if key not in READERS:
             expected = f"one of {', '.join(READERS)}{suggestion(key, READERS)}"
-            raise ConfigError(f"a key of [{TABLE}]", _shown(key), expected)
+            raise ConfigError(f"a key of [{TABLE}]", _shown_name(key), expected)
     settings = NoticeSettings(**{key: READERS[key](table[key]) for key in table})
     if settings.ntfy_token and not settings.ntfy:
         raise UsageError(f"{TABLE}.ntfy_token is of no use without {TABLE}.ntfy: {TOPIC}")
@@ -86,6 +89,12 @@ def _shown(value: object) -> object:
     known = [*NoticeKind, *TerminalWay, *READERS, *YES_OR_NO]
     is_known = isinstance(value, str) and (value in known or suggestion(value, known))
     return value if isinstance(value, int | float) or is_known else HIDDEN
+
+
+def _shown_name(key: str) -> object:
+    """Return a name for an error, if it is a plain word: an address may stand there, too."""
+    is_plain = re.fullmatch(NAME_PATTERN, key) and masked(key) == key
+    return key if is_plain else _shown(key)
 
 
 def _events(value: object) -> frozenset[NoticeKind]:

@@ -43,6 +43,25 @@ def is_worth_a_line(record: logging.LogRecord) -> bool:
 @contextmanager
 def logging_to(folder: Folder) -> Iterator[None]:
     """Write warnings to a file while the context lasts: the terminal belongs to the progress."""
+    root = logging.getLogger()
+    with _log_of(folder) as handler:
+        root.addHandler(handler)
+        try:
+            yield
+        finally:
+            root.removeHandler(handler)
+
+
+def log_afterwards(folder: Folder, logger: str, text: str) -> None:
+    """Add a warning to the log of a run that has ended, if that log is still there."""
+    with suppress(OSError, StateError):
+        if LOG_FILE in folder.names():
+            with _log_of(folder) as handler:
+                handler.handle(logging.LogRecord(logger, logging.WARNING, "", 0, text, (), None))
+
+
+@contextmanager
+def _log_of(folder: Folder) -> Iterator[LogFile]:
     try:
         binary = folder.append(LOG_FILE)
     except OSError as error:
@@ -52,12 +71,9 @@ def logging_to(folder: Folder) -> Iterator[None]:
     handler = LogFile(file)
     handler.setFormatter(OneLine(LOG_FORMAT))
     handler.addFilter(is_worth_a_line)
-    root = logging.getLogger()
-    root.addHandler(handler)
     try:
-        yield
+        yield handler
     finally:
-        root.removeHandler(handler)
         handler.close()
         with suppress(OSError):
             file.close()
