@@ -21,6 +21,8 @@
     │   └── StepTimeout                 it did not end its work in time
     ├── ServerEnding                    the server was told to stop before it could answer
     ├── ServerConflict                  another server owns the state folder or the port
+    │   ├── FolderTaken                 it owns the state folder
+    │   └── ServerSilent                it owns the state folder and does not answer
     ├── StoreError                      the server's store cannot be read or written
     ├── GitError                        git cannot do what a run needs
     │   ├── GitMissing (UsageError)     git is not installed
@@ -272,6 +274,37 @@ class ServerEnding(OrchestratorError):
 
 class ServerConflict(OrchestratorError):
     """Another server owns the state folder or the port."""
+
+
+class FolderTaken(ServerConflict):
+    """Another server owns the state folder."""
+
+    def __init__(self, folder: str, pid: int | None, run: str = "") -> None:
+        whose = f"is the own server of run {run}" if run else "may be the own server of a run"
+        super().__init__(
+            f"another server{_process(pid)} uses the state folder {folder}; it {whose}, which ends "
+            "with that run. Your commands and `cao dashboard` use it meanwhile. For a second "
+            "one, set CAO_STATE_DIR to another folder"
+        )
+        self.folder = folder
+        self.pid = pid
+
+
+class ServerSilent(ServerConflict):
+    """The server of the state folder does not answer."""
+
+    def __init__(self, taken: FolderTaken, *, is_stopped: bool) -> None:
+        pid = taken.pid or "PID"
+        how = "is stopped" if is_stopped else "gives no answer that can be used"
+        go_on = f"let it go on with `kill -CONT {pid}`, or " if is_stopped else ""
+        super().__init__(
+            f"the server{_process(taken.pid)} that has the state folder {taken.folder} {how}; "
+            f"{go_on}end it with `kill -9 {pid}` (the agents go on without it)"
+        )
+
+
+def _process(pid: int | None) -> str:
+    return "" if pid is None else f" (process {pid})"
 
 
 class StoreError(OrchestratorError):

@@ -1,7 +1,11 @@
 """The client that a command is given."""
 
 import os
+import signal
+import subprocess
+import sys
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -9,6 +13,7 @@ import pytest
 
 from cli_agent_orchestrator._internal.address import Found
 from cli_agent_orchestrator._internal.discovery import Discovery, discover
+from cli_agent_orchestrator._internal.hosting import transports
 from cli_agent_orchestrator._internal.hosting.connect import (
     client_for,
     find_or_start,
@@ -17,7 +22,7 @@ from cli_agent_orchestrator._internal.hosting.connect import (
 from cli_agent_orchestrator._internal.hosting.link import server_for
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.run_config import RunConfig
-from cli_agent_orchestrator.errors import ApiUnreachable, ServerConflict
+from cli_agent_orchestrator.errors import ApiUnreachable, FolderTaken, ServerConflict, ServerSilent
 from tests.api.running import TOKEN, running_api
 from tests.third_party import third_party
 
@@ -107,6 +112,40 @@ def test_who_cannot_find_the_one_that_won_says_so_in_the_end(tmp_path: Path) -> 
         find_or_start(lambda: Discovery(None), conflict, print, tmp_path, patience=0)
 
 
+def taken_by(pid: int) -> Callable[[], Found]:
+    def start() -> Found:
+        raise FolderTaken("/state", pid)
+
+    return start
+
+
+def test_who_has_the_folder_and_does_not_answer_is_named_with_what_can_be_done(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(ServerSilent, match=r"\(process \d+\) .* no answer .* `kill -9 \d+`"):
+        find_or_start(lambda: Discovery(None), taken_by(os.getpid()), print, tmp_path, patience=0)
+
+
+def test_a_server_that_is_stopped_is_told_at_once_and_by_one_message(tmp_path: Path) -> None:
+    remarks: list[str] = []
+    stopped = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        stopped.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, stopped.pid, os.WSTOPPED)
+        with pytest.raises(ServerSilent, match=f"is stopped; .* `kill -CONT {stopped.pid}`, or "):
+            find_or_start(
+                lambda: Discovery(None, ("is not used: it did not answer",)),
+                taken_by(stopped.pid),
+                remarks.append,
+                tmp_path,
+                patience=600,
+            )
+    finally:
+        stopped.kill()
+        stopped.communicate()
+    assert remarks == []
+
+
 def test_if_the_one_that_won_has_ended_a_server_is_started_after_all(tmp_path: Path) -> None:
     starts = iter([conflict, lambda: tell(tmp_path), ours])
     found = find_or_start(lambda: Discovery(None), lambda: next(starts)(), print, tmp_path)
@@ -149,6 +188,32 @@ def test_a_run_does_not_go_over_to_the_server_of_a_command_that_ends(tmp_path: P
             lasting = discover(environ, lasting=True).found
             assert lasting is not None
             assert lasting.url == link.url
+
+
+@pytest.mark.tmux
+def test_the_server_of_a_run_in_place_of_one_that_was_ended_takes_its_port_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So an open page comes back, and whoever has named the port."""
+    monkeypatch.setattr(transports, "ABSENCE_SECONDS", 0.0)
+    environ = {
+        "CAO_STATE_DIR": str(tmp_path / "state"),
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "CAO_PORT": "0",
+    }
+    config = RunConfig.from_env({"WD": str(tmp_path)})
+    with ExitStack() as server:
+        ended = server.enter_context(run_own_server(environ, 0))
+        with server_for(config, environ, print) as link:
+            assert link.url == ended.url
+            server.close()
+            with pytest.raises(ApiUnreachable):
+                link.client.health()
+            assert link.client.health()
+            found = discover(environ).found
+            assert found is not None
+            assert found.url == ended.url
 
 
 @pytest.mark.tmux

@@ -14,6 +14,7 @@ from cli_agent_orchestrator._internal.runs.records.registry import (
     choose_run_to_resume,
     find_run,
     list_runs,
+    run_of_process,
     summary_of,
 )
 from cli_agent_orchestrator._internal.runs.records.run_record import (
@@ -73,6 +74,14 @@ def ended(state: Path, name: str, wd: str = "/p", at: float = NOON) -> None:
 
 
 OWN: dict[str, object] = {"final_status": "RUNNING", "progress": {"archive": RUN}}
+
+
+def test_a_run_is_found_by_its_process_while_it_is_at_work(tmp_path: Path) -> None:
+    folder = save(tmp_path, replace(RECORD, pid=4711))
+    assert run_of_process(tmp_path, 4711) == ""
+    with folder.locked():
+        assert run_of_process(tmp_path, 4711) == RUN
+        assert run_of_process(tmp_path, 4712) == ""
 
 
 class TestWhatIsSaved:

@@ -16,7 +16,7 @@ import pytest
 
 from cli_agent_orchestrator._internal.models import Delivery
 from cli_agent_orchestrator._internal.terminals.store import Begun, Mark, TerminalRow, TerminalStore
-from cli_agent_orchestrator.errors import ServerConflict, StoreError
+from cli_agent_orchestrator.errors import FolderTaken, StoreError
 
 MARK = Mark(7.0, 3)
 ROW = TerminalRow("a1", "tester-1", "scripted", "cao-x", "tester", "/tmp", 5.0)
@@ -93,7 +93,7 @@ def test_a_second_server_on_the_same_folder_is_refused_and_told_who_holds_it(
         [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=False
     )
     store.close()
-    assert ServerConflict.__name__ in second.stderr
+    assert FolderTaken.__name__ in second.stderr
     assert f"process {os.getpid()}" in second.stderr
     assert str(tmp_path) in second.stderr
 

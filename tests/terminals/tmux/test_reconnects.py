@@ -60,6 +60,11 @@ async def test_a_killed_connection_is_replaced_and_the_programs_live(rig: Rig) -
     await rig.recorder.until_shown(pane, "said again")
 
 
+async def test_a_signal_to_all_our_processes_is_not_one_to_the_client(rig: Rig) -> None:
+    [pid] = await client_pids(rig)
+    assert os.getpgid(pid) != os.getpgrp()
+
+
 async def test_the_end_of_a_program_is_told_after_a_reconnection(rig: Rig) -> None:
     pane = await rig.run("sh", "-c", SPEAKER)
     await kill_client(rig)

@@ -13,8 +13,10 @@ from cli_agent_orchestrator._internal.api.serving import run
 from cli_agent_orchestrator._internal.config import ServerConfig
 from cli_agent_orchestrator._internal.hosting.environment import make_token, read_server_config
 from cli_agent_orchestrator._internal.hosting.server import ServerKeys, serve_terminals
+from cli_agent_orchestrator._internal.runs.records.registry import run_of_process
+from cli_agent_orchestrator._internal.runs.records.run_id import short_name
 from cli_agent_orchestrator._internal.runs.records.run_log import OneLine
-from cli_agent_orchestrator.errors import UsageError
+from cli_agent_orchestrator.errors import FolderTaken, UsageError
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -41,7 +43,11 @@ def server(host: str | None, port: int | None, no_auth: bool) -> None:
     keys = ServerKeys(make_token(config.state_dir), wanted=not no_auth)
     if no_auth:
         click.echo("Warning: no token is asked for; any program of any user here may drive it.")
-    run(_serve_until_signal(config, keys))
+    try:
+        run(_serve_until_signal(config, keys))
+    except FolderTaken as taken:
+        name = run_of_process(config.state_dir, taken.pid or 0)
+        raise FolderTaken(taken.folder, taken.pid, short_name(name) if name else "") from None
 
 
 async def _serve_until_signal(config: ServerConfig, keys: ServerKeys) -> None:

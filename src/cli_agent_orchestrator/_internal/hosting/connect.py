@@ -10,13 +10,15 @@ from cli_agent_orchestrator._internal.client import ApiClient
 from cli_agent_orchestrator._internal.config import DEFAULT_PORT, state_folder
 from cli_agent_orchestrator._internal.discovery import Discovery, discover, name_server
 from cli_agent_orchestrator._internal.hosting.transports import transport_to
-from cli_agent_orchestrator.errors import ServerConflict
+from cli_agent_orchestrator._internal.short_answer import ask
+from cli_agent_orchestrator.errors import FolderTaken, ServerConflict, ServerSilent
 
 PATIENCE_SECONDS = 10.0
 """How long a server that another command starts may take until it can be found."""
 LOOKS = 10
 """How often it is looked for in that time even if nothing is told of it: who was about to start it
 may have been killed."""
+PS_SECONDS = 5.0
 
 OnRemark = Callable[[str], None]
 Importing = Callable[[], AbstractContextManager[None]]
@@ -65,25 +67,46 @@ def find_or_start(
     end in time.
     """
     discovery = find()
+    chosen = discovery.found or _start_if_possible(start)
     for remark in discovery.remarks:
         on_remark(remark)
-    if discovery.found is not None:
-        return discovery.found
-    with suppress(ServerConflict):
-        return start()
+    if chosen is not None:
+        return chosen
     with _told_of(folder / ADDRESS_FILE) as wait:
         deadline = time.monotonic() + patience
         while (discovery := find()).found is None:
             try:
                 return start()
-            except ServerConflict:
+            except ServerConflict as conflict:
                 left = deadline - time.monotonic()
                 if left <= 0 and discovery.passing is not None:
                     return discovery.passing
+                if left <= 0 and isinstance(conflict, FolderTaken):
+                    raise ServerSilent(conflict, is_stopped=False) from None
                 if left <= 0:
                     raise
             wait(min(left, patience / LOOKS))
     return discovery.found
+
+
+def _start_if_possible(start: Callable[[], Found]) -> Found | None:
+    """Return a server of our own, None if there will be another in a moment."""
+    try:
+        return start()
+    except FolderTaken as taken:
+        if taken.pid is not None and is_stopped(taken.pid):
+            raise ServerSilent(taken, is_stopped=True) from None
+    except ServerConflict:
+        pass
+    return None
+
+
+def is_stopped(pid: int) -> bool:
+    """Has somebody stopped a process, so that it does nothing until it is let go on?"""
+    with suppress(OSError):
+        # Ts
+        return ask(["ps", "-o", "stat=", "-p", str(pid)], None, PS_SECONDS).text[:1] == "T"
+    return False
 
 
 @contextmanager
@@ -104,10 +127,11 @@ def run_own_server(
     importing: Importing = nullcontext,
     *,
     lasting: bool = True,
+    gone: int = 0,
 ) -> Iterator[Found]:
-    """Run a server in this process, at the usual port if that is free."""
+    """Run a server in this process, at the usual port if that is free; see `own_server`."""
     with importing():  # heavy, and not needed where a server runs
         from cli_agent_orchestrator._internal.hosting.server import own_server
 
-    with own_server(environ, default_port, lasting=lasting) as found:
+    with own_server(environ, default_port, lasting=lasting, gone=gone) as found:
         yield found

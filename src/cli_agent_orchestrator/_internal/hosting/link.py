@@ -47,23 +47,25 @@ def server_for(
             return ServerLink(client, found.url, found.how, found.proved)
 
         named = Named(config.api, config.api_named_by) if config.api_given else None
-        find = partial(
-            find_or_start,
-            lambda: discover(environ, named, default_port=default_port, lasting=True),
-            lambda: stack.enter_context(run_own_server(environ, default_port, importing)),
-            on_warning,
-            state_folder(environ),
-        )
+
+        def find(gone: int = 0) -> Found:
+            own = partial(run_own_server, environ, default_port, importing, gone=gone)
+            return find_or_start(
+                lambda: discover(environ, named, default_port=default_port, lasting=True),
+                lambda: stack.enter_context(own()),
+                on_warning,
+                state_folder(environ),
+            )
 
         def succeed() -> Found:
-            found = find()
+            found = find(gone=httpx.URL(first.url).port or 0)
             whose = f"the one at {found.url}" if found.proved else f"one of its own at {found.url}"
             on_warning(f"the server has gone; this run goes on with {whose}")
             return found
 
-        found = find()
-        if found.proved and not found.named:
-            failover = FailoverTransport(succeed, lambda: is_still_ours(found), SystemClock())
-            yield connect(found, failover)
+        first = find()
+        if first.proved and not first.named:
+            failover = FailoverTransport(succeed, lambda: is_still_ours(first), SystemClock())
+            yield connect(first, failover)
         else:
-            yield connect(found, transport_to(found))
+            yield connect(first, transport_to(first))

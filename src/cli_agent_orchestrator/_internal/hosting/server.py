@@ -109,16 +109,22 @@ def environment_of_runs(config: ServerConfig) -> dict[str, str]:
 
 @contextmanager
 def own_server(
-    environ: Mapping[str, str], default_port: int = DEFAULT_PORT, *, lasting: bool = True
+    environ: Mapping[str, str],
+    default_port: int = DEFAULT_PORT,
+    *,
+    lasting: bool = True,
+    gone: int = 0,
 ) -> Iterator[Found]:
     """Run a server in a thread, at the usual address if it is free, and yield where it is.
 
+    `gone` is the port of a server that has ended and in whose place it comes.
     Raises ServerConflict if another one has the state folder, or took the port in this moment.
     """
     config = read_server_config(environ)
     usual = config.port if environ.get("CAO_PORT") else default_port
-    # An open page, and whoever has named it, finds the one that takes the place of a killed one.
-    wanted = (port_left_in(config.state_dir) if usual in (0, default_port) else 0) or usual
+    # An open page, and whoever has named it, finds the one that takes the place of another.
+    left = port_left_in(config.state_dir) if usual in (0, default_port) else 0
+    wanted = gone or left or usual
     # Before it is tried: whoever has the port would be asked who he is, and may not answer.
     config = replace(config, port=wanted if _is_free(config.host, wanted) else 0)
     keys = ServerKeys(make_token(config.state_dir))

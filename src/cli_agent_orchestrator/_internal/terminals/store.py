@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 
 from cli_agent_orchestrator._internal.config import check_state_folder
 from cli_agent_orchestrator._internal.models import Delivery, TerminalFacts
-from cli_agent_orchestrator.errors import ServerConflict, StoreError
+from cli_agent_orchestrator.errors import FolderTaken, StoreError
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS terminals (
@@ -125,11 +125,7 @@ class TerminalStore:
         try:
             self._lock.acquire(timeout=0)
         except Timeout:
-            raise ServerConflict(
-                f"another server{self._holder()} uses the state folder {folder}, and your commands "
-                "use that one; it may be the own server of a run, which ends with it. For a second "
-                "one, set CAO_STATE_DIR to another folder"
-            ) from None
+            raise FolderTaken(str(folder), self._holder()) from None
         self._owner.unlink(missing_ok=True)
         self._owner.touch(mode=0o600)
         self._owner.write_text(str(os.getpid()))
@@ -261,11 +257,12 @@ class TerminalStore:
                 "copy, or move it away: agents that still run are ended then"
             ) from error
 
-    def _holder(self) -> str:
+    def _holder(self) -> int | None:
+        """Return the process that has the folder, if that is known."""
         try:
-            return f" (process {int(self._owner.read_text())})"
+            return int(self._owner.read_text())
         except (OSError, ValueError):
-            return ""
+            return None
 
 
 def _add_columns(db: sqlite3.Connection) -> None:

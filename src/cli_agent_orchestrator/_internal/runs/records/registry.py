@@ -140,6 +140,15 @@ def run_at_work(state_folder: Path, wd: Path) -> str:
     return ""
 
 
+def run_of_process(state_folder: Path, pid: int) -> str:
+    """Return the id of the run under way in a process; empty if none is."""
+    with suppress(OSError, UsageError):
+        live = (one.id for one in list_runs(state_folder) if one.is_live)
+        records = (read_record(run_folder(state_folder, name)) for name in live)
+        return next((one.id for one in records if one is not None and one.pid == pid), "")
+    return ""
+
+
 def find_run(
     state_folder: Path, text: str | None, here: Path, *, to_look: bool = False
 ) -> RunSummary:

@@ -79,7 +79,10 @@ class ControlConnection(asyncio.SubprocessProtocol):
         connection = cls(receiver, patience)
         loop = asyncio.get_running_loop()
         # The server that the client may start inherits the folder: it must not hold on to one.
-        await loop.subprocess_exec(lambda: connection, *argv, env=dict(env), cwd="/")
+        # What is sent to us and our process group (Ctrl-C) is not for the client: we end it.
+        await loop.subprocess_exec(
+            lambda: connection, *argv, env=dict(env), cwd="/", start_new_session=True
+        )
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
                 await connection._ready
@@ -108,7 +111,8 @@ class ControlConnection(asyncio.SubprocessProtocol):
         for a while, the future has TmuxGone.
         """
         done: asyncio.Future[Answers] = self._loop.create_future()
-        if not self._open or self._input is None:
+        # Its end may be told to us later than to its pipe.
+        if not self._open or self._input is None or self._input.is_closing():
             done.set_exception(TmuxGone(self._gone_text()))
             return done
         if not lines or not all(line and "\n" not in line for line in lines):
