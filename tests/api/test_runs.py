@@ -29,6 +29,7 @@ from cli_agent_orchestrator._internal.models import MESSAGE_LIMIT, Question, Ter
 from cli_agent_orchestrator._internal.pipeline.asks import (
     Ask,
     Hint,
+    MeantReview,
     Pause,
     Set,
     Skip,
@@ -286,6 +287,15 @@ class TestSteer:
             ("pause", None, (Pause(), lambda ask: PauseAsked(NOON, ask.id))),
             ("resume", None, (Unpause(), lambda ask: Unpaused(NOON, ask.id))),
             ("skip", None, (Skip(), lambda ask: ReviewSkipped(NOON, "r", 1, 1, ask.id))),
+            ("skip", {}, (Skip(), lambda ask: ReviewSkipped(NOON, "r", 1, 1, ask.id))),
+            (
+                "skip",
+                {"role": "r", "round": 2, "cycle": 3},
+                (
+                    Skip(MeantReview("r", 2, 3)),
+                    lambda ask: ReviewSkipped(NOON, "r", 2, 3, ask.id),
+                ),
+            ),
             (
                 "hint",
                 {"text": "Mind the tabs.", "role": None},

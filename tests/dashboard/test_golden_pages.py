@@ -89,7 +89,12 @@ def _run_pages() -> Iterator[tuple[str, Page]]:
         changed=changed, acts=(PauseAsked(NOON),), warnings=("one", "two"), turns=_turns()
     )
     working = replace(working, findings={"analyst_review": FOUND})
-    asking = a_story(a_run(asking="programmer", role="analyst_review"), question="May I?")
+    review = a_turn(2, role="analyst_review", outcome="", ended=None)
+    asking = a_story(
+        a_run(asking="programmer", role="analyst_review"),
+        question="May I?",
+        turns=(a_turn(1), review),
+    )
     passed = a_story(
         a_run(**PASSED), proof="proven: 2 tests", stages=packaged_flow("solo").stages, turns=()
     )

@@ -27,6 +27,7 @@ from cli_agent_orchestrator._internal.pipeline.findings import (
     Tracked,
 )
 from cli_agent_orchestrator._internal.runs.records.run_record import RunStatus
+from cli_agent_orchestrator._internal.runs.records.turns import RunTurn
 from cli_agent_orchestrator._internal.runs.reports.story import RunStory
 from cli_agent_orchestrator.events import FilesChanged, PauseAsked, Unpaused
 from tests.dashboard.view_data import (
@@ -162,7 +163,6 @@ def test_a_question_of_an_agent_elsewhere_is_told_without_buttons() -> None:
     [
         ({}, False, RunControls(pause=True, stop=True, steer=True)),
         ({}, True, RunControls(resume=True, stop=True, steer=True)),
-        ({"role": "analyst_review"}, False, RunControls(True, False, True, True, True)),
         ({"status": RunStatus.PAUSED}, False, RunControls(resume=True, stop=True, steer=True)),
         ({"status": RunStatus.INTERRUPTED}, False, RunControls(resume=True)),
         ({"status": RunStatus.STOPPED, **ENDED}, False, RunControls(resume=True)),
@@ -174,7 +174,29 @@ def test_a_question_of_an_agent_elsewhere_is_told_without_buttons() -> None:
 def test_what_can_be_asked_of_a_run(
     changes: dict[str, object], pausing: bool, can: RunControls
 ) -> None:
-    assert controls_of(a_run(**changes), ("analyst_review",), pausing=pausing) == can
+    assert controls_of(a_run(**changes), None, pausing=pausing) == can
+
+
+def test_a_skip_names_the_review_that_it_is_meant_for() -> None:
+    review = a_turn(4, role="analyst_review", round=2, cycle=3, outcome="", ended=None)
+    page = one_run(RunView(a_story(turns=(a_turn(3), review))), NOON)
+
+    (skip,) = [b for b in part_of(page, "buttons").of("button") if "skip" in str(b["data-post"])]
+    assert skip["data-post"] == f"/runs/{RUN}/skip"
+    assert skip["data-body"] == '{"role": "analyst_review", "round": 2, "cycle": 3}'
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        a_turn(4, role="analyst_review"),
+        a_turn(4, role="programmer", outcome="", ended=None),
+    ],
+)
+def test_what_is_no_review_under_way_cannot_be_skipped(last: RunTurn) -> None:
+    page = one_run(RunView(a_story(turns=(a_turn(3), last))), NOON)
+
+    assert "Skip" not in part_of(page, "buttons").written
 
 
 def test_a_stop_is_asked_about_first() -> None:

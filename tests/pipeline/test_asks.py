@@ -13,6 +13,7 @@ from cli_agent_orchestrator._internal.pipeline.asks import (
     Ask,
     Heard,
     Hint,
+    MeantReview,
     Pause,
     Set,
     Skip,
@@ -29,6 +30,7 @@ from cli_agent_orchestrator.errors import UsageError
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=50).filter(str.strip)
 wishes: st.SearchStrategy[Wish] = st.one_of(
     st.sampled_from([Pause(), Unpause(), Stop(), Skip()]),
+    st.builds(Skip, st.builds(MeantReview, texts, st.integers(1, 99), st.integers(1, 99))),
     st.builds(Hint, st.none() | texts, texts),
     st.builds(Set, texts, texts),
 )
@@ -55,6 +57,7 @@ def test_what_is_written_is_read(ask: Ask) -> None:
         (Unpause(), "resume"),
         (Stop(), "stop"),
         (Skip(), "skip"),
+        (Skip(MeantReview("r", 1, 2)), "skip"),
         (Hint(None, "x"), "hint"),
         (Set("a", "b"), "set"),
     ],
@@ -96,6 +99,12 @@ def test_the_words_are_those_of_the_commands(wish: Wish, do: str) -> None:
         data_of(GOOD, do="hint", text="x", role=""),
         data_of(GOOD, do="hint", text="x", role=5),
         data_of(GOOD, do="hint", text="x", role="r" * (LARGEST_WORD + 1)),
+        data_of(GOOD, do="skip", role="analyst_review"),
+        data_of(GOOD, do="skip", role="analyst_review", round=1),
+        data_of(GOOD, do="skip", role="", round=1, cycle=1),
+        data_of(GOOD, do="skip", role="analyst_review", round="1", cycle=1),
+        data_of(GOOD, do="skip", role="analyst_review", round=True, cycle=1),
+        data_of(GOOD, do="skip", role="analyst_review", round=1, cycle=0),
         data_of(GOOD, do="set", name="max_rounds"),
         data_of(GOOD, do="set", value="3"),
         data_of(GOOD, do="set", name="max_rounds", value=3),

@@ -26,6 +26,7 @@ from cli_agent_orchestrator._internal.api.run_schemas import (
     RunDetailBody,
     RunEventBody,
     RunTurnTextBody,
+    SkipBody,
 )
 from cli_agent_orchestrator._internal.api.schemas import Json
 from cli_agent_orchestrator._internal.models import check_size
@@ -121,8 +122,24 @@ async def change_setting(runs: Runs, path: RunPath, body: ChangeBody) -> Json:
 
 @operation(
     "POST",
+    "/runs/{run}/skip",
+    "Count the review that is under way or due as approved",
+    *STEERED,
+    errors=(404, 409, 413, 415, 422),
+    description="With a body, only if it is the review that the body names: else nothing is "
+    "skipped, and the answer is 409.",
+)
+async def skip(runs: Runs, path: RunPath, body: SkipBody | None) -> Json:
+    meant = body or SkipBody()
+    return await steered(
+        runs, path.run, "skip", role=meant.role, round=meant.round, cycle=meant.cycle
+    )
+
+
+@operation(
+    "POST",
     "/runs/{run}/{do}",
-    "Pause a run after the present turn, resume it, stop it, skip its review",
+    "Pause a run after the present turn, resume it, stop it",
     *STEERED,
     errors=(404, 409, 422),
     description="`resume` lifts a pause, or resumes a run that was interrupted, as a process of "
@@ -132,7 +149,7 @@ async def steer(runs: Runs, path: SteerPath) -> Json:
     return await steered(runs, path.run, path.do)
 
 
-async def steered(runs: Runs, run: str, do: str, **more: str | None) -> Json:
+async def steered(runs: Runs, run: str, do: str, **more: str | int | None) -> Json:
     """Answer 200 if the run does it, 202 if it has not heard of it yet."""
     asked = await asyncio.to_thread(runs.steer, run, {"do": do, **more})
     return Json(asked, 200 if asked["heard"] else 202)
@@ -210,6 +227,7 @@ OPERATIONS = (
     hint,
     answer,
     change_setting,
+    skip,
     steer,
     get_turn,
     follow_run,

@@ -83,7 +83,7 @@ def one_run(view: RunView, now: float) -> Page:
     story = view.story
     run = story.summary
     stand = standing_of(run, now)
-    can = controls_of(run, story.reviewers, pausing=is_pausing(story))
+    can = controls_of(run, review_under_way(story), pausing=is_pausing(story))
     turns = (
         turn_part(run.id, turn, story.changed.get(turn.sequence), is_live=run.is_live)
         for turn in reversed(story.turns)
@@ -118,6 +118,14 @@ def is_pausing(story: RunStory) -> bool:
     asked = [act for act in story.acts if isinstance(act, PauseAsked | Unpaused)]
     is_asked = bool(asked) and isinstance(asked[-1], PauseAsked)
     return is_asked and story.summary.status is RunStatus.RUNNING
+
+
+def review_under_way(story: RunStory) -> RunTurn | None:
+    """Return the last turn if it is a review without an end."""
+    for last in story.turns[-1:]:
+        if last.role in story.reviewers and last.ended is None:
+            return last
+    return None
 
 
 def _frame() -> Iterator[Part]:
