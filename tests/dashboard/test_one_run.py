@@ -29,7 +29,7 @@ from cli_agent_orchestrator._internal.pipeline.findings import (
 from cli_agent_orchestrator._internal.runs.records.run_record import RunStatus
 from cli_agent_orchestrator._internal.runs.records.turns import RunTurn
 from cli_agent_orchestrator._internal.runs.reports.story import RunStory
-from cli_agent_orchestrator.events import FilesChanged, PauseAsked, Unpaused
+from cli_agent_orchestrator.events import FilesChanged, PauseAsked, QuestionAnswered, Unpaused
 from tests.dashboard.view_data import (
     HOSTILE,
     NOON,
@@ -225,6 +225,14 @@ def test_hints_and_rounds_are_posted_to_the_run() -> None:
         "value": "8",
         "name": "max_rounds",
     }
+
+
+def test_what_people_did_stands_with_its_time() -> None:
+    acts = (QuestionAnswered(NOON - 120, "programmer", "Yes"), Unpaused(NOON))
+    told = part_of(one_run(RunView(a_story(acts=acts)), NOON), "acts")
+
+    assert "answered what the programmer asked: Yes 2 min ago" in told.written
+    assert "resumed just now" in told.written
 
 
 def test_a_pause_that_was_asked_for() -> None:

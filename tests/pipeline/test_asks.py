@@ -10,6 +10,7 @@ from cli_agent_orchestrator._internal.pipeline.asks import (
     LARGEST_HINT,
     LARGEST_LINE,
     LARGEST_WORD,
+    Answered,
     Ask,
     Heard,
     Hint,
@@ -33,6 +34,7 @@ wishes: st.SearchStrategy[Wish] = st.one_of(
     st.builds(Skip, st.builds(MeantReview, texts, st.integers(1, 99), st.integers(1, 99))),
     st.builds(Hint, st.none() | texts, texts),
     st.builds(Set, texts, texts),
+    st.builds(Answered, texts, texts),
 )
 asks = st.builds(Ask, st.uuids().map(str), st.floats(0, 1e11), wishes)
 GOOD = Ask("a1", 12.5, Pause())
@@ -60,6 +62,7 @@ def test_what_is_written_is_read(ask: Ask) -> None:
         (Skip(MeantReview("r", 1, 2)), "skip"),
         (Hint(None, "x"), "hint"),
         (Set("a", "b"), "set"),
+        (Answered("a", "b"), "answered"),
     ],
 )
 def test_the_words_are_those_of_the_commands(wish: Wish, do: str) -> None:
@@ -105,6 +108,9 @@ def test_the_words_are_those_of_the_commands(wish: Wish, do: str) -> None:
         data_of(GOOD, do="skip", role="analyst_review", round="1", cycle=1),
         data_of(GOOD, do="skip", role="analyst_review", round=True, cycle=1),
         data_of(GOOD, do="skip", role="analyst_review", round=1, cycle=0),
+        data_of(GOOD, do="answered", role="programmer"),
+        data_of(GOOD, do="answered", text="Yes"),
+        data_of(GOOD, do="answered", role="programmer", text="x" * (LARGEST_WORD + 1)),
         data_of(GOOD, do="set", name="max_rounds"),
         data_of(GOOD, do="set", value="3"),
         data_of(GOOD, do="set", name="max_rounds", value=3),

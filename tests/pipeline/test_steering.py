@@ -7,6 +7,7 @@ import pytest
 
 from cli_agent_orchestrator._internal.config import Condensation, LoopRules
 from cli_agent_orchestrator._internal.pipeline.asks import (
+    Answered,
     Ask,
     Hint,
     MeantReview,
@@ -58,6 +59,7 @@ from cli_agent_orchestrator.events import (
     AskDeclined,
     HintTaken,
     PauseAsked,
+    QuestionAnswered,
     ReviewSkipped,
     SettingChanged,
     StopAsked,
@@ -237,6 +239,14 @@ class TestSet:
             "PROJECT_TEST_CMD",
         }
         assert harmful.isdisjoint(CHANGEABLE_NAMES)
+
+
+@pytest.mark.parametrize("since", [0.0, 45.0])
+def test_an_answer_is_kept_whenever_the_run_hears_of_it(since: float) -> None:
+    after, event = grant(new_state(), asked(Answered("programmer", "Yes")), AT, since)
+    assert event == QuestionAnswered(AT, "programmer", "Yes", "ask-1")
+    assert acts(after) == ["answered what the programmer asked: Yes"]
+    assert next_step(after) == next_step(new_state())
 
 
 class TestSkip:

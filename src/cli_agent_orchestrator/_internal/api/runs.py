@@ -6,8 +6,8 @@ import logging
 import threading
 from collections.abc import AsyncGenerator
 
-from cli_agent_orchestrator._internal.api.answering import find_asking
-from cli_agent_orchestrator._internal.api.backend import Backend, Following, Runs, Terminals
+from cli_agent_orchestrator._internal.api.answering import answer_question, find_asking
+from cli_agent_orchestrator._internal.api.backend import Backend, Following, Runs
 from cli_agent_orchestrator._internal.api.events import EVENT_STREAM, EventStream, sse_bytes
 from cli_agent_orchestrator._internal.api.operations import Success, operation
 from cli_agent_orchestrator._internal.api.parameters import (
@@ -101,10 +101,10 @@ async def hint(runs: Runs, path: RunPath, body: HintBody) -> Json:
     description="Presses a key in the terminal of the agent that asks. No text is typed: into a "
     "dialog, a letter of it might answer what nobody wanted to be answered like that.",
 )
-async def answer(terminals: Terminals, runs: Runs, path: RunPath, body: AnswerBody) -> Json:
+async def answer(backend: Backend, runs: Runs, path: RunPath, body: AnswerBody) -> Json:
     agents = await asyncio.to_thread(runs.agents, path.run, body.role)
-    role, terminal_id = find_asking(terminals, agents)
-    is_answered = await terminals.answer(terminal_id, body.text, fingerprint=body.question)
+    role, terminal_id = find_asking(backend.terminals, agents)
+    is_answered = await answer_question(backend, terminal_id, body.text, body.question)
     text = ANSWERED if is_answered else STILL_ASKS
     return Json({"heard": is_answered, "text": text.format(role)}, 200 if is_answered else 202)
 

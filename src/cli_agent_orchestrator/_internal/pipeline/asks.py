@@ -83,7 +83,17 @@ class Set:
     value: str
 
 
-Wish = Pause | Unpause | Stop | Skip | Hint | Set
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """Know that a question of an agent was answered; the key for that went to its terminal."""
+
+    role: str
+    """Who asked."""
+    text: str
+    """The words of the choice, else the key that was pressed."""
+
+
+Wish = Pause | Unpause | Stop | Skip | Hint | Set | Answered
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +127,7 @@ DO: Mapping[type[Wish], str] = {
     Skip: "skip",
     Hint: "hint",
     Set: "set",
+    Answered: "answered",
 }
 """What `do` is."""
 
@@ -126,6 +137,7 @@ EXPECTED = {
     "role",
     "skip": "the role, the round and the cycle of a review, or none of them",
     "set": f"a name and a value of at most {LARGEST_WORD} characters",
+    "answered": f"a role and a text of at most {LARGEST_WORD} characters",
 }
 
 
@@ -135,7 +147,7 @@ def to_line(ask: Ask) -> str:
     match ask.wish:
         case Skip(MeantReview(role, number, cycle)):
             data |= {"role": role, "round": number, "cycle": cycle}
-        case Hint(role, text):
+        case Hint(role, text) | Answered(role, text):
             data |= {"role": role, "text": text}
         case Set(name, value):
             data |= {"name": name, "value": value}
@@ -189,6 +201,10 @@ def read_wish(data: Mapping[str, Any]) -> Wish | None:
             name = _read_text(data.get("name"), LARGEST_WORD)
             value = _read_text(data.get("value"), LARGEST_WORD)
             return Set(name, value) if name and value else None
+        case "answered":
+            named = _read_text(data.get("role"), LARGEST_WORD)
+            text = _read_text(data.get("text"), LARGEST_WORD)
+            return Answered(named, text) if named and text else None
     return SIMPLE[do]() if isinstance(do, str) and do in SIMPLE else None
 
 

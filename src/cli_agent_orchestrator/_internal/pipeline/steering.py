@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from cli_agent_orchestrator._internal.pipeline.asks import (
     DO,
+    Answered,
     Ask,
     Hint,
     MeantReview,
@@ -29,6 +30,7 @@ from cli_agent_orchestrator.events import (
     AskDeclined,
     HintTaken,
     PauseAsked,
+    QuestionAnswered,
     ReviewSkipped,
     SettingChanged,
     StopAsked,
@@ -59,6 +61,9 @@ def grant(
             return _hint(state, ask, hint, at)
         case Set() as change:
             return _set(state, ask, change, at)
+        case Answered(role, text):
+            answered = QuestionAnswered(at, role, text, ask.id)
+            return note_act(state, at, answered.words), answered
         case _ if ask.at < since:
             return _decline(state, ask, at, TOO_OLD)
         case Skip(meant):

@@ -48,7 +48,7 @@ from cli_agent_orchestrator._internal.runs.records.run_id import short_name
 from cli_agent_orchestrator._internal.runs.records.run_record import RunStatus
 from cli_agent_orchestrator._internal.runs.records.turns import RunTurn
 from cli_agent_orchestrator._internal.runs.reports.story import RunStory
-from cli_agent_orchestrator.events import PauseAsked, Unpaused, short_line
+from cli_agent_orchestrator.events import PauseAsked, Steered, Unpaused, short_line
 
 LONGEST_TASK = 20_000
 """Characters of a task that are shown."""
@@ -96,7 +96,7 @@ def one_run(view: RunView, now: float) -> Page:
         *_agents(view),
         *_warned(story),
         Part("plan", _plan(story), "more"),
-        *_told(story),
+        *_told(story, now),
         Part("picture", _picture(story, now), "story"),
         *_findings(story),
         *_turns_frame(story),
@@ -400,22 +400,29 @@ def _warned(story: RunStory) -> Iterator[Part]:
     if story.warnings:
         count = tag("span", str(len(story.warnings)), class_="count")
         summary = tag("summary", "Warnings ", count)
-        lines = _lines(story.warnings)
+        lines = _lines([warning[:LONGEST_REASON] for warning in story.warnings])
         html = tag("details", summary, lines, id="warnings", class_="card")
         yield Part("warnings", html, "more")
 
 
-def _told(story: RunStory) -> Iterator[Part]:
+def _told(story: RunStory, now: float) -> Iterator[Part]:
     """Yield the proof, and what people did to the run."""
     if story.proof:
-        yield Part("proof", _section("proof", "Proof", _lines([story.proof])), "story")
+        yield Part(
+            "proof", _section("proof", "Proof", _lines([story.proof[:LONGEST_REASON]])), "story"
+        )
     if story.acts:
-        acts = _lines([act.words for act in story.acts])
+        acts = _lines([_act(act, now) for act in story.acts])
         yield Part("acts", _section("acts", "What people did", acts), "more")
 
 
-def _lines(lines: Sequence[str]) -> Markup:
-    items = (tag("li", line[:LONGEST_REASON]) for line in lines[-MOST_TOLD:])
+def _act(act: Steered, now: float) -> Markup:
+    when = tag("span", moment(act.at, ago(now - act.at)), class_="muted")
+    return joined((act.words[:LONGEST_REASON], when), " ")
+
+
+def _lines(lines: Sequence[Child]) -> Markup:
+    items = (tag("li", line) for line in lines[-MOST_TOLD:])
     return tag("ul", joined(items), class_="told")
 
 
