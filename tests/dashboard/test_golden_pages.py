@@ -96,13 +96,13 @@ def _run_pages() -> Iterator[tuple[str, Page]]:
         turns=(a_turn(1), review),
     )
     passed = a_story(
-        a_run(**PASSED), proof="proven: 2 tests", stages=packaged_flow("solo").stages, turns=()
+        a_run(**PASSED), proof="proven: 2 tests", course=packaged_flow("solo").stages, turns=()
     )
     yield "working", one_run(RunView(working, here, None, TOKENS), NOON)
     yield "asking", one_run(RunView(asking, here, ASKED), NOON)
     yield "asking elsewhere", one_run(RunView(asking), NOON)
     yield "passed", one_run(RunView(passed), NOON)
-    gone = one_run(RunView(a_story(a_run(**BROKEN), stages=())), NOON)
+    gone = one_run(RunView(a_story(a_run(**BROKEN), course=())), NOON)
     yield "gone", with_notice(gone, "It is gone.")
     yield "circling", one_run(RunView(a_story(a_run(circling="F1 is open."))), NOON)
 
