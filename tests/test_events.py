@@ -25,6 +25,7 @@ from cli_agent_orchestrator.events import (
     NotConverging,
     PauseAsked,
     Paused,
+    QuestionAnswered,
     ReviewSkipped,
     RunBegan,
     RunEnded,
@@ -98,6 +99,7 @@ ALL: tuple[RunEvent, ...] = (
     HintTaken(NOON, "programmer", "look at the parser", "ask-3"),
     SettingChanged(NOON, "MAX_ROUNDS", "12", "8", "ask-4"),
     ReviewSkipped(NOON, "analyst_review", 1, 2, "ask-5", "r1"),
+    QuestionAnswered(NOON, "programmer", "Yes", "ask-7"),
     AskDeclined(NOON, "skip", "no review is under way or due", "ask-6"),
     RunEnded(
         NOON,
@@ -153,9 +155,9 @@ WHERE = ("role", "round", "cycle", "terminal_id")
 
 
 def test_every_event_of_a_turn_says_whose_and_which_it_is() -> None:
-    # An agent is started, and a hint is taken, before there is a turn.
+    # An agent is started and may be answered, and a hint is taken, before there is a turn.
     in_turns = {kind for kind in TYPES.values() if "role" in {part.name for part in fields(kind)}}
-    assert in_turns - {AgentStarted, HintTaken} == set(OF_A_TURN)
+    assert in_turns - {AgentStarted, HintTaken, QuestionAnswered} == set(OF_A_TURN)
     for kind in OF_A_TURN:
         assert set(WHERE) <= {part.name for part in fields(kind)}, kind
 

@@ -401,6 +401,21 @@ class ReviewSkipped(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class QuestionAnswered(Event):
+    """A person has answered what an agent asked, through its server."""
+
+    role: str
+    """Who asked."""
+    text: str
+    """The words of the choice, else the key that was pressed."""
+    ask: str = ""
+
+    @property
+    def words(self) -> str:
+        return f"answered what the {self.role} asked: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
 class AskDeclined(Event):
     """What a person asked for changes nothing."""
 
@@ -478,12 +493,21 @@ RunEvent = (
     | HintTaken
     | SettingChanged
     | ReviewSkipped
+    | QuestionAnswered
     | AskDeclined
     | Warned
     | RunEnded
 )
 OnRunEvent = Callable[[RunEvent], None]
-Steered = PauseAsked | Unpaused | StopAsked | HintTaken | SettingChanged | ReviewSkipped
+Steered = (
+    PauseAsked
+    | Unpaused
+    | StopAsked
+    | HintTaken
+    | SettingChanged
+    | ReviewSkipped
+    | QuestionAnswered
+)
 """What a person did to a run; its report tells it."""
 Answer = Steered | AskDeclined
 """What a run says to an ask."""
@@ -508,6 +532,7 @@ TYPES: Mapping[str, type[RunEvent]] = {
     "hint_taken": HintTaken,
     "setting_changed": SettingChanged,
     "review_skipped": ReviewSkipped,
+    "question_answered": QuestionAnswered,
     "ask_declined": AskDeclined,
     "run_warning": Warned,
     "run_ended": RunEnded,

@@ -47,6 +47,7 @@ ROUTES = [
     "POST /runs/{run}/hint",
     "POST /runs/{run}/answer",
     "POST /runs/{run}/set",
+    "POST /runs/{run}/skip",
     "POST /runs/{run}/{do}",
 ]
 

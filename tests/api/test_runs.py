@@ -25,15 +25,18 @@ from cli_agent_orchestrator._internal.layout import (
     archive_folder,
     screens_folder,
 )
-from cli_agent_orchestrator._internal.models import MESSAGE_LIMIT, Question, TerminalStatus
+from cli_agent_orchestrator._internal.models import MESSAGE_LIMIT, Choice, Question, TerminalStatus
 from cli_agent_orchestrator._internal.pipeline.asks import (
+    Answered,
     Ask,
     Hint,
+    MeantReview,
     Pause,
     Set,
     Skip,
     Unpause,
     Wish,
+    read_asks,
 )
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.records.run_record import (
@@ -286,6 +289,15 @@ class TestSteer:
             ("pause", None, (Pause(), lambda ask: PauseAsked(NOON, ask.id))),
             ("resume", None, (Unpause(), lambda ask: Unpaused(NOON, ask.id))),
             ("skip", None, (Skip(), lambda ask: ReviewSkipped(NOON, "r", 1, 1, ask.id))),
+            ("skip", {}, (Skip(), lambda ask: ReviewSkipped(NOON, "r", 1, 1, ask.id))),
+            (
+                "skip",
+                {"role": "r", "round": 2, "cycle": 3},
+                (
+                    Skip(MeantReview("r", 2, 3)),
+                    lambda ask: ReviewSkipped(NOON, "r", 2, 3, ask.id),
+                ),
+            ),
             (
                 "hint",
                 {"text": "Mind the tabs.", "role": None},
@@ -418,6 +430,29 @@ class TestAnswer:
         assert told.json() == {"heard": True, "text": "The question of programmer is answered."}
         assert live.terminals.pressed == [("b2", "Enter")]
         assert live.folder.status(CONTROL_FILE) is None
+
+    @pytest.mark.parametrize(("key", "text"), [("Enter", "Yes, always"), ("Escape", "Escape")])
+    @pytest.mark.parametrize("route", [f"/runs/{RUN}/answer", "/terminals/b2/answer"])
+    def test_the_run_is_told_what_was_answered(
+        self, live: Rig, http: httpx.Client, route: str, key: str, text: str
+    ) -> None:
+        live.terminals.add("b2", f"cao-{RUN}")
+        live.happen(replace(STARTED, session_name=f"cao-{RUN}"))
+        live.terminals.change("b2", WAITING)
+        choices = (Choice("Enter", "Yes, always"), Choice("Escape", " "))
+        live.terminals.asked = Question("May I?", choices, "f00d")
+        told = http.post(route, json={"text": key, "key": key})
+        assert told.status_code == 200, told.text
+        (heard,) = read_asks(live.folder.read(CONTROL_FILE), 0)
+        assert heard.ask is not None
+        assert heard.ask.wish == Answered("programmer", text)
+
+    def test_a_run_that_has_ended_is_told_nothing(self, rig: Rig, http: httpx.Client) -> None:
+        rig.happen(replace(STARTED, session_name=f"cao-{RUN}"))
+        rig.terminals.add("b2", f"cao-{RUN}")
+        rig.terminals.change("b2", WAITING)
+        assert http.post("/terminals/b2/answer", json={"key": "Enter"}).status_code == 200
+        assert rig.folder.status(CONTROL_FILE) is None
 
     def test_what_is_not_asked_any_more_is_not_answered(
         self, live: Rig, http: httpx.Client

@@ -89,15 +89,20 @@ def _run_pages() -> Iterator[tuple[str, Page]]:
         changed=changed, acts=(PauseAsked(NOON),), warnings=("one", "two"), turns=_turns()
     )
     working = replace(working, findings={"analyst_review": FOUND})
-    asking = a_story(a_run(asking="programmer", role="analyst_review"), question="May I?")
+    review = a_turn(2, role="analyst_review", outcome="", ended=None)
+    asking = a_story(
+        a_run(asking="programmer", role="analyst_review"),
+        question="May I?",
+        turns=(a_turn(1), review),
+    )
     passed = a_story(
-        a_run(**PASSED), proof="proven: 2 tests", stages=packaged_flow("solo").stages, turns=()
+        a_run(**PASSED), proof="proven: 2 tests", course=packaged_flow("solo").stages, turns=()
     )
     yield "working", one_run(RunView(working, here, None, TOKENS), NOON)
     yield "asking", one_run(RunView(asking, here, ASKED), NOON)
     yield "asking elsewhere", one_run(RunView(asking), NOON)
     yield "passed", one_run(RunView(passed), NOON)
-    gone = one_run(RunView(a_story(a_run(**BROKEN), stages=())), NOON)
+    gone = one_run(RunView(a_story(a_run(**BROKEN), course=())), NOON)
     yield "gone", with_notice(gone, "It is gone.")
     yield "circling", one_run(RunView(a_story(a_run(circling="F1 is open."))), NOON)
 

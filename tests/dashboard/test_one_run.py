@@ -1,5 +1,6 @@
 """The page of one run."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -19,16 +20,20 @@ from cli_agent_orchestrator._internal.dashboard.views.one_run import (
     one_run,
     with_notice,
 )
+from cli_agent_orchestrator._internal.gates import Gate
 from cli_agent_orchestrator._internal.models import Choice, Question, TerminalStatus
+from cli_agent_orchestrator._internal.pipeline.course import course_of
 from cli_agent_orchestrator._internal.pipeline.findings import (
     Finding,
     FindingAnswer,
     Findings,
     Tracked,
 )
+from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator._internal.runs.records.run_record import RunStatus
+from cli_agent_orchestrator._internal.runs.records.turns import RunTurn
 from cli_agent_orchestrator._internal.runs.reports.story import RunStory
-from cli_agent_orchestrator.events import FilesChanged, PauseAsked, Unpaused
+from cli_agent_orchestrator.events import FilesChanged, PauseAsked, QuestionAnswered, Unpaused
 from tests.dashboard.view_data import (
     HOSTILE,
     NOON,
@@ -162,7 +167,6 @@ def test_a_question_of_an_agent_elsewhere_is_told_without_buttons() -> None:
     [
         ({}, False, RunControls(pause=True, stop=True, steer=True)),
         ({}, True, RunControls(resume=True, stop=True, steer=True)),
-        ({"role": "analyst_review"}, False, RunControls(True, False, True, True, True)),
         ({"status": RunStatus.PAUSED}, False, RunControls(resume=True, stop=True, steer=True)),
         ({"status": RunStatus.INTERRUPTED}, False, RunControls(resume=True)),
         ({"status": RunStatus.STOPPED, **ENDED}, False, RunControls(resume=True)),
@@ -174,7 +178,29 @@ def test_a_question_of_an_agent_elsewhere_is_told_without_buttons() -> None:
 def test_what_can_be_asked_of_a_run(
     changes: dict[str, object], pausing: bool, can: RunControls
 ) -> None:
-    assert controls_of(a_run(**changes), ("analyst_review",), pausing=pausing) == can
+    assert controls_of(a_run(**changes), None, pausing=pausing) == can
+
+
+def test_a_skip_names_the_review_that_it_is_meant_for() -> None:
+    review = a_turn(4, role="analyst_review", round=2, cycle=3, outcome="", ended=None)
+    page = one_run(RunView(a_story(turns=(a_turn(3), review))), NOON)
+
+    (skip,) = [b for b in part_of(page, "buttons").of("button") if "skip" in str(b["data-post"])]
+    assert skip["data-post"] == f"/runs/{RUN}/skip"
+    assert skip["data-body"] == '{"role": "analyst_review", "round": 2, "cycle": 3}'
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        a_turn(4, role="analyst_review"),
+        a_turn(4, role="programmer", outcome="", ended=None),
+    ],
+)
+def test_what_is_no_review_under_way_cannot_be_skipped(last: RunTurn) -> None:
+    page = one_run(RunView(a_story(turns=(a_turn(3), last))), NOON)
+
+    assert "Skip" not in part_of(page, "buttons").written
 
 
 def test_a_stop_is_asked_about_first() -> None:
@@ -203,6 +229,14 @@ def test_hints_and_rounds_are_posted_to_the_run() -> None:
         "value": "8",
         "name": "max_rounds",
     }
+
+
+def test_what_people_did_stands_with_its_time() -> None:
+    acts = (QuestionAnswered(NOON - 120, "programmer", "Yes"), Unpaused(NOON))
+    told = part_of(one_run(RunView(a_story(acts=acts)), NOON), "acts")
+
+    assert "answered what the programmer asked: Yes 2 min ago" in told.written
+    assert "resumed just now" in told.written
 
 
 def test_a_pause_that_was_asked_for() -> None:
@@ -274,7 +308,7 @@ def done_stages(story: RunStory) -> int:
 
 
 def test_stages_that_the_round_has_behind_it_are_marked() -> None:
-    count = len(a_story().stages)
+    count = len(a_story().course)
     testing = a_story(turns=(a_turn(1), a_turn(2, role="tester", outcome="", ended=None)))
     again = a_story(turns=(*testing.turns, a_turn(3, round=2, outcome="", ended=None)))
     failed = replace(testing, summary=a_run(status=RunStatus.FAIL, **ENDED))
@@ -283,6 +317,38 @@ def test_stages_that_the_round_has_behind_it_are_marked() -> None:
     assert done_stages(testing) == done_stages(failed) == count - 1
     assert done_stages(again) == done_stages(a_story(turns=())) == 0
     assert done_stages(passed) == count + 1
+
+
+@pytest.mark.parametrize(
+    ("names", "at"),
+    [
+        ("", ""),
+        ("tests", "tests analyst"),
+        ("tests analyst", "analyst programmer"),
+        ("tests analyst programmer programmer_review tests", "tests tester"),
+        ("tests analyst programmer tests tester", "tester tests"),
+        ("tests analyst programmer tests tester tests", "tests proof"),
+        ("tests analyst programmer tests tester tests proof", "proof PASS"),
+    ],
+)
+def test_gates_and_proof_are_in_the_plan_before_and_when_they_run(names: str, at: str) -> None:
+    gate = Gate("tests", "make test")
+    course = course_of(packaged_flow("loop"), [gate], proves=True)
+    turns = tuple(
+        a_turn(number, role=role, provider="command" if role in ("tests", "proof") else "codex")
+        for number, role in enumerate(names.split(), 1)
+    )
+    again = tuple(replace(turn, round=2) for turn in turns[1:])
+    for story in (a_story(course=course, turns=turns), a_story(course=course, turns=turns + again)):
+        page = one_run(RunView(story), NOON)
+        plan = part_of(page, "plan")
+        steps = re.findall('class="stage">(.*?)<', str(page.parts[ids(page).index("plan")].html))
+        assert " ".join(steps) == "tests analyst programmer tests tester tests proof PASS"
+        present = [bool(one.get("aria-current")) for one in plan.of("li")]
+        assert [steps[n : n + 2] for n, is_now in enumerate(present) if is_now] == (
+            [at.split()] if at else []
+        )
+        assert len(plan.of("span", "done")) == (present.index(True) if at else 0)
 
 
 def test_a_run_that_has_failed_leads_to_what_there_is_of_it() -> None:
@@ -294,7 +360,7 @@ def test_a_run_that_has_failed_leads_to_what_there_is_of_it() -> None:
 
 
 def test_without_a_known_flow_there_is_no_plan() -> None:
-    page = one_run(RunView(a_story(stages=(), turns=())), NOON)
+    page = one_run(RunView(a_story(course=(), turns=())), NOON)
 
     check_page(page)
     assert part_of(page, "plan").found == [("div", {"id": "plan", "hidden": None})]

@@ -72,7 +72,7 @@ def a_story(run: RunSummary | None = None, **changes: Any) -> RunStory:
         record=record,
         turns=(a_turn(1), a_turn(2, role="programmer", outcome="", ended=None)),
         changed={},
-        stages=packaged_flow("loop").stages,
+        course=packaged_flow("loop").stages,
         reviewers=("analyst_review", "programmer_review"),
         max_rounds=8,
     )

@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator._internal.html.outcome import LEGEND, WORDS, badge, look_of
-from cli_agent_orchestrator._internal.html.timeline import LONGEST_NAME, label_of, timeline
+from cli_agent_orchestrator._internal.html.timeline import (
+    LONGEST_NAME,
+    NARROWEST,
+    ROOM,
+    label_of,
+    timeline,
+)
 from cli_agent_orchestrator._internal.runs.records.turns import RunTurn
 from tests.html.reading import Elements
 
@@ -109,6 +115,19 @@ def test_a_gate_has_no_cycle() -> None:
     gate = replace(TURN, role="gate", reviewed=False, outcome="passed")
     assert "1. gate, round 1: passed, 9.0 s" in timeline([gate], NOON)
     assert label_of([gate]) == "1 turn in 1 round: 1 passed"
+
+
+@pytest.mark.parametrize("seconds", [[9.0], [1.0, 90.0], [0.0]])
+@pytest.mark.parametrize("count", [1, 16, 25])
+def test_as_many_turns_as_can_be_told_apart_find_room(count: int, seconds: list[float]) -> None:
+    turns = [
+        replace(TURN, sequence=n, round=1 + n // 4, seconds=seconds[n % len(seconds)])
+        for n in range(count)
+    ]
+    _, picture = Elements(timeline(turns, NOON)).of("svg")
+    assert float(picture["width"] or 0) <= ROOM
+    # Where there are more, they are scrolled, and not too small to be seen.
+    assert min(widths(turns * 9, NOON)) >= NARROWEST
 
 
 def widths(turns: list[RunTurn], now: float) -> list[float]:

@@ -10,9 +10,11 @@ from cli_agent_orchestrator._internal.pipeline.asks import (
     LARGEST_HINT,
     LARGEST_LINE,
     LARGEST_WORD,
+    Answered,
     Ask,
     Heard,
     Hint,
+    MeantReview,
     Pause,
     Set,
     Skip,
@@ -29,8 +31,10 @@ from cli_agent_orchestrator.errors import UsageError
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=50).filter(str.strip)
 wishes: st.SearchStrategy[Wish] = st.one_of(
     st.sampled_from([Pause(), Unpause(), Stop(), Skip()]),
+    st.builds(Skip, st.builds(MeantReview, texts, st.integers(1, 99), st.integers(1, 99))),
     st.builds(Hint, st.none() | texts, texts),
     st.builds(Set, texts, texts),
+    st.builds(Answered, texts, texts),
 )
 asks = st.builds(Ask, st.uuids().map(str), st.floats(0, 1e11), wishes)
 GOOD = Ask("a1", 12.5, Pause())
@@ -55,8 +59,10 @@ def test_what_is_written_is_read(ask: Ask) -> None:
         (Unpause(), "resume"),
         (Stop(), "stop"),
         (Skip(), "skip"),
+        (Skip(MeantReview("r", 1, 2)), "skip"),
         (Hint(None, "x"), "hint"),
         (Set("a", "b"), "set"),
+        (Answered("a", "b"), "answered"),
     ],
 )
 def test_the_words_are_those_of_the_commands(wish: Wish, do: str) -> None:
@@ -96,6 +102,15 @@ def test_the_words_are_those_of_the_commands(wish: Wish, do: str) -> None:
         data_of(GOOD, do="hint", text="x", role=""),
         data_of(GOOD, do="hint", text="x", role=5),
         data_of(GOOD, do="hint", text="x", role="r" * (LARGEST_WORD + 1)),
+        data_of(GOOD, do="skip", role="analyst_review"),
+        data_of(GOOD, do="skip", role="analyst_review", round=1),
+        data_of(GOOD, do="skip", role="", round=1, cycle=1),
+        data_of(GOOD, do="skip", role="analyst_review", round="1", cycle=1),
+        data_of(GOOD, do="skip", role="analyst_review", round=True, cycle=1),
+        data_of(GOOD, do="skip", role="analyst_review", round=1, cycle=0),
+        data_of(GOOD, do="answered", role="programmer"),
+        data_of(GOOD, do="answered", text="Yes"),
+        data_of(GOOD, do="answered", role="programmer", text="x" * (LARGEST_WORD + 1)),
         data_of(GOOD, do="set", name="max_rounds"),
         data_of(GOOD, do="set", value="3"),
         data_of(GOOD, do="set", name="max_rounds", value=3),

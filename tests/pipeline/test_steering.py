@@ -7,8 +7,10 @@ import pytest
 
 from cli_agent_orchestrator._internal.config import Condensation, LoopRules
 from cli_agent_orchestrator._internal.pipeline.asks import (
+    Answered,
     Ask,
     Hint,
+    MeantReview,
     Pause,
     Set,
     Skip,
@@ -57,6 +59,7 @@ from cli_agent_orchestrator.events import (
     AskDeclined,
     HintTaken,
     PauseAsked,
+    QuestionAnswered,
     ReviewSkipped,
     SettingChanged,
     StopAsked,
@@ -238,12 +241,40 @@ class TestSet:
         assert harmful.isdisjoint(CHANGEABLE_NAMES)
 
 
+@pytest.mark.parametrize("since", [0.0, 45.0])
+def test_an_answer_is_kept_whenever_the_run_hears_of_it(since: float) -> None:
+    after, event = grant(new_state(), asked(Answered("programmer", "Yes")), AT, since)
+    assert event == QuestionAnswered(AT, "programmer", "Yes", "ask-1")
+    assert acts(after) == ["answered what the programmer asked: Yes"]
+    assert next_step(after) == next_step(new_state())
+
+
 class TestSkip:
     def test_the_review_counts_as_approved(self) -> None:
         after, event = grant(reviewing(), asked(Skip()), AT)
         assert event == ReviewSkipped(AT, "analyst_review", 1, 1, "ask-1", "a2")
         assert next_step(after) == Turn("programmer", 1, 1, True)
         assert acts(after) == ["analyst_review skipped in round 1, cycle 1: it counts as approved"]
+
+    def test_the_review_that_is_meant_is_skipped(self) -> None:
+        meant = MeantReview("analyst_review", 1, 1)
+        _, event = grant(reviewing(), asked(Skip(meant)), AT)
+        assert event == ReviewSkipped(AT, "analyst_review", 1, 1, "ask-1", "a2")
+
+    @pytest.mark.parametrize(
+        "meant",
+        [
+            MeantReview("analyst_review", 1, 2),
+            MeantReview("analyst_review", 2, 1),
+            MeantReview("programmer_review", 1, 1),
+        ],
+    )
+    def test_no_other_review_is_skipped_than_the_one_that_is_meant(
+        self, meant: MeantReview
+    ) -> None:
+        over = f"{meant.words} is over; nothing was skipped"
+        for state in (reviewing(), new_state()):
+            declined(state, Skip(meant), over)
 
     @pytest.mark.parametrize(("cycle", "told"), [(1, ["told", "waits"]), (2, ["waits"])])
     def test_the_hints_of_its_prompt_wait_again(self, cycle: int, told: list[str]) -> None:

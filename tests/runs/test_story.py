@@ -125,22 +125,40 @@ class TestStory:
         folder = make_run(tmp_path / "state", wd)
         change_record(folder, flow="pair")
         story = story_of(folder)
-        assert story.stages == packaged_flow("pair").stages
-        assert story.reviewers == tuple(s.reviewer for s in story.stages if s.reviewer)
+        assert story.course == packaged_flow("pair").stages
+        assert story.reviewers == tuple(
+            s.reviewer for s in packaged_flow("pair").stages if s.reviewer
+        )
 
     def test_its_flow_is_the_saved_one_if_it_is_of_this_run(self, tmp_path: Path, wd: Path) -> None:
         folder = make_run(tmp_path / "state", wd)
         save_state(wd, packaged_flow("solo"))
-        assert story_of(folder).stages == packaged_flow("solo").stages
+        assert story_of(folder).course == packaged_flow("solo").stages
         save_state(wd, packaged_flow("solo"), archive="20261115-084037-aaaa")
-        assert story_of(folder).stages == packaged_flow("loop").stages
+        assert story_of(folder).course == packaged_flow("loop").stages
+
+    @pytest.mark.parametrize(
+        ("gates", "proof", "names"),
+        [
+            ("tests=make", "report", "tests programmer tests proof"),
+            ("tests=make", "off", "tests programmer tests"),
+            ("{", "report", "programmer gate"),
+        ],
+    )
+    def test_its_gates_are_in_its_course_before_they_have_run(
+        self, tmp_path: Path, wd: Path, gates: str, proof: str, names: str
+    ) -> None:
+        folder = make_run(tmp_path / "state", wd)
+        saved = {"GATES": SavedSetting(gates, "option"), "PROOF": SavedSetting(proof, "option")}
+        change_record(folder, flow="solo", settings=saved)
+        assert " ".join(step.name for step in story_of(folder).course) == names
 
     def test_of_an_unknown_flow_it_knows_what_the_run_told(self, tmp_path: Path, wd: Path) -> None:
         began = RunBegan(1.0, "s", {}, {}, "/x", max_rounds=4, reviewers=("critic",))
         folder = make_run(tmp_path / "state", wd, events=(began,))
         change_record(folder, flow="my-own")
         story = story_of(folder)
-        assert (story.stages, story.reviewers, story.max_rounds) == ((), ("critic",), 4)
+        assert (story.course, story.reviewers, story.max_rounds) == ((), ("critic",), 4)
 
     def test_the_most_rounds_are_those_that_were_set_last(self, tmp_path: Path, wd: Path) -> None:
         began = RunBegan(1.0, "s", {}, {}, "/x", max_rounds=4)

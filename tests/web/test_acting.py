@@ -39,6 +39,7 @@ def test_a_permission_question_is_answered_by_one_press(
         answer(page)
         expect(page.locator("#need")).to_be_hidden()
         open_run(page, server, run)
+        expect(page.locator("#acts")).to_contain_text("answered what the programmer asked: Yes")
         expect_end(page, "PASS")
 
 

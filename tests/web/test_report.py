@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import Machine
-from tests.web.browser import Page, Windows, assert_usable, expect
+from tests.web.browser import DESK, Page, Windows, assert_usable, expect, look_at
 from tests.web.demo_runs import new_project, prepare_demo
 
 pytestmark = pytest.mark.web
@@ -41,6 +41,15 @@ def test_it_is_read_without_scripts(machine: Machine, windows: Windows, tmp_path
     folded = page.locator("details").filter(has_text="PROGRAMMER_SUMMARY").first
     folded.locator("summary").first.click()
     expect(folded).to_have_attribute("open", "")
+
+
+def test_the_whole_course_of_the_demo_is_seen_at_once(
+    machine: Machine, windows: Windows, tmp_path: Path
+) -> None:
+    page = shown(windows, report_of(machine, tmp_path), scripts=True)
+    look_at(page, DESK)
+    hidden = "one => one.scrollWidth - one.clientWidth"
+    assert page.locator(".timeline-scroll").evaluate(hidden) == 0
 
 
 def test_it_is_for_everybody(machine: Machine, windows: Windows, tmp_path: Path) -> None:

@@ -182,6 +182,34 @@ def test_what_is_refused_is_said_and_can_be_tried_again(
         expect(tab.locator("#said")).to_have_class(re.compile("problem"))
 
 
+def test_what_cannot_be_asked_for_any_more_is_not_asked_about_either(
+    tab: Tab, stage: Stage
+) -> None:
+    posts = Posts(tab)
+
+    def skip(cycle: int) -> Markup:
+        return button(
+            "Skip",
+            data_post="/posted/skip",
+            data_body=f'{{"cycle": {cycle}}}',
+            data_confirm="Sure?",
+        )
+
+    shown(tab, stage, skip(1))
+    tab.get_by_role("button", name="Skip").click()
+    shown(tab, stage, tag("p", "something else"), skip(1))
+    expect(tab.locator("#sure")).to_be_visible()
+    shown(tab, stage, skip(2))
+    expect(tab.locator("#sure")).to_be_hidden()
+    roundtrip(tab)
+    assert posts.bodies("skip") == []
+    tab.get_by_role("button", name="Skip").click()
+    with posts.expected():
+        tab.locator("#sure-yes").click()
+    posts.answer(text="Gone.")
+    assert posts.bodies("skip") == [{"cycle": 2}]
+
+
 def test_the_way_out_has_the_focus_when_something_is_to_be_confirmed(
     tab: Tab, stage: Stage
 ) -> None:

@@ -1,8 +1,39 @@
-"""Which agent of a run asks something that is to be answered."""
+"""Answers what an agent asks: which one of a run it is, and that its run knows of it."""
 
-from cli_agent_orchestrator._internal.api.backend import Terminals
-from cli_agent_orchestrator._internal.models import RunAgents, Terminal, TerminalStatus
+import asyncio
+
+from cli_agent_orchestrator._internal.api.backend import Backend, Terminals
+from cli_agent_orchestrator._internal.models import (
+    Question,
+    RunAgents,
+    Terminal,
+    TerminalStatus,
+)
 from cli_agent_orchestrator.errors import NotFound, NotSteerable
+
+LONGEST_CHOICE = 200
+
+
+async def answer_question(
+    backend: Backend, terminal_id: str, key: str, fingerprint: str | None
+) -> bool:
+    """Press a key that answers what an agent asks; say whether it ceases to ask.
+
+    The run of the agent keeps it with all else that people do.
+    """
+    terminals = backend.terminals
+    session, asked = terminals.terminal(terminal_id).session_name, terminals.question(terminal_id)
+    is_answered = await terminals.answer(terminal_id, key, fingerprint=fingerprint)
+    if backend.runs is not None:
+        text = _words_of(asked, key)
+        await asyncio.to_thread(backend.runs.note_answer, session, terminal_id, text)
+    return is_answered
+
+
+def _words_of(asked: Question | None, key: str) -> str:
+    """Return the words of the choice that a key stands for, else the key."""
+    labels = [one.label.strip() for one in asked.choices if one.key == key] if asked else []
+    return next(filter(None, labels), key)[:LONGEST_CHOICE]
 
 
 def find_asking(terminals: Terminals, agents: RunAgents) -> tuple[str, str]:

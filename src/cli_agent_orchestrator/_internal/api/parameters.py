@@ -44,7 +44,6 @@ class Verb(StrEnum):
     PAUSE = "pause"
     RESUME = "resume"
     STOP = "stop"
-    SKIP = "skip"
 
 
 class SteerPath(Struct):

@@ -2,6 +2,7 @@
 
 from starlette.requests import Request
 
+from cli_agent_orchestrator._internal.api.answering import answer_question
 from cli_agent_orchestrator._internal.api.backend import Backend, Terminals
 from cli_agent_orchestrator._internal.api.events import EVENT_STREAM, EventStream, event_bytes
 from cli_agent_orchestrator._internal.api.hang_up import while_connected
@@ -249,8 +250,8 @@ async def get_question(terminals: Terminals, path: TerminalPath) -> Json:
     description="Presses a key. With the fingerprint of a question it is pressed only while this "
     "question is asked, and only once, whoever else answers it.",
 )
-async def answer_agent(terminals: Terminals, path: TerminalPath, body: KeyBody) -> Json:
-    answered = await terminals.answer(path.terminal_id, body.key, fingerprint=body.question)
+async def answer_agent(backend: Backend, path: TerminalPath, body: KeyBody) -> Json:
+    answered = await answer_question(backend, path.terminal_id, body.key, body.question)
     text = ANSWERED if answered else STILL_ASKS
     return Json({"answered": answered, "text": text}, 200 if answered else 202)
 

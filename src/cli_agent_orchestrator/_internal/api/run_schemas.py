@@ -199,6 +199,16 @@ class HintBody(AskBody):
     ] = None
 
 
+class SkipBody(AskBody):
+    """The review that is meant, by all of these; without them whichever is under way or due."""
+
+    role: Annotated[str | None, Meta(description="The reviewer.", examples=["analyst_review"])] = (
+        None
+    )
+    round: int | None = None
+    cycle: int | None = None
+
+
 class AnswerBody(AskBody):
     """What answers the question of an agent of a run."""
 

@@ -6,8 +6,8 @@ import logging
 import threading
 from collections.abc import AsyncGenerator
 
-from cli_agent_orchestrator._internal.api.answering import find_asking
-from cli_agent_orchestrator._internal.api.backend import Backend, Following, Runs, Terminals
+from cli_agent_orchestrator._internal.api.answering import answer_question, find_asking
+from cli_agent_orchestrator._internal.api.backend import Backend, Following, Runs
 from cli_agent_orchestrator._internal.api.events import EVENT_STREAM, EventStream, sse_bytes
 from cli_agent_orchestrator._internal.api.operations import Success, operation
 from cli_agent_orchestrator._internal.api.parameters import (
@@ -26,6 +26,7 @@ from cli_agent_orchestrator._internal.api.run_schemas import (
     RunDetailBody,
     RunEventBody,
     RunTurnTextBody,
+    SkipBody,
 )
 from cli_agent_orchestrator._internal.api.schemas import Json
 from cli_agent_orchestrator._internal.models import check_size
@@ -100,10 +101,10 @@ async def hint(runs: Runs, path: RunPath, body: HintBody) -> Json:
     description="Presses a key in the terminal of the agent that asks. No text is typed: into a "
     "dialog, a letter of it might answer what nobody wanted to be answered like that.",
 )
-async def answer(terminals: Terminals, runs: Runs, path: RunPath, body: AnswerBody) -> Json:
+async def answer(backend: Backend, runs: Runs, path: RunPath, body: AnswerBody) -> Json:
     agents = await asyncio.to_thread(runs.agents, path.run, body.role)
-    role, terminal_id = find_asking(terminals, agents)
-    is_answered = await terminals.answer(terminal_id, body.text, fingerprint=body.question)
+    role, terminal_id = find_asking(backend.terminals, agents)
+    is_answered = await answer_question(backend, terminal_id, body.text, body.question)
     text = ANSWERED if is_answered else STILL_ASKS
     return Json({"heard": is_answered, "text": text.format(role)}, 200 if is_answered else 202)
 
@@ -121,8 +122,24 @@ async def change_setting(runs: Runs, path: RunPath, body: ChangeBody) -> Json:
 
 @operation(
     "POST",
+    "/runs/{run}/skip",
+    "Count the review that is under way or due as approved",
+    *STEERED,
+    errors=(404, 409, 413, 415, 422),
+    description="With a body, only if it is the review that the body names: else nothing is "
+    "skipped, and the answer is 409.",
+)
+async def skip(runs: Runs, path: RunPath, body: SkipBody | None) -> Json:
+    meant = body or SkipBody()
+    return await steered(
+        runs, path.run, "skip", role=meant.role, round=meant.round, cycle=meant.cycle
+    )
+
+
+@operation(
+    "POST",
     "/runs/{run}/{do}",
-    "Pause a run after the present turn, resume it, stop it, skip its review",
+    "Pause a run after the present turn, resume it, stop it",
     *STEERED,
     errors=(404, 409, 422),
     description="`resume` lifts a pause, or resumes a run that was interrupted, as a process of "
@@ -132,7 +149,7 @@ async def steer(runs: Runs, path: SteerPath) -> Json:
     return await steered(runs, path.run, path.do)
 
 
-async def steered(runs: Runs, run: str, do: str, **more: str | None) -> Json:
+async def steered(runs: Runs, run: str, do: str, **more: str | int | None) -> Json:
     """Answer 200 if the run does it, 202 if it has not heard of it yet."""
     asked = await asyncio.to_thread(runs.steer, run, {"do": do, **more})
     return Json(asked, 200 if asked["heard"] else 202)
@@ -210,6 +227,7 @@ OPERATIONS = (
     hint,
     answer,
     change_setting,
+    skip,
     steer,
     get_turn,
     follow_run,

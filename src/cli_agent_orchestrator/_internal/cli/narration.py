@@ -22,6 +22,7 @@ from cli_agent_orchestrator.events import (
     NotConverging,
     PauseAsked,
     Paused,
+    QuestionAnswered,
     ReviewSkipped,
     RunBegan,
     RunEnded,
@@ -46,7 +47,15 @@ POINTS: Mapping[str, str] = {
 Step = (
     TurnEnded | CheckBegan | CheckEnded | FilesChanged | NotConverging | Paused | Unpaused | Warned
 )
-Personal = PauseAsked | StopAsked | HintTaken | SettingChanged | ReviewSkipped | AskDeclined
+Personal = (
+    PauseAsked
+    | StopAsked
+    | HintTaken
+    | SettingChanged
+    | ReviewSkipped
+    | QuestionAnswered
+    | AskDeclined
+)
 """What people ask for."""
 
 
@@ -205,7 +214,14 @@ def point_words(step: CheckBegan | CheckEnded) -> str:
 
 def _step_line(event: Step | Personal) -> Line:
     match event:
-        case PauseAsked() | StopAsked() | HintTaken() | SettingChanged() | ReviewSkipped():
+        case (
+            PauseAsked()
+            | StopAsked()
+            | HintTaken()
+            | SettingChanged()
+            | ReviewSkipped()
+            | QuestionAnswered()
+        ):
             return Line(f"By a person: {event.words}", Tone.ALERT)
         case AskDeclined():
             return Line(f"`{event.do}` changes nothing: {event.text}", Tone.ALERT)

@@ -16,8 +16,11 @@ from cli_agent_orchestrator._internal.runs.reports.durations import duration
 ROW, HEAD, GAP = 26, 24, 3
 """Pixels: of a row, of the line with the rounds, between two turns."""
 NARROWEST, WIDEST = 18, 66
-"""Pixels of a turn; where there are many, the long ones are no wider than twice a short one."""
-MANY = 60
+"""Pixels of a turn."""
+LEAST_WIDEST = 24
+"""Pixels of the longest turn where there are many: so much wider it has to be to be seen."""
+ROOM = 740
+"""Pixels that the turns take together, if they can: beside the names, on most screens."""
 CHARACTER = 7.3
 """Pixels that a character of a name takes at most, in the small letters of the picture."""
 LONGEST_NAME = 20
@@ -83,7 +86,7 @@ def _roles(turns: Sequence[RunTurn]) -> list[str]:
 def _places(turns: Sequence[RunTurn], now: float) -> Iterator[_Box]:
     rows = {role: row for row, role in enumerate(_roles(turns))}
     longest = max(_seconds(turn, now) for turn in turns) or 1.0
-    widest = WIDEST if len(turns) <= MANY else 2 * NARROWEST
+    widest = _widest(turns, [_seconds(turn, now) / longest for turn in turns])
     left, round = float(2 * GAP), turns[0].round
     for turn in turns:
         left += 2 * GAP if turn.round != round else 0
@@ -91,6 +94,16 @@ def _places(turns: Sequence[RunTurn], now: float) -> Iterator[_Box]:
         width = NARROWEST + (widest - NARROWEST) * _seconds(turn, now) / longest
         yield _Box(turn, left, width, rows[turn.role])
         left += width + GAP
+
+
+def _widest(turns: Sequence[RunTurn], parts: Sequence[float]) -> float:
+    """Return how wide the longest turn is, so that all of them find room if they can.
+
+    `parts` say how long each took, the longest 1.
+    """
+    gaps = GAP * (3 + len(turns) + 2 * len({turn.round for turn in turns}))
+    left = ROOM - gaps - NARROWEST * len(turns)
+    return min(max(NARROWEST + left / max(sum(parts), 1.0), LEAST_WIDEST), WIDEST)
 
 
 def _seconds(turn: RunTurn, now: float) -> float:

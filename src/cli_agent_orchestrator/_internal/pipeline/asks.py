@@ -2,16 +2,18 @@
 
     {"id": "5f0c…", "at": 1763200000.1, "do": "hint", "role": "programmer", "text": "…"}
     {"id": "90ab…", "at": 1763200003.5, "do": "set", "name": "max_rounds", "value": "12"}
+    {"id": "c3d1…", "at": 1763200009.2, "do": "skip", "role": "review", "round": 1, "cycle": 2}
 
-`pause`, `resume`, `stop` and `skip` have nothing more. Reading is strict: a line that is not
-exactly an ask is none at all, so that nobody is steered by half of one.
+`pause`, `resume` and `stop` have nothing more, nor has the `skip` of whichever review is due.
+Reading is strict: a line that is not exactly an ask is none at all, so that nobody is steered by
+half of one.
 """
 
 import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from cli_agent_orchestrator._internal.characters import HALVES
 from cli_agent_orchestrator.errors import UsageError
@@ -44,8 +46,24 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
+class MeantReview:
+    """The review that somebody looked at when they asked for something."""
+
+    role: str
+    round: int
+    cycle: int
+
+    @property
+    def words(self) -> str:
+        return f"the review of round {self.round}, cycle {self.cycle} by {self.role}"
+
+
+@dataclass(frozen=True, slots=True)
 class Skip:
     """Count the review that is under way or due as approved."""
+
+    review: MeantReview | None = None
+    """This one and no other; None for whichever it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +83,17 @@ class Set:
     value: str
 
 
-Wish = Pause | Unpause | Stop | Skip | Hint | Set
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """Know that a question of an agent was answered; the key for that went to its terminal."""
+
+    role: str
+    """Who asked."""
+    text: str
+    """The words of the choice, else the key that was pressed."""
+
+
+Wish = Pause | Unpause | Stop | Skip | Hint | Set | Answered
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +116,18 @@ class Heard:
     """Where it ends in the file, in bytes."""
 
 
-SIMPLE: Mapping[str, type[Pause] | type[Unpause] | type[Stop] | type[Skip]] = {
+SIMPLE: Mapping[str, type[Pause] | type[Unpause] | type[Stop]] = {
     "pause": Pause,
     "resume": Unpause,
     "stop": Stop,
-    "skip": Skip,
 }
 """What `do` may be if nothing more is to be said."""
 DO: Mapping[type[Wish], str] = {
     **{kind: word for word, kind in SIMPLE.items()},
+    Skip: "skip",
     Hint: "hint",
     Set: "set",
+    Answered: "answered",
 }
 """What `do` is."""
 
@@ -106,7 +135,9 @@ DO: Mapping[type[Wish], str] = {
 EXPECTED = {
     "hint": f"a text that is not empty and has at most {LARGEST_HINT} characters, and if wanted a "
     "role",
+    "skip": "the role, the round and the cycle of a review, or none of them",
     "set": f"a name and a value of at most {LARGEST_WORD} characters",
+    "answered": f"a role and a text of at most {LARGEST_WORD} characters",
 }
 
 
@@ -114,7 +145,9 @@ def to_line(ask: Ask) -> str:
     """Return an ask as a line of JSON, without its end."""
     data: dict[str, object] = {"id": ask.id, "at": ask.at, "do": DO[type(ask.wish)]}
     match ask.wish:
-        case Hint(role, text):
+        case Skip(MeantReview(role, number, cycle)):
+            data |= {"role": role, "round": number, "cycle": cycle}
+        case Hint(role, text) | Answered(role, text):
             data |= {"role": role, "text": text}
         case Set(name, value):
             data |= {"name": name, "value": value}
@@ -158,6 +191,8 @@ def read_wish(data: Mapping[str, Any]) -> Wish | None:
     """Return the wish that JSON data describes; None if it describes none."""
     do = data.get("do")
     match do:
+        case "skip":
+            return _read_skip(data)
         case "hint":
             role, text = data.get("role"), _read_text(data.get("text"), LARGEST_HINT)
             named = None if role is None else _read_text(role, LARGEST_WORD)
@@ -166,7 +201,22 @@ def read_wish(data: Mapping[str, Any]) -> Wish | None:
             name = _read_text(data.get("name"), LARGEST_WORD)
             value = _read_text(data.get("value"), LARGEST_WORD)
             return Set(name, value) if name and value else None
+        case "answered":
+            named = _read_text(data.get("role"), LARGEST_WORD)
+            text = _read_text(data.get("text"), LARGEST_WORD)
+            return Answered(named, text) if named and text else None
     return SIMPLE[do]() if isinstance(do, str) and do in SIMPLE else None
+
+
+# Any: JSON
+def _read_skip(data: Mapping[str, Any]) -> Skip | None:
+    role, number, cycle = (data.get(name) for name in ("role", "round", "cycle"))
+    if (role, number, cycle) == (None, None, None):
+        return Skip()
+    named = _read_text(role, LARGEST_WORD)
+    if not named or not _is_count(number) or not _is_count(cycle):
+        return None
+    return Skip(MeantReview(named, number, cycle))
 
 
 def demand_wish(data: Mapping[str, Any]) -> Wish:
@@ -185,6 +235,10 @@ def _is_named(data: Mapping[str, Any]) -> bool:
     at, name = data.get("at"), data.get("id")
     is_time = isinstance(at, int | float) and not isinstance(at, bool) and 0 <= at < LARGEST_TIME
     return is_time and isinstance(name, str) and bool(re.fullmatch(ID_PATTERN, name))
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def _read_text(value: object, most: int) -> str:

@@ -183,6 +183,11 @@ class Flow:
         works = [stage for stage in self.stages if stage.kind is StageKind.WORK]
         return works[-1] if works else None
 
+    def is_checked(self, stage: Stage) -> bool:
+        """Do gates come between a stage and what follows it? Its author made what is tested."""
+        then = self.stage(stage.then)
+        return stage == self.last_work and then is not None and then.kind is not StageKind.GATE
+
     def is_author(self, role: str) -> bool:
         """Does a role do work, and not only look at it?"""
         return any(s.kind is StageKind.WORK and s.author == role for s in self.stages)

@@ -376,9 +376,7 @@ def _follow(state: RunState, outcome: Outcome) -> RunState:
 
 def _is_checked(state: RunState, stage: Stage) -> bool:
     """Are there gates between a stage of work and what follows it?"""
-    then = state.flow.stage(stage.then)
-    is_last = stage == state.flow.last_work and then is not None and then.kind is not StageKind.GATE
-    return is_last and bool(_gates_at(state, When.AFTER_PROGRAMMER))
+    return state.flow.is_checked(stage) and bool(_gates_at(state, When.AFTER_PROGRAMMER))
 
 
 def _gates_at(state: RunState, when: When) -> tuple[Gate, ...]:

@@ -4,8 +4,10 @@ from dataclasses import replace
 
 from cli_agent_orchestrator._internal.pipeline.asks import (
     DO,
+    Answered,
     Ask,
     Hint,
+    MeantReview,
     Pause,
     Set,
     Skip,
@@ -28,6 +30,7 @@ from cli_agent_orchestrator.events import (
     AskDeclined,
     HintTaken,
     PauseAsked,
+    QuestionAnswered,
     ReviewSkipped,
     SettingChanged,
     StopAsked,
@@ -38,6 +41,7 @@ PAUSES_ALREADY = "the run pauses when the present turn has ended"
 PAUSED_ALREADY = "the run is paused already"
 NOT_PAUSED = "the run is not paused"
 NO_REVIEW = "no review is under way or due"
+REVIEW_OVER = "{} is over; nothing was skipped"
 TOO_OLD = "it was asked before the run was resumed"
 
 Granted = tuple[RunState, Answer]
@@ -57,10 +61,13 @@ def grant(
             return _hint(state, ask, hint, at)
         case Set() as change:
             return _set(state, ask, change, at)
+        case Answered(role, text):
+            answered = QuestionAnswered(at, role, text, ask.id)
+            return note_act(state, at, answered.words), answered
         case _ if ask.at < since:
             return _decline(state, ask, at, TOO_OLD)
-        case Skip():
-            return _skip(state, ask, at)
+        case Skip(meant):
+            return _skip(state, ask, meant, at)
         case Stop():
             stopped = StopAsked(at, ask.id)
             return note_act(state, at, stopped.words), stopped
@@ -107,8 +114,11 @@ def _set(state: RunState, ask: Ask, change: Set, at: float) -> Granted:
     return note_act(replace(state, progress=progress), at, changed.words), changed
 
 
-def _skip(state: RunState, ask: Ask, at: float) -> Granted:
+def _skip(state: RunState, ask: Ask, meant: MeantReview | None, at: float) -> Granted:
     review = due_review(state)
+    due = review and MeantReview(review.role, review.round, review.cycle)
+    if meant is not None and meant != due:
+        return _decline(state, ask, at, REVIEW_OVER.format(meant.words))
     if review is None:
         return _decline(state, ask, at, NO_REVIEW)
     terminal_id = state.terminal_of(review.role)

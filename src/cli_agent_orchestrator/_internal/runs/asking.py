@@ -34,6 +34,7 @@ from cli_agent_orchestrator.events import (
     AskDeclined,
     HintTaken,
     PauseAsked,
+    QuestionAnswered,
     ReviewSkipped,
     RunEnded,
     RunEvent,
@@ -214,6 +215,8 @@ def _words(told: Answer) -> str:
             return f"{told.words}. It counts from the next turn on."
         case ReviewSkipped():
             return f"The run goes on: {told.words}."
+        case QuestionAnswered():
+            return "The run knows of the answer."
         case AskDeclined() | StopAsked():
             raise AssertionError("they are told otherwise")
 

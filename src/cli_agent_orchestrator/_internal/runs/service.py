@@ -1,13 +1,14 @@
 """The runs of a user, for whoever serves them: what their folders hold, and starting a new one."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from cli_agent_orchestrator._internal.layout import RECORD_FILE, run_folder
 from cli_agent_orchestrator._internal.models import RunAgents
-from cli_agent_orchestrator._internal.pipeline.asks import Unpause, demand_wish
+from cli_agent_orchestrator._internal.pipeline.asks import Answered, Unpause, demand_wish
 from cli_agent_orchestrator._internal.pipeline.task import with_heading
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.asking import (
@@ -17,15 +18,17 @@ from cli_agent_orchestrator._internal.runs.asking import (
     check_live,
     check_wish,
     options_to_resume,
+    pass_on,
 )
 from cli_agent_orchestrator._internal.runs.launch import RunLauncher, RunToLaunch
 from cli_agent_orchestrator._internal.runs.records.event_log import Follower, read_events
 from cli_agent_orchestrator._internal.runs.records.registry import find_run, list_runs, summary_of
+from cli_agent_orchestrator._internal.runs.records.run_id import run_of_session
 from cli_agent_orchestrator._internal.runs.records.run_record import RunRecord, read_record
 from cli_agent_orchestrator._internal.runs.records.turns import turns_of
 from cli_agent_orchestrator._internal.settings.table import BY_NAME
 from cli_agent_orchestrator._internal.workspace.changes import Change
-from cli_agent_orchestrator.errors import BadFolder, StateError, UnknownName
+from cli_agent_orchestrator.errors import BadFolder, NotSteerable, StateError, UnknownName
 
 # Any: JSON
 Answer = dict[str, Any]
@@ -128,6 +131,15 @@ class RunService:
             return asdict(Asked(True, "The run goes on."))
         check_wish(run, wish)
         return asdict(ask_run(folder, wish, self.patience))
+
+    def note_answer(self, session: str, terminal_id: str, text: str) -> None:
+        """Tell a run how a person answered its agent; nobody, if it is of no run under way."""
+        run = run_of_session(session)
+        record = read_record(run_folder(self.state_folder, run)) if run else None
+        terminals = {} if record is None else record.terminals
+        for role in (role for role, known in terminals.items() if known == terminal_id):
+            with suppress(NotSteerable):
+                pass_on(self.state_folder, run, Answered(role, text))
 
     def _find(self, name: str) -> tuple[Folder, RunRecord]:
         folder = run_folder(self.state_folder, find_run(self.state_folder, name, ROOT).id)

@@ -239,6 +239,7 @@ function show({ title, parts, gone }, isFirst) {
   }
   gone.forEach(drop);
   parts.forEach(showPart);
+  forgetSure();
 }
 
 // Keeping up to date
@@ -349,10 +350,21 @@ async function signIn() {
 
 // What people do
 
-function confirmed(text, yes) {
+let sureOf; // what the open dialog asks about
+
+// It closes when what it asks about cannot be asked for any more.
+function forgetSure() {
+  const { post: path, body } = sureOf ?? {};
+  const isThere = [...document.querySelectorAll("[data-confirm]")]
+    .some(({ dataset }) => dataset.post === path && dataset.body === body);
+  if (byId("sure").open && !isThere) byId("sure").close("");
+}
+
+function confirmed(element) {
   const dialog = byId("sure");
-  byId("sure-yes").textContent = yes;
-  byId("sure-text").textContent = text;
+  sureOf = element.dataset;
+  byId("sure-yes").textContent = element.textContent;
+  byId("sure-text").textContent = sureOf.confirm;
   dialog.returnValue = "";
   dialog.showModal();
   byId("sure-no").focus();
@@ -393,7 +405,7 @@ function setBusy(element, isBusy) {
 async function act(element) {
   const { post: path, body, confirm, then, once } = element.dataset;
   say("");
-  if (element.ariaBusy === "true" || (confirm && !(await confirmed(confirm, element.textContent)))) return;
+  if (element.ariaBusy === "true" || (confirm && !(await confirmed(element)))) return;
   element.querySelector("[data-problem]")?.replaceChildren();
   setBusy(element, true);
   try {

@@ -10,6 +10,7 @@ from cli_agent_orchestrator._internal.models import Question
 from cli_agent_orchestrator._internal.pipeline.asks import LARGEST_HINT
 from cli_agent_orchestrator._internal.runs.records.registry import RunSummary
 from cli_agent_orchestrator._internal.runs.records.run_record import RunStatus
+from cli_agent_orchestrator._internal.runs.records.turns import RunTurn
 
 LONGEST_QUESTION = 4000
 """Characters of what an agent asks; its screen has all of it."""
@@ -30,7 +31,7 @@ NAMES = {"Up": "arrow up", "Down": "arrow down", "Left": "arrow left", "Right": 
 STOP_WORDS = (
     "Stop this run and end its agents? It is saved, and can be resumed later with new agents."
 )
-SKIP_WORDS = "Count the review that is under way or due as approved, without its verdict?"
+SKIP_WORDS = "Count the review that is under way as approved, without its verdict?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +49,21 @@ class RunControls:
     pause: bool = False
     resume: bool = False
     stop: bool = False
-    skip: bool = False
+    skip: RunTurn | None = None
+    """The review that can be skipped."""
     steer: bool = False
     """Can it be given hints, and other settings?"""
 
 
-def controls_of(run: RunSummary, reviewers: Sequence[str], *, pausing: bool) -> RunControls:
-    """Return what can be asked of a run; `pausing` says that it waits for its turn to end."""
+def controls_of(run: RunSummary, review: RunTurn | None, *, pausing: bool) -> RunControls:
+    """Return what can be asked of a run.
+
+    `review` is under way; `pausing` says that the run waits for its turn to end.
+    """
     if not run.is_live:
         return RunControls(resume=run.is_unfinished)
     held = pausing or run.status is RunStatus.PAUSED
-    return RunControls(
-        pause=not held, resume=held, stop=True, skip=run.role in reviewers, steer=True
-    )
+    return RunControls(pause=not held, resume=held, stop=True, skip=review, steer=True)
 
 
 def question_html(asked: AskedBy) -> Markup:
@@ -98,18 +101,25 @@ def _answer(words: str, key: str, asked: AskedBy, label: str | None = None) -> M
 
 def control_buttons(run: str, can: RunControls) -> Markup | None:
     """Return the buttons that steer a run; None if nothing can be asked of it."""
-    offered = (
-        (can.resume, "Resume", "resume", "button-main", ""),
-        (can.pause, "Pause after this turn", "pause", "", ""),
-        (can.skip, "Skip this review", "skip", "", SKIP_WORDS),
-        (can.stop, "Stop the run", "stop", "button-bad", STOP_WORDS),
+    offered: tuple[tuple[object, str, str, dict[str, str]], ...] = (
+        (can.resume, "Resume", "resume", {"kind": "button-main"}),
+        (can.pause, "Pause after this turn", "pause", {}),
+        (can.skip, "Skip this review", "skip", {"body": _meant(can.skip), "sure": SKIP_WORDS}),
+        (can.stop, "Stop the run", "stop", {"kind": "button-bad", "sure": STOP_WORDS}),
     )
     buttons = [
-        ask_button(words, f"/runs/{run}/{do}", kind=kind, sure=sure)
-        for is_offered, words, do, kind, sure in offered
+        ask_button(words, f"/runs/{run}/{do}", **more)
+        for is_offered, words, do, more in offered
         if is_offered
     ]
     return tag("div", joined(buttons), class_="buttons") if buttons else None
+
+
+def _meant(review: RunTurn | None) -> str:
+    """Return what binds a press to this very review: if it is over, nothing is skipped."""
+    if review is None:
+        return ""
+    return json.dumps({"role": review.role, "round": review.round, "cycle": review.cycle})
 
 
 def hint_form(run: str, roles: Sequence[str]) -> Markup:

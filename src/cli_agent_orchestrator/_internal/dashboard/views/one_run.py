@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import PurePosixPath
 
+from cli_agent_orchestrator._internal import gates
 from cli_agent_orchestrator._internal.dashboard.page import Page, Part
 from cli_agent_orchestrator._internal.dashboard.views.asking import (
     AskedBy,
@@ -35,10 +36,12 @@ from cli_agent_orchestrator._internal.dashboard.views.words import (
     span,
     took,
 )
+from cli_agent_orchestrator._internal.gates import When
 from cli_agent_orchestrator._internal.html.markup import Child, Markup, joined, tag
 from cli_agent_orchestrator._internal.html.timeline import timeline
 from cli_agent_orchestrator._internal.html.turn import findings_html
 from cli_agent_orchestrator._internal.models import Terminal
+from cli_agent_orchestrator._internal.pipeline.course import Planned, PlannedCheck
 from cli_agent_orchestrator._internal.pipeline.findings import Findings
 from cli_agent_orchestrator._internal.pipeline.flow import Stage, StageKind
 from cli_agent_orchestrator._internal.pipeline.rounds import twice_as_many
@@ -48,7 +51,7 @@ from cli_agent_orchestrator._internal.runs.records.run_id import short_name
 from cli_agent_orchestrator._internal.runs.records.run_record import RunStatus
 from cli_agent_orchestrator._internal.runs.records.turns import RunTurn
 from cli_agent_orchestrator._internal.runs.reports.story import RunStory
-from cli_agent_orchestrator.events import PauseAsked, Unpaused, short_line
+from cli_agent_orchestrator.events import PauseAsked, Steered, Unpaused, short_line
 
 LONGEST_TASK = 20_000
 """Characters of a task that are shown."""
@@ -62,7 +65,7 @@ LEAST_STEP = 2.0
 GONE = "This run is not there any more: its folder was removed."
 NOT_READABLE = "What is kept of this run cannot be read now."
 DONE = tag("span", "✓", tag("span", " done", class_="hidden-words"), class_="done")
-"""At a stage of the plan that the present round has behind it."""
+"""At a step of the plan that the present round has behind it."""
 LAST_SEEN = " Below is what was last seen of it."
 
 
@@ -83,7 +86,7 @@ def one_run(view: RunView, now: float) -> Page:
     story = view.story
     run = story.summary
     stand = standing_of(run, now)
-    can = controls_of(run, story.reviewers, pausing=is_pausing(story))
+    can = controls_of(run, review_under_way(story), pausing=is_pausing(story))
     turns = (
         turn_part(run.id, turn, story.changed.get(turn.sequence), is_live=run.is_live)
         for turn in reversed(story.turns)
@@ -96,7 +99,7 @@ def one_run(view: RunView, now: float) -> Page:
         *_agents(view),
         *_warned(story),
         Part("plan", _plan(story), "more"),
-        *_told(story),
+        *_told(story, now),
         Part("picture", _picture(story, now), "story"),
         *_findings(story),
         *_turns_frame(story),
@@ -118,6 +121,14 @@ def is_pausing(story: RunStory) -> bool:
     asked = [act for act in story.acts if isinstance(act, PauseAsked | Unpaused)]
     is_asked = bool(asked) and isinstance(asked[-1], PauseAsked)
     return is_asked and story.summary.status is RunStatus.RUNNING
+
+
+def review_under_way(story: RunStory) -> RunTurn | None:
+    """Return the last turn if it is a review without an end."""
+    for last in story.turns[-1:]:
+        if last.role in story.reviewers and last.ended is None:
+            return last
+    return None
 
 
 def _frame() -> Iterator[Part]:
@@ -288,43 +299,61 @@ def _agent(view: RunView, role: str, provider: str, number: str) -> Markup:
 
 
 def _plan(story: RunStory) -> Markup:
-    if not story.stages:
+    if not story.course:
         return tag("div", id="plan", hidden=True)
     is_live = story.summary.is_live
     reached, passed = _reached(story), story.summary.status is RunStatus.PASS
-    stages = [
-        _stage(stage, is_done=passed or place < reached, is_present=is_live and place == reached)
-        for place, stage in enumerate(story.stages)
+    steps = [
+        _step(step, is_done=passed or place < reached, is_present=is_live and place == reached)
+        for place, step in enumerate(story.course)
     ]
     last = tag("li", tag("span", "PASS", class_="stage"), DONE if passed else None)
-    note = f"A FAIL starts the next round at {name(story.stages[0].name)}."
-    listed = tag("ol", joined(stages), last, class_="plan")
+    first = next(step.name for step in story.course if isinstance(step, Stage))
+    note = f"A FAIL starts the next round at {name(first)}."
+    listed = tag("ol", joined(steps), last, class_="plan")
     return _section("plan", "Plan", joined((listed, tag("p", note, class_="muted"))))
 
 
 def _reached(story: RunStory) -> int:
-    """Return the place of the stage that the last turn belongs to; -1 if to none."""
-    if not story.turns:
-        return -1
-    last = story.turns[-1]
-    for place, stage in enumerate(story.stages):
-        if last.role in stage.roles or (stage.kind is StageKind.GATE and last.provider == COMMAND):
-            return place
-    return -1
+    """Return the place in the course to which the turns of the last round have come; -1 if none."""
+    reached = -1
+    for turn in story.turns:
+        # A gate may have several places: it is the next one.
+        start = reached + 1 if turn.provider == COMMAND else 0
+        places = range(start, len(story.course))
+        if turn.round == story.turns[-1].round:
+            reached = next((one for one in places if _is_of(turn, story.course[one])), reached)
+    return reached
 
 
-def _stage(stage: Stage, *, is_done: bool, is_present: bool) -> Markup:
-    match stage.kind:
-        case StageKind.GATE:
-            who = "your command says PASS or FAIL"
-        case StageKind.TEST:
-            who = f"{name(stage.author)} says PASS or FAIL"
-        case _:
-            who = " ⇄ ".join(map(name, stage.roles))
+def _is_of(turn: RunTurn, step: Planned) -> bool:
+    match step:
+        case PlannedCheck():
+            return turn.provider == COMMAND and turn.role == step.name
+        case Stage(kind=StageKind.GATE):
+            return turn.provider == COMMAND
+    return turn.role in step.roles
+
+
+def _who(step: Planned) -> str:
+    """Say who works or decides in a step of the plan."""
+    match step:
+        case PlannedCheck(name=gates.PROOF):
+            return "do new tests fail without the change?"
+        case PlannedCheck(when=When.BASE):
+            return "your command, before the first turn"
+        case PlannedCheck() | Stage(kind=StageKind.GATE):
+            return "your command says PASS or FAIL"
+        case Stage(kind=StageKind.TEST):
+            return f"{name(step.author)} says PASS or FAIL"
+    return " ⇄ ".join(map(name, step.roles))
+
+
+def _step(step: Planned, *, is_done: bool, is_present: bool) -> Markup:
     return tag(
         "li",
-        tag("span", name(stage.name), class_="stage"),
-        tag("span", who, class_="muted"),
+        tag("span", name(step.name), class_="stage"),
+        tag("span", _who(step), class_="muted"),
         tag("span", "now", class_="now") if is_present else None,
         DONE if is_done else None,
         aria_current="step" if is_present else None,
@@ -392,22 +421,29 @@ def _warned(story: RunStory) -> Iterator[Part]:
     if story.warnings:
         count = tag("span", str(len(story.warnings)), class_="count")
         summary = tag("summary", "Warnings ", count)
-        lines = _lines(story.warnings)
+        lines = _lines([warning[:LONGEST_REASON] for warning in story.warnings])
         html = tag("details", summary, lines, id="warnings", class_="card")
         yield Part("warnings", html, "more")
 
 
-def _told(story: RunStory) -> Iterator[Part]:
+def _told(story: RunStory, now: float) -> Iterator[Part]:
     """Yield the proof, and what people did to the run."""
     if story.proof:
-        yield Part("proof", _section("proof", "Proof", _lines([story.proof])), "story")
+        yield Part(
+            "proof", _section("proof", "Proof", _lines([story.proof[:LONGEST_REASON]])), "story"
+        )
     if story.acts:
-        acts = _lines([act.words for act in story.acts])
+        acts = _lines([_act(act, now) for act in story.acts])
         yield Part("acts", _section("acts", "What people did", acts), "more")
 
 
-def _lines(lines: Sequence[str]) -> Markup:
-    items = (tag("li", line[:LONGEST_REASON]) for line in lines[-MOST_TOLD:])
+def _act(act: Steered, now: float) -> Markup:
+    when = tag("span", moment(act.at, ago(now - act.at)), class_="muted")
+    return joined((act.words[:LONGEST_REASON], when), " ")
+
+
+def _lines(lines: Sequence[Child]) -> Markup:
+    items = (tag("li", line) for line in lines[-MOST_TOLD:])
     return tag("ul", joined(items), class_="told")
 
 

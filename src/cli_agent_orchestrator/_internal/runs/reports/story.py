@@ -4,9 +4,12 @@ It is gathered from the run's own folder, its archive and its saved state, when 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
+from cli_agent_orchestrator._internal.gates import Gate, read_gates
 from cli_agent_orchestrator._internal.layout import RECORD_FILE
+from cli_agent_orchestrator._internal.pipeline.course import Planned, course_of
 from cli_agent_orchestrator._internal.pipeline.findings import (
     Finding,
     Findings,
@@ -15,7 +18,7 @@ from cli_agent_orchestrator._internal.pipeline.findings import (
     follow,
     read_findings,
 )
-from cli_agent_orchestrator._internal.pipeline.flow import Flow, Stage
+from cli_agent_orchestrator._internal.pipeline.flow import Flow
 from cli_agent_orchestrator._internal.pipeline.packaged import PACKAGED, packaged_flow
 from cli_agent_orchestrator._internal.pipeline.review import met_evidence
 from cli_agent_orchestrator._internal.pipeline.state import RunState
@@ -29,9 +32,10 @@ from cli_agent_orchestrator._internal.runs.records.turns import RunTurn, read_tu
 from cli_agent_orchestrator._internal.runs.records.usage import stretch_of, usage_of
 from cli_agent_orchestrator._internal.runs.reports.deeds import deeds_of
 from cli_agent_orchestrator._internal.runs.work.bringing_back import changes_of_turn
+from cli_agent_orchestrator._internal.settings.table import BY_NAME
 from cli_agent_orchestrator._internal.usage.tokens import Tokens
 from cli_agent_orchestrator._internal.workspace.changes import Change
-from cli_agent_orchestrator.errors import GitError, NotFound, RunError, StateError
+from cli_agent_orchestrator.errors import ConfigError, GitError, NotFound, RunError, StateError
 from cli_agent_orchestrator.events import (
     EventKind,
     FilesChanged,
@@ -83,8 +87,8 @@ class RunStory:
     turns: tuple[RunTurn, ...]
     changed: Mapping[int, FilesChanged]
     """What was done to files, by the number of the turn."""
-    stages: tuple[Stage, ...] = ()
-    """The plan of its flow; empty if that is not known."""
+    course: tuple[Planned, ...] = ()
+    """The stages of its flow with its gates and the proof; empty if that is not known."""
     reviewers: tuple[str, ...] = ()
     max_rounds: int = 0
     """After so many it has failed; 0 if that is not known."""
@@ -115,7 +119,7 @@ def story_of(folder: Folder, read: Sequence[RunEvent] | None = None) -> RunStory
         record=record,
         turns=tuple(turns),
         changed={event.sequence: event for event in events if isinstance(event, FilesChanged)},
-        stages=flow.stages if flow else (),
+        course=_course(flow, record, saved),
         reviewers=reviewers,
         max_rounds=_max_rounds(record, events),
         findings=_findings(folder, record, saved, [t for t in turns if t.role in reviewers]),
@@ -164,6 +168,16 @@ def flow_of(record: RunRecord, saved: RunState | None) -> Flow | None:
     if saved is not None:
         return saved.flow
     return packaged_flow(record.flow) if record.flow in PACKAGED else None
+
+
+def _course(flow: Flow | None, record: RunRecord, saved: RunState | None) -> tuple[Planned, ...]:
+    if flow is None:
+        return ()
+    told = {name: setting.value for name, setting in record.settings.items()}
+    gates: tuple[Gate, ...] = ()
+    with suppress(ConfigError):
+        gates = read_gates(told.get("GATES", "")) if saved is None else saved.gates
+    return course_of(flow, gates, proves=told.get("PROOF", BY_NAME["PROOF"].default) != "off")
 
 
 def _reviewers(flow: Flow | None, events: Iterable[RunEvent]) -> tuple[str, ...]:
