@@ -123,6 +123,8 @@ def test_what_is_known_by_its_own_shape_is_masked(secret: str, before: str, afte
         ('curl -u "ada:pw" x', 'curl -u "ada:(masked)" x'),
         ('curl -u "ada:p', 'curl -u "ada:(masked)'),
         ("curl -X POST \\\n  -u ada:pw \\\n  x", "curl -X POST \\\n  -u ada:(masked) \\\n  x"),
+        ("curl https://curl.se/x -u ada:pw", "curl https://curl.se/x -u ada:(masked)"),
+        ("curl x curl -u ada:pw", "curl x curl -u ada:(masked)"),
         ('"password: correct horse7 staple"', '"password: (masked)"'),
         ("'password=h0rse staple'", "'password=(masked)'"),
     ],
@@ -235,7 +237,16 @@ def test_a_key_may_be_one_of_pgp_or_stand_in_a_box() -> None:
     assert masked(box) == f"│ -----BEGIN PRIVATE KEY----- │\n{MASK}\n└──┘"
 
 
-HEAPS = ("password=", "token", "token = ", "a://a:", "_sk-a", "password: '", "authorization:a ")
+HEAPS = (
+    "password=",
+    "token",
+    "token = ",
+    "a://a:",
+    "_sk-a",
+    "password: '",
+    "authorization:a ",
+    "curl -u ",
+)
 
 
 @pytest.mark.parametrize("word", HEAPS)
@@ -250,6 +261,13 @@ def test_words_that_are_many_or_near_are_no_heap() -> None:
     far = f"token{' ' * (NEAR - 4)}" * (2 * MOST_NEAR)
     assert masked(near) == near
     assert masked(far) == far
+
+
+def test_a_word_that_is_far_from_the_last_one_begins_to_count_anew() -> None:
+    first = f"token{' ' * NEAR}"
+    most = first + "token " * (MOST_NEAR + 1)
+    assert masked(most) == most
+    assert masked(f"{most}token") == f"{most}{MASK}"
 
 
 def test_a_text_that_small_letters_make_longer_is_masked_in_the_right_place() -> None:

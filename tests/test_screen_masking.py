@@ -167,9 +167,23 @@ def test_a_key_in_a_box_leaves_the_box() -> None:
     ]
 
 
-def test_rows_that_are_not_full_are_read_one_by_one() -> None:
-    code = f"{'─' * 80}\n  token: str\n  user_id_1 = 3\n  password: string\n  x1y2z3 = 4"
+@pytest.mark.parametrize(
+    "code",
+    [
+        "  token: str\n  user_id_1 = 3\n  password: string\n  x1y2z3 = 4",
+        f"  token: str\n  user_id_12345 {'is long ' * 8}",
+        f"│ token: str{' ' * 40}│\n│ user_id_12345 = 3{' ' * 33}│",
+    ],
+)
+def test_rows_that_are_not_full_are_read_one_by_one(code: str) -> None:
+    code = f"{'─' * 80}\n{code.rstrip()}"
     assert masked_screen(code) == code
+
+
+def test_a_name_may_end_a_row_and_its_secret_take_two_more() -> None:
+    secret = "abcdefgh12345678" * 7
+    rows = [f"  {'see ' * 15}db_token:", f"  {secret[:72]}", f"  {secret[72:]}"]
+    assert leaks(secret, masked_screen("\n".join(["─" * 80, *rows]))) == []
 
 
 def test_nothing_changes_where_there_is_no_secret() -> None:

@@ -18,7 +18,7 @@ NEAR = 32
 MOST_NEAR = 1000
 """More of one word, each so near to the last, are a heap: it is masked and not looked into, since
 each try takes its time."""
-MOST_JOINTS = 32
+MOST_JOINTS = 12
 """More of them are not tried as the end of one secret."""
 # Letters that nobody sees, and that break a word for programs alone
 UNSEEN = re.compile(
@@ -49,8 +49,9 @@ HEADER = r"""["']?[ \t]{0,4}[:=][ \t]{0,4}["']?"""
 MIXED = r"(?=[^\s\"'A-Za-z]{0,60}[A-Za-z])(?=[^\s\"'0-9]{0,60}[0-9])"
 END = r"(?=[\s\"',;&)]|\Z)"
 ALONE = r"(?<![A-Za-z0-9])"
+# No other one is passed, so that many of them take no longer.
 CURL = (
-    r"(?<![\w-])curl(?:\.exe)?(?=\s)(?:[^\n|;]|\\\n){0,300}?"
+    r"(?<![\w-])curl(?:\.exe)?(?=\s)(?:(?!curl\s)[^\n|;]|\\\n){0,300}?"
     r"[ \t](?:-[A-Za-z]{0,8}u[ \t]{0,4}|--(?:proxy-)?user[ \t=]{1,4})"
 )
 PASSWORDS = ("password", "passwd", "passphrase", "secret")
@@ -210,7 +211,7 @@ def _without(text: str, shapes: tuple[_Shape, ...]) -> str:
 def _secrets(
     text: str, shapes: tuple[_Shape, ...], joints: Sequence[int] = ()
 ) -> list[tuple[int, int]]:
-    if text.isascii() or UNSEEN.search(text) is None:
+    if UNSEEN.search(text) is None:
         return sorted(_spans(shapes, text, joints))
     seen = [place for place, letter in enumerate(text) if UNSEEN.match(letter) is None]
     moved = [bisect_left(seen, joint) for joint in joints]
