@@ -72,7 +72,8 @@ def test_a_line_is_cut_to_the_columns_there_are(ansi: str, columns: int) -> None
         ("a  ", ("a",)),
         ("a\x1b[31m  ", ("a",)),
         ("a\x1b[41m  ", ("a\x1b[0;41m  \x1b[0m",)),
-        ("a\x1b[7m ", ("a\x1b[0;7m \x1b[0m",)),
+        *((f"a\x1b[{mark}m ", (f"a\x1b[0;{mark}m \x1b[0m",)) for mark in "479"),
+        *((f"a\x1b[{mark}m ", ("a",)) for mark in "12358"),
         # letters that draw lines
         ("\x0elqk\x0fq", ("┌─┐q",)),
         ("\x0eq\nq", ("─", "─")),
@@ -114,6 +115,8 @@ def test_lines_stand_for_themselves(ansi: str, lines: tuple[str, ...]) -> None:
         ("38", Style("31", "42", frozenset("5"))),
         ("38;5", Style("31", "42", frozenset("5"))),
         ("38;5;256", Style("31", "42", frozenset("5"))),
+        ("038", Style("31", "42", frozenset("5"))),
+        ("048", Style("31", "42", frozenset("5"))),
         ("38;5;1000", Style("31", "42", frozenset("5"))),
         ("38;2;1;2", Style("31", "42", frozenset("5"))),
         ("38;9;1", Style("31", "42", frozenset("15"))),

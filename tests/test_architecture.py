@@ -40,6 +40,7 @@ SHARED = {
     "gates",
     "git_variables",
     "masking",
+    "screen_masking",
     "version",
 }
 ALLOWED = {
@@ -97,6 +98,7 @@ ALLOWED = {
     "gates": set(),
     "git_variables": set(),
     "masking": set(),
+    "screen_masking": set(),
     "version": set(),
     "__init__": {"public"},
     "__main__": {"cli"},
@@ -115,6 +117,7 @@ PURE = [
     "gates.py",
     "git_variables.py",
     "masking.py",
+    "screen_masking.py",
     "version.py",
     "settings/table.py",
     "settings/agent_names.py",

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from cli_agent_orchestrator._internal.masking import (
     MASK,
+    MOST_JOINTS,
     MOST_NEAR,
     NEAR,
     PASSWORDS,
@@ -13,6 +14,7 @@ from cli_agent_orchestrator._internal.masking import (
     TOKENS,
     masked,
     masked_keys,
+    secrets,
 )
 
 KEY = """\
@@ -49,6 +51,17 @@ SECRETS = [
     "hvs.CAESIJlWh3xYz-abcdefghij",
     "dop_v1_" + "a1b2" * 16,
     "AGE-SECRET-KEY-1QQPQZ7AZXHRD3T0L9X",
+    "gsk_" + "a1B2" * 13,
+    "xai-" + "a1B2" * 20,
+    *(f"{kind}_" + "a1b2" * 8 for kind in ("shpat", "shpca", "shppa", "shpss")),
+    *(f"dckr_{kind}_a1B2-c3D4_e5F6g7H8i9J0k1L2m" for kind in ("pat", "oat")),
+    "whsec_" + "a1B2" * 8,
+    "whsec_" + "a1+/" * 7 + "aB==",
+    *(f"lin_{kind}_" + "a1B2" * 10 for kind in ("api", "oauth")),
+    "r8_" + "a1B2" * 9 + "c",
+    "gsk_" + "abCD" * 13,
+    *(f"sq0{kind}-a1B2-c3D4_e5F6g7H8i9J0" for kind in ("atp", "csp")),
+    *(f"SK{first}" + "a1b2" * 7 + "c3d" for first in "0123456789abcdef"),
     *(f"{kind}-a1B2c3D4e5F6" for kind in ("glptt", "gldt", "glrt", "glsoat", "glcbt")),
 ]
 AROUND = st.sampled_from(["", " ", "\n", '"', "'", "(", ",", "`", "="])
@@ -101,6 +114,19 @@ def test_what_is_known_by_its_own_shape_is_masked(secret: str, before: str, afte
         ("< set-cookie: id=abcd; Path=/\nx", "< set-cookie: (masked)\nx"),
         ("X-CAO-Proof: abcdefgh12345678", "X-CAO-Proof: (masked)"),
         ("password=hunter2, token=abcdefgh12345678", "password=(masked), token=(masked)"),
+        ("curl -u ada:pw https://x", "curl -u ada:(masked) https://x"),
+        ("curl -uada:pw x", "curl -uada:(masked) x"),
+        ("$ curl -fsSu ada:pw x", "$ curl -fsSu ada:(masked) x"),
+        ("curl.exe x --user ada:pw", "curl.exe x --user ada:(masked)"),
+        ("curl x --proxy-user=ada:pw", "curl x --proxy-user=ada:(masked)"),
+        ("curl -u 'ada:two words' x", "curl -u 'ada:(masked)' x"),
+        ('curl -u "ada:pw" x', 'curl -u "ada:(masked)" x'),
+        ('curl -u "ada:p', 'curl -u "ada:(masked)'),
+        ("curl -X POST \\\n  -u ada:pw \\\n  x", "curl -X POST \\\n  -u ada:(masked) \\\n  x"),
+        ("curl https://curl.se/x -u ada:pw", "curl https://curl.se/x -u ada:(masked)"),
+        ("curl x curl -u ada:pw", "curl x curl -u ada:(masked)"),
+        ('"password: correct horse7 staple"', '"password: (masked)"'),
+        ("'password=h0rse staple'", "'password=(masked)'"),
     ],
 )
 def test_what_is_said_to_be_a_secret_is_masked(text: str, shown: str) -> None:
@@ -142,6 +168,28 @@ def test_what_is_said_to_be_a_secret_is_masked(text: str, shown: str) -> None:
         "SG.x.y and hvs.z",
         "tk_widget_1",
         "at 12:AAAA",
+        "xai-grok-2-latest of xai-org",
+        "gsk_widget_2 and gsk_signal_handler",
+        "shpat_token and shpat_1234",
+        "dckr_pat_x",
+        "whsec_your_webhook_signing_secret",
+        "lin_api_version_2",
+        "VK_FORMAT_R8_UNORM or r8_unorm_pack16",
+        "sq0idp-a1B2-c3D4_e5F6g7H8i9J0 is no secret",
+        "SKIPPED, skeleton, SK1234",
+        "TASK" + "a1b2" * 8,
+        "SK" + "a1b2" * 10,
+        "docker run -u 1000:1000 x",
+        "curl x | docker run -u 1000:1000 y",
+        "curl -u ada https://host:8000/x",
+        "curl --user-agent a:b x",
+        "curl -u ada:$PASSWORD x",
+        'curl -u "$USER:$PASSWORD" x',
+        "curl -u ada:<password> x",
+        "curl it, and -u",
+        '"password: too short for you"',
+        '"the secret: never tell"',
+        "'password: at least 8 characters'",
         "Bearer of bad news",
         "a bearer token is needed",
         "Authorization is checked",
@@ -189,7 +237,16 @@ def test_a_key_may_be_one_of_pgp_or_stand_in_a_box() -> None:
     assert masked(box) == f"│ -----BEGIN PRIVATE KEY----- │\n{MASK}\n└──┘"
 
 
-HEAPS = ("password=", "token", "token = ", "a://a:", "_sk-a", "password: '", "authorization:a ")
+HEAPS = (
+    "password=",
+    "token",
+    "token = ",
+    "a://a:",
+    "_sk-a",
+    "password: '",
+    "authorization:a ",
+    "curl -u ",
+)
 
 
 @pytest.mark.parametrize("word", HEAPS)
@@ -206,8 +263,44 @@ def test_words_that_are_many_or_near_are_no_heap() -> None:
     assert masked(far) == far
 
 
+def test_a_word_that_is_far_from_the_last_one_begins_to_count_anew() -> None:
+    first = f"token{' ' * NEAR}"
+    most = first + "token " * (MOST_NEAR + 1)
+    assert masked(most) == most
+    assert masked(f"{most}token") == f"{most}{MASK}"
+
+
 def test_a_text_that_small_letters_make_longer_is_masked_in_the_right_place() -> None:
     assert masked("İİ password=hunter2 İ") == f"İİ password={MASK} İ"
+
+
+@given(
+    st.sampled_from(SECRETS),
+    st.integers(1, 60),
+    st.sampled_from("\u200b\u200c\u200d\u2060\ufeff\u00ad\ufe0f\u180e\u202e\u034f"),
+)
+def test_letters_that_nobody_sees_hide_no_secret(secret: str, at: int, unseen: str) -> None:
+    written = f"a{unseen} {secret[:at]}{unseen}{secret[at:]} b{unseen}"
+    assert masked(written).replace(f"{MASK}{unseen} ", f"{MASK} ") == f"a{unseen} {MASK} b{unseen}"
+
+
+def test_a_place_where_a_text_was_put_together_may_be_the_end_of_a_word_or_none() -> None:
+    key = "AKIAIOSFODNN7EXAMPLE"
+    assert secrets(f"is{key}and") == []
+    assert secrets(f"is{key}and", [2, 10, 22]) == [(2, 22)]
+    assert secrets(f"is{key}and", [2, 10]) == []
+    assert secrets(f"is\u200b{key}and", [2, 10, 23]) == [(3, 23)]
+    assert secrets("bot123456:AA" + "a1-_" * 8, [6]) == [(10, 44)]
+
+
+def test_of_several_places_where_a_secret_may_end_the_last_one_counts() -> None:
+    assert secrets("password=hunter2a1b2c3(see", [16, 19, 22]) == [(9, 22)]
+
+
+def test_only_so_many_places_are_tried() -> None:
+    key = "AIza" + "a1B2c" * 7
+    assert secrets(f"{key}and", list(range(len(key) - MOST_JOINTS + 1, 41))) == [(0, len(key))]
+    assert secrets(f"{key}and", list(range(len(key) - MOST_JOINTS, 41))) == []
 
 
 def test_nothing_is_looked_for_that_is_in_every_text() -> None:

@@ -76,9 +76,23 @@ def test_recorded_screens_give_nothing_away(folder: Folder, state: Path, tmp_pat
     cast = header_line(1, 200, 3, "tester") + frame_line(Frame(0.5, {0: shown}, is_whole=True))
     replay_folder(folder).create(cast_name("tester"), cast)
     page = printed(state, "k3f9", "--format", "html").output
-    assert "cat a.py: (masked) (state folder)/x ~/y" in Elements(page).written
+    mask = "(masked)".ljust(len(TOKEN))
+    assert f"cat a.py: {mask} (state folder)/x ~/y" in Elements(page).written
     assert TOKEN not in page
     assert str(tmp_path) not in page
+
+
+def test_a_secret_that_goes_on_in_the_next_row_is_in_no_screen(folder: Folder, state: Path) -> None:
+    rows = [f"│ {'see this: ' + TOKEN[:20]:>36} │", f"│ {TOKEN[20:]:<36} │"]
+    screens_folder(folder).create("002-tester.txt", "\n".join(rows).encode())
+    colored = {row: f"\x1b[0;31m{text}\x1b[0m" for row, text in enumerate(rows)}
+    cast = header_line(1, 40, 3, "tester") + frame_line(Frame(0.5, colored, is_whole=True))
+    replay_folder(folder).create(cast_name("tester"), cast)
+    page = printed(state, "k3f9", "--format", "html").output
+    assert page.count("see this: (masked)             │") == 2
+    assert page.count(f"│ {'(masked)':<36} │") == 2
+    assert TOKEN[:20] not in page
+    assert TOKEN[20:] not in page
 
 
 @pytest.mark.parametrize("words", [["--pr"], ["--format", "md"], []])

@@ -73,6 +73,7 @@ TESTS = {
     "gates.py": "test_gates.py",
     "git_variables.py": "test_git_variables.py",
     "masking.py": "test_masking.py",
+    "screen_masking.py": "test_screen_masking.py",
     "caches.py": "test_caches.py",
     "settings/agent_names.py": "test_agent_names.py",
     "settings/levels.py": "test_settings.py cli/test_options.py",

@@ -295,6 +295,7 @@ def _without_end(pieces: Sequence[Piece]) -> Sequence[Piece]:
     return kept
 
 
+@lru_cache(CHANGES_KEPT)
 def _columns(letter: str) -> int:
     if unicodedata.combining(letter) or unicodedata.category(letter) in ("Mn", "Me", "Cf"):
         return 0

@@ -5,7 +5,8 @@ secrets: `password=None`, `token = next(tokens)`, `token: str`.
 """
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from string import ascii_lowercase, ascii_uppercase
@@ -17,6 +18,12 @@ NEAR = 32
 MOST_NEAR = 1000
 """More of one word, each so near to the last, are a heap: it is masked and not looked into, since
 each try takes its time."""
+MOST_JOINTS = 12
+"""More of them are not tried as the end of one secret."""
+# Letters that nobody sees, and that break a word for programs alone
+UNSEEN = re.compile(
+    "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe00-\ufe0f\ufeff]"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,11 @@ HEADER = r"""["']?[ \t]{0,4}[:=][ \t]{0,4}["']?"""
 MIXED = r"(?=[^\s\"'A-Za-z]{0,60}[A-Za-z])(?=[^\s\"'0-9]{0,60}[0-9])"
 END = r"(?=[\s\"',;&)]|\Z)"
 ALONE = r"(?<![A-Za-z0-9])"
+# No other one is passed, so that many of them take no longer.
+CURL = (
+    r"(?<![\w-])curl(?:\.exe)?(?=\s)(?:(?!curl\s)[^\n|;]|\\\n){0,300}?"
+    r"[ \t](?:-[A-Za-z]{0,8}u[ \t]{0,4}|--(?:proxy-)?user[ \t=]{1,4})"
+)
 PASSWORDS = ("password", "passwd", "passphrase", "secret")
 TOKENS = (
     *("token", "api_key", "api-key", "apikey", "access_key", "access-key", "accesskey"),
@@ -73,13 +85,23 @@ SHAPES = (
         r"[\w-]{20,})",
     ),
     # A part of one is masked, too: the end may have been cut off.
-    _token("ghp_ gho_ ghu_ ghs_ ghr_ github_pat_", r"[\w-]{8,}"),
+    _token("ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ dckr_pat_ dckr_oat_", r"[\w-]{8,}"),
     _token("glpat- glptt- gldt- glrt- glsoat- glcbt- glft- glagent-", r"[\w-]{8,}"),
     _token("AKIA ASIA", r"[0-9A-Z]{16}(?![0-9A-Za-z])"),
     _token("xoxa- xoxb- xoxe- xoxo- xoxp- xoxr- xoxs- xapp-", r"[\w-]{10,}"),
     _token("AIza", r"[\w-]{35}(?![\w-])"),
-    _token("npm_ hf_ tk_", r"(?=[A-Za-z]{0,60}\d)[A-Za-z0-9]{20,}"),
-    _token("npm_ hf_", r"[A-Za-z0-9]{34,}"),
+    _token(
+        "npm_ hf_ tk_ gsk_ xai- r8_ lin_api_ lin_oauth_", r"(?=[A-Za-z]{0,60}\d)[A-Za-z0-9]{20,}"
+    ),
+    _token("npm_ hf_ gsk_ xai- r8_ lin_api_ lin_oauth_", r"[A-Za-z0-9]{34,}"),
+    _token("shpat_ shpca_ shppa_ shpss_", r"[0-9A-Fa-f]{16,}"),
+    _token("whsec_", r"[A-Za-z0-9+/]{16,}={0,2}"),
+    _token("sq0atp- sq0csp-", r"[\w-]{16,}"),
+    # Of Twilio
+    _Shape(
+        tuple(f"sk{digit}" for digit in "0123456789abcdef"),
+        rf"{ALONE}(?P<secret>SK[0-9a-f]{{32}})(?![0-9A-Za-z])",
+    ),
     _token("pypi-", r"(?:AgE|(?=[A-Za-z_-]{0,60}\d)[\w-]{30})[\w-]{8,}"),
     _token("sk_live_ sk_test_ rk_live_ rk_test_", r"\w{8,}"),
     _token("SG.", r"[\w-]{16,}\.[\w-]{16,}"),
@@ -109,6 +131,13 @@ SHAPES = (
     ),
     _Shape(("cookie",), rf"{NAME}{HEADER}(?<!=)(?P<secret>[\w.-]{{1,100}}=[^\n\"'<>(]{{4,}})"),
     _Shape(("bearer ",), rf"{NAME}(?P<secret>{MIXED}[\w.~+/=-]{{16,}})"),
+    # curl -sS --user 'ada:pw' of which the name stays
+    _Shape(
+        ("curl",), rf"{CURL}[\"'][^\s:\"'$]{{0,100}}:(?P<secret>(?![$<{{(*])[^\n\"']{{1,200}})[\"']"
+    ),
+    _Shape(
+        ("curl",), rf"{CURL}[\"']?[^\s:\"'$]{{0,100}}:(?P<secret>(?![$<{{(*])[^\s\"'<>|;]{{1,200}})"
+    ),
     _Shape(("accountkey=", "sharedaccesskey="), rf"{NAME}(?P<secret>[A-Za-z0-9+/=]{{16,}})"),
     _Shape(
         PASSWORDS,
@@ -118,6 +147,15 @@ SHAPES = (
     _Shape(
         PASSWORDS,
         rf"{NAME}(?:=|:[ \t]{{1,4}})(?P<secret>{MIXED}[^\s\"'<>${{}}()\[\]*,;&]{{6,200}}){END}",
+    ),
+    # "password: correct horse 7b", with a word in it that is none
+    *(
+        _Shape(
+            PASSWORDS,
+            rf"(?<={quote}){NAME}(?:=|:[ \t]{{1,4}})(?P<secret>(?:[^\s\"'<>${{}}()\[\]*]{{1,60}}"
+            rf"[ \t]){{0,8}}{MIXED}[^\n\"'<>${{}}()\[\]*]{{6,200}}){quote}",
+        )
+        for quote in "\"'"
     ),
     # Where a variable of the environment is set, whatever it is.
     _Shape(
@@ -147,12 +185,21 @@ def masked_keys(text: str) -> str:
     return _without(text, (KEY,)) if KEY_BEGIN in text else text
 
 
+def secrets(text: str, joints: Sequence[int] = ()) -> list[tuple[int, int]]:
+    """Return where in a text there are secrets; two of them may overlap.
+
+    `joints` are places at which it was put together: there a word may end and another one begin, or
+    one word go on.
+
+    >>> secrets("password=hunter2"), secrets("is" "ghp_a1B2" "c3D4" "so", [2, 10, 14])
+    ([(9, 16)], [(2, 16)])
+    """
+    return _secrets(text, SHAPES, joints)
+
+
 def _without(text: str, shapes: tuple[_Shape, ...]) -> str:
-    small = text.lower()
-    if len(small) != len(text):
-        small = text.translate(SMALL)
     parts, done = [], 0
-    for start, end in sorted(_spans(shapes, text, small)):
+    for start, end in _secrets(text, shapes):
         if start >= done:
             # A key of many lines leaves one word, on a line of its own where it was.
             gap = "\n" if text[start] == "\n" else ""
@@ -161,15 +208,30 @@ def _without(text: str, shapes: tuple[_Shape, ...]) -> str:
     return "".join([*parts, text[done:]])
 
 
-def _spans(shapes: tuple[_Shape, ...], text: str, small: str) -> Iterator[tuple[int, int]]:
+def _secrets(
+    text: str, shapes: tuple[_Shape, ...], joints: Sequence[int] = ()
+) -> list[tuple[int, int]]:
+    if UNSEEN.search(text) is None:
+        return sorted(_spans(shapes, text, joints))
+    seen = [place for place, letter in enumerate(text) if UNSEEN.match(letter) is None]
+    moved = [bisect_left(seen, joint) for joint in joints]
+    spans = _spans(shapes, "".join(text[place] for place in seen), moved)
+    return sorted((seen[start], seen[end - 1] + 1) for start, end in spans)
+
+
+def _spans(
+    shapes: tuple[_Shape, ...], text: str, joints: Sequence[int]
+) -> Iterator[tuple[int, int]]:
+    small = text.lower()
+    if len(small) != len(text):
+        small = text.translate(SMALL)
     for word, pattern in _patterns(shapes).items():
         near = 0
         at = small.find(word)
         while at >= 0:
             end = at + len(word)
-            found = pattern.match(text, at)
-            if found and found[found.lastgroup or 0]:
-                yield (span := found.span(found.lastgroup or 0))
+            if span := _span(pattern, text, at, joints):
+                yield span
                 # What is masked is not looked at again: in a heap that would take long.
                 end = span[1]
             following = small.find(word, end)
@@ -179,6 +241,23 @@ def _spans(shapes: tuple[_Shape, ...], text: str, small: str) -> Iterator[tuple[
                 yield following, end
                 following = small.find(word, end)
             at = following
+
+
+def _span(
+    pattern: re.Pattern[str], text: str, at: int, joints: Sequence[int]
+) -> tuple[int, int] | None:
+    """Return where the secret is of which a word has been found, if it is one."""
+    passed = bisect_right(joints, at)
+    begin = joints[passed - 1] if passed else 0
+    for end in (len(text), *reversed(joints[passed : passed + MOST_JOINTS])):
+        found = pattern.match(text, at, end)
+        if found and found[found.lastgroup or 0]:
+            return found.span(found.lastgroup or 0)
+        found = pattern.match(text[begin:end], at - begin) if begin else None
+        if found and found[found.lastgroup or 0]:
+            start, stop = found.span(found.lastgroup or 0)
+            return start + begin, stop + begin
+    return None
 
 
 def _end_of_heap(small: str, word: str, at: int) -> int:

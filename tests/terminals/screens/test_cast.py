@@ -1,6 +1,7 @@
 """Screens become a recording."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import given
@@ -13,6 +14,7 @@ from cli_agent_orchestrator._internal.runs.records.replay import read_cast, scre
 from cli_agent_orchestrator._internal.terminals.screens.cast import (
     FRAME_SECONDS,
     LARGEST_CAST,
+    ROOM_FOR_END,
     Tape,
     add_screen,
     begin,
@@ -96,6 +98,13 @@ def test_a_recording_ends_at_its_largest_size_and_says_so() -> None:
     assert cast.is_full
     assert screen_at(cast, len(cast.frames)).startswith(f"{seconds - 2}\n")
     assert add_screen(go_on(cast, len(data)), "more", 9000)[1] == b""
+
+
+def test_a_frame_may_fill_all_the_room_there_is() -> None:
+    tape, _ = begin(1000, 120, 40, "tester")
+    room = LARGEST_CAST - ROOM_FOR_END - len(add_screen(tape, "a", 1001)[1])
+    assert not add_screen(replace(tape, size=room), "a", 1001)[0].is_full
+    assert add_screen(replace(tape, size=room + 1), "a", 1001)[0].is_full
 
 
 def test_frames_come_less_often_as_a_recording_grows() -> None:

@@ -46,6 +46,7 @@ from cli_agent_orchestrator._internal.runs.reports.in_full import run_in_full
 from cli_agent_orchestrator._internal.runs.reports.report import Report
 from cli_agent_orchestrator._internal.runs.reports.report_of_state import Places
 from cli_agent_orchestrator._internal.runs.reports.reporting import report_of_folder, report_of_run
+from cli_agent_orchestrator._internal.screen_masking import masked_screen
 from cli_agent_orchestrator._internal.settings.levels import merge_settings, read_environment
 from cli_agent_orchestrator._internal.version import __version__
 from cli_agent_orchestrator.errors import UsageError, in_words
@@ -182,7 +183,7 @@ def _html(found: Report, folder: Folder | None) -> str:
 
     full = run_for_others(run_in_full(folder, os.environ), clean)
     made = f"Made by cao {__version__}, {local_time(SystemClock().now())}."
-    steps = in_each_text(_steps(folder), clean)
+    steps = in_each_text(in_each_text(_steps(folder), masked_screen), clean)
     return html_page(_for_others(found), full, home, made, steps)
 
 

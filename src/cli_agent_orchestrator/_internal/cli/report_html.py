@@ -21,6 +21,7 @@ from cli_agent_orchestrator._internal.runs.records.run_record import RunRecord, 
 from cli_agent_orchestrator._internal.runs.reports.in_full import RunInFull
 from cli_agent_orchestrator._internal.runs.reports.report import Report
 from cli_agent_orchestrator._internal.runs.reports.story import TurnDetail
+from cli_agent_orchestrator._internal.screen_masking import masked_screen
 from cli_agent_orchestrator._internal.settings.table import PREFIX
 
 REPLY_LINES = (150, 50)
@@ -73,7 +74,7 @@ def _shortened(detail: TurnDetail) -> TurnDetail:
         detail,
         reply=cut(detail.reply, REPLY_LINES),
         prompt=cut(detail.prompt, PROMPT_LINES),
-        screen=cut(detail.screen, SCREEN_LINES),
+        screen=cut(detail.screen and masked_screen(detail.screen), SCREEN_LINES),
     )
 
 
