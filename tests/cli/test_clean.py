@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from cli_agent_orchestrator._internal.cli import clean as cleaning_command
 from cli_agent_orchestrator._internal.cli.clean import clean, ended_words, unlisted_among
 from cli_agent_orchestrator._internal.cli.listing import Listed, read_terminal
 from cli_agent_orchestrator._internal.config import state_folder
 from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.runs.records.run_record import RunStatus, write_record
 from cli_agent_orchestrator._internal.runs.work.own_tree import plan_tree
-from cli_agent_orchestrator.errors import RunError
+from cli_agent_orchestrator.errors import RunError, StoreError
 from tests.runs.kept_runs import make_run
 from tests.runs.test_own_tree import record_of
 from tests.workspace.projects import make_project
@@ -42,6 +43,20 @@ def test_agents_are_unlisted_whose_session_has_the_name_of_a_run_that_is_not_lis
 )
 def test_fewer_agents_than_were_listed_are_explained(ended: int, listed: int, words: str) -> None:
     assert ended_words(ended, listed) == words
+
+
+def test_records_are_removed_also_where_no_server_can_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def connected(*_: object) -> None:
+        raise StoreError("no space left")
+
+    monkeypatch.setattr(cleaning_command, "connected", connected)
+    make_run(state_folder(os.environ), tmp_path, RUN)
+    done = CliRunner().invoke(clean, ["--older-than", "0", "--yes"])
+    assert "were not looked for: no space left" in done.stderr
+    assert "Removed the records of 1 run." in done.stdout
+    assert done.exit_code == 0
 
 
 def test_what_was_listed_and_stays_is_named_with_the_reason(tmp_path: Path) -> None:

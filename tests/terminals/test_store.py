@@ -1,5 +1,6 @@
 """What is stored is there after a crash, and belongs to one server at a time."""
 
+import errno
 import os
 import resource
 import signal
@@ -96,6 +97,17 @@ def test_a_second_server_on_the_same_folder_is_refused_and_told_who_holds_it(
     assert FolderTaken.__name__ in second.stderr
     assert f"process {os.getpid()}" in second.stderr
     assert str(tmp_path) in second.stderr
+
+
+def test_of_a_full_disk_it_is_said_how_to_make_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_text(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", write_text)
+    with pytest.raises(StoreError, match=r"No space left .*; make room there \(`cao clean "):
+        TerminalStore(tmp_path)
 
 
 def test_deliveries_are_remembered_with_their_answer_until_the_terminal_goes(

@@ -32,7 +32,14 @@ from cli_agent_orchestrator._internal.runs.work.cleaning import (
     remove_folder,
     server_named,
 )
-from cli_agent_orchestrator.errors import ApiError, RunError, ServerConflict, TmuxError, UsageError
+from cli_agent_orchestrator.errors import (
+    ApiError,
+    RunError,
+    ServerConflict,
+    StoreError,
+    TmuxError,
+    UsageError,
+)
 
 KEPT_DAYS = 30
 BUSY = (TerminalStatus.PROCESSING, TerminalStatus.WAITING_USER_ANSWER)
@@ -89,7 +96,7 @@ def _unlisted(state: Path) -> dict[str, list[Listed]]:
     try:
         with connected(os.environ) as client:
             terminals = all_terminals(client)
-    except (TmuxError, ApiError, ServerConflict) as error:
+    except (TmuxError, ApiError, ServerConflict, StoreError) as error:
         click.echo(
             f"Agents of runs that are gone were not looked for: {one_line(str(error))}", err=True
         )
@@ -139,6 +146,11 @@ def _agrees() -> bool:
 
 
 def _carry_out(plan: Cleanup, unlisted: Unlisted, state: Path, api: str | None) -> None:
+    with_agents = {run.record.id for run in plan.agents}
+    names = [*(run.record.id for run in plan.folders), *plan.drafts]
+    # First what needs no server: on a disk that is full it makes the room for one.
+    free = [name for name in names if name not in with_agents]
+    left = _remove(free, state)
     if plan.agents or unlisted:
         own = [run.record.id for run in plan.agents if not server_named(run.record)]
         there = [run.record.id for run in plan.agents if server_named(run.record)]
@@ -153,13 +165,17 @@ def _carry_out(plan: Cleanup, unlisted: Unlisted, state: Path, api: str | None) 
                 ended += sum(end_agents(client, state, run) for run in there)
         listed = sum(len(run.record.terminals) for run in plan.agents)
         click.echo(ended_words(ended, listed + sum(map(len, unlisted.values()))))
-    names = [*(run.record.id for run in plan.folders), *plan.drafts]
-    left = {name: why for name in names if (why := remove_folder(state, name, os.environ))}
+    left |= _remove([name for name in names if name in with_agents], state)
     if names:
         click.echo(f"Removed the records of {_count(len(names) - len(left), 'run')}.")
     if left:
         rows = [f"{name}  {one_line(why)}" for name, why in left.items()]
         raise RunError("\n  ".join(["not all of it was removed:", *rows]))
+
+
+def _remove(names: Iterable[str], state: Path) -> dict[str, str]:
+    """Remove run folders; return those that stay, and why."""
+    return {name: why for name in names if (why := remove_folder(state, name, os.environ))}
 
 
 def naming_none(environ: Mapping[str, str]) -> Mapping[str, str]:

@@ -5,6 +5,7 @@ terminals again and never types a message twice. Methods block: the service call
 thread.
 """
 
+import errno
 import os
 import sqlite3
 import threading
@@ -47,6 +48,12 @@ CREATE TABLE IF NOT EXISTS deliveries (
     PRIMARY KEY (terminal_id, key)
 ) STRICT;
 """
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+MAKE_ROOM = (
+    "make room there (`cao clean --older-than 0 --yes` removes the records of all runs with a "
+    "verdict)"
+)
 
 ADDED_COLUMNS = (
     ("terminals", "permissions", "TEXT"),
@@ -108,7 +115,8 @@ class TerminalStore:
             self._lock_folder(folder)
         except OSError as error:
             reason = f"the state folder {folder} cannot be used: {error.strerror}"
-            raise StoreError(f"{reason}; set CAO_STATE_DIR to another folder") from error
+            room = f"{MAKE_ROOM}, or " if error.errno in FULL else ""
+            raise StoreError(f"{reason}; {room}set CAO_STATE_DIR to another folder") from error
         try:
             with self._explained():
                 self._db = self._open()
@@ -252,6 +260,9 @@ class TerminalStore:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+                reason = f"the store {self._path} cannot be used: the disk is full"
+                raise StoreError(f"{reason}; {MAKE_ROOM}") from error
             raise StoreError(
                 f"the store {self._path} cannot be used: {error}; if it is damaged, put back a "
                 "copy, or move it away: agents that still run are ended then"
