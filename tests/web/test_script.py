@@ -276,6 +276,45 @@ def test_what_is_said_stays_for_its_own_time(tab: Tab, stage: Stage, url: str) -
     expect(said).to_be_empty()
 
 
+# Being signed in, and keeping up
+
+
+def test_no_script_can_read_the_key_of_the_page(tab: Tab) -> None:
+    told = tab.evaluate(
+        """() => new Promise((done, fail) => {
+            const opening = indexedDB.open("cao");
+            opening.onerror = () => fail(opening.error);
+            opening.onsuccess = () => {
+                const asked = opening.result.transaction("keys").objectStore("keys").get("page");
+                asked.onsuccess = () => crypto.subtle.exportKey("raw", asked.result)
+                    .then(() => done("read"), () => done(asked.result.type));
+            };
+        })"""
+    )
+    assert told == "secret", "the key is there, and cannot be read"
+
+
+def test_a_connection_that_is_silent_for_too_long_is_given_up(
+    tab: Tab, stage: Stage, url: str
+) -> None:
+    (found,) = re.findall(r"QUIET_MS = ([\d_]+);", page_file("app.js").body.decode())
+    tab.clock.install()
+    dead: list[Any] = []  # Any: see `Page`
+    tab.route("**/dashboard/stream*", lambda route: dead.append(route))
+    with tab.expect_request("**/dashboard/stream*"):
+        tab.goto(f"{url}/dashboard")
+    connection = tab.locator("#connection")
+    tab.clock.run_for(int(found) * 2 // 3)
+    roundtrip(tab)
+    expect(connection).to_be_empty()
+    tab.clock.run_for(int(found) // 3 + 1)
+    expect(connection).to_contain_text("No connection to the server")
+    tab.unroute("**/dashboard/stream*")
+    tab.clock.run_for(1000)
+    expect(tab.locator("h1")).to_have_text(f"Number {stage.number}")
+    expect(connection).to_be_empty()
+
+
 # Showing
 
 
