@@ -15,11 +15,13 @@ import pytest
 
 from cli_agent_orchestrator._internal.dashboard.files import page_file
 from cli_agent_orchestrator._internal.dashboard.page import House, Page, Part, Watched
+from cli_agent_orchestrator._internal.dashboard.views.turn_rows import turn_part
 from cli_agent_orchestrator._internal.html.markup import Child, Markup, joined, tag
 from cli_agent_orchestrator.errors import NotFound, UsageError
 from tests.dashboard.rig import PageRig, link
+from tests.dashboard.view_data import a_turn
+from tests.web.browser import PHONE, Windows, expect, look_at
 from tests.web.browser import Page as Tab
-from tests.web.browser import Windows, expect
 
 pytestmark = pytest.mark.web
 
@@ -316,6 +318,16 @@ def test_a_connection_that_is_silent_for_too_long_is_given_up(
 
 
 # Showing
+
+
+def test_on_a_phone_a_long_badge_leaves_the_name_of_a_role_whole(tab: Tab, stage: Stage) -> None:
+    look_at(tab, PHONE)
+    turn = a_turn(12, role="programmer_review", outcome="a word of a later version, rather long")
+    shown(tab, stage, tag("ol", turn_part("x", turn, None, is_live=True).html, class_="turns"))
+    lines = (
+        "one => one.getBoundingClientRect().height / parseFloat(getComputedStyle(one).lineHeight)"
+    )
+    assert round(tab.locator("#turn-12 h3").evaluate(lines)) == 1
 
 
 def test_of_two_pieces_the_one_that_was_asked_for_last_is_shown(tab: Tab, stage: Stage) -> None:
