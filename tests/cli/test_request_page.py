@@ -40,6 +40,14 @@ def test_it_says_what_was_asked_how_it_was_checked_and_what_changed() -> None:
     assert "### Still open: analyst_review, round 1\n" in page
 
 
+def test_a_task_of_anybody_is_shown_and_does_nothing() -> None:
+    task = "Fixes #1 <img src=x> ![i](https://example.org/x) [a](b) for @org/team"
+    page = request_page(replace(PASSED, task=task))
+    assert page.startswith(
+        "Fixes `#1` \\<img src=x\\> `![i](https://example.org/x`) \\[a\\](b) for `@org/team`\n\n"
+    )
+
+
 def test_what_is_not_there_is_not_said() -> None:
     bare = replace(PASSED, files=[], turns=[], deeds=Deeds(), evidence="", setbacks={})
     assert request_page(replace(bare, open_notes={})) == "Mend the sum\n\n**PASS after 2 rounds**"

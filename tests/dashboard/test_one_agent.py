@@ -148,3 +148,11 @@ def test_nothing_in_an_agent_breaks_its_page(one: str, two: str, three: str) -> 
 
     check_page(one_agent(AgentSeen(run, two, terminal, one, why, asked), NOON))
     check_page(one_agent(AgentSeen(run, two, None, three, api=one, last_turn=1), NOON))
+
+
+def test_what_was_shown_before_ends_with_its_last_line() -> None:
+    shown = Elements(scrollback_html("first\n\nlast\n\x1b[0m\n   \n\n"))
+
+    assert len(shown.of("div", "line")) == 3
+    assert shown.written.rstrip().endswith("last")
+    assert "nothing above" in Elements(scrollback_html("\n \n")).written

@@ -258,6 +258,8 @@ def test_a_pause_that_was_asked_for() -> None:
     [
         ({"circling": "F1 is still unfixed."}, "F1 is still unfixed."),
         ({"status": RunStatus.PAUSED}, "It is paused and waits for you."),
+        ({"status": RunStatus.PAUSED, "circling": "the last turn."}, "for you. The last turn."),
+        ({"circling": "the last turn changed nothing."}, "The last turn changed nothing."),
         ({"status": RunStatus.INTERRUPTED}, "Its process was killed."),
         ({"status": RunStatus.FAIL, **ENDED}, "cao resume k3f9 --max-rounds 4"),
         ({"status": RunStatus.FAIL, "circling": "F1.", **ENDED}, "It did not converge: F1."),

@@ -71,7 +71,7 @@ def test_missing_evidence_is_named() -> None:
         EvidenceMissing(("implementation", "risk", "defects"), found=1, needed=3),
     )
     assert str(verdict) == (
-        "APPROVED does not count: the notes touch 1 of 3 needed evidence groups, "
+        "APPROVED does not count: the notes touch 1 of 4 evidence groups, 3 are needed; "
         "missing: implementation, risk, defects"
     )
 

@@ -247,6 +247,9 @@ class TestRecord:
     def test_a_task_has_one_line(self) -> None:
         assert one_line("\n a\n b\n\nc") == "a b"
         assert len(one_line("word " * 100)) <= 200
+        assert one_line("## Fix the sum ##\nIt is 3.") == "Fix the sum"
+        assert one_line("#1 is not fixed\nyet") == "#1 is not fixed yet"
+        assert one_line("#") == "#"
         assert one_line("x" * 201) == "x" * 198 + " …"
         assert one_line("x" * 200) == "x" * 200
 

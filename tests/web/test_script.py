@@ -15,11 +15,13 @@ import pytest
 
 from cli_agent_orchestrator._internal.dashboard.files import page_file
 from cli_agent_orchestrator._internal.dashboard.page import House, Page, Part, Watched
+from cli_agent_orchestrator._internal.dashboard.views.turn_rows import turn_part
 from cli_agent_orchestrator._internal.html.markup import Child, Markup, joined, tag
 from cli_agent_orchestrator.errors import NotFound, UsageError
 from tests.dashboard.rig import PageRig, link
+from tests.dashboard.view_data import a_turn
+from tests.web.browser import PHONE, Windows, expect, look_at
 from tests.web.browser import Page as Tab
-from tests.web.browser import Windows, expect
 
 pytestmark = pytest.mark.web
 
@@ -276,7 +278,56 @@ def test_what_is_said_stays_for_its_own_time(tab: Tab, stage: Stage, url: str) -
     expect(said).to_be_empty()
 
 
+# Being signed in, and keeping up
+
+
+def test_no_script_can_read_the_key_of_the_page(tab: Tab) -> None:
+    told = tab.evaluate(
+        """() => new Promise((done, fail) => {
+            const opening = indexedDB.open("cao");
+            opening.onerror = () => fail(opening.error);
+            opening.onsuccess = () => {
+                const asked = opening.result.transaction("keys").objectStore("keys").get("page");
+                asked.onsuccess = () => crypto.subtle.exportKey("raw", asked.result)
+                    .then(() => done("read"), () => done(asked.result.type));
+            };
+        })"""
+    )
+    assert told == "secret", "the key is there, and cannot be read"
+
+
+def test_a_connection_that_is_silent_for_too_long_is_given_up(
+    tab: Tab, stage: Stage, url: str
+) -> None:
+    (found,) = re.findall(r"QUIET_MS = ([\d_]+);", page_file("app.js").body.decode())
+    tab.clock.install()
+    dead: list[Any] = []  # Any: see `Page`
+    tab.route("**/dashboard/stream*", lambda route: dead.append(route))
+    with tab.expect_request("**/dashboard/stream*"):
+        tab.goto(f"{url}/dashboard")
+    connection = tab.locator("#connection")
+    tab.clock.run_for(int(found) * 2 // 3)
+    roundtrip(tab)
+    expect(connection).to_be_empty()
+    tab.clock.run_for(int(found) // 3 + 1)
+    expect(connection).to_contain_text("No connection to the server")
+    tab.unroute("**/dashboard/stream*")
+    tab.clock.run_for(1000)
+    expect(tab.locator("h1")).to_have_text(f"Number {stage.number}")
+    expect(connection).to_be_empty()
+
+
 # Showing
+
+
+def test_on_a_phone_a_long_badge_leaves_the_name_of_a_role_whole(tab: Tab, stage: Stage) -> None:
+    look_at(tab, PHONE)
+    turn = a_turn(12, role="programmer_review", outcome="a word of a later version, rather long")
+    shown(tab, stage, tag("ol", turn_part("x", turn, None, is_live=True).html, class_="turns"))
+    lines = (
+        "one => one.getBoundingClientRect().height / parseFloat(getComputedStyle(one).lineHeight)"
+    )
+    assert round(tab.locator("#turn-12 h3").evaluate(lines)) == 1
 
 
 def test_of_two_pieces_the_one_that_was_asked_for_last_is_shown(tab: Tab, stage: Stage) -> None:

@@ -127,6 +127,7 @@ def test_an_agent_is_looked_at_and_spoken_to(reviewed: Reviewed) -> None:
         message.get_by_role("button", name="Send").click()
     assert told.value.ok, told.value.text()
     expect(message.get_by_label("Say something to it")).to_have_value("")
+    expect(page.locator("#said")).to_have_text("Sent to the analyst.")
     expect(page.locator("#screen")).to_contain_text("Are you there?")
 
 

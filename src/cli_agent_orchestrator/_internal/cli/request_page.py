@@ -1,6 +1,7 @@
 """The text of a pull request: what was asked, how it was checked, what changed, what is open.
 
-It is Markdown that others read. What agents have written is shown and never becomes markup.
+It is Markdown that others read. What agents have written is shown and never becomes markup, nor
+does the task, which may come from anybody.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +25,7 @@ STATUS_WORDS = {"A": " (new)", "D": " (removed)", "T": " (became something else)
 
 def request_page(found: Report) -> str:
     """Return the text of a pull request for the work of a run."""
-    parts = [found.task.strip(), f"**{escape(title_of(found))}**", *_checks(found)]
+    parts = [escape(found.task), f"**{escape(title_of(found))}**", *_checks(found)]
     parts += _changes(found.files)
     if found.setbacks:
         reasons = [*found.setbacks.items()][:MOST_LINES]

@@ -85,8 +85,8 @@ class EvidenceMissing:
 
     def __str__(self) -> str:
         return (
-            f"the notes touch {self.found} of {self.needed} needed evidence groups, "
-            f"missing: {', '.join(self.missing)}"
+            f"the notes touch {self.found} of {self.found + len(self.missing)} evidence groups, "
+            f"{self.needed} are needed; missing: {', '.join(self.missing)}"
         )
 
 

@@ -4,6 +4,7 @@
 //   data-post="/runs/x/pause"   a button or a form that asks the server for something, with
 //     data-body='{…}'           fields besides those of the form,
 //     data-confirm="Sure?"      a question before,
+//     data-said="Sent."         what is said afterwards, if the answer has no words,
 //     data-then="/runs/{id}"    a page to go to afterwards, with fields of the answer;
 //     [data-busy="Starting …"]  a button in it that says this meanwhile,
 //     [data-problem]            a place in it for what is wrong, else it is said in the corner,
@@ -403,7 +404,7 @@ function setBusy(element, isBusy) {
 }
 
 async function act(element) {
-  const { post: path, body, confirm, then, once } = element.dataset;
+  const { post: path, body, confirm, said, then, once } = element.dataset;
   say("");
   if (element.ariaBusy === "true" || (confirm && !(await confirmed(element)))) return;
   element.querySelector("[data-problem]")?.replaceChildren();
@@ -412,7 +413,8 @@ async function act(element) {
     const fields = element.tagName === "FORM" ? fieldsOf(element) : {};
     const answer = await post(path, { ...JSON.parse(body || "{}"), ...fields });
     if (then) return location.assign(then.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(answer[name])));
-    say(answer.text ?? "Done.");
+    const isSure = answer.success !== false;
+    say(answer.text ?? (isSure ? said ?? "Done." : "It was typed; nobody knows if the agent has it."));
     if (element.tagName === "FORM") element.reset();
     if (once !== undefined) close(element);
   } catch (error) {

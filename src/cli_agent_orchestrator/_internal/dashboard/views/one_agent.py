@@ -78,8 +78,11 @@ def one_agent(seen: AgentSeen, now: float) -> Page:
 
 def scrollback_html(text: str) -> Markup:
     """Return what an agent has shown before, with colors."""
-    lines = screen_lines(text)[-SCROLLBACK_LINES:]
-    if not any(lines):
+    lines = list(screen_lines(text))[-SCROLLBACK_LINES:]
+    # Below what is written on it, a screen is empty.
+    while lines and not lines[-1].strip():
+        lines.pop()
+    if not lines:
         return tag("p", "There is nothing above its screen.", class_="muted")
     return _box("scrollback-box", "What it has shown before", joined(map(_plain_line, lines)))
 
@@ -236,7 +239,7 @@ def _below(seen: AgentSeen) -> Iterator[Part]:
         turn = f"{run_path(seen.run.id)}/turns/{seen.last_turn}"
         yield _fetched("last-turn", f"Its last turn ({seen.last_turn})", turn)
     if seen.terminal is not None and seen.terminal.alive:
-        yield Part("message", _message(seen.terminal.id, is_asking=seen.is_asking), "agent-side")
+        yield Part("message", _message(seen, seen.terminal.id), "agent-side")
 
 
 def _fetched(number: str, words: str, path: str) -> Part:
@@ -251,7 +254,8 @@ def _fetched(number: str, words: str, path: str) -> Part:
     return Part(number, html, "agent-main")
 
 
-def _message(terminal_id: str, *, is_asking: bool) -> Markup:
+def _message(seen: AgentSeen, terminal_id: str) -> Markup:
+    is_asking = seen.is_asking
     return tag(
         "section",
         tag("h2", "Message", id="message-title"),
@@ -271,6 +275,7 @@ def _message(terminal_id: str, *, is_asking: bool) -> Markup:
             tag("button", "Send", class_="button", type="submit", disabled=is_asking),
             class_="form",
             data_post=f"/terminals/{terminal_id}/input",
+            data_said=f"Sent to the {name(seen.role)}.",
         ),
         id="message",
         class_="card",

@@ -55,13 +55,14 @@ def standing_of(run: RunSummary, now: float) -> RunStanding:
 
 
 def _live(run: RunSummary) -> RunStanding:
+    circling = run.circling[:1].upper() + run.circling[1:]
     if run.asking:
         return RunStanding(
             RunGroup.NEEDS, run.words, "needs", f"The {run.asking} asks you something."
         )
     if run.status is RunStatus.PAUSED:
-        why = " ".join(filter(None, ("It is paused and waits for you.", run.circling)))
+        why = " ".join(filter(None, ("It is paused and waits for you.", circling)))
         return RunStanding(RunGroup.NEEDS, run.words, "needs", why, 2)
     if run.circling:
-        return RunStanding(RunGroup.NEEDS, "not converging", "needs", run.circling, 1)
+        return RunStanding(RunGroup.NEEDS, "not converging", "needs", circling, 1)
     return RunStanding(RunGroup.WORKING, run.words, "now")

@@ -6,6 +6,7 @@ running, and nobody holds its lock.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -20,6 +21,8 @@ from cli_agent_orchestrator.events import short_line
 
 VERSION = 1
 LINE_CHARACTERS = 200
+# "## Fix the sum ##"
+HEADING_PATTERN = r"#{1,6}[ \t]+(?P<title>[^\n]+?)[ \t#]*(?:\n|\Z)"
 LARGEST_COUNT = 1e12
 MAX_ROUNDS = "MAX_ROUNDS"
 DIGITS = 9
@@ -212,9 +215,11 @@ def resumed_record(before: RunRecord, now: RunRecord) -> RunRecord:
 
 
 def one_line(text: str) -> str:
-    """Return the first paragraph of a text on one line, shortened."""
-    paragraph = " ".join(text.strip().split("\n\n")[0].split())
-    return short_line(paragraph, LINE_CHARACTERS)
+    """Return the first paragraph of a text, or its heading, on one line, shortened."""
+    text = text.strip()
+    heading = re.match(HEADING_PATTERN, text)
+    title = heading["title"] if heading else text.split("\n\n")[0]
+    return short_line(" ".join(title.split()), LINE_CHARACTERS)
 
 
 def without_secrets(url: str) -> str:
