@@ -65,6 +65,7 @@ TESTS = {
         "pipeline/test_gigantic_replies.py"
     ),
     "pipeline/rounds.py": "pipeline/test_rounds.py",
+    "pipeline/course.py": "pipeline/test_course.py",
     "pipeline/resuming.py": "pipeline/test_resuming.py",
     "pipeline/review.py": "pipeline/test_review.py",
     "pipeline/check.py": "pipeline/test_check.py",
