@@ -25,7 +25,7 @@ test: $(READY) tmux bubblewrap ## Run the tests, in less than five minutes
 	@$(BIN)/python -m tests.prepare
 	$(BIN)/python -m pytest -m "not agents and not slow and not web" $(WORKERS)
 
-test-slow: $(READY) tmux bubblewrap ## Run the tests that take longest: cheats, kills, work trees, checkouts
+test-slow: $(READY) tmux bubblewrap shells ## Run the tests that take longest: cheats, kills, work trees, checkouts
 	@$(BIN)/python -m tests.prepare
 	$(BIN)/python -m pytest -m slow $(WORKERS)
 
@@ -89,6 +89,9 @@ tmux: ## Install tmux if it is missing
 bubblewrap: ## Install bubblewrap, for gates in a sandbox, if it is missing and can be had
 	@sh scripts/need-bubblewrap.sh
 
+shells: ## Install zsh and fish, for completion, if they are missing and can be had
+	@sh scripts/need-shells.sh
+
 node: ## Install Node.js and npm if they are missing
 	@sh scripts/need-node.sh
 
@@ -113,4 +116,4 @@ $(DOCS): $(READY)
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) .cache site .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-.PHONY: help demo test test-slow test-tmux test-python test-web search mutants test-agents accuracy check docs pictures picture bench format agents tmux bubblewrap node chromium axe clean
+.PHONY: help demo test test-slow test-tmux test-python test-web search mutants test-agents accuracy check docs pictures picture bench format agents tmux bubblewrap shells node chromium axe clean
