@@ -472,6 +472,18 @@ class RunEnded(Event):
     """Is what was saved of it not there any more, so that it cannot be resumed?"""
 
 
+Steered = (
+    PauseAsked
+    | Unpaused
+    | StopAsked
+    | HintTaken
+    | SettingChanged
+    | ReviewSkipped
+    | QuestionAnswered
+)
+"""What a person did to a run; its report tells it."""
+Answer = Steered | AskDeclined
+"""What a run says to an ask."""
 RunEvent = (
     RunOpened
     | ServerChosen
@@ -487,30 +499,11 @@ RunEvent = (
     | FilesChanged
     | NotConverging
     | Paused
-    | Unpaused
-    | PauseAsked
-    | StopAsked
-    | HintTaken
-    | SettingChanged
-    | ReviewSkipped
-    | QuestionAnswered
-    | AskDeclined
+    | Answer
     | Warned
     | RunEnded
 )
 OnRunEvent = Callable[[RunEvent], None]
-Steered = (
-    PauseAsked
-    | Unpaused
-    | StopAsked
-    | HintTaken
-    | SettingChanged
-    | ReviewSkipped
-    | QuestionAnswered
-)
-"""What a person did to a run; its report tells it."""
-Answer = Steered | AskDeclined
-"""What a run says to an ask."""
 
 TYPES: Mapping[str, type[RunEvent]] = {
     "run_opened": RunOpened,

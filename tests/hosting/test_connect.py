@@ -165,14 +165,19 @@ def test_it_uses_one_that_does_not_end_in_time_after_all(tmp_path: Path) -> None
     assert find_or_start(lambda: PASSING, conflict, print, tmp_path, patience=0) == OURS
 
 
-@pytest.mark.tmux
-def test_a_run_does_not_go_over_to_the_server_of_a_command_that_ends(tmp_path: Path) -> None:
-    environ = {
-        "CAO_STATE_DIR": str(tmp_path / "state"),
+def of_a_user(home: Path) -> dict[str, str]:
+    """Return the environment of somebody who has nothing but the programs."""
+    return {
+        "CAO_STATE_DIR": str(home / "state"),
         "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path),
+        "HOME": str(home),
         "CAO_PORT": "0",
     }
+
+
+@pytest.mark.tmux
+def test_a_run_does_not_go_over_to_the_server_of_a_command_that_ends(tmp_path: Path) -> None:
+    environ = of_a_user(tmp_path)
     config = RunConfig.from_env({"WD": str(tmp_path)})
     with ExitStack() as command:
         client = command.enter_context(client_for(environ, None, print))
@@ -196,12 +201,7 @@ def test_the_server_of_a_run_in_place_of_one_that_was_ended_takes_its_port_too(
 ) -> None:
     """So an open page comes back, and whoever has named the port."""
     monkeypatch.setattr(transports, "ABSENCE_SECONDS", 0.0)
-    environ = {
-        "CAO_STATE_DIR": str(tmp_path / "state"),
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path),
-        "CAO_PORT": "0",
-    }
+    environ = of_a_user(tmp_path)
     config = RunConfig.from_env({"WD": str(tmp_path)})
     with ExitStack() as server:
         ended = server.enter_context(run_own_server(environ, 0))

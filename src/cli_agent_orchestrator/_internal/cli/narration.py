@@ -11,6 +11,7 @@ from cli_agent_orchestrator._internal.runs.reports.durations import duration
 from cli_agent_orchestrator.events import (
     AgentsStarting,
     AgentStarted,
+    Answer,
     AskDeclined,
     CheckBegan,
     CheckEnded,
@@ -47,16 +48,6 @@ POINTS: Mapping[str, str] = {
 Step = (
     TurnEnded | CheckBegan | CheckEnded | FilesChanged | NotConverging | Paused | Unpaused | Warned
 )
-Personal = (
-    PauseAsked
-    | StopAsked
-    | HintTaken
-    | SettingChanged
-    | ReviewSkipped
-    | QuestionAnswered
-    | AskDeclined
-)
-"""What people ask for."""
 
 
 TONES: Mapping[str, Tone] = {
@@ -212,7 +203,7 @@ def point_words(step: CheckBegan | CheckEnded) -> str:
     return POINTS.get(step.when, "").replace("{author}", step.author)
 
 
-def _step_line(event: Step | Personal) -> Line:
+def _step_line(event: Step | Answer) -> Line:
     match event:
         case (
             PauseAsked()
