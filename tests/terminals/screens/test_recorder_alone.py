@@ -31,12 +31,16 @@ class Panes:
         self.shown: dict[str, str] = {}
         self.problem: Exception | None = None
         self.reads = 0
+        self.answering = asyncio.Event()
+        self.answering.set()
 
     async def read_ansi(self, pane: str) -> str:
         self.reads += 1
         if self.problem is not None:
             raise self.problem
-        return self.shown[pane]
+        shown = self.shown[pane]
+        await self.answering.wait()
+        return shown
 
 
 class Rig:
@@ -116,6 +120,23 @@ async def test_a_tmux_that_is_away_for_a_while_does_not_end_a_recording(tmp_path
     rig.show(live, "seen again")
     await rig.recorder.finish(live)
     assert rig.screens() == ["seen again"]
+
+
+async def test_the_last_screen_is_kept_though_an_earlier_one_is_still_being_read(
+    tmp_path: Path,
+) -> None:
+    rig = Rig(tmp_path)
+    rig.panes.answering.clear()
+    live = rig.terminal("%1")
+    rig.show(live, "earlier")
+    rig.recorder.follow(live)
+    await until(lambda: rig.panes.reads == 1)
+    rig.show(live, "the last")
+    ending = asyncio.create_task(rig.recorder.finish(live))
+    await asyncio.sleep(0)  # it is being ended, and has not been answered yet
+    rig.panes.answering.set()
+    await ending
+    assert rig.screens() == ["earlier", "the last"]
 
 
 async def test_a_second_agent_of_a_role_neither_is_recorded_nor_ends_a_recording(

@@ -100,18 +100,19 @@ class ScreenRecorder:
             file, tape = await asyncio.to_thread(_open, folder, str(row.role), now)
             with file:
                 while not tape.is_full:
-                    tape = await self._next_frame(recording, tape, file)
-                    if recording.ending.is_set():
+                    await _wait_for_another_screen(recording)
+                    # Asked for before it is read: it may come to its end meanwhile.
+                    is_last = recording.ending.is_set()
+                    tape = await self._add_frame(recording, tape, file)
+                    if is_last:
                         return
                     await wait_for_change(recording.ending, pause_after(tape))
         except OSError as error:
             logger.warning("%s: its screens are not recorded: %s", row.id, error.strerror)
 
-    async def _next_frame(self, recording: Recording, tape: Tape, file: BinaryIO) -> Tape:
-        """Wait until a terminal shows something else, and add that to its recording."""
+    async def _add_frame(self, recording: Recording, tape: Tape, file: BinaryIO) -> Tape:
+        """Add what a terminal shows now to its recording."""
         live = recording.live
-        while live.screen is recording.seen and not recording.ending.is_set():
-            await _first_of(live.changed, recording.ending)
         recording.seen = live.screen
         if live.pane is None:
             return tape
@@ -124,6 +125,13 @@ class ScreenRecorder:
         if added:
             await asyncio.to_thread(_write, file, added)
         return tape
+
+
+async def _wait_for_another_screen(recording: Recording) -> None:
+    """Wait until a terminal shows something else, or its last screen is to be kept."""
+    live = recording.live
+    while live.screen is recording.seen and not recording.ending.is_set():
+        await _first_of(live.changed, recording.ending)
 
 
 async def _first_of(*events: asyncio.Event) -> None:
