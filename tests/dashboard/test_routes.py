@@ -16,7 +16,7 @@ from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator._internal.pipeline.asks import Ask, Hint
 from cli_agent_orchestrator._internal.runs.records.run_record import write_record
 from cli_agent_orchestrator.errors import NotFound
-from cli_agent_orchestrator.events import CheckBegan, HintTaken
+from cli_agent_orchestrator.events import CheckBegan, HintTaken, RunBegan, TurnBegan
 from tests.api.run_rig import EVENTS, NOON, RUN, Answering
 from tests.api.running import WAIT_SECONDS
 from tests.dashboard.rig import GIVES_UP, Browser, PageRig, signed_in
@@ -180,9 +180,11 @@ def test_a_killed_run_is_noticed(rig: PageRig) -> None:
 def test_a_new_run_comes_on_top_and_a_removed_one_goes(rig: PageRig) -> None:
     with rig.served() as url, signed_in(url) as browser, browser.updates() as updates:
         next(updates)
+        draft = run_folder(rig.state, "draft")
+        draft.make()
+        write_record(draft, replace(rig.record, id=OTHER, started=NOON + 1))
         other = run_folder(rig.state, OTHER)
-        other.make()
-        write_record(other, replace(rig.record, id=OTHER, started=NOON + 1))
+        draft.rename_to(OTHER)
         told = next(updates)
         while OTHER not in (part := told["parts"][0])["html"]:
             told = next(updates)
@@ -245,12 +247,33 @@ def test_a_comment_becomes_a_hint_for_the_author(rig: PageRig) -> None:
         assert run.wishes == [Hint("analyst", "About a.py:7, as turn 1 left it:\n    x = 1\nWhy?")]
 
 
-def test_a_comment_on_what_a_gate_changed_is_for_whoever_is_next(rig: PageRig) -> None:
-    rig.happen(*EVENTS[:3], CheckBegan(NOON, "tests", 1, 2, "make test"))
-    body = {"turn": 2, "path": "a.py", "line": 7, "text": "Why?"}
+def test_a_comment_on_what_others_changed_is_for_the_author_whose_work_they_judge(
+    rig: PageRig,
+) -> None:
+    roles = ("analyst", "peer_analyst", "programmer", "tester")
+    turns = [
+        TurnBegan(NOON, role, 1, 1, number, "t1", "scripted")
+        for number, role in enumerate(roles, 1)
+    ]
+    began = RunBegan(NOON, "cao-1", {}, dict.fromkeys(roles, "scripted"), "/a")
+    rig.happen(began, *turns, CheckBegan(NOON, "tests", 1, 5, "make test"))
+    body = {"path": "a.py", "line": 7, "text": "Why?"}
+    with rig.served() as url, signed_in(url) as browser, Answering(rig, told) as run:
+        for number in range(1, 6):
+            asked = {**body, "turn": number}
+            assert browser.post(f"/dashboard/runs/{RUN}/comments", asked).status_code == 200
+        authors = ["analyst", "analyst", "programmer", "programmer", "programmer"]
+        assert [wish.role for wish in run.wishes if isinstance(wish, Hint)] == authors
+
+
+def test_a_comment_on_what_a_gate_changed_before_all_work_is_for_the_first_author(
+    rig: PageRig,
+) -> None:
+    rig.happen(EVENTS[0], CheckBegan(NOON, "tests", 1, 1, "make test"))
+    body = {"turn": 1, "path": "a.py", "line": 7, "text": "Why?"}
     with rig.served() as url, signed_in(url) as browser, Answering(rig, told) as run:
         assert browser.post(f"/dashboard/runs/{RUN}/comments", body).status_code == 200
-        assert run.wishes == [Hint(None, "About a.py:7, as turn 2 left it:\nWhy?")]
+        assert run.wishes == [Hint("analyst", "About a.py:7, as turn 1 left it:\nWhy?")]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a person writes at a line of a diff, as the hint that the author of the line is given."""
+"""What a person writes at a line of a diff, as the hint that an author is given."""
 
 from dataclasses import dataclass
 

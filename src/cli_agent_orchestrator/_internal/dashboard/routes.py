@@ -38,7 +38,6 @@ from cli_agent_orchestrator._internal.dashboard.sign_in import (
 from cli_agent_orchestrator._internal.dashboard.stream import SharedPages, update_bytes, updates
 from cli_agent_orchestrator._internal.dashboard.update import Update
 from cli_agent_orchestrator._internal.html.markup import Markup
-from cli_agent_orchestrator.errors import NotFound
 
 HOME = "/dashboard"
 SIGN_IN = f"{HOME}/sign-in"
@@ -192,18 +191,9 @@ class _Handlers:
         return Response(html.encode("utf-8", "replace"), media_type="text/html", headers=headers)
 
     async def comment(self, path: RunPath, body: CommentBody) -> Json:
-        role = await asyncio.to_thread(self._author, path.run, body.turn)
+        role = await asyncio.to_thread(self._house.runs.author, path.run, body.turn)
         said = Comment(body.turn, body.path, body.line, body.side, body.text, body.code)
         return await steered(self._house.runs, path.run, "hint", role=role, text=hint_of(said))
-
-    def _author(self, run: str, sequence: int) -> str | None:
-        """Return who is told: the agent of a turn, or whoever is next if it was a gate's."""
-        detail = self._house.runs.get(run)
-        roles = {turn["sequence"]: turn["role"] for turn in detail["turns"]}
-        if sequence not in roles:
-            raise NotFound("turn", str(sequence), map(str, roles))
-        role: str = roles[sequence]
-        return role if role in detail["providers"] else None
 
 
 def _sent(file: PageFile, request: Request) -> Response:

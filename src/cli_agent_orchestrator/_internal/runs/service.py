@@ -84,6 +84,13 @@ class RunService:
             "usage": None if found.usage is None else asdict(found.usage),
         }
 
+    def author(self, name: str, sequence: int) -> str | None:
+        """Return whose work a turn is or judges; None if the flow of the run is not known."""
+        from cli_agent_orchestrator._internal.runs.reports.story import author_of
+
+        folder, _ = self._find(name)
+        return author_of(folder, sequence)
+
     def follow(self, name: str, after: int) -> Follower:
         """Return what yields the events of a run after a number."""
         folder, _ = self._find(name)

@@ -134,9 +134,7 @@ def story_of(folder: Folder, read: Sequence[RunEvent] | None = None) -> RunStory
 def detail_of(folder: Folder, sequence: int, environ: Mapping[str, str]) -> TurnDetail:
     """Return a turn of the run in a folder; raise `NotFound` if there is none of this number."""
     record, events = _record_in(folder), read_events(folder)
-    turns = {turn.sequence: turn for turn in turns_of(events)}
-    if sequence not in turns:
-        raise NotFound("turn", str(sequence), map(str, turns))
+    turns = _turns_with(sequence, events)
     turn = turns[sequence]
     texts = read_turn(folder, record, turn)
     patch, files = _changes(folder, sequence, environ)
@@ -154,6 +152,28 @@ def detail_of(folder: Folder, sequence: int, environ: Mapping[str, str]) -> Turn
         evidence=evidence_in(texts.reply, flow, turn.role) if is_review else (),
         findings=follow_findings(folder, record, reviews).by_turn.get(sequence, ()),
     )
+
+
+def author_of(folder: Folder, sequence: int) -> str | None:
+    """Return whose work a turn is or judges: of the last author up to it, else of the first one.
+
+    None if the flow is not known; raise `NotFound` if there is no turn of this number.
+    """
+    record = _record_in(folder)
+    turns = _turns_with(sequence, read_events(folder))
+    flow = flow_of(record, read_state_of(record))
+    if flow is None:
+        return None
+    roles = [turn.role for number, turn in sorted(turns.items()) if number <= sequence]
+    return next(filter(flow.is_author, reversed(roles)), flow.first.author or None)
+
+
+def _turns_with(sequence: int, events: Iterable[RunEvent]) -> dict[int, RunTurn]:
+    """Return the turns by their numbers, if one of this number is among them."""
+    turns = {turn.sequence: turn for turn in turns_of(events)}
+    if sequence not in turns:
+        raise NotFound("turn", str(sequence), map(str, turns))
+    return turns
 
 
 def _record_in(folder: Folder) -> RunRecord:
