@@ -54,6 +54,11 @@ CURL = (
     r"(?<![\w-])curl(?:\.exe)?(?=\s)(?:(?!curl\s)[^\n|;]|\\\n){0,300}?"
     r"[ \t](?:-[A-Za-z]{0,8}u[ \t]{0,4}|--(?:proxy-)?user[ \t=]{1,4})"
 )
+# Not -p8080:80, which are ports
+MYSQL = (
+    r"(?<![\w-])(?:mysql|mariadb)(?:dump|admin)?(?=\s)"
+    r"(?:(?!(?:mysql|mariadb)(?:dump|admin)?\s)[^\n|;]){0,200}?[ \t]-p(?!\d{1,5}:)"
+)
 PASSWORDS = ("password", "passwd", "passphrase", "secret")
 TOKENS = (
     *("token", "api_key", "api-key", "apikey", "access_key", "access-key", "accesskey"),
@@ -137,6 +142,16 @@ SHAPES = (
     ),
     _Shape(
         ("curl",), rf"{CURL}[\"']?[^\s:\"'$]{{0,100}}:(?P<secret>(?![$<{{(*])[^\s\"'<>|;]{{1,200}})"
+    ),
+    _Shape(("mysql", "mariadb"), rf"{MYSQL}(?P<secret>(?![\"'$<{{(*-])[^\s\"'<>|;&]{{3,200}})"),
+    _Shape(
+        ("mysql", "mariadb"),
+        rf"{MYSQL}(?P<quote>[\"'])(?P<secret>(?![$<{{(*])[^\n\"']{{1,200}})(?P=quote)",
+    ),
+    # Of a connection; PWD of a shell is a folder.
+    _Shape(
+        ("pwd=",),
+        rf"{ALONE}{NAME}(?P<secret>(?![/~.]){MIXED}[^\s\"'<>${{}}()\[\]*,;&]{{6,200}}){END}",
     ),
     _Shape(("accountkey=", "sharedaccesskey="), rf"{NAME}(?P<secret>[A-Za-z0-9+/=]{{16,}})"),
     _Shape(
