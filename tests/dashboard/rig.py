@@ -40,7 +40,9 @@ class RunWords:
 
     async def pages(self) -> AsyncGenerator[Page, None]:
         async with self._house.news.of() as listening:
-            while True:
+            is_last = False
+            while not is_last:
+                is_last = listening.is_last
                 runs = await asyncio.to_thread(list_runs, self._house.state_folder)
                 self._made.append(len(runs))
                 parts = [Part("runs", tag("ul", id="runs"))]
@@ -94,6 +96,19 @@ class PageRig(Rig):
         if path != HOME:
             raise NotFound("page", path, [HOME])
         return RunWords(house, self.made)
+
+    async def goes_on(self, changed: asyncio.Event) -> bool:
+        """Wait until a page has changed, or has come to its end with the server."""
+        assert self.house is not None
+        over = self.house.news.over
+        waits = [asyncio.create_task(event.wait()) for event in (changed, over)]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waits:
+                one.cancel()
+        changed.clear()
+        return not over.is_set()
 
     @contextlib.contextmanager
     def served(

@@ -37,7 +37,7 @@ def turn(rig: Rig, sequence: int, role: str, provider: str) -> None:
 
 async def counted(rig: Rig) -> RunTokens | None:
     """Return what becomes known; nothing is at first."""
-    listening = Listening(None)
+    listening = Listening(None, asyncio.Event())
     async with counting_tokens(rig.state, listening) as tokens:
         run = summary_of(rig.folder)
         assert tokens.of(run) is None
@@ -77,7 +77,7 @@ async def test_a_run_is_counted_once_for_each_of_its_turns(rig: Rig, tmp_path: P
     record = tmp_path / "analyst.jsonl"
     record.write_bytes(claude_call(NOON + 110, "m1") + b"\n")
     note_records(rig.folder, "t-analyst", [str(record)])
-    listening = Listening(None)
+    listening = Listening(None, asyncio.Event())
     async with counting_tokens(rig.state, listening) as tokens:
         tokens.of(summary_of(rig.folder))
         assert await listening.wait(WAIT_SECONDS)
@@ -93,7 +93,7 @@ async def test_a_run_is_counted_once_for_each_of_its_turns(rig: Rig, tmp_path: P
 async def test_a_run_that_is_gone_is_counted_as_nothing(rig: Rig) -> None:
     run = summary_of(rig.folder)
     rig.folder.remove_all()
-    async with counting_tokens(rig.state, Listening(None)) as tokens:
+    async with counting_tokens(rig.state, Listening(None, asyncio.Event())) as tokens:
         tokens.of(run)
         await asyncio.sleep(0)
         assert tokens.of(run) is None

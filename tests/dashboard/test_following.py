@@ -97,6 +97,10 @@ class Looking:
     async def first(self) -> Page:
         return await self.until(lambda _: True)
 
+    async def rest(self) -> list[Page]:
+        async with asyncio.timeout(WAIT_SECONDS):
+            return [page async for page in self._pages]
+
     async def says(self, words: str) -> Page:
         return await self.until(lambda page: words in written(page))
 
@@ -260,6 +264,38 @@ async def test_a_run_whose_record_is_damaged_says_so(rig: Rig) -> None:
 
     async with looking(house_of(rig), f"/dashboard/runs/{RUN}") as tab:
         await tab.says("cannot be read")
+
+
+@pytest.mark.parametrize(
+    ("rest", "words"),
+    [
+        ("", "✓ PASS"),
+        (f"/runs/{RUN}", "✓ PASS"),
+        (f"/runs/{RUN}/agents/analyst", "This agent has ended."),
+    ],
+)
+async def test_when_the_server_ends_a_page_shows_how_all_stands(
+    rig: Rig, rest: str, words: str
+) -> None:
+    with rig.folder.locked():
+        rig.happen(*BEGAN)
+        house = house_of(rig)
+        async with looking(house, f"/dashboard{rest}") as tab:
+            assert words not in written(await tab.first())
+            rig.happen(*DONE)
+            house.news.end()
+            pages = await tab.rest()
+            assert words in written(pages[-1])
+        async with looking(house, f"/dashboard{rest}") as late:
+            assert len(await late.rest()) == 1
+
+
+async def test_the_page_that_starts_a_run_ends_with_the_server(rig: Rig) -> None:
+    house = house_of(rig)
+    async with looking(house, "/dashboard/new") as tab:
+        await tab.first()
+        house.news.end()
+        assert await tab.rest() == []
 
 
 async def test_the_screen_of_an_agent(rig: Rig) -> None:

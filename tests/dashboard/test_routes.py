@@ -236,6 +236,17 @@ def test_streams_end_with_the_server_and_come_again(rig: PageRig) -> None:
         assert [*updates] == []
 
 
+def test_a_tab_is_sent_how_all_stood_when_the_server_ended(rig: PageRig) -> None:
+    rig.happen(*EVENTS[:2])
+    with ExitStack() as opened:
+        with rig.served() as url:
+            browser = opened.enter_context(signed_in(url))
+            updates = opened.enter_context(browser.updates())
+            assert "PASS" not in next(updates)["parts"][-1]["html"]
+            rig.happen(*EVENTS[2:])
+        assert "PASS" in [*updates][-1]["parts"][-1]["html"]
+
+
 def test_a_comment_becomes_a_hint_for_the_author(rig: PageRig) -> None:
     rig.happen(*EVENTS[:3])
     body = {"turn": 1, "path": "a.py", "line": 7, "side": "new", "code": "x = 1", "text": "Why?"}

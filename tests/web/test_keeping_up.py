@@ -50,10 +50,9 @@ class Showcase(PageRig):
     async def pages(self) -> AsyncGenerator[Page, None]:
         self.looking += 1
         try:
-            while True:
+            yield self._page()
+            while await self.goes_on(self._changed):
                 yield self._page()
-                await self._changed.wait()
-                self._changed.clear()
         finally:
             self.looking -= 1
 
@@ -276,7 +275,7 @@ def test_a_server_that_goes_away_is_said_and_comes_back(windows: Windows, show: 
     with show.served(port=port) as url:
         tab = signed_in(windows, url)
         tab.locator("#hint-text").fill("half a thought")
-    expect(tab.locator("#connection")).to_contain_text("No connection")
+    expect(tab.locator("#connection")).to_contain_text("The server has ended")
     expect(tab.locator("h1")).to_have_text("Number 0")
     tab.get_by_role("button", name="Send").click()
     expect(tab.locator("#said")).to_contain_text("The server cannot be reached")

@@ -58,11 +58,13 @@ class Stage(PageRig):
         return Broken() if path == BROKEN else self
 
     async def pages(self) -> AsyncGenerator[Page, None]:
-        while True:
-            html = tag("section", tag("h1", f"Number {self.number}"), self._inner, id="part")
-            yield Page("Stage", (Part("part", html),))
-            await self._changed.wait()
-            self._changed.clear()
+        yield self._page()
+        while await self.goes_on(self._changed):
+            yield self._page()
+
+    def _page(self) -> Page:
+        html = tag("section", tag("h1", f"Number {self.number}"), self._inner, id="part")
+        return Page("Stage", (Part("part", html),))
 
     async def fragment(self, path: str, house: House) -> Markup:
         ways = (button(name, data_fragment=f"/dashboard/{name}") for name in ("slow", "fast"))
@@ -158,6 +160,21 @@ def test_a_double_press_posts_once(tab: Tab, stage: Stage) -> None:
         tab.get_by_role("button", name="Go").click()
     posts.answer(text="Gone again.")
     expect(tab.locator("#said")).to_have_text("Gone again.")
+
+
+def test_that_the_server_takes_its_time_is_said(tab: Tab, stage: Stage) -> None:
+    posts = Posts(tab)
+    tab.clock.install()
+    shown(tab, stage, button("Go", data_post="/posted/go"))
+    with posts.expected():
+        tab.get_by_role("button", name="Go").click()
+    expect(tab.locator("#said")).to_be_empty()
+    tab.clock.run_for(5_000)
+    expect(tab.locator("#said")).to_have_text("The server has not answered yet …")
+    posts.answer(text="Gone.")
+    expect(tab.locator("#said")).to_have_text("Gone.")
+    tab.clock.run_for(5_000)
+    expect(tab.locator("#said")).to_have_text("Gone.")
 
 
 def test_who_is_not_signed_in_any_more_learns_it_when_acting(

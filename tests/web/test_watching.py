@@ -9,7 +9,17 @@ from tests.e2e.conftest import Machine
 from tests.e2e.runs import rule
 from tests.web.browser import PHONE, Page, Windows, assert_usable, expect
 from tests.web.demo_runs import new_project, prepare_demo, start_run
-from tests.web.visits import answer, expect_end, hide, open_run, own_port, served, sign_in, unhide
+from tests.web.visits import (
+    RUN_MS,
+    answer,
+    expect_end,
+    hide,
+    open_run,
+    own_port,
+    served,
+    sign_in,
+    unhide,
+)
 
 pytestmark = pytest.mark.web
 
@@ -103,6 +113,25 @@ def test_the_page_survives_the_end_of_the_server_and_misses_nothing(
         answer(page)
         assert_passed(page)
         expect(page.locator("#turn-1")).to_be_visible()
+
+
+def test_the_verdict_is_on_the_page_though_the_server_ends_with_the_run(
+    machine: Machine, windows: Windows, tmp_path: Path
+) -> None:
+    prepare_demo(machine, asking=["analyst"])
+    windows.forgive("ERR_")
+    everything, page = windows.open(), windows.open()
+    run = start_run(machine, new_project(tmp_path, "basket"))
+    for one in (everything, page):
+        told = machine.cao("dashboard", "--no-open").stdout
+        (link,) = re.findall(r"http://\S+#\S+", told)
+        one.goto(link)
+        expect(one.locator("#needs-rows")).to_contain_text("asks you")
+    page.goto(f"{link.partition('/dashboard')[0]}/dashboard/runs/{run}")
+    answer(page)
+    expect(page.locator("#connection")).to_contain_text("The server has ended", timeout=RUN_MS)
+    expect_end(page, "PASS")
+    expect(everything.locator("#done-rows")).to_contain_text("PASS")
 
 
 def test_a_hidden_tab_gives_up_its_stream_and_returns_without_a_gap(

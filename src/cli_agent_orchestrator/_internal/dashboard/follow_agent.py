@@ -77,7 +77,9 @@ class FollowAgent:
                 beside(screen.watch(house)),
                 beside(shown.watch(house, listening)),
             ):
-                while True:
+                is_last = False
+                while not is_last:
+                    is_last = listening.is_last
                     try:
                         story = await asyncio.to_thread(reader.read)
                         seen = await self._seen(story, screen, shown)

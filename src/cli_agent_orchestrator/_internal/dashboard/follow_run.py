@@ -76,7 +76,9 @@ class FollowRun:
             counting_tokens(house.state_folder, listening) as counted,
             woken_by_agents(listening, house.terminals, self._is_ours),
         ):
-            while True:
+            is_last = False
+            while not is_last:
+                is_last = listening.is_last
                 try:
                     story = await asyncio.to_thread(reader.read)
                 except (OrchestratorError, OSError):

@@ -75,7 +75,9 @@ class FollowRuns:
             house.news.of() as listening,
             counting_tokens(house.state_folder, listening) as counted,
         ):
-            while True:
+            is_last = False
+            while not is_last:
+                is_last = listening.is_last
                 now = house.clock.now()
                 found = await asyncio.to_thread(runs.look, now)
                 shown, older = done_first(found, now)
@@ -118,7 +120,7 @@ class StartRun:
 
     async def pages(self) -> AsyncGenerator[Page, None]:
         yield await asyncio.to_thread(self._page)
-        await asyncio.Event().wait()
+        await self.house.news.over.wait()
 
     def _page(self) -> Page:
         runs = list_runs(self.house.state_folder)

@@ -1,12 +1,15 @@
 """Tells who looks at runs that something has happened there.
 
     async with news.of(run) as listening:
-        while True:
+        is_last = False
+        while not is_last:
+            is_last = listening.is_last
             ...                           # look at it
             await listening.wait(seconds)
 
 While somebody listens, the folders of the runs in question are watched, and it is looked now and
-then for what no file tells: that a run was killed. While nobody does, nothing runs.
+then for what no file tells: that a run was killed. While nobody does, nothing runs. When the server
+is about to end, all look for the last time.
 """
 
 import asyncio
@@ -33,15 +36,23 @@ TELLING = frozenset({RECORD_FILE, EVENTS_FILE})
 class Listening:
     """Waits for news of one run, or of all; what comes while nobody waits is kept as one."""
 
-    def __init__(self, run: str | None) -> None:
+    def __init__(self, run: str | None, over: asyncio.Event) -> None:
         self.run = run
+        self._over = over
         self._woken = asyncio.Event()
+
+    @property
+    def is_last(self) -> bool:
+        """Is there nothing to wait for any more? What happened before is seen by one more look."""
+        return self._over.is_set()
 
     def wake(self) -> None:
         self._woken.set()
 
     async def wait(self, seconds: float) -> bool:
         """Return when there are news, or after so many seconds; are there any?"""
+        if self.is_last:
+            return False
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._woken.wait()
@@ -61,6 +72,8 @@ class News:
         self._lookout: _Lookout | None = None
         self._looking: asyncio.Task[None] | None = None
         self._stirred = asyncio.Event()
+        self.over = asyncio.Event()
+        """Set when there will be no more news."""
 
     @property
     def is_at_rest(self) -> bool:
@@ -70,13 +83,19 @@ class News:
     @asynccontextmanager
     async def of(self, run: str | None = None) -> AsyncGenerator[Listening, None]:
         """Listen to the run with this id, or to all; nothing is missed that happens from now on."""
-        listening = Listening(run)
+        listening = Listening(run, self.over)
         try:
             await self._begin(listening)
             yield listening
         finally:
             self._listening.discard(listening)
             await self._rest()
+
+    def end(self) -> None:
+        """Let all who listen look for the last time."""
+        self.over.set()
+        for one in self._listening:
+            one.wake()
 
     async def _begin(self, listening: Listening) -> None:
         async with self._lock:

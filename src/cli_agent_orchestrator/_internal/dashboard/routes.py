@@ -3,8 +3,9 @@
 import asyncio
 import re
 import secrets
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -37,6 +38,7 @@ from cli_agent_orchestrator._internal.dashboard.sign_in import (
 )
 from cli_agent_orchestrator._internal.dashboard.stream import SharedPages, update_bytes, updates
 from cli_agent_orchestrator._internal.dashboard.update import Update
+from cli_agent_orchestrator._internal.dashboard.waking import beside
 from cli_agent_orchestrator._internal.html.markup import Markup
 
 HOME = "/dashboard"
@@ -182,7 +184,20 @@ class _Handlers:
     async def stream(self, backend: Backend, query: PageQuery) -> EventStream[Update]:
         views = await asyncio.to_thread(self._load)
         watched = self._shared.of(query.path, lambda: views.watched(query.path, self._house))
-        return EventStream(updates(watched), backend, update_bytes)
+        # It ends by itself, when the tab has been sent how all stood at last.
+        lasting = replace(backend, closing=asyncio.Event())
+        return EventStream(self._updates(watched, backend.closing), lasting, update_bytes)
+
+    async def _updates(
+        self, watched: Watched, closing: asyncio.Event
+    ) -> AsyncGenerator[Update, None]:
+        async def end() -> None:
+            await closing.wait()
+            self._house.news.end()
+
+        async with beside(end()), aclosing(updates(watched)) as sent:
+            async for update in sent:
+                yield update
 
     async def fragment(self, query: PageQuery) -> Response:
         views = await asyncio.to_thread(self._load)

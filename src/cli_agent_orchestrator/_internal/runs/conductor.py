@@ -95,6 +95,8 @@ class Conductor:
         self._preparation = Preparation(request, given, self._clock, self._warn)
         self._in_tree: TreeRun | None = None
         self._held = ExitStack()
+        """What ends with the run, after it was told how it ended."""
+        self._held.callback(self._recorder.close)
         self._state: RunState | None = None
         self._agents_ended = False
         self.is_saved = False
@@ -104,7 +106,6 @@ class Conductor:
 
     def __exit__(self, *_: object) -> None:
         self._held.close()
-        self._recorder.close()
 
     def run(self) -> RunState:
         """Return the state of the finished run."""
@@ -220,21 +221,25 @@ class Conductor:
         """Start the agents of a flow and take a new run to its end."""
         # Before anything that takes its time, so that there is something to be seen.
         self._teller.tell_starting(run.prepared.providers)
-        with connected(run, self._given, self._teller) as client:
-            state = self._start(client, run.prepared)
-            with ExitStack() as undo:
-                undo.callback(exit_terminals, client, state)
-                self._interrupts.check()
-                if saved is not None and saved.final_status is FinalStatus.RUNNING:
-                    folder = self._given.state_folder
-                    keep_aside(saved, self._state_file, client, folder, self._warn)
-                self._state_file.save_state(state)
-                self.is_saved = True
-                undo.pop_all()
-            with self._runner(run, client, state) as runner:
-                self._tell(self._began(client, state))
-                state = self._loop(run, client, runner, state)
+        client = self._connect(run)
+        state = self._start(client, run.prepared)
+        with ExitStack() as undo:
+            undo.callback(exit_terminals, client, state)
+            self._interrupts.check()
+            if saved is not None and saved.final_status is FinalStatus.RUNNING:
+                folder = self._given.state_folder
+                keep_aside(saved, self._state_file, client, folder, self._warn)
+            self._state_file.save_state(state)
+            self.is_saved = True
+            undo.pop_all()
+        with self._runner(run, client, state) as runner:
+            self._tell(self._began(client, state))
+            state = self._loop(run, client, runner, state)
         return self._committed(run, state)
+
+    def _connect(self, run: OpenRun) -> ApiClient:
+        """Lead to the server; one of our own stays, and with it the page, until all is told."""
+        return self._held.enter_context(connected(run, self._given, self._teller))
 
     def _start(self, client: ApiClient, prepared: Prepared) -> RunState:
         try:
@@ -254,10 +259,8 @@ class Conductor:
         prepared, saved = self._preparation.saved_run(found)
         self._config = prepared.config
         run = self._open(prepared, resumed=True)
-        with (
-            connected(run, self._given, self._teller) as client,
-            self._runner(run, client, saved) as runner,
-        ):
+        client = self._connect(run)
+        with self._runner(run, client, saved) as runner:
             try:
                 state = runner.record_archived_reply(saved)
             except RunError:

@@ -21,6 +21,7 @@ const QUIET_MS = 40_000; // the server gives a sign of life every 15 s
 const FIRST_PAUSE_MS = 200;
 const LONGEST_PAUSE_MS = 2_000;
 const SAID_MS = 8_000;
+const SLOW_MS = 4_000;
 const FOCUSABLE = "a, button, input, select, textarea, summary, [tabindex]";
 
 const byId = (id) => document.getElementById(id);
@@ -88,12 +89,18 @@ async function ask(path, options = {}) {
   throw new Problem(response.status, answer.detail ?? `The server answered ${response.status}.`);
 }
 
-const post = async (path, body) =>
-  (await ask(path, {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify(body),
-  })).json();
+async function post(path, body) {
+  const slow = setTimeout(() => say("The server has not answered yet …"), SLOW_MS);
+  try {
+    return await (await ask(path, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(body),
+    })).json();
+  } finally {
+    clearTimeout(slow);
+  }
+}
 
 const fragment = async (path) =>
   (await ask(`/dashboard/fragment?path=${encodeURIComponent(path)}`)).text();
@@ -283,23 +290,28 @@ async function follow(path) {
 function settled() {
   byId("connection").textContent = "";
   pause = FIRST_PAUSE_MS;
+  hasEnded = false;
   if (isNew && location.hash) byId(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
   isNew = false;
 }
 
 let isNew = true;
 let isKeeping = false;
+let hasEnded = false; // the server said good-bye, and all that happened until then is shown
 let pause = FIRST_PAUSE_MS;
 
 async function keepUp() {
   if (isKeeping) return;
   isKeeping = true;
   while (!document.hidden) {
-    let why = "No connection to the server.";
+    let why = "No connection to the server: this may be out of date.";
     try {
-      await follow(location.pathname);
+      hasEnded = await follow(location.pathname);
     } catch (error) {
-      if (error instanceof Problem) why = `The server cannot show this: ${error.message}.`;
+      if (error instanceof Problem) {
+        why = `The server cannot show this: ${error.message}.`;
+        hasEnded = false;
+      }
       if (error.status === 401) {
         signedOut();
         break;
@@ -311,7 +323,8 @@ async function keepUp() {
       if (error.status && !shown.size) byId("waiting")?.replaceChildren(error.message);
     }
     if (document.hidden) break;
-    byId("connection").textContent = `${why} Trying again …`;
+    if (hasEnded) why = "The server has ended; this is how all stood. `cao dashboard` starts one.";
+    write(byId("connection"), `${why} Trying again …`);
     await new Promise((done) => setTimeout(done, pause));
     pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
   }
