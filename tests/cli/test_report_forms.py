@@ -150,7 +150,7 @@ def test_nobody_is_told_to_remove_what_he_has_named(
             os.mkfifo(path)
         case _:
             path.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(UsageError, match="not a regular file; name another file$") as caught:
+    with pytest.raises(UsageError, match=r"not a regular file; name another file$") as caught:
         printed(state, "k3f9", "-o", str(path))
     assert "; remove" not in str(caught.value)
     assert not path.is_file()
@@ -177,6 +177,6 @@ def test_a_report_takes_neither_the_place_of_the_task_nor_of_a_file_of_gits(
     path = tmp_path / "shop" / name
     path.parent.mkdir(exist_ok=True)
     path.write_text("precious")
-    with pytest.raises(UsageError, match="; name another file$"):
+    with pytest.raises(UsageError, match=r"; name another file$"):
         printed(state, "k3f9", "-o", str(path))
     assert path.read_text() == "precious"

@@ -5,8 +5,8 @@ So no name below the project's folder is followed if it is a link, neither a fil
 the way to it, and only regular files are opened. Everything is done relative to folders that are
 held open meanwhile: whatever is put in their place later makes no difference.
 
-What lies there and should not is `NotPlain`, an OSError whose text says what it is, and to remove it.
-Nobody is told to remove what he has named himself: it may be a device.
+What lies there and should not is `NotPlain`, an OSError whose text says what it is, and to remove
+it. Nobody is told to remove what he has named himself: it may be a device.
 """
 
 import errno

@@ -124,14 +124,14 @@ def _refuse_precious(path: Path, found: Report, folder: Folder | None) -> None:
     """Refuse a file that nobody means to be a report: the task of the run, or one of git's."""
     named = one_line(str(path))
     place = os.path.realpath(path)
-    if ".git" in place.lower().split(os.sep):
+    if ".git" in Path(place.lower()).parts:
         raise UsageError(f"{named} is in a folder of git's; name another file")
     record = None if folder is None else read_record(folder)
     saved = record.settings.get("PROMPT_FILE") if record else None
     task = saved.value if saved else TASK_FILE
     # It was named from a folder that is not known any more.
     tasks = {os.path.realpath(Path(base, task)) for base in (found.wd, found.project, ".")}
-    if place in tasks and path.exists():
+    if place in tasks and os.path.lexists(path):
         raise UsageError(f"{named} is the task of the run; name another file")
 
 
