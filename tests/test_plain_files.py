@@ -108,6 +108,22 @@ def test_what_is_no_regular_file_is_named_and_left_alone(
     assert [path.name for path in victim.parent.iterdir()] == ["victim"]
 
 
+@pytest.mark.parametrize("deed", DEEDS)
+@pytest.mark.parametrize(("spoil", "kind"), KINDS)
+def test_nobody_is_told_to_remove_what_he_has_named_outside_of_the_project(
+    tmp_path: Path,
+    victim: Path,
+    spoil: Callable[[Path, Path], None],
+    kind: str,
+    deed: Callable[[Folder], object],
+) -> None:
+    (tmp_path / "project").mkdir()
+    spoil(tmp_path / "name", victim)
+    with pytest.raises(NotPlain) as caught:
+        deed(folder_of(tmp_path / "name", tmp_path / "project"))
+    assert caught.value.strerror == f"it is {kind}, not a regular file"
+
+
 @pytest.mark.parametrize(
     "deed", [*DEEDS, Folder.make, Folder.names, lambda f: f.create("name", b"")]
 )
@@ -310,7 +326,7 @@ def test_a_file_elsewhere_is_where_the_user_says(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     for path in ("state.json", "project/../state.json", "projects/state.json"):
         found = folder_of(tmp_path / path, tmp_path / "project")
-        assert found == Folder((tmp_path / path).parent)
+        assert found == Folder((tmp_path / path).parent, named=True)
 
 
 def test_it_is_told_when_what_lies_in_a_folder_was_changed_and_no_link_is_followed(
@@ -336,7 +352,7 @@ def test_a_file_that_the_user_names_may_be_a_link(victim: Path, tmp_path: Path) 
 
 def test_a_pipe_that_the_user_names_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(NotPlain, match="a pipe"):
+    with pytest.raises(NotPlain, match="a pipe, not a regular file: "):
         read_named(tmp_path / "pipe")
     with pytest.raises(NotPlain, match="a folder"):
         read_named(tmp_path)

@@ -52,6 +52,16 @@ def test_a_program_that_hangs_does_not_answer_and_nothing_of_it_is_left(
         os.close(reader)
 
 
+def test_an_answer_that_nobody_wants_any_more_is_not_waited_for() -> None:
+    reader, writer = os.pipe()
+    os.write(writer, b"\n")
+    try:
+        assert ask(["/bin/sleep", str(LONG)], os.environ, LONG, leave=reader) == NONE
+    finally:
+        os.close(writer)
+        os.close(reader)
+
+
 def test_a_program_that_is_not_there_is_an_error_and_one_may_be_near(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

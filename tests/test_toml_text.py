@@ -12,6 +12,11 @@ def test_a_key_that_would_take_hours_is_refused() -> None:
         read_toml("a = 1\n" + ".".join("a" * 500_000) + " = 1\n")
 
 
+def test_brackets_without_end_are_refused() -> None:
+    with pytest.raises(ValueError, match="Too many brackets"):
+        read_toml("a = " + "[" * 100_000)
+
+
 def test_dots_that_people_write_are_read() -> None:
     text = "." * MOST_DOTS
     assert read_toml(f'a.b = "{text[1:]}"') == {"a": {"b": text[1:]}}

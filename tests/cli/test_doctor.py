@@ -2,7 +2,9 @@
 
 import json
 import os
+import select
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -17,6 +19,7 @@ import pytest
 
 from cli_agent_orchestrator._internal.cli.diagnosis import Diagnosis, State, install_command
 from cli_agent_orchestrator._internal.cli.doctor import conclude, examine, is_run_possible
+from cli_agent_orchestrator._internal.cli.programs import Programs
 from cli_agent_orchestrator._internal.config import ServerConfig
 from cli_agent_orchestrator._internal.layout import DRAFT_PREFIX
 from cli_agent_orchestrator._internal.runs.records.run_record import read_record, write_record
@@ -67,10 +70,11 @@ class Desk:
         file.chmod(0o600)
         self.environ["CAO_CONFIG_DIR"] = str(file.parent)
 
-    def findings(self) -> dict[str, Diagnosis]:
-        config = ServerConfig.from_env(self.environ)
-        found = examine(config, self.environ, self.wd, statvfs=self._statvfs)
-        return {finding.subject: finding for finding in found}
+    def findings(self, seconds: float = 60) -> dict[str, Diagnosis]:
+        """Return what is found; `seconds` is how long a program may take to answer."""
+        with Programs(self.environ, seconds, seconds) as programs:
+            found = examine(programs, self.environ, self.wd, statvfs=self._statvfs)
+            return {finding.subject: finding for finding in found}
 
     def conclusion(self) -> str:
         return conclude(list(self.findings().values()), "cao")
@@ -204,10 +208,91 @@ def test_a_program_that_prints_without_end_does_not_answer_and_hurts_nothing(des
     desk.install("gemini", "printf '\\033]0;x\\007\\033[2J 0.46.2\\n'")
     found = desk.findings()
     for subject in ("tmux", "git", "agent codex"):
-        assert found[subject].state is State.MISSING
-        assert "does not answer" in found[subject].detail
+        assert found[subject].state is (State.WRONG if subject == "tmux" else State.MISSING)
+        assert "did not answer" in found[subject].detail
     assert found["agent gemini_cli"].detail.startswith("0.46.2, ")
     assert "installation" in found
+
+
+def test_of_a_program_that_hangs_it_is_said_and_nobody_is_told_to_install_it(desk: Desk) -> None:
+    for name in ("tmux", "git", "codex"):
+        desk.install(name, "exec /bin/sleep 60")
+    desk.install("apt-get")
+    found = desk.findings(0.3)
+    for subject, name in (("tmux", "tmux"), ("git", "git"), ("agent codex", "codex")):
+        said = f"{desk.programs / name} did not answer within 0.3 seconds"
+        assert (found[subject].detail, found[subject].mend) == (said, "")
+    assert found["tmux"].advice == f"look what `{desk.programs}/tmux -V` says"
+    assert "installation" in found
+    assert not is_run_possible(list(found.values()))
+
+
+def test_an_agent_that_does_not_tell_who_is_logged_in_is_not_said_to_be_logged_out(
+    desk: Desk,
+) -> None:
+    desk.install("codex", '[ "$1" = --version ] || exec /bin/sleep 60', "echo codex-cli 0.166.0")
+    assert not desk.findings(1)["agent codex"].logged_out
+
+
+def test_programs_are_asked_side_by_side(desk: Desk, tmp_path: Path) -> None:
+    """Each of them answers when another one has been asked, too."""
+    os.mkfifo(tmp_path / "met")
+    desk.install("git", f'read met < "{tmp_path}/met"', "echo git version 2.39.5")
+    desk.install("codex", f'echo met > "{tmp_path}/met"', "echo codex-cli 0.166.0")
+    found = desk.findings()
+    assert found["git"].detail.startswith("2.39.5")
+    assert found["agent codex"].detail.startswith("0.166.0")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_is_known_is_said_at_once_and_nothing_is_left_of_who_is_asked(
+    desk: Desk, tmp_path: Path, number: int
+) -> None:
+    os.mkfifo(tmp_path / "held")
+    reader = os.open(tmp_path / "held", os.O_RDONLY | os.O_NONBLOCK)
+    desk.install("git", f'exec 9> "{tmp_path}/held"', "echo begun >&9", "exec /bin/sleep 60")
+    argv = [sys.executable, "-m", "cli_agent_orchestrator", "doctor"]
+    with subprocess.Popen(argv, env=desk.environ, stdout=subprocess.PIPE, text=True) as doctor:
+        assert doctor.stdout is not None
+        assert "python" in doctor.stdout.readline()
+        select.select([reader], [], [])
+        os.set_blocking(reader, True)
+        assert os.read(reader, 100) == b"begun\n"
+        doctor.send_signal(number)
+        assert doctor.wait(60) == 128 + number
+    assert os.read(reader, 1) == b"", "ends when nobody holds it any more"
+    os.close(reader)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"[providers.codex]\nargs = [1]\n", "providers.codex.args is [1], expected a list of"),
+        (b"providers = 1\n", "providers is 1, expected tables"),
+        (b"\xff\xfe[notify", "config.toml is not a TOML file in UTF-8"),
+    ],
+    ids=["argument", "table", "not UTF-8"],
+)
+def test_a_mistake_in_the_configuration_is_one_finding_and_all_else_is_looked_at(
+    desk: Desk, tmp_path: Path, content: bytes, said: str
+) -> None:
+    desk.install_tmux()
+    desk.install("codex", "echo codex-cli 0.166.0")
+    known = desk.findings().keys()
+    file = tmp_path / "config" / "config.toml"
+    file.parent.mkdir()
+    file.write_bytes(content)
+    found = desk.findings()
+    assert found.keys() == known
+    wrong = found["configuration"]
+    assert (wrong.state, wrong.advice) == (State.WRONG, f"correct {file}")
+    assert said in wrong.detail
+    assert [one.subject for one in found.values() if one.state is State.WRONG] == [wrong.subject]
+    assert desk.conclusion() == "A run is not possible until this is put right: configuration"
+    argv = [sys.executable, "-m", "cli_agent_orchestrator", "doctor", "--json"]
+    done = subprocess.run(argv, env=desk.environ, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert {one["subject"] for one in json.loads(done.stdout)["findings"]} == known
 
 
 def test_what_tmux_says_is_no_longer_than_a_version(desk: Desk) -> None:
@@ -313,10 +398,9 @@ def test_somebody_else_at_the_usual_port_is_noted(desk: Desk) -> None:
     del desk.environ["CAO_PORT"]
     with third_party() as theirs:
         port = int(theirs.url.rpartition(":")[2])
-        findings = examine(
-            ServerConfig.from_env(desk.environ), desk.environ, desk.wd, default_port=port
-        )
-        server, usual = [one for one in findings if one.subject in ("server", "port")]
+        with Programs(desk.environ) as programs:
+            findings = examine(programs, desk.environ, desk.wd, default_port=port)
+            server, usual = [one for one in findings if one.subject in ("server", "port")]
     assert (usual.state, usual.mend) == (State.NOTE, "cao server --port 0")
     assert usual.detail == f"{port}, another program listens there"
     assert server.state is State.NOTE

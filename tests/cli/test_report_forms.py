@@ -1,5 +1,6 @@
 """`cao report` in its other forms: one HTML file, the text of a pull request."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,11 @@ from cli_agent_orchestrator._internal.layout import (
     screens_folder,
 )
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.records.run_record import read_record, write_record
+from cli_agent_orchestrator._internal.runs.records.run_record import (
+    SavedSetting,
+    read_record,
+    write_record,
+)
 from cli_agent_orchestrator.errors import UsageError
 from tests.html.reading import Elements
 from tests.runs.fakes import Rig
@@ -131,3 +136,47 @@ def test_a_run_without_a_folder_of_its_own_has_no_html(tmp_path: Path) -> None:
     words = ["--wd", str(rig.folder), "--state-file", str(rig.state_file.path)]
     with pytest.raises(UsageError, match="leave out --format html"):
         printed(tmp_path / "state", *words, "--format", "html")
+
+
+@pytest.mark.parametrize("kind", ["device", "pipe", "link"])
+def test_nobody_is_told_to_remove_what_he_has_named(
+    folder: Folder, state: Path, tmp_path: Path, kind: str
+) -> None:
+    path = tmp_path / "named"
+    match kind:
+        case "device":
+            path = Path("/dev/null")
+        case "pipe":
+            os.mkfifo(path)
+        case _:
+            path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UsageError, match=r"not a regular file; name another file$") as caught:
+        printed(state, "k3f9", "-o", str(path))
+    assert "; remove" not in str(caught.value)
+    assert not path.is_file()
+
+
+def test_a_report_takes_the_place_of_an_earlier_one(
+    folder: Folder, state: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.md"
+    path.write_text("earlier")
+    assert printed(state, "k3f9", "-o", str(path)).output == f"Written to {path}\n"
+    assert "earlier" not in path.read_text()
+
+
+@pytest.mark.parametrize("name", ["task.md", "todo.md", ".git/config"])
+def test_a_report_takes_neither_the_place_of_the_task_nor_of_a_file_of_gits(
+    folder: Folder, state: Path, tmp_path: Path, name: str
+) -> None:
+    if name == "todo.md":
+        record = read_record(folder)
+        assert record is not None
+        saved = {"PROMPT_FILE": SavedSetting(name, "option")}
+        write_record(folder, replace(record, settings=saved))
+    path = tmp_path / "shop" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("precious")
+    with pytest.raises(UsageError, match=r"; name another file$"):
+        printed(state, "k3f9", "-o", str(path))
+    assert path.read_text() == "precious"

@@ -5,7 +5,8 @@ So no name below the project's folder is followed if it is a link, neither a fil
 the way to it, and only regular files are opened. Everything is done relative to folders that are
 held open meanwhile: whatever is put in their place later makes no difference.
 
-What lies there and should not is `NotPlain`, an OSError whose text says what it is.
+What lies there and should not is `NotPlain`, an OSError whose text says what it is, and to remove
+it. Nobody is told to remove what he has named himself: it may be a device.
 """
 
 import errno
@@ -57,6 +58,8 @@ class Folder:
     parts: tuple[str, ...] = ()
     private: bool = False
     """Is what is made here for nobody but its owner?"""
+    named: bool = False
+    """Is it outside of any project, and has the user himself named what is in it?"""
 
     @property
     def path(self) -> Path:
@@ -263,6 +266,10 @@ class Folder:
     def _folder_mode(self) -> int:
         return 0o700 if self.private else 0o777
 
+    @property
+    def _advice(self) -> str:
+        return "" if self.named else "; remove it"
+
     @contextmanager
     def _opened(self, make: bool = False) -> Iterator[int]:
         if make:
@@ -285,7 +292,7 @@ class Folder:
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
             return None
-        _check_regular(status, self.path / name)
+        _check_regular(status, self.path / name, self._advice)
         return status
 
     def _open(self, folder: int, name: str, flags: int) -> int:
@@ -297,12 +304,12 @@ class Folder:
             # The system's word for a link or for a pipe without a reader would help nobody.
             self._status(folder, name)
             raise
-        return _checked(descriptor, self.path / name)
+        return _checked(descriptor, self.path / name, self._advice)
 
 
 def folder_of(path: Path, project: Path) -> Folder:
     """Return the folder of a file: one in the project is not trusted, one elsewhere is."""
-    return _inside(path, project) or Folder(path.parent)
+    return _inside(path, project) or Folder(path.parent, named=True)
 
 
 def read_file(path: Path, project: Path) -> bytes:
@@ -346,18 +353,18 @@ def _enter(parent: int, path: Path, mode: int | None) -> int:
         raise
 
 
-def _checked(descriptor: int, path: Path) -> int:
+def _checked(descriptor: int, path: Path, advice: str = "") -> int:
     try:
-        _check_regular(os.fstat(descriptor), path)
+        _check_regular(os.fstat(descriptor), path, advice)
     except OSError:
         os.close(descriptor)
         raise
     return descriptor
 
 
-def _check_regular(status: os.stat_result, path: Path) -> None:
+def _check_regular(status: os.stat_result, path: Path, advice: str) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise NotPlain(path, f"it is {_kind(status)}, not a regular file; remove it")
+        raise NotPlain(path, f"it is {_kind(status)}, not a regular file{advice}")
 
 
 def _kind(status: os.stat_result) -> str:

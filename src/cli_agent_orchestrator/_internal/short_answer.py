@@ -30,11 +30,13 @@ def ask(
     seconds: float,
     *,
     with_errors: bool = False,
+    leave: int | None = None,
 ) -> ShortAnswer:
     """Ask a program; with errors, what it says of them is a part of its answer.
 
     It is asked far from any project, whose own settings for it may have come from anybody. Nothing
-    of it is left. Raises OSError if it cannot be started.
+    of it is left. `leave` is a file that can be read from when nobody wants the answer any more.
+    Raises OSError if it cannot be started.
     """
     program, *words = argv
     with subprocess.Popen(
@@ -47,7 +49,7 @@ def ask(
         start_new_session=True,
     ) as process:
         try:
-            said = _read(process, time.monotonic() + seconds)
+            said = _read(process, time.monotonic() + seconds, leave)
         finally:
             # What it started, and holds the pipe, ends with it.
             with suppress(ProcessLookupError, PermissionError):
@@ -57,13 +59,15 @@ def ask(
     return ShortAnswer(process.returncode, said.decode("utf-8", "replace"))
 
 
-def _read(process: subprocess.Popen[bytes], until: float) -> bytes | None:
+def _read(process: subprocess.Popen[bytes], until: float, leave: int | None) -> bytes | None:
     """Return all that a program says until it ends; None if that is too much or takes too long."""
     assert process.stdout is not None
     pipe = process.stdout.fileno()
+    heard = [pipe] if leave is None else [pipe, leave]
     said = b""
     while len(said) <= MOST_READ:
-        if not select.select([pipe], [], [], max(until - time.monotonic(), 0))[0]:
+        ready = select.select(heard, [], [], max(until - time.monotonic(), 0))[0]
+        if not ready or leave in ready:
             return None
         piece = os.read(pipe, MOST_READ)
         if not piece:

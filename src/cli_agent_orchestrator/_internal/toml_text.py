@@ -10,11 +10,14 @@ MOST_DOTS = 200
 
 # Any: what a TOML file holds.
 def read_toml(text: str) -> dict[str, Any]:
-    """Return what a text holds; raise ValueError or RecursionError if it is no TOML for us."""
+    """Return what a text holds; raise ValueError if it is no TOML for us."""
     for number, line in enumerate(text.split("\n"), 1):
         if line.count(".") > MOST_DOTS:
             raise ValueError(f"More than {MOST_DOTS} dots on a line (at line {number}, column 1)")
-    return tomllib.loads(text)
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("Too many brackets in one another") from None
 
 
 def toml_value(value: object) -> str:

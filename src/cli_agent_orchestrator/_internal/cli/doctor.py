@@ -1,22 +1,24 @@
 """`cao doctor`: what is installed, what is missing, and how to get it."""
 
-import asyncio
 import json
 import os
 import shlex
-import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import click
 
 from cli_agent_orchestrator._internal.cli import upkeep
 from cli_agent_orchestrator._internal.cli.command import own_command
 from cli_agent_orchestrator._internal.cli.diagnosis import Diagnosis, State, install_command
+from cli_agent_orchestrator._internal.cli.interrupts import Interrupts
 from cli_agent_orchestrator._internal.cli.printable import printable
+from cli_agent_orchestrator._internal.cli.programs import Programs
 from cli_agent_orchestrator._internal.cli.project import find_project
 from cli_agent_orchestrator._internal.cli.remarks import (
     Program,
@@ -31,25 +33,29 @@ from cli_agent_orchestrator._internal.client import ApiClient
 from cli_agent_orchestrator._internal.config import DEFAULT_PORT, ServerConfig, check_state_folder
 from cli_agent_orchestrator._internal.discovery import discover, name_server
 from cli_agent_orchestrator._internal.hosting.agents import find_program
-from cli_agent_orchestrator._internal.hosting.environment import read_server_config
+from cli_agent_orchestrator._internal.hosting.environment import read_user_file
 from cli_agent_orchestrator._internal.providers import PROVIDERS
 from cli_agent_orchestrator._internal.providers.base import Provider
 from cli_agent_orchestrator._internal.providers.versions import find_version
-from cli_agent_orchestrator._internal.runs.gates.sandbox import Sandbox, find_sandbox
+from cli_agent_orchestrator._internal.runs.gates.sandbox import Sandbox
 from cli_agent_orchestrator._internal.runs.reports.dry_run import BUILT_IN
 from cli_agent_orchestrator._internal.runs.work.place import said_of_place
 from cli_agent_orchestrator._internal.settings.table import BY_NAME
-from cli_agent_orchestrator._internal.short_answer import ShortAnswer, ask
-from cli_agent_orchestrator._internal.terminals.tmux import read_version
-from cli_agent_orchestrator.errors import ApiError, ApiUnreachable, TmuxMissing, UsageError
+from cli_agent_orchestrator._internal.terminals.tmux import INSTALL_HINT, checked_version
+from cli_agent_orchestrator.errors import (
+    ApiError,
+    ApiUnreachable,
+    TmuxMissing,
+    UsageError,
+    in_words,
+)
 
 OUR_DISTRIBUTION = "cao-loop"
 IMPORT_NAME = "cli_agent_orchestrator"
 AGENT = "agent "
 WITHOUT_GIT = "without it there are no snapshots, undo, proof or work trees"
-NO_ANSWER = "look what it says with --version"
+NO_ANSWER = "look what `{} {}` says"
 ELSEWHERE = "or name another folder in CAO_STATE_DIR"
-ASK_SECONDS = 20
 EXIT_MISSING = 1
 
 
@@ -64,49 +70,82 @@ def doctor(as_json: bool) -> None:
     Ends with 0 if a run with a real agent is possible, also if there is something to note, else
     with 1.
     """
-    config = read_server_config(os.environ)
     wd = find_project(Path.cwd(), Path.home()) or Path.cwd()
-    findings = list(examine(config, os.environ, wd))
+    findings = []
+    with Programs(os.environ) as programs, Interrupts(notice="") as interrupts:
+        interrupts.when_noted(programs.leave)
+        for finding in examine(programs, os.environ, wd):
+            if interrupts.noted is not None:
+                sys.exit(interrupts.exit_code)
+            findings.append(finding)
+            if not as_json:
+                click.echo(printable(_line(finding)))
     possible = is_run_possible(findings)
     if as_json:
         found = [asdict(finding) for finding in findings]
         click.echo(json.dumps({"run_possible": possible, "findings": found}, indent=2))
     else:
-        for finding in findings:
-            click.echo(printable(_line(finding)))
         cao = own_command(sys.argv[0], sys.executable, os.environ.get("PATH"))
         click.echo("\n" + conclude(findings, cao))
     sys.exit(0 if possible else EXIT_MISSING)
 
 
 def examine(
-    config: ServerConfig,
+    programs: Programs,
     environ: Mapping[str, str],
     wd: Path,
     *,
     default_port: int = DEFAULT_PORT,
     statvfs: upkeep.StatVfs = os.statvfs,
 ) -> Iterator[Diagnosis]:
-    """Look at everything a run in a folder needs."""
+    """Look at everything a run in a folder needs; each thing is told as soon as it is known."""
+    config, user_file, fault = read_configuration(environ)
+    agents = (partial(_agent, one, config, environ, programs) for one in PROVIDERS.values())
+    looks = [partial(_tmux, environ, programs), partial(_git, environ, programs), *agents]
+    asked = [programs.begin(look) for look in (*looks, partial(_sandbox, environ, programs))]
     yield _python()
-    yield _tmux(environ)
-    yield _git(environ)
-    for provider in PROVIDERS.values():
-        yield _agent(provider, config, environ)
-    yield _sandbox(environ)
+    for one in asked:
+        yield one.result()
     yield _server(environ, default_port)
     yield upkeep.port(environ, default_port)
     yield from _folders(config, wd, statvfs)
+    yield _configuration(config.config_dir / "config.toml", fault)
     yield from map(_variable, remarks_on_variables(environ))
-    yield upkeep.notices(config, environ)
+    yield upkeep.notices(user_file, config, environ)
     yield upkeep.leftovers(config.state_dir, environ)
     yield upkeep.sockets(config, environ)
     yield _distributions()
 
 
+# Any: what a TOML file holds
+def read_configuration(environ: Mapping[str, str]) -> tuple[ServerConfig, dict[str, Any], str]:
+    """Return the settings, the user's own file, and what is wrong in it.
+
+    What is wrong there counts as not written. A fault in the environment is raised.
+    """
+    config = ServerConfig.from_env(environ)
+    _check_agents(config)
+    user_file: dict[str, Any] = {}
+    try:
+        user_file = read_user_file(environ)
+        own = ServerConfig.from_env(environ, user_file)
+        _check_agents(own)
+    except (UsageError, OSError) as error:
+        return config, user_file, in_words(error)
+    return own, user_file, ""
+
+
+def _check_agents(config: ServerConfig) -> None:
+    for name in PROVIDERS:
+        config.provider(name)
+
+
 def installed_agents(config: ServerConfig, environ: Mapping[str, str]) -> dict[str, Diagnosis]:
     """Return what is to be known about each real agent that is installed, by name."""
-    return _agents([_agent(provider, config, environ) for provider in PROVIDERS.values()])
+    with Programs(environ) as programs:
+        looks = (partial(_agent, one, config, environ, programs) for one in PROVIDERS.values())
+        asked = [programs.begin(look) for look in looks]
+        return _agents([one.result() for one in asked])
 
 
 def is_agent_installed(config: ServerConfig, environ: Mapping[str, str]) -> bool:
@@ -156,11 +195,11 @@ def _agents(findings: Sequence[Diagnosis]) -> dict[str, Diagnosis]:
     }
 
 
-def _sandbox(environ: Mapping[str, str]) -> Diagnosis:
-    found = find_sandbox()
+def _sandbox(environ: Mapping[str, str], programs: Programs) -> Diagnosis:
+    found = programs.find_sandbox()
     if found.sandbox is None:
         advice = "only gates with sandbox = true need one"
-        lacks_it = shutil.which(Sandbox.BUBBLEWRAP, path=environ.get("PATH")) is None
+        lacks_it = programs.find(Sandbox.BUBBLEWRAP) is None
         can_have_it = lacks_it and sys.platform == "linux"
         mend = install_command("bubblewrap", environ) if can_have_it else ""
         return Diagnosis("sandbox", State.NOTE, found.problem, advice, mend=mend)
@@ -172,31 +211,41 @@ def _python() -> Diagnosis:
     return Diagnosis("python", State.OK, f"{version}, {sys.executable}")
 
 
-def _tmux(environ: Mapping[str, str]) -> Diagnosis:
+def _tmux(environ: Mapping[str, str], programs: Programs) -> Diagnosis:
+    mend = install_command("tmux", environ)
+    advice = "" if mend else INSTALL_HINT
+    program = programs.find("tmux")
+    if program is None:
+        detail = "no tmux on the PATH"
+        return Diagnosis("tmux", State.MISSING, detail, advice, needed=True, mend=mend)
+    answer = programs.ask([program, "-V"], with_errors=True)
+    if answer.code is None:
+        detail, look = f"{program} {answer.text}", NO_ANSWER.format(program, "-V")
+        return Diagnosis("tmux", State.WRONG, detail, look, needed=True)
     try:
-        version = asyncio.run(read_version("tmux", environ))
+        version = checked_version(program, answer.code, answer.text)
     except TmuxMissing as error:
         # The fault itself ends with how it is installed where that is not known.
-        fault, _, hint = str(error).rpartition("; ")
-        mend = install_command("tmux", environ)
-        advice = "" if mend else hint
+        fault = str(error).rpartition("; ")[0]
         return Diagnosis("tmux", State.MISSING, fault, advice, needed=True, mend=mend)
     return Diagnosis("tmux", State.OK, version, needed=True)
 
 
-def _git(environ: Mapping[str, str]) -> Diagnosis:
-    program = shutil.which("git", path=environ.get("PATH"))
+def _git(environ: Mapping[str, str], programs: Programs) -> Diagnosis:
+    program = programs.find("git")
     if program is None:
         mend = install_command("git", environ)
         return Diagnosis("git", State.MISSING, "no git on the PATH", WITHOUT_GIT, mend=mend)
-    answer = _ask([program, "--version"], environ)
+    answer = programs.ask([program, "--version"])
     if answer.code is None:
-        return Diagnosis("git", State.MISSING, f"{program} does not answer", WITHOUT_GIT)
+        return Diagnosis("git", State.MISSING, f"{program} {answer.text}", WITHOUT_GIT)
     version = find_version(answer.text)
     return Diagnosis("git", State.OK, f"{version_words(version)}, {program}")
 
 
-def _agent(provider: Provider, config: ServerConfig, environ: Mapping[str, str]) -> Diagnosis:
+def _agent(
+    provider: Provider, config: ServerConfig, environ: Mapping[str, str], programs: Programs
+) -> Diagnosis:
     subject = f"{AGENT}{provider.name}"
     if provider.name == BUILT_IN:
         return Diagnosis(subject, State.OK, "built in, for the demo and dry runs")
@@ -207,12 +256,14 @@ def _agent(provider: Provider, config: ServerConfig, environ: Mapping[str, str])
         if is_command:
             return Diagnosis(subject, State.MISSING, detail, mend=hint)
         return Diagnosis(subject, State.MISSING, detail, hint)
-    answer = _ask([program, "--version"], environ)
+    answer = programs.ask([program, "--version"], is_agent=True)
     if answer.code is None:
-        return Diagnosis(subject, State.MISSING, f"{program} does not answer", NO_ANSWER)
+        advice = NO_ANSWER.format(program, "--version")
+        return Diagnosis(subject, State.MISSING, f"{program} {answer.text}", advice)
     version = find_version(answer.text)
     question = login_question(provider.name, version)
-    logged_in = _ask([program, *question], environ).code == 0 if question else None
+    code = programs.ask([program, *question], is_agent=True).code if question else None
+    logged_in = None if code is None else code == 0
     return describe_agent(provider, Program(program, version, logged_in))
 
 
@@ -259,9 +310,14 @@ def _folders(config: ServerConfig, wd: Path, statvfs: upkeep.StatVfs) -> Iterato
     token = config.state_dir / "token"
     if token.exists():
         yield _token(token)
-    file = config.config_dir / "config.toml"
+
+
+def _configuration(file: Path, fault: str) -> Diagnosis:
+    if fault:
+        advice = f"correct {file}"
+        return Diagnosis("configuration", State.WRONG, fault, advice, needed=True)
     there = "read" if file.exists() else "not there, which is fine"
-    yield Diagnosis("configuration", State.OK, f"{file} ({there})")
+    return Diagnosis("configuration", State.OK, f"{file} ({there})")
 
 
 def _token(file: Path) -> Diagnosis:
@@ -312,14 +368,6 @@ def _distributions() -> Diagnosis:
         f"or install {OUR_DISTRIBUTION} into an environment of its own",
         mend=f"{shlex.quote(sys.executable)} -m pip uninstall {shlex.join(others)}",
     )
-
-
-def _ask(argv: Sequence[str], environ: Mapping[str, str]) -> ShortAnswer:
-    """Ask a program something short."""
-    try:
-        return ask(argv, environ, ASK_SECONDS)
-    except OSError:
-        return ShortAnswer(None, "")
 
 
 def _line(finding: Diagnosis) -> str:

@@ -27,11 +27,15 @@ from cli_agent_orchestrator._internal.cli.playback import (
 )
 from cli_agent_orchestrator._internal.cli.runs import say_if_elsewhere
 from cli_agent_orchestrator._internal.config import state_folder
-from cli_agent_orchestrator._internal.layout import replay_folder, run_folder
+from cli_agent_orchestrator._internal.layout import cast_name, replay_folder, run_folder
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.records.event_log import read_events
 from cli_agent_orchestrator._internal.runs.records.registry import find_run
-from cli_agent_orchestrator._internal.runs.records.replay import read_cast, roles_with_cast
+from cli_agent_orchestrator._internal.runs.records.replay import (
+    fault_of_cast,
+    read_cast,
+    roles_with_cast,
+)
 from cli_agent_orchestrator._internal.runs.records.run_id import short_name
 from cli_agent_orchestrator._internal.runs.records.turns import turns_of
 from cli_agent_orchestrator.errors import NotFound, UsageError
@@ -101,6 +105,12 @@ def find_scenes(folder: Folder, role: str | None, name: str) -> Sequence[Scene]:
     casts = {one: cast for one in wanted if (cast := read_cast(folder, one)) is not None}
     turns = turns_of(read_events(folder)) if role is None else []
     scenes = scenes_of(turns, casts)
+    if wanted and not scenes:
+        faults = (
+            f"{replay_folder(folder).path / cast_name(one)} {fault_of_cast(folder, one)}"
+            for one in wanted
+        )
+        raise UsageError(f"nothing can be played of run {name}: {', '.join(faults)}")
     if not scenes:
         raise UsageError(
             f"no screens of run {name} were recorded in {replay_folder(folder).path}: runs with "

@@ -25,9 +25,9 @@ from cli_agent_orchestrator._internal.cli.request_page import request_page
 from cli_agent_orchestrator._internal.cli.runs import say_if_elsewhere
 from cli_agent_orchestrator._internal.clock import SystemClock
 from cli_agent_orchestrator._internal.config import state_folder
-from cli_agent_orchestrator._internal.layout import run_folder
+from cli_agent_orchestrator._internal.layout import TASK_FILE, run_folder
 from cli_agent_orchestrator._internal.masking import masked
-from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator._internal.plain_files import Folder, NotPlain
 from cli_agent_orchestrator._internal.run_config import RunConfig
 from cli_agent_orchestrator._internal.runs.file_settings import read_all_settings
 from cli_agent_orchestrator._internal.runs.records.registry import (
@@ -42,6 +42,7 @@ from cli_agent_orchestrator._internal.runs.records.replay import (
     screen_at,
     steps_of,
 )
+from cli_agent_orchestrator._internal.runs.records.run_record import read_record
 from cli_agent_orchestrator._internal.runs.reports.in_full import run_in_full
 from cli_agent_orchestrator._internal.runs.reports.report import Report
 from cli_agent_orchestrator._internal.runs.reports.report_of_state import Places
@@ -115,18 +116,39 @@ def report(
     if output is None:
         click.echo(page, nl=False)
     else:
+        _refuse_precious(Path(output), found, folder)
         _write(Path(output), page)
+
+
+def _refuse_precious(path: Path, found: Report, folder: Folder | None) -> None:
+    """Refuse a file that nobody means to be a report: the task of the run, or one of git's."""
+    named = one_line(str(path))
+    place = os.path.realpath(path)
+    if ".git" in Path(place.lower()).parts:
+        raise UsageError(f"{named} is in a folder of git's; name another file")
+    record = None if folder is None else read_record(folder)
+    saved = record.settings.get("PROMPT_FILE") if record else None
+    task = saved.value if saved else TASK_FILE
+    # It was named from a folder that is not known any more.
+    tasks = {os.path.realpath(Path(base, task)) for base in (found.wd, found.project, ".")}
+    if place in tasks and os.path.lexists(path):
+        raise UsageError(f"{named} is the task of the run; name another file")
 
 
 def _write(path: Path, page: str) -> None:
     """Put a report in a file, as a whole or not at all."""
+    named = one_line(str(path))
     if path.is_dir() or not path.parent.is_dir():
-        raise UsageError(f"{one_line(str(path))}: name a file in a folder that is there")
+        raise UsageError(f"{named}: name a file in a folder that is there")
     try:
-        Folder(path.absolute().parent).replace(path.name, page.encode("utf-8", "replace"))
+        folder = Folder(path.absolute().parent, named=True)
+        folder.replace(path.name, page.encode("utf-8", "replace"))
+    except NotPlain as error:
+        reason = f"{named} was not written: {error.strerror}; name another file"
+        raise UsageError(reason) from error
     except OSError as error:
-        raise UsageError(f"{one_line(str(path))} was not written: {in_words(error)}") from error
-    click.echo(f"Written to {one_line(str(path))}")
+        raise UsageError(f"{named} was not written: {in_words(error)}") from error
+    click.echo(f"Written to {named}")
 
 
 def _found(run: str | None, options: Mapping[str, str | None]) -> tuple[Report, Folder | None]:

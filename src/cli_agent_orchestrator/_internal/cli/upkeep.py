@@ -7,14 +7,14 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from cli_agent_orchestrator._internal.cli.clean import KEPT_DAYS
 from cli_agent_orchestrator._internal.cli.diagnosis import Diagnosis, State, install_command
 from cli_agent_orchestrator._internal.config import ServerConfig
 from cli_agent_orchestrator._internal.discovery import discover, name_server
-from cli_agent_orchestrator._internal.hosting.environment import read_notices
 from cli_agent_orchestrator._internal.notices.channels import Desktop, UserCommand
+from cli_agent_orchestrator._internal.notices.settings import TABLE, read_notice_settings
 from cli_agent_orchestrator._internal.runs.work.cleaning import (
     DAY_SECONDS,
     Cleanup,
@@ -22,7 +22,7 @@ from cli_agent_orchestrator._internal.runs.work.cleaning import (
     left_drafts,
     plan_cleanup,
 )
-from cli_agent_orchestrator.errors import ApiUnreachable, ConfigError, UsageError, in_words
+from cli_agent_orchestrator.errors import ApiUnreachable, UsageError, in_words
 
 CONNECT_SECONDS = 2.0
 SOCKET_PATTERN = r"cao-[0-9a-f]{8}"
@@ -70,12 +70,15 @@ def _is_ours(environ: Mapping[str, str], number: int, default_port: int) -> bool
     return found is not None and found.proved and found.url.endswith(f":{number}")
 
 
-def notices(config: ServerConfig, environ: Mapping[str, str]) -> Diagnosis:
+# Any: what a TOML file holds
+def notices(
+    user_file: Mapping[str, Any], config: ServerConfig, environ: Mapping[str, str]
+) -> Diagnosis:
     """Say who is told of runs, and whether others may read by which addresses."""
     file = config.config_dir / "config.toml"
     try:
-        settings = read_notices(environ)
-    except (ConfigError, UsageError) as error:
+        settings = read_notice_settings(user_file.get(TABLE, {}))
+    except UsageError as error:
         advice = f"correct {file}"
         return Diagnosis("notifications", State.WRONG, str(error), advice, needed=True)
     if not settings.channels:

@@ -4,7 +4,6 @@ import os
 import re
 import secrets
 import shlex
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,8 @@ from cli_agent_orchestrator._internal.notices.settings import (
     read_notice_settings,
 )
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator.errors import ConfigError, UsageError, in_words
+from cli_agent_orchestrator._internal.settings.file import read_own_file
+from cli_agent_orchestrator.errors import UsageError
 
 MAX_TOKEN = 1000
 TOKEN_PATTERN = rb"[!-~]{16,%d}" % MAX_TOKEN
@@ -32,12 +32,7 @@ def read_server_config(environ: Mapping[str, str]) -> ServerConfig:
 def read_user_file(environ: Mapping[str, str]) -> dict[str, Any]:
     """Return what the user's own configuration file holds; nothing if there is none."""
     file = config_folder(environ) / "config.toml"
-    if not file.exists():
-        return {}
-    try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(str(file), "not readable", f"a TOML file ({in_words(error)})") from None
+    return read_own_file(file) if file.exists() else {}
 
 
 def read_notices(environ: Mapping[str, str]) -> NoticeSettings:

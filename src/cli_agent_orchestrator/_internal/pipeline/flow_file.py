@@ -126,7 +126,7 @@ class _Reader:
     def _parsed(self) -> Table:
         try:
             return read_toml(self._source.text)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             place = re.search(PLACE_PATTERN, str(error))
             line = int(place[1]) if place else self._source.text.count("\n") + 1
             reason = str(error).partition(" (at ")[0]

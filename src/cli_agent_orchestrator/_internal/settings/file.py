@@ -36,11 +36,17 @@ def read_project_settings(project: Path) -> dict[str, str]:
         return {}
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
-    return _parse(data, path)
+    return flatten_settings(_parse(data, path), path)
 
 
 def read_settings_file(path: Path) -> dict[str, str]:
     """Return the settings of a TOML file that the user has named, by variable name."""
+    return flatten_settings(read_own_file(path), path)
+
+
+# Any: what a TOML file holds
+def read_own_file(path: Path) -> dict[str, Any]:
+    """Return what a TOML file of the user's own holds; it may be a link, but to a regular file."""
     try:
         data = read_named(path, LARGEST_SETTINGS)
     except OSError as error:
@@ -48,12 +54,11 @@ def read_settings_file(path: Path) -> dict[str, str]:
     return _parse(data, path)
 
 
-def _parse(data: bytes, path: Path) -> dict[str, str]:
+def _parse(data: bytes, path: Path) -> dict[str, Any]:
     try:
-        table = read_toml(data.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
+        return read_toml(data.decode("utf-8-sig"))
+    except ValueError as error:
         raise UsageError(f"{path} is not a TOML file in UTF-8: {error}") from error
-    return flatten_settings(table, path)
 
 
 def flatten_settings(table: Mapping[str, Any], path: Path) -> dict[str, str]:

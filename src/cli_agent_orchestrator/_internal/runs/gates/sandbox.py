@@ -74,10 +74,16 @@ def sandbox_words(sandbox: Sandbox, folder: Path) -> tuple[str, ...]:
 
 
 @cache
-def find_sandbox(system: str = sys.platform, path: str | None = None) -> Search:
+def find_sandbox(
+    system: str = sys.platform,
+    path: str | None = None,
+    *,
+    seconds: float = TRY_SECONDS,
+    leave: int | None = None,
+) -> Search:
     """Return the sandbox of a system; that it is installed does not mean that it may be used.
 
-    It is looked for in the folders of `path`, or of PATH.
+    It is looked for in the folders of `path`, or of PATH. `leave` is as for `ask`.
     """
     sandbox = BY_SYSTEM.get(system)
     if sandbox is None:
@@ -88,10 +94,12 @@ def find_sandbox(system: str = sys.platform, path: str | None = None) -> Search:
     try:
         with tempfile.TemporaryDirectory() as folder:
             _, *words = sandbox_words(sandbox, Path(folder).resolve())
-            done = ask([program, *words, "true"], None, TRY_SECONDS, with_errors=True)
+            tried = [program, *words, "true"]
+            done = ask(tried, None, seconds, with_errors=True, leave=leave)
     except OSError as error:
         return Search(None, f"{NONE} ({sandbox} cannot be used: {in_words(error)})")
     if done.code != 0:
-        said = " ".join(done.text.split())[:MOST_WORDS] or "it does not answer"
+        silent = f"it did not answer within {seconds:g} seconds"
+        said = " ".join(done.text.split())[:MOST_WORDS] or silent
         return Search(None, f"{NONE} ({sandbox} cannot be used: {said})")
     return Search(sandbox)

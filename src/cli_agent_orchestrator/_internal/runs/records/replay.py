@@ -23,6 +23,7 @@ from cli_agent_orchestrator._internal.runs.records.turns import ROLE_PATTERN
 __all__ = [
     "Cast",
     "Frame",
+    "fault_of_cast",
     "first_shown",
     "read_cast",
     "recording_folder",
@@ -55,6 +56,17 @@ def read_cast(run: Folder, role: str) -> Cast | None:
         return known and _cast(run, role, (known.st_ino, known.st_size, known.st_mtime_ns))
     except OSError:
         return None
+
+
+def fault_of_cast(run: Folder, role: str) -> str:
+    """Say why there is nothing to be played in the recording of a role that has one."""
+    try:
+        data = replay_folder(run).read(cast_name(role))
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    if not data:
+        return "is empty"
+    return "shows nothing" if parse_cast(data) else "is damaged"
 
 
 @lru_cache(maxsize=2)

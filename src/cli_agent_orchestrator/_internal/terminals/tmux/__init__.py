@@ -5,7 +5,7 @@ Others import only what is named here. The engine knows nothing of agents.
 
 from cli_agent_orchestrator._internal.terminals.tmux import processes
 from cli_agent_orchestrator._internal.terminals.tmux.engine import Tmux
-from cli_agent_orchestrator._internal.terminals.tmux.hub import read_version
+from cli_agent_orchestrator._internal.terminals.tmux.hub import INSTALL_HINT, checked_version
 from cli_agent_orchestrator._internal.terminals.tmux.keeper import DEFAULT_SIZE, Address
 from cli_agent_orchestrator._internal.terminals.tmux.observer import TmuxListener
 from cli_agent_orchestrator._internal.terminals.tmux.panes import (
@@ -19,6 +19,7 @@ from cli_agent_orchestrator._internal.terminals.tmux.panes import (
 __all__ = [
     "DEFAULT_SIZE",
     "HUB_SESSION",
+    "INSTALL_HINT",
     "Address",
     "Command",
     "PaneInfo",
@@ -26,6 +27,6 @@ __all__ = [
     "Size",
     "Tmux",
     "TmuxListener",
+    "checked_version",
     "processes",
-    "read_version",
 ]

@@ -68,9 +68,14 @@ async def read_version(program: str, env: Mapping[str, str]) -> str:
         raise TmuxMissing(reason) from error
     said = await _short_answer(process)
     if said is None:
-        raise TmuxMissing(f"{program} -V does not answer; {INSTALL_HINT}")
-    text = " ".join(said.decode("utf-8", "replace").split())[:LONGEST_VERSION]
-    if process.returncode != 0:
+        raise TmuxMissing(f"{program} -V did not answer within {VERSION_SECONDS:g} seconds")
+    return checked_version(program, process.returncode, said.decode("utf-8", "replace"))
+
+
+def checked_version(program: str, code: int | None, said: str) -> str:
+    """Return the version of a tmux that has answered; TmuxMissing if it cannot serve."""
+    text = " ".join(said.split())[:LONGEST_VERSION]
+    if code != 0:
         raise TmuxMissing(f"{program} -V failed: {text}; {INSTALL_HINT}")
     version = parse_version(text)
     if version is not None and version < OLDEST_VERSION:
