@@ -110,8 +110,8 @@ def check_flow(flow: Flow, config: RunConfig) -> None:
             raise UnknownName(f"role of the flow {flow.name}", role, known)
     if flow.has_gate and not any(When.AFTER_TESTER in gate.when for gate in config.gates):
         raise UsageError(
-            f"in the flow {flow.name} a command of yours decides, and none is given: "
-            "say --gate tests='make test', for example, or set CAO_GATES"
+            f"in the flow {flow.name} a command of yours decides, and none is given: name a gate, "
+            "such as tests='make test'"
         )
     last = flow.last_work
     if config.rules.is_review_bound and (last is None or not last.reviewer):
