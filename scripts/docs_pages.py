@@ -52,6 +52,8 @@ Every request but those that are marked as open carries `Authorization: Bearer T
 `{"detail": "what went wrong and what to do"}`; besides those that are named, each request may get
 400 (it cannot be read), 401 (no token), 403 (from another site) and 421 (another host was meant).
 """
+# Markdown has no table without one.
+EMPTY_HEAD_PATTERN = r"<thead>\s*<tr>\s*(?:<th></th>\s*)*</tr>\s*</thead>\s*"
 COMMON = ("400", "401", "403", "421")
 
 
@@ -196,5 +198,6 @@ def on_files(files: Any, config: Any) -> Any:
 
 # Any: as above
 def on_page_content(html: str, **_: Any) -> str:
-    """Take away the mark that a bar in a table needs elsewhere, in code as well."""
-    return re.sub(r"<td>.*?</td>", lambda cell: cell[0].replace("\\|", "|"), html)
+    """Take away heads of tables that are empty, and the mark that a bar needs elsewhere."""
+    shown = re.sub(EMPTY_HEAD_PATTERN, "", html)
+    return re.sub(r"<td>.*?</td>", lambda cell: cell[0].replace("\\|", "|"), shown)

@@ -116,3 +116,12 @@ def test_a_message_that_is_explained_can_still_be_said(message: str) -> None:
 def test_pictures_are_small() -> None:
     large = [path.name for path in DOCS.rglob("*.png") if path.stat().st_size > LARGEST_PICTURE]
     assert large == []
+
+
+def test_a_table_of_the_site_has_no_empty_head() -> None:
+    table = (
+        "<table>\n<thead>\n<tr>\n<th>{}</th>\n<th></th>\n</tr>\n</thead>\n<tbody></tbody></table>"
+    )
+    shown = PAGES["on_page_content"]
+    assert shown(table.format("")) == "<table>\n<tbody></tbody></table>"
+    assert shown(table.format("field")) == table.format("field")

@@ -127,6 +127,7 @@ def test_who_does_not_answer_is_named_without_the_route() -> None:
         ("claude-code", "claude_code"),
         ("Codex", "codex"),
         ("codx", "codex"),
+        ("cluade", "claude_code"),
         ("gemini", "gemini_cli"),
         ("q", "q_cli"),
     ],

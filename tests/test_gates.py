@@ -11,6 +11,7 @@ from cli_agent_orchestrator._internal.gates import (
     gates_toml,
     read_gates,
     read_gates_table,
+    without_quotes,
 )
 from cli_agent_orchestrator.errors import ConfigError
 
@@ -27,6 +28,24 @@ GATES = st.builds(
     allow_base_failures=st.booleans(),
     junit=st.sampled_from(["", "junit.xml", "reports/a b.xml"]),
 )
+
+
+@pytest.mark.parametrize(
+    ("text", "gates"),
+    [
+        ("tests='make test'", "tests=make test"),
+        ('tests="make test"', "tests=make test"),
+        ("'make test'", "make test"),
+        ("tests=make test", "tests=make test"),
+        ("tests=pytest -k 'a b'", "tests=pytest -k 'a b'"),
+        ("tests='unclosed", "tests='unclosed"),
+        ('{"name":"e2e","run":"x"}', '{"name":"e2e","run":"x"}'),
+        ("a='b c'\nd='e f'", "a=b c\nd=e f"),
+        ("", ""),
+    ],
+)
+def test_quotes_around_a_gate_are_for_the_shell(text: str, gates: str) -> None:
+    assert without_quotes(text) == gates
 
 
 @pytest.mark.parametrize(

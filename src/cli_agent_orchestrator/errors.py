@@ -149,11 +149,16 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
     >>> suggestion("claude", ["codex", "claude_code"])
     ' (did you mean claude_code?)'
+    >>> suggestion("cluade", ["codex", "claude_code"])
+    ' (did you mean claude_code?)'
     """
     known = list(known)
     word = name.strip().lower().replace("-", "_")
     meant = [one for one in known if word and one.startswith(word)]
     meant = meant or get_close_matches(word, known, 1)
+    if not meant:
+        close = get_close_matches(word, [one.partition("_")[0] for one in known], 1)
+        meant = [one for one in known if one.partition("_")[0] in close]
     return f" (did you mean {' or '.join(meant)}?)" if meant else ""
 
 

@@ -258,6 +258,7 @@ class TestStart:
             ({"wd": "relative"}, 400),
             ({"wd": "/nonexistent"}, 400),
             ({"wd": "/" + "x" * 256}, 400),
+            ({"task": " \n"}, 400),
             ({"settings": {"PATH": "/x"}}, 400),
             ({"settings": {"MAX_ROUNDS": 3}}, 422),
             ({"wd": None}, 422),
@@ -270,6 +271,37 @@ class TestStart:
         answer = http.post("/runs", json={"wd": str(rig.project), "task": "x", **change})
         assert answer.status_code == code
         assert rig.launcher.asked == []
+
+    @pytest.mark.parametrize(
+        ("wd", "why"),
+        [
+            ("relative", "is not an absolute path"),
+            ("/nonexistent", "does not exist"),
+            ("/dev/null", "is not a folder"),
+        ],
+    )
+    def test_what_is_wrong_with_the_folder_is_told(
+        self, http: httpx.Client, wd: str, why: str
+    ) -> None:
+        answer = http.post("/runs", json={"wd": wd, "task": "x"})
+        assert answer.json()["detail"] == f"working directory {wd!r} {why}"
+
+    def test_a_folder_may_begin_at_home(
+        self, rig: Rig, http: httpx.Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("HOME", str(rig.project.parent))
+        body = {"wd": f"~/{rig.project.name}", "task": "x"}
+        assert http.post("/runs", json=body).status_code == 201
+        ((request, folder),) = rig.launcher.asked
+        assert folder == rig.project
+        assert request.options["WD"] == str(rig.project)
+
+    def test_gates_may_be_quoted_as_for_a_shell(self, rig: Rig, http: httpx.Client) -> None:
+        settings = {"GATES": "tests='make test'"}
+        body = {"wd": str(rig.project), "task": "x", "settings": settings}
+        assert http.post("/runs", json=body).status_code == 201
+        ((request, _),) = rig.launcher.asked
+        assert request.options["GATES"] == "tests=make test"
 
     @pytest.mark.parametrize(
         ("problem", "code"), [(UsageError("no task"), 400), (RunError("another run"), 409)]

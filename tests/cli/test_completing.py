@@ -18,12 +18,13 @@ from cli_agent_orchestrator._internal.clock import SystemClock
 from cli_agent_orchestrator._internal.runs.records.recorder import Recorder
 from cli_agent_orchestrator._internal.runs.records.run_record import RunRecord
 from cli_agent_orchestrator._internal.settings.table import AGENTS
-from cli_agent_orchestrator.events import AgentsStarting, RunBegan
+from cli_agent_orchestrator.events import AgentsStarting, RunBegan, RunEnded
 from tests.e2e.conftest import CAO
 from tests.runs.kept_runs import make_run
 
 NOON = 1_700_000_000.0
 OLD, LIVE = "20261115-084037-k3f9", "20261116-084037-x7zq"
+FAILED = "20261115-104037-w2bn"
 TERMINALS = {"programmer": "0badcafe", "tester": "0badcaff"}
 BEGAN = RunBegan(NOON, "cao-1", TERMINALS, dict.fromkeys(TERMINALS, "codex"), "/a")
 SHELLS = {
@@ -93,6 +94,17 @@ def test_runs_are_offered_by_their_last_letters_or_their_ids(desk: Desk) -> None
 def test_where_only_a_run_under_way_will_do_no_other_is_offered(desk: Desk) -> None:
     for command in ("pause", "skip", "hint", "answer", "set x"):
         assert desk.asked(f"cao {command} " if " " not in command else f"cao {command}") == ["x7zq"]
+
+
+def test_only_a_run_that_can_go_on_is_offered_to_be_resumed(desk: Desk) -> None:
+    failed = RunEnded(NOON, "FAIL", 8, 1)
+    recorder = Recorder(desk.state, SystemClock())
+    with closing(recorder):
+        recorder.start(RunRecord(FAILED, "/p", "/s.json", FAILED, "x", "x", NOON), resumed=False)
+        for event in (AgentsStarting(NOON, BEGAN.providers), BEGAN, failed):
+            recorder.take(event)
+    assert desk.asked("cao watch ") == ["x7zq", "w2bn", "k3f9"]
+    assert desk.asked("cao resume ") == ["w2bn"]
 
 
 def test_roles_and_agents_are_offered(desk: Desk) -> None:

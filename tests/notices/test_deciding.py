@@ -222,7 +222,7 @@ def test_an_example_says_that_it_is_one(kind: NoticeKind) -> None:
     notice = example(kind, 3.0)
     assert (notice.kind, notice.at, notice.run, notice.folder) == (kind, 3.0, "", "cao")
     assert notice.title.startswith("cao: ")
-    assert notice.text.startswith("This is a test: so '")
+    assert notice.text.startswith("This is a test of the notice '")
 
 
 @given(st.lists(events, max_size=12))

@@ -135,6 +135,19 @@ def test_a_slow_channel_keeps_neither_the_run_nor_another_channel_waiting() -> N
     ]
 
 
+def test_why_the_last_try_failed_is_told_if_the_end_of_the_run_cuts_the_others_off() -> None:
+    wire = Wire(*[NotSent("no connection", again=True)] * 100)
+    sender = Sender([wire])
+    sender.tell(OPENED)
+    sender.tell(PASSED)
+    while wire.tries < 2:
+        assert wire.begun.wait(SECONDS)
+        wire.begun.clear()
+    sender.close(0)
+    (warning,) = sender.pop_warnings()
+    assert warning.startswith("no notice by wire: no connection; ")
+
+
 class Stubborn(Wire):
     """A channel of which something goes on for good."""
 

@@ -644,6 +644,28 @@ def test_what_needs_snapshots_is_refused_without_git_before_anything_begins(
 
 
 @pytest.mark.parametrize(
+    "gate",
+    [
+        "tests='unclosed",
+        json.dumps({"name": "tests", "run": "true", "clean": True, "setup": "'unclosed"}),
+    ],
+)
+def test_a_gate_that_the_shell_cannot_read_is_refused_before_anything_begins(
+    stage: Stage, gate: str
+) -> None:
+    with stage.conductor(GATES=gate) as conductor, pytest.raises(UsageError) as caught:
+        conductor.run()
+    said = str(caught.value)
+    start = "the gate tests could not be run: the shell cannot read `'unclosed` ("
+    assert said.startswith(start)
+    assert said.endswith(
+        "); no agent could mend that. Give it another command, such as tests='make test'"
+    )
+    assert not stage.view.events
+    assert stage.server.started == []
+
+
+@pytest.mark.parametrize(
     "options", [{}, {"PROOF": "report"}, {"GATES": CLEAN.replace("true}", "false}")}]
 )
 def test_what_needs_none_begins_without_git(

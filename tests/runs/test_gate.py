@@ -19,6 +19,7 @@ from cli_agent_orchestrator._internal.runs.gates.gate import (
     CommandEnd,
     GateCommand,
     GateRunner,
+    unreadable,
 )
 from cli_agent_orchestrator.errors import Stopped
 
@@ -331,3 +332,15 @@ def test_beginning_and_end_are_kept_to_the_byte() -> None:
             text = data.decode()
             gap = f"\n({size - 7} bytes left out)\n"
             assert kept.text() == (text if size <= 7 else text[:3] + gap + text[-4:])
+
+
+@pytest.mark.parametrize("command", ["'unclosed", "if true; then", "(exit 0", "echo ok; )"])
+def test_what_the_shell_cannot_read_is_told_in_its_words(command: str) -> None:
+    said = unreadable(command, os.environ)
+    assert said.startswith("/bin/sh: ")
+    assert "\n" not in said
+
+
+def test_what_it_can_read_is_not_run(tmp_path: Path) -> None:
+    assert unreadable(f"touch {shlex.quote(str(tmp_path))}/ran; no-such-command", os.environ) == ""
+    assert not (tmp_path / "ran").exists()

@@ -150,8 +150,15 @@ def take_looks(page: Page, name: str, settle: Callable[[], object] = lambda: Non
     for look in LOOKS:
         look_at(page, look)
         settle()
-        save(page.screenshot(), f"{name}-{suffix(look)}")
+        save(page.screenshot(clip=seen(page, look)), f"{name}-{suffix(look)}")
     look_at(page, DESK)
+
+
+def seen(page: Page, look: Look) -> dict[str, float]:
+    """Return what is seen of a page, without the empty room below a short one."""
+    main = page.locator("main").bounding_box()
+    height = min(main["y"] + main["height"], look.size["height"])
+    return {"x": 0, "y": 0, "width": look.width, "height": height}
 
 
 def save(png: bytes, name: str) -> None:

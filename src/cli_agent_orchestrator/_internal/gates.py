@@ -24,6 +24,7 @@ In a settings file each is a text or a table:
 
 import json
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
@@ -94,6 +95,17 @@ def read_gates(text: str) -> tuple[Gate, ...]:
     return gates
 
 
+def without_quotes(text: str) -> str:
+    """Return gates as a shell hands them on, of what people write for one.
+
+    >>> without_quotes("tests='make test'")
+    'tests=make test'
+    >>> without_quotes("make test")
+    'make test'
+    """
+    return "\n".join(map(_without_quotes, text.split("\n")))
+
+
 def gates_toml(gates: tuple[Gate, ...]) -> Iterator[str]:
     """Yield gates as a settings file would have them, without what is usual: for people."""
     for gate in gates:
@@ -120,6 +132,16 @@ def read_gates_table(table: Mapping[str, Any], where: str) -> str:
             raise ConfigError(place, value, "a command, or a table with `run`")
         found.append(_from_table({**data, "name": name}, place))
     return gates_text(tuple(found))
+
+
+def _without_quotes(line: str) -> str:
+    if line.lstrip().startswith("{"):
+        return line
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        return line
+    return words[0] if len(words) == 1 else line
 
 
 def _read_line(line: str) -> Gate:

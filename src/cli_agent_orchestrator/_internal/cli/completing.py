@@ -60,6 +60,13 @@ def complete_live_runs(
     return _offered(_run_items([run for run in _runs() if run.is_live], typed), typed)
 
 
+def complete_resumable_runs(
+    context: click.Context, parameter: click.Parameter, typed: str
+) -> list[CompletionItem]:
+    """Offer the runs that can go on."""
+    return _offered(_run_items([run for run in _runs() if run.can_go_on], typed), typed)
+
+
 def complete_changes(
     context: click.Context, parameter: click.Parameter, typed: str
 ) -> list[CompletionItem]:

@@ -78,7 +78,7 @@ The project stays in
 Every prompt and reply is kept in
   {archive}
 The run on one page:
-  {cao} report --wd {quoted}
+  {cao} report {run}
 """
 KEPT = """\
 It is among your own runs now, as {run}. In the browser:
@@ -222,8 +222,8 @@ def _show_result(project: Path, flow: str, kept: str) -> None:
     click.secho("\nWhat was proven\n", bold=True)
     _say(what_was_proven(turns, flow))
     cao = own_command(sys.argv[0], sys.executable, os.environ.get("PATH"))
-    quoted = shlex.quote(str(project))
-    _say(WHERE.format(project=project, archive=archive, cao=cao, quoted=quoted))
+    run = kept or f"--wd {shlex.quote(str(project))}"
+    _say(WHERE.format(project=project, archive=archive, cao=cao, run=run))
     if kept:
         _say(KEPT.format(run=kept, cao=cao))
     _say(NEXT_STEPS.format(cao=cao))

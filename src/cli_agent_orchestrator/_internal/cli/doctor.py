@@ -371,11 +371,8 @@ def _distributions() -> Diagnosis:
 
 
 def _line(finding: Diagnosis) -> str:
-    mark = str(finding.state)
-    if finding.state is State.MISSING:
-        mark = "MISSING" if finding.needed else "no"
-    elif finding.state is State.WRONG:
-        mark = "WRONG"
+    is_bad = finding.state is State.WRONG or (finding.state is State.MISSING and finding.needed)
+    mark = finding.state.upper() if is_bad else str(finding.state)
     said = [*finding.advice.splitlines(), *([f"fix: {finding.mend}"] if finding.mend else [])]
     advice = [f"\n{'':9}{'':20}→ {line}" for line in said]
     return f"{mark:<9}{finding.subject:<20}{finding.detail}{''.join(advice)}"

@@ -92,7 +92,7 @@ def report(
     did not begin, or if it is not of this folder.
 
     A page for people has no path of this machine, and what looks like a secret is masked; look
-    through it before you send it around all the same. JSON has everything as it is.
+    through it before you send it around all the same. JSON is not masked.
 
     \b
     cao report

@@ -8,8 +8,8 @@ import click
 from cli_agent_orchestrator._internal.cli.completing import (
     complete_changes,
     complete_live_runs,
+    complete_resumable_runs,
     complete_roles,
-    complete_runs,
 )
 from cli_agent_orchestrator._internal.cli.importing import importing
 from cli_agent_orchestrator._internal.cli.printable import printable
@@ -56,7 +56,7 @@ def pause(run: str | None) -> None:
 
 
 @click.command()
-@click.argument("run", required=False, shell_complete=complete_runs)
+@click.argument("run", required=False, shell_complete=complete_resumable_runs)
 @click.option("--detach", is_flag=True, help="Start it again apart from this terminal.")
 @click.option("--json", "as_json", is_flag=True, help="Started again: tell what happens as JSON.")
 @click.option(

@@ -46,7 +46,7 @@ SIGN_IN = f"{HOME}/sign-in"
 CHALLENGE = f"{HOME}/challenge"
 LINKS = f"{HOME}/links"
 # What is the same for everybody and holds nothing of anybody.
-OPEN_PATTERN = rf"/|{HOME}|{HOME}/new|{SIGN_IN}|{CHALLENGE}|{HOME}/(?:runs|static)/.+"
+OPEN_PATTERN = rf"/|{HOME}(?:/(?!(?:stream|fragment)$).*)?"
 NO_LINK = "This link does not work any more, or never did: `cao dashboard` makes a new one."
 HEADERS = {
     "Content-Security-Policy": (
@@ -139,9 +139,6 @@ class _Handlers:
         return [
             ("GET", "/", self.root),
             ("GET", HOME, self.shell),
-            ("GET", f"{HOME}/new", self.shell),
-            ("GET", SIGN_IN, self.shell),
-            ("GET", f"{HOME}/runs/{{rest:path}}", self.shell),
             ("GET", f"{HOME}/static/{{name:path}}", self.file),
             ("GET", CHALLENGE, self.challenge),
             ("POST", LINKS, self.link),
@@ -149,6 +146,8 @@ class _Handlers:
             ("GET", f"{HOME}/stream", self.stream),
             ("GET", f"{HOME}/fragment", self.fragment),
             ("POST", f"{HOME}/runs/{{run}}/comments", self.comment),
+            # What is no page says so itself, to who has signed in.
+            ("GET", f"{HOME}/{{rest:path}}", self.shell),
         ]
 
     async def root(self, request: Request) -> Response:

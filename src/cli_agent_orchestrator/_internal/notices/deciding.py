@@ -154,7 +154,7 @@ class Noticing:
 
 def example(kind: NoticeKind, at: float) -> RunNotice:
     """Return a notice with which channels can be tried."""
-    text = f"This is a test: so {TITLES[kind]!r} would be told."
+    text = f"This is a test of the notice {TITLES[kind]!r}."
     return RunNotice(kind, f"cao: {TITLES[kind]}", text, "", "cao", at)
 
 

@@ -30,6 +30,8 @@ class Outbox:
         self._retry_seconds = retry_seconds
         self._waiting: SimpleQueue[RunNotice | None] = SimpleQueue()
         self._aborted = threading.Event()
+        self._problem = ""
+        """Why the last try of what is under way has failed."""
         self._has_warned = False
         self._thread: threading.Thread | None = None
 
@@ -53,7 +55,7 @@ class Outbox:
         if self._thread is not None:
             self._thread.join(max(seconds, 0.0))
             if self._thread.is_alive():
-                self._fail("it took too long at the end of the run")
+                self._fail(self._problem or "it took too long at the end of the run")
 
     def abort(self) -> None:
         """Give up what is not sent; say if something of it goes on."""
@@ -69,15 +71,17 @@ class Outbox:
 
     def _deliver(self, notice: RunNotice) -> None:
         """Send one, again and again with growing pauses if that may help."""
+        self._problem = ""
         retry = Retry(time.monotonic(), limit=self._retry_seconds)
         while not self._aborted.is_set():
             try:
                 self.channel.send(notice)
             except NotSent as failure:
+                self._problem = str(failure)
                 retry = retry.after_failure()
                 now = time.monotonic()
                 if not failure.again or retry.is_over(now):
-                    self._fail(str(failure))
+                    self._fail(self._problem)
                     return
                 self._aborted.wait(retry.next_try(now) - now)
             else:

@@ -20,6 +20,7 @@ from cli_agent_orchestrator._internal.runs.refusals import (
     check_commands,
     check_flow,
     check_folder,
+    check_gates,
     check_held_back,
     check_remedy,
     check_repository,
@@ -132,6 +133,7 @@ class Preparation:
         for warning in config.warnings(flow.least_evidence):
             self.warn(warning)
         check_commands(self.request, config, self.given.state_folder)
+        check_gates(config.gates, self.given.environ)
 
     def _check_providers(self, config: RunConfig, providers: Iterable[str]) -> None:
         """Refuse agents that our own server could not start; another one may know more."""

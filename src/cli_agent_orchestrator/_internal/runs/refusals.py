@@ -2,19 +2,20 @@
 
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from cli_agent_orchestrator._internal.client import is_loopback
 from cli_agent_orchestrator._internal.config import DEFAULT_API
-from cli_agent_orchestrator._internal.gates import When
+from cli_agent_orchestrator._internal.gates import Gate, When
 from cli_agent_orchestrator._internal.pipeline.flow import Flow
 from cli_agent_orchestrator._internal.pipeline.missing import Remedy, find_fault
 from cli_agent_orchestrator._internal.pipeline.resuming import GivenTask, Wanted, find_objections
 from cli_agent_orchestrator._internal.pipeline.state import RunState
 from cli_agent_orchestrator._internal.run_config import RunConfig
+from cli_agent_orchestrator._internal.runs.gates.gate import unreadable
 from cli_agent_orchestrator._internal.runs.gates.sandbox import find_sandbox
 from cli_agent_orchestrator._internal.runs.gates.trust import Trust, check_consent, commands_text
 from cli_agent_orchestrator._internal.runs.looking import in_need_of_snapshots
@@ -109,8 +110,8 @@ def check_flow(flow: Flow, config: RunConfig) -> None:
             raise UnknownName(f"role of the flow {flow.name}", role, known)
     if flow.has_gate and not any(When.AFTER_TESTER in gate.when for gate in config.gates):
         raise UsageError(
-            f"in the flow {flow.name} a command of yours decides, and none is given: "
-            "say --gate tests='make test', for example, or set CAO_GATES"
+            f"in the flow {flow.name} a command of yours decides, and none is given: name a gate, "
+            "such as tests='make test'"
         )
     last = flow.last_work
     if config.rules.is_review_bound and (last is None or not last.reviewer):
@@ -118,9 +119,20 @@ def check_flow(flow: Flow, config: RunConfig) -> None:
             f"REVIEW_BOUND=require asks for an approval, and in the flow {flow.name} nobody "
             "reviews the work: say --review-bound show, or take another flow"
         )
-    for gate in config.gates:
+
+
+def check_gates(gates: Sequence[Gate], environ: Mapping[str, str]) -> None:
+    """Refuse gates that could not be run, whatever agents do."""
+    for gate in gates:
         if gate.sandbox and (problem := find_sandbox().problem):
             raise UsageError(f"the gate {gate.name} could not be run: {problem}")
+        for command in filter(None, (gate.setup, gate.run)):
+            if said := unreadable(command, environ):
+                raise UsageError(
+                    f"the gate {gate.name} could not be run: the shell cannot read `{command}` "
+                    f"({said}); no agent could mend that. Give it another command, such as "
+                    f"{gate.name}='make test'"
+                )
 
 
 def check_snapshots(config: RunConfig, environ: Mapping[str, str]) -> None:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from cli_agent_orchestrator._internal.gates import without_quotes
 from cli_agent_orchestrator._internal.layout import RECORD_FILE, run_folder
 from cli_agent_orchestrator._internal.models import RunAgents
 from cli_agent_orchestrator._internal.pipeline.asks import Answered, Unpause, demand_wish
@@ -27,14 +28,22 @@ from cli_agent_orchestrator._internal.runs.records.run_id import run_of_session
 from cli_agent_orchestrator._internal.runs.records.run_record import RunRecord, read_record
 from cli_agent_orchestrator._internal.runs.records.turns import turns_of
 from cli_agent_orchestrator._internal.settings.table import BY_NAME
+from cli_agent_orchestrator._internal.settings.values import expand_path
 from cli_agent_orchestrator._internal.workspace.changes import Change
-from cli_agent_orchestrator.errors import BadFolder, NotSteerable, StateError, UnknownName
+from cli_agent_orchestrator.errors import (
+    BadFolder,
+    NotSteerable,
+    PromptError,
+    StateError,
+    UnknownName,
+)
 
 # Any: JSON
 Answer = dict[str, Any]
 ROOT = Path("/")
 PROMPT = "PROMPT"
 """The setting that is the text of a task."""
+GATES = "GATES"
 MOST_FILES = 1000
 """That one turn changed and that are told."""
 
@@ -103,15 +112,14 @@ class RunService:
         for name in options:
             if name not in BY_NAME:
                 raise UnknownName("setting", name, BY_NAME)
-        told = {PROMPT: with_heading(options[PROMPT])} if PROMPT in options else {}
-        folder = Path(wd)
-        try:
-            is_folder = folder.is_absolute() and folder.is_dir()
-        except OSError as error:
-            raise BadFolder(wd, f"cannot be used: {error.strerror}") from None
-        if not is_folder:
-            raise BadFolder(wd, "is not the absolute path of a folder")
-        request = RunToLaunch({**options, **told, "WD": wd}, replace_terminals=replace_terminals)
+        told = {"WD": str(folder := _folder(wd))}
+        if PROMPT in options:
+            if not options[PROMPT].strip():
+                raise PromptError("the task is empty; say what is to be done")
+            told[PROMPT] = with_heading(options[PROMPT])
+        if GATES in options:
+            told[GATES] = without_quotes(options[GATES])
+        request = RunToLaunch({**options, **told}, replace_terminals=replace_terminals)
         launched = self.launcher.launch(request, folder)
         return asdict(summary_of(run_folder(self.state_folder, launched.run)))
 
@@ -154,6 +162,19 @@ class RunService:
         if record is None:
             raise StateError(f"{folder.path / RECORD_FILE} cannot be read")
         return folder, record
+
+
+def _folder(wd: str) -> Path:
+    """Return the folder that is meant, or say why there can be no run in it."""
+    folder = expand_path("WD", wd)
+    if not folder.is_absolute():
+        raise BadFolder(wd, "is not an absolute path")
+    try:
+        if not folder.is_dir():
+            raise BadFolder(wd, "is not a folder" if folder.exists() else "does not exist")
+    except OSError as error:
+        raise BadFolder(wd, f"cannot be used: {error.strerror}") from None
+    return folder
 
 
 def _files(changes: Sequence[Change]) -> list[Answer]:

@@ -25,8 +25,12 @@ from cli_agent_orchestrator._internal.handoff.mailbox import heed_nothing
 from cli_agent_orchestrator._internal.pipeline.check import last_line
 from cli_agent_orchestrator._internal.runs.gates.leftovers import VARIABLE, end_marked, with_mark
 from cli_agent_orchestrator._internal.runs.records.run_record import without_secrets
+from cli_agent_orchestrator._internal.short_answer import ask
 from cli_agent_orchestrator.errors import Stopped
 
+SHELL = "/bin/sh"
+READING_SECONDS = 20
+"""How long the shell may take to read a command."""
 TOKEN = "CAO_TOKEN"
 """What no command gets to know."""
 ADDRESSES = ("CAO_API", "API")
@@ -247,9 +251,22 @@ def gate_environ(gate: GateCommand) -> dict[str, str]:
     return {**kept, "PWD": str(gate.folder), VARIABLE: mark}
 
 
+def unreadable(command: str, environ: Mapping[str, str]) -> str:
+    """Return what the shell says of a command that it cannot read; empty if it can.
+
+    Nothing of the command is run.
+    """
+    environ = gate_environ(GateCommand(command, READING_SECONDS, Path("/"), environ))
+    try:
+        said = ask([SHELL, "-n", "-c", command], environ, READING_SECONDS, with_errors=True)
+    except OSError:
+        return ""
+    return " ".join(said.text.split()) if said.code else ""
+
+
 def _begin(gate: GateCommand) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [*gate.before, "/bin/sh", "-c", gate.command],
+        [*gate.before, SHELL, "-c", gate.command],
         cwd=gate.folder,
         env=gate_environ(gate),
         stdin=subprocess.DEVNULL,

@@ -104,6 +104,13 @@ class RunSummary:
         is_settled = self.status.is_verdict or self.discarded or self.unsaved or self.lost
         return not (self.is_live or is_settled)
 
+    @property
+    def can_go_on(self) -> bool:
+        """Can it be resumed: paused, unfinished, or failed, if it is given more rounds?"""
+        is_there = not (self.discarded or self.lost)
+        has_failed = self.status is RunStatus.FAIL and is_there
+        return self.is_unfinished or has_failed or self.status is RunStatus.PAUSED
+
     def works_at(self, folder: Path) -> bool:
         """Is it at work in this very folder?"""
         return self.is_live and Path(self.wd) == folder
