@@ -276,8 +276,8 @@ class TestStart:
         ("wd", "why"),
         [
             ("relative", "is not an absolute path"),
-            ("/nonexistent", "does not exist"),
-            ("/dev/null", "is not a folder"),
+            ("/nonexistent", "does not exist or is not a folder"),
+            ("/dev/null", "does not exist or is not a folder"),
         ],
     )
     def test_what_is_wrong_with_the_folder_is_told(

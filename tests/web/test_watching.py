@@ -179,6 +179,8 @@ def test_a_run_that_is_not_there_is_said_and_leads_to_all_runs(
     with served(machine, windows) as server:
         page = windows.open()
         sign_in(page, machine, server)
+        page.goto(f"{server.url}/dashboard/nosuch")
+        expect(page.locator("main")).to_contain_text("There is no page '/dashboard/nosuch'")
         page.goto(f"{server.url}/dashboard/runs/20200101-000000-abcd")
         expect(page.get_by_role("heading", name="Not found")).to_be_visible()
         expect(page.locator("main")).to_contain_text("There is no run '20200101-000000-abcd'.")

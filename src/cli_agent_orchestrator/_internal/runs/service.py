@@ -171,7 +171,7 @@ def _folder(wd: str) -> Path:
         raise BadFolder(wd, "is not an absolute path")
     try:
         if not folder.is_dir():
-            raise BadFolder(wd, "is not a folder" if folder.exists() else "does not exist")
+            raise BadFolder(wd, "does not exist or is not a folder")
     except OSError as error:
         raise BadFolder(wd, f"cannot be used: {error.strerror}") from None
     return folder
