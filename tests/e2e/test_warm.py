@@ -1,6 +1,8 @@
 """Commands that are forked do what new processes do."""
 
+import os
 import subprocess
+import time
 
 import pytest
 
@@ -52,4 +54,15 @@ def test_each_has_its_own_folder_and_environment(machine: Machine) -> None:
 def test_what_python_reads_when_it_starts_needs_a_new_one(machine: Machine) -> None:
     machine.env["PYTHONIOENCODING"] = "ascii"
     assert not machine.warm.fits(machine.env)
+    assert machine.cao("--version").returncode == 0
+
+
+def test_a_command_whose_end_nobody_wants_to_know_disturbs_no_other(machine: Machine) -> None:
+    left = machine.start("--version")
+    pid = left.pid
+    del left  # and with it all that it could be heard by
+    with pytest.raises(ProcessLookupError):
+        while True:
+            os.kill(pid, 0)
+            time.sleep(0.01)
     assert machine.cao("--version").returncode == 0

@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import cli_agent_orchestrator
@@ -58,7 +59,7 @@ class Commands:
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
                 return given
             self._told[command] = told
-            os.write(told, f"{command}\n".encode())
+            _tell(told, command)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
             for file in given:
                 os.close(file)
@@ -69,8 +70,14 @@ class Commands:
             if command == 0:
                 return
             told = self._told.pop(command)
-            os.write(told, f"{os.waitstatus_to_exitcode(status)}\n".encode())
+            _tell(told, os.waitstatus_to_exitcode(status))
             os.close(told)
+
+
+def _tell(told: int, number: int) -> None:
+    # Nobody may want to know it any more.
+    with suppress(BrokenPipeError):
+        os.write(told, f"{number}\n".encode())
 
 
 def become(files: list[int]) -> list[str]:
