@@ -12,8 +12,10 @@ from cli_agent_orchestrator._internal.masking import (
     PASSWORDS,
     SHAPES,
     TOKENS,
+    before_mask,
+    before_secret,
     masked,
-    masked_keys,
+    masked_over_lines,
     secrets,
 )
 
@@ -73,69 +75,69 @@ def test_what_is_known_by_its_own_shape_is_masked(secret: str, before: str, afte
     assert masked(f"x {before}{secret}{after}") == f"x {before}{MASK}{after}"
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("password=hunter2", "password=(masked)"),
-        ("db_password: hunter2\n", "db_password: (masked)\n"),
-        ("?password=hunter2&x=1", "?password=(masked)&x=1"),
-        ('PASSWORD = "correct horse"', 'PASSWORD = "(masked)"'),
-        ('{"passphrase": "abc"}', '{"passphrase": "(masked)"}'),
-        ("passwd='abc1'", "passwd='(masked)'"),
-        ("export DB_PASSWORD=correct", "export DB_PASSWORD=(masked)"),
-        ("+CLIENT_SECRET=correct", "+CLIENT_SECRET=(masked)"),
-        ("token: abcdefgh12345678", "token: (masked)"),
-        ("API_KEY = abcdefgh12345678", "API_KEY = (masked)"),
-        ('"api-key": "abcd1234"', '"api-key": "(masked)"'),
-        ("aws_secret_access_key = wJalr/K7MDENG", "aws_secret_access_key = (masked)"),
-        ("Authorization: Bearer abcd", "Authorization: Bearer (masked)"),
-        ('{"authorization": "Basic dXNlcg=="}', '{"authorization": "Basic (masked)"}'),
-        ("curl -H 'x: Bearer abcdefgh12345678'", "curl -H 'x: Bearer (masked)'"),
-        ("https://ada:pw@host/x", "https://ada:(masked)@host/x"),
-        ("postgres://:pw@host", "postgres://:(masked)@host"),
-        ("KEY_sk-ant-api03-" + "x" * 20, "KEY_(masked)"),
-        ("Authorization: a1b2c3d4e5f6a7b8", "Authorization: (masked)"),
-        ("authorization = 'ApiKey a1b2c3d4e5f6'", "authorization = 'ApiKey (masked)'"),
-        ("https://ada:p/w@host/x", "https://ada:(masked)@host/x"),
-        ("https://ada:p@w@host/x", "https://ada:(masked)@host/x"),
-        ("https://ada:8000@host/x", "https://ada:(masked)@host/x"),
-        ("https://a1b2c3d4e5f6a7b8@host/x.git", "https://(masked)@host/x.git"),
-        (r'password: "a\"b" x', 'password: "(masked)" x'),
-        ('password = "it\'s me"', 'password = "(masked)"'),
-        ("AccountKey=" + "aB+/" * 5 + "==;x", "AccountKey=(masked);x"),
-        ("SharedAccessKey=" + "aB+/" * 5, "SharedAccessKey=(masked)"),
-        ("https://hooks.slack.com/services/T0/B0/Xyz", "https://hooks.slack.com/services/(masked)"),
-        (
-            "https://discord.com/api/webhooks/123456789/a-B_c1234",
-            "https://discord.com/api/webhooks/(masked)",
-        ),
-        ("bot123456789:AA" + "a1-_" * 8, "bot123456789:(masked)"),
-        ("Cookie: session=abcd; b=c", "Cookie: (masked)"),
-        ("< set-cookie: id=abcd; Path=/\nx", "< set-cookie: (masked)\nx"),
-        ("X-CAO-Proof: abcdefgh12345678", "X-CAO-Proof: (masked)"),
-        ("password=hunter2, token=abcdefgh12345678", "password=(masked), token=(masked)"),
-        ("curl -u ada:pw https://x", "curl -u ada:(masked) https://x"),
-        ("curl -uada:pw x", "curl -uada:(masked) x"),
-        ("$ curl -fsSu ada:pw x", "$ curl -fsSu ada:(masked) x"),
-        ("curl.exe x --user ada:pw", "curl.exe x --user ada:(masked)"),
-        ("curl x --proxy-user=ada:pw", "curl x --proxy-user=ada:(masked)"),
-        ("curl -u 'ada:two words' x", "curl -u 'ada:(masked)' x"),
-        ('curl -u "ada:pw" x', 'curl -u "ada:(masked)" x'),
-        ('curl -u "ada:p', 'curl -u "ada:(masked)'),
-        ("curl -X POST \\\n  -u ada:pw \\\n  x", "curl -X POST \\\n  -u ada:(masked) \\\n  x"),
-        ("curl https://curl.se/x -u ada:pw", "curl https://curl.se/x -u ada:(masked)"),
-        ("curl x curl -u ada:pw", "curl x curl -u ada:(masked)"),
-        ("mysql -u root -phunter2! shop", "mysql -u root -p(masked) shop"),
-        ("mysqldump -h db -p'hunter 2' x", "mysqldump -h db -p'(masked)' x"),
-        ("mysql -h mysql.local -phunter2", "mysql -h mysql.local -p(masked)"),
-        ("mysql -h mysql -phunter2", "mysql -h mysql -p(masked)"),
-        ("mariadb -phunter2", "mariadb -p(masked)"),
-        ("Server=db;Uid=ada;Pwd=hunter22;", "Server=db;Uid=ada;Pwd=(masked);"),
-        ("?uid=ada&pwd=hunter22&x=1", "?uid=ada&pwd=(masked)&x=1"),
-        ('"password: correct horse7 staple"', '"password: (masked)"'),
-        ("'password=h0rse staple'", "'password=(masked)'"),
-    ],
-)
+SAID = [
+    ("password=hunter2", "password=(masked)"),
+    ("db_password: hunter2\n", "db_password: (masked)\n"),
+    ("?password=hunter2&x=1", "?password=(masked)&x=1"),
+    ('PASSWORD = "correct horse"', 'PASSWORD = "(masked)"'),
+    ('{"passphrase": "abc"}', '{"passphrase": "(masked)"}'),
+    ("passwd='abc1'", "passwd='(masked)'"),
+    ("export DB_PASSWORD=correct", "export DB_PASSWORD=(masked)"),
+    ("+CLIENT_SECRET=correct", "+CLIENT_SECRET=(masked)"),
+    ("token: abcdefgh12345678", "token: (masked)"),
+    ("API_KEY = abcdefgh12345678", "API_KEY = (masked)"),
+    ('"api-key": "abcd1234"', '"api-key": "(masked)"'),
+    ("aws_secret_access_key = wJalr/K7MDENG", "aws_secret_access_key = (masked)"),
+    ("Authorization: Bearer abcd", "Authorization: Bearer (masked)"),
+    ('{"authorization": "Basic dXNlcg=="}', '{"authorization": "Basic (masked)"}'),
+    ("curl -H 'x: Bearer abcdefgh12345678'", "curl -H 'x: Bearer (masked)'"),
+    ("https://ada:pw@host/x", "https://ada:(masked)@host/x"),
+    ("postgres://:pw@host", "postgres://:(masked)@host"),
+    ("KEY_sk-ant-api03-" + "x" * 20, "KEY_(masked)"),
+    ("Authorization: a1b2c3d4e5f6a7b8", "Authorization: (masked)"),
+    ("authorization = 'ApiKey a1b2c3d4e5f6'", "authorization = 'ApiKey (masked)'"),
+    ("https://ada:p/w@host/x", "https://ada:(masked)@host/x"),
+    ("https://ada:p@w@host/x", "https://ada:(masked)@host/x"),
+    ("https://ada:8000@host/x", "https://ada:(masked)@host/x"),
+    ("https://a1b2c3d4e5f6a7b8@host/x.git", "https://(masked)@host/x.git"),
+    (r'password: "a\"b" x', 'password: "(masked)" x'),
+    ('password = "it\'s me"', 'password = "(masked)"'),
+    ("AccountKey=" + "aB+/" * 5 + "==;x", "AccountKey=(masked);x"),
+    ("SharedAccessKey=" + "aB+/" * 5, "SharedAccessKey=(masked)"),
+    ("https://hooks.slack.com/services/T0/B0/Xyz", "https://hooks.slack.com/services/(masked)"),
+    (
+        "https://discord.com/api/webhooks/123456789/a-B_c1234",
+        "https://discord.com/api/webhooks/(masked)",
+    ),
+    ("bot123456789:AA" + "a1-_" * 8, "bot123456789:(masked)"),
+    ("Cookie: session=abcd; b=c", "Cookie: (masked)"),
+    ("< set-cookie: id=abcd; Path=/\nx", "< set-cookie: (masked)\nx"),
+    ("X-CAO-Proof: abcdefgh12345678", "X-CAO-Proof: (masked)"),
+    ("password=hunter2, token=abcdefgh12345678", "password=(masked), token=(masked)"),
+    ("curl -u ada:pw https://x", "curl -u ada:(masked) https://x"),
+    ("curl -uada:pw x", "curl -uada:(masked) x"),
+    ("$ curl -fsSu ada:pw x", "$ curl -fsSu ada:(masked) x"),
+    ("curl.exe x --user ada:pw", "curl.exe x --user ada:(masked)"),
+    ("curl x --proxy-user=ada:pw", "curl x --proxy-user=ada:(masked)"),
+    ("curl -u 'ada:two words' x", "curl -u 'ada:(masked)' x"),
+    ('curl -u "ada:pw" x', 'curl -u "ada:(masked)" x'),
+    ('curl -u "ada:p', 'curl -u "ada:(masked)'),
+    ("curl -X POST \\\n  -u ada:pw \\\n  x", "curl -X POST \\\n  -u ada:(masked) \\\n  x"),
+    ("curl https://curl.se/x -u ada:pw", "curl https://curl.se/x -u ada:(masked)"),
+    ("curl x curl -u ada:pw", "curl x curl -u ada:(masked)"),
+    ("mysql -u root -phunter2! shop", "mysql -u root -p(masked) shop"),
+    ("mysqldump -h db -p'hunter 2' x", "mysqldump -h db -p'(masked)' x"),
+    ("mysql -h mysql.local -phunter2", "mysql -h mysql.local -p(masked)"),
+    ("mysql -h mysql -phunter2", "mysql -h mysql -p(masked)"),
+    ("mariadb -phunter2", "mariadb -p(masked)"),
+    ("Server=db;Uid=ada;Pwd=hunter22;", "Server=db;Uid=ada;Pwd=(masked);"),
+    ("?uid=ada&pwd=hunter22&x=1", "?uid=ada&pwd=(masked)&x=1"),
+    ('"password: correct horse7 staple"', '"password: (masked)"'),
+    ("'password=h0rse staple'", "'password=(masked)'"),
+]
+
+
+@pytest.mark.parametrize(("text", "shown"), SAID)
 def test_what_is_said_to_be_a_secret_is_masked(text: str, shown: str) -> None:
     assert masked(text) == shown
     assert masked(shown) == shown
@@ -230,7 +232,7 @@ def test_every_name_of_a_secret_is_known(name: str) -> None:
 @pytest.mark.parametrize("mark", ["", "+", "> ", "    ", "│ ", "  12 │ ", "7: ", "12\t", "  12→"])
 def test_of_a_private_key_nothing_is_left(kind: str, mark: str) -> None:
     written = "\n".join(f"{mark}{line}" for line in KEY.format(kind).split("\n"))
-    for shown in (masked(f"a\n{written}\nb"), masked_keys(f"a\n{written}\nb")):
+    for shown in (masked(f"a\n{written}\nb"), masked_over_lines(f"a\n{written}\nb")):
         assert shown.startswith(f"a\n{mark}-----BEGIN {kind}PRIVATE KEY-----\n{MASK}\n")
         assert shown.endswith(f"-----END {kind}PRIVATE KEY-----\nb")
         assert "MIIE" not in shown
@@ -323,8 +325,36 @@ def test_nothing_is_looked_for_that_is_in_every_text() -> None:
     assert all(len(word) >= 3 for shape in SHAPES for word in shape.words)
 
 
-def test_only_keys_are_masked_where_only_keys_are_meant() -> None:
-    assert masked_keys("password=hunter2") == "password=hunter2"
+def test_what_several_lines_tell_is_masked_before_one_is_left_out() -> None:
+    assert masked_over_lines("password=hunter2") == "password=hunter2"
+    call = "curl -X POST \\\n -u ada:pw \\\n x"
+    assert masked_over_lines(call) == masked(call)
+
+
+def test_a_line_is_not_cut_within_a_mask() -> None:
+    line = f"ab{MASK}c"
+    assert [before_mask(line, most) for most in range(13)] == [0, 1, *[2] * 8, 10, 11, 11]
+    assert before_mask(f"{MASK}{MASK}", 9) == 8
+
+
+@pytest.mark.parametrize("text", [*SECRETS, *(text for text, _ in SAID)])
+def test_wherever_a_line_is_cut_no_part_of_a_secret_is_left(text: str) -> None:
+    line = f"is {text} and so on"
+    hidden = places_of(line)
+    for most in range(len(line)):
+        at = before_secret(line, most)
+        assert at <= most
+        assert {place for place in hidden if place < at} <= places_of(f"{line[:at]}…")
+
+
+def places_of(text: str) -> set[int]:
+    return {place for start, end in secrets(text) for place in range(start, end)}
+
+
+def test_only_what_has_to_be_is_left_out_by_a_cut() -> None:
+    line = f"see https://ada:hunter2@host and {'x' * 200}"
+    shown = [before_secret(line, most) for most in (15, 16, 17, 23, 25, 26, 300)]
+    assert shown == [15, 16, 16, 16, 25, 26, len(line)]
 
 
 WORDS = st.lists(

@@ -75,6 +75,11 @@ def test_binary_files_count_no_lines() -> None:
     assert "### What changed: 2 files, +3 −1" in request_page(replace(PASSED, files=files))
 
 
+def test_no_line_is_cut_within_a_mask() -> None:
+    page = request_page(replace(REPORT, evidence="y" * (limits.LONGEST_LINE - 3) + "(masked) z"))
+    assert f"\n{'y' * (limits.LONGEST_LINE - 3)}…\n" in page
+
+
 def test_many_files_and_long_texts_are_cut() -> None:
     files = [replace(FILE, path=f"f{n}") for n in range(limits.MOST_FILES + 2)]
     page = request_page(replace(PASSED, files=files))

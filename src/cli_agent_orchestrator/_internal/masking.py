@@ -20,6 +20,9 @@ MOST_NEAR = 1000
 each try takes its time."""
 MOST_JOINTS = 12
 """More of them are not tried as the end of one secret."""
+CUT = "…"
+ROOM = 1000
+"""Characters behind a cut that are looked at: what stands before it may only be known by them."""
 # Letters that nobody sees, and that break a word for programs alone
 UNSEEN = re.compile(
     "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe00-\ufe0f\ufeff]"
@@ -73,6 +76,17 @@ KEY = _Shape(
     rf"(?P<secret>[A-Za-z0-9+/=\\]{{0,20000}}(?:{KEY_LINE}){{0,400}})",
 )
 
+# curl -sS --user 'ada:pw' of which the name stays
+IN_CURL = (
+    _Shape(
+        ("curl",), rf"{CURL}[\"'][^\s:\"'$]{{0,100}}:(?P<secret>(?![$<{{(*])[^\n\"']{{1,200}})[\"']"
+    ),
+    _Shape(
+        ("curl",), rf"{CURL}[\"']?[^\s:\"'$]{{0,100}}:(?P<secret>(?![$<{{(*])[^\s\"'<>|;]{{1,200}})"
+    ),
+)
+OVER_LINES = (KEY, *IN_CURL)
+
 
 def _token(words: str, rest: str) -> _Shape:
     """Return the shape of a token that begins with one of some words, as they are written."""
@@ -83,7 +97,7 @@ def _token(words: str, rest: str) -> _Shape:
 
 
 SHAPES = (
-    KEY,
+    *OVER_LINES,
     _Shape(
         ("sk-",),
         r"(?<![A-Za-z0-9-])(?P<secret>sk-(?:(?=[\w-]{0,60}\d)|(?:proj|ant|svcacct|admin|or)-)"
@@ -113,7 +127,11 @@ SHAPES = (
     _token("ya29. hvs. hvb.", r"[\w-]{20,}"),
     _token("dop_v1_ doo_v1_ dor_v1_", r"[0-9a-f]{16,}"),
     _token("AGE-SECRET-KEY-", r"[0-9A-Za-z]{16,}"),
-    _Shape(("eyj",), r"(?<![\w-])(?P<secret>eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,})"),
+    _Shape(
+        ("eyj",),
+        r"(?<![\w-])(?P<secret>eyJ[\w-]{8,}\."
+        r"(?:eyJ[\w-]{8,}(?:\.[\w-]{0,})?|[\w-]{8,}\.[\w-]{8,}))",
+    ),
     # A bot of Telegram: its number stays.
     _Shape((":aa",), r"(?<=\d{6}):(?P<secret>AA[\w-]{28,})"),
     _Shape(("hooks.slack.com/",), r".{16}[a-z]{1,20}/(?P<secret>[\w/-]{8,})"),
@@ -136,13 +154,6 @@ SHAPES = (
     ),
     _Shape(("cookie",), rf"{NAME}{HEADER}(?<!=)(?P<secret>[\w.-]{{1,100}}=[^\n\"'<>(]{{4,}})"),
     _Shape(("bearer ",), rf"{NAME}(?P<secret>{MIXED}[\w.~+/=-]{{16,}})"),
-    # curl -sS --user 'ada:pw' of which the name stays
-    _Shape(
-        ("curl",), rf"{CURL}[\"'][^\s:\"'$]{{0,100}}:(?P<secret>(?![$<{{(*])[^\n\"']{{1,200}})[\"']"
-    ),
-    _Shape(
-        ("curl",), rf"{CURL}[\"']?[^\s:\"'$]{{0,100}}:(?P<secret>(?![$<{{(*])[^\s\"'<>|;]{{1,200}})"
-    ),
     _Shape(("mysql", "mariadb"), rf"{MYSQL}(?P<secret>(?![\"'$<{{(*-])[^\s\"'<>|;&]{{3,200}})"),
     _Shape(
         ("mysql", "mariadb"),
@@ -195,9 +206,36 @@ def masked(text: str) -> str:
     return _without(text, SHAPES)
 
 
-def masked_keys(text: str) -> str:
-    """Return a text without private keys, of which a part would not be known as one."""
-    return _without(text, (KEY,)) if KEY_BEGIN in text else text
+def masked_over_lines(text: str) -> str:
+    """Return a text of which lines can be left out: what several of them tell is masked."""
+    return _without(text, OVER_LINES)
+
+
+def before_mask(line: str, most: int) -> int:
+    """Return where a line is cut that is to have at most so many characters: not within a mask.
+
+    >>> before_mask("a (masked) b", 20), before_mask("a (masked) b", 5)
+    (12, 2)
+    """
+    if len(line) <= most:
+        return len(line)
+    start = line.rfind(MASK, 0, most + len(MASK) - 1)
+    return start if start >= 0 and start + len(MASK) > most else most
+
+
+def before_secret(line: str, most: int) -> int:
+    """Return where a line is cut that is to be masked later: not so that a secret is not known.
+
+    >>> before_secret("see https://ada:pw@host/", 18)
+    16
+    """
+    at = before_mask(line, most)
+    lost = known = secrets(line[: at + ROOM]) if at < len(line) else []
+    while lost:
+        kept = secrets(f"{line[:at]}{CUT}")
+        lost = [span for span in known if span[0] < at and span not in kept]
+        at = min([at, *(start for start, _ in lost)])
+    return at
 
 
 def secrets(text: str, joints: Sequence[int] = ()) -> list[tuple[int, int]]:
