@@ -134,6 +134,41 @@ SAID = [
     ("?uid=ada&pwd=hunter22&x=1", "?uid=ada&pwd=(masked)&x=1"),
     ('"password: correct horse7 staple"', '"password: (masked)"'),
     ("'password=h0rse staple'", "'password=(masked)'"),
+    ("db_password = S83hunter2x9", "db_password = (masked)"),
+    ("password = hunter2", "password = (masked)"),
+    (
+        r"{\"password\": \"S84 hunter\", \"token\": \"S85a1b2c3d4\"}",
+        r"{\"password\": \"(masked)\", \"token\": \"(masked)\"}",
+    ),
+    ("mysqldump --password S87hunter2 x", "mysqldump --password (masked) x"),
+    ("x --password 'correct horse' y", "x --password '(masked)' y"),
+    ("x --token abcDEF123456789", "x --token (masked)"),
+    ("**password**: S54hunter2", "**password**: (masked)"),
+    ("**Password:** S54hunter2.", "**Password:** (masked)"),
+    ("`API_KEY`: `S55hunter2abc`", "`API_KEY`: `(masked)`"),
+    ("the api_key: `S55hunter2abc`, so", "the api_key: `(masked)`, so"),
+    (
+        "/?api_key=S50abcdefgh&access_token=S51abcdefgh",
+        "/?api_key=(masked)&access_token=(masked)",
+    ),
+    ("DB_PASS=correct", "DB_PASS=(masked)"),
+    ("export DB_PASS='correct horse'", "export DB_PASS='(masked)'"),
+    ("PASS=S91hunter2 x", "PASS=(masked) x"),
+    (
+        "machine github.com login bob password S34hunter2",
+        "machine github.com login bob password (masked)",
+    ),
+    (
+        "+machine github.com\n+  login bob\n+  password hunter",
+        "+machine github.com\n+  login bob\n+  password (masked)",
+    ),
+    ("GOCSPX-abcDEF-ghi_jkl", "(masked)"),
+    ("docker login -u bob -p S57hunter2 x", "docker login -u bob -p (masked) x"),
+    ("podman login -p 'two words' x", "podman login -p '(masked)' x"),
+    ("sshpass -p hunter ssh x", "sshpass -p (masked) ssh x"),
+    ('sshpass -p "two words" ssh', 'sshpass -p "(masked)" ssh'),
+    ("AWS_SESSION_TOKEN=FwoGZXIvYXdzEBY", "AWS_SESSION_TOKEN=(masked)"),
+    ("export API_KEY='abcDEFghiJKLmno'", "export API_KEY='(masked)'"),
 ]
 
 
@@ -200,6 +235,36 @@ def test_what_is_said_to_be_a_secret_is_masked(text: str, shown: str) -> None:
         "mysql -p$PASSWORD shop",
         "mysql -P 3306 | grep -position",
         "mysql and docker run -p8080:80",
+        "password = None",
+        "password = password2",
+        "secret = self.value2",
+        "password = derive1(key)",
+        r"{\"password\": \"<yours>\"}",
+        r"print('password: \'', x)",
+        "x --password $PASSWORD or --password-stdin",
+        "`--token` is 12 characters, and --password too",
+        "x --token <token1>",
+        "a one-time-password abc123",
+        "**token**: float64",
+        "`password`: `str`, `secret`: `sha256`",
+        "**password**: at least 8 characters",
+        "?token=next&page_token=abc123",
+        "PASS=12 FAIL=0",
+        "BYPASS=S91hunter2 and COMPASS=hunter22",
+        "TESTS_PASS=120, ALL_PASS=true",
+        "DB_PASS=$PASS or DB_PASS=<yours>",
+        "first_pass = 'lexing'",
+        "a machine with login bob password required",
+        "machine github.com login bob password $PASSWORD",
+        "GOCSPX-your",
+        "docker login -u bob --password-stdin",
+        "docker login -u bob -p $PASSWORD",
+        "docker login x && docker run -p 8080:80 y",
+        "sshpass -p $PASSWORD ssh x; sshpass -e ssh y",
+        "sshpass -f file1 ssh x",
+        "NEXT_TOKEN=placeholder",
+        "TOKEN=TokenOfSomeKind",
+        "TOKEN=Lexer.NextToken",
         "PWD=/home/ada1/shop",
         "PWD=~/shop2023",
         "OLDPWD=hunter22 and pwd=$(pwd)",
@@ -264,6 +329,16 @@ HEAPS = (
     "curl -u ",
     "mysql ",
     "pwd=",
+    '\\"password\\": \\"',
+    "--password ",
+    "**password**: ",
+    "?token=",
+    "DB_PASS= ",
+    "machine a.b login ",
+    "GOCSPX-",
+    "docker login ",
+    "sshpass -p ",
+    "API_TOKEN=",
 )
 
 
@@ -295,7 +370,7 @@ def test_a_text_that_small_letters_make_longer_is_masked_in_the_right_place() ->
 @given(
     st.sampled_from(SECRETS),
     st.integers(1, 60),
-    st.sampled_from("\u200b\u200c\u200d\u2060\ufeff\u00ad\ufe0f\u180e\u202e\u034f"),
+    st.sampled_from("\u200b\u200c\u200d\u2060\ufeff\u00ad\ufe0f\u180e\u202e\u034f\ufffd"),
 )
 def test_letters_that_nobody_sees_hide_no_secret(secret: str, at: int, unseen: str) -> None:
     written = f"a{unseen} {secret[:at]}{unseen}{secret[at:]} b{unseen}"
@@ -349,6 +424,12 @@ def test_wherever_a_line_is_cut_no_part_of_a_secret_is_left(text: str) -> None:
 
 def places_of(text: str) -> set[int]:
     return {place for start, end in secrets(text) for place in range(start, end)}
+
+
+def test_of_secrets_that_overlap_nothing_is_left() -> None:
+    text = "password=hunter2://a:b,c@d"
+    assert secrets(text) == [(9, 22), (21, 24)]
+    assert masked(text) == f"password={MASK}@d"
 
 
 def test_only_what_has_to_be_is_left_out_by_a_cut() -> None:

@@ -23,9 +23,9 @@ MOST_JOINTS = 12
 CUT = "…"
 ROOM = 1000
 """Characters behind a cut that are looked at: what stands before it may only be known by them."""
-# Letters that nobody sees, and that break a word for programs alone
+# Letters that nobody sees, and that break a word for programs alone; and what is shown for one
 UNSEEN = re.compile(
-    "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe00-\ufe0f\ufeff]"
+    "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe00-\ufe0f\ufeff\ufffd]"
 )
 
 
@@ -45,12 +45,20 @@ KEY_LINE = (
     r"\n[+\-> |\t0-9:.→│┃║▏▌]{0,16}"
     r"(?:[A-Za-z0-9+/=]{0,200}|[A-Za-z-]{1,40}: [^\n]{0,200})[ \t|│┃║▕▐]{0,200}\r?(?=\n|\Z)"
 )
-# `="…` or `: '…`; in JSON the name has a quotation mark, too.
-QUOTED = r"""["']?[ \t]{0,4}[:=][ \t]{0,4}(?P<quote>["'])"""
+# `="…` or `: '…`; in JSON the name has a quotation mark, too, and in JSON within JSON \".
+QUOTED = r"""(?:\\{0,3}["'])?[ \t]{0,4}[:=][ \t]{0,4}(?P<quote>\\{0,3}["'])"""
 HEADER = r"""["']?[ \t]{0,4}[:=][ \t]{0,4}["']?"""
 # A letter and a digit in it, and nothing after it that only code has.
 MIXED = r"(?=[^\s\"'A-Za-z]{0,60}[A-Za-z])(?=[^\s\"'0-9]{0,60}[0-9])"
 END = r"(?=[\s\"',;&)]|\Z)"
+# What takes the place of a secret: $PASSWORD, <yours>
+GIVEN = r"(?![$<{(*\[])"
+IN_QUERY = r"(?:(?<=[?&])|(?<=[?&]id_)|(?<=[?&]auth_)|(?<=[?&]access_)|(?<=[?&]refresh_))"
+# **password**: … and `API_KEY`: `…`
+MARKED = (
+    r"(?:[*_`]{1,3}[ \t]{0,4}[:=][ \t]{0,4}`?|:[*_]{1,3}[ \t]{1,4}`?|[ \t]{0,4}[:=][ \t]{0,4}`)"
+)
+END_OF_MARKED = r"(?=[\s\"',;&)`*]|\Z)"
 ALONE = r"(?<![A-Za-z0-9])"
 # No other one is passed, so that many of them take no longer.
 CURL = (
@@ -85,7 +93,13 @@ IN_CURL = (
         ("curl",), rf"{CURL}[\"']?[^\s:\"'$]{{0,100}}:(?P<secret>(?![$<{{(*])[^\s\"'<>|;]{{1,200}})"
     ),
 )
-OVER_LINES = (KEY, *IN_CURL)
+# Of .netrc
+NETRC = _Shape(
+    ("machine ",),
+    r"machine {1,8}(?:[^\s.]{1,100}\.\S{1,200}|localhost)[\s+>]{1,20}login[\s+>]{1,20}\S{1,100}"
+    rf"[\s+>]{{1,20}}password[ \t]{{1,8}}(?P<secret>{GIVEN}\S{{1,200}})",
+)
+OVER_LINES = (KEY, *IN_CURL, NETRC)
 
 
 def _token(words: str, rest: str) -> _Shape:
@@ -94,6 +108,12 @@ def _token(words: str, rest: str) -> _Shape:
     begin = "|".join(map(re.escape, known))
     small = tuple(dict.fromkeys(word.translate(SMALL) for word in known))
     return _Shape(small, rf"{ALONE}(?P<secret>(?:{begin}){rest})")
+
+
+def _given(words: tuple[str, ...], before: str, bare: str) -> tuple[_Shape, _Shape]:
+    """Return the shapes of what is given in quotes, and of what is given without them."""
+    quoted = rf"(?P<quote>[\"'])(?P<secret>{GIVEN}[^\n\"']{{3,200}})(?P=quote)"
+    return _Shape(words, before + quoted), _Shape(words, rf"{before}(?P<secret>{GIVEN}{bare})")
 
 
 SHAPES = (
@@ -109,6 +129,7 @@ SHAPES = (
     _token("AKIA ASIA", r"[0-9A-Z]{16}(?![0-9A-Za-z])"),
     _token("xoxa- xoxb- xoxe- xoxo- xoxp- xoxr- xoxs- xapp-", r"[\w-]{10,}"),
     _token("AIza", r"[\w-]{35}(?![\w-])"),
+    _token("GOCSPX-", r"[\w-]{8,}"),
     _token(
         "npm_ hf_ tk_ gsk_ xai- r8_ lin_api_ lin_oauth_", r"(?=[A-Za-z]{0,60}\d)[A-Za-z0-9]{20,}"
     ),
@@ -159,6 +180,15 @@ SHAPES = (
         ("mysql", "mariadb"),
         rf"{MYSQL}(?P<quote>[\"'])(?P<secret>(?![$<{{(*])[^\n\"']{{1,200}})(?P=quote)",
     ),
+    *_given(
+        ("docker login", "podman login"),
+        rf"{NAME}(?=\s)(?:(?!(?:docker|podman) login)[^\n|;&]){{0,200}}?"
+        r"[ \t](?:-p[ \t=]{0,4}|--password[ \t=]{1,4})",
+        r"[^\s\"'<>|;&-][^\s\"'<>|;&]{0,200}",
+    ),
+    *_given(
+        ("sshpass ",), rf"{NAME}[ \t]{{0,4}}-p[ \t]{{0,4}}", r"[^\s\"'<>|;&-][^\s\"'<>|;&]{0,200}"
+    ),
     # Of a connection; PWD of a shell is a folder.
     _Shape(
         ("pwd=",),
@@ -167,12 +197,27 @@ SHAPES = (
     _Shape(("accountkey=", "sharedaccesskey="), rf"{NAME}(?P<secret>[A-Za-z0-9+/=]{{16,}})"),
     _Shape(
         PASSWORDS,
-        rf"{NAME}{QUOTED}(?P<secret>(?![<${{*(])(?:\\[^\n]|(?!(?P=quote))[^\n\\]){{3,200}})"
+        rf"{NAME}{QUOTED}(?P<secret>(?![<${{*(])(?:(?!(?P=quote))(?:\\[^\n]|[^\n\\])){{3,200}})"
         r"(?P=quote)",
     ),
     _Shape(
         PASSWORDS,
         rf"{NAME}(?:=|:[ \t]{{1,4}})(?P<secret>{MIXED}[^\s\"'<>${{}}()\[\]*,;&]{{6,200}}){END}",
+    ),
+    # Blanks around it are also in code, which has names there: password = self.password2
+    _Shape(
+        PASSWORDS,
+        rf"{NAME}[ \t]{{1,4}}=[ \t]{{1,4}}(?![A-Za-z_]\w{{0,100}}\.|\w{{0,100}}(?i:pass|secret))"
+        rf"(?P<secret>{MIXED}[^\s\"'<>${{}}()\[\]*,;&]{{6,200}}){END}",
+    ),
+    *_given(
+        PASSWORDS,
+        rf"(?<=--){NAME}[ \t]{{1,4}}",
+        rf"(?!-){MIXED}[^\s\"'`<>${{}}()\[\]*|,;&]{{6,200}}{END}",
+    ),
+    _Shape(
+        PASSWORDS,
+        rf"{NAME}{MARKED}(?P<secret>{MIXED}[^\s\"'`<>${{}}()\[\]*,;&]{{8,200}}){END_OF_MARKED}",
     ),
     # "password: correct horse 7b", with a word in it that is none
     *(
@@ -188,6 +233,31 @@ SHAPES = (
         PASSWORDS,
         r"(?:PASSWORD|PASSWD|PASSPHRASE|SECRET)=(?P<secret>[^\s\"'<>${}()\[\]*]{3,200})",
     ),
+    *_given(
+        ("_pass=",),
+        r"(?<=[A-Z0-9])_PASS=",
+        r"(?!(?:\d{1,9}|(?i:true|false|yes|no|none|null))(?![\w-]))[^\s\"'<>${}()\[\]*]{3,200}",
+    ),
+    *_given(
+        ("pass=",),
+        r"(?<![A-Za-z0-9_])PASS=",
+        rf"{MIXED}[^\s\"'<>${{}}()\[\]*,;&]{{6,200}}{END}",
+    ),
+    _Shape(
+        TOKENS,
+        r"[A-Z_]{5,20}=[\"']?(?P<secret>(?!\w{0,40}[Tt]oken)(?=[^\sA-Z]{0,60}[A-Z])(?=[^\sa-z]{0,60}[a-z])"
+        rf"[\w~+/=-]{{12,400}}+){END}",
+    ),
+    # ?api_key=…&access_token=…
+    _Shape(
+        TOKENS,
+        rf"{IN_QUERY}{NAME}=(?P<secret>{MIXED}[\w.~+/%-]{{6,400}})(?=[&#\s\"'<>)]|\Z)",
+    ),
+    _Shape(
+        TOKENS,
+        rf"(?<=--){NAME}[ \t]{{1,4}}[\"']?(?P<secret>{MIXED}[\w.~+/=:-]{{8,400}}){END}",
+    ),
+    _Shape(TOKENS, rf"{NAME}{MARKED}(?P<secret>{MIXED}[\w.~+/=-]{{10,400}}){END_OF_MARKED}"),
     _Shape(TOKENS, rf"{NAME}{QUOTED}(?P<secret>{MIXED}[^\s\"'<>${{}}()]{{8,400}})(?P=quote)"),
     _Shape(
         TOKENS,
@@ -257,7 +327,7 @@ def _without(text: str, shapes: tuple[_Shape, ...]) -> str:
             # A key of many lines leaves one word, on a line of its own where it was.
             gap = "\n" if text[start] == "\n" else ""
             parts += [text[done:start], gap, MASK]
-            done = end
+        done = max(done, end)
     return "".join([*parts, text[done:]])
 
 
