@@ -12,8 +12,10 @@ from cli_agent_orchestrator._internal.masking import (
     PASSWORDS,
     SHAPES,
     TOKENS,
+    before_mask,
+    before_secret,
     masked,
-    masked_keys,
+    masked_over_lines,
     secrets,
 )
 
@@ -73,69 +75,104 @@ def test_what_is_known_by_its_own_shape_is_masked(secret: str, before: str, afte
     assert masked(f"x {before}{secret}{after}") == f"x {before}{MASK}{after}"
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("password=hunter2", "password=(masked)"),
-        ("db_password: hunter2\n", "db_password: (masked)\n"),
-        ("?password=hunter2&x=1", "?password=(masked)&x=1"),
-        ('PASSWORD = "correct horse"', 'PASSWORD = "(masked)"'),
-        ('{"passphrase": "abc"}', '{"passphrase": "(masked)"}'),
-        ("passwd='abc1'", "passwd='(masked)'"),
-        ("export DB_PASSWORD=correct", "export DB_PASSWORD=(masked)"),
-        ("+CLIENT_SECRET=correct", "+CLIENT_SECRET=(masked)"),
-        ("token: abcdefgh12345678", "token: (masked)"),
-        ("API_KEY = abcdefgh12345678", "API_KEY = (masked)"),
-        ('"api-key": "abcd1234"', '"api-key": "(masked)"'),
-        ("aws_secret_access_key = wJalr/K7MDENG", "aws_secret_access_key = (masked)"),
-        ("Authorization: Bearer abcd", "Authorization: Bearer (masked)"),
-        ('{"authorization": "Basic dXNlcg=="}', '{"authorization": "Basic (masked)"}'),
-        ("curl -H 'x: Bearer abcdefgh12345678'", "curl -H 'x: Bearer (masked)'"),
-        ("https://ada:pw@host/x", "https://ada:(masked)@host/x"),
-        ("postgres://:pw@host", "postgres://:(masked)@host"),
-        ("KEY_sk-ant-api03-" + "x" * 20, "KEY_(masked)"),
-        ("Authorization: a1b2c3d4e5f6a7b8", "Authorization: (masked)"),
-        ("authorization = 'ApiKey a1b2c3d4e5f6'", "authorization = 'ApiKey (masked)'"),
-        ("https://ada:p/w@host/x", "https://ada:(masked)@host/x"),
-        ("https://ada:p@w@host/x", "https://ada:(masked)@host/x"),
-        ("https://ada:8000@host/x", "https://ada:(masked)@host/x"),
-        ("https://a1b2c3d4e5f6a7b8@host/x.git", "https://(masked)@host/x.git"),
-        (r'password: "a\"b" x', 'password: "(masked)" x'),
-        ('password = "it\'s me"', 'password = "(masked)"'),
-        ("AccountKey=" + "aB+/" * 5 + "==;x", "AccountKey=(masked);x"),
-        ("SharedAccessKey=" + "aB+/" * 5, "SharedAccessKey=(masked)"),
-        ("https://hooks.slack.com/services/T0/B0/Xyz", "https://hooks.slack.com/services/(masked)"),
-        (
-            "https://discord.com/api/webhooks/123456789/a-B_c1234",
-            "https://discord.com/api/webhooks/(masked)",
-        ),
-        ("bot123456789:AA" + "a1-_" * 8, "bot123456789:(masked)"),
-        ("Cookie: session=abcd; b=c", "Cookie: (masked)"),
-        ("< set-cookie: id=abcd; Path=/\nx", "< set-cookie: (masked)\nx"),
-        ("X-CAO-Proof: abcdefgh12345678", "X-CAO-Proof: (masked)"),
-        ("password=hunter2, token=abcdefgh12345678", "password=(masked), token=(masked)"),
-        ("curl -u ada:pw https://x", "curl -u ada:(masked) https://x"),
-        ("curl -uada:pw x", "curl -uada:(masked) x"),
-        ("$ curl -fsSu ada:pw x", "$ curl -fsSu ada:(masked) x"),
-        ("curl.exe x --user ada:pw", "curl.exe x --user ada:(masked)"),
-        ("curl x --proxy-user=ada:pw", "curl x --proxy-user=ada:(masked)"),
-        ("curl -u 'ada:two words' x", "curl -u 'ada:(masked)' x"),
-        ('curl -u "ada:pw" x', 'curl -u "ada:(masked)" x'),
-        ('curl -u "ada:p', 'curl -u "ada:(masked)'),
-        ("curl -X POST \\\n  -u ada:pw \\\n  x", "curl -X POST \\\n  -u ada:(masked) \\\n  x"),
-        ("curl https://curl.se/x -u ada:pw", "curl https://curl.se/x -u ada:(masked)"),
-        ("curl x curl -u ada:pw", "curl x curl -u ada:(masked)"),
-        ("mysql -u root -phunter2! shop", "mysql -u root -p(masked) shop"),
-        ("mysqldump -h db -p'hunter 2' x", "mysqldump -h db -p'(masked)' x"),
-        ("mysql -h mysql.local -phunter2", "mysql -h mysql.local -p(masked)"),
-        ("mysql -h mysql -phunter2", "mysql -h mysql -p(masked)"),
-        ("mariadb -phunter2", "mariadb -p(masked)"),
-        ("Server=db;Uid=ada;Pwd=hunter22;", "Server=db;Uid=ada;Pwd=(masked);"),
-        ("?uid=ada&pwd=hunter22&x=1", "?uid=ada&pwd=(masked)&x=1"),
-        ('"password: correct horse7 staple"', '"password: (masked)"'),
-        ("'password=h0rse staple'", "'password=(masked)'"),
-    ],
-)
+SAID = [
+    ("password=hunter2", "password=(masked)"),
+    ("db_password: hunter2\n", "db_password: (masked)\n"),
+    ("?password=hunter2&x=1", "?password=(masked)&x=1"),
+    ('PASSWORD = "correct horse"', 'PASSWORD = "(masked)"'),
+    ('{"passphrase": "abc"}', '{"passphrase": "(masked)"}'),
+    ("passwd='abc1'", "passwd='(masked)'"),
+    ("export DB_PASSWORD=correct", "export DB_PASSWORD=(masked)"),
+    ("+CLIENT_SECRET=correct", "+CLIENT_SECRET=(masked)"),
+    ("token: abcdefgh12345678", "token: (masked)"),
+    ("API_KEY = abcdefgh12345678", "API_KEY = (masked)"),
+    ('"api-key": "abcd1234"', '"api-key": "(masked)"'),
+    ("aws_secret_access_key = wJalr/K7MDENG", "aws_secret_access_key = (masked)"),
+    ("Authorization: Bearer abcd", "Authorization: Bearer (masked)"),
+    ('{"authorization": "Basic dXNlcg=="}', '{"authorization": "Basic (masked)"}'),
+    ("curl -H 'x: Bearer abcdefgh12345678'", "curl -H 'x: Bearer (masked)'"),
+    ("https://ada:pw@host/x", "https://ada:(masked)@host/x"),
+    ("postgres://:pw@host", "postgres://:(masked)@host"),
+    ("KEY_sk-ant-api03-" + "x" * 20, "KEY_(masked)"),
+    ("Authorization: a1b2c3d4e5f6a7b8", "Authorization: (masked)"),
+    ("authorization = 'ApiKey a1b2c3d4e5f6'", "authorization = 'ApiKey (masked)'"),
+    ("https://ada:p/w@host/x", "https://ada:(masked)@host/x"),
+    ("https://ada:p@w@host/x", "https://ada:(masked)@host/x"),
+    ("https://ada:8000@host/x", "https://ada:(masked)@host/x"),
+    ("https://a1b2c3d4e5f6a7b8@host/x.git", "https://(masked)@host/x.git"),
+    (r'password: "a\"b" x', 'password: "(masked)" x'),
+    ('password = "it\'s me"', 'password = "(masked)"'),
+    ("AccountKey=" + "aB+/" * 5 + "==;x", "AccountKey=(masked);x"),
+    ("SharedAccessKey=" + "aB+/" * 5, "SharedAccessKey=(masked)"),
+    ("https://hooks.slack.com/services/T0/B0/Xyz", "https://hooks.slack.com/services/(masked)"),
+    (
+        "https://discord.com/api/webhooks/123456789/a-B_c1234",
+        "https://discord.com/api/webhooks/(masked)",
+    ),
+    ("bot123456789:AA" + "a1-_" * 8, "bot123456789:(masked)"),
+    ("Cookie: session=abcd; b=c", "Cookie: (masked)"),
+    ("< set-cookie: id=abcd; Path=/\nx", "< set-cookie: (masked)\nx"),
+    ("X-CAO-Proof: abcdefgh12345678", "X-CAO-Proof: (masked)"),
+    ("password=hunter2, token=abcdefgh12345678", "password=(masked), token=(masked)"),
+    ("curl -u ada:pw https://x", "curl -u ada:(masked) https://x"),
+    ("curl -uada:pw x", "curl -uada:(masked) x"),
+    ("$ curl -fsSu ada:pw x", "$ curl -fsSu ada:(masked) x"),
+    ("curl.exe x --user ada:pw", "curl.exe x --user ada:(masked)"),
+    ("curl x --proxy-user=ada:pw", "curl x --proxy-user=ada:(masked)"),
+    ("curl -u 'ada:two words' x", "curl -u 'ada:(masked)' x"),
+    ('curl -u "ada:pw" x', 'curl -u "ada:(masked)" x'),
+    ('curl -u "ada:p', 'curl -u "ada:(masked)'),
+    ("curl -X POST \\\n  -u ada:pw \\\n  x", "curl -X POST \\\n  -u ada:(masked) \\\n  x"),
+    ("curl https://curl.se/x -u ada:pw", "curl https://curl.se/x -u ada:(masked)"),
+    ("curl x curl -u ada:pw", "curl x curl -u ada:(masked)"),
+    ("mysql -u root -phunter2! shop", "mysql -u root -p(masked) shop"),
+    ("mysqldump -h db -p'hunter 2' x", "mysqldump -h db -p'(masked)' x"),
+    ("mysql -h mysql.local -phunter2", "mysql -h mysql.local -p(masked)"),
+    ("mysql -h mysql -phunter2", "mysql -h mysql -p(masked)"),
+    ("mariadb -phunter2", "mariadb -p(masked)"),
+    ("Server=db;Uid=ada;Pwd=hunter22;", "Server=db;Uid=ada;Pwd=(masked);"),
+    ("?uid=ada&pwd=hunter22&x=1", "?uid=ada&pwd=(masked)&x=1"),
+    ('"password: correct horse7 staple"', '"password: (masked)"'),
+    ("'password=h0rse staple'", "'password=(masked)'"),
+    ("db_password = S83hunter2x9", "db_password = (masked)"),
+    ("password = hunter2", "password = (masked)"),
+    (
+        r"{\"password\": \"S84 hunter\", \"token\": \"S85a1b2c3d4\"}",
+        r"{\"password\": \"(masked)\", \"token\": \"(masked)\"}",
+    ),
+    ("mysqldump --password S87hunter2 x", "mysqldump --password (masked) x"),
+    ("x --password 'correct horse' y", "x --password '(masked)' y"),
+    ("x --token abcDEF123456789", "x --token (masked)"),
+    ("**password**: S54hunter2", "**password**: (masked)"),
+    ("**Password:** S54hunter2.", "**Password:** (masked)"),
+    ("`API_KEY`: `S55hunter2abc`", "`API_KEY`: `(masked)`"),
+    ("the api_key: `S55hunter2abc`, so", "the api_key: `(masked)`, so"),
+    (
+        "/?api_key=S50abcdefgh&access_token=S51abcdefgh",
+        "/?api_key=(masked)&access_token=(masked)",
+    ),
+    ("DB_PASS=correct", "DB_PASS=(masked)"),
+    ("export DB_PASS='correct horse'", "export DB_PASS='(masked)'"),
+    ("PASS=S91hunter2 x", "PASS=(masked) x"),
+    (
+        "machine github.com login bob password S34hunter2",
+        "machine github.com login bob password (masked)",
+    ),
+    (
+        "+machine github.com\n+  login bob\n+  password hunter",
+        "+machine github.com\n+  login bob\n+  password (masked)",
+    ),
+    ("GOCSPX-abcDEF-ghi_jkl", "(masked)"),
+    ("docker login -u bob -p S57hunter2 x", "docker login -u bob -p (masked) x"),
+    ("podman login -p 'two words' x", "podman login -p '(masked)' x"),
+    ("sshpass -p hunter ssh x", "sshpass -p (masked) ssh x"),
+    ('sshpass -p "two words" ssh', 'sshpass -p "(masked)" ssh'),
+    ("AWS_SESSION_TOKEN=FwoGZXIvYXdzEBY", "AWS_SESSION_TOKEN=(masked)"),
+    ("export API_KEY='abcDEFghiJKLmno'", "export API_KEY='(masked)'"),
+]
+
+
+@pytest.mark.parametrize(("text", "shown"), SAID)
 def test_what_is_said_to_be_a_secret_is_masked(text: str, shown: str) -> None:
     assert masked(text) == shown
     assert masked(shown) == shown
@@ -198,6 +235,36 @@ def test_what_is_said_to_be_a_secret_is_masked(text: str, shown: str) -> None:
         "mysql -p$PASSWORD shop",
         "mysql -P 3306 | grep -position",
         "mysql and docker run -p8080:80",
+        "password = None",
+        "password = password2",
+        "secret = self.value2",
+        "password = derive1(key)",
+        r"{\"password\": \"<yours>\"}",
+        r"print('password: \'', x)",
+        "x --password $PASSWORD or --password-stdin",
+        "`--token` is 12 characters, and --password too",
+        "x --token <token1>",
+        "a one-time-password abc123",
+        "**token**: float64",
+        "`password`: `str`, `secret`: `sha256`",
+        "**password**: at least 8 characters",
+        "?token=next&page_token=abc123",
+        "PASS=12 FAIL=0",
+        "BYPASS=S91hunter2 and COMPASS=hunter22",
+        "TESTS_PASS=120, ALL_PASS=true",
+        "DB_PASS=$PASS or DB_PASS=<yours>",
+        "first_pass = 'lexing'",
+        "a machine with login bob password required",
+        "machine github.com login bob password $PASSWORD",
+        "GOCSPX-your",
+        "docker login -u bob --password-stdin",
+        "docker login -u bob -p $PASSWORD",
+        "docker login x && docker run -p 8080:80 y",
+        "sshpass -p $PASSWORD ssh x; sshpass -e ssh y",
+        "sshpass -f file1 ssh x",
+        "NEXT_TOKEN=placeholder",
+        "TOKEN=TokenOfSomeKind",
+        "TOKEN=Lexer.NextToken",
         "PWD=/home/ada1/shop",
         "PWD=~/shop2023",
         "OLDPWD=hunter22 and pwd=$(pwd)",
@@ -230,7 +297,7 @@ def test_every_name_of_a_secret_is_known(name: str) -> None:
 @pytest.mark.parametrize("mark", ["", "+", "> ", "    ", "│ ", "  12 │ ", "7: ", "12\t", "  12→"])
 def test_of_a_private_key_nothing_is_left(kind: str, mark: str) -> None:
     written = "\n".join(f"{mark}{line}" for line in KEY.format(kind).split("\n"))
-    for shown in (masked(f"a\n{written}\nb"), masked_keys(f"a\n{written}\nb")):
+    for shown in (masked(f"a\n{written}\nb"), masked_over_lines(f"a\n{written}\nb")):
         assert shown.startswith(f"a\n{mark}-----BEGIN {kind}PRIVATE KEY-----\n{MASK}\n")
         assert shown.endswith(f"-----END {kind}PRIVATE KEY-----\nb")
         assert "MIIE" not in shown
@@ -262,6 +329,16 @@ HEAPS = (
     "curl -u ",
     "mysql ",
     "pwd=",
+    '\\"password\\": \\"',
+    "--password ",
+    "**password**: ",
+    "?token=",
+    "DB_PASS= ",
+    "machine a.b login ",
+    "GOCSPX-",
+    "docker login ",
+    "sshpass -p ",
+    "API_TOKEN=",
 )
 
 
@@ -293,7 +370,7 @@ def test_a_text_that_small_letters_make_longer_is_masked_in_the_right_place() ->
 @given(
     st.sampled_from(SECRETS),
     st.integers(1, 60),
-    st.sampled_from("\u200b\u200c\u200d\u2060\ufeff\u00ad\ufe0f\u180e\u202e\u034f"),
+    st.sampled_from("\u200b\u200c\u200d\u2060\ufeff\u00ad\ufe0f\u180e\u202e\u034f\ufffd"),
 )
 def test_letters_that_nobody_sees_hide_no_secret(secret: str, at: int, unseen: str) -> None:
     written = f"a{unseen} {secret[:at]}{unseen}{secret[at:]} b{unseen}"
@@ -323,8 +400,42 @@ def test_nothing_is_looked_for_that_is_in_every_text() -> None:
     assert all(len(word) >= 3 for shape in SHAPES for word in shape.words)
 
 
-def test_only_keys_are_masked_where_only_keys_are_meant() -> None:
-    assert masked_keys("password=hunter2") == "password=hunter2"
+def test_what_several_lines_tell_is_masked_before_one_is_left_out() -> None:
+    assert masked_over_lines("password=hunter2") == "password=hunter2"
+    call = "curl -X POST \\\n -u ada:pw \\\n x"
+    assert masked_over_lines(call) == masked(call)
+
+
+def test_a_line_is_not_cut_within_a_mask() -> None:
+    line = f"ab{MASK}c"
+    assert [before_mask(line, most) for most in range(13)] == [0, 1, *[2] * 8, 10, 11, 11]
+    assert before_mask(f"{MASK}{MASK}", 9) == 8
+
+
+@pytest.mark.parametrize("text", [*SECRETS, *(text for text, _ in SAID)])
+def test_wherever_a_line_is_cut_no_part_of_a_secret_is_left(text: str) -> None:
+    line = f"is {text} and so on"
+    hidden = places_of(line)
+    for most in range(len(line)):
+        at = before_secret(line, most)
+        assert at <= most
+        assert {place for place in hidden if place < at} <= places_of(f"{line[:at]}…")
+
+
+def places_of(text: str) -> set[int]:
+    return {place for start, end in secrets(text) for place in range(start, end)}
+
+
+def test_of_secrets_that_overlap_nothing_is_left() -> None:
+    text = "password=hunter2://a:b,c@d"
+    assert secrets(text) == [(9, 22), (21, 24)]
+    assert masked(text) == f"password={MASK}@d"
+
+
+def test_only_what_has_to_be_is_left_out_by_a_cut() -> None:
+    line = f"see https://ada:hunter2@host and {'x' * 200}"
+    shown = [before_secret(line, most) for most in (15, 16, 17, 23, 25, 26, 300)]
+    assert shown == [15, 16, 16, 16, 25, 26, len(line)]
 
 
 WORDS = st.lists(

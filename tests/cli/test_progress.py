@@ -24,6 +24,7 @@ from cli_agent_orchestrator._internal.cli.narration import Narration
 from cli_agent_orchestrator._internal.cli.printable import beside_time
 from cli_agent_orchestrator._internal.cli.progress import JsonView, PlainView
 from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator._internal.notices.deciding import Noticing
 from cli_agent_orchestrator._internal.notices.settings import read_notice_settings
 from cli_agent_orchestrator._internal.pipeline.asks import Wish
 from cli_agent_orchestrator._internal.pipeline.outcomes import (
@@ -67,6 +68,7 @@ from cli_agent_orchestrator.events import (
     Unpaused,
     Warned,
 )
+from tests.notices.test_sending import raise_fault
 
 SERVER = ServerChosen(1_700_000_000.0, "http://127.0.0.1:5000", "named", named=True)
 NAME = "20261115-084037-k3f9"
@@ -672,6 +674,15 @@ class TestViews:
             for event in (BEGAN, asks, BEGAN, now, now):
                 shown.view.tell(event)
         assert shown.text.count("\a") == 1
+
+    def test_a_fault_in_notices_keeps_the_bell_silent_and_nothing_else(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(Noticing, "hear", raise_fault)
+        with Shown() as shown:
+            shown.view.tell(Warned(time.time() + 60, "odd"))
+        assert "odd" in shown.text
+        assert "\a" not in shown.text
 
     @pytest.mark.parametrize(
         ("settings", "sequences"),

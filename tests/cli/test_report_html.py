@@ -4,12 +4,16 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from cli_agent_orchestrator._internal.cli.report_html import (
     ONLY_HERE,
     html_page,
     reproduction,
     run_for_others,
 )
+from cli_agent_orchestrator._internal.html.long_text import LONGEST_LINE
+from cli_agent_orchestrator._internal.masking import masked
 from cli_agent_orchestrator._internal.runs.records.run_record import SavedSetting
 from tests.cli.reports import HOME, REPORT
 from tests.html.reading import Elements
@@ -76,6 +80,40 @@ def test_long_texts_are_cut_and_a_key_goes_as_a_whole() -> None:
     assert "MIIE" not in run_for_others(told, str).story.record.task
     none = replace(DETAIL, reply=None, prompt=None, screen=None)
     assert run_for_others(replace(FULL, details=(none,)), str).details == (none,)
+
+
+def shown_on_page(text: str) -> str:
+    """Return what a page for others shows of a text: of the reply, the prompt and the task."""
+    detail = replace(DETAIL, reply=text, prompt=text)
+    story = replace(STORY, record=replace(STORY.record, task=text))
+    full = run_for_others(replace(FULL, story=story, details=(detail,)), masked)
+    page = html_page(REPORT, full, Path(HOME), "Made by cao.")
+    return "\n".join(one for one in Elements(page).written.split("\n") if text[:9] in one)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        " git push https://ada:S81Correct-Horse-9Correct-Horse-9@git.example/x.git",
+        " eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dBjftJeZ4CVP",
+        " AIza" + "S81c" * 8 + "xyz",
+    ],
+)
+def test_where_a_line_is_cut_no_part_of_a_secret_is_shown(said: str) -> None:
+    for at in (10, 20, 35, 50):
+        line = "x" * (LONGEST_LINE - at) + said + " y" * 1000
+        page = shown_on_page(line)
+        for part in ("S81", "Horse", "zdWIi", "JIUzI1"):
+            assert part not in page, at
+
+
+@pytest.mark.parametrize("said", ["x" * 100, "password=hunter2", "https://a:b@c " * 8])
+def test_how_many_characters_are_left_out_is_said_once_and_right(said: str) -> None:
+    line = f"{said} {'a' * LONGEST_LINE}{'z' * 1081}"
+    page = shown_on_page(line)
+    left = len(said) + 1 + 1081
+    assert page.count(f"a… {left:,} more characters") == 3
+    assert page.count("more characters") == 3
 
 
 def test_what_was_given_can_be_given_again() -> None:

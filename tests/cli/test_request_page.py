@@ -75,6 +75,11 @@ def test_binary_files_count_no_lines() -> None:
     assert "### What changed: 2 files, +3 −1" in request_page(replace(PASSED, files=files))
 
 
+def test_no_line_is_cut_within_a_mask() -> None:
+    page = request_page(replace(REPORT, evidence="y" * (limits.LONGEST_LINE - 3) + "(masked) z"))
+    assert f"\n{'y' * (limits.LONGEST_LINE - 3)}…\n" in page
+
+
 def test_many_files_and_long_texts_are_cut() -> None:
     files = [replace(FILE, path=f"f{n}") for n in range(limits.MOST_FILES + 2)]
     page = request_page(replace(PASSED, files=files))
@@ -91,7 +96,7 @@ def test_what_is_just_short_enough_is_whole() -> None:
     files = [replace(FILE, path=f"f{n}") for n in range(limits.MOST_FILES)]
     lines = "\n".join(["y" * limits.LONGEST_LINE] * limits.MOST_LINES)
     whole = replace(PASSED, files=files, evidence=lines, open_notes={}, setbacks={})
-    assert limits.CUT not in request_page(whole)
+    assert "…" not in request_page(whole)
     assert "- … and 1 more" in request_page(replace(whole, files=[*files, FILE]))
 
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -58,11 +59,13 @@ def test_what_python_reads_when_it_starts_needs_a_new_one(machine: Machine) -> N
 
 
 def test_a_command_whose_end_nobody_wants_to_know_disturbs_no_other(machine: Machine) -> None:
-    left = machine.start("--version")
-    pid = left.pid
-    del left  # and with it all that it could be heard by
-    with pytest.raises(ProcessLookupError):
-        while True:
-            os.kill(pid, 0)
-            time.sleep(0.01)
+    with Path(os.devnull).open("rb") as nothing:
+        left = machine.warm.open(
+            [*CAO[1:], "--version"], machine.env, machine.work, nothing.fileno()
+        )
+    for file in (left.stdout, left.stderr, left._answers):
+        assert file is not None
+        file.close()
+    while Path(f"/proc/{left.pid}").exists():
+        time.sleep(0.01)
     assert machine.cao("--version").returncode == 0

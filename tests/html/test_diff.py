@@ -304,6 +304,11 @@ class TestPage:
         assert "␍" not in patches_html([same])
         assert "\ufffd" not in patches_html([same])
 
+    def test_no_line_is_cut_within_a_mask(self) -> None:
+        line = "+" + "x" * (diff.LONGEST_LINE - 3) + "(masked)"
+        page = patches_html([FilePatch("a", "a", hunks=(Hunk("", 0, 1, (line,)),))])
+        assert 'x<span class="diff-note">… 8 more characters<' in page
+
     @given(st.text(), st.text(st.characters(exclude_characters="\n")))
     def test_no_name_and_no_line_becomes_markup(self, name: str, line: str) -> None:
         file = FilePatch(name, name, name, hunks=(Hunk(name, 1, 1, (f"+{line}",)),))

@@ -101,6 +101,11 @@ class TestLongText:
         assert "more characters" not in long_text("x" * limits.LONGEST_LINE)
         assert len(long_text("x" * 5_000_000)) < 10_000
 
+    def test_it_is_cut_once_and_never_within_a_mask(self) -> None:
+        line = f"{'x' * (limits.LONGEST_LINE - 3)}(masked) and {'y' * 1000}"
+        assert long_text(line).endswith("x… 1,013 more characters</pre>")
+        assert long_text(limits.cut_text(line)) == long_text(line)
+
 
 @given(st.text(), st.text(), st.text())
 def test_nothing_that_was_said_becomes_markup(prompt: str, reply: str, patch: str) -> None:

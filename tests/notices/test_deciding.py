@@ -163,6 +163,13 @@ def test_a_project_goes_by_its_name_and_other_paths_by_their_end() -> None:
     )
 
 
+@pytest.mark.parametrize("name", [r"shop\x", r"shop\1", r"\g<0>"])
+def test_a_name_may_have_a_backslash(name: str) -> None:
+    asks = replace(ASKS, question=f"Edit /home/ada/{name}/a.py?")
+    (notice,) = told(RunOpened(NOON, RUN, f"/home/ada/{name}"), asks)
+    assert notice.text == f"programmer asks: Edit {name}/a.py?"
+
+
 TOKEN = "ghp_" + "k3f9" * 9
 
 

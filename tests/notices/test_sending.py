@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from cli_agent_orchestrator._internal.notices.channels import NotSent, WebHook
-from cli_agent_orchestrator._internal.notices.deciding import NoticeKind, RunNotice
+from cli_agent_orchestrator._internal.notices.deciding import NoticeKind, Noticing, RunNotice
 from cli_agent_orchestrator._internal.notices.sending import MOST_WAITING, Sender
 from cli_agent_orchestrator.events import Paused, RunEnded, RunOpened, Unpaused
 from tests.cli.run_events import NOON
@@ -93,6 +93,35 @@ def test_one_that_cannot_arrive_is_told_once_and_not_tried_again() -> None:
         "no notice by wire: no such topic; `cao notify test` tries all channels"
     ]
     assert sender.pop_warnings() == []
+
+
+def raise_fault(*_: object) -> RunNotice | None:
+    raise ValueError("https://hook.example/s3cr3t")
+
+
+def test_a_fault_of_ours_ends_no_run_and_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    wire = Wire()
+    sender = Sender([wire])
+    monkeypatch.setattr(Noticing, "hear", raise_fault)
+    for event in (OPENED, Paused(NOON), PASSED):
+        sender.tell(event)
+    sender.close(SECONDS)
+    assert wire.sent == []
+    assert sender.pop_warnings() == ["no notices: a fault in cao, ValueError"]
+
+
+def test_a_channel_with_a_fault_of_ours_is_told_once_as_a_dead_one_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wire = Wire()
+    monkeypatch.setattr(wire, "send", raise_fault)
+    sender = Sender([wire])
+    for event in (OPENED, Paused(NOON), PASSED):
+        sender.tell(event)
+    sender.close(SECONDS)
+    assert sender.pop_warnings() == [
+        "no notice by wire: a fault in cao, ValueError; `cao notify test` tries all channels"
+    ]
 
 
 def test_what_was_tried_for_long_enough_is_given_up() -> None:

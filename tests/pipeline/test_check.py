@@ -277,6 +277,11 @@ def test_the_last_lines_are_handed_on() -> None:
     assert whole == Excerpt(f"{head}\none\ntwo\nthree", 0, "/archive/004-gate.md")
 
 
+def test_where_a_line_is_cut_no_part_of_a_secret_is_handed_on() -> None:
+    result = replace(FAILED, output="x" * 480 + " https://ada:S81Correct-Horse-9@git.example")
+    assert evidence_of(result, Condensation()).text.endswith("xx https://ada:…")
+
+
 def test_a_long_line_is_cut_where_it_is_handed_on() -> None:
     for size, shown in ((500, "x" * 500), (501, "x" * 500 + "…")):
         result = replace(FAILED, output="x" * size)

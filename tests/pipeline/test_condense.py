@@ -264,3 +264,8 @@ def test_a_first_point_is_one_line_of_bounded_length(text: str) -> None:
     point = first_point(text)
     assert len(point.splitlines()) <= 1
     assert len(point) <= 200
+
+
+def test_no_part_of_a_secret_is_a_first_point() -> None:
+    said = "a " * 90 + "password: 'correct horse battery staple correct horse battery'"
+    assert first_point(said).endswith("a password: '")

@@ -46,6 +46,11 @@ def test_no_character_controls_anything_and_no_line_is_endless() -> None:
     assert excerpt([text], 9, 9, "") == ("+�[2J�\n+�evil���\n+" + "x" * 299 + "…\n+" + "y" * 299)
 
 
+def test_where_a_line_is_cut_no_part_of_a_secret_is_left() -> None:
+    line = "x" * 270 + " https://ada:S81Correct-Horse-9@git.example/x.git"
+    assert excerpt([f"+{line}\n"], 9, 9, "") == "+" + "x" * 270 + " https://ada:…"
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

@@ -20,9 +20,12 @@ MOST_NEAR = 1000
 each try takes its time."""
 MOST_JOINTS = 12
 """More of them are not tried as the end of one secret."""
-# Letters that nobody sees, and that break a word for programs alone
+CUT = "…"
+ROOM = 1000
+"""Characters behind a cut that are looked at: what stands before it may only be known by them."""
+# Letters that nobody sees, and that break a word for programs alone; and what is shown for one
 UNSEEN = re.compile(
-    "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe00-\ufe0f\ufeff]"
+    "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe00-\ufe0f\ufeff\ufffd]"
 )
 
 
@@ -42,12 +45,20 @@ KEY_LINE = (
     r"\n[+\-> |\t0-9:.→│┃║▏▌]{0,16}"
     r"(?:[A-Za-z0-9+/=]{0,200}|[A-Za-z-]{1,40}: [^\n]{0,200})[ \t|│┃║▕▐]{0,200}\r?(?=\n|\Z)"
 )
-# `="…` or `: '…`; in JSON the name has a quotation mark, too.
-QUOTED = r"""["']?[ \t]{0,4}[:=][ \t]{0,4}(?P<quote>["'])"""
+# `="…` or `: '…`; in JSON the name has a quotation mark, too, and in JSON within JSON \".
+QUOTED = r"""(?:\\{0,3}["'])?[ \t]{0,4}[:=][ \t]{0,4}(?P<quote>\\{0,3}["'])"""
 HEADER = r"""["']?[ \t]{0,4}[:=][ \t]{0,4}["']?"""
 # A letter and a digit in it, and nothing after it that only code has.
 MIXED = r"(?=[^\s\"'A-Za-z]{0,60}[A-Za-z])(?=[^\s\"'0-9]{0,60}[0-9])"
 END = r"(?=[\s\"',;&)]|\Z)"
+# What takes the place of a secret: $PASSWORD, <yours>
+GIVEN = r"(?![$<{(*\[])"
+IN_QUERY = r"(?:(?<=[?&])|(?<=[?&]id_)|(?<=[?&]auth_)|(?<=[?&]access_)|(?<=[?&]refresh_))"
+# **password**: … and `API_KEY`: `…`
+MARKED = (
+    r"(?:[*_`]{1,3}[ \t]{0,4}[:=][ \t]{0,4}`?|:[*_]{1,3}[ \t]{1,4}`?|[ \t]{0,4}[:=][ \t]{0,4}`)"
+)
+END_OF_MARKED = r"(?=[\s\"',;&)`*]|\Z)"
 ALONE = r"(?<![A-Za-z0-9])"
 # No other one is passed, so that many of them take no longer.
 CURL = (
@@ -73,6 +84,23 @@ KEY = _Shape(
     rf"(?P<secret>[A-Za-z0-9+/=\\]{{0,20000}}(?:{KEY_LINE}){{0,400}})",
 )
 
+# curl -sS --user 'ada:pw' of which the name stays
+IN_CURL = (
+    _Shape(
+        ("curl",), rf"{CURL}[\"'][^\s:\"'$]{{0,100}}:(?P<secret>(?![$<{{(*])[^\n\"']{{1,200}})[\"']"
+    ),
+    _Shape(
+        ("curl",), rf"{CURL}[\"']?[^\s:\"'$]{{0,100}}:(?P<secret>(?![$<{{(*])[^\s\"'<>|;]{{1,200}})"
+    ),
+)
+# Of .netrc
+NETRC = _Shape(
+    ("machine ",),
+    r"machine {1,8}(?:[^\s.]{1,100}\.\S{1,200}|localhost)[\s+>]{1,20}login[\s+>]{1,20}\S{1,100}"
+    rf"[\s+>]{{1,20}}password[ \t]{{1,8}}(?P<secret>{GIVEN}\S{{1,200}})",
+)
+OVER_LINES = (KEY, *IN_CURL, NETRC)
+
 
 def _token(words: str, rest: str) -> _Shape:
     """Return the shape of a token that begins with one of some words, as they are written."""
@@ -82,8 +110,14 @@ def _token(words: str, rest: str) -> _Shape:
     return _Shape(small, rf"{ALONE}(?P<secret>(?:{begin}){rest})")
 
 
+def _given(words: tuple[str, ...], before: str, bare: str) -> tuple[_Shape, _Shape]:
+    """Return the shapes of what is given in quotes, and of what is given without them."""
+    quoted = rf"(?P<quote>[\"'])(?P<secret>{GIVEN}[^\n\"']{{3,200}})(?P=quote)"
+    return _Shape(words, before + quoted), _Shape(words, rf"{before}(?P<secret>{GIVEN}{bare})")
+
+
 SHAPES = (
-    KEY,
+    *OVER_LINES,
     _Shape(
         ("sk-",),
         r"(?<![A-Za-z0-9-])(?P<secret>sk-(?:(?=[\w-]{0,60}\d)|(?:proj|ant|svcacct|admin|or)-)"
@@ -95,6 +129,7 @@ SHAPES = (
     _token("AKIA ASIA", r"[0-9A-Z]{16}(?![0-9A-Za-z])"),
     _token("xoxa- xoxb- xoxe- xoxo- xoxp- xoxr- xoxs- xapp-", r"[\w-]{10,}"),
     _token("AIza", r"[\w-]{35}(?![\w-])"),
+    _token("GOCSPX-", r"[\w-]{8,}"),
     _token(
         "npm_ hf_ tk_ gsk_ xai- r8_ lin_api_ lin_oauth_", r"(?=[A-Za-z]{0,60}\d)[A-Za-z0-9]{20,}"
     ),
@@ -113,7 +148,11 @@ SHAPES = (
     _token("ya29. hvs. hvb.", r"[\w-]{20,}"),
     _token("dop_v1_ doo_v1_ dor_v1_", r"[0-9a-f]{16,}"),
     _token("AGE-SECRET-KEY-", r"[0-9A-Za-z]{16,}"),
-    _Shape(("eyj",), r"(?<![\w-])(?P<secret>eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,})"),
+    _Shape(
+        ("eyj",),
+        r"(?<![\w-])(?P<secret>eyJ[\w-]{8,}\."
+        r"(?:eyJ[\w-]{8,}(?:\.[\w-]{0,})?|[\w-]{8,}\.[\w-]{8,}))",
+    ),
     # A bot of Telegram: its number stays.
     _Shape((":aa",), r"(?<=\d{6}):(?P<secret>AA[\w-]{28,})"),
     _Shape(("hooks.slack.com/",), r".{16}[a-z]{1,20}/(?P<secret>[\w/-]{8,})"),
@@ -136,17 +175,19 @@ SHAPES = (
     ),
     _Shape(("cookie",), rf"{NAME}{HEADER}(?<!=)(?P<secret>[\w.-]{{1,100}}=[^\n\"'<>(]{{4,}})"),
     _Shape(("bearer ",), rf"{NAME}(?P<secret>{MIXED}[\w.~+/=-]{{16,}})"),
-    # curl -sS --user 'ada:pw' of which the name stays
-    _Shape(
-        ("curl",), rf"{CURL}[\"'][^\s:\"'$]{{0,100}}:(?P<secret>(?![$<{{(*])[^\n\"']{{1,200}})[\"']"
-    ),
-    _Shape(
-        ("curl",), rf"{CURL}[\"']?[^\s:\"'$]{{0,100}}:(?P<secret>(?![$<{{(*])[^\s\"'<>|;]{{1,200}})"
-    ),
     _Shape(("mysql", "mariadb"), rf"{MYSQL}(?P<secret>(?![\"'$<{{(*-])[^\s\"'<>|;&]{{3,200}})"),
     _Shape(
         ("mysql", "mariadb"),
         rf"{MYSQL}(?P<quote>[\"'])(?P<secret>(?![$<{{(*])[^\n\"']{{1,200}})(?P=quote)",
+    ),
+    *_given(
+        ("docker login", "podman login"),
+        rf"{NAME}(?=\s)(?:(?!(?:docker|podman) login)[^\n|;&]){{0,200}}?"
+        r"[ \t](?:-p[ \t=]{0,4}|--password[ \t=]{1,4})",
+        r"[^\s\"'<>|;&-][^\s\"'<>|;&]{0,200}",
+    ),
+    *_given(
+        ("sshpass ",), rf"{NAME}[ \t]{{0,4}}-p[ \t]{{0,4}}", r"[^\s\"'<>|;&-][^\s\"'<>|;&]{0,200}"
     ),
     # Of a connection; PWD of a shell is a folder.
     _Shape(
@@ -156,12 +197,27 @@ SHAPES = (
     _Shape(("accountkey=", "sharedaccesskey="), rf"{NAME}(?P<secret>[A-Za-z0-9+/=]{{16,}})"),
     _Shape(
         PASSWORDS,
-        rf"{NAME}{QUOTED}(?P<secret>(?![<${{*(])(?:\\[^\n]|(?!(?P=quote))[^\n\\]){{3,200}})"
+        rf"{NAME}{QUOTED}(?P<secret>(?![<${{*(])(?:(?!(?P=quote))(?:\\[^\n]|[^\n\\])){{3,200}})"
         r"(?P=quote)",
     ),
     _Shape(
         PASSWORDS,
         rf"{NAME}(?:=|:[ \t]{{1,4}})(?P<secret>{MIXED}[^\s\"'<>${{}}()\[\]*,;&]{{6,200}}){END}",
+    ),
+    # Blanks around it are also in code, which has names there: password = self.password2
+    _Shape(
+        PASSWORDS,
+        rf"{NAME}[ \t]{{1,4}}=[ \t]{{1,4}}(?![A-Za-z_]\w{{0,100}}\.|\w{{0,100}}(?i:pass|secret))"
+        rf"(?P<secret>{MIXED}[^\s\"'<>${{}}()\[\]*,;&]{{6,200}}){END}",
+    ),
+    *_given(
+        PASSWORDS,
+        rf"(?<=--){NAME}[ \t]{{1,4}}",
+        rf"(?!-){MIXED}[^\s\"'`<>${{}}()\[\]*|,;&]{{6,200}}{END}",
+    ),
+    _Shape(
+        PASSWORDS,
+        rf"{NAME}{MARKED}(?P<secret>{MIXED}[^\s\"'`<>${{}}()\[\]*,;&]{{8,200}}){END_OF_MARKED}",
     ),
     # "password: correct horse 7b", with a word in it that is none
     *(
@@ -177,6 +233,31 @@ SHAPES = (
         PASSWORDS,
         r"(?:PASSWORD|PASSWD|PASSPHRASE|SECRET)=(?P<secret>[^\s\"'<>${}()\[\]*]{3,200})",
     ),
+    *_given(
+        ("_pass=",),
+        r"(?<=[A-Z0-9])_PASS=",
+        r"(?!(?:\d{1,9}|(?i:true|false|yes|no|none|null))(?![\w-]))[^\s\"'<>${}()\[\]*]{3,200}",
+    ),
+    *_given(
+        ("pass=",),
+        r"(?<![A-Za-z0-9_])PASS=",
+        rf"{MIXED}[^\s\"'<>${{}}()\[\]*,;&]{{6,200}}{END}",
+    ),
+    _Shape(
+        TOKENS,
+        r"[A-Z_]{5,20}=[\"']?(?P<secret>(?!\w{0,40}[Tt]oken)(?=[^\sA-Z]{0,60}[A-Z])(?=[^\sa-z]{0,60}[a-z])"
+        rf"[\w~+/=-]{{12,400}}+){END}",
+    ),
+    # ?api_key=…&access_token=…
+    _Shape(
+        TOKENS,
+        rf"{IN_QUERY}{NAME}=(?P<secret>{MIXED}[\w.~+/%-]{{6,400}})(?=[&#\s\"'<>)]|\Z)",
+    ),
+    _Shape(
+        TOKENS,
+        rf"(?<=--){NAME}[ \t]{{1,4}}[\"']?(?P<secret>{MIXED}[\w.~+/=:-]{{8,400}}){END}",
+    ),
+    _Shape(TOKENS, rf"{NAME}{MARKED}(?P<secret>{MIXED}[\w.~+/=-]{{10,400}}){END_OF_MARKED}"),
     _Shape(TOKENS, rf"{NAME}{QUOTED}(?P<secret>{MIXED}[^\s\"'<>${{}}()]{{8,400}})(?P=quote)"),
     _Shape(
         TOKENS,
@@ -195,9 +276,36 @@ def masked(text: str) -> str:
     return _without(text, SHAPES)
 
 
-def masked_keys(text: str) -> str:
-    """Return a text without private keys, of which a part would not be known as one."""
-    return _without(text, (KEY,)) if KEY_BEGIN in text else text
+def masked_over_lines(text: str) -> str:
+    """Return a text of which lines can be left out: what several of them tell is masked."""
+    return _without(text, OVER_LINES)
+
+
+def before_mask(line: str, most: int) -> int:
+    """Return where a line is cut that is to have at most so many characters: not within a mask.
+
+    >>> before_mask("a (masked) b", 20), before_mask("a (masked) b", 5)
+    (12, 2)
+    """
+    if len(line) <= most:
+        return len(line)
+    start = line.rfind(MASK, 0, most + len(MASK) - 1)
+    return start if start >= 0 and start + len(MASK) > most else most
+
+
+def before_secret(line: str, most: int) -> int:
+    """Return where a line is cut that is to be masked later: not so that a secret is not known.
+
+    >>> before_secret("see https://ada:pw@host/", 18)
+    16
+    """
+    at = before_mask(line, most)
+    lost = known = secrets(line[: at + ROOM]) if at < len(line) else []
+    while lost:
+        kept = secrets(f"{line[:at]}{CUT}")
+        lost = [span for span in known if span[0] < at and span not in kept]
+        at = min([at, *(start for start, _ in lost)])
+    return at
 
 
 def secrets(text: str, joints: Sequence[int] = ()) -> list[tuple[int, int]]:
@@ -219,7 +327,7 @@ def _without(text: str, shapes: tuple[_Shape, ...]) -> str:
             # A key of many lines leaves one word, on a line of its own where it was.
             gap = "\n" if text[start] == "\n" else ""
             parts += [text[done:start], gap, MASK]
-            done = end
+        done = max(done, end)
     return "".join([*parts, text[done:]])
 
 

@@ -137,14 +137,20 @@ class LiveView:
         if isinstance(event, RunOpened) and event.resumed and not self._picture.run:
             self._remember(event)
         before, self._picture = self._picture, fold(self._picture, event)
-        notice = self._noticing.hear(event)
-        # Of a run that is watched there may be old questions, which somebody has answered.
-        if notice is not None and event.at >= self._since:
-            self._signal(signal_of(notice, self._way))
+        self._ring(event)
         if line is None or _is_drawn(event, before):
             self._wakes.put(Wake.NEWS)
             return
         self._show(line, f"{datetime.fromtimestamp(event.at):%H:%M:%S}  ")
+
+    def _ring(self, event: RunEvent) -> None:
+        """Signal what an event is worth; the process of the run warns if that cannot be told."""
+        notice = None
+        with suppress(Exception):
+            notice = self._noticing.hear(event)
+        # Of a run that is watched there may be old questions, which somebody has answered.
+        if notice is not None and event.at >= self._since:
+            self._signal(signal_of(notice, self._way))
 
     def _remember(self, resumed: RunOpened) -> None:
         """Fold in what the run did before it was resumed; it is drawn, and not told again."""

@@ -14,9 +14,14 @@ from cli_agent_orchestrator._internal.cli.report_words import (
     local_time,
     title_of,
 )
-from cli_agent_orchestrator._internal.html.long_text import cut_text
+from cli_agent_orchestrator._internal.html.long_text import (
+    FIRST_LINES,
+    LAST_LINES,
+    CutText,
+    cut_text,
+)
 from cli_agent_orchestrator._internal.html.report_page import PageWords, report_page
-from cli_agent_orchestrator._internal.masking import masked_keys
+from cli_agent_orchestrator._internal.masking import before_secret, masked_over_lines
 from cli_agent_orchestrator._internal.runs.records.run_record import RunRecord, SavedSetting
 from cli_agent_orchestrator._internal.runs.reports.in_full import RunInFull
 from cli_agent_orchestrator._internal.runs.reports.report import Report
@@ -57,25 +62,24 @@ def html_page(
 
 
 def run_for_others(full: RunInFull, clean: Callable[[str], str]) -> RunInFull:
-    """Return a run for a page that is sent around: long texts are cut, then all are cleaned."""
-    details = tuple(map(_shortened, full.details))
-    task = cut_text(masked_keys(full.story.record.task))
-    story = replace(full.story, record=replace(full.story.record, task=task))
-    return in_each_text(replace(full, story=story, details=details), clean)
+    """Return a run for a page that is sent around: long texts are cut, and all are cleaned."""
 
+    def cut(text: str, lines: tuple[int, int] = (FIRST_LINES, LAST_LINES)) -> str:
+        whole = masked_over_lines(text)
+        return CutText(clean(cut_text(whole, *lines, place=before_secret)))
 
-def _shortened(detail: TurnDetail) -> TurnDetail:
-    """Return a turn without what a page would not show; a part of a key is not known as one."""
+    def shortened(detail: TurnDetail) -> TurnDetail:
+        return replace(
+            detail,
+            reply=detail.reply and cut(detail.reply, REPLY_LINES),
+            prompt=detail.prompt and cut(detail.prompt, PROMPT_LINES),
+            screen=detail.screen and cut(masked_screen(detail.screen), SCREEN_LINES),
+        )
 
-    def cut(text: str | None, lines: tuple[int, int]) -> str | None:
-        return None if text is None else cut_text(masked_keys(text), *lines)
-
-    return replace(
-        detail,
-        reply=cut(detail.reply, REPLY_LINES),
-        prompt=cut(detail.prompt, PROMPT_LINES),
-        screen=cut(detail.screen and masked_screen(detail.screen), SCREEN_LINES),
-    )
+    record = replace(full.story.record, task=cut(full.story.record.task))
+    details = tuple(map(shortened, full.details))
+    shown = replace(full, story=replace(full.story, record=record), details=details)
+    return in_each_text(shown, clean)
 
 
 def reproduction(record: RunRecord) -> str:

@@ -10,6 +10,7 @@ from cli_agent_orchestrator._internal.characters import on_a_line
 from cli_agent_orchestrator._internal.cli.markdown import escape, fenced, folded
 from cli_agent_orchestrator._internal.cli.report_words import evidence_title, grouped, title_of
 from cli_agent_orchestrator._internal.gates import PROOF
+from cli_agent_orchestrator._internal.masking import CUT, before_mask
 from cli_agent_orchestrator._internal.pipeline.patches import harmless
 from cli_agent_orchestrator._internal.runs.records.journal import COMMAND, TurnRecord
 from cli_agent_orchestrator._internal.runs.reports.report import Report
@@ -19,7 +20,6 @@ MOST_FILES = 50
 MOST_LINES = 20
 """Of the evidence and of notes."""
 LONGEST_LINE = 300
-CUT = "…"
 STATUS_WORDS = {"A": " (new)", "D": " (removed)", "T": " (became something else)"}
 
 
@@ -78,5 +78,10 @@ def _file(change: Change) -> str:
 
 def _cut(text: str) -> str:
     lines = text.strip("\n").split("\n")
-    shown = [line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}{CUT}" for line in lines]
-    return "\n".join(shown[:MOST_LINES] + ([CUT] if len(lines) > MOST_LINES else []))
+    shown = [_cut_line(line) for line in lines[:MOST_LINES]]
+    return "\n".join(shown + ([CUT] if len(lines) > MOST_LINES else []))
+
+
+def _cut_line(line: str) -> str:
+    at = before_mask(line, LONGEST_LINE)
+    return line if at == len(line) else f"{line[:at]}{CUT}"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cli_agent_orchestrator._internal.html.markup import Markup, joined, tag
+from cli_agent_orchestrator._internal.masking import CUT, before_mask
 from cli_agent_orchestrator._internal.workspace.changes import REST_LEFT_OUT
 
 MOST_FILES = 300
@@ -313,7 +314,8 @@ def _lines_html(file: FilePatch, room: int, commentable: bool) -> Iterator[Marku
     for hunk in file.hunks:
         if room <= 0:
             return
-        yield tag("div", f"@@ {hunk.heading[:LONGEST_LINE]}".rstrip(), class_="diff-hunk")
+        heading = hunk.heading[: before_mask(hunk.heading, LONGEST_LINE)]
+        yield tag("div", f"@@ {heading}".rstrip(), class_="diff-hunk")
         for line in hunk.lines(room):
             number = _button(line, file) if commentable else _number(line)
             yield tag("div", number, _text_html(line, plain), class_=CLASSES[line.kind])
@@ -328,11 +330,12 @@ CLASSES = {
 
 
 def _text_html(line: PatchLine, plain: bool) -> Markup:
-    written = line.text[:LONGEST_LINE]
+    at = before_mask(line.text, LONGEST_LINE)
+    written = line.text[:at]
     if written.endswith("\r"):
         written = f"{written[:-1]}{'' if plain else '␍'}"
-    more = len(line.text) - LONGEST_LINE
-    note = tag("span", f"… {more:,} more characters", class_="diff-note") if more > 0 else None
+    more = len(line.text) - at
+    note = tag("span", f"{CUT} {more:,} more characters", class_="diff-note") if more else None
     return tag("code", f"{line.kind}{written}", note, class_="diff-text")
 
 

@@ -212,7 +212,8 @@ def _without_paths(text: str, noted: Noted) -> str:
     """Return a text in which the project goes by its name, and of other paths only the end is."""
     for place in sorted(noted.places, key=len, reverse=True):
         if len(place) > 1:
-            text = re.sub(rf"(?<![\w./-]){re.escape(place)}(?![\w-]|\.\w)", noted.folder, text)
+            pattern = rf"(?<![\w./-]){re.escape(place)}(?![\w-]|\.\w)"
+            text = re.sub(pattern, lambda _: noted.folder, text)
     return re.sub(PATH, lambda found: "…/" + PurePath(found[0]).name, text)
 
 

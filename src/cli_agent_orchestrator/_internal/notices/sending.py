@@ -84,6 +84,9 @@ class Outbox:
                     self._fail(self._problem)
                     return
                 self._aborted.wait(retry.next_try(now) - now)
+            except Exception as fault:  # noqa: BLE001 - the thread would end, and say so elsewhere
+                self._fail(_of_ours(fault))
+                return
             else:
                 return
 
@@ -106,12 +109,19 @@ class Sender:
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         self._noticing = Noticing(kinds)
+        self._has_warned = False
         self._warnings: SimpleQueue[str] = SimpleQueue()
         self._boxes = [Outbox(channel, self._warnings.put, retry_seconds) for channel in channels]
 
     def tell(self, event: RunEvent) -> None:
         """Send a notice of an event if it is worth one; this waits for nothing."""
-        notice = self._noticing.hear(event)
+        try:
+            notice = self._noticing.hear(event)
+        except Exception as fault:  # noqa: BLE001 - a notice that fails must not end the run
+            if not self._has_warned:
+                self._has_warned = True
+                self._warnings.put(f"no notices: {_of_ours(fault)}")
+            return
         if notice is not None:
             for box in self._boxes:
                 box.put(notice)
@@ -136,3 +146,8 @@ class Sender:
         finally:
             for box in self._boxes:
                 box.abort()
+
+
+def _of_ours(fault: Exception) -> str:
+    """Name a fault; what it says may be an address or a token."""
+    return f"a fault in cao, {type(fault).__name__}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from cli_agent_orchestrator._internal.characters import CONTROLS
 from cli_agent_orchestrator._internal.config import Condensation
 from cli_agent_orchestrator._internal.gates import Gate
+from cli_agent_orchestrator._internal.masking import CUT, before_secret
 from cli_agent_orchestrator._internal.pipeline.counts import TestCounts, number_of
 from cli_agent_orchestrator._internal.pipeline.reply import Excerpt, split_lines
 
@@ -307,7 +308,8 @@ def _comparable(base: BaseResult, counts: TestCounts) -> int:
 
 
 def _cut(line: str) -> str:
-    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}…"
+    at = before_secret(line, LONGEST_LINE)
+    return line if at == len(line) else f"{line[:at]}{CUT}"
 
 
 def _lines(result: CheckResult) -> list[str]:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from cli_agent_orchestrator._internal.masking import before_secret
 from cli_agent_orchestrator._internal.pipeline.reply import (
     Excerpt,
     Output,
@@ -144,7 +145,8 @@ def _beginning(line: str) -> str:
     if len(line) <= LONGEST_POINT:
         return line
     words, _, _ = line[: LONGEST_POINT + 1].rpartition(" ")
-    return words.strip() or line[:LONGEST_POINT]
+    most = len(words) if words.strip() else LONGEST_POINT
+    return line[: before_secret(line, most)].strip()
 
 
 def excerpt_of(output: Output, text: str) -> Excerpt:

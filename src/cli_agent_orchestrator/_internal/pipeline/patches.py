@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 
 from cli_agent_orchestrator._internal.characters import CONTROLS, DIRECTIONS, HALVES, SEPARATORS
+from cli_agent_orchestrator._internal.masking import CUT, before_secret
 
 LONGEST_LINE = 300
-CUT = "…"
 # What begins a link, an image, HTML, code, emphasis, a cell, an entity; the ~ of a path ends
 # nothing that another has begun.
 MARKUP_PATTERN = r"[\\`*\[\]<>|&@#$]|~(?!/)|(?<=\S)~|(?<![^\W_])_|_(?![^\W_])"
@@ -80,5 +80,6 @@ def read_block(page: str) -> str:
 
 
 def _shown(line: str) -> str:
-    cut = line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}{CUT}"
+    at = before_secret(line, LONGEST_LINE)
+    cut = line if at == len(line) else f"{line[:at]}{CUT}"
     return re.sub(f"[{CONTROLS}{SEPARATORS}{DIRECTIONS}{HALVES}]", "�", cut)
