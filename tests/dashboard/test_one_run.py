@@ -96,6 +96,7 @@ def test_a_turn_that_has_ended_is_fetched_again() -> None:
     ("changes", "words"),
     [
         ({"outcome": "", "ended": None}, "at work"),
+        ({"outcome": "", "ended": NOON - 480}, "not finished"),
         ({"outcome": "sent_back", "why": "F1 is open"}, "sent back"),
         ({"outcome": "approved"}, "approved"),
         ({"outcome": "later_word"}, "later_word"),
@@ -107,13 +108,6 @@ def test_a_row_says_what_a_turn_came_to(changes: dict[str, object], words: str) 
 
     assert words in part_of(page, "turn-1").written
     assert str(changes.get("why", "")) in part_of(page, "turn-1").written
-
-
-def test_a_turn_of_a_run_that_is_over_is_not_at_work() -> None:
-    turns = (a_turn(1, outcome="", ended=None),)
-    story = a_story(a_run(status=RunStatus.STOPPED, **ENDED), turns=turns)
-
-    assert "not finished" in part_of(one_run(RunView(story), NOON), "turn-1").written
 
 
 def test_what_a_turn_changed() -> None:

@@ -75,7 +75,13 @@ class RunTurnBody(Body):
     ]
     terminal_id: str
     began: Time
-    ended: float | None
+    ended: Annotated[
+        float | None,
+        Meta(
+            description="Null as long as it is under way. One that has ended without an outcome "
+            "was broken off."
+        ),
+    ]
     seconds: Annotated[float, Meta(description="How long the agent worked.")]
     outcome: Annotated[
         str, Meta(description="Empty as long as there is no reply.", examples=["approved"])

@@ -88,8 +88,7 @@ def one_run(view: RunView, now: float) -> Page:
     stand = standing_of(run, now)
     can = controls_of(run, review_under_way(story), pausing=is_pausing(story))
     turns = (
-        turn_part(run.id, turn, story.changed.get(turn.sequence), is_live=run.is_live)
-        for turn in reversed(story.turns)
+        turn_part(run.id, turn, story.changed.get(turn.sequence)) for turn in reversed(story.turns)
     )
     parts = (
         *_frame(),
