@@ -360,7 +360,7 @@ def test_a_turn_that_was_broken_off_is_not_due_when_a_later_one_has_ended(tmp_pa
     record = RunRecord(RUN, str(tmp_path), "", RUN, "", "", 0.0)
     due = [
         report_of_record(Folder(tmp_path), record, events).due
-        for events in ([began], [began, ended])
+        for events in ((began,), (began, ended))
     ]
     assert due == ["round 1, analyst", "its next turn"]
 

@@ -27,6 +27,10 @@ class RunBody(Body):
     role: Annotated[str, Meta(description="Who works now.", examples=["programmer"])]
     started: Time
     ended: float | None
+    rested: Annotated[
+        float,
+        Meta(description="Seconds from each end to when it was resumed, all together."),
+    ]
     providers: Annotated[dict[str, str], Meta(description="The agent of each role.")]
     terminals: Annotated[
         dict[str, str], Meta(description="Ids by role, as long as the agents are there.")

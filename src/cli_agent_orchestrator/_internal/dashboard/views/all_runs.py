@@ -196,8 +196,8 @@ def _time(run: RunSummary, stand: RunStanding, now: float) -> Markup:
     if run.ended is None:
         if stand.group is RunGroup.DONE or not run.is_live:
             return moment(run.started, f"began {ago(now - run.started)}")
-        return moment(run.started, span(now - run.started))
-    return moment(run.ended, f"{ago(now - run.ended)}, {took(run.ended - run.started)}")
+        return moment(run.started, span(run.spent(now)))
+    return moment(run.ended, f"{ago(now - run.ended)}, {took(run.spent(run.ended))}")
 
 
 def _why(row: RunRow, stand: RunStanding) -> Markup | None:

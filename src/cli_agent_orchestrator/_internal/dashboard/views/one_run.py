@@ -183,9 +183,9 @@ def _facts(view: RunView, now: float) -> Iterator[Child]:
 def _time(story: RunStory, now: float) -> Markup:
     run = story.summary
     if run.ended is not None:
-        spent = took(run.ended - run.started)
+        spent = took(run.spent(run.ended))
         return moment(run.ended, f"ended {ago(now - run.ended)}, {spent}")
-    words = span(now - run.started) if run.is_live else f"began {ago(now - run.started)}"
+    words = span(run.spent(now)) if run.is_live else f"began {ago(now - run.started)}"
     return moment(run.started, words)
 
 

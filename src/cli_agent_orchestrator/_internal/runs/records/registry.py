@@ -61,10 +61,16 @@ class RunSummary:
     """Was it ended before its first turn, so that there is nothing to resume?"""
     lost: bool = False
     """Is what was saved of it not there any more, or that of another run?"""
+    rested: float = 0.0
+    """Seconds from each end to when it was resumed, all together."""
 
     @property
     def is_live(self) -> bool:
         return self.status.is_open
+
+    def spent(self, until: float) -> float:
+        """Return how many seconds it was under way until a time."""
+        return until - self.started - self.rested
 
     @property
     def in_tree(self) -> str:
@@ -261,6 +267,7 @@ def summary_of(folder: Folder) -> RunSummary:
         applied=record.tree is not None and record.tree.is_applied,
         unsaved=not (needs_nothing or record.round),
         lost=not needs_nothing and record.round > 0 and not has_passed(record),
+        rested=record.rested,
     )
 
 
