@@ -16,6 +16,7 @@ from cli_agent_orchestrator._internal.dashboard.views.words import (
     agent_badge,
     agent_path,
     ago,
+    as_sentence,
     badge,
     name,
     quoted,
@@ -23,7 +24,7 @@ from cli_agent_orchestrator._internal.dashboard.views.words import (
 )
 from cli_agent_orchestrator._internal.html.markup import Child, Markup, joined, tag
 from cli_agent_orchestrator._internal.html.screen import screen_lines
-from cli_agent_orchestrator._internal.models import Explanation, Terminal
+from cli_agent_orchestrator._internal.models import Evidence, Explanation, Terminal
 from cli_agent_orchestrator._internal.runs.records.registry import RunSummary
 from cli_agent_orchestrator.events import short_line
 
@@ -291,7 +292,7 @@ def _why(seen: AgentSeen, now: float) -> Markup:
         tag(
             "li",
             tag("b", name(one.source)),
-            f" {AGENT_WORDS[one.status] if one.status else 'says nothing'}, {ago(now - one.at)} ",
+            f" {AGENT_WORDS[one.status] if one.status else 'says nothing'}, {_when(one, now)} ",
             tag("span", short_line(one.detail, LONGEST_DETAIL), class_="muted"),
         )
         for one in explanation.evidence
@@ -299,9 +300,13 @@ def _why(seen: AgentSeen, now: float) -> Markup:
     return tag(
         "section",
         tag("h2", "Why this status", id="why-title"),
-        tag("p", explanation.reason[:LONGEST_DETAIL]),
+        tag("p", as_sentence(explanation.reason)[:LONGEST_DETAIL]),
         tag("ul", joined(evidence), class_="told"),
         id="why",
         class_="card",
         aria_labelledby="why-title",
     )
+
+
+def _when(evidence: Evidence, now: float) -> str:
+    return "since before this server began" if evidence.found else ago(now - evidence.at)

@@ -73,6 +73,11 @@ def name(text: str) -> str:
     return short_line(text, LONGEST_NAME)
 
 
+def as_sentence(text: str) -> str:
+    """Return a text that begins with a capital letter."""
+    return text[:1].upper() + text[1:]
+
+
 def span(seconds: float) -> str:
     """Return how long something takes, roughly, so that it seldom changes.
 
