@@ -142,6 +142,38 @@ def test_the_time_until_it_was_resumed_is_none_that_a_run_took(
     assert words in part_of(one_run(RunView(a_story(run)), NOON), "head").written
 
 
+def test_how_an_error_begins_is_in_the_row_without_what_is_secret() -> None:
+    reason = f"`npm test` of ghp_{'a' * 36} was not found\n  Look at it: cao attach x"
+    run = a_run(status=RunStatus.FAILED, ended=NOON, role="", reason=reason)
+
+    row = part_of(all_runs([RunRow(run)], 0, NOON), f"run-{run.id}")
+
+    assert "npm test of" in row.written
+    assert "was not found" in row.written
+    assert "aaaa" not in row.written
+    assert "Look at it" not in row.written
+
+
+def test_why_a_run_was_stopped_by_a_person_is_not_told_again() -> None:
+    run = a_run(status=RunStatus.STOPPED, ended=NOON, reason="a person stopped the run")
+
+    row = part_of(all_runs([RunRow(run)], 0, NOON), f"run-{run.id}")
+
+    assert "a person" not in row.written
+
+
+@pytest.mark.parametrize(
+    ("proof", "words"),
+    [("not proven: no test", "PASS, not proven"), ("proven: 2 tests", "PASS"), ("", "PASS")],
+)
+def test_a_pass_says_if_it_was_looked_into_and_not_proven(proof: str, words: str) -> None:
+    run = a_run(status=RunStatus.PASS, ended=NOON, proof=proof)
+
+    row = part_of(all_runs([RunRow(run)], 0, NOON), f"run-{run.id}")
+
+    assert f"{words}Fix the discount" in row.written
+
+
 def test_so_many_ended_runs_are_shown_and_the_others_can_be_fetched() -> None:
     ended = [
         a_run(id=f"20261115-0840{n % 60:02d}-k{n:03d}", status=RunStatus.PASS, ended=NOON - n)

@@ -122,7 +122,7 @@ def test_an_agent_that_has_ended_still_shows_what_it_showed_last() -> None:
     }
     assert fetched == {
         "replay": f"/dashboard/runs/{RUN}/replay/programmer",
-        "last-turn": f"/dashboard/runs/{RUN}/turns/7",
+        "last-turn": f"/dashboard/runs/{RUN}/turns/7?own",
     }
 
 
@@ -131,7 +131,7 @@ def test_what_it_has_shown_before_is_cut() -> None:
 
     assert len(Elements(long).of("div", "line")) == SCROLLBACK_LINES
     assert Elements(long).written.startswith("50")
-    assert "nothing above" in scrollback_html("\n\n")
+    assert "It has shown nothing yet." in scrollback_html("\n\n")
 
 
 def test_a_step_of_a_recording_leads_to_those_around_it() -> None:
@@ -166,4 +166,4 @@ def test_what_was_shown_before_ends_with_its_last_line() -> None:
 
     assert len(shown.of("div", "line")) == 3
     assert shown.written.rstrip().endswith("last")
-    assert "nothing above" in Elements(scrollback_html("\n \n")).written
+    assert "It has shown nothing yet." in Elements(scrollback_html("\n \n")).written

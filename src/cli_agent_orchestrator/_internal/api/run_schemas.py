@@ -65,6 +65,14 @@ class RunBody(Body):
         bool, Meta(description="Was it ended before its first turn, with nothing to resume?")
     ]
     lost: Annotated[bool, Meta(description="Is what was saved of it not there any more?")]
+    reason: Annotated[str, Meta(description="Why it ended without a verdict.")]
+    proof: Annotated[
+        str,
+        Meta(
+            description="Of a PASS `proven: …` or `not proven: …`; empty if that was not looked "
+            "into."
+        ),
+    ]
 
 
 class RunTurnBody(Body):
@@ -161,7 +169,6 @@ class RunDetailBody(RunBody):
         str, Meta(description="The commit that was checked out when it began; empty if none was.")
     ]
     branch: str
-    reason: Annotated[str, Meta(description="Why it ended without a verdict.")]
     exit_code: int | None
     session_name: str
     settings: dict[str, SavedSettingBody]

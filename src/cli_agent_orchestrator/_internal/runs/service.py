@@ -61,7 +61,6 @@ class RunService:
             **asdict(summary),
             "base": record.base,
             "branch": record.branch,
-            "reason": record.reason,
             "exit_code": record.exit_code,
             "session_name": record.session_name,
             "settings": {name: asdict(saved) for name, saved in record.settings.items()},

@@ -63,6 +63,10 @@ class RunSummary:
     """Is what was saved of it not there any more, or that of another run?"""
     rested: float = 0.0
     """Seconds from each end to when it was resumed, all together."""
+    reason: str = ""
+    """Why it ended without a verdict."""
+    proof: str = ""
+    """Of a PASS `proven: …` or `not proven: …`; empty if that was not looked into."""
 
     @property
     def is_live(self) -> bool:
@@ -76,6 +80,12 @@ class RunSummary:
     def in_tree(self) -> str:
         """Its id if its agents work in a work tree, else nothing."""
         return self.id if self.project else ""
+
+    @property
+    def is_unproven(self) -> bool:
+        """Has it passed, and its work was looked into and not proven?"""
+        looked_into = self.status is RunStatus.PASS and bool(self.proof)
+        return looked_into and not self.proof.startswith("proven")
 
     @property
     def is_readable(self) -> bool:
@@ -268,6 +278,8 @@ def summary_of(folder: Folder) -> RunSummary:
         unsaved=not (needs_nothing or record.round),
         lost=not needs_nothing and record.round > 0 and not has_passed(record),
         rested=record.rested,
+        reason=record.reason,
+        proof=record.proof,
     )
 
 

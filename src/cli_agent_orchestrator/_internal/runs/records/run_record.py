@@ -171,6 +171,8 @@ class RunRecord:
     to_resume: str = ""
     """The command that resumes it, if that reason asks for a special one."""
     exit_code: int | None = None
+    proof: str = ""
+    """Of a PASS `proven: …` or `not proven: …`; empty if that was not looked into."""
     project: str = ""
     """The user's own folder, if the agents work in a work tree."""
     tree: SavedTree | None = None
@@ -308,6 +310,7 @@ def read_record(folder: Folder, *, for_list: bool = False) -> RunRecord | None:
         reason=_text(data, "reason"),
         to_resume=_text(data, "to_resume"),
         exit_code=_count(data, "exit_code") if data.get("exit_code") is not None else None,
+        proof=_text(data, "proof"),
         project=_text(data, "project"),
         tree=_tree(data.get("tree")),
     )
