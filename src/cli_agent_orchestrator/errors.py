@@ -231,10 +231,9 @@ class InputRefused(OrchestratorError):
 class QuestionGone(OrchestratorError):
     """What was to be answered is not asked any more; nothing was pressed."""
 
-    def __init__(self, terminal_id: str, what_became: str) -> None:
-        super().__init__(
-            f"this question of terminal {terminal_id} {what_became}; nothing was pressed"
-        )
+    def __init__(self, terminal_id: str, what_became: str, role: str | None = None) -> None:
+        who = f"the {role}" if role else f"terminal {terminal_id}"
+        super().__init__(f"This question of {who} {what_became}; nothing was pressed")
         self.terminal_id = terminal_id
 
 

@@ -125,3 +125,9 @@ def test_what_is_no_route_is_a_problem_too(
 
 def test_nobody_asks_for_the_head_of_a_stream_that_does_not_end(http: httpx.Client) -> None:
     assert http.head("/events").status_code == 405
+
+
+@pytest.mark.parametrize(("role", "who"), [("tester", "the tester"), (None, "terminal x")])
+def test_a_question_that_has_gone_is_told_in_words_for_a_person(role: str | None, who: str) -> None:
+    error = errors.QuestionGone("x", "was answered already", role)
+    assert str(error) == f"This question of {who} was answered already; nothing was pressed"

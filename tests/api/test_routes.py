@@ -330,6 +330,7 @@ def test_a_status_is_explained_by_its_evidence(api: RunningApi, http: httpx.Clie
         "status": "idle",
         "detail": "⠋ shop",
         "at": terminal.last_active,
+        "found": False,
     }
     assert screen["status"] is None
 

@@ -25,7 +25,7 @@ from cli_agent_orchestrator._internal.runs.records.run_record import (
 from cli_agent_orchestrator._internal.runs.reports.report_of_record import report_of_record
 from cli_agent_orchestrator._internal.runs.reports.setbacks import find_setbacks, is_setback
 from cli_agent_orchestrator.errors import StateError, UsageError
-from cli_agent_orchestrator.events import CheckEnded
+from cli_agent_orchestrator.events import CheckEnded, TurnBegan, TurnEnded
 from tests.cli.test_markdown import NASTY, NASTY_LINES, markup_of
 from tests.pipeline.samples import FAIL, approval
 from tests.runs.fakes import Asked, Rig, agree
@@ -352,6 +352,17 @@ def test_what_a_gate_wrote_is_its_own_from_the_events_too(rig: Rig) -> None:
     record = RunRecord(RUN, str(rig.folder), "", archive, "", "", 0.0)
     found = report_of_record(Folder(rig.folder), record, rig.events)
     assert found.gate == "gate"
+
+
+def test_a_turn_that_was_broken_off_is_not_due_when_a_later_one_has_ended(tmp_path: Path) -> None:
+    began = TurnBegan(1.0, "analyst", 1, 1, 1, "a1", "codex")
+    ended = TurnEnded(9.0, "analyst", 1, 1, 2, "delivered", "x", 1.0, "/x")
+    record = RunRecord(RUN, str(tmp_path), "", RUN, "", "", 0.0)
+    due = [
+        report_of_record(Folder(tmp_path), record, events).due
+        for events in ((began,), (began, ended))
+    ]
+    assert due == ["round 1, analyst", "its next turn"]
 
 
 def test_what_to_do_about_a_stop_stands_on_lines_of_its_own(

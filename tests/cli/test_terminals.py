@@ -593,6 +593,14 @@ class TestForeign:
         assert done.exit_code == 0, done.exception
         assert " - s ago  screen" in done.output
 
+    def test_what_was_so_before_the_server_began_has_no_age(
+        self, guest: Shell, theirs: ThirdParty
+    ) -> None:
+        theirs.answers["/health"] = (200, b'{"features": ["explain"]}')
+        why = {"evidence": [{"at": 1, "source": "screen", "found": True}]}
+        theirs.answers["/terminals/0badcafe/explain"] = (200, json.dumps(why).encode())
+        assert " earlier  screen" in guest.run("explain", "0badcafe").output
+
     def test_without_a_list_a_terminal_is_known_by_its_id(
         self, guest: Shell, theirs: ThirdParty
     ) -> None:

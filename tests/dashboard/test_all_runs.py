@@ -1,5 +1,6 @@
 """The page of all runs."""
 
+import pytest
 from hypothesis import given
 
 from cli_agent_orchestrator._internal.dashboard.page import Page
@@ -10,10 +11,11 @@ from cli_agent_orchestrator._internal.dashboard.views.all_runs import (
     done_first,
     older_runs,
 )
+from cli_agent_orchestrator._internal.dashboard.views.one_run import RunView, one_run
 from cli_agent_orchestrator._internal.dashboard.views.words import RunTokens
 from cli_agent_orchestrator._internal.runs.records.run_record import RunStatus
 from cli_agent_orchestrator._internal.usage.tokens import Tokens
-from tests.dashboard.view_data import HOSTILE, NOON, a_run, check_page, part_of, written
+from tests.dashboard.view_data import HOSTILE, NOON, a_run, a_story, check_page, part_of, written
 from tests.html.reading import Elements
 
 
@@ -125,6 +127,51 @@ def test_work_that_waits_is_a_note_in_its_row() -> None:
 
     assert "Its work waits on the branch cao/fix-k3f9: cao apply k3f9" in row.written
     assert "2 h ago" in row.written
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [({"status": RunStatus.PASS, "ended": NOON}, "took 2 s"), ({}, "under a minute")],
+)
+def test_the_time_until_it_was_resumed_is_none_that_a_run_took(
+    changes: dict[str, object], words: str
+) -> None:
+    run = a_run(rested=598.0, **changes)
+
+    assert words in part_of(all_runs([RunRow(run)], 0, NOON), f"run-{run.id}").written
+    assert words in part_of(one_run(RunView(a_story(run)), NOON), "head").written
+
+
+def test_how_an_error_begins_is_in_the_row_without_what_is_secret() -> None:
+    reason = f"`npm test` of ghp_{'a' * 36} was not found\n  Look at it: cao attach x"
+    run = a_run(status=RunStatus.FAILED, ended=NOON, role="", reason=reason)
+
+    row = part_of(all_runs([RunRow(run)], 0, NOON), f"run-{run.id}")
+
+    assert "npm test of" in row.written
+    assert "was not found" in row.written
+    assert "aaaa" not in row.written
+    assert "Look at it" not in row.written
+
+
+def test_why_a_run_was_stopped_by_a_person_is_not_told_again() -> None:
+    run = a_run(status=RunStatus.STOPPED, ended=NOON, reason="a person stopped the run")
+
+    row = part_of(all_runs([RunRow(run)], 0, NOON), f"run-{run.id}")
+
+    assert "a person" not in row.written
+
+
+@pytest.mark.parametrize(
+    ("proof", "words"),
+    [("not proven: no test", "PASS, not proven"), ("proven: 2 tests", "PASS"), ("", "PASS")],
+)
+def test_a_pass_says_if_it_was_looked_into_and_not_proven(proof: str, words: str) -> None:
+    run = a_run(status=RunStatus.PASS, ended=NOON, proof=proof)
+
+    row = part_of(all_runs([RunRow(run)], 0, NOON), f"run-{run.id}")
+
+    assert f"{words}Fix the discount" in row.written
 
 
 def test_so_many_ended_runs_are_shown_and_the_others_can_be_fetched() -> None:

@@ -306,7 +306,7 @@ async def test_the_screen_of_an_agent(rig: Rig) -> None:
         async with looking(house_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
             page = await tab.says("two")
             check_page(page)
-            assert "the title says so" in part_of(page, "why").written
+            assert "The title says so" in part_of(page, "why").written
             rig.terminals.asked = Question("May I?", (), "f00d")
             rig.terminals.change("a1", TerminalStatus.WAITING_USER_ANSWER)
             page = await tab.says("It asks you")
@@ -458,6 +458,9 @@ async def test_an_opened_turn(rig: Rig) -> None:
     assert f"/dashboard/runs/{RUN}/agents/analyst" in [
         one["href"] for one in Elements(html).of("a")
     ]
+    # On the page of the agent that would be a link to itself.
+    own = await fragment(f"/dashboard/runs/{RUN}/turns/1?own", house_of(rig))
+    assert not Elements(own).of("a")
 
 
 @pytest.mark.parametrize("is_live", [True, False])

@@ -39,6 +39,17 @@ WHY = Explanation(
 )
 
 
+def test_why_it_has_its_status_is_a_sentence_and_no_time_is_made_up() -> None:
+    found = Evidence("screen", TerminalStatus.IDLE, "", NOON - 60, found=True)
+    why = Explanation(TerminalStatus.IDLE, "the screen shows that it is at rest", (found,))
+
+    shown = part_of(one_agent(AgentSeen(a_run(), "x", a_terminal(), "a", why), NOON), "why")
+
+    assert "The screen shows that it is at rest" in shown.written
+    assert "screen at rest, since before this server began" in shown.written
+    assert "ago" not in shown.written
+
+
 def test_a_live_agent_shows_its_screen_line_by_line() -> None:
     seen = AgentSeen(a_run(), "programmer", a_terminal(), "one\n\x1b[31mtwo\x1b[0m\n  \n", WHY)
 
@@ -50,7 +61,7 @@ def test_a_live_agent_shows_its_screen_line_by_line() -> None:
     assert lines == ["line-0", "line-1"]
     assert part_of(page, "line-1").of("span", "f1")
     assert part_of(page, "gone").found[0][1].get("hidden", "no") is None
-    assert "the title shows a spinner" in part_of(page, "why").written
+    assert "The title shows a spinner" in part_of(page, "why").written
     assert "title working, 1 min ago" in part_of(page, "why").written
     assert "says nothing" in part_of(page, "why").written
 
@@ -111,7 +122,7 @@ def test_an_agent_that_has_ended_still_shows_what_it_showed_last() -> None:
     }
     assert fetched == {
         "replay": f"/dashboard/runs/{RUN}/replay/programmer",
-        "last-turn": f"/dashboard/runs/{RUN}/turns/7",
+        "last-turn": f"/dashboard/runs/{RUN}/turns/7?own",
     }
 
 
@@ -120,7 +131,7 @@ def test_what_it_has_shown_before_is_cut() -> None:
 
     assert len(Elements(long).of("div", "line")) == SCROLLBACK_LINES
     assert Elements(long).written.startswith("50")
-    assert "nothing above" in scrollback_html("\n\n")
+    assert "It has shown nothing yet." in scrollback_html("\n\n")
 
 
 def test_a_step_of_a_recording_leads_to_those_around_it() -> None:
@@ -155,4 +166,4 @@ def test_what_was_shown_before_ends_with_its_last_line() -> None:
 
     assert len(shown.of("div", "line")) == 3
     assert shown.written.rstrip().endswith("last")
-    assert "nothing above" in Elements(scrollback_html("\n \n")).written
+    assert "It has shown nothing yet." in Elements(scrollback_html("\n \n")).written

@@ -33,7 +33,13 @@ from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
 from cli_agent_orchestrator._internal.runs.records.run_record import RunStatus
 from cli_agent_orchestrator._internal.runs.records.turns import RunTurn
 from cli_agent_orchestrator._internal.runs.reports.story import RunStory
-from cli_agent_orchestrator.events import FilesChanged, PauseAsked, QuestionAnswered, Unpaused
+from cli_agent_orchestrator.events import (
+    FilesChanged,
+    HintTaken,
+    PauseAsked,
+    QuestionAnswered,
+    Unpaused,
+)
 from tests.dashboard.view_data import (
     HOSTILE,
     NOON,
@@ -96,6 +102,7 @@ def test_a_turn_that_has_ended_is_fetched_again() -> None:
     ("changes", "words"),
     [
         ({"outcome": "", "ended": None}, "at work"),
+        ({"outcome": "", "ended": NOON - 480}, "not finished"),
         ({"outcome": "sent_back", "why": "F1 is open"}, "sent back"),
         ({"outcome": "approved"}, "approved"),
         ({"outcome": "later_word"}, "later_word"),
@@ -109,11 +116,31 @@ def test_a_row_says_what_a_turn_came_to(changes: dict[str, object], words: str) 
     assert str(changes.get("why", "")) in part_of(page, "turn-1").written
 
 
-def test_a_turn_of_a_run_that_is_over_is_not_at_work() -> None:
-    turns = (a_turn(1, outcome="", ended=None),)
-    story = a_story(a_run(status=RunStatus.STOPPED, **ENDED), turns=turns)
+def test_a_pause_that_has_not_begun_can_be_taken_back() -> None:
+    page = one_run(RunView(a_story(acts=(PauseAsked(NOON),))), NOON)
 
-    assert "not finished" in part_of(one_run(RunView(story), NOON), "turn-1").written
+    assert "Do not pause" in part_of(page, "buttons").written
+    assert "Resume" not in part_of(page, "buttons").written
+
+
+def test_a_comment_on_a_line_keeps_its_lines() -> None:
+    comment = "About a.py:12, as turn 3 left it:\n    seen = []\nWhy not a set?"
+    acts = (HintTaken(NOON, "programmer", comment), HintTaken(NOON, "", "look  at b"))
+
+    shown = part_of(one_run(RunView(a_story(acts=acts)), NOON), "acts").written
+
+    assert f"hint for programmer:\n{comment}\n" in shown
+    assert "hint for the next prompt: look at b" in shown
+
+
+def test_what_is_quoted_in_an_error_is_code() -> None:
+    story = a_story(a_run(status=RunStatus.FAILED, **ENDED))
+    story = replace(story, record=replace(story.record, reason="see `cao doctor`, it`s <odd>"))
+
+    shown = part_of(one_run(RunView(story), NOON), "need")
+
+    assert "see cao doctor, it`s <odd>" in shown.written
+    assert shown.of("code")
 
 
 def test_what_a_turn_changed() -> None:
@@ -166,7 +193,7 @@ def test_a_question_of_an_agent_elsewhere_is_told_without_buttons() -> None:
     ("changes", "pausing", "can"),
     [
         ({}, False, RunControls(pause=True, stop=True, steer=True)),
-        ({}, True, RunControls(resume=True, stop=True, steer=True)),
+        ({}, True, RunControls(unpause=True, stop=True, steer=True)),
         ({"status": RunStatus.PAUSED}, False, RunControls(resume=True, stop=True, steer=True)),
         ({"status": RunStatus.INTERRUPTED}, False, RunControls(resume=True)),
         ({"status": RunStatus.STOPPED, **ENDED}, False, RunControls(resume=True)),

@@ -59,6 +59,7 @@ def test_how_long_something_took(seconds: float, words: str) -> None:
 def test_who_works() -> None:
     assert Elements(at_work(a_run())).written == "programmer works"
     assert Elements(at_work(a_run(role="lint"))).written == "gate lint runs"
+    assert Elements(at_work(a_run(role="proof"))).written == "the proof runs"
     assert Elements(at_work(a_run(providers={}))).written == "programmer works"
 
 

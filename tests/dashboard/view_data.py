@@ -67,10 +67,11 @@ def a_story(run: RunSummary | None = None, **changes: Any) -> RunStory:
         task_line=run.task,
         started=run.started,
     )
+    broken_off = None if run.is_live else NOON - 390
     story = RunStory(
         summary=run,
         record=record,
-        turns=(a_turn(1), a_turn(2, role="programmer", outcome="", ended=None)),
+        turns=(a_turn(1), a_turn(2, role="programmer", outcome="", ended=broken_off)),
         changed={},
         course=packaged_flow("loop").stages,
         reviewers=("analyst_review", "programmer_review"),

@@ -211,7 +211,7 @@ class TestStop:
             run.until(at("waiting_for_person", "programmer"))
             assert "its agents are ended" in done(machine, "stop")
             assert run.end() == 130
-        assert run.told("run_ended")[0]["reason"] == "a person stopped the run (cao stop)"
+        assert run.told("run_ended")[0]["reason"] == "a person stopped the run"
         (listed,) = runs_of(machine)
         assert (listed["status"], listed["terminals"]) == ("stopped", {})
         assert alive_agents(machine) == []
@@ -239,7 +239,7 @@ class TestStop:
             assert f"cao resume {name}" in said
             assert run.end() == 130
         (ended,) = run.told("run_ended")
-        assert ended["reason"] == "a person stopped the run (cao stop)"
+        assert ended["reason"] == "a person stopped the run"
         assert alive_agents(machine) == []
         done(machine, "resume", "--detach")
         watch_and_answer(machine)

@@ -40,7 +40,8 @@ def parts() -> Iterator[tuple[str, str]]:
 
 def _timelines() -> Iterator[tuple[str, str]]:
     yield "timeline", timeline(_rounds(3, 90.0), NOON)
-    yield "timeline at work", timeline([*_rounds(1, 9.0), replace(TURN, outcome="")], NOON + 30)
+    at_work = replace(TURN, outcome="", ended=None)
+    yield "timeline at work", timeline([*_rounds(1, 9.0), at_work], NOON + 30)
     yield "timeline of no time", timeline([replace(TURN, seconds=0.0)], NOON)
     yield (
         "timeline of very short rounds",

@@ -47,11 +47,18 @@ def turns_like(outcomes: list[str], roles: tuple[str, ...] = ("a", "b")) -> list
     ],
 )
 def test_an_outcome_has_a_mark_and_words(outcome: str, mark: str, kind: str) -> None:
-    look = look_of(replace(TURN, outcome=outcome))
+    look = look_of(replace(TURN, outcome=outcome, ended=NOON + 9 if outcome else None))
     assert (look.mark, look.kind) == (mark, kind)
     assert look.words == WORDS.get(outcome, outcome or "at work")
     assert Elements(badge(look)).written == f"{mark} {look.words}"
     assert mark in {one.mark for one in LEGEND if one.kind == kind}
+
+
+def test_a_turn_that_was_broken_off_is_not_at_work() -> None:
+    drawn = timeline([replace(TURN, outcome="")], NOON + 900)
+    assert "1. analyst, round 1, cycle 1: not finished, 9.0 s" in drawn
+    assert "not finished" in Elements(drawn).written
+    assert "at work" not in drawn
 
 
 def test_no_turns_are_no_picture() -> None:

@@ -96,6 +96,27 @@ def test_a_resumed_run_goes_on_in_its_folder(tmp_path: Path) -> None:
     second.close()
 
 
+def test_the_time_between_an_end_and_a_resume_is_none_that_a_run_took(tmp_path: Path) -> None:
+    # The second time it was killed.
+    told: list[RunEvent] = [replace(ENDED, at=NOON + 5), Warned(NOON + 1005, "x")]
+    for number, event in enumerate([*told, replace(ENDED, at=NOON + 2005)]):
+        kept = recorder(tmp_path)
+        kept.start(replace(RECORD, started=NOON + 1000 * number), resumed=number > 0)
+        kept.take(event)
+        kept.close()
+    (run,) = list_runs(tmp_path)
+    assert run.spent(NOON + 2005) == 15.0
+
+
+def test_a_list_knows_what_was_proven_and_why_a_run_ended(tmp_path: Path) -> None:
+    kept = recorder(tmp_path)
+    kept.start(RECORD, resumed=False)
+    kept.take(replace(ENDED, proof="not proven: no test", reason="odd"))
+    kept.close()
+    (run,) = list_runs(tmp_path)
+    assert (run.proof, run.reason, run.is_unproven) == ("not proven: no test", "odd", True)
+
+
 def test_a_run_of_an_earlier_version_gets_a_folder_when_it_is_resumed(tmp_path: Path) -> None:
     old = replace(RECORD, id="20250131-120000", archive="20250131-120000")
     kept = recorder(tmp_path)

@@ -192,7 +192,7 @@ class TestRecord:
 
     def test_a_run_that_could_not_be_resumed_still_has_its_agents(self) -> None:
         began = after_event(RECORD, RunBegan(NOON, "cao-1", {"tester": "t"}, {}, "/a"))
-        resumed = resumed_record(replace(began, to_resume="x"), replace(RECORD, pid=7))
+        resumed = resumed_record(replace(began, to_resume="x"), replace(RECORD, pid=7), NOON)
         assert resumed.to_resume == ""
         failed = after_event(resumed, RunEnded(NOON, "RUNNING", 0, 3, "an agent is lost"))
         assert (failed.session_name, failed.terminals) == ("cao-1", {"tester": "t"})
@@ -210,7 +210,7 @@ class TestRecord:
                 "FLOW": SavedSetting("9", "file"),
             },
         )
-        resumed = resumed_record(before, now)
+        resumed = resumed_record(before, now, NOON)
         assert resumed.started == NOON
         assert resumed.settings == {"MAX_ROUNDS": kept, "POLL_SECONDS": changed, "FLOW": kept}
 

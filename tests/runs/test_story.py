@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator._internal.layout import (
+    EVENTS_FILE,
     SNAPSHOTS_FOLDER,
     archive_folder,
     run_folder,
@@ -22,6 +23,7 @@ from cli_agent_orchestrator._internal.pipeline.state import Progress, RunState
 from cli_agent_orchestrator._internal.pipeline.state_json import to_json
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.records.run_record import (
+    RunStatus,
     SavedSetting,
     read_record,
     write_record,
@@ -114,6 +116,14 @@ class TestStory:
         change_record(folder, circling="F1 is still unfixed.")
         assert story_of(folder).circling == "F1 is still unfixed."
         assert (story.summary.id, story.record.wd) == (RUN, str(wd))
+
+    def test_no_turn_of_a_run_that_was_killed_is_at_work(self, tmp_path: Path, wd: Path) -> None:
+        folder = make_run(tmp_path / "state", wd)
+        events = [*turn(1, "programmer"), turn(2, "x")[0]]
+        with folder.locked():
+            change_record(folder, status=RunStatus.RUNNING)
+            assert story_of(folder, events).turns[-1].ended is None
+        assert story_of(folder, events).turns[-1].ended == 2.0
 
     def test_a_folder_without_a_record_is_no_run(self, tmp_path: Path) -> None:
         with pytest.raises(StateError):
@@ -256,6 +266,14 @@ class TestDetail:
     def test_there_is_no_other_turn(self, tmp_path: Path, wd: Path) -> None:
         with pytest.raises(NotFound):
             detail_of(make_run(tmp_path / "state", wd), 7, os.environ)
+
+    def test_a_turn_of_a_run_that_was_killed_is_not_at_work(self, tmp_path: Path, wd: Path) -> None:
+        began, _ = turn(1, "programmer")
+        folder = make_run(tmp_path / "state", wd, events=(began,))
+        change_record(folder, status=RunStatus.RUNNING)
+        log = folder.path / EVENTS_FILE
+        log.write_bytes(log.read_bytes().split(b"\n")[0] + b"\n")
+        assert detail_of(folder, 1, os.environ).turn.ended == 1.0
 
     def test_it_has_what_was_said_shown_and_changed(self, tmp_path: Path) -> None:
         wd = tmp_path / "project"

@@ -14,7 +14,16 @@ from cli_agent_orchestrator._internal.runs.records.turns import (
     read_turn,
     turns_of,
 )
-from cli_agent_orchestrator.events import CheckBegan, CheckEnded, TurnBegan, TurnEnded, Warned
+from cli_agent_orchestrator.events import (
+    CheckBegan,
+    CheckEnded,
+    RunEnded,
+    RunEvent,
+    RunOpened,
+    TurnBegan,
+    TurnEnded,
+    Warned,
+)
 
 NOON = 1_700_000_000.0
 BEGAN = TurnBegan(NOON, "analyst", 1, 1, 1, "a1", "codex")
@@ -35,6 +44,43 @@ def test_turns_come_from_events() -> None:
 def test_a_turn_that_was_begun_again_is_one() -> None:
     (turn,) = turns_of([BEGAN, replace(BEGAN, at=NOON + 5), ENDED])
     assert (turn.began, turn.ended) == (NOON, NOON + 9)
+
+
+STOPPED = RunEnded(NOON + 18, "RUNNING", 1, 143)
+RESUMED = RunOpened(NOON + 900, "20261115-084037-k3f9", "/w", resumed=True)
+AGAIN = replace(BEGAN, sequence=2, at=NOON + 901)
+
+
+def test_a_turn_is_broken_off_where_its_run_ends() -> None:
+    (turn,) = turns_of([BEGAN, STOPPED])
+    assert (turn.ended, turn.seconds, turn.outcome) == (NOON + 18, 18.0, "")
+
+
+def test_only_the_last_turn_of_a_resumed_run_is_under_way() -> None:
+    first, second = turns_of([BEGAN, STOPPED, RESUMED, AGAIN])
+    assert (first.ended, second.ended) == (NOON + 18, None)
+
+
+def test_a_turn_that_was_under_way_when_its_run_was_killed_is_broken_off() -> None:
+    told: list[RunEvent] = [BEGAN, Warned(NOON + 7, "odd")]
+    (at_work,), (killed,) = turns_of(told), turns_of(told, is_live=False)
+    (resumed,) = turns_of([*told, RESUMED])
+    assert at_work.ended is None
+    assert (killed.ended, killed.seconds) == (NOON + 7, 7.0)
+    assert resumed == killed
+
+
+def test_a_turn_that_was_broken_off_is_under_way_when_it_is_begun_again() -> None:
+    events: list[RunEvent] = [BEGAN, STOPPED, RESUMED, replace(AGAIN, sequence=1)]
+    (turn,) = turns_of(events)
+    assert (turn.began, turn.ended) == (NOON, None)
+    (turn,) = turns_of([*events, replace(STOPPED, at=NOON + 910)])
+    assert (turn.ended, turn.seconds) == (NOON + 910, 18.0 + 9.0)
+
+
+def test_the_command_of_a_gate_is_broken_off_too() -> None:
+    (turn,) = turns_of([CHECK, STOPPED])
+    assert (turn.ended, turn.outcome) == (NOON + 18, "")
 
 
 def test_a_turn_may_have_ended_before_it_was_told() -> None:

@@ -86,6 +86,28 @@ async def test_a_screen_that_was_there_before_the_server_is_read_when_it_connect
     assert live.track.screen is not None
     assert live.status is live.track.screen.status is not TerminalStatus.UNKNOWN
     assert live.alive
+    assert live.track.screen.found, "nobody knows since when"
+
+
+def test_nobody_knows_when_what_was_told_before_the_server_began_unless_it_says_so() -> None:
+    board = Board(SystemClock(), start_id="1")
+    row = TerminalRow("t1", "tester-1", "scripted", "cao-s", "tester", "/", 1.0, ready=True)
+    live = board.add(row, get_provider("scripted"))
+    for at, is_found in ((None, True), (7.0, False)):
+        signal = AgentSignal(SignalKind.SUBMITTED, "UserPromptSubmit", at=at)
+        board.remember(live, SignalSource.HOOK, signal, 7.0)
+        assert live.track.signal is not None
+        assert live.track.signal.found is is_found
+
+
+async def test_a_screen_of_an_agent_that_is_being_started_is_not_found() -> None:
+    board = Board(SystemClock(), start_id="1")
+    row = TerminalRow("t1", "tester-1", "scripted", "cao-s", "tester", "/", 1.0)
+    live = board.add(row, get_provider("scripted"))
+    board.opened(live, PANE)
+    board.screen_changed(PaneScreen("%1", "│ scripted ❯ │", "", in_mode=False))
+    assert live.track.screen is not None
+    assert not live.track.screen.found
 
 
 async def test_an_agent_that_ended_while_no_server_looked_has_ended() -> None:
@@ -191,6 +213,9 @@ async def test_the_end_of_an_agent_that_was_in_error_already_is_told() -> None:
     assert (told.alive, told.exit_code) == (False, 3)
 
 
+HOOK_ASKS = "its hook tells that it waits for an answer (PermissionRequest: Go on?)"
+
+
 async def test_what_is_asked_is_told_although_the_question_was_seen_before() -> None:
     board = Board(SystemClock(), start_id="1")
     row = TerminalRow("t1", "tester-1", "scripted", "cao-s", "tester", "/", 1.0, ready=True)
@@ -206,9 +231,9 @@ async def test_what_is_asked_is_told_although_the_question_was_seen_before() -> 
         seen = [await anext(events) for _ in range(3)]
     await events.aclose()
     assert [(event.kind, event.reason) for event in seen] == [
-        ("status", "screen: looks waiting user answer"),
-        ("status", "hook: PermissionRequest: Go on?"),
-        ("removed", "hook: PermissionRequest: Go on?"),
+        ("status", "the screen shows that it waits for an answer"),
+        ("status", HOOK_ASKS),
+        ("removed", HOOK_ASKS),
     ]
 
 

@@ -89,7 +89,10 @@ def test_an_end_that_only_the_screen_tells_waits_for_the_record_of_an_agent_that
     track = with_screen(with_screen(track, COMPLETED, 10), COMPLETED, 11)
     verdict = judge(track, 10 + SEARCH_SECONDS - 0.1)
     assert (verdict.status, verdict.until) == (PROCESSING, 10 + SEARCH_SECONDS)
-    assert verdict.reason == "screen: x; its session record is looked for"
+    assert (
+        verdict.reason
+        == "the screen shows that it is at rest (x); its session record is looked for"
+    )
     assert judge(track, 10 + SEARCH_SECONDS).status is COMPLETED
     assert judge(replace(track, keeps_record=False), 11).status is COMPLETED
     for kind, status in ((SignalKind.WORKING, PROCESSING), (SignalKind.FINISHED, COMPLETED)):
@@ -200,8 +203,6 @@ def test_a_question_that_stood_there_before_a_signal_may_have_been_answered(
     source: SignalSource,
 ) -> None:
     track = with_signal(with_screen(Track(), WAITING, 9), SignalKind.WORKING, 10, source)
-    seen_again = Evidence(SignalSource.SCREEN, WAITING, "x", 10.1)
-    track = replace(track, screen=seen_again)
     assert judge(track, 10.1).status is PROCESSING
     assert judge(track, 10 + SCREEN_LAG).status is WAITING
 
@@ -214,8 +215,8 @@ def test_a_question_that_is_seen_in_the_moment_of_a_signal_may_be_an_older_one(
 ) -> None:
     told = Track(signal=Evidence(source, PROCESSING, "x", 10))
     seen = Evidence(SignalSource.SCREEN, WAITING, "x", 10)
-    assert judge(replace(told, screen=seen, screen_says_since=10), 10).status is PROCESSING
-    later = replace(told, screen=replace(seen, at=10.1), screen_says_since=10.1)
+    assert judge(replace(told, screen=seen), 10).status is PROCESSING
+    later = replace(told, screen=replace(seen, at=10.1))
     assert judge(later, 10.1).status is WAITING
 
 
@@ -633,7 +634,7 @@ def test_a_question_that_the_stream_told_of_is_not_hidden_by_the_end_of_another_
     track = asked_at_the_end_of_a_turn()
     verdict = judge(track, 11.02)
     assert (verdict.status, verdict.until) == (WAITING, 11.02 + QUESTION_LAG)
-    assert verdict.reason.startswith("stream state: waiting")
+    assert verdict.reason.startswith("its output tells that it waits for an answer")
     half_drawn = with_screen(track, COMPLETED, 11.03)
     assert judge(half_drawn, 11.03).status is WAITING
     drawn = with_screen(half_drawn, WAITING, 11.05)
@@ -755,6 +756,17 @@ def test_the_explanation_has_every_piece_of_evidence_newest_first() -> None:
     assert [piece.source for piece in explanation.evidence] == ["screen", "title", "hook"]
 
 
+def test_what_a_screen_says_is_as_old_as_it_says_so() -> None:
+    track = Track()
+    for status, at in ((PROCESSING, 5.0), (IDLE, 10.0), (IDLE, 20.0)):
+        seen = Evidence(SignalSource.SCREEN, status, "", at, found=at == 10)
+        title = Evidence(SignalSource.TITLE, status, f"agent {at}", at)
+        track = tracker.observe_screen(track, seen, title, changed=True)
+    told = {one.source: one for one in tracker.explain(track, 21).evidence}
+    assert told["screen"] == Evidence(SignalSource.SCREEN, IDLE, "", 10.0, found=True)
+    assert told["title"] == Evidence(SignalSource.TITLE, IDLE, "agent 20.0", 10.0)
+
+
 REPORTS = st.lists(
     st.one_of(
         st.tuples(st.just("signal"), st.sampled_from(KINDS), st.sampled_from(SPEAKING)),
@@ -816,25 +828,28 @@ def test_a_stream_may_flicker_right_after_its_first_state_and_no_later() -> None
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        (SignalSource.HOOK, "hook"),
-        (SignalSource.RECORD, "session record"),
-        (SignalSource.STREAM, "stream state"),
-        (SignalSource.SUBMISSION, "submission"),
+        (SignalSource.HOOK, "its hook"),
+        (SignalSource.RECORD, "its session record"),
+        (SignalSource.STREAM, "its output"),
+        (SignalSource.SUBMISSION, "its input box"),
     ],
 )
 def test_a_reason_names_who_said_what(source: SignalSource, words: str) -> None:
     track = with_signal(Track(), SignalKind.WORKING, 10, source)
-    assert judge(track, 10).reason == f"{words}: working"
+    works = f"{words} tells that it is at work (working)"
+    assert judge(track, 10).reason == works
     track = with_screen(track, IDLE, 10)
     if source is not SignalSource.SUBMISSION:
-        assert judge(track, 10).reason == f"{words}: working; the screen does not show it"
+        assert judge(track, 10).reason == f"{works}; the screen does not show it"
     if source in (SignalSource.HOOK, SignalSource.STREAM):
-        assert judge(track, 99).reason == f"screen: x, against the older {words}: working"
+        assert judge(track, 99).reason == f"the screen shows that it is at rest (x); older: {works}"
 
 
 def test_a_reason_may_be_the_screen_the_end_or_nothing() -> None:
     assert judge(Track(), 0).reason == "nothing has been seen yet"
-    assert judge(with_screen(Track(), IDLE, 1), 1).reason == "screen: x"
+    assert (
+        judge(with_screen(Track(), IDLE, 1), 1).reason == "the screen shows that it is at rest (x)"
+    )
     ended = tracker.observe_end(Track(), "the program ended", 1)
     assert judge(ended, 1) == Verdict(ERROR, "the program ended")
     assert ended.end is not None

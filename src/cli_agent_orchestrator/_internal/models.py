@@ -194,7 +194,9 @@ class Evidence:
     status: TerminalStatus | None
     detail: str
     at: float
-    """Unix time."""
+    """Unix time; of a screen or a title since when it says so."""
+    found: bool = False
+    """Was it so already when the server began? Then nobody knows since when."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,10 @@ class RunBody(Body):
     role: Annotated[str, Meta(description="Who works now.", examples=["programmer"])]
     started: Time
     ended: float | None
+    rested: Annotated[
+        float,
+        Meta(description="Seconds from each end to when it was resumed, all together."),
+    ]
     providers: Annotated[dict[str, str], Meta(description="The agent of each role.")]
     terminals: Annotated[
         dict[str, str], Meta(description="Ids by role, as long as the agents are there.")
@@ -61,6 +65,14 @@ class RunBody(Body):
         bool, Meta(description="Was it ended before its first turn, with nothing to resume?")
     ]
     lost: Annotated[bool, Meta(description="Is what was saved of it not there any more?")]
+    reason: Annotated[str, Meta(description="Why it ended without a verdict.")]
+    proof: Annotated[
+        str,
+        Meta(
+            description="Of a PASS `proven: …` or `not proven: …`; empty if that was not looked "
+            "into."
+        ),
+    ]
 
 
 class RunTurnBody(Body):
@@ -75,7 +87,13 @@ class RunTurnBody(Body):
     ]
     terminal_id: str
     began: Time
-    ended: float | None
+    ended: Annotated[
+        float | None,
+        Meta(
+            description="Null as long as it is under way. One that has ended without an outcome "
+            "was broken off."
+        ),
+    ]
     seconds: Annotated[float, Meta(description="How long the agent worked.")]
     outcome: Annotated[
         str, Meta(description="Empty as long as there is no reply.", examples=["approved"])
@@ -151,7 +169,6 @@ class RunDetailBody(RunBody):
         str, Meta(description="The commit that was checked out when it began; empty if none was.")
     ]
     branch: str
-    reason: Annotated[str, Meta(description="Why it ended without a verdict.")]
     exit_code: int | None
     session_name: str
     settings: dict[str, SavedSettingBody]

@@ -279,12 +279,16 @@ class EvidenceBody(Body):
     detail: Annotated[str, Meta(examples=["⠋ shop"])]
     at: Time
     age: Annotated[float, Meta(description="Seconds since then.", examples=[0.8])]
+    found: Annotated[
+        bool,
+        Meta(description="Was it so already when the server began? Nobody knows since when then."),
+    ]
 
 
 class ExplanationBody(Body):
     terminal_id: str
     status: TerminalStatus
-    reason: Annotated[str, Meta(examples=["the title shows a spinner"])]
+    reason: Annotated[str, Meta(examples=["the screen shows that it is at work"])]
     evidence: list[EvidenceBody]
 
 

@@ -216,7 +216,7 @@ def named_terminal(client: ApiClient, text: str) -> Listed:
 def explain(terminal: str, as_json: bool, api: str | None) -> None:
     """Say why TERMINAL has the status it has: each signal, its value and age.
 
-    TERMINAL is as in `cao attach`.
+    TERMINAL is as in `cao attach`. What was so before the server began is `earlier`.
 
     \b
     cao explain analyst
@@ -244,10 +244,11 @@ def _evidence_lines(why: Answer, now: float) -> Iterator[str]:
     for piece in evidence if isinstance(evidence, list) else ():
         if not isinstance(piece, dict):
             continue
-        age = _age(piece.get("at"), now)
+        age = f"{_age(piece.get('at'), now):>8} s ago"
+        when = f"{'earlier':>14}" if piece.get("found") is True else age
         says = _told(piece, "status", "nothing").replace("_", " ")
         detail = _told(piece, "detail")
-        yield f"  {age:>8} s ago  {_told(piece, 'source'):<15} {says:<20} {detail}".rstrip()
+        yield f"  {when}  {_told(piece, 'source'):<15} {says:<20} {detail}".rstrip()
 
 
 def _age(at: object, now: float) -> str:

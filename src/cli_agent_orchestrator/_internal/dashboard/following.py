@@ -14,6 +14,7 @@ from cli_agent_orchestrator._internal.dashboard.follow_runs import (
 )
 from cli_agent_orchestrator._internal.dashboard.page import House, Watched
 from cli_agent_orchestrator._internal.dashboard.views.one_agent import (
+    OWN_TURN,
     SCROLLBACK_LINES,
     replay_html,
     scrollback_html,
@@ -65,7 +66,8 @@ async def fragment(path: str, house: House) -> Markup:
             return await asyncio.to_thread(older_fragment, house)
         case ["runs", run, "turns", number]:
             check_run(house, run)
-            return await asyncio.to_thread(_turn, house, run, _number(number))
+            is_own = urlsplit(path).query == OWN_TURN
+            return await asyncio.to_thread(_turn, house, run, _number(number), is_own)
         case ["runs", run, "agents", role, "scrollback"]:
             check_run(house, run)
             return await _scrollback(house, run, role)
@@ -93,11 +95,12 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _turn(house: House, run: str, sequence: int) -> Markup:
+def _turn(house: House, run: str, sequence: int, is_own: bool) -> Markup:
+    """Return a turn, with the way to its agent unless it is on the agent's own page."""
     folder = run_folder(house.state_folder, run)
     detail = detail_of(folder, sequence, house.environ)
     shown = turn_html(detail, commentable=summary_of(folder).is_live)
-    if detail.turn.provider == COMMAND:
+    if is_own or detail.turn.provider == COMMAND:
         return shown
     link = tag("a", f"The screen of {detail.turn.role}", href=agent_path(run, detail.turn.role))
     return joined((shown, tag("p", link, class_="muted")))

@@ -33,13 +33,16 @@ WORDS = {
 }
 GOOD = frozenset({"approved", "passed", "cleared", "base_passed"})
 MARKS = {"sent_back": "↩", "cycles_used_up": "↩", "delivered": "●", "skipped": "–"}
+NOT_FINISHED = OutcomeLook("○", "plain", "not finished")
+AT_WORK = OutcomeLook("…", "now", "at work")
 LEGEND = (
     OutcomeLook("●", "plain", "delivered"),
     OutcomeLook("✓", "good", "approved or passed"),
     OutcomeLook("↩", "bad", "sent back"),
     OutcomeLook("✗", "bad", "failed"),
     OutcomeLook("–", "plain", "skipped"),
-    OutcomeLook("…", "now", "at work"),
+    NOT_FINISHED,
+    AT_WORK,
 )
 """What the marks mean."""
 
@@ -48,7 +51,7 @@ def look_of(turn: RunTurn) -> OutcomeLook:
     """Return how a turn is shown; what a later version may call an outcome is shown plainly."""
     word = turn.outcome
     if not word:
-        return OutcomeLook("…", "now", "at work")
+        return AT_WORK if turn.ended is None else NOT_FINISHED
     if word in GOOD:
         return OutcomeLook("✓", "good", WORDS[word])
     if word in AGAINST or word == BASE_FAILED:

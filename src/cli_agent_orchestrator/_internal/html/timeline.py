@@ -108,7 +108,7 @@ def _widest(turns: Sequence[RunTurn], parts: Sequence[float]) -> float:
 
 def _seconds(turn: RunTurn, now: float) -> float:
     """Return how long a turn took, or has taken up to now."""
-    return max(turn.seconds if turn.outcome else now - turn.began, 0.0)
+    return max(now - turn.began if turn.ended is None else turn.seconds, 0.0)
 
 
 def _size(width: float, height: float) -> dict[str, str | int | float]:

@@ -47,7 +47,7 @@ def _facts(detail: TurnDetail) -> Iterator[tuple[str, str | Markup]]:
     yield "Outcome", badge(look_of(turn))
     if turn.provider and turn.provider != COMMAND:
         yield "Agent", turn.provider
-    if turn.outcome:
+    if turn.ended is not None:
         yield "Worked", duration(turn.seconds)
     if detail.usage is not None:
         yield "Tokens", tokens_words(detail.usage)

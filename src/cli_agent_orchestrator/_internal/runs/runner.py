@@ -75,7 +75,7 @@ class StoppedByPerson(Stopped):
     """A person ended the run, and does not want its agents to stay."""
 
     def __init__(self) -> None:
-        super().__init__("a person stopped the run (cao stop)")
+        super().__init__("a person stopped the run")
 
 
 class Runner:

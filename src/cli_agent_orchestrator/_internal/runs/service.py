@@ -64,12 +64,12 @@ class RunService:
     def get(self, name: str) -> Answer:
         """Return a run with its turns and what it was started with."""
         folder, record = self._find(name)
-        turns = turns_of(read_events(folder))
+        summary = summary_of(folder)
+        turns = turns_of(read_events(folder), is_live=summary.is_live)
         return {
-            **asdict(summary_of(folder)),
+            **asdict(summary),
             "base": record.base,
             "branch": record.branch,
-            "reason": record.reason,
             "exit_code": record.exit_code,
             "session_name": record.session_name,
             "settings": {name: asdict(saved) for name, saved in record.settings.items()},

@@ -104,14 +104,16 @@ class Board:
         self, live: LiveTerminal, source: SignalSource, signal: AgentSignal, at: float
     ) -> None:
         """Fold in a signal of the agent's own."""
-        self.remember(live, source, signal, at)
+        live.track = tracker.observe_signal(live.track, source, signal, at)
+        live.heard = hear(live.heard, signal, at)
         self.refresh(live)
 
     def remember(
         self, live: LiveTerminal, source: SignalSource, signal: AgentSignal, at: float
     ) -> None:
-        """Fold in a signal without judging anew: more is about to come."""
-        live.track = tracker.observe_signal(live.track, source, signal, at)
+        """Fold in a signal that was there before, without judging anew: more is about to come."""
+        is_found = signal.at is None
+        live.track = tracker.observe_signal(live.track, source, signal, at, found=is_found)
         live.heard = hear(live.heard, signal, at)
 
     def pressed(self, live: LiveTerminal) -> None:
@@ -174,11 +176,13 @@ class Board:
         changed = live.screen is None or live.screen.text != screen.text
         status = live.provider.detect_status(screen.text, screen.title)
         by_title = live.provider.title_status(screen.title)
+        # A new agent is seen before it is ready.
+        found = live.screen is None and live.row.ready
         live.screen = screen
         live.track = tracker.observe_screen(
             live.track,
-            Evidence(SignalSource.SCREEN, status, _screen_detail(status), now),
-            Evidence(SignalSource.TITLE, by_title, screen.title, now) if by_title else None,
+            Evidence(SignalSource.SCREEN, status, _screen_detail(status), now, found),
+            Evidence(SignalSource.TITLE, by_title, screen.title, now, found) if by_title else None,
             changed,
         )
 
@@ -261,6 +265,5 @@ def _ended(exit_code: int | None) -> str:
 
 
 def _screen_detail(status: TerminalStatus) -> str:
-    if status is TerminalStatus.UNKNOWN:
-        return "matches nothing that is known of this agent"
-    return f"looks {status.replace('_', ' ')}"
+    is_known = status is not TerminalStatus.UNKNOWN
+    return "" if is_known else "matches nothing that is known of this agent"

@@ -67,6 +67,9 @@ from cli_agent_orchestrator.errors import (
     UsageError,
 )
 
+GONE = "is not asked any more: it was answered elsewhere, or has gone"
+"""What became of a question."""
+
 logger = logging.getLogger(__name__)
 
 START_ATTEMPTS = 2
@@ -531,13 +534,13 @@ class TerminalService:
                 raise InputRefused(live.row.id, "it asks nothing now")
             return question
         if fingerprint == live.answered:
-            raise QuestionGone(live.row.id, "was answered already")
+            raise QuestionGone(live.row.id, "was answered already", live.row.role)
         # What was told of the screen may be a moment old.
         pane = self._pane(live)
         seen = (await self._tmux.read([pane])).get(pane)
         question = question_of(live, self._start_id, seen.text) if seen else None
         if question is None or question.fingerprint != fingerprint:
-            raise QuestionGone(live.row.id, "is not asked any more")
+            raise QuestionGone(live.row.id, GONE, live.row.role)
         return question
 
     async def _press(self, live: LiveTerminal, keys: Sequence[str]) -> None:

@@ -72,6 +72,25 @@ class SignalSource(StrEnum):
     SCREEN = "screen"
 
 
+WHO_SAYS = {
+    SignalSource.PROCESS: "its process tells that",
+    SignalSource.HOOK: "its hook tells that",
+    SignalSource.RECORD: "its session record tells that",
+    SignalSource.STREAM: "its output tells that",
+    SignalSource.SUBMISSION: "its input box tells that",
+    SignalSource.TITLE: "the title shows that",
+    SignalSource.SCREEN: "the screen shows that",
+}
+STATUS_WORDS = {
+    TerminalStatus.UNKNOWN: "it does what is not known",
+    TerminalStatus.IDLE: "it is at rest",
+    TerminalStatus.PROCESSING: "it is at work",
+    TerminalStatus.COMPLETED: "it is at rest",
+    TerminalStatus.WAITING_USER_ANSWER: "it waits for an answer",
+    TerminalStatus.ERROR: "it has failed",
+}
+"""What is said of evidence, in words for people."""
+
 STATUS_OF_SIGNAL = {
     SignalKind.READY: TerminalStatus.IDLE,
     SignalKind.CLEARED: TerminalStatus.IDLE,
@@ -191,15 +210,13 @@ class Track:
     said: Evidence | None = None
     """The answer or error that the session record has, since the agent was last seen at work."""
     screen: Evidence | None = None
-    """What the screen said when it was last read."""
+    """What the screen said when it was last read, and since when."""
     shown: Evidence | None = None
     """What the screen said when it last said something that is known."""
     shown_since: float = 0.0
     """Since when that is the same, whatever came in between that is not known."""
     screen_changed_at: float = 0.0
     """When the screen's text last changed."""
-    screen_says_since: float = 0.0
-    """Since when the screen says what it says."""
     screen_worked_at: float | None = None
     """When the screen last told of work."""
     title: Evidence | None = None
@@ -221,8 +238,13 @@ class Verdict:
     until: float | None = None
 
 
-def observe_signal(track: Track, source: SignalSource, signal: AgentSignal, at: float) -> Track:
-    """Fold in a signal of the agent's own; one that is old news changes nothing."""
+def observe_signal(
+    track: Track, source: SignalSource, signal: AgentSignal, at: float, *, found: bool = False
+) -> Track:
+    """Fold in a signal of the agent's own; one that is old news changes nothing.
+
+    `found` is one that was there when the server began, and does not say since when.
+    """
     if signal.kind is SignalKind.ACTING:
         return track
     if signal.kind is SignalKind.CONSULTED:
@@ -230,7 +252,7 @@ def observe_signal(track: Track, source: SignalSource, signal: AgentSignal, at: 
     if signal.background is not None:
         to_report = track.to_report or signal.background
         track = replace(track, background=signal.background, to_report=to_report)
-    evidence = Evidence(source, _status_told(track, signal), signal.detail, at)
+    evidence = Evidence(source, _status_told(track, signal), signal.detail, at, found)
     if signal.kind in (SignalKind.ANSWERED, SignalKind.ERRED):
         return replace(track, said=evidence)
     track = replace(track, recorded=track.recorded or source is SignalSource.RECORD)
@@ -349,22 +371,27 @@ def observe_screen(track: Track, seen: Evidence, title: Evidence | None, changed
     """Fold in a reading of the screen; one that shows the work makes our submission old news."""
     fulfilled = track.signal is not None and track.signal.source == SignalSource.SUBMISSION
     fulfilled = fulfilled and seen.status in (_PROCESSING, _WAITING, _ERROR)
-    news = track.screen is None or track.screen.status is not seen.status
     known = seen.status is not TerminalStatus.UNKNOWN
     known_news = known and (track.shown is None or track.shown.status is not seen.status)
     return replace(
         track,
         signal=None if fulfilled else track.signal,
-        screen=seen,
+        screen=_since(track.screen, seen),
         shown=seen if known else track.shown,
         shown_since=seen.at if known_news else track.shown_since,
-        title=title,
+        title=_since(track.title, title) if title else None,
         title_worked_at=seen.at if _tells_of_work(title) else track.title_worked_at,
         title_rests_since=seen.at if _tells_of_work(track.title) else track.title_rests_since,
         screen_changed_at=seen.at if changed or track.screen is None else track.screen_changed_at,
-        screen_says_since=seen.at if news else track.screen_says_since,
         screen_worked_at=seen.at if seen.status is _PROCESSING else track.screen_worked_at,
     )
+
+
+def _since(before: Evidence | None, seen: Evidence) -> Evidence:
+    """Return what is seen now, with the time since when it says the same."""
+    if before is None or before.status is not seen.status:
+        return seen
+    return replace(seen, at=before.at, found=before.found)
 
 
 def _tells_of_work(title: Evidence | None) -> bool:
@@ -434,9 +461,11 @@ def _as_shown(track: Track, screen: Evidence, now: float) -> Verdict:
     """Return what the screen says, or said before the frame that is being drawn."""
     if screen.status is not TerminalStatus.UNKNOWN:
         return Verdict(screen.status or TerminalStatus.UNKNOWN, _says(screen))
-    drawn_by = track.screen_says_since + FRAME_SECONDS
+    drawn_by = screen.at + FRAME_SECONDS
     if track.shown is not None and track.shown.status is not None and now < drawn_by:
-        return Verdict(track.shown.status, f"{_says(track.shown)} before this frame", drawn_by)
+        return Verdict(
+            track.shown.status, f"{_says(track.shown)}; it is being drawn anew", drawn_by
+        )
     return Verdict(TerminalStatus.UNKNOWN, "the screen matches nothing that is known")
 
 
@@ -453,8 +482,8 @@ def _weigh(track: Track, signal: Evidence, screen: Evidence, now: float) -> Verd
     if now < holds_until and not at_once:
         return Verdict(signal.status, f"{_says(signal)}; the screen does not show it", holds_until)
     if screen.status is _COMPLETED and _ended_silently(track):
-        return Verdict(_IDLE, f"{_says(screen)}, but no end was told after the {_says(signal)}")
-    return Verdict(screen.status, f"{_says(screen)}, against the older {_says(signal)}")
+        return Verdict(_IDLE, f"{_says(screen)}, and no end was told; older: {_says(signal)}")
+    return Verdict(screen.status, f"{_says(screen)}; older: {_says(signal)}")
 
 
 def _holds_until(track: Track, signal: Evidence, screen: Evidence, winner: Winner) -> float:
@@ -506,8 +535,8 @@ def _is_news(track: Track, signal: Evidence, screen: Evidence) -> bool:
     if signal.status is not _PROCESSING:
         return screen.status is _PROCESSING and _may_be_taken_back(track)
     if _is_question_beside(track, signal, screen):
-        return track.answered_at is None or track.screen_says_since > track.answered_at
-    return (signal.source, screen.status) in NEWS and track.screen_says_since > signal.at
+        return track.answered_at is None or screen.at > track.answered_at
+    return (signal.source, screen.status) in NEWS and screen.at > signal.at
 
 
 def _is_question_beside(track: Track, signal: Evidence, screen: Evidence) -> bool:
@@ -543,7 +572,9 @@ def asks_aloud(track: Track) -> bool:
 
 
 def _says(evidence: Evidence) -> str:
-    return f"{evidence.source}: {evidence.detail}"
+    status = evidence.status or TerminalStatus.UNKNOWN
+    detail = f" ({evidence.detail})" if evidence.detail else ""
+    return f"{WHO_SAYS[SignalSource(evidence.source)]} {STATUS_WORDS[status]}{detail}"
 
 
 def explain(track: Track, now: float) -> Explanation:

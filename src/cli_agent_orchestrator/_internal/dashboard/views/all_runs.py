@@ -27,8 +27,10 @@ from cli_agent_orchestrator._internal.dashboard.views.words import (
     run_tokens,
     span,
     took,
+    with_code,
 )
 from cli_agent_orchestrator._internal.html.markup import Child, Markup, joined, tag
+from cli_agent_orchestrator._internal.masking import masked
 from cli_agent_orchestrator._internal.runs.records.registry import RunSummary
 from cli_agent_orchestrator._internal.runs.records.run_id import short_name
 from cli_agent_orchestrator.events import short_line
@@ -38,6 +40,7 @@ MOST_DONE = 50
 OLDER = f"{HOME}/older"
 """Where the others are fetched from."""
 LONGEST_QUESTION = 200
+LONGEST_ERROR = 300
 TITLES = {
     RunGroup.NEEDS: "Needs you",
     RunGroup.WORKING: "Working",
@@ -165,14 +168,29 @@ def _row(row: RunRow, stand: RunStanding, now: float) -> Markup:
     task = short_line(run.task, 200) or "(no task)"
     return tag(
         "li",
-        badge(stand.tone, stand.words),
+        _status(run, stand),
         tag("h3", tag("a", task, href=run_path(run.id))),
         _why(row, stand),
+        _error(run, stand),
         _waits(run),
         about([*_facts(row, stand, now)]),
         id=f"run-{run.id}",
         class_=f"run run-{stand.tone}",
     )
+
+
+def _status(run: RunSummary, stand: RunStanding) -> Markup:
+    if run.is_unproven:
+        return badge("warn", f"{stand.words}, not proven")
+    return badge(stand.tone, stand.words)
+
+
+def _error(run: RunSummary, stand: RunStanding) -> Markup | None:
+    """Return how the error begins that stopped a run: it says whether resuming it can help."""
+    if run.is_live or not (stand.why and run.reason.strip()):
+        return None
+    first = masked(run.reason.strip()).split("\n", 1)[0]
+    return tag("p", with_code(short_line(first, LONGEST_ERROR)), class_="muted")
 
 
 def _facts(row: RunRow, stand: RunStanding, now: float) -> Iterator[Child]:
@@ -196,8 +214,8 @@ def _time(run: RunSummary, stand: RunStanding, now: float) -> Markup:
     if run.ended is None:
         if stand.group is RunGroup.DONE or not run.is_live:
             return moment(run.started, f"began {ago(now - run.started)}")
-        return moment(run.started, span(now - run.started))
-    return moment(run.ended, f"{ago(now - run.ended)}, {took(run.ended - run.started)}")
+        return moment(run.started, span(run.spent(now)))
+    return moment(run.ended, f"{ago(now - run.ended)}, {took(run.spent(run.ended))}")
 
 
 def _why(row: RunRow, stand: RunStanding) -> Markup | None:

@@ -48,6 +48,8 @@ class RunControls:
 
     pause: bool = False
     resume: bool = False
+    unpause: bool = False
+    """Can a pause be taken back that has not begun?"""
     stop: bool = False
     skip: RunTurn | None = None
     """The review that can be skipped."""
@@ -62,8 +64,15 @@ def controls_of(run: RunSummary, review: RunTurn | None, *, pausing: bool) -> Ru
     """
     if not run.is_live:
         return RunControls(resume=run.is_unfinished)
-    held = pausing or run.status is RunStatus.PAUSED
-    return RunControls(pause=not held, resume=held, stop=True, skip=review, steer=True)
+    paused = run.status is RunStatus.PAUSED
+    return RunControls(
+        pause=not (pausing or paused),
+        resume=paused,
+        unpause=pausing,
+        stop=True,
+        skip=review,
+        steer=True,
+    )
 
 
 def question_html(asked: AskedBy) -> Markup:
@@ -103,6 +112,7 @@ def control_buttons(run: str, can: RunControls) -> Markup | None:
     """Return the buttons that steer a run; None if nothing can be asked of it."""
     offered: tuple[tuple[object, str, str, dict[str, str]], ...] = (
         (can.resume, "Resume", "resume", {"kind": "button-main"}),
+        (can.unpause, "Do not pause", "resume", {"kind": "button-main"}),
         (can.pause, "Pause after this turn", "pause", {}),
         (can.skip, "Skip this review", "skip", {"body": _meant(can.skip), "sure": SKIP_WORDS}),
         (can.stop, "Stop the run", "stop", {"kind": "button-bad", "sure": STOP_WORDS}),

@@ -16,6 +16,7 @@ from cli_agent_orchestrator._internal.dashboard.views.words import (
     agent_badge,
     agent_path,
     ago,
+    as_sentence,
     badge,
     name,
     quoted,
@@ -23,13 +24,15 @@ from cli_agent_orchestrator._internal.dashboard.views.words import (
 )
 from cli_agent_orchestrator._internal.html.markup import Child, Markup, joined, tag
 from cli_agent_orchestrator._internal.html.screen import screen_lines
-from cli_agent_orchestrator._internal.models import Explanation, Terminal
+from cli_agent_orchestrator._internal.models import Evidence, Explanation, Terminal
 from cli_agent_orchestrator._internal.runs.records.registry import RunSummary
 from cli_agent_orchestrator.events import short_line
 
 SCROLLBACK_LINES = 2000
-"""Lines of what an agent has shown before that are fetched at once."""
+"""Lines of what an agent has shown that are fetched at once."""
 LONGEST_DETAIL = 200
+OWN_TURN = "own"
+"""What is asked for with a turn that is shown on the page of its agent."""
 TO_AGENT = (
     "This goes straight to the agent, as if you typed it into its terminal. What it answers is "
     "no part of the run's own record."
@@ -77,14 +80,14 @@ def one_agent(seen: AgentSeen, now: float) -> Page:
 
 
 def scrollback_html(text: str) -> Markup:
-    """Return what an agent has shown before, with colors."""
+    """Return what an agent has shown, with its screen and colors."""
     lines = list(screen_lines(text))[-SCROLLBACK_LINES:]
     # Below what is written on it, a screen is empty.
     while lines and not lines[-1].strip():
         lines.pop()
     if not lines:
-        return tag("p", "There is nothing above its screen.", class_="muted")
-    return _box("scrollback-box", "What it has shown before", joined(map(_plain_line, lines)))
+        return tag("p", "It has shown nothing yet.", class_="muted")
+    return _box("scrollback-box", "What it has shown so far", joined(map(_plain_line, lines)))
 
 
 def replay_html(lines: Sequence[Markup], place: tuple[int, int], path: str, at: float) -> Markup:
@@ -231,12 +234,12 @@ def _below(seen: AgentSeen) -> Iterator[Part]:
     """Yield what is fetched when it is opened, and the box for messages."""
     path = agent_path(seen.run.id, seen.role)
     if seen.terminal is not None:
-        yield _fetched("scrollback", "What it has shown before", f"{path}/scrollback")
+        yield _fetched("scrollback", "What it has shown so far", f"{path}/scrollback")
     if seen.is_recorded:
         recording = f"{run_path(seen.run.id)}/replay/{quoted(seen.role)}"
         yield _fetched("replay", "Replay its screen from the start", recording)
     if seen.last_turn:
-        turn = f"{run_path(seen.run.id)}/turns/{seen.last_turn}"
+        turn = f"{run_path(seen.run.id)}/turns/{seen.last_turn}?{OWN_TURN}"
         yield _fetched("last-turn", f"Its last turn ({seen.last_turn})", turn)
     if seen.terminal is not None and seen.terminal.alive:
         yield Part("message", _message(seen, seen.terminal.id), "agent-side")
@@ -291,7 +294,7 @@ def _why(seen: AgentSeen, now: float) -> Markup:
         tag(
             "li",
             tag("b", name(one.source)),
-            f" {AGENT_WORDS[one.status] if one.status else 'says nothing'}, {ago(now - one.at)} ",
+            f" {AGENT_WORDS[one.status] if one.status else 'says nothing'}, {_when(one, now)} ",
             tag("span", short_line(one.detail, LONGEST_DETAIL), class_="muted"),
         )
         for one in explanation.evidence
@@ -299,9 +302,13 @@ def _why(seen: AgentSeen, now: float) -> Markup:
     return tag(
         "section",
         tag("h2", "Why this status", id="why-title"),
-        tag("p", explanation.reason[:LONGEST_DETAIL]),
+        tag("p", as_sentence(explanation.reason)[:LONGEST_DETAIL]),
         tag("ul", joined(evidence), class_="told"),
         id="why",
         class_="card",
         aria_labelledby="why-title",
     )
+
+
+def _when(evidence: Evidence, now: float) -> str:
+    return "since before this server began" if evidence.found else ago(now - evidence.at)

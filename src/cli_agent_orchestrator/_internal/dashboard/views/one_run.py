@@ -35,6 +35,7 @@ from cli_agent_orchestrator._internal.dashboard.views.words import (
     run_tokens,
     span,
     took,
+    with_code,
 )
 from cli_agent_orchestrator._internal.gates import When
 from cli_agent_orchestrator._internal.html.markup import Child, Markup, joined, tag
@@ -51,7 +52,7 @@ from cli_agent_orchestrator._internal.runs.records.run_id import short_name
 from cli_agent_orchestrator._internal.runs.records.run_record import RunStatus
 from cli_agent_orchestrator._internal.runs.records.turns import RunTurn
 from cli_agent_orchestrator._internal.runs.reports.story import RunStory
-from cli_agent_orchestrator.events import PauseAsked, Steered, Unpaused, short_line
+from cli_agent_orchestrator.events import HintTaken, PauseAsked, Steered, Unpaused, short_line
 
 LONGEST_TASK = 20_000
 """Characters of a task that are shown."""
@@ -88,8 +89,7 @@ def one_run(view: RunView, now: float) -> Page:
     stand = standing_of(run, now)
     can = controls_of(run, review_under_way(story), pausing=is_pausing(story))
     turns = (
-        turn_part(run.id, turn, story.changed.get(turn.sequence), is_live=run.is_live)
-        for turn in reversed(story.turns)
+        turn_part(run.id, turn, story.changed.get(turn.sequence)) for turn in reversed(story.turns)
     )
     parts = (
         *_frame(),
@@ -184,9 +184,9 @@ def _facts(view: RunView, now: float) -> Iterator[Child]:
 def _time(story: RunStory, now: float) -> Markup:
     run = story.summary
     if run.ended is not None:
-        spent = took(run.ended - run.started)
+        spent = took(run.spent(run.ended))
         return moment(run.ended, f"ended {ago(now - run.ended)}, {spent}")
-    words = span(now - run.started) if run.is_live else f"began {ago(now - run.started)}"
+    words = span(run.spent(now)) if run.is_live else f"began {ago(now - run.started)}"
     return moment(run.started, words)
 
 
@@ -208,7 +208,7 @@ def _needs(view: RunView, stand: RunStanding) -> Iterator[Markup]:
         if stand.words == "not converging":
             yield tag("p", "Give it a hint, or stop it.", class_="muted")
     if record.reason and not run.is_live:
-        yield tag("p", record.reason[:LONGEST_REASON], class_="reason")
+        yield tag("p", with_code(record.reason[:LONGEST_REASON]), class_="reason")
     if run.status is RunStatus.FAIL:
         if run.circling:
             yield tag("p", f"It did not converge: {run.circling}")
@@ -439,7 +439,14 @@ def _told(story: RunStory, now: float) -> Iterator[Part]:
 
 def _act(act: Steered, now: float) -> Markup:
     when = tag("span", moment(act.at, ago(now - act.at)), class_="muted")
-    return joined((act.words[:LONGEST_REASON], when), " ")
+    return joined((_act_words(act)[:LONGEST_REASON], when), " ")
+
+
+def _act_words(act: Steered) -> str:
+    """Say what a person did; a hint of several lines, such as a comment on code, keeps them."""
+    if isinstance(act, HintTaken) and "\n" in act.text.strip():
+        return f"hint for {act.role or 'the next prompt'}:\n{act.text.strip()}\n"
+    return act.words
 
 
 def _lines(lines: Sequence[Child]) -> Markup:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from cli_agent_orchestrator._internal.dashboard.views.words import as_sentence
 from cli_agent_orchestrator._internal.runs.records.registry import RunSummary
 from cli_agent_orchestrator._internal.runs.records.run_record import RunStatus
 from cli_agent_orchestrator._internal.runs.reports.dry_run import DRY_RUN, is_dry
@@ -55,7 +56,7 @@ def standing_of(run: RunSummary, now: float) -> RunStanding:
 
 
 def _live(run: RunSummary) -> RunStanding:
-    circling = run.circling[:1].upper() + run.circling[1:]
+    circling = as_sentence(run.circling)
     if run.asking:
         return RunStanding(
             RunGroup.NEEDS, run.words, "needs", f"The {run.asking} asks you something."

@@ -13,7 +13,7 @@ from cli_agent_orchestrator._internal.dashboard.views.words import (
 )
 from cli_agent_orchestrator._internal.html.diff import counts_html
 from cli_agent_orchestrator._internal.html.markup import Child, Markup, joined, tag
-from cli_agent_orchestrator._internal.html.outcome import OutcomeLook, badge, look_of
+from cli_agent_orchestrator._internal.html.outcome import badge, look_of
 from cli_agent_orchestrator._internal.runs.records.journal import COMMAND
 from cli_agent_orchestrator._internal.runs.records.turns import RunTurn
 from cli_agent_orchestrator._internal.runs.reports.durations import duration
@@ -24,33 +24,31 @@ LONGEST_WORD = 40
 
 
 @lru_cache(maxsize=4096)
-def turn_part(run: str, turn: RunTurn, changed: FilesChanged | None, *, is_live: bool) -> Part:
+def turn_part(run: str, turn: RunTurn, changed: FilesChanged | None) -> Part:
     """Return the row of a turn; the same as before if nothing of it has changed."""
     number = f"turn-{turn.sequence}"
     # What an opened turn shows is another thing when it has ended: it is fetched again then.
-    step = "" if turn.outcome else "?open"
+    step = "?open" if turn.ended is None else ""
     shown = tag(
         "details",
-        tag("summary", _line(turn, changed, is_live=is_live), class_="turn-line"),
+        tag("summary", _line(turn, changed), class_="turn-line"),
         tag("div", tag("p", "Loading …", class_="muted"), data_into=True, class_="turn-body"),
         data_fragment=f"{run_path(run)}/turns/{turn.sequence}{step}",
     )
     return Part(number, tag("li", shown, id=number, class_="turn-row"), "turns")
 
 
-def _came_to(turn: RunTurn, *, is_live: bool) -> Markup:
-    if not turn.outcome and not is_live:
-        return badge(OutcomeLook("–", "plain", "not finished"))
+def _came_to(turn: RunTurn) -> Markup:
     look = look_of(turn)
     return badge(replace(look, words=short_line(look.words, LONGEST_WORD)))
 
 
-def _line(turn: RunTurn, changed: FilesChanged | None, *, is_live: bool) -> Markup:
+def _line(turn: RunTurn, changed: FilesChanged | None) -> Markup:
     return tag(
         "span",
         tag("span", str(turn.sequence), class_="turn-number"),
         tag("h3", name(turn.role)),
-        _came_to(turn, is_live=is_live),
+        _came_to(turn),
         tag("span", joined(_facts(turn, changed), DOT), class_="about"),
         tag("span", short_line(turn.why, LONGEST_WHY), class_="turn-why") if turn.why else None,
         class_="turn-words",

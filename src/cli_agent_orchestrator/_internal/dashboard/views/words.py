@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import quote
 
+from cli_agent_orchestrator._internal.gates import PROOF
 from cli_agent_orchestrator._internal.html import outcome
 from cli_agent_orchestrator._internal.html.markup import Child, Markup, joined, tag
 from cli_agent_orchestrator._internal.html.outcome import OutcomeLook
@@ -71,6 +72,11 @@ def agent_path(run: str, role: str) -> str:
 def name(text: str) -> str:
     """Return a name from outside on a line that is not too long."""
     return short_line(text, LONGEST_NAME)
+
+
+def as_sentence(text: str) -> str:
+    """Return a text that begins with a capital letter."""
+    return text[:1].upper() + text[1:]
 
 
 def span(seconds: float) -> str:
@@ -143,10 +149,24 @@ def plural(count: int, word: str) -> str:
     return f"{count} {word}{'' if count == 1 else 's'}"
 
 
+def with_code(text: str) -> Markup:
+    """Return a text in which what stands between backticks is code.
+
+    >>> with_code("see `cao runs`")
+    'see <code>cao runs</code>'
+    """
+    pieces = text.split("`")
+    # The last of an odd number of backticks stands for itself.
+    if len(pieces) % 2 == 0:
+        pieces[-2:] = ["`".join(pieces[-2:])]
+    return joined(tag("code", one) if odd % 2 else one for odd, one in enumerate(pieces))
+
+
 def at_work(run: RunSummary) -> Markup:
-    """Say who works now: an agent, or a gate, which has none."""
+    """Say who works now: an agent, or a gate or the proof, which have none."""
     is_gate = bool(run.providers) and run.role not in run.providers
-    words = f"gate {name(run.role)} runs" if is_gate else f"{name(run.role)} works"
+    gate = "the proof" if run.role == PROOF else f"gate {name(run.role)}"
+    words = f"{gate} runs" if is_gate else f"{name(run.role)} works"
     return tag("span", words, class_="who")
 
 

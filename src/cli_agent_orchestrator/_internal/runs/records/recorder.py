@@ -13,7 +13,7 @@ from cli_agent_orchestrator._internal.clock import Clock
 from cli_agent_orchestrator._internal.config import check_state_folder
 from cli_agent_orchestrator._internal.layout import DRAFT_PREFIX, run_folder
 from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.records.event_log import EventLog
+from cli_agent_orchestrator._internal.runs.records.event_log import EventLog, read_events
 from cli_agent_orchestrator._internal.runs.records.run_id import is_run_id, new_run_id
 from cli_agent_orchestrator._internal.runs.records.run_log import logging_to
 from cli_agent_orchestrator._internal.runs.records.run_record import (
@@ -134,7 +134,7 @@ class Recorder:
                 before = read_record(folder)
                 if before is None:
                     raise RunLocked(f"the run {record.id} is removed")
-                record = resumed_record(before, record)
+                record = resumed_record(before, record, _left(folder, before))
                 write_record(folder, record)
                 return folder, record
             if folder.path.name in Folder(folder.root, folder.parts[:-1]).names():
@@ -168,6 +168,13 @@ class Recorder:
         if text not in self._said:
             self._said.add(text)
             self._troubles.append(text)
+
+
+def _left(folder: Folder, record: RunRecord) -> float:
+    """Return when a run was last at work; one that was killed has not noted its end."""
+    if record.ended is not None:
+        return record.ended
+    return max((event.at for event in read_events(folder)), default=record.started)
 
 
 def _reason(error: OSError | UsageError) -> str:

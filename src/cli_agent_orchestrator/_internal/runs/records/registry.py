@@ -61,15 +61,31 @@ class RunSummary:
     """Was it ended before its first turn, so that there is nothing to resume?"""
     lost: bool = False
     """Is what was saved of it not there any more, or that of another run?"""
+    rested: float = 0.0
+    """Seconds from each end to when it was resumed, all together."""
+    reason: str = ""
+    """Why it ended without a verdict."""
+    proof: str = ""
+    """Of a PASS `proven: …` or `not proven: …`; empty if that was not looked into."""
 
     @property
     def is_live(self) -> bool:
         return self.status.is_open
 
+    def spent(self, until: float) -> float:
+        """Return how many seconds it was under way until a time."""
+        return until - self.started - self.rested
+
     @property
     def in_tree(self) -> str:
         """Its id if its agents work in a work tree, else nothing."""
         return self.id if self.project else ""
+
+    @property
+    def is_unproven(self) -> bool:
+        """Has it passed, and its work was looked into and not proven?"""
+        looked_into = self.status is RunStatus.PASS and bool(self.proof)
+        return looked_into and not self.proof.startswith("proven")
 
     @property
     def is_readable(self) -> bool:
@@ -268,6 +284,9 @@ def summary_of(folder: Folder) -> RunSummary:
         applied=record.tree is not None and record.tree.is_applied,
         unsaved=not (needs_nothing or record.round),
         lost=not needs_nothing and record.round > 0 and not has_passed(record),
+        rested=record.rested,
+        reason=record.reason,
+        proof=record.proof,
     )
 
 

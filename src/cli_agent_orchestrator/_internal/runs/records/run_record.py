@@ -155,6 +155,8 @@ class RunRecord:
     circling: str = ""
     """Why it does not converge, until an author has changed files; empty if it may, or passed."""
     ended: float | None = None
+    rested: float = 0.0
+    """Seconds from each end to when it was resumed, all together."""
     providers: Mapping[str, str] = field(default_factory=dict)
     """The agent of each role."""
     settings: Mapping[str, SavedSetting] = field(default_factory=dict)
@@ -169,6 +171,8 @@ class RunRecord:
     to_resume: str = ""
     """The command that resumes it, if that reason asks for a special one."""
     exit_code: int | None = None
+    proof: str = ""
+    """Of a PASS `proven: …` or `not proven: …`; empty if that was not looked into."""
     project: str = ""
     """The user's own folder, if the agents work in a work tree."""
     tree: SavedTree | None = None
@@ -183,11 +187,11 @@ class RunRecord:
         return int(text) if is_number else 0
 
 
-def resumed_record(before: RunRecord, now: RunRecord) -> RunRecord:
+def resumed_record(before: RunRecord, now: RunRecord, left: float) -> RunRecord:
     """Return the record of a run that goes on: when and with what it began, and its agents.
 
-    A setting that has another value now came from where it comes from now; but what was given by
-    option or variable is not lost to a task or a file.
+    `left` is when it was last at work. A setting that has another value now came from where it
+    comes from now; but what was given by option or variable is not lost to a task or a file.
     """
     kept = {
         name: saved
@@ -206,6 +210,7 @@ def resumed_record(before: RunRecord, now: RunRecord) -> RunRecord:
         settings={**before.settings, **now.settings, **kept},
         pid=now.pid,
         ended=None,
+        rested=before.rested + max(now.started - left, 0.0),
         role="",
         asking="",
         reason="",
@@ -295,6 +300,7 @@ def read_record(folder: Folder, *, for_list: bool = False) -> RunRecord | None:
         asking=_text(data, "asking"),
         circling=_text(data, "circling"),
         ended=_time(data, "ended"),
+        rested=_time(data, "rested") or 0.0,
         providers=_texts(data, "providers"),
         settings={} if for_list else _settings(data.get("settings")),
         api=_text(data, "api"),
@@ -304,6 +310,7 @@ def read_record(folder: Folder, *, for_list: bool = False) -> RunRecord | None:
         reason=_text(data, "reason"),
         to_resume=_text(data, "to_resume"),
         exit_code=_count(data, "exit_code") if data.get("exit_code") is not None else None,
+        proof=_text(data, "proof"),
         project=_text(data, "project"),
         tree=_tree(data.get("tree")),
     )

@@ -23,7 +23,9 @@ from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.events import (
     CheckBegan,
     CheckEnded,
+    RunEnded,
     RunEvent,
+    RunOpened,
     TurnBegan,
     TurnEnded,
 )
@@ -48,6 +50,7 @@ class RunTurn:
     began: float
     """Unix time."""
     ended: float | None = None
+    """None as long as it is under way; one without an outcome was broken off then."""
     seconds: float = 0.0
     """How long the agent worked."""
     outcome: str = ""
@@ -74,28 +77,54 @@ class TurnTexts:
     reply: str | None
 
 
-def turns_of(events: Iterable[RunEvent]) -> list[RunTurn]:
-    """Return the turns in their order; one that was begun again is one turn."""
+def turns_of(events: Iterable[RunEvent], *, is_live: bool = True) -> list[RunTurn]:
+    """Return the turns in their order; one that was begun again is one turn.
+
+    The last one may be under way, unless the run has ended since, or is not live any more.
+    """
     turns: dict[int, RunTurn] = {}
+    open: TurnBegan | CheckBegan | None = None
+    last = 0.0
     for event in events:
         match event:
-            case TurnBegan():
-                before = turns.get(event.sequence)
-                turns[event.sequence] = RunTurn(
-                    sequence=event.sequence,
-                    role=event.role,
-                    round=event.round,
-                    cycle=event.cycle,
-                    provider=event.provider,
-                    terminal_id=event.terminal_id,
-                    began=before.began if before else event.at,
-                    reviewed=event.reviewed,
-                )
-            case CheckBegan():
-                turns[event.sequence] = _check(event)
+            case TurnBegan() | CheckBegan():
+                _break_off(turns, open, last)
+                turns[event.sequence] = _begun(turns.get(event.sequence), event)
+                open = event
             case TurnEnded() | CheckEnded():
                 turns[event.sequence] = _ended(turns.get(event.sequence), event)
+                open = None
+            case RunOpened() | RunEnded():
+                # A run that was killed has not told its end.
+                _break_off(turns, open, event.at if isinstance(event, RunEnded) else last)
+                open = None
+        last = event.at
+    if not is_live:
+        _break_off(turns, open, last)
     return [turns[sequence] for sequence in sorted(turns)]
+
+
+def _break_off(turns: dict[int, RunTurn], open: TurnBegan | CheckBegan | None, at: float) -> None:
+    if open is not None:
+        turn = turns[open.sequence]
+        worked = turn.seconds + max(at - open.at, 0.0)
+        turns[open.sequence] = replace(turn, ended=at, seconds=worked)
+
+
+def _begun(before: RunTurn | None, event: TurnBegan | CheckBegan) -> RunTurn:
+    if isinstance(event, CheckBegan):
+        return _check(event)
+    return RunTurn(
+        sequence=event.sequence,
+        role=event.role,
+        round=event.round,
+        cycle=event.cycle,
+        provider=event.provider,
+        terminal_id=event.terminal_id,
+        began=before.began if before else event.at,
+        seconds=before.seconds if before else 0.0,
+        reviewed=event.reviewed,
+    )
 
 
 def _check(event: CheckBegan | CheckEnded) -> RunTurn:

@@ -36,7 +36,7 @@ def report_of_record(folder: Folder, record: RunRecord, events: Sequence[RunEven
     kept = archive_of(folder, record)
     tests = [turn for turn in last.values() if turn.outcome in TESTED and turn.role != PROOF]
     tested = max(tests, key=lambda turn: turn.sequence, default=None)
-    open_turn = next((turn for turn in turns if not turn.outcome), None)
+    open_turn = next((turn for turn in turns[-1:] if not turn.outcome), None)
     return Report(
         status=FinalStatus(record.status) if record.status.is_verdict else FinalStatus.RUNNING,
         wd=record.wd,

@@ -24,7 +24,11 @@ from cli_agent_orchestrator._internal.pipeline.review import met_evidence
 from cli_agent_orchestrator._internal.pipeline.state import RunState
 from cli_agent_orchestrator._internal.plain_files import Folder
 from cli_agent_orchestrator._internal.runs.records.event_log import read_events
-from cli_agent_orchestrator._internal.runs.records.registry import RunSummary, summary_of
+from cli_agent_orchestrator._internal.runs.records.registry import (
+    RunSummary,
+    actual_status,
+    summary_of,
+)
 from cli_agent_orchestrator._internal.runs.records.run_record import RunRecord, read_record
 from cli_agent_orchestrator._internal.runs.records.screens import read_screen
 from cli_agent_orchestrator._internal.runs.records.state_file import read_state_of
@@ -111,7 +115,8 @@ def story_of(folder: Folder, read: Sequence[RunEvent] | None = None) -> RunStory
     `read` are its events, if they have been read already.
     """
     record, events = _record_in(folder), read_events(folder) if read is None else read
-    summary, saved, turns = summary_of(folder), read_state_of(record), turns_of(events)
+    summary, saved = summary_of(folder), read_state_of(record)
+    turns = turns_of(events, is_live=summary.is_live)
     flow = flow_of(record, saved)
     reviewers = _reviewers(flow, events)
     return RunStory(
@@ -134,7 +139,8 @@ def story_of(folder: Folder, read: Sequence[RunEvent] | None = None) -> RunStory
 def detail_of(folder: Folder, sequence: int, environ: Mapping[str, str]) -> TurnDetail:
     """Return a turn of the run in a folder; raise `NotFound` if there is none of this number."""
     record, events = _record_in(folder), read_events(folder)
-    turns = _turns_with(sequence, events)
+    is_live = actual_status(record, folder).is_open
+    turns = _turns_with(sequence, turns_of(events, is_live=is_live))
     turn = turns[sequence]
     texts = read_turn(folder, record, turn)
     patch, files = _changes(folder, sequence, environ)
@@ -160,7 +166,7 @@ def author_of(folder: Folder, sequence: int) -> str | None:
     None if the flow is not known; raise `NotFound` if there is no turn of this number.
     """
     record = _record_in(folder)
-    turns = _turns_with(sequence, read_events(folder))
+    turns = _turns_with(sequence, turns_of(read_events(folder)))
     flow = flow_of(record, read_state_of(record))
     if flow is None:
         return None
@@ -168,9 +174,9 @@ def author_of(folder: Folder, sequence: int) -> str | None:
     return next(filter(flow.is_author, reversed(roles)), flow.first.author or None)
 
 
-def _turns_with(sequence: int, events: Iterable[RunEvent]) -> dict[int, RunTurn]:
+def _turns_with(sequence: int, found: Iterable[RunTurn]) -> dict[int, RunTurn]:
     """Return the turns by their numbers, if one of this number is among them."""
-    turns = {turn.sequence: turn for turn in turns_of(events)}
+    turns = {turn.sequence: turn for turn in found}
     if sequence not in turns:
         raise NotFound("turn", str(sequence), map(str, turns))
     return turns
