@@ -83,32 +83,34 @@ def turns_of(events: Iterable[RunEvent], *, is_live: bool = True) -> list[RunTur
     The last one may be under way, unless the run has ended since, or is not live any more.
     """
     turns: dict[int, RunTurn] = {}
-    open: TurnBegan | CheckBegan | None = None
+    under_way: TurnBegan | CheckBegan | None = None
     last = 0.0
     for event in events:
         match event:
             case TurnBegan() | CheckBegan():
-                _break_off(turns, open, last)
+                _break_off(turns, under_way, last)
                 turns[event.sequence] = _begun(turns.get(event.sequence), event)
-                open = event
+                under_way = event
             case TurnEnded() | CheckEnded():
                 turns[event.sequence] = _ended(turns.get(event.sequence), event)
-                open = None
+                under_way = None
             case RunOpened() | RunEnded():
                 # A run that was killed has not told its end.
-                _break_off(turns, open, event.at if isinstance(event, RunEnded) else last)
-                open = None
+                _break_off(turns, under_way, event.at if isinstance(event, RunEnded) else last)
+                under_way = None
         last = event.at
     if not is_live:
-        _break_off(turns, open, last)
+        _break_off(turns, under_way, last)
     return [turns[sequence] for sequence in sorted(turns)]
 
 
-def _break_off(turns: dict[int, RunTurn], open: TurnBegan | CheckBegan | None, at: float) -> None:
-    if open is not None:
-        turn = turns[open.sequence]
-        worked = turn.seconds + max(at - open.at, 0.0)
-        turns[open.sequence] = replace(turn, ended=at, seconds=worked)
+def _break_off(
+    turns: dict[int, RunTurn], under_way: TurnBegan | CheckBegan | None, at: float
+) -> None:
+    if under_way is not None:
+        turn = turns[under_way.sequence]
+        worked = turn.seconds + max(at - under_way.at, 0.0)
+        turns[under_way.sequence] = replace(turn, ended=at, seconds=worked)
 
 
 def _begun(before: RunTurn | None, event: TurnBegan | CheckBegan) -> RunTurn:
