@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
+from starlette.applications import Starlette
 
 from cli_agent_orchestrator._internal.api.app import create_app, serve_runs
 from cli_agent_orchestrator._internal.api.serving import BackgroundServer, serve
@@ -83,6 +84,7 @@ class PageRig(Rig):
         """How many runs there were each time that the page was made."""
         self.clock = LaterClock()
         self.house: House | None = None
+        self.app: Starlette | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
 
     async def fragment(self, path: str, house: House) -> Markup:
@@ -124,6 +126,7 @@ class PageRig(Rig):
             )
             self.loop = asyncio.get_running_loop()
             mount(app, self.house, secret, lambda: Views(self.watched, self.fragment))
+            self.app = app
             await serve(app, "127.0.0.1", port, ready=ready, stop=stop)
 
         server = BackgroundServer(main)

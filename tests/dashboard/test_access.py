@@ -7,6 +7,7 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.routing import Route
 
 from cli_agent_orchestrator._internal.dashboard.routes import is_open
 from cli_agent_orchestrator._internal.dashboard.sign_in import (
@@ -269,6 +270,20 @@ def test_nothing_but_the_shell_and_its_files_is_open(method: str, rest: str) -> 
             assert method == "GET"
             assert path in {"/", "/dashboard"} or path.startswith("/dashboard/")
             assert path not in {"/dashboard/stream", "/dashboard/fragment"}
+
+
+def test_whoever_adds_what_the_page_asks_for_decides_if_it_is_open(rig: PageRig) -> None:
+    with rig.served():
+        assert rig.app is not None
+        routes = [route for route in rig.app.routes if isinstance(route, Route)]
+    paths = {route.path for route in routes if "GET" in (route.methods or ())}
+    asked = {path for path in paths if path.startswith("/dashboard")}
+    closed = {"/dashboard/stream", "/dashboard/fragment"}
+    assert asked - closed == {
+        "/dashboard", "/dashboard/static/{name:path}", "/dashboard/challenge",
+        "/dashboard/{rest:path}",
+    }  # fmt: skip
+    assert not any(is_open("GET", path) for path in closed)
 
 
 def test_what_holds_data_is_not_open() -> None:
