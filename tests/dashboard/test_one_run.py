@@ -116,6 +116,13 @@ def test_a_row_says_what_a_turn_came_to(changes: dict[str, object], words: str) 
     assert str(changes.get("why", "")) in part_of(page, "turn-1").written
 
 
+def test_a_row_says_what_an_agent_had_against_the_work() -> None:
+    turn = a_turn(1, outcome="sent_back", why="REVISE", reason="The total is <wrong>.")
+    page = one_run(RunView(a_story(turns=(turn,))), NOON)
+
+    assert "REVISE “The total is <wrong>.”" in part_of(page, "turn-1").written
+
+
 def test_a_pause_that_has_not_begun_can_be_taken_back() -> None:
     page = one_run(RunView(a_story(acts=(PauseAsked(NOON),))), NOON)
 

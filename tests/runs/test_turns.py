@@ -84,7 +84,8 @@ def test_the_command_of_a_gate_is_broken_off_too() -> None:
 
 
 def test_a_turn_may_have_ended_before_it_was_told() -> None:
-    (turn,) = turns_of([ENDED])
+    (turn,) = turns_of([replace(ENDED, reason="No tests.")])
+    assert turn.reason == "No tests."
     assert (turn.role, turn.outcome) == ("analyst", "delivered")
 
 

@@ -101,6 +101,9 @@ class RunTurnBody(Body):
     detail: Annotated[str, Meta(description="The same for people, with its reason.")]
     verdict: Annotated[str, Meta(description="`detail` without what follows from it.")]
     why: Annotated[str, Meta(description="What stands behind the verdict, without its own word.")]
+    reason: Annotated[
+        str, Meta(description="The first point against the work, in the agent's own words.")
+    ]
     reviewed: Annotated[bool, Meta(description="Does a review follow, or is it one?")]
 
 

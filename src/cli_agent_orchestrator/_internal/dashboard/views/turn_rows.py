@@ -43,6 +43,13 @@ def _came_to(turn: RunTurn) -> Markup:
     return badge(replace(look, words=short_line(look.words, LONGEST_WORD)))
 
 
+def _why(turn: RunTurn) -> Markup | None:
+    """Say what stands behind the outcome, and what the agent had against the work."""
+    quoted = f"“{turn.reason}”" if turn.reason else ""
+    words = " ".join(filter(None, (turn.why, quoted)))
+    return tag("span", short_line(words, LONGEST_WHY), class_="turn-why") if words else None
+
+
 def _line(turn: RunTurn, changed: FilesChanged | None) -> Markup:
     return tag(
         "span",
@@ -50,7 +57,7 @@ def _line(turn: RunTurn, changed: FilesChanged | None) -> Markup:
         tag("h3", name(turn.role)),
         _came_to(turn),
         tag("span", joined(_facts(turn, changed), DOT), class_="about"),
-        tag("span", short_line(turn.why, LONGEST_WHY), class_="turn-why") if turn.why else None,
+        _why(turn),
         class_="turn-words",
     )
 

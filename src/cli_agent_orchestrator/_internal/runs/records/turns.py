@@ -62,6 +62,8 @@ class RunTurn:
     verdict: str = ""
     """As its event has it."""
     why: str = ""
+    reason: str = ""
+    """The first point against the work in the agent's own words; empty if there is none."""
 
     @property
     def reply_name(self) -> str:
@@ -159,6 +161,7 @@ def _ended(turn: RunTurn | None, event: TurnEnded | CheckEnded) -> RunTurn:
         detail=event.detail,
         verdict=event.verdict,
         why=event.why,
+        reason=event.reason if isinstance(event, TurnEnded) else "",
     )
 
 
