@@ -238,7 +238,8 @@ def test_programs_are_asked_side_by_side(desk: Desk, tmp_path: Path) -> None:
     """Each of them answers when another one has been asked, too."""
     os.mkfifo(tmp_path / "met")
     desk.install("git", f'read met < "{tmp_path}/met"', "echo git version 2.39.5")
-    desk.install("codex", f'echo met > "{tmp_path}/met"', "echo codex-cli 0.166.0")
+    meets = f'[ "$1" != --version ] || echo met > "{tmp_path}/met"'
+    desk.install("codex", meets, "echo codex-cli 0.166.0")
     found = desk.findings()
     assert found["git"].detail.startswith("2.39.5")
     assert found["agent codex"].detail.startswith("0.166.0")
