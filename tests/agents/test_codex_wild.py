@@ -63,7 +63,7 @@ async def test_a_new_session_is_followed(ground: Ground, ours: bool) -> None:
         await complete(driven, 2)
         assert await driven.last_answer() == STREAMED
         explanation = driven.service.explain(driven.terminal.id)
-        assert explanation.reason.startswith("its session record tells"), explanation
+        assert explanation.reason.startswith("session record"), explanation
 
 
 @pytest.mark.parametrize("ours", [True, False], ids=["our prompt", "a person's prompt"])

@@ -41,11 +41,11 @@ WHY = Explanation(
 
 def test_why_it_has_its_status_is_a_sentence_and_no_time_is_made_up() -> None:
     found = Evidence("screen", TerminalStatus.IDLE, "", NOON - 60, found=True)
-    why = Explanation(TerminalStatus.IDLE, "the screen shows that it is at rest", (found,))
+    why = Explanation(TerminalStatus.IDLE, "screen: looks idle", (found,))
 
     shown = part_of(one_agent(AgentSeen(a_run(), "x", a_terminal(), "a", why), NOON), "why")
 
-    assert "The screen shows that it is at rest" in shown.written
+    assert "Its screen shows it. screen: looks idle" in shown.written
     assert "screen at rest, since before this server began" in shown.written
     assert "ago" not in shown.written
 

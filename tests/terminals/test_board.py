@@ -213,9 +213,6 @@ async def test_the_end_of_an_agent_that_was_in_error_already_is_told() -> None:
     assert (told.alive, told.exit_code) == (False, 3)
 
 
-HOOK_ASKS = "its hook tells that it waits for an answer (PermissionRequest: Go on?)"
-
-
 async def test_what_is_asked_is_told_although_the_question_was_seen_before() -> None:
     board = Board(SystemClock(), start_id="1")
     row = TerminalRow("t1", "tester-1", "scripted", "cao-s", "tester", "/", 1.0, ready=True)
@@ -231,9 +228,9 @@ async def test_what_is_asked_is_told_although_the_question_was_seen_before() -> 
         seen = [await anext(events) for _ in range(3)]
     await events.aclose()
     assert [(event.kind, event.reason) for event in seen] == [
-        ("status", "the screen shows that it waits for an answer"),
-        ("status", HOOK_ASKS),
-        ("removed", HOOK_ASKS),
+        ("status", "screen: looks waiting user answer"),
+        ("status", "hook: PermissionRequest: Go on?"),
+        ("removed", "hook: PermissionRequest: Go on?"),
     ]
 
 

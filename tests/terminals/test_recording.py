@@ -69,10 +69,8 @@ class Agent:
             while (self.live.status, self._told_by()) != (status, source):
                 await self.live.changed.wait()
 
-    def _told_by(self) -> SignalSource | None:
-        reason = self.live.verdict.reason
-        said = (source for source, who in tracker.WHO_SAYS.items() if reason.startswith(who))
-        return next(said, None)
+    def _told_by(self) -> str:
+        return self.live.verdict.reason.split(":")[0]
 
 
 @dataclass

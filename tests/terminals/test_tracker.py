@@ -89,10 +89,7 @@ def test_an_end_that_only_the_screen_tells_waits_for_the_record_of_an_agent_that
     track = with_screen(with_screen(track, COMPLETED, 10), COMPLETED, 11)
     verdict = judge(track, 10 + SEARCH_SECONDS - 0.1)
     assert (verdict.status, verdict.until) == (PROCESSING, 10 + SEARCH_SECONDS)
-    assert (
-        verdict.reason
-        == "the screen shows that it is at rest (x); its session record is looked for"
-    )
+    assert verdict.reason == "screen: x; its session record is looked for"
     assert judge(track, 10 + SEARCH_SECONDS).status is COMPLETED
     assert judge(replace(track, keeps_record=False), 11).status is COMPLETED
     for kind, status in ((SignalKind.WORKING, PROCESSING), (SignalKind.FINISHED, COMPLETED)):
@@ -634,7 +631,7 @@ def test_a_question_that_the_stream_told_of_is_not_hidden_by_the_end_of_another_
     track = asked_at_the_end_of_a_turn()
     verdict = judge(track, 11.02)
     assert (verdict.status, verdict.until) == (WAITING, 11.02 + QUESTION_LAG)
-    assert verdict.reason.startswith("its output tells that it waits for an answer")
+    assert verdict.reason.startswith("stream state: waiting")
     half_drawn = with_screen(track, COMPLETED, 11.03)
     assert judge(half_drawn, 11.03).status is WAITING
     drawn = with_screen(half_drawn, WAITING, 11.05)
@@ -828,28 +825,25 @@ def test_a_stream_may_flicker_right_after_its_first_state_and_no_later() -> None
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        (SignalSource.HOOK, "its hook"),
-        (SignalSource.RECORD, "its session record"),
-        (SignalSource.STREAM, "its output"),
-        (SignalSource.SUBMISSION, "its input box"),
+        (SignalSource.HOOK, "hook"),
+        (SignalSource.RECORD, "session record"),
+        (SignalSource.STREAM, "stream state"),
+        (SignalSource.SUBMISSION, "submission"),
     ],
 )
 def test_a_reason_names_who_said_what(source: SignalSource, words: str) -> None:
     track = with_signal(Track(), SignalKind.WORKING, 10, source)
-    works = f"{words} tells that it is at work (working)"
-    assert judge(track, 10).reason == works
+    assert judge(track, 10).reason == f"{words}: working"
     track = with_screen(track, IDLE, 10)
     if source is not SignalSource.SUBMISSION:
-        assert judge(track, 10).reason == f"{works}; the screen does not show it"
+        assert judge(track, 10).reason == f"{words}: working; the screen does not show it"
     if source in (SignalSource.HOOK, SignalSource.STREAM):
-        assert judge(track, 99).reason == f"the screen shows that it is at rest (x); older: {works}"
+        assert judge(track, 99).reason == f"screen: x, against the older {words}: working"
 
 
 def test_a_reason_may_be_the_screen_the_end_or_nothing() -> None:
     assert judge(Track(), 0).reason == "nothing has been seen yet"
-    assert (
-        judge(with_screen(Track(), IDLE, 1), 1).reason == "the screen shows that it is at rest (x)"
-    )
+    assert judge(with_screen(Track(), IDLE, 1), 1).reason == "screen: x"
     ended = tracker.observe_end(Track(), "the program ended", 1)
     assert judge(ended, 1) == Verdict(ERROR, "the program ended")
     assert ended.end is not None

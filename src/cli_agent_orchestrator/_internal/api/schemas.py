@@ -288,7 +288,7 @@ class EvidenceBody(Body):
 class ExplanationBody(Body):
     terminal_id: str
     status: TerminalStatus
-    reason: Annotated[str, Meta(examples=["the screen shows that it is at work"])]
+    reason: Annotated[str, Meta(examples=["title: ⠋ shop"])]
     evidence: list[EvidenceBody]
 
 

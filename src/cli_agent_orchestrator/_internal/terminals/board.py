@@ -265,5 +265,6 @@ def _ended(exit_code: int | None) -> str:
 
 
 def _screen_detail(status: TerminalStatus) -> str:
-    is_known = status is not TerminalStatus.UNKNOWN
-    return "" if is_known else "matches nothing that is known of this agent"
+    if status is TerminalStatus.UNKNOWN:
+        return "matches nothing that is known of this agent"
+    return f"looks {status.replace('_', ' ')}"

@@ -72,25 +72,6 @@ class SignalSource(StrEnum):
     SCREEN = "screen"
 
 
-WHO_SAYS = {
-    SignalSource.PROCESS: "its process tells that",
-    SignalSource.HOOK: "its hook tells that",
-    SignalSource.RECORD: "its session record tells that",
-    SignalSource.STREAM: "its output tells that",
-    SignalSource.SUBMISSION: "its input box tells that",
-    SignalSource.TITLE: "the title shows that",
-    SignalSource.SCREEN: "the screen shows that",
-}
-STATUS_WORDS = {
-    TerminalStatus.UNKNOWN: "it does what is not known",
-    TerminalStatus.IDLE: "it is at rest",
-    TerminalStatus.PROCESSING: "it is at work",
-    TerminalStatus.COMPLETED: "it is at rest",
-    TerminalStatus.WAITING_USER_ANSWER: "it waits for an answer",
-    TerminalStatus.ERROR: "it has failed",
-}
-"""What is said of evidence, in words for people."""
-
 STATUS_OF_SIGNAL = {
     SignalKind.READY: TerminalStatus.IDLE,
     SignalKind.CLEARED: TerminalStatus.IDLE,
@@ -463,9 +444,7 @@ def _as_shown(track: Track, screen: Evidence, now: float) -> Verdict:
         return Verdict(screen.status or TerminalStatus.UNKNOWN, _says(screen))
     drawn_by = screen.at + FRAME_SECONDS
     if track.shown is not None and track.shown.status is not None and now < drawn_by:
-        return Verdict(
-            track.shown.status, f"{_says(track.shown)}; it is being drawn anew", drawn_by
-        )
+        return Verdict(track.shown.status, f"{_says(track.shown)} before this frame", drawn_by)
     return Verdict(TerminalStatus.UNKNOWN, "the screen matches nothing that is known")
 
 
@@ -482,8 +461,8 @@ def _weigh(track: Track, signal: Evidence, screen: Evidence, now: float) -> Verd
     if now < holds_until and not at_once:
         return Verdict(signal.status, f"{_says(signal)}; the screen does not show it", holds_until)
     if screen.status is _COMPLETED and _ended_silently(track):
-        return Verdict(_IDLE, f"{_says(screen)}, and no end was told; older: {_says(signal)}")
-    return Verdict(screen.status, f"{_says(screen)}; older: {_says(signal)}")
+        return Verdict(_IDLE, f"{_says(screen)}, but no end was told after the {_says(signal)}")
+    return Verdict(screen.status, f"{_says(screen)}, against the older {_says(signal)}")
 
 
 def _holds_until(track: Track, signal: Evidence, screen: Evidence, winner: Winner) -> float:
@@ -572,9 +551,7 @@ def asks_aloud(track: Track) -> bool:
 
 
 def _says(evidence: Evidence) -> str:
-    status = evidence.status or TerminalStatus.UNKNOWN
-    detail = f" ({evidence.detail})" if evidence.detail else ""
-    return f"{WHO_SAYS[SignalSource(evidence.source)]} {STATUS_WORDS[status]}{detail}"
+    return f"{evidence.source}: {evidence.detail}"
 
 
 def explain(track: Track, now: float) -> Explanation:

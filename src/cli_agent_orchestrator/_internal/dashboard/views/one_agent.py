@@ -31,6 +31,16 @@ from cli_agent_orchestrator.events import short_line
 SCROLLBACK_LINES = 2000
 """Lines of what an agent has shown that are fetched at once."""
 LONGEST_DETAIL = 200
+WHO_TELLS = {
+    "process": "The program itself tells it.",
+    "hook": "The agent's own hook tells it.",
+    "session record": "The agent's session record tells it.",
+    "stream state": "The agent's output tells it.",
+    "submission": "A prompt has been sent to it.",
+    "title": "The title of its terminal shows it.",
+    "screen": "Its screen shows it.",
+}
+"""In words for people, by how a reason begins."""
 OWN_TURN = "own"
 """What is asked for with a turn that is shown on the page of its agent."""
 TO_AGENT = (
@@ -302,12 +312,18 @@ def _why(seen: AgentSeen, now: float) -> Markup:
     return tag(
         "section",
         tag("h2", "Why this status", id="why-title"),
-        tag("p", as_sentence(explanation.reason)[:LONGEST_DETAIL]),
+        tag("p", *_reason(explanation.reason[:LONGEST_DETAIL])),
         tag("ul", joined(evidence), class_="told"),
         id="why",
         class_="card",
         aria_labelledby="why-title",
     )
+
+
+def _reason(told: str) -> tuple[Child, ...]:
+    """Return why, in words, and as it was told if that says more."""
+    words = WHO_TELLS.get(told.partition(":")[0])
+    return (words, " ", tag("span", told, class_="muted")) if words else (as_sentence(told),)
 
 
 def _when(evidence: Evidence, now: float) -> str:
