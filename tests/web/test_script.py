@@ -340,7 +340,7 @@ def test_a_connection_that_is_silent_for_too_long_is_given_up(
 def test_on_a_phone_a_long_badge_leaves_the_name_of_a_role_whole(tab: Tab, stage: Stage) -> None:
     look_at(tab, PHONE)
     turn = a_turn(12, role="programmer_review", outcome="a word of a later version, rather long")
-    shown(tab, stage, tag("ol", turn_part("x", turn, None, is_live=True).html, class_="turns"))
+    shown(tab, stage, tag("ol", turn_part("x", turn, None).html, class_="turns"))
     lines = (
         "one => one.getBoundingClientRect().height / parseFloat(getComputedStyle(one).lineHeight)"
     )
