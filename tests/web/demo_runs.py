@@ -5,11 +5,13 @@ import os
 import re
 import shutil
 import sys
+import time
 from collections.abc import Sequence
 from itertools import cycle
 from pathlib import Path
 
 from cli_agent_orchestrator._internal.gates import When
+from cli_agent_orchestrator._internal.layout import run_folder
 from cli_agent_orchestrator.scripted_agent.packaged import DEMO_PROJECT, DEMO_SCRIPT
 from tests.e2e.conftest import Machine
 
@@ -63,6 +65,13 @@ def start_run(machine: Machine, project: Path, *words: str) -> str:
     assert done.returncode == 0, done.stdout + done.stderr
     (new,) = {run["id"] for run in _runs(machine)} - known
     return str(new)
+
+
+def wait_for_end(machine: Machine, run: str) -> None:
+    """Wait until a run that has told how it ended has let go of its folder."""
+    folder = run_folder(machine.home / "state", run)
+    while folder.is_locked():
+        time.sleep(0.01)
 
 
 def _runs(machine: Machine) -> list[dict[str, object]]:

@@ -96,7 +96,6 @@ class Conductor:
         self._in_tree: TreeRun | None = None
         self._held = ExitStack()
         """What ends with the run, after it was told how it ended."""
-        self._held.callback(self._recorder.close)
         self._state: RunState | None = None
         self._agents_ended = False
         self.is_saved = False
@@ -105,6 +104,8 @@ class Conductor:
         return self
 
     def __exit__(self, *_: object) -> None:
+        # First: who has heard how it ended may remove it, or go on with it.
+        self._recorder.close()
         self._held.close()
 
     def run(self) -> RunState:
