@@ -8,7 +8,7 @@ from bench.figures import Figure, latency_figures
 from bench.machine import Machine, Server, private_machine
 from bench.polling import Poller, polled_latencies
 from bench.wire import EventStream
-from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator.core.models import TerminalStatus
 
 SAMPLES = 300
 PAUSE = (0.02, 0.08)

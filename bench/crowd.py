@@ -10,7 +10,7 @@ from bench.figures import AtMost, Figure, latency_figures
 from bench.machine import private_machine
 from bench.usage import Meter, memory_bytes
 from bench.wire import EventStream
-from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator.core.models import TerminalStatus
 
 TERMINALS = 50
 SETTLE_SECONDS = 3.0

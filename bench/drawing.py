@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
-from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator.core.models import TerminalStatus
 
 MARKS = {TerminalStatus.IDLE: "▢ ready", TerminalStatus.COMPLETED: "▣ turn {number} over · 0.1s"}
 

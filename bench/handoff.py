@@ -6,11 +6,11 @@ from pathlib import Path
 
 from bench.figures import Figure, latency_figures
 from bench.machine import Machine, private_machine
-from cli_agent_orchestrator._internal.client import ApiClient
-from cli_agent_orchestrator._internal.config import HandoffRules
-from cli_agent_orchestrator._internal.handoff.handoff import Handoff
-from cli_agent_orchestrator._internal.handoff.responses import ResponseFiles
-from cli_agent_orchestrator._internal.pipeline.prompts import response_file_instruction
+from cli_agent_orchestrator.client.client import ApiClient
+from cli_agent_orchestrator.handoff.files import ResponseFiles
+from cli_agent_orchestrator.handoff.handoff import Handoff
+from cli_agent_orchestrator.pipeline.prompts import response_file_instruction
+from cli_agent_orchestrator.settings.config import HandoffRules
 
 ROLE = "tester"
 TURNS = 100

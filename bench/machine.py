@@ -14,8 +14,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli_agent_orchestrator._internal.client import ApiClient
-from cli_agent_orchestrator._internal.config import ServerConfig
+from cli_agent_orchestrator.client.client import ApiClient
+from cli_agent_orchestrator.settings.config import ServerConfig
 
 PROFILE = "tester"
 PROVIDER = "scripted"

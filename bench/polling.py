@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from bench.drawing import Canvas, frame
 from bench.machine import Machine
-from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator.core.models import TerminalStatus
 
 INTERVAL = 0.5
 

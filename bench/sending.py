@@ -7,7 +7,7 @@ from hashlib import sha256
 from bench.figures import AtLeast, AtMost, Figure, percentile
 from bench.machine import private_machine
 from bench.wire import Wire
-from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator.core.models import TerminalStatus
 
 SMALL, LARGE = 1000, 500_000
 ALPHABET = "abc xyz ÄÖß 漢字 'quotes' \"double\" $HOME `tick` \\ ; # \t| é 🙂 "

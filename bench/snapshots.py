@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 from bench.figures import AtLeast, AtMost, Figure
-from cli_agent_orchestrator._internal.workspace.repository import find_repository
-from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
-from cli_agent_orchestrator._internal.workspace.store import Store
+from cli_agent_orchestrator.work.repository import find_repository
+from cli_agent_orchestrator.work.snapshots import Snapshots
+from cli_agent_orchestrator.work.store import Store
 
 SIZES = {300: 60.0, 50_000: 400.0}
 """Files of a tree, and the milliseconds that a snapshot of it may take if nothing changed."""

@@ -15,15 +15,10 @@ from bench.figures import AtMost, Figure
 from bench.machine import Machine, Server, cao_words, private_machine, running
 from bench.usage import cpu_seconds
 from bench.wire import Wire, new_terminal_path
-from cli_agent_orchestrator._internal.config import state_folder
-from cli_agent_orchestrator._internal.layout import run_folder
-from cli_agent_orchestrator._internal.runs.records.run_record import (
-    RunRecord,
-    RunStatus,
-    SavedSetting,
-    write_record,
-)
-from cli_agent_orchestrator._internal.settings.table import BY_NAME
+from cli_agent_orchestrator.runs.record import RunRecord, RunStatus, SavedSetting, write_record
+from cli_agent_orchestrator.settings.config import state_folder
+from cli_agent_orchestrator.settings.layout import run_folder
+from cli_agent_orchestrator.settings.table import BY_NAME
 
 AGENTS = 5
 HELP_RUNS = 10

@@ -10,11 +10,11 @@ from typing import Any
 from bench.figures import AtLeast, Figure, latency_figures
 from bench.machine import Machine, private_machine, running
 from bench.runs import run_words
-from cli_agent_orchestrator._internal.clock import SystemClock
-from cli_agent_orchestrator._internal.config import state_folder
-from cli_agent_orchestrator._internal.layout import run_folder
-from cli_agent_orchestrator._internal.pipeline.asks import Hint, Pause, Unpause, Wish
-from cli_agent_orchestrator._internal.runs.records.control import write_ask
+from cli_agent_orchestrator.core.clock import SystemClock
+from cli_agent_orchestrator.pipeline.steering import Hint, Pause, Unpause, Wish
+from cli_agent_orchestrator.runs.control import write_ask
+from cli_agent_orchestrator.settings.config import state_folder
+from cli_agent_orchestrator.settings.layout import run_folder
 
 RUNS = 5
 PAUSE_MS = 100

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from bench.machine import PROFILE, PROVIDER, Machine, Server
-from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator.core.models import TerminalStatus
 
 PATIENCE = 60.0
 

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from cli_agent_orchestrator._internal.api.app import OPERATIONS
-from cli_agent_orchestrator._internal.api.openapi import describe
-from cli_agent_orchestrator._internal.settings.table import (
+from cli_agent_orchestrator.server.app import OPERATIONS
+from cli_agent_orchestrator.server.openapi import describe
+from cli_agent_orchestrator.settings.table import (
     CHANGEABLE_NAMES,
     IN_TASK,
     KEPT_NAMES,

@@ -21,8 +21,8 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-from cli_agent_orchestrator._internal.config import DEFAULT_PORT
-from cli_agent_orchestrator._internal.settings.table import BY_NAME
+from cli_agent_orchestrator.settings.config import DEFAULT_PORT
+from cli_agent_orchestrator.settings.table import BY_NAME
 
 # A shell that starts a program in the background lets it ignore Ctrl-C, `nohup` lets it ignore the
 # end of its terminal, and so would all that is started here.

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass, field, replace
 
-from cli_agent_orchestrator._internal.models import (
+from cli_agent_orchestrator.core.models import (
     Delivery,
     Evidence,
     Explanation,
@@ -19,8 +19,8 @@ from cli_agent_orchestrator._internal.models import (
     TerminalEvent,
     TerminalStatus,
 )
-from cli_agent_orchestrator._internal.terminals.event_log import EventFeed
 from cli_agent_orchestrator.errors import NotFound, QuestionGone, UnknownName
+from cli_agent_orchestrator.terminals.board import EventFeed
 
 CONFIRMED = Delivery(True, "the agent started to work", enter_presses=1)
 

@@ -4,12 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.providers import PROVIDERS, get_provider
-from cli_agent_orchestrator._internal.run_config import RunConfig
-from cli_agent_orchestrator._internal.settings.agent_names import full_name, meant_by
-from cli_agent_orchestrator._internal.settings.table import AGENTS
-from cli_agent_orchestrator._internal.settings.values import read_role_providers, read_word
 from cli_agent_orchestrator.errors import ConfigError, UnknownName
+from cli_agent_orchestrator.providers import PROVIDERS, get_provider
+from cli_agent_orchestrator.settings.run_config import RunConfig
+from cli_agent_orchestrator.settings.table import AGENTS, full_name, meant_by
+from cli_agent_orchestrator.settings.values import read_role_providers, read_word
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.ansi import (
+from cli_agent_orchestrator.core.ansi import (
     MOST_LETTERS,
     MOST_ROWS,
     Style,

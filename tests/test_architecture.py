@@ -423,7 +423,7 @@ def test_the_files_of_a_project_are_touched_in_one_module_only() -> None:
 
 def test_a_server_does_not_import_what_only_its_clients_need() -> None:
     look = (
-        "import sys; import cli_agent_orchestrator._internal.cli.serve; "
+        "import sys; import cli_agent_orchestrator.cli.serve; "
         "print([name for name in ('httpx', 'rich') if name in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
@@ -465,8 +465,8 @@ def test_what_is_private_says_so_in_its_name() -> None:
 
 def test_a_command_does_not_import_what_only_the_live_view_needs() -> None:
     look = (
-        "import sys; from cli_agent_orchestrator._internal.cli.importing import importing\n"
-        "with importing(): import cli_agent_orchestrator._internal.cli.conduct\n"
+        "import sys; from cli_agent_orchestrator.cli.imports import importing\n"
+        "with importing(): import cli_agent_orchestrator.cli.conduct\n"
         "print([name for name in ('httpx', 'rich', 'pygments') if name in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)

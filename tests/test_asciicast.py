@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.ansi import MOST_ROWS
-from cli_agent_orchestrator._internal.asciicast import (
+from cli_agent_orchestrator.core.ansi import MOST_ROWS
+from cli_agent_orchestrator.core.cast import (
     MOST_COLUMNS,
     MOST_FRAMES,
     Cast,

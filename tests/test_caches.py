@@ -2,7 +2,7 @@
 
 import pytest
 
-from cli_agent_orchestrator._internal.caches import cache_of, is_left_behind
+from cli_agent_orchestrator.core.files import cache_of, is_left_behind
 
 
 @pytest.mark.parametrize(

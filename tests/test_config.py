@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.config import (
+from cli_agent_orchestrator.errors import ConfigError
+from cli_agent_orchestrator.settings.config import (
     Condensation,
     HandoffRules,
     Limits,
@@ -17,9 +18,8 @@ from cli_agent_orchestrator._internal.config import (
     config_folder,
     state_folder,
 )
-from cli_agent_orchestrator._internal.run_config import RunConfig
-from cli_agent_orchestrator._internal.settings.table import SETTINGS
-from cli_agent_orchestrator.errors import ConfigError
+from cli_agent_orchestrator.settings.run_config import RunConfig
+from cli_agent_orchestrator.settings.table import SETTINGS
 
 
 def read(tmp_path: Path, **values: str) -> RunConfig:

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.address import Found, server_url
-from cli_agent_orchestrator._internal.discovery import (
+from cli_agent_orchestrator.client.find import (
     Discovery,
     Named,
     _candidates,
@@ -24,6 +23,7 @@ from cli_agent_orchestrator._internal.discovery import (
     known_tokens,
     name_server,
 )
+from cli_agent_orchestrator.core.identity import Found, server_url
 from cli_agent_orchestrator.errors import ApiUnreachable, ConfigError
 from tests.api.running import TOKEN, RunningApi, running_api
 from tests.e2e.runs import free_port

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from cli_agent_orchestrator._internal.api.app import OPERATIONS
-from cli_agent_orchestrator._internal.settings.table import SETTINGS
+from cli_agent_orchestrator.server.app import OPERATIONS
+from cli_agent_orchestrator.settings.table import SETTINGS
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

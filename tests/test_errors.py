@@ -6,7 +6,6 @@ from itertools import product
 import pytest
 
 from cli_agent_orchestrator import errors
-from cli_agent_orchestrator._internal.providers import PROVIDERS
 from cli_agent_orchestrator.errors import (
     ApiRefused,
     ApiUnreachable,
@@ -24,6 +23,7 @@ from cli_agent_orchestrator.errors import (
     kind_of,
     suggestion,
 )
+from cli_agent_orchestrator.providers import PROVIDERS
 
 # "    │   ├── GitMissing (UsageError)     git is not installed"
 DRAWN_PATTERN = r"^ {4}((?:[│├└ ].{3})*)(\w+)(?: \((\w+)\))? *"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.events import (
     TYPES,
     AgentsStarting,

@@ -8,13 +8,8 @@ from queue import SimpleQueue
 
 import pytest
 
-from cli_agent_orchestrator._internal.file_watch import (
-    REPORTS_CLOSE,
-    FolderWatch,
-    Waker,
-    watch_file,
-)
-from cli_agent_orchestrator._internal.models import FileChange
+from cli_agent_orchestrator.core.models import FileChange
+from cli_agent_orchestrator.core.watch import REPORTS_CLOSE, FolderWatch, Waker, watch_file
 
 LIMIT = 60
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.gates import (
+from cli_agent_orchestrator.errors import ConfigError
+from cli_agent_orchestrator.settings.gates import (
     Gate,
     When,
     gates_text,
@@ -13,7 +14,6 @@ from cli_agent_orchestrator._internal.gates import (
     read_gates_table,
     without_quotes,
 )
-from cli_agent_orchestrator.errors import ConfigError
 
 COMMANDS = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1)
 GATES = st.builds(

@@ -3,7 +3,7 @@
 import os
 import subprocess
 
-from cli_agent_orchestrator._internal.git_variables import OF_ONE_REPOSITORY, without_repository
+from cli_agent_orchestrator.core.programs import OF_ONE_REPOSITORY, without_repository
 
 
 def test_all_that_git_itself_lists_are_known() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.config import DEFAULT_API, DEFAULT_PORT, ServerConfig
+from cli_agent_orchestrator.settings.config import DEFAULT_API, DEFAULT_PORT, ServerConfig
 
 CAO = [sys.executable, "-m", "cli_agent_orchestrator", "ls"]
 

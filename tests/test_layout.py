@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal import layout
 from cli_agent_orchestrator.errors import UsageError
+from cli_agent_orchestrator.settings import layout
 
 HERE = Path("/p")
 

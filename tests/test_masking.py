@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.masking import (
+from cli_agent_orchestrator.core.secrets import (
     MASK,
     MOST_JOINTS,
     MOST_NEAR,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.plain_files import Folder, NotPlain, folder_of, read_named
+from cli_agent_orchestrator.core.files import Folder, NotPlain, folder_of, read_named
 
 VICTIM = b"precious"
 
@@ -170,7 +170,7 @@ def test_a_file_is_created_once(folder: Folder, victim: Path) -> None:
 FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
-from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator.core.files import Folder
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
@@ -285,7 +285,7 @@ TAKE_LOCK = """
 import sys
 import threading
 from pathlib import Path
-from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator.core.files import Folder
 try:
     with Folder(Path(sys.argv[1])).locked():
         print("taken")

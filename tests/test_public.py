@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import cli_agent_orchestrator as cao
-from cli_agent_orchestrator._internal import public
-from cli_agent_orchestrator._internal.runs.request import build_request
+from cli_agent_orchestrator import public
 from cli_agent_orchestrator.errors import RunError, Stopped, UsageError
 from cli_agent_orchestrator.events import RunBegan, RunEnded, RunOpened, tell_nobody
+from cli_agent_orchestrator.runs.request import build_request
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before", "after"])

@@ -4,7 +4,7 @@ from itertools import accumulate, repeat
 
 import pytest
 
-from cli_agent_orchestrator._internal.retry import GIVE_UP_SECONDS, Retry, is_transient, pause_after
+from cli_agent_orchestrator.core.clock import GIVE_UP_SECONDS, Retry, is_transient, pause_after
 from cli_agent_orchestrator.errors import ApiError, ApiRefused, ApiUnreachable
 
 

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.ansi import columns_of, plain_text
-from cli_agent_orchestrator._internal.masking import MASK, masked
-from cli_agent_orchestrator._internal.screen_masking import masked_screen
+from cli_agent_orchestrator.core.ansi import columns_of, plain_text
+from cli_agent_orchestrator.core.secrets import MASK, masked, masked_screen
 from tests.test_masking import SECRETS
 
 CAPTURED = Path(__file__).parent / "providers" / "screens"

@@ -5,21 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.run_config import RunConfig
-from cli_agent_orchestrator._internal.settings.file import (
+from cli_agent_orchestrator.errors import ConfigError, UsageError
+from cli_agent_orchestrator.settings.file import (
     commented_toml,
     flatten_settings,
     read_settings_file,
 )
-from cli_agent_orchestrator._internal.settings.levels import find_sources, merge_settings
-from cli_agent_orchestrator._internal.settings.table import (
-    BY_KEY,
-    OUT_OF_PROJECT,
-    SETTINGS,
-    ValueKind,
-)
-from cli_agent_orchestrator._internal.settings.values import read_change
-from cli_agent_orchestrator.errors import ConfigError, UsageError
+from cli_agent_orchestrator.settings.run_config import RunConfig
+from cli_agent_orchestrator.settings.table import BY_KEY, OUT_OF_PROJECT, SETTINGS, ValueKind
+from cli_agent_orchestrator.settings.values import find_sources, merge_settings, read_change
 
 SPECIFIED = {
     # the table of the requirements: what a variable is when it is not set

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.short_answer import MOST_READ, ShortAnswer, ask
+from cli_agent_orchestrator.core.programs import MOST_READ, ShortAnswer, ask
 
 NONE = ShortAnswer(None, "")
 LONG = 60

@@ -10,15 +10,10 @@ from importlib import import_module
 # Not from `typing`: with `python -m` the current folder, a project's, is still searched for it.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cli_agent_orchestrator import errors, events
-    from cli_agent_orchestrator._internal.models import (
-        AgentView,
-        Delivery,
-        TerminalEvent,
-        TerminalStatus,
-    )
-    from cli_agent_orchestrator._internal.public import Client, Flow, RunResult, run
-    from cli_agent_orchestrator._internal.version import __version__
+    from . import errors, events
+    from .core.models import AgentView, Delivery, TerminalEvent, TerminalStatus
+    from .public import Client, Flow, RunResult, run
+    from .version import __version__
 
 __all__ = [
     "AgentView",

@@ -2,11 +2,12 @@
 
 import sys
 
+from .cli.main import main
+
 if __name__ == "__main__" and not sys.flags.safe_path:
     # Python looks in the current folder first, and a project must not bring modules of its own.
     del sys.path[0]
 
-from cli_agent_orchestrator._internal.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -16,8 +16,8 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from cli_agent_orchestrator._internal.characters import on_a_line
-from cli_agent_orchestrator._internal.models import LATEST_TIME, TerminalStatus
+from .core.models import LATEST_TIME, TerminalStatus
+from .core.text import on_a_line
 
 HINT_CHARACTERS = 200
 """Of a hint where it is only told of; the prompt has all of it."""

@@ -10,18 +10,18 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from cli_agent_orchestrator._internal.clock import SystemClock
-from cli_agent_orchestrator._internal.config import ServerConfig
-from cli_agent_orchestrator._internal.models import (
+from cli_agent_orchestrator.core.clock import SystemClock
+from cli_agent_orchestrator.core.models import (
     Delivery,
     NewTerminal,
     OutputMode,
     Terminal,
     TerminalStatus,
 )
-from cli_agent_orchestrator._internal.providers import get_provider
-from cli_agent_orchestrator._internal.terminals.service import TerminalService
 from cli_agent_orchestrator.errors import NotFound
+from cli_agent_orchestrator.providers import get_provider
+from cli_agent_orchestrator.settings.config import ServerConfig
+from cli_agent_orchestrator.terminals.service import TerminalService
 from tests.agents.installs import AGENTS, FURTHER_AGENTS
 from tests.agents.setups import agent_environment
 from tests.stubs import AnthropicStub, OpenAIStub

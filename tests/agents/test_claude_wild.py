@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from cli_agent_orchestrator._internal.models import OutputMode, TerminalStatus
-from cli_agent_orchestrator._internal.providers import claude_code
+from cli_agent_orchestrator.core.models import OutputMode, TerminalStatus
 from cli_agent_orchestrator.errors import InputRefused
+from cli_agent_orchestrator.providers import claude_code
 from tests.agents.claude_modes import (
     BACKGROUND_HELPER,
     DIALOGS,

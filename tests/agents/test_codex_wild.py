@@ -5,11 +5,11 @@ import time
 
 import pytest
 
-from cli_agent_orchestrator._internal.clock import SystemClock
-from cli_agent_orchestrator._internal.models import TerminalStatus
-from cli_agent_orchestrator._internal.providers import get_provider
-from cli_agent_orchestrator._internal.terminals.service import TerminalService
+from cli_agent_orchestrator.core.clock import SystemClock
+from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.errors import InputRefused
+from cli_agent_orchestrator.providers import get_provider
+from cli_agent_orchestrator.terminals.service import TerminalService
 from tests.agents.codex_modes import LIMITS, NARROW, begin_anew, resume_second
 from tests.agents.driving import KINDS, PATIENCE, Ground, Kind
 from tests.agents.test_turns import complete

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.models import TerminalStatus
-from cli_agent_orchestrator._internal.terminals.profiles import find_profile
+from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.errors import NotFound
+from cli_agent_orchestrator.terminals.launch import find_profile
 from tests.agents.driving import FURTHER_KINDS, Driven, Ground, Kind, ground_of
 from tests.stubs.script import numbered_lines
 

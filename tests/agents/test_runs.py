@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from cli_agent_orchestrator._internal.client import ApiClient
-from cli_agent_orchestrator._internal.discovery import known_tokens
-from cli_agent_orchestrator._internal.models import OutputMode, TerminalStatus
-from cli_agent_orchestrator._internal.providers import get_provider
+from cli_agent_orchestrator.client.client import ApiClient
+from cli_agent_orchestrator.client.find import known_tokens
+from cli_agent_orchestrator.core.models import OutputMode, TerminalStatus
+from cli_agent_orchestrator.providers import get_provider
 from tests.agents.driving import PATIENCE
 from tests.agents.installs import AGENTS
 from tests.agents.setups import agent_environment

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from cli_agent_orchestrator._internal.models import NewTerminal, TerminalStatus
-from cli_agent_orchestrator._internal.terminals.profiles import find_profile
+from cli_agent_orchestrator.core.models import NewTerminal, TerminalStatus
+from cli_agent_orchestrator.terminals.launch import find_profile
 from tests.agents.driving import Driven, Ground
 from tests.stubs.script import numbered_lines
 

@@ -11,13 +11,13 @@ from typing import Any
 import httpx
 import pytest
 
-from cli_agent_orchestrator._internal.discovery import known_tokens
-from cli_agent_orchestrator._internal.layout import run_folder
-from cli_agent_orchestrator._internal.models import TerminalStatus
-from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.records.turns import RunTurn
-from cli_agent_orchestrator._internal.runs.records.usage import Stretch, note_records, usage_of
-from cli_agent_orchestrator._internal.usage.tokens import Tokens
+from cli_agent_orchestrator.client.find import known_tokens
+from cli_agent_orchestrator.core.files import Folder
+from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.runs.turns import RunTurn
+from cli_agent_orchestrator.runs.usage import Stretch, note_records, usage_of
+from cli_agent_orchestrator.settings.layout import run_folder
+from cli_agent_orchestrator.usage.tokens import Tokens
 from tests.agents.driving import KINDS, PATIENCE, Driven, Ground, Kind
 from tests.agents.installs import AGENTS
 from tests.agents.team import Team

@@ -8,20 +8,6 @@ from typing import Self
 
 import httpx
 
-from cli_agent_orchestrator._internal.api.app import create_app, serve_runs
-from cli_agent_orchestrator._internal.api.serving import BackgroundServer, serve
-from cli_agent_orchestrator._internal.layout import run_folder
-from cli_agent_orchestrator._internal.pipeline.asks import Ask, Heard, Wish
-from cli_agent_orchestrator._internal.runs.launch import Launched, RunLauncher, RunToLaunch
-from cli_agent_orchestrator._internal.runs.records.control import Listener
-from cli_agent_orchestrator._internal.runs.records.event_log import EventLog
-from cli_agent_orchestrator._internal.runs.records.run_record import (
-    RunRecord,
-    SavedSetting,
-    write_record,
-)
-from cli_agent_orchestrator._internal.runs.records.standing import after_event
-from cli_agent_orchestrator._internal.runs.service import RunService
 from cli_agent_orchestrator.events import (
     OnRunEvent,
     RunBegan,
@@ -31,6 +17,16 @@ from cli_agent_orchestrator.events import (
     TurnEnded,
     tell_nobody,
 )
+from cli_agent_orchestrator.pipeline.steering import Ask, Heard, Wish
+from cli_agent_orchestrator.runs.control import Listener
+from cli_agent_orchestrator.runs.event_log import EventLog
+from cli_agent_orchestrator.runs.launch import Launched, RunLauncher, RunToLaunch
+from cli_agent_orchestrator.runs.record import RunRecord, SavedSetting, write_record
+from cli_agent_orchestrator.runs.recorder import after_event
+from cli_agent_orchestrator.runs.service import RunService
+from cli_agent_orchestrator.server.app import create_app, serve_runs
+from cli_agent_orchestrator.server.serve import BackgroundServer, serve
+from cli_agent_orchestrator.settings.layout import run_folder
 from tests.api.running import TOKEN, WAIT_SECONDS
 from tests.fakes import FakeService
 

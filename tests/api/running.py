@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import httpx
 
-from cli_agent_orchestrator._internal.api.app import create_app
-from cli_agent_orchestrator._internal.api.serving import BackgroundServer, serve
+from cli_agent_orchestrator.server.app import create_app
+from cli_agent_orchestrator.server.serve import BackgroundServer, serve
 from tests.fakes import FakeService
 
 TOKEN = "0123456789abcdef-secret"

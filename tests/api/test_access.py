@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.api.access import (
+from cli_agent_orchestrator.server.access import (
     LOOPBACK,
     Access,
     AccessRules,
@@ -16,7 +16,7 @@ from cli_agent_orchestrator._internal.api.access import (
     check,
     host_name,
 )
-from cli_agent_orchestrator._internal.api.app import create_app
+from cli_agent_orchestrator.server.app import create_app
 from tests.api.running import TOKEN, WAIT_SECONDS, RunningApi, running_api
 from tests.fakes import FakeService
 

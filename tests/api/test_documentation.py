@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from cli_agent_orchestrator._internal.api.app import OPERATIONS as OFFERED
-from cli_agent_orchestrator._internal.api.openapi import describe
-from cli_agent_orchestrator._internal.api.operations import READERS, SERVED, Operation
+from cli_agent_orchestrator.server.app import OPERATIONS as OFFERED
+from cli_agent_orchestrator.server.openapi import describe
+from cli_agent_orchestrator.server.reading import READERS, SERVED, Operation
 
 SCHEMA: dict[str, Any] = describe(OFFERED)
 OPEN = ("GET /health", "GET /identity")

@@ -9,8 +9,8 @@ import httpx_sse
 import msgspec
 import pytest
 
-from cli_agent_orchestrator._internal.api.schemas import EventBody
-from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.server.schemas import EventBody
 from tests.api.running import RunningApi, running_api
 
 

@@ -10,15 +10,9 @@ import pytest
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
 
-from cli_agent_orchestrator._internal.api.app import create_app
-from cli_agent_orchestrator._internal.api.hang_up import while_connected
-from cli_agent_orchestrator._internal.models import (
-    Delivery,
-    NewTerminal,
-    Step,
-    StepAnswer,
-    Terminal,
-)
+from cli_agent_orchestrator.core.models import Delivery, NewTerminal, Step, StepAnswer, Terminal
+from cli_agent_orchestrator.server.app import create_app
+from cli_agent_orchestrator.server.stream import while_connected
 from tests.api.running import TOKEN, running_api
 from tests.fakes import FakeService
 

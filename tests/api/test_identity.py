@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.identity import answer_challenge, is_answer, new_challenge
+from cli_agent_orchestrator.core.identity import answer_challenge, is_answer, new_challenge
 from tests.api.running import TOKEN, RunningApi, running_api
 
 CHALLENGE = "0123456789abcdef" * 4

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from cli_agent_orchestrator._internal.api.schemas import BODY_LIMIT
-from cli_agent_orchestrator._internal.models import MESSAGE_LIMIT, Delivery
+from cli_agent_orchestrator.core.models import MESSAGE_LIMIT, Delivery
+from cli_agent_orchestrator.server.schemas import BODY_LIMIT
 from tests.api.running import RunningApi
 from tests.fakes import Sent
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta, Struct
 
-from cli_agent_orchestrator._internal.api.reading import body_of, describe
-from cli_agent_orchestrator._internal.api.schemas import InputBody
+from cli_agent_orchestrator.server.reading import body_of, describe
+from cli_agent_orchestrator.server.schemas import InputBody
 
 SECRET = "secret"
 

@@ -7,8 +7,7 @@ import msgspec
 import pytest
 
 from cli_agent_orchestrator import __version__
-from cli_agent_orchestrator._internal.api import schemas
-from cli_agent_orchestrator._internal.models import (
+from cli_agent_orchestrator.core.models import (
     Choice,
     NewTerminal,
     OutputMode,
@@ -17,6 +16,7 @@ from cli_agent_orchestrator._internal.models import (
     TerminalStatus,
 )
 from cli_agent_orchestrator.errors import StepFailed, StepTimeout
+from cli_agent_orchestrator.server import schemas
 from tests.api.running import RunningApi
 
 

@@ -12,39 +12,8 @@ import httpx
 import msgspec
 import pytest
 
-from cli_agent_orchestrator._internal.api.run_schemas import (
-    AskedBody,
-    RunBody,
-    RunDetailBody,
-    RunTurnTextBody,
-)
-from cli_agent_orchestrator._internal.layout import (
-    CONTROL_FILE,
-    EVENTS_FILE,
-    SNAPSHOTS_FOLDER,
-    archive_folder,
-    screens_folder,
-)
-from cli_agent_orchestrator._internal.models import MESSAGE_LIMIT, Choice, Question, TerminalStatus
-from cli_agent_orchestrator._internal.pipeline.asks import (
-    Answered,
-    Ask,
-    Hint,
-    MeantReview,
-    Pause,
-    Set,
-    Skip,
-    Unpause,
-    Wish,
-    read_asks,
-)
-from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.records.run_record import (
-    write_record,
-)
-from cli_agent_orchestrator._internal.runs.records.usage import note_records
-from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
-from cli_agent_orchestrator._internal.workspace.store import Store
+from cli_agent_orchestrator.core.files import Folder
+from cli_agent_orchestrator.core.models import MESSAGE_LIMIT, Choice, Question, TerminalStatus
 from cli_agent_orchestrator.errors import RunError, UsageError
 from cli_agent_orchestrator.events import (
     AgentStarted,
@@ -60,6 +29,30 @@ from cli_agent_orchestrator.events import (
     StopAsked,
     Unpaused,
 )
+from cli_agent_orchestrator.pipeline.steering import (
+    Answered,
+    Ask,
+    Hint,
+    MeantReview,
+    Pause,
+    Set,
+    Skip,
+    Unpause,
+    Wish,
+    read_asks,
+)
+from cli_agent_orchestrator.runs.record import write_record
+from cli_agent_orchestrator.runs.usage import note_records
+from cli_agent_orchestrator.server.schemas import AskedBody, RunBody, RunDetailBody, RunTurnTextBody
+from cli_agent_orchestrator.settings.layout import (
+    CONTROL_FILE,
+    EVENTS_FILE,
+    SNAPSHOTS_FOLDER,
+    archive_folder,
+    screens_folder,
+)
+from cli_agent_orchestrator.work.snapshots import Snapshots
+from cli_agent_orchestrator.work.store import Store
 from tests.api.run_rig import EVENTS, NOON, RUN, Answering, Rig
 from tests.api.running import WAIT_SECONDS
 from tests.usage.lines import codex_head, codex_usage, usage_record

@@ -17,9 +17,10 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from cli_agent_orchestrator import __version__
-from cli_agent_orchestrator._internal.api.app import create_app
-from cli_agent_orchestrator._internal.api.events import MOST_STREAMS
-from cli_agent_orchestrator._internal.api.serving import (
+from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.errors import ServerConflict, UsageError
+from cli_agent_orchestrator.server.app import create_app
+from cli_agent_orchestrator.server.serve import (
     HEAD_LIMIT,
     MOST_CONNECTIONS,
     BackgroundServer,
@@ -30,8 +31,7 @@ from cli_agent_orchestrator._internal.api.serving import (
     run,
     serve,
 )
-from cli_agent_orchestrator._internal.models import TerminalStatus
-from cli_agent_orchestrator.errors import ServerConflict, UsageError
+from cli_agent_orchestrator.server.stream import MOST_STREAMS
 from tests.api.running import TOKEN, RunningApi, running_api
 from tests.fakes import FakeService
 

@@ -1,9 +1,8 @@
 """A report of which every part has something to say."""
 
-from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, PersonalAct
-from cli_agent_orchestrator._internal.runs.records.journal import COMMAND, TurnRecord
-from cli_agent_orchestrator._internal.runs.reports.deeds import Deeds
-from cli_agent_orchestrator._internal.runs.reports.report import Report
+from cli_agent_orchestrator.pipeline.state import FinalStatus, PersonalAct
+from cli_agent_orchestrator.runs.report import Deeds, Report
+from cli_agent_orchestrator.runs.turns import COMMAND, TurnRecord
 
 WD, HOME, STATE = "/home/ada/shop", "/home/ada", "/home/ada/state"
 

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.events import (
     AgentsStarting,
     AgentStarted,

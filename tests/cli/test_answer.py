@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from cli_agent_orchestrator._internal.cli.answer import answer
-from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator.cli.steer import answer
+from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.errors import ApiRefused, NotSteerable, UsageError
 from tests.api.run_rig import EVENTS, RUN, Rig
 from tests.api.running import TOKEN

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.cli.attaching import (
+from cli_agent_orchestrator.cli.terminals import (
     attach_command,
     key_words,
     leave_words,

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cli_agent_orchestrator._internal.cli import clean as cleaning_command
-from cli_agent_orchestrator._internal.cli.clean import clean, ended_words, unlisted_among
-from cli_agent_orchestrator._internal.cli.listing import Listed, read_terminal
-from cli_agent_orchestrator._internal.config import state_folder
-from cli_agent_orchestrator._internal.layout import run_folder
-from cli_agent_orchestrator._internal.runs.records.run_record import RunStatus, write_record
-from cli_agent_orchestrator._internal.runs.work.own_tree import plan_tree
+from cli_agent_orchestrator.cli import clean as cleaning_command
+from cli_agent_orchestrator.cli.clean import clean, ended_words, unlisted_among
+from cli_agent_orchestrator.cli.connect import Listed, read_terminal
 from cli_agent_orchestrator.errors import RunError, StoreError
+from cli_agent_orchestrator.runs.record import RunStatus, write_record
+from cli_agent_orchestrator.runs.tree import plan_tree
+from cli_agent_orchestrator.settings.config import state_folder
+from cli_agent_orchestrator.settings.layout import run_folder
 from tests.runs.kept_runs import make_run
 from tests.runs.test_own_tree import record_of
 from tests.workspace.projects import make_project

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.cli.command import own_command
+from cli_agent_orchestrator.cli.imports import own_command
 
 PYTHON = "/usr/bin/python3"
 

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.cli.main import COMMANDS
-from cli_agent_orchestrator._internal.clock import SystemClock
-from cli_agent_orchestrator._internal.runs.records.recorder import Recorder
-from cli_agent_orchestrator._internal.runs.records.run_record import RunRecord
-from cli_agent_orchestrator._internal.settings.table import AGENTS
+from cli_agent_orchestrator.cli.main import COMMANDS
+from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.events import AgentsStarting, RunBegan, RunEnded
+from cli_agent_orchestrator.runs.record import RunRecord
+from cli_agent_orchestrator.runs.recorder import Recorder
+from cli_agent_orchestrator.settings.table import AGENTS
 from tests.e2e.conftest import CAO
 from tests.runs.kept_runs import make_run
 

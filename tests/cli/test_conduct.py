@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from cli_agent_orchestrator._internal.cli.conduct import take_to_its_end
-from cli_agent_orchestrator._internal.exit_codes import EXIT_CLOSED
+from cli_agent_orchestrator.cli.conduct import take_to_its_end
+from cli_agent_orchestrator.core.models import EXIT_CLOSED
 from tests.runs.test_carrying_out import Conducted, Interrupted
 
 

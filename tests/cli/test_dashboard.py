@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from cli_agent_orchestrator._internal.address import Found
-from cli_agent_orchestrator._internal.cli.dashboard import LINKS, ask_for_link
+from cli_agent_orchestrator.cli.dashboard import LINKS, ask_for_link
+from cli_agent_orchestrator.core.identity import Found
 from cli_agent_orchestrator.errors import UsageError
 from tests.third_party import third_party
 

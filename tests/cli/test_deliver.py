@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from cli_agent_orchestrator._internal.cli.deliver import (
+from cli_agent_orchestrator.cli.deliver import (
     RequestDraft,
     apply,
     choose_waiting,
@@ -16,13 +16,13 @@ from cli_agent_orchestrator._internal.cli.deliver import (
     pr,
     request_words,
 )
-from cli_agent_orchestrator._internal.config import state_folder
-from cli_agent_orchestrator._internal.layout import run_folder
-from cli_agent_orchestrator._internal.runs.records.registry import RunSummary
-from cli_agent_orchestrator._internal.runs.records.run_record import RunStatus, write_record
-from cli_agent_orchestrator._internal.runs.work.own_tree import plan_tree
-from cli_agent_orchestrator._internal.workspace.pull_request import PullRequest
 from cli_agent_orchestrator.errors import OrchestratorError, UsageError
+from cli_agent_orchestrator.runs.record import RunStatus, write_record
+from cli_agent_orchestrator.runs.registry import RunSummary
+from cli_agent_orchestrator.runs.tree import plan_tree
+from cli_agent_orchestrator.settings.config import state_folder
+from cli_agent_orchestrator.settings.layout import run_folder
+from cli_agent_orchestrator.work.pull_request import PullRequest
 from tests.runs.kept_runs import make_run
 from tests.runs.test_own_tree import RUN, record_of
 from tests.workspace.projects import make_project

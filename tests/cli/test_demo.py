@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.cli.demo import (
+from cli_agent_orchestrator.cli.demo import (
     CLAIMS,
     INTRODUCTION,
     NEXT_STEPS,
@@ -13,9 +13,9 @@ from cli_agent_orchestrator._internal.cli.demo import (
     what_was_proven,
     wrapped,
 )
-from cli_agent_orchestrator._internal.cli.timeline import text_table
-from cli_agent_orchestrator._internal.pipeline.packaged import PACKAGED
-from cli_agent_orchestrator._internal.runs.records.journal import TurnRecord
+from cli_agent_orchestrator.pipeline.flow_file import PACKAGED
+from cli_agent_orchestrator.runs.turns import TurnRecord
+from cli_agent_orchestrator.show.report_markdown import text_table
 
 LONG = "APPROVED does not count: cycle 1 is too early, an approval counts from cycle 2 on"
 TURN = TurnRecord(1, "analyst_review", 1, 1, "codex", 0.0, 9.0, 9.0, LONG, "001.md", "file")

@@ -17,12 +17,11 @@ from typing import Any
 
 import pytest
 
-from cli_agent_orchestrator._internal.cli.diagnosis import Diagnosis, State, install_command
-from cli_agent_orchestrator._internal.cli.doctor import conclude, examine, is_run_possible
-from cli_agent_orchestrator._internal.cli.programs import Programs
-from cli_agent_orchestrator._internal.config import ServerConfig
-from cli_agent_orchestrator._internal.layout import DRAFT_PREFIX
-from cli_agent_orchestrator._internal.runs.records.run_record import read_record, write_record
+from cli_agent_orchestrator.cli.diagnose import Diagnosis, Programs, State, install_command
+from cli_agent_orchestrator.cli.doctor import conclude, examine, is_run_possible
+from cli_agent_orchestrator.runs.record import read_record, write_record
+from cli_agent_orchestrator.settings.config import ServerConfig
+from cli_agent_orchestrator.settings.layout import DRAFT_PREFIX
 from tests.api.running import TOKEN, running_api
 from tests.e2e.runs import free_port
 from tests.runs.kept_runs import make_run

@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from cli_agent_orchestrator._internal.cli.drawing import WIDEST, Canvas, clock_face, draw
-from cli_agent_orchestrator._internal.cli.keys import Keys
-from cli_agent_orchestrator._internal.cli.picture import Picture, fold
-from cli_agent_orchestrator._internal.cli.printable import UNSAFE_PATTERN
-from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator.cli.drawing import WIDEST, Canvas, Keys, clock_face, draw
+from cli_agent_orchestrator.cli.picture import Picture, fold
+from cli_agent_orchestrator.cli.printable import UNSAFE_PATTERN
+from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.events import (
     CheckBegan,
     CheckEnded,

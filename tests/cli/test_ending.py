@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from cli_agent_orchestrator._internal.cli.ending import (
+from cli_agent_orchestrator.cli.narration import (
     LONGEST_REASON,
     UNFINISHED,
     Ending,
     delivery_words,
     reason_of_fail,
 )
-from cli_agent_orchestrator._internal.cli.line import Tone
+from cli_agent_orchestrator.cli.printable import Tone
 from cli_agent_orchestrator.events import (
     CheckEnded,
     FilesChanged,

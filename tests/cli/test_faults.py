@@ -8,7 +8,7 @@ import pytest
 
 PROGRAM = """
 import click
-from cli_agent_orchestrator._internal.cli.main import main
+from cli_agent_orchestrator.cli.main import main
 
 @click.command()
 def broken():
@@ -38,7 +38,7 @@ def test_a_fault_is_one_line_and_never_looks_like_a_failed_run(debug: str) -> No
 LOGS = """
 import logging
 import click
-from cli_agent_orchestrator._internal.cli.main import main
+from cli_agent_orchestrator.cli.main import main
 
 @click.command()
 def log() -> None:

@@ -9,10 +9,10 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.cli.flow import flow as command
-from cli_agent_orchestrator._internal.cli.flow import script_for, write_flow
-from cli_agent_orchestrator._internal.cli.flow_drawing import as_svg, as_text
-from cli_agent_orchestrator._internal.pipeline.flow import (
+from cli_agent_orchestrator.cli.flow import as_svg, as_text, script_for, write_flow
+from cli_agent_orchestrator.cli.flow import flow as command
+from cli_agent_orchestrator.errors import FlowError
+from cli_agent_orchestrator.pipeline.flow import (
     Amount,
     BlockSource,
     Flow,
@@ -20,16 +20,16 @@ from cli_agent_orchestrator._internal.pipeline.flow import (
     Repeat,
     StageKind,
 )
-from cli_agent_orchestrator._internal.pipeline.flow_file import (
+from cli_agent_orchestrator.pipeline.flow_file import (
     BLOCK_KEYS,
+    PACKAGED,
     PLACEHOLDERS,
     ROLE_KEYS,
     STAGE_KEYS,
+    packaged_flow,
     read_flow,
 )
-from cli_agent_orchestrator._internal.pipeline.packaged import PACKAGED, packaged_flow
-from cli_agent_orchestrator._internal.runs.flows import Flows
-from cli_agent_orchestrator.errors import FlowError
+from cli_agent_orchestrator.runs.flows import Flows
 from cli_agent_orchestrator.scripted_agent.script import parse_script
 from tests.pipeline.test_flow_file import PROMPT, TEMPLATES, TEXT
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.cli.for_others import (
+from cli_agent_orchestrator.pipeline.state import FinalStatus
+from cli_agent_orchestrator.show.report_words import (
     for_others,
     in_each_text,
     shown_folder,
     without_places,
 )
-from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
 from tests.cli.reports import REPORT, STATE, WD
 
 HOME = Path("/home/ada")

@@ -6,7 +6,7 @@ import shlex
 import click
 import pytest
 
-from cli_agent_orchestrator._internal.cli.main import COMMANDS, cao
+from cli_agent_orchestrator.cli.main import COMMANDS, cao
 
 
 def commands_of(group: click.Group, path: tuple[str, ...] = ()) -> dict[str, click.Command]:

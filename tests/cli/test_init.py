@@ -9,16 +9,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cli_agent_orchestrator._internal.cli.init import init, project_above, read_marks
-from cli_agent_orchestrator._internal.config import state_folder
-from cli_agent_orchestrator._internal.pipeline.task import parse_task
-from cli_agent_orchestrator._internal.runs.file_settings import (
-    read_all_settings,
-    read_file_settings,
-)
-from cli_agent_orchestrator._internal.runs.gates.trust import Trust, commands_text
-from cli_agent_orchestrator._internal.settings.table import OUT_OF_PROJECT, SETTINGS, ValueKind
+from cli_agent_orchestrator.cli.init import init, project_above, read_marks
 from cli_agent_orchestrator.errors import PromptError, UsageError
+from cli_agent_orchestrator.pipeline.task import parse_task
+from cli_agent_orchestrator.runs.request import read_all_settings, read_file_settings
+from cli_agent_orchestrator.settings.config import state_folder
+from cli_agent_orchestrator.settings.table import OUT_OF_PROJECT, SETTINGS, ValueKind
+from cli_agent_orchestrator.settings.trust import Trust, commands_text
 from tests.programs import in_a_terminal
 
 CAO = (sys.executable, "-m", "cli_agent_orchestrator")

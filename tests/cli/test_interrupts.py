@@ -5,7 +5,7 @@ import sys
 import threading
 from queue import SimpleQueue
 
-from cli_agent_orchestrator._internal.cli.interrupts import Interrupts
+from cli_agent_orchestrator.cli.interrupts import Interrupts
 
 PATIENCE_SECONDS = 10.0
 

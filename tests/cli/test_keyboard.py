@@ -15,7 +15,7 @@ import pytest
 # It says what happens on one pipe, and waits for a word on another before it goes on.
 BEGINNING = """
 import fcntl, json, os, select, signal, sys, termios, time
-from cli_agent_orchestrator._internal.cli.keyboard import Keyboard
+from cli_agent_orchestrator.cli.interrupts import Keyboard
 words, said = os.fdopen(int(sys.argv[1])), os.fdopen(int(sys.argv[2]), "w")
 def say(*what): print(json.dumps(what), file=said, flush=True)
 def until(is_so):
@@ -174,7 +174,7 @@ say(*(signal.getsignal(number) for number in (signal.SIGTSTP, signal.SIGCONT)))
 
 def test_without_a_terminal_there_are_no_keys() -> None:
     text = (
-        "from cli_agent_orchestrator._internal.cli.keyboard import Keyboard\n"
+        "from cli_agent_orchestrator.cli.interrupts import Keyboard\n"
         "with Keyboard(print) as keyboard: print(keyboard.is_on)"
     )
     done = subprocess.run(
@@ -187,8 +187,8 @@ def test_without_a_terminal_there_are_no_keys() -> None:
 def test_what_a_key_cannot_ask_for_is_told_and_does_not_control_the_terminal(error: str) -> None:
     text = f"""
 from pathlib import Path
-from cli_agent_orchestrator._internal.cli.live import LiveView
-from cli_agent_orchestrator._internal.cli.narration import Narration
+from cli_agent_orchestrator.cli.live import LiveView
+from cli_agent_orchestrator.cli.narration import Narration
 from cli_agent_orchestrator.errors import UsageError
 from tests.cli.run_events import BEGAN, OPENED, turn
 def ask(run, wish):

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.cli.keys import Keys, offers, press
-from cli_agent_orchestrator._internal.cli.picture import Picture, fold
-from cli_agent_orchestrator._internal.models import TerminalStatus
-from cli_agent_orchestrator._internal.pipeline.asks import (
+from cli_agent_orchestrator.cli.drawing import Keys, offers, press
+from cli_agent_orchestrator.cli.picture import Picture, fold
+from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.events import EventKind, PauseAsked, Paused, RunEnded, RunEvent
+from cli_agent_orchestrator.pipeline.steering import (
     LARGEST_HINT,
     Ask,
     Hint,
@@ -22,7 +23,6 @@ from cli_agent_orchestrator._internal.pipeline.asks import (
     read_ask,
     to_line,
 )
-from cli_agent_orchestrator.events import EventKind, PauseAsked, Paused, RunEnded, RunEvent
 from tests.cli.run_events import BEGAN, NOON, OPENED, ended, events, handoff, turn
 
 ARROWS = [b"\x1b[A", b"\x1b[1;5C", b"\x1bOB", b"\x1b[3~", b"\x1b[?1;2c", b"\x1b[ q", b"\x1bs"]

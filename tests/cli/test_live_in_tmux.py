@@ -20,9 +20,9 @@ import sys
 from pathlib import Path
 from queue import SimpleQueue
 
-from cli_agent_orchestrator._internal.cli.interrupts import Interrupts
-from cli_agent_orchestrator._internal.cli.live import LiveView
-from cli_agent_orchestrator._internal.cli.narration import Narration
+from cli_agent_orchestrator.cli.interrupts import Interrupts
+from cli_agent_orchestrator.cli.live import LiveView
+from cli_agent_orchestrator.cli.narration import Narration
 from cli_agent_orchestrator.events import RunBegan, RunEnded, TurnBegan, TurnEnded, Warned
 
 NOON = 1_700_000_000.0
@@ -53,8 +53,8 @@ import os
 import time
 from pathlib import Path
 
-from cli_agent_orchestrator._internal.cli.live import LiveView
-from cli_agent_orchestrator._internal.cli.narration import Narration
+from cli_agent_orchestrator.cli.live import LiveView
+from cli_agent_orchestrator.cli.narration import Narration
 from cli_agent_orchestrator.events import RunBegan, TurnBegan, Warned
 
 AGENTS = {role: "an agent" for role in ("analyst", "analyst_review", "programmer", "tester")}

@@ -7,13 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from cli_agent_orchestrator._internal.cli.markdown import (
-    cell,
-    escape,
-    fenced,
-    folded,
-)
-from cli_agent_orchestrator._internal.pipeline.patches import harmless
+from cli_agent_orchestrator.core.markdown import cell, escape, fenced, folded, harmless
 
 NASTY = (
     "<script>alert(1)</script> ![i](http://evil/x.png) [l](http://evil) <b>bold</b> *e* __s__ `c` "

@@ -7,21 +7,15 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from cli_agent_orchestrator._internal.cli.main import cao
-from cli_agent_orchestrator._internal.cli.run import report_command, run, task_options
-from cli_agent_orchestrator._internal.discovery import name_server
-from cli_agent_orchestrator._internal.providers import PROVIDERS
-from cli_agent_orchestrator._internal.run_config import RunConfig
-from cli_agent_orchestrator._internal.runs.request import build_request
-from cli_agent_orchestrator._internal.settings.levels import read_environment
-from cli_agent_orchestrator._internal.settings.table import (
-    AGENTS,
-    NEVER_BARE,
-    SETTINGS,
-    Setting,
-    ValueKind,
-)
+from cli_agent_orchestrator.cli.main import cao
+from cli_agent_orchestrator.cli.run import report_command, run, task_options
+from cli_agent_orchestrator.client.find import name_server
 from cli_agent_orchestrator.errors import ConfigError, UsageError
+from cli_agent_orchestrator.providers import PROVIDERS
+from cli_agent_orchestrator.runs.request import build_request
+from cli_agent_orchestrator.settings.run_config import RunConfig
+from cli_agent_orchestrator.settings.table import AGENTS, NEVER_BARE, SETTINGS, Setting, ValueKind
+from cli_agent_orchestrator.settings.values import read_environment
 
 DOCUMENTATION = (Path(__file__).parents[2] / "docs" / "run.md").read_text(encoding="utf-8")
 

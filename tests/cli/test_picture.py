@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.cli.picture import (
+from cli_agent_orchestrator.cli.picture import (
     MOST_REASONS,
     Countdown,
     Delay,
@@ -16,7 +16,7 @@ from cli_agent_orchestrator._internal.cli.picture import (
     Picture,
     fold,
 )
-from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.events import (
     CheckBegan,
     CheckEnded,

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.ansi import clean_line
-from cli_agent_orchestrator._internal.cli.playback import (
+from cli_agent_orchestrator.cli.replay import (
     AFTER_SECONDS,
     PlayedScreen,
     Scene,
@@ -17,8 +16,9 @@ from cli_agent_orchestrator._internal.cli.playback import (
     text_of,
     title_of,
 )
-from cli_agent_orchestrator._internal.runs.records.replay import Cast, Frame, screen_at
-from cli_agent_orchestrator._internal.runs.records.turns import RunTurn
+from cli_agent_orchestrator.core.ansi import clean_line
+from cli_agent_orchestrator.runs.replay import Cast, Frame, screen_at
+from cli_agent_orchestrator.runs.turns import RunTurn
 from tests.test_ansi import ANY
 
 DRAWN = re.compile(

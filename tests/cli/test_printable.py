@@ -4,7 +4,7 @@ import unicodedata
 
 import pytest
 
-from cli_agent_orchestrator._internal.cli.printable import beside_time, one_line, printable
+from cli_agent_orchestrator.cli.printable import beside_time, one_line, printable
 
 KEPT = "plain, äöü, 漢字, 🙂, e\u0301, → │ ⠋"
 

@@ -17,36 +17,16 @@ from typing import Self
 import pytest
 from rich.console import Console
 
-from cli_agent_orchestrator._internal.cli.ending import RESUME_BY_ID, UNFINISHED, unfinished_words
-from cli_agent_orchestrator._internal.cli.line import Tone
-from cli_agent_orchestrator._internal.cli.live import LiveView, Recall
-from cli_agent_orchestrator._internal.cli.narration import Narration
-from cli_agent_orchestrator._internal.cli.printable import beside_time
-from cli_agent_orchestrator._internal.cli.progress import JsonView, PlainView
-from cli_agent_orchestrator._internal.models import TerminalStatus
-from cli_agent_orchestrator._internal.notices.deciding import Noticing
-from cli_agent_orchestrator._internal.notices.settings import read_notice_settings
-from cli_agent_orchestrator._internal.pipeline.asks import Wish
-from cli_agent_orchestrator._internal.pipeline.outcomes import (
-    Approved,
-    CyclesUsedUp,
-    Delivered,
-    Failed,
-    Outcome,
-    Passed,
-    RoundsUsedUp,
-    SentBack,
+from cli_agent_orchestrator.cli.live import LiveView, Recall
+from cli_agent_orchestrator.cli.narration import (
+    RESUME_BY_ID,
+    UNFINISHED,
+    Narration,
+    unfinished_words,
 )
-from cli_agent_orchestrator._internal.pipeline.review import (
-    EvidenceMissing,
-    ReviewAnswer,
-    ReviewVerdict,
-    TestAnswer,
-    TestVerdict,
-    TooEarly,
-)
-from cli_agent_orchestrator._internal.pipeline.state import Dispatch, FinalStatus, Turn
-from cli_agent_orchestrator._internal.runs.events import turn_ended
+from cli_agent_orchestrator.cli.printable import Tone, beside_time
+from cli_agent_orchestrator.cli.progress import JsonView, PlainView
+from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.errors import NotSteerable
 from cli_agent_orchestrator.events import (
     AgentsStarting,
@@ -68,6 +48,28 @@ from cli_agent_orchestrator.events import (
     Unpaused,
     Warned,
 )
+from cli_agent_orchestrator.notices.decide import Noticing, read_notice_settings
+from cli_agent_orchestrator.pipeline.outcomes import (
+    Approved,
+    CyclesUsedUp,
+    Delivered,
+    Failed,
+    Outcome,
+    Passed,
+    RoundsUsedUp,
+    SentBack,
+)
+from cli_agent_orchestrator.pipeline.review import (
+    EvidenceMissing,
+    ReviewAnswer,
+    ReviewVerdict,
+    TestAnswer,
+    TestVerdict,
+    TooEarly,
+)
+from cli_agent_orchestrator.pipeline.state import Dispatch, FinalStatus, Turn
+from cli_agent_orchestrator.pipeline.steering import Wish
+from cli_agent_orchestrator.runs.events import turn_ended
 from tests.notices.test_sending import raise_fault
 
 SERVER = ServerChosen(1_700_000_000.0, "http://127.0.0.1:5000", "named", named=True)
@@ -581,7 +583,7 @@ class TestViews:
     @pytest.mark.parametrize("columns", [40, 60, 0])
     def test_plain_lines_are_broken_at_words_on_a_terminal_alone(self, columns: int) -> None:
         code = (
-            "import pathlib, cli_agent_orchestrator._internal.cli.progress as progress\n"
+            "import pathlib, cli_agent_orchestrator.cli.progress as progress\n"
             "from cli_agent_orchestrator.events import Warned\n"
             "progress.PlainView(pathlib.Path('/p')).tell(Warned(0, 'word ' * 30 + 'done'))"
         )
@@ -754,7 +756,7 @@ class TestViews:
         self, term: str | None, view: str
     ) -> None:
         code = (
-            "import pathlib, cli_agent_orchestrator._internal.cli.progress as progress\n"
+            "import pathlib, cli_agent_orchestrator.cli.progress as progress\n"
             "print(type(progress.choose_view(pathlib.Path('/p'), False, '')).__name__)"
         )
         env = {name: value for name, value in os.environ.items() if name != "TERM"}

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.cli.proposals import (
+from cli_agent_orchestrator.cli.init import (
     MARK_FILES,
     READ_FILES,
     InstalledAgent,
     Proposal,
     propose,
 )
-from cli_agent_orchestrator._internal.gates import read_gates_table
-from cli_agent_orchestrator._internal.settings.file import commented_toml
-from cli_agent_orchestrator._internal.settings.table import BY_KEY
+from cli_agent_orchestrator.settings.file import commented_toml
+from cli_agent_orchestrator.settings.gates import read_gates_table
+from cli_agent_orchestrator.settings.table import BY_KEY
 
 
 def package(test: str) -> str:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.cli.remarks import (
+from cli_agent_orchestrator.cli.doctor import (
     Program,
     Remark,
     login_command,
@@ -13,8 +13,8 @@ from cli_agent_orchestrator._internal.cli.remarks import (
     remarks_on_version,
     version_words,
 )
-from cli_agent_orchestrator._internal.providers import PROVIDERS
-from cli_agent_orchestrator._internal.providers.base import Provider
+from cli_agent_orchestrator.providers import PROVIDERS
+from cli_agent_orchestrator.providers.base import Provider
 
 Version = tuple[int, ...]
 

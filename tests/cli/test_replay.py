@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from cli_agent_orchestrator._internal.asciicast import Frame, frame_line, header_line
-from cli_agent_orchestrator._internal.cli.replay import replay
-from cli_agent_orchestrator._internal.layout import cast_name, replay_folder
-from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator.cli.replay import replay
+from cli_agent_orchestrator.core.cast import Frame, frame_line, header_line
+from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.errors import NotFound, UsageError
 from cli_agent_orchestrator.events import TurnBegan, TurnEnded
+from cli_agent_orchestrator.settings.layout import cast_name, replay_folder
 from tests.cli.test_live_in_tmux import Pane
 from tests.runs.kept_runs import RUN, make_run
 

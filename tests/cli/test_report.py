@@ -8,24 +8,17 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from cli_agent_orchestrator._internal.cli.report import report
-from cli_agent_orchestrator._internal.gates import PROOF
-from cli_agent_orchestrator._internal.layout import STATE_FILE, archive_folder, run_folder
-from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
-from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.records.event_log import EventLog
-from cli_agent_orchestrator._internal.runs.records.journal import Journal, TurnRecord, gate_record
-from cli_agent_orchestrator._internal.runs.records.run_record import (
-    Fate,
-    RunRecord,
-    RunStatus,
-    SavedTree,
-    write_record,
-)
-from cli_agent_orchestrator._internal.runs.reports.report_of_record import report_of_record
-from cli_agent_orchestrator._internal.runs.reports.setbacks import find_setbacks, is_setback
+from cli_agent_orchestrator.cli.report import report
+from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.errors import StateError, UsageError
 from cli_agent_orchestrator.events import CheckEnded, TurnBegan, TurnEnded
+from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
+from cli_agent_orchestrator.runs.event_log import EventLog
+from cli_agent_orchestrator.runs.record import Fate, RunRecord, RunStatus, SavedTree, write_record
+from cli_agent_orchestrator.runs.report import find_setbacks, is_setback, report_of_record
+from cli_agent_orchestrator.runs.turns import Journal, TurnRecord, gate_record
+from cli_agent_orchestrator.settings.gates import PROOF
+from cli_agent_orchestrator.settings.layout import STATE_FILE, archive_folder, run_folder
 from tests.cli.test_markdown import NASTY, NASTY_LINES, markup_of
 from tests.pipeline.samples import FAIL, approval
 from tests.runs.fakes import Asked, Rig, agree

@@ -7,21 +7,17 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from cli_agent_orchestrator._internal.asciicast import Frame, frame_line, header_line
-from cli_agent_orchestrator._internal.cli.report import report
-from cli_agent_orchestrator._internal.layout import (
+from cli_agent_orchestrator.cli.report import report
+from cli_agent_orchestrator.core.cast import Frame, frame_line, header_line
+from cli_agent_orchestrator.core.files import Folder
+from cli_agent_orchestrator.errors import UsageError
+from cli_agent_orchestrator.runs.record import SavedSetting, read_record, write_record
+from cli_agent_orchestrator.settings.layout import (
     archive_folder,
     cast_name,
     replay_folder,
     screens_folder,
 )
-from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.records.run_record import (
-    SavedSetting,
-    read_record,
-    write_record,
-)
-from cli_agent_orchestrator.errors import UsageError
 from tests.html.reading import Elements
 from tests.runs.fakes import Rig
 from tests.runs.kept_runs import RUN, make_run, snapshots_in

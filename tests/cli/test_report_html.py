@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.cli.report_html import (
+from cli_agent_orchestrator.core.secrets import masked
+from cli_agent_orchestrator.runs.record import SavedSetting
+from cli_agent_orchestrator.show.report_html import (
     ONLY_HERE,
     html_page,
     reproduction,
     run_for_others,
 )
-from cli_agent_orchestrator._internal.html.long_text import LONGEST_LINE
-from cli_agent_orchestrator._internal.masking import masked
-from cli_agent_orchestrator._internal.runs.records.run_record import SavedSetting
+from cli_agent_orchestrator.show.turn import LONGEST_LINE
 from tests.cli.reports import HOME, REPORT
 from tests.html.reading import Elements
 from tests.html.test_report_page import FULL, STORY

@@ -3,10 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
-from cli_agent_orchestrator._internal.cli.for_others import for_others
-from cli_agent_orchestrator._internal.cli.report_markdown import markdown
-from cli_agent_orchestrator._internal.cli.report_words import local_time
-from cli_agent_orchestrator._internal.runs.reports.deeds import Deeds
+from cli_agent_orchestrator.runs.report import Deeds
+from cli_agent_orchestrator.show.report_markdown import markdown
+from cli_agent_orchestrator.show.report_words import for_others, local_time
 from tests.cli.reports import HOME, REPORT, STATE
 
 PAGE = f"""\

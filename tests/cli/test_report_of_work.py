@@ -6,10 +6,10 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from cli_agent_orchestrator._internal.cli.report import report
-from cli_agent_orchestrator._internal.config import state_folder
-from cli_agent_orchestrator._internal.layout import SNAPSHOTS_FOLDER, archive_folder
+from cli_agent_orchestrator.cli.report import report
 from cli_agent_orchestrator.events import CheckEnded, NotConverging
+from cli_agent_orchestrator.settings.config import state_folder
+from cli_agent_orchestrator.settings.layout import SNAPSHOTS_FOLDER, archive_folder
 from tests.runs.kept_runs import RUN, make_run, snapshots_in, worked_run
 from tests.runs.test_deeds import changed, proof
 from tests.workspace.repositories import write

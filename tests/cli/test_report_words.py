@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from cli_agent_orchestrator._internal.cli.report_words import (
+from cli_agent_orchestrator.pipeline.state import FinalStatus
+from cli_agent_orchestrator.runs.record import RunStatus
+from cli_agent_orchestrator.runs.report import Deeds
+from cli_agent_orchestrator.runs.turns import COMMAND
+from cli_agent_orchestrator.settings.gates import PROOF
+from cli_agent_orchestrator.show.report_words import (
     Fact,
     evidence_title,
     facts_of,
@@ -16,11 +21,6 @@ from cli_agent_orchestrator._internal.cli.report_words import (
     title_of,
     turns_title,
 )
-from cli_agent_orchestrator._internal.gates import PROOF
-from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
-from cli_agent_orchestrator._internal.runs.records.journal import COMMAND
-from cli_agent_orchestrator._internal.runs.records.run_record import RunStatus
-from cli_agent_orchestrator._internal.runs.reports.deeds import Deeds
 from tests.cli.reports import HOME, REPORT, turn
 
 RUNNING = FinalStatus.RUNNING

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from cli_agent_orchestrator._internal.cli import request_page as limits
-from cli_agent_orchestrator._internal.cli.request_page import request_page
-from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
-from cli_agent_orchestrator._internal.runs.reports.deeds import Deeds
-from cli_agent_orchestrator._internal.workspace.changes import Change
+from cli_agent_orchestrator.pipeline.state import FinalStatus
+from cli_agent_orchestrator.runs.report import Deeds
+from cli_agent_orchestrator.show import report_markdown as limits
+from cli_agent_orchestrator.show.report_markdown import request_page
+from cli_agent_orchestrator.work.changes import Change
 from tests.cli.reports import REPORT, turn
 from tests.cli.test_markdown import NASTY, NASTY_LINES, markup_of
 

@@ -5,16 +5,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cli_agent_orchestrator._internal.cli.runs import table, watch
-from cli_agent_orchestrator._internal.layout import run_folder
-from cli_agent_orchestrator._internal.runs.records.event_log import EventLog
-from cli_agent_orchestrator._internal.runs.records.registry import RunSummary
-from cli_agent_orchestrator._internal.runs.records.run_record import (
-    RunRecord,
-    RunStatus,
-    write_record,
-)
+from cli_agent_orchestrator.cli.runs import table, watch
 from cli_agent_orchestrator.events import RunEnded
+from cli_agent_orchestrator.runs.event_log import EventLog
+from cli_agent_orchestrator.runs.record import RunRecord, RunStatus, write_record
+from cli_agent_orchestrator.runs.registry import RunSummary
+from cli_agent_orchestrator.settings.layout import run_folder
 
 ID = "20261115-084037-k3f9"
 

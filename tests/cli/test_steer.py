@@ -9,16 +9,16 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from cli_agent_orchestrator._internal.cli.steer import change, hint, pause, resume
-from cli_agent_orchestrator._internal.clock import SystemClock
-from cli_agent_orchestrator._internal.config import state_folder
-from cli_agent_orchestrator._internal.layout import CONTROL_FILE
-from cli_agent_orchestrator._internal.pipeline.asks import Ask, Heard
-from cli_agent_orchestrator._internal.runs.records.control import Listener
-from cli_agent_orchestrator._internal.runs.records.recorder import Recorder
-from cli_agent_orchestrator._internal.runs.records.run_record import RunRecord
+from cli_agent_orchestrator.cli.steer import change, hint, pause, resume
+from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.events import AskDeclined, PauseAsked, RunEvent, SettingChanged
+from cli_agent_orchestrator.pipeline.steering import Ask, Heard
+from cli_agent_orchestrator.runs.control import Listener
+from cli_agent_orchestrator.runs.record import RunRecord
+from cli_agent_orchestrator.runs.recorder import Recorder
+from cli_agent_orchestrator.settings.config import state_folder
+from cli_agent_orchestrator.settings.layout import CONTROL_FILE
 
 RUN = "20261115-084037-k3f9"
 

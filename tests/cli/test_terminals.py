@@ -14,23 +14,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from cli_agent_orchestrator._internal.cli import stop, terminals
-from cli_agent_orchestrator._internal.cli.listing import read_terminal
-from cli_agent_orchestrator._internal.layout import run_folder
-from cli_agent_orchestrator._internal.models import Delivery, OutputMode
-from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.records.registry import RunSummary
-from cli_agent_orchestrator._internal.runs.records.run_record import (
-    RunRecord,
-    RunStatus,
-    write_record,
-)
-from cli_agent_orchestrator.errors import (
-    ApiError,
-    NotFound,
-    OrchestratorError,
-    UsageError,
-)
+from cli_agent_orchestrator.cli import stop, terminals
+from cli_agent_orchestrator.cli.connect import read_terminal
+from cli_agent_orchestrator.core.files import Folder
+from cli_agent_orchestrator.core.models import Delivery, OutputMode
+from cli_agent_orchestrator.errors import ApiError, NotFound, OrchestratorError, UsageError
+from cli_agent_orchestrator.runs.record import RunRecord, RunStatus, write_record
+from cli_agent_orchestrator.runs.registry import RunSummary
+from cli_agent_orchestrator.settings.layout import run_folder
 from tests.api.running import TOKEN, RunningApi, running_api
 from tests.e2e.conftest import CAO
 from tests.fakes import FakeService

@@ -7,9 +7,9 @@ import pytest
 from click.testing import CliRunner
 
 import cli_agent_orchestrator
-from cli_agent_orchestrator._internal.cli.run import run
-from cli_agent_orchestrator._internal.cli.variables import KNOWN, remarks_on_variables
-from cli_agent_orchestrator._internal.providers import PROVIDERS
+from cli_agent_orchestrator.cli.project import KNOWN, remarks_on_variables
+from cli_agent_orchestrator.cli.run import run
+from cli_agent_orchestrator.providers import PROVIDERS
 
 SOURCE = Path(cli_agent_orchestrator.__file__).parent
 NO_VARIABLES = {"CAO_RESPONSE_END", "CAO_COMPLETE"}

@@ -11,14 +11,14 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from cli_agent_orchestrator._internal.cli.work import diff, moment_lines, restore, undo
-from cli_agent_orchestrator._internal.config import state_folder
-from cli_agent_orchestrator._internal.layout import STATE_FILE, run_folder
-from cli_agent_orchestrator._internal.runs.records.run_record import write_record
-from cli_agent_orchestrator._internal.runs.work.delivering import apply_run, discard_run, ended_run
-from cli_agent_orchestrator._internal.runs.work.own_tree import OwnTree, plan_tree, store_of
-from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot
+from cli_agent_orchestrator.cli.work import diff, moment_lines, restore, undo
 from cli_agent_orchestrator.errors import NotSteerable, RunError, UsageError
+from cli_agent_orchestrator.runs.deliver import apply_run, discard_run, ended_run
+from cli_agent_orchestrator.runs.record import write_record
+from cli_agent_orchestrator.runs.tree import OwnTree, plan_tree, store_of
+from cli_agent_orchestrator.settings.config import state_folder
+from cli_agent_orchestrator.settings.layout import STATE_FILE, run_folder
+from cli_agent_orchestrator.work.snapshots import Snapshot
 from tests.programs import in_a_terminal
 from tests.runs.kept_runs import RUN, make_run, snapshots_in, worked_run
 from tests.runs.test_own_tree import STATE, record_of

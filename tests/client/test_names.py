@@ -2,7 +2,7 @@
 
 import pytest
 
-from cli_agent_orchestrator._internal.client import ApiClient
+from cli_agent_orchestrator.client.client import ApiClient
 from cli_agent_orchestrator.errors import (
     ApiRefused,
     BadMessage,

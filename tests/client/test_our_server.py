@@ -2,8 +2,8 @@
 
 import pytest
 
-from cli_agent_orchestrator._internal.client import ApiClient
-from cli_agent_orchestrator._internal.models import (
+from cli_agent_orchestrator.client.client import ApiClient
+from cli_agent_orchestrator.core.models import (
     MESSAGE_LIMIT,
     AgentView,
     Delivery,
@@ -11,10 +11,7 @@ from cli_agent_orchestrator._internal.models import (
     OutputMode,
     TerminalStatus,
 )
-from cli_agent_orchestrator.errors import (
-    ApiRefused,
-    InputRefused,
-)
+from cli_agent_orchestrator.errors import ApiRefused, InputRefused
 from tests.api.running import RunningApi
 from tests.fakes import Sent
 

@@ -8,9 +8,9 @@ from urllib.parse import unquote
 import httpx
 import pytest
 
-from cli_agent_orchestrator._internal.api.app import OPERATIONS
-from cli_agent_orchestrator._internal.api.parameters import Verb
-from cli_agent_orchestrator._internal.client import ApiClient
+from cli_agent_orchestrator.client.client import ApiClient
+from cli_agent_orchestrator.server.app import OPERATIONS
+from cli_agent_orchestrator.server.parameters import Verb
 
 PAGE = Path(__file__).parents[2] / "docs" / "server.md"
 ROW_PATTERN = r"(?m)^\| (`(?:GET|POST|DELETE) .*?) \| "

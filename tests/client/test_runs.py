@@ -8,19 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cli_agent_orchestrator._internal.client import ApiClient
-from cli_agent_orchestrator._internal.models import NewTerminal, Step, TerminalStatus
-from cli_agent_orchestrator._internal.pipeline.asks import (
-    Ask,
-    Hint,
-    Pause,
-    Set,
-    Skip,
-    Stop,
-    Unpause,
-    Wish,
-)
-from cli_agent_orchestrator._internal.pipeline.task import with_heading
+from cli_agent_orchestrator.client.client import ApiClient
+from cli_agent_orchestrator.core.models import NewTerminal, Step, TerminalStatus
 from cli_agent_orchestrator.errors import (
     ApiRefused,
     BadMessage,
@@ -42,6 +31,17 @@ from cli_agent_orchestrator.events import (
     Unpaused,
     to_line,
 )
+from cli_agent_orchestrator.pipeline.steering import (
+    Ask,
+    Hint,
+    Pause,
+    Set,
+    Skip,
+    Stop,
+    Unpause,
+    Wish,
+)
+from cli_agent_orchestrator.pipeline.task import with_heading
 from tests.api.run_rig import EVENTS, NOON, RUN, Answering, Rig
 from tests.api.running import TOKEN, WAIT_SECONDS, RunningApi
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.client import ApiClient
+from cli_agent_orchestrator.client.client import ApiClient
 from cli_agent_orchestrator.errors import ApiUnreachable
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")

@@ -11,9 +11,8 @@ import httpcore
 import httpx
 import pytest
 
-from cli_agent_orchestrator._internal.client import ApiClient
-from cli_agent_orchestrator._internal.connection import LARGEST_ANSWER, LARGEST_EVENT
-from cli_agent_orchestrator._internal.transport import TimedStream
+from cli_agent_orchestrator.client.client import ApiClient
+from cli_agent_orchestrator.client.connection import LARGEST_ANSWER, LARGEST_EVENT, TimedStream
 from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable
 from tests.third_party import listening
 

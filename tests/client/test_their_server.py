@@ -4,12 +4,9 @@ import json
 
 import pytest
 
-from cli_agent_orchestrator._internal.client import QUERY_LIMIT, ApiClient
-from cli_agent_orchestrator._internal.models import TerminalStatus
-from cli_agent_orchestrator.errors import (
-    ApiRefused,
-    UsageError,
-)
+from cli_agent_orchestrator.client.client import QUERY_LIMIT, ApiClient
+from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.errors import ApiRefused, UsageError
 from tests.third_party import ThirdParty
 
 

@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from cli_agent_orchestrator._internal.client import ApiClient, is_loopback
+from cli_agent_orchestrator.client.client import ApiClient, is_loopback
 from cli_agent_orchestrator.errors import ApiRefused
 from tests.third_party import ThirdParty
 

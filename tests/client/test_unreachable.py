@@ -6,12 +6,8 @@ import threading
 import httpx
 import pytest
 
-from cli_agent_orchestrator._internal.client import ApiClient
-from cli_agent_orchestrator.errors import (
-    ApiError,
-    ApiRefused,
-    ApiUnreachable,
-)
+from cli_agent_orchestrator.client.client import ApiClient
+from cli_agent_orchestrator.errors import ApiError, ApiRefused, ApiUnreachable
 from tests.third_party import ThirdParty
 
 

@@ -12,18 +12,18 @@ from urllib.parse import quote
 import httpx
 from starlette.applications import Starlette
 
-from cli_agent_orchestrator._internal.api.app import create_app, serve_runs
-from cli_agent_orchestrator._internal.api.serving import BackgroundServer, serve
-from cli_agent_orchestrator._internal.clock import SystemClock
-from cli_agent_orchestrator._internal.dashboard.news import News
-from cli_agent_orchestrator._internal.dashboard.page import House, Page, Part, Watched
-from cli_agent_orchestrator._internal.dashboard.routes import Views, mount
-from cli_agent_orchestrator._internal.dashboard.sign_in import request_words, signature
-from cli_agent_orchestrator._internal.html.markup import Markup, tag
-from cli_agent_orchestrator._internal.runs.records.registry import list_runs
-from cli_agent_orchestrator._internal.runs.reports.dry_run import BUILT_IN
-from cli_agent_orchestrator._internal.runs.service import RunService
+from cli_agent_orchestrator.core.clock import SystemClock
+from cli_agent_orchestrator.core.models import BUILT_IN
 from cli_agent_orchestrator.errors import NotFound
+from cli_agent_orchestrator.page.app import Views, mount
+from cli_agent_orchestrator.page.context import House, Page, Part, Watched
+from cli_agent_orchestrator.page.news import News
+from cli_agent_orchestrator.page.sign_in import request_words, signature
+from cli_agent_orchestrator.runs.registry import list_runs
+from cli_agent_orchestrator.runs.service import RunService
+from cli_agent_orchestrator.server.app import create_app, serve_runs
+from cli_agent_orchestrator.server.serve import BackgroundServer, serve
+from cli_agent_orchestrator.show.markup import Markup, tag
 from tests.api.run_rig import Rig
 from tests.api.running import TOKEN, WAIT_SECONDS
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.routing import Route
 
-from cli_agent_orchestrator._internal.dashboard.routes import is_open
-from cli_agent_orchestrator._internal.dashboard.sign_in import (
+from cli_agent_orchestrator.page.app import is_open
+from cli_agent_orchestrator.page.sign_in import (
     LINK_SECONDS,
     SIGNED_IN_SECONDS,
     PageSecret,

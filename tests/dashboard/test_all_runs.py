@@ -3,18 +3,12 @@
 import pytest
 from hypothesis import given
 
-from cli_agent_orchestrator._internal.dashboard.page import Page
-from cli_agent_orchestrator._internal.dashboard.views.all_runs import (
-    MOST_DONE,
-    RunRow,
-    all_runs,
-    done_first,
-    older_runs,
-)
-from cli_agent_orchestrator._internal.dashboard.views.one_run import RunView, one_run
-from cli_agent_orchestrator._internal.dashboard.views.words import RunTokens
-from cli_agent_orchestrator._internal.runs.records.run_record import RunStatus
-from cli_agent_orchestrator._internal.usage.tokens import Tokens
+from cli_agent_orchestrator.page.all_runs import MOST_DONE, RunRow, all_runs, done_first, older_runs
+from cli_agent_orchestrator.page.context import Page
+from cli_agent_orchestrator.page.one_run import RunView, one_run
+from cli_agent_orchestrator.page.words import RunTokens
+from cli_agent_orchestrator.runs.record import RunStatus
+from cli_agent_orchestrator.usage.tokens import Tokens
 from tests.dashboard.view_data import HOSTILE, NOON, a_run, a_story, check_page, part_of, written
 from tests.html.reading import Elements
 

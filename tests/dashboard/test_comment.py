@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.dashboard.comment import Comment, hint_of
+from cli_agent_orchestrator.page.stream import Comment, hint_of
 
 
 def test_a_hint_names_the_line_and_shows_it() -> None:

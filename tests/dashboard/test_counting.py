@@ -5,18 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.dashboard.counting import counting_tokens
-from cli_agent_orchestrator._internal.dashboard.news import Listening
-from cli_agent_orchestrator._internal.dashboard.views.words import RunTokens
-from cli_agent_orchestrator._internal.runs.records.registry import summary_of
-from cli_agent_orchestrator._internal.runs.records.usage import note_records
-from cli_agent_orchestrator.events import (
-    CheckBegan,
-    CheckEnded,
-    RunEnded,
-    TurnBegan,
-    TurnEnded,
-)
+from cli_agent_orchestrator.events import CheckBegan, CheckEnded, RunEnded, TurnBegan, TurnEnded
+from cli_agent_orchestrator.page.news import Listening, counting_tokens
+from cli_agent_orchestrator.page.words import RunTokens
+from cli_agent_orchestrator.runs.registry import summary_of
+from cli_agent_orchestrator.runs.usage import note_records
 from tests.api.run_rig import NOON, Rig
 from tests.api.running import WAIT_SECONDS
 from tests.runs.test_usage import claude_call, took

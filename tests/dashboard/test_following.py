@@ -9,29 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.asciicast import Frame, frame_line, header_line
-from cli_agent_orchestrator._internal.clock import SystemClock
-from cli_agent_orchestrator._internal.dashboard.follow_agent import FollowAgent
-from cli_agent_orchestrator._internal.dashboard.follow_run import FollowRun
-from cli_agent_orchestrator._internal.dashboard.follow_runs import (
-    LOOK_SECONDS,
-    FollowRuns,
-    RunList,
-)
-from cli_agent_orchestrator._internal.dashboard.following import fragment, watched
-from cli_agent_orchestrator._internal.dashboard.news import News
-from cli_agent_orchestrator._internal.dashboard.page import House, Page
-from cli_agent_orchestrator._internal.layout import replay_folder, run_folder, screens_folder
-from cli_agent_orchestrator._internal.models import (
+from cli_agent_orchestrator.core.cast import Frame, frame_line, header_line
+from cli_agent_orchestrator.core.clock import SystemClock
+from cli_agent_orchestrator.core.models import (
+    BUILT_IN,
     Choice,
     OutputMode,
     Question,
     TerminalStatus,
 )
-from cli_agent_orchestrator._internal.runs.records.registry import list_runs
-from cli_agent_orchestrator._internal.runs.records.run_record import write_record
-from cli_agent_orchestrator._internal.runs.reports.dry_run import BUILT_IN
-from cli_agent_orchestrator._internal.runs.service import RunService
 from cli_agent_orchestrator.errors import NotFound
 from cli_agent_orchestrator.events import (
     EventKind,
@@ -43,6 +29,21 @@ from cli_agent_orchestrator.events import (
     TurnBegan,
     TurnEnded,
 )
+from cli_agent_orchestrator.page.context import House, Page
+from cli_agent_orchestrator.page.follow import (
+    LOOK_SECONDS,
+    FollowAgent,
+    FollowRun,
+    FollowRuns,
+    RunList,
+    fragment,
+    watched,
+)
+from cli_agent_orchestrator.page.news import News
+from cli_agent_orchestrator.runs.record import write_record
+from cli_agent_orchestrator.runs.registry import list_runs
+from cli_agent_orchestrator.runs.service import RunService
+from cli_agent_orchestrator.settings.layout import replay_folder, run_folder, screens_folder
 from tests.api.run_rig import NOON, RUN, Rig
 from tests.api.running import WAIT_SECONDS
 from tests.dashboard.view_data import check_page, part_of, written

@@ -8,37 +8,27 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from cli_agent_orchestrator._internal.dashboard.page import Page
-from cli_agent_orchestrator._internal.dashboard.views.all_runs import RunRow, all_runs
-from cli_agent_orchestrator._internal.dashboard.views.asking import AskedBy
-from cli_agent_orchestrator._internal.dashboard.views.new_run import FlowOffered, new_run
-from cli_agent_orchestrator._internal.dashboard.views.one_agent import (
-    AgentSeen,
-    one_agent,
-    replay_html,
-    scrollback_html,
-)
-from cli_agent_orchestrator._internal.dashboard.views.one_run import RunView, one_run, with_notice
-from cli_agent_orchestrator._internal.dashboard.views.words import RunTokens
-from cli_agent_orchestrator._internal.html.markup import Markup
-from cli_agent_orchestrator._internal.models import (
+from cli_agent_orchestrator.core.models import (
     Choice,
     Evidence,
     Explanation,
     Question,
     TerminalStatus,
 )
-from cli_agent_orchestrator._internal.pipeline.findings import (
-    Finding,
-    FindingAnswer,
-    Findings,
-    Tracked,
-)
-from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
-from cli_agent_orchestrator._internal.runs.records.run_record import RunStatus
-from cli_agent_orchestrator._internal.runs.records.turns import RunTurn
-from cli_agent_orchestrator._internal.usage.tokens import Tokens
 from cli_agent_orchestrator.events import FilesChanged, PauseAsked
+from cli_agent_orchestrator.page.all_runs import RunRow, all_runs
+from cli_agent_orchestrator.page.asking import AskedBy
+from cli_agent_orchestrator.page.context import Page
+from cli_agent_orchestrator.page.new_run import FlowOffered, new_run
+from cli_agent_orchestrator.page.one_agent import AgentSeen, one_agent, replay_html, scrollback_html
+from cli_agent_orchestrator.page.one_run import RunView, one_run, with_notice
+from cli_agent_orchestrator.page.words import RunTokens
+from cli_agent_orchestrator.pipeline.findings import Finding, FindingAnswer, Findings, Tracked
+from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
+from cli_agent_orchestrator.runs.record import RunStatus
+from cli_agent_orchestrator.runs.turns import RunTurn
+from cli_agent_orchestrator.show.markup import Markup
+from cli_agent_orchestrator.usage.tokens import Tokens
 from tests.dashboard.view_data import NOON, a_run, a_story, a_terminal, a_turn
 
 GOLDEN = Path(__file__).with_name("golden_pages.json")

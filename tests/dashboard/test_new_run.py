@@ -3,12 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.dashboard.views.new_run import (
-    MOST_FOLDERS,
-    FlowOffered,
-    new_run,
-)
-from cli_agent_orchestrator._internal.settings.table import AGENTS, BY_NAME
+from cli_agent_orchestrator.page.new_run import MOST_FOLDERS, FlowOffered, new_run
+from cli_agent_orchestrator.settings.table import AGENTS, BY_NAME
 from tests.dashboard.view_data import HOSTILE, check_page, part_of
 
 FLOWS = [FlowOffered("loop", "all five"), FlowOffered("solo", "")]

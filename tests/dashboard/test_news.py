@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from watchdog.observers.api import BaseObserver
 
-from cli_agent_orchestrator._internal.dashboard.news import Listening, News
-from cli_agent_orchestrator._internal.layout import run_folder
-from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.records.event_log import EventLog
-from cli_agent_orchestrator._internal.runs.records.run_record import RunRecord, write_record
+from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.events import RunEnded
+from cli_agent_orchestrator.page.news import Listening, News
+from cli_agent_orchestrator.runs.event_log import EventLog
+from cli_agent_orchestrator.runs.record import RunRecord, write_record
+from cli_agent_orchestrator.settings.layout import run_folder
 
 ONE, TWO, NEW = (f"20261115-08403{number}-k3f9" for number in (7, 8, 9))
 LIMIT = 60.0

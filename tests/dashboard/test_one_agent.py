@@ -2,23 +2,23 @@
 
 from hypothesis import given, settings
 
-from cli_agent_orchestrator._internal.dashboard.views.asking import AskedBy
-from cli_agent_orchestrator._internal.dashboard.views.one_agent import (
-    SCROLLBACK_LINES,
-    AgentSeen,
-    one_agent,
-    replay_html,
-    scrollback_html,
-)
-from cli_agent_orchestrator._internal.html.screen import screen_lines
-from cli_agent_orchestrator._internal.models import (
+from cli_agent_orchestrator.core.models import (
     Choice,
     Evidence,
     Explanation,
     Question,
     TerminalStatus,
 )
-from cli_agent_orchestrator._internal.runs.records.run_record import RunStatus
+from cli_agent_orchestrator.page.asking import AskedBy
+from cli_agent_orchestrator.page.one_agent import (
+    SCROLLBACK_LINES,
+    AgentSeen,
+    one_agent,
+    replay_html,
+    scrollback_html,
+)
+from cli_agent_orchestrator.runs.record import RunStatus
+from cli_agent_orchestrator.show.screen import screen_lines
 from tests.dashboard.view_data import (
     HOSTILE,
     NOON,

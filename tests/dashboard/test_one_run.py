@@ -6,33 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
-from cli_agent_orchestrator._internal.dashboard.page import Page
-from cli_agent_orchestrator._internal.dashboard.views.asking import (
-    AskedBy,
-    RunControls,
-    controls_of,
-)
-from cli_agent_orchestrator._internal.dashboard.views.one_run import (
-    GONE,
-    LAST_SEEN,
-    RunView,
-    is_pausing,
-    one_run,
-    with_notice,
-)
-from cli_agent_orchestrator._internal.gates import Gate
-from cli_agent_orchestrator._internal.models import Choice, Question, TerminalStatus
-from cli_agent_orchestrator._internal.pipeline.course import course_of
-from cli_agent_orchestrator._internal.pipeline.findings import (
-    Finding,
-    FindingAnswer,
-    Findings,
-    Tracked,
-)
-from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
-from cli_agent_orchestrator._internal.runs.records.run_record import RunStatus
-from cli_agent_orchestrator._internal.runs.records.turns import RunTurn
-from cli_agent_orchestrator._internal.runs.reports.story import RunStory
+from cli_agent_orchestrator.core.models import Choice, Question, TerminalStatus
 from cli_agent_orchestrator.events import (
     FilesChanged,
     HintTaken,
@@ -40,6 +14,23 @@ from cli_agent_orchestrator.events import (
     QuestionAnswered,
     Unpaused,
 )
+from cli_agent_orchestrator.page.asking import AskedBy, RunControls, controls_of
+from cli_agent_orchestrator.page.context import Page
+from cli_agent_orchestrator.page.one_run import (
+    GONE,
+    LAST_SEEN,
+    RunView,
+    is_pausing,
+    one_run,
+    with_notice,
+)
+from cli_agent_orchestrator.pipeline.findings import Finding, FindingAnswer, Findings, Tracked
+from cli_agent_orchestrator.pipeline.flow import course_of
+from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
+from cli_agent_orchestrator.runs.record import RunStatus
+from cli_agent_orchestrator.runs.story import RunStory
+from cli_agent_orchestrator.runs.turns import RunTurn
+from cli_agent_orchestrator.settings.gates import Gate
 from tests.dashboard.view_data import (
     HOSTILE,
     NOON,

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.dashboard.files import FOLDERS, page_file
-from cli_agent_orchestrator._internal.layout import run_folder
-from cli_agent_orchestrator._internal.pipeline.asks import Ask, Hint
-from cli_agent_orchestrator._internal.runs.records.run_record import write_record
 from cli_agent_orchestrator.errors import NotFound
 from cli_agent_orchestrator.events import CheckBegan, HintTaken, RunBegan, TurnBegan
+from cli_agent_orchestrator.page.files import FOLDERS, page_file
+from cli_agent_orchestrator.pipeline.steering import Ask, Hint
+from cli_agent_orchestrator.runs.record import write_record
+from cli_agent_orchestrator.settings.layout import run_folder
 from tests.api.run_rig import EVENTS, NOON, RUN, Answering
 from tests.api.running import WAIT_SECONDS
 from tests.dashboard.rig import GIVES_UP, Browser, PageRig, signed_in

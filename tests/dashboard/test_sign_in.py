@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.dashboard.sign_in import (
+from cli_agent_orchestrator.page.sign_in import (
     LINK_SECONDS,
     MOST_COOKIES,
     MOST_LINKS,

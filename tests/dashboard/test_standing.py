@@ -2,12 +2,8 @@
 
 import pytest
 
-from cli_agent_orchestrator._internal.dashboard.views.standing import (
-    FORGOTTEN_SECONDS,
-    RunGroup,
-    standing_of,
-)
-from cli_agent_orchestrator._internal.runs.records.run_record import RunStatus
+from cli_agent_orchestrator.page.all_runs import FORGOTTEN_SECONDS, RunGroup, standing_of
+from cli_agent_orchestrator.runs.record import RunStatus
 from tests.dashboard.view_data import NOON, a_run
 
 ENDED = {"ended": NOON - 60, "role": ""}

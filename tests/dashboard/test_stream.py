@@ -5,9 +5,9 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from errno import EACCES
 
-from cli_agent_orchestrator._internal.dashboard.page import Page, Part, Watched
-from cli_agent_orchestrator._internal.dashboard.stream import SharedPages, updates
-from cli_agent_orchestrator._internal.html.markup import tag
+from cli_agent_orchestrator.page.context import Page, Part, Watched
+from cli_agent_orchestrator.page.stream import SharedPages, updates
+from cli_agent_orchestrator.show.markup import tag
 from tests.virtual_time import run_at_once
 
 SECOND = 1.0

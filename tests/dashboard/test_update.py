@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.dashboard.page import Page, Part
-from cli_agent_orchestrator._internal.dashboard.update import Displayed, Update, update_of
-from cli_agent_orchestrator._internal.html.markup import Markup, tag
+from cli_agent_orchestrator.page.context import Page, Part
+from cli_agent_orchestrator.page.stream import Displayed, Update, update_of
+from cli_agent_orchestrator.show.markup import Markup, tag
 
 PLACES = ("main", "box", "list")
 

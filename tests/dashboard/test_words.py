@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.dashboard.views.words import (
+from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.page.words import (
     RunTokens,
     agent_badge,
     agent_path,
@@ -24,8 +25,7 @@ from cli_agent_orchestrator._internal.dashboard.views.words import (
     span,
     took,
 )
-from cli_agent_orchestrator._internal.models import TerminalStatus
-from cli_agent_orchestrator._internal.usage.tokens import Tokens
+from cli_agent_orchestrator.usage.tokens import Tokens
 from tests.dashboard.view_data import NOON, a_run, a_terminal
 from tests.html.reading import Elements
 

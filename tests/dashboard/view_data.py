@@ -6,13 +6,13 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.dashboard.page import Page
-from cli_agent_orchestrator._internal.models import Terminal, TerminalStatus
-from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
-from cli_agent_orchestrator._internal.runs.records.registry import RunSummary
-from cli_agent_orchestrator._internal.runs.records.run_record import RunRecord, RunStatus
-from cli_agent_orchestrator._internal.runs.records.turns import RunTurn
-from cli_agent_orchestrator._internal.runs.reports.story import RunStory
+from cli_agent_orchestrator.core.models import Terminal, TerminalStatus
+from cli_agent_orchestrator.page.context import Page
+from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
+from cli_agent_orchestrator.runs.record import RunRecord, RunStatus
+from cli_agent_orchestrator.runs.registry import RunSummary
+from cli_agent_orchestrator.runs.story import RunStory
+from cli_agent_orchestrator.runs.turns import RunTurn
 from tests.html.reading import Elements
 
 NOON = 1_700_000_000.0

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.config import ServerConfig
-from cli_agent_orchestrator._internal.layout import run_folder
-from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.records.registry import list_runs
-from cli_agent_orchestrator._internal.runs.records.run_record import read_record
+from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.errors import UsageError
+from cli_agent_orchestrator.runs.record import read_record
+from cli_agent_orchestrator.runs.registry import list_runs
+from cli_agent_orchestrator.settings.config import ServerConfig
+from cli_agent_orchestrator.settings.layout import run_folder
 from tests.e2e.warm import Command, WarmCao
 
 CAO = (sys.executable, "-m", "cli_agent_orchestrator")

@@ -9,26 +9,23 @@ import signal
 import sys
 from pathlib import Path
 
-from cli_agent_orchestrator._internal.client import ApiClient
-from cli_agent_orchestrator._internal.clock import SystemClock
-from cli_agent_orchestrator._internal.config import state_folder
-from cli_agent_orchestrator._internal.hosting.server import own_server
-from cli_agent_orchestrator._internal.models import Delivery, TerminalStatus
-from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
-from cli_agent_orchestrator._internal.pipeline.prompts import Briefing
-from cli_agent_orchestrator._internal.pipeline.task import parse_task
-from cli_agent_orchestrator._internal.run_config import RunConfig
-from cli_agent_orchestrator._internal.runs.agents import init_new_run
-from cli_agent_orchestrator._internal.runs.assembling import response_files
-from cli_agent_orchestrator._internal.runs.conductor import state_file_of
-from cli_agent_orchestrator._internal.runs.ledger import Records
-from cli_agent_orchestrator._internal.runs.plan import Plan
-from cli_agent_orchestrator._internal.runs.prepared import Prepared
-from cli_agent_orchestrator._internal.runs.records.journal import Journal
-from cli_agent_orchestrator._internal.runs.records.run_id import new_run_id
-from cli_agent_orchestrator._internal.runs.records.state_file import read_task_text
-from cli_agent_orchestrator._internal.runs.runner import Runner
+from cli_agent_orchestrator.client.client import ApiClient
+from cli_agent_orchestrator.core.clock import SystemClock
+from cli_agent_orchestrator.core.models import Delivery, TerminalStatus
 from cli_agent_orchestrator.events import EventKind, HandoffEvent, RunEvent, TurnBegan, TurnEnded
+from cli_agent_orchestrator.hosting.server import own_server
+from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
+from cli_agent_orchestrator.pipeline.prompts import Briefing
+from cli_agent_orchestrator.pipeline.task import parse_task
+from cli_agent_orchestrator.runs.agents import init_new_run
+from cli_agent_orchestrator.runs.loop import Plan, Records, Runner
+from cli_agent_orchestrator.runs.prepare import Prepared
+from cli_agent_orchestrator.runs.record import new_run_id
+from cli_agent_orchestrator.runs.run import response_files, state_file_of
+from cli_agent_orchestrator.runs.state_file import read_task_text
+from cli_agent_orchestrator.runs.turns import Journal
+from cli_agent_orchestrator.settings.config import state_folder
+from cli_agent_orchestrator.settings.run_config import RunConfig
 
 CHECKPOINTS = (
     "before dispatch",

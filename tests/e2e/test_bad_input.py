@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.clock import SystemClock
-from cli_agent_orchestrator._internal.config import state_folder
-from cli_agent_orchestrator._internal.pipeline.state_json import from_json
-from cli_agent_orchestrator._internal.run_config import RunConfig
-from cli_agent_orchestrator._internal.runs.conductor import state_file_of
+from cli_agent_orchestrator.core.clock import SystemClock
+from cli_agent_orchestrator.pipeline.state_json import from_json
+from cli_agent_orchestrator.runs.run import state_file_of
+from cli_agent_orchestrator.settings.config import state_folder
+from cli_agent_orchestrator.settings.run_config import RunConfig
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import TASK, prepare, replies_of, script, state_of
 from tests.runs.test_flows import TEXT as OWN_FLOW

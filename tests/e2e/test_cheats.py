@@ -11,26 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.config import Limits, LoopRules, ReviewRules
-from cli_agent_orchestrator._internal.handoff.handoff import World
-from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
-from cli_agent_orchestrator._internal.pipeline.prompts import Briefing
-from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, RunState
-from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.gates.checking import GatePlace
-from cli_agent_orchestrator._internal.runs.ledger import Records
-from cli_agent_orchestrator._internal.runs.plan import Plan
-from cli_agent_orchestrator._internal.runs.records.journal import Journal
-from cli_agent_orchestrator._internal.runs.runner import Runner
-from cli_agent_orchestrator._internal.runs.work.work_folder import (
-    KeptOut,
-    held_back_of,
-    open_work_folder,
-)
+from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.errors import OrchestratorError
 from cli_agent_orchestrator.events import FilesChanged, RunEvent, Warned
+from cli_agent_orchestrator.gates.checking import GatePlace
+from cli_agent_orchestrator.handoff.handoff import World
+from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
+from cli_agent_orchestrator.pipeline.prompts import Briefing
+from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState
+from cli_agent_orchestrator.runs.loop import Plan, Records, Runner
+from cli_agent_orchestrator.runs.turns import Journal
+from cli_agent_orchestrator.scripted_agent.agent import Ran, find_rule, read_turn, render_answer
 from cli_agent_orchestrator.scripted_agent.script import parse_script
-from cli_agent_orchestrator.scripted_agent.turn import Ran, find_rule, read_turn, render_answer
+from cli_agent_orchestrator.settings.config import Limits, LoopRules, ReviewRules
+from cli_agent_orchestrator.work.folder import KeptOut, held_back_of, open_work_folder
 from tests.e2e.cheating import CHEATS, FILES, HONEST, KILL, Cheat, End, script_of
 from tests.e2e.conftest import Machine, inherited
 from tests.e2e.runs import running

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.cli.dashboard import can_open
+from cli_agent_orchestrator.cli.dashboard import can_open
 from tests.api.running import TOKEN, running_api
 from tests.dashboard.rig import Browser, free_port
 from tests.e2e.conftest import Machine, ended_at_last

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.config import ServerConfig
+from cli_agent_orchestrator.settings.config import ServerConfig
 from tests.e2e.conftest import Machine, ended_at_last
 from tests.e2e.runs import TASK
 

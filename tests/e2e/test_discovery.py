@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from cli_agent_orchestrator._internal.cli.listing import all_terminals
-from cli_agent_orchestrator._internal.hosting.connect import client_for
-from cli_agent_orchestrator._internal.hosting.link import server_for
-from cli_agent_orchestrator._internal.run_config import RunConfig
+from cli_agent_orchestrator.cli.connect import all_terminals
+from cli_agent_orchestrator.hosting.connect import client_for, server_for
+from cli_agent_orchestrator.settings.run_config import RunConfig
 from tests.api.running import RunningApi, running_api
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import TASK, free_port, prepare, running, script

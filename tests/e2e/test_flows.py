@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.cli.flow import write_flow
-from cli_agent_orchestrator._internal.pipeline.flow import FlowSource
-from cli_agent_orchestrator._internal.pipeline.flow_file import read_flow
+from cli_agent_orchestrator.cli.flow import write_flow
+from cli_agent_orchestrator.pipeline.flow import FlowSource
+from cli_agent_orchestrator.pipeline.flow_file import read_flow
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import at, prepare, running, script, state_of
 from tests.e2e.test_runs import ASKS, answer

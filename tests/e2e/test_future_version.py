@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from cli_agent_orchestrator._internal.client import ApiClient
-from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator.client.client import ApiClient
+from cli_agent_orchestrator.core.models import TerminalStatus
 from tests.e2e.conftest import Machine
 from tests.future_codex import IDLE_LOOK, NEW_LOOK, write_future_codex
 

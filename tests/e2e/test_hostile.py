@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.config import check_state_folder
-from cli_agent_orchestrator._internal.hosting.environment import make_token
 from cli_agent_orchestrator.errors import UsageError
+from cli_agent_orchestrator.hosting.user import make_token
+from cli_agent_orchestrator.settings.config import check_state_folder
 from tests.e2e.conftest import Machine
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cli_agent_orchestrator._internal.runs.records.run_id import short_name
+from cli_agent_orchestrator.runs.record import short_name
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import TASK, at, prepare, replies_of, rule, running, script, state_of
 from tests.e2e.test_runs import alive_agents, runs_of

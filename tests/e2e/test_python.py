@@ -12,7 +12,7 @@ from typing import get_args
 import pytest
 
 import cli_agent_orchestrator as cao
-from cli_agent_orchestrator._internal.client import ApiClient
+from cli_agent_orchestrator.client.client import ApiClient
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import TASK, prepare, rule, script, state_of
 

@@ -10,9 +10,9 @@ from contextlib import suppress
 
 import pytest
 
-from cli_agent_orchestrator._internal.client import ApiClient
-from cli_agent_orchestrator._internal.discovery import known_tokens
-from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator.client.client import ApiClient
+from cli_agent_orchestrator.client.find import known_tokens
+from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.errors import ApiUnreachable
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import (

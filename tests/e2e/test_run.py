@@ -9,9 +9,9 @@ from contextlib import ExitStack
 import httpx
 import pytest
 
-from cli_agent_orchestrator._internal.client import ApiClient
-from cli_agent_orchestrator._internal.discovery import known_tokens
-from cli_agent_orchestrator._internal.runs.records.run_id import short_name
+from cli_agent_orchestrator.client.client import ApiClient
+from cli_agent_orchestrator.client.find import known_tokens
+from cli_agent_orchestrator.runs.record import short_name
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import (
     FIVE_TURNS,

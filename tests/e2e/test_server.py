@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from cli_agent_orchestrator import Client
-from cli_agent_orchestrator._internal.api.routes import STILL_ASKS
 from cli_agent_orchestrator.errors import ApiRefused
+from cli_agent_orchestrator.server.routes import STILL_ASKS
 from tests.e2e.conftest import CAO, Machine
 from tests.e2e.runs import wait_until
 

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from cli_agent_orchestrator._internal.pipeline.flow import USUAL_SCENARIO
+from cli_agent_orchestrator.pipeline.flow import USUAL_SCENARIO
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import FIVE_TURNS, prepare, rule, running, script, state_of
 

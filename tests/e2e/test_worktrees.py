@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from cli_agent_orchestrator._internal.layout import run_folder
-from cli_agent_orchestrator._internal.runs.records.run_id import short_name
+from cli_agent_orchestrator.runs.record import short_name
+from cli_agent_orchestrator.settings.layout import run_folder
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import at, prepare, rule, running, script
 from tests.e2e.test_run import wait_for_window

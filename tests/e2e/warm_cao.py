@@ -116,7 +116,7 @@ class End:
 def run(args: list[str]) -> None:
     """Do what `python ARGS` does."""
     if args[:2] == MODULE:
-        from cli_agent_orchestrator._internal.cli.main import main
+        from cli_agent_orchestrator.cli.main import main
 
         sys.argv[:] = [str(MAIN), *args[2:]]
         main()

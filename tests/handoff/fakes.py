@@ -9,20 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cli_agent_orchestrator._internal.config import HandoffRules
-from cli_agent_orchestrator._internal.file_watch import OnChange
-from cli_agent_orchestrator._internal.handoff.handoff import Handoff, World
-from cli_agent_orchestrator._internal.handoff.mailbox import FileSignal, Signal, StatusSignal
-from cli_agent_orchestrator._internal.handoff.responses import ResponseFiles
-from cli_agent_orchestrator._internal.models import (
-    Delivery,
-    FileChange,
-    TerminalEvent,
-    TerminalStatus,
-)
-from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
+from cli_agent_orchestrator.core.models import Delivery, FileChange, TerminalEvent, TerminalStatus
+from cli_agent_orchestrator.core.watch import OnChange
 from cli_agent_orchestrator.errors import ApiError
 from cli_agent_orchestrator.events import EventKind, HandoffEvent
+from cli_agent_orchestrator.handoff.files import ResponseFiles
+from cli_agent_orchestrator.handoff.handoff import Handoff, World
+from cli_agent_orchestrator.handoff.watch import FileSignal, Signal, StatusSignal
+from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
+from cli_agent_orchestrator.settings.config import HandoffRules
 
 NAMES = {role.name: role.response_file for role in packaged_flow("loop").roles}
 TERMINAL = "a1b2c3d4"

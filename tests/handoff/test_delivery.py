@@ -5,16 +5,16 @@ from itertools import pairwise
 
 import pytest
 
-from cli_agent_orchestrator._internal.handoff.delivery import (
+from cli_agent_orchestrator.core.models import Delivery, TerminalStatus
+from cli_agent_orchestrator.errors import ApiError, ApiRefused, ApiUnreachable, HandoffError
+from cli_agent_orchestrator.events import EventKind, HandoffEvent
+from cli_agent_orchestrator.handoff.handoff import (
     MessageSender,
     OutgoingMessage,
     SendFailure,
     judge_failure,
 )
-from cli_agent_orchestrator._internal.handoff.turn_watch import TurnAgent, TurnReporter
-from cli_agent_orchestrator._internal.models import Delivery, TerminalStatus
-from cli_agent_orchestrator.errors import ApiError, ApiRefused, ApiUnreachable, HandoffError
-from cli_agent_orchestrator.events import EventKind, HandoffEvent
+from cli_agent_orchestrator.handoff.watch import TurnAgent, TurnReporter
 from tests.handoff.fakes import TERMINAL, FakeAgents, FakeClock
 
 NOT_REACHED = ApiUnreachable("http://localhost", "refused", maybe_received=False)

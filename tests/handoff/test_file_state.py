@@ -1,7 +1,7 @@
 from math import inf
 
-from cli_agent_orchestrator._internal.handoff.file_state import FileState, Signature
-from cli_agent_orchestrator._internal.models import FileChange
+from cli_agent_orchestrator.core.models import FileChange
+from cli_agent_orchestrator.handoff.wait import FileState, Signature
 
 HALF = Signature(inode=1, size=10, modified_ns=100)
 WHOLE = Signature(inode=1, size=20, modified_ns=200)

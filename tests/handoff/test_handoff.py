@@ -9,13 +9,9 @@ from typing import Any
 
 import pytest
 
-from cli_agent_orchestrator._internal.file_watch import OnChange
-from cli_agent_orchestrator._internal.handoff.handoff import Handoff, World
-from cli_agent_orchestrator._internal.handoff.mailbox import ActionSignal, StatusSignal, WakeSignal
-from cli_agent_orchestrator._internal.handoff.prompt import Envelope, Sent
-from cli_agent_orchestrator._internal.handoff.responses import Response, ResponseFiles
-from cli_agent_orchestrator._internal.models import FileChange, TerminalStatus
-from cli_agent_orchestrator._internal.plain_files import LARGEST_TEXT
+from cli_agent_orchestrator.core.files import LARGEST_TEXT
+from cli_agent_orchestrator.core.models import FileChange, TerminalStatus
+from cli_agent_orchestrator.core.watch import OnChange
 from cli_agent_orchestrator.errors import (
     ApiRefused,
     ApiUnreachable,
@@ -25,6 +21,10 @@ from cli_agent_orchestrator.errors import (
     TurnFailed,
 )
 from cli_agent_orchestrator.events import EventKind
+from cli_agent_orchestrator.handoff.files import Response, ResponseFiles
+from cli_agent_orchestrator.handoff.handoff import Handoff, World
+from cli_agent_orchestrator.handoff.prompt import Envelope, Sent
+from cli_agent_orchestrator.handoff.watch import ActionSignal, StatusSignal, WakeSignal
 from tests.handoff.fakes import NAMES, RULES, TERMINAL, Stage, no_watch
 
 IDLE = TerminalStatus.IDLE

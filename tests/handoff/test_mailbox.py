@@ -2,7 +2,7 @@
 
 import pytest
 
-from cli_agent_orchestrator._internal.handoff.mailbox import QueueMailbox, WakeSignal
+from cli_agent_orchestrator.handoff.watch import QueueMailbox, WakeSignal
 
 
 @pytest.mark.parametrize("seconds", [-1.0, 0.0, 1e10, 1e300, float("inf")])

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.handoff.prompt import (
+from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.handoff.prompt import (
     AGAIN,
     Envelope,
     FirstStep,
@@ -15,7 +16,6 @@ from cli_agent_orchestrator._internal.handoff.prompt import (
     first_step,
     reminder_for,
 )
-from cli_agent_orchestrator._internal.models import TerminalStatus
 
 ALL = [
     Situation(sent, status, responded, knows_keys)

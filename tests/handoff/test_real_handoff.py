@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.client import ApiClient
-from cli_agent_orchestrator._internal.config import HandoffRules
-from cli_agent_orchestrator._internal.file_watch import REPORTS_CLOSE
-from cli_agent_orchestrator._internal.handoff.handoff import Handoff
-from cli_agent_orchestrator._internal.handoff.prompt import Envelope, Reply, Sent
-from cli_agent_orchestrator._internal.handoff.responses import ResponseFiles
-from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator.client.client import ApiClient
+from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.core.watch import REPORTS_CLOSE
 from cli_agent_orchestrator.errors import ApiUnreachable, Stopped
 from cli_agent_orchestrator.events import EventKind, HandoffEvent
+from cli_agent_orchestrator.handoff.files import ResponseFiles
+from cli_agent_orchestrator.handoff.handoff import Handoff
+from cli_agent_orchestrator.handoff.prompt import Envelope, Reply, Sent
+from cli_agent_orchestrator.settings.config import HandoffRules
 from tests.handoff.fakes import NAMES
 from tests.handoff.server import LIMIT, TERMINAL, SmallServer, Typed, small_server
 

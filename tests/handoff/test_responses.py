@@ -6,12 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.handoff.responses import (
-    ResponseFiles,
-    decode_response,
-)
-from cli_agent_orchestrator._internal.plain_files import LARGEST_FILE, LARGEST_TEXT
+from cli_agent_orchestrator.core.files import LARGEST_FILE, LARGEST_TEXT
 from cli_agent_orchestrator.errors import BadFolder, HandoffError, UnknownName, UsageError
+from cli_agent_orchestrator.handoff.files import ResponseFiles, decode_response
 from tests.handoff.fakes import NAMES
 
 RUN = "20250131-120000"

@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from cli_agent_orchestrator._internal.handoff.mailbox import (
+from cli_agent_orchestrator.core.models import TerminalEvent, TerminalStatus
+from cli_agent_orchestrator.errors import ApiError, ApiRefused, ApiUnreachable
+from cli_agent_orchestrator.events import EventKind
+from cli_agent_orchestrator.handoff.watch import (
     STEADY_SECONDS,
     QueueMailbox,
     StatusSignal,
     StatusStream,
     WakeSignal,
+    told_in,
 )
-from cli_agent_orchestrator._internal.handoff.turn_watch import told_in
-from cli_agent_orchestrator._internal.models import TerminalEvent, TerminalStatus
-from cli_agent_orchestrator.errors import ApiError, ApiRefused, ApiUnreachable
-from cli_agent_orchestrator.events import EventKind
 from tests.handoff.fakes import FakeClock
 
 LIMIT = 60

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from cli_agent_orchestrator._internal.config import HandoffRules
-from cli_agent_orchestrator._internal.handoff.wait import (
+from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.handoff.wait import (
     Accept,
     Action,
     Fail,
@@ -20,7 +20,7 @@ from cli_agent_orchestrator._internal.handoff.wait import (
     advance,
     file_missing_in,
 )
-from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator.settings.config import HandoffRules
 
 IDLE = TerminalStatus.IDLE
 COMPLETED = TerminalStatus.COMPLETED

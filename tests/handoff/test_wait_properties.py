@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.config import HandoffRules
-from cli_agent_orchestrator._internal.handoff.wait import (
+from cli_agent_orchestrator.core.clock import GIVE_UP_SECONDS
+from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.handoff.wait import (
     Accept,
     Action,
     Fail,
@@ -19,8 +20,7 @@ from cli_agent_orchestrator._internal.handoff.wait import (
     Wait,
     advance,
 )
-from cli_agent_orchestrator._internal.models import TerminalStatus
-from cli_agent_orchestrator._internal.retry import GIVE_UP_SECONDS
+from cli_agent_orchestrator.settings.config import HandoffRules
 
 REST = (TerminalStatus.IDLE, TerminalStatus.COMPLETED)
 STATUSES = st.sampled_from(TerminalStatus)

@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.address import Found
-from cli_agent_orchestrator._internal.discovery import Discovery, discover
-from cli_agent_orchestrator._internal.hosting import transports
-from cli_agent_orchestrator._internal.hosting.connect import (
+from cli_agent_orchestrator.client.find import Discovery, discover
+from cli_agent_orchestrator.core.files import Folder
+from cli_agent_orchestrator.core.identity import Found
+from cli_agent_orchestrator.errors import ApiUnreachable, FolderTaken, ServerConflict, ServerSilent
+from cli_agent_orchestrator.hosting import connect as transports
+from cli_agent_orchestrator.hosting.connect import (
     client_for,
     find_or_start,
     run_own_server,
+    server_for,
 )
-from cli_agent_orchestrator._internal.hosting.link import server_for
-from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.run_config import RunConfig
-from cli_agent_orchestrator.errors import ApiUnreachable, FolderTaken, ServerConflict, ServerSilent
+from cli_agent_orchestrator.settings.run_config import RunConfig
 from tests.api.running import TOKEN, running_api
 from tests.third_party import third_party
 

@@ -11,14 +11,14 @@ from typing import Self
 
 import pytest
 
-from cli_agent_orchestrator._internal.hosting.environment import read_notices
-from cli_agent_orchestrator._internal.hosting.notifying import notifying
-from cli_agent_orchestrator._internal.layout import run_folder
-from cli_agent_orchestrator._internal.notices.sending import Sender
-from cli_agent_orchestrator._internal.notices.settings import NoticeSettings
-from cli_agent_orchestrator._internal.runs.records.run_log import logging_to
 from cli_agent_orchestrator.errors import ConfigError
 from cli_agent_orchestrator.events import RunEnded, RunEvent, RunOpened
+from cli_agent_orchestrator.hosting.environment import notifying
+from cli_agent_orchestrator.hosting.user import read_notices
+from cli_agent_orchestrator.notices.decide import NoticeSettings
+from cli_agent_orchestrator.notices.send import Sender
+from cli_agent_orchestrator.runs.recorder import logging_to
+from cli_agent_orchestrator.settings.layout import run_folder
 from tests.cli.run_events import NOON
 from tests.notices.test_channels import Hook
 

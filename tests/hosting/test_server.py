@@ -5,13 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.address import ADDRESS_FILE
-from cli_agent_orchestrator._internal.config import ServerConfig
-from cli_agent_orchestrator._internal.hosting.server import (
-    environment_of_runs,
-    own_server,
-    port_left_in,
-)
+from cli_agent_orchestrator.core.identity import ADDRESS_FILE
+from cli_agent_orchestrator.hosting.server import environment_of_runs, own_server, port_left_in
+from cli_agent_orchestrator.settings.config import ServerConfig
 from tests.dashboard.rig import free_port
 
 

@@ -6,15 +6,15 @@ from contextlib import ExitStack
 import httpx
 import pytest
 
-from cli_agent_orchestrator._internal.address import Found
-from cli_agent_orchestrator._internal.api.schemas import SERVICE_NAME
-from cli_agent_orchestrator._internal.client import ApiClient
-from cli_agent_orchestrator._internal.hosting.transports import (
+from cli_agent_orchestrator.client.client import ApiClient
+from cli_agent_orchestrator.core.identity import Found
+from cli_agent_orchestrator.errors import ApiUnreachable, ServerConflict
+from cli_agent_orchestrator.hosting.connect import (
     ABSENCE_SECONDS,
     FailoverTransport,
     GuardedTransport,
 )
-from cli_agent_orchestrator.errors import ApiUnreachable, ServerConflict
+from cli_agent_orchestrator.server.schemas import SERVICE_NAME
 from tests.api.running import TOKEN, running_api
 from tests.e2e.runs import free_port
 from tests.handoff.fakes import FakeClock

@@ -8,8 +8,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.html import diff
-from cli_agent_orchestrator._internal.html.diff import (
+from cli_agent_orchestrator.show import diff
+from cli_agent_orchestrator.show.diff import (
     FilePatch,
     Hunk,
     LineKind,
@@ -19,7 +19,7 @@ from cli_agent_orchestrator._internal.html.diff import (
     patches_html,
     read_patch,
 )
-from cli_agent_orchestrator._internal.workspace.changes import REST_LEFT_OUT
+from cli_agent_orchestrator.work.changes import REST_LEFT_OUT
 from tests.html.reading import Elements
 
 CHANGED = """\

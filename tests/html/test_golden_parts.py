@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from cli_agent_orchestrator._internal.html.diff import FilePatch, Hunk, patches_html, read_patch
-from cli_agent_orchestrator._internal.html.report_page import report_page
-from cli_agent_orchestrator._internal.html.timeline import timeline
-from cli_agent_orchestrator._internal.html.turn import turn_html
-from cli_agent_orchestrator._internal.pipeline.findings import FindingAnswer
-from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
-from cli_agent_orchestrator._internal.runs.records.turns import RunTurn
-from cli_agent_orchestrator._internal.runs.reports.story import EvidenceGroup, TurnDetail
-from cli_agent_orchestrator._internal.usage.tokens import Tokens
+from cli_agent_orchestrator.pipeline.findings import FindingAnswer
+from cli_agent_orchestrator.pipeline.state import FinalStatus
+from cli_agent_orchestrator.runs.story import EvidenceGroup, TurnDetail
+from cli_agent_orchestrator.runs.turns import RunTurn
+from cli_agent_orchestrator.show.diff import FilePatch, Hunk, patches_html, read_patch
+from cli_agent_orchestrator.show.report_html import report_page
+from cli_agent_orchestrator.show.timeline import timeline
+from cli_agent_orchestrator.show.turn import turn_html
+from cli_agent_orchestrator.usage.tokens import Tokens
 from tests.cli.reports import REPORT
 from tests.html.test_diff import CHANGED, MORE
 from tests.html.test_report_page import FULL, GATE, WORDS

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.html.markup import Markup, joined, tag, text
+from cli_agent_orchestrator.show.markup import Markup, joined, tag, text
 
 HOSTILE = st.one_of(
     st.text(),

@@ -8,14 +8,13 @@ from hashlib import sha256
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.html.report_page import PageWords, report_page
-from cli_agent_orchestrator._internal.pipeline.findings import Findings
-from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
-from cli_agent_orchestrator._internal.runs.records.registry import RunSummary
-from cli_agent_orchestrator._internal.runs.records.run_record import RunRecord, RunStatus
-from cli_agent_orchestrator._internal.runs.reports.in_full import RunInFull
-from cli_agent_orchestrator._internal.runs.reports.story import RunStory, TurnDetail
-from cli_agent_orchestrator._internal.usage.tokens import Tokens
+from cli_agent_orchestrator.pipeline.findings import Findings
+from cli_agent_orchestrator.pipeline.state import FinalStatus
+from cli_agent_orchestrator.runs.record import RunRecord, RunStatus
+from cli_agent_orchestrator.runs.registry import RunSummary
+from cli_agent_orchestrator.runs.story import RunInFull, RunStory, TurnDetail
+from cli_agent_orchestrator.show.report_html import PageWords, report_page
+from cli_agent_orchestrator.usage.tokens import Tokens
 from tests.cli.reports import REPORT
 from tests.html.reading import Elements
 from tests.html.test_diff import CHANGED, MORE

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.html.screen import color_rules, screen_lines
+from cli_agent_orchestrator.show.screen import color_rules, screen_lines
 from tests.html.test_markup import Reader
 
 CLASSES = r"(?:[fb](?:25[0-5]|2[0-4]\d|1?\d?\d)|[odiusrw])"

@@ -7,15 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.html.outcome import LEGEND, WORDS, badge, look_of
-from cli_agent_orchestrator._internal.html.timeline import (
+from cli_agent_orchestrator.runs.turns import RunTurn
+from cli_agent_orchestrator.show.timeline import (
+    LEGEND,
     LONGEST_NAME,
     NARROWEST,
     ROOM,
+    WORDS,
+    badge,
     label_of,
+    look_of,
     timeline,
 )
-from cli_agent_orchestrator._internal.runs.records.turns import RunTurn
 from tests.html.reading import Elements
 
 NOON = 1_700_000_000.0

@@ -6,12 +6,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.html import long_text as limits
-from cli_agent_orchestrator._internal.html.long_text import long_text
-from cli_agent_orchestrator._internal.html.turn import turn_html
-from cli_agent_orchestrator._internal.pipeline.findings import Finding, FindingAnswer, Tracked
-from cli_agent_orchestrator._internal.runs.reports.story import EvidenceGroup, TurnDetail
-from cli_agent_orchestrator._internal.usage.tokens import Tokens
+from cli_agent_orchestrator.pipeline.findings import Finding, FindingAnswer, Tracked
+from cli_agent_orchestrator.runs.story import EvidenceGroup, TurnDetail
+from cli_agent_orchestrator.show import turn as limits
+from cli_agent_orchestrator.show.turn import long_text, turn_html
+from cli_agent_orchestrator.usage.tokens import Tokens
 from tests.html.reading import Elements
 from tests.html.test_diff import CHANGED
 from tests.html.test_timeline import TURN

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from cli_agent_orchestrator._internal.notices.channels import (
+from cli_agent_orchestrator.notices.channels import (
     Desktop,
     NoticeProgram,
     NotSent,
@@ -22,8 +22,7 @@ from cli_agent_orchestrator._internal.notices.channels import (
     WebHook,
     channels_of,
 )
-from cli_agent_orchestrator._internal.notices.deciding import NoticeKind, RunNotice
-from cli_agent_orchestrator._internal.notices.settings import read_notice_settings
+from cli_agent_orchestrator.notices.decide import NoticeKind, RunNotice, read_notice_settings
 
 NOTICE = RunNotice(
     NoticeKind.NEEDS_YOU, "shop: needs you", "-- & <b>programmer</b> asks", "k3f9", "shop", 7.5

@@ -7,18 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.models import TerminalStatus
-from cli_agent_orchestrator._internal.notices.deciding import (
-    FLICKER_SECONDS,
-    LONGEST_NAME,
-    MOST_CHARACTERS,
-    Noted,
-    NoticeKind,
-    Noticing,
-    RunNotice,
-    decide,
-    example,
-)
+from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.events import (
     CheckEnded,
     EventKind,
@@ -29,6 +18,17 @@ from cli_agent_orchestrator.events import (
     RunOpened,
     TurnBegan,
     Unpaused,
+)
+from cli_agent_orchestrator.notices.decide import (
+    FLICKER_SECONDS,
+    LONGEST_NAME,
+    MOST_CHARACTERS,
+    Noted,
+    NoticeKind,
+    Noticing,
+    RunNotice,
+    decide,
+    example,
 )
 from tests.cli.run_events import NOON, a_whole_run, ended, events, handoff
 

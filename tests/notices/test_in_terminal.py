@@ -2,9 +2,7 @@
 
 import pytest
 
-from cli_agent_orchestrator._internal.notices.deciding import NoticeKind, RunNotice
-from cli_agent_orchestrator._internal.notices.in_terminal import signal_of
-from cli_agent_orchestrator._internal.notices.settings import TerminalWay
+from cli_agent_orchestrator.notices.decide import NoticeKind, RunNotice, TerminalWay, signal_of
 
 NOTICE = RunNotice(NoticeKind.PASS, "a;b: PASS", "It passed; proven", "k3f9", "a;b", 1.0)
 

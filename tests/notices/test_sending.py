@@ -6,10 +6,10 @@ from contextlib import closing
 
 import pytest
 
-from cli_agent_orchestrator._internal.notices.channels import NotSent, WebHook
-from cli_agent_orchestrator._internal.notices.deciding import NoticeKind, Noticing, RunNotice
-from cli_agent_orchestrator._internal.notices.sending import MOST_WAITING, Sender
 from cli_agent_orchestrator.events import Paused, RunEnded, RunOpened, Unpaused
+from cli_agent_orchestrator.notices.channels import NotSent, WebHook
+from cli_agent_orchestrator.notices.decide import NoticeKind, Noticing, RunNotice
+from cli_agent_orchestrator.notices.send import MOST_WAITING, Sender
 from tests.cli.run_events import NOON
 from tests.notices.test_channels import Hook
 

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.notices.deciding import NoticeKind
-from cli_agent_orchestrator._internal.notices.settings import (
+from cli_agent_orchestrator.errors import ConfigError, UsageError
+from cli_agent_orchestrator.notices.decide import (
     READERS,
+    NoticeKind,
     NoticeSettings,
     TerminalWay,
     is_address,
     read_notice_settings,
 )
-from cli_agent_orchestrator.errors import ConfigError, UsageError
 
 
 def test_without_a_table_only_the_bell_rings() -> None:

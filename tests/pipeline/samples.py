@@ -1,7 +1,7 @@
 """Replies and states as they occur in a run."""
 
-from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
-from cli_agent_orchestrator._internal.pipeline.state import RunState
+from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
+from cli_agent_orchestrator.pipeline.state import RunState
 
 LOOP = packaged_flow("loop")
 ROLES = tuple(role.name for role in LOOP.roles)

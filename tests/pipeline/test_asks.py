@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.pipeline.asks import (
+from cli_agent_orchestrator.errors import UsageError
+from cli_agent_orchestrator.pipeline.steering import (
     LARGEST_HINT,
     LARGEST_LINE,
     LARGEST_WORD,
@@ -26,7 +27,6 @@ from cli_agent_orchestrator._internal.pipeline.asks import (
     read_asks,
     to_line,
 )
-from cli_agent_orchestrator.errors import UsageError
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=50).filter(str.strip)
 wishes: st.SearchStrategy[Wish] = st.one_of(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from cli_agent_orchestrator._internal.pipeline.canary import (
+from cli_agent_orchestrator.proof.canary import (
     MOST_DEEDS,
     MOST_FILES,
     Canaries,
@@ -17,7 +17,7 @@ from cli_agent_orchestrator._internal.pipeline.canary import (
     compare,
     hear,
 )
-from cli_agent_orchestrator._internal.pipeline.counts import TestCounts
+from cli_agent_orchestrator.proof.counts import TestCounts
 
 PYTHON = "import unittest\n\nclass A(unittest.TestCase):\n    def test_price(self): ...\n"
 MAIN = 'if __name__ == "__main__":\n    unittest.main()\n'

@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.config import Condensation
-from cli_agent_orchestrator._internal.gates import Gate
-from cli_agent_orchestrator._internal.pipeline.check import (
+from cli_agent_orchestrator.gates.check import (
     NO_OUTPUT,
     BaseResult,
     CheckResult,
@@ -22,9 +20,11 @@ from cli_agent_orchestrator._internal.pipeline.check import (
     refusal_on_base,
     resume_with_another,
 )
-from cli_agent_orchestrator._internal.pipeline.condense import extract_test_evidence, first_point
-from cli_agent_orchestrator._internal.pipeline.counts import TestCounts
-from cli_agent_orchestrator._internal.pipeline.reply import Excerpt
+from cli_agent_orchestrator.pipeline.condense import extract_test_evidence, first_point
+from cli_agent_orchestrator.pipeline.reply import Excerpt
+from cli_agent_orchestrator.proof.counts import TestCounts
+from cli_agent_orchestrator.settings.config import Condensation
+from cli_agent_orchestrator.settings.gates import Gate
 
 FAILED = CheckResult("make test", 2, "one\ntwo\nthree\n", 60, "/archive/004-gate.md")
 

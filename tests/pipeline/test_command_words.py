@@ -2,7 +2,7 @@
 
 import pytest
 
-from cli_agent_orchestrator._internal.pipeline.command_words import named_files
+from cli_agent_orchestrator.proof.suites import named_files
 
 FILES = [
     "run_tests.sh", "price.py", "checks.py", "checks.js", "x.mk", "suite/foo.py", "suite/bar.py",

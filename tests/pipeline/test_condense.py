@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.pipeline.condense import (
+from cli_agent_orchestrator.pipeline.condense import (
     excerpt_of,
     extract_handoff,
     extract_implementation,
@@ -12,7 +12,7 @@ from cli_agent_orchestrator._internal.pipeline.condense import (
     extract_test_evidence,
     first_point,
 )
-from cli_agent_orchestrator._internal.pipeline.reply import Excerpt, Output, split_lines
+from cli_agent_orchestrator.pipeline.reply import Excerpt, Output, split_lines
 from tests.pipeline.samples import ANALYST_SUMMARY, PROGRAMMER_SUMMARY
 
 EXTRACTS = [extract_review_notes, extract_test_evidence, extract_handoff, extract_implementation]

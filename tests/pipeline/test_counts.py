@@ -2,7 +2,7 @@
 
 import pytest
 
-from cli_agent_orchestrator._internal.pipeline.counts import (
+from cli_agent_orchestrator.proof.counts import (
     TestCounts,
     add_counts,
     number_of,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.pipeline.counts import read_counts, read_junit
+from cli_agent_orchestrator.proof.counts import read_counts, read_junit
 from tests.pipeline.kept_outputs import FAKES, NAMES, TRUE, output
 
 RED, PLAIN = "\x1b[31m", "\x1b[0m"

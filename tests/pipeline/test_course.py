@@ -2,9 +2,9 @@
 
 import pytest
 
-from cli_agent_orchestrator._internal.gates import Gate, When
-from cli_agent_orchestrator._internal.pipeline.course import PlannedCheck, course_of
-from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
+from cli_agent_orchestrator.pipeline.flow import PlannedCheck, course_of
+from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
+from cli_agent_orchestrator.settings.gates import Gate, When
 
 EVERYWHERE = Gate("tests", "make test")
 IN_THE_END = Gate("e2e", "make e2e", (When.AFTER_TESTER,))

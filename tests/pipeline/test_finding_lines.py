@@ -4,12 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.pipeline.finding_lines import (
-    FormLine,
-    one_line,
-    read_line,
-    tidy_id,
-)
+from cli_agent_orchestrator.pipeline.findings import FormLine, one_line, read_line, tidy_id
 
 WRONG = FormLine(("F1",), "blocking", "src/a.py:12", "The sum is wrong.")
 

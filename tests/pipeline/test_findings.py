@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.pipeline.findings import (
+from cli_agent_orchestrator.pipeline.findings import (
     MOST_ANSWERS,
     MOST_FINDINGS,
     Finding,

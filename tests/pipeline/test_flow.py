@@ -2,8 +2,8 @@
 
 import pytest
 
-from cli_agent_orchestrator._internal.pipeline.flow import StageKind
-from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
+from cli_agent_orchestrator.pipeline.flow import StageKind
+from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.pipeline.flow import (
+from cli_agent_orchestrator.errors import FlowError, UnknownName, UsageError
+from cli_agent_orchestrator.pipeline.flow import (
     Amount,
     Block,
     BlockSource,
@@ -17,9 +18,7 @@ from cli_agent_orchestrator._internal.pipeline.flow import (
     Stage,
     StageKind,
 )
-from cli_agent_orchestrator._internal.pipeline.flow_file import read_flow
-from cli_agent_orchestrator._internal.pipeline.packaged import PACKAGED, packaged_flow
-from cli_agent_orchestrator.errors import FlowError, UnknownName, UsageError
+from cli_agent_orchestrator.pipeline.flow_file import PACKAGED, packaged_flow, read_flow
 
 TEXT = """\
 description = "A writer, a critic, a test and a gate."

@@ -9,17 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.config import Condensation, Limits, LoopRules, ReviewRules
-from cli_agent_orchestrator._internal.gates import When
-from cli_agent_orchestrator._internal.pipeline.check import BaseResult, CheckResult
-from cli_agent_orchestrator._internal.pipeline.flow import (
-    USUAL_SCENARIO,
-    Flow,
-    FlowSource,
-    StageKind,
-)
-from cli_agent_orchestrator._internal.pipeline.flow_file import read_flow
-from cli_agent_orchestrator._internal.pipeline.machine import (
+from cli_agent_orchestrator.errors import StateError
+from cli_agent_orchestrator.gates.check import BaseResult, CheckResult
+from cli_agent_orchestrator.pipeline.flow import USUAL_SCENARIO, Flow, FlowSource, StageKind
+from cli_agent_orchestrator.pipeline.flow_file import packaged_flow, read_flow
+from cli_agent_orchestrator.pipeline.machine import (
     Check,
     Done,
     Pause,
@@ -30,8 +24,8 @@ from cli_agent_orchestrator._internal.pipeline.machine import (
     skip_review,
     unpause,
 )
-from cli_agent_orchestrator._internal.pipeline.machine import begin as begin_run
-from cli_agent_orchestrator._internal.pipeline.outcomes import (
+from cli_agent_orchestrator.pipeline.machine import begin as begin_run
+from cli_agent_orchestrator.pipeline.outcomes import (
     Approved,
     BaseKnown,
     Cleared,
@@ -41,10 +35,9 @@ from cli_agent_orchestrator._internal.pipeline.outcomes import (
     Passed,
     RoundsUsedUp,
 )
-from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
-from cli_agent_orchestrator._internal.pipeline.prompts import Briefing, build_prompt
-from cli_agent_orchestrator._internal.pipeline.reply import Excerpt, Output
-from cli_agent_orchestrator._internal.pipeline.state import (
+from cli_agent_orchestrator.pipeline.prompts import Briefing, build_prompt
+from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
+from cli_agent_orchestrator.pipeline.state import (
     Dispatch,
     FinalStatus,
     OpenNotes,
@@ -52,9 +45,10 @@ from cli_agent_orchestrator._internal.pipeline.state import (
     RunState,
     Turn,
 )
-from cli_agent_orchestrator._internal.pipeline.state_json import from_json, to_json
-from cli_agent_orchestrator._internal.pipeline.task import parse_task
-from cli_agent_orchestrator.errors import StateError
+from cli_agent_orchestrator.pipeline.state_json import from_json, to_json
+from cli_agent_orchestrator.pipeline.task import parse_task
+from cli_agent_orchestrator.settings.config import Condensation, Limits, LoopRules, ReviewRules
+from cli_agent_orchestrator.settings.gates import When
 from tests.pipeline.samples import FAIL, PASS, TASK_TEXT, new_state, review
 from tests.pipeline.test_flow_file import TEMPLATES, TEXT
 

@@ -4,11 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.pipeline.front_matter import read_front_matter
-from cli_agent_orchestrator._internal.pipeline.task import parse_task
-from cli_agent_orchestrator._internal.run_config import RunConfig
-from cli_agent_orchestrator._internal.settings.table import BY_NAME, IN_TASK
 from cli_agent_orchestrator.errors import PromptError
+from cli_agent_orchestrator.pipeline.task import parse_task, read_front_matter
+from cli_agent_orchestrator.settings.run_config import RunConfig
+from cli_agent_orchestrator.settings.table import BY_NAME, IN_TASK
 
 BODY = "# Task\nDo it.\n"
 

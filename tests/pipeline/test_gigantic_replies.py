@@ -5,14 +5,14 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from cli_agent_orchestrator._internal.config import Condensation
-from cli_agent_orchestrator._internal.models import MESSAGE_LIMIT
-from cli_agent_orchestrator._internal.pipeline.prompts import Briefing, build_prompt
-from cli_agent_orchestrator._internal.pipeline.reply import LONGEST_REPLY
-from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
-from cli_agent_orchestrator._internal.pipeline.state_json import to_json
-from cli_agent_orchestrator._internal.pipeline.task import parse_task
-from cli_agent_orchestrator._internal.runs.records.state_file import LARGEST_STATE
+from cli_agent_orchestrator.core.models import MESSAGE_LIMIT
+from cli_agent_orchestrator.pipeline.prompts import Briefing, build_prompt
+from cli_agent_orchestrator.pipeline.reply import LONGEST_REPLY
+from cli_agent_orchestrator.pipeline.state import FinalStatus
+from cli_agent_orchestrator.pipeline.state_json import to_json
+from cli_agent_orchestrator.pipeline.task import parse_task
+from cli_agent_orchestrator.runs.state_file import LARGEST_STATE
+from cli_agent_orchestrator.settings.config import Condensation
 from tests.pipeline.samples import TASK_TEXT, new_state
 from tests.pipeline.test_machine import REVISE, SHORT, at_tester, due, reply
 

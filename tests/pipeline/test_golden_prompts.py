@@ -9,11 +9,11 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from cli_agent_orchestrator._internal.config import Condensation
-from cli_agent_orchestrator._internal.pipeline.prompts import Briefing, build_prompt
-from cli_agent_orchestrator._internal.pipeline.reply import Excerpt, Output
-from cli_agent_orchestrator._internal.pipeline.state import OpenNotes, RunState, Turn
-from cli_agent_orchestrator._internal.pipeline.task import parse_task
+from cli_agent_orchestrator.pipeline.prompts import Briefing, build_prompt
+from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
+from cli_agent_orchestrator.pipeline.state import OpenNotes, RunState, Turn
+from cli_agent_orchestrator.pipeline.task import parse_task
+from cli_agent_orchestrator.settings.config import Condensation
 from tests.pipeline.samples import (
     ANALYST_SUMMARY,
     PROGRAMMER_SUMMARY,

@@ -4,14 +4,15 @@ from dataclasses import dataclass
 
 import pytest
 
-from cli_agent_orchestrator._internal.pipeline.kinds import (
+from cli_agent_orchestrator.proof.kinds import (
     Kinds,
+    Layers,
     PathKind,
     is_golden,
     kinds_of_named,
+    layers_of,
     may_be_data,
 )
-from cli_agent_orchestrator._internal.pipeline.layers import Layers, layers_of
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.config import Condensation, Limits, LoopRules, ReviewRules
-from cli_agent_orchestrator._internal.pipeline.machine import (
+from cli_agent_orchestrator.pipeline.machine import (
     EMPTY_REPLY,
     NO_RESULT,
     Done,
@@ -19,7 +18,7 @@ from cli_agent_orchestrator._internal.pipeline.machine import (
     record_reply,
     with_more_rounds,
 )
-from cli_agent_orchestrator._internal.pipeline.outcomes import (
+from cli_agent_orchestrator.pipeline.outcomes import (
     Approved,
     CyclesUsedUp,
     Delivered,
@@ -28,15 +27,15 @@ from cli_agent_orchestrator._internal.pipeline.outcomes import (
     RoundsUsedUp,
     SentBack,
 )
-from cli_agent_orchestrator._internal.pipeline.reply import Excerpt, Output
-from cli_agent_orchestrator._internal.pipeline.review import (
+from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
+from cli_agent_orchestrator.pipeline.review import (
     ReviewAnswer,
     ReviewVerdict,
     TestAnswer,
     TestVerdict,
     TooEarly,
 )
-from cli_agent_orchestrator._internal.pipeline.state import (
+from cli_agent_orchestrator.pipeline.state import (
     NO_FEEDBACK,
     Dispatch,
     FinalStatus,
@@ -45,7 +44,8 @@ from cli_agent_orchestrator._internal.pipeline.state import (
     RunState,
     Turn,
 )
-from cli_agent_orchestrator._internal.pipeline.state_json import from_json, to_json
+from cli_agent_orchestrator.pipeline.state_json import from_json, to_json
+from cli_agent_orchestrator.settings.config import Condensation, Limits, LoopRules, ReviewRules
 from tests.pipeline.samples import FAIL, NOTES, PASS, ROLES, approval, new_state, review
 
 RULES = LoopRules()

@@ -4,11 +4,7 @@ import unicodedata
 
 import pytest
 
-from cli_agent_orchestrator._internal.pipeline.meddling import (
-    find_doubts,
-    find_meddling,
-)
-from cli_agent_orchestrator._internal.pipeline.tampering import Trick, find_tampering
+from cli_agent_orchestrator.proof.tampering import Trick, find_doubts, find_meddling, find_tampering
 from tests.pipeline.test_tampering import added, modified
 
 

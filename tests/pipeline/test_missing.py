@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from cli_agent_orchestrator._internal.handoff.prompt import Sent
-from cli_agent_orchestrator._internal.pipeline.missing import (
+from cli_agent_orchestrator.handoff.prompt import Sent
+from cli_agent_orchestrator.pipeline.resuming import (
     Remedy,
     ask_again,
     find_fault,
     missing_turn,
     note_taken,
 )
-from cli_agent_orchestrator._internal.pipeline.state import Dispatch, RunState, Turn
-from cli_agent_orchestrator._internal.settings.table import BY_NAME
+from cli_agent_orchestrator.pipeline.state import Dispatch, RunState, Turn
+from cli_agent_orchestrator.settings.table import BY_NAME
 from tests.pipeline.samples import LOOP
 
 ANALYST = Turn("analyst", 1, 1)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from cli_agent_orchestrator._internal.pipeline.check import CheckResult
-from cli_agent_orchestrator._internal.pipeline.outcomes import (
+from cli_agent_orchestrator.gates.check import CheckResult
+from cli_agent_orchestrator.pipeline.outcomes import (
     MOST_FILES,
     Approved,
     BaseKnown,
@@ -22,8 +22,7 @@ from cli_agent_orchestrator._internal.pipeline.outcomes import (
     verdict_of,
     why_of,
 )
-from cli_agent_orchestrator._internal.pipeline.proof import Proof, ProofWords
-from cli_agent_orchestrator._internal.pipeline.review import (
+from cli_agent_orchestrator.pipeline.review import (
     NotesMissing,
     ReviewAnswer,
     ReviewVerdict,
@@ -31,6 +30,7 @@ from cli_agent_orchestrator._internal.pipeline.review import (
     TestVerdict,
     TooEarly,
 )
+from cli_agent_orchestrator.proof.verdict import Proof, ProofWords
 
 REVISE = ReviewVerdict(ReviewAnswer.REVISE)
 ALL = ProofWords(is_proven=True, said="all")

@@ -2,13 +2,7 @@
 
 import pytest
 
-from cli_agent_orchestrator._internal.pipeline.patches import (
-    block_of,
-    excerpt,
-    fence_of,
-    harmless,
-    read_block,
-)
+from cli_agent_orchestrator.core.markdown import block_of, excerpt, fence_of, harmless, read_block
 
 
 def lines(count: int, mark: str = "+") -> str:

@@ -9,15 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.config import Condensation
-from cli_agent_orchestrator._internal.pipeline.findings import (
-    Finding,
-    FindingAnswer,
-    Findings,
-    Tracked,
-)
-from cli_agent_orchestrator._internal.pipeline.flow import Block, BlockSource, Repeat
-from cli_agent_orchestrator._internal.pipeline.prompts import (
+from cli_agent_orchestrator.pipeline.findings import Finding, FindingAnswer, Findings, Tracked
+from cli_agent_orchestrator.pipeline.flow import Block, BlockSource, Repeat
+from cli_agent_orchestrator.pipeline.prompts import (
     EXPLORE_REFERENCE,
     UPSTREAM_REFERENCE,
     Briefing,
@@ -25,10 +19,11 @@ from cli_agent_orchestrator._internal.pipeline.prompts import (
     explore_block_for,
     response_file_instruction,
 )
-from cli_agent_orchestrator._internal.pipeline.reply import Excerpt, Output, clean_text
-from cli_agent_orchestrator._internal.pipeline.state import OpenNotes, Progress, RunState, Turn
-from cli_agent_orchestrator._internal.pipeline.task import Task, parse_task
-from cli_agent_orchestrator._internal.terminals.courier import typeable
+from cli_agent_orchestrator.pipeline.reply import Excerpt, Output, clean_text
+from cli_agent_orchestrator.pipeline.state import OpenNotes, Progress, RunState, Turn
+from cli_agent_orchestrator.pipeline.task import Task, parse_task
+from cli_agent_orchestrator.settings.config import Condensation
+from cli_agent_orchestrator.terminals.courier import typeable
 from tests.pipeline.samples import (
     ANALYST_SUMMARY,
     LOOP,

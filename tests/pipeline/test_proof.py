@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from cli_agent_orchestrator._internal.config import Limits, LoopRules
-from cli_agent_orchestrator._internal.pipeline.check import CheckResult, page_of
-from cli_agent_orchestrator._internal.pipeline.counts import TestCounts
-from cli_agent_orchestrator._internal.pipeline.machine import (
+from cli_agent_orchestrator.core.markdown import harmless
+from cli_agent_orchestrator.gates.check import CheckResult, page_of
+from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
+from cli_agent_orchestrator.pipeline.machine import (
     Check,
     Done,
     next_step,
@@ -15,19 +15,14 @@ from cli_agent_orchestrator._internal.pipeline.machine import (
     record_proof,
     record_reply,
 )
-from cli_agent_orchestrator._internal.pipeline.outcomes import Cleared, Failed, NotProven, Passed
-from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
-from cli_agent_orchestrator._internal.pipeline.patches import harmless
-from cli_agent_orchestrator._internal.pipeline.proof import (
-    GateProof,
-    Proof,
-    page_of_proof,
-    still_failing,
-)
-from cli_agent_orchestrator._internal.pipeline.reply import Output
-from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, RunState, Turn
-from cli_agent_orchestrator._internal.pipeline.state_json import from_json, to_json
-from cli_agent_orchestrator._internal.pipeline.tampering import Suspicion, Trick
+from cli_agent_orchestrator.pipeline.outcomes import Cleared, Failed, NotProven, Passed
+from cli_agent_orchestrator.pipeline.reply import Output
+from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState, Turn
+from cli_agent_orchestrator.pipeline.state_json import from_json, to_json
+from cli_agent_orchestrator.proof.counts import TestCounts
+from cli_agent_orchestrator.proof.tampering import Suspicion, Trick
+from cli_agent_orchestrator.proof.verdict import GateProof, Proof, page_of_proof, still_failing
+from cli_agent_orchestrator.settings.config import Limits, LoopRules
 from tests.pipeline.test_flows_in_machine import begin, with_gates
 
 GREEN = CheckResult("make test", 0, "ok\n", counts=TestCounts("pytest", 5, 0, 0))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cli_agent_orchestrator._internal.pipeline.reply import (
+from cli_agent_orchestrator.pipeline.reply import (
     clean_text,
     find_label,
     has_label,

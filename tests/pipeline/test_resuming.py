@@ -5,18 +5,18 @@ from itertools import product
 
 import pytest
 
-from cli_agent_orchestrator._internal.pipeline.resuming import (
+from cli_agent_orchestrator.errors import ResumeChoice, UsageError
+from cli_agent_orchestrator.pipeline.resuming import (
     GivenTask,
     Wanted,
     choose_settings,
     find_objections,
     should_auto_resume,
 )
-from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, Progress, RunState
-from cli_agent_orchestrator._internal.run_config import RunConfig
-from cli_agent_orchestrator._internal.settings.table import BY_NAME, KEPT_NAMES, ValueKind
-from cli_agent_orchestrator._internal.settings.values import canonical
-from cli_agent_orchestrator.errors import ResumeChoice, UsageError
+from cli_agent_orchestrator.pipeline.state import FinalStatus, Progress, RunState
+from cli_agent_orchestrator.settings.run_config import RunConfig
+from cli_agent_orchestrator.settings.table import BY_NAME, KEPT_NAMES, ValueKind
+from cli_agent_orchestrator.settings.values import canonical
 from tests.pipeline.samples import TASK_TEXT, new_state
 
 RUNNING = FinalStatus.RUNNING

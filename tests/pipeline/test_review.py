@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.config import ReviewRules
-from cli_agent_orchestrator._internal.pipeline.flow import Role
-from cli_agent_orchestrator._internal.pipeline.reply import find_unclear, find_verdict
-from cli_agent_orchestrator._internal.pipeline.review import (
+from cli_agent_orchestrator.pipeline.flow import Role
+from cli_agent_orchestrator.pipeline.reply import find_unclear, find_verdict
+from cli_agent_orchestrator.pipeline.review import (
     REVIEW_FORM,
     TEST_FORM,
     EvidenceMissing,
@@ -25,6 +24,7 @@ from cli_agent_orchestrator._internal.pipeline.review import (
     judge_test,
     met_evidence,
 )
+from cli_agent_orchestrator.settings.config import ReviewRules
 from tests.pipeline.samples import ANALYST_NOTES, LOOP, approval, review
 
 RULES = ReviewRules()

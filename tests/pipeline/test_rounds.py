@@ -1,6 +1,6 @@
 """How many rounds are proposed after those that were in vain."""
 
-from cli_agent_orchestrator._internal.pipeline.rounds import twice_as_many
+from cli_agent_orchestrator.core.text import twice_as_many
 
 
 def test_twice_as_many_are_proposed() -> None:

@@ -5,11 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from cli_agent_orchestrator._internal.pipeline.counts import TestCounts, read_counts, read_junit
-from cli_agent_orchestrator._internal.pipeline.runners.jest import MOST_LINES
-from cli_agent_orchestrator._internal.pipeline.runners.junit import DEEPEST
-from cli_agent_orchestrator._internal.pipeline.runners.mocha import MOST_GROUPS
-from cli_agent_orchestrator._internal.pipeline.runners.tally import LONGEST_LINE, lines_of
+from cli_agent_orchestrator.proof.counts import TestCounts, read_counts, read_junit
+from cli_agent_orchestrator.proof.runners.formats import DEEPEST
+from cli_agent_orchestrator.proof.runners.javascript import MOST_GROUPS, MOST_LINES
+from cli_agent_orchestrator.proof.runners.tally import LONGEST_LINE, lines_of
 from tests.pipeline.kept_outputs import numbers, output
 
 RULE, DOUBLE_RULE = "-" * 70, "=" * 70

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.gates import When
-from cli_agent_orchestrator._internal.handoff.prompt import Sent
-from cli_agent_orchestrator._internal.pipeline.check import BaseResult
-from cli_agent_orchestrator._internal.pipeline.proof import ProofWords
-from cli_agent_orchestrator._internal.pipeline.reply import Excerpt, Output
-from cli_agent_orchestrator._internal.pipeline.state import (
+from cli_agent_orchestrator.errors import StateError
+from cli_agent_orchestrator.gates.check import BaseResult
+from cli_agent_orchestrator.handoff.prompt import Sent
+from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
+from cli_agent_orchestrator.pipeline.state import (
     NO_FEEDBACK,
     Dispatch,
     FinalStatus,
@@ -23,13 +22,10 @@ from cli_agent_orchestrator._internal.pipeline.state import (
     RunState,
     Turn,
 )
-from cli_agent_orchestrator._internal.pipeline.state_json import (
-    find_half_character,
-    from_json,
-    to_json,
-)
-from cli_agent_orchestrator._internal.settings.table import KEPT_NAMES
-from cli_agent_orchestrator.errors import StateError
+from cli_agent_orchestrator.pipeline.state_json import find_half_character, from_json, to_json
+from cli_agent_orchestrator.proof.verdict import ProofWords
+from cli_agent_orchestrator.settings.gates import When
+from cli_agent_orchestrator.settings.table import KEPT_NAMES
 from tests.pipeline.samples import LOOP, ROLES, TASK_TEXT, TERMINALS, new_state
 
 # What the earlier shell script left behind.

@@ -5,56 +5,6 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from cli_agent_orchestrator._internal.config import Condensation, LoopRules
-from cli_agent_orchestrator._internal.pipeline.asks import (
-    Answered,
-    Ask,
-    Hint,
-    MeantReview,
-    Pause,
-    Set,
-    Skip,
-    Stop,
-    Unpause,
-    Wish,
-)
-from cli_agent_orchestrator._internal.pipeline.machine import (
-    Done,
-    due_review,
-    next_step,
-    pause,
-    record_reply,
-    skip_review,
-)
-from cli_agent_orchestrator._internal.pipeline.machine import (
-    Pause as PauseStep,
-)
-from cli_agent_orchestrator._internal.pipeline.personal import (
-    MOST_ACTS,
-    MOST_HINTS,
-    drop_hints,
-    hints_for,
-    note_act,
-)
-from cli_agent_orchestrator._internal.pipeline.prompts import Briefing, build_prompt
-from cli_agent_orchestrator._internal.pipeline.reply import Output
-from cli_agent_orchestrator._internal.pipeline.state import (
-    Dispatch,
-    FinalStatus,
-    KeptHint,
-    RunState,
-    Turn,
-)
-from cli_agent_orchestrator._internal.pipeline.state_json import from_json, to_json
-from cli_agent_orchestrator._internal.pipeline.steering import (
-    NO_REVIEW,
-    PAUSED_ALREADY,
-    PAUSES_ALREADY,
-    TOO_OLD,
-    grant,
-)
-from cli_agent_orchestrator._internal.pipeline.task import parse_task
-from cli_agent_orchestrator._internal.settings.table import CHANGEABLE_NAMES
 from cli_agent_orchestrator.events import (
     AskDeclined,
     HintTaken,
@@ -65,6 +15,50 @@ from cli_agent_orchestrator.events import (
     StopAsked,
     Unpaused,
 )
+from cli_agent_orchestrator.pipeline.machine import (
+    Done,
+    due_review,
+    next_step,
+    pause,
+    record_reply,
+    skip_review,
+)
+from cli_agent_orchestrator.pipeline.machine import Pause as PauseStep
+from cli_agent_orchestrator.pipeline.prompts import Briefing, build_prompt
+from cli_agent_orchestrator.pipeline.reply import Output
+from cli_agent_orchestrator.pipeline.state import (
+    MOST_ACTS,
+    MOST_HINTS,
+    Dispatch,
+    FinalStatus,
+    KeptHint,
+    RunState,
+    Turn,
+    drop_hints,
+    hints_for,
+    note_act,
+)
+from cli_agent_orchestrator.pipeline.state_json import from_json, to_json
+from cli_agent_orchestrator.pipeline.steering import (
+    NO_REVIEW,
+    PAUSED_ALREADY,
+    PAUSES_ALREADY,
+    TOO_OLD,
+    Answered,
+    Ask,
+    Hint,
+    MeantReview,
+    Pause,
+    Set,
+    Skip,
+    Stop,
+    Unpause,
+    Wish,
+    grant,
+)
+from cli_agent_orchestrator.pipeline.task import parse_task
+from cli_agent_orchestrator.settings.config import Condensation, LoopRules
+from cli_agent_orchestrator.settings.table import CHANGEABLE_NAMES
 from tests.pipeline.samples import TASK_TEXT, new_state
 
 AT = 50.0

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.models import TerminalStatus
-from cli_agent_orchestrator._internal.pipeline.stopwatch import Stopwatch
+from cli_agent_orchestrator.core.clock import Stopwatch
+from cli_agent_orchestrator.core.models import TerminalStatus
 
 WORKS, ASKS = TerminalStatus.PROCESSING, TerminalStatus.WAITING_USER_ANSWER
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.pipeline.suites import (
+from cli_agent_orchestrator.proof.suites import (
     GO,
     JAVA,
     JAVASCRIPT,

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.pipeline.task import (
+from cli_agent_orchestrator.errors import PromptError
+from cli_agent_orchestrator.pipeline.task import (
     EXPECTED_FORM,
     MARKDOWN_FORM,
     PARTS,
@@ -14,7 +15,6 @@ from cli_agent_orchestrator._internal.pipeline.task import (
     task_of_line,
     with_heading,
 )
-from cli_agent_orchestrator.errors import PromptError
 from tests.pipeline.samples import TASK_TEXT
 
 EXPLORE = "*** ORIGINAL EXPLORE SUMMARY ***"

@@ -5,19 +5,19 @@ from enum import Enum
 
 import pytest
 
-from cli_agent_orchestrator._internal.config import Limits, LoopRules, ReviewRules
-from cli_agent_orchestrator._internal.gates import PROOF as PROOF_GATE
-from cli_agent_orchestrator._internal.gates import When
-from cli_agent_orchestrator._internal.pipeline.check import CheckResult
-from cli_agent_orchestrator._internal.pipeline.machine import (
+from cli_agent_orchestrator.gates.check import CheckResult
+from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
+from cli_agent_orchestrator.pipeline.machine import (
     Check,
     next_step,
     record_check,
     record_proof,
     record_reply,
     skip_review,
+    stall_marks,
+    stall_of,
 )
-from cli_agent_orchestrator._internal.pipeline.outcomes import (
+from cli_agent_orchestrator.pipeline.outcomes import (
     Failed,
     NotApproved,
     NotReviewed,
@@ -25,13 +25,14 @@ from cli_agent_orchestrator._internal.pipeline.outcomes import (
     Passed,
     RoundsUsedUp,
 )
-from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
-from cli_agent_orchestrator._internal.pipeline.proof import Proof
-from cli_agent_orchestrator._internal.pipeline.reply import Output
-from cli_agent_orchestrator._internal.pipeline.stall import stall_marks, stall_of
-from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, RunState, Turn
-from cli_agent_orchestrator._internal.pipeline.state_json import from_json, to_json
-from cli_agent_orchestrator._internal.pipeline.work import UNSEEN, Work
+from cli_agent_orchestrator.pipeline.reply import Output
+from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState, Turn
+from cli_agent_orchestrator.pipeline.state_json import from_json, to_json
+from cli_agent_orchestrator.proof.verdict import Proof
+from cli_agent_orchestrator.settings.config import Limits, LoopRules, ReviewRules
+from cli_agent_orchestrator.settings.gates import PROOF as PROOF_GATE
+from cli_agent_orchestrator.settings.gates import When
+from cli_agent_orchestrator.work.changes import UNSEEN, Work
 from tests.pipeline.samples import FAIL, PASS, review
 from tests.pipeline.test_flows_in_machine import NO, RED, YES, begin, with_gates
 

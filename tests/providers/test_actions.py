@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.providers import claude_code, codex, opencode, scripted
-from cli_agent_orchestrator._internal.providers.actions import LONGEST_ACTION, action_line
-from cli_agent_orchestrator._internal.providers.base import AgentSignal, SignalKind
-from cli_agent_orchestrator._internal.providers.claude_hooks import hook_command
+from cli_agent_orchestrator.providers import claude_code, codex, opencode, scripted
+from cli_agent_orchestrator.providers.base import AgentSignal, SignalKind
+from cli_agent_orchestrator.providers.claude_hooks import hook_command
+from cli_agent_orchestrator.providers.screen import LONGEST_ACTION, action_line
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.models import TerminalStatus
-from cli_agent_orchestrator._internal.providers import claude_code
-from cli_agent_orchestrator._internal.providers.claude_code import detect_status, title_status
+from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.providers import claude_code
+from cli_agent_orchestrator.providers.claude_code import detect_status, title_status
 
 IDLE = TerminalStatus.IDLE
 PROCESSING = TerminalStatus.PROCESSING

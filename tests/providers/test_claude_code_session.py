@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.models import TerminalStatus
-from cli_agent_orchestrator._internal.providers import claude_code
+from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.providers import claude_code
 
 SCREENS = Path(__file__).parent / "screens" / "claude_code"
 BOX = f"{'─' * 40}\n❯\xa0\n{'─' * 40}\n  ? for shortcuts\n"

@@ -9,19 +9,15 @@ from typing import Any
 
 import pytest
 
-from cli_agent_orchestrator._internal.providers import claude_code
-from cli_agent_orchestrator._internal.providers.base import (
+from cli_agent_orchestrator.providers import claude_code
+from cli_agent_orchestrator.providers.base import (
     AgentSignal,
     LaunchRequest,
     Permissions,
     Profile,
     SignalKind,
 )
-from cli_agent_orchestrator._internal.providers.claude_hooks import (
-    HOOKS_SINCE,
-    hook_command,
-    hook_settings,
-)
+from cli_agent_orchestrator.providers.claude_hooks import HOOKS_SINCE, hook_command, hook_settings
 
 NEWEST = (2, 1, 325)
 RECORDINGS = Path(__file__).parent / "events" / "claude_code"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cli_agent_orchestrator._internal.providers.claude_screen import (
+from cli_agent_orchestrator.providers.claude_screen import (
     Box,
     Cell,
     Kind,

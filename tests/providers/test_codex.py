@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.models import TerminalStatus
-from cli_agent_orchestrator._internal.providers import codex
-from cli_agent_orchestrator._internal.providers.codex import (
+from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.providers import codex
+from cli_agent_orchestrator.providers.codex import (
     ACTIVE_WORK_UI_PATTERN,
     USER_PREFIX_PATTERN,
     detect_status,
     title_status,
 )
-from cli_agent_orchestrator._internal.providers.codex_transcript import footer_row, split_cells
+from cli_agent_orchestrator.providers.codex_screen import footer_row, split_cells
 
 IDLE = TerminalStatus.IDLE
 PROCESSING = TerminalStatus.PROCESSING

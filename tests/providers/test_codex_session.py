@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.models import TerminalStatus
-from cli_agent_orchestrator._internal.providers import codex
-from cli_agent_orchestrator._internal.providers.base import (
+from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.providers import codex
+from cli_agent_orchestrator.providers.base import (
     AgentSignal,
     LaunchRequest,
     Permissions,

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.models import TerminalStatus
-from cli_agent_orchestrator._internal.providers import gemini_cli
-from cli_agent_orchestrator._internal.providers.base import LaunchRequest, Permissions, Profile
-from cli_agent_orchestrator._internal.providers.gemini_cli import detect_status, title_status
+from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.providers import gemini_cli
+from cli_agent_orchestrator.providers.base import LaunchRequest, Permissions, Profile
+from cli_agent_orchestrator.providers.gemini_cli import detect_status, title_status
 
 IDLE = TerminalStatus.IDLE
 PROCESSING = TerminalStatus.PROCESSING

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.models import TerminalStatus
-from cli_agent_orchestrator._internal.providers import kiro_cli
-from cli_agent_orchestrator._internal.providers.base import LaunchRequest, Permissions, Profile
+from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.providers import kiro_cli
+from cli_agent_orchestrator.providers.base import LaunchRequest, Permissions, Profile
 
 IDLE = TerminalStatus.IDLE
 PROCESSING = TerminalStatus.PROCESSING

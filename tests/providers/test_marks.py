@@ -4,8 +4,8 @@ from itertools import product
 
 import pytest
 
-from cli_agent_orchestrator._internal.models import TerminalStatus
-from cli_agent_orchestrator._internal.providers.marks import Marks
+from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.providers.base import Marks
 
 WAITING = TerminalStatus.WAITING_USER_ANSWER
 PROCESSING = TerminalStatus.PROCESSING

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.models import TerminalStatus
-from cli_agent_orchestrator._internal.providers import opencode
-from cli_agent_orchestrator._internal.providers.base import (
+from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.providers import opencode
+from cli_agent_orchestrator.providers.base import (
     AgentSignal,
     LaunchRequest,
     Permissions,
     Profile,
     SignalKind,
 )
-from cli_agent_orchestrator._internal.providers.opencode import detect_status
+from cli_agent_orchestrator.providers.opencode import detect_status
 
 IDLE = TerminalStatus.IDLE
 PROCESSING = TerminalStatus.PROCESSING

@@ -2,9 +2,9 @@
 
 import pytest
 
-from cli_agent_orchestrator._internal.models import TerminalStatus
-from cli_agent_orchestrator._internal.providers import q_cli
-from cli_agent_orchestrator._internal.providers.base import LaunchRequest, Permissions, Profile
+from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.providers import q_cli
+from cli_agent_orchestrator.providers.base import LaunchRequest, Permissions, Profile
 
 ASKED = "[reviewer] > Look at it\n\n"
 ANSWER = "> It is good.\n\n"

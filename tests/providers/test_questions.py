@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.models import Choice
-from cli_agent_orchestrator._internal.providers.questions import ShownQuestion, read_question
-from cli_agent_orchestrator._internal.terminals.service import KEYS
+from cli_agent_orchestrator.core.models import Choice
+from cli_agent_orchestrator.providers.questions import ShownQuestion, read_question
+from cli_agent_orchestrator.terminals.service import KEYS
 
 SCREENS = Path(__file__).parent / "screens"
 WAITING = sorted(SCREENS.glob("*/waiting_user_answer/*.txt"))

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from cli_agent_orchestrator._internal.providers import PROVIDERS, get_provider
 from cli_agent_orchestrator.errors import UnknownName
+from cli_agent_orchestrator.providers import PROVIDERS, get_provider
 from tests.agents.installs import AGENTS, FURTHER_AGENTS, Agent
 from tests.providers.test_screens import CAPTURES, SCREENS
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.providers.screen import (
+from cli_agent_orchestrator.providers.screen import (
     dedent_cell,
     find,
     find_all,

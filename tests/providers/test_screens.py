@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.models import TerminalStatus
-from cli_agent_orchestrator._internal.providers import PROVIDERS, get_provider
+from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.providers import PROVIDERS, get_provider
 
 SCREENS = Path(__file__).parent / "screens"
 CAPTURES = sorted(file for name in PROVIDERS for file in (SCREENS / name).rglob("*.txt"))

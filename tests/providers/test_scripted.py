@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.models import TerminalStatus
-from cli_agent_orchestrator._internal.providers import get_provider, scripted
-from cli_agent_orchestrator._internal.providers.base import (
+from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.providers import get_provider, scripted
+from cli_agent_orchestrator.providers.base import (
     AgentSignal,
     LaunchRequest,
     Permissions,
     Profile,
     SignalKind,
 )
-from cli_agent_orchestrator.scripted_agent.screen import answer_rows
+from cli_agent_orchestrator.scripted_agent.console import answer_rows
 
 SCREENS = Path(__file__).parent / "screens" / "scripted"
 

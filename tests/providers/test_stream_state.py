@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.providers.base import SignalKind
-from cli_agent_orchestrator._internal.providers.stream_state import MAX_REPORT, read_states
+from cli_agent_orchestrator.providers.base import MAX_REPORT, SignalKind, read_states
 
 
 def kinds(*pieces: bytes) -> list[SignalKind]:

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.models import TerminalStatus
-from cli_agent_orchestrator._internal.providers import PROVIDERS
-from cli_agent_orchestrator._internal.providers.base import Provider
+from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.providers import PROVIDERS
+from cli_agent_orchestrator.providers.base import Provider
 from tests.providers.test_screens import CAPTURES, SCREENS
 
 MARKS = "›❯>•◦■●⏺⎿○◎◉·✢✳✶✻✽✦✕✗ℹ▸⬝┃╹▢▣▧▨▌│┆∙▒▖▘▝▗" + "".join(map(chr, range(0x2800, 0x2900)))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.providers.versions import find_version
+from cli_agent_orchestrator.providers.base import find_version
 
 Version = tuple[int, ...]
 

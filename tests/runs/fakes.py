@@ -9,33 +9,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cli_agent_orchestrator._internal.config import Condensation, HandoffRules, Limits, LoopRules
-from cli_agent_orchestrator._internal.handoff.handoff import World
-from cli_agent_orchestrator._internal.handoff.responses import ResponseFiles
-from cli_agent_orchestrator._internal.models import (
-    AgentView,
-    Delivery,
-    TerminalEvent,
-    TerminalStatus,
-)
-from cli_agent_orchestrator._internal.pipeline.prompts import Briefing
-from cli_agent_orchestrator._internal.pipeline.state import RunState
-from cli_agent_orchestrator._internal.pipeline.task import parse_task
-from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.run_config import RunConfig
-from cli_agent_orchestrator._internal.runs.agents import init_new_run
-from cli_agent_orchestrator._internal.runs.gates.checking import GatePlace
-from cli_agent_orchestrator._internal.runs.ledger import Records
-from cli_agent_orchestrator._internal.runs.plan import Plan
-from cli_agent_orchestrator._internal.runs.prepared import Prepared
-from cli_agent_orchestrator._internal.runs.records.journal import Journal
-from cli_agent_orchestrator._internal.runs.records.run_id import new_run_id
-from cli_agent_orchestrator._internal.runs.records.screens import Screens
-from cli_agent_orchestrator._internal.runs.records.state_file import StateFile
-from cli_agent_orchestrator._internal.runs.runner import Runner
-from cli_agent_orchestrator._internal.runs.work.work_folder import WorkFolder
+from cli_agent_orchestrator.core.files import Folder
+from cli_agent_orchestrator.core.models import AgentView, Delivery, TerminalEvent, TerminalStatus
 from cli_agent_orchestrator.errors import ApiError, ApiRefused
 from cli_agent_orchestrator.events import OnRunEvent, RunEvent
+from cli_agent_orchestrator.gates.checking import GatePlace
+from cli_agent_orchestrator.handoff.files import ResponseFiles
+from cli_agent_orchestrator.handoff.handoff import World
+from cli_agent_orchestrator.pipeline.prompts import Briefing
+from cli_agent_orchestrator.pipeline.state import RunState
+from cli_agent_orchestrator.pipeline.task import parse_task
+from cli_agent_orchestrator.runs.agents import init_new_run
+from cli_agent_orchestrator.runs.loop import Plan, Records, Runner
+from cli_agent_orchestrator.runs.prepare import Prepared
+from cli_agent_orchestrator.runs.record import new_run_id
+from cli_agent_orchestrator.runs.screens import Screens
+from cli_agent_orchestrator.runs.state_file import StateFile
+from cli_agent_orchestrator.runs.turns import Journal
+from cli_agent_orchestrator.settings.config import Condensation, HandoffRules, Limits, LoopRules
+from cli_agent_orchestrator.settings.run_config import RunConfig
+from cli_agent_orchestrator.work.folder import WorkFolder
 from tests.handoff.fakes import FakeClock, FakeMailbox, no_watch
 from tests.pipeline.samples import (
     ANALYST_SUMMARY,

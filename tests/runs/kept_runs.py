@@ -3,15 +3,15 @@
 import os
 from pathlib import Path
 
-from cli_agent_orchestrator._internal.clock import SystemClock
-from cli_agent_orchestrator._internal.layout import SNAPSHOTS_FOLDER
-from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.records.recorder import Recorder
-from cli_agent_orchestrator._internal.runs.records.run_record import RunRecord
-from cli_agent_orchestrator._internal.workspace.repository import find_repository
-from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
-from cli_agent_orchestrator._internal.workspace.store import Store
+from cli_agent_orchestrator.core.clock import SystemClock
+from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.events import RunEnded, RunEvent
+from cli_agent_orchestrator.runs.record import RunRecord
+from cli_agent_orchestrator.runs.recorder import Recorder
+from cli_agent_orchestrator.settings.layout import SNAPSHOTS_FOLDER
+from cli_agent_orchestrator.work.repository import find_repository
+from cli_agent_orchestrator.work.snapshots import Snapshots
+from cli_agent_orchestrator.work.store import Store
 from tests.workspace.repositories import make_repository, write
 
 RUN = "20261115-084037-k3f9"

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from cli_agent_orchestrator._internal.handoff.prompt import Sent
-from cli_agent_orchestrator._internal.pipeline.state import Dispatch, FinalStatus, RunState, Turn
-from cli_agent_orchestrator._internal.runs.agents import (
+from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable, ResumeError, RunError, Stopped
+from cli_agent_orchestrator.handoff.prompt import Sent
+from cli_agent_orchestrator.pipeline.state import Dispatch, FinalStatus, RunState, Turn
+from cli_agent_orchestrator.runs.agents import (
+    Onlooker,
     exit_left_terminals,
     exit_terminals,
     find_lost_terminals,
@@ -18,8 +20,6 @@ from cli_agent_orchestrator._internal.runs.agents import (
     replace_terminals,
     verify_resume_terminals,
 )
-from cli_agent_orchestrator._internal.runs.starting import Onlooker
-from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable, ResumeError, RunError, Stopped
 from tests.pipeline.samples import LOOP, ROLES, TASK_TEXT
 from tests.runs.fakes import FakeServer, Rig
 

@@ -10,36 +10,7 @@ from typing import get_args
 
 import pytest
 
-from cli_agent_orchestrator._internal.layout import CONTROL_FILE, run_folder
-from cli_agent_orchestrator._internal.pipeline.asks import (
-    Ask,
-    Heard,
-    Hint,
-    Pause,
-    Set,
-    Skip,
-    Stop,
-    Wish,
-)
-from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.asking import (
-    QUEUED,
-    Asked,
-    ask_run,
-    check_wish,
-    options_to_resume,
-    pass_on,
-    read_answer,
-)
-from cli_agent_orchestrator._internal.runs.records.control import Listener
-from cli_agent_orchestrator._internal.runs.records.event_log import EventLog
-from cli_agent_orchestrator._internal.runs.records.registry import RunSummary
-from cli_agent_orchestrator._internal.runs.records.run_record import (
-    RunRecord,
-    RunStatus,
-    SavedTree,
-    write_record,
-)
+from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.errors import NotSteerable, UnknownName, UsageError
 from cli_agent_orchestrator.events import (
     Answer,
@@ -52,6 +23,21 @@ from cli_agent_orchestrator.events import (
     SettingChanged,
     Unpaused,
 )
+from cli_agent_orchestrator.pipeline.steering import Ask, Heard, Hint, Pause, Set, Skip, Stop, Wish
+from cli_agent_orchestrator.runs.control import (
+    QUEUED,
+    Asked,
+    Listener,
+    ask_run,
+    check_wish,
+    options_to_resume,
+    pass_on,
+    read_answer,
+)
+from cli_agent_orchestrator.runs.event_log import EventLog
+from cli_agent_orchestrator.runs.record import RunRecord, RunStatus, SavedTree, write_record
+from cli_agent_orchestrator.runs.registry import RunSummary
+from cli_agent_orchestrator.settings.layout import CONTROL_FILE, run_folder
 
 RUN = RunSummary(
     "20261115-084037-k3f9", "/p", "", "loop", RunStatus.RUNNING, 1, "", 0.0, None,

@@ -9,26 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.clock import SystemClock
-from cli_agent_orchestrator._internal.layout import temporary_folder
-from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.records.lock import run_lock
-from cli_agent_orchestrator._internal.runs.records.run_record import read_record, write_record
-from cli_agent_orchestrator._internal.runs.work.bringing_back import (
+from cli_agent_orchestrator.core.clock import SystemClock
+from cli_agent_orchestrator.core.files import Folder
+from cli_agent_orchestrator.errors import GitError, RunError, RunLocked
+from cli_agent_orchestrator.events import TurnBegan, Warned
+from cli_agent_orchestrator.runs.moments import AFTER_LABEL, BEFORE_LABEL, find_moment
+from cli_agent_orchestrator.runs.record import read_record, run_lock, write_record
+from cli_agent_orchestrator.runs.restore import (
     BroughtBack,
     WayBack,
     changes_of_turn,
     opened_to_go_back,
     read_kept,
 )
-from cli_agent_orchestrator._internal.runs.work.moments import (
-    AFTER_LABEL,
-    BEFORE_LABEL,
-    find_moment,
-)
-from cli_agent_orchestrator._internal.runs.work.work_folder import WorkFolder
-from cli_agent_orchestrator.errors import GitError, RunError, RunLocked
-from cli_agent_orchestrator.events import TurnBegan, Warned
+from cli_agent_orchestrator.settings.layout import temporary_folder
+from cli_agent_orchestrator.work.folder import WorkFolder
 from tests.runs.kept_runs import RUN, make_run, snapshots_in, worked_run
 from tests.workspace.repositories import fingerprint, git, make_repository, write
 from tests.workspace.test_odd_trees import somebody_else

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from cli_agent_orchestrator._internal.exit_codes import EXIT_ERROR, EXIT_USAGE
-from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, RunState
-from cli_agent_orchestrator._internal.runs.carrying_out import carry_out
+from cli_agent_orchestrator.core.models import EXIT_ERROR, EXIT_USAGE
 from cli_agent_orchestrator.errors import OrchestratorError, RunError, Stopped, UsageError
+from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState
+from cli_agent_orchestrator.runs.run import carry_out
 
 GONE = OSError(errno.EIO, "the terminal is gone")
 HUNG_UP = 128 + signal.SIGHUP

@@ -9,24 +9,8 @@ from typing import Any
 
 import pytest
 
-from cli_agent_orchestrator._internal.layout import (
-    DRAFT_PREFIX,
-    RECORD_FILE,
-    RUNS_FOLDER,
-    run_folder,
-    worktree_folder,
-)
-from cli_agent_orchestrator._internal.runs.records.registry import can_resume
-from cli_agent_orchestrator._internal.runs.records.run_record import (
-    Fate,
-    RunRecord,
-    RunStatus,
-    SavedSetting,
-    SavedTree,
-    read_record,
-    write_record,
-)
-from cli_agent_orchestrator._internal.runs.work.cleaning import (
+from cli_agent_orchestrator.errors import ApiRefused
+from cli_agent_orchestrator.runs.clean import (
     KnownRun,
     end_agents,
     end_unlisted,
@@ -36,7 +20,23 @@ from cli_agent_orchestrator._internal.runs.work.cleaning import (
     plan_cleanup,
     remove_folder,
 )
-from cli_agent_orchestrator.errors import ApiRefused
+from cli_agent_orchestrator.runs.record import (
+    Fate,
+    RunRecord,
+    RunStatus,
+    SavedSetting,
+    SavedTree,
+    read_record,
+    write_record,
+)
+from cli_agent_orchestrator.runs.registry import can_resume
+from cli_agent_orchestrator.settings.layout import (
+    DRAFT_PREFIX,
+    RECORD_FILE,
+    RUNS_FOLDER,
+    run_folder,
+    worktree_folder,
+)
 
 NOON = 1_700_000_000.0
 RUN = "20261115-084037-k3f9"

@@ -15,15 +15,7 @@ from typing import Any, Self
 
 import pytest
 
-from cli_agent_orchestrator._internal.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED
-from cli_agent_orchestrator._internal.layout import STATE_FILE
-from cli_agent_orchestrator._internal.pipeline.state import FinalStatus
-from cli_agent_orchestrator._internal.run_config import RunConfig
-from cli_agent_orchestrator._internal.runs.conductor import Conductor
-from cli_agent_orchestrator._internal.runs.request import build_request
-from cli_agent_orchestrator._internal.runs.surroundings import ServerLink, Surroundings
-from cli_agent_orchestrator._internal.runs.work import place
-from cli_agent_orchestrator._internal.runs.work.place import said_of_place
+from cli_agent_orchestrator.core.models import EXIT_ERROR, EXIT_INTERRUPTED
 from cli_agent_orchestrator.errors import (
     ApiUnreachable,
     ResumeError,
@@ -40,6 +32,13 @@ from cli_agent_orchestrator.events import (
     RunOpened,
     Warned,
 )
+from cli_agent_orchestrator.pipeline.state import FinalStatus
+from cli_agent_orchestrator.runs.environment import ServerLink, Surroundings
+from cli_agent_orchestrator.runs.request import build_request
+from cli_agent_orchestrator.runs.run import Conductor
+from cli_agent_orchestrator.settings import layout as place
+from cli_agent_orchestrator.settings.layout import STATE_FILE, said_of_place
+from cli_agent_orchestrator.settings.run_config import RunConfig
 from tests.pipeline.samples import TASK_TEXT
 from tests.runs.fakes import Asked, FakeServer, agree
 from tests.workspace.repositories import git, with_other_git, write

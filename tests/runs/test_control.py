@@ -11,9 +11,9 @@ from queue import SimpleQueue
 
 import pytest
 
-from cli_agent_orchestrator._internal.clock import SystemClock
-from cli_agent_orchestrator._internal.layout import CONTROL_FILE, REJECTED_FILE, run_folder
-from cli_agent_orchestrator._internal.pipeline.asks import (
+from cli_agent_orchestrator.core.clock import SystemClock
+from cli_agent_orchestrator.core.files import Folder, NotPlain
+from cli_agent_orchestrator.pipeline.steering import (
     LARGEST_LINE,
     Ask,
     Heard,
@@ -24,13 +24,8 @@ from cli_agent_orchestrator._internal.pipeline.asks import (
     Wish,
     to_line,
 )
-from cli_agent_orchestrator._internal.plain_files import Folder, NotPlain
-from cli_agent_orchestrator._internal.runs.records.control import (
-    LARGEST_PIECE,
-    MOST_REJECTED,
-    Listener,
-    write_ask,
-)
+from cli_agent_orchestrator.runs.control import LARGEST_PIECE, MOST_REJECTED, Listener, write_ask
+from cli_agent_orchestrator.settings.layout import CONTROL_FILE, REJECTED_FILE, run_folder
 
 RUN = "20261115-084037-k3f9"
 WAIT_SECONDS = 60.0
@@ -146,10 +141,10 @@ class TestWriting:
 NARROW = """
 import resource, sys
 from pathlib import Path
-from cli_agent_orchestrator._internal.clock import SystemClock
-from cli_agent_orchestrator._internal.pipeline.asks import Pause
-from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.records.control import write_ask
+from cli_agent_orchestrator.core.clock import SystemClock
+from cli_agent_orchestrator.pipeline.steering import Pause
+from cli_agent_orchestrator.core.files import Folder
+from cli_agent_orchestrator.runs.control import write_ask
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (20, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 try:

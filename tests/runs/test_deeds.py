@@ -2,8 +2,8 @@
 
 import pytest
 
-from cli_agent_orchestrator._internal.runs.reports.deeds import Deeds, deeds_of
 from cli_agent_orchestrator.events import CheckEnded, FilesChanged, NotConverging, RunEvent, Warned
+from cli_agent_orchestrator.runs.report import Deeds, deeds_of
 
 
 def proof(why: str, detail: str = "as people are told") -> CheckEnded:

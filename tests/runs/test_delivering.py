@@ -7,39 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.layout import REQUEST_FILE, archive_folder, run_folder
-from cli_agent_orchestrator._internal.pipeline.reply import Output
-from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, Progress
-from cli_agent_orchestrator._internal.runs.records.run_record import (
-    Fate,
-    RunStatus,
-    read_record,
-    write_record,
-)
-from cli_agent_orchestrator._internal.runs.records.seal import UserSeals
-from cli_agent_orchestrator._internal.runs.records.state_file import StateFile
-from cli_agent_orchestrator._internal.runs.records.turns import (
-    RunTurn,
-    TurnTexts,
-    archive_of,
-    read_turn,
-)
-from cli_agent_orchestrator._internal.runs.work.cleaning import (
-    known_runs,
-    plan_cleanup,
-    remove_folder,
-)
-from cli_agent_orchestrator._internal.runs.work.delivering import (
-    apply_run,
-    discard_run,
-    ended_run,
-    request_run,
-)
-from cli_agent_orchestrator._internal.runs.work.own_tree import OwnTree, plan_tree, store_of
-from cli_agent_orchestrator._internal.workspace.delivery import MergeKind, MergeResult
-from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
-from cli_agent_orchestrator._internal.workspace.store import Store
 from cli_agent_orchestrator.errors import GitError, NotSteerable, RunError
+from cli_agent_orchestrator.pipeline.reply import Output
+from cli_agent_orchestrator.pipeline.state import FinalStatus, Progress
+from cli_agent_orchestrator.runs.clean import known_runs, plan_cleanup, remove_folder
+from cli_agent_orchestrator.runs.deliver import apply_run, discard_run, ended_run, request_run
+from cli_agent_orchestrator.runs.record import Fate, RunStatus, read_record, write_record
+from cli_agent_orchestrator.runs.state_file import StateFile, UserSeals
+from cli_agent_orchestrator.runs.tree import OwnTree, plan_tree, store_of
+from cli_agent_orchestrator.runs.turns import RunTurn, TurnTexts, archive_of, read_turn
+from cli_agent_orchestrator.settings.layout import REQUEST_FILE, archive_folder, run_folder
+from cli_agent_orchestrator.work.delivery import MergeKind, MergeResult
+from cli_agent_orchestrator.work.snapshots import Snapshots
+from cli_agent_orchestrator.work.store import Store
 from tests.handoff.fakes import FakeClock
 from tests.runs.kept_runs import make_run
 from tests.runs.test_own_tree import RUN, STATE, record_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cli_agent_orchestrator._internal.runs.reports.durations import duration
+from cli_agent_orchestrator.core.text import duration
 
 
 @pytest.mark.parametrize(

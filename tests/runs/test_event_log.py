@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.layout import EVENTS_FILE, run_folder
-from cli_agent_orchestrator._internal.plain_files import Folder, NotPlain
-from cli_agent_orchestrator._internal.runs.records.event_log import (
+from cli_agent_orchestrator.core.files import Folder, NotPlain
+from cli_agent_orchestrator.events import RunEnded, RunEvent, Warned, to_line
+from cli_agent_orchestrator.runs.event_log import (
     LARGEST_PIECE,
     EventLog,
     EventReader,
     Follower,
     read_events,
 )
-from cli_agent_orchestrator._internal.runs.records.run_record import RunRecord, write_record
-from cli_agent_orchestrator.events import RunEnded, RunEvent, Warned, to_line
+from cli_agent_orchestrator.runs.record import RunRecord, write_record
+from cli_agent_orchestrator.settings.layout import EVENTS_FILE, run_folder
 
 NOON = 1_700_000_000.0
 RUN = "20261115-084037-k3f9"

@@ -1,9 +1,9 @@
 """Events made from what a run decides by."""
 
-from cli_agent_orchestrator._internal.pipeline.proof import ProofWords
-from cli_agent_orchestrator._internal.runs.events import with_error, with_proof
 from cli_agent_orchestrator.errors import HandoffTimeout, RunError, RunLocked
 from cli_agent_orchestrator.events import RunEnded
+from cli_agent_orchestrator.proof.verdict import ProofWords
+from cli_agent_orchestrator.runs.events import with_error, with_proof
 
 ENDED = RunEnded(9.0, "PASS", 1, 0)
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
-from cli_agent_orchestrator._internal.runs.flows import Flows
 from cli_agent_orchestrator.errors import FlowError, UnknownName, UsageError
+from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
+from cli_agent_orchestrator.runs.flows import Flows
 
 TEXT = """\
 description = "{description}"

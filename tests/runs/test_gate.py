@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.runs.gates.gate import (
+from cli_agent_orchestrator.errors import Stopped
+from cli_agent_orchestrator.gates.command import (
     LOG_HEAD,
     LOG_TAIL,
     Bounded,
@@ -21,7 +22,6 @@ from cli_agent_orchestrator._internal.runs.gates.gate import (
     GateRunner,
     unreadable,
 )
-from cli_agent_orchestrator.errors import Stopped
 
 LONG = 600.0
 

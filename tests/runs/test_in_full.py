@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.layout import SNAPSHOTS_FOLDER, archive_folder
-from cli_agent_orchestrator._internal.runs.reports import in_full
-from cli_agent_orchestrator._internal.runs.reports.in_full import run_in_full
-from cli_agent_orchestrator._internal.runs.reports.story import TurnDetail, detail_of
-from cli_agent_orchestrator._internal.runs.work.bringing_back import read_kept
-from cli_agent_orchestrator._internal.workspace.changes import REST_LEFT_OUT
+from cli_agent_orchestrator.runs import story as in_full
+from cli_agent_orchestrator.runs.restore import read_kept
+from cli_agent_orchestrator.runs.story import TurnDetail, detail_of, run_in_full
+from cli_agent_orchestrator.settings.layout import SNAPSHOTS_FOLDER, archive_folder
+from cli_agent_orchestrator.work.changes import REST_LEFT_OUT
 from tests.runs.kept_runs import RUN, make_run, snapshots_in
 from tests.runs.test_story import FIRST, REVIEWER, SECOND, reply, turn
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.records.journal import Journal, TurnRecord
+from cli_agent_orchestrator.core.files import Folder
+from cli_agent_orchestrator.runs.turns import Journal, TurnRecord
 
 FIRST = TurnRecord(1, "analyst", 1, 1, "codex", 0.0, 9.0, 9.0, "done", "001-analyst.md", "file")
 SECOND = replace(FIRST, sequence=2, role="analyst_review")

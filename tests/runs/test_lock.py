@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.clock import SystemClock
-from cli_agent_orchestrator._internal.exit_codes import EXIT_USAGE, exit_code_of
-from cli_agent_orchestrator._internal.layout import OWNER_FILE
-from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.records.lock import run_lock
+from cli_agent_orchestrator.core.clock import SystemClock
+from cli_agent_orchestrator.core.files import Folder
+from cli_agent_orchestrator.core.models import EXIT_USAGE, exit_code_of
 from cli_agent_orchestrator.errors import RunLocked, StateError
+from cli_agent_orchestrator.runs.record import run_lock
+from cli_agent_orchestrator.settings.layout import OWNER_FILE
 
 
 @pytest.fixture

@@ -5,12 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.layout import run_folder
-from cli_agent_orchestrator._internal.pipeline.asks import Ask, Heard, Skip
-from cli_agent_orchestrator._internal.pipeline.missing import Remedy
-from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, RunState
-from cli_agent_orchestrator._internal.runs.work.work_folder import WorkFolder, open_work_folder
-from cli_agent_orchestrator._internal.workspace.left_out import LARGEST_FILE
 from cli_agent_orchestrator.errors import NoResponseFile
 from cli_agent_orchestrator.events import (
     FilesChanged,
@@ -21,6 +15,12 @@ from cli_agent_orchestrator.events import (
     TurnEnded,
     Warned,
 )
+from cli_agent_orchestrator.pipeline.resuming import Remedy
+from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState
+from cli_agent_orchestrator.pipeline.steering import Ask, Heard, Skip
+from cli_agent_orchestrator.settings.layout import run_folder
+from cli_agent_orchestrator.work.folder import WorkFolder, open_work_folder
+from cli_agent_orchestrator.work.left_out import LARGEST_FILE
 from tests.pipeline.samples import PASS
 from tests.runs.fakes import Asked, FakeServer, Rig, agree, response_path
 from tests.workspace.repositories import git, make_repository

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.pipeline.missing import Remedy
-from cli_agent_orchestrator._internal.pipeline.state import FinalStatus, RunState
-from cli_agent_orchestrator._internal.runs.records.journal import Journal
 from cli_agent_orchestrator.errors import HandoffError, NoResponseFile
+from cli_agent_orchestrator.pipeline.resuming import Remedy
+from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState
+from cli_agent_orchestrator.runs.turns import Journal
 from tests.runs.fakes import Asked, Rig, agree
 
 

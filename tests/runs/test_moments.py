@@ -2,7 +2,8 @@
 
 import pytest
 
-from cli_agent_orchestrator._internal.runs.work.moments import (
+from cli_agent_orchestrator.errors import NotFound
+from cli_agent_orchestrator.runs.moments import (
     AFTER_LABEL,
     before,
     find_moment,
@@ -12,8 +13,7 @@ from cli_agent_orchestrator._internal.runs.work.moments import (
     last_of_run,
     name_of,
 )
-from cli_agent_orchestrator._internal.workspace.snapshots import Snapshot
-from cli_agent_orchestrator.errors import NotFound
+from cli_agent_orchestrator.work.snapshots import Snapshot
 
 
 def snapshot(sequence: int, label: str, at: float) -> Snapshot:

@@ -5,15 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.runs.records.names import find_agent, is_surely_run
-from cli_agent_orchestrator._internal.runs.records.registry import (
+from cli_agent_orchestrator.errors import NotFound, NotSteerable, UsageError
+from cli_agent_orchestrator.runs.record import RunStatus
+from cli_agent_orchestrator.runs.registry import (
     RunSummary,
     choose_live_run,
     choose_run_to_resume,
+    find_agent,
+    is_surely_run,
     runs_that_fit,
 )
-from cli_agent_orchestrator._internal.runs.records.run_record import RunStatus
-from cli_agent_orchestrator.errors import NotFound, NotSteerable, UsageError
 
 HERE, THERE = Path("/here"), Path("/there")
 RUNNING, PAUSED, PASS = RunStatus.RUNNING, RunStatus.PAUSED, RunStatus.PASS

@@ -7,28 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.layout import run_folder
-from cli_agent_orchestrator._internal.pipeline.check import BaseResult
-from cli_agent_orchestrator._internal.pipeline.reply import Excerpt, Output
-from cli_agent_orchestrator._internal.pipeline.state import OpenNotes, Progress, RunState
-from cli_agent_orchestrator._internal.runs.records.run_record import (
-    Fate,
-    RunRecord,
-    SavedTree,
-    read_record,
-    write_record,
-)
-from cli_agent_orchestrator._internal.runs.work.delivering import apply_run, ended_run, has_tree
-from cli_agent_orchestrator._internal.runs.work.own_tree import (
-    FOLDER_GONE,
-    OwnTree,
-    plan_tree,
-    reopen_tree,
-    work_of,
-)
-from cli_agent_orchestrator._internal.workspace.commit_message import trailers
-from cli_agent_orchestrator._internal.workspace.left_out import LeftOut
 from cli_agent_orchestrator.errors import NotSteerable, UsageError
+from cli_agent_orchestrator.gates.check import BaseResult
+from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
+from cli_agent_orchestrator.pipeline.state import OpenNotes, Progress, RunState
+from cli_agent_orchestrator.runs.deliver import apply_run, ended_run, has_tree
+from cli_agent_orchestrator.runs.record import Fate, RunRecord, SavedTree, read_record, write_record
+from cli_agent_orchestrator.runs.tree import FOLDER_GONE, OwnTree, plan_tree, reopen_tree, work_of
+from cli_agent_orchestrator.settings.layout import run_folder
+from cli_agent_orchestrator.work.left_out import LeftOut
+from cli_agent_orchestrator.work.pull_request import trailers
 from tests.workspace.projects import Project, make_project, write
 
 RUN = "20261115-084037-k3f9"

@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from cli_agent_orchestrator._internal.runs.patience import patiently
 from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable
+from cli_agent_orchestrator.runs.agents import patiently
 
 AWAY = ApiUnreachable("http://localhost:9889", "connection refused", maybe_received=False)
 MAYBE_TAKEN = ApiUnreachable("http://localhost:9889", "no answer", maybe_received=True)

@@ -4,13 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.runs.work.place import (
-    check_place,
-    ours_in,
-    path_inside,
-    said_of_place,
-)
 from cli_agent_orchestrator.errors import UsageError
+from cli_agent_orchestrator.settings.layout import check_place, ours_in, path_inside, said_of_place
 
 
 @pytest.mark.parametrize(

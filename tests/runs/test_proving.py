@@ -9,28 +9,17 @@ from typing import IO
 
 import pytest
 
-from cli_agent_orchestrator._internal.clock import SystemClock
-from cli_agent_orchestrator._internal.gates import Gate
-from cli_agent_orchestrator._internal.layout import run_folder
-from cli_agent_orchestrator._internal.pipeline.check import BaseResult, base_of
-from cli_agent_orchestrator._internal.pipeline.proof import Proof
-from cli_agent_orchestrator._internal.pipeline.tampering import Trick
-from cli_agent_orchestrator._internal.runs.gates.checking import Checker, GatePlace
-from cli_agent_orchestrator._internal.runs.gates.gate import (
-    CommandEnd,
-    GateCommand,
-    GateRunner,
-    ignore_line,
-)
-from cli_agent_orchestrator._internal.runs.gates.proving import Prover
-from cli_agent_orchestrator._internal.runs.gates.sorting import MOST_FILES
-from cli_agent_orchestrator._internal.runs.records.run_id import new_run_id
-from cli_agent_orchestrator._internal.runs.work.work_folder import (
-    KeptOut,
-    WorkFolder,
-    held_back_of,
-    open_work_folder,
-)
+from cli_agent_orchestrator.core.clock import SystemClock
+from cli_agent_orchestrator.gates.check import BaseResult, base_of
+from cli_agent_orchestrator.gates.checking import Checker, GatePlace
+from cli_agent_orchestrator.gates.command import CommandEnd, GateCommand, GateRunner, ignore_line
+from cli_agent_orchestrator.proof.proving import MOST_FILES, Prover
+from cli_agent_orchestrator.proof.tampering import Trick
+from cli_agent_orchestrator.proof.verdict import Proof
+from cli_agent_orchestrator.runs.record import new_run_id
+from cli_agent_orchestrator.settings.gates import Gate
+from cli_agent_orchestrator.settings.layout import run_folder
+from cli_agent_orchestrator.work.folder import KeptOut, WorkFolder, held_back_of, open_work_folder
 from tests.workspace.repositories import make_repository
 
 Judge = Callable[[Path], Mapping[str, bool]]

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.clock import SystemClock
-from cli_agent_orchestrator._internal.gates import Gate
-from cli_agent_orchestrator._internal.layout import run_folder
-from cli_agent_orchestrator._internal.pipeline.check import BaseResult
-from cli_agent_orchestrator._internal.pipeline.proof import Proof
-from cli_agent_orchestrator._internal.runs.gates.checking import Checker, GatePlace
-from cli_agent_orchestrator._internal.runs.gates.gate import GateRunner
-from cli_agent_orchestrator._internal.runs.gates.proving import Prover
-from cli_agent_orchestrator._internal.runs.records.run_id import new_run_id
-from cli_agent_orchestrator._internal.runs.work.work_folder import open_work_folder
+from cli_agent_orchestrator.core.clock import SystemClock
+from cli_agent_orchestrator.gates.check import BaseResult
+from cli_agent_orchestrator.gates.checking import Checker, GatePlace
+from cli_agent_orchestrator.gates.command import GateRunner
+from cli_agent_orchestrator.proof.proving import Prover
+from cli_agent_orchestrator.proof.verdict import Proof
+from cli_agent_orchestrator.runs.record import new_run_id
+from cli_agent_orchestrator.settings.gates import Gate
+from cli_agent_orchestrator.settings.layout import run_folder
+from cli_agent_orchestrator.work.folder import open_work_folder
 from tests.workspace.repositories import git, make_repository, write
 
 pytestmark = pytest.mark.slow

@@ -8,15 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.layout import EVENTS_FILE, RUNS_FOLDER, run_folder
-from cli_agent_orchestrator._internal.runs.records.event_log import read_events
-from cli_agent_orchestrator._internal.runs.records.recorder import Recorder
-from cli_agent_orchestrator._internal.runs.records.registry import list_runs
-from cli_agent_orchestrator._internal.runs.records.run_record import (
-    RunRecord,
-    RunStatus,
-    read_record,
-)
 from cli_agent_orchestrator.errors import RunLocked
 from cli_agent_orchestrator.events import (
     EventKind,
@@ -26,6 +17,11 @@ from cli_agent_orchestrator.events import (
     TurnBegan,
     Warned,
 )
+from cli_agent_orchestrator.runs.event_log import read_events
+from cli_agent_orchestrator.runs.record import RunRecord, RunStatus, read_record
+from cli_agent_orchestrator.runs.recorder import Recorder
+from cli_agent_orchestrator.runs.registry import list_runs
+from cli_agent_orchestrator.settings.layout import EVENTS_FILE, RUNS_FOLDER, run_folder
 from tests.handoff.fakes import FakeClock
 
 NOON = 1_700_000_000.0
@@ -247,7 +243,7 @@ NARROW = """
 import resource, sys
 from pathlib import Path
 from cli_agent_orchestrator.events import RunEnded, Warned
-from cli_agent_orchestrator._internal.runs.records.recorder import Recorder
+from cli_agent_orchestrator.runs.recorder import Recorder
 from tests.handoff.fakes import FakeClock
 from tests.runs.test_recorder import ENDED, NOON, RECORD
 

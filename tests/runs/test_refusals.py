@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from cli_agent_orchestrator._internal.runs.refusals import logging_refusals
 from cli_agent_orchestrator.errors import ApiRefused, HandoffError, StateError
+from cli_agent_orchestrator.runs.prepare import logging_refusals
 
 GONE = ApiRefused("GET", "/terminals/9f3c", 404, "Not Found")
 

@@ -7,31 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.layout import RECORD_FILE, RUNS_FOLDER, run_folder
-from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.records.registry import (
-    RunSummary,
-    choose_run_to_resume,
-    find_run,
-    list_runs,
-    run_of_process,
-    summary_of,
-)
-from cli_agent_orchestrator._internal.runs.records.run_record import (
-    Fate,
-    RunRecord,
-    RunStatus,
-    SavedSetting,
-    SavedTree,
-    forget_agents,
-    note_kept_aside,
-    one_line,
-    read_record,
-    resumed_record,
-    without_secrets,
-    write_record,
-)
-from cli_agent_orchestrator._internal.runs.records.standing import after_event
+from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.errors import NotFound, UsageError
 from cli_agent_orchestrator.events import (
     AgentsStarting,
@@ -48,6 +24,30 @@ from cli_agent_orchestrator.events import (
     Unpaused,
     Warned,
 )
+from cli_agent_orchestrator.runs.record import (
+    Fate,
+    RunRecord,
+    RunStatus,
+    SavedSetting,
+    SavedTree,
+    forget_agents,
+    note_kept_aside,
+    one_line,
+    read_record,
+    resumed_record,
+    without_secrets,
+    write_record,
+)
+from cli_agent_orchestrator.runs.recorder import after_event
+from cli_agent_orchestrator.runs.registry import (
+    RunSummary,
+    choose_run_to_resume,
+    find_run,
+    list_runs,
+    run_of_process,
+    summary_of,
+)
+from cli_agent_orchestrator.settings.layout import RECORD_FILE, RUNS_FOLDER, run_folder
 
 NOON = 1_700_000_000.0
 RUN = "20261115-084037-k3f9"

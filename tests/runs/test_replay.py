@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.asciicast import frame_line, header_line
-from cli_agent_orchestrator._internal.layout import RECORD_FILE, replay_folder, run_folder
-from cli_agent_orchestrator._internal.models import TerminalFacts
-from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.records.replay import (
+from cli_agent_orchestrator.core.cast import frame_line, header_line
+from cli_agent_orchestrator.core.files import Folder
+from cli_agent_orchestrator.core.models import TerminalFacts
+from cli_agent_orchestrator.runs.replay import (
     MOST_READ,
     Cast,
     Frame,
@@ -21,6 +20,7 @@ from cli_agent_orchestrator._internal.runs.records.replay import (
     screen_at,
     steps_of,
 )
+from cli_agent_orchestrator.settings.layout import RECORD_FILE, replay_folder, run_folder
 
 HEADER = header_line(1000, 120, 40, "tester")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cli_agent_orchestrator._internal.runs.records.run_id import is_run_id, new_run_id, short_name
+from cli_agent_orchestrator.runs.record import is_run_id, new_run_id, short_name
 from tests.handoff.fakes import FakeClock
 
 

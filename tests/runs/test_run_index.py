@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from cli_agent_orchestrator._internal.runs.records.run_index import run_index
+from cli_agent_orchestrator.runs.record import run_index
 
 
 def test_each_run_has_the_smallest_free_number(tmp_path: Path) -> None:

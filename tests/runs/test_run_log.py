@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.records.run_log import LogFile, OneLine, logging_to
+from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.errors import StateError
+from cli_agent_orchestrator.runs.recorder import LogFile, OneLine, logging_to
 
 log = logging.getLogger("tests.run_log")
 

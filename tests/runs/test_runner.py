@@ -10,31 +10,8 @@ from queue import SimpleQueue
 
 import pytest
 
-from cli_agent_orchestrator._internal.clock import Clock
-from cli_agent_orchestrator._internal.config import Condensation, Limits, LoopRules, ReviewRules
-from cli_agent_orchestrator._internal.handoff.prompt import AGAIN, Sent
-from cli_agent_orchestrator._internal.layout import records_folder
-from cli_agent_orchestrator._internal.models import Delivery, TerminalStatus
-from cli_agent_orchestrator._internal.pipeline.asks import (
-    Ask,
-    Heard,
-    Hint,
-    Pause,
-    Set,
-    Skip,
-    Stop,
-    Unpause,
-    Wish,
-)
-from cli_agent_orchestrator._internal.pipeline.machine import unpause
-from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
-from cli_agent_orchestrator._internal.pipeline.prompts import EXPLORE_REFERENCE
-from cli_agent_orchestrator._internal.pipeline.state import Dispatch, FinalStatus, RunState, Turn
-from cli_agent_orchestrator._internal.runs.agents import replace_terminals
-from cli_agent_orchestrator._internal.runs.records.journal import Journal, TurnRecord
-from cli_agent_orchestrator._internal.runs.records.screens import read_screen
-from cli_agent_orchestrator._internal.runs.records.state_file import StateFile
-from cli_agent_orchestrator._internal.runs.runner import StoppedByPerson
+from cli_agent_orchestrator.core.clock import Clock
+from cli_agent_orchestrator.core.models import Delivery, TerminalStatus
 from cli_agent_orchestrator.errors import (
     ApiUnreachable,
     HandoffError,
@@ -59,6 +36,29 @@ from cli_agent_orchestrator.events import (
     Unpaused,
     Warned,
 )
+from cli_agent_orchestrator.handoff.prompt import AGAIN, Sent
+from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
+from cli_agent_orchestrator.pipeline.machine import unpause
+from cli_agent_orchestrator.pipeline.prompts import EXPLORE_REFERENCE
+from cli_agent_orchestrator.pipeline.state import Dispatch, FinalStatus, RunState, Turn
+from cli_agent_orchestrator.pipeline.steering import (
+    Ask,
+    Heard,
+    Hint,
+    Pause,
+    Set,
+    Skip,
+    Stop,
+    Unpause,
+    Wish,
+)
+from cli_agent_orchestrator.runs.agents import replace_terminals
+from cli_agent_orchestrator.runs.loop import StoppedByPerson
+from cli_agent_orchestrator.runs.screens import read_screen
+from cli_agent_orchestrator.runs.state_file import StateFile
+from cli_agent_orchestrator.runs.turns import Journal, TurnRecord
+from cli_agent_orchestrator.settings.config import Condensation, Limits, LoopRules, ReviewRules
+from cli_agent_orchestrator.settings.layout import records_folder
 from tests.handoff.fakes import FakeClock
 from tests.pipeline.samples import FAIL, PASS, ROLES
 from tests.runs.fakes import Asked, FakeServer, Rig, agree, response_path

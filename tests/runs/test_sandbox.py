@@ -8,16 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.gates import Gate
-from cli_agent_orchestrator._internal.pipeline.check import CheckResult
-from cli_agent_orchestrator._internal.runs.gates.checking import Checker, GatePlace
-from cli_agent_orchestrator._internal.runs.gates.gate import GateRunner
-from cli_agent_orchestrator._internal.runs.gates.sandbox import (
-    Sandbox,
-    Search,
-    find_sandbox,
-    sandbox_words,
-)
+from cli_agent_orchestrator.gates.check import CheckResult
+from cli_agent_orchestrator.gates.checking import Checker, GatePlace
+from cli_agent_orchestrator.gates.command import GateRunner
+from cli_agent_orchestrator.gates.sandbox import Sandbox, Search, find_sandbox, sandbox_words
+from cli_agent_orchestrator.settings.gates import Gate
 
 needs_sandbox = pytest.mark.skipif(
     find_sandbox().sandbox is None, reason=find_sandbox().problem or "there is one"

@@ -7,15 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.layout import run_folder
-from cli_agent_orchestrator._internal.models import AgentView
-from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.records.screens import (
-    LARGEST_SCREEN,
-    Screens,
-    read_screen,
-)
+from cli_agent_orchestrator.core.files import Folder
+from cli_agent_orchestrator.core.models import AgentView
 from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable, OrchestratorError
+from cli_agent_orchestrator.runs.screens import LARGEST_SCREEN, Screens, read_screen
+from cli_agent_orchestrator.settings.layout import run_folder
 
 
 @dataclass

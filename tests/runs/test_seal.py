@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.clock import SystemClock
-from cli_agent_orchestrator._internal.runs.records.seal import KEY_FILE, UserSeals, _seal
-from cli_agent_orchestrator._internal.runs.records.state_file import StateFile
+from cli_agent_orchestrator.core.clock import SystemClock
+from cli_agent_orchestrator.runs.state_file import KEY_FILE, StateFile, UserSeals, _seal
 from tests.pipeline.samples import new_state
 
 PLACE = Path("/project/.tmp/state.json")

@@ -11,16 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.pipeline.reply import Excerpt, Output
-from cli_agent_orchestrator._internal.pipeline.state import OpenNotes, Progress
-from cli_agent_orchestrator._internal.plain_files import LARGEST_FILE, LARGEST_TEXT, is_too_large
-from cli_agent_orchestrator._internal.run_config import RunConfig
-from cli_agent_orchestrator._internal.runs.records.state_file import (
-    StateFile,
-    read_task_settings,
-    read_task_text,
-)
+from cli_agent_orchestrator.core.files import LARGEST_FILE, LARGEST_TEXT, is_too_large
 from cli_agent_orchestrator.errors import ConfigError, PromptError, StateError, UsageError
+from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
+from cli_agent_orchestrator.pipeline.state import OpenNotes, Progress
+from cli_agent_orchestrator.runs.state_file import StateFile, read_task_settings, read_task_text
+from cli_agent_orchestrator.settings.run_config import RunConfig
 from tests.pipeline.samples import ROLES, TASK_TEXT, new_state
 
 NOON = 1738324800.0
@@ -164,9 +160,9 @@ FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
 from dataclasses import replace
-from cli_agent_orchestrator._internal.clock import SystemClock
+from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.errors import StateError
-from cli_agent_orchestrator._internal.runs.records.state_file import StateFile
+from cli_agent_orchestrator.runs.state_file import StateFile
 
 state_file = StateFile(Path(sys.argv[1]), SystemClock())
 state = state_file.load_state()

@@ -8,30 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.layout import (
-    EVENTS_FILE,
-    SNAPSHOTS_FOLDER,
-    archive_folder,
-    run_folder,
-    screens_folder,
-)
-from cli_agent_orchestrator._internal.models import TerminalStatus
-from cli_agent_orchestrator._internal.pipeline.findings import FindingAnswer, Findings
-from cli_agent_orchestrator._internal.pipeline.flow import Flow
-from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
-from cli_agent_orchestrator._internal.pipeline.state import Progress, RunState
-from cli_agent_orchestrator._internal.pipeline.state_json import to_json
-from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.records.run_record import (
-    RunStatus,
-    SavedSetting,
-    read_record,
-    write_record,
-)
-from cli_agent_orchestrator._internal.runs.reports.story import (
-    detail_of,
-    story_of,
-)
+from cli_agent_orchestrator.core.files import Folder
+from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.errors import NotFound, StateError
 from cli_agent_orchestrator.events import (
     CheckEnded,
@@ -44,6 +22,20 @@ from cli_agent_orchestrator.events import (
     TurnBegan,
     TurnEnded,
     Warned,
+)
+from cli_agent_orchestrator.pipeline.findings import FindingAnswer, Findings
+from cli_agent_orchestrator.pipeline.flow import Flow
+from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
+from cli_agent_orchestrator.pipeline.state import Progress, RunState
+from cli_agent_orchestrator.pipeline.state_json import to_json
+from cli_agent_orchestrator.runs.record import RunStatus, SavedSetting, read_record, write_record
+from cli_agent_orchestrator.runs.story import detail_of, story_of
+from cli_agent_orchestrator.settings.layout import (
+    EVENTS_FILE,
+    SNAPSHOTS_FOLDER,
+    archive_folder,
+    run_folder,
+    screens_folder,
 )
 from tests.runs.kept_runs import RUN, make_run, snapshots_in, worked_run
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.runs.gates.trust import (
+from cli_agent_orchestrator.errors import NotAllowed, StateError
+from cli_agent_orchestrator.settings.trust import (
     TRUST_FILE,
     Allowed,
     Trust,
     check_consent,
     commands_text,
 )
-from cli_agent_orchestrator.errors import NotAllowed, StateError
 
 SHOP, ELSEWHERE = Path("/home/ada/shop"), Path("/home/ada/shop2")
 

@@ -5,15 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.layout import archive_folder
-from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.records.run_record import RunRecord
-from cli_agent_orchestrator._internal.runs.records.turns import (
-    RunTurn,
-    TurnTexts,
-    read_turn,
-    turns_of,
-)
+from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.events import (
     CheckBegan,
     CheckEnded,
@@ -24,6 +16,9 @@ from cli_agent_orchestrator.events import (
     TurnEnded,
     Warned,
 )
+from cli_agent_orchestrator.runs.record import RunRecord
+from cli_agent_orchestrator.runs.turns import RunTurn, TurnTexts, read_turn, turns_of
+from cli_agent_orchestrator.settings.layout import archive_folder
 
 NOON = 1_700_000_000.0
 BEGAN = TurnBegan(NOON, "analyst", 1, 1, 1, "a1", "codex")

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.layout import run_folder
-from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.records.turns import RunTurn
-from cli_agent_orchestrator._internal.runs.records.usage import (
+from cli_agent_orchestrator.core.files import Folder
+from cli_agent_orchestrator.runs.turns import RunTurn
+from cli_agent_orchestrator.runs.usage import (
     LATE_SECONDS,
     LONGEST_LINE,
     MOST_FILES,
@@ -20,7 +19,8 @@ from cli_agent_orchestrator._internal.runs.records.usage import (
     usage_of,
     usage_of_turns,
 )
-from cli_agent_orchestrator._internal.usage.tokens import Tokens
+from cli_agent_orchestrator.settings.layout import run_folder
+from cli_agent_orchestrator.usage.tokens import Tokens
 from tests.usage.lines import (
     NOON,
     claude_line,

@@ -9,25 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.characters import first_names
-from cli_agent_orchestrator._internal.layout import run_folder
-from cli_agent_orchestrator._internal.pipeline.packaged import packaged_flow
-from cli_agent_orchestrator._internal.pipeline.work import UNSEEN
-from cli_agent_orchestrator._internal.runs.work.work_folder import (
-    KeptOut,
-    Seen,
-    WorkFolder,
-    open_work_folder,
-)
-from cli_agent_orchestrator._internal.workspace.changes import Change
-from cli_agent_orchestrator._internal.workspace.gathering import LookLimits
-from cli_agent_orchestrator._internal.workspace.left_out import UNREADABLE, LeftOut
-from cli_agent_orchestrator._internal.workspace.repository import find_repository
-from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
-from cli_agent_orchestrator._internal.workspace.store import Store
-from cli_agent_orchestrator._internal.workspace.worktree import Worktree
+from cli_agent_orchestrator.core.text import first_names
 from cli_agent_orchestrator.errors import GitError, RunError
 from cli_agent_orchestrator.events import Warned
+from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
+from cli_agent_orchestrator.settings.layout import run_folder
+from cli_agent_orchestrator.work.changes import UNSEEN, Change
+from cli_agent_orchestrator.work.folder import KeptOut, Seen, WorkFolder, open_work_folder
+from cli_agent_orchestrator.work.gathering import LookLimits
+from cli_agent_orchestrator.work.left_out import UNREADABLE, LeftOut
+from cli_agent_orchestrator.work.repository import find_repository
+from cli_agent_orchestrator.work.snapshots import Snapshots
+from cli_agent_orchestrator.work.store import Store
+from cli_agent_orchestrator.work.worktree import Worktree
 from tests.runs.fakes import Rig
 from tests.workspace.repositories import make_repository, with_other_git, write
 from tests.workspace.test_odd_trees import somebody_else

@@ -17,9 +17,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cli_agent_orchestrator._internal.models import TerminalStatus
-from cli_agent_orchestrator._internal.providers import scripted
-from cli_agent_orchestrator._internal.providers.base import LaunchRequest, Permissions, Profile
+from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.providers import scripted
+from cli_agent_orchestrator.providers.base import LaunchRequest, Permissions, Profile
 
 Found = TypeVar("Found")
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.models import TerminalStatus
-from cli_agent_orchestrator._internal.providers import scripted
+from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.providers import scripted
 from tests.scripted_agent.driving import TmuxAgent, eventually, read_events
 
 pytestmark = pytest.mark.tmux

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.scripted_agent.keys import (
+from cli_agent_orchestrator.scripted_agent.console import (
     PASTE_END,
     PASTE_START,
     Box,

@@ -8,21 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.config import ReviewRules
-from cli_agent_orchestrator._internal.pipeline.findings import Findings, follow, read_findings
-from cli_agent_orchestrator._internal.pipeline.review import (
-    TestAnswer,
-    is_review_approved,
-    judge_test,
-)
-from cli_agent_orchestrator._internal.pipeline.task import parse_task
-from cli_agent_orchestrator.scripted_agent.packaged import (
-    DEFAULT_SCRIPT,
-    DEMO_PROJECT,
-    DEMO_SCRIPT,
-)
+from cli_agent_orchestrator.pipeline.findings import Findings, follow, read_findings
+from cli_agent_orchestrator.pipeline.review import TestAnswer, is_review_approved, judge_test
+from cli_agent_orchestrator.pipeline.task import parse_task
+from cli_agent_orchestrator.scripted_agent.agent import Ran, find_rule, read_turn, render_answer
+from cli_agent_orchestrator.scripted_agent.packaged import DEFAULT_SCRIPT, DEMO_PROJECT, DEMO_SCRIPT
 from cli_agent_orchestrator.scripted_agent.script import Script, parse_script
-from cli_agent_orchestrator.scripted_agent.turn import Ran, find_rule, read_turn, render_answer
+from cli_agent_orchestrator.settings.config import ReviewRules
 from tests.pipeline.samples import LOOP
 from tests.scripted_agent.driving import PtyAgent, prompt_with_file, read_events
 

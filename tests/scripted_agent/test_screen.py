@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.providers import scripted
-from cli_agent_orchestrator.scripted_agent.screen import (
+from cli_agent_orchestrator.providers import scripted
+from cli_agent_orchestrator.scripted_agent.console import (
     CONTINUED,
     LINE,
     PROMPT,

@@ -7,13 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.scripted_agent.script import (
-    Conditions,
-    Misbehavior,
-    Rule,
-    Script,
-)
-from cli_agent_orchestrator.scripted_agent.turn import (
+from cli_agent_orchestrator.scripted_agent.agent import (
     MISLEADING_TEXT,
     Ran,
     find_rule,
@@ -21,6 +15,7 @@ from cli_agent_orchestrator.scripted_agent.turn import (
     render_answer,
     role_of,
 )
+from cli_agent_orchestrator.scripted_agent.script import Conditions, Misbehavior, Rule, Script
 
 INSTRUCTION = "\n\n{heading}\nUse this:\ncat > {path} <<'CAO_RESPONSE_END'\n<x>\nCAO_RESPONSE_END\n"
 

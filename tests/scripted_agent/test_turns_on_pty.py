@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.scripted_agent.turn import MISLEADING_TEXT, REFUSED_ANSWER
+from cli_agent_orchestrator.scripted_agent.agent import MISLEADING_TEXT, REFUSED_ANSWER
 from tests.scripted_agent.driving import (
     PtyAgent,
     event_names,

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.clock import SystemClock
-from cli_agent_orchestrator._internal.config import ServerConfig
-from cli_agent_orchestrator._internal.terminals.service import TerminalService
+from cli_agent_orchestrator.core.clock import SystemClock
+from cli_agent_orchestrator.settings.config import ServerConfig
+from cli_agent_orchestrator.terminals.service import TerminalService
 
 
 @dataclass

@@ -5,16 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from cli_agent_orchestrator._internal.clock import SystemClock
-from cli_agent_orchestrator._internal.models import TerminalStatus
-from cli_agent_orchestrator._internal.providers import get_provider
-from cli_agent_orchestrator._internal.providers.base import AgentSignal, SignalKind
-from cli_agent_orchestrator._internal.terminals.board import Board
-from cli_agent_orchestrator._internal.terminals.live_terminal import LiveTerminal, wait_for_change
-from cli_agent_orchestrator._internal.terminals.store import TerminalRow
-from cli_agent_orchestrator._internal.terminals.tmux import PaneInfo, PaneScreen
-from cli_agent_orchestrator._internal.terminals.tracker import SignalSource
+from cli_agent_orchestrator.core.clock import SystemClock
+from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.errors import NotFound
+from cli_agent_orchestrator.providers import get_provider
+from cli_agent_orchestrator.providers.base import AgentSignal, SignalKind
+from cli_agent_orchestrator.terminals.board import Board, LiveTerminal, wait_for_change
+from cli_agent_orchestrator.terminals.store import TerminalRow
+from cli_agent_orchestrator.terminals.tmux import PaneInfo, PaneScreen
+from cli_agent_orchestrator.terminals.tracker import SignalSource
 
 STARTED = AgentSignal(SignalKind.WORKING, "task_started")
 COMPLETE = AgentSignal(SignalKind.FINISHED, "task_complete", answer="Done.")

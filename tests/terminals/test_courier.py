@@ -7,17 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.clock import SystemClock
-from cli_agent_orchestrator._internal.models import Delivery
-from cli_agent_orchestrator._internal.providers import get_provider
-from cli_agent_orchestrator._internal.providers.base import AgentSignal, SignalKind
-from cli_agent_orchestrator._internal.terminals.board import Board
-from cli_agent_orchestrator._internal.terminals.courier import Courier, as_text
-from cli_agent_orchestrator._internal.terminals.live_terminal import LiveTerminal
-from cli_agent_orchestrator._internal.terminals.store import TerminalRow, TerminalStore
-from cli_agent_orchestrator._internal.terminals.tmux import Address, PaneInfo, PaneScreen, Tmux
-from cli_agent_orchestrator._internal.terminals.tracker import SignalSource
+from cli_agent_orchestrator.core.clock import SystemClock
+from cli_agent_orchestrator.core.models import Delivery
 from cli_agent_orchestrator.errors import NotFound, TmuxCommandError, TmuxError, TmuxGone
+from cli_agent_orchestrator.providers import get_provider
+from cli_agent_orchestrator.providers.base import AgentSignal, SignalKind
+from cli_agent_orchestrator.terminals.board import Board, LiveTerminal
+from cli_agent_orchestrator.terminals.courier import Courier, as_text
+from cli_agent_orchestrator.terminals.store import TerminalRow, TerminalStore
+from cli_agent_orchestrator.terminals.tmux import Address, PaneInfo, PaneScreen, Tmux
+from cli_agent_orchestrator.terminals.tracker import SignalSource
 
 ROW = TerminalRow("a1", "tester-1", "scripted", "cao-x", "tester", "/", 5.0, ready=True)
 

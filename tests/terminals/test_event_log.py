@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Iterator
 
-from cli_agent_orchestrator._internal.models import TerminalEvent, TerminalStatus
-from cli_agent_orchestrator._internal.terminals.event_log import KEPT_EVENTS, EventFeed
+from cli_agent_orchestrator.core.models import TerminalEvent, TerminalStatus
+from cli_agent_orchestrator.terminals.board import KEPT_EVENTS, EventFeed
 
 
 def event(kind: str, name: str) -> TerminalEvent:

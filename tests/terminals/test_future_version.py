@@ -5,14 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from cli_agent_orchestrator._internal.models import (
-    NewTerminal,
-    OutputMode,
-    Terminal,
-    TerminalStatus,
-)
-from cli_agent_orchestrator._internal.terminals.service import TerminalService
+from cli_agent_orchestrator.core.models import NewTerminal, OutputMode, Terminal, TerminalStatus
 from cli_agent_orchestrator.errors import InputRefused, StartError
+from cli_agent_orchestrator.terminals.service import TerminalService
 from tests.future_codex import IDLE_LOOK, NEW_LOOK, write_future_codex
 from tests.terminals.conftest import Ground
 

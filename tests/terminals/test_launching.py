@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.clock import SystemClock
-from cli_agent_orchestrator._internal.config import ServerConfig
-from cli_agent_orchestrator._internal.providers import get_provider
-from cli_agent_orchestrator._internal.terminals.board import Board
-from cli_agent_orchestrator._internal.terminals.launching import Launcher
-from cli_agent_orchestrator._internal.terminals.live_terminal import LiveTerminal
-from cli_agent_orchestrator._internal.terminals.store import TerminalRow
-from cli_agent_orchestrator._internal.terminals.tmux import Address, PaneInfo, PaneScreen, Tmux
+from cli_agent_orchestrator.core.clock import SystemClock
+from cli_agent_orchestrator.providers import get_provider
+from cli_agent_orchestrator.settings.config import ServerConfig
+from cli_agent_orchestrator.terminals.board import Board, LiveTerminal
+from cli_agent_orchestrator.terminals.launch import Launcher
+from cli_agent_orchestrator.terminals.store import TerminalRow
+from cli_agent_orchestrator.terminals.tmux import Address, PaneInfo, PaneScreen, Tmux
 from tests.providers.test_codex_session import CONFIRM, KEEP, NUDGE, dialog
 
 NOTICE = f"{NUDGE}\n{KEEP}\n{CONFIRM}"

@@ -13,16 +13,15 @@ from typing import TextIO
 
 import pytest
 
-from cli_agent_orchestrator._internal.clock import SystemClock
-from cli_agent_orchestrator._internal.models import Evidence, TerminalStatus
-from cli_agent_orchestrator._internal.providers import get_provider
-from cli_agent_orchestrator._internal.terminals import tracker
-from cli_agent_orchestrator._internal.terminals.board import Board
-from cli_agent_orchestrator._internal.terminals.live_terminal import LiveTerminal
-from cli_agent_orchestrator._internal.terminals.recording import RecordFinder
-from cli_agent_orchestrator._internal.terminals.signals import SignalFiles
-from cli_agent_orchestrator._internal.terminals.store import TerminalRow
-from cli_agent_orchestrator._internal.terminals.tracker import SignalSource
+from cli_agent_orchestrator.core.clock import SystemClock
+from cli_agent_orchestrator.core.models import Evidence, TerminalStatus
+from cli_agent_orchestrator.providers import get_provider
+from cli_agent_orchestrator.terminals import tracker
+from cli_agent_orchestrator.terminals.board import Board, LiveTerminal
+from cli_agent_orchestrator.terminals.follow import RecordFinder
+from cli_agent_orchestrator.terminals.signals import SignalFiles
+from cli_agent_orchestrator.terminals.store import TerminalRow
+from cli_agent_orchestrator.terminals.tracker import SignalSource
 
 COMPLETED = TerminalStatus.COMPLETED
 IDLE = TerminalStatus.IDLE

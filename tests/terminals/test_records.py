@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cli_agent_orchestrator._internal.terminals.records import open_files
+from cli_agent_orchestrator.terminals.signals import open_files
 
 PATTERN = r"/rollout-[^/]+\.jsonl$"
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.models import TerminalStatus
-from cli_agent_orchestrator._internal.terminals.sending import (
+from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.terminals.sending import (
     BOX_SECONDS,
     CONFIRM_SECONDS,
     ENTER_SECONDS,

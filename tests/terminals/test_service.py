@@ -11,16 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.clock import SystemClock
-from cli_agent_orchestrator._internal.models import (
+from cli_agent_orchestrator.core.clock import SystemClock
+from cli_agent_orchestrator.core.models import (
     MESSAGE_LIMIT,
     NewTerminal,
     OutputMode,
     Terminal,
     TerminalStatus,
 )
-from cli_agent_orchestrator._internal.terminals.service import TerminalService, free_id
-from cli_agent_orchestrator._internal.terminals.store import TerminalRow, TerminalStore
 from cli_agent_orchestrator.errors import (
     BadFolder,
     BadMessage,
@@ -32,6 +30,8 @@ from cli_agent_orchestrator.errors import (
     UnknownName,
     UsageError,
 )
+from cli_agent_orchestrator.terminals.service import TerminalService, free_id
+from cli_agent_orchestrator.terminals.store import TerminalRow, TerminalStore
 from tests.terminals.conftest import Ground
 
 pytestmark = pytest.mark.tmux

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.clock import SystemClock
-from cli_agent_orchestrator._internal.terminals.signals import MAX_LINE, SignalFiles
+from cli_agent_orchestrator.core.clock import SystemClock
+from cli_agent_orchestrator.terminals.signals import MAX_LINE, SignalFiles
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from cli_agent_orchestrator._internal.terminals.steady_clock import SteadyClock
+from cli_agent_orchestrator.core.clock import SteadyClock
 
 
 @dataclass

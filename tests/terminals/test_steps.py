@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from cli_agent_orchestrator._internal.models import NewTerminal, Step, TerminalStatus
-from cli_agent_orchestrator._internal.terminals.service import TerminalService
+from cli_agent_orchestrator.core.models import NewTerminal, Step, TerminalStatus
 from cli_agent_orchestrator.errors import (
     BadMessage,
     InputRefused,
@@ -16,6 +15,7 @@ from cli_agent_orchestrator.errors import (
     StepTimeout,
     UnknownName,
 )
+from cli_agent_orchestrator.terminals.service import TerminalService
 from tests.terminals.conftest import Ground
 
 pytestmark = pytest.mark.tmux

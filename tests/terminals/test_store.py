@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.models import Delivery
-from cli_agent_orchestrator._internal.terminals.store import Begun, Mark, TerminalRow, TerminalStore
+from cli_agent_orchestrator.core.models import Delivery
 from cli_agent_orchestrator.errors import FolderTaken, StoreError
+from cli_agent_orchestrator.terminals.store import Begun, Mark, TerminalRow, TerminalStore
 
 MARK = Mark(7.0, 3)
 ROW = TerminalRow("a1", "tester-1", "scripted", "cao-x", "tester", "/tmp", 5.0)
@@ -58,8 +58,8 @@ def test_terminals_of_an_earlier_version_are_found_with_their_longer_ids(tmp_pat
 def test_what_a_killed_server_wrote_is_there(tmp_path: Path) -> None:
     program = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from cli_agent_orchestrator._internal.terminals.store import Mark\n"
-        "from cli_agent_orchestrator._internal.terminals.store import TerminalStore, TerminalRow\n"
+        "from cli_agent_orchestrator.terminals.store import Mark\n"
+        "from cli_agent_orchestrator.terminals.store import TerminalStore, TerminalRow\n"
         "store = TerminalStore(Path(sys.argv[1]))\n"
         "store.save(TerminalRow('a1', 'n', 'p', 's', 'a', '/', 1.0))\n"
         "store.begin_delivery('a1', 'key', 'digest', Mark(7.0, 3))\n"
@@ -87,7 +87,7 @@ def test_a_second_server_on_the_same_folder_is_refused_and_told_who_holds_it(
     store = TerminalStore(tmp_path)
     program = (
         "import sys; from pathlib import Path\n"
-        "from cli_agent_orchestrator._internal.terminals.store import TerminalStore\n"
+        "from cli_agent_orchestrator.terminals.store import TerminalStore\n"
         "TerminalStore(Path(sys.argv[1]))\n"
     )
     second = subprocess.run(

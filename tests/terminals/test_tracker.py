@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.models import Evidence, TerminalStatus
-from cli_agent_orchestrator._internal.providers.base import AgentSignal, SignalKind
-from cli_agent_orchestrator._internal.terminals import tracker
-from cli_agent_orchestrator._internal.terminals.tracker import (
+from cli_agent_orchestrator.core.models import Evidence, TerminalStatus
+from cli_agent_orchestrator.providers.base import AgentSignal, SignalKind
+from cli_agent_orchestrator.terminals import tracker
+from cli_agent_orchestrator.terminals.tracker import (
     CONTRADICTIONS,
     DRAW_SECONDS,
     FLICKER_SECONDS,

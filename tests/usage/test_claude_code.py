@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.usage.claude_code import read_calls
-from cli_agent_orchestrator._internal.usage.tokens import Call, Tokens, sum_between
+from cli_agent_orchestrator.usage.claude_code import read_calls
+from cli_agent_orchestrator.usage.tokens import Call, Tokens, sum_between
 from tests.usage.lines import NOON, claude_line, claude_usage, encode, stamp
 
 USAGE = claude_usage(12, 102, 1002, 202, 30)

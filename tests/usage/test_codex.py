@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.usage.codex import Head, family_of, read_calls, read_head
-from cli_agent_orchestrator._internal.usage.tokens import Call, Tokens, sum_between
+from cli_agent_orchestrator.usage.codex import Head, family_of, read_calls, read_head
+from cli_agent_orchestrator.usage.tokens import Call, Tokens, sum_between
 from tests.usage.lines import (
     NOON,
     codex_head,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.usage.lines import fields_of, unix_time
+from cli_agent_orchestrator.usage.tokens import fields_of, unix_time
 from tests.usage.lines import NOON, stamp
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.usage.tokens import (
+from cli_agent_orchestrator.usage.tokens import (
     MOST_TOKENS,
     NONE_USED,
     Call,

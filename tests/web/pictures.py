@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cli_agent_orchestrator._internal.html.markup import joined, tag
-from cli_agent_orchestrator._internal.html.screen import color_rules, screen_lines
+from cli_agent_orchestrator.show.markup import joined, tag
+from cli_agent_orchestrator.show.screen import color_rules, screen_lines
 from tests.e2e.conftest import CAO, Machine, inherited
 from tests.e2e.runs import rule
 from tests.e2e.warm import WarmCao

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.dashboard.page import House, Page, Part, Watched
-from cli_agent_orchestrator._internal.dashboard.sign_in import LINK_SECONDS, SIGNED_IN_SECONDS
-from cli_agent_orchestrator._internal.html.markup import Markup, joined, tag
-from cli_agent_orchestrator._internal.pipeline.asks import Ask, Hint
 from cli_agent_orchestrator.events import HintTaken, PauseAsked, RunEvent
+from cli_agent_orchestrator.page.context import House, Page, Part, Watched
+from cli_agent_orchestrator.page.sign_in import LINK_SECONDS, SIGNED_IN_SECONDS
+from cli_agent_orchestrator.pipeline.steering import Ask, Hint
+from cli_agent_orchestrator.show.markup import Markup, joined, tag
 from tests.api.run_rig import EVENTS, NOON, RUN, Answering
 from tests.dashboard.rig import PageRig, link
 from tests.web.browser import Page as Tab

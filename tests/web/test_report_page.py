@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.html.report_page import report_page
+from cli_agent_orchestrator.show.report_html import report_page
 from tests.cli.reports import REPORT
 from tests.html.test_report_page import FULL, WORDS
 from tests.web.browser import LOOKS, PHONE, Look, Windows, assert_usable, expect

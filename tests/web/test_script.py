@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from cli_agent_orchestrator._internal.dashboard.files import page_file
-from cli_agent_orchestrator._internal.dashboard.page import House, Page, Part, Watched
-from cli_agent_orchestrator._internal.dashboard.views.turn_rows import turn_part
-from cli_agent_orchestrator._internal.html.markup import Child, Markup, joined, tag
 from cli_agent_orchestrator.errors import NotFound, UsageError
+from cli_agent_orchestrator.page.context import House, Page, Part, Watched
+from cli_agent_orchestrator.page.files import page_file
+from cli_agent_orchestrator.page.one_run import turn_part
+from cli_agent_orchestrator.show.markup import Child, Markup, joined, tag
 from tests.dashboard.rig import PageRig, link
 from tests.dashboard.view_data import a_turn
 from tests.web.browser import PHONE, Windows, expect, look_at

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.dashboard import following
-from cli_agent_orchestrator._internal.dashboard.page import House, Watched
-from cli_agent_orchestrator._internal.dashboard.views.all_runs import MOST_DONE
-from cli_agent_orchestrator._internal.html.markup import Markup
-from cli_agent_orchestrator._internal.layout import run_folder
-from cli_agent_orchestrator._internal.runs.records.run_record import write_record
+from cli_agent_orchestrator.page import follow as following
+from cli_agent_orchestrator.page.all_runs import MOST_DONE
+from cli_agent_orchestrator.page.context import House, Watched
+from cli_agent_orchestrator.runs.record import write_record
+from cli_agent_orchestrator.settings.layout import run_folder
+from cli_agent_orchestrator.show.markup import Markup
 from tests.api.run_rig import EVENTS
 from tests.dashboard.rig import PageRig, link
 from tests.e2e.conftest import Machine

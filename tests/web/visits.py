@@ -7,7 +7,7 @@ from random import SystemRandom
 
 import httpx
 
-from cli_agent_orchestrator._internal.discovery import known_tokens
+from cli_agent_orchestrator.client.find import known_tokens
 from tests.e2e.conftest import Machine, Server
 from tests.web.browser import Page, Windows, expect
 

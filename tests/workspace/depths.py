@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cli_agent_orchestrator._internal.plain_files import Folder
+from cli_agent_orchestrator.core.files import Folder
 
 
 @contextmanager

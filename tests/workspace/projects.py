@@ -6,8 +6,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli_agent_orchestrator._internal.workspace.git import Identity
-from cli_agent_orchestrator._internal.workspace.repository import Repository, find_repository
+from cli_agent_orchestrator.work.git import Identity
+from cli_agent_orchestrator.work.repository import Repository, find_repository
 
 ADA = ("Ada", "ada@example.org")
 AUTHOR = Identity(ADA, ADA)

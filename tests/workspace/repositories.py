@@ -7,11 +7,11 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from cli_agent_orchestrator._internal.workspace.gathering import LIMITS, LookLimits
-from cli_agent_orchestrator._internal.workspace.repository import find_repository
-from cli_agent_orchestrator._internal.workspace.snapshots import REFS, Snapshot, Snapshots
-from cli_agent_orchestrator._internal.workspace.store import Store
-from cli_agent_orchestrator._internal.workspace.waiting import PATIENCE, Patience
+from cli_agent_orchestrator.work.gathering import LIMITS, LookLimits
+from cli_agent_orchestrator.work.git import PATIENCE, Patience
+from cli_agent_orchestrator.work.repository import find_repository
+from cli_agent_orchestrator.work.snapshots import REFS, Snapshot, Snapshots
+from cli_agent_orchestrator.work.store import Store
 
 USER = {
     "GIT_CONFIG_NOSYSTEM": "1",

@@ -1,6 +1,6 @@
 """What git writes about two snapshots becomes changes."""
 
-from cli_agent_orchestrator._internal.workspace.changes import Change, read_changes
+from cli_agent_orchestrator.work.changes import Change, read_changes
 
 RAW = (
     ":100644 100755 d00491f d00491f M\0a.txt\0"

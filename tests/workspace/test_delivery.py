@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.workspace.delivery import (
+from cli_agent_orchestrator.errors import GitError
+from cli_agent_orchestrator.work.delivery import (
     MOST_COMPARED,
     Discard,
     KeptFiles,
@@ -21,8 +22,7 @@ from cli_agent_orchestrator._internal.workspace.delivery import (
     apply,
     discard,
 )
-from cli_agent_orchestrator._internal.workspace.worktree import Worktree
-from cli_agent_orchestrator.errors import GitError
+from cli_agent_orchestrator.work.worktree import Worktree
 from tests.workspace.projects import AUTHOR, Project, contents, make_hostile, make_project, write
 from tests.workspace.repositories import LOOK, with_other_git
 

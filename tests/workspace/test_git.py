@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.workspace.git import Git, find_git
 from cli_agent_orchestrator.errors import GitError, GitFailed, GitMissing
+from cli_agent_orchestrator.work.git import Git, find_git
 from tests.workspace.repositories import with_other_git
 
 

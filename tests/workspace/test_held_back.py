@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.workspace.held_back import (
+from cli_agent_orchestrator.core.files import Folder
+from cli_agent_orchestrator.errors import GitError, UsageError
+from cli_agent_orchestrator.work.held_back import (
     MOST_BYTES,
     HeldBack,
     find,
     in_their_place,
     is_held,
 )
-from cli_agent_orchestrator._internal.workspace.snapshots import Scope, Snapshots
-from cli_agent_orchestrator._internal.workspace.store import Store
-from cli_agent_orchestrator._internal.workspace.worktree import Worktree
-from cli_agent_orchestrator.errors import GitError, UsageError
+from cli_agent_orchestrator.work.snapshots import Scope, Snapshots
+from cli_agent_orchestrator.work.store import Store
+from cli_agent_orchestrator.work.worktree import Worktree
 from tests.workspace.projects import AUTHOR, Project, contents, make_project, write
 from tests.workspace.repositories import write_empty
 

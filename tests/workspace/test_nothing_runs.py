@@ -12,14 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.workspace.git import Git
-from cli_agent_orchestrator._internal.workspace.repository import find_repository, user_identity
-from cli_agent_orchestrator._internal.workspace.uncommitted import (
-    compare_with_commit,
-    uncommitted,
-)
-from cli_agent_orchestrator._internal.workspace.worktree import Worktree
 from cli_agent_orchestrator.errors import GitError
+from cli_agent_orchestrator.work.git import Git
+from cli_agent_orchestrator.work.repository import find_repository, user_identity
+from cli_agent_orchestrator.work.uncommitted import compare_with_commit, uncommitted
+from cli_agent_orchestrator.work.worktree import Worktree
 from tests.workspace.repositories import (
     fingerprint,
     git,

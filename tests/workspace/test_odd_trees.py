@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.workspace.delivery import Terms, apply
-from cli_agent_orchestrator._internal.workspace.gathering import LookLimits
-from cli_agent_orchestrator._internal.workspace.git import NOBODY
-from cli_agent_orchestrator._internal.workspace.left_out import (
+from cli_agent_orchestrator.core.files import Folder
+from cli_agent_orchestrator.errors import GitError
+from cli_agent_orchestrator.work.delivery import Terms, apply
+from cli_agent_orchestrator.work.gathering import LookLimits
+from cli_agent_orchestrator.work.git import NOBODY
+from cli_agent_orchestrator.work.left_out import (
     LARGEST_FILE,
     NO_COMMIT,
     OWN_REPOSITORY,
@@ -23,12 +24,11 @@ from cli_agent_orchestrator._internal.workspace.left_out import (
     UNREADABLE,
     LeftOut,
 )
-from cli_agent_orchestrator._internal.workspace.repository import find_repository
-from cli_agent_orchestrator._internal.workspace.snapshots import Snapshots
-from cli_agent_orchestrator._internal.workspace.store import Store
-from cli_agent_orchestrator._internal.workspace.uncommitted import uncommitted
-from cli_agent_orchestrator._internal.workspace.worktree import Worktree
-from cli_agent_orchestrator.errors import GitError
+from cli_agent_orchestrator.work.repository import find_repository
+from cli_agent_orchestrator.work.snapshots import Snapshots
+from cli_agent_orchestrator.work.store import Store
+from cli_agent_orchestrator.work.uncommitted import uncommitted
+from cli_agent_orchestrator.work.worktree import Worktree
 from tests.workspace.repositories import (
     content,
     fingerprint,

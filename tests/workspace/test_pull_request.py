@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.workspace.pull_request import (
+from cli_agent_orchestrator.errors import GitError, GitFailed, GitMissing
+from cli_agent_orchestrator.work.pull_request import (
     PullRequest,
     Wish,
     forge_program,
     host_of,
     pull_request,
 )
-from cli_agent_orchestrator.errors import GitError, GitFailed, GitMissing
 from tests.workspace.projects import Project, make_project
 
 BRANCH = "cao/r1"

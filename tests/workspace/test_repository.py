@@ -6,14 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.plain_files import NotPlain
-from cli_agent_orchestrator._internal.workspace.git import NOBODY, Identity
-from cli_agent_orchestrator._internal.workspace.repository import (
-    Repository,
-    find_repository,
-    user_identity,
-)
+from cli_agent_orchestrator.core.files import NotPlain
 from cli_agent_orchestrator.errors import UsageError
+from cli_agent_orchestrator.work.git import NOBODY, Identity
+from cli_agent_orchestrator.work.repository import Repository, find_repository, user_identity
 from tests.workspace.repositories import git, make_repository, write
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.clock import SystemClock
-from cli_agent_orchestrator._internal.workspace.repository import find_repository
-from cli_agent_orchestrator._internal.workspace.snapshots import Change, Snapshots
-from cli_agent_orchestrator._internal.workspace.store import Store
-from cli_agent_orchestrator._internal.workspace.waiting import Patience
+from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.errors import GitError
+from cli_agent_orchestrator.work.git import Patience
+from cli_agent_orchestrator.work.repository import find_repository
+from cli_agent_orchestrator.work.snapshots import Change, Snapshots
+from cli_agent_orchestrator.work.store import Store
 from tests.workspace.repositories import (
     content,
     fingerprint,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.workspace.traces import (
+from cli_agent_orchestrator.work.watch import (
     Trace,
     Traces,
     differences,

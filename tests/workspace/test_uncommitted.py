@@ -5,12 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.workspace.repository import Repository, find_repository
-from cli_agent_orchestrator._internal.workspace.uncommitted import (
-    Comparison,
-    compare_with_commit,
-    uncommitted,
-)
+from cli_agent_orchestrator.work.repository import Repository, find_repository
+from cli_agent_orchestrator.work.uncommitted import Comparison, compare_with_commit, uncommitted
 from tests.workspace.repositories import git, make_repository, write
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from cli_agent_orchestrator._internal.workspace.walking import make_writable, walk
+from cli_agent_orchestrator.work.left_out import make_writable, walk
 from tests.workspace.depths import folders_in
 
 

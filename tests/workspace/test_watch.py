@@ -12,15 +12,11 @@ from typing import Any
 
 import pytest
 
-from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.workspace import watch as watch_module
-from cli_agent_orchestrator._internal.workspace.repository import Repository, find_repository
-from cli_agent_orchestrator._internal.workspace.watch import (
-    DEEPEST,
-    MOST_LOOKED_AT,
-    RepositoryWatch,
-)
-from cli_agent_orchestrator._internal.workspace.worktree import Worktree
+from cli_agent_orchestrator.core.files import Folder
+from cli_agent_orchestrator.work import watch as watch_module
+from cli_agent_orchestrator.work.repository import Repository, find_repository
+from cli_agent_orchestrator.work.watch import DEEPEST, MOST_LOOKED_AT, RepositoryWatch
+from cli_agent_orchestrator.work.worktree import Worktree
 from tests.workspace.depths import folders_in
 from tests.workspace.projects import AUTHOR, Project, make_project
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.workspace.git import Git, Identity
-from cli_agent_orchestrator._internal.workspace.inclusion import CopyLimits, include
-from cli_agent_orchestrator._internal.workspace.left_out import LARGEST_FILE
-from cli_agent_orchestrator._internal.workspace.repository import user_identity
-from cli_agent_orchestrator._internal.workspace.worktree import Worktree
 from cli_agent_orchestrator.errors import GitError, GitFailed
+from cli_agent_orchestrator.work.git import Git, Identity
+from cli_agent_orchestrator.work.included import CopyLimits, include
+from cli_agent_orchestrator.work.left_out import LARGEST_FILE
+from cli_agent_orchestrator.work.repository import user_identity
+from cli_agent_orchestrator.work.worktree import Worktree
 from tests.workspace.projects import (
     AUTHOR,
     Project,

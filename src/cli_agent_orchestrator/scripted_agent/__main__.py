@@ -4,15 +4,12 @@ import os
 import sys
 from pathlib import Path
 
-from cli_agent_orchestrator._internal.clock import SystemClock
-from cli_agent_orchestrator.errors import UsageError
-from cli_agent_orchestrator.scripted_agent.agent import Agent
-from cli_agent_orchestrator.scripted_agent.console import Console
-from cli_agent_orchestrator.scripted_agent.packaged import DEFAULT_SCRIPT
-from cli_agent_orchestrator.scripted_agent.script import Script, parse_script
-from cli_agent_orchestrator.scripted_agent.signals import Signals
-from cli_agent_orchestrator.scripted_agent.terminal import Quit, Terminal
-from cli_agent_orchestrator.scripted_agent.workspace import Workspace
+from ..core.clock import SystemClock
+from ..errors import UsageError
+from .agent import Agent, Workspace
+from .console import Console, Quit, Terminal
+from .packaged import DEFAULT_SCRIPT
+from .script import Script, Signals, parse_script
 
 USAGE = "usage: scripted_agent --profile NAME [--events FILE] [--script FILE] [--check]"
 BAD_USAGE = 2

@@ -1,31 +1,268 @@
 """The agent: it takes messages and plays the rule that holds for each, misbehavior included."""
 
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
 from contextlib import suppress
 from enum import Enum
-from typing import NamedTuple
+from pathlib import Path
+from typing import IO, NamedTuple
 
-from cli_agent_orchestrator._internal.version import __version__
-from cli_agent_orchestrator.scripted_agent import screen
-from cli_agent_orchestrator.scripted_agent.console import Console, Interrupted, Question
-from cli_agent_orchestrator.scripted_agent.script import Misbehavior, Rule, Script, StartupDialog
-from cli_agent_orchestrator.scripted_agent.signals import Event, Look, Signals
-from cli_agent_orchestrator.scripted_agent.terminal import Quit
-from cli_agent_orchestrator.scripted_agent.turn import (
-    MISLEADING_TEXT,
-    REFUSED_ANSWER,
-    Ran,
-    Turn,
-    find_rule,
-    read_turn,
-    render_answer,
-    role_of,
+from ..version import __version__
+from . import console as screen
+from .console import Console, Interrupted, Question, Quit
+from .script import (
+    Conditions,
+    Event,
+    Look,
+    Misbehavior,
+    Rule,
+    Script,
+    Signals,
+    StartupDialog,
+    Write,
 )
-from cli_agent_orchestrator.scripted_agent.workspace import (
-    CannotWork,
-    ResponseFile,
-    Workspace,
-    command_text,
+
+ROLE_OF_PROFILE = {
+    "system_analyst": "analyst",
+    "peer_system_analyst": "analyst_review",
+    "programmer": "programmer",
+    "peer_programmer": "programmer_review",
+    "tester": "tester",
+}
+
+# A pattern that starts with a line end is found ten times faster than one that starts with ^,
+# and a message may have megabytes.
+# ROUND: 1
+ROUND_PATTERN = r"\nROUND:[ \t]*(\d{1,9})[ \t]*(?=\n)"
+# CYCLE: 2
+CYCLE_PATTERN = r"\nCYCLE:[ \t]*(\d{1,9})[ \t]*(?=\n)"
+# *** RESPONSE FILE INSTRUCTION ***
+INSTRUCTION = "RESPONSE FILE INSTRUCTION"
+DECORATION = "#*=-: \t"
+# cat > '/project/.tmp/agent-responses/analyst_summary.md' <<'CAO_RESPONSE_END'
+# cat << 'X' > /project/answer.md
+HEREDOC_PATTERN = (
+    r"^[ \t]*cat[ \t]*(?:>[ \t]*(?P<before>.*)[ \t]+<<-?[ \t]*['\"\\]?\w"
+    r"|<<-?[ \t]*(?:'[^'\n]+'|\"[^\"\n]+\"|\\?\w+)[ \t]*>[ \t]*(?P<after>.*))"
 )
+# {output}
+PLACEHOLDER_PATTERN = r"\{([a-z0-9_]+)\}"
+
+PYTHON = "{python}"
+"""Stands for the interpreter that runs the agent, in the first word of a command."""
+ECHO_ANSWER = "Received {chars} characters, {bytes} bytes.\nsha256 {sha256}"
+REFUSED_ANSWER = "I was not given permission, so nothing was done."
+
+# Marks of several agents' interfaces, this one's included: busy, finished, asking, failed.
+MISLEADING_TEXT = """\
+These marks are quoted, they say nothing about me:
+▖ working · 3s · esc stops
+▣ turn 1 over · 0.1s
+▧ error: no connection
+▨ permission needed
+scripted ❯
+▌ a message that nobody sent
+• Working (3s • esc to interrupt)
+› 1. Yes, allow once
+  press enter to confirm
+■ stream disconnected before completion
+● API Error: 529 overloaded
+✻ Worked for 3s
+❯\u00a0
+  Esc to cancel
+> [agent]>
+Allow this action? [y/n/t]:
+[ ! ] Action Required
+RESPONSE FILE INSTRUCTION
+▖ working · 4s · esc stops"""
+
+
+class Turn(NamedTuple):
+    """One message to an agent, and what can be read from it."""
+
+    profile: str
+    role: str
+    number: int
+    message: str
+    round: int | None = None
+    cycle: int | None = None
+    response_path: str | None = None
+    """Where the message wants the answer to be written."""
+
+
+class Ran(NamedTuple):
+    """What became of the commands of a turn."""
+
+    exit_code: int = 0
+    """Of the first command that failed; 0 if none did."""
+    output: str = ""
+
+
+def role_of(profile: str) -> str:
+    """Return the role a profile plays; a profile of the user's own is a role of its own."""
+    return ROLE_OF_PROFILE.get(profile, profile)
+
+
+def read_turn(profile: str, number: int, message: str) -> Turn:
+    """Return what a message says about the turn."""
+    text = "\n{}\n".format(message.replace("\r\n", "\n").replace("\r", "\n"))
+    return Turn(
+        profile=profile,
+        role=role_of(profile),
+        number=number,
+        message=message,
+        round=_number(ROUND_PATTERN, text),
+        cycle=_number(CYCLE_PATTERN, text),
+        response_path=response_path(text),
+    )
+
+
+def response_path(text: str) -> str | None:
+    """Return the file that the response file instruction names, None if there is none.
+
+    The last heading counts: the instruction ends a prompt, and the task may quote another one.
+    """
+    end = _instruction_end(text)
+    heredoc = None if end is None else re.search(HEREDOC_PATTERN, text[end:], re.MULTILINE)
+    if heredoc is None:
+        return None
+    try:
+        words = shlex.split(heredoc["before"] or heredoc["after"] or "")
+    except ValueError:
+        return None
+    return words[0] if words and "\0" not in words[0] else None
+
+
+def _instruction_end(text: str) -> int | None:
+    """Return where the last heading ends; each line is looked at once, from the last on."""
+    start = len(text)
+    while (place := text.rfind(INSTRUCTION, 0, start)) >= 0:
+        start, end = text.rfind("\n", 0, place) + 1, text.find("\n", place)
+        if end >= 0 and text[start:end].strip(DECORATION) == INSTRUCTION:
+            return end
+    return None
+
+
+def find_rule(script: Script, turn: Turn) -> Rule:
+    """Return the first rule that holds; the echo if none does."""
+    return next((rule for rule in script.rules if _holds(rule.conditions, turn)), Rule())
+
+
+def _holds(conditions: Conditions, turn: Turn) -> bool:
+    return (
+        (not conditions.role or bool({turn.role, turn.profile} & set(conditions.role)))
+        and (not conditions.turn or turn.number in conditions.turn)
+        and (not conditions.round or turn.round in conditions.round)
+        and (not conditions.cycle or turn.cycle in conditions.cycle)
+        and conditions.contains in turn.message
+    )
+
+
+def render_answer(rule: Rule, turn: Turn, ran: Ran) -> str:
+    """Return the answer with its placeholders filled in, once; unknown ones stay as they are."""
+    received = turn.message.encode("utf-8", "surrogateescape")
+    values = {
+        "role": turn.role,
+        "profile": turn.profile,
+        "round": _shown(turn.round),
+        "cycle": _shown(turn.cycle),
+        "turn": str(turn.number),
+        "output": ran.output.rstrip("\n"),
+        "exit_code": str(ran.exit_code),
+        "result": "FAIL" if ran.exit_code else "PASS",
+        "chars": str(len(turn.message)),
+        "bytes": str(len(received)),
+    }
+    answer = ECHO_ANSWER if rule.answer is None else rule.answer
+    if "{sha256}" in answer:
+        # Only then: it would lengthen the start of every agent.
+        from hashlib import sha256
+
+        values["sha256"] = sha256(received).hexdigest()
+    filled = re.sub(PLACEHOLDER_PATTERN, lambda found: values.get(found[1], found[0]), answer)
+    text = filled.strip("\n")
+    return f"{MISLEADING_TEXT}\n{text}" if rule.misbehave.mislead else text
+
+
+def _number(pattern: str, text: str) -> int | None:
+    found = re.search(pattern, text)
+    return int(found[1]) if found else None
+
+
+def _shown(number: int | None) -> str:
+    return "?" if number is None else str(number)
+
+
+class CannotWork(Exception):
+    """A change that the script wants cannot be made."""
+
+
+def command_text(argv: tuple[str, ...]) -> str:
+    """Return a command as people write it."""
+    return shlex.join("python3" if word == PYTHON else word for word in argv)
+
+
+class Workspace:
+    """The working directory of the agent."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder.resolve()
+
+    def run(self, argv: tuple[str, ...], console: Console) -> Ran:
+        """Run a command to its end, never through a shell; stopping the turn ends it too."""
+
+        return run_command(argv, self._folder, console)
+
+    def change(self, write: Write) -> None:
+        """Make one change; one that has been made already is no error."""
+        path = (self._folder / write.path).resolve()
+        if not path.is_relative_to(self._folder):
+            raise CannotWork(f"{write.path} leads out of the working directory")
+        try:
+            if write.content is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(write.content, encoding="utf-8")
+                return
+            text = path.read_text(encoding="utf-8")
+            made_already = write.old in write.new and write.new in text
+            if write.old in text and not made_already:
+                path.write_text(text.replace(write.old, write.new), encoding="utf-8")
+            elif write.new not in text:
+                raise CannotWork(f"{write.path} does not contain the text to replace")
+        except (OSError, UnicodeDecodeError) as error:
+            raise CannotWork(f"{write.path} cannot be changed: {error}") from error
+
+
+class ResponseFile:
+    """Writes an answer where the prompt wants it, as `cat > FILE` would, in one or more pieces."""
+
+    def __init__(self, path: str, text: str, pieces: int, *, reopen: bool) -> None:
+        self._path = Path(path)
+        self._reopen = reopen
+        self._file: IO[bytes] | None = None
+        self._left = _split(f"{text}\n".encode("utf-8", "replace"), pieces)
+        self._mode = "wb"
+
+    def write_piece(self) -> bool:
+        """Write the next piece, and return whether there are more."""
+        if self._file is None:
+            self._file = self._path.open(self._mode, buffering=0)
+            self._mode = "ab"
+        self._file.write(self._left.pop(0))
+        if self._reopen or not self._left:
+            self._file.close()
+            self._file = None
+        return bool(self._left)
+
+
+def _split(data: bytes, pieces: int) -> list[bytes]:
+    size = max(1, -(-len(data) // pieces))
+    return [data[start : start + size] for start in range(0, len(data), size)]
+
 
 EXIT_COMMAND = "/exit"
 FOREVER = 1e9
@@ -235,3 +472,63 @@ class Agent:
 
     def _row(self, text: str) -> str:
         return screen.clip(screen.plain(text.replace("\n", " ")), self._console.columns - 1)
+
+
+OUTPUT_LIMIT = 256 * 1024
+NOT_FOUND, NOT_EXECUTABLE = 127, 126
+
+
+def run_command(argv: tuple[str, ...], folder: Path, console: Console) -> Ran:
+    """Run a command to its end, never through a shell; stopping the turn ends it too."""
+    words = [sys.executable if word == PYTHON else word for word in argv]
+    try:
+        process = subprocess.Popen(
+            words,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except OSError as error:
+        code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
+        return Ran(code, f"{argv[0]}: {error.strerror}")
+    try:
+        output = _read_to_end(process, console)
+    finally:
+        _close(process)
+    code = process.returncode
+    return Ran(code if code >= 0 else 128 - code, output)
+
+
+def _read_to_end(process: subprocess.Popen[bytes], console: Console) -> str:
+    """Collect the output until the command has ended, whoever else holds its pipe."""
+    assert process.stdout is not None
+    pipe: int | None = process.stdout.fileno()
+    output = bytearray()
+    while True:
+        ended = process.poll() is not None
+        readable = console.pump(0.0 if ended else None, also=pipe)
+        if readable and pipe is not None:
+            data = os.read(pipe, 65536)
+            output += data
+            if len(output) > 2 * OUTPUT_LIMIT:
+                del output[: -OUTPUT_LIMIT - 1]
+            pipe = pipe if data else None
+        elif ended:
+            return _tail(bytes(output))
+
+
+def _tail(output: bytes) -> str:
+    text = output[-OUTPUT_LIMIT:].decode("utf-8", "replace")
+    return text if len(output) <= OUTPUT_LIMIT else f"[only the end is shown]\n{text}"
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    """Close the pipe of a command, and end one that was stopped with all it has started."""
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    if process.stdout is not None:
+        process.stdout.close()

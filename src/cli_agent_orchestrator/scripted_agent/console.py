@@ -4,16 +4,487 @@ Everything that takes time goes through `pump`: it waits for the next thing to h
 keys, timers and signals of the system, and paints what has changed.
 """
 
+import codecs
+import os
+import re
+import select
+import signal
+import termios
+import unicodedata
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from enum import Enum
 from itertools import islice
+from types import FrameType, TracebackType
+from typing import NamedTuple
 
-from cli_agent_orchestrator._internal.clock import Clock
-from cli_agent_orchestrator.scripted_agent import screen
-from cli_agent_orchestrator.scripted_agent.keys import Box, Input, Key, KeyReader, Pasted, Typed
-from cli_agent_orchestrator.scripted_agent.screen import Painter, Row
-from cli_agent_orchestrator.scripted_agent.signals import Look, Signals
-from cli_agent_orchestrator.scripted_agent.terminal import Quit, Terminal
+from ..core.clock import Clock
+from .script import Look, Signals
+
+PASTE_START = b"\x1b[200~"
+PASTE_END = b"\x1b[201~"
+FOLD_CHARS = 200
+"""A paste longer than this, or of several lines, is shown by its length alone."""
+
+# ESC[A, a sequence that is cut off at the end, a control character, or text
+TOKEN_PATTERN = (
+    rb"(?P<sequence>\x1b(?:\[[0-?]*[ -/]*[@-~]|O[@-~]))"
+    rb"|(?P<cut>\x1b(?:\[[0-?]*[ -/]*|O)?\Z)"
+    rb"|(?P<control>[\x00-\x1f\x7f])"
+    rb"|(?P<text>[^\x00-\x1f\x7f]+)"
+)
+
+
+class Key(Enum):
+    """A key that is not text."""
+
+    ENTER = "Enter"
+    BACKSPACE = "Backspace"
+    CLEAR = "Ctrl-U"
+    INTERRUPT = "Ctrl-C"
+    END = "Ctrl-D"
+    ESCAPE = "Esc"
+    UP = "Up"
+    DOWN = "Down"
+
+
+class Typed(NamedTuple):
+    """Text that came key by key."""
+
+    text: str
+
+
+class Pasted(NamedTuple):
+    """Text that came as one paste."""
+
+    text: str
+
+
+Input = Key | Typed | Pasted
+
+CONTROLS: dict[bytes, Input] = {
+    b"\r": Key.ENTER,
+    b"\n": Typed("\n"),
+    b"\t": Typed("\t"),
+    b"\x7f": Key.BACKSPACE,
+    b"\x08": Key.BACKSPACE,
+    b"\x15": Key.CLEAR,
+    b"\x03": Key.INTERRUPT,
+    b"\x04": Key.END,
+    b"\x1b": Key.ESCAPE,
+}
+SEQUENCES: dict[bytes, Input] = {
+    b"\x1b[A": Key.UP,
+    b"\x1bOA": Key.UP,
+    b"\x1b[B": Key.DOWN,
+    b"\x1bOB": Key.DOWN,
+}
+
+
+class KeyReader:
+    """Turns chunks of bytes into inputs."""
+
+    def __init__(self) -> None:
+        self._cut = b""
+        self._paste: bytearray | None = None
+        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+
+    @property
+    def undecided(self) -> bool:
+        """Is there an ESC that may be the key or the start of a sequence?"""
+        return bool(self._cut)
+
+    def decide(self) -> list[Input]:
+        """Return what an undecided ESC was, now that nothing followed it."""
+        was_key, self._cut = self._cut == b"\x1b", b""
+        return [Key.ESCAPE] if was_key else []
+
+    def feed(self, data: bytes) -> list[Input]:
+        """Return the inputs that are complete with this chunk."""
+        found: list[Input] = []
+        while data:
+            data = (
+                self._read_keys(data, found)
+                if self._paste is None
+                else self._end_paste(data, found)
+            )
+        return found
+
+    def _read_keys(self, data: bytes, found: list[Input]) -> bytes:
+        """Read up to the start of a paste, and return what comes after it."""
+        data, self._cut = self._cut + data, b""
+        for token in re.finditer(TOKEN_PATTERN, data):
+            piece = token[0]
+            match token.lastgroup:
+                case "text":
+                    self._add_text(piece, token.end() == len(data), found)
+                case "cut":
+                    self._cut = piece
+                case "sequence" if piece == PASTE_START:
+                    self._paste = bytearray()
+                    return data[token.end() :]
+                case _:
+                    key = CONTROLS.get(piece) or SEQUENCES.get(piece)
+                    found.extend([key] if key else [])
+        return b""
+
+    def _add_text(self, piece: bytes, more_may_follow: bool, found: list[Input]) -> None:
+        text = self._decoder.decode(piece, final=not more_may_follow)
+        if text:
+            found.append(Typed(text))
+
+    def _end_paste(self, data: bytes, found: list[Input]) -> bytes:
+        """Collect a paste, and return what comes after its end."""
+        assert self._paste is not None
+        searched = max(0, len(self._paste) - len(PASTE_END) + 1)
+        self._paste += data
+        end = self._paste.find(PASTE_END, searched)
+        if end < 0:
+            return b""
+        found.append(Pasted(self._paste[:end].decode("utf-8", "surrogateescape")))
+        rest = bytes(self._paste[end + len(PASTE_END) :])
+        self._paste = None
+        return rest
+
+
+class Part(NamedTuple):
+    """A stretch of the box: typed text, or one folded paste."""
+
+    text: str
+    folded: bool = False
+
+
+class Box(NamedTuple):
+    """The unsent message."""
+
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def text(self) -> str:
+        return "".join(part.text for part in self.parts)
+
+    def shown(self) -> str:
+        """Return what people see of it; a folded paste shows as `[pasted 12345 chars]`."""
+        return "".join(
+            f"[pasted {len(part.text)} chars]" if part.folded else part.text for part in self.parts
+        )
+
+    def typed(self, text: str) -> "Box":
+        if self.parts and not self.parts[-1].folded:
+            return Box((*self.parts[:-1], Part(self.parts[-1].text + text)))
+        return Box((*self.parts, Part(text)))
+
+    def pasted(self, text: str) -> "Box":
+        if len(text) > FOLD_CHARS or "\n" in text or "\r" in text:
+            return Box((*self.parts, Part(text, folded=True)))
+        return self.typed(text) if text else self
+
+    def backspaced(self) -> "Box":
+        """Return the box without its last character, or without a folded paste at its end."""
+        if not self.parts:
+            return self
+        last = self.parts[-1]
+        shorter = "" if last.folded else last.text[:-1]
+        return Box((*self.parts[:-1], Part(shorter)) if shorter else self.parts[:-1])
+
+
+PROMPT = "scripted ❯ "
+PLACEHOLDER = "Say what to do, or /exit"
+SPINNER = "▖▘▝▗"
+READY, OVER, FAILED, QUESTION = "▢ ", "▣ ", "▧ ", "▨ "
+BANNER, MESSAGE, NOTE = "▒▒ ", "▌ ", "∙ "
+LINE, CONTINUED = "│ ", "┆ "
+MORE = "…"
+
+RESET, BOLD, DIM, RED, GREEN, YELLOW, CYAN = (
+    f"\x1b[{code}m" for code in ("0", "1", "2", "31", "32", "33", "36")
+)
+STYLES = {
+    READY: DIM,
+    OVER: GREEN,
+    FAILED: RED,
+    QUESTION: YELLOW,
+    BANNER: BOLD,
+    MESSAGE: CYAN,
+    NOTE: DIM,
+}
+TAB_COLUMNS = 4
+LEAST_COLUMNS = 16
+
+
+class Row(NamedTuple):
+    """One row of the screen: its text, and the same text with colors."""
+
+    text: str
+    drawn: str
+
+
+def styled(text: str) -> Row:
+    """Return a row in the color of its mark."""
+    style = YELLOW if text[:1] in SPINNER else STYLES.get(text[:2], STYLES.get(text[:3], ""))
+    return Row(text, f"{style}{text}{RESET}" if style and text else text)
+
+
+def prompt_row(shown: str, hint: str, columns: int) -> Row:
+    """Return the input box: the end of the draft, or a dim hint."""
+    room = columns - 1 - width_of(PROMPT)
+    label = f"{BOLD}{PROMPT.rstrip()}{RESET} "
+    if not shown:
+        text = clip(hint, room)
+        return Row(PROMPT + text, f"{label}{DIM}{text}{RESET}")
+    text = clip_left(plain(shown[-columns:].replace("\n", "⏎").replace("\r", "⏎")), room)
+    return Row(PROMPT + text, label + text)
+
+
+def message_row(message: str, columns: int) -> str:
+    """Return the head of a message that was taken, in one row."""
+    first = next((line for line in message[:4000].splitlines() if line.strip()), "")
+    head = plain(first[:columns]).strip()
+    if len(head) == len(message.strip()):
+        return clip(MESSAGE + head, columns - 1)
+    length = f" [{len(message):,} chars]"
+    return clip(MESSAGE + head, columns - 1 - len(length)) + length
+
+
+def answer_rows(text: str, columns: int) -> Iterator[str]:
+    """Yield what the agent says, row by row, behind its gutter."""
+    room = max(columns, LEAST_COLUMNS) - 1 - len(LINE)
+    for line in text.split("\n"):
+        mark = LINE
+        for piece in wrap(plain(line), room):
+            yield (mark + piece).rstrip(" ")
+            mark = CONTINUED
+
+
+def dialog_rows(title: str, question: str, yes_marked: bool, columns: int) -> list[str]:
+    """Return a question with two choices; its last row is a mark, as its first."""
+    yes, no = ("▸ ", "  ") if yes_marked else ("  ", "▸ ")
+    asked = list(wrap(plain(question.replace("\n", " ")), max(columns, LEAST_COLUMNS) - 3))
+    return [
+        QUESTION + title,
+        *("  " + piece for piece in asked[:10]),
+        f"  {yes}1. Yes",
+        f"  {no}2. No",
+        QUESTION + "1 yes · 2 no · Enter takes the marked one",
+    ]
+
+
+def plain(text: str) -> str:
+    """Return one line without control characters, its tabs as spaces."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(filter(_is_shown, text.expandtabs(TAB_COLUMNS)))
+
+
+def width_of(text: str) -> int:
+    """Return how many columns a text takes."""
+    return len(text) if text.isascii() else sum(map(_columns_of, text))
+
+
+def clip(text: str, columns: int) -> str:
+    """Return as much of the start of a text as fits."""
+    if width_of(text) <= columns:
+        return text
+    return _head(text, columns - 1) + MORE if columns > 0 else ""
+
+
+def clip_left(text: str, columns: int) -> str:
+    """Return as much of the end of a text as fits."""
+    if width_of(text) <= columns:
+        return text
+    return MORE + _head(text[::-1], columns - 1)[::-1] if columns > 0 else ""
+
+
+def wrap(line: str, columns: int) -> Iterator[str]:
+    """Yield the pieces of a line, cut where no blank is lost: not after one."""
+    start = 0
+    while len(line) - start > columns or width_of(line[start:]) > columns:
+        piece = _head(line[start : start + columns], columns)
+        kept = piece.rstrip(" ") or piece
+        yield kept
+        start += len(kept)
+    yield line[start:]
+
+
+def _head(text: str, columns: int) -> str:
+    used = 0
+    for index, character in enumerate(text):
+        used += _columns_of(character)
+        if used > columns:
+            return text[:index]
+    return text
+
+
+def _columns_of(character: str) -> int:
+    if character < "\u0300":
+        return 1
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def _is_shown(character: str) -> bool:
+    return unicodedata.category(character) not in ("Cc", "Cs")
+
+
+class Painter:
+    """Knows what is drawn at the bottom, and returns the bytes that change it."""
+
+    def __init__(self, columns: int) -> None:
+        self.columns = columns
+        self._live: tuple[Row, ...] = ()
+        self._cursor = 0
+
+    def paint(self, above: Sequence[str], live: Sequence[Row], cursor: int) -> str:
+        """Return what puts rows above for good and draws the live ones below them.
+
+        `cursor` is the column of the cursor in the last live row.
+        """
+        lines = [styled(row).drawn for row in above] + [row.drawn for row in live]
+        drawn = self._erase() + "\r\n".join(lines if live else [*lines, ""])
+        self._live, self._cursor = tuple(live), min(cursor, self.columns - 1)
+        return f"{drawn}\x1b[{self._cursor + 1}G" if live else drawn
+
+    def _erase(self) -> str:
+        """Return what removes the live rows; a terminal made narrower has wrapped them."""
+        if not self._live:
+            return ""
+        rows = [max(0, width_of(row.text) - 1) // self.columns + 1 for row in self._live[:-1]]
+        up = sum(rows) + self._cursor // self.columns
+        return (f"\x1b[{up}A" if up else "") + "\r\x1b[J"
+
+
+CHUNK_BYTES = 65536
+MOST_BYTES_AT_ONCE = 1 << 20
+ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+NOTED_SIGNALS = (*ENDING_SIGNALS, signal.SIGWINCH, signal.SIGCHLD)
+PASTE_ON, PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
+
+
+class Quit(Exception):
+    """The program is to end."""
+
+    def __init__(self, code: int, *, abrupt: bool = False) -> None:
+        super().__init__(f"exit code {code}")
+        self.code = code
+        self.abrupt = abrupt
+        """True for a crash: nothing is tidied up and nobody is told."""
+
+
+class Seen(NamedTuple):
+    """What came in."""
+
+    data: bytes = b""
+    resized: bool = False
+    also: bool = False
+    """Is the other file that was watched readable?"""
+
+
+class Terminal:
+    """A terminal in raw mode while it is entered; what was there before comes back."""
+
+    def __init__(self, input_fd: int = 0, output_fd: int = 1) -> None:
+        self._input = input_fd
+        self._output = output_fd
+        self._undo = ExitStack()
+        self._wake, self._noted = -1, -1
+
+    def __enter__(self) -> "Terminal":
+        with ExitStack() as undo:
+            self._go_raw(undo)
+            self._note_signals(undo)
+            self.write(PASTE_ON)
+            self._undo = undo.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._undo.close()
+
+    def _go_raw(self, undo: ExitStack) -> None:
+        before = termios.tcgetattr(self._input)
+        undo.callback(termios.tcsetattr, self._input, termios.TCSADRAIN, before)
+        undo.callback(self._write_if_possible, PASTE_OFF)
+        raw = termios.tcgetattr(self._input)
+        raw[0] &= ~(termios.BRKINT | termios.ICRNL | termios.INPCK | termios.ISTRIP | termios.IXON)
+        raw[1] &= ~termios.OPOST
+        raw[2] = raw[2] & ~(termios.CSIZE | termios.PARENB) | termios.CS8
+        raw[3] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN | termios.ISIG)
+        raw[6][termios.VMIN], raw[6][termios.VTIME] = 1, 0
+        # What was typed before is input too, so nothing is flushed.
+        termios.tcsetattr(self._input, termios.TCSADRAIN, raw)
+
+    def _note_signals(self, undo: ExitStack) -> None:
+        self._noted, self._wake = os.pipe()
+        undo.callback(os.close, self._noted)
+        undo.callback(os.close, self._wake)
+        os.set_blocking(self._wake, False)
+        undo.callback(signal.set_wakeup_fd, signal.set_wakeup_fd(self._wake))
+        for number in NOTED_SIGNALS:
+            undo.callback(signal.signal, number, signal.signal(number, _do_nothing))
+
+    @property
+    def columns(self) -> int:
+        """Return the width; at least 1, whatever the device says."""
+        return max(1, os.get_terminal_size(self._output).columns or 80)
+
+    def wait(self, seconds: float | None, also: int | None = None) -> Seen:
+        """Wait for input, a signal or another file; raise Quit when a signal ends the program."""
+        watched = [self._input, self._noted] + ([] if also is None else [also])
+        ready, _, _ = select.select(watched, [], [], seconds)
+        signals = os.read(self._noted, CHUNK_BYTES) if self._noted in ready else b""
+        _end_if_told(signals)
+        data = self._read_all() if self._input in ready else b""
+        return Seen(data, signal.SIGWINCH in signals, also in ready)
+
+    def _read_all(self) -> bytes:
+        """Read what is there: a large paste comes in thousands of small pieces."""
+        pieces = [self._read()]
+        size = len(pieces[0])
+        while size < MOST_BYTES_AT_ONCE and select.select([self._input], [], [], 0)[0]:
+            pieces.append(self._read())
+            size += len(pieces[-1])
+        return b"".join(pieces)
+
+    def _read(self) -> bytes:
+        try:
+            data = os.read(self._input, CHUNK_BYTES)
+        except OSError:
+            data = b""
+        if not data:
+            raise Quit(128 + signal.SIGHUP)
+        return data
+
+    def write(self, text: str) -> None:
+        """Write all of a text; raise Quit if the terminal is gone."""
+        data = memoryview(text.encode("utf-8", "replace"))
+        try:
+            while data:
+                data = data[os.write(self._output, data) :]
+        except OSError:
+            raise Quit(128 + signal.SIGHUP) from None
+
+    def _write_if_possible(self, text: str) -> None:
+        try:
+            self.write(text)
+        except Quit:
+            return
+
+
+def _do_nothing(number: int, frame: FrameType | None) -> None:
+    """The wake-up file notes the signal; the loop deals with it."""
+
+
+def _end_if_told(signals: Iterable[int]) -> None:
+    for number in signals:
+        if number in ENDING_SIGNALS:
+            raise Quit(128 + number)
+
 
 TICK_SECONDS = 0.1
 ESCAPE_SECONDS = 0.03
@@ -220,10 +691,10 @@ class Console:
             case Look.ASKING:
                 return self._question_rows(), 0
             case Look.BUSY:
-                text = f"{screen.SPINNER[self._frame() % 4]} working · {int(self.elapsed)}s"
+                text = f"{SPINNER[self._frame() % 4]} working · {int(self.elapsed)}s"
                 queued = f" · {len(self._messages)} waiting" if self._messages else ""
-                busy = screen.clip(f"{text}{queued} · esc stops", self.columns - 1)
-                return [screen.styled(busy), *self._box_row()], self._box_end()
+                busy = clip(f"{text}{queued} · esc stops", self.columns - 1)
+                return [styled(busy), *self._box_row()], self._box_end()
             case _:
                 return self._box_row(), self._box_end()
 
@@ -231,14 +702,14 @@ class Console:
         asked = self._question
         if asked is None:
             return []
-        rows = screen.dialog_rows(asked.title, asked.text, asked.yes_marked, self.columns)
-        return [screen.styled(screen.clip(row, self.columns - 1)) for row in rows]
+        rows = dialog_rows(asked.title, asked.text, asked.yes_marked, self.columns)
+        return [styled(clip(row, self.columns - 1)) for row in rows]
 
     def _box_row(self) -> list[Row]:
-        hint = AGAIN_HINT if self._quitting else screen.PLACEHOLDER
-        return [screen.prompt_row(self._box.shown(), hint, self.columns)]
+        hint = AGAIN_HINT if self._quitting else PLACEHOLDER
+        return [prompt_row(self._box.shown(), hint, self.columns)]
 
     def _box_end(self) -> int:
         if not self._box.parts:
-            return screen.width_of(screen.PROMPT)
-        return screen.width_of(self._box_row()[0].text)
+            return width_of(PROMPT)
+        return width_of(self._box_row()[0].text)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator.core.models import TerminalStatus
 from tests.agents.driving import Kind
 
 

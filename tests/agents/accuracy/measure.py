@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-from cli_agent_orchestrator._internal.models import OutputMode, TerminalStatus
-from cli_agent_orchestrator._internal.providers import get_provider
-from cli_agent_orchestrator._internal.terminals.tmux import processes
+from cli_agent_orchestrator.core.models import OutputMode, TerminalStatus
 from cli_agent_orchestrator.errors import NotFound, OrchestratorError
+from cli_agent_orchestrator.providers import get_provider
+from cli_agent_orchestrator.terminals.tmux import death as processes
 from tests.agents.accuracy.score import Score, Told, Truth, score, score_all
 from tests.agents.accuracy.taking import (
     LOOK_SECONDS,

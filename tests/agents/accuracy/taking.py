@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from cli_agent_orchestrator._internal.models import Delivery, TerminalStatus
+from cli_agent_orchestrator.core.models import Delivery, TerminalStatus
 from tests.agents.accuracy.kinds import Course, TurnKind
 from tests.agents.accuracy.score import Span, Truth
 from tests.agents.driving import PATIENCE, Driven, Ground

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.models import TerminalStatus
+from cli_agent_orchestrator.core.models import TerminalStatus
 from tests.agents.accuracy.score import Mistake, Score, Span, Told, Truth, score, score_all
 
 IDLE = TerminalStatus.IDLE

@@ -5,9 +5,9 @@ import time
 from dataclasses import dataclass, replace
 from functools import partial
 
-from cli_agent_orchestrator._internal.clock import SystemClock
-from cli_agent_orchestrator._internal.models import TerminalStatus
-from cli_agent_orchestrator._internal.terminals.service import TerminalService
+from cli_agent_orchestrator.core.clock import SystemClock
+from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.terminals.service import TerminalService
 from tests.agents.accuracy.kinds import Course, TurnKind
 from tests.agents.accuracy.score import Span, Truth
 from tests.agents.accuracy.taking import (

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from cli_agent_orchestrator._internal.models import (
+from cli_agent_orchestrator.core.models import (
     Choice,
     NewTerminal,
     OutputMode,
@@ -13,13 +13,13 @@ from cli_agent_orchestrator._internal.models import (
     Terminal,
     TerminalStatus,
 )
-from cli_agent_orchestrator._internal.providers import get_provider
-from cli_agent_orchestrator._internal.terminals.live_terminal import LiveTerminal
-from cli_agent_orchestrator._internal.terminals.screens.asking import keys_for, question_of
-from cli_agent_orchestrator._internal.terminals.service import TerminalService
-from cli_agent_orchestrator._internal.terminals.store import TerminalRow
-from cli_agent_orchestrator._internal.terminals.tmux import PaneScreen
 from cli_agent_orchestrator.errors import NotFound, QuestionGone, UnknownName
+from cli_agent_orchestrator.providers import get_provider
+from cli_agent_orchestrator.terminals.board import LiveTerminal
+from cli_agent_orchestrator.terminals.screens import keys_for, question_of
+from cli_agent_orchestrator.terminals.service import TerminalService
+from cli_agent_orchestrator.terminals.store import TerminalRow
+from cli_agent_orchestrator.terminals.tmux import PaneScreen
 from tests.terminals.conftest import Ground
 from tests.terminals.test_service import reached
 

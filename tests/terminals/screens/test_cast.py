@@ -7,11 +7,11 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.ansi import clean_lines
-from cli_agent_orchestrator._internal.asciicast import Cast, parse_cast
-from cli_agent_orchestrator._internal.layout import cast_name, replay_folder, run_folder
-from cli_agent_orchestrator._internal.runs.records.replay import read_cast, screen_at
-from cli_agent_orchestrator._internal.terminals.screens.cast import (
+from cli_agent_orchestrator.core.ansi import clean_lines
+from cli_agent_orchestrator.core.cast import Cast, parse_cast
+from cli_agent_orchestrator.runs.replay import read_cast, screen_at
+from cli_agent_orchestrator.settings.layout import cast_name, replay_folder, run_folder
+from cli_agent_orchestrator.terminals.screens import (
     FRAME_SECONDS,
     LARGEST_CAST,
     ROOM_FOR_END,

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from contextlib import aclosing, suppress
 from typing import Any, cast
 
-from cli_agent_orchestrator._internal.providers import get_provider
-from cli_agent_orchestrator._internal.terminals.live_terminal import LiveTerminal
-from cli_agent_orchestrator._internal.terminals.screens.watching import watch_screen
-from cli_agent_orchestrator._internal.terminals.store import TerminalRow
-from cli_agent_orchestrator._internal.terminals.tmux import Tmux
+from cli_agent_orchestrator.providers import get_provider
+from cli_agent_orchestrator.terminals.board import LiveTerminal
+from cli_agent_orchestrator.terminals.screens import watch_screen
+from cli_agent_orchestrator.terminals.store import TerminalRow
+from cli_agent_orchestrator.terminals.tmux import Tmux
 from tests.virtual_time import VirtualClock, run_at_once
 
 SECONDS = 10

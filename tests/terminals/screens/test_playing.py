@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.ansi import clean_lines
+from cli_agent_orchestrator.core.ansi import clean_lines
 from tests.terminals.screens.test_cast import recorded
 from tests.terminals.tmux.rig import Rig, running_tmux
 

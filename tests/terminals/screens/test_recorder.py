@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.clock import SystemClock
-from cli_agent_orchestrator._internal.layout import RECORD_FILE, run_folder
-from cli_agent_orchestrator._internal.models import NewTerminal, Terminal, TerminalStatus
-from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.runs.records.replay import (
+from cli_agent_orchestrator.core.clock import SystemClock
+from cli_agent_orchestrator.core.files import Folder
+from cli_agent_orchestrator.core.models import NewTerminal, Terminal, TerminalStatus
+from cli_agent_orchestrator.runs.replay import (
     Cast,
     read_cast,
     recording_folder,
     roles_with_cast,
     screen_at,
 )
-from cli_agent_orchestrator._internal.terminals.service import TerminalService
+from cli_agent_orchestrator.settings.layout import RECORD_FILE, run_folder
+from cli_agent_orchestrator.terminals.service import TerminalService
 from tests.terminals.conftest import Ground
 from tests.terminals.test_service import reached
 

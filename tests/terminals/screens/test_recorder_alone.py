@@ -6,18 +6,17 @@ from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
-from cli_agent_orchestrator._internal.asciicast import Frame, frame_line, full_line, header_line
-from cli_agent_orchestrator._internal.clock import SystemClock
-from cli_agent_orchestrator._internal.layout import cast_name, replay_folder
-from cli_agent_orchestrator._internal.plain_files import Folder
-from cli_agent_orchestrator._internal.providers import get_provider
-from cli_agent_orchestrator._internal.runs.records.replay import read_cast, screen_at
-from cli_agent_orchestrator._internal.terminals.live_terminal import LiveTerminal
-from cli_agent_orchestrator._internal.terminals.screens.cast import LARGEST_CAST
-from cli_agent_orchestrator._internal.terminals.screens.recorder import ScreenRecorder
-from cli_agent_orchestrator._internal.terminals.store import TerminalRow
-from cli_agent_orchestrator._internal.terminals.tmux import PaneScreen
+from cli_agent_orchestrator.core.cast import Frame, frame_line, full_line, header_line
+from cli_agent_orchestrator.core.clock import SystemClock
+from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.errors import TmuxError
+from cli_agent_orchestrator.providers import get_provider
+from cli_agent_orchestrator.runs.replay import read_cast, screen_at
+from cli_agent_orchestrator.settings.layout import cast_name, replay_folder
+from cli_agent_orchestrator.terminals.board import LiveTerminal
+from cli_agent_orchestrator.terminals.screens import LARGEST_CAST, ScreenRecorder
+from cli_agent_orchestrator.terminals.store import TerminalRow
+from cli_agent_orchestrator.terminals.tmux import PaneScreen
 
 PATIENCE = 60.0
 HEADER = header_line(int(SystemClock().now()), 120, 40, "tester")

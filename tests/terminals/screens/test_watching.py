@@ -6,15 +6,15 @@ from contextlib import aclosing
 
 import pytest
 
-from cli_agent_orchestrator._internal.clock import SystemClock
-from cli_agent_orchestrator._internal.models import NewTerminal
-from cli_agent_orchestrator._internal.providers import get_provider
-from cli_agent_orchestrator._internal.terminals.live_terminal import LiveTerminal
-from cli_agent_orchestrator._internal.terminals.screens.watching import watch_screen
-from cli_agent_orchestrator._internal.terminals.service import TerminalService
-from cli_agent_orchestrator._internal.terminals.store import TerminalRow
-from cli_agent_orchestrator._internal.terminals.tmux import PaneScreen
+from cli_agent_orchestrator.core.clock import SystemClock
+from cli_agent_orchestrator.core.models import NewTerminal
 from cli_agent_orchestrator.errors import NotFound
+from cli_agent_orchestrator.providers import get_provider
+from cli_agent_orchestrator.terminals.board import LiveTerminal
+from cli_agent_orchestrator.terminals.screens import watch_screen
+from cli_agent_orchestrator.terminals.service import TerminalService
+from cli_agent_orchestrator.terminals.store import TerminalRow
+from cli_agent_orchestrator.terminals.tmux import PaneScreen
 from tests.terminals.conftest import Ground
 from tests.terminals.tmux.rig import LONG_SLEEP, PATIENCE, Rig, running_tmux
 

@@ -11,15 +11,9 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from cli_agent_orchestrator._internal.terminals.tmux import (
-    Address,
-    Command,
-    PaneInfo,
-    PaneScreen,
-    Tmux,
-)
-from cli_agent_orchestrator._internal.terminals.tmux.connection import ANSWER_SECONDS
 from cli_agent_orchestrator.errors import TmuxGone
+from cli_agent_orchestrator.terminals.tmux import Address, Command, PaneInfo, PaneScreen, Tmux
+from cli_agent_orchestrator.terminals.tmux.connection import ANSWER_SECONDS
 
 PATIENCE = 60.0
 """How long a test waits for something that must happen; it never waits for something not to."""

@@ -6,12 +6,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from cli_agent_orchestrator._internal.terminals.tmux.death import (
-    DeathWatch,
-    Ended,
-    PollWatch,
-    death_watch,
-)
+from cli_agent_orchestrator.terminals.tmux.death import DeathWatch, Ended, PollWatch, death_watch
 
 PATIENCE = 60.0
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.terminals.tmux import Address, Command, PaneScreen, Tmux
 from cli_agent_orchestrator.errors import TmuxCommandError, TmuxMissing
+from cli_agent_orchestrator.terminals.tmux import Address, Command, PaneScreen, Tmux
 from tests.terminals.tmux.rig import LONG_SLEEP, PATIENCE, Recorder, Rig, running_tmux
 
 pytestmark = pytest.mark.tmux

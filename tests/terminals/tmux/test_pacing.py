@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from cli_agent_orchestrator._internal.terminals.tmux.pacing import LEADING_EDGE, Due, PaneWatch
+from cli_agent_orchestrator.terminals.tmux.observer import LEADING_EDGE, Due, PaneWatch
 
 
 @pytest.fixture

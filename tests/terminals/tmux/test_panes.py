@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from cli_agent_orchestrator._internal.terminals.tmux.panes import (
+from cli_agent_orchestrator.terminals.tmux.protocol import (
     HUB_SESSION,
     PANE_FORMAT,
     STATE_FORMAT,
+    Answer,
     PaneInfo,
     PaneScreen,
     exit_code,
@@ -20,7 +21,6 @@ from cli_agent_orchestrator._internal.terminals.tmux.panes import (
     parse_panes,
     windows_outside_hub,
 )
-from cli_agent_orchestrator._internal.terminals.tmux.protocol import Answer
 
 
 def listed(session: str = "s", name: str = "n", tag: str = "t", ends: str = "0::") -> bytes:

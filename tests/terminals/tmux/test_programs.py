@@ -9,14 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator._internal.terminals.tmux import (
-    HUB_SESSION,
-    Address,
-    Command,
-    Size,
-    Tmux,
-)
 from cli_agent_orchestrator.errors import UsageError
+from cli_agent_orchestrator.terminals.tmux import HUB_SESSION, Address, Command, Size, Tmux
 from tests.programs import python_program
 from tests.terminals.tmux.rig import LONG_SLEEP, REPORTER, Rig, running_tmux
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator._internal.terminals.tmux.protocol import (
+from cli_agent_orchestrator.terminals.tmux.protocol import (
     Answer,
     Message,
     Notice,

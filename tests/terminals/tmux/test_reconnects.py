@@ -10,8 +10,8 @@ from contextlib import suppress
 import pytest
 import uvloop
 
-from cli_agent_orchestrator._internal.terminals.tmux import HUB_SESSION, Command
 from cli_agent_orchestrator.errors import TmuxCommandError, TmuxGone
+from cli_agent_orchestrator.terminals.tmux import HUB_SESSION, Command
 from tests.terminals.tmux.rig import LONG_SLEEP, Recorder, Rig, running_tmux
 
 pytestmark = pytest.mark.tmux

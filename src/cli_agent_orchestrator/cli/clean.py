@@ -1,0 +1,197 @@
+"""`cao clean`: removes what ended runs have left."""
+
+import os
+import sys
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from ..client.find import name_server
+from ..core.models import TerminalStatus
+from ..errors import ApiError, RunError, ServerConflict, StoreError, TmuxError, UsageError
+from ..runs.clean import (
+    DAY_SECONDS,
+    Cleanup,
+    KnownRun,
+    end_agents,
+    end_unlisted,
+    known_runs,
+    left_drafts,
+    listed_names,
+    plan_cleanup,
+    remove_folder,
+    server_named,
+)
+from ..runs.record import run_of_session
+from ..runs.registry import UNREADABLE
+from ..settings.config import check_state_folder, state_folder
+from .connect import NOT_TOLD, Listed, all_terminals, connected
+from .printable import one_line
+from .runs import age
+from .terminals import api as api_option
+
+KEPT_DAYS = 30
+BUSY = (TerminalStatus.PROCESSING, TerminalStatus.WAITING_USER_ANSWER)
+Unlisted = Mapping[str, Sequence[Listed]]
+"""Agents by run."""
+
+
+@click.command()
+@click.option(
+    "--older-than",
+    "days",
+    type=click.FloatRange(0, 36500),
+    default=KEPT_DAYS,
+    metavar="DAYS",
+    help=f"Remove the records of runs that ended so long ago.  [default: {KEPT_DAYS}]",
+)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@api_option
+def clean(days: float, yes: bool, api: str | None) -> None:
+    """Remove what ended runs have left: their agents, and the records of old ones.
+
+    It shows what it would remove and asks first. A run that is at work or not finished keeps
+    everything, and so does your project: prompts and replies in its .tmp folder stay. Agents
+    on another server than yours are ended if you name it. Agents of a run whose folder is gone or
+    cannot be read are ended if none of them is at work, but only if you name no server: it may
+    have runs of others.
+
+    What was listed and could not be removed is named with the reason; it then ends with 3.
+    """
+    state = state_folder(os.environ)
+    check_state_folder(state)
+    named = name_server(os.environ, api)
+    now = time.time()
+    unlisted = {} if named else _unlisted(state)
+    plan = plan_cleanup(
+        known_runs(state, os.environ), now - days * DAY_SECONDS, named.url if named else ""
+    )
+    plan = replace(plan, drafts=left_drafts(state))
+    for run in plan.waiting:
+        click.echo(f"Kept: {_shown(run, now)}  {one_line(run.waits)}")
+    if not plan and not unlisted:
+        click.echo("Nothing to clean up.")
+        return
+    for line in _lines(plan, unlisted, now):
+        click.echo(line)
+    if not yes and not _agrees():
+        click.echo("Nothing was removed.")
+        return
+    _carry_out(plan, unlisted, state, api)
+
+
+def _unlisted(state: Path) -> dict[str, list[Listed]]:
+    """Return the agents to be ended, by run, of runs that are in no list; say which are kept."""
+    try:
+        with connected(os.environ) as client:
+            terminals = all_terminals(client)
+    except (TmuxError, ApiError, ServerConflict, StoreError) as error:
+        click.echo(
+            f"Agents of runs that are gone were not looked for: {one_line(str(error))}", err=True
+        )
+        return {}
+    # Later: a run has a folder before it has agents.
+    found = unlisted_among(terminals, listed_names(state))
+    for run in [run for run, agents in found.items() if any(one.status in BUSY for one in agents)]:
+        agents = _count(len(found.pop(run)), "agent")
+        click.echo(f"Kept: {run}  {agents}, not all at rest; `cao stop --session {run}` ends them")
+    return found
+
+
+def unlisted_among(terminals: Iterable[Listed], known: Collection[str]) -> dict[str, list[Listed]]:
+    """Return the agents of runs that are not among those known, by run."""
+    found: dict[str, list[Listed]] = {}
+    for one in terminals:
+        run = run_of_session(one.session)
+        if run and run not in known and one.id != NOT_TOLD:
+            found.setdefault(run, []).append(one)
+    return found
+
+
+def _lines(plan: Cleanup, unlisted: Unlisted, now: float) -> Iterator[str]:
+    if plan.agents:
+        yield "Agents of ended runs, to be ended:"
+        for run in plan.agents:
+            yield f"  {_shown(run, now)}  {_count(len(run.record.terminals), 'agent')}"
+    if unlisted:
+        yield "Agents of runs that are gone or cannot be read, to be ended:"
+        yield from (f"  {run}  {_count(len(found), 'agent')}" for run, found in unlisted.items())
+    if plan.folders or plan.drafts:
+        yield "Records of old runs, to be removed:"
+        yield from (f"  {_shown(run, now)}" for run in plan.folders)
+        yield from (f"  {name}  (never begun)" for name in plan.drafts)
+
+
+def _shown(run: KnownRun, now: float) -> str:
+    ended = age(now - (run.record.ended or run.record.started))
+    place = one_line(run.record.wd) if run.is_readable else UNREADABLE
+    return f"{run.record.id}  {run.words}, {ended} ago  {place}"
+
+
+def _agrees() -> bool:
+    if not sys.stdin.isatty():
+        raise UsageError("nothing was removed; add --yes if all of this is to go")
+    return click.confirm("Remove all of this?")
+
+
+def _carry_out(plan: Cleanup, unlisted: Unlisted, state: Path, api: str | None) -> None:
+    with_agents = {run.record.id for run in plan.agents}
+    names = [*(run.record.id for run in plan.folders), *plan.drafts]
+    # First what needs no server: on a disk that is full it makes the room for one.
+    free = [name for name in names if name not in with_agents]
+    left = _remove(free, state)
+    if plan.agents or unlisted:
+        own = [run.record.id for run in plan.agents if not server_named(run.record)]
+        there = [run.record.id for run in plan.agents if server_named(run.record)]
+        ended = 0
+        if own or unlisted:
+            with connected(naming_none(os.environ)) as client:
+                ended += sum(end_agents(client, state, run) for run in own)
+                for run, agents in unlisted.items():
+                    ended += end_unlisted(client, run, [one.id for one in agents])
+        if there:
+            with connected(os.environ, api) as client:
+                ended += sum(end_agents(client, state, run) for run in there)
+        listed = sum(len(run.record.terminals) for run in plan.agents)
+        click.echo(ended_words(ended, listed + sum(map(len, unlisted.values()))))
+    left |= _remove([name for name in names if name in with_agents], state)
+    if names:
+        click.echo(f"Removed the records of {_count(len(names) - len(left), 'run')}.")
+    if left:
+        rows = [f"{name}  {one_line(why)}" for name, why in left.items()]
+        raise RunError("\n  ".join(["not all of it was removed:", *rows]))
+
+
+def _remove(names: Iterable[str], state: Path) -> dict[str, str]:
+    """Remove run folders; return those that stay, and why."""
+    return {name: why for name in names if (why := remove_folder(state, name, os.environ))}
+
+
+def naming_none(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Return an environment that leads to the server of the state folder, or to one of our own.
+
+    >>> naming_none({"CAO_API": "http://there", "CAO_PORT": "9000", "HOME": "/home/ada"})
+    {'HOME': '/home/ada', 'CAO_PORT': '0'}
+    """
+    if name_server(environ) is None:
+        return environ
+    kept = {name: text for name, text in environ.items() if name not in ("CAO_API", "CAO_PORT")}
+    return {**kept, "CAO_PORT": "0"}
+
+
+def ended_words(ended: int, listed: int) -> str:
+    """Say how many agents were ended, and why that is fewer than were listed.
+
+    >>> ended_words(25, 27), ended_words(1, 1)
+    ('Ended 25 agents; 2 were gone already.', 'Ended 1 agent.')
+    """
+    gone = listed - ended
+    rest = f"; {gone} {'was' if gone == 1 else 'were'} gone already" if gone > 0 else ""
+    return f"Ended {_count(ended, 'agent')}{rest}."
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

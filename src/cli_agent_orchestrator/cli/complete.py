@@ -1,0 +1,199 @@
+"""What a shell offers when somebody presses Tab: runs, agents, providers, flows, settings.
+
+It is looked up in the user's own folders: no server is asked, and nothing is started. What cannot
+be read is not offered, without a word: the line is still being typed.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+
+from ..core.files import Folder
+from ..errors import OrchestratorError
+from ..events import short_line
+from ..runs.record import short_name
+from ..runs.registry import BETWEEN, RunSummary, list_runs, runs_that_fit
+from ..settings.config import config_folder, state_folder
+from ..settings.table import AGENTS, BY_NAME, CHANGEABLE_NAMES, ROLE_SETTINGS, Setting, ValueKind
+from .imports import importing
+from .printable import one_line
+
+Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+PLAIN_PATTERN = r"[\w./=][\w./=-]*"
+"""What a shell may be given without quotes, and is no option; a project that was merely cloned
+names its flows."""
+MOST_RUNS = 50
+LONGEST_HELP = 60
+FOLDERS = ("WD",)
+"""Settings whose path is a folder; those of others are files."""
+
+
+def complete_runs(
+    context: click.Context, parameter: click.Parameter, typed: str
+) -> list[CompletionItem]:
+    """Offer the last runs, those of this folder first."""
+    return _offered(_run_items(_runs(), typed), typed)
+
+
+def complete_live_runs(
+    context: click.Context, parameter: click.Parameter, typed: str
+) -> list[CompletionItem]:
+    """Offer the runs that are under way."""
+    return _offered(_run_items([run for run in _runs() if run.is_live], typed), typed)
+
+
+def complete_resumable_runs(
+    context: click.Context, parameter: click.Parameter, typed: str
+) -> list[CompletionItem]:
+    """Offer the runs that can go on."""
+    return _offered(_run_items([run for run in _runs() if run.can_go_on], typed), typed)
+
+
+def complete_changes(
+    context: click.Context, parameter: click.Parameter, typed: str
+) -> list[CompletionItem]:
+    """Offer the runs under way, and what can be changed in one."""
+    settings = [BY_NAME[name] for name in CHANGEABLE_NAMES]
+    changes = [
+        CompletionItem(f"{setting.key}={value}", help=setting.help)
+        for setting in settings
+        for value in (setting.choices or [setting.default])
+    ]
+    runs = _run_items([run for run in _runs() if run.is_live], typed)
+    return _offered([*runs, *changes], typed)
+
+
+def complete_roles(
+    context: click.Context, parameter: click.Parameter, typed: str
+) -> list[CompletionItem]:
+    """Offer the roles of the runs under way."""
+    roles = dict.fromkeys(role for run in _runs() if run.is_live for role in run.providers)
+    return _offered(map(CompletionItem, roles), typed)
+
+
+def complete_roles_of_run(
+    context: click.Context, parameter: click.Parameter, typed: str
+) -> list[CompletionItem]:
+    """Offer the roles of the run that the line names before."""
+    meant = runs_that_fit(_runs(), context.params.get("run") or "")
+    roles = meant[0].providers if len(meant) == 1 else ()
+    return _offered(map(CompletionItem, roles), typed)
+
+
+def complete_agents(
+    context: click.Context, parameter: click.Parameter, typed: str
+) -> list[CompletionItem]:
+    """Offer the agents that runs have: by their roles, or by run and role."""
+    having = [run for run in _runs() if run.has_agents]
+    roles = dict.fromkeys(role for run in having for role in run.terminals)
+    whole = (f"{short_name(run.id)}{BETWEEN}{role}" for run in having for role in run.terminals)
+    return _offered(map(CompletionItem, [*roles, *whole]), typed)
+
+
+def complete_ended(
+    context: click.Context, parameter: click.Parameter, typed: str
+) -> list[CompletionItem]:
+    """Offer what can be ended: runs under way, or with agents, and single agents."""
+    runs = [run for run in _runs() if run.is_live or run.has_agents]
+    return [
+        *_offered(_run_items(runs, typed), typed),
+        *complete_agents(context, parameter, typed),
+    ]
+
+
+def complete_flows(
+    context: click.Context, parameter: click.Parameter, typed: str
+) -> list[CompletionItem]:
+    """Offer the flows of the package, of the user and of the project, or files."""
+    if os.sep in typed or typed.startswith((".", "~")):
+        return [CompletionItem(typed, type="file")]
+    with importing():
+        from ..pipeline.flow_file import PACKAGED
+        from ..runs.flows import PROJECT_FOLDER, SUFFIX
+
+    project = Path(context.params.get("wd") or context.params.get("WD") or ".")
+    names = [*PACKAGED]
+    for folder in (Folder(config_folder(os.environ), ("flows",)), Folder(project, PROJECT_FOLDER)):
+        with suppress(OSError, OrchestratorError, ValueError):
+            files = sorted(folder.names())
+            names += [file.removesuffix(SUFFIX) for file in files if file.endswith(SUFFIX)]
+    return _offered(map(CompletionItem, dict.fromkeys(names)), typed)
+
+
+def complete_files(
+    context: click.Context, parameter: click.Parameter, typed: str
+) -> list[CompletionItem]:
+    """Let the shell offer files."""
+    return [CompletionItem(typed, type="file")]
+
+
+def complete_setting(setting: Setting) -> Completer | None:
+    """Return what offers the values of a setting; None if nobody can know them."""
+    if setting.name == "FLOW":
+        return complete_flows
+    if setting.name in FOLDERS:
+        return lambda context, parameter, typed: [CompletionItem(typed, type="dir")]
+    if setting.kind is ValueKind.PATH:
+        return complete_files
+    if setting.name == "PROVIDER" or setting.name in ROLE_SETTINGS:
+        return lambda context, parameter, typed: _offered(map(CompletionItem, AGENTS), typed)
+    if setting.kind is ValueKind.CHOICE:
+        return lambda context, parameter, typed: _offered(
+            map(CompletionItem, setting.choices), typed
+        )
+    return None
+
+
+def _runs() -> list[RunSummary]:
+    """Return the last runs, those of this folder first; none if they cannot be read."""
+    with suppress(OSError, OrchestratorError):
+        here = Path.cwd().resolve()
+        found = list_runs(state_folder(os.environ))[:MOST_RUNS]
+        return sorted(found, key=lambda run: not run.works_in(here))
+    return []
+
+
+def _run_items(runs: Iterable[RunSummary], typed: str) -> Iterator[CompletionItem]:
+    """Yield runs by their last letters, or by the whole id that somebody began to type."""
+    for run in runs:
+        name = short_name(run.id)
+        value = run.id if typed and not name.startswith(typed) else name
+        told = short_line(one_line(f"{run.words}: {run.task}"), LONGEST_HELP)
+        yield CompletionItem(value, help=told)
+
+
+def _offered(items: Iterable[CompletionItem], typed: str) -> list[CompletionItem]:
+    """Return those that begin as typed and mean nothing but themselves to a shell."""
+    return [
+        item
+        for item in items
+        if item.value.startswith(typed) and re.fullmatch(PLAIN_PATTERN, item.value, re.ASCII)
+    ]
+
+
+SHELLS = ("bash", "zsh", "fish")
+COMPLETE_VARIABLE = "_CAO_COMPLETE"
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion(shell: str) -> None:
+    """Print the completion script of SHELL.
+
+    \b
+    bash: cao completion bash > ~/.local/share/bash-completion/completions/cao
+    zsh:  cao completion zsh > a folder of your $fpath, as _cao
+    fish: cao completion fish > ~/.config/fish/completions/cao.fish
+
+    If the folder is not there yet, make it first: mkdir -p FOLDER
+    """
+    root = click.get_current_context().find_root().command
+    kind = get_completion_class(shell)
+    assert kind is not None, "click knows these shells"
+    click.echo(kind(root, {}, "cao", COMPLETE_VARIABLE).source())

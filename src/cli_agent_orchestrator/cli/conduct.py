@@ -1,0 +1,55 @@
+"""Has a run carried out from the command line."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+
+import click
+
+from ..hosting.environment import notifying, surroundings_of
+from ..runs.prepare import NOT_BEGUN
+from ..runs.request import RunRequest
+from ..runs.run import Conductor, carry_out
+from ..runs.teller import View
+from .imports import importing
+from .interrupts import Interrupts
+
+CLOSED = "cao: nobody reads the output any more"
+
+
+def conduct(
+    request: RunRequest,
+    view: View,
+    environ: Mapping[str, str],
+    *,
+    state_stays: bool = True,
+) -> int:
+    """Carry out a run and return its exit code; raise what keeps it from going on."""
+    # Notices last longest: they go on when the verdict is shown and saved, until a Ctrl-C.
+    with (
+        notifying(view, environ, _warn) as notified,
+        Interrupts() as interrupts,
+        view,
+    ):
+        given = surroundings_of(
+            notified, interrupts, environ, importing=importing, api_given=request.config.api_given
+        )
+        with Conductor(request, replace(given, state_stays=state_stays)) as conductor:
+            return take_to_its_end(conductor, interrupts)
+
+
+def _warn(text: str) -> None:
+    with suppress(OSError):
+        click.echo(f"cao: {text}", err=True)
+
+
+def take_to_its_end(conductor: Conductor, interrupts: Interrupts) -> int:
+    """Carry out a run; that nobody reads its output any more is said on the other channel."""
+    try:
+        return carry_out(conductor, interrupts)
+    except BrokenPipeError:
+        # A run that is saved is not lost, and its agents may still be there.
+        left = "what is saved can be resumed" if conductor.is_saved else NOT_BEGUN
+        with suppress(OSError):
+            click.echo(f"{CLOSED}; {left}", err=True)
+        raise

@@ -1,0 +1,150 @@
+"""`cao dashboard`: the page in the browser."""
+
+import os
+import re
+import socket
+import sys
+import webbrowser
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+import httpx
+
+from ..client.connection import Connection
+from ..client.find import Discovery, Named, discover, name_server
+from ..core.files import Folder
+from ..core.identity import Found
+from ..core.watch import Waker
+from ..errors import ApiRefused, ApiUnreachable, UsageError
+from ..hosting.connect import find_or_start, run_own_server, transport_to
+from ..settings.config import DEFAULT_PORT, state_folder
+from ..show.markup import tag
+from .imports import importing
+from .interrupts import Interrupts
+from .printable import printable
+
+LINKS = "/dashboard/links"
+# /dashboard/sign-in#b6Zk…
+LINK_PATTERN = r"/dashboard/sign-in#[A-Za-z0-9_-]{16,200}"
+WAY_FILE = "dashboard.html"
+"""In the state folder: leads a browser to the page."""
+MISSING = (404, 405)
+BY_PORT = "CAO_PORT"
+A_DAY = 86_400.0
+
+NOT_OURS = (
+    "the server at {url} does not prove to be yours, so it makes no link for you; without --api "
+    "and CAO_API the page is shown by your own server"
+)
+OLDER = (
+    "the server at {url} is of a version that has no page yet; end it where it runs (the agents go "
+    "on), and start it again with this version"
+)
+OPENED = "The page opens in your browser. If it does not, open this address:"
+TO_OPEN = "Open this address in a browser:"
+ONCE = "It works once, within five minutes, and signs the browser in for 30 days."
+FROM_ELSEWHERE = "From another machine, type there first:  ssh -L {port}:localhost:{port} {host}"
+OWN = "No server was running, so this command runs one until Ctrl-C. Agents go on without it."
+
+
+@click.command()
+@click.option("--no-open", is_flag=True, help="Print the address, and open no browser.")
+@click.option("--api", metavar="URL", help="The server.  [CAO_API or CAO_PORT]")
+def dashboard(no_open: bool, api: str | None) -> None:
+    """See your runs in the browser as they go on, and steer them there.
+
+    Opens a page of the server on this machine, which nobody else can open: the address holds a
+    code that works once. If no server runs, this command runs one until Ctrl-C.
+
+    \b
+    Examples:
+      cao dashboard              # opens the page in your browser
+      cao dashboard --no-open    # prints its address
+
+    On a machine without a screen, let ssh bring the page to yours, then open the address there:
+
+    \b
+      ssh -L 9889:localhost:9889 HOST
+    """
+    with ExitStack() as stack:
+        started: list[Found] = []
+
+        def start() -> Found:
+            started.append(stack.enter_context(run_own_server(os.environ, DEFAULT_PORT, importing)))
+            return started[0]
+
+        named = name_server(os.environ, api)
+        found = find_or_start(
+            lambda: find_server(os.environ, named),
+            start,
+            lambda remark: click.echo(printable(f"cao: {remark}"), err=True),
+            state_folder(os.environ),
+        )
+        address = found.url + ask_for_link(found)
+        opens = not no_open and can_open(os.environ, sys.platform)
+        click.echo(f"{OPENED if opens else TO_OPEN}\n  {address}\n{ONCE}")
+        if opens:
+            webbrowser.open(way_to(state_folder(os.environ), address).as_uri())
+        elif not no_open:
+            port = httpx.URL(found.url).port
+            click.echo(FROM_ELSEWHERE.format(port=port, host=printable(socket.gethostname())))
+        if started:
+            click.echo(OWN)
+            _wait_for_signal()
+
+
+def find_server(environ: Mapping[str, str], named: Named | None) -> Discovery:
+    """Find the server that shows the page; CAO_PORT also says where it is to be started."""
+    try:
+        return discover(environ, named, lasting=True)
+    except ApiUnreachable:
+        if named is None or named.by != BY_PORT:
+            raise
+        return discover({**environ, BY_PORT: "0"}, None, lasting=True)
+
+
+def ask_for_link(found: Found) -> str:
+    """Return the path that a server of ours makes for a browser."""
+    if found.token is None:
+        raise UsageError(NOT_OURS.format(url=found.url))
+    connection = Connection(found.url, found.token, transport_to(found))
+    try:
+        path = str(connection.ask_object("POST", LINKS).get("path"))
+    except ApiRefused as error:
+        if error.status_code in MISSING:
+            raise UsageError(OLDER.format(url=found.url)) from None
+        raise
+    finally:
+        connection.close()
+    if not re.fullmatch(LINK_PATTERN, path):
+        raise UsageError(NOT_OURS.format(url=found.url))
+    return path
+
+
+def can_open(environ: Mapping[str, str], platform: str) -> bool:
+    """Is there a screen here on which a browser can open? Not over ssh."""
+    if environ.get("SSH_CONNECTION"):
+        return False
+    return platform == "darwin" or any(map(environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+
+
+def way_to(folder: Path, address: str) -> Path:
+    """Return a file that leads a browser to an address.
+
+    The browser is started with the name of that file: all users of a machine see the words with
+    which a program is started, and the address is for one of them alone.
+    """
+    lead = tag("meta", http_equiv="refresh", content=f"0;url={address}")
+    html = tag("html", tag("head", lead, tag("title", "cao")), lang="en")
+    Folder(folder).replace(WAY_FILE, f"<!doctype html>{html}".encode(), mode=0o600)
+    return (folder / WAY_FILE).absolute()
+
+
+def _wait_for_signal() -> None:
+    waker = Waker()
+    with Interrupts("") as interrupts:
+        interrupts.when_noted(waker.wake)
+        while interrupts.noted is None:
+            waker.wait(A_DAY)

@@ -1,0 +1,48 @@
+"""Imports of heavy modules, which a command puts off until it needs them."""
+
+import gc
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+HTTPX_COMMAND_LINE = "httpx._main"
+"""Is imported by httpx if it can be, and imports rich and pygments; nobody here calls it."""
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Collect no garbage while modules are imported.
+
+    There is none, and looking for it takes a tenth of the time. What was imported stays, so later
+    collections need not look at it either. Only for a process that is ours alone.
+    """
+    # None is how Python notes that a module cannot be imported.
+    sys.modules.setdefault(HTTPX_COMMAND_LINE, None)  # type: ignore[arg-type]
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+        gc.freeze()
+
+
+MODULE = "cli_agent_orchestrator"
+
+
+def own_command(script: str, python: str, path: str | None) -> str:
+    """Return what starts this program again, in any folder: `cao` only if the PATH leads here.
+
+    `script` is the first word of the command line, `python` the program that runs it.
+    """
+    file = Path(script).absolute()
+    if file.name == "__main__.py":
+        return shlex.join([python, "-m", MODULE])
+    known = shutil.which("cao", path=path)
+    if known is not None and Path(known).exists() and Path(known).samefile(file):
+        return "cao"
+    return shlex.quote(str(file))

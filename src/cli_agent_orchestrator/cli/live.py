@@ -1,0 +1,234 @@
+"""A run in a terminal: what has happened as lines, and below them a picture of what happens now.
+
+Between two writes the cursor always stands at the beginning of the picture. So the picture is
+erased by erasing all below the cursor, however the terminal has been resized since, and a signal
+handler can do the same at any moment.
+"""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, suppress
+from datetime import datetime
+from enum import Enum
+from queue import Empty, SimpleQueue
+from typing import Any, Self
+
+from rich.console import Console
+from rich.text import Text
+
+from ..errors import OrchestratorError
+from ..events import AgentStarted, EventKind, HandoffEvent, RunEvent, RunOpened, TurnBegan
+from ..notices.decide import NoticeSettings, Noticing, signal_of
+from ..pipeline.steering import Wish
+from .drawing import Canvas, Keys, draw, press
+from .interrupts import ERASE_BLOCK, SHOW_CURSOR, Keyboard
+from .narration import Narration
+from .picture import Picture, fold
+from .printable import Line, Tone, beside_time
+
+REFRESH_SECONDS = 1.0
+STYLES = {
+    Tone.PLAIN: "",
+    Tone.QUIET: "dim",
+    Tone.GOOD: "bold green",
+    Tone.BAD: "bold red",
+    Tone.ALERT: "yellow",
+}
+ERASE_BELOW = "\x1b[J"
+ERASE_ROW = "\x1b[2K"
+NEXT_ROW = f"\r\n{ERASE_ROW}"
+"""Each row is erased before it is written: one that tmux had wrapped would else be joined with the
+next when it becomes wider. To erase the whole screen first would flicker, and some terminals keep
+what is erased so among the lines to scroll back to."""
+HIDE_CURSOR = "\x1b[?25l"
+CUT_LINES, WRAP_LINES = "\x1b[?7l", "\x1b[?7h"
+"""A row of the picture never becomes two, even if the terminal has just become narrower."""
+
+Ask = Callable[[str, Wish], None]
+"""Asks something of the run with an id; raises why it cannot be asked."""
+Recall = Callable[[str], Iterable[RunEvent]]
+"""Returns the events of the run with an id, as far as they are kept."""
+
+
+class Wake(Enum):
+    """Why the picture is drawn again."""
+
+    TIME = "time"
+    NEWS = "news"
+    RESIZED = "resized"
+    OVER = "over"
+    """It is not."""
+
+
+class LiveView:
+    """Shows lines as they come, and below them the run as it is now."""
+
+    def __init__(
+        self,
+        narration: Narration,
+        console: Console | None = None,
+        refresh_seconds: float = REFRESH_SECONDS,
+        ask: Ask | None = None,
+        recall: Recall | None = None,
+    ) -> None:
+        """`ask` is what keys do; without it there are none.
+
+        `recall` tells what a run did before it was resumed.
+        """
+        self._refresh_seconds = refresh_seconds
+        self._console = console or Console(highlight=False)
+        self._narration = narration
+        self._picture = Picture()
+        self._ask = ask
+        self._recall = recall
+        self.is_alone = False
+        """Would a command of another terminal not find the run?"""
+        self._way = NoticeSettings().terminal
+        self._noticing = Noticing()
+        self._keys = Keys()
+        self._keyboard: Keyboard | None = None
+        self._opened = ExitStack()
+        self._since = time.time()
+        self._writing = threading.Lock()
+        # SimpleQueue, because its put may interrupt its get: a signal handler wakes the ticker.
+        self._wakes: SimpleQueue[Wake] = SimpleQueue()
+        self._ticker = threading.Thread(target=self._tick, name="progress", daemon=True)
+        # Any: what `signal.signal` returns
+        self._before: Any = None
+
+    def __enter__(self) -> Self:
+        self._before = signal.signal(signal.SIGWINCH, lambda *_: self._wakes.put(Wake.RESIZED))
+        self._write(HIDE_CURSOR)
+        if self._ask is not None:
+            self._keyboard = self._opened.enter_context(Keyboard(self._hear))
+        self._ticker.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+        self._wakes.put(Wake.OVER)
+        self._ticker.join()
+        signal.signal(signal.SIGWINCH, self._before)
+        with suppress(OSError):
+            self._write(ERASE_BLOCK + SHOW_CURSOR)
+
+    def notify_by(self, settings: NoticeSettings) -> None:
+        """Let notices be told here as the user wants it."""
+        self._way = settings.terminal
+        self._noticing = Noticing(settings.events)
+
+    def tell(self, event: RunEvent) -> None:
+        line = self._narration.tell(event)
+        if isinstance(event, RunOpened) and event.resumed and not self._picture.run:
+            self._remember(event)
+        before, self._picture = self._picture, fold(self._picture, event)
+        self._ring(event)
+        if line is None or _is_drawn(event, before):
+            self._wakes.put(Wake.NEWS)
+            return
+        self._show(line, f"{datetime.fromtimestamp(event.at):%H:%M:%S}  ")
+
+    def _ring(self, event: RunEvent) -> None:
+        """Signal what an event is worth; the process of the run warns if that cannot be told."""
+        notice = None
+        with suppress(Exception):
+            notice = self._noticing.hear(event)
+        # Of a run that is watched there may be old questions, which somebody has answered.
+        if notice is not None and event.at >= self._since:
+            self._signal(signal_of(notice, self._way))
+
+    def _remember(self, resumed: RunOpened) -> None:
+        """Fold in what the run did before it was resumed; it is drawn, and not told again."""
+        for event in self._recall(resumed.run) if self._recall is not None else ():
+            if event.seq < resumed.seq:
+                self._picture = fold(self._picture, event)
+
+    def _hear(self, data: bytes) -> bool:
+        """Do what was pressed; return whether more may belong to it."""
+        self._keys, wishes = press(self._keys, data, self._picture)
+        for wish in wishes:
+            self._pass_on(wish)
+        self._wakes.put(Wake.NEWS)
+        return self._keys.is_escaping
+
+    def _pass_on(self, wish: Wish) -> None:
+        """Ask it of the run; what the run says to it is among its events."""
+        try:
+            if self._ask is not None:
+                self._ask(self._picture.run, wish)
+        except (OrchestratorError, OSError) as error:
+            self._show(Line(f"cao: {error}", Tone.ALERT))
+
+    def _tick(self) -> None:
+        while self._next_wake() is not Wake.OVER:
+            try:
+                self._show()
+            except OSError:
+                # The terminal is gone; the run itself will notice.
+                return
+
+    def _next_wake(self) -> Wake:
+        """Wait for the next reason to draw; what has come meanwhile is drawn at once."""
+        try:
+            wake = self._wakes.get(timeout=self._refresh_seconds)
+            while wake is not Wake.OVER:
+                wake = self._wakes.get_nowait()
+        except Empty:
+            return Wake.TIME
+        return wake
+
+    def _show(self, line: Line | None = None, head: str = "") -> None:
+        """Write a line, if there is one, behind its head, and the picture below, in one go."""
+        with self._writing:
+            self._take_size()
+            above = "" if line is None else self._rendered(self._placed(line, head))
+            rows = self._rows()
+            block = self._rendered(*rows).removesuffix(NEXT_ROW)
+            up = f"\x1b[{len(rows) - 1}A" if len(rows) > 1 else ""
+            self._write(f"{ERASE_ROW}{above}{CUT_LINES}{block}{WRAP_LINES}{ERASE_BELOW}{up}\r")
+
+    def _placed(self, line: Line, head: str) -> Text:
+        text = beside_time(line.text, self._console.width)
+        return Text.assemble((head, "dim"), (text, STYLES[line.tone]))
+
+    def _take_size(self) -> None:
+        """Note how large the terminal is now; one that nobody has told its size says 0."""
+        # LINES and COLUMNS, which would count more, may be those of another terminal.
+        with suppress(OSError):
+            size = os.get_terminal_size(self._console.file.fileno())
+            if size.columns and size.lines:
+                self._console.size = size
+
+    def _rows(self) -> list[Text]:
+        width, height = self._console.size
+        can_press = self._keyboard is not None and self._keyboard.is_on
+        canvas = Canvas(width, height, time.time(), self.is_alone)
+        return draw(self._picture, canvas, self._keys if can_press else None)
+
+    def _signal(self, text: str) -> None:
+        """Write what moves no cursor, and between no two parts of another sequence."""
+        with self._writing:
+            self._write(text)
+
+    def _write(self, text: str) -> None:
+        encoding = self._console.encoding
+        self._console.file.write(text.encode(encoding, "replace").decode(encoding))
+        self._console.file.flush()
+
+    def _rendered(self, *texts: Text) -> str:
+        with self._console.capture() as capture:
+            for text in texts:
+                self._console.print(text)
+        return capture.get().replace("\n", NEXT_ROW)
+
+
+def _is_drawn(event: RunEvent, before: Picture) -> bool:
+    """Does the picture tell of an event well enough, so that it needs no line?"""
+    if isinstance(event, HandoffEvent) and event.kind is EventKind.DELAYED:
+        # It counts the seconds of a delay that is known.
+        return before.delay is not None and before.delay.why == event.text
+    counted = isinstance(event, HandoffEvent) and event.kind is EventKind.FILE_AWAITED
+    return counted or isinstance(event, TurnBegan | AgentStarted)

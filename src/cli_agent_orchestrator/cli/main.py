@@ -1,0 +1,207 @@
+"""The `cao` command: finds the subcommand, runs it, turns errors into a message and an exit code.
+
+Exit codes: 0 done (a run: PASS), 1 a run ended with FAIL, 2 bad usage, configuration or task,
+3 stopped by an error, 129, 130 and 143 ended by a signal, 141 nobody read the output any more.
+"""
+
+import gc
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from ..core.models import EXIT_CLOSED, EXIT_ERROR, EXIT_INTERRUPTED, exit_code_of
+from ..errors import OrchestratorError, OutputClosed, in_words, suggestion
+from ..version import __version__
+from .imports import importing
+from .printable import one_line, printable
+
+COMMANDS = {
+    # name: (where it is, what it is for); imported only when it is run
+    "run": ("run:run", "Take a task through five agents until it passes."),
+    "demo": ("demo:demo", "See a whole run with built-in agents: no account, no network."),
+    "init": ("init:init", "Write a task to fill in and a cao.toml that fits the project."),
+    "flow": ("flow:flow", "List flows, draw one, try one: who works in which order."),
+    "runs": ("runs:runs", "List runs: what they do, where, and how they ended."),
+    "watch": ("runs:watch", "Follow a run as it goes on."),
+    "dashboard": ("dashboard:dashboard", "See runs in the browser, and steer them there."),
+    "pause": ("steer:pause", "Let a run wait after its present turn."),
+    "resume": ("steer:resume", "Let a run go on after a pause, a stop or a crash."),
+    "hint": ("steer:hint", "Tell an agent something with its next prompt."),
+    "answer": ("answer:answer", "Answer what an agent of a run asks."),
+    "set": ("steer:change", "Change a setting of a run under way."),
+    "skip": ("steer:skip", "Count the review under way as approved."),
+    "report": ("report:report", "Print a run on one page."),
+    "replay": ("replay:replay", "Play what the agents of a run showed."),
+    "diff": ("work:diff", "Show what a run, or one of its turns, changed in the files."),
+    "restore": ("work:restore", "Bring the files back to what they were after a turn."),
+    "undo": ("work:undo", "Take back all that a run did to the files."),
+    "apply": ("deliver:apply", "Bring the work of a run's branch into yours."),
+    "pr": ("deliver:pr", "Push a run's branch and open a pull request."),
+    "discard": ("deliver:discard", "Remove a run's work tree and branch."),
+    "clean": ("clean:clean", "Remove what ended runs have left: agents, old records."),
+    "trust": ("trust:trust", "Allow the commands of a project's own cao.toml."),
+    "notify": ("notify:notify", "Say who is told of runs, and try whether it arrives."),
+    "doctor": ("doctor:doctor", "Say what is installed and what is missing."),
+    "server": ("serve:server", "Run the server that owns the terminals."),
+    "ls": ("terminals:ls", "List agents: role, run, what each one does, where."),
+    "attach": ("terminals:attach", "Look at a terminal and type into it (real tmux)."),
+    "send": ("terminals:send", "Send a message to an agent, confirmed."),
+    "output": ("terminals:output", "Print an agent's last answer, screen or scrollback."),
+    "stop": ("stop:stop", "End a run, terminals or a whole session."),
+    "explain": ("terminals:explain", "Say why a terminal has the status it has."),
+    "completion": ("completion:completion", "Print the completion script of a shell."),
+}
+
+
+@contextmanager
+def noticing_a_closed_output() -> Iterator[None]:
+    """Raise `OutputClosed` when nobody reads; click would end with 1, as a run that failed does."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise OutputClosed("nobody reads the output any more") from error
+
+
+class LazyCommands(click.Group):
+    """A group whose commands are imported when they are needed, so that --help is quick."""
+
+    # Any: whatever click passes on
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        with noticing_a_closed_output():  # --help prints here
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with noticing_a_closed_output():
+            return super().invoke(ctx)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        with importing():
+            command = getattr(import_module(f"cli_agent_orchestrator._internal.cli.{module}"), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; what is none may be a mistyped one."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            text = f"{error.message.rstrip('.')}{suggestion(args[0], COMMANDS)}."
+            raise click.UsageError(text, error.ctx) from error
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete names without importing what they stand for."""
+        found = [
+            CompletionItem(name, help=text)
+            for name, (_, text) in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", message="cao %(version)s")
+def cao() -> None:
+    """Run AI coding agents in tmux terminals, and take a task through them until it passes.
+
+    \b
+    To begin:
+      cao demo              # see a whole run, without an account
+      cao doctor            # what is installed, and what is missing
+      cao init              # in your project: writes task.md and cao.toml
+      cao run task.md       # when you have filled in task.md
+
+    `cao COMMAND --help` says more of each command.
+    """
+
+
+def main(command: click.Command = cao) -> None:
+    """Run the command line; every error ends here."""
+    _fill_missing_streams()
+    # Without a handler Python would write warnings of libraries to the screen.
+    logging.getLogger().addHandler(logging.NullHandler())
+    try:
+        command.main(prog_name="cao", standalone_mode=False)
+    except click.exceptions.Exit as done:
+        sys.exit(done.exit_code)
+    except click.ClickException as error:
+        with suppress(OSError):
+            error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(EXIT_INTERRUPTED)
+    except OutputClosed:
+        sys.exit(EXIT_CLOSED)
+    except (OrchestratorError, OSError) as error:
+        _tell(f"cao: {in_words(error)}{_about_here()}")
+        sys.exit(exit_code_of(error))
+    except Exception as error:  # noqa: BLE001 - Python would end with 1, as a run that failed does
+        _tell_fault(error)
+        sys.exit(EXIT_ERROR)
+    finally:
+        _drop_what_cannot_be_written()
+        # The process ends; without this it would look for garbage in all that was imported.
+        gc.freeze()
+
+
+def _fill_missing_streams() -> None:
+    """Put a device that takes everything in the place of streams that were closed."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # It takes the lowest number that is free: the one that no other file is to get.
+            descriptor = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(descriptor, True)
+            setattr(sys, name, os.fdopen(descriptor, mode, encoding="utf-8", closefd=False))
+
+
+def _drop_what_cannot_be_written() -> None:
+    """Python would try it again at the very end, complain, and end with a code of its own."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _about_here() -> str:
+    """Say that the folder in which we are is gone, if it is: nothing works there."""
+    try:
+        Path.cwd()
+    except OSError:
+        return "; the folder you are in was removed: go to another one"
+    return ""
+
+
+def _tell(text: str) -> None:
+    """Say it where errors are said; if that is impossible, the exit code has to do."""
+    with suppress(OSError):
+        click.echo(printable(text), err=True)
+
+
+def _tell_fault(error: Exception) -> None:
+    if os.environ.get("CAO_DEBUG"):
+        _tell("".join(traceback.format_exception(error)))
+    _tell(
+        f"cao: this is a fault of cao {__version__}: {type(error).__name__}: "
+        f"{one_line(str(error)[:500])}; please report it with what CAO_DEBUG=1 shows"
+    )

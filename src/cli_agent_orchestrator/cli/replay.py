@@ -1,0 +1,261 @@
+"""The command that plays what the agents of a run showed: replay."""
+
+import os
+import signal
+import sys
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+import click
+
+from ..core.ansi import USUAL, clean_line, cut_line, plain_text
+from ..core.files import Folder
+from ..errors import NotFound, UsageError
+from ..runs.event_log import read_events
+from ..runs.record import short_name
+from ..runs.registry import find_run
+from ..runs.replay import Cast, fault_of_cast, read_cast, roles_with_cast, screen_at
+from ..runs.turns import RunTurn, turns_of
+from ..settings.config import state_folder
+from ..settings.layout import cast_name, replay_folder, run_folder
+from .complete import complete_roles_of_run, complete_runs
+from .interrupts import SHOW_CURSOR, Interrupts, Keyboard
+from .printable import one_line
+from .runs import say_if_elsewhere
+
+AFTER_SECONDS = 5.0
+"""How long after a turn its agent's screens still belong to it: the recording may be behind."""
+ERASE_LINE = "\x1b[2K"
+REVERSED = "\x1b[0;7m"
+LEAST_ROWS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A part of a recording."""
+
+    title: str
+    cast: Cast
+    first: int
+    """The number of the frame that it begins with."""
+    end: int
+    """That of the first frame that is no part of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedScreen:
+    """A screen that is shown."""
+
+    lines: tuple[str, ...]
+    seconds: float
+    """How long it stays."""
+
+
+def scenes_of(turns: Sequence[RunTurn], casts: Mapping[str, Cast]) -> list[Scene]:
+    """Return the turns of a run whose screens were recorded; if there is none, each recording."""
+    scenes = []
+    for number, turn in enumerate(turns):
+        if turn.role in casts:
+            later = (other.began for other in turns[number + 1 :] if other.role == turn.role)
+            scenes.append(_scene(turn, casts[turn.role], next(later, None)))
+    scenes = [scene for scene in scenes if scene.first < scene.end]
+    whole = (Scene(role, cast, 0, len(cast.frames)) for role, cast in casts.items())
+    return scenes or [scene for scene in whole if scene.end]
+
+
+def _scene(turn: RunTurn, cast: Cast, next_began: float | None) -> Scene:
+    """Return the screens of a turn: from the one that it began with."""
+    times = [cast.began + frame.at for frame in cast.frames]
+    first = max(bisect_right(times, turn.began) - 1, 0)
+    ends = [turn.ended + AFTER_SECONDS] if turn.ended is not None else []
+    if next_began is not None:
+        ends.append(next_began)
+    end = bisect_left(times, min(ends)) if ends else len(times)
+    agent = f" ({turn.provider})" if turn.provider else ""
+    outcome = f": {turn.outcome}" if turn.outcome else ""
+    return Scene(f"round {turn.round}, {turn.role}{agent}{outcome}", cast, first, end)
+
+
+def play(scene: Scene, speed: float, longest: float) -> Iterator[PlayedScreen]:
+    """Yield the screens of a scene, none of which stays too long; the last stays that long."""
+    frames = scene.cast.frames[scene.first : scene.end]
+    ends = [*(frame.at for frame in frames[1:]), inf]
+    lines = screen_at(scene.cast, scene.first - 1).split("\n")
+    for frame, end in zip(frames, ends, strict=True):
+        lines = [] if frame.is_whole else lines
+        lines += [""] * (max(frame.lines, default=-1) + 1 - len(lines))
+        for row, line in frame.lines.items():
+            lines[row] = line
+        yield PlayedScreen(tuple(lines), min(end - frame.at, longest) / speed)
+
+
+def draw_screen(lines: Sequence[str], title: str, columns: int, rows: int) -> str:
+    """Return what draws a screen: as much of its end as there is room for, and a row about it."""
+    room = max(rows, LEAST_ROWS) - 1
+    shown = _without_blank_end(lines)[-room:]
+    drawn = [
+        f"{_place(row)}{USUAL.escape}{ERASE_LINE}"
+        f"{cut_line(shown[row], columns) if row < len(shown) else ''}"
+        for row in range(room)
+    ]
+    last = cut_line(clean_line(one_line(title)), columns)
+    return f"{''.join(drawn)}{_place(room)}{REVERSED}{ERASE_LINE}{last}{USUAL.escape}"
+
+
+def title_of(scene: Scene, number: str, columns: int, rows: int) -> str:
+    """Return the last row: whose screen it is, and whether all of it is shown."""
+    is_cut = scene.cast.width > columns or scene.cast.height > rows - 1
+    size = f", cut from {scene.cast.width}x{scene.cast.height}" if is_cut else ""
+    return f"{number} {scene.title}{size}  n: next  q: leave"
+
+
+def text_of(scene: Scene) -> str:
+    """Return the last screen of a scene as plain text, below a line that says whose it is."""
+    screen = screen_at(scene.cast, scene.end - 1)
+    lines = [plain_text(line).rstrip() for line in screen.split("\n")]
+    return "\n".join([f"== {one_line(scene.title)} ==", *lines])
+
+
+def _place(row: int) -> str:
+    return f"\x1b[{row + 1};1H"
+
+
+def _without_blank_end(lines: Sequence[str]) -> list[str]:
+    kept = list(lines)
+    while kept and not kept[-1]:
+        kept.pop()
+    return kept
+
+
+# The other screen of the terminal, no cursor, and rows that are never wrapped.
+BEGIN_PLAYING = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J"
+END_PLAYING = f"\x1b[0m\x1b[?7h{SHOW_CURSOR}\x1b[?1049l"
+LEAVE, NEXT = b"q", b"n"
+
+
+@click.command()
+@click.argument("run", required=False, shell_complete=complete_runs)
+@click.argument("role", required=False, shell_complete=complete_roles_of_run)
+@click.option(
+    "--speed",
+    type=click.FloatRange(0.1, 100),
+    default=1.0,
+    show_default=True,
+    help="How many times as fast as it was.",
+)
+@click.option(
+    "--idle",
+    type=click.FloatRange(0, 3600),
+    default=2.0,
+    show_default=True,
+    help="Seconds that a screen without a change is shown at most.",
+)
+def replay(run: str | None, role: str | None, speed: float, idle: float) -> None:
+    """Play what the agents of RUN showed: its turns one after another, or all of one ROLE.
+
+    RUN is the ID that `cao runs` lists, the beginning of it, or its last letters. Leave it out for
+    the run of this folder, or the only one there is. `n` goes to the next turn, `q` and Ctrl-C
+    leave. Into a file or a pipe goes the last screen of each turn, as text.
+
+    Screens are recorded unless the run was started with --no-recording. Each role has a file, which
+    other players of asciicasts read too: runs/ID/replay/ROLE.cast in the state folder, which
+    `cao doctor` names.
+
+    \b
+    cao replay
+    cao replay k3f9
+    cao replay k3f9 programmer --speed 4
+    cao replay k3f9 | less
+    """
+    state = state_folder(os.environ)
+    here = Path.cwd().resolve()
+    found = find_run(state, run, here, to_look=True)
+    if not run:
+        say_if_elsewhere(found, here)
+    folder = run_folder(state, found.id)
+    scenes = find_scenes(folder, role, short_name(found.id))
+    if not (sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"):
+        click.echo("\n\n".join(map(text_of, scenes)))
+        return
+    with Interrupts(notice="") as interrupts:
+        show(scenes, speed, idle, interrupts)
+    if interrupts.noted is not None:
+        sys.exit(interrupts.exit_code)
+
+
+def find_scenes(folder: Folder, role: str | None, name: str) -> Sequence[Scene]:
+    """Return what is played of a run."""
+    roles = roles_with_cast(folder)
+    if role is not None and roles and role not in roles:
+        raise NotFound("recording of", role, roles)
+    wanted = [one for one in roles if role in (None, one)]
+    casts = {one: cast for one in wanted if (cast := read_cast(folder, one)) is not None}
+    turns = turns_of(read_events(folder)) if role is None else []
+    scenes = scenes_of(turns, casts)
+    if wanted and not scenes:
+        faults = (
+            f"{replay_folder(folder).path / cast_name(one)} {fault_of_cast(folder, one)}"
+            for one in wanted
+        )
+        raise UsageError(f"nothing can be played of run {name}: {', '.join(faults)}")
+    if not scenes:
+        raise UsageError(
+            f"no screens of run {name} were recorded in {replay_folder(folder).path}: runs with "
+            "--no-recording, on a server elsewhere or of earlier versions have none"
+        )
+    return scenes
+
+
+def show(scenes: Sequence[Scene], speed: float, idle: float, interrupts: Interrupts) -> None:
+    """Play scenes in the terminal until they are over or nobody wants to see more."""
+    pressed: SimpleQueue[bytes] = SimpleQueue()
+
+    def hear(data: bytes) -> bool:
+        for key in (LEAVE, NEXT):
+            if key in data:
+                pressed.put(key)
+        return False
+
+    interrupts.when_noted(lambda: pressed.put(LEAVE))
+    with other_screen(), Keyboard(hear):
+        for number, scene in enumerate(scenes, 1):
+            if (
+                _show(scene, f"[{number}/{len(scenes)}]", play(scene, speed, idle), pressed)
+                == LEAVE
+            ):
+                return
+
+
+def _show(
+    scene: Scene, number: str, screens: Iterable[PlayedScreen], pressed: "SimpleQueue[bytes]"
+) -> bytes:
+    """Show screens, each for its time; return the key that has ended that, if one has."""
+    for screen in screens:
+        columns, rows = os.get_terminal_size(sys.stdout.fileno())
+        _write(draw_screen(screen.lines, title_of(scene, number, columns, rows), columns, rows))
+        with suppress(Empty):
+            return pressed.get(timeout=screen.seconds)
+    return b""
+
+
+@contextmanager
+def other_screen() -> Iterator[None]:
+    """Have the other screen of the terminal, and give it back on every way out."""
+    # Who is stopped with Ctrl-Z would leave that screen behind.
+    before = signal.signal(signal.SIGTSTP, signal.SIG_IGN)
+    _write(BEGIN_PLAYING)
+    try:
+        yield
+    finally:
+        _write(END_PLAYING)
+        signal.signal(signal.SIGTSTP, before)
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()

@@ -1,0 +1,243 @@
+"""`cao report`: a run on one page, from its state file and its archive."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..core.clock import SystemClock
+from ..core.files import Folder, NotPlain
+from ..core.secrets import masked, masked_screen
+from ..errors import UsageError, in_words
+from ..runs.record import read_record
+from ..runs.registry import RunSummary, choose_run, find_run, list_runs
+from ..runs.replay import read_cast, roles_with_cast, screen_at, steps_of
+from ..runs.report import Places, Report, report_of_folder, report_of_run
+from ..runs.request import read_all_settings
+from ..runs.story import run_in_full
+from ..settings.config import state_folder
+from ..settings.layout import TASK_FILE, run_folder
+from ..settings.run_config import RunConfig
+from ..settings.values import merge_settings, read_environment
+from ..show.report_html import html_page, run_for_others
+from ..show.report_markdown import markdown, request_page
+from ..show.report_words import for_others, in_each_text, local_time, without_places
+from ..version import __version__
+from .complete import complete_files, complete_runs
+from .printable import one_line, printable
+from .project import find_project, is_placed
+from .runs import say_if_elsewhere
+
+FORMATS = ("md", "html", "json")
+MOST_STEPS = 12
+"""Screens of each role in an HTML report."""
+
+
+@click.command()
+@click.argument("run", required=False, shell_complete=complete_runs)
+@click.option("--wd", "WD", metavar="PATH", help="The project's folder.  [default: here; CAO_WD]")
+@click.option("--state-file", "STATE_FILE", metavar="PATH", help="The saved run.  [CAO_STATE_FILE]")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    help="md: a page of Markdown (default). html: one file with everything, to be sent around. "
+    "json: for programs.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--pr", "for_request", is_flag=True, help="Print the text of a pull request.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    shell_complete=complete_files,
+    help="Write it to FILE, in place of what is there, and say where.",
+)
+def report(
+    run: str | None,
+    form: str | None,
+    as_json: bool,
+    for_request: bool,
+    output: str | None,
+    **options: str | None,
+) -> None:
+    """Print a run on one page: outcome, reasons, evidence, notes, all turns.
+
+    RUN is the ID that `cao runs` lists, the beginning of it, or its last letters. Leave it out for
+    the last run of this folder that has begun, or the only one there is; it is said if newer ones
+    did not begin, or if it is not of this folder.
+
+    A page for people has no path of this machine, and what looks like a secret is masked; look
+    through it before you send it around all the same. JSON is not masked.
+
+    \b
+    cao report
+    cao report k3f9 -o run.md
+    cao report k3f9 --format html -o run.html
+    cao report k3f9 --pr | gh pr create --title "Keep digits" --body-file -
+    """
+    chosen = [word for word in (form, "json" if as_json else None) if word]
+    if len({*chosen}) > 1 or (for_request and chosen):
+        raise UsageError("choose one of --format, --json and --pr")
+    found, folder = _found(run, options)
+    match chosen[:1]:
+        case ["json"]:
+            page = f"{json.dumps(fields_of(found), indent=2)}\n"
+        case ["html"]:
+            page = _html(found, folder)
+        case _:
+            shown = _for_others(found)
+            text = request_page(shown) if for_request else markdown(shown, Path.home())
+            page = f"{printable(text)}\n"
+    if output is None:
+        click.echo(page, nl=False)
+    else:
+        _refuse_precious(Path(output), found, folder)
+        _write(Path(output), page)
+
+
+def _refuse_precious(path: Path, found: Report, folder: Folder | None) -> None:
+    """Refuse a file that nobody means to be a report: the task of the run, or one of git's."""
+    named = one_line(str(path))
+    place = os.path.realpath(path)
+    if ".git" in Path(place.lower()).parts:
+        raise UsageError(f"{named} is in a folder of git's; name another file")
+    record = None if folder is None else read_record(folder)
+    saved = record.settings.get("PROMPT_FILE") if record else None
+    task = saved.value if saved else TASK_FILE
+    # It was named from a folder that is not known any more.
+    tasks = {os.path.realpath(Path(base, task)) for base in (found.wd, found.project, ".")}
+    if place in tasks and os.path.lexists(path):
+        raise UsageError(f"{named} is the task of the run; name another file")
+
+
+def _write(path: Path, page: str) -> None:
+    """Put a report in a file, as a whole or not at all."""
+    named = one_line(str(path))
+    if path.is_dir() or not path.parent.is_dir():
+        raise UsageError(f"{named}: name a file in a folder that is there")
+    try:
+        folder = Folder(path.absolute().parent, named=True)
+        folder.replace(path.name, page.encode("utf-8", "replace"))
+    except NotPlain as error:
+        reason = f"{named} was not written: {error.strerror}; name another file"
+        raise UsageError(reason) from error
+    except OSError as error:
+        raise UsageError(f"{named} was not written: {in_words(error)}") from error
+    click.echo(f"Written to {named}")
+
+
+def _found(run: str | None, options: Mapping[str, str | None]) -> tuple[Report, Folder | None]:
+    """Return the report that is meant, and the folder of its run if it has one."""
+    if run is not None:
+        if any(options.values()):
+            raise UsageError("RUN says which run is meant; leave out --wd and --state-file")
+        return _report_of(run)
+    variables = read_environment(os.environ, bare=False)
+    given = merge_settings(options, variables)
+    placed = is_placed(given)
+    if not placed:
+        above = find_project(Path(), Path.home())
+        variables |= {"WD": str(above)} if above else {}
+    config = RunConfig.from_env(read_all_settings(options, variables, None))
+    meant = "" if "STATE_FILE" in given else last_run(config, anywhere=not placed)
+    return _report_of(meant) if meant else _report_in(config)
+
+
+def _report_of(name: str) -> tuple[Report, Folder | None]:
+    """Return the report of the run that a name means."""
+    state = state_folder(os.environ)
+    run = find_run(state, name, Path.cwd().resolve()).id
+    return report_of_run(state, run, os.environ), run_folder(state, run)
+
+
+def _report_in(config: RunConfig) -> tuple[Report, Folder | None]:
+    """Return the report of the run that is saved where the settings say."""
+    places = Places(config.wd, config.state_file)
+    return report_of_folder(state_folder(os.environ), places, os.environ)
+
+
+def request_body(state: Path, run: str) -> str:
+    """Return what a pull request says about a run."""
+    return printable(request_page(_for_others(report_of_run(state, run, os.environ))))
+
+
+def _for_others(found: Report) -> Report:
+    """Return a report without what belongs to this machine, or looks like a secret."""
+    return in_each_text(for_others(found, Path.home(), state_folder(os.environ)), masked)
+
+
+def _html(found: Report, folder: Folder | None) -> str:
+    """Return the report of a run as an HTML file."""
+    if folder is None:
+        raise UsageError(
+            "this run was saved without a folder of its own, from which an HTML report is made; "
+            "leave out --format html"
+        )
+    home, state = Path.home(), state_folder(os.environ)
+
+    def clean(text: str) -> str:
+        return without_places(masked(text), (found.wd, found.project), home, state)
+
+    full = run_for_others(run_in_full(folder, os.environ), clean)
+    made = f"Made by cao {__version__}, {local_time(SystemClock().now())}."
+    steps = in_each_text(in_each_text(_steps(folder), masked_screen), clean)
+    return html_page(_for_others(found), full, home, made, steps)
+
+
+def _steps(folder: Folder) -> dict[str, list[str]]:
+    """Return screens of each role that was recorded, a few from the beginning to the end."""
+    casts = {role: read_cast(folder, role) for role in roles_with_cast(folder)}
+    return {
+        role: [screen_at(cast, number) for number in steps_of(cast, MOST_STEPS)]
+        for role, cast in casts.items()
+        if cast is not None and cast.frames
+    }
+
+
+def last_run(config: RunConfig, *, anywhere: bool) -> str:
+    """Return the id of the run that is meant if none is named, and say what may not be expected.
+
+    Empty if it is the one that is saved in the folder, which may be in no list. `anywhere` if the
+    only run there is may be of another folder.
+    """
+    runs: list[RunSummary] = []
+    with suppress(UsageError, OSError):
+        runs = list_runs(state_folder(os.environ))
+    is_saved = os.path.lexists(config.state_file)
+    own = runs_of_folder(runs, config.wd, is_saved)
+    begun = [run for run in own if not run.unsaved] or ([] if is_saved else own[:1])
+    if begun:
+        newer = own.index(begun[0])
+        if newer:
+            some = f"{newer} newer run{'' if newer == 1 else 's'}"
+            click.echo(f"This is {begun[0].id}; {some} of this folder did not begin.", err=True)
+        return begun[0].id
+    if is_saved or not (runs and anywhere):
+        return ""
+    found = choose_run(runs, None, config.wd, to_look=True)
+    say_if_elsewhere(found, config.wd)
+    return found.id
+
+
+def runs_of_folder(runs: Sequence[RunSummary], wd: Path, is_saved: bool) -> list[RunSummary]:
+    """Return the runs of a folder, else those above or below it if none is saved in it."""
+    own = [run for run in runs if str(wd) in (run.wd, run.project)]
+    return own or [run for run in runs if run.works_in(wd) and not is_saved]
+
+
+def fields_of(found: Report) -> dict[str, Any]:
+    """Return a report for programs."""
+    fields = {name: getattr(found, name) for name in Report.__slots__}
+    return {
+        **fields,
+        "turns": [asdict(turn) for turn in found.turns],
+        "acts": [asdict(act) for act in found.acts],
+        "files": [asdict(file) for file in found.files],
+        "deeds": asdict(found.deeds),
+    }

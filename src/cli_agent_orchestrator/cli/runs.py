@@ -1,0 +1,236 @@
+"""Commands about runs: runs, watch."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import click
+
+from ..core.models import DRY_RUN, EXIT_ERROR, is_dry
+from ..runs.record import short_name
+from ..runs.registry import RunSummary, find_run, list_runs, summary_of
+from ..settings.config import state_folder
+from ..settings.layout import run_folder
+from .complete import complete_runs
+from .narration import RESUME_BY_ID, delivery_words
+from .printable import one_line, printable
+
+MOST_ROWS = 20
+LONGEST_FOLDER = 20
+"""Characters of a folder in a terminal: the end of it tells most."""
+SHORTEST_FOLDER = 8
+LEAST_TASK = 12
+"""Characters of a task that are shown in any usual terminal."""
+FOLDED_FIRST = ("ID", "ROUND", "AGE")
+HEADINGS = ("ID", "STATUS", "ROUND", "AGE", "FOLDER", "TASK")
+UNITS = (("d", 86400), ("h", 3600), ("min", 60))
+LEFT = """\
+You have stopped watching; the run goes on. Come back with: cao watch {id}"""
+KILLED = """\
+The run was interrupted: its process is gone, its agents may still be there.
+Resume it with: cao resume {id}"""
+NOT_SAVED = """\
+The run was interrupted before its first turn, and nothing of it is saved.
+Start it anew, with the command that began it."""
+
+
+@click.command()
+@click.option("--all", "show_all", is_flag=True, help=f"List all runs, not the last {MOST_ROWS}.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+def runs(show_all: bool, as_json: bool) -> None:
+    """List runs: those of this folder first, then all others, the newest first.
+
+    \b
+    running      its process is at work; ROUND is the round it is in
+    asks you     one of its agents asks something: `cao answer`, `cao attach`
+    paused       it waits until `cao resume`
+    interrupted  its process was killed; `cao resume` resumes it
+    not begun    it was ended before its first turn; there is nothing to resume
+    gone         what was saved of it is not there any more
+    PASS, FAIL   its verdict; DRY RUN if the built-in agent took part
+    stopped      a person stopped it (Ctrl-C, `cao stop`); `cao resume` resumes it
+    error        an error stopped it: `cao report ID`, then `cao resume ID`
+    applied      its work is in your branch; its work tree may be gone since
+    discarded    its work tree was removed, and its work with it
+
+    Other commands take a run by its ID, the beginning of it, or its last letters.
+    """
+    found = list_runs(state_folder(os.environ))
+    here = Path.cwd().resolve()
+    found.sort(key=lambda run: not run.works_in(here))
+    shown = found if show_all or as_json else found[:MOST_ROWS]
+    if as_json:
+        click.echo(json.dumps([asdict(run) for run in shown], indent=2))
+    elif not found:
+        click.echo("No runs yet. Start one with: cao run task.md")
+    else:
+        for line in table(shown, here, time.time(), terminal_width()):
+            click.echo(line)
+        for run in shown:
+            if run.waiting:
+                for line in delivery_words(run.waiting, run.id):
+                    click.echo(line)
+        if len(shown) < len(found):
+            click.echo(f"{len(found) - len(shown)} more: cao runs --all")
+
+
+def table(
+    found: Sequence[RunSummary], here: Path, now: float, width: int | None = None
+) -> Iterator[str]:
+    """Yield runs as aligned columns, each on a line that fits a width if one is given."""
+    rows: list[tuple[str, ...]] = [HEADINGS, *(_row(run, here, now) for run in found)]
+    if width is not None:
+        rows = narrowed(rows, width)
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    for *cells, last in rows:
+        padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+        yield fitted(f"{'  '.join(padded)}  {last}".rstrip(), width)
+
+
+def narrowed(rows: Sequence[tuple[str, ...]], width: int) -> list[tuple[str, ...]]:
+    """Return rows that leave room for the task: what tells least goes first.
+
+    Ids become their last letters, by which runs can be named too; then columns go. Of a folder
+    its last part stays.
+    """
+    least = min(LEAST_TASK, max(len(row[-1]) for row in rows))
+    last_part = max(len(Path(row[-2]).name) for row in rows)
+    found = [(*row[:-2], end_of(row[-2], max(LONGEST_FOLDER, last_part)), row[-1]) for row in rows]
+    for name in FOLDED_FIRST:
+        if room_for_last(found, width) >= least:
+            return found
+        if name == "ID":
+            found = [(short_name(row[0]), *row[1:]) for row in found]
+        else:
+            found = without(found, name)
+    folder = max(len(row[-2]) for row in found)
+    most = max(folder - max(least - room_for_last(found, width), 0), SHORTEST_FOLDER)
+    return [(*row[:-2], end_of(row[-2], most), row[-1]) for row in found]
+
+
+def without(rows: Sequence[tuple[str, ...]], name: str) -> list[tuple[str, ...]]:
+    """Return rows without the column of that heading, if they have it."""
+    kept = [column for column, heading in enumerate(rows[0]) if heading != name]
+    return [tuple(row[column] for column in kept) for row in rows]
+
+
+def room_for_last(rows: Sequence[tuple[str, ...]], width: int) -> int:
+    """Return how many characters the columns before it leave for the last one."""
+    before = range(len(rows[0]) - 1)
+    return width - sum(max(len(row[column]) for row in rows) + 2 for column in before)
+
+
+def _row(run: RunSummary, here: Path, now: float) -> tuple[str, ...]:
+    place = run.project or run.wd
+    folder = "." if place == str(here) else one_line(place) or "-"
+    started = age(now - run.started) if run.started else "-"
+    dry = f" ({DRY_RUN})" if run.status.is_verdict and is_dry(run.providers.values()) else ""
+    return (
+        run.id,
+        f"{run.words}{dry}",
+        str(run.round or "-"),
+        started,
+        folder,
+        one_line(run.task),
+    )
+
+
+def terminal_width() -> int | None:
+    """Return how wide the terminal is that is written to; None if it is none."""
+    with suppress(OSError):
+        return os.get_terminal_size(sys.stdout.fileno()).columns or None
+    return None
+
+
+def fitted(line: str, width: int | None) -> str:
+    """Return a line that is cut where the terminal ends."""
+    return line if width is None or len(line) <= width else f"{line[: width - 1]}…"
+
+
+def end_of(text: str, most: int) -> str:
+    """Return a text, or as much of its end as there is room for."""
+    return text if len(text) <= most else f"…{text[1 - most :]}"
+
+
+def age(seconds: float) -> str:
+    """Return how long ago something was, roughly: `40 s`, `12 min`, `3 h`, `2 d`."""
+    for unit, size in UNITS:
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{int(max(seconds, 0))} s"
+
+
+@click.command()
+@click.argument("run", required=False, shell_complete=complete_runs)
+@click.option("--json", "as_json", is_flag=True, help="Print the events as JSON, a line each.")
+def watch(run: str | None, as_json: bool) -> None:
+    """Follow RUN as it goes on: all that has happened so far, then each thing as it happens.
+
+    RUN is the ID that `cao runs` lists, the beginning of it, or its last letters. Leave it out for
+    the run of this folder, or the only one there is. Ctrl-C stops watching and leaves the run
+    alone; the last row shows the keys that steer it.
+
+    Ends with the run, and with its exit code: 0 PASS, 1 FAIL, 3 if an error stopped it or its
+    process was killed, 129, 130 and 143 if a signal or `cao stop` ended it.
+
+    \b
+    cao watch
+    cao watch k3f9
+    """
+    from ..events import RunEnded
+    from ..runs.event_log import Follower
+    from .interrupts import Interrupts
+    from .progress import choose_view
+
+    state = state_folder(os.environ)
+    here = Path.cwd().resolve()
+    found = find_run(state, run, here, to_look=True)
+    if not run:
+        say_if_elsewhere(found, here)
+    folder = Path(found.project or found.wd)
+    name = short_name(found.id)
+    unfinished = RESUME_BY_ID.format(id=name)
+    view = choose_view(folder, as_json, f"cao report {name}", unfinished, state)
+    follower = Follower(run_folder(state, found.id))
+    last = None
+    with Interrupts(notice="") as interrupts, view:
+        interrupts.when_noted(follower.stop)
+        for last in follower:
+            if isinstance(last, RunEnded) and not (found.is_live or found.has_agents):
+                # Its agents have been ended since.
+                view.tell(replace(last, session_left=""))
+            else:
+                view.tell(last)
+    if interrupts.noted is not None:
+        click.echo(LEFT.format(id=found.id), err=True)
+        sys.exit(interrupts.exit_code)
+    if isinstance(last, RunEnded):
+        if last.reason and last.exit_code == EXIT_ERROR:
+            click.echo(f"cao: {printable(last.reason)}", err=True)
+        sys.exit(last.exit_code)
+    for line in killed_words(summary_of(run_folder(state, found.id))):
+        click.echo(line, err=True)
+    sys.exit(EXIT_ERROR)
+
+
+def say_if_elsewhere(run: RunSummary, here: Path) -> None:
+    """Say which run is shown if none was named, and it is not of this folder."""
+    if not run.works_in(here):
+        click.echo(f"There is no run in this folder; this is {one_line(run.label)}.", err=True)
+
+
+def killed_words(run: RunSummary) -> Iterator[str]:
+    """Yield what is said of a run whose process is gone, and what can be done about it."""
+    if not run.unsaved:
+        yield KILLED.format(id=run.id)
+        return
+    yield NOT_SAVED
+    if run.has_agents:
+        yield f"  End the agents it left: cao stop {run.id}"
+    if run.in_tree and not run.discarded:
+        yield f"  Remove its work tree:   cao discard {run.id}"

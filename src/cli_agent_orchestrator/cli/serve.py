@@ -1,0 +1,65 @@
+"""`cao server`."""
+
+import asyncio
+import logging
+import os
+import signal
+from dataclasses import replace
+
+import click
+
+from ..core.identity import server_url
+from ..errors import FolderTaken, UsageError
+from ..hosting.server import ServerKeys, serve_terminals
+from ..hosting.user import make_token, read_server_config
+from ..runs.record import short_name
+from ..runs.recorder import OneLine
+from ..runs.registry import run_of_process
+from ..server.serve import run
+from ..settings.config import ServerConfig
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@click.command()
+@click.option("--host", help="Address to listen on.  [default: 127.0.0.1, or CAO_HOST]")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port.  [default: 9889, or CAO_PORT]")
+@click.option("--no-auth", is_flag=True, help="Ask for no token: for clients that know none.")
+def server(host: str | None, port: int | None, no_auth: bool) -> None:
+    """Run the server that owns the terminals.
+
+    It listens on this machine only, and asks for the token in its state folder, which `cao`
+    finds by itself. Ctrl-C ends the server; the agents go on in tmux, and the next start finds
+    them again.
+    """
+    handler = logging.StreamHandler()
+    handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(message)s"))
+    logging.getLogger().addHandler(handler)
+    config = read_server_config(os.environ)
+    config = replace(config, host=host or config.host)
+    config = replace(config, port=config.port if port is None else port)
+    if no_auth and config.host not in LOOPBACK:
+        raise UsageError(f"--no-auth on {config.host} would let everybody in; use 127.0.0.1")
+    keys = ServerKeys(make_token(config.state_dir), wanted=not no_auth)
+    if no_auth:
+        click.echo("Warning: no token is asked for; any program of any user here may drive it.")
+    try:
+        run(_serve_until_signal(config, keys))
+    except FolderTaken as taken:
+        name = run_of_process(config.state_dir, taken.pid or 0)
+        raise FolderTaken(taken.folder, taken.pid, short_name(name) if name else "") from None
+
+
+async def _serve_until_signal(config: ServerConfig, keys: ServerKeys) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+
+    def ready(port: int) -> None:
+        click.echo(f"Listening on {server_url(config.host, port)}  (Ctrl-C ends it; agents go on)")
+        if keys.wanted:
+            click.echo(f"Token: {config.state_dir / 'token'}")
+        click.echo("In the browser: cao dashboard")
+
+    await serve_terminals(config, keys, ready, stop)

@@ -1,0 +1,233 @@
+"""Commands that steer a run under way: pause, resume, hint, set, skip; and its end for `stop`."""
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from ..errors import ApiRefused, NotSteerable, UsageError
+from ..pipeline.steering import Pause, Set, Skip, Stop, Unpause, Wish, demand_wish
+from ..runs.control import check_live
+from ..runs.registry import RunSummary, choose_live_run, choose_run_to_resume, list_runs, summary_of
+from ..settings.config import state_folder
+from ..settings.layout import run_folder
+from ..settings.table import BY_NAME, CHANGEABLE_NAMES
+from ..settings.values import read_change
+from .complete import complete_changes, complete_live_runs, complete_resumable_runs, complete_roles
+from .connect import connected
+from .imports import importing
+from .printable import one_line, printable
+from .terminals import EXIT_UNCONFIRMED, api
+
+LEAST_WORDS, MOST_WORDS = 1, 2
+
+
+@click.command()
+@click.argument("run", required=False, shell_complete=complete_live_runs)
+def pause(run: str | None) -> None:
+    """Let RUN wait after its present turn; its agents stay. `cao resume` lets it go on.
+
+    RUN is the ID that `cao runs` lists, the beginning of it, or its last letters. Leave it out for
+    the run of this folder, or the only one that is running.
+
+    \b
+    cao pause
+    cao pause k3f9
+    """
+    found = _live(run)
+    steer(found, Pause())
+    click.echo(f"Let it go on with: cao resume {found.id}")
+
+
+@click.command()
+@click.argument("run", required=False, shell_complete=complete_resumable_runs)
+@click.option("--detach", is_flag=True, help="Start it again apart from this terminal.")
+@click.option("--json", "as_json", is_flag=True, help="Started again: tell what happens as JSON.")
+@click.option(
+    "--replace-terminals",
+    is_flag=True,
+    help="Start it again with new agents for those that are lost or in error.",
+)
+@click.option(
+    "--missing",
+    type=click.Choice(BY_NAME["MISSING"].choices),
+    help="If a reply did not come: ask again, take the agent's last answer, or skip a review.",
+)
+@click.option("--max-rounds", metavar="NUMBER", help="Let a run go on that has used up its rounds.")
+@click.option(
+    "--gate",
+    "gates",
+    metavar="NAME=COMMAND",
+    multiple=True,
+    help="Start it again with these commands that decide, instead of those it had.",
+)
+def resume(
+    run: str | None,
+    missing: str | None,
+    max_rounds: str | None,
+    gates: tuple[str, ...],
+    **how: bool,
+) -> None:
+    """Let RUN go on: lift its pause, or start it again where it was interrupted.
+
+    A run that was stopped, killed or ended by an error goes on in its own folder, with its own
+    task and settings, as `cao run --resume` would do there; after `cao stop`, which ends the
+    agents, with new ones. Without RUN it is the last run of this folder, or the one that is paused.
+
+    \b
+    cao resume
+    cao resume k3f9 --detach
+    cao resume k3f9 --replace-terminals      # new agents for those that are lost
+    cao resume k3f9 --max-rounds 16          # more rounds after a FAIL
+    cao resume k3f9 --gate tests='make test'  # another command that decides
+    """
+    state = state_folder(os.environ)
+    found = choose_run_to_resume(list_runs(state), run, _here())
+    if found.is_live:
+        if missing or gates:
+            option = "--missing" if missing else "--gate"
+            raise UsageError(f"the run {found.id} is under way; {option} is for one that stopped")
+        if max_rounds:
+            raise UsageError(
+                f"the run {found.id} is under way: cao set {found.id} max_rounds={max_rounds}"
+            )
+        steer(found, Unpause())
+        return
+    with importing():
+        from ..runs.control import options_to_resume
+        from .run import Manner, start
+
+    options = options_to_resume(found, run_folder(state, found.id), max_rounds)
+    anew = how["replace_terminals"] or not found.has_agents
+    manner = Manner(
+        how["as_json"], how["detach"], replace_terminals=anew, run=found.in_tree, by_id=True
+    )
+    given = {"MISSING": missing, "GATES": "\n".join(gates) or None}
+    start({**options, **given}, None, manner)
+
+
+@click.command()
+@click.argument("words", nargs=-1, metavar="[RUN] TEXT", shell_complete=complete_live_runs)
+@click.option(
+    "--role",
+    shell_complete=complete_roles,
+    help="Whose next prompt; if not given, the next one that is sent.",
+)
+def hint(words: tuple[str, ...], role: str | None) -> None:
+    """Put TEXT into the next prompt of RUN, in a block of its own, as said by a person.
+
+    RUN may be left out, as in `cao pause`. The hint is kept with the prompt, and the report has it.
+
+    \b
+    cao hint "The parser is in src/reader.py."
+    cao hint k3f9 --role tester "Use Python 3.12."
+    """
+    if not LEAST_WORDS <= len(words) <= MOST_WORDS:
+        raise UsageError('expected [RUN] and TEXT; put TEXT in quotes: cao hint "Mind the tabs."')
+    *named, text = words
+    wish = demand_wish({"do": "hint", "role": role, "text": text})
+    steer(_live(named[0] if named else None), wish)
+
+
+@click.command(
+    "set", epilog=f"These can change: {', '.join(name.lower() for name in CHANGEABLE_NAMES)}."
+)
+@click.argument("words", nargs=-1, metavar="[RUN] NAME=VALUE...", shell_complete=complete_changes)
+def change(words: tuple[str, ...]) -> None:
+    """Change settings of RUN from its next turn on.
+
+    RUN may be left out, as in `cao pause`.
+
+    \b
+    cao set max_rounds=12
+    cao set k3f9 max_review_cycles=5 response_timeout=3600
+    """
+    changes = [word.partition("=") for word in words if "=" in word]
+    named = [word for word in words if "=" not in word]
+    if not changes or len(named) > 1:
+        raise UsageError("expected [RUN] and NAME=VALUE, for example: cao set max_rounds=12")
+    for name, _, value in changes:
+        read_change(name, value)
+    found = _live(named[0] if named else None)
+    for name, _, value in changes:
+        steer(found, Set(name, value))
+
+
+@click.command()
+@click.argument("run", required=False, shell_complete=complete_live_runs)
+def skip(run: str | None) -> None:
+    """Count the review that is under way in RUN as approved, and go on. The report says so.
+
+    RUN may be left out, as in `cao pause`. The reviewer is not interrupted; what it still writes
+    does not count.
+
+    \b
+    cao skip
+    cao skip k3f9
+    """
+    steer(_live(run), Skip())
+
+
+def stop_run(run: RunSummary) -> None:
+    """End a run and its agents."""
+    steer(run, Stop())
+    now = summary_of(run_folder(state_folder(os.environ), run.id))
+    if now.is_live or now.is_unfinished:
+        click.echo(f"Resume it, with new agents: cao resume {run.id}")
+
+
+def steer(run: RunSummary, wish: Wish) -> None:
+    """Ask something of a run, and print what it says."""
+    with importing():
+        from ..runs.control import ask_run, check_wish
+
+    check_wish(run, wish)
+    asked = ask_run(run_folder(state_folder(os.environ), run.id), wish)
+    click.echo(f"{run.id}: {printable(asked.text)}")
+
+
+def _live(text: str | None) -> RunSummary:
+    return choose_live_run(list_runs(state_folder(os.environ)), text, _here())
+
+
+def _here() -> Path:
+    return Path.cwd().resolve()
+
+
+CANNOT_BE = (400, 409, 422)
+"""How a server answers to what cannot be done."""
+
+
+@click.command()
+@click.argument("words", nargs=-1, metavar="[RUN] KEY", shell_complete=complete_live_runs)
+@click.option("--role", shell_complete=complete_roles, help="Who asks, if several do.")
+@api
+def answer(words: tuple[str, ...], role: str | None, api: str | None) -> None:
+    """Press KEY in the terminal of the agent of RUN that asks something.
+
+    KEY is what its dialog takes: 1, y, Enter, Escape, Down and so on. Look at the question first:
+    `cao output ROLE --screen` prints it, `cao attach ROLE` leads you to it. RUN may be left out, as
+    in `cao pause`. Exits with 3 if the agent is still asking, or asks
+    something else.
+
+    \b
+    cao answer 1
+    cao answer k3f9 --role tester Escape
+    """
+    if not LEAST_WORDS <= len(words) <= MOST_WORDS:
+        raise UsageError("expected [RUN] and KEY, for example: cao answer 1")
+    *named, key = words
+    runs = list_runs(state_folder(os.environ))
+    run = choose_live_run(runs, named[0] if named else None, Path.cwd().resolve())
+    check_live(run)
+    try:
+        with connected(os.environ, api) as client:
+            told = client.answer_question(run.id, key, role)
+    except ApiRefused as error:
+        if error.status_code in CANNOT_BE:
+            raise NotSteerable(error.detail) from error
+        raise
+    click.echo(f"{run.id}: {one_line(str(told.get('text')))}")
+    if told.get("heard") is not True:
+        sys.exit(EXIT_UNCONFIRMED)

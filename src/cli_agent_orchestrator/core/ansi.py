@@ -1,0 +1,302 @@
+"""Text with colors, as tmux shows a screen: read into pieces, and written again by us alone.
+
+tmux carries attributes over line ends, and switches to its own letters for lines and corners. What
+is written here has neither: each line stands for itself, and nothing is in it but printable text
+and the attributes that are named here, in one form. Whatever else came with it is left out.
+"""
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import accumulate
+
+from .text import CONTROLS, DIRECTIONS, HALVES, SEPARATORS
+
+MOST_ROWS = 500
+MOST_LETTERS = 2000
+"""Of one line; letters that take no room of their own count too."""
+
+# ESC[1;38;5;208m   ESC[4:3m
+COLOR_PATTERN = r"\x1b\[([0-9;:]*)m"
+# other sequences: ESC[2J, ESC]8;;address ESC\, ESC(B; tmux's SO and SI; a lone ESC or control
+TOKEN_PATTERN = re.compile(
+    rf"{COLOR_PATTERN}"
+    r"|\x1b\[[0-?]*[ -/]*[@-~]"
+    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"
+    r"|\x1b[ -/]*[0-~]"
+    rf"|[{CONTROLS}\t{SEPARATORS}{DIRECTIONS}{HALVES}]"
+)
+# as we write it ourselves: ESC[0;1;31mred ESC[0m
+OWN_STYLE = r"[1-57-9]|[349][0-7]|10[0-7]|[34]8;5;[0-9]{1,3}|[34]8;2(?:;[0-9]{1,3}){3}"
+OWN_LINE = re.compile(
+    rf"(?:[^{CONTROLS}\t\n{SEPARATORS}{DIRECTIONS}{HALVES}]++|\x1b\[0(?:;(?:{OWN_STYLE}))*m)*+"
+)
+TO_LINES, TO_LETTERS = "\x0e", "\x0f"
+LINE_LETTERS = str.maketrans(
+    "`afgijklmnopqrstuvwxyz{|}~",
+    "◆▒°±␋┘┐┌└┼⎺⎻─⎼⎽├┤┴┬│≤≥π≠£·",
+)
+"""What letters mean while a program draws lines with them."""
+
+MARKS = {"1": "22", "2": "22", "3": "23", "4": "24", "5": "25", "7": "27", "8": "28", "9": "29"}
+"""Bold, dim, italic, underlined, blinking, reversed, hidden, struck: and what ends each."""
+SEEN_ON_BLANKS = {"4", "7", "9"}
+FOREGROUNDS = {*map(str, range(30, 38)), *map(str, range(90, 98))}
+BACKGROUNDS = {*map(str, range(40, 48)), *map(str, range(100, 108))}
+# 208
+PART_PATTERN = r"[0-9]{1,3}"
+HIGHEST_PART = 255
+CHANGES_KEPT = 4096
+LINES_KEPT = 1024
+LONGEST_KEPT = 4096
+"""A screen has hundreds of changes of color, and most of its lines are as they were a moment ago:
+these are not worked out again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How letters are drawn: colors as the parameters that ask for them, empty for the usual."""
+
+    foreground: str = ""
+    background: str = ""
+    marks: frozenset[str] = frozenset()
+
+    @property
+    def is_usual(self) -> bool:
+        return self == USUAL
+
+    @property
+    def escape(self) -> str:
+        """Ask for this style, whatever was before."""
+        return _escape(self)
+
+    @property
+    def shows_blanks(self) -> bool:
+        """Can a blank be told from nothing?"""
+        return bool(self.background) or not self.marks.isdisjoint(SEEN_ON_BLANKS)
+
+
+USUAL = Style()
+
+
+@lru_cache(CHANGES_KEPT)
+def _escape(style: Style) -> str:
+    words = ("0", *sorted(style.marks), style.foreground, style.background)
+    return f"\x1b[{';'.join(word for word in words if word)}m"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Letters of one style."""
+
+    text: str
+    style: Style
+
+
+@dataclass(frozen=True, slots=True)
+class Pen:
+    """How what follows is written."""
+
+    style: Style = USUAL
+    draws_lines: bool = False
+
+
+def read_line(line: str, pen: Pen) -> tuple[list[Piece], Pen]:
+    """Return the pieces of a line, and the pen that the next one begins with."""
+    style, draws_lines = pen.style, pen.draws_lines
+    pieces: list[Piece] = []
+    for text, token in _tokens(line):
+        if text:
+            pieces.append(Piece(text.translate(LINE_LETTERS) if draws_lines else text, style))
+        if token is None:
+            continue
+        if token[1] is not None:
+            style = after(style, token[1])
+        elif token[0] in (TO_LINES, TO_LETTERS):
+            draws_lines = token[0] == TO_LINES
+    return pieces, Pen(style, draws_lines)
+
+
+def read_lines(ansi: str) -> list[list[Piece]]:
+    """Return the lines of a screen, each as its pieces; attributes hold until they are changed."""
+    pen = Pen()
+    lines: list[list[Piece]] = []
+    for line in ansi.split("\n")[:MOST_ROWS]:
+        pieces, pen = read_line(line, pen)
+        lines.append(pieces)
+    return lines
+
+
+def clean_lines(ansi: str) -> tuple[str, ...]:
+    """Return the lines of a screen so that each can be shown alone; the last is not blank.
+
+    >>> clean_lines("\\x1b[31mred\\nstill\\x1b[0m \\n\\n")
+    ('\\x1b[0;31mred\\x1b[0m', '\\x1b[0;31mstill\\x1b[0m')
+    """
+    pen = Pen()
+    lines: list[str] = []
+    for line in ansi.split("\n")[:MOST_ROWS]:
+        written, pen = _clean(line, pen)
+        lines.append(written)
+    while lines and not lines[-1]:
+        lines.pop()
+    return tuple(lines)
+
+
+def _clean(line: str, pen: Pen) -> tuple[str, Pen]:
+    return (_clean_kept if len(line) <= LONGEST_KEPT else _clean_anew)(line, pen)
+
+
+def _clean_anew(line: str, pen: Pen) -> tuple[str, Pen]:
+    pieces, pen = read_line(line, pen)
+    return write_line(pieces), pen
+
+
+_clean_kept = lru_cache(LINES_KEPT)(_clean_anew)
+
+
+def clean_line(ansi: str) -> str:
+    """Return one line so that it can be shown; what follows a line end is left out."""
+    return _clean(ansi.partition("\n")[0], Pen())[0]
+
+
+def kept_line(line: str) -> str:
+    """Return a line of a recording so that it can be shown: much sooner if it is as we write it."""
+    is_ours = len(line) <= MOST_LETTERS and OWN_LINE.fullmatch(line) is not None
+    ends = "\x1b" not in line or line.endswith(USUAL.escape)
+    return line if is_ours and ends else clean_line(line)
+
+
+def write_line(pieces: Iterable[Piece]) -> str:
+    """Return a line of text; its attributes end with it, and blanks that nobody sees are not it."""
+    written: list[str] = []
+    last = USUAL
+    for piece in _without_end(_joined(pieces)):
+        if piece.style != last:
+            written.append(piece.style.escape)
+            last = piece.style
+        written.append(piece.text)
+    if not last.is_usual:
+        written.append(USUAL.escape)
+    return "".join(written)
+
+
+def cut_line(line: str, columns: int) -> str:
+    """Return as much of a line as a terminal of some columns can show."""
+    kept: list[Piece] = []
+    for piece in read_lines(line)[0]:
+        ends = list(accumulate(map(columns_of, piece.text)))
+        kept.append(replace(piece, text=piece.text[: bisect_right(ends, columns)]))
+        columns -= ends[-1]
+    return write_line(kept)
+
+
+def plain_text(line: str) -> str:
+    """Return a line without its colors."""
+    return "".join(piece.text for piece in read_lines(line)[0])
+
+
+def columns_of(text: str) -> int:
+    """Return how many columns a text takes on most terminals."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_columns, text))
+
+
+@lru_cache(CHANGES_KEPT)
+def after(style: Style, parameters: str) -> Style:
+    """Return how letters look after a sequence that changes that; what is not known changes none.
+
+    >>> after(Style("31"), "1;48:5:7")
+    Style(foreground='31', background='48;5;7', marks=frozenset({'1'}))
+    """
+    words = iter(parameters.split(";"))
+    for word in words:
+        code, _, more = word.partition(":")
+        if code in ("38", "48", "58"):
+            color = _color(code, more.split(":") if more else words)
+            if color and code == "38":
+                style = replace(style, foreground=color)
+            elif color and code == "48":
+                style = replace(style, background=color)
+        else:
+            style = _changed(style, code.lstrip("0"), more)
+    return style
+
+
+def _changed(style: Style, code: str, more: str) -> Style:
+    if not code:
+        return USUAL
+    if code in MARKS:
+        # ESC[4:0m ends what ESC[4:3m began
+        ends = code == "4" and more == "0"
+        return replace(style, marks=style.marks - {code} if ends else style.marks | {code})
+    ended = {mark for mark, end in MARKS.items() if end == code}
+    if ended:
+        return replace(style, marks=style.marks - ended)
+    if code in FOREGROUNDS or code == "39":
+        return replace(style, foreground=code if code != "39" else "")
+    if code in BACKGROUNDS or code == "49":
+        return replace(style, background=code if code != "49" else "")
+    return style
+
+
+def _color(code: str, words: Iterable[str]) -> str:
+    """Return a color in one form: 38;5;208 or 38;2;1;2;3; empty if it is none."""
+    words = iter(words)
+    kind = next(words, "")
+    count = {"5": 1, "2": 3}.get(kind, 0)
+    parts = [next(words, "") for _ in range(count)]
+    if count == 3 and not parts[0]:
+        # 38:2::1:2:3, with a color space that nobody names
+        parts = [*parts[1:], next(words, "")]
+    if not parts or not all(map(_is_part, parts)):
+        return ""
+    return ";".join((code, kind, *(str(int(part)) for part in parts)))
+
+
+def _is_part(word: str) -> bool:
+    return re.fullmatch(PART_PATTERN, word) is not None and int(word) <= HIGHEST_PART
+
+
+def _tokens(line: str) -> Iterator[tuple[str, re.Match[str] | None]]:
+    """Yield text, and what follows it that is no text; None at the end."""
+    position = 0
+    for token in TOKEN_PATTERN.finditer(line):
+        yield line[position : token.start()], token
+        position = token.end()
+    yield line[position:], None
+
+
+def _joined(pieces: Iterable[Piece]) -> list[Piece]:
+    """Return the same with no two pieces of one style side by side, and not too many letters."""
+    joined: list[Piece] = []
+    left = MOST_LETTERS
+    for piece in pieces:
+        text = piece.text[:left]
+        left -= len(text)
+        if joined and joined[-1].style == piece.style:
+            joined[-1] = Piece(joined[-1].text + text, piece.style)
+        elif text:
+            joined.append(Piece(text, piece.style))
+    return joined
+
+
+def _without_end(pieces: Sequence[Piece]) -> Sequence[Piece]:
+    """Return the same without the blanks at its end that nobody sees."""
+    kept = list(pieces)
+    while kept and not kept[-1].style.shows_blanks:
+        last = kept.pop()
+        if text := last.text.rstrip(" "):
+            return [*kept, Piece(text, last.style)]
+    return kept
+
+
+@lru_cache(CHANGES_KEPT)
+def _columns(letter: str) -> int:
+    if unicodedata.combining(letter) or unicodedata.category(letter) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in ("W", "F") else 1

@@ -1,0 +1,60 @@
+"""Characters that text from others may not have, as parts of a pattern: `f"[{CONTROLS}]"`."""
+
+from collections.abc import Sequence
+
+CONTROLS = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
+"""All but LF and TAB: an escape sequence could rewrite a screen, end a paste or press keys."""
+SEPARATORS = r"\u2028\u2029"
+"""Line ends to some programs, and not to others."""
+BREAKS = rf"\t\n{SEPARATORS}"
+"""What cannot stand within a line."""
+DIRECTIONS = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+"""Marks that make a text look like another one, by showing it from right to left."""
+HALVES = r"\ud800-\udfff"
+"""Halves of a character, which cannot be written at all."""
+MOST_NAMED = 10
+"""Files that a sentence names."""
+
+
+def is_plain(text: str) -> bool:
+    """Has a text nothing but letters, digits and marks of ASCII, line ends and tabs?
+
+    Most texts are like that, and this says so much faster than a pattern finds nothing.
+
+    >>> is_plain("a\\tb\\n"), is_plain("\\x1b[1m"), is_plain("é")
+    (True, False, False)
+    """
+    return text.isascii() and text.replace("\n", "").replace("\t", "").isprintable()
+
+
+def on_a_line(name: str) -> str:
+    """Return a name from outside so that it stays on its line: as it is, or else quoted.
+
+    >>> on_a_line("a.py"), on_a_line("a\\nb.py")
+    ('a.py', "'a\\\\nb.py'")
+    """
+    return name if name.isprintable() else ascii(name)
+
+
+def first_names(names: Sequence[str], most: int = MOST_NAMED) -> str:
+    """Name the first of some files, each so that it stays on its line, and say how many more.
+
+    >>> first_names(["a.py", "b.py", "c.py"], 2)
+    'a.py, b.py and 1 more'
+    """
+    more = len(names) - most
+    return ", ".join(map(on_a_line, names[:most])) + (f" and {more} more" if more > 0 else "")
+
+
+def duration(seconds: float) -> str:
+    """Return a span of time in words: `0.4 s`, `2 min 05 s`, `1 h 10 min`."""
+    if seconds < 60:
+        return f"{max(seconds, 0):.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+
+
+def twice_as_many(rounds: int) -> int:
+    """Return how many rounds are proposed for a run that has had so many in vain."""
+    return 2 * max(rounds, 1)

@@ -1,0 +1,584 @@
+"""Takes a turn: sends the prompt, looks, asks `wait.py` what to do, and does it."""
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from ..core.clock import LONGEST_PAUSE_SECONDS, Clock, Retry, SystemClock, is_transient
+from ..core.models import Delivery, Feature, TerminalEvent, TerminalStatus
+from ..core.watch import REPORTS_CLOSE, WatchFile, watch_file
+from ..errors import (
+    ApiError,
+    ApiRefused,
+    ApiUnreachable,
+    FolderGone,
+    HandoffError,
+    HandoffTimeout,
+    NoResponseFile,
+    TurnFailed,
+)
+from ..events import EventKind
+from ..settings.config import HandoffRules
+from .files import ResponseFiles, check_size
+from .prompt import (
+    AGAIN,
+    Envelope,
+    FirstStep,
+    Reply,
+    ReplySource,
+    SaveSent,
+    Sent,
+    Situation,
+    first_step,
+    reminder_for,
+    save_nothing,
+)
+from .wait import (
+    Accept,
+    Fail,
+    FallBackToOutput,
+    FileMissing,
+    FolderLost,
+    GiveUp,
+    KeepWaiting,
+    TimeOut,
+    TurnEnd,
+    Wait,
+    advance,
+    file_missing_in,
+)
+from .watch import (
+    STOPS,
+    FileSignal,
+    Mailbox,
+    OnEvent,
+    QueueMailbox,
+    StatusStream,
+    StoppableMailbox,
+    TurnAgent,
+    TurnReporter,
+    TurnView,
+    TurnWatch,
+    heed_nothing,
+    ignore,
+)
+
+# A busy agent may be free at any moment, and not every server says so.
+LONGEST_BUSY_PAUSE_SECONDS = 2.0
+
+
+class SendFailure(Enum):
+    """What a failed attempt to deliver a message means."""
+
+    AGAIN = "again"
+    """It did not arrive, or a second copy does no harm."""
+    BUSY = "busy"
+    """The terminal cannot take input now; nothing was typed."""
+    UNCERTAIN = "uncertain"
+    """Nobody knows whether it arrived."""
+    FINAL = "final"
+    """It did not arrive and never will."""
+
+
+def judge_failure(error: ApiError, knows_keys: bool) -> SendFailure:
+    """Return what a failed attempt means to a server that knows messages by key, or does not."""
+    match error:
+        case ApiRefused(status_code=409):
+            return SendFailure.BUSY
+        case ApiUnreachable(maybe_received=False):
+            return SendFailure.AGAIN
+    if not is_transient(error):
+        return SendFailure.FINAL
+    return SendFailure.AGAIN if knows_keys else SendFailure.UNCERTAIN
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingMessage:
+    """A message for a terminal."""
+
+    agent: TurnAgent
+    text: str
+    key: str
+    """Names this message, so that a server that knows keys types it only once."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryResult:
+    """How a message was delivered."""
+
+    certain: bool
+    """Does the agent have it, as far as the server can say?"""
+    detail: str
+
+
+class Inbox(Protocol):
+    """The part of the server that takes messages."""
+
+    def send_input(
+        self, terminal_id: str, message: str, *, idempotency_key: str | None = None
+    ) -> Delivery: ...
+
+    def get_status(self, terminal_id: str) -> TerminalStatus: ...
+
+
+def advice(error: ApiError, agent: TurnAgent) -> str:
+    """Return what a person can do about a message that cannot be delivered."""
+    match error:
+        case ApiUnreachable():
+            return "check that the server is running (`cao server` starts one)"
+        case ApiRefused(status_code=409):
+            return f"look at it with `{agent.attach}`"
+    return "check the server"
+
+
+class MessageSender:
+    """Delivers messages, patiently."""
+
+    def __init__(
+        self, inbox: Inbox, clock: Clock, pause: Callable[[float], None], reporter: TurnReporter
+    ) -> None:
+        """Take how to pause, and who reports what is waited for."""
+        self._inbox = inbox
+        self._clock = clock
+        self._pause = pause
+        self._reporter = reporter
+
+    def deliver(self, message: OutgoingMessage, knows_keys: bool) -> DeliveryResult:
+        """Return how the message was delivered; raise why it was not after five minutes in vain.
+
+        `knows_keys` if the server types a message only once and says whether the agent took it.
+        The time a terminal refuses because its agent waits for a person does not count.
+        """
+        retry = Retry(self._clock.monotonic())
+        while True:
+            try:
+                delivery = self._inbox.send_input(
+                    message.agent.terminal_id, message.text, idempotency_key=message.key
+                )
+                return DeliveryResult(delivery.confirmed or not knows_keys, delivery.detail)
+            except ApiError as error:
+                failure = judge_failure(error, knows_keys)
+                if failure is SendFailure.UNCERTAIN:
+                    return DeliveryResult(False, str(error))
+                if failure is SendFailure.FINAL:
+                    raise
+                retry = retry.after_failure()
+                if failure is SendFailure.BUSY and self._waits_for_person(message.agent):
+                    retry = retry.counted_from(self._clock.monotonic())
+                self._be_patient(message, error, retry)
+            now = self._clock.monotonic()
+            busy = failure is SendFailure.BUSY
+            longest = LONGEST_BUSY_PAUSE_SECONDS if busy else LONGEST_PAUSE_SECONDS
+            self._pause(retry.next_try(now, longest) - now)
+
+    def _be_patient(self, message: OutgoingMessage, error: ApiError, retry: Retry) -> None:
+        """Report what is waited for, or raise it if it has been waited for too long."""
+        now = self._clock.monotonic()
+        remedy = advice(error, message.agent)
+        if retry.is_over(now):
+            raise HandoffError(
+                f"{message.agent} could not be sent its message for "
+                f"{retry.seconds(now):.0f} s: {error.summary}\n  First: {remedy}\n"
+                f"  Then:  {message.agent.resume}",
+                to_resume=message.agent.resume,
+            ) from error
+        self._reporter.on_delay(retry.seconds(now), f"{error.summary}; {remedy}")
+
+    def _waits_for_person(self, agent: TurnAgent) -> bool:
+        try:
+            status = self._inbox.get_status(agent.terminal_id)
+        except ApiError as error:
+            if not is_transient(error):
+                raise
+            return False
+        self._reporter.on_status(status)
+        if status is TerminalStatus.ERROR:
+            raise TurnFailed(
+                f"{agent} takes no input: it is in the error state{agent.ways_on}",
+                to_resume=agent.resume_anew,
+            )
+        return status is TerminalStatus.WAITING_USER_ANSWER
+
+
+UNCHANGED_SECONDS = 0.3
+LONGEST_UNCHANGED_SECONDS = 2.0
+
+REMEDIES = """\
+  Look at it:                        {attach}
+  Send it the prompt again:          {resume} --missing ask
+  Take its last answer as its reply: {resume} --missing take"""
+SKIP_REVIEW = """
+  Count the review as approved:      {resume} --missing skip"""
+
+
+class Agents(Protocol):
+    """What a handoff needs of the server."""
+
+    def features(self) -> frozenset[str]: ...
+
+    def send_input(
+        self, terminal_id: str, message: str, *, idempotency_key: str | None = None
+    ) -> Delivery: ...
+
+    def get_status(self, terminal_id: str) -> TerminalStatus: ...
+
+    # Any: JSON from a server that may not be ours
+    def get_terminal(self, terminal_id: str) -> dict[str, Any]: ...
+
+    def get_last_output(self, terminal_id: str) -> str: ...
+
+    def events(
+        self, after: str | None = None, opened: Callable[[], None] | None = None
+    ) -> Iterator[TerminalEvent]: ...
+
+    def close_events(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a handoff meets besides the server: time, signals, the file system."""
+
+    clock: Clock = field(default_factory=SystemClock)
+    mailbox: Mailbox = field(default_factory=QueueMailbox)
+    watch: WatchFile = watch_file
+    heed: Callable[[], None] = heed_nothing
+    """Called at every look while something is waited for; what it raises ends the wait."""
+    run: str = ""
+    """How a person names the run; empty if there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """A prompt that is to be answered, and what watches over that."""
+
+    watch: TurnWatch
+    message: str
+    envelope: Envelope
+    save_sent: SaveSent
+
+
+class Handoff:
+    """Takes turns with agents, one at a time.
+
+    Use it as a context manager, or call `close` when done: it may hold a status stream open.
+    Everything but `stop` and `wake` is called from one thread, and `on_event` in that thread.
+    """
+
+    def __init__(
+        self,
+        agents: Agents,
+        files: ResponseFiles,
+        rules: HandoffRules,
+        on_event: OnEvent = ignore,
+        world: World | None = None,
+    ) -> None:
+        world = world or World()
+        self._agents = agents
+        self._files = files
+        self.rules = rules
+        """May be changed between two turns."""
+        self._on_event = on_event
+        self._clock = world.clock
+        self._watch_file = world.watch
+        self._run = world.run
+        self._mailbox = StoppableMailbox(world.mailbox, world.clock, world.heed)
+        self._features: frozenset[str] | None = None
+        self._stream: StatusStream | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the status stream."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+    def stop(self) -> None:
+        """Leave the present wait at once, and every later one, with `Stopped`.
+
+        Any thread may call it, and a signal handler too.
+        """
+        self._mailbox.stop()
+
+    def wake(self) -> None:
+        """Let the present wait heed what people ask for; any thread may call it."""
+        self._mailbox.wake()
+
+    def send_and_wait(
+        self,
+        terminal_id: str,
+        role: str,
+        message: str,
+        envelope: Envelope | None = None,
+        save_sent: SaveSent = save_nothing,
+    ) -> Reply:
+        """Send a prompt and return the reply; remind the agent if its file does not come.
+
+        What becomes known about the prompt is given to `save_sent` before anything else is done.
+        A prompt that was sent before is only waited for, and one whose reply was accepted before
+        is answered from the archive.
+        """
+        self._mailbox.check_stop()
+        if envelope is None:
+            envelope = Envelope(uuid.uuid4().hex, self._files.next_sequence(), self._clock.now())
+        if envelope.sent is not Sent.NO and (kept := self._kept_reply(role, envelope.sequence)):
+            return kept
+        self._mailbox.forget()
+        self._clear_stale_response(role, envelope)
+        agent = TurnAgent(terminal_id, role, self._run, envelope.is_review)
+        with self._watch(agent) as watch:
+            turn = _Turn(watch, message, envelope, save_sent)
+            certain = self._send(turn)
+            for number in range(1, self.rules.max_reminders + 1):
+                watch.if_missing = "it is reminded" if certain else "it is asked again"
+                try:
+                    return self._wait(watch, envelope.sequence)
+                except NoResponseFile:
+                    # Without a task in its hands an agent would answer the reminder alone.
+                    if certain:
+                        self._remind(turn, number)
+                    else:
+                        why = "it is unclear whether the prompt arrived, and no response came"
+                        certain = self._ask_again(turn, why)
+            watch.if_missing = STOPS
+            return self._wait(watch, envelope.sequence)
+
+    def wait_for_response_file(
+        self, terminal_id: str, role: str, sequence: int | None = None
+    ) -> Reply:
+        """Wait for the reply to a prompt that has been sent, keep it in the archive, return it.
+
+        Raise `HandoffError` if the terminal is in error, `NoResponseFile` if the agent came to
+        rest without a file, `FolderGone` if the folder in which it works is, `HandoffTimeout` if it
+        works for too long, `Stopped` after `stop`.
+        """
+        with self._watch(TurnAgent(terminal_id, role, self._run)) as watch:
+            return self._wait(watch, sequence)
+
+    def take_last_output(self, terminal_id: str, role: str, sequence: int) -> Reply:
+        """Keep the agent's last output as its reply, and return it; raise if it is empty."""
+        with self._watch(TurnAgent(terminal_id, role, self._run)) as watch:
+            return self._take_output(watch, sequence, insist=True)
+
+    def _wait(self, watch: TurnWatch, sequence: int | None) -> Reply:
+        end = self._wait_for_end(watch)
+        number = self._files.next_sequence() if sequence is None else sequence
+        return self._finish(watch, end, number)
+
+    def _wait_for_end(self, watch: TurnWatch) -> TurnEnd:
+        """Look and ask `wait.py`, until that says that the turn is over."""
+        wait = Wait.begin(self._clock.monotonic(), self.rules, watch.old_error)
+        by = wait.began
+        awaited = False
+        while True:
+            seen = watch.observe(by)
+            # Of a server that does not answer at all, that is reported.
+            if seen.status is not None:
+                self._report_stream(watch)
+            wait, action = advance(wait, seen, self.rules)
+            if not isinstance(action, KeepWaiting):
+                return action
+            if action.warning:
+                watch.reporter.warn(action.warning)
+            left = file_missing_in(wait, self.rules)
+            if left is not None and not awaited:
+                self._report_missing(watch, left)
+            awaited = left is not None
+            by = action.by
+
+    def _report_missing(self, watch: TurnWatch, seconds: float) -> None:
+        consequence = watch.if_missing if self.rules.strict else "its last output is taken"
+        watch.reporter.on_missing_file(seconds, consequence)
+
+    def _report_stream(self, watch: TurnWatch) -> None:
+        if self._stream and (news := self._stream.take_news(self.rules.poll_seconds)):
+            watch.reporter.report(*news)
+
+    @contextmanager
+    def _watch(self, agent: TurnAgent) -> Iterator[TurnWatch]:
+        """Watch a turn of an agent while the context lasts."""
+        self._files.ensure_response_dir()
+        unchanged = _unchanged_seconds(self.rules)
+        view = TurnView(agent, self._agents, self._files, self._clock, unchanged)
+        reporter = TurnReporter(agent, self._on_event, self._clock)
+        watch = TurnWatch(view, reporter, self._mailbox, self._clock)
+        with self._watch_file(
+            view.path, lambda change: self._mailbox.post(FileSignal(view.path, change))
+        ):
+            self._connect(watch)
+            yield watch
+
+    def _connect(self, watch: TurnWatch) -> None:
+        """Find out once what the server can do, and listen to it if it has an event stream."""
+        if self._features is not None:
+            return
+        self._features = watch.ask(self._agents.features)
+        if Feature.EVENTS in self._features:
+            self._stream = StatusStream(self._agents, self._mailbox.post, self._clock)
+            self._stream.start()
+
+    def _clear_stale_response(self, role: str, envelope: Envelope) -> None:
+        match envelope.sent:
+            case Sent.NO:
+                self._files.clear_stale_response(role, envelope.sequence)
+            case Sent.MAYBE | Sent.FAILED:
+                self._files.clear_stale_response(role, envelope.sequence, envelope.since)
+
+    def _send(self, turn: _Turn) -> bool:
+        """Send a prompt unless the agent has it; return whether it certainly has it now."""
+        sent = turn.envelope.sent
+        match self._first_step(turn.watch, sent):
+            case FirstStep.WAIT:
+                turn.watch.reporter.report(EventKind.RESUMED)
+                return sent is Sent.YES
+            case FirstStep.ASK_AGAIN:
+                return self._ask_again(turn, _why_again(turn.watch, sent))
+        certain = self._deliver_prompt(turn, turn.message, turn.envelope.id)
+        if certain or sent is Sent.NO:
+            return certain
+        return self._ask_again(turn, "it is unclear whether the prompt arrived before")
+
+    def _first_step(self, watch: TurnWatch, sent: Sent) -> FirstStep:
+        if sent is Sent.NO:
+            return FirstStep.SEND
+        status = watch.ask(lambda: self._agents.get_status(watch.agent.terminal_id))
+        watch.old_error = status is TerminalStatus.ERROR
+        responded = watch.view.is_response_there()
+        return first_step(Situation(sent, status, responded, self._knows_keys))
+
+    def _ask_again(self, turn: _Turn, why: str) -> bool:
+        """Send the whole prompt once more; return whether the agent certainly has it now."""
+        turn.save_sent(Sent.FAILED)
+        turn.watch.reporter.report(EventKind.ASKED_AGAIN, why)
+        self._files.ensure_response_dir()
+        self._files.clear_stale_response(turn.watch.agent.role, turn.envelope.sequence)
+        key = f"{turn.envelope.id}-again-{uuid.uuid4().hex}"
+        return self._deliver_prompt(turn, AGAIN + turn.message, key)
+
+    def _deliver_prompt(self, turn: _Turn, message: str, key: str) -> bool:
+        """Send a prompt, and ask for what became of it; return whether the agent has it."""
+        result = self._deliver(turn.watch, message, key)
+        if not result.certain and self._knows_keys:
+            # By its key the server finds out more: what the agent says, what its input box holds.
+            result = self._deliver(turn.watch, message, key)
+        reporter = turn.watch.reporter
+        if result.certain:
+            turn.save_sent(Sent.YES)
+            reporter.report(EventKind.DISPATCHED, result.detail)
+        else:
+            reporter.warn(f"it is unclear whether the prompt arrived: {result.detail}")
+            reporter.report(EventKind.UNCONFIRMED, result.detail)
+        return result.certain
+
+    def _remind(self, turn: _Turn, number: int) -> None:
+        text = turn.envelope.reminder or reminder_for(turn.watch.view.path)
+        self._files.ensure_response_dir()
+        # A key of its own each time: a resumed turn may have to remind in the same words again.
+        self._deliver(turn.watch, text, f"{turn.envelope.id}-reminder-{uuid.uuid4().hex}")
+        count = f"reminder {number} of {self.rules.max_reminders}"
+        turn.watch.reporter.report(EventKind.REMINDED, count)
+
+    def _deliver(self, watch: TurnWatch, message: str, key: str) -> DeliveryResult:
+        self._mailbox.check_stop()
+        sender = MessageSender(self._agents, self._clock, watch.pause, watch.reporter)
+        outgoing = OutgoingMessage(watch.agent, message, key)
+        return sender.deliver(outgoing, self._knows_keys)
+
+    @property
+    def _knows_keys(self) -> bool:
+        """A server that takes messages in the body also knows them by their key."""
+        return Feature.INPUT_BODY in (self._features or ())
+
+    def _finish(self, watch: TurnWatch, end: TurnEnd, sequence: int) -> Reply:
+        """Return the reply that a turn ended with, or raise why there is none."""
+        attach, resume = watch.agent.attach, watch.agent.resume
+        match end:
+            case Accept(text):
+                archive = self._files.archive(watch.agent.role, sequence)
+                return _accepted(watch, Reply(text, archive, sequence, ReplySource.FILE))
+            case FallBackToOutput():
+                return self._take_output(watch, sequence)
+            case FileMissing(seconds):
+                remedies = REMEDIES + (SKIP_REVIEW if watch.agent.is_review else "")
+                raise NoResponseFile(
+                    f"{watch.agent.role} has been at rest for {seconds:.0f} s without writing "
+                    f"{self._files.shown(watch.view.path)}\n"
+                    + remedies.format(attach=attach, resume=resume)
+                )
+            case FolderLost():
+                raise FolderGone(self._files.temporary.root, watch.agent.role)
+            case TimeOut(seconds):
+                raise HandoffTimeout(
+                    f"{watch.agent.role} did not finish within {seconds:g} s "
+                    f"(RESPONSE_TIMEOUT)\n  Look at it:    {attach}\n  Go on waiting: {resume}",
+                    to_resume=resume,
+                )
+            case GiveUp() if watch.view.error is not None:
+                raise watch.view.error
+            case Fail(reason):
+                told = f" (“{watch.trouble}”)" if watch.trouble else ""
+                again = f"\n  Send it the prompt again: {resume}"
+                if how := self._how_it_ended(watch.agent.terminal_id):
+                    told, again = f": {how}", ""
+                raise TurnFailed(
+                    f"{watch.agent.role}: {reason}{told}{watch.agent.ways_on}{again}",
+                    to_resume=watch.agent.resume_anew,
+                )
+        raise AssertionError(end)
+
+    def _how_it_ended(self, terminal_id: str) -> str:
+        """Say how the program of an agent has ended; nothing if it runs, or nobody knows."""
+        try:
+            terminal = self._agents.get_terminal(terminal_id)
+        except ApiError:
+            return ""
+        if terminal.get("alive") is not False:
+            return ""
+        code = terminal.get("exit_code")
+        return "its program has ended" + ("" if code is None else f" with exit code {code}")
+
+    def _take_output(self, watch: TurnWatch, sequence: int, *, insist: bool = False) -> Reply:
+        text = watch.ask(lambda: self._agents.get_last_output(watch.agent.terminal_id))
+        # A server can send half a character, which is no text.
+        text = text.encode(errors="replace").decode()
+        check_size(text, f"the last output of {watch.agent}")
+        if insist and not text.strip():
+            raise HandoffError(f"{watch.agent} has no last answer that could be taken")
+        watch.reporter.warn("there is no response file; using the agent's last output instead")
+        archive = self._files.archive_text(watch.agent.role, sequence, text)
+        return _accepted(watch, Reply(text, archive, sequence, ReplySource.OUTPUT))
+
+    def _kept_reply(self, role: str, sequence: int) -> Reply | None:
+        kept = self._files.archived(role, sequence)
+        return None if kept is None else Reply(kept[1].text, kept[0], sequence, ReplySource.ARCHIVE)
+
+
+def _why_again(watch: TurnWatch, sent: Sent) -> str:
+    if watch.old_error or sent is Sent.FAILED:
+        return "its last turn failed"
+    return "it is unclear whether the prompt arrived"
+
+
+def _accepted(watch: TurnWatch, reply: Reply) -> Reply:
+    watch.reporter.report(EventKind.ACCEPTED, str(reply.archive))
+    return reply
+
+
+def _unchanged_seconds(rules: HandoffRules) -> float:
+    """Return how long a file must stay unchanged if nobody reported its closing."""
+    if not REPORTS_CLOSE:
+        return UNCHANGED_SECONDS
+    return min(max(rules.poll_seconds, UNCHANGED_SECONDS), LONGEST_UNCHANGED_SECONDS)

@@ -1,0 +1,315 @@
+"""The page of all runs: first those that need a person, then those at work, then the ended."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import PurePosixPath
+
+from ..core.models import DRY_RUN, is_dry
+from ..core.secrets import masked
+from ..events import short_line
+from ..runs.record import RunStatus, short_name
+from ..runs.registry import RunSummary
+from ..show.markup import Child, Markup, joined, tag
+from .context import Page, Part
+from .words import (
+    HOME,
+    NEW_RUN,
+    RunTokens,
+    about,
+    agent_path,
+    ago,
+    as_sentence,
+    ask_button,
+    at_work,
+    badge,
+    moment,
+    name,
+    plural,
+    run_path,
+    run_tokens,
+    span,
+    took,
+    with_code,
+)
+
+FORGOTTEN_SECONDS = 7 * 86400.0
+"""A run that broke and that nobody resumed for so long waits for nobody any more."""
+
+
+class RunGroup(StrEnum):
+    """The groups of the list."""
+
+    NEEDS = "needs"
+    WORKING = "working"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class RunStanding:
+    """How a run stands, for a person."""
+
+    group: RunGroup
+    words: str
+    """Its status."""
+    tone: str
+    """What its color says: needs, now, good, bad or plain."""
+    why: str = ""
+    """What the person is needed for."""
+    rank: int = 0
+    """What is more urgent comes first."""
+
+
+BROKEN = {
+    RunStatus.INTERRUPTED: "Its process was killed. It is saved and can be resumed.",
+    RunStatus.FAILED: "An error stopped it. It is saved and can be resumed.",
+}
+VERDICTS = {RunStatus.PASS: "good", RunStatus.FAIL: "bad"}
+
+
+def standing_of(run: RunSummary, now: float) -> RunStanding:
+    """Return how a run stands."""
+    if run.is_live:
+        return _live(run)
+    if run.is_unfinished and run.status in BROKEN:
+        since = now - (run.ended or run.started)
+        if since < FORGOTTEN_SECONDS:
+            return RunStanding(RunGroup.NEEDS, run.words, "bad", BROKEN[run.status], 3)
+    is_played = run.status.is_verdict and is_dry(run.providers.values())
+    words = f"{run.words} ({DRY_RUN})" if is_played else run.words
+    return RunStanding(RunGroup.DONE, words, VERDICTS.get(run.status, "plain"))
+
+
+def _live(run: RunSummary) -> RunStanding:
+    circling = as_sentence(run.circling)
+    if run.asking:
+        return RunStanding(
+            RunGroup.NEEDS, run.words, "needs", f"The {run.asking} asks you something."
+        )
+    if run.status is RunStatus.PAUSED:
+        why = " ".join(filter(None, ("It is paused and waits for you.", circling)))
+        return RunStanding(RunGroup.NEEDS, run.words, "needs", why, 2)
+    if run.circling:
+        return RunStanding(RunGroup.NEEDS, "not converging", "needs", circling, 1)
+    return RunStanding(RunGroup.WORKING, run.words, "now")
+
+
+MOST_DONE = 50
+"""Ended runs that are shown at once."""
+OLDER = f"{HOME}/older"
+"""Where the others are fetched from."""
+LONGEST_QUESTION = 200
+LONGEST_ERROR = 300
+TITLES = {
+    RunGroup.NEEDS: "Needs you",
+    RunGroup.WORKING: "Working",
+    RunGroup.DONE: "Done",
+}
+EMPTY = {
+    RunGroup.NEEDS: "Nothing needs you.",
+    RunGroup.WORKING: "Nothing is running.",
+}
+RESUMABLE_RANK = 2
+"""From here on what is wanted of the person is to let the run go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run and what else its row tells."""
+
+    run: RunSummary
+    max_rounds: int = 0
+    """0 if it is not known."""
+    question: str = ""
+    """What its agent asks, if it is known."""
+    tokens: RunTokens | None = None
+    """What it took, if it is known."""
+
+
+def all_runs(rows: Sequence[RunRow], older: int, now: float) -> Page:
+    """Return the page; `older` counts the ended runs that are not among the rows."""
+    if not rows:
+        return Page("No runs yet", (Part("runs", _head()), Part("begin", _begin())))
+    stands = [(row, standing_of(row.run, now)) for row in rows]
+    groups = {
+        group: [(row, stand) for row, stand in stands if stand.group is group] for group in RunGroup
+    }
+    groups[RunGroup.NEEDS].sort(key=lambda found: found[1].rank)
+    parts = [Part("runs", _head())]
+    for group in RunGroup:
+        parts += _group(group, groups[group], now)
+    if older:
+        parts.append(Part("older", _older(older)))
+    return Page(_title(groups), tuple(parts))
+
+
+def _older(count: int) -> Markup:
+    return tag(
+        "details",
+        tag("summary", f"Show {plural(count, 'older run')}"),
+        tag("div", tag("p", "Loading …", class_="muted"), data_into=True),
+        id="older",
+        data_fragment=OLDER,
+    )
+
+
+def older_runs(rows: Sequence[RunRow], now: float) -> Markup:
+    """Return the ended runs that the page does not show at once."""
+    found = (_row(row, standing_of(row.run, now), now) for row in rows)
+    return tag("ul", joined(found), class_="rows")
+
+
+def done_first(runs: Sequence[RunSummary], now: float) -> tuple[list[RunSummary], list[RunSummary]]:
+    """Return the runs that the page shows at once, and the others."""
+    ended = [run for run in runs if standing_of(run, now).group is RunGroup.DONE]
+    later = {run.id for run in ended[MOST_DONE:]}
+    shown = [run for run in runs if run.id not in later]
+    return shown, ended[MOST_DONE:]
+
+
+def _title(groups: Mapping[RunGroup, Sequence[object]]) -> str:
+    needs, working = len(groups[RunGroup.NEEDS]), len(groups[RunGroup.WORKING])
+    if needs:
+        return f"({needs}) {plural(needs, 'run')} need{'s' if needs == 1 else ''} you"
+    return f"{plural(working, 'run')} working" if working else "Runs"
+
+
+def _head() -> Markup:
+    new = tag("a", "New run", href=NEW_RUN, class_="button button-main")
+    return tag("header", tag("h1", "Runs"), new, id="runs", class_="page-head")
+
+
+def _begin() -> Markup:
+    return tag(
+        "section",
+        tag("h2", "No runs yet"),
+        tag("p", "A run takes a task through analyst, reviews, programmer and tester to a PASS."),
+        tag(
+            "p",
+            tag("a", "Start one here", href=NEW_RUN),
+            ", or in a project's folder:",
+        ),
+        tag("pre", "cao run task.md", class_="command"),
+        tag("p", "To see one without an account or a project of your own:"),
+        tag("pre", "cao demo", class_="command"),
+        id="begin",
+        class_="card",
+    )
+
+
+def _group(
+    group: RunGroup, rows: Sequence[tuple[RunRow, RunStanding]], now: float
+) -> Iterator[Part]:
+    holder = f"{group}-rows"
+    yield Part(
+        group,
+        tag(
+            "section",
+            tag("h2", TITLES[group], " ", id=f"{group}-title"),
+            tag("ul", id=holder, class_="rows"),
+            id=group,
+            class_=f"group group-{group}",
+            aria_labelledby=f"{group}-title",
+        ),
+    )
+    count = tag("span", str(len(rows)), id=f"{group}-count", class_="count")
+    yield Part(f"{group}-count", count, f"{group}-title")
+    if not rows and group in EMPTY:
+        yield Part(
+            f"{group}-none", tag("p", EMPTY[group], id=f"{group}-none", class_="none"), group
+        )
+    for row, stand in rows:
+        yield Part(f"run-{row.run.id}", _row(row, stand, now), holder)
+
+
+def _row(row: RunRow, stand: RunStanding, now: float) -> Markup:
+    run = row.run
+    task = short_line(run.task, 200) or "(no task)"
+    return tag(
+        "li",
+        _status(run, stand),
+        tag("h3", tag("a", task, href=run_path(run.id))),
+        _why(row, stand),
+        _error(run, stand),
+        _waits(run),
+        about([*_facts(row, stand, now)]),
+        id=f"run-{run.id}",
+        class_=f"run run-{stand.tone}",
+    )
+
+
+def _status(run: RunSummary, stand: RunStanding) -> Markup:
+    if run.is_unproven:
+        return badge("warn", f"{stand.words}, not proven")
+    return badge(stand.tone, stand.words)
+
+
+def _error(run: RunSummary, stand: RunStanding) -> Markup | None:
+    """Return how the error begins that stopped a run: it says whether resuming it can help."""
+    if run.is_live or not (stand.why and run.reason.strip()):
+        return None
+    first = masked(run.reason.strip()).split("\n", 1)[0]
+    return tag("p", with_code(short_line(first, LONGEST_ERROR)), class_="muted")
+
+
+def _facts(row: RunRow, stand: RunStanding, now: float) -> Iterator[Child]:
+    run = row.run
+    place = run.project or run.wd
+    yield tag("span", name(PurePosixPath(place).name or place or "?"), title=place)
+    if run.flow:
+        yield name(run.flow)
+    if run.round:
+        yield f"round {run.round}" + (f" of {row.max_rounds}" if row.max_rounds else "")
+    if run.role and stand.group is RunGroup.WORKING:
+        yield at_work(run)
+    if run.started:
+        yield _time(run, stand, now)
+    if row.tokens is not None:
+        yield run_tokens(row.tokens)
+    yield tag("code", short_name(run.id), title=run.id)
+
+
+def _time(run: RunSummary, stand: RunStanding, now: float) -> Markup:
+    if run.ended is None:
+        if stand.group is RunGroup.DONE or not run.is_live:
+            return moment(run.started, f"began {ago(now - run.started)}")
+        return moment(run.started, span(run.spent(now)))
+    return moment(run.ended, f"{ago(now - run.ended)}, {took(run.spent(run.ended))}")
+
+
+def _why(row: RunRow, stand: RunStanding) -> Markup | None:
+    """Return what the person is needed for, and what leads there."""
+    if not stand.why:
+        return None
+    run = row.run
+    if run.asking and run.is_live:
+        role = name(run.asking)
+        asks = short_line(row.question, LONGEST_QUESTION)
+        words = f"The {role} asks: {asks}" if asks else f"The {role} asks you something."
+        return tag("p", words, " ", _to_agent(run), class_="why")
+    if stand.rank >= RESUMABLE_RANK:
+        resume = ask_button("Resume", f"/runs/{run.id}/resume", kind="button-small")
+        return tag("p", stand.why, " ", resume, class_="why")
+    return tag("p", stand.why, class_="why")
+
+
+def _to_agent(run: RunSummary) -> Markup:
+    return tag(
+        "a",
+        "Answer",
+        href=agent_path(run.id, run.asking),
+        class_="button button-small",
+    )
+
+
+def _waits(run: RunSummary) -> Markup | None:
+    if not run.waiting or run.is_live:
+        return None
+    return tag(
+        "p",
+        "Its work waits on the branch ",
+        tag("code", name(run.waiting)),
+        ": ",
+        tag("code", f"cao apply {short_name(run.id)}"),
+        class_="muted",
+    )

@@ -1,0 +1,478 @@
+"""Which page an address means: a view over time, or a piece of one that is fetched when opened."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from ..core.files import Folder
+from ..core.models import Terminal, TerminalEvent
+from ..errors import NotFound, OrchestratorError
+from ..events import CheckOutput, EventKind, HandoffEvent, RunEvent
+from ..runs.event_log import EventReader
+from ..runs.flows import Flows
+from ..runs.record import is_run_id, read_record, session_name_of
+from ..runs.registry import RunSummary, list_runs, summary_of
+from ..runs.replay import first_shown, read_cast, roles_with_cast, screen_at
+from ..runs.screens import read_screen
+from ..runs.story import RunStory, detail_of, story_of
+from ..runs.turns import COMMAND
+from ..settings.config import config_folder
+from ..settings.layout import run_folder, runs_folder
+from ..show.markup import Markup, joined, tag
+from ..show.screen import screen_lines
+from ..show.turn import turn_html
+from .all_runs import RunRow, all_runs, done_first, older_runs
+from .asking import AskedBy
+from .context import House, Page, Watched
+from .new_run import FlowOffered, new_run
+from .news import Listening, beside, counting_tokens, woken_by_agents
+from .one_agent import (
+    OWN_TURN,
+    SCROLLBACK_LINES,
+    AgentSeen,
+    one_agent,
+    replay_html,
+    scrollback_html,
+)
+from .one_run import GONE, NOT_READABLE, RunView, one_run, with_notice
+from .words import HOME, RunTokens, agent_path, quoted, run_path
+
+LOOK_SECONDS = 20.0
+"""So often the ages of runs are written anew."""
+MOST_FOLDERS = 5
+"""Project folders whose flows are offered."""
+
+
+class RunList:
+    """All runs, read anew only where something has changed."""
+
+    def __init__(self, state_folder: Path) -> None:
+        self._state_folder = state_folder
+        self._known: dict[str, tuple[int, RunSummary]] = {}
+        self._read = 0.0
+
+    def look(self, now: float) -> list[RunSummary]:
+        """Return all runs, the newest first; for one thread at a time."""
+        if now - self._read > LOOK_SECONDS:
+            # What else they depend on may have changed: a state file that is gone.
+            self._known, self._read = {}, now
+        changed = runs_folder(self._state_folder).changed()
+        known: dict[str, tuple[int, RunSummary]] = {}
+        for name in filter(is_run_id, changed):
+            before = self._known.get(name)
+            if before is not None and before[0] == changed[name] and not before[1].is_live:
+                known[name] = before
+                continue
+            # Something else that has the name of a run, or one that was just removed.
+            with suppress(OSError):
+                known[name] = changed[name], summary_of(run_folder(self._state_folder, name))
+        self._known = known
+        runs = (run for _, run in known.values())
+        return sorted(runs, key=lambda run: (run.started, run.id), reverse=True)
+
+
+@dataclass(frozen=True, slots=True)
+class FollowRuns:
+    """The page of all runs."""
+
+    house: House
+    look_seconds: float = LOOK_SECONDS
+
+    async def pages(self) -> AsyncGenerator[Page, None]:
+        house, runs = self.house, RunList(self.house.state_folder)
+        async with (
+            house.news.of() as listening,
+            counting_tokens(house.state_folder, listening) as counted,
+        ):
+            is_last = False
+            while not is_last:
+                is_last = listening.is_last
+                now = house.clock.now()
+                found = await asyncio.to_thread(runs.look, now)
+                shown, older = done_first(found, now)
+                rounds = await asyncio.to_thread(self._rounds, shown)
+                rows = [
+                    RunRow(run, rounds.get(run.id, 0), self._question(run), counted.of(run))
+                    for run in shown
+                ]
+                yield all_runs(rows, len(older), now)
+                await listening.wait(self.look_seconds)
+
+    def _rounds(self, runs: Sequence[RunSummary]) -> dict[str, int]:
+        """Return how many rounds those runs may take that go on."""
+        live = (run.id for run in runs if run.is_live)
+        records = (read_record(run_folder(self.house.state_folder, run)) for run in live)
+        return {record.id: record.max_rounds for record in records if record is not None}
+
+    def _question(self, run: RunSummary) -> str:
+        terminal = run.terminals.get(run.asking) if run.is_live else None
+        if terminal is None:
+            return ""
+        with suppress(OrchestratorError):
+            question = self.house.terminals.question(terminal)
+            return question.text if question is not None else ""
+        return ""
+
+
+def older_fragment(house: House) -> Markup:
+    """Return the ended runs that the page does not show at once."""
+    now = house.clock.now()
+    _, older = done_first(list_runs(house.state_folder), now)
+    return older_runs([RunRow(run) for run in older], now)
+
+
+@dataclass(frozen=True, slots=True)
+class StartRun:
+    """The page that starts a run; it does not change while it is filled in."""
+
+    house: House
+
+    async def pages(self) -> AsyncGenerator[Page, None]:
+        yield await asyncio.to_thread(self._page)
+        await self.house.news.over.wait()
+
+    def _page(self) -> Page:
+        runs = list_runs(self.house.state_folder)
+        folders = [*dict.fromkeys(run.project or run.wd for run in runs if run.is_readable)]
+        flows = _flows(folders, config_folder(self.house.environ))
+        return new_run(folders, flows, self.house.agents())
+
+
+def _flows(folders: Sequence[str], own: Path) -> list[FlowOffered]:
+    """Return the flows of the package, of the user, and of the projects worked on last."""
+    found: dict[str, FlowOffered] = {}
+    for folder in folders[:MOST_FOLDERS] or [str(own)]:
+        with suppress(OrchestratorError, OSError):
+            for one in Flows(Path(folder), own).all():
+                if one.flow is not None:
+                    offered = FlowOffered(one.flow.name, one.flow.description)
+                    found.setdefault(one.flow.name, offered)
+    return [*found.values()]
+
+
+class NoSuchRun(NotFound):
+    """There is no run with this id; which ones there are, its own page says."""
+
+    def __init__(self, run: str) -> None:
+        super().__init__("run", run, ())
+        self.args = (f"no run {run!r}",)
+
+
+def check_run(house: House, run: str) -> None:
+    """Raise NotFound if there is no run with this id."""
+    if not is_run_id(run) or run not in runs_folder(house.state_folder).names():
+        raise NoSuchRun(run)
+
+
+LOOK_SECONDS_FOLLOW_RUN = 5.0
+"""So often times are written anew."""
+ASKED_SECONDS = 0.5
+"""So often it is looked whether an agent that asks has drawn its question anew."""
+
+
+class StoryReader:
+    """Reads a run again and again; of its events only those that are new, and tell of it."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._reader = EventReader(folder)
+        self._events: list[RunEvent] = []
+
+    def read(self) -> RunStory:
+        """Return the run as it is now; for one thread at a time."""
+        self._events += filter(_tells, self._reader.read())
+        return story_of(self._folder, self._events)
+
+
+def _tells(event: RunEvent) -> bool:
+    """Does an event belong to the story? Most only say what an agent or a gate does just now."""
+    match event:
+        case HandoffEvent():
+            return event.kind is EventKind.WAITING_FOR_PERSON
+        case CheckOutput():
+            return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class FollowRun:
+    """The page of one run."""
+
+    house: House
+    run: str
+    """Its id."""
+    look_seconds: float = LOOK_SECONDS_FOLLOW_RUN
+
+    async def pages(self) -> AsyncGenerator[Page, None]:
+        house, folder = self.house, run_folder(self.house.state_folder, self.run)
+        reader, page, shown = StoryReader(folder), Page(self.run, ()), QuestionOnPage()
+        async with (
+            house.news.of(self.run) as listening,
+            beside(shown.watch(house, listening)),
+            counting_tokens(house.state_folder, listening) as counted,
+            woken_by_agents(listening, house.terminals, self._is_ours),
+        ):
+            is_last = False
+            while not is_last:
+                is_last = listening.is_last
+                try:
+                    story = await asyncio.to_thread(reader.read)
+                except (OrchestratorError, OSError):
+                    is_there = await asyncio.to_thread(self._is_there)
+                    page = with_notice(page, NOT_READABLE if is_there else GONE)
+                else:
+                    tokens = counted.of(story.summary)
+                    page = one_run(self._view(story, tokens, shown), house.clock.now())
+                yield page
+                await listening.wait(self.look_seconds)
+
+    def _is_ours(self, event: TerminalEvent) -> bool:
+        return event.session_name == session_name_of(self.run)
+
+    def _is_there(self) -> bool:
+        return self.run in runs_folder(self.house.state_folder).names()
+
+    def _view(self, story: RunStory, tokens: RunTokens | None, shown: "QuestionOnPage") -> RunView:
+        run = story.summary
+        terminals = agents_here(self.house, run)
+        asks = terminals.get(run.asking) if run.is_live else None
+        return RunView(story, terminals, shown.look(self.house, asks), tokens)
+
+
+@dataclass(slots=True)
+class QuestionOnPage:
+    """What a page shows of what an agent asks.
+
+    Some draw a question in several steps, and nobody tells of that: a key that is pressed for what
+    it was before is refused.
+    """
+
+    terminal: Terminal | None = None
+    """Who may ask."""
+    asked: AskedBy | None = None
+
+    def look(self, house: House, terminal: Terminal | None) -> AskedBy | None:
+        """Return what an agent asks now, for a page that shows it from now on."""
+        self.terminal = terminal
+        self.asked = None if terminal is None else question_of(house, terminal)
+        return self.asked
+
+    async def watch(self, house: House, listening: Listening) -> None:
+        """Wake the page whenever something else is asked than it shows."""
+        while True:
+            await asyncio.sleep(ASKED_SECONDS)
+            if self.terminal is not None and question_of(house, self.terminal) != self.asked:
+                listening.wake()
+
+
+def question_of(house: House, terminal: Terminal) -> AskedBy | None:
+    """Return what an agent asks now."""
+    with suppress(OrchestratorError):
+        question = house.terminals.question(terminal.id)
+        return None if question is None else AskedBy(terminal.id, question)
+    return None
+
+
+def agents_here(house: House, run: RunSummary) -> dict[str, Terminal]:
+    """Return the agents of a run that this server has, by role."""
+    found = {}
+    for role, terminal_id in run.terminals.items():
+        with suppress(OrchestratorError):
+            found[role] = house.terminals.terminal(terminal_id)
+    return found
+
+
+LOOK_SECONDS_FOLLOW_AGENT = 5.0
+
+
+@dataclass(slots=True)
+class _Screen:
+    """What a terminal shows, for as long as it is the agent's."""
+
+    listening: Listening
+    terminal_id: str = ""
+    text: str = ""
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when another terminal is to be watched."""
+
+    def turn_to(self, terminal_id: str) -> None:
+        if terminal_id != self.terminal_id:
+            self.terminal_id, self.text = terminal_id, ""
+            self.changed.set()
+
+    async def watch(self, house: House) -> None:
+        while True:
+            self.changed.clear()
+            async with beside(self._show(house, self.terminal_id)):
+                await self.changed.wait()
+
+    async def _show(self, house: House, terminal_id: str) -> None:
+        if not terminal_id:
+            return
+        with suppress(OrchestratorError):
+            async with aclosing(house.terminals.watch_screen(terminal_id)) as screens:
+                async for text in screens:
+                    self.text = text
+                    self.listening.wake()
+
+
+@dataclass(frozen=True, slots=True)
+class FollowAgent:
+    """The page of one agent."""
+
+    house: House
+    run: str
+    """The id of its run."""
+    role: str
+    look_seconds: float = LOOK_SECONDS_FOLLOW_AGENT
+
+    async def pages(self) -> AsyncGenerator[Page, None]:
+        house, page = self.house, Page(self.run, ())
+        reader = StoryReader(run_folder(house.state_folder, self.run))
+        async with house.news.of(self.run) as listening:
+            screen, shown = _Screen(listening), QuestionOnPage()
+            async with (
+                woken_by_agents(listening, house.terminals, self._is_ours),
+                beside(screen.watch(house)),
+                beside(shown.watch(house, listening)),
+            ):
+                is_last = False
+                while not is_last:
+                    is_last = listening.is_last
+                    try:
+                        story = await asyncio.to_thread(reader.read)
+                        seen = await self._seen(story, screen, shown)
+                    except (OrchestratorError, OSError):
+                        page = with_notice(page, GONE)
+                    else:
+                        page = one_agent(seen, house.clock.now())
+                    yield page
+                    await listening.wait(self.look_seconds)
+
+    def _is_ours(self, event: TerminalEvent) -> bool:
+        return event.session_name == session_name_of(self.run)
+
+    async def _seen(self, story: RunStory, screen: _Screen, shown: QuestionOnPage) -> AgentSeen:
+        terminal = agents_here(self.house, story.summary).get(self.role)
+        screen.turn_to(terminal.id if terminal is not None else "")
+        kept = await asyncio.to_thread(self._kept, story)
+        asked = shown.look(self.house, terminal)
+        if terminal is None:
+            return kept
+        explanation = None
+        with suppress(OrchestratorError):
+            explanation = self.house.terminals.explain(terminal.id)
+        return replace(
+            kept,
+            terminal=terminal,
+            screen=screen.text,
+            explanation=explanation,
+            asked=asked,
+        )
+
+    def _kept(self, story: RunStory) -> AgentSeen:
+        """Return what can be seen of an agent that is not here."""
+        folder = run_folder(self.house.state_folder, self.run)
+        turns = [turn.sequence for turn in story.turns if turn.role == self.role and turn.outcome]
+        last = turns[-1] if turns else 0
+        return AgentSeen(
+            story.summary,
+            self.role,
+            screen=read_screen(folder, last, self.role) or "" if last else "",
+            api=story.record.api,
+            is_recorded=self.role in roles_with_cast(folder),
+            last_turn=last,
+        )
+
+
+LONGEST_NUMBER = 9
+"""Digits of a number in an address."""
+
+
+def watched(path: str, house: House) -> Watched:
+    """Return the view that a page's address means; raise NotFound if it means none."""
+    match _words(path):
+        case []:
+            return FollowRuns(house)
+        case ["new"]:
+            return StartRun(house)
+        case ["runs", run]:
+            check_run(house, run)
+            return FollowRun(house, run)
+        case ["runs", run, "agents", role]:
+            check_run(house, run)
+            known = summary_of(run_folder(house.state_folder, run)).providers
+            if role not in known:
+                raise NotFound("agent", role, known)
+            return FollowAgent(house, run, role)
+    raise NotFound("page", path, (HOME,))
+
+
+async def fragment(path: str, house: House) -> Markup:
+    """Return a piece of a page that is fetched when it is opened; NotFound if there is none."""
+    match _words(path):
+        case ["older"]:
+            return await asyncio.to_thread(older_fragment, house)
+        case ["runs", run, "turns", number]:
+            check_run(house, run)
+            is_own = urlsplit(path).query == OWN_TURN
+            return await asyncio.to_thread(_turn, house, run, _number(number), is_own)
+        case ["runs", run, "agents", role, "scrollback"]:
+            check_run(house, run)
+            return await _scrollback(house, run, role)
+        case ["runs", run, "replay", role, *number] if len(number) <= 1:
+            check_run(house, run)
+            step = _number(number[0]) if number else None
+            return await asyncio.to_thread(_replay, house, (run, role), step)
+    raise NotFound("piece of a page", path, ())
+
+
+def _words(path: str) -> Sequence[str]:
+    """Return the words of an address after that of all pages."""
+    try:
+        first, *words = urlsplit(path).path.strip("/").split("/")
+    except ValueError:
+        first, words = "", []
+    if f"/{first}" != HOME:
+        raise NotFound("page", path, (HOME,))
+    return [unquote(word) for word in words]
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= LONGEST_NUMBER):
+        raise NotFound("number", text, ())
+    return int(text)
+
+
+def _turn(house: House, run: str, sequence: int, is_own: bool) -> Markup:
+    """Return a turn, with the way to its agent unless it is on the agent's own page."""
+    folder = run_folder(house.state_folder, run)
+    detail = detail_of(folder, sequence, house.environ)
+    shown = turn_html(detail, commentable=summary_of(folder).is_live)
+    if is_own or detail.turn.provider == COMMAND:
+        return shown
+    link = tag("a", f"The screen of {detail.turn.role}", href=agent_path(run, detail.turn.role))
+    return joined((shown, tag("p", link, class_="muted")))
+
+
+async def _scrollback(house: House, run: str, role: str) -> Markup:
+    known = (await asyncio.to_thread(summary_of, run_folder(house.state_folder, run))).terminals
+    if role not in known:
+        raise NotFound("agent", role, known)
+    return scrollback_html(await house.terminals.scrollback(known[role], SCROLLBACK_LINES))
+
+
+def _replay(house: House, agent: tuple[str, str], step: int | None) -> Markup:
+    """Return a step of a recording; if none is named, the first that shows something."""
+    run, role = agent
+    folder: Folder = run_folder(house.state_folder, run)
+    cast = read_cast(folder, role)
+    if cast is None or not cast.frames:
+        raise NotFound("recording", role, ())
+    number = first_shown(cast) if step is None else min(step, len(cast.frames) - 1)
+    path = f"{run_path(run)}/replay/{quoted(role)}"
+    lines = screen_lines(screen_at(cast, number))
+    return replay_html(lines, (number, len(cast.frames)), path, cast.frames[number].at)

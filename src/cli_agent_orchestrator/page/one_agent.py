@@ -1,0 +1,326 @@
+"""The page of one agent: its screen as it is now, why it has its status, and what it asks."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ..core.models import Evidence, Explanation, Terminal
+from ..events import short_line
+from ..runs.registry import RunSummary
+from ..show.markup import Child, Markup, joined, tag
+from ..show.screen import screen_lines
+from .asking import AskedBy, key_buttons, question_html
+from .context import Page, Part
+from .words import (
+    AGENT_WORDS,
+    HOME,
+    about,
+    agent_badge,
+    agent_path,
+    ago,
+    as_sentence,
+    badge,
+    name,
+    quoted,
+    run_path,
+)
+
+SCROLLBACK_LINES = 2000
+"""Lines of what an agent has shown that are fetched at once."""
+LONGEST_DETAIL = 200
+WHO_TELLS = {
+    "process": "The program itself tells it.",
+    "hook": "The agent's own hook tells it.",
+    "session record": "The agent's session record tells it.",
+    "stream state": "The agent's output tells it.",
+    "submission": "A prompt has been sent to it.",
+    "title": "The title of its terminal shows it.",
+    "screen": "Its screen shows it.",
+}
+"""In words for people, by how a reason begins."""
+OWN_TURN = "own"
+"""What is asked for with a turn that is shown on the page of its agent."""
+TO_AGENT = (
+    "This goes straight to the agent, as if you typed it into its terminal. What it answers is "
+    "no part of the run's own record."
+)
+ASKS = "It asks a question. Answer that first: what is typed now could answer it by accident."
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSeen:
+    """An agent of a run, and what can be seen of it."""
+
+    run: RunSummary
+    role: str
+    terminal: Terminal | None = None
+    """None if this server does not have it."""
+    screen: str = ""
+    """What it shows now, with colors; what it showed last if it is gone."""
+    explanation: Explanation | None = None
+    asked: AskedBy | None = None
+    """What it asks."""
+    api: str = ""
+    """The server that the run said to use."""
+    is_recorded: bool = False
+    """Is there a recording of its screen?"""
+    last_turn: int = 0
+    """The number of its last turn; 0 if it had none."""
+
+    @property
+    def is_asking(self) -> bool:
+        return self.asked is not None
+
+
+def one_agent(seen: AgentSeen, now: float) -> Page:
+    """Return the page of an agent."""
+    parts = (
+        *_frame(seen),
+        Part("head", _head(seen, now), "agent-top"),
+        Part("need", _need(seen), "need-area"),
+        Part("gone", _gone(seen), "agent-top"),
+        *_screen(seen),
+        *_below(seen),
+        Part("why", _why(seen, now), "agent-side"),
+    )
+    return Page(f"{name(seen.role)}: {_word(seen)}", parts)
+
+
+def scrollback_html(text: str) -> Markup:
+    """Return what an agent has shown, with its screen and colors."""
+    lines = list(screen_lines(text))[-SCROLLBACK_LINES:]
+    # Below what is written on it, a screen is empty.
+    while lines and not lines[-1].strip():
+        lines.pop()
+    if not lines:
+        return tag("p", "It has shown nothing yet.", class_="muted")
+    return _box("scrollback-box", "What it has shown so far", joined(map(_plain_line, lines)))
+
+
+def replay_html(lines: Sequence[Markup], place: tuple[int, int], path: str, at: float) -> Markup:
+    """Return one step of a recording, and what leads to the steps around it.
+
+    `place` is its number and how many there are, `path` the address of the recording.
+    """
+    number, count = place
+    leap = max(2, count // 20)
+    ways = (
+        ("First", "The first step", 0),
+        (f"−{leap}", f"Back {leap} steps", number - leap),
+        ("−1", "Back 1 step", number - 1),
+        ("+1", "On 1 step", number + 1),
+        (f"+{leap}", f"On {leap} steps", number + leap),
+        ("Last", "The last step", count - 1),
+    )
+    buttons = (
+        tag(
+            "button",
+            words,
+            type="button",
+            class_="button button-small",
+            data_fragment=f"{path}/{min(max(to, 0), count - 1)}",
+            disabled=not 0 <= to < count or to == number,
+            aria_label=label,
+        )
+        for words, label, to in ways
+    )
+    told = f"Step {number + 1} of {count}, {at:.1f} s after its start"
+    return tag(
+        "div",
+        tag("p", told, class_="muted"),
+        tag("div", joined(buttons), class_="buttons"),
+        _box("replay-box", "The agent's screen at this step", joined(map(_plain_line, lines))),
+    )
+
+
+def _word(seen: AgentSeen) -> str:
+    if seen.terminal is None:
+        return "not on this server" if _is_elsewhere(seen) else "ended"
+    return AGENT_WORDS[seen.terminal.status] if seen.terminal.alive else "its program has ended"
+
+
+def _is_elsewhere(seen: AgentSeen) -> bool:
+    return seen.run.is_live and seen.role in seen.run.terminals
+
+
+def _frame(seen: AgentSeen) -> Iterator[Part]:
+    run = tag("a", short_line(seen.run.task, 60) or "The run", href=run_path(seen.run.id))
+    links = joined((tag("a", "All runs", href=HOME), run), " / ")
+    yield Part("way", tag("nav", links, id="way", class_="way", aria_label="Way back"))
+    yield Part("agent-top", tag("div", id="agent-top"))
+    yield Part("need-area", tag("div", id="need-area", role="status"))
+    main, side = tag("div", id="agent-main"), tag("div", id="agent-side", class_="side")
+    yield Part("frame", tag("div", main, side, id="frame", class_="agent-frame"))
+
+
+def _head(seen: AgentSeen, now: float) -> Markup:
+    status = badge("plain", _word(seen)) if seen.terminal is None else agent_badge(seen.terminal)
+    return tag(
+        "header",
+        tag("h1", name(seen.role)),
+        tag("p", status, class_="badges"),
+        about([*_facts(seen)]),
+        id="head",
+        class_="run-head",
+    )
+
+
+def _facts(seen: AgentSeen) -> Iterator[Child]:
+    provider = seen.run.providers.get(seen.role, "")
+    yield name(provider) if provider else None
+    if seen.terminal is not None:
+        yield tag("code", seen.terminal.id)
+        if seen.terminal.permissions:
+            yield f"permissions: {name(seen.terminal.permissions)}"
+        if seen.terminal.action and seen.terminal.alive:
+            yield tag("span", short_line(seen.terminal.action, LONGEST_DETAIL), class_="action")
+    if seen.run.is_live and seen.run.role == seen.role:
+        yield tag("span", "its turn now", class_="who")
+
+
+def _need(seen: AgentSeen) -> Markup:
+    asked = seen.asked
+    if asked is None:
+        return tag("div", id="need", hidden=True)
+    keys = key_buttons(asked) if asked.question.choices else None
+    more = tag("details", tag("summary", "Other keys"), keys, id="more-keys") if keys else None
+    return tag(
+        "div",
+        tag("h2", "It asks you"),
+        question_html(asked),
+        more,
+        id="need",
+        class_="card card-needs",
+    )
+
+
+def _gone(seen: AgentSeen) -> Markup:
+    if seen.terminal is not None:
+        return tag("p", id="gone", hidden=True)
+    if _is_elsewhere(seen):
+        where = f" at {seen.api[:LONGEST_DETAIL]}" if seen.api else ""
+        words = f"This agent is not on this server, but on the one{where} that its run uses."
+    else:
+        words = "This agent has ended."
+    still = " Below is what it showed at the end of its last turn." if seen.screen else ""
+    return tag("p", words, still, id="gone", class_="card card-quiet")
+
+
+def _screen(seen: AgentSeen) -> Iterator[Part]:
+    if seen.terminal is None and not seen.screen:
+        return
+    title = "Screen" if seen.terminal is not None else "Its last screen"
+    yield Part(
+        "screen-frame",
+        tag("div", tag("h2", title), _box("screen", title, None), id="screen-frame"),
+        "agent-main",
+    )
+    for number, line in enumerate(_down_to_the_last(screen_lines(seen.screen))):
+        html = tag("div", line, id=f"line-{number}", class_="line")
+        yield Part(f"line-{number}", html, "screen")
+
+
+def _down_to_the_last(lines: Sequence[Markup]) -> Sequence[Markup]:
+    """Return lines without those at the end that are empty."""
+    last = max((row for row, line in enumerate(lines) if line.strip()), default=-1)
+    return lines[: last + 1]
+
+
+def _box(number: str, label: str, inner: Child) -> Markup:
+    """Return a dark box for lines of a screen, which can be scrolled by keys too."""
+    return tag(
+        "div", inner, id=number, class_="screen", tabindex=0, role="region", aria_label=label
+    )
+
+
+def _plain_line(line: Markup) -> Markup:
+    return tag("div", line, class_="line")
+
+
+def _below(seen: AgentSeen) -> Iterator[Part]:
+    """Yield what is fetched when it is opened, and the box for messages."""
+    path = agent_path(seen.run.id, seen.role)
+    if seen.terminal is not None:
+        yield _fetched("scrollback", "What it has shown so far", f"{path}/scrollback")
+    if seen.is_recorded:
+        recording = f"{run_path(seen.run.id)}/replay/{quoted(seen.role)}"
+        yield _fetched("replay", "Replay its screen from the start", recording)
+    if seen.last_turn:
+        turn = f"{run_path(seen.run.id)}/turns/{seen.last_turn}?{OWN_TURN}"
+        yield _fetched("last-turn", f"Its last turn ({seen.last_turn})", turn)
+    if seen.terminal is not None and seen.terminal.alive:
+        yield Part("message", _message(seen, seen.terminal.id), "agent-side")
+
+
+def _fetched(number: str, words: str, path: str) -> Part:
+    html = tag(
+        "details",
+        tag("summary", words),
+        tag("div", tag("p", "Loading …", class_="muted"), data_into=True),
+        id=number,
+        class_="card",
+        data_fragment=path,
+    )
+    return Part(number, html, "agent-main")
+
+
+def _message(seen: AgentSeen, terminal_id: str) -> Markup:
+    is_asking = seen.is_asking
+    return tag(
+        "section",
+        tag("h2", "Message", id="message-title"),
+        tag(
+            "form",
+            tag("label", "Say something to it", for_="message-text"),
+            tag(
+                "textarea",
+                id="message-text",
+                name="message",
+                rows=4,
+                required=True,
+                disabled=is_asking,
+                aria_describedby="message-note",
+            ),
+            tag("p", ASKS if is_asking else TO_AGENT, id="message-note", class_="muted"),
+            tag("button", "Send", class_="button", type="submit", disabled=is_asking),
+            class_="form",
+            data_post=f"/terminals/{terminal_id}/input",
+            data_said=f"Sent to the {name(seen.role)}.",
+        ),
+        id="message",
+        class_="card",
+        aria_labelledby="message-title",
+    )
+
+
+def _why(seen: AgentSeen, now: float) -> Markup:
+    explanation = seen.explanation
+    if explanation is None:
+        return tag("div", id="why", hidden=True)
+    evidence = (
+        tag(
+            "li",
+            tag("b", name(one.source)),
+            f" {AGENT_WORDS[one.status] if one.status else 'says nothing'}, {_when(one, now)} ",
+            tag("span", short_line(one.detail, LONGEST_DETAIL), class_="muted"),
+        )
+        for one in explanation.evidence
+    )
+    return tag(
+        "section",
+        tag("h2", "Why this status", id="why-title"),
+        tag("p", *_reason(explanation.reason[:LONGEST_DETAIL])),
+        tag("ul", joined(evidence), class_="told"),
+        id="why",
+        class_="card",
+        aria_labelledby="why-title",
+    )
+
+
+def _reason(told: str) -> tuple[Child, ...]:
+    """Return why, in words, and as it was told if that says more."""
+    words = WHO_TELLS.get(told.partition(":")[0])
+    return (words, " ", tag("span", told, class_="muted")) if words else (as_sentence(told),)
+
+
+def _when(evidence: Evidence, now: float) -> str:
+    return "since before this server began" if evidence.found else ago(now - evidence.at)

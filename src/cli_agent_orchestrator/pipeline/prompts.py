@@ -1,0 +1,180 @@
+"""What agents are told: one builder, from the template and the blocks of a role.
+
+A prompt is: round and cycle, the context as quoted blocks, guard lines, the task, and the
+response-file instruction. Text from people and agents is put in once and never read again as a
+template. A block is marked so that nothing in its text can end it, and where a text was shortened
+a line after its block says by how much and where the whole is kept.
+
+A terminal that has had a turn is *briefed*: what it was told before is in its history, and can be
+referred to. A terminal that took the place of a lost one is not, and gets everything. What has
+been told before is: the texts of the task, once the terminal is briefed; everything else, from
+the second cycle of a round on.
+"""
+
+import re
+import shlex
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from string import Template
+
+from ..settings.config import Condensation
+from .condense import excerpt_of, extract_handoff, extract_implementation
+from .findings import Findings, findings_block
+from .flow import Amount, Block, BlockSource, Repeat
+from .flow_file import response_file_template
+from .reply import Excerpt, Output, clean_text
+from .state import RunState, Turn, hints_for
+from .task import Task
+
+EXPLORE_REFERENCE = "(Same as initial turn -- refer to your conversation history.)"
+UPSTREAM_REFERENCE = "(Same as in cycle 1 of this round -- refer to your conversation history.)"
+RESPONSE_END = "CAO_RESPONSE_END"
+FINDINGS_TITLE = "OPEN FINDINGS"
+HINT_TITLE = "HINT FROM A PERSON"
+NOTE_TITLE = "WHERE YOU WORK"
+# "===", "  ===": what a line begins with; some programs end a line at U+2028 and U+2029, too
+LINE_MARK_PATTERN = r"(?:^|[\u2028\u2029])[^\S\n]*(=+)"
+
+OF_THE_TASK = (BlockSource.TASK, BlockSource.SCENARIO, BlockSource.TEST_COMMAND)
+"""What stays the same all through a run."""
+EXTRACTS: Mapping[Amount, Callable[[str, int], str]] = {
+    Amount.HANDOFF: extract_handoff,
+    Amount.CHANGES: extract_implementation,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Briefing:
+    """What the prompts of a run are built from, besides its state."""
+
+    task: Task
+    response_folder: PurePath
+    """Absolute; where agents write their response files."""
+    condensation: Condensation
+    project_test_cmd: str = ""
+    note: str = ""
+    """What every agent is told once about the place where it works; empty if it is a usual one."""
+
+
+def build_prompt(turn: Turn, state: RunState, briefing: Briefing) -> str:
+    """Return the prompt of a turn."""
+    role = state.flow.role(turn.role)
+    context = [
+        _quoted(title, excerpt)
+        for block in role.blocks
+        if not _is_left_out(block, turn, state, briefing.condensation)
+        for title, excerpt in _texts(block, turn, state, briefing)
+    ]
+    if briefing.note and not _is_briefed(turn, state):
+        context.append(_quoted(NOTE_TITLE, Excerpt(briefing.note)))
+    if findings := _open_findings(turn, state):
+        context.append(_quoted(FINDINGS_TITLE, Excerpt(findings)))
+    context += [_quoted(HINT_TITLE, Excerpt(hint.text)) for hint in hints_for(state, turn.role)]
+    instruction = response_file_instruction(briefing.response_folder / role.response_file)
+    return Template(role.template).substitute(
+        round=turn.round,
+        cycle=turn.cycle,
+        context="\n\n".join(context),
+        response_file=instruction.rstrip("\n"),
+    )
+
+
+def explore_block_for(
+    terminal_id: str, summary: str, briefed: Collection[str], condense: bool
+) -> str:
+    """Return the explore summary, or a reference to it for a terminal that has had it."""
+    return EXPLORE_REFERENCE if condense and terminal_id in briefed else summary
+
+
+def response_file_instruction(path: PurePath) -> str:
+    """Return the block that tells an agent to write its reply to a file."""
+    template = Template(response_file_template())
+    return template.substitute(path=shlex.quote(str(path)), end=RESPONSE_END)
+
+
+def _open_findings(turn: Turn, state: RunState) -> str:
+    """Return what author and reviewer of a stage are told about the findings that are open."""
+    reviewer = state.flow.stage_of(turn.role).reviewer
+    return findings_block(state.progress.findings.get(reviewer, Findings())) if reviewer else ""
+
+
+def _is_briefed(turn: Turn, state: RunState) -> bool:
+    return state.terminal_of(turn.role) in state.progress.briefed
+
+
+def _is_left_out(block: Block, turn: Turn, state: RunState, condensation: Condensation) -> bool:
+    """Is a block not shown, as its agent has had it, or as it is for a successor only?"""
+    if block.repeat is Repeat.ONLY_NEW:
+        return _is_briefed(turn, state) or not _came_later(block, turn)
+    return block.repeat is Repeat.OMIT and _is_repeated(block, turn, state, condensation)
+
+
+def _came_later(block: Block, turn: Turn) -> bool:
+    """Is there something that an earlier agent of this role was told or said?"""
+    return turn.round > 1 if block.source is BlockSource.EVIDENCE else turn.cycle > 1
+
+
+def _is_repeated(block: Block, turn: Turn, state: RunState, condensation: Condensation) -> bool:
+    """Has this terminal had the text of a block, so that a reference will do?"""
+    if block.source in OF_THE_TASK:
+        return condensation.explore_on_repeat and _is_briefed(turn, state)
+    return condensation.upstream_on_repeat and turn.cycle > 1 and _is_briefed(turn, state)
+
+
+def _texts(
+    block: Block, turn: Turn, state: RunState, briefing: Briefing
+) -> list[tuple[str, Excerpt]]:
+    """Return the texts of a block with their titles; there may be none, or several."""
+    source = block.source
+    if source in OF_THE_TASK:
+        text = _text_of_task(block, turn, state, briefing)
+        return [] if text is None else [(block.title, Excerpt(text))]
+    if block.repeat is Repeat.REFER and _is_repeated(block, turn, state, briefing.condensation):
+        return [(block.title, Excerpt(UPSTREAM_REFERENCE))]
+    if source is BlockSource.OUTPUT:
+        return [(block.title, _handed_on(state.output_of(block.of[0]), block, briefing))]
+    if source is BlockSource.NOTES:
+        return [(block.title, state.notes_of(block.of[0]))]
+    if source is BlockSource.EVIDENCE:
+        return [(block.title, state.feedback)]
+    number = turn.round - (source is BlockSource.LAST_OPEN_NOTES)
+    return [
+        (f"OPEN NOTES OF THE {state.flow.role(opened.role).title} (round {number})", opened.notes)
+        for opened in state.progress.open_notes
+        if opened.round == number and opened.role in block.of
+    ]
+
+
+def _text_of_task(block: Block, turn: Turn, state: RunState, briefing: Briefing) -> str | None:
+    texts = {
+        BlockSource.TASK: briefing.task.explore_summary,
+        BlockSource.SCENARIO: briefing.task.scenario_test or state.flow.scenario,
+        BlockSource.TEST_COMMAND: briefing.project_test_cmd or None,
+    }
+    text = texts[block.source]
+    if text is None:
+        return None
+    refer = block.repeat is Repeat.REFER and briefing.condensation.explore_on_repeat
+    return explore_block_for(state.terminal_of(turn.role), text, state.progress.briefed, refer)
+
+
+def _handed_on(output: Output, block: Block, briefing: Briefing) -> Excerpt:
+    condensation = briefing.condensation
+    if block.amount is Amount.WHOLE or not condensation.cross_phase:
+        return Excerpt(output.text)
+    extract = EXTRACTS[block.amount]
+    return excerpt_of(output, extract(output.text, condensation.max_cross_phase_lines))
+
+
+def _quoted(title: str, excerpt: Excerpt) -> str:
+    """Quote a text between two marks that do not begin any of its lines."""
+    text = clean_text(excerpt.text)
+    runs = re.findall(LINE_MARK_PATTERN, text, re.MULTILINE)
+    mark = "=" * max(3, 1 + max(map(len, runs), default=0))
+    block = f"{mark} {title} {mark}\n{text}\n{mark} end of {title} {mark}"
+    if not excerpt.left_out:
+        return block
+    where = f"; the whole text is in {excerpt.archive}" if excerpt.archive else ""
+    lines = "1 line was" if excerpt.left_out == 1 else f"{excerpt.left_out} lines were"
+    return f"{block}\n({lines} left out{where})"

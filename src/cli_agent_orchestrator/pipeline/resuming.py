@@ -1,0 +1,196 @@
+"""What speaks against going on with a saved run, and by which settings it goes on.
+
+    saved run      RESUME=0    RESUME=1    RESUME not set
+    none           new run     error       new run
+    finished       new run     error       new run
+    unfinished     new run     resumed     resumed; if anything speaks against it, nothing is done
+
+Against it speaks: another task than the saved one, an edited one, one that cannot be read; another
+flow; another agent than the saved ones; a state file that was not saved by this user here.
+
+A run keeps the settings it began with. One that is given anew, by option or variable, wins; one
+that merely stands in a task or a settings file does not.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from ..errors import ResumeChoice, UsageError
+from ..handoff.prompt import Sent
+from ..settings.table import BY_NAME, KEPT_NAMES
+from ..settings.values import canonical
+from .machine import due_review, due_step
+from .state import Dispatch, FinalStatus, RunState, note_act
+
+BEGIN = "leave out --resume to start a new one"
+CHOICES = (
+    "Nothing was started or sent. `cao run --resume` goes on with the saved run and its own task; "
+    "your command with --no-resume added starts a new run and sets the saved one aside"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenTask:
+    """The task that is given now."""
+
+    name: str
+    """How the user knows it: the file's path, or PROMPT."""
+    text: str = field(repr=False)
+    problem: str = ""
+    """Why it cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is asked for now."""
+
+    task: GivenTask | None = None
+    """None if no task is named."""
+    provider: str = ""
+    """The agent for all roles, if one is named by option or variable."""
+    role_providers: Mapping[str, str] = field(default_factory=dict)
+    """The agents of those roles for which one is named by option or variable."""
+    flow: str = ""
+    """The flow, if one is named by option or variable."""
+
+
+def should_auto_resume(
+    saved: RunState | None, resume: bool | None, against: tuple[str, ...] = ()
+) -> bool:
+    """Is the saved run to be resumed? `resume` is what was asked for; None if nothing was."""
+    if resume is False:
+        return False
+    if saved is not None and saved.final_status is FinalStatus.RUNNING:
+        if resume is None and against:
+            raise ResumeChoice(f"there is an unfinished run, but {'; '.join(against)}. {CHOICES}")
+        return True
+    if resume is None:
+        return False
+    if saved is None:
+        raise UsageError(f"there is no saved run to resume; {BEGIN}")
+    failed = saved.final_status is FinalStatus.FAIL
+    more = "; with a higher --max-rounds it goes on" if failed else ""
+    raise UsageError(f"the saved run has ended with {saved.final_status}{more}; {BEGIN}")
+
+
+def find_objections(saved: RunState, asked: Wanted, *, own: bool) -> tuple[str, ...]:
+    """Return what speaks against going on with a saved run, in words; nothing if all is well."""
+    found = [*_about_task(saved, asked.task), *_about_agents(saved, asked)]
+    if asked.flow and asked.flow != saved.flow.name:
+        found.append(f"its flow is {saved.flow.name}, not {asked.flow}")
+    if not own:
+        found.append(
+            "its state file was not saved like that by you on this machine (it may have come with "
+            "the project)"
+        )
+    return tuple(found)
+
+
+def _about_task(saved: RunState, task: GivenTask | None) -> list[str]:
+    if task is None or not saved.prompt.strip():
+        return []
+    if task.problem:
+        return [task.problem]
+    if task.text == saved.prompt:
+        return []
+    return [f"{task.name} is not the task it works on, or was edited since"]
+
+
+def _about_agents(saved: RunState, asked: Wanted) -> list[str]:
+    found = []
+    if asked.provider and saved.provider and asked.provider != saved.provider:
+        found.append(f"its agents are {saved.provider}, not {asked.provider}")
+    takes_part = {role.name for role in saved.flow.roles}
+    for role, provider in asked.role_providers.items():
+        before = saved.provider_of(role)
+        if role in takes_part and before and provider != before:
+            found.append(f"its {role} is {before}, not {provider}")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """By which settings a saved run goes on."""
+
+    settings: Mapping[str, str]
+    remarks: tuple[str, ...]
+    """What the user should know about that, a line each."""
+
+
+def choose_settings(
+    saved: Mapping[str, str], insisted: Mapping[str, str], given: Mapping[str, str]
+) -> Resumed:
+    """Return the settings of a saved run, those given anew by option or variable in place of its.
+
+    `given` has these too, and what stands in the task or the settings file.
+    """
+    settings, remarks = {}, []
+    for name in KEPT_NAMES:
+        before = canonical(name, saved[name]) if name in saved else None
+        now = canonical(name, given[name]) if name in given else None
+        if before is None or now is None or before == now:
+            settings[name] = now if before is None else before
+        elif name in insisted:
+            settings[name] = now
+            remarks.append(f"{name} is {_shown(now)} now; the run began with {_shown(before)}")
+        else:
+            settings[name] = before
+            remarks.append(
+                f"{name.lower()} is {_shown(now)} in the task or the settings file, but the run "
+                f"goes on as it began, with {_shown(before)}; {BY_NAME[name].option} changes that"
+            )
+    known = {name: text for name, text in settings.items() if text is not None}
+    return Resumed(known, tuple(remarks))
+
+
+def _shown(text: str) -> str:
+    return text if text.replace(".", "").isalnum() else repr(text)
+
+
+TAKEN = "the last answer of {role} was taken in place of its file, in round {round}"
+"""What the report says of it."""
+
+
+class Remedy(StrEnum):
+    """What is done about a reply that did not come."""
+
+    ASK = "ask"
+    """Send the whole prompt again."""
+    TAKE = "take"
+    """Take the agent's last answer for the reply."""
+    SKIP = "skip"
+    """Count the review as approved."""
+
+
+def missing_turn(state: RunState) -> Dispatch | None:
+    """Return the turn whose agent was asked and whose reply has not come; None if there is none."""
+    dispatch = state.progress.in_flight
+    if dispatch is None or dispatch.turn != due_step(state) or dispatch.sent is Sent.NO:
+        return None
+    return dispatch
+
+
+def find_fault(state: RunState, remedy: Remedy) -> str:
+    """Return why a remedy is none here; empty if it is one."""
+    dispatch = missing_turn(state)
+    if dispatch is None:
+        return "no reply is missing in the saved run; resume it without --missing"
+    if remedy is Remedy.SKIP and due_review(state) is None:
+        role = dispatch.turn.role
+        return f"{role} is no review, and only a review can be skipped; use --missing ask or take"
+    return ""
+
+
+def ask_again(state: RunState) -> RunState:
+    """Return the state in which the agent is sent its whole prompt again, unless it has replied."""
+    dispatch = missing_turn(state)
+    assert dispatch is not None, "something is missing"
+    again = replace(dispatch, sent=Sent.FAILED)
+    return replace(state, progress=replace(state.progress, in_flight=again))
+
+
+def note_taken(state: RunState, dispatch: Dispatch, at: float) -> RunState:
+    """Return the state that remembers that an answer was taken in place of a file."""
+    turn = dispatch.turn
+    return note_act(state, at, TAKEN.format(role=turn.role, round=turn.round))

@@ -1,0 +1,240 @@
+"""Everything a run knows about itself. `state_json.py` has its form as JSON."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from ..gates.check import BaseResult
+from ..handoff.prompt import Sent
+from ..proof.verdict import ProofWords
+from ..settings.gates import Gate, When, read_gates
+from .findings import Findings
+from .flow import Flow
+from .flow_file import LOOP, packaged_flow
+from .reply import Excerpt, Output
+
+NO_FEEDBACK = Excerpt("None yet.")
+NO_OUTPUT = Output("")
+
+
+class FinalStatus(StrEnum):
+    """How a run ended, or that it has not."""
+
+    RUNNING = "RUNNING"
+    PASS = "PASS"
+    FAIL = "FAIL"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One prompt and one reply: whose, and when."""
+
+    role: str
+    round: int
+    cycle: int
+    reviewed: bool = field(default=True, compare=False)
+    """Does it belong to a cycle of author and reviewer?"""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptHint:
+    """What a person wants an agent to be told with its next prompt."""
+
+    role: str
+    """Empty for whoever is next."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """The turn in flight: its prompt has been sent, or is about to be."""
+
+    turn: Turn
+    id: str
+    """Names the message, so that it can be told from all others."""
+    sequence: int = 0
+    """The number under which the reply will be archived."""
+    since: float = 0.0
+    """Unix time before it was first sent; an older response file is not its reply."""
+    sent: Sent = Sent.MAYBE
+    """Does the agent have the prompt?"""
+    worked: float = 0.0
+    """Seconds that were worked on it before the run was last stopped."""
+    hints: tuple[KeptHint, ...] = ()
+    """Those that are in its prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenNotes:
+    """What a reviewer still had to say when the cycles were used up."""
+
+    role: str
+    """The reviewer."""
+    round: int
+    notes: Excerpt
+
+
+@dataclass(frozen=True, slots=True)
+class PersonalAct:
+    """Something that a person did to the run, in words."""
+
+    at: float
+    """Unix time."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What an exact resume needs beyond the shell script's state."""
+
+    cycle: int = 1
+    reviewing: bool = False
+    """Is it the reviewer's turn, and not the author's?"""
+    in_flight: Dispatch | None = None
+    briefed: frozenset[str] = frozenset()
+    """Ids of terminals that have had the explore summary and the rest of the context."""
+    archive: str = ""
+    """The name of the run's archive folder."""
+    sequence: int = 0
+    """The last number given to an archived file."""
+    open_notes: tuple[OpenNotes, ...] = ()
+    """Of this round and the one before."""
+    providers: Mapping[str, str] = field(default_factory=dict)
+    """Which agent each role has."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """The settings it goes by, by variable name."""
+    paused: bool = False
+    """Has a person asked it to pause?"""
+    heard: int = 0
+    """How much of the control file has been heeded, in bytes."""
+    hints: tuple[KeptHint, ...] = ()
+    """Those that are still to be told."""
+    acts: tuple[PersonalAct, ...] = ()
+    """What people did to the run, for its report; the last ones."""
+    checking: When | None = None
+    """The point whose gates are being run."""
+    checks_passed: int = 0
+    """How many of them have been."""
+    base: Mapping[str, BaseResult] = field(default_factory=dict)
+    """What each gate said before the run."""
+    passed: Mapping[str, BaseResult] = field(default_factory=dict)
+    """What each gate said when it last passed after the tester."""
+    proving: bool = False
+    """Have all gates passed, and is the proof due?"""
+    proof: ProofWords | None = None
+    """What was proven."""
+    failed_on: Mapping[str, str] = field(default_factory=dict)
+    """The tree on which each gate last failed."""
+    repeated_gate: str = ""
+    """The gate that failed twice on the same tree, if one did in this round."""
+    findings: Mapping[str, Findings] = field(default_factory=dict)
+    """What each reviewer found that numbers its findings."""
+    is_more_asked: bool = False
+    """Has the last review of the work, or the last round, asked for something?"""
+    unchanged_turns: int = 0
+    """How many of the last turns of whoever does the work changed nothing."""
+    approved_tree: str = ""
+    """The work folder as the last review of the work approved it; empty if nobody knows."""
+    is_approved: bool = False
+    """Has the last review of the work approved it, or was it skipped by a person?"""
+    delivered_tree: str = ""
+    """The work folder as the author of the work last left it."""
+
+
+def _loop() -> Flow:
+    return packaged_flow(LOOP)
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """A run between two turns."""
+
+    api: str
+    provider: str
+    wd: str
+    prompt: str = field(repr=False)
+    """The whole text of the task."""
+    session_name: str = ""
+    flow: Flow = field(default_factory=_loop, repr=False)
+    terminals: Mapping[str, str] = field(default_factory=dict)
+    """The id of each role's terminal."""
+    round: int = 1
+    phase: str = ""
+    """The name of the stage, or `done`; empty for the first stage."""
+    final_status: FinalStatus = FinalStatus.RUNNING
+    feedback: Excerpt = NO_FEEDBACK
+    """The evidence of the tester or the gate from the round before."""
+    notes: Mapping[str, Excerpt] = field(default_factory=dict)
+    """What each reviewer last noted in this round."""
+    outputs: Mapping[str, Output] = field(default_factory=dict, repr=False)
+    """The last reply of each role in this round."""
+    progress: Progress = field(default_factory=Progress)
+    updated_at: str = ""
+    """When it was last saved, in UTC."""
+
+    @property
+    def gates(self) -> tuple[Gate, ...]:
+        """The gates that the run began with, in their order."""
+        return read_gates(self.progress.settings.get("GATES", ""))
+
+    def terminal_of(self, role: str) -> str:
+        """Return the id of the terminal a role works in; empty if it has none."""
+        return self.terminals.get(role, "")
+
+    def provider_of(self, role: str) -> str:
+        """Return which agent a role has."""
+        return self.progress.providers.get(role) or self.provider
+
+    def output_of(self, role: str) -> Output:
+        """Return the last reply of a role in this round; an empty one if there is none."""
+        return self.outputs.get(role, NO_OUTPUT)
+
+    def has_output(self, role: str) -> bool:
+        """Has this role replied in this round?"""
+        return bool(self.output_of(role).text.strip())
+
+    def notes_of(self, reviewer: str) -> Excerpt:
+        """Return what a reviewer last noted in this round."""
+        return self.notes.get(reviewer, NO_FEEDBACK)
+
+
+MOST_HINTS = 20
+"""So many may wait to be told."""
+MOST_ACTS = 200
+
+
+def keep_hint(state: RunState, role: str | None, text: str) -> RunState | str:
+    """Return the state in which a hint waits to be told, or why it cannot."""
+    known = [one.name for one in state.flow.roles]
+    if role is not None and role not in known:
+        return f"the flow {state.flow.name} has no role {role!r}; there are: {', '.join(known)}"
+    if len(state.progress.hints) >= MOST_HINTS:
+        return f"{MOST_HINTS} hints are waiting for their prompts already"
+    hints = (*state.progress.hints, KeptHint(role or "", text))
+    return replace(state, progress=replace(state.progress, hints=hints))
+
+
+def hints_for(state: RunState, role: str) -> tuple[KeptHint, ...]:
+    """Return the hints that the next prompt has if it is for this role."""
+    return tuple(hint for hint in state.progress.hints if hint.role in ("", role))
+
+
+def drop_hints(state: RunState, role: str) -> RunState:
+    """Return the state after a role was told its hints."""
+    hints = tuple(hint for hint in state.progress.hints if hint.role not in ("", role))
+    return replace(state, progress=replace(state.progress, hints=hints))
+
+
+def take_hints_back(state: RunState, review: Turn) -> RunState:
+    """Return the state in which the hints of a prompt to which nothing is heard wait again."""
+    dispatch = state.progress.in_flight
+    if dispatch is None or dispatch.turn != review:
+        return state
+    hints = (*dispatch.hints, *state.progress.hints)
+    return replace(state, progress=replace(state.progress, hints=hints))
+
+
+def note_act(state: RunState, at: float, text: str) -> RunState:
+    """Return the state that remembers what a person did."""
+    acts = (*state.progress.acts, PersonalAct(at, text))[-MOST_ACTS:]
+    return replace(state, progress=replace(state.progress, acts=acts))

@@ -1,0 +1,327 @@
+"""The task of a run: what is to be done, and the scenario that must pass in the end.
+
+A task has one of two forms. The first has two lines with stars; whatever else stands there, these
+lines are all that counts. The other is Markdown: a heading for each part, the second of which may
+be missing, and settings for this task between two lines `---` at the very top.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+from ..errors import ConfigError, PromptError
+from ..settings.table import BY_KEY, IN_TASK, PREFIX, Setting, ValueKind
+from ..settings.values import FLOW_NAME_PATTERN, canonical, read_role_providers, read_word
+from .reply import clean_text, unfenced
+
+EXPLORE_HEADER = "*** ORIGINAL EXPLORE SUMMARY ***"
+SCENARIO_HEADER = "*** SCENARIO TEST ***"
+TASK_HEADING = "# Task"
+TEST_HEADING = "# Test"
+PARTS = {
+    # what a heading may say, in small letters: the heading it stands for
+    **dict.fromkeys(("task", "what to do", "explore summary"), TASK_HEADING),
+    **dict.fromkeys(("test", "tests", "how to test"), TEST_HEADING),
+    **dict.fromkeys(("scenario", "scenario test", "test scenario"), TEST_HEADING),
+    **dict.fromkeys(("acceptance", "acceptance test", "acceptance criteria"), TEST_HEADING),
+}
+# "## What to do": with four spaces it would be code
+HEADING_PATTERN = r" {0,3}#{1,6}[ \t]"
+HEADING_MARKS = " \t#*_:"
+SETTINGS_MARK = "---"
+LARGEST_TASK = 2 * 1024 * 1024
+"""Bytes; with the replies that go with it, it must fit into one message."""
+EXPECTED_FORM = f"""\
+{EXPLORE_HEADER}
+What is to be done, and what is known about the project.
+
+{SCENARIO_HEADER}
+What the tester does, and what must come out of it.
+"""
+MARKDOWN_FORM = f"""\
+{TASK_HEADING}
+What is to be done, and what is known about the project.
+
+{TEST_HEADING}
+What the tester does, and what must come out of it. This part may be left out.
+"""
+
+
+NO_HEADINGS = f"""\
+the task isn't in the expected format: the heading `{TASK_HEADING}` is missing.
+Write a line `{TASK_HEADING}`, and below it what is to be done.
+Below a line `{TEST_HEADING}` write what the tester does; that part may be left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task in its two parts."""
+
+    explore_summary: str
+    """For all roles: what is to be done."""
+    scenario_test: str
+    """For the tester: how to find out whether it was done; empty if the flow is to say it."""
+    text: str = field(repr=False)
+    """The whole text, as the state file keeps it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Marked:
+    """The lines of a task, and which of them begin something."""
+
+    lines: Sequence[str]
+    stars: Sequence[int]
+    """The lines with stars."""
+    settings: range
+    """The lines between those that set off the settings of the task."""
+    headings: Mapping[str, Sequence[int]]
+    """The headings of each part, outside fenced code."""
+
+
+def parse_task(text: str) -> Task:
+    """Split a task into its parts; what stands before the first is for people only."""
+    size = len(text.encode("utf-8", "replace"))
+    if size > LARGEST_TASK:
+        raise PromptError(
+            f"the task has {size} bytes; agents can be told at most {LARGEST_TASK}: put the rest "
+            "into a file of the project and name it in the task"
+        )
+    marked = _mark(text)
+    if not marked.stars and not any(marked.headings.values()):
+        raise PromptError(NO_HEADINGS)
+    if any(marked.headings.values()) and not _is_starred(marked):
+        explore, scenario = _parse_headings(marked)
+    else:
+        explore, scenario = _parse_stars(marked.lines)
+    return Task(explore, scenario, text)
+
+
+def task_of_line(line: str) -> str:
+    """Return the text of a task that is told in one line; it names no scenario."""
+    try:
+        line.encode()
+    except UnicodeEncodeError:
+        raise PromptError("the task in one line is not text in UTF-8") from None
+    told = clean_text(line).strip()
+    if not told:
+        raise PromptError("the task is empty; say what is to be done: `cao run -m TEXT`")
+    if "\n" in told:
+        raise PromptError(
+            "-m takes the task in one line; write a longer one to a file: `cao run task.md`"
+        )
+    if told in (EXPLORE_HEADER, SCENARIO_HEADER) or _part_of(told):
+        raise PromptError(f"-m takes the task in one line, and `{told}` is only a heading")
+    return f"{TASK_HEADING}\n\n{told}\n"
+
+
+def with_heading(text: str) -> str:
+    """Return a task with its heading, which people leave out who only say what is to be done."""
+    marked = _mark(text)
+    if marked.stars or marked.headings[TASK_HEADING] or not text.strip():
+        return text
+    below = marked.settings.stop + 1 if marked.settings.stop else 0
+    told = "\n".join(marked.lines[below:]).lstrip("\n")
+    return "\n".join((*marked.lines[:below], TASK_HEADING, "", told))
+
+
+def settings_lines(text: str) -> list[tuple[int, str]]:
+    """Return the lines with the settings of a task, each with its number, from 1."""
+    marked = _mark(text)
+    return [(number + 1, marked.lines[number]) for number in marked.settings]
+
+
+def _mark(text: str) -> _Marked:
+    lines = clean_text(text).split("\n")
+    headers = (EXPLORE_HEADER, SCENARIO_HEADER)
+    stars = [number for number, line in enumerate(lines) if line.strip() in headers]
+    settings = range(0) if stars else _settings_of(lines)
+    below = settings.stop + 1 if settings.stop else 0
+    headings: dict[str, list[int]] = {TASK_HEADING: [], TEST_HEADING: []}
+    for number, line in unfenced(lines[below:]):
+        if part := _part_of(line):
+            headings[part].append(below + number)
+    return _Marked(lines, stars, settings, headings)
+
+
+def _settings_of(lines: Sequence[str]) -> range:
+    if lines[0].rstrip() != SETTINGS_MARK:
+        return range(0)
+    for number in range(1, len(lines)):
+        if lines[number].rstrip() == SETTINGS_MARK:
+            return range(1, number)
+    raise PromptError(
+        f"line 1 of the task begins settings with `{SETTINGS_MARK}`, but no line `{SETTINGS_MARK}` "
+        "ends them"
+    )
+
+
+def _part_of(line: str) -> str:
+    """Return the part that a line is the heading of; nothing if it is none."""
+    if not re.match(HEADING_PATTERN, line):
+        return ""
+    return PARTS.get(" ".join(line.strip(HEADING_MARKS).lower().split()), "")
+
+
+def _is_starred(marked: _Marked) -> bool:
+    """Is it a task with stars, whatever headings its parts have? It cannot be of both forms."""
+    if not marked.stars:
+        return False
+    outside = {number for number, _ in unfenced(marked.lines)}
+    has_both = len({marked.lines[number].strip() for number in marked.stars}) > 1
+    if has_both and not outside.isdisjoint(marked.stars):
+        return True
+    heading = min(number for numbers in marked.headings.values() for number in numbers)
+    star = marked.stars[0]
+    raise _problem(
+        f"it mixes both forms: line {star + 1} is `{marked.lines[star].strip()}`, line "
+        f"{heading + 1} is `{marked.lines[heading].strip()}`"
+    )
+
+
+def _parse_stars(lines: Sequence[str]) -> tuple[str, str]:
+    explore = _only_line(lines, EXPLORE_HEADER)
+    scenario = _only_line(lines, SCENARIO_HEADER)
+    if scenario < explore:
+        raise _problem(f"`{SCENARIO_HEADER}` stands before `{EXPLORE_HEADER}`")
+    return (
+        _body(lines[explore + 1 : scenario], EXPLORE_HEADER),
+        _body(lines[scenario + 1 :], SCENARIO_HEADER),
+    )
+
+
+def _only_line(lines: Sequence[str], header: str) -> int:
+    numbers = [number for number, line in enumerate(lines) if line.strip() == header]
+    if not numbers:
+        raise _problem(f"the line `{header}` is missing")
+    _check_single(numbers, f"the line `{header}`")
+    return numbers[0]
+
+
+def _parse_headings(marked: _Marked) -> tuple[str, str]:
+    lines, task, test = marked.lines, marked.headings[TASK_HEADING], marked.headings[TEST_HEADING]
+    if not task:
+        raise _problem(f"the heading `{TASK_HEADING}` is missing")
+    _check_single(task, "the heading of the task")
+    _check_single(test, "the heading of the test")
+    if not test or (test[0] > task[0] and not "".join(lines[test[0] + 1 :]).strip()):
+        lines = lines[: test[0]] if test else lines
+        return _body(lines[task[0] + 1 :], lines[task[0]].strip()), ""
+    if test[0] < task[0]:
+        raise _problem(f"`{lines[test[0]].strip()}` stands before `{lines[task[0]].strip()}`")
+    return (
+        _body(lines[task[0] + 1 : test[0]], lines[task[0]].strip()),
+        _body(lines[test[0] + 1 :], lines[test[0]].strip()),
+    )
+
+
+def _check_single(numbers: Sequence[int], what: str) -> None:
+    if len(numbers) > 1:
+        places = ", ".join(str(number + 1) for number in numbers)
+        raise _problem(f"{what} must stand there once, but it does in lines {places}")
+
+
+def _body(lines: Sequence[str], header: str) -> str:
+    body = "\n".join(lines).strip()
+    if not body:
+        raise _problem(f"there is nothing below `{header}`")
+    return body
+
+
+def _problem(reason: str) -> PromptError:
+    return PromptError(
+        f"the task file isn't in the expected format: {reason}. Expected:\n\n{MARKDOWN_FORM}\n"
+        f"or, with stars:\n\n{EXPECTED_FORM}"
+    )
+
+
+PAIR_PATTERN = r"(?P<key>[A-Za-z][\w-]*)\s*[:=](?P<value>.*)"
+# "make test  # all of them": the comment behind a value without quotation marks
+COMMENT_PATTERN = r"(?:^|\s)#.*"
+EXPECTED = {
+    ValueKind.FLAG: "true or false",
+    ValueKind.COUNT: "a whole number, at least {minimum}",
+    ValueKind.SECONDS: "a number of seconds",
+}
+
+
+def read_front_matter(text: str, where: str) -> dict[str, str]:
+    """Return the settings that a task makes, by variable name; `where` is how the user knows it."""
+    found: dict[str, str] = {}
+    for number, line in settings_lines(text):
+        stripped = line.strip()
+        if not stripped or stripped.startswith("#"):
+            continue
+        try:
+            setting, value = _read_line(line)
+            if setting.name in found:
+                raise _fault(f"{setting.key} is set twice", "it once")
+        except PromptError as error:
+            raise PromptError(f"{where}, line {number}: {error}") from None
+        found[setting.name] = value
+    return found
+
+
+def _read_line(line: str) -> tuple[Setting, str]:
+    pair = re.fullmatch(PAIR_PATTERN, line.rstrip())
+    if pair is None:
+        raise _fault(f"{line.strip()!r} is no setting", "a line such as `max_rounds: 3`")
+    setting = _setting(pair["key"])
+    value = _value(pair["value"].strip())
+    _check(setting, value)
+    return setting, value
+
+
+def _setting(word: str) -> Setting:
+    key = word.lower().replace("-", "_")
+    setting = BY_KEY.get(key)
+    if setting is not None and setting.name in IN_TASK:
+        return setting
+    if setting is not None:
+        ways = f"{setting.option} or {PREFIX}{setting.name}"
+        raise PromptError(f"a task cannot set {key}; set it yourself, with {ways}")
+    known = [name.lower() for name in IN_TASK]
+    close = get_close_matches(key, known)
+    raise _fault(f"there is no setting {word}", " or ".join(close) or f"one of {', '.join(known)}")
+
+
+def _value(text: str) -> str:
+    if not text.startswith(('"', "'")):
+        return re.sub(COMMENT_PATTERN, "", text).strip()
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except ValueError:
+        value = None
+    if not isinstance(value, str):
+        raise _fault(f"{text} is no text in quotation marks", "both of them, and nothing behind")
+    return value
+
+
+def _check(setting: Setting, value: str) -> None:
+    """Refuse a value that no run could have; an empty one says nothing."""
+    if not value.strip():
+        return
+    given = {setting.name: value}
+    if setting.kind in EXPECTED and canonical(setting.name, value) is None:
+        expected = EXPECTED[setting.kind].format(minimum=setting.minimum)
+        raise _bad_value(setting, value, expected)
+    if setting.name == "FLOW" and not re.fullmatch(FLOW_NAME_PATTERN, value.strip()):
+        raise _bad_value(setting, value, "the name of a flow; a file only by --flow or CAO_FLOW")
+    try:
+        _read_agents(given)
+    except ConfigError as error:
+        raise _bad_value(setting, value, error.expected) from None
+
+
+def _read_agents(given: Mapping[str, str]) -> None:
+    read_word(given, "PROVIDER")
+    read_role_providers(given)
+
+
+def _bad_value(setting: Setting, value: str, expected: str) -> PromptError:
+    return _fault(f"{setting.key} is {value!r}", expected)
+
+
+def _fault(fault: str, expected: str) -> PromptError:
+    return PromptError(f"{fault}; expected {expected}")

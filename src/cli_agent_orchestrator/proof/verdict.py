@@ -1,0 +1,302 @@
+"""What was proven of the work, besides that the gates pass.
+
+Some more runs of each gate that counts its tests say more than a green one, in fresh checkouts:
+
+    the run's own tests on the base     must fail: they test what was not there
+    the base's tests on the result      must pass: nothing was bought by changing them
+    the run's own tests on the result   must pass: all that they need is in the files
+    tests that fail in any case         must be noticed on the result, if they are on the base
+
+Tests that failed before the run and pass now are worth as much as new ones. What was done to tests,
+their settings and CI files is listed beside it, with its diff; that alone proves nothing. What had
+been done before the run, and is not committed, is listed apart: the run is not judged by it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ..core.markdown import block_of, excerpt, harmless
+from ..core.text import first_names, on_a_line
+from ..gates.check import CheckResult, page_of
+from .counts import TestCounts, number_of
+from .tampering import Suspicion, Trick
+
+MOST_LISTED = 30
+"""Suspicions on the page of a proof."""
+MOST_NAMED = 3
+LINES_OF_FILE, LINES_OF_ALL = 40, 200
+"""Of diffs on the page of a proof."""
+PROVEN, NOT_PROVEN = "proven", "not proven"
+"""Begin what is told of a proof."""
+BEFORE = "before the run and not committed: "
+BEFORE_TITLE = "Before the run, and not committed:"
+DIFF_TITLE = "What the run did to these files:"
+
+
+@dataclass(frozen=True, slots=True)
+class ProofWords:
+    """What a proof came to, for people, part by part."""
+
+    is_proven: bool
+    said: str
+    """What was shown; else what is missing."""
+    look_at: str = ""
+    """How much of what the run did to tests is to be looked at; empty if nothing is."""
+    before: str = ""
+    """The same of what had been done before the run, and is in no commit."""
+
+    def __str__(self) -> str:
+        tail = f"; look at {self.look_at}" if self.look_at else ""
+        tail += f"; {BEFORE}{self.before}" if self.before else ""
+        return f"{PROVEN if self.is_proven else NOT_PROVEN}: {self.said}{tail}"
+
+
+@dataclass(frozen=True, slots=True)
+class GateProof:
+    """What one gate says of the base and of the result."""
+
+    gate: str
+    on_result: CheckResult
+    """The base's tests on the result."""
+    on_base: CheckResult | None = None
+    """The run's own tests on the base; None if it neither made nor changed any."""
+    turned: tuple[str, ...] = ()
+    """Tests that failed before the run, fail on the base still, and pass now."""
+    faded: tuple[str, ...] = ()
+    """Tests that failed before the run and do not fail on the base any more."""
+    emptied: tuple[str, ...] = ()
+    """New files of the product that were there, with nothing in them, when `on_base` was run."""
+    is_deaf: bool = False
+    """Does it notice tests on the base that must fail, and not on the result?"""
+    betrayed: tuple[str, ...] = ()
+    """Tests that fail on the result as soon as there are some beside them that must fail."""
+    failed_before: int = 0
+    """How many tests failed before the run; that they do says nothing of those it made."""
+    passed_with: int = -1
+    """How many tests it ran when it passed; -1 if that was compared with the base then."""
+    as_it_is: CheckResult | None = None
+    """The run's own tests on the result, in a fresh checkout; None if it passed in one already."""
+
+    @property
+    def has_red_tests(self) -> bool:
+        """Do tests that the run made or changed fail without its work?"""
+        return self.on_base is not None and is_red(self.on_base, self.failed_before)
+
+    @property
+    def is_red_before(self) -> bool:
+        """Is there a test that fails without the work?"""
+        return bool(self.turned) or self.has_red_tests
+
+    @property
+    def is_green_after(self) -> bool:
+        """Do the base's tests pass with the work, and would the gate tell if they did not?"""
+        passed = not self.fails_afresh and self.on_result.counts is not None
+        return passed and not self.is_deaf and not self.betrayed and not self.lost
+
+    @property
+    def fails_afresh(self) -> bool:
+        """Does it fail on the result in a fresh checkout?"""
+        return not self.on_result.passed or not (self.as_it_is is None or self.as_it_is.passed)
+
+    @property
+    def lost(self) -> int:
+        """How many fewer tests it ran when it passed than it does with those from before."""
+        counts = self.on_result.counts
+        return max(counts.run - self.passed_with, 0) if counts and self.passed_with >= 0 else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What was found out about the work."""
+
+    gates: tuple[GateProof, ...] = ()
+    """Of those gates that count their tests."""
+    new_tests: tuple[str, ...] = ()
+    """Files of tests that the run made or changed."""
+    suspicions: tuple[Suspicion, ...] = ()
+    """What the run did to tests and their settings."""
+    product: tuple[str, ...] = ()
+    """Files of the product that the run made or changed."""
+    is_untouched: bool = False
+    """Is every file as it was before the run?"""
+    before: tuple[Suspicion, ...] = ()
+    """What had been done to tests before the run, and is in no commit."""
+    patches: tuple[str, ...] = field(default=(), repr=False)
+    """What the run did to each file of its suspicions."""
+    no_snapshots: str = ""
+    """Why there is nothing to compare; empty if there is."""
+    left_behind: tuple[str, ...] = ()
+    """What programs left behind during the run, outermost folders: no checkout has it."""
+
+    @property
+    def gaps(self) -> tuple[str, ...]:
+        """Say what is missing for a proof, each in a few words; nothing if it is one."""
+        if self.no_snapshots:
+            return (f"without snapshots ({self.no_snapshots}) nothing can be proven",)
+        if not self.gates:
+            return ("no gate says which tests it runs",)
+        if self.is_untouched:
+            return ("nothing was changed",)
+        found = [f"the gate {one.gate}: {_fault(one)}" for one in self.gates if _fault(one)]
+        if self.left_behind and any(one.fails_afresh for one in self.gates):
+            left = first_names(self.left_behind, MOST_NAMED)
+            found.append(
+                f"checkouts do not have what programs left behind ({left}), nor has a commit"
+            )
+        if not any(one.is_red_before for one in self.gates):
+            found.append(self._why_not_red())
+        return tuple(found)
+
+    @property
+    def is_proven(self) -> bool:
+        """Is it shown that the work does what its tests say, and that they were not bent?"""
+        return not self.gaps
+
+    @property
+    def words(self) -> ProofWords:
+        """Say what it came to."""
+        said = "; ".join(self.gaps or self._shown)
+        look_at, before = _counted(self.suspicions), _counted(self.before)
+        return ProofWords(self.is_proven, said, look_at, before)
+
+    def __str__(self) -> str:
+        return str(self.words)
+
+    @property
+    def _shown(self) -> list[str]:
+        """What was found out, and what made the difference."""
+        parts = []
+        work = f"the change to {first_names(self.product, MOST_NAMED)}" if self.product else ""
+        if turned := sum(len(one.turned) for one in self.gates):
+            verb = "passes" if turned == 1 else "pass"
+            by = f" with {work}" if work else ""
+            parts.append(f"{number_of(turned, 'test')} that failed before now {verb}{by}")
+            work = work and "it"
+        if any(one.has_red_tests for one in self.gates):
+            parts.append(f"the run's own tests fail without {work or 'its work'}")
+        return [*parts, "the tests from before pass as they were"]
+
+    def _why_not_red(self) -> str:
+        if faded := sum(len(one.faded) for one in self.gates):
+            verb = "does" if faded == 1 else "do"
+            tests = f"{number_of(faded, 'test')} that failed before the run {verb} not fail there"
+            more = f"; {self._why_new_are_not_red()}" if self.new_tests else ""
+            return f"the base passes now, too: {tests} any more{more}"
+        return self._why_new_are_not_red()
+
+    def _why_new_are_not_red(self) -> str:
+        if not self.new_tests:
+            return "no test was made or changed, and none that failed before now passes"
+        bases = [(one, one.on_base) for one in self.gates if one.on_base is not None]
+        if any(not one.has_red_tests for one, result in bases if result.counts is not None):
+            emptied = next((one.emptied for one in self.gates if one.emptied), ())
+            if emptied:
+                return f"the run's own tests pass with nothing in its new files ({_named(emptied)})"
+            return f"the run's own tests pass without its work ({_named(self.new_tests)})"
+        return "the run's own tests could not be run on the base"
+
+
+def is_red(result: CheckResult, failed_before: int) -> bool:
+    """Does a gate tell of more tests that failed than did before the run?"""
+    return result.counts is not None and result.counts.failed > failed_before
+
+
+def still_failing(
+    turned: tuple[str, ...], again: TestCounts | None, now: Sequence[str]
+) -> tuple[str, ...]:
+    """Return which of the tests that failed before the run fail on the base when run again.
+
+    `now` fail with the work as well, and say nothing. The name of a test may have its folder in
+    it: then no name is found again, and something fails all the same.
+    """
+    if again is None:
+        return turned
+    found = tuple(name for name in turned if name in again.failures)
+    is_red = again.failed > 0 and not set(again.failures) <= set(now)
+    return found or (turned if is_red else ())
+
+
+def page_of_proof(proof: Proof, command: str = "") -> str:
+    """Return a proof as it is kept in the archive; a command shows all that the run changed."""
+    verdict = "PASS" if proof.is_proven else "FAIL"
+    lines = [f"RESULT: {verdict}", f"PROOF: {harmless(str(proof))}"]
+    lines += _listed(proof.suspicions)
+    if proof.before:
+        lines += ["", BEFORE_TITLE, *_listed(proof.before)]
+    if patch := excerpt(proof.patches, LINES_OF_FILE, LINES_OF_ALL, command):
+        lines += ["", DIFF_TITLE, block_of(patch)]
+    for gate in proof.gates:
+        if gate.on_base is not None:
+            lines += ["", f"The run's own tests on the base, by the gate {gate.gate}:"]
+            lines.append(page_of(gate.on_base))
+        lines += ["", f"The base's tests on the result, by the gate {gate.gate}:"]
+        lines.append(page_of(gate.on_result))
+        if gate.as_it_is is not None:
+            lines += ["", f"The run's own tests on the result, by the gate {gate.gate}:"]
+            lines.append(page_of(gate.as_it_is))
+    return "\n".join([*lines, ""])
+
+
+def _fault(gate: GateProof) -> str:
+    """Say why a gate does not speak for the result; empty if it does."""
+    result = gate.on_result
+    if gate.is_green_after:
+        return ""
+    if result.counts is None:
+        return (
+            f"it ran no tests in a fresh checkout ({result}); if that needs more than the files "
+            "of the project, give the gate a `setup`"
+        )
+    if result.passed and gate.as_it_is is not None and not gate.as_it_is.passed:
+        return (
+            f"the run's own tests do not pass in a fresh checkout ({gate.as_it_is}); if that needs "
+            "more than the files of the project, give the gate a `setup`"
+        )
+    if gate.is_deaf:
+        return "since the run it does not notice tests that must fail; something keeps them quiet"
+    if gate.betrayed:
+        return (
+            f"tests pass only as long as there are none that must fail ({_named(gate.betrayed)}); "
+            "something in the project looks for these"
+        )
+    if result.passed:
+        ran = number_of(gate.passed_with, result.counts.unit)
+        return f"it ran {ran}, and {result.counts.run} with the tests from before"
+    return f"the tests from before do not pass ({result})"
+
+
+def _files_that(do: str, found: Sequence[Suspicion]) -> list[str]:
+    """Say how many files do something, and where the first of them does."""
+    if not found:
+        return []
+    line = found[0].detail.partition(":")[0]
+    return [f"{number_of(len(found), 'file')} that {do} ({on_a_line(found[0].path)}, {line})"]
+
+
+def _counted(suspicions: Sequence[Suspicion]) -> str:
+    """Say how many there are of what is to be looked at; empty if none."""
+    reaching = [one for one in suspicions if one.trick is Trick.REACHES]
+    misleading = [one for one in suspicions if one.trick is Trick.MISLEADS]
+    changed = len(suspicions) - len(reaching) - len(misleading)
+    verb = "reaches" if len(reaching) == 1 else "reach"
+    parts = [
+        *([f"{number_of(changed, 'change')} to tests or settings"] if changed else []),
+        *_files_that(f"{verb} into the tests", reaching),
+        *_files_that("could mislead the tests", misleading),
+    ]
+    return " and ".join(parts)
+
+
+def _listed(suspicions: Sequence[Suspicion]) -> list[str]:
+    """Return a line for each of the first suspicions, and how many more there are."""
+    shown = suspicions[:MOST_LISTED]
+    lines = [
+        f"- {harmless(on_a_line(one.path))}: {one.trick}, {harmless(one.detail)}" for one in shown
+    ]
+    more = len(suspicions) - MOST_LISTED
+    return [*lines, *([f"- and {more} more"] if more > 0 else [])]
+
+
+def _named(paths: tuple[str, ...]) -> str:
+    shown = map(on_a_line, paths[:MOST_NAMED])
+    return ", ".join(shown) + (", …" if len(paths) > MOST_NAMED else "")

@@ -1,0 +1,318 @@
+"""GitHub Copilot CLI: what its screen says, how it is started, what its hooks tell.
+
+Everything the agent says is indented by three columns, so only marks in the second column count,
+and the rows around the input box:
+
+     ❯ Fix the basket            12:30    a message
+     ● Done.                              an answer, and every note of the program
+     $ Shell Run the tests                what a tool did
+     ✗ Authentication failed              a failure
+
+     /home/me/app
+    ────────────────────
+    ❯ draft
+    ────────────────────
+     ◎ Working esc esc interrupt          the last row tells work from rest
+
+The hooks come with a plugin that lies beside this module. They write to the file that
+CAO_EVENT_FILE names, and hand the profile over at the start of a session, from
+CAO_SESSION_CONTEXT. The program draws on the alternate screen, where a long answer cannot be read
+back: the hook at the end of a turn copies it from the session record, as soon as the record has
+come as far as to name that hook.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..core.models import TerminalStatus
+from .base import AgentSignal, Dialog, Launch, LaunchRequest, Marks, Permissions, SignalKind
+from .screen import dedent_cell, find, screen_lines, without_dim
+
+name = "copilot_cli"
+program = "copilot"
+install_hint = "npm install -g @github/copilot"
+# One empties a draft or stops a turn, and announces the end; the next one quits.
+exit_keys: tuple[str, ...] = ("C-c", "C-c")
+CLEARED_LINES = 32
+# Each pair takes a line and the line end before it. Ctrl-C would quit if the box were empty.
+clear_keys: tuple[str, ...] = ("C-u", "BSpace") * CLEARED_LINES
+# `@file` at the end of a message opens a list that takes the Enter for itself.
+completes = "@"
+guards: dict[str, str] = {}
+# It is not kept open.
+record_pattern = ""
+tested_versions: tuple[tuple[int, ...], ...] = ((1, 0, 102),)
+
+PLUGIN = Path(__file__).with_name("copilot_plugin")
+
+# ────────────────────────────
+RULE_PATTERN = r"^─{10,}$"
+# ❯ draft
+BOX_PATTERN = r"^❯(?: |$)"
+#  ◎ Working · 117 B esc esc interrupt
+BUSY_PATTERN = r"^ [○◎◉●] \S"
+#    the end of a line            ┃
+SCROLLBAR_PATTERN = r" +┃$"
+#  [Current]  Sessions   Issues   Pull requests   Gists
+TABS_PATTERN = r"^ \[?Current\]? +\[?Sessions\]?"
+#   ╰─╯╰─╯  Copilot v1.0.102 uses AI.
+BANNER_PATTERN = r"^  ╰─╯╰─╯  Copilot v\d"
+#  ❯ Fix the basket            12:30
+MESSAGE_PATTERN = r"^ ❯ "
+#  ● Done.        $ Shell Run the tests
+REPLY_PATTERN = r"^ [●$] "
+#  ● Done.
+ANSWER_PATTERN = r"^ ● "
+#  ● Tip: /help        ● MCP Servers reloaded: 0 servers connected
+NOTE_PATTERN = (
+    r"^ ● (?:Tip: |MCP Servers reloaded: |Folder \S.* has been added to trusted folders\.$"
+    r"|Request failed due to a transient API error\. Retrying\.\.\.$)"
+)
+#  ● Operation cancelled by user
+CANCELLED_PATTERN = r"^ ● Operation cancelled by user$"
+#  ✗ Authentication failed with provider
+FAILED_PATTERN = r"^ ✗ "
+# ╭────╮
+FRAME_START_PATTERN = r"^╭─+╮$"
+# ╰────╯
+FRAME_END_PATTERN = r"^╰─+╯$"
+# │ ❯ 1. Yes        │ ↑/↓ to navigate · enter to select · esc to cancel
+CHOICE_PATTERN = r"^│ +❯ +\d+\. |^│ .*\b[Ee]nter to \w+"
+#  ↑/↓ select · enter accept · ctrl+d decline · esc cancel
+FORM_PATTERN = r"^ .*\benter \w+\b.* · esc cancel$"
+# │ Do you trust the files in this folder?
+TRUST_PATTERN = r"^│ Do you trust the files in this folder\?"
+# │ ❯ 1. Yes
+TRUST_ONCE_PATTERN = r"^│ +❯ 1\. Yes +│$"
+
+# Please use /login to sign in to use Copilot
+SIGN_IN_PATTERN = r"^Please use /login to sign in"
+
+TRUST_ADVICE = "Run copilot once by hand in this folder and let it remember the folder."
+SIGN_IN = Dialog("sign in", (), "Run copilot once by hand and type /login.")
+QUESTIONS = ("permission_prompt", "elicitation_dialog")
+"""Notifications that a person has to answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Where the input box is: its first row, and the row of the rule below it."""
+
+    row: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A row with a mark in the second column, and the indented rows below it."""
+
+    head: str
+    body: tuple[str, ...] = ()
+
+    def is_like(self, pattern: str) -> bool:
+        """Does the row with the mark look like this?"""
+        return bool(find(pattern, self.head))
+
+
+def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
+    """Return what the visible screen says; the title names the session and no more."""
+    return read_marks(screen).status()
+
+
+def read_marks(text: str) -> Marks:
+    """Return what can be seen."""
+    lines = screen_lines(text)
+    box = find_box(lines)
+    cells = split_cells(conversation(lines, box))
+    turn = last_turn(cells)
+    last = next((cell for cell in reversed(turn) if not cell.is_like(NOTE_PATTERN)), Cell(""))
+    return Marks(
+        asks=box is None and (bool(last_dialog(lines)) or is_form(lines)),
+        ready=box is not None,
+        drafted=box is not None and lines[box.row : box.end] != ["❯"],
+        working=box is not None and bool(find(BUSY_PATTERN, lines[-1])),
+        failed=last.is_like(FAILED_PATTERN),
+        interrupted=last.is_like(CANCELLED_PATTERN) and not any(last.body),
+        replied=has_reply(turn, asked=len(turn) < len(cells)),
+    )
+
+
+def title_status(title: str) -> TerminalStatus | None:
+    """Return None: the title says nothing about the status."""
+    return None
+
+
+def find_box(lines: Sequence[str]) -> Box | None:
+    """Return the input box: it is between the last two rules, and one row is below it."""
+    rules = [row for row, line in enumerate(lines) if find(RULE_PATTERN, line)]
+    if len(rules) < 2 or rules[-1] != len(lines) - 2:
+        return None
+    row = rules[-2] + 1
+    return Box(row, rules[-1]) if find(BOX_PATTERN, lines[row]) else None
+
+
+def conversation(lines: Sequence[str], box: Box | None) -> list[str]:
+    """Return the rows between the tabs and the folder's row, without the scroll bar."""
+    rows = [_without_scrollbar(line) for line in lines[: box.row - 1 if box else None]]
+    while box and rows and rows[-1]:
+        rows.pop()
+    return rows[1:] if rows and find(TABS_PATTERN, rows[0]) else rows
+
+
+def _without_scrollbar(line: str) -> str:
+    bar = find(SCROLLBAR_PATTERN, line)
+    return line[: bar.start()] if bar else line
+
+
+def last_dialog(lines: Sequence[str]) -> list[str]:
+    """Return the rows of the frame that ends the screen, if it has something to choose."""
+    if not lines or not find(FRAME_END_PATTERN, lines[-1]):
+        return []
+    starts = [row for row, line in enumerate(lines) if find(FRAME_START_PATTERN, line)]
+    frame = list(lines[starts[-1] :]) if starts else []
+    return frame if any(find(CHOICE_PATTERN, line) for line in frame) else []
+
+
+def is_form(lines: Sequence[str]) -> bool:
+    """Does the screen end with a form that stands between two rules?"""
+    return (
+        len(lines) > 1
+        and bool(find(RULE_PATTERN, lines[-1]))
+        and bool(find(FORM_PATTERN, lines[-2]))
+    )
+
+
+def split_cells(lines: Sequence[str]) -> list[Cell]:
+    """Split the conversation at the rows with a mark in the second column.
+
+    Indented rows at the top are the banner, or the rest of a cell that has scrolled away.
+    """
+    cells: list[Cell] = []
+    for line in lines:
+        if line[:2].strip() or not cells:
+            cells.append(Cell(line))
+        else:
+            cells[-1] = Cell(cells[-1].head, (*cells[-1].body, line))
+    return cells
+
+
+def last_turn(cells: Sequence[Cell]) -> list[Cell]:
+    """Return the cells below the last message of the user; all of them if there is none."""
+    asked = [row for row, cell in enumerate(cells) if cell.is_like(MESSAGE_PATTERN)]
+    return list(cells[asked[-1] + 1 :]) if asked else list(cells)
+
+
+def has_reply(turn: Sequence[Cell], asked: bool) -> bool:
+    """Has the agent said or done something in the turn?
+
+    With the message scrolled away, and no banner in sight, indented text is the rest of an answer.
+    """
+    if any(cell.is_like(REPLY_PATTERN) and not cell.is_like(NOTE_PATTERN) for cell in turn):
+        return asked or not _has_banner(turn)
+    return not asked and bool(turn) and not _has_banner(turn) and turn[0].is_like(r"^   ")
+
+
+def _has_banner(cells: Sequence[Cell]) -> bool:
+    rows = (row for cell in cells for row in (cell.head, *cell.body))
+    return any(find(BANNER_PATTERN, row) for row in rows)
+
+
+def startup_dialog(screen: str) -> Dialog | None:
+    """Return the start-up question on the screen, if there is one.
+
+    To trust the folder for this session alone is the safe answer. One who is not signed in gets an
+    input box all the same, and a row above it that says so.
+    """
+    lines = screen_lines(screen)
+    if is_signed_out(lines):
+        return SIGN_IN
+    text = "\n".join(last_dialog(lines))
+    if not find(TRUST_PATTERN, text):
+        return None
+    keys = ("1",) if find(TRUST_ONCE_PATTERN, text) else ()
+    return Dialog("trust this folder", keys, TRUST_ADVICE)
+
+
+def is_signed_out(lines: Sequence[str]) -> bool:
+    """Does the row above the folder's row and the input box say that nobody is signed in?"""
+    box = find_box(lines)
+    return box is not None and box.row > 2 and bool(find(SIGN_IN_PATTERN, lines[box.row - 3]))
+
+
+def draft(ansi_screen: str) -> str | None:
+    """Return the unsent text in the input box row by row, None when it cannot be seen."""
+    box = find_box(screen_lines(ansi_screen))
+    if box is None:
+        return None
+    typed = without_dim(ansi_screen).split("\n")[box.row : box.end]
+    return dedent_cell([line.rstrip() for line in typed], 2).strip()
+
+
+def last_answer(scrollback: str) -> str:
+    """Return what the agent said last in the newest turn, as far as the screen shows it."""
+    lines = screen_lines(scrollback)
+    turn = last_turn(split_cells(conversation(lines, find_box(lines))))
+    said = [
+        cell
+        for cell in turn
+        if cell.is_like(ANSWER_PATTERN)
+        and not cell.is_like(NOTE_PATTERN)
+        and not cell.is_like(CANCELLED_PATTERN)
+    ]
+    return dedent_cell([said[-1].head, *said[-1].body], 3).strip() if said else ""
+
+
+def read_signal(line: str) -> AgentSignal | None:
+    """Return what one line of the event file says, None if nothing.
+
+    Beside what the hooks tell, it has the last message of each turn, as in the session record.
+    """
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    match fields:
+        case {"hook": "userPromptSubmitted" as hook}:
+            return AgentSignal(SignalKind.SUBMITTED, hook)
+        case {"hook": "postToolUse" | "postToolUseFailure" | "errorOccurred" as hook}:
+            # It tries again after an error; when it gives up, the screen says so.
+            return AgentSignal(SignalKind.WORKING, hook)
+        case {"hook": "notification", "input": {"notification_type": str(kind)}}:
+            asks = kind in QUESTIONS
+            return AgentSignal(SignalKind.WAITING, f"notification: {kind}") if asks else None
+        case {"hook": "agentStop" as hook}:
+            return AgentSignal(SignalKind.FINISHED, hook)
+        case {"type": "assistant.message", "data": {"content": str(answer), "toolRequests": []}}:
+            return AgentSignal(SignalKind.FINISHED, "assistant.message", answer=answer)
+        case _:
+            return None
+
+
+PERMISSION_FLAGS = {
+    Permissions.WORKSPACE: ("--allow-all-tools",),
+    Permissions.FULL: ("--allow-all",),
+    Permissions.ASK: (),
+}
+OWN_PERMISSION_FLAGS = {"--allow-all-tools", "--allow-all", "--yolo"}
+
+
+def launch(request: LaunchRequest) -> Launch:
+    """Return the command that starts Copilot with its profile and our hooks.
+
+    `workspace` lets it run any command without asking; its file tools stay in the folder and the
+    system's temporary one, and a person is asked about the network. `full` skips every question;
+    `ask` leaves them all to a person.
+    """
+    flags = PERMISSION_FLAGS[request.permissions]
+    if any(argument in OWN_PERMISSION_FLAGS for argument in request.args):
+        flags = ()
+    profile = request.profile.prompt.strip()
+    return Launch(
+        (request.program, "--plugin-dir", str(PLUGIN), *flags, *request.args),
+        {
+            "CAO_EVENT_FILE": request.event_file,
+            "CAO_SESSION_CONTEXT": json.dumps({"additionalContext": profile}) if profile else "",
+        },
+    )

@@ -1,0 +1,288 @@
+"""Gemini CLI: what its title and its screen say, and how it is started.
+
+The title tells work, rest and questions at any time. On the screen only marks at the left edge
+count, for an answer is indented by two columns, and the rows around the input box:
+
+     > Fix the basket                          a message; further lines of it are indented by three
+    ✦ Done.                                    an answer
+    ✕ [API Error: terminated]                  a failure
+    ℹ Request cancelled.                       a note
+    ╭────╮                                     what a tool did; a dialog, if it is the last thing
+
+     ⠼ Thinking... (esc to cancel, 5s)         the status row stands on the last rule
+    ─────────────────────────────────
+     Shift+Tab to accept edits
+     >   Type your message or @path/to/file
+
+No option or variable carries a persona: `GEMINI_SYSTEM_MD` would replace all that Gemini CLI knows
+of its tools, so the profile is not handed over. Its hooks cannot be given at the start either:
+settings beside the user's own count only if they belong to root.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..core.models import TerminalStatus
+from .base import AgentSignal, Dialog, Launch, LaunchRequest, Marks, Permissions
+from .screen import dedent_cell, find, screen_lines
+
+name = "gemini_cli"
+program = "gemini"
+install_hint = "npm install -g @google/gemini-cli"
+# One empties a draft or stops a turn, one announces the end, one quits.
+exit_keys: tuple[str, ...] = ("C-c",) * 3
+CLEARED_LINES = 32
+# Each pair takes a line and the line end before it. Ctrl-C would quit if the box were empty.
+clear_keys: tuple[str, ...] = ("C-u", "BSpace") * CLEARED_LINES
+# `@file` at the end of a message opens a list that takes the Enter for itself.
+completes = "@"
+guards: dict[str, str] = {}
+record_pattern = ""
+tested_versions: tuple[tuple[int, ...], ...] = ((0, 61, 0),)
+
+# ◇  Ready (my-project)
+TITLE_REST_PATTERN = r"^◇ "
+# ✦  Working… (my-project)        ⏲  Working… (my-project)
+TITLE_BUSY_PATTERN = r"^[✦⏲] "
+# ✋  Action Required (my-project)
+TITLE_WAITING_PATTERN = r"^✋ "
+
+# ────────────────────────────
+RULE_PATTERN = r"^─{10,}$"
+#  > Fix it        *   Type your message or @path/to/file        !  ls
+BOX_PATTERN = r"^ [>*!] ?"
+#  ⠼ Thinking... (esc to cancel, 5s)
+SPINNER_PATTERN = r"^ [⠁-⣿] "
+#   Queued (press ↑ to edit):
+QUEUE_PATTERN = r"^  Queued \("
+#  ▝▜▄     Gemini CLI v0.61.0
+BANNER_PATTERN = r"^ {1,9}(?:[▝▜▄]+ +)?Gemini CLI v\d"
+#  > Fix the basket
+MESSAGE_PATTERN = r"^ [>!] "
+# ✦ Done.
+ANSWER_PATTERN = r"^✦ "
+# ✦ Done.        ╭────╮        │ ✓  Shell make test        ╰────╯
+REPLY_PATTERN = r"^[✦╭│╰]"
+# ℹ Initializing... Prompts will be queued.
+TAKEN_PATTERN = r"^ℹ Initializing\.\.\. Prompts will be queued"
+# ✕ [API Error: terminated]
+FAILED_PATTERN = r"^✕ "
+# ℹ Request cancelled.        ℹ User cancelled the request.
+CANCELLED_PATTERN = r"^ℹ (?:Request cancelled|User cancelled)\b"
+# ╰────╯
+BOX_END_PATTERN = r"^ ?╰─+╯$"
+# ╭────╮
+BOX_START_PATTERN = r"^ ?╭─+╮$"
+# │ ● 1. Allow once        │ Enter to select · ↑/↓ to navigate · Esc to cancel
+CHOICE_PATTERN = r"^ ?│ +● +\d+\. |^ ?│ +(?:\(?Use )?Enter to \w+"
+# ESC[7m ESC[39m ESC[0m ESC[38;5;248m Type your message: the cursor stands before a placeholder
+PLACEHOLDER_PATTERN = r"\x1b\[7m(?:\x1b\[[\d;]*m)* (?:\x1b\[[\d;]*m)+ \S.*$"
+
+SIGN_IN = Dialog(
+    "how to sign in", (), "Run gemini once by hand and choose; it remembers the answer."
+)
+TRUST = Dialog(
+    "trust this folder", (), "Run gemini once by hand in this folder and answer; it remembers."
+)
+STARTUP_DIALOGS = {
+    # │   How would you like to authenticate for this project?
+    r"^ ?│ +How would you like to authenticate\b": SIGN_IN,
+    # │ Do you trust the files in this folder?
+    r"^ ?│ +Do you trust the files in this folder\?": TRUST,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A row that begins at the left edge, and the indented rows below it."""
+
+    head: str
+    body: tuple[str, ...] = ()
+
+    def is_like(self, pattern: str) -> bool:
+        """Does the row at the left edge look like this?"""
+        return bool(find(pattern, self.head))
+
+
+def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
+    """Return what the visible screen, and the pane's title if it is known, say."""
+    return read_marks(screen).status(title_status(title) if title else None)
+
+
+def read_marks(text: str) -> Marks:
+    """Return what can be seen."""
+    lines = screen_lines(text)
+    rule = last_rule(lines)
+    box = input_row(lines, rule)
+    asks = box is None and bool(last_dialog(lines))
+    cells = split_cells(conversation(lines, rule))
+    turn = last_turn(cells)
+    marks = [cell for cell in turn if is_outcome(cell)]
+    last = marks[-1] if marks else Cell("")
+    return Marks(
+        asks=asks,
+        ready=box is not None,
+        # The status row says so, or a message that came during the start waits to be taken.
+        working=is_working(lines[:rule]) or any(cell.is_like(TAKEN_PATTERN) for cell in turn),
+        failed=last.is_like(FAILED_PATTERN),
+        interrupted=last.is_like(CANCELLED_PATTERN),
+        replied=has_reply(turn, asked=len(turn) < len(cells)),
+    )
+
+
+def title_status(title: str) -> TerminalStatus | None:
+    """Return what the title alone says, None if it says nothing."""
+    if find(TITLE_WAITING_PATTERN, title):
+        return TerminalStatus.WAITING_USER_ANSWER
+    if find(TITLE_BUSY_PATTERN, title):
+        return TerminalStatus.PROCESSING
+    return TerminalStatus.IDLE if find(TITLE_REST_PATTERN, title) else None
+
+
+def last_rule(lines: Sequence[str]) -> int | None:
+    """Return the row of the last rule across the screen, None if there is none."""
+    rules = [row for row, line in enumerate(lines) if find(RULE_PATTERN, line)]
+    return rules[-1] if rules else None
+
+
+def input_row(lines: Sequence[str], rule: int | None) -> int | None:
+    """Return the first row of the input box: it stands right below the rule and the mode."""
+    if rule is None:
+        return None
+    for row in range(rule + 1, min(rule + 7, len(lines))):
+        if find(BOX_PATTERN, lines[row]):
+            return row
+    return None
+
+
+def conversation(lines: Sequence[str], rule: int | None) -> list[str]:
+    """Return the rows above the status row, which has a blank row above it and the rule below."""
+    rows = list(lines[:rule])
+    while rule is not None and rows and rows[-1]:
+        rows.pop()
+    return rows
+
+
+def is_working(above: Sequence[str]) -> bool:
+    """Is there a spinner in the row above the rule, or do messages wait above it?
+
+    One row is between those and the status row; between an answer and the status row are two.
+    """
+    if above and find(SPINNER_PATTERN, above[-1]):
+        return True
+    rows = list(above[:-2])
+    while rows and rows[-1].startswith("    "):
+        rows.pop()
+    return bool(rows) and bool(find(QUEUE_PATTERN, rows[-1]))
+
+
+def last_dialog(lines: Sequence[str]) -> list[str]:
+    """Return the rows of the frame that ends the screen, if it has something to choose."""
+    if not lines or not find(BOX_END_PATTERN, lines[-1]):
+        return []
+    starts = [row for row, line in enumerate(lines) if find(BOX_START_PATTERN, line)]
+    frame = list(lines[starts[-1] :]) if starts else []
+    return frame if any(find(CHOICE_PATTERN, line) for line in frame) else []
+
+
+def split_cells(lines: Sequence[str]) -> list[Cell]:
+    """Split the conversation at the rows that begin at the left edge.
+
+    Indented rows at the top are the rest of a cell that has scrolled away.
+    """
+    cells: list[Cell] = []
+    for line in lines:
+        if line[:2].strip() or (not cells and line):
+            cells.append(Cell(line))
+        elif cells:
+            cells[-1] = Cell(cells[-1].head, (*cells[-1].body, line))
+    return cells
+
+
+def last_turn(cells: Sequence[Cell]) -> list[Cell]:
+    """Return the cells below the last message of the user; all of them if there is none."""
+    asked = [row for row, cell in enumerate(cells) if cell.is_like(MESSAGE_PATTERN)]
+    return list(cells[asked[-1] + 1 :]) if asked else list(cells)
+
+
+def is_outcome(cell: Cell) -> bool:
+    """Does the cell say how the turn went?"""
+    return any(map(cell.is_like, (REPLY_PATTERN, FAILED_PATTERN, CANCELLED_PATTERN)))
+
+
+def has_reply(turn: Sequence[Cell], asked: bool) -> bool:
+    """Has the agent said or done something in the turn?
+
+    With the message scrolled away, and no banner in sight, indented text is the rest of an answer.
+    """
+    if asked:
+        return any(cell.is_like(REPLY_PATTERN) for cell in turn)
+    if any(cell.is_like(BANNER_PATTERN) for cell in turn):
+        return False
+    begins_within = bool(turn) and turn[0].is_like(r"^  ")
+    return begins_within or any(cell.is_like(ANSWER_PATTERN) for cell in turn)
+
+
+def startup_dialog(screen: str) -> Dialog | None:
+    """Return the start-up question on the screen, if there is one."""
+    text = "\n".join(last_dialog(screen_lines(screen)))
+    found = (dialog for pattern, dialog in STARTUP_DIALOGS.items() if find(pattern, text))
+    return next(found, None)
+
+
+def draft(ansi_screen: str) -> str | None:
+    """Return the unsent text in the input box row by row, None when it cannot be seen.
+
+    A placeholder is not dim here: it stands behind a cursor that is on nothing.
+    """
+    rows = ansi_screen.replace("\r\n", "\n").split("\n")
+    lines = screen_lines(ansi_screen)
+    first = input_row(lines, last_rule(lines))
+    if first is None:
+        return None
+    if find(PLACEHOLDER_PATTERN, rows[first]):
+        return ""
+    typed = [lines[first]]
+    for line in lines[first + 1 :]:
+        if line.strip() and not line.startswith("   "):
+            break
+        typed.append(line)
+    return dedent_cell(typed, 3).strip()
+
+
+def read_signal(line: str) -> AgentSignal | None:
+    """Return None: nothing is written to the event file."""
+    return None
+
+
+def last_answer(scrollback: str) -> str:
+    """Return what the agent said last in the newest turn, without what it did."""
+    lines = screen_lines(scrollback)
+    turn = last_turn(split_cells(conversation(lines, last_rule(lines))))
+    said = [cell for cell in turn if cell.is_like(ANSWER_PATTERN)]
+    return dedent_cell([said[-1].head, *said[-1].body], 2).strip() if said else ""
+
+
+APPROVAL_MODES = {
+    Permissions.WORKSPACE: "yolo",
+    Permissions.FULL: "yolo",
+    Permissions.ASK: "default",
+}
+ALLOWED_TOOLS_UNTIL = (1,)
+"""From this version on there is no option that allows single tools."""
+OWN_APPROVAL_FLAGS = {"--approval-mode", "-y", "--yolo"}
+
+
+def launch(request: LaunchRequest) -> Launch:
+    """Return the command that starts Gemini CLI in a folder that is trusted for this time.
+
+    `workspace` lets it edit files in its folder, which its own tools do not leave, and run any
+    command without asking; nothing holds a command back. `full` skips every question; `ask` leaves
+    them all to a person.
+    """
+    flags: tuple[str, ...] = ("--approval-mode", APPROVAL_MODES[request.permissions])
+    if request.permissions is Permissions.WORKSPACE and () < request.version < ALLOWED_TOOLS_UNTIL:
+        flags = ("--approval-mode", "auto_edit", "--allowed-tools=run_shell_command")
+    if any(argument.split("=")[0] in OWN_APPROVAL_FLAGS for argument in request.args):
+        flags = ()
+    return Launch((request.program, "--skip-trust", *flags, *request.args))

@@ -1,0 +1,219 @@
+"""OpenCode: what its screen says, how it is started, what its plugin tells.
+
+Everything is drawn in columns. Frames (`┃`) hold messages, what tools did, dialogs and the input
+box; what the agent says stands between them. Only the rows around the input box decide:
+
+         Done.
+         ▣  Build · GPT · 6.5s            the turn is over, was stopped, or is still going on
+
+      ┃
+      ┃  draft
+      ┃
+      ┃  Build · GPT OpenAI
+      ╹▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀
+       ⬝⬝⬝■■■■■  esc interrupt            the last row tells work from rest
+
+The signals come from a plugin that lies beside this module and is named in
+OPENCODE_CONFIG_CONTENT, on top of the user's own settings. It writes to the file that
+CAO_EVENT_FILE names and adds the profile, from CAO_SESSION_CONTEXT, to the system prompt. The
+program draws on the alternate screen, where a long answer cannot be read back: the plugin tells it.
+Its HTTP port is not used.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..core.models import TerminalStatus
+from .base import AgentSignal, Dialog, Launch, LaunchRequest, Marks, Permissions, SignalKind
+from .screen import action_line, find, screen_lines
+
+name = "opencode"
+program = "opencode"
+install_hint = "npm install -g opencode-ai"
+# One empties a draft, or quits if there is none.
+exit_keys: tuple[str, ...] = ("C-c", "C-c")
+CLEARED_WORDS = 64
+# Each takes a word or a folded paste. Ctrl-C would quit if the box were empty.
+clear_keys: tuple[str, ...] = ("C-w",) * CLEARED_WORDS
+# `@file` at the end of a message opens a list that takes the Enter for itself.
+completes = "@"
+guards: dict[str, str] = {}
+record_pattern = ""
+tested_versions: tuple[tuple[int, ...], ...] = ((1, 18, 18),)
+
+PLUGIN = Path(__file__).parent / "opencode_plugin" / "signals.mjs"
+
+#   ╹▀▀▀▀▀▀▀▀▀▀▀▀▀▀
+BOX_END_PATTERN = r"^ *╹▀{10,}$"
+#   ┃  draft
+FRAME_PATTERN = r"^ *┃"
+#    ⬝⬝⬝■■■■■  esc interrupt
+BUSY_PATTERN = r"^ +[⬝■]{4,} "
+#      ▣  Build · GPT · 6.5s        ▣  Build · GPT · 1m 2s        ▣  Build · GPT · 577ms
+DONE_PATTERN = r"^ {5}▣  .* · (?:\d+h ?)?(?:\d+m ?)?\d+(?:\.\d+)?m?s$"
+#      ▣  Build · GPT · interrupted
+INTERRUPTED_PATTERN = r"^ {5}▣  .* · interrupted$"
+#      ▣  Build · GPT
+TURN_PATTERN = r"^ {5}▣  \S"
+#   ┃   Allow once      ⇆ select  enter confirm        ┃  ↑↓ select  enter submit  esc dismiss
+DIALOG_PATTERN = r"^ *┃ .*  enter \w+(?:  |$)"
+# ESC[38;5;8mAsk anything... "Fix broken tests"
+PLACEHOLDER_PATTERN = r"^ *┃  Ask anything\.\.\. \"[^\"]*\"$"
+
+KIND_OF_EVENT = {
+    "submitted": SignalKind.SUBMITTED,
+    "working": SignalKind.WORKING,
+    "retrying": SignalKind.WORKING,
+    "asks": SignalKind.WAITING,
+    "finished": SignalKind.FINISHED,
+    "interrupted": SignalKind.INTERRUPTED,
+    "failed": SignalKind.FAILED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Where the input box is: its first row, and the row of its lower edge."""
+
+    start: int
+    end: int
+
+
+def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
+    """Return what the visible screen says; the title names the session and no more."""
+    return read_marks(screen).status()
+
+
+def read_marks(text: str) -> Marks:
+    """Return what can be seen."""
+    lines = screen_lines(text)
+    box = find_box(lines)
+    above = lines[: box.start] if box else []
+    last = next((line for line in reversed(above) if line), "")
+    return Marks(
+        asks=is_dialog(lines),
+        ready=box is not None,
+        working=box is not None and bool(find(BUSY_PATTERN, lines[-1])),
+        interrupted=bool(find(INTERRUPTED_PATTERN, last)),
+        # The turn has ended, and nothing says how long it took.
+        failed=bool(find(TURN_PATTERN, last)) and not find(DONE_PATTERN, last),
+        replied=bool(find(DONE_PATTERN, last)),
+    )
+
+
+def title_status(title: str) -> TerminalStatus | None:
+    """Return None: the title says nothing about the status."""
+    return None
+
+
+def find_box(lines: Sequence[str]) -> Box | None:
+    """Return the input box: the last frame that has a lower edge, with no frame below it."""
+    ends = [row for row, line in enumerate(lines) if find(BOX_END_PATTERN, line)]
+    if not ends or any(find(FRAME_PATTERN, line) for line in lines[ends[-1] + 1 :]):
+        return None
+    start = frame_start(lines, ends[-1])
+    return Box(start, ends[-1]) if ends[-1] - start > 3 else None
+
+
+def frame_start(lines: Sequence[str], end: int) -> int:
+    """Return the first of the frame's rows that end above a row."""
+    row = end
+    while row > 0 and find(FRAME_PATTERN, lines[row - 1]):
+        row -= 1
+    return row
+
+
+def is_dialog(lines: Sequence[str]) -> bool:
+    """Does the screen end with a frame in which something is to be chosen?
+
+    Below an input box there is always a row that is no frame.
+    """
+    frame = lines[frame_start(lines, len(lines)) :]
+    return any(find(DIALOG_PATTERN, line) for line in frame)
+
+
+def startup_dialog(screen: str) -> Dialog | None:
+    """Return None: no question of its start is known."""
+    return None
+
+
+def draft(ansi_screen: str) -> str | None:
+    """Return the unsent text in the input box row by row, None when it cannot be seen.
+
+    The box has a blank row above the text, a blank row and the row of the agent below it.
+    """
+    lines = screen_lines(ansi_screen)
+    box = find_box(lines)
+    if box is None:
+        return None
+    typed = lines[box.start + 1 : box.end - 2]
+    if find(PLACEHOLDER_PATTERN, "\n".join(typed)):
+        return ""
+    return "\n".join(line.lstrip(" ").removeprefix("┃")[2:] for line in typed).strip()
+
+
+def last_answer(scrollback: str) -> str:
+    """Return what the agent said last, as far as the screen shows it."""
+    lines = screen_lines(scrollback)
+    box = find_box(lines)
+    rows = list(lines[: box.start if box else None])
+    while rows and not rows[-1]:
+        rows.pop()
+    if not rows or not find(TURN_PATTERN, rows.pop()):
+        return ""
+    said: list[str] = []
+    while rows and not find(FRAME_PATTERN, rows[-1]):
+        said.append(rows.pop()[5:])
+    return "\n".join(reversed(said)).strip()
+
+
+def read_signal(line: str) -> AgentSignal | None:
+    """Return what one line of the event file says, None if nothing."""
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    match fields:
+        case {"event": "finished", "answer": str(answer)}:
+            return AgentSignal(SignalKind.FINISHED, "finished", answer=answer)
+        case {"event": "failed", "message": str(message)}:
+            return AgentSignal(SignalKind.FAILED, f"failed: {message}")
+        case {"event": "acts", "tool": str(tool)}:
+            action = action_line(tool, {"told": fields.get("told")})
+            return AgentSignal(SignalKind.ACTING, "acts", action=action)
+        case {"event": "asks", "what": str(what)}:
+            return AgentSignal(SignalKind.WAITING, f"asks: {what}")
+        case {"event": str(event)} if event in KIND_OF_EVENT:
+            return AgentSignal(KIND_OF_EVENT[event], event)
+        case _:
+            return None
+
+
+PERMISSIONS = {
+    Permissions.WORKSPACE: {"*": "allow", "external_directory": "deny"},
+    Permissions.FULL: {"*": "allow"},
+    Permissions.ASK: {"edit": "ask", "bash": "ask", "webfetch": "ask", "external_directory": "ask"},
+}
+
+
+def launch(request: LaunchRequest) -> Launch:
+    """Return the command that starts OpenCode with its profile and our plugin.
+
+    `workspace` lets it do anything in its folder and keeps its file tools there; nothing holds a
+    command back. `full` skips every question; `ask` leaves all that changes something to a person.
+    """
+    settings = {
+        "plugin": [PLUGIN.as_uri()],
+        "permission": PERMISSIONS[request.permissions],
+        "autoupdate": False,
+    }
+    return Launch(
+        (request.program, *request.args),
+        {
+            "OPENCODE_CONFIG_CONTENT": json.dumps(settings),
+            "CAO_EVENT_FILE": request.event_file,
+            "CAO_SESSION_CONTEXT": request.profile.prompt.strip(),
+        },
+    )

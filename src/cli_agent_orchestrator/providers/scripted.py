@@ -1,0 +1,192 @@
+"""The scripted agent: the packaged agent of the demo, of dry runs and of the tests.
+
+Its interface is made to be read. Marks stand in column 0; what the agent says stands behind a
+gutter on every row, so no answer can look like a mark. Only the last two rows decide.
+
+    ▌ Fix the basket … [4,120 chars]      a message it took
+    │ RESULT: FAIL                        its answer; `┆ ` continues a line that was too long
+    ▣ turn 1 over · 0.4s                  the row above the input box says the status
+    scripted ❯ draft
+
+The program that runs it is the Python interpreter of the server (`sys.executable`), started so that
+neither the working directory nor what lies in it can replace a module.
+"""
+
+import json
+from dataclasses import dataclass
+
+from ..core.models import TerminalStatus
+from .base import AgentSignal, Dialog, Launch, LaunchRequest, SignalKind
+from .screen import action_line, screen_lines, without_dim
+
+name = "scripted"
+program = "python"
+install_hint = "the scripted agent is part of this package; only its Python interpreter is needed"
+exit_keys: tuple[str, ...] = ("C-u", "C-d")
+clear_keys: tuple[str, ...] = ("C-u",)
+completes = ""
+guards: dict[str, str] = {}
+record_pattern = ""
+# It comes with this package: there is no other version of it.
+tested_versions: tuple[tuple[int, ...], ...] = ()
+
+MODULE = "cli_agent_orchestrator.scripted_agent"
+
+# scripted ❯ Say what to do, or /exit
+PROMPT = "scripted ❯"
+# ▨ 1 yes · 2 no · Enter takes the marked one
+QUESTION = "▨ "
+# ▖ working · 3s · esc stops
+SPINNER = ("▖ ", "▘ ", "▝ ", "▗ ")
+# ▌ Fix the basket … [4,120 chars]
+MESSAGE = "▌ "
+# │ RESULT: FAIL
+LINE = "│"
+# ┆ the rest of a long line
+CONTINUED = "┆ "
+
+STATUS_OF_MARK = {
+    "▢ ": TerminalStatus.IDLE,  # ▢ ready
+    "▣ ": TerminalStatus.COMPLETED,  # ▣ turn 1 over · 0.4s
+    "▧ ": TerminalStatus.ERROR,  # ▧ error: usage limit reached
+}
+# Rows that are seen last while a frame is only half drawn: ▒▒ scripted agent, ∙ changed basket.py
+DRAWING = (MESSAGE, LINE, CONTINUED, "∙ ", "▒▒", *SPINNER, *STATUS_OF_MARK)
+
+STARTUP_DIALOGS = {
+    "▨ start-up question": Dialog(
+        "may I work in this folder",
+        ("1",),
+        'set startup_dialog = "none" in the agent\'s script',
+    ),
+    "▨ sign-in needed": Dialog(
+        "sign-in", (), 'answer it in the terminal, or set startup_dialog = "none" in the script'
+    ),
+}
+
+TITLE_AT_REST = "scripted"
+TITLE_ASKING = "Action Required"
+TITLE_SPINNER = frozenset("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
+
+KIND_OF_EVENT = {
+    "SessionStart": SignalKind.READY,
+    "UserPromptSubmit": SignalKind.SUBMITTED,
+    "PermissionRequest": SignalKind.WAITING,
+    "PreToolUse": SignalKind.ACTING,
+    "PostToolUse": SignalKind.WORKING,
+    "Stop": SignalKind.FINISHED,
+    "StopFailure": SignalKind.FAILED,
+    "SessionEnd": SignalKind.ENDED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """What can be seen."""
+
+    asks: bool
+    ready: bool
+    """Is the input box the last thing on the screen?"""
+    mark: str
+    """The mark of the row above the input box, or of the last row if there is no box."""
+
+    @classmethod
+    def read(cls, text: str) -> "Screen":
+        lines = ["", *screen_lines(text)]
+        ready = lines[-1].startswith(PROMPT)
+        mark = lines[-2] if ready else lines[-1]
+        return cls(asks=lines[-1].startswith(QUESTION), ready=ready, mark=mark)
+
+    @property
+    def drawing(self) -> bool:
+        """Is the agent in the middle of a frame?"""
+        return self.mark.startswith(DRAWING)
+
+
+def launch(request: LaunchRequest) -> Launch:
+    """Return the command that starts the agent; it does the same whatever the permissions."""
+    return Launch(
+        (
+            request.program,
+            "-P",
+            "-m",
+            MODULE,
+            "--profile",
+            request.profile.name,
+            "--events",
+            request.event_file,
+            *request.args,
+        )
+    )
+
+
+def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
+    """Return what the last rows say; a title that says "busy" or "asking" goes before them."""
+    by_title = title_status(title) if title is not None else None
+    if by_title in (TerminalStatus.PROCESSING, TerminalStatus.WAITING_USER_ANSWER):
+        return by_title
+    seen = Screen.read(screen)
+    if seen.asks:
+        return TerminalStatus.WAITING_USER_ANSWER
+    if seen.ready and seen.mark[:2] in STATUS_OF_MARK:
+        return STATUS_OF_MARK[seen.mark[:2]]
+    return TerminalStatus.PROCESSING if seen.drawing else TerminalStatus.UNKNOWN
+
+
+def title_status(title: str) -> TerminalStatus | None:
+    """Return what the title alone says: `⠋ scripted`, `scripted` or `[ ! ] Action Required`."""
+    text = title.strip()
+    if text[:1] in TITLE_SPINNER:
+        return TerminalStatus.PROCESSING
+    if text.endswith(TITLE_ASKING):
+        return TerminalStatus.WAITING_USER_ANSWER
+    return TerminalStatus.IDLE if text == TITLE_AT_REST else None
+
+
+def startup_dialog(screen: str) -> Dialog | None:
+    """Return the start-up question on the screen, if it is the last thing there."""
+    if not Screen.read(screen).asks:
+        return None
+    headings = [line for line in screen_lines(screen)[:-1] if line.startswith(QUESTION)]
+    return STARTUP_DIALOGS.get(headings[-1]) if headings else None
+
+
+def draft(ansi_screen: str) -> str | None:
+    """Return the unsent text in the input box, None when no input box can be seen."""
+    lines = screen_lines(without_dim(ansi_screen))
+    if not lines or not lines[-1].startswith(PROMPT):
+        return None
+    return lines[-1].removeprefix(PROMPT).strip()
+
+
+def read_signal(line: str) -> AgentSignal | None:
+    """Return what one line of the event file says: `{"event": "Stop", "message": "…"}`."""
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(fields, dict):
+        return None
+    event, message = str(fields.get("event")), fields.get("message")
+    kind = KIND_OF_EVENT.get(event)
+    if kind is None:
+        return None
+    text = message if isinstance(message, str) else None
+    if kind is SignalKind.ACTING:
+        return AgentSignal(kind, event, action=action_line(text or "", {}))
+    if kind is SignalKind.FINISHED:
+        return AgentSignal(kind, event, answer=text)
+    return AgentSignal(kind, f"{event}: {text}" if text else event)
+
+
+def last_answer(scrollback: str) -> str:
+    """Return what the agent has said since the last message, long lines put together again."""
+    answer: list[str] = []
+    for line in screen_lines(scrollback):
+        if line.startswith(MESSAGE):
+            answer = []
+        elif line.startswith(CONTINUED) and answer:
+            answer[-1] += line.removeprefix(CONTINUED)
+        elif line.startswith(LINE):
+            answer.append(line.removeprefix(LINE).removeprefix(" "))
+    return "\n".join(answer)

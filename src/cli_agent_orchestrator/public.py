@@ -1,0 +1,257 @@
+"""What the package offers to Python programs: `run`, `Client`, `Flow`; see docs/python.md."""
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Self
+
+from .client.client import ApiClient
+from .client.find import ARGUMENT, discover, name_server
+from .core.models import EXIT_INTERRUPTED
+from .errors import ApiUnreachable, OrchestratorError, RunError, Stopped, UsageError
+from .events import OnRunEvent, RunBegan, RunEnded, RunEvent, RunOpened, tell_nobody
+from .hosting.connect import transport_to
+from .hosting.environment import NotifyingView, flows_of, notifying, surroundings_of
+from .pipeline import flow as pipeline
+from .pipeline.state import FinalStatus
+from .runs.environment import Surroundings
+from .runs.request import RunRequest, build_request
+from .runs.run import Conductor, carry_out
+from .settings.config import DEFAULT_API
+from .settings.file import PathText, Value, read_called, read_task
+
+logger = logging.getLogger(__name__)
+
+STOPPED = "stopped by the program that had started it"
+NO_SERVER = "no server of yours is there; `cao server` starts one"
+CALLED = "cao.run"
+"""Where settings stand that have a fault, as a user is told it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Who works on a task and in which order."""
+
+    _flow: pipeline.Flow = field(repr=False)
+
+    @classmethod
+    def load(cls, name_or_file: PathText, wd: PathText = ".") -> "Flow":
+        """Return the flow of that name, as a run in the folder `wd` would find it, or of a file."""
+        return cls(flows_of(Path(wd).absolute(), os.environ).find(os.fspath(name_or_file)))
+
+    @property
+    def name(self) -> str:
+        return self._flow.name
+
+    @property
+    def description(self) -> str:
+        return self._flow.description
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The names of those who take part."""
+        return tuple(role.name for role in self._flow.roles)
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The names of the stages of a round, in their order."""
+        return tuple(stage.name for stage in self._flow.stages)
+
+
+class Client(ApiClient):
+    """The terminals and runs of a server, over HTTP. May be used by several threads."""
+
+    @classmethod
+    def find(cls, api: str | None = None) -> Self:
+        """Return a client of the server that `cao ls` would use; it starts none.
+
+        `api` is the address of a certain one. Raises ApiUnreachable if there is none.
+        """
+        discovery = discover(os.environ, name_server(os.environ, api, by=ARGUMENT))
+        found = discovery.found
+        if found is None:
+            reason = "; ".join((*discovery.remarks, NO_SERVER))
+            raise ApiUnreachable(DEFAULT_API, reason, maybe_received=False)
+        return cls(found.url, token=found.token, transport=transport_to(found))
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """How a run ended."""
+
+    run: str
+    """Its id, for `cao report` and the like."""
+    final_status: str
+    """PASS or FAIL; RUNNING if it ended without a verdict, and can be resumed."""
+    rounds: int
+    """How many rounds it has begun."""
+    exit_code: int
+    """What `cao run` would have ended with."""
+    archive: Path
+    """The folder in which all prompts and replies are kept."""
+    reason: str = ""
+    """Why there is no verdict."""
+    proof: str = ""
+    """What stands behind a PASS: `proven: …` or `not proven: …`; empty if nothing was to be."""
+
+    @property
+    def passed(self) -> bool:
+        return self.final_status == FinalStatus.PASS
+
+
+def run(
+    task: str | os.PathLike[str] | None = None,
+    *,
+    wd: PathText | None = None,
+    flow: "Flow | PathText | None" = None,
+    provider: str | None = None,
+    # By its name, so that `help` does not list all events.
+    on_event: "OnRunEvent" = tell_nobody,
+    **settings: Value,
+) -> RunResult:
+    """Take a task, a text or the `Path` of a file, through its agents and return how it ended.
+
+    An unfinished run in the folder `wd` is resumed. Raises an `OrchestratorError` if no run could
+    begin. `on_event` is called in the caller's thread; what it raises, or a KeyboardInterrupt
+    there, stops the run so that it can be resumed, and travels on. `settings` are those of
+    `cao.toml`, and `replace_terminals`.
+    """
+    named: pipeline.Flow | None = None
+    if isinstance(flow, Flow):
+        named, flow = flow._flow, flow.name
+    values = {**settings, **read_task(task), "wd": wd, "flow": flow, "provider": provider}
+    environ = dict(os.environ)
+    replace_lost = bool(values.pop("replace_terminals", False))
+    request = build_request(
+        read_called(values, CALLED), environ, replace_terminals=replace_lost, called=CALLED
+    )
+    return _Run(request, named, environ).take_to_its_end(on_event)
+
+
+class _Stop:
+    """Tells a run that it is to stop; any thread may say so."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_noted = False
+        self._stop: Callable[[], None] | None = None
+
+    def note(self) -> None:
+        with self._lock:
+            self._is_noted, stop = True, self._stop
+        if stop is not None:
+            stop()
+
+    def when_noted(self, stop: Callable[[], None]) -> None:
+        with self._lock:
+            self._stop, is_noted = stop, self._is_noted
+        if is_noted:
+            stop()
+
+    @property
+    def exit_code(self) -> int:
+        return EXIT_INTERRUPTED
+
+    @property
+    def reason(self) -> str:
+        return STOPPED if self._is_noted else ""
+
+    def check(self) -> None:
+        if self._is_noted:
+            raise Stopped(STOPPED)
+
+
+class _Listener:
+    """The view of a run that hands its events to another thread, and keeps what tells its end."""
+
+    def __init__(self) -> None:
+        self.told: SimpleQueue[RunEvent | None] = SimpleQueue()
+        self._opened: RunOpened | None = None
+        self._began: RunBegan | None = None
+        self._ended: RunEnded | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is shown."""
+
+    def tell(self, event: RunEvent) -> None:
+        match event:
+            case RunOpened():
+                self._opened = event
+            case RunBegan():
+                self._began = event
+            case RunEnded():
+                self._ended = event
+        self.told.put(event)
+
+    @property
+    def result(self) -> RunResult | None:
+        """How the run ended; None if it did not begin."""
+        if self._opened is None or self._began is None or self._ended is None:
+            return None
+        return RunResult(
+            run=self._opened.run,
+            final_status=str(self._ended.final_status),
+            rounds=self._ended.round,
+            exit_code=self._ended.exit_code,
+            archive=Path(self._began.archive),
+            reason=self._ended.reason,
+            proof=self._ended.proof,
+        )
+
+
+class _Run:
+    """A run in a thread of its own, so that nothing the caller's thread meets breaks into it."""
+
+    def __init__(
+        self, request: RunRequest, flow: pipeline.Flow | None, environ: Mapping[str, str]
+    ) -> None:
+        self._request = request
+        self._flow = flow
+        self._environ = environ
+        self._stop = _Stop()
+        self._listener = _Listener()
+        self._error: Exception | None = None
+
+    def take_to_its_end(self, on_event: OnRunEvent) -> RunResult:
+        """Tell the events of the run until it has ended, and return how."""
+        thread = threading.Thread(target=self._work, name="cao run")
+        thread.start()
+        try:
+            while (event := self._listener.told.get()) is not None:
+                on_event(event)
+        except BaseException:
+            self._stop.note()
+            raise
+        finally:
+            thread.join()
+        result = self._listener.result
+        if result is None or isinstance(self._error, UsageError):
+            raise self._error or RunError("the run ended before it began")
+        if self._error is not None and not isinstance(self._error, OrchestratorError):
+            raise self._error
+        return result
+
+    def _work(self) -> None:
+        try:
+            with (
+                notifying(self._listener, self._environ, logger.warning) as notified,
+                Conductor(self._request, self._surroundings(notified)) as conductor,
+            ):
+                carry_out(conductor, self._stop)
+        except Exception as error:  # noqa: BLE001 - raised again in the caller's thread
+            self._error = error
+        finally:
+            self._listener.told.put(None)
+
+    def _surroundings(self, view: NotifyingView) -> Surroundings:
+        api_given = self._request.config.api_given
+        given = surroundings_of(view, self._stop, self._environ, api_given=api_given)
+        flow = self._flow
+        return given if flow is None else replace(given, find_flow=lambda *_: flow)

@@ -1,0 +1,405 @@
+"""The control file of a run: what people ask of it, a line of JSON each; see `pipeline/asks.py`.
+
+Whoever asks adds a line, and nobody changes or removes one: how much of the file was heeded, in
+bytes, is saved with the run, so that nothing is heeded twice. No server is needed. What is no ask
+is set aside in a file of its own, with a warning; it never stops the run.
+"""
+
+import fcntl
+import os
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from errno import ENOSPC
+from pathlib import Path
+from typing import Self
+
+from ..core.clock import Clock, SystemClock
+from ..core.files import Folder, NotPlain
+from ..core.text import twice_as_many
+from ..core.watch import Waker, watch_file
+from ..errors import NotSteerable, UnknownName, UsageError
+from ..events import (
+    Answer,
+    AskDeclined,
+    HintTaken,
+    PauseAsked,
+    QuestionAnswered,
+    ReviewSkipped,
+    RunEnded,
+    RunEvent,
+    SettingChanged,
+    StopAsked,
+    Unpaused,
+)
+from ..pipeline.steering import Ask, Heard, Hint, Set, Wish, read_asks, to_line
+from ..settings.layout import CONTROL_FILE, EVENTS_FILE, REJECTED_FILE, run_folder
+from ..settings.values import read_change
+from .event_log import EventReader
+from .record import RunRecord, RunStatus, is_run_id, read_record
+from .registry import RUNNING, RunSummary, can_resume, has_passed, summary_of
+
+LARGEST_PIECE = 1024 * 1024
+"""What is read at a look, in bytes; of more, the last."""
+MOST_REJECTED = 256 * 1024
+"""Bytes that are kept of what is no ask."""
+MORE_REJECTED = 10
+"""So many times as much must have been set aside before that is said again."""
+LOOK_SECONDS = 10.0
+"""So often it is looked at where the system can tell of no change."""
+
+
+def write_ask(folder: Folder, wish: Wish, clock: Clock) -> Ask:
+    """Ask something of the run with this folder; raise OSError if that cannot be written."""
+    ask = Ask(uuid.uuid4().hex, clock.now(), wish)
+    with folder.append(CONTROL_FILE) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        # What a killed process has left of a line must not run into this one.
+        start = b"" if _is_whole(folder) else b"\n"
+        data = start + to_line(ask).encode() + b"\n"
+        if os.write(file.fileno(), data) < len(data):
+            raise OSError(ENOSPC, os.strerror(ENOSPC))
+    return ask
+
+
+def _is_whole(folder: Folder) -> bool:
+    """Is the file empty, or is its last line a whole one?"""
+    with folder.open_to_read(CONTROL_FILE) as file:
+        size = file.seek(0, os.SEEK_END)
+        return size == 0 or os.pread(file.fileno(), 1, size - 1) == b"\n"
+
+
+class Listener:
+    """Tells a run what is asked of it, as soon as it is asked, while the context lasts."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        position: int,
+        hear: Callable[[Heard], None],
+        warn: Callable[[str], None],
+    ) -> None:
+        """`position` is how much of the file has been heeded before."""
+        self._folder = folder
+        self._position = position
+        self._hear = hear
+        self._tell_warning = warn
+        self._said: set[str] = set()
+        self._rejected = 0
+        """Lines that are no asks."""
+        self._rejected_said = 0
+        self._waker = Waker()
+        self._stopped = False
+        self._thread = threading.Thread(target=self._listen, name="control", daemon=True)
+
+    def __enter__(self) -> Self:
+        # At once, so that what was asked before holds from the first step on.
+        self._look()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped = True
+        self._waker.wake()
+        self._thread.join()
+
+    def _listen(self) -> None:
+        with watch_file(self._folder.path / CONTROL_FILE, self._waker.wake):
+            while not self._stopped:
+                self._look()
+                self._waker.wait(LOOK_SECONDS)
+
+    def _look(self) -> None:
+        try:
+            for heard in self._read():
+                self._hear(heard)
+        except FileNotFoundError:
+            return  # nobody has asked for anything yet
+        except NotPlain as error:
+            self._put_aside(str(error.strerror))
+        except OSError as error:
+            self._warn_once(f"what is asked of the run cannot be read: {error.strerror}")
+        self._warn_of_rejected()
+
+    def _read(self) -> Iterator[Heard]:
+        with self._folder.open_to_read(CONTROL_FILE) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size < self._position:
+                self._position = 0  # somebody has put another file in its place
+            start = max(self._position, size - LARGEST_PIECE)
+            piece = os.pread(file.fileno(), LARGEST_PIECE, start)
+        if start > self._position:
+            # Nobody is steered by half of a line.
+            cut = piece.find(b"\n") + 1
+            self._position, piece = start + cut, piece[cut:]
+            self._warn_once(
+                f"{CONTROL_FILE} of the run grew too fast: what stood before its last "
+                f"{LARGEST_PIECE} bytes is not read"
+            )
+            yield Heard(None, self._position)
+        start = self._position
+        for heard in read_asks(piece, start):
+            if heard.ask is None:
+                self._reject(piece[self._position - start : heard.upto - start])
+            self._position = heard.upto
+            yield heard
+
+    def _reject(self, data: bytes) -> None:
+        """Set aside what is no ask, as far as there is room for it."""
+        with suppress(OSError), self._folder.append(REJECTED_FILE) as file:
+            room = MOST_REJECTED - os.fstat(file.fileno()).st_size
+            file.write(data[: max(0, room)])
+        self._rejected += data.count(b"\n") or 1
+
+    def _warn_of_rejected(self) -> None:
+        """Say how much was set aside: the first, and whenever it is ten times as much."""
+        lines = self._rejected
+        if lines < max(1, self._rejected_said * MORE_REJECTED):
+            return
+        self._rejected_said = lines
+        self._warn(
+            f"{lines} line{'' if lines == 1 else 's'} in {CONTROL_FILE} of the run ask"
+            f"{'s' if lines == 1 else ''} for nothing that is known; kept in {REJECTED_FILE}"
+        )
+
+    def _put_aside(self, reason: str) -> None:
+        """Make room for a control file where something else lies."""
+        try:
+            name = self._folder.free_name(REJECTED_FILE)
+            self._folder.move(CONTROL_FILE, self._folder, name)
+        except OSError:
+            self._warn_once(f"nothing can be asked of the run: {CONTROL_FILE}: {reason}")
+        else:
+            self._warn(f"{CONTROL_FILE} of the run is kept as {name}: {reason}")
+
+    def _warn_once(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            self._warn(text)
+
+    def _warn(self, text: str) -> None:
+        # That nobody reads any more is for the run to find out; what is asked of it still counts.
+        with suppress(OSError):
+            self._tell_warning(text)
+
+
+ANSWER_SECONDS = 4.0
+STOP_SECONDS = 30.0
+"""Ending the agents takes its time."""
+
+STOPPED = "The run is stopped and saved; its agents are ended."
+NOT_BEGUN = "The run is stopped before its first turn: nothing of it is saved."
+QUEUED = "The run has not heard of it yet; it will as soon as it looks."
+NOTHING_SAVED = "it was ended before its first turn, and nothing of it is saved; start it anew"
+NOT_THERE = "what was saved of it is not there any more"
+UNREADABLE = "its run.json cannot be read"
+ENDS = {
+    RunStatus.INTERRUPTED: "was interrupted: its process is gone",
+    RunStatus.STOPPED: "was stopped",
+    RunStatus.FAILED: "was stopped by an error",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What became of an ask."""
+
+    heard: bool
+    text: str
+    """What the run does now, as a sentence."""
+
+
+def check_live(run: RunSummary) -> None:
+    """Raise how a run ended, if it has."""
+    if not run.is_live:
+        raise NotSteerable(end_of(run))
+
+
+def check_wish(run: RunSummary, wish: Wish) -> None:
+    """Raise why something cannot be asked of a run."""
+    check_live(run)
+    match wish:
+        case Set(name, value):
+            read_change(name, value)
+        case Hint(role=str(role)) if run.providers and role not in run.providers:
+            raise UnknownName(f"role of the run {run.id}", role, run.providers)
+
+
+def end_of(run: RunSummary) -> str:
+    """Say how a run ended, and what can be done."""
+    if run.discarded:
+        return f"the work of the run {run.id} was discarded; nothing can be asked of it any more"
+    if run.status is RunStatus.FAIL:
+        return f"the run {run.id} has ended with FAIL; {more_rounds_words(run.id, run.round)}"
+    if run.status.is_verdict:
+        return f"the run {run.id} has ended with {run.status}; nothing can be asked of it any more"
+    goes_on = NOTHING_SAVED if run.unsaved else f"`cao resume {run.id}` resumes it"
+    goes_on = NOT_THERE if run.lost else goes_on
+    goes_on = goes_on if run.is_readable else f"{UNREADABLE}, so it cannot be resumed"
+    return f"the run {run.id} {ENDS[run.status]}; {goes_on}"
+
+
+def more_rounds_words(run: str, number: int) -> str:
+    """Say how a run goes on that has used up its rounds."""
+    return f"`cao resume {run} --max-rounds {twice_as_many(number)}` goes on with more rounds"
+
+
+def options_to_resume(
+    run: RunSummary, folder: Folder, max_rounds: str | None = None
+) -> dict[str, str]:
+    """Return by which options `cao run` resumes a run; raise why it cannot be resumed.
+
+    One that has used up its rounds goes on if it is given more.
+    """
+    if run.discarded:
+        raise NotSteerable(
+            f"the work of the run {run.id} was discarded, so it cannot be resumed; start a new one "
+            "with `cao run`"
+        )
+    has_failed = run.status is RunStatus.FAIL
+    if has_failed:
+        _check_rounds(run, max_rounds)
+    elif run.status.is_verdict:
+        raise NotSteerable(f"the run {run.id} has ended with {run.status}; nothing is left to do")
+    record = read_record(folder)
+    if record is None or not can_resume(record, str(RunStatus.FAIL) if has_failed else RUNNING):
+        raise NotSteerable(f"the run {run.id} cannot be resumed: {_why_not(run, record)}")
+    given = {} if max_rounds is None else {"MAX_ROUNDS": max_rounds}
+    if record.tree is not None:
+        # Settings and consent are those of the user's own folder.
+        return {"WD": record.project, "WORKSPACE": "worktree", "RESUME": "1", **given}
+    return {"WD": record.wd, "STATE_FILE": record.state_file, "RESUME": "1", **given}
+
+
+def _check_rounds(run: RunSummary, max_rounds: str | None) -> None:
+    """Refuse to go on with a run that would fail at once again."""
+    if max_rounds is None:
+        raise NotSteerable(end_of(run))
+    _, value = read_change("max_rounds", max_rounds)
+    if int(value) <= run.round:
+        rounds = f"{run.round} round{'' if run.round == 1 else 's'}"
+        raise UsageError(
+            f"the run {run.id} has had {rounds} already; {more_rounds_words(run.id, run.round)}"
+        )
+
+
+def _why_not(run: RunSummary, record: RunRecord | None) -> str:
+    if record is None:
+        return UNREADABLE
+    if has_passed(record):
+        deliver = f"; `cao apply {run.id}` brings its work to you" if record.tree else ""
+        return f"it has passed, and was ended just then{deliver}"
+    if not run.round:
+        return NOTHING_SAVED
+    return f"{NOT_THERE}; `cao report {run.id}` tells what it did"
+
+
+def ask_run(folder: Folder, wish: Wish, patience: float = ANSWER_SECONDS) -> Asked:
+    """Ask something of a run, and wait a moment for what it says; raise why it does not do it."""
+    answers = _Answers(folder)
+    ask = _write(folder, wish)
+    told = answers.wait_for(ask.id, patience)
+    if isinstance(told, StopAsked):
+        told = answers.wait_for_end(STOP_SECONDS) or told
+        return Asked(True, _stopped_words(told))
+    return read_answer(told)
+
+
+def pass_on(state_folder: Path, run: str, wish: Wish) -> None:
+    """Ask something of the run with this id, whose answer is seen as it is followed anyway.
+
+    Raise why it cannot be asked.
+    """
+    # Whoever can write the events of a run might name a folder elsewhere.
+    if not is_run_id(run):
+        raise NotSteerable("the run has no ID")
+    folder = run_folder(state_folder, run)
+    check_wish(summary_of(folder), wish)
+    _write(folder, wish)
+
+
+def _write(folder: Folder, wish: Wish) -> Ask:
+    try:
+        return write_ask(folder, wish, SystemClock())
+    except OSError as error:
+        path = folder.path / CONTROL_FILE
+        raise NotSteerable(f"{path} cannot be written: {error.strerror}") from error
+
+
+def read_answer(told: Answer | RunEnded | None) -> Asked:
+    """Return what the answer of a run means; raise why it does not do what was asked."""
+    match told:
+        case None:
+            return Asked(False, QUEUED)
+        case RunEnded():
+            how = "" if told.final_status == "RUNNING" else f" with {told.final_status}"
+            raise NotSteerable(f"the run ended{how} before it heard of it")
+        case AskDeclined(do="pause", text=text):
+            # Two pauses are one.
+            return Asked(True, f"Nothing to do: {text}.")
+        case AskDeclined(text=text):
+            raise NotSteerable(text)
+    return Asked(True, _words(told))
+
+
+def _words(told: Answer) -> str:
+    match told:
+        case PauseAsked():
+            return "The run pauses when the present turn has ended."
+        case Unpaused():
+            return "The run goes on."
+        case HintTaken(role=role):
+            whose = f" of {role}" if role else ""
+            return f"The hint will be in the next prompt{whose}."
+        case SettingChanged():
+            return f"{told.words}. It counts from the next turn on."
+        case ReviewSkipped():
+            return f"The run goes on: {told.words}."
+        case QuestionAnswered():
+            return "The run knows of the answer."
+        case AskDeclined() | StopAsked():
+            raise AssertionError("they are told otherwise")
+
+
+def _stopped_words(told: StopAsked | RunEnded) -> str:
+    if isinstance(told, StopAsked):
+        return "The run is stopping."
+    return STOPPED if told.round else NOT_BEGUN
+
+
+class _Answers:
+    """Reads what a run tells from now on."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._reader = EventReader(folder)
+        self._unread: deque[RunEvent] = deque()
+        for _ in self._reader.read():
+            pass  # what it told before is no answer
+
+    def wait_for(self, ask: str, seconds: float) -> Answer | RunEnded | None:
+        """Return what the run says to an ask, or that it ended; None if nothing has come."""
+        for event in self._events(seconds):
+            if isinstance(event, RunEnded):
+                return event
+            if isinstance(event, Answer) and event.ask == ask:
+                return event
+        return None
+
+    def wait_for_end(self, seconds: float) -> RunEnded | None:
+        return next((one for one in self._events(seconds) if isinstance(one, RunEnded)), None)
+
+    def _events(self, seconds: float) -> Iterator[RunEvent]:
+        """Yield what comes in so many seconds."""
+        deadline = time.monotonic() + seconds
+        waker = Waker()
+        with watch_file(self._folder.path / EVENTS_FILE, waker.wake):
+            while (left := deadline - time.monotonic()) > 0:
+                self._unread.extend(self._reader.read())
+                while self._unread:
+                    yield self._unread.popleft()
+                waker.wait(left)

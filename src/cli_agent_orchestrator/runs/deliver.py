@@ -1,0 +1,403 @@
+"""What a run made in its work tree comes to the user, or goes away: when the user asks for it.
+
+Which commit is delivered stands in the run's record. A branch that has others on top, which agents
+may have made after the verdict, is left to people.
+"""
+
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from ..core.clock import SystemClock
+from ..core.files import is_left_behind
+from ..errors import (
+    GitError,
+    NotSteerable,
+    OrchestratorError,
+    RunError,
+    StateError,
+    UsageError,
+    in_words,
+)
+from ..pipeline.state import FinalStatus
+from ..settings.layout import (
+    JOURNAL_FILE,
+    KEPT_PATTERN,
+    RECORD_FILE,
+    REQUEST_FILE,
+    archive_folder,
+    kept_archive,
+    run_folder,
+    worktree_folder,
+)
+from ..work import delivery
+from ..work.delivery import Discard, KeptFiles, MergeKind, MergeResult, Terms
+from ..work.git import Git
+from ..work.pull_request import CommittedWork, PullRequest, Wish, pull_request, request_text
+from ..work.repository import find_repository, user_identity
+from ..work.store import is_ready
+from ..work.worktree import first_of
+from .moments import DISCARDED_LABEL
+from .record import Fate, RunRecord, SavedTree, read_record, write_record
+from .state_file import StateFile, UserSeals
+from .tree import OwnTree, reopen_tree, store_of, work_of
+
+LARGEST_FILE = 512 * 1024 * 1024
+UNDELIVERED = "its work is neither applied nor discarded"
+CHANGED_LATER = "{} was changed since its work was applied"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A run with a work tree that nobody works in any more; it is held as long as this is used."""
+
+    state_folder: Path
+    record: RunRecord
+    saved: SavedTree
+    tree: OwnTree
+
+    @property
+    def store(self) -> Path:
+        """Where its snapshots are."""
+        return store_of(self.state_folder, self.record.id)
+
+
+@contextmanager
+def ended_run(state_folder: Path, run: str, environ: Mapping[str, str]) -> Iterator[Ended]:
+    """Hold a run that has ended; raise why its work cannot be delivered."""
+    folder = run_folder(state_folder, run)
+    try:
+        with folder.locked():
+            record = read_record(folder)
+            if record is None:
+                raise StateError(f"{folder.path / RECORD_FILE} cannot be read")
+            saved = record.tree
+            if saved is None and not record.round:
+                raise NotSteerable(f"the run {run} was ended before its first turn: it did nothing")
+            if saved is None:
+                raise NotSteerable(
+                    f"the run {run} worked in {record.wd} itself: its work is there already; "
+                    f"`cao undo {run}` takes it back"
+                )
+            if saved.delivered is Fate.DISCARDED:
+                applied = "applied, and its work tree is removed"
+                became = applied if saved.is_applied else "discarded"
+                raise NotSteerable(f"the work of the run {run} was {became}")
+            tree = reopen_tree(record, saved, state_folder, environ)
+            yield Ended(state_folder, record, saved, tree)
+    except BlockingIOError:
+        raise NotSteerable(f"the run {run} is at work; wait for its end, or stop it") from None
+
+
+def apply_run(ended: Ended) -> MergeResult:
+    """Bring the work of a run into the branch that the user has checked out."""
+    ended, remarks = _with_commit(ended)
+    tree = ended.tree.worktree
+    identity = user_identity(tree.repository, tree.environ)
+    message = f"Merge branch '{tree.branch}'\n"
+    terms = Terms(identity, message, tree.environ, ended.saved.onto)
+    done = delivery.apply(tree.repository, tree.branch, terms)
+    if done.kind is not MergeKind.REFUSED:
+        _note(ended, Fate.APPLIED)
+    return replace(done, remarks=(*remarks, *done.remarks))
+
+
+def refuse_committed(record: RunRecord, environ: Mapping[str, str]) -> None:
+    """Raise if the work of a run is committed, with the command that takes it back.
+
+    Git is asked, whatever the record says: people merge and take back by themselves.
+    """
+    saved = record.tree
+    if saved is None or not saved.has_work:
+        return
+    _refuse_applied(record, saved, environ)
+    if saved.delivered is not Fate.DISCARDED:
+        raise NotSteerable(
+            f"nothing was changed: the work of the run {record.id} is on its own branch, "
+            f"{saved.branch}, and not in your files. `cao discard {record.id}` removes it; to go "
+            f"back in its work tree: cao restore {record.id} start"
+        )
+
+
+def _refuse_applied(record: RunRecord, saved: SavedTree, environ: Mapping[str, str]) -> None:
+    with suppress(GitError, OSError):
+        repository = find_repository(Path(record.project), environ)
+        if repository is None:
+            return
+        git = Git(repository.git_dir, repository.top, environ)
+        onto = f"refs/heads/{saved.onto}" if saved.onto else "HEAD"
+        if git.ask("merge-base", "--is-ancestor", saved.tip, onto).code:
+            return
+        tip, base = saved.tip[:12], saved.base[:12]
+        is_one = git.ask("rev-parse", f"{saved.tip}^").text == saved.base
+        command = ["git", "-C", str(repository.top), "revert", tip if is_one else f"{base}..{tip}"]
+        branch = saved.onto or "what is checked out"
+        raise NotSteerable(
+            f"nothing was changed: the work of the run {record.id} is in {branch} as commit {tip}. "
+            f"To take it back there:\n  {shlex.join(command)}"
+        )
+
+
+def request_run(ended: Ended, title: str, *, draft: bool, page: str = "") -> PullRequest:
+    """Push the branch of a run, and open a pull request if there is a program that can.
+
+    `page` is what it says, or else the task; how the commit was judged is added.
+    """
+    ended, _ = _with_commit(ended)
+    if not ended.saved.onto:
+        raise NotSteerable(
+            "no branch was checked out when the run began, so it is not known which one the "
+            f"request is for; push it yourself: git push origin {ended.saved.branch}"
+        )
+    folder = run_folder(ended.state_folder, ended.record.id)
+    body = request_text(page or ended.record.task_line, _judged(ended))
+    folder.replace(REQUEST_FILE, body.encode(errors="replace"))
+    tree = ended.tree.worktree
+    wish = Wish(
+        title or ended.record.task_line,
+        folder.path / REQUEST_FILE,
+        ended.saved.onto,
+        tree.environ,
+        draft,
+    )
+    done = pull_request(tree.repository, tree.branch, wish)
+    pushed = replace(ended, saved=replace(ended.saved, pushed=done.remote))
+    _note(pushed, ended.saved.delivered or Fate.REQUESTED)
+    return done
+
+
+def discard_run(ended: Ended) -> bool:
+    """Remove the work tree and the branch of a run; does only a snapshot have its work now?
+
+    It does not if the work was applied, if no file was changed, or of a tree that was left while
+    it was made.
+    """
+    tree = ended.tree.worktree
+    is_work = _has_unapplied(ended)
+    if is_untouched(ended.state_folder, ended.record) and tree.is_unfinished:
+        done = delivery.discard_unfinished(tree)
+    else:
+        done = _discard_kept(ended)
+    if not done.is_done:
+        named = f": {', '.join(done.unsaved)}" if done.unsaved else ""
+        raise NotSteerable(f"nothing was removed: {done.reason}{named}")
+    _note(ended, Fate.DISCARDED)
+    taken = ended.tree.snapshots(ended.store).all() if is_work else ()
+    return any(one.label == DISCARDED_LABEL for one in taken)
+
+
+def _has_unapplied(ended: Ended) -> bool:
+    """Is there work of a run that the user does not have?"""
+    if ended.saved.delivered is Fate.APPLIED:
+        return bool(_later_work(ended.tree))
+    return not is_unchanged(ended.state_folder, ended.record, ended.tree.worktree.environ)
+
+
+def _discard_kept(ended: Ended) -> Discard:
+    """Keep what is in a work tree for good, and remove it."""
+    tree = ended.tree.worktree
+    snapshots = ended.tree.snapshots(ended.store)
+    kept = KeptFiles(ended.saved.tip, lambda _: None)
+    if tree.exists:
+        _keep_archive(ended)
+        taken = snapshots.all()
+        last = snapshots.take(taken[-1].sequence + 1 if taken else 0, DISCARDED_LABEL)
+        # The branch goes, and what only it has may go from the repository with it.
+        snapshots.keep_for_good()
+        kept = KeptFiles(ended.saved.tip, partial(snapshots.read, last.commit, limit=LARGEST_FILE))
+    return delivery.discard(tree, kept)
+
+
+def _keep_archive(ended: Ended) -> None:
+    """Copy prompts and replies out of a work tree; what an agent put in their place is left."""
+    kept = kept_archive(run_folder(ended.state_folder, ended.record.id))
+    for name, content in _archived(ended):
+        try:
+            kept.replace(name, content)
+        except OSError as error:
+            raise NotSteerable(
+                f"nothing was removed: prompts and replies cannot be kept: {in_words(error)}"
+            ) from error
+
+
+def _archived(ended: Ended) -> Iterator[tuple[str, bytes]]:
+    names: list[str] = []
+    with suppress(OSError, UsageError):
+        archive = archive_folder(ended.tree.wd, ended.record.archive)
+        names = archive.names()
+    for name in names:
+        if name == JOURNAL_FILE or re.fullmatch(KEPT_PATTERN, name):
+            try:
+                content = archive.read(name)
+            except OSError:
+                continue
+            yield name, content
+
+
+def has_tree(state_folder: Path, record: RunRecord) -> bool:
+    """Is the work tree of a run there, with work that nobody has applied or discarded?"""
+    saved = record.tree
+    if saved is None or saved.delivered in (Fate.APPLIED, Fate.DISCARDED):
+        return False
+    return os.path.lexists(saved.folder) and not is_untouched(state_folder, record)
+
+
+def is_untouched(state_folder: Path, record: RunRecord) -> bool:
+    """Was a run killed before anybody was given anything to do in its work tree?"""
+    saved = record.tree
+    if saved is None or saved.delivered is not Fate.NOT_YET or saved.has_work:
+        return False
+    ours = os.path.realpath(worktree_folder(state_folder, record.id))
+    has_snapshots = is_ready(store_of(state_folder, record.id))
+    return saved.folder == ours and not os.path.lexists(record.state_file) and not has_snapshots
+
+
+def is_unchanged(state_folder: Path, record: RunRecord, environ: Mapping[str, str]) -> bool:
+    """Is the work tree of a run there just as it was made, so that no work can be lost with it?"""
+    saved = record.tree
+    if saved is None or saved.has_work or saved.delivered is not Fate.NOT_YET:
+        return False
+    with suppress(OrchestratorError, OSError):
+        tree = reopen_tree(record, saved, state_folder, environ)
+        made = tree.worktree
+        if made.exists and not made.is_unfinished and made.branch_tip() == saved.base:
+            return not _later_work(tree)
+    return False
+
+
+def remove_applied(state_folder: Path, record: RunRecord, environ: Mapping[str, str]) -> str:
+    """Remove the work tree of a run if its work was applied or there is none; why does it stay?"""
+    saved = record.tree
+    if saved is None:
+        return ""
+    if not is_untouched(state_folder, record):
+        if not os.path.lexists(saved.folder):
+            return ""
+        is_applied = saved.delivered is Fate.APPLIED
+        if not is_applied and not is_unchanged(state_folder, record, environ):
+            return UNDELIVERED
+    try:
+        with ended_run(state_folder, record.id, environ) as ended:
+            if _later_work(ended.tree):
+                return CHANGED_LATER.format(record.wd)
+            discard_run(ended)
+    except (OrchestratorError, OSError) as error:
+        return in_words(error)
+    return ""
+
+
+def has_later_work(state_folder: Path, record: RunRecord, environ: Mapping[str, str]) -> bool:
+    """Was something changed in the work tree of a run since its work was applied?"""
+    saved = record.tree
+    if saved is None or saved.delivered is not Fate.APPLIED:
+        return False
+    with suppress(OrchestratorError, OSError):
+        return bool(_later_work(reopen_tree(record, saved, state_folder, environ)))
+    return False
+
+
+def _later_work(tree: OwnTree) -> list[str]:
+    if not tree.worktree.exists or tree.worktree.is_unfinished:
+        return []
+    return [path for path in tree.worktree.uncommitted() if not is_left_behind(path)]
+
+
+def _with_commit(ended: Ended) -> tuple[Ended, tuple[str, ...]]:
+    """Return a run whose work is committed, and what is to be said of that.
+
+    Raise why there is nothing to deliver.
+    """
+    saved = ended.saved
+    remarks: tuple[str, ...] = ()
+    if not saved.has_work:
+        ended, remarks = _commit(ended)
+        saved = ended.saved
+    tree = ended.tree.worktree
+    now = tree.branch_tip()
+    if now != saved.tip:
+        raise NotSteerable(
+            f"the branch {saved.branch} is not where the run left it ({saved.tip[:12]}): look at "
+            f"it with git log {saved.branch}, and merge it yourself if you want it"
+        )
+    if leaked := tree.leaked(saved.base):
+        raise NotSteerable(
+            f"nothing was delivered: an agent committed files that are yours alone, "
+            f"{first_of(leaked)}. Take them out of {saved.branch} yourself (git rebase), and merge "
+            "it, or discard it"
+        )
+    if forged := tree.in_our_place(saved.base):
+        raise NotSteerable(
+            f"nothing was delivered: {saved.branch} changes what is where cao's own files are, "
+            f"{first_of(forged)}. Take it out of {saved.branch} yourself (git rebase), and merge "
+            "that, or discard it"
+        )
+    return ended, remarks
+
+
+def _commit(ended: Ended) -> tuple[Ended, tuple[str, ...]]:
+    """Commit what a run left uncommitted that has passed: it was killed just then."""
+    record, tree = ended.record, ended.tree
+    if is_untouched(ended.state_folder, record):
+        raise NotSteerable(_nothing_done(ended))
+    seals = UserSeals(ended.state_folder)
+    state = StateFile(tree.state_file, SystemClock(), tree.wd, seals).load_state()
+    if state is None or state.final_status is not FinalStatus.PASS:
+        raise NotSteerable(
+            f"the run {record.id} has not passed, so nothing was committed; {_where(ended)}"
+        )
+    try:
+        tree.mend(ended.store)
+        committed, done = tree.commit(ended.store, record.id, state, record.task_line)
+    except (RunError, GitError, OSError) as error:
+        raise RunError(
+            f"nothing was delivered: {error}; {_where(ended)}. When that is mended: "
+            f"cao apply {record.id}"
+        ) from error
+    if not committed.saved.has_work:
+        raise NotSteerable(f"the run {record.id} changed no file; there is nothing to deliver")
+    ended = replace(ended, tree=committed, saved=committed.saved)
+    return _note(ended, Fate.NOT_YET), done.remarks
+
+
+def _nothing_done(ended: Ended) -> str:
+    """Say that a run was ended before anybody worked, and what to do about it."""
+    run, tree = ended.record.id, ended.tree.worktree
+    text = f"nothing was done in the run {run}: it was ended before its first turn"
+    text += "; start a new one with `cao run`"
+    is_left = tree.branch_tip() or any(
+        os.path.lexists(path) for path in (tree.folder, tree.link.entry.path)
+    )
+    return f"{text}. `cao discard {run}` removes what is left of this one" if is_left else text
+
+
+def _where(ended: Ended) -> str:
+    """Say where the work of a run is that has not passed."""
+    if ended.tree.worktree.exists:
+        return f"what it did is in {ended.record.wd}"
+    run = ended.record.id
+    return f"its work tree is gone, and its snapshots have what it did: cao diff {run}"
+
+
+def _note(ended: Ended, delivered: Fate) -> Ended:
+    saved = replace(ended.saved, delivered=delivered)
+    if delivered is Fate.DISCARDED:
+        saved = replace(saved, earlier=ended.saved.delivered)
+    record = replace(ended.record, tree=saved)
+    write_record(run_folder(ended.state_folder, record.id), record)
+    return replace(ended, saved=saved, record=record)
+
+
+def _judged(ended: Ended) -> CommittedWork:
+    """Return how the work was judged, as the commit says it."""
+    record, tree = ended.record, ended.tree
+    with suppress(StateError):
+        seals = UserSeals(ended.state_folder)
+        state = StateFile(tree.state_file, SystemClock(), tree.wd, seals).load_state()
+        if state is not None:
+            return work_of(record.id, state)
+    return CommittedWork(record.id, record.round, record.flow, is_known=False)

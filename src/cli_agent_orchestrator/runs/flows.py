@@ -1,0 +1,121 @@
+"""Where flows come from: the package, the user's config folder, the project, or a file.
+
+A name means, in this order: a flow of the package, `flows/NAME.toml` in the user's config folder,
+`.cao/flows/NAME.toml` in the project. So a project cannot put its own in the place of one that the
+user knows. What has a slash in it or ends with `.toml` is the path of a file.
+"""
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..core.files import Folder, folder_of
+from ..errors import FlowError, UnknownName, UsageError
+from ..pipeline.flow import Flow, FlowSource
+from ..pipeline.flow_file import NAME_PATTERN, PACKAGED, packaged_flow, read_flow
+
+SUFFIX = ".toml"
+PROMPT_SUFFIX = ".md"
+PROJECT_FOLDER = (".cao", "flows")
+NO_NAME = "-"
+"""In the place of names that cannot be read."""
+LARGEST_FLOW = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFlow:
+    """A flow that can be named, or why it cannot be used."""
+
+    name: str
+    where: str
+    """The package, or the path of its file."""
+    flow: Flow | None
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Flows:
+    """The flows of a user in a project."""
+
+    project: Path
+    config_folder: Path
+    """The user's own."""
+    profiles: tuple[str, ...] | None = None
+    """Those that agents can be started with; None if only their server knows them."""
+
+    def find(self, named: str) -> Flow:
+        """Return the flow that a setting names."""
+        if os.sep in named or named.endswith(SUFFIX):
+            path = Path(named).expanduser().absolute()
+            return self._read(folder_of(path, self.project), path.stem)
+        if named in PACKAGED:
+            return packaged_flow(named)
+        for folder in self._folders():
+            if re.fullmatch(NAME_PATTERN, named) and f"{named}{SUFFIX}" in _names(folder):
+                return self._read(folder, named)
+        raise UnknownName("flow", named, (found.name for found in self.all()))
+
+    def all(self) -> Iterable[FoundFlow]:
+        """Yield every flow that can be named, and those that have a fault."""
+        for name in PACKAGED:
+            yield FoundFlow(name, "in the package", packaged_flow(name))
+        seen = set(PACKAGED)
+        for folder in self._folders():
+            try:
+                files = sorted(_names(folder))
+            except UsageError as error:
+                yield FoundFlow(NO_NAME, str(folder.path), None, str(error))
+                continue
+            for file in files:
+                name = file.removesuffix(SUFFIX)
+                if file == name:
+                    continue
+                yield self._found(folder, name, shadowed=name in seen)
+                seen.add(name)
+
+    def _folders(self) -> tuple[Folder, Folder]:
+        return Folder(self.config_folder, ("flows",)), Folder(self.project, PROJECT_FOLDER)
+
+    def _found(self, folder: Folder, name: str, shadowed: bool) -> FoundFlow:
+        where = str(folder.path / f"{name}{SUFFIX}")
+        if shadowed:
+            return FoundFlow(
+                name, where, None, "another flow has this name; it can be named as a file"
+            )
+        try:
+            return FoundFlow(name, where, self._read(folder, name))
+        except UsageError as error:
+            return FoundFlow(name, where, None, str(error))
+
+    def _read(self, folder: Folder, name: str) -> Flow:
+        """Return the flow of a file, with the prompts in the folder of its name beside it."""
+        path = folder.path / f"{name}{SUFFIX}"
+        if not re.fullmatch(NAME_PATTERN, name):
+            raise FlowError(str(path), 1, f"a flow cannot be named {name!r}", "a plain name")
+        text = _text(folder, path.name)
+        prompts = Folder(folder.root, (*folder.parts, name))
+        templates = {
+            file.removesuffix(PROMPT_SUFFIX): _text(prompts, file)
+            for file in _names(prompts)
+            if file.endswith(PROMPT_SUFFIX)
+        }
+        return read_flow(FlowSource(text, templates), name, str(path), self.profiles)
+
+
+def _names(folder: Folder) -> list[str]:
+    try:
+        return folder.names()
+    except OSError as error:
+        raise UsageError(f"{folder.path} cannot be read: {error.strerror}") from error
+
+
+def _text(folder: Folder, name: str) -> str:
+    path = folder.path / name
+    try:
+        return folder.read(name, LARGEST_FLOW).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not text in UTF-8 (byte {error.start + 1})") from error
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error

@@ -1,0 +1,520 @@
+"""What a run is and how it stands, as `run.json` in its folder has it.
+
+It is written as a whole whenever something of it changes, so a list of runs reads nothing else.
+That a run was interrupted is never written, since nobody is left who could: it says that it is
+running, and nobody holds its lock.
+"""
+
+import json
+import os
+import re
+import secrets
+import string
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from ..core.clock import Clock
+from ..core.files import Folder
+from ..core.models import LATEST_TIME, MOST_RUNS
+from ..errors import RunLocked, StateError
+from ..events import short_line
+from ..settings.layout import OWNER_FILE, RECORD_FILE, index_folder
+
+VERSION = 1
+LINE_CHARACTERS = 200
+# "## Fix the sum ##"
+HEADING_PATTERN = r"#{1,6}[ \t]+(?P<title>[^\n]+?)[ \t#]*(?:\n|\Z)"
+LARGEST_COUNT = 1e12
+MAX_ROUNDS = "MAX_ROUNDS"
+DIGITS = 9
+"""Of a number of rounds: a record may hold any text."""
+
+
+class RunStatus(StrEnum):
+    """How a run stands."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    INTERRUPTED = "interrupted"
+    """Its process was killed."""
+    PASS = "PASS"
+    FAIL = "FAIL"
+    STOPPED = "stopped"
+    """A person stopped it."""
+    FAILED = "failed"
+    """An error stopped it."""
+
+    @property
+    def word(self) -> str:
+        """What people are shown: `failed` is too much like the verdict FAIL."""
+        return "error" if self is RunStatus.FAILED else str(self)
+
+    @property
+    def is_open(self) -> bool:
+        """Is a process at work, or should one be?"""
+        return self in (RunStatus.RUNNING, RunStatus.PAUSED)
+
+    @property
+    def is_verdict(self) -> bool:
+        """Is there nothing left to be done?"""
+        return self in (RunStatus.PASS, RunStatus.FAIL)
+
+
+@dataclass(frozen=True, slots=True)
+class SavedSetting:
+    """A setting of a run."""
+
+    value: str
+    source: str
+    """Where it came from: option, environment, task, file or default."""
+
+    @property
+    def is_given(self) -> bool:
+        """Was it given by option or variable, and does not merely stand in a task or a file?"""
+        return self.source in ("option", "environment")
+
+
+class Fate(StrEnum):
+    """What became of the work in a work tree."""
+
+    NOT_YET = ""
+    APPLIED = "applied"
+    REQUESTED = "requested"
+    """A pull request was asked for."""
+    DISCARDED = "discarded"
+
+
+@dataclass(frozen=True, slots=True)
+class SavedTree:
+    """The work tree of a run, as we know it without asking anything that an agent could write."""
+
+    folder: str
+    branch: str
+    base: str
+    """The commit that it began at."""
+    tip: str
+    """The last commit of ours."""
+    onto: str = ""
+    """The branch that the user had checked out; empty if there was none."""
+    name: str = ""
+    """What git calls it."""
+    included: tuple[str, ...] = ()
+    """Files of the user's that were copied into it."""
+    common_dir: str = ""
+    """The repository that it belongs to."""
+    held_back: tuple[str, ...] = ()
+    """Paths that are left out of it."""
+    ours: tuple[str, ...] = ()
+    """Paths where the user's own folders of cao are."""
+    delivered: Fate = Fate.NOT_YET
+    earlier: Fate = Fate.NOT_YET
+    """What had become of the work before the tree was discarded."""
+    pushed: str = ""
+    """The remote that its branch was pushed to; empty if to none."""
+
+    @property
+    def is_applied(self) -> bool:
+        """Is the work in the user's branch? It stays there when its own is removed."""
+        return Fate.APPLIED in (self.delivered, self.earlier)
+
+    @property
+    def has_work(self) -> bool:
+        """Is there a commit of ours that the user may want?"""
+        return self.tip != self.base
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A run as its folder knows it."""
+
+    id: str
+    wd: str
+    """Where its agents work."""
+    state_file: str
+    archive: str
+    """The name of the folder with its prompts and replies."""
+    task: str = field(repr=False)
+    """The whole text."""
+    task_line: str
+    """What is to be done, on one line."""
+    started: float
+    """Unix time."""
+    base: str = ""
+    """The commit that was checked out when it began; empty if there was none."""
+    branch: str = ""
+    """The branch that was."""
+    top: str = ""
+    """What the paths in its snapshots begin at: its repository, else the work folder."""
+    flow: str = "loop"
+    status: RunStatus = RunStatus.RUNNING
+    round: int = 0
+    cycle: int = 0
+    role: str = ""
+    """Whose turn it is."""
+    asking: str = ""
+    """The role whose agent asks a person something; empty if none does."""
+    circling: str = ""
+    """Why it does not converge, until an author has changed files; empty if it may, or passed."""
+    ended: float | None = None
+    rested: float = 0.0
+    """Seconds from each end to when it was resumed, all together."""
+    providers: Mapping[str, str] = field(default_factory=dict)
+    """The agent of each role."""
+    settings: Mapping[str, SavedSetting] = field(default_factory=dict)
+    """What it was started with, by variable name."""
+    api: str = ""
+    session_name: str = ""
+    terminals: Mapping[str, str] = field(default_factory=dict)
+    """Ids by role, as long as the agents are there."""
+    pid: int = 0
+    reason: str = ""
+    """Why it ended without a verdict."""
+    to_resume: str = ""
+    """The command that resumes it, if that reason asks for a special one."""
+    exit_code: int | None = None
+    proof: str = ""
+    """Of a PASS `proven: …` or `not proven: …`; empty if that was not looked into."""
+    project: str = ""
+    """The user's own folder, if the agents work in a work tree."""
+    tree: SavedTree | None = None
+    """That work tree."""
+
+    @property
+    def max_rounds(self) -> int:
+        """After so many it has failed; 0 if its settings do not say it."""
+        setting = self.settings.get(MAX_ROUNDS)
+        text = "" if setting is None else setting.value
+        is_number = text.isascii() and text.isdecimal() and len(text) <= DIGITS
+        return int(text) if is_number else 0
+
+
+def resumed_record(before: RunRecord, now: RunRecord, left: float) -> RunRecord:
+    """Return the record of a run that goes on: when and with what it began, and its agents.
+
+    `left` is when it was last at work. A setting that has another value now came from where it
+    comes from now; but what was given by option or variable is not lost to a task or a file.
+    """
+    kept = {
+        name: saved
+        for name, saved in before.settings.items()
+        if name in now.settings
+        and (
+            saved.value == now.settings[name].value
+            or (saved.is_given and not now.settings[name].is_given)
+        )
+    }
+    return replace(
+        before,
+        status=RunStatus.RUNNING,
+        state_file=now.state_file,
+        flow=now.flow,
+        settings={**before.settings, **now.settings, **kept},
+        pid=now.pid,
+        ended=None,
+        rested=before.rested + max(now.started - left, 0.0),
+        role="",
+        asking="",
+        reason="",
+        to_resume="",
+        exit_code=None,
+    )
+
+
+def one_line(text: str) -> str:
+    """Return the first paragraph of a text, or its heading, on one line, shortened."""
+    text = text.strip()
+    heading = re.match(HEADING_PATTERN, text)
+    title = heading["title"] if heading else text.split("\n\n")[0]
+    return short_line(" ".join(title.split()), LINE_CHARACTERS)
+
+
+def without_secrets(url: str) -> str:
+    """Return an address without the name and password that may stand in it."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+def write_record(folder: Folder, record: RunRecord, *, lasting: bool = True) -> None:
+    """Write the record of a run; raise OSError if that cannot be."""
+    data = {"version": VERSION, **asdict(record)}
+    text = json.dumps(data, ensure_ascii=False, indent=1)
+    folder.replace(RECORD_FILE, text.encode(errors="replace"), lasting=lasting)
+
+
+def forget_agents(folder: Folder) -> None:
+    """Note that the agents of a run that has ended are ended too; one at work knows by itself."""
+    with suppress(BlockingIOError), folder.locked():
+        record = read_record(folder)
+        if record is not None and record.terminals:
+            write_record(folder, replace(record, session_name="", terminals={}))
+
+
+def note_kept_aside(folder: Folder, state_file: str) -> bool:
+    """Note where the state of a run is kept now that another takes its place; was it noted?
+
+    Its agents are ended then.
+    """
+    with suppress(OSError), folder.locked():
+        record = read_record(folder)
+        if record is not None:
+            kept = replace(record, state_file=state_file, session_name="", terminals={})
+            write_record(folder, kept)
+            return True
+    return False
+
+
+def read_record(folder: Folder, *, for_list: bool = False) -> RunRecord | None:
+    """Return the record in a run folder; None if there is none that can be used.
+
+    The folder says which run it is, whatever stands in the file. For a list, the task and the
+    settings are left out.
+    """
+    try:
+        data = json.loads(folder.read(RECORD_FILE))
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(data, dict) or data.get("version") != VERSION:
+        return None
+    name = folder.parts[-1]
+    status = next((one for one in RunStatus if one == data.get("status")), None)
+    if status is None or not _text(data, "wd"):
+        return None
+    return RunRecord(
+        id=name,
+        wd=_text(data, "wd"),
+        state_file=_text(data, "state_file"),
+        archive=_text(data, "archive"),
+        task="" if for_list else _text(data, "task"),
+        task_line=_text(data, "task_line")[:LINE_CHARACTERS],
+        started=_time(data, "started") or 0.0,
+        base=_text(data, "base"),
+        branch=_text(data, "branch"),
+        top=_text(data, "top"),
+        flow=_text(data, "flow"),
+        status=status,
+        round=_count(data, "round"),
+        cycle=_count(data, "cycle"),
+        role=_text(data, "role"),
+        asking=_text(data, "asking"),
+        circling=_text(data, "circling"),
+        ended=_time(data, "ended"),
+        rested=_time(data, "rested") or 0.0,
+        providers=_texts(data, "providers"),
+        settings={} if for_list else _settings(data.get("settings")),
+        api=_text(data, "api"),
+        session_name=_text(data, "session_name"),
+        terminals=_texts(data, "terminals"),
+        pid=_count(data, "pid"),
+        reason=_text(data, "reason"),
+        to_resume=_text(data, "to_resume"),
+        exit_code=_count(data, "exit_code") if data.get("exit_code") is not None else None,
+        proof=_text(data, "proof"),
+        project=_text(data, "project"),
+        tree=_tree(data.get("tree")),
+    )
+
+
+# Any: JSON of any form
+def _text(data: Mapping[str, Any], name: str) -> str:
+    value = data.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _count(data: Mapping[str, Any], name: str) -> int:
+    value = data.get(name)
+    return value if isinstance(value, int) and 0 <= value < LARGEST_COUNT else 0
+
+
+def _time(data: Mapping[str, Any], name: str) -> float | None:
+    value = data.get(name)
+    fits = isinstance(value, int | float) and 0 <= value <= LATEST_TIME
+    return float(value) if fits and value is not None else None
+
+
+def _texts(data: Mapping[str, Any], name: str) -> Mapping[str, str]:
+    table = data.get(name)
+    found = table.items() if isinstance(table, dict) else ()
+    return {key: text for key, text in found if isinstance(text, str)}
+
+
+def _list(data: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    listed = data.get(name)
+    return tuple(one for one in listed if isinstance(one, str)) if isinstance(listed, list) else ()
+
+
+def _tree(table: object) -> SavedTree | None:
+    if not isinstance(table, dict) or not _text(table, "folder"):
+        return None
+    return SavedTree(
+        folder=_text(table, "folder"),
+        branch=_text(table, "branch"),
+        base=_text(table, "base"),
+        tip=_text(table, "tip"),
+        onto=_text(table, "onto"),
+        name=_text(table, "name"),
+        included=_list(table, "included"),
+        common_dir=_text(table, "common_dir"),
+        held_back=_list(table, "held_back"),
+        ours=_list(table, "ours"),
+        delivered=_delivered(table, "delivered"),
+        earlier=_delivered(table, "earlier"),
+        pushed=_text(table, "pushed"),
+    )
+
+
+def _delivered(table: Mapping[str, Any], name: str) -> Fate:
+    said = _text(table, name)
+    return next((one for one in Fate if one == said), Fate.NOT_YET)
+
+
+def _settings(table: object) -> Mapping[str, SavedSetting]:
+    found = table.items() if isinstance(table, dict) else ()
+    return {
+        name: SavedSetting(_text(saved, "value"), _text(saved, "source"))
+        for name, saved in found
+        if isinstance(saved, dict)
+    }
+
+
+LARGEST_OWNER = 1000
+
+
+def nobody() -> str:
+    """Name no run: it is not known which."""
+    return ""
+
+
+@contextmanager
+def run_lock(folder: Folder, clock: Clock, at_work: Callable[[], str] = nobody) -> Iterator[None]:
+    """Hold the lock of a work folder; raise `RunLocked` if another run has it.
+
+    `folder` is the one in it for the files of runs; `at_work` returns the id of the run that works
+    there, if it is known.
+    """
+    with keeping_runs_out(folder, at_work):
+        _sign(folder, clock)
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                folder.remove(OWNER_FILE)
+
+
+@contextmanager
+def keeping_runs_out(folder: Folder, at_work: Callable[[], str] = nobody) -> Iterator[None]:
+    """Hold the lock of a work folder without leaving a trace in it."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(Folder(folder.root).locked())
+        except BlockingIOError:
+            raise RunLocked(_words(folder, at_work())) from None
+        except OSError as error:
+            raise StateError(f"{folder.root} cannot be locked: {error.strerror}") from error
+        yield
+
+
+def _words(folder: Folder, run: str) -> str:
+    """Say who works in a folder, and what can be done about it."""
+    named, typed = (f"{run}, ", f" {run}") if run else ("", "")
+    return (
+        f"another run works in {folder.root}: {named}{_owner(folder)}. Follow it with "
+        f"`cao watch{typed}`, end it with `cao stop{typed}`, or work in another folder"
+    )
+
+
+def _sign(folder: Folder, clock: Clock) -> None:
+    note = {"pid": os.getpid(), "since": clock.now()}
+    try:
+        folder.replace(OWNER_FILE, json.dumps(note).encode())
+    except OSError as error:
+        path = folder.path / OWNER_FILE
+        raise StateError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _owner(folder: Folder) -> str:
+    with suppress(OSError, ValueError, KeyError, TypeError, OverflowError):
+        data = json.loads(folder.read(OWNER_FILE, LARGEST_OWNER))
+        since = datetime.fromtimestamp(data["since"])
+        return f"process {int(data['pid'])}, since {since:%Y-%m-%d %H:%M:%S}"
+    return "its process is not known"
+
+
+@contextmanager
+def run_index(state_folder: Path) -> Iterator[int]:
+    """Hold the smallest number that no other run has, for as long as the block lasts."""
+    with ExitStack() as held:
+        yield _take(state_folder, held)
+
+
+def _take(state_folder: Path, held: ExitStack) -> int:
+    for number in range(MOST_RUNS):
+        folder = index_folder(state_folder, number)
+        try:
+            folder.make()
+            held.enter_context(folder.locked())
+        except BlockingIOError:
+            continue
+        except OSError:
+            break  # it is a help and no more
+        return number
+    return 0
+
+
+SESSION_PREFIX = "cao-"
+LETTERS = string.ascii_lowercase + string.digits
+RANDOM_LETTERS = 4
+
+# 20261115-084037-k3f9; runs of earlier versions: 20250131-120000, 20250131-120000-2
+RUN_ID_PATTERN = r"[0-9]{8}-[0-9]{6}(-[0-9a-z]{1,8})?"
+
+
+def new_run_id(clock: Clock) -> str:
+    """Return an id that no run has: the local time and a few random letters."""
+    tail = "".join(secrets.choice(LETTERS) for _ in range(RANDOM_LETTERS))
+    return f"{datetime.fromtimestamp(clock.now()):%Y%m%d-%H%M%S}-{tail}"
+
+
+def began_at(run_id: str) -> float | None:
+    """Return the Unix time that an id is made of; None if no calendar has it."""
+    try:
+        return datetime.strptime("-".join(run_id.split("-")[:2]), "%Y%m%d-%H%M%S").timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def is_run_id(text: str) -> bool:
+    """Can this be the id of a run? Nothing else ever names a folder."""
+    return re.fullmatch(RUN_ID_PATTERN, text, re.ASCII) is not None
+
+
+def short_name(run_id: str) -> str:
+    """Return what people can call a run by: its last letters.
+
+    Not if they could be taken for a date, or for the id of a terminal.
+
+    >>> short_name("20261115-084037-k3f9"), short_name("20261115-084037-2026")
+    ('k3f9', '20261115-084037-2026')
+    """
+    tail = run_id.rpartition("-")[2]
+    is_clear = len(tail) == RANDOM_LETTERS and re.fullmatch(r"[0-9a-f]*", tail) is None
+    return tail if is_clear else run_id
+
+
+def session_name_of(run_id: str) -> str:
+    """Return the name of a run's session, as the server calls it too: it can be ended by that."""
+    return f"{SESSION_PREFIX}{run_id}"
+
+
+def run_of_session(session: str) -> str:
+    """Return the id of the run that a session belongs to; empty if it is no run's."""
+    name = session.removeprefix(SESSION_PREFIX)
+    return name if name != session and is_run_id(name) else ""

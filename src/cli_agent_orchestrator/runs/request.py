@@ -1,0 +1,214 @@
+"""What a run is asked to do: by options, environment, task and settings file, the first wins."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..client.client import is_loopback
+from ..client.find import ARGUMENT, OPTION, Named, name_server
+from ..errors import ConfigError
+from ..settings.file import read_project_settings, read_settings_file
+from ..settings.layout import TEMPORARY_FOLDER
+from ..settings.run_config import RunConfig
+from ..settings.table import BY_NAME, COMMANDS, OUT_OF_PROJECT, PREFIX, SETTINGS_FILE
+from ..settings.values import (
+    FLOW_NAME_PATTERN,
+    check_path,
+    expand_path,
+    find_sources,
+    merge_settings,
+    name_as_given,
+    read_environment,
+    read_word,
+)
+from .state_file import read_task_settings
+
+INSIDE_ONLY = ("STATE_FILE", "WD", "PROMPT_FILE")
+"""Paths that a project's own file may set only within the project."""
+
+
+def read_all_settings(
+    options: Mapping[str, str | None], variables: Mapping[str, str], config_file: str | None
+) -> dict[str, str]:
+    """Return the settings of options, environment (`read_environment`) and file."""
+    return merge_settings(options, variables, read_file_settings(options, variables, config_file))
+
+
+def read_file_settings(
+    options: Mapping[str, str | None], variables: Mapping[str, str], config_file: str | None
+) -> dict[str, str]:
+    """Return the settings of the file that is named, else of the project's own."""
+    if config_file is not None:
+        check_path("--config", config_file)
+        return read_settings_file(Path(config_file))
+    folder = expand_path("WD", merge_settings(options, variables).get("WD") or ".")
+    file = read_project_settings(folder)
+    check_project_file(file, folder)
+    return file
+
+
+def check_project_file(settings: Mapping[str, str], folder: Path) -> None:
+    """Refuse what the file of a project that was merely cloned cannot say."""
+    for name in OUT_OF_PROJECT:
+        if name in settings:
+            said_by = f"{BY_NAME[name].option} or {PREFIX}{name}"
+            raise _fault(name, settings[name], f"nothing: say it by {said_by}, for one run")
+    flow = settings.get("FLOW", "").strip()
+    if flow and not re.fullmatch(FLOW_NAME_PATTERN, flow):
+        raise _fault(
+            "FLOW", flow, "the name of a flow; a file only by --flow, CAO_FLOW or --config"
+        )
+    for name in INSIDE_ONLY:
+        if name in settings:
+            _check_place(name, settings[name], folder)
+    # The user may have said `ask` to the server.
+    permissions = settings.get("AGENT_PERMISSIONS", "").strip().lower()
+    if permissions not in ("", "ask"):
+        expected = "ask; more only by --permissions, CAO_AGENT_PERMISSIONS or --config"
+        raise _fault("AGENT_PERMISSIONS", permissions, expected)
+
+
+def _check_place(name: str, text: str, folder: Path) -> None:
+    # Unlike `resolve` this does not mind links that lead in a circle.
+    path = Path(os.path.realpath(folder / expand_path(_where(name), text)))
+    if not path.is_relative_to(os.path.realpath(folder)):
+        expected = f"a path in the project; elsewhere only by option, {PREFIX}{name} or --config"
+        raise _fault(name, text, expected)
+    if name == "STATE_FILE" and not _is_for_state(path, folder):
+        expected = "a .json file below .tmp; another only by option, CAO_STATE_FILE or --config"
+        raise _fault(name, text, expected)
+
+
+def _is_for_state(path: Path, folder: Path) -> bool:
+    """Is it a file that a project may name for its state, and none that it lives by?"""
+    below = Path(os.path.realpath(folder), TEMPORARY_FOLDER)
+    return path.suffix == ".json" and path.is_relative_to(below)
+
+
+def _where(name: str) -> str:
+    return f"{name.lower()} in {SETTINGS_FILE}"
+
+
+def _fault(name: str, value: str, expected: str) -> ConfigError:
+    return ConfigError(_where(name), value, expected)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """What was asked for."""
+
+    config: RunConfig
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Everything that was given, by variable name."""
+    insisted: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What of it was given by option or variable, and does not merely stand in a task or file."""
+    replace_terminals: bool = False
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Where each setting came from: option, environment, task or file."""
+    project_commands: Mapping[str, str] = field(default_factory=dict)
+    """What of the project's own file, which may be anybody's, is a command, by variable name."""
+    project_file: str = ""
+    """That file, if it was named and is not the `cao.toml` of the work folder."""
+    run: str = ""
+    """The id of the run in a work tree that is to go on; empty if it is none of these."""
+
+    def chosen_provider(self, role: str) -> str:
+        """Return the agent that was named for a role; empty if none was."""
+        return self.config.providers.get(role) or read_word(self.settings, "PROVIDER")
+
+
+def build_request(
+    options: Mapping[str, str | None],
+    environ: Mapping[str, str],
+    config_file: str | None = None,
+    *,
+    replace_terminals: bool = False,
+    called: str = "",
+) -> RunRequest:
+    """Return what is asked for; raise what is wrong with it, named as it was given.
+
+    `called` is the function whose arguments the options are, if they are.
+    """
+    with _naming_as_given(options, environ, config_file or SETTINGS_FILE, called):
+        server = name_server(
+            environ, options.get("API"), bare=True, by=ARGUMENT if called else OPTION
+        )
+        return _build_request(options, environ, config_file, replace_terminals, server)
+
+
+@contextmanager
+def _naming_as_given(
+    options: Mapping[str, str | None], environ: Mapping[str, str], file: str, called: str
+) -> Iterator[None]:
+    """Name a setting that has a bad value as it was given."""
+    try:
+        yield
+    except ConfigError as error:
+        if error.variable not in BY_NAME:
+            raise
+        named = name_as_given(error.variable, options, environ, file, called)
+        raise ConfigError(named, error.value, error.expected) from error
+
+
+def _build_request(
+    options: Mapping[str, str | None],
+    environ: Mapping[str, str],
+    config_file: str | None,
+    replace_terminals: bool,
+    named: Named | None,
+) -> RunRequest:
+    variables = read_environment(environ, bare=True)
+    file = read_file_settings(options, variables, config_file)
+    if config_file is None:
+        _check_server(file)
+    server = {"API": named.url} if named else {}
+    named_by = named.by if named else config_file or SETTINGS_FILE
+    without_task = merge_settings(options, variables, file) | server
+    task = read_task_settings(RunConfig.from_env(without_task, named_by))
+    settings = merge_settings(options, variables, task, file) | server
+    sources = find_sources(option=options, environment=variables, task=task, file=file)
+    if named is not None:
+        sources["API"] = "option" if options.get("API") else "environment"
+    config = RunConfig.from_env(settings, named_by)
+    asked_for = expand_path("WD", merge_settings(options, variables).get("WD") or ".")
+    from_project = config_file is None or _is_of(config_file, asked_for, config.wd)
+    commands = [name for name in COMMANDS if from_project and sources.get(name) == "file"]
+    return RunRequest(
+        config=config,
+        settings=settings,
+        insisted=merge_settings(options, variables),
+        replace_terminals=replace_terminals,
+        sources=sources,
+        project_commands={name: settings[name] for name in commands},
+        project_file=_named_file(config_file, config.wd) if commands else "",
+    )
+
+
+def _is_of(file: str, *projects: Path) -> bool:
+    """Does a file, or a link to it, lie in one of some folders, or in the repository around it?"""
+    link = Path(os.path.realpath(Path(file).parent), Path(file).name)
+    places = (link, Path(os.path.realpath(file)))
+    tops = [_top_of(folder) for folder in projects]
+    return any(place.is_relative_to(top) for place in places for top in tops)
+
+
+def _top_of(folder: Path) -> Path:
+    folder = Path(os.path.realpath(folder))
+    above = (folder, *folder.parents)
+    return next((top for top in above if os.path.lexists(top / ".git")), folder)
+
+
+def _named_file(file: str | None, wd: Path) -> str:
+    place = "" if file is None else os.path.realpath(file)
+    return "" if place == os.path.realpath(wd / SETTINGS_FILE) else place
+
+
+def _check_server(file: Mapping[str, str]) -> None:
+    """Refuse a server elsewhere that a project's own file names, which may be anybody's."""
+    api = file.get("API")
+    if api and not is_loopback(api):
+        expected = "a server on this machine; others only by option or CAO_API"
+        raise ConfigError(f"api in {SETTINGS_FILE}", api, expected)

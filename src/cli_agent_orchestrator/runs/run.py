@@ -1,0 +1,592 @@
+"""Conducts a run, new or saved, in the user's own folder or in a work tree of its own.
+
+A new run is prepared, opened (from then on it has an id), given a server and agents, and saved; a
+saved one is prepared, opened, given its server, and its agents are looked for. Then both go into
+the loop. Whoever starts a conductor tells it at last how that ended.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+from ..client.client import ApiClient
+from ..core.clock import Clock, SystemClock
+from ..core.files import Folder
+from ..core.models import (
+    EXIT_CLOSED,
+    EXIT_ERROR,
+    EXIT_FAIL,
+    EXIT_PASS,
+    RUN_INDEX,
+    Feature,
+    exit_code_of,
+)
+from ..errors import (
+    ApiRefused,
+    FolderGone,
+    GitError,
+    HandoffError,
+    HandoffTimeout,
+    OrchestratorError,
+    RunError,
+    Stopped,
+    UsageError,
+    in_words,
+)
+from ..events import RunBegan, ServerChosen
+from ..gates.checking import GatePlace
+from ..handoff.files import ResponseFiles
+from ..pipeline.prompts import Briefing
+from ..pipeline.resuming import Remedy, should_auto_resume
+from ..pipeline.state import FinalStatus, RunState
+from ..settings.layout import check_place, run_folder, said_of_place
+from ..settings.run_config import RunConfig
+from ..work.folder import WorkFolder, began_at, open_work_folder, said_of_start
+from .agents import (
+    AgentServer,
+    Onlooker,
+    exit_left_terminals,
+    exit_terminals,
+    find_lost_terminals,
+    init_new_run,
+    patiently,
+    replace_terminals,
+    verify_resume_terminals,
+)
+from .control import Listener
+from .environment import Interrupts, Surroundings
+from .events import run_began, run_ended, with_error
+from .loop import Plan, Records, Runner, StoppedByPerson
+from .prepare import NOT_BEGUN, Preparation, Prepared, SavedRun, logging_refusals, objections_to
+from .record import (
+    RunRecord,
+    SavedSetting,
+    is_run_id,
+    note_kept_aside,
+    one_line,
+    run_index,
+    run_lock,
+    short_name,
+    without_secrets,
+)
+from .recorder import Recorder, logging_to
+from .registry import list_runs, run_at_work
+from .request import RunRequest
+from .screens import Screens
+from .state_file import StateFile, UserSeals
+from .teller import Teller
+from .tree import OwnTree, TreeRun, hold_tree, plan_tree, reopen_tree
+from .turns import Journal
+
+MOST_NAMED = 3
+
+
+def keep_aside(
+    saved: RunState,
+    state_file: StateFile,
+    terminals: AgentServer,
+    state_folder: Path,
+    warn: Callable[[str], None],
+) -> None:
+    """Make room for another run where an unfinished one is saved.
+
+    Somebody else's state could name any agent and any run, so that nothing is done to these.
+    """
+    # They know the same response files.
+    if state_file.own and exit_left_terminals(terminals, saved):
+        warn("the agents of the unfinished run are ended, so that they do not write into this one")
+    aside = state_file.move_aside("unfinished")
+    warn(f"the unfinished run that was saved here is kept in {aside}")
+    run = saved.progress.archive
+    if not state_file.own or not is_run_id(run):
+        return
+    # Its seal is for the place where it was.
+    state_file.at(aside).save_state(saved)
+    if note_kept_aside(run_folder(state_folder, run), str(aside)):
+        warn(f"`cao resume {run}` goes on with it when this one has ended")
+
+
+def said_of_unfinished(state_folder: Path, project: Path) -> Iterator[str]:
+    """Say which run of a project, in a work tree of its own, could go on instead of a new one."""
+    runs = [run for run in list_runs(state_folder) if run.is_unfinished and run.round]
+    if found := [run.id for run in runs if run.project == str(project)]:
+        named = ", ".join(found[:MOST_NAMED])
+        one = f"an unfinished run of this project is there too: {named}"
+        some = f"{len(found)} unfinished runs of this project are there too: {named}"
+        text = one if len(found) == 1 else some
+        yield f"{text}; `cao resume {found[0]}` goes on with it, and this one is new"
+
+
+NOT_RECORDED = ("PROMPT", "RESUME", "MISSING")
+"""The task is recorded as such; the others are about one start."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRun:
+    """What is settled about a run from then on."""
+
+    prepared: Prepared
+    record: RunRecord
+    """Of this start; if the run is resumed, its folder has that of the first."""
+    folder: Folder | None
+    """None if there is none that can be written."""
+    number: int | None
+    """By which it keeps out of the way of others; None without a folder."""
+    environ: Mapping[str, str] = field(repr=False)
+    """What its commands inherit."""
+    in_tree: TreeRun | None
+    """None if its agents work in the user's own folder."""
+
+
+def new_record(
+    prepared: Prepared,
+    request: RunRequest,
+    tree: OwnTree | None,
+    now: float,
+    environ: Mapping[str, str],
+) -> RunRecord:
+    """Return what is known of a run that is about to be started."""
+    config, task = prepared.config, prepared.task
+    if tree is None:
+        base, branch, top = began_at(config.wd, environ)
+    else:
+        base, branch, top = tree.base, tree.onto, tree.saved.folder
+    return RunRecord(
+        id=prepared.run_id,
+        wd=str(config.wd),
+        state_file=str(config.state_file),
+        archive=prepared.run_id,
+        task=task.text,
+        task_line=one_line(task.explore_summary),
+        started=now,
+        base=base,
+        branch=branch,
+        top=top,
+        flow=prepared.flow.name,
+        settings=_saved_settings(config, request),
+        pid=os.getpid(),
+        project="" if tree is None else str(tree.project),
+        tree=None if tree is None else tree.saved,
+    )
+
+
+def _saved_settings(config: RunConfig, request: RunRequest) -> Mapping[str, SavedSetting]:
+    """Return what a run is started with, by name: the value and where it came from."""
+    given = {name: text for name, text in request.settings.items() if name not in NOT_RECORDED}
+    if "API" in given:
+        given["API"] = without_secrets(given["API"])
+    return {
+        name: SavedSetting(value, request.sources.get(name, "default"))
+        for name, value in {**given, **config.settings}.items()
+    }
+
+
+@contextmanager
+def connected(run: OpenRun, given: Surroundings, teller: Teller) -> Iterator[ApiClient]:
+    """Lead to the server of a run; raise `Stopped` if the run is to stop by then."""
+    config = run.prepared.config
+    with given.connect(config, teller.warn) as link:
+        given.interrupts.check()
+        client = link.client
+        client.run_index = run.number
+        client.record = config.recording
+        # Without API our own commands look in the state folder, and find the same server.
+        teller.tell(ServerChosen(teller.now, link.url, link.how, config.api_given))
+        if config.permissions and Feature.PERMISSIONS not in client.features():
+            teller.warn(
+                f"the server at {client.base_url} does not take --permissions: its agents may "
+                f"do what it was started with, not {config.permissions}"
+            )
+        yield client
+
+
+def permissions_of(client: ApiClient, state: RunState) -> str:
+    """Return what the agents of a run may do without asking, as their server says it."""
+    if Feature.PERMISSIONS not in patiently(client.features, repeatable=True):
+        return ""
+    agents = (
+        patiently(partial(client.get_terminal, one), repeatable=True)
+        for one in state.terminals.values()
+    )
+    told = (agent.get("permissions") for agent in agents)
+    return ", ".join(sorted({str(word) for word in told if word}))
+
+
+def make_plan(run: OpenRun, files: ResponseFiles) -> Plan:
+    """Return by which rules a run goes, and what its prompts are made of."""
+    config = run.prepared.config
+    briefing = Briefing(
+        run.prepared.task,
+        files.folder,
+        config.rules.condensation,
+        config.project_test_cmd,
+        note="" if run.in_tree is None else run.in_tree.tree.note,
+    )
+    return Plan(
+        briefing,
+        config.rules,
+        config.handoff,
+        GatePlace(config.wd, config.gate_timeout, run.environ, run.folder),
+        _open_folder(run),
+        config.readonly_roles,
+        since=run.record.started,
+        run=short_name(run.record.id),
+    )
+
+
+def make_records(
+    run: OpenRun, state_file: StateFile, files: ResponseFiles, client: ApiClient
+) -> Records:
+    """Return where a run keeps its state, its replies, its turns and what its agents show."""
+    screens = None if run.folder is None else Screens(client, run.folder)
+    return Records(state_file, files, Journal(files.kept), screens)
+
+
+def response_files(wd: Path, state: RunState) -> ResponseFiles:
+    """Return the response files of a run that works in a folder."""
+    names = {role.name: role.response_file for role in state.flow.roles}
+    return ResponseFiles(wd, state.progress.archive, names)
+
+
+def _open_folder(run: OpenRun) -> WorkFolder:
+    wd = run.prepared.config.wd
+    if run.in_tree is None:
+        return open_work_folder(wd, run.folder, run.environ)
+    return open_work_folder(wd, run.folder, run.environ, run.in_tree.mend, run.in_tree.kept_out)
+
+
+NO_ARCHIVE = "none"
+
+
+class Conductor:
+    """One run, from its beginning or from where it was left."""
+
+    def __init__(self, request: RunRequest, given: Surroundings) -> None:
+        self._request = request
+        self._config = request.config
+        self._given = given
+        self._interrupts = given.interrupts
+        self._clock = SystemClock()
+        self._state_file = state_file_of(request.config, given.state_folder, self._clock)
+        self._recorder = Recorder(given.state_folder, self._clock)
+        self._teller = Teller(self._recorder, given.view, self._clock, given.pop_warnings)
+        self._tell = self._teller.tell
+        self._warn = self._teller.warn
+        self._onlooker = Onlooker(self._teller.tell_started, given.interrupts.when_noted)
+        self._preparation = Preparation(request, given, self._clock, self._warn)
+        self._in_tree: TreeRun | None = None
+        self._held = ExitStack()
+        """What ends with the run, after it was told how it ended."""
+        self._state: RunState | None = None
+        self._agents_ended = False
+        self.is_saved = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # First: who has heard how it ended may remove it, or go on with it.
+        self._recorder.close()
+        self._held.close()
+
+    def run(self) -> RunState:
+        """Return the state of the finished run."""
+        check_place(self._given.state_folder, self._config.wd)
+        if self._request.run:
+            return self._resume_in_tree(self._request.run)
+        if self._config.in_worktree:
+            return self._begin_in_tree()
+        with self._holding_folder():
+            saved = self._preparation.reopened(self._state_file.load_state())
+            against = objections_to(saved, self._request, own=self._state_file.own) if saved else ()
+            if should_auto_resume(saved, self._config.resume, against):
+                assert saved is not None, "only what is saved is resumed"
+                for objection in against:
+                    self._warn(f"the saved run goes on all the same: {objection}")
+                return self._resume(saved)
+            if self._config.missing:
+                raise UsageError("--missing is for a saved run that is resumed, and there is none")
+            prepared = self._preparation.new_run()
+            if said := said_of_start(self._config.wd, self._given.environ):
+                self._warn(said)
+            return self._begin(self._open(prepared, resumed=False), saved)
+
+    def _begin_in_tree(self) -> RunState:
+        """Make a work tree and take a new run to its end there."""
+        if self._config.resume or self._config.missing:
+            raise UsageError("say which run goes on: `cao resume RUN`; `cao runs` lists them")
+        if "STATE_FILE" in self._request.insisted:
+            raise UsageError(
+                "a run in a work tree is saved in its own folder: leave out --state-file and "
+                "CAO_STATE_FILE"
+            )
+        prepared = self._preparation.new_run()
+        tree, warnings = plan_tree(
+            self._config.wd,
+            self._given.state_folder,
+            prepared.run_id,
+            self._given.environ,
+            self._config.held_back,
+        )
+        for warning in (*warnings, *said_of_unfinished(self._given.state_folder, tree.project)):
+            self._warn(warning)
+        in_tree = self._move_into(tree, prepared.run_id)
+        run = self._open(replace(prepared, config=self._config), resumed=False)
+        remarks = in_tree.make()
+        try:
+            in_tree.prepare(remarks, self._config, run.environ, self._interrupts.when_noted)
+            with self._holding_folder():
+                return self._begin(run, None)
+        finally:
+            if not self.is_saved:
+                # No agent was given anything to do.
+                with suppress(GitError):
+                    in_tree.tree.remove()
+
+    def _resume_in_tree(self, run: str) -> RunState:
+        """Find the work tree of a run, mend it and take the run to its end there."""
+        given = self._given
+        record, saved_tree = hold_tree(run, given.state_folder, self._recorder)
+        tree = reopen_tree(record, saved_tree, given.state_folder, given.environ)
+        in_tree = self._move_into(tree, run)
+        if not os.path.lexists(tree.state_file):
+            raise UsageError(
+                f"the run {run} was ended before its first turn, and nothing of it is saved: start "
+                f"a new one, and remove what is left of this with `cao discard {run}`"
+            )
+        in_tree.mend()
+        with self._holding_folder():
+            saved = self._preparation.reopened(self._state_file.load_state())
+            if saved is None:
+                raise UsageError(f"the run {run} cannot be resumed: nothing of it is saved")
+            return self._resume(saved)
+
+    @contextmanager
+    def _holding_folder(self) -> Iterator[None]:
+        """Keep others from the work folder."""
+        wd = self._config.wd
+        files = ResponseFiles(wd, NO_ARCHIVE, {})
+        files.ensure_response_dir()
+        self._state_file.check()
+        at_work = partial(run_at_work, self._given.state_folder, wd)
+        with (
+            run_lock(files.temporary, self._clock, at_work),
+            logging_to(files.temporary),
+            logging_refusals(),
+        ):
+            yield
+
+    def _move_into(self, tree: OwnTree, run: str) -> TreeRun:
+        """Let all that follows happen in a work tree."""
+        self._in_tree = TreeRun(tree, run, self._given.state_folder, self._recorder, self._teller)
+        self._config = self._in_tree.placed(self._config)
+        self._state_file = state_file_of(self._config, self._given.state_folder, self._clock)
+        return self._in_tree
+
+    def _open(self, prepared: Prepared, *, resumed: bool) -> OpenRun:
+        """Give the run its folder, and tell its id before anything else."""
+        given, in_tree = self._given, self._in_tree
+        if given.state_stays:
+            for warning in said_of_place(given.state_folder, prepared.config.wd):
+                self._warn(warning)
+        tree = None if in_tree is None else in_tree.tree
+        record = new_record(prepared, self._request, tree, self._clock.now(), self._given.environ)
+        self._teller.begin(record, resumed=resumed)
+        folder = self._recorder.folder
+        if folder is None:
+            return OpenRun(prepared, record, None, None, given.environ, in_tree)
+        number = self._held.enter_context(run_index(given.state_folder))
+        environ = {**given.environ, RUN_INDEX: str(number)}
+        return OpenRun(prepared, record, folder, number, environ, in_tree)
+
+    def _begin(self, run: OpenRun, saved: RunState | None) -> RunState:
+        """Start the agents of a flow and take a new run to its end."""
+        # Before anything that takes its time, so that there is something to be seen.
+        self._teller.tell_starting(run.prepared.providers)
+        client = self._connect(run)
+        state = self._start(client, run.prepared)
+        with ExitStack() as undo:
+            undo.callback(exit_terminals, client, state)
+            self._interrupts.check()
+            if saved is not None and saved.final_status is FinalStatus.RUNNING:
+                folder = self._given.state_folder
+                keep_aside(saved, self._state_file, client, folder, self._warn)
+            self._state_file.save_state(state)
+            self.is_saved = True
+            undo.pop_all()
+        with self._runner(run, client, state) as runner:
+            self._tell(self._began(client, state))
+            state = self._loop(run, client, runner, state)
+        return self._committed(run, state)
+
+    def _connect(self, run: OpenRun) -> ApiClient:
+        """Lead to the server; one of our own stays, and with it the page, until all is told."""
+        return self._held.enter_context(connected(run, self._given, self._teller))
+
+    def _start(self, client: ApiClient, prepared: Prepared) -> RunState:
+        try:
+            return init_new_run(client, prepared, self._onlooker)
+        except Stopped as stopped:
+            self._warn(str(stopped))
+            raise
+        except ApiRefused as error:
+            # All or none are started, so there is nothing that could be resumed.
+            raise UsageError(f"{NOT_BEGUN}: {error.detail}") from error
+
+    def _resume(self, saved: RunState) -> RunState:
+        """Take a saved run to its end with its own agents, and new ones for those that are lost."""
+        self.is_saved = True
+        tree = None if self._in_tree is None else self._in_tree.tree
+        found = SavedRun(saved, self._state_file.own, self._config, tree)
+        prepared, saved = self._preparation.saved_run(found)
+        self._config = prepared.config
+        run = self._open(prepared, resumed=True)
+        client = self._connect(run)
+        with self._runner(run, client, saved) as runner:
+            try:
+                state = runner.record_archived_reply(saved)
+            except RunError:
+                # It has begun long ago, and is told as such.
+                self._state = saved
+                raise
+            state, replaced = self._find_agents(client, state)
+            began = self._began(client, state)
+            self._tell(replace(began, resumed=True, replaced=replaced))
+            if self._config.missing:
+                state = runner.answer_missing(state, Remedy(self._config.missing))
+            state = self._loop(run, client, runner, state)
+        return self._committed(run, state)
+
+    def _find_agents(self, client: ApiClient, state: RunState) -> tuple[RunState, tuple[str, ...]]:
+        """Find every agent of a saved run again; return also the roles that have a new one."""
+        if not self._request.replace_terminals:
+            verify_resume_terminals(client, state)
+            return state, ()
+        # The one chosen now, else what it was before.
+        successors = {
+            role: self._request.chosen_provider(role)
+            or state.provider_of(role)
+            or self._config.provider_of(role)
+            for role in find_lost_terminals(client, state, also_failed=True)
+        }
+        self._teller.tell_starting(successors)
+        state = replace_terminals(client, state, successors, self._onlooker)
+        self._state_file.save_state(state)
+        return state, tuple(successors)
+
+    def _runner(self, run: OpenRun, client: ApiClient, state: RunState) -> Runner:
+        files = response_files(self._config.wd, state)
+        plan = make_plan(run, files)
+        records = make_records(run, self._state_file, files, client)
+        return Runner(client, plan, records, self._tell)
+
+    def _loop(self, run: OpenRun, client: ApiClient, runner: Runner, state: RunState) -> RunState:
+        self._state = state
+        with ExitStack() as stack:
+            if self._config.cleanup_on_exit:
+                stack.callback(lambda: exit_terminals(client, state))
+            self._interrupts.when_noted(runner.stop)
+            if run.folder is not None:
+                heard = state.progress.heard
+                stack.enter_context(Listener(run.folder, heard, runner.hear, self._warn))
+            try:
+                return runner.run(state)
+            except StoppedByPerson:
+                self._agents_ended = True
+                exit_terminals(client, state)
+                raise
+            except FolderGone as gone:
+                if run.in_tree is None:
+                    raise
+                news = run.in_tree.bring_back(gone)
+                # They stand in a folder that is not there any more, also when another is.
+                self._agents_ended = True
+                exit_terminals(client, state)
+                raise news from gone
+            except (HandoffError, HandoffTimeout) as error:
+                if self._config.cleanup_on_exit:
+                    # It is about an agent that is ended with the others.
+                    error.drop_advice()
+                raise
+            finally:
+                self._state = runner.state
+
+    def _committed(self, run: OpenRun, state: RunState) -> RunState:
+        if run.in_tree is not None:
+            run.in_tree.commit(state, run.record.task_line)
+        return state
+
+    def end(self, exit_code: int, reason: str = "", error: OrchestratorError | None = None) -> None:
+        """Tell how the run ended."""
+        self._teller.speak_up()
+        ended = run_ended(self._clock.now(), self._state, exit_code, reason)
+        ended = replace(ended, repository=self._teller.said_of_repository())
+        stay = not self._config.cleanup_on_exit and not self._agents_ended
+        if self._state is not None and stay:
+            ended = replace(ended, session_left=self._state.session_name)
+        if self.is_saved and ended.final_status == FinalStatus.RUNNING:
+            ended = replace(ended, is_lost=not self._state_file.is_there)
+        if self._in_tree is not None:
+            tree = self._in_tree.tree
+            if tree.saved.has_work:
+                ended = replace(ended, branch=tree.worktree.branch)
+            elif self.is_saved:
+                ended = replace(ended, tree=str(tree.wd))
+        self._tell(with_error(ended, error))
+
+    def _began(self, client: ApiClient, state: RunState) -> RunBegan:
+        archive = str(response_files(self._config.wd, state).archive_folder)
+        most = self._config.rules.limits.max_rounds
+        return run_began(self._clock.now(), state, archive, most, permissions_of(client, state))
+
+
+def state_file_of(config: RunConfig, state_folder: Path, clock: Clock) -> StateFile:
+    """Return the state file of a run, sealed with the key in the user's own state folder."""
+    return StateFile(config.state_file, clock, config.wd, UserSeals(state_folder))
+
+
+EXIT_CODES = {FinalStatus.PASS: EXIT_PASS, FinalStatus.FAIL: EXIT_FAIL}
+"""How a finished run ends."""
+
+
+def carry_out(conductor: Conductor, interrupts: Interrupts) -> int:
+    """Take a run to its end and return its exit code; raise what keeps it from going on."""
+    try:
+        state = conductor.run()
+    except Stopped as stopped:
+        _end(conductor, interrupts.exit_code, interrupts.reason or str(stopped))
+        return interrupts.exit_code
+    except OrchestratorError as error:
+        _end(conductor, exit_code_of(error), str(error), error)
+        raise
+    except BrokenPipeError:
+        _end(conductor, EXIT_CLOSED, "nobody reads its output any more")
+        raise
+    except OSError as error:
+        if interrupts.reason:
+            # A terminal that was closed takes with it the place where things are told.
+            _end(conductor, interrupts.exit_code, interrupts.reason)
+            return interrupts.exit_code
+        _end(conductor, EXIT_ERROR, in_words(error))
+        kept = "the run is saved and can be resumed" if conductor.is_saved else NOT_BEGUN
+        raise RunError(f"{in_words(error)}; {kept}") from error
+    except Exception as error:
+        _end(conductor, EXIT_ERROR, f"a fault of cao: {type(error).__name__}")
+        raise
+    _end(conductor, EXIT_CODES[state.final_status])
+    return EXIT_CODES[state.final_status]
+
+
+def _end(
+    conductor: Conductor,
+    exit_code: int,
+    reason: str = "",
+    error: OrchestratorError | None = None,
+) -> None:
+    # Where the output goes may be what is gone.
+    with suppress(OSError):
+        conductor.end(exit_code, reason, error)

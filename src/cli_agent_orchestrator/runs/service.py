@@ -1,0 +1,177 @@
+"""The runs of a user, for whoever serves them: what their folders hold, and starting a new one."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..core.files import Folder
+from ..core.models import RunAgents
+from ..errors import BadFolder, NotSteerable, PromptError, StateError, UnknownName
+from ..pipeline.steering import Answered, Unpause, demand_wish
+from ..pipeline.task import with_heading
+from ..settings.gates import without_quotes
+from ..settings.layout import RECORD_FILE, run_folder
+from ..settings.table import BY_NAME
+from ..settings.values import expand_path
+from ..work.changes import Change
+from .control import (
+    ANSWER_SECONDS,
+    Asked,
+    ask_run,
+    check_live,
+    check_wish,
+    options_to_resume,
+    pass_on,
+)
+from .event_log import Follower, read_events
+from .launch import RunLauncher, RunToLaunch
+from .record import RunRecord, read_record, run_of_session
+from .registry import find_run, list_runs, summary_of
+from .turns import turns_of
+
+# Any: JSON
+Answer = dict[str, Any]
+ROOT = Path("/")
+PROMPT = "PROMPT"
+"""The setting that is the text of a task."""
+GATES = "GATES"
+MOST_FILES = 1000
+"""That one turn changed and that are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunService:
+    """Answers what is asked about runs, with values that can be JSON."""
+
+    state_folder: Path
+    launcher: RunLauncher
+    patience: float = ANSWER_SECONDS
+    """How many seconds a run has to answer."""
+
+    def list(self) -> list[Answer]:
+        """Return all runs, the newest first."""
+        return [asdict(run) for run in list_runs(self.state_folder)]
+
+    def get(self, name: str) -> Answer:
+        """Return a run with its turns and what it was started with."""
+        folder, record = self._find(name)
+        summary = summary_of(folder)
+        turns = turns_of(read_events(folder), is_live=summary.is_live)
+        return {
+            **asdict(summary),
+            "base": record.base,
+            "branch": record.branch,
+            "exit_code": record.exit_code,
+            "session_name": record.session_name,
+            "settings": {name: asdict(saved) for name, saved in record.settings.items()},
+            "turns": [asdict(turn) for turn in turns],
+        }
+
+    def turn(self, name: str, sequence: int) -> Answer:
+        """Return a turn: prompt, reply, the screen at its end, its changes, the tokens it took."""
+        # A quarter of what a server imports, and seldom asked for.
+        from .story import detail_of
+
+        folder, _ = self._find(name)
+        found = detail_of(folder, sequence, self.launcher.environ)
+        return {
+            **asdict(found.turn),
+            "prompt": found.prompt,
+            "reply": found.reply,
+            "screen": found.screen,
+            "diff": found.patch,
+            "files": None if found.files is None else _files(found.files),
+            "usage": None if found.usage is None else asdict(found.usage),
+        }
+
+    def author(self, name: str, sequence: int) -> str | None:
+        """Return whose work a turn is or judges; None if the flow of the run is not known."""
+        from .story import author_of
+
+        folder, _ = self._find(name)
+        return author_of(folder, sequence)
+
+    def follow(self, name: str, after: int) -> Follower:
+        """Return what yields the events of a run after a number."""
+        folder, _ = self._find(name)
+        return Follower(folder, after)
+
+    def start(
+        self, wd: str, options: Mapping[str, str], *, replace_terminals: bool = False
+    ) -> Answer:
+        """Start a run in a folder and return it when it has begun."""
+        for name in options:
+            if name not in BY_NAME:
+                raise UnknownName("setting", name, BY_NAME)
+        told = {"WD": str(folder := _folder(wd))}
+        if PROMPT in options:
+            if not options[PROMPT].strip():
+                raise PromptError("the task is empty; say what is to be done")
+            told[PROMPT] = with_heading(options[PROMPT])
+        if GATES in options:
+            told[GATES] = without_quotes(options[GATES])
+        request = RunToLaunch({**options, **told}, replace_terminals=replace_terminals)
+        launched = self.launcher.launch(request, folder)
+        return asdict(summary_of(run_folder(self.state_folder, launched.run)))
+
+    def agents(self, name: str, role: str | None = None) -> RunAgents:
+        """Return where the agents of a run under way are, or the one of a role."""
+        folder, record = self._find(name)
+        check_live(summary_of(folder))
+        terminals = dict(record.terminals)
+        if role is not None:
+            if role not in terminals:
+                raise UnknownName(f"role of the run {record.id}", role, terminals)
+            terminals = {role: terminals[role]}
+        return RunAgents(record.id, record.api, record.session_name, terminals)
+
+    # Any: JSON
+    def steer(self, name: str, wanted: Mapping[str, Any]) -> Answer:
+        """Ask something of a run, and return what it says; see `pipeline/asks.py`."""
+        folder, _ = self._find(name)
+        run, wish = summary_of(folder), demand_wish(wanted)
+        if isinstance(wish, Unpause) and not run.is_live:
+            options = options_to_resume(run, folder)
+            request = RunToLaunch(options, replace_terminals=not run.has_agents, run=run.in_tree)
+            self.launcher.launch(request, Path(run.project or run.wd))
+            return asdict(Asked(True, "The run goes on."))
+        check_wish(run, wish)
+        return asdict(ask_run(folder, wish, self.patience))
+
+    def note_answer(self, session: str, terminal_id: str, text: str) -> None:
+        """Tell a run how a person answered its agent; nobody, if it is of no run under way."""
+        run = run_of_session(session)
+        record = read_record(run_folder(self.state_folder, run)) if run else None
+        terminals = {} if record is None else record.terminals
+        for role in (role for role, known in terminals.items() if known == terminal_id):
+            with suppress(NotSteerable):
+                pass_on(self.state_folder, run, Answered(role, text))
+
+    def _find(self, name: str) -> tuple[Folder, RunRecord]:
+        folder = run_folder(self.state_folder, find_run(self.state_folder, name, ROOT).id)
+        record = read_record(folder)
+        if record is None:
+            raise StateError(f"{folder.path / RECORD_FILE} cannot be read")
+        return folder, record
+
+
+def _folder(wd: str) -> Path:
+    """Return the folder that is meant, or say why there can be no run in it."""
+    folder = expand_path("WD", wd)
+    if not folder.is_absolute():
+        raise BadFolder(wd, "is not an absolute path")
+    try:
+        if not folder.is_dir():
+            raise BadFolder(wd, "does not exist or is not a folder")
+    except OSError as error:
+        raise BadFolder(wd, f"cannot be used: {error.strerror}") from None
+    return folder
+
+
+def _files(changes: Sequence[Change]) -> list[Answer]:
+    return [
+        {"path": one.path, "status": one.status, "added": one.added, "removed": one.removed}
+        for one in changes[:MOST_FILES]
+    ]

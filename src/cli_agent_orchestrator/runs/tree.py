@@ -1,0 +1,504 @@
+"""A run in a work tree of its own: the tree is prepared, mended, and its work committed."""
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ..core.files import is_left_behind
+from ..core.text import first_names
+from ..errors import (
+    FolderGone,
+    GitError,
+    OrchestratorError,
+    RunError,
+    RunLocked,
+    StateError,
+    UsageError,
+)
+from ..gates.check import page_of
+from ..gates.checking import Checker, GatePlace
+from ..gates.command import GateRunner
+from ..pipeline.state import FinalStatus, RunState
+from ..settings.config import config_folder
+from ..settings.gates import Gate
+from ..settings.layout import (
+    KEPT_PATTERN,
+    SNAPSHOTS_FOLDER,
+    STATE_NAME,
+    TEMPORARY_FOLDER,
+    ours_in,
+    run_folder,
+    temporary_folder,
+    worktree_folder,
+)
+from ..settings.run_config import RunConfig
+from ..work import included as inclusion
+from ..work.folder import KeptOut, held_back_of
+from ..work.git import Git
+from ..work.held_back import find, in_their_place
+from ..work.left_out import walk
+from ..work.pull_request import CommittedWork, GateResult, Reviewer, commit_message
+from ..work.repository import Repository, find_repository, user_identity
+from ..work.snapshots import Scope, Snapshot, Snapshots, last_of
+from ..work.store import Store
+from ..work.uncommitted import uncommitted
+from ..work.worktree import Commit, Worktree, first_of
+from .record import Fate, RunRecord, SavedTree, keeping_runs_out, read_record, short_name
+from .recorder import Recorder
+from .teller import Teller
+
+BRANCH_PREFIX = "cao/"
+FOLDER_GONE = "all of its files were gone; they are as the last snapshot has them"
+AFTER_VERDICT_LABEL, PUT_BACK_LABEL = "after the verdict", "as it was judged"
+LATE_LABEL = "kept late"
+"""Of a work tree whose last turn has no snapshot."""
+NOTE = """\
+You work in a work tree of your own, on a branch of its own. Do not commit, stash, switch branches
+or change the history: what passes is committed for you. Files that git ignores (dependencies, what
+was built) may be missing here."""
+"""What agents are told."""
+HELD_BACK_NOTE = """
+Some files of the project are held back and missing here. Tests are run with them all the same."""
+"""What they are told besides, if that is so."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTree:
+    """A work tree, and where the rest of its run is."""
+
+    project: Path
+    """The user's own folder."""
+    wd: Path
+    """The same folder in the work tree: there the agents work."""
+    state_file: Path
+    """Not in the work tree: an agent may remove all of that."""
+    worktree: Worktree
+    base: str
+    """The commit that it began at."""
+    onto: str
+    """The branch that the user had checked out; nothing if there was none."""
+
+    @property
+    def repository(self) -> Repository:
+        """The repository as it is seen from the work tree, whatever an agent has written there."""
+        tree = self.worktree
+        return replace(
+            tree.repository,
+            top=tree.folder,
+            git_dir=tree.link.entry.path,
+            head=tree.tip,
+            branch=tree.branch,
+            under_way="",
+        )
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        """What of it is in no snapshot."""
+        return (*self.worktree.held_back, *self.worktree.ours)
+
+    @property
+    def note(self) -> str:
+        """What agents are told about where they work."""
+        return NOTE + HELD_BACK_NOTE if self.worktree.held_back else NOTE
+
+    @property
+    def saved(self) -> SavedTree:
+        """What the record of the run has to know."""
+        tree = self.worktree
+        return SavedTree(
+            folder=str(tree.folder),
+            branch=tree.branch,
+            base=self.base,
+            tip=tree.tip,
+            onto=self.onto,
+            name=tree.name,
+            included=tree.included,
+            common_dir=str(tree.repository.common_dir),
+            held_back=tree.held_back,
+            ours=tree.ours,
+        )
+
+    def make(self) -> "tuple[OwnTree, tuple[str, ...]]":
+        """Make it; return it as it is now, and what the user should know."""
+        made, remarks = self.worktree.make()
+        return replace(self, worktree=made), remarks
+
+    def check_held_back(self, paths: Sequence[str]) -> None:
+        """Refuse to go on with other files held back: agents have seen them, or gates lack them."""
+        before = self.worktree.held_back
+        if before != _from_top(self.worktree.repository, paths):
+            began = f"holding back {', '.join(before)}" if before else "without any"
+            raise UsageError(f"held_back is settled when a run begins, and this one began {began}")
+
+    def remove(self) -> None:
+        """Remove it again, with its branch; nobody has worked there."""
+        self.worktree.remove(self.base)
+
+    def mend(self, store: Path) -> tuple[str, ...]:
+        """Bring back what others have broken, and return it; files come from the last snapshot."""
+        is_lost = self._is_lost()
+        try:
+            faults = self.worktree.mend()
+            if is_lost:
+                self._restore(store)
+        except (GitError, OSError) as error:
+            raise RunError(f"the run's work tree is broken: {error}") from error
+        return (FOLDER_GONE, *faults) if is_lost else faults
+
+    def _is_lost(self) -> bool:
+        """Is the folder gone, or is nothing there but what we ourselves have written since?"""
+        tree = self.worktree
+        if not tree.exists:
+            return True
+        if os.path.lexists(tree.folder / ".git"):
+            return False
+        ours = self.wd / TEMPORARY_FOLDER
+        for place, folders, files in walk(tree.folder):
+            folders[:] = [name for name in folders if place / name != ours]
+            if files:
+                return False
+        return True
+
+    def snapshots(self, store: Path) -> Snapshots:
+        """Return the snapshots of the run, by what is known and not by what an agent may write."""
+        own = Store(store, self.wd, self.repository, self.worktree.environ)
+        return Snapshots(own, scope=Scope(whole=True, apart=self.apart))
+
+    def commit(
+        self, store: Path, run: str, state: RunState, task_line: str
+    ) -> "tuple[OwnTree, Commit]":
+        """Commit what has passed, in the user's name; return the tree with its new tip."""
+        tree = self.worktree
+        identity = user_identity(tree.repository, tree.environ)
+        late = self._keep_late(store, state)
+        judged, put_back = self._put_back(store)
+        done = tree.commit(commit_message(task_line, work_of(run, state)), identity, judged)
+        done = replace(done, remarks=(*late, *done.remarks))
+        if put_back:
+            text = f"changed after the verdict, and not committed: {first_of(put_back)}"
+            done = replace(done, remarks=(*done.remarks, text))
+        return replace(self, worktree=replace(tree, tip=done.id)), done
+
+    def _keep_late(self, store: Path, state: RunState) -> tuple[str, ...]:
+        """Take a snapshot if there is none since the last turn, and say so.
+
+        An older one has nothing of what was done in that turn.
+        """
+        snapshots = self.snapshots(store)
+        taken, turn = snapshots.all(), last_turn(state)
+        if not taken or turn is None or any(_has_turn(one, *turn) for one in taken):
+            return ()
+        # After the turn, so that it counts as one of it from then on.
+        last = max(turn[0], *(one.sequence for one in taken))
+        snapshots.take(last + 1, LATE_LABEL)
+        return (f"the turn of {turn[1]} has no snapshot: committed is what there was afterwards",)
+
+    def _put_back(self, store: Path) -> tuple[list[str], list[str]]:
+        """Bring back what was judged, which the last snapshot has.
+
+        Return its files, and which were different; those are kept in a snapshot of their own.
+        """
+        snapshots = self.snapshots(store)
+        taken = snapshots.all()
+        if not taken:
+            return [], []
+        judged = last_of(taken)
+        differing = [one.path for one in snapshots.differing(judged.commit)]
+        changed = [path for path in differing if not is_left_behind(path)]
+        if changed:
+            number = max(one.sequence for one in taken) + 1
+            snapshots.take(number, AFTER_VERDICT_LABEL)
+            snapshots.restore(judged.commit, changed)
+            snapshots.take(number + 1, PUT_BACK_LABEL)
+        return snapshots.files(judged.commit), changed
+
+    def _restore(self, store: Path) -> None:
+        snapshots = self.snapshots(store)
+        taken = snapshots.all()
+        if taken:
+            snapshots.restore(last_of(taken).commit)
+        repository = self.worktree.repository
+        git = Git(repository.git_dir, repository.top, self.worktree.environ)
+        inclusion.include(git, self.worktree.folder, list(self.worktree.included))
+
+
+def plan_tree(
+    project: Path,
+    state_folder: Path,
+    run: str,
+    environ: Mapping[str, str],
+    held_back: Sequence[str] = (),
+) -> tuple[OwnTree, tuple[str, ...]]:
+    """Return the tree that a run is to have, and what to warn of; raise why there can be none."""
+    repository = _repository(project, environ)
+    if not repository.head:
+        raise UsageError(f"{repository.top} has no commit yet: commit something, or work in place")
+    if repository.under_way:
+        raise UsageError(f"{repository.under_way} is under way in {repository.top}; end it first")
+    git = Git(repository.git_dir, repository.top, environ)
+    inside = f"{repository.head}:{repository.prefix}"
+    if repository.prefix and git.ask("cat-file", "-e", inside).code:
+        raise UsageError(f"{project} is in no commit yet, so a work tree would not have it")
+    tree = Worktree(
+        repository,
+        Path(os.path.realpath(worktree_folder(state_folder, run))),
+        f"{BRANCH_PREFIX}{run}",
+        repository.head,
+        environ,
+        held_back=_from_top(repository, held_back),
+        ours=ours_in(repository.top, state_folder, config_folder(environ)),
+    )
+    find(repository.top, tree.held_back)
+    planned = OwnTree(
+        project=project,
+        wd=tree.folder / repository.prefix,
+        state_file=run_folder(state_folder, run).path / STATE_NAME,
+        worktree=tree,
+        base=repository.head,
+        onto=repository.branch,
+    )
+    return planned, tuple(_warnings(repository, planned.apart, environ))
+
+
+def reopen_tree(
+    record: RunRecord, saved: SavedTree, state_folder: Path, environ: Mapping[str, str]
+) -> OwnTree:
+    """Return the tree of a run as its record has it; raise if its repository is not there."""
+    project = Path(record.project)
+    repository = _repository(project, environ)
+    if str(repository.common_dir) != saved.common_dir:
+        raise UsageError(f"the work tree of {record.id} belongs to {saved.common_dir}, not to that")
+    ours = ours_in(repository.top, state_folder, config_folder(environ))
+    tree = Worktree(
+        repository,
+        Path(saved.folder),
+        saved.branch,
+        saved.tip,
+        environ,
+        saved.included,
+        saved.name,
+        saved.held_back,
+        tuple(dict.fromkeys((*saved.ours, *ours))),
+    )
+    return OwnTree(
+        project=project,
+        wd=tree.folder / repository.prefix,
+        state_file=run_folder(state_folder, record.id).path / STATE_NAME,
+        worktree=tree,
+        base=saved.base,
+        onto=saved.onto,
+    )
+
+
+def store_of(state_folder: Path, run: str) -> Path:
+    """Return where the snapshots of a run are."""
+    return run_folder(state_folder, run).path / SNAPSHOTS_FOLDER
+
+
+def last_turn(state: RunState) -> tuple[int, str] | None:
+    """Return the number and the role of an agent's last turn; None if that is not known."""
+    archived = ((role, Path(one.archive).name) for role, one in state.outputs.items())
+    found = [
+        (int(match[1]), role)
+        for role, name in archived
+        if (match := re.fullmatch(KEPT_PATTERN, name))
+    ]
+    return max(found, default=None)
+
+
+def _has_turn(snapshot: Snapshot, sequence: int, role: str) -> bool:
+    """Was a snapshot taken after a turn?"""
+    return snapshot.sequence > sequence or (snapshot.sequence, snapshot.label) == (sequence, role)
+
+
+def work_of(run: str, state: RunState) -> CommittedWork:
+    """Return what the trailers of a commit say: how the work was judged.
+
+    A reviewer counts who had the last word in this round, and none that was still open.
+    """
+    still_open = {one.role for one in state.progress.open_notes if one.round == state.round}
+    reviewers = [stage.reviewer for stage in state.flow.stages if stage.reviewer]
+    return CommittedWork(
+        run=run,
+        round=state.round,
+        flow=state.flow.name,
+        gates=tuple(
+            GateResult(name, "passed", "" if said.run < 0 else _tests(said.run))
+            for name, said in state.progress.passed.items()
+        ),
+        reviewers=tuple(
+            Reviewer(role, state.provider_of(role))
+            for role in reviewers
+            if state.has_output(role) and role not in still_open
+        ),
+        proof=str(state.progress.proof or ""),
+    )
+
+
+def _tests(count: int) -> str:
+    return f"{count} test{'' if count == 1 else 's'}"
+
+
+def _from_top(repository: Repository, paths: Sequence[str]) -> tuple[str, ...]:
+    """Return paths of the user's folder as they are from the top of its repository."""
+    return tuple(f"{repository.prefix}/{path}" if repository.prefix else path for path in paths)
+
+
+def _repository(project: Path, environ: Mapping[str, str]) -> Repository:
+    try:
+        found = find_repository(project, environ)
+    except UsageError:
+        raise
+    except (OrchestratorError, OSError) as error:
+        raise UsageError(f"the repository of {project} cannot be used: {error}") from error
+    if found is None:
+        raise UsageError(
+            f"{project} is in no git repository, and a work tree needs one: `git init` and a first "
+            "commit, or work in the folder itself (--workspace folder)"
+        )
+    return found
+
+
+def _warnings(
+    repository: Repository, apart: Sequence[str], environ: Mapping[str, str]
+) -> Iterator[str]:
+    if dirty := uncommitted(repository, environ, apart):
+        yield f"what is not committed is not in the work tree: {first_of([*dirty])}"
+
+
+SETUP = "setup"
+"""What prepares a work tree is logged like a gate of this name."""
+
+
+class TreeRun:
+    """What a run does with its work tree, besides working there."""
+
+    def __init__(
+        self, tree: OwnTree, run: str, state_folder: Path, recorder: Recorder, teller: Teller
+    ) -> None:
+        self.tree = tree
+        self._run = run
+        self._state_folder = state_folder
+        self._recorder = recorder
+        self._teller = teller
+        self._noticed: set[str] = set()
+        """Files in the place of those that are held back, which were named."""
+
+    @property
+    def kept_out(self) -> KeptOut:
+        """What of the tree is in no snapshot."""
+        return KeptOut(self.tree.worktree.held_back, self.tree.worktree.ours)
+
+    def placed(self, config: RunConfig) -> RunConfig:
+        """Return settings by which all happens in the work tree."""
+        return replace(config, wd=self.tree.wd, state_file=self.tree.state_file)
+
+    def make(self) -> tuple[str, ...]:
+        """Make the tree and return what the user should know.
+
+        What is held back goes into the folder of the run first.
+        """
+        folder = self._recorder.folder
+        if folder is None:
+            raise UsageError("without a folder for the run there is no place for a work tree")
+        worktree = self.tree.worktree
+        held_back_of(folder, worktree.held_back).take(worktree.repository.top)
+        self.tree, remarks = self.tree.make()
+        return remarks
+
+    def prepare(
+        self,
+        remarks: tuple[str, ...],
+        config: RunConfig,
+        environ: Mapping[str, str],
+        when_noted: Callable[[Callable[[], None]], None],
+    ) -> None:
+        """Note that the tree is there, and run the command that prepares it.
+
+        That is stopped when a signal is noted.
+        """
+        self._recorder.note_tree(self.tree.saved)
+        for remark in remarks:
+            self._teller.warn(f"in the work tree: {remark}")
+        if not config.worktree_setup:
+            return
+        runner = GateRunner()
+        when_noted(runner.stop)
+        place = GatePlace(self.tree.wd, config.gate_timeout, environ, self._recorder.folder)
+        gate = Gate(SETUP, config.worktree_setup)
+        result = Checker(runner).run_in(gate, place, f"000-{SETUP}")
+        if not result.passed:
+            raise UsageError(
+                "the command that prepares the work tree failed; no run was begun:\n"
+                f"{page_of(result)}"
+            )
+
+    def mend(self) -> None:
+        """Bring back what agents have broken of the tree, and say it."""
+        for fault in self.tree.mend(store_of(self._state_folder, self._run)):
+            self._teller.warn(f"the work tree was broken, and is mended: {fault}")
+        worktree = self.tree.worktree
+        made = in_their_place(worktree.folder, worktree.held_back)
+        if new := [path for path in made if path not in self._noticed]:
+            self._noticed.update(new)
+            self._teller.warn(
+                f"{first_names(new)} was made where your own is held back: gates use yours, and no "
+                "commit has the other"
+            )
+
+    def bring_back(self, gone: FolderGone) -> RunError:
+        """Mend a tree that was removed under its agents, which are to be ended; return the news."""
+        self.mend()
+        resume = f"cao resume {short_name(self._run)} --replace-terminals"
+        return RunError(
+            f"the work tree {gone.folder} was removed while {gone.role} was at work. It is back as "
+            "the last snapshot has it, and the agents, which cannot work on, are ended: "
+            f"`{resume}` goes on with new ones",
+            to_resume=resume,
+        )
+
+    def commit(self, state: RunState, task_line: str) -> None:
+        """Commit what has passed; without a commit the work is still in the work tree."""
+        if state.final_status is not FinalStatus.PASS:
+            return
+        try:
+            self.mend()
+            store = store_of(self._state_folder, self._run)
+            self.tree, done = self.tree.commit(store, self._run, state, task_line)
+            self._recorder.note_tree(self.tree.saved)
+        except (RunError, GitError, OSError) as error:
+            self._teller.warn(f"the work could not be committed: {error}; it is in {self.tree.wd}")
+            return
+        if not self.tree.saved.has_work:
+            self._teller.warn("no file was changed: there is nothing to commit")
+        left_out = [f"{one.path} ({one.reason})" for one in done.left_out]
+        for remark in (*done.remarks, *(f"not committed: {one}" for one in left_out)):
+            self._teller.warn(remark)
+
+
+def hold_tree(run: str, state_folder: Path, recorder: Recorder) -> tuple[RunRecord, SavedTree]:
+    """Keep other commands from a run in a work tree that is to go on; return what is known of it.
+
+    Raise why it cannot go on.
+    """
+    folder = run_folder(state_folder, run)
+    if (found := read_record(folder)) is None or found.tree is None:
+        raise UsageError(f"{run} is no run with a work tree")
+    try:
+        recorder.hold(run)
+    except RunLocked:
+        # If it is a run itself that is at work, this says which.
+        with suppress(StateError), keeping_runs_out(temporary_folder(Path(found.wd))):
+            pass
+        raise
+    # As it is now that nobody else changes it.
+    record = read_record(folder)
+    if record is None or record.tree is None:
+        raise UsageError(f"the run {run} is removed")
+    if record.tree.delivered is Fate.DISCARDED:
+        became = "applied" if record.tree.is_applied else "discarded"
+        raise UsageError(f"the work of the run {run} was {became}: start a new one")
+    return record, record.tree

@@ -1,0 +1,234 @@
+"""How many tokens a turn took: counted when that is asked for, from the agent's own records.
+
+While a run is under way it is only noted which records its agents have. They lie in the user's own
+folders, but an agent can put anything there: no link is followed, nothing but regular files is
+read, and no more than a bound. What cannot be counted as a whole is not known, never less.
+"""
+
+import errno
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from ..core.files import Folder
+from ..settings.layout import records_folder, records_name
+from ..usage import claude_code, codex
+from ..usage.tokens import Call, Tokens, sum_between
+from .turns import RunTurn
+
+# 9f3c2a7b
+TERMINAL_PATTERN = r"[0-9A-Za-z_-]{1,100}"
+# /home/ada/.codex/sessions/2026/11/17/rollout-2026-11-17T12-00-33-01a1….jsonl
+CODEX_PATTERN = r"(?P<root>/.*)/(?P<day>\d{4}/\d\d/\d\d)/rollout-[^/]+\.jsonl"
+LATE_SECONDS = 60.0
+"""How long after the end of its run an agent may still say a last word."""
+CLOCK_SECONDS = 2.0
+"""How coarse the time of a file may be."""
+LARGEST_NOTE = 64 * 1024
+LARGEST_RECORDS = 256 * 1024 * 1024
+"""Bytes of all records that are read for one turn."""
+LONGEST_LINE = 16 * 1024 * 1024
+"""What is longer tells of no call."""
+MOST_FILES = 2000
+"""Of which it is looked up whose they are."""
+PIECE = 1024 * 1024
+HEAD_PIECE = 64 * 1024
+"""Bytes that are read at once: of a whole record, and of its first line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """From the prompt of a turn to the agent's next one, in unix time."""
+
+    since: float
+    until: float
+
+
+def stretch_of(turn: RunTurn, turns: Iterable[RunTurn], run_ended: float | None) -> Stretch:
+    """Return when what an agent does belongs to a turn."""
+    later = (
+        other.began
+        for other in turns
+        if other.terminal_id == turn.terminal_id and other.sequence > turn.sequence
+    )
+    end = math.inf if run_ended is None else run_ended + LATE_SECONDS
+    return Stretch(turn.began, min(later, default=end))
+
+
+def note_records(run: Folder, terminal_id: str, records: Sequence[str]) -> None:
+    """Note which records an agent has, besides those it had before."""
+    if not re.fullmatch(TERMINAL_PATTERN, terminal_id):
+        return
+    known = _noted(run, terminal_id)
+    new = [record for record in records if record not in known]
+    if new:
+        data = json.dumps({"records": known + new}).encode()
+        records_folder(run).replace(records_name(terminal_id), data, lasting=False)
+
+
+def usage_of(
+    run: Folder, turn: RunTurn, stretch: Stretch, largest: int = LARGEST_RECORDS
+) -> Tokens | None:
+    """Return what a turn took; None if that is not known."""
+    calls = _calls(run, turn, stretch.since, largest)
+    return None if calls is None else sum_between(calls, stretch.since, stretch.until)
+
+
+def usage_of_turns(
+    run: Folder, turns: Sequence[RunTurn], run_ended: float | None
+) -> dict[int, Tokens]:
+    """Return what each turn took of which that is known; the records of an agent are read once."""
+    by_agent: dict[tuple[str, str], list[RunTurn]] = {}
+    for turn in turns:
+        by_agent.setdefault((turn.terminal_id, turn.provider), []).append(turn)
+    found: dict[int, Tokens] = {}
+    for own in by_agent.values():
+        calls = _calls(run, own[0], own[0].began, LARGEST_RECORDS)
+        for turn in own if calls is not None else ():
+            stretch = stretch_of(turn, own, run_ended)
+            used = sum_between(calls or (), stretch.since, stretch.until)
+            if used is not None:
+                found[turn.sequence] = used
+    return found
+
+
+def _calls(run: Folder, turn: RunTurn, since: float, largest: int) -> Sequence[Call] | None:
+    """Return the calls that the agent of a turn made; None if that is not known."""
+    count = COUNTERS.get(turn.provider)
+    if count is None or not re.fullmatch(TERMINAL_PATTERN, turn.terminal_id):
+        return None
+    records = [Path(record) for record in _noted(run, turn.terminal_id)]
+    try:
+        calls = count(records, since - CLOCK_SECONDS, _Files(largest))
+    except (OSError, ValueError):
+        return None
+    return None if calls is None else list(calls)
+
+
+def _noted(run: Folder, terminal_id: str) -> list[str]:
+    try:
+        data = records_folder(run).read(records_name(terminal_id), LARGEST_NOTE)
+        records = json.loads(data)["records"]
+        return [record for record in records if Path(record).is_absolute()]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return []
+
+
+class _Files:
+    """Reads records, all in all no more than a bound."""
+
+    def __init__(self, largest: int) -> None:
+        self._left = largest
+
+    def lines(self, folder: Folder, name: str) -> Iterator[bytes]:
+        """Yield the lines of a file that are complete and not too long."""
+        with folder.open_to_read(name) as file:
+            yield from self._lines(file, PIECE)
+
+    def first_line(self, folder: Folder, name: str) -> bytes:
+        """Return the first line of a file; empty if it has none."""
+        with folder.open_to_read(name) as file:
+            return next(self._lines(file, HEAD_PIECE), b"")
+
+    def _lines(self, file: BinaryIO, size: int) -> Iterator[bytes]:
+        rest, skips = bytearray(), False
+        while piece := file.read(size):
+            self._left -= len(piece)
+            if self._left < 0:
+                raise OSError(errno.EFBIG, "the records of the agent are too large")
+            first, *others = piece.split(b"\n")
+            rest += first
+            if others:
+                if not skips:
+                    yield bytes(rest)
+                yield from others[:-1]
+                rest, skips = bytearray(others[-1]), False
+            if len(rest) > LONGEST_LINE:
+                rest, skips = bytearray(), True
+
+
+def _count_claude_code(
+    records: Sequence[Path], since: float, files: _Files
+) -> Iterable[Call] | None:
+    calls: list[Call] = []
+    for record in records:
+        calls += claude_code.read_calls(files.lines(Folder(record.parent), record.name))
+        subagents = Folder(record.parent, (record.stem, "subagents"))
+        for name in _changed(subagents, "agent-", since):
+            calls += claude_code.read_calls(files.lines(subagents, name))
+    return calls
+
+
+def _count_codex(records: Sequence[Path], since: float, files: _Files) -> Iterable[Call] | None:
+    heads = {record: _head(record, files) for record in records}
+    if None in heads.values():
+        return None
+    own = {head.thread for head in heads.values() if head is not None and head.is_own}
+    for record in _beside(records, since):
+        if len(heads) > MOST_FILES:
+            return None
+        heads[record] = _head(record, files)
+    family = codex.family_of(filter(None, heads.values()), own)
+    calls: list[Call] = []
+    for record, head in heads.items():
+        if head is not None and head.thread in family:
+            found = codex.read_calls(files.lines(Folder(record.parent), record.name))
+            if found is None:
+                return None
+            calls += found
+    return calls
+
+
+def _head(record: Path, files: _Files) -> codex.Head | None:
+    return codex.read_head(files.first_line(Folder(record.parent), record.name))
+
+
+def _beside(records: Sequence[Path], since: float) -> Iterator[Path]:
+    """Yield what has changed of all that Codex keeps since the day of its first record."""
+    for root, first in _first_days(records).items():
+        for day in _days(Folder(root), first):
+            for name in _changed(day, "rollout-", since):
+                yield day.path / name
+
+
+def _first_days(records: Sequence[Path]) -> dict[Path, str]:
+    days: dict[Path, str] = {}
+    for record in records:
+        if found := re.fullmatch(CODEX_PATTERN, str(record)):
+            root = Path(found["root"])
+            days[root] = min(found["day"], days.get(root, found["day"]))
+    return days
+
+
+def _days(root: Folder, first: str) -> Iterator[Folder]:
+    """Yield the folders of the days from a first one on: `2026/11/17`."""
+    folders = [root]
+    for place in range(3):
+        known = "/".join(first.split("/")[: place + 1])
+        folders = [
+            Folder(folder.root, (*folder.parts, name))
+            for folder in folders
+            for name in sorted(folder.names())
+            if name.isdecimal() and "/".join((*folder.parts, name)) >= known
+        ]
+    yield from folders
+
+
+def _changed(folder: Folder, prefix: str, since: float) -> Iterator[str]:
+    """Yield the records in a folder that were written to since a time."""
+    for name in sorted(folder.names()):
+        if name.startswith(prefix) and name.endswith(".jsonl"):
+            status = folder.status(name)
+            if status is not None and status.st_mtime >= since:
+                yield name
+
+
+COUNTERS: dict[str, Callable[[Sequence[Path], float, _Files], Iterable[Call] | None]] = {
+    "claude_code": _count_claude_code,
+    "codex": _count_codex,
+}
+"""By agent: how its calls are found."""

@@ -1,0 +1,240 @@
+"""Who may talk to the server: Host, Origin and token are looked at before anything else.
+
+Every web page its user opens can send requests to a local server, so being local is no proof of
+anything. A page is recognized by what browsers cannot be talked out of sending:
+
+- Host is the name the page was loaded from when its owner points that name at this machine
+  (DNS rebinding), so only loopback names and names the user allowed are answered.
+- Origin and Sec-Fetch-Site tell that a page is asking, so both must say it is our own.
+
+The token keeps out everything else that runs on the machine. In its place the server's own page
+shows a cookie and a key, see `PageAccess`. `check` decides; `Access` acts.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from hmac import compare_digest
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from .problems import EarlyProblem
+
+# localhost:9889   127.0.0.1   [::1]:9889
+HOST_PATTERN = r"([a-z0-9._-]{1,253}|\[[0-9a-f:.]{2,45}\])(?::[0-9]{1,5})?"
+PROOF_HEADER = "X-CAO-Proof"
+LOOKED_AT = (
+    b"host",
+    b"origin",
+    b"sec-fetch-site",
+    b"sec-fetch-mode",
+    b"sec-fetch-dest",
+    b"authorization",
+    b"cookie",
+    PROOF_HEADER.lower().encode(),
+)
+USUAL_PORT = 80
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
+OPEN_REQUESTS = (("GET", "/health"), ("GET", "/identity"))
+"""What needs no token: it tells that the server is there, and, to who knows the token, whose."""
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class PageAccess:
+    """What the server's own page in a browser may do."""
+
+    is_open: Callable[[str, str], bool]
+    """Is a request, by its method and path, answered for everybody? It holds nothing of the user's
+    then."""
+    is_signed_in: Callable[["PageRequest"], bool]
+    """Does a request show who has signed in at this server?"""
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """What the page sends in place of a token."""
+
+    sent: "RequestLine"
+    host: str
+    """As the browser knows it, with its port."""
+    cookies: str
+    proof: str
+    """That of this very request."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLine:
+    """A request as it came."""
+
+    method: str
+    path: str
+    target: str = ""
+    """Path and query, letter by letter."""
+    port: int | None = None
+    """Where it was taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccessRules:
+    """What a request must show."""
+
+    token: str | None
+    """None: no token is asked for. Host and Origin are checked all the same."""
+    allowed_hosts: frozenset[str] = frozenset()
+    """Names besides the loopback ones, as `host_name` returns them."""
+    page: PageAccess | None = None
+    """None: there is no page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a request is not answered."""
+
+    status_code: int
+    detail: str
+
+
+def host_name(host: str) -> str | None:
+    """Return the name in a Host header, lower case and without port, None if it is malformed.
+
+    `LocalHost:9889` gives `localhost`, `[::1]:9889` gives `[::1]`.
+    """
+    match = re.fullmatch(HOST_PATTERN, host.lower(), re.ASCII)
+    return match.group(1) if match else None
+
+
+def allowed_names(hosts: Iterable[str]) -> frozenset[str]:
+    """Return hosts as `host_name` returns them; addresses that stand for all of them are no names.
+
+    `fe80::1` gives `[fe80::1]`, `0.0.0.0` gives nothing.
+    """
+    plain = {host.lower().strip("[]") for host in hosts} - {"0.0.0.0", "::"}
+    return frozenset(f"[{host}]" if ":" in host else host for host in plain)
+
+
+def check(rules: AccessRules, sent: RequestLine, headers: Headers) -> Refusal | None:
+    """Return why a request is refused, None if it may pass. Header names are in lower case."""
+    picked: dict[bytes, list[str]] = {name: [] for name in LOOKED_AT}
+    for name, value in headers:
+        if name in picked:
+            picked[name].append(value.decode("latin-1"))
+    is_open = (sent.method, sent.path) in OPEN_REQUESTS
+    is_page = rules.page is not None and rules.page.is_open(sent.method, sent.path)
+    return (
+        _check_host(rules, picked[b"host"])
+        or _check_page(picked, may_be_led_to=is_page and sent.method == "GET")
+        or (None if is_open or is_page else _check_token(rules, sent, picked))
+    )
+
+
+def _check_host(rules: AccessRules, hosts: list[str]) -> Refusal | None:
+    name = host_name(hosts[0]) if len(hosts) == 1 else None
+    if name is None:
+        return Refusal(400, "the request needs exactly one well-formed Host header")
+    if name in LOOPBACK or name in rules.allowed_hosts:
+        return None
+    return Refusal(
+        421,
+        f"this server does not answer to the name {name}: "
+        "use localhost, or start the server with that name allowed",
+    )
+
+
+def _check_page(headers: dict[bytes, list[str]], *, may_be_led_to: bool) -> Refusal | None:
+    """Refuse what a web page asks for, unless the page is this server's own on a loopback name.
+
+    Another page, or a file, may lead the user to ours: it sees nothing of it.
+    """
+    host = headers[b"host"][0].lower()
+    origins = headers[b"origin"]
+    own = host_name(host) in LOOPBACK and [o.lower() for o in origins] == [f"http://{host}"]
+    if origins and not own:
+        return Refusal(403, "requests from web pages of another origin are refused")
+    if may_be_led_to and _is_visit(headers):
+        return None
+    if any(site not in ("none", "same-origin") for site in headers[b"sec-fetch-site"]):
+        return Refusal(403, "requests from web pages of another site are refused")
+    return None
+
+
+def _is_visit(headers: dict[bytes, list[str]]) -> bool:
+    """Does the user go to a page, in a tab of its own and not in a frame?"""
+    modes, places = headers[b"sec-fetch-mode"], headers[b"sec-fetch-dest"]
+    return modes == ["navigate"] and places == ["document"]
+
+
+def _check_token(
+    rules: AccessRules, sent: RequestLine, headers: dict[bytes, list[str]]
+) -> Refusal | None:
+    if rules.token is None or _is_signed_in(rules, sent, headers):
+        return None
+    authorizations = headers[b"authorization"]
+    scheme, _, given = authorizations[0].partition(" ") if len(authorizations) == 1 else ("",) * 3
+    matches = compare_digest(given.strip().encode(), rules.token.encode())
+    if scheme.lower() == "bearer" and matches:
+        return None
+    problem = "the token is wrong" if authorizations else "a token is needed"
+    return Refusal(
+        401,
+        f"{problem}: send 'Authorization: Bearer TOKEN'; "
+        "the token is in the file 'token' of the server's state folder",
+    )
+
+
+def _is_signed_in(rules: AccessRules, sent: RequestLine, headers: dict[bytes, list[str]]) -> bool:
+    proofs = headers[PROOF_HEADER.lower().encode()]
+    if rules.page is None or len(proofs) != 1 or headers[b"authorization"]:
+        return False
+    host = headers[b"host"][0].lower()
+    # Somebody at another port could pass on what our page has sent to him.
+    if port_of(host) != sent.port:
+        return False
+    cookies = "; ".join(headers[b"cookie"])
+    return rules.page.is_signed_in(PageRequest(sent, host, cookies, proofs[0]))
+
+
+def port_of(host: str) -> int:
+    """Return the port in a Host header that is well-formed.
+
+    >>> port_of("[::1]:9889"), port_of("[::1]")
+    (9889, 80)
+    """
+    port = host.rpartition("]")[2].rpartition(":")[2] if ":" in host.rpartition("]")[2] else ""
+    return int(port) if port else USUAL_PORT
+
+
+def sent_by(scope: Scope) -> RequestLine:
+    """Return a request as it came."""
+    query = scope["query_string"]
+    target = scope["raw_path"] + (b"?" + query if query else b"")
+    port = scope["server"][1] if scope.get("server") else None
+    return RequestLine(scope["method"], scope["path"], target.decode("latin-1"), port)
+
+
+class Access:
+    """ASGI middleware that lets through only what `check` has nothing against."""
+
+    def __init__(self, app: ASGIApp, rules: AccessRules) -> None:
+        self._app = app
+        self._rules = rules
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        match scope["type"]:
+            case "http":
+                refusal = check(self._rules, sent_by(scope), scope["headers"])
+                if refusal is None:
+                    await self._app(scope, receive, send)
+                else:
+                    await _answer(refusal)(scope, receive, send)
+            case "lifespan":
+                await self._app(scope, receive, send)
+            case _:
+                # The server speaks no WebSocket; closing before accepting answers 403.
+                await send({"type": "websocket.close", "code": 1008})
+
+
+def _answer(refusal: Refusal) -> EarlyProblem:
+    challenge = {"WWW-Authenticate": "Bearer"} if refusal.status_code == 401 else None
+    return EarlyProblem(refusal.status_code, refusal.detail, challenge)

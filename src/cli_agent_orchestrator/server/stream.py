@@ -1,0 +1,196 @@
+"""Streams of server-sent events, and the events of terminals as such."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from typing import Any, Generic, TypeVar
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ..core.models import TerminalEvent
+from ..errors import ServerEnding
+from .backend import Backend
+from .problems import Problem, status_code_of
+from .schemas import event_fields
+
+Result = TypeVar("Result")
+
+
+async def wait_for_hang_up(receive: Receive) -> None:
+    """Return when the client has hung up; what it still sends is thrown away."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def while_connected(
+    request: Request,
+    work: Coroutine[Any, Any, Result],
+    take_back: Callable[[Result], Awaitable[None]],
+) -> Result:
+    """Return what the work returns, or undo it when the client hangs up or the server ends.
+
+    For work whose result nobody else would ever learn of. `take_back` undoes what was done all the
+    same. When the server ends, the service waits for the undoing.
+    """
+    backend: Backend = request.app.state.backend
+    doing = asyncio.create_task(work)
+    hang_up = asyncio.create_task(wait_for_hang_up(request.receive))
+    closing = asyncio.create_task(backend.closing.wait())
+    try:
+        await asyncio.wait({doing, hang_up, closing}, return_when=asyncio.FIRST_COMPLETED)
+        if hang_up.done():
+            doing.cancel()
+            await asyncio.wait({doing})
+            if not doing.cancelled():
+                await take_back(doing.result())
+            raise ClientDisconnect
+        if not doing.done():
+            raise ServerEnding
+    finally:
+        hang_up.cancel()
+        closing.cancel()
+        if not doing.done():
+            doing.cancel()
+            doing.add_done_callback(_take_notice)
+    return doing.result()
+
+
+def _take_notice(done: asyncio.Task[Any]) -> None:
+    # asyncio complains about errors that nobody has looked at.
+    if not done.cancelled():
+        done.exception()
+
+
+class LastWords:
+    """Tells those whose requests are given up because the server ends."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answered = False
+
+        async def note(message: Message) -> None:
+            nonlocal answered
+            answered = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, note)
+        except asyncio.CancelledError:
+            # Nobody else but the server itself ends a request.
+            if not answered:
+                ending = ServerEnding()
+                await Problem(status_code_of(ending), str(ending))(scope, receive, send)
+
+
+HEARTBEAT_SECONDS = 15.0
+EVENT_STREAM = "text/event-stream"
+MOST_STREAMS = 80
+"""Open at once: some of the connections of a server are left to those who ask for something."""
+TOO_MANY = f"{MOST_STREAMS} event streams are open on this server, and that is all it has room for"
+SIGN_OF_LIFE = b": ping\n\n"
+
+Happening = TypeVar("Happening")
+
+
+def sse_bytes(kind: str, number: str, data: Any) -> bytes:  # Any: JSON
+    """Return an event as it goes over the wire; JSON has no line breaks, and nor have the others.
+
+    A client that was cut off names the number of the last event it heard.
+    """
+    fields = [f"event: {kind}", f"data: {json.dumps(data, separators=(',', ':'))}"]
+    fields += [f"id: {number}"] if number else []
+    return "\n".join([*fields, "\n"]).encode()
+
+
+def event_bytes(event: TerminalEvent) -> bytes:
+    return sse_bytes(event.kind, event.id, event_fields(event))
+
+
+class EventStream(Response, Generic[Happening]):
+    """Sends events until the client hangs up, the server closes, or there are no more.
+
+    When nothing happens a comment is sent now and then, so that both ends notice a dead connection.
+    """
+
+    media_type = EVENT_STREAM
+
+    def __init__(
+        self,
+        events: AsyncGenerator[Happening, None],
+        backend: Backend,
+        encode: Callable[[Happening], bytes],
+    ) -> None:
+        # Not by the inherited constructor: it would announce a length.
+        self.status_code = 200
+        self.background = None
+        self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        self._events = events
+        self._backend = backend
+        self._encode = encode
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with contextlib.aclosing(self._events):
+            if self._backend.streams.locked():
+                await Problem(503, TOO_MANY)(scope, receive, send)
+                return
+            async with self._backend.streams:
+                await self._send(receive, send)
+
+    async def _send(self, receive: Receive, send: Send) -> None:
+        start = {"status": self.status_code, "headers": self.raw_headers}
+        await send({"type": "http.response.start", **start})
+        over = asyncio.create_task(self._end(receive))
+        try:
+            await self._send_events(send, over)
+        finally:
+            await _cancel(over)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _end(self, receive: Receive) -> None:
+        """Return when the client has hung up or the server is closing."""
+        hang_up = asyncio.create_task(wait_for_hang_up(receive))
+        closing = asyncio.create_task(self._backend.closing.wait())
+        try:
+            await asyncio.wait({hang_up, closing}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            hang_up.cancel()
+            closing.cancel()
+
+    async def _send_events(self, send: Send, over: asyncio.Task[None]) -> None:
+        upcoming = self._next_event()
+        try:
+            while True:
+                await asyncio.wait(
+                    {upcoming, over},
+                    timeout=self._backend.heartbeat,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                if over.done():
+                    return
+                chunk = SIGN_OF_LIFE
+                if upcoming.done():
+                    event = upcoming.result()
+                    if event is None:
+                        return
+                    chunk = self._encode(event)
+                    upcoming = self._next_event()
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        finally:
+            await _cancel(upcoming)
+
+    def _next_event(self) -> asyncio.Task[Happening | None]:
+        return asyncio.create_task(_next_or_none(self._events))
+
+
+async def _next_or_none(events: AsyncGenerator[Happening, None]) -> Happening | None:
+    return await anext(events, None)
+
+
+async def _cancel(task: asyncio.Task[Any]) -> None:  # Any: whatever it would have returned
+    task.cancel()
+    await asyncio.wait({task})

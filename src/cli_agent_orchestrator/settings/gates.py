@@ -1,0 +1,247 @@
+"""Gates: commands of the user's that the orchestrator runs itself, and believes.
+
+As text a gate is a line: the name and the command, a command alone, or a JSON object.
+
+    tests=make test
+    make test
+    {"name": "e2e", "run": "npx playwright test", "clean": true, "setup": "npm ci"}
+
+In a settings file each is a text or a table:
+
+    [gates]
+    tests = "make test"
+
+    [gates.e2e]
+    run = "npx playwright test"
+    when = ["after_tester"]           # base, after_programmer, after_tester; all if not given
+    seconds = 600                     # GATE_TIMEOUT if not given
+    clean = true                      # in a fresh checkout, not in the work folder
+    setup = "npm ci"                  # what the checkout needs first
+    sandbox = true                    # no network, nothing written elsewhere
+    allow_base_failures = true        # tests that failed before the run may go on failing
+    junit = "reports/junit.xml"       # where it tells of its tests, if not in its output
+"""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any
+
+from ..core.toml import toml_value
+from ..errors import ConfigError
+
+NAME_PATTERN = r"[a-z][a-z0-9_-]{0,39}"
+# tests=make test
+NAMED_PATTERN = rf"({NAME_PATTERN})=(.*)"
+USUAL_NAME = "tests"
+PROOF = "proof"
+"""What no gate may be called: the proof is shown among them."""
+MOST_GATES = 20
+LONGEST_COMMAND = 10_000
+MOST_SECONDS = 1e6
+EXPECTED = "NAME=COMMAND, such as tests='make test'"
+
+
+class When(StrEnum):
+    """At which point of a run a gate is run."""
+
+    BASE = "base"
+    """Before the first turn; what fails there was not done by the run."""
+    AFTER_PROGRAMMER = "after_programmer"
+    """When the work is approved."""
+    AFTER_TESTER = "after_tester"
+    """When the tester says PASS, or where a flow has a gate as its stage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One command, and how it is run."""
+
+    name: str
+    run: str
+    when: tuple[When, ...] = tuple(When)
+    seconds: float = 0.0
+    """Its time limit; 0 for the usual one."""
+    clean: bool = False
+    """Is it run in a fresh checkout, and not in the work folder?"""
+    setup: str = ""
+    """A command that prepares the checkout."""
+    sandbox: bool = False
+    """Is it kept from the network, and from writing elsewhere?"""
+    allow_base_failures: bool = False
+    """May tests fail that failed before the run?"""
+    junit: str = ""
+    """A file with JUnit XML that it writes, in the folder in which it runs."""
+
+
+USUAL = Gate("", "")
+
+
+@lru_cache(maxsize=8)
+def read_gates(text: str) -> tuple[Gate, ...]:
+    """Return the gates that a text names; raise `ConfigError` where it is none."""
+    gates = tuple(_read_line(line.strip()) for line in text.split("\n") if line.strip())
+    names = [gate.name for gate in gates]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError("GATES", text, f"another name for one of the gates called {name!r}")
+    if len(gates) > MOST_GATES:
+        raise ConfigError("GATES", f"{len(gates)} gates", f"at most {MOST_GATES}")
+    return gates
+
+
+def without_quotes(text: str) -> str:
+    """Return gates as a shell hands them on, of what people write for one.
+
+    >>> without_quotes("tests='make test'")
+    'tests=make test'
+    >>> without_quotes("make test")
+    'make test'
+    """
+    return "\n".join(map(_without_quotes, text.split("\n")))
+
+
+def gates_toml(gates: tuple[Gate, ...]) -> Iterator[str]:
+    """Yield gates as a settings file would have them, without what is usual: for people."""
+    for gate in gates:
+        unusual = _unusual(gate)
+        if set(unusual) == {"name", "run"}:
+            yield f"{gate.name} = {toml_value(gate.run)}"
+            continue
+        yield f"[gates.{gate.name}]"
+        yield from (f"  {key} = {toml_value(unusual[key])}" for key in unusual if key != "name")
+
+
+def gates_text(gates: tuple[Gate, ...]) -> str:
+    """Return gates in the one form in which they are compared and saved."""
+    return "\n".join(_line_of(gate) for gate in gates)
+
+
+def read_gates_table(table: Mapping[str, Any], where: str) -> str:
+    """Return the text for the gates of a settings file; `where` names it."""
+    found = []
+    for name, value in table.items():
+        place = f"gates.{name}{where}"
+        data = {"run": value} if isinstance(value, str) else value
+        if not isinstance(data, dict):
+            raise ConfigError(place, value, "a command, or a table with `run`")
+        found.append(_from_table({**data, "name": name}, place))
+    return gates_text(tuple(found))
+
+
+def _without_quotes(line: str) -> str:
+    if line.lstrip().startswith("{"):
+        return line
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        return line
+    return words[0] if len(words) == 1 else line
+
+
+def _read_line(line: str) -> Gate:
+    if line.startswith("{"):
+        try:
+            data = json.loads(line)
+        except (ValueError, RecursionError):
+            data = None
+        if not isinstance(data, dict):
+            raise ConfigError("GATES", line, EXPECTED)
+        return _from_table(data, "GATES")
+    named = re.fullmatch(NAMED_PATTERN, line)
+    name, command = (named[1], named[2].strip()) if named else (USUAL_NAME, line)
+    return _from_table({"name": name, "run": command}, "GATES")
+
+
+def _from_table(data: Mapping[str, Any], where: str) -> Gate:
+    known = [one.name for one in fields(Gate)]
+    for key in data:
+        if key not in known:
+            close = get_close_matches(key, known, 1)
+            meant = f"{close[0]} (did you mean that?), or " if close else ""
+            raise ConfigError(f"a key of {where}", key, f"{meant}one of: {', '.join(known)}")
+    for key, value in data.items():
+        usual = getattr(USUAL, key)
+        if not _is_like(value, usual):
+            raise ConfigError(f"{key} of {where}", value, _kind(usual))
+    name, command = data.get("name", ""), data.get("run", "").strip()
+    if not re.fullmatch(NAME_PATTERN, name) or name == PROOF:
+        expected = "a name of small letters, digits, - and _ (not proof)"
+        raise ConfigError(f"the name of a gate in {where}", name, expected)
+    if not command:
+        raise ConfigError(where, command, EXPECTED)
+    for text in (command, data.get("setup", "")):
+        # Nor one that a screen would show in another order than it is.
+        if not text.isprintable() or len(text) > LONGEST_COMMAND:
+            raise ConfigError(where, text, "a command of one line without control characters")
+    seconds = data.get("seconds", USUAL.seconds)
+    if not 0 <= seconds <= MOST_SECONDS:
+        raise ConfigError(f"seconds of {where}", seconds, "a number of seconds")
+    return Gate(
+        name=name,
+        run=command,
+        when=_read_when(data.get("when"), where),
+        seconds=float(seconds),
+        clean=data.get("clean", False),
+        setup=data.get("setup", "").strip(),
+        sandbox=data.get("sandbox", False),
+        allow_base_failures=data.get("allow_base_failures", False),
+        junit=_read_junit(data.get("junit", ""), where),
+    )
+
+
+def _read_when(value: object, where: str) -> tuple[When, ...]:
+    if value is None:
+        return USUAL.when
+    chosen = tuple(one for one in When if isinstance(value, list) and one in value)
+    if not isinstance(value, list) or not chosen or len(chosen) != len(value):
+        raise ConfigError(f"when of {where}", value, f"a list of: {', '.join(When)}")
+    return chosen
+
+
+def _read_junit(path: str, where: str) -> str:
+    parts = path.split("/")
+    if path and (not {"", ".", ".."}.isdisjoint(parts) or not path.isprintable()):
+        raise ConfigError(f"junit of {where}", path, "a file below the folder, without . or ..")
+    return path
+
+
+def _is_like(value: object, usual: object) -> bool:
+    match usual:
+        case bool():
+            return isinstance(value, bool)
+        case float():
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case str():
+            return isinstance(value, str)
+    return True
+
+
+def _kind(usual: object) -> str:
+    match usual:
+        case bool():
+            return "true or false"
+        case float():
+            return "a number"
+    return "a text"
+
+
+def _line_of(gate: Gate) -> str:
+    unusual = _unusual(gate)
+    if set(unusual) == {"name", "run"}:
+        return f"{gate.name}={gate.run}"
+    return json.dumps(unusual, ensure_ascii=False)
+
+
+# Any: what a gate has, each of its own type
+def _unusual(gate: Gate) -> dict[str, Any]:
+    return {
+        one.name: value
+        for one in fields(Gate)
+        if (value := getattr(gate, one.name)) != getattr(USUAL, one.name)
+    }

@@ -1,0 +1,219 @@
+"""Where everything of a run lies: the one place that knows these names.
+
+In the project, where agents can write:
+
+    WD/.tmp/.gitignore                         so that a run never dirties a repository
+    WD/.tmp/orchestrator-loop-state.json       the saved run
+    WD/.tmp/run.owner                          who works in the folder
+    WD/.tmp/run.log                            what was logged
+    WD/.tmp/agent-responses/<file of a role>   written by an agent
+    WD/.tmp/<run>/NNN-<role>.md                a reply that was accepted
+    WD/.tmp/<run>/NNN-<role>-prompt.md         what the agent was told
+    WD/.tmp/<run>/NNN-<stage>.md               what the command of a gate wrote
+    WD/.tmp/<run>/NNN-<role>-stale.md          a file that lay there before the prompt was sent
+    WD/.tmp/<run>/turns.jsonl                  the turns that have ended
+
+In the user's state folder, where no agent can; the run holds a lock on its folder while it lives:
+
+    <state folder>/runs/<run>/run.json         what the run is, and how it stands
+    <state folder>/runs/<run>/events.jsonl     what has happened
+    <state folder>/runs/<run>/control.jsonl    what it is asked to do
+    <state folder>/runs/<run>/control.rejected what stood there and asked for nothing
+    <state folder>/runs/<run>/run.log          what was logged
+    <state folder>/runs/<run>/snapshots.git    the work folder as it was, again and again
+    <state folder>/runs/<run>/gates/NNN-<gate>.log  what a gate wrote
+    <state folder>/runs/<run>/screens/NNN-<role>.txt  what an agent showed when its turn had ended
+    <state folder>/runs/<run>/replay/<role>.cast  the screens of a role's agent, over time
+    <state folder>/runs/<run>/records/<terminal>.json  where an agent keeps its own records
+    <state folder>/runs/<run>/checkouts/<name> a snapshot laid out, while a gate runs in it
+    <state folder>/runs/<run>/held_back        files that gates have and agents do not
+    <state folder>/runs/<run>/repository.json  what the user's repository was like at the last look
+    <state folder>/runs/<run>/pull-request.md  what the last `cao pr` wrote about the work
+
+    <state folder>/runs/<run>/state.json       the saved run, if its agents have a work tree
+    <state folder>/runs/<run>/archive          prompts and replies, once that work tree is gone
+    <state folder>/indexes/<number>            locked by the run that has this number
+
+In the user's state folder, where agents work that have a work tree of their own:
+
+    <state folder>/worktrees/<run>
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..core.files import Folder
+from ..errors import UsageError
+
+TASK_FILE = "task.md"
+"""The task that `cao init` writes; a run is told of it like of any other."""
+TEMPORARY_FOLDER = ".tmp"
+IGNORE_FILE = ".gitignore"
+STATE_FILE = f"{TEMPORARY_FOLDER}/orchestrator-loop-state.json"
+RESPONSE_FOLDER = "agent-responses"
+OWNER_FILE = "run.owner"
+LOG_FILE = "run.log"
+JOURNAL_FILE = "turns.jsonl"
+PROMPT_LABEL = "prompt"
+
+RUNS_FOLDER = "runs"
+RECORD_FILE = "run.json"
+EVENTS_FILE = "events.jsonl"
+CONTROL_FILE = "control.jsonl"
+REJECTED_FILE = "control.rejected"
+SNAPSHOTS_FOLDER = "snapshots.git"
+GATES_FOLDER = "gates"
+SCREENS_FOLDER = "screens"
+REPLAY_FOLDER = "replay"
+CAST_SUFFIX = ".cast"
+RECORDS_FOLDER = "records"
+CHECKOUTS_FOLDER = "checkouts"
+HELD_BACK_FOLDER = "held_back"
+WATCH_FILE = "repository.json"
+REQUEST_FILE = "pull-request.md"
+WORKTREES_FOLDER = "worktrees"
+STATE_NAME = "state.json"
+ARCHIVE_FOLDER = "archive"
+INDEXES_FOLDER = "indexes"
+DRAFT_PREFIX = ".new-"
+"""Begins the name of a run folder that is being made."""
+
+# 20250131-120000   20250131-120000-k3f9
+ARCHIVE_PATTERN = r"[0-9A-Za-z][0-9A-Za-z._-]*"
+# 007-analyst.md
+KEPT_PATTERN = r"(\d{3,})-.*"
+
+
+def temporary_folder(wd: Path) -> Folder:
+    """Return the folder of a project for everything that belongs to runs."""
+    return Folder(wd, (TEMPORARY_FOLDER,))
+
+
+def response_folder(wd: Path) -> Folder:
+    """Return the folder to which agents write."""
+    return Folder(wd, (TEMPORARY_FOLDER, RESPONSE_FOLDER))
+
+
+def archive_folder(wd: Path, run: str) -> Folder:
+    """Return the folder in which prompts and replies of a run are kept."""
+    if not re.fullmatch(ARCHIVE_PATTERN, run) or run == RESPONSE_FOLDER:
+        raise UsageError(f"{run!r} cannot name the archive folder of a run")
+    return Folder(wd, (TEMPORARY_FOLDER, run))
+
+
+def kept_name(sequence: int, role: str, label: str = "") -> str:
+    """Return what a reply is called in the archive, or with a label something that goes with it."""
+    return f"{sequence:03d}-{role}{'-' if label else ''}{label}.md"
+
+
+def runs_folder(state_folder: Path) -> Folder:
+    """Return the folder with all run folders of a user."""
+    return Folder(state_folder, (RUNS_FOLDER,), private=True)
+
+
+def run_folder(state_folder: Path, name: str) -> Folder:
+    """Return the folder of one run; `name` is its id, or that of a draft."""
+    return Folder(state_folder, (RUNS_FOLDER, name), private=True)
+
+
+def screens_folder(run: Folder) -> Folder:
+    """Return the folder of a run in which the screens of its agents are kept."""
+    return Folder(run.root, (*run.parts, SCREENS_FOLDER), run.private)
+
+
+def screen_name(sequence: int, role: str) -> str:
+    """Return what the screen at the end of a turn is called."""
+    return f"{sequence:03d}-{role}.txt"
+
+
+def replay_folder(run: Folder) -> Folder:
+    """Return the folder of a run in which its agents' screens are kept over time."""
+    return Folder(run.root, (*run.parts, REPLAY_FOLDER), run.private)
+
+
+def cast_name(role: str) -> str:
+    """Return what the recording of a role is called."""
+    return f"{role}{CAST_SUFFIX}"
+
+
+def records_folder(run: Folder) -> Folder:
+    """Return the folder of a run in which it is noted where agents keep their own records."""
+    return Folder(run.root, (*run.parts, RECORDS_FOLDER), run.private)
+
+
+def records_name(terminal_id: str) -> str:
+    """Return what the note of an agent's records is called."""
+    return f"{terminal_id}.json"
+
+
+def kept_archive(run: Folder) -> Folder:
+    """Return the folder of a run with its prompts and replies, once its work tree is gone."""
+    return Folder(run.root, (*run.parts, ARCHIVE_FOLDER), run.private)
+
+
+def worktree_folder(state_folder: Path, run: str) -> Path:
+    """Return where the agents of a run work that has a work tree."""
+    return state_folder / WORKTREES_FOLDER / run
+
+
+def index_folder(state_folder: Path, number: int) -> Folder:
+    """Return the folder that a run with this number holds."""
+    return Folder(state_folder, (INDEXES_FOLDER, str(number)), private=True)
+
+
+OPEN_TO_ALL = Path("/tmp")
+IN_WORK_FOLDER = (
+    "cao's state folder {} is inside the work folder, where agents may write: they could change "
+    "what it holds of this run and others. Set CAO_STATE_DIR to a folder elsewhere, or work in a "
+    "folder of your project"
+)
+BELOW_OPEN = (
+    "cao's state folder {} is below {}, where every agent may write; set CAO_STATE_DIR to a folder "
+    "elsewhere"
+)
+
+
+def said_of_place(state_folder: Path, wd: Path) -> Iterator[str]:
+    """Say why agents that work in a folder could write to the state folder."""
+    if path_inside(wd, state_folder):
+        yield IN_WORK_FOLDER.format(state_folder)
+    if path_inside(OPEN_TO_ALL, state_folder):
+        yield BELOW_OPEN.format(state_folder, OPEN_TO_ALL)
+
+
+def check_place(state_folder: Path, wd: Path) -> None:
+    """Refuse to work in the state folder itself, of which nothing could be kept apart."""
+    own, work = _resolved(state_folder), _resolved(wd)
+    if work in (own, own / RUNS_FOLDER):
+        raise UsageError(
+            f"{wd} is where cao keeps its own files, and no place for agents: name a folder of "
+            "your project with --wd"
+        )
+
+
+def ours_in(folder: Path, *own: Path) -> tuple[str, ...]:
+    """Return what is ours in a folder of the user's: the state folder, say, if it lies there.
+
+    It is in no snapshot, it counts as nobody's change, and nothing in it is put back. Where links
+    lead there, they count as well: somebody may put a folder in the place of one.
+    """
+    found = (place for path in own for place in (path_inside(folder, path), _named(folder, path)))
+    return tuple(dict.fromkeys(filter(None, found)))
+
+
+def path_inside(folder: Path, path: Path) -> str:
+    """Return where in a folder a path lies, wherever links lead; nothing if it does not."""
+    above, below = _resolved(folder), _resolved(path)
+    return str(below.relative_to(above)) if above in below.parents else ""
+
+
+def _named(folder: Path, path: Path) -> str:
+    """Return where in a folder a path lies by its name alone; nothing if it does not."""
+    above, below = Path(os.path.abspath(folder)), Path(os.path.abspath(path))  # noqa: PTH100
+    return str(below.relative_to(above)) if above in below.parents else ""
+
+
+def _resolved(path: Path) -> Path:
+    return Path(os.path.realpath(path))

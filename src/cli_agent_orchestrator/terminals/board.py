@@ -1,0 +1,483 @@
+"""The live picture of all terminals: what tmux and the agents tell is folded in here.
+
+Everything runs in one event loop and nothing waits: each report updates one terminal, its status
+is judged anew, and a change is published. Who wants to wait for something waits for the next
+change of a terminal.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+
+from ..core.clock import Clock
+from ..core.models import Evidence, Terminal, TerminalEvent, TerminalFacts, TerminalStatus
+from ..errors import NotFound
+from ..providers.base import AgentSignal, Provider, SignalKind, read_states
+from . import tracker
+from .store import TerminalRow
+from .tmux import PaneInfo, PaneScreen
+from .tracker import SignalSource, Track, Verdict
+
+KEPT_EVENTS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbered:
+    number: int
+    event: TerminalEvent
+
+
+class EventFeed:
+    """Numbers events and hands them to every subscriber."""
+
+    def __init__(self, start_id: str, snapshot: Callable[[], Iterable[TerminalEvent]]) -> None:
+        """`start_id` names this server start; `snapshot` tells how all terminals are now."""
+        self._start_id = start_id
+        self._snapshot = snapshot
+        self._kept: deque[_Numbered] = deque(maxlen=KEPT_EVENTS)
+        self._last = 0
+        self._more = asyncio.Event()
+
+    def publish(self, event: TerminalEvent) -> None:
+        """Number an event and wake every subscriber."""
+        self._last += 1
+        self._kept.append(_Numbered(self._last, replace(event, id=self._id(self._last))))
+        self._more.set()
+        self._more = asyncio.Event()
+
+    async def subscribe(self, after: str | None) -> AsyncGenerator[TerminalEvent, None]:
+        """Yield what was missed since `after` (or the state of all terminals), then what comes."""
+        seen = self._number_of(after)
+        while True:
+            more = self._more
+            if seen is None or not self._has_all_after(seen):
+                seen = self._last
+                state = list(self._snapshot())
+                for event in state[:-1]:
+                    yield event
+                for event in state[-1:]:
+                    # Only who has seen all of the state can go on from here.
+                    yield replace(event, id=self._id(seen))
+            for item in self._after(seen):
+                yield item.event
+                seen = item.number
+            if seen == self._last:
+                await more.wait()
+
+    def _id(self, number: int) -> str:
+        return f"{self._start_id}-{number}"
+
+    def _number_of(self, event_id: str | None) -> int | None:
+        """Return the number behind a resume point, None if it is not of this server start."""
+        start, _, number = (event_id or "").rpartition("-")
+        if start != self._start_id or not number.isdecimal():
+            return None
+        return int(number)
+
+    def _has_all_after(self, number: int) -> bool:
+        oldest = self._kept[0].number if self._kept else self._last + 1
+        return oldest - 1 <= number <= self._last
+
+    def _after(self, number: int) -> list[_Numbered]:
+        missed: list[_Numbered] = []
+        for item in reversed(self._kept):
+            if item.number <= number:
+                break
+            missed.append(item)
+        missed.reverse()
+        return missed
+
+
+@dataclass(frozen=True, slots=True)
+class ToldByAgent:
+    """What an agent itself has told of its messages and its session."""
+
+    taken: AgentSignal | None = None
+    """The last signal that it took a message."""
+    taken_at: float = 0.0
+    count: int = 0
+    """How many messages it has told to have taken."""
+    answer: str | None = None
+    """The last answer as the agent's own record has it."""
+    transcript: Path | None = None
+    """Where the agent says that its session record is."""
+    action: str = ""
+    """What it said last that it does in this turn, on one line."""
+
+
+LEAVE_ACTION = (SignalKind.WORKING, SignalKind.WAITING, SignalKind.CONSULTED, SignalKind.SHORTENED)
+"""Signals after which an agent may still be doing what it said last."""
+
+
+def hear(heard: ToldByAgent, signal: AgentSignal, at: float) -> ToldByAgent:
+    """Fold in a signal of the agent's own."""
+    if signal.kind in (SignalKind.SUBMITTED, SignalKind.WORKING):
+        heard = replace(heard, taken=signal, taken_at=at, answer=None)
+    if signal.kind is SignalKind.CLEARED:
+        heard = replace(heard, answer=None)
+    return replace(
+        heard,
+        count=heard.count + (signal.kind is SignalKind.SUBMITTED),
+        answer=heard.answer if signal.answer is None else signal.answer,
+        transcript=heard.transcript if signal.transcript is None else Path(signal.transcript),
+        action=heard.action if signal.kind in LEAVE_ACTION else signal.action,
+    )
+
+
+@dataclass(slots=True)
+class InputBox:
+    """What the courier knows of messages that may still be in an input box."""
+
+    leftover: bool = False
+    """May a message of ours that was not confirmed still be in it?"""
+    unsettled: bool = False
+    """Has the store a last message of which nobody knows what became?"""
+    last_draft: str = ""
+    """What was submitted last, as the box showed it: agents may put it back there."""
+
+
+@dataclass(slots=True)
+class Upkeep:
+    """What the board needs to keep a terminal up to date; nobody else looks at it."""
+
+    unread: bytes = b""
+    """The beginning of a report that goes on in the next piece of output."""
+    decay: asyncio.TimerHandle | None = None
+    """Judges it anew when its verdict runs out."""
+    action: asyncio.TimerHandle | None = None
+    """Runs while nothing more is to be told of what the agent does."""
+    told_action: str = ""
+    """What was last told of it."""
+    published: tuple[TerminalStatus, bool, bool] = (TerminalStatus.UNKNOWN, True, False)
+    """What was last published: its status, whether it lives, and says itself what it asks."""
+
+
+@dataclass(slots=True)
+class LiveTerminal:
+    """One terminal as it is now."""
+
+    row: TerminalRow
+    provider: Provider
+    last_active: float
+    pane: str | None = None
+    """tmux's name for it; None before the window is open and after it is gone."""
+    pid: int | None = None
+    exit_code: int | None = None
+    screen: PaneScreen | None = None
+    track: Track = field(default_factory=Track)
+    verdict: Verdict = field(
+        default_factory=lambda: Verdict(TerminalStatus.UNKNOWN, "nothing has been seen yet")
+    )
+    heard: ToldByAgent = field(default_factory=ToldByAgent)
+    asked: int = 0
+    """How often it has begun to ask, or was pressed a key: what it asks since is another question.
+    """
+    answered: str = ""
+    """The fingerprint of the question that was answered last."""
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set at the next report. Take it before you look, so that nothing is missed in between."""
+    typing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by whoever types into it."""
+    upkeep: Upkeep = field(default_factory=Upkeep)
+    box: InputBox = field(default_factory=InputBox)
+    records: set[Path] = field(default_factory=set)
+    """The session records of the agent that were found; a person may go back to an older one."""
+
+    @property
+    def status(self) -> TerminalStatus:
+        return self.verdict.status
+
+    @property
+    def alive(self) -> bool:
+        """Does its program run, as far as is known?"""
+        return self.track.end is None
+
+    @property
+    def text(self) -> str:
+        """What is on its screen."""
+        return self.screen.text if self.screen else ""
+
+    @property
+    def known_records(self) -> list[str]:
+        """The session records of the agent: those that were found, and the one that it names."""
+        named = {self.heard.transcript} if self.heard.transcript is not None else set()
+        return sorted(map(str, self.records | named))
+
+    def notify(self) -> None:
+        """Wake everyone who waits for a change."""
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+    def public(self) -> Terminal:
+        """Return what others may see."""
+        return Terminal(
+            **{fact.name: getattr(self.row, fact.name) for fact in fields(TerminalFacts)},
+            status=self.status,
+            last_active=self.last_active,
+            alive=self.alive,
+            exit_code=self.exit_code,
+            action=self.heard.action,
+        )
+
+
+async def wait_for_change(changed: asyncio.Event, seconds: float) -> bool:
+    """Wait for the next report about a terminal; False if none came in time."""
+    # Before Python 3.12 `asyncio.wait_for` lets who is cancelled in the moment of a report go on as
+    # if nothing had been; with `asyncio.timeout` who has waited long enough looks cancelled.
+    report = asyncio.create_task(changed.wait())
+    try:
+        await asyncio.wait({report}, timeout=seconds)
+    finally:
+        report.cancel()
+    return changed.is_set()
+
+
+ACTION_SECONDS = 0.25
+"""What an agent does is published no more often."""
+
+logger = logging.getLogger(__name__)
+
+
+class Board:
+    """All terminals, kept up to date by what tmux and the agents report.
+
+    It is the engine's `TmuxListener`.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        start_id: str,
+        told: Callable[[LiveTerminal], None] = lambda live: None,
+    ) -> None:
+        """`told` is called after each change of a status."""
+        self._clock = clock
+        self._when_told = told
+        self._terminals: dict[str, LiveTerminal] = {}
+        self._by_pane: dict[str, LiveTerminal] = {}
+        self.log = EventFeed(start_id, self._snapshot)
+
+    def now(self) -> float:
+        """Return the time that evidence is stamped with."""
+        return self._clock.now()
+
+    def __iter__(self) -> Iterator[LiveTerminal]:
+        return iter(list(self._terminals.values()))
+
+    def get(self, terminal_id: str) -> LiveTerminal:
+        """Return a terminal that is ready for work, or was."""
+        live = self._terminals.get(terminal_id)
+        if live is None or not live.row.ready:
+            known = [live.row.id for live in self if live.row.ready]
+            raise NotFound("terminal", terminal_id, known)
+        return live
+
+    def has(self, live: LiveTerminal) -> bool:
+        """Is a terminal still on the board?"""
+        return self._terminals.get(live.row.id) is live
+
+    def add(self, row: TerminalRow, provider: Provider) -> LiveTerminal:
+        """Put a terminal on the board; its window is told by `opened` or `connected`."""
+        track = Track(keeps_record=bool(provider.record_pattern))
+        live = LiveTerminal(row, provider, last_active=row.created_at, track=track)
+        self._terminals[row.id] = live
+        return live
+
+    def opened(self, live: LiveTerminal, pane: PaneInfo) -> None:
+        """Note the window of a terminal."""
+        live.pane = pane.pane
+        live.pid = pane.pid
+        self._by_pane[pane.pane] = live
+
+    def mark_ready(self, live: LiveTerminal) -> TerminalRow:
+        """Note that a terminal can be given work; return what is to be remembered of it."""
+        live.row = replace(live.row, ready=True)
+        return live.row
+
+    def publish(self, live: LiveTerminal) -> None:
+        """Tell everyone about a terminal as it is now."""
+        self.log.publish(self._event("status", live))
+
+    def remove(self, live: LiveTerminal) -> None:
+        """Take a terminal off the board."""
+        if self._terminals.pop(live.row.id, None) is None:
+            return
+        self._forget_pane(live)
+        for timer in (live.upkeep.decay, live.upkeep.action):
+            if timer is not None:
+                timer.cancel()
+        if live.row.ready:
+            self.log.publish(self._event("removed", live))
+        live.notify()
+
+    def signal(
+        self, live: LiveTerminal, source: SignalSource, signal: AgentSignal, at: float
+    ) -> None:
+        """Fold in a signal of the agent's own."""
+        live.track = tracker.observe_signal(live.track, source, signal, at)
+        live.heard = hear(live.heard, signal, at)
+        self.refresh(live)
+
+    def remember(
+        self, live: LiveTerminal, source: SignalSource, signal: AgentSignal, at: float
+    ) -> None:
+        """Fold in a signal that was there before, without judging anew: more is about to come."""
+        is_found = signal.at is None
+        live.track = tracker.observe_signal(live.track, source, signal, at, found=is_found)
+        live.heard = hear(live.heard, signal, at)
+
+    def pressed(self, live: LiveTerminal) -> None:
+        """Note that a key was pressed: what is asked from now on is another question."""
+        live.asked += 1
+
+    def answered(self, live: LiveTerminal, fingerprint: str) -> None:
+        """Note which question was answered."""
+        live.answered = fingerprint
+
+    def submitted(self, live: LiveTerminal, detail: str, at: float) -> None:
+        """Fold in that the agent took our message."""
+        live.track = tracker.observe_submission(live.track, detail, at)
+        live.last_active = self.now()
+        if live.heard.taken_at < at:
+            live.heard = replace(live.heard, answer=None)
+        self.refresh(live)
+
+    def screen_changed(self, screen: PaneScreen) -> None:
+        live = self._by_pane.get(screen.pane)
+        if live is not None:
+            self._see(live, screen)
+            self.refresh(live)
+
+    def output(self, pane: str, data: bytes) -> None:
+        live = self._by_pane.get(pane)
+        if live is not None:
+            signals, live.upkeep.unread = read_states(live.upkeep.unread + data)
+            for signal in signals:
+                self.signal(live, SignalSource.STREAM, signal, self.now())
+
+    def exited(self, pane: str, exit_code: int | None) -> None:
+        live = self._by_pane.get(pane)
+        if live is not None:
+            self._end(live, exit_code, _ended(exit_code))
+
+    def connected(self, panes: list[PaneInfo], screens: dict[str, PaneScreen]) -> None:
+        by_tag = {pane.tag: pane for pane in panes}
+        for live in self:
+            if not live.alive:
+                continue
+            pane = by_tag.get(live.row.id)
+            if pane is not None:
+                self._forget_pane(live)
+                self.opened(live, pane)
+                if pane.pane in screens:
+                    self._see(live, screens[pane.pane])
+                if pane.dead:
+                    self._end(live, pane.exit_code, _ended(pane.exit_code))
+                self.refresh(live)
+            elif live.row.ready or live.pane is not None:
+                self._forget_pane(live)
+                self._end(live, None, "its tmux window is gone")
+
+    def disconnected(self, reason: str) -> None:
+        logger.warning("the connection to tmux ended (%s); reconnecting", reason)
+
+    def _see(self, live: LiveTerminal, screen: PaneScreen) -> None:
+        now = self.now()
+        changed = live.screen is None or live.screen.text != screen.text
+        status = live.provider.detect_status(screen.text, screen.title)
+        by_title = live.provider.title_status(screen.title)
+        # A new agent is seen before it is ready.
+        found = live.screen is None and live.row.ready
+        live.screen = screen
+        live.track = tracker.observe_screen(
+            live.track,
+            Evidence(SignalSource.SCREEN, status, _screen_detail(status), now, found),
+            Evidence(SignalSource.TITLE, by_title, screen.title, now, found) if by_title else None,
+            changed,
+        )
+
+    def _end(self, live: LiveTerminal, exit_code: int | None, detail: str) -> None:
+        live.exit_code = exit_code
+        live.track = tracker.observe_end(live.track, detail, self.now())
+        self.refresh(live)
+
+    def _forget_pane(self, live: LiveTerminal) -> None:
+        if live.pane is not None:
+            self._by_pane.pop(live.pane, None)
+            live.pane = None
+
+    def refresh(self, live: LiveTerminal) -> None:
+        """Judge a terminal anew, publish a change, and come back when the verdict runs out."""
+        now = self.now()
+        live.verdict = tracker.judge(live.track, now)
+        if live.upkeep.decay:
+            live.upkeep.decay.cancel()
+            live.upkeep.decay = None
+        if live.verdict.until is not None:
+            loop = asyncio.get_running_loop()
+            wait = live.verdict.until - now + 0.001
+            live.upkeep.decay = loop.call_later(wait, self.refresh, live)
+        asks_aloud = live.status is TerminalStatus.WAITING_USER_ANSWER and tracker.asks_aloud(
+            live.track
+        )
+        state = (live.status, live.alive, asks_aloud)
+        if live.upkeep.published != state:
+            live.asked += _begins_to_ask(live)
+            live.upkeep.published = state
+            live.last_active = now
+            if live.row.ready:
+                self.publish(live)
+            self._when_told(live)
+        self._tell_action(live)
+        live.notify()
+
+    def _tell_action(self, live: LiveTerminal) -> None:
+        """Publish what an agent does if that is news, but no more often than people can read."""
+        upkeep = live.upkeep
+        if upkeep.action is not None or upkeep.told_action == live.heard.action:
+            return
+        upkeep.told_action = live.heard.action
+        if live.row.ready:
+            self.log.publish(self._event("action", live))
+        loop = asyncio.get_running_loop()
+        upkeep.action = loop.call_later(ACTION_SECONDS, self._go_on_telling, live)
+
+    def _go_on_telling(self, live: LiveTerminal) -> None:
+        live.upkeep.action = None
+        self._tell_action(live)
+
+    def _snapshot(self) -> Iterator[TerminalEvent]:
+        return (self._event("snapshot", live) for live in self if live.row.ready)
+
+    def _event(self, kind: str, live: LiveTerminal) -> TerminalEvent:
+        return TerminalEvent(
+            id="",
+            kind=kind,
+            terminal_id=live.row.id,
+            session_name=live.row.session_name,
+            status=live.status,
+            reason=live.verdict.reason,
+            at=self.now(),
+            alive=live.alive,
+            exit_code=live.exit_code,
+            action=live.heard.action,
+        )
+
+
+def _begins_to_ask(live: LiveTerminal) -> bool:
+    """Does it ask since it was told last?"""
+    waiting = TerminalStatus.WAITING_USER_ANSWER
+    return live.status is waiting and live.upkeep.published[0] is not waiting
+
+
+def _ended(exit_code: int | None) -> str:
+    return "the program ended" + ("" if exit_code is None else f" with code {exit_code}")
+
+
+def _screen_detail(status: TerminalStatus) -> str:
+    if status is TerminalStatus.UNKNOWN:
+        return "matches nothing that is known of this agent"
+    return f"looks {status.replace('_', ' ')}"

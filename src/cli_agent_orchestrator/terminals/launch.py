@@ -1,0 +1,321 @@
+"""Starts agents: finds the program, prepares its command, and waits until it can take work."""
+
+import asyncio
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ..core.clock import Clock
+from ..core.models import RUN_INDEX, TerminalStatus
+from ..core.programs import ask, without_repository
+from ..errors import BadFolder, ProgramEnded, StartError, TmuxError, UnknownName, UsageError
+from ..providers.base import Dialog, LaunchRequest, Permissions, Profile, Provider, find_version
+from ..settings.config import ServerConfig
+from .board import LiveTerminal, wait_for_change
+from .store import TerminalRow
+from .tmux import Command, Tmux
+
+PACKAGED = Path(__file__).parent.parent / "profiles"
+
+NAME_PATTERN = r"[A-Za-z0-9_-]+"
+FRONT_MATTER_PATTERN = r"(?ms)---[ \t]*\n(.*?)^---[ \t]*$"
+MAX_BYTES = 100_000
+"""A profile travels as one argument of a command; the system takes no more than 128 KiB."""
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """YAML without references: a few lines of them can stand for more than any memory holds."""
+
+    # Any: as in the library, which has no types here.
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError
+        return super().compose_node(parent, index)
+
+
+def find_profile(name: str, folders: Sequence[Path]) -> Profile:
+    """Return the profile of that name from the first folder that has it, the packaged ones last."""
+    if re.fullmatch(NAME_PATTERN, name):
+        for folder in (*folders, PACKAGED):
+            file = folder / f"{name}.md"
+            if file.is_file():
+                return _read(name, file)
+    raise UnknownName("profile", name, profile_names(folders))
+
+
+def profile_folders(project: Path, config_folder: Path) -> tuple[Path, Path]:
+    """Return where profiles are besides the package: the project's own, then the user's own."""
+    return project / ".cao" / "profiles", config_folder / "profiles"
+
+
+def profile_names(folders: Sequence[Path]) -> tuple[str, ...]:
+    """Return the names of all profiles there are, in alphabetical order."""
+    files = [file for folder in (*folders, PACKAGED) for file in folder.glob("*.md")]
+    return tuple(
+        sorted(
+            {
+                file.stem
+                for file in files
+                if re.fullmatch(NAME_PATTERN, file.stem) and file.is_file()
+            }
+        )
+    )
+
+
+def _read(name: str, file: Path) -> Profile:
+    text = _text(file)
+    front = re.match(FRONT_MATTER_PATTERN, text)
+    if front is None:
+        raise _bad(file, "does not begin with front matter: name and description between two '---'")
+    fields = _fields(front[1], file)
+    if fields.get("name", name) != name:
+        raise _bad(file, f"has another name in its front matter; {name!r} was expected")
+    description = fields.get("description", "")
+    if not isinstance(description, str):
+        raise _bad(file, "has a description that is no text")
+    prompt = text[front.end() :].strip()
+    if not prompt:
+        raise _bad(file, "has no text below its front matter")
+    return Profile(name, description.strip(), prompt)
+
+
+def _text(file: Path) -> str:
+    try:
+        with file.open("rb") as source:
+            data = source.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise _bad(file, f"cannot be read: {error.strerror}") from None
+    if len(data) > MAX_BYTES:
+        raise _bad(file, f"has more than {MAX_BYTES} bytes")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _bad(file, f"is not UTF-8 (byte {error.start})") from None
+    if "\0" in text:
+        raise _bad(file, "has a zero byte in it")
+    return text.replace("\r\n", "\n")
+
+
+def _fields(source: str, file: Path) -> dict[str, Any]:  # whatever YAML holds
+    try:
+        fields = yaml.load(source, _PlainLoader)
+    except yaml.MarkedYAMLError as error:
+        # The error's own text would quote the file.
+        place = f" in line {error.problem_mark.line + 2}" if error.problem_mark else ""
+        raise _bad(file, f"has front matter that is no YAML{place}: {error.problem}") from None
+    except (yaml.YAMLError, ValueError, RecursionError):
+        raise _bad(file, "has front matter that is no YAML") from None
+    if not isinstance(fields, dict):
+        raise _bad(file, "has front matter without `name:` and `description:`")
+    return fields
+
+
+def _bad(file: Path, reason: str) -> UsageError:
+    return UsageError(f"the profile {str(file)!r} {reason}")
+
+
+VERSION_SECONDS = 20.0
+DIALOG_SECONDS = 3.0
+"""After how long a start-up dialog that is still there is answered once more, or reported."""
+MAX_DIALOG_ANSWERS = 2
+
+NOT_INHERITED_PATTERN = (
+    r"CAO_|TMUX|CLAUDECODE$|CLAUDE_CODE_(ENTRYPOINT|SSE_PORT)$"
+    r"|(COLOR)?TERM$|TERM_(PROGRAM|PROGRAM_VERSION|SESSION_ID)$|LC_TERMINAL|COLUMNS$|LINES$"
+    r"|VTE_VERSION$|ITERM_|KITTY_|WEZTERM_|GHOSTTY_|ALACRITTY_|KONSOLE_|WT_SESSION$"
+)
+"""Variables of our own, of an outer tmux, of an agent that started us, and of the terminal that
+the server was started in: the agent's own terminal is another one, and tmux describes it."""
+
+
+def agent_environment(
+    environ: Mapping[str, str], own: Mapping[str, str], run_index: int | None = None
+) -> dict[str, str]:
+    """Return the whole environment of an agent: inherited, less what is not its business.
+
+    The number of its run is, if it has one.
+    """
+    kept = {
+        name: value
+        for name, value in without_repository(environ).items()
+        if not re.match(NOT_INHERITED_PATTERN, name)
+    }
+    number = {} if run_index is None else {RUN_INDEX: str(run_index)}
+    return {**kept, **own, **number}
+
+
+def check_folder(folder: str | None) -> str:
+    """Return a working directory, made absolute, or say why it cannot be used.
+
+    None stands for the folder that the server itself was started in.
+    """
+    if folder is not None and not Path(folder).is_absolute():
+        raise BadFolder(folder, "is not an absolute path")
+    path = Path(folder or ".")
+    try:
+        if not path.is_dir():
+            raise BadFolder(str(path), "does not exist or is not a folder")
+        if not os.access(path, os.R_OK | os.X_OK):
+            raise BadFolder(str(path), "may not be entered")
+        resolved = str(path.resolve())
+        resolved.encode()
+    except UnicodeEncodeError:
+        raise BadFolder(str(path), "has a name that is not UTF-8; rename it") from None
+    except OSError as error:
+        raise BadFolder(str(path), f"cannot be used: {error.strerror}") from None
+    return resolved
+
+
+def why_not_ready(live: LiveTerminal, seconds: float) -> str:
+    """Say what kept an agent from being given work in time, and what to do about it."""
+    screen = live.track.screen
+    shows = screen.detail if screen is not None and live.text.strip() else "is empty"
+    return (
+        f"it was not ready after {seconds:g} seconds: its screen {shows}. "
+        "`cao doctor` says whether its version was tested, "
+        f"CAO_{live.row.provider.upper()}_COMMAND names another program; "
+        "if it only needs longer, raise CAO_START_SECONDS"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class WindowPlan:
+    """All that is needed to open an agent's window."""
+
+    command: Command
+    raw_output: bool
+
+
+@dataclass(slots=True)
+class Launcher:
+    """Knows how to start every agent on this machine."""
+
+    config: ServerConfig
+    tmux: Tmux
+    clock: Clock
+    dialog_seconds: float = DIALOG_SECONDS
+    """How long a dialog may take until it is gone when it was answered."""
+    _versions: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
+
+    def profile(self, name: str, working_directory: str) -> Profile:
+        """Return a profile: the project's own, the user's own, or the packaged one."""
+        folders = profile_folders(Path(working_directory), self.config.config_dir)
+        return find_profile(name, folders)
+
+    async def prepare(
+        self,
+        provider: Provider,
+        profile: Profile,
+        row: TerminalRow,
+        event_file: Path,
+        run_index: int | None = None,
+    ) -> WindowPlan:
+        """Return the command that starts an agent, or say that its program is missing."""
+        settings = self.config.provider(provider.name)
+        env = agent_environment(self.config.environ, settings.env, run_index)
+        program = self._program(provider, settings.command, env)
+        launch = provider.launch(
+            LaunchRequest(
+                program=program,
+                version=await self._version(program, env),
+                args=settings.args,
+                working_directory=row.working_directory,
+                profile=profile,
+                permissions=Permissions(row.permissions or self.config.permissions),
+                event_file=str(event_file),
+            )
+        )
+        command = Command(launch.argv, row.working_directory, {**env, **launch.env})
+        return WindowPlan(command, launch.raw_output)
+
+    async def wait_until_ready(self, live: LiveTerminal) -> None:
+        """Wait until an agent shows its input box, passing the start-up dialogs that are safe."""
+        deadline = self.clock.monotonic() + self.config.start_seconds
+        answered: dict[str, int] = {}
+        while True:
+            if not live.alive:
+                raise ProgramEnded(live.row.provider, live.verdict.reason, live.text)
+            dialog = live.provider.startup_dialog(live.text)
+            if dialog is not None:
+                await self._answer(live, dialog, answered)
+                continue
+            seen = live.track.screen.status if live.track.screen else None
+            if seen is not None and seen.at_rest:
+                return
+            left = deadline - self.clock.monotonic()
+            if left <= 0:
+                reason = why_not_ready(live, self.config.start_seconds)
+                raise StartError(live.row.provider, reason, live.text)
+            asks = seen is TerminalStatus.WAITING_USER_ANSWER
+            changed = await wait_for_change(
+                live.changed, min(left, DIALOG_SECONDS if asks else left)
+            )
+            if asks and not changed:
+                reason = "it asks a question that only a person can answer; start it once by hand"
+                raise StartError(live.row.provider, reason, live.text)
+
+    async def pass_dialog(self, live: LiveTerminal) -> None:
+        """Pass a dialog that may come up at any time, if that is what is on the screen now.
+
+        While it is being drawn there may be nothing to press yet, or a key may get lost.
+        """
+        async with live.typing:
+            for _ in range(MAX_DIALOG_ANSWERS):
+                dialog = live.provider.startup_dialog(live.text)
+                if dialog is None or not dialog.anytime or not live.alive or live.pane is None:
+                    return
+                with suppress(TmuxError):
+                    await self._press(live, dialog)
+
+    async def _answer(self, live: LiveTerminal, dialog: Dialog, answered: dict[str, int]) -> None:
+        """Pass a start-up dialog, unless that was tried often enough."""
+        times = answered.get(dialog.name, 0)
+        if not dialog.keys or times == MAX_DIALOG_ANSWERS:
+            reason = f"it asks: {dialog.name}. {dialog.advice}"
+            raise StartError(live.row.provider, reason, live.text)
+        answered[dialog.name] = times + 1
+        await self._press(live, dialog)
+
+    async def _press(self, live: LiveTerminal, dialog: Dialog) -> None:
+        """Answer a dialog, and wait a moment until it is gone from the screen."""
+        assert live.pane is not None, "it is alive"
+        await self.tmux.press(live.pane, dialog.keys)
+        until = self.clock.monotonic() + self.dialog_seconds
+        while live.provider.startup_dialog(live.text) == dialog and live.alive:
+            left = max(0.0, until - self.clock.monotonic())
+            if not await wait_for_change(live.changed, left):
+                return
+
+    def _program(self, provider: Provider, command: str | None, env: Mapping[str, str]) -> str:
+        wanted = command or (sys.executable if provider.name == "scripted" else provider.program)
+        found = shutil.which(Path(wanted).expanduser(), path=env.get("PATH"))
+        if found is None:
+            variable = f"CAO_{provider.name.upper()}_COMMAND"
+            reason = (
+                f"there is no program {wanted!r} on the PATH of the server. If it is elsewhere, "
+                f"name it in {variable}. If it is not installed: {provider.install_hint}"
+            )
+            raise StartError(provider.name, reason)
+        return str(Path(found).absolute())
+
+    async def _version(self, program: str, env: Mapping[str, str]) -> tuple[int, ...]:
+        """Return what `--version` says, asked once for each build of a program."""
+        key = (program, Path(program).stat().st_mtime_ns)
+        if key not in self._versions:
+            self._versions[key] = await asyncio.to_thread(_ask_version, program, env)
+        return self._versions[key]
+
+
+def _ask_version(program: str, env: Mapping[str, str]) -> tuple[int, ...]:
+    try:
+        return find_version(ask([program, "--version"], env, VERSION_SECONDS).text)
+    except OSError:
+        return ()

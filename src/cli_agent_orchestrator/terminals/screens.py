@@ -1,0 +1,307 @@
+"""Which question is it? A key that was meant for one must not answer another."""
+
+import asyncio
+import errno
+import logging
+import os
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import BinaryIO
+
+from ..core.ansi import clean_lines, columns_of, plain_text
+from ..core.cast import (
+    MOST_COLUMNS,
+    Cast,
+    Frame,
+    changed_lines,
+    frame_line,
+    full_line,
+    header_line,
+    parse_cast,
+    size_line,
+)
+from ..core.clock import Clock
+from ..core.files import Folder
+from ..core.models import Question, TerminalFacts, TerminalStatus
+from ..errors import TmuxError
+from ..providers.questions import ShownQuestion, read_question
+from ..settings.layout import cast_name
+from .board import LiveTerminal, wait_for_change
+from .tmux import DEFAULT_SIZE, PaneScreen, Tmux
+
+FINGERPRINT_LENGTH = 32
+
+
+def question_of(live: LiveTerminal, start_id: str, screen: str | None = None) -> Question | None:
+    """Return what an agent asks now, None if it does not wait for an answer.
+
+    `start_id` is that of the service: after a new start it counts from the beginning. `screen` is
+    what the terminal shows, where that is known better than it was told.
+    """
+    if live.status is not TerminalStatus.WAITING_USER_ANSWER:
+        return None
+    asked = read_question(live.text if screen is None else screen)
+    return Question(asked.text, asked.choices, _fingerprint(live, start_id, asked))
+
+
+def keys_for(live: LiveTerminal, key: str) -> list[str]:
+    """Return what is to be pressed for a key that answers what an agent asks."""
+    asked = read_question(live.text)
+    picks = any(choice.key == key for choice in asked.choices)
+    return [key, *(asked.then if picks else ())]
+
+
+def _fingerprint(live: LiveTerminal, start_id: str, asked: ShownQuestion) -> str:
+    """Return what stands for this terminal, this asking, and what is shown of it."""
+    facts = "\0".join((start_id, live.row.id, str(live.asked), asked.shown))
+    return sha256(facts.encode("utf-8", "replace")).hexdigest()[:FINGERPRINT_LENGTH]
+
+
+LARGEST_CAST = 4 * 1024 * 1024
+FRAME_SECONDS = 0.5
+"""Between two frames, as long as a recording is small."""
+LITTLE = 2
+"""Rows. Where no more change, as where a clock ticks, the next frame has time."""
+PARTS = 4
+"""For each of these parts of its largest size that are written, frames come half as often."""
+ROOM_FOR_END = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Tape:
+    """A recording that is being written, as far as it is."""
+
+    began: float
+    """Unix time."""
+    width: int
+    height: int
+    size: int
+    """Bytes in the file."""
+    at: float = 0.0
+    """When the last frame was, in seconds since the beginning."""
+    lines: tuple[str, ...] | None = None
+    """The screen at that time; None if it is not known, so that the next frame is a whole one."""
+    changed: int = 0
+    """Rows that were written with the last frame."""
+    is_full: bool = False
+
+
+def begin(now: float, width: int, height: int, title: str) -> tuple[Tape, bytes]:
+    """Return a new recording, and how its file begins."""
+    began = int(now)
+    header = header_line(began, width, height, title)
+    return Tape(began, width, height, len(header)), header
+
+
+def go_on(cast: Cast, size: int) -> Tape:
+    """Return a recording that was begun earlier, of another terminal perhaps."""
+    at = cast.frames[-1].at if cast.frames else 0.0
+    return Tape(cast.began, cast.width, cast.height, size, at, is_full=cast.is_full)
+
+
+def pause_after(tape: Tape) -> float:
+    """Return how many seconds must pass until the next frame."""
+    times = 1 if tape.changed > LITTLE else 2
+    return float(FRAME_SECONDS * times * 2 ** (tape.size * PARTS // LARGEST_CAST))
+
+
+def add_screen(tape: Tape, ansi: str, now: float) -> tuple[Tape, bytes]:
+    """Return the recording with a screen as it is now, and what is added to the file for that.
+
+    Nothing is if the screen is the same, or the recording full.
+    """
+    lines = clean_lines(ansi)
+    if tape.is_full or lines == tape.lines:
+        return tape, b""
+    # The time of a machine can be put back.
+    at = max(tape.at, round(now - tape.began, 3))
+    changed = changed_lines(tape.lines or (), lines)
+    widest = max((columns_of(plain_text(line)) for line in changed.values()), default=0)
+    width = max(tape.width, min(widest, MOST_COLUMNS))
+    height = max(tape.height, len(lines))
+    added = size_line(at, width, height) if (width, height) != (tape.width, tape.height) else b""
+    added += frame_line(Frame(at, changed, is_whole=tape.lines is None))
+    size = tape.size + len(added)
+    if size > LARGEST_CAST - ROOM_FOR_END:
+        return replace(tape, is_full=True), full_line(at)
+    after = replace(tape, width=width, height=height, size=size, at=at)
+    return replace(after, lines=lines, changed=len(changed)), added
+
+
+logger = logging.getLogger(__name__)
+
+LAST_FRAME_SECONDS = 1.0
+"""How long the end of a terminal waits for its last frame."""
+
+FolderOf = Callable[[TerminalFacts], Folder | None]
+"""Finds the folder for the recording of a terminal; None if it has none. It may block."""
+
+
+def nowhere(facts: TerminalFacts) -> Folder | None:
+    """Record no terminal."""
+    return None
+
+
+@dataclass(slots=True)
+class Recording:
+    """A terminal that is being recorded."""
+
+    live: LiveTerminal
+    ending: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when its last screen is to be kept."""
+    seen: PaneScreen | None = None
+    """What it showed when it was last looked at."""
+    task: asyncio.Task[None] | None = None
+
+
+class ScreenRecorder:
+    """The recordings of a server."""
+
+    def __init__(self, tmux: Tmux, clock: Clock, folder_of: FolderOf) -> None:
+        self._tmux = tmux
+        self._clock = clock
+        self._folder_of = folder_of
+        self._recordings: dict[tuple[str, str | None], Recording] = {}
+        """By session and role: two never write to one file."""
+
+    def follow(self, live: LiveTerminal) -> None:
+        """Record a terminal from now on, if that was asked for."""
+        key = (live.row.session_name, live.row.role)
+        if not live.row.record or live.row.role is None or key in self._recordings:
+            return
+        recording = Recording(live)
+        self._recordings[key] = recording
+        recording.task = asyncio.create_task(self._record(recording))
+        recording.task.add_done_callback(lambda _: self._recordings.pop(key, None))
+
+    async def finish(self, live: LiveTerminal) -> None:
+        """Keep what a terminal shows now as its last screen; it is about to end."""
+        recording = self._recordings.get((live.row.session_name, live.row.role))
+        if recording is not None and recording.live is live and recording.task is not None:
+            recording.ending.set()
+            await asyncio.wait({recording.task}, timeout=LAST_FRAME_SECONDS)
+            recording.task.cancel()
+
+    async def close(self) -> None:
+        """Let go of all files; the terminals go on, and the next server goes on recording."""
+        tasks = [one.task for one in self._recordings.values() if one.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _record(self, recording: Recording) -> None:
+        row = recording.live.row
+        try:
+            folder = await asyncio.to_thread(self._folder_of, row)
+            if folder is None:
+                return
+            now = self._clock.now()
+            file, tape = await asyncio.to_thread(_open, folder, str(row.role), now)
+            with file:
+                while not tape.is_full:
+                    await _wait_for_another_screen(recording)
+                    # Asked for before it is read: it may come to its end meanwhile.
+                    is_last = recording.ending.is_set()
+                    tape = await self._add_frame(recording, tape, file)
+                    if is_last:
+                        return
+                    await wait_for_change(recording.ending, pause_after(tape))
+        except OSError as error:
+            logger.warning("%s: its screens are not recorded: %s", row.id, error.strerror)
+
+    async def _add_frame(self, recording: Recording, tape: Tape, file: BinaryIO) -> Tape:
+        """Add what a terminal shows now to its recording."""
+        live = recording.live
+        recording.seen = live.screen
+        if live.pane is None:
+            return tape
+        try:
+            ansi = await self._tmux.read_ansi(live.pane)
+        except TmuxError:
+            # What it shows is told again when tmux is back.
+            return tape
+        tape, added = add_screen(tape, ansi, self._clock.now())
+        if added:
+            await asyncio.to_thread(_write, file, added)
+        return tape
+
+
+async def _wait_for_another_screen(recording: Recording) -> None:
+    """Wait until a terminal shows something else, or its last screen is to be kept."""
+    live = recording.live
+    while live.screen is recording.seen and not recording.ending.is_set():
+        await _first_of(live.changed, recording.ending)
+
+
+async def _first_of(*events: asyncio.Event) -> None:
+    """Wait until one of some events is set."""
+    waiting = {asyncio.create_task(event.wait()) for event in events}
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in waiting:
+            task.cancel()
+
+
+def _open(folder: Folder, role: str, now: float) -> tuple[BinaryIO, Tape]:
+    """Open the file of a recording: a new one, or one that goes on."""
+    name = cast_name(role)
+    try:
+        before = folder.read(name, limit=2 * LARGEST_CAST)
+    except FileNotFoundError:
+        before = b""
+    if before:
+        cast = parse_cast(before)
+        if cast is None:
+            raise OSError(errno.EINVAL, "its file is none of ours")
+        # A server that was killed may have left half a line.
+        added = b"" if before.endswith(b"\n") else b"\n"
+        tape = go_on(cast, len(before) + len(added))
+    else:
+        tape, added = begin(now, DEFAULT_SIZE.columns, DEFAULT_SIZE.rows, role)
+    file = folder.append(name)
+    try:
+        _write(file, added)
+    except OSError:
+        file.close()
+        raise
+    return file, tape
+
+
+def _write(file: BinaryIO, data: bytes) -> None:
+    if not os.fstat(file.fileno()).st_nlink:
+        raise OSError(errno.ENOENT, "its file was removed")
+    file.write(data)
+    file.flush()
+
+
+LOOK_SECONDS = 0.25
+"""The least time between two looks."""
+UNTOLD_SECONDS = 1.0
+"""The longest: nobody tells of a screen of which nothing but a color has changed."""
+
+
+async def watch_screen(
+    live: LiveTerminal, tmux: Tmux, clock: Clock, is_there: Callable[[], bool]
+) -> AsyncGenerator[str, None]:
+    """Yield what a terminal shows, at once and whenever it has changed, until it is removed."""
+    shown = None
+    while is_there():
+        changed, began = live.changed, clock.monotonic()
+        screen = await _look(live, tmux)
+        if screen is not None and screen != shown:
+            shown = screen
+            yield screen
+        await wait_for_change(changed, UNTOLD_SECONDS)
+        await asyncio.sleep(max(0.0, began + LOOK_SECONDS - clock.monotonic()))
+
+
+async def _look(live: LiveTerminal, tmux: Tmux) -> str | None:
+    """Return what a terminal shows; None while tmux does not say."""
+    if live.pane is None:
+        return live.text
+    try:
+        return await tmux.read_ansi(live.pane)
+    except TmuxError:
+        return None

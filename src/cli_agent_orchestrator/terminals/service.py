@@ -1,0 +1,586 @@
+"""The terminals as others use them: create, send, status, output, exit.
+
+The service joins the parts: tmux acts, the board knows, the store remembers. A terminal's life is
+`save → open window → ready → save` and backwards when something fails, so that nothing is left
+behind in tmux or in the store, whenever it happens.
+"""
+
+import asyncio
+import contextlib
+import logging
+import re
+import secrets
+import signal
+from collections.abc import AsyncGenerator, Callable, Container, Iterable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..core.clock import Clock, SteadyClock
+from ..core.models import (
+    Delivery,
+    Explanation,
+    NewTerminal,
+    OutputMode,
+    Question,
+    Session,
+    Step,
+    StepAnswer,
+    Terminal,
+    TerminalEvent,
+    TerminalStatus,
+)
+from ..errors import (
+    InputRefused,
+    NotFound,
+    ProgramEnded,
+    QuestionGone,
+    StartError,
+    StepFailed,
+    StepTimeout,
+    TmuxCommandError,
+    TmuxError,
+    UnknownName,
+    UsageError,
+)
+from ..providers import get_provider
+from ..settings.config import ServerConfig
+from . import tracker
+from .board import Board, LiveTerminal, wait_for_change
+from .courier import Courier, typeable
+from .follow import RecordFinder
+from .launch import Launcher, check_folder
+from .screens import FolderOf, ScreenRecorder, keys_for, nowhere, question_of, watch_screen
+from .signals import SignalFiles, remove_signal_file
+from .store import TerminalRow, TerminalStore
+from .tmux import HUB_SESSION, Address, Tmux
+from .tmux import death as processes
+
+GONE = "is not asked any more: it was answered elsewhere, or has gone"
+"""What became of a question."""
+
+logger = logging.getLogger(__name__)
+
+START_ATTEMPTS = 2
+QUIT_SECONDS = 5.0
+"""How long an agent may take to quit when it is asked to."""
+ANSWER_SECONDS = 4.0
+"""How long it may take to be seen that an agent does not ask any more."""
+HANG_UP_SECONDS = 2.0
+"""How long it and what it runs may take to end when its terminal is closed."""
+TEARDOWN_SECONDS = 5.0
+"""How long the answer of a step waits for the end of its agent."""
+CLOSE_SECONDS = 10.0
+"""How long the end of the service waits for what it undoes, while tmux may help with that."""
+LEFTOVER_LOOK = 0.05
+"""Seconds between looks for what has not ended with the agent."""
+
+SESSION_PATTERN = r"[A-Za-z0-9_-]{1,64}"
+
+KEYS = (
+    *("Enter", "Escape", "Tab", "BTab", "Space", "BSpace", "DC"),
+    *("Up", "Down", "Left", "Right", "Home", "End", "PPage", "NPage"),
+    *("C-a", "C-c", "C-d", "C-e", "C-l", "C-o", "C-r", "C-t", "C-u"),
+    *("y", "n", "t", *"0123456789"),
+)
+"""Keys a client may press: those that answer dialogs and edit the input box."""
+
+
+class TerminalService:
+    """Owns all terminals of one state folder."""
+
+    def __init__(
+        self, config: ServerConfig, clock: Clock, recording_folder: FolderOf = nowhere
+    ) -> None:
+        """`recording_folder` says where the screens of a terminal are recorded."""
+        clock = SteadyClock(clock)
+        self._config = config
+        self._clock = clock
+        self._start_id = secrets.token_hex(4)
+        self._board = Board(clock, self._start_id, told=self._told)
+        self._tmux = Tmux(Address(config.tmux_socket, config.environ), self._board)
+        self._launcher = Launcher(config, self._tmux, clock)
+        self._signals = SignalFiles(clock, lambda folder: self._recorder.appeared(folder))
+        self._recorder = RecordFinder(self._board, self._signals)
+        self._screens = ScreenRecorder(self._tmux, clock, recording_folder)
+        self._events = config.state_dir / "events"
+        self._passing: set[asyncio.Task[None]] = set()
+        """Dialogs that are being passed."""
+        self._adopted = False
+        self._creations: dict[asyncio.Task[Terminal], str] = {}
+        """Terminals that are being started, each with the name of its session."""
+        self._steps: set[asyncio.Task[Any]] = set()
+        """Those who run a step."""
+        self._endings: set[asyncio.Task[None]] = set()
+        """Terminals that are being ended."""
+        self._store: TerminalStore | None = None
+        self._courier: Courier | None = None
+
+    async def start(self) -> None:
+        """Lock the state folder, connect to tmux, find every live terminal again."""
+        store = await asyncio.to_thread(TerminalStore, self._config.state_dir)
+        try:
+            self._store = store
+            courier = Courier(self._tmux, store, self._board, self._recorder.look)
+            self._courier = courier
+            self._events.mkdir(mode=0o700, exist_ok=True)
+            self._signals.start()
+            await self._adopt(store, courier)
+            self._adopted = True
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Let go of tmux and the store; the agents go on, and without any the tmux server ends."""
+        self._recorder.close()
+        await self._screens.close()
+        for passing in self._passing:
+            passing.cancel()
+        await self._end_begun()
+        if self._adopted and not list(self._board):
+            with contextlib.suppress(TmuxError):
+                await self._tmux.kill_server()
+        await self._tmux.close()
+        # Without tmux they are over soon.
+        await _wait_for_all({*self._steps, *self._creations})
+        await _wait_for_all(self._endings)
+        if self._courier is not None:
+            await self._courier.close()
+        self._signals.close()
+        if self._store is not None:
+            await asyncio.to_thread(self._store.close)
+            self._store = None
+
+    async def _end_begun(self) -> None:
+        """Undo what was begun, as far as tmux answers."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await _give_up({*self._steps, *self._creations})
+                await _wait_for_all(self._endings)
+
+    async def create_session(self, new: NewTerminal, session_name: str | None = None) -> Terminal:
+        """Start an agent in a session of its own; its name gets the prefix `cao-`."""
+        name = session_name or secrets.token_hex(4)
+        if not re.fullmatch(SESSION_PATTERN, name):
+            raise UsageError(
+                f"session name {name!r} is not usable: 1 to 64 letters, digits, '-' and '_' are"
+            )
+        name = name if name.startswith("cao-") else f"cao-{name}"
+        taken = {HUB_SESSION, *self._creations.values()}
+        if name in taken or any(live.row.session_name == name for live in self._board):
+            raise UsageError(f"there is a session {name!r} already")
+        return await self._create(name, new)
+
+    async def create_terminal(self, session_name: str, new: NewTerminal) -> Terminal:
+        """Start another agent in a session that exists."""
+        self.session(session_name)
+        return await self._create(session_name, new)
+
+    def sessions(self) -> list[Session]:
+        """Return all sessions with their terminals."""
+        grouped: dict[str, list[Terminal]] = {}
+        for live in self._board:
+            if live.row.ready:
+                grouped.setdefault(live.row.session_name, []).append(live.public())
+        return [Session(name, tuple(terminals)) for name, terminals in grouped.items()]
+
+    def session(self, name: str) -> Session:
+        """Return one session."""
+        sessions = {session.name: session for session in self.sessions()}
+        if name not in sessions:
+            raise NotFound("session", name, sessions)
+        return sessions[name]
+
+    async def delete_session(self, name: str) -> None:
+        """End all terminals of a session, also those that are still being started."""
+        creations = [task for task, session in self._creations.items() if session == name]
+        if not creations:
+            self.session(name)  # or there is none
+        ready = [live for live in self._board if live.row.ready and live.row.session_name == name]
+        await asyncio.gather(_give_up(creations), *map(self._discard, ready))
+
+    def terminal(self, terminal_id: str) -> Terminal:
+        """Return one terminal as it is now."""
+        return self._board.get(terminal_id).public()
+
+    async def send(self, terminal_id: str, message: str, key: str | None = None) -> Delivery:
+        """Type a message and submit it; with a key, a repeated request is not typed twice."""
+        assert self._courier is not None
+        return await self._courier.deliver(self._board.get(terminal_id), message, key)
+
+    async def run_step(self, step: Step) -> StepAnswer:
+        """Start an agent, send it one message, wait for its answer, and end it again.
+
+        It is also ended when that fails, or when nobody waits for it any more.
+        """
+        own = asyncio.current_task()
+        assert own is not None
+        self._steps.add(own)
+        try:
+            return await self._run_step(step)
+        finally:
+            self._steps.discard(own)
+
+    async def _run_step(self, step: Step) -> StepAnswer:
+        typeable(step.prompt)  # or nothing is started
+        new = replace(step.new, for_step=not step.keep)
+        session = step.session_name
+        known = {live.row.session_name for live in self._board if live.row.ready}
+        known.update(self._creations.values())
+        if session is not None and not known.isdisjoint({session, f"cao-{session}"}):
+            joined = session if session in known else f"cao-{session}"
+            terminal = await self._create(joined, new)
+        else:
+            terminal = await self.create_session(new, session)
+        async with AsyncExitStack() as undo:
+            live = self._board.get(terminal.id)
+            undo.push_async_callback(self._discard, live, TEARDOWN_SECONDS)
+            delivery = await self.send(terminal.id, step.prompt)
+            if not delivery.confirmed:
+                raise StepFailed(live.row.provider, delivery.detail, live.text)
+            await self._wait_for_rest(live, step.seconds)
+            answer = await self.output(terminal.id, OutputMode.LAST)
+            if step.keep:
+                undo.pop_all()
+            return StepAnswer(terminal.id, answer, live.status)
+
+    async def press(self, terminal_id: str, key: str) -> None:
+        """Press one key."""
+        _check_key(key)
+        await self._press(self._board.get(terminal_id), [key])
+
+    def question(self, terminal_id: str) -> Question | None:
+        """Return what an agent asks, None if it does not wait for an answer."""
+        return question_of(self._board.get(terminal_id), self._start_id)
+
+    async def answer(
+        self,
+        terminal_id: str,
+        key: str,
+        *,
+        fingerprint: str | None = None,
+        within: float = ANSWER_SECONDS,
+    ) -> bool:
+        """Press a key that answers what an agent asks; say whether it ceases to ask in time.
+
+        With the fingerprint of a question it answers this one and no other.
+        """
+        _check_key(key)
+        live = self._board.get(terminal_id)
+        # Never into the middle of a message, and one after another.
+        async with live.typing:
+            question = await self._asked(live, fingerprint)
+            await self._press(live, keys_for(live, key))
+            self._board.answered(live, question.fingerprint)
+            deadline = self._clock.monotonic() + within
+            while live.status is TerminalStatus.WAITING_USER_ANSWER:
+                left = deadline - self._clock.monotonic()
+                if left <= 0:
+                    return False
+                await wait_for_change(live.changed, left)
+            return True
+
+    def watch_screen(self, terminal_id: str) -> AsyncGenerator[str, None]:
+        """Yield what a terminal shows, in color, at once and when it has changed.
+
+        Ends when the terminal is removed.
+        """
+        live = self._board.get(terminal_id)
+        return watch_screen(live, self._tmux, self._clock, lambda: self._board.has(live))
+
+    async def scrollback(self, terminal_id: str, lines: int) -> str:
+        """Return the screen in color, and as many lines of what has left it."""
+        live = self._board.get(terminal_id)
+        return await self._tmux.read_ansi(live.pane, lines) if live.pane is not None else live.text
+
+    async def output(self, terminal_id: str, mode: OutputMode) -> str:
+        """Return the whole scrollback, the last answer or the visible screen."""
+        live = self._board.get(terminal_id)
+        match mode:
+            case OutputMode.SCREEN:
+                return live.text
+            case OutputMode.FULL:
+                return await self._scrollback(live)
+            case OutputMode.LAST:
+                if live.heard.answer is not None:
+                    return live.heard.answer
+                return live.provider.last_answer(await self._scrollback(live))
+
+    def records(self, terminal_id: str) -> list[str]:
+        """Return where an agent keeps its own records, as far as they were found."""
+        return self._board.get(terminal_id).known_records
+
+    def explain(self, terminal_id: str) -> Explanation:
+        """Return why a terminal has the status it has."""
+        return tracker.explain(self._board.get(terminal_id).track, self._clock.now())
+
+    async def exit(self, terminal_id: str) -> None:
+        """Ask an agent to quit; its terminal is removed when it has, or does not in time."""
+        live = self._board.get(terminal_id)
+        # Agents that quit clear their screen.
+        await self._screens.finish(live)
+        with contextlib.suppress(TmuxError, TimeoutError):
+            # Never into the middle of a message.
+            async with asyncio.timeout(QUIT_SECONDS), live.typing:
+                if live.alive and live.pane is not None and live.status.at_rest:
+                    await self._tmux.press(live.pane, live.provider.exit_keys)
+                    await self._wait_for_end(live, QUIT_SECONDS)
+        await self._discard(live)
+
+    async def delete(self, terminal_id: str) -> None:
+        """End an agent and remove its terminal."""
+        await self._discard(self._board.get(terminal_id))
+
+    def subscribe(self, after: str | None = None) -> AsyncGenerator[TerminalEvent, None]:
+        """Yield events: what was missed since `after`, or how everything is, then what comes."""
+        return self._board.log.subscribe(after)
+
+    async def _create(self, session_name: str, new: NewTerminal) -> Terminal:
+        """Start an agent, in a task of its own so that a deletion of its session can end it."""
+        creation = asyncio.create_task(self._start_within(START_ATTEMPTS, session_name, new))
+        self._creations[creation] = session_name
+        creation.add_done_callback(self._creations.pop)
+        try:
+            return await creation
+        except asyncio.CancelledError:
+            if creation.done() and not creation.cancelled() and creation.exception() is None:
+                # It was ready in the very moment in which nobody wanted it any more.
+                with contextlib.suppress(NotFound):
+                    await self.delete(creation.result().id)
+            own = asyncio.current_task()
+            if own is None or own.cancelling():
+                raise
+            raise StartError(new.provider, "its session was deleted meanwhile") from None
+
+    async def _start_within(self, attempts: int, session_name: str, new: NewTerminal) -> Terminal:
+        """Start an agent, once more if its program ended by itself.
+
+        Several Codexes that start at the same time may quarrel over a database of theirs.
+        """
+        for _ in range(attempts - 1):
+            try:
+                return await self._start_agent(session_name, new)
+            except ProgramEnded:
+                continue
+        return await self._start_agent(session_name, new)
+
+    async def _start_agent(self, session_name: str, new: NewTerminal) -> Terminal:
+        store = self._open_store
+        provider = get_provider(new.provider)
+        folder = check_folder(new.working_directory)
+        profile = self._launcher.profile(new.agent_profile, folder)
+        row = TerminalRow(
+            id=free_id({live.row.id for live in self._board}),
+            name=f"{new.role or profile.name}-{secrets.token_hex(2)}",
+            provider=provider.name,
+            session_name=session_name,
+            agent_profile=profile.name,
+            working_directory=folder,
+            created_at=self._clock.now(),
+            permissions=new.permissions or self._config.permissions,
+            step=new.for_step,
+            role=new.role,
+            record=new.record,
+        )
+        events = self._event_file(row.id)
+        async with AsyncExitStack() as undo:
+            live = self._board.add(row, provider)
+            undo.push_async_callback(self._discard, live)
+            launch = await self._launcher.prepare(provider, profile, row, events, new.run_index)
+            await asyncio.to_thread(store.save, row)
+            events.touch(mode=0o600)
+            self._recorder.follow_events(live, events)
+            pane = await self._tmux.open_window(
+                session_name, row.name, launch.command, row.id, launch.raw_output
+            )
+            self._board.opened(live, pane)
+            self._screens.follow(live)
+            await self._launcher.wait_until_ready(live)
+            await asyncio.to_thread(store.save, self._board.mark_ready(live))
+            undo.pop_all()
+        self._board.publish(live)
+        return live.public()
+
+    async def _adopt(self, store: TerminalStore, courier: Courier) -> None:
+        """Put what the store knows on the board, connect, and sweep what is left over."""
+        unfinished = []
+        for row in store.terminals():
+            try:
+                provider = get_provider(row.provider)
+            except UnknownName:
+                logger.warning("%s: no provider %r any more; forgotten", row.id, row.provider)
+                unfinished.append(row.id)
+                continue
+            if row.ready:
+                live = self._board.add(row, provider)
+                await courier.adopt(live)
+                self._recorder.follow_events(live, self._event_file(row.id))
+            else:
+                unfinished.append(row.id)
+        await self._tmux.start()
+        for terminal_id in unfinished:
+            await asyncio.to_thread(store.remove, terminal_id)
+        for live in self._board:
+            self._recorder.look(live)
+            self._screens.follow(live)
+        await self._sweep()
+
+    async def _sweep(self) -> None:
+        """End what nobody waits for, and what is of no known terminal."""
+        for live in self._board:
+            if live.row.step:
+                logger.warning("%s: nobody waits for its step any more; ended", live.row.id)
+                await self._discard(live)
+        known = {live.row.id for live in self._board}
+        for pane in await self._tmux.panes():
+            if pane.tag not in known:
+                logger.warning("%s: a window of no known terminal is closed", pane.tag or pane.pane)
+                await self._tmux.close_window(pane.pane)
+        for file in self._events.glob("*.jsonl"):
+            if file.stem not in known:
+                remove_signal_file(file)
+
+    async def _discard(self, live: LiveTerminal, within: float | None = None) -> None:
+        """End what still runs and forget the terminal, to the end even if nobody waits for it.
+
+        What takes longer than `within` seconds goes on after this has returned.
+        """
+        ending = asyncio.create_task(self._end(live))
+        self._endings.add(ending)
+        ending.add_done_callback(self._ended)
+        try:
+            await asyncio.wait({ending}, timeout=within)
+        except asyncio.CancelledError:
+            await asyncio.wait({ending}, timeout=within)
+            raise
+        if ending.done():
+            ending.result()
+
+    def _ended(self, ending: asyncio.Task[None]) -> None:
+        self._endings.discard(ending)
+        # asyncio complains about errors that nobody has looked at.
+        if not ending.cancelled():
+            ending.exception()
+
+    async def _end(self, live: LiveTerminal) -> None:
+        """End a terminal; others may be doing the same."""
+        await self._screens.finish(live)
+        pane = live.pane
+        if pane is not None:
+            with contextlib.suppress(TmuxError):
+                if live.alive and live.pid is not None:
+                    await self._end_programs(live, live.pid)
+                await self._tmux.close_window(pane)
+        self._board.remove(live)
+        self._signals.forget(self._event_file(live.row.id))
+        remove_signal_file(self._event_file(live.row.id))
+        self._recorder.forget(live)
+        await asyncio.to_thread(self._open_store.remove, live.row.id)
+
+    async def _end_programs(self, live: LiveTerminal, leader: int) -> None:
+        """End an agent and what it runs; some ignore the end of their terminal."""
+        deadline = self._clock.monotonic() + HANG_UP_SECONDS
+        running = await asyncio.to_thread(processes.members, leader)
+        processes.send_signal(running, signal.SIGHUP)
+        await self._wait_for_end(live, HANG_UP_SECONDS)
+        while running := await asyncio.to_thread(processes.members, leader):
+            if self._clock.monotonic() >= deadline:
+                processes.send_signal(running, signal.SIGKILL)
+                return
+            await asyncio.sleep(LEFTOVER_LOOK)
+
+    async def _wait_for_rest(self, live: LiveTerminal, seconds: float) -> None:
+        """Wait for the end of a turn. A question may be answered by a person meanwhile."""
+        deadline = self._clock.monotonic() + seconds
+        while not live.status.at_rest:
+            changed = live.changed
+            if live.status is TerminalStatus.ERROR or not self._board.has(live):
+                raise StepFailed(live.row.provider, live.verdict.reason, live.text)
+            left = deadline - self._clock.monotonic()
+            if left <= 0:
+                reason = f"it is {live.status} after {seconds:g} seconds: {live.verdict.reason}"
+                raise StepTimeout(live.row.provider, reason, live.text)
+            await wait_for_change(changed, left)
+
+    async def _wait_for_end(self, live: LiveTerminal, seconds: float) -> None:
+        deadline = self._clock.monotonic() + seconds
+        while live.alive and (left := deadline - self._clock.monotonic()) > 0:
+            await wait_for_change(live.changed, left)
+
+    def _told(self, live: LiveTerminal) -> None:
+        """A status has changed: there may be a record to be found or a dialog to be passed."""
+        self._recorder.told(live)
+        if live.status is TerminalStatus.WAITING_USER_ANSWER and live.row.ready:
+            passing = asyncio.create_task(self._launcher.pass_dialog(live))
+            self._passing.add(passing)
+            passing.add_done_callback(self._passing.discard)
+
+    async def _asked(self, live: LiveTerminal, fingerprint: str | None) -> Question:
+        """Return what an agent asks now; raise that it is not what is to be answered."""
+        if fingerprint is None:
+            if (question := question_of(live, self._start_id)) is None:
+                raise InputRefused(live.row.id, "it asks nothing now")
+            return question
+        if fingerprint == live.answered:
+            raise QuestionGone(live.row.id, "was answered already", live.row.role)
+        # What was told of the screen may be a moment old.
+        pane = self._pane(live)
+        seen = (await self._tmux.read([pane])).get(pane)
+        question = question_of(live, self._start_id, seen.text) if seen else None
+        if question is None or question.fingerprint != fingerprint:
+            raise QuestionGone(live.row.id, GONE, live.row.role)
+        return question
+
+    async def _press(self, live: LiveTerminal, keys: Sequence[str]) -> None:
+        try:
+            await self._tmux.press(self._pane(live), keys)
+        except TmuxCommandError as error:
+            # It ended in this very moment.
+            raise InputRefused(live.row.id, error.stderr) from error
+        self._board.pressed(live)
+
+    async def _scrollback(self, live: LiveTerminal) -> str:
+        return await self._tmux.scrollback(live.pane) if live.pane is not None else live.text
+
+    def _pane(self, live: LiveTerminal) -> str:
+        if live.pane is None or not live.alive:
+            raise InputRefused(live.row.id, live.verdict.reason)
+        return live.pane
+
+    def _event_file(self, terminal_id: str) -> Path:
+        return self._events / f"{terminal_id}.jsonl"
+
+    @property
+    def _open_store(self) -> TerminalStore:
+        assert self._store is not None, "the service is started before it is used"
+        return self._store
+
+
+def free_id(taken: Container[str], draw: Callable[[], str] = lambda: secrets.token_hex(4)) -> str:
+    """Return an id that no terminal has: 8 hex digits, as clients of such servers insist on."""
+    while (drawn := draw()) in taken:
+        pass
+    return drawn
+
+
+def _check_key(key: str) -> None:
+    if key not in KEYS:
+        raise UnknownName("key", key, KEYS)
+
+
+async def _give_up(begun: Iterable[asyncio.Task[Any]]) -> None:
+    """End what was begun and wait until nothing is left of it."""
+    ending = set(begun)
+    for task in ending:
+        # One that is being undone already must not be disturbed in that.
+        if not task.cancelling():
+            task.cancel()
+    await _wait_for_all(ending)
+
+
+async def _wait_for_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Wait until these have ended, in whichever way."""
+    if waiting := set(tasks):
+        await asyncio.wait(waiting)

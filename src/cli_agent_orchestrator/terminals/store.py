@@ -1,0 +1,284 @@
+"""Which terminals exist, and which messages were typed into them: SQLite in the state folder.
+
+Every write is on disk before the method returns, so that a server killed at any moment finds its
+terminals again and never types a message twice. Methods block: the service calls them in a
+thread.
+"""
+
+import errno
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass, fields, replace
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from ..core.models import Delivery, TerminalFacts
+from ..errors import FolderTaken, StoreError
+from ..settings.config import check_state_folder
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS terminals (
+    id TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    provider TEXT NOT NULL,
+    session_name TEXT NOT NULL,
+    agent_profile TEXT NOT NULL,
+    working_directory TEXT NOT NULL,
+    created_at REAL NOT NULL,
+    ready INTEGER NOT NULL,
+    permissions TEXT,
+    step INTEGER,
+    role TEXT,
+    record INTEGER
+) STRICT;
+CREATE TABLE IF NOT EXISTS deliveries (
+    terminal_id TEXT NOT NULL REFERENCES terminals (id) ON DELETE CASCADE,
+    key TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    confirmed INTEGER,
+    detail TEXT,
+    enter_presses INTEGER,
+    removed_characters INTEGER,
+    begun_at REAL,
+    heard INTEGER,
+    PRIMARY KEY (terminal_id, key)
+) STRICT;
+"""
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+MAKE_ROOM = (
+    "make room there (`cao clean --older-than 0 --yes` removes the records of all runs with a "
+    "verdict)"
+)
+
+ADDED_COLUMNS = (
+    ("terminals", "permissions", "TEXT"),
+    ("terminals", "step", "INTEGER"),
+    ("terminals", "role", "TEXT"),
+    ("terminals", "record", "INTEGER"),
+    ("deliveries", "begun_at", "REAL"),
+    ("deliveries", "heard", "INTEGER"),
+)
+"""What the tables of earlier versions lack: table, column, kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalRow(TerminalFacts):
+    """What is remembered of a terminal; the fields are named as the table's columns."""
+
+    created_at: float
+    ready: bool = False
+    """Has it ever been ready for work? What has not is swept after a crash."""
+    step: bool = False
+    """Is it to end with a step? After a crash nobody waits for that any more."""
+    record: bool = False
+    """Are its screens recorded?"""
+
+
+COLUMNS = tuple(field.name for field in fields(TerminalRow))
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A message that was about to be typed; `answer` is None if its end is not known."""
+
+    digest: str
+    answer: Delivery | None
+    mark: "Mark | None" = None
+    """How far the agent was when it was begun; None if another message has come since."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far an agent was at a moment: what it tells later is about something later."""
+
+    at: float
+    """Unix time."""
+    heard: int
+    """How many messages it had told to have taken."""
+
+
+class TerminalStore:
+    """The store of one server; the state folder is locked while it is open.
+
+    Every method raises StoreError when the disk or the file is not as it should be.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "terminals.sqlite3"
+        self._mutex = threading.Lock()
+        try:
+            self._lock_folder(folder)
+        except OSError as error:
+            reason = f"the state folder {folder} cannot be used: {error.strerror}"
+            room = f"{MAKE_ROOM}, or " if error.errno in FULL else ""
+            raise StoreError(f"{reason}; {room}set CAO_STATE_DIR to another folder") from error
+        try:
+            with self._explained():
+                self._db = self._open()
+        except StoreError:
+            self._owner.unlink(missing_ok=True)
+            self._lock.release()
+            raise
+
+    def _lock_folder(self, folder: Path) -> None:
+        check_state_folder(folder)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._lock = FileLock(folder / "server.lock", mode=0o600, thread_local=False)
+        self._owner = folder / "server.pid"
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise FolderTaken(str(folder), self._holder()) from None
+        self._owner.unlink(missing_ok=True)
+        self._owner.touch(mode=0o600)
+        self._owner.write_text(str(os.getpid()))
+
+    def _open(self) -> sqlite3.Connection:
+        db = sqlite3.connect(self._path, check_same_thread=False, isolation_level=None)
+        try:
+            self._path.chmod(0o600)
+            db.execute("PRAGMA journal_mode=WAL")
+            db.execute("PRAGMA synchronous=FULL")
+            db.execute("PRAGMA foreign_keys=ON")
+            db.executescript(SCHEMA)
+            _add_columns(db)
+            db.execute(f"SELECT {', '.join(COLUMNS)} FROM terminals LIMIT 0")
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def close(self) -> None:
+        """Close the store and unlock the folder."""
+        self._db.close()
+        self._owner.unlink(missing_ok=True)
+        self._lock.release()
+
+    def terminals(self) -> list[TerminalRow]:
+        """Return all terminals, oldest first."""
+        with self._cursor() as cursor:
+            rows = cursor.execute(
+                f"SELECT {', '.join(COLUMNS)} FROM terminals ORDER BY created_at"
+            ).fetchall()
+        found = [TerminalRow(**dict(zip(COLUMNS, row, strict=True))) for row in rows]
+        return [
+            replace(row, ready=bool(row.ready), step=bool(row.step), record=bool(row.record))
+            for row in found
+        ]
+
+    def save(self, row: TerminalRow) -> None:
+        """Add a terminal, or replace what is known of it."""
+        changes = ", ".join(f"{name} = excluded.{name}" for name in COLUMNS[1:])
+        with self._cursor() as cursor:
+            cursor.execute(
+                f"INSERT INTO terminals ({', '.join(COLUMNS)}) "
+                f"VALUES ({', '.join('?' * len(COLUMNS))}) "
+                f"ON CONFLICT (id) DO UPDATE SET {changes}",
+                astuple(row),
+            )
+
+    def remove(self, terminal_id: str) -> None:
+        """Forget a terminal and the messages typed into it."""
+        with self._cursor() as cursor:
+            cursor.execute("DELETE FROM terminals WHERE id = ?", (terminal_id,))
+
+    def delivery(self, terminal_id: str, key: str) -> Begun | None:
+        """Return what is known of the message with that key."""
+        with self._cursor() as cursor:
+            row = cursor.execute(
+                "SELECT digest, begun_at, heard, "
+                "confirmed, detail, enter_presses, removed_characters "
+                "FROM deliveries WHERE terminal_id = ? AND key = ?",
+                (terminal_id, key),
+            ).fetchone()
+        if row is None:
+            return None
+        digest, at, heard, confirmed, *rest = row
+        return Begun(
+            digest,
+            Delivery(bool(confirmed), *rest) if confirmed is not None else None,
+            Mark(at, heard) if heard is not None else None,
+        )
+
+    def begin_delivery(self, terminal_id: str, key: str, digest: str, mark: Mark) -> None:
+        """Note that a message is about to be typed."""
+        with self._cursor() as cursor:
+            cursor.execute(
+                "INSERT INTO deliveries (terminal_id, key, digest, begun_at, heard) "
+                "VALUES (?, ?, ?, ?, ?)",
+                (terminal_id, key, digest, mark.at, mark.heard),
+            )
+
+    def unsettled(self, terminal_id: str) -> bool:
+        """Was the last message begun and not confirmed?"""
+        with self._cursor() as cursor:
+            row = cursor.execute(
+                "SELECT 1 FROM deliveries WHERE terminal_id = ? AND heard IS NOT NULL "
+                "AND coalesce(confirmed, 0) = 0",
+                (terminal_id,),
+            ).fetchone()
+        return row is not None
+
+    def outdate(self, terminal_id: str) -> None:
+        """Note that what the agent tells from now on is about another message."""
+        with self._cursor() as cursor:
+            cursor.execute(
+                "UPDATE deliveries SET heard = NULL WHERE terminal_id = ? "
+                "AND heard IS NOT NULL AND coalesce(confirmed, 0) = 0",
+                (terminal_id,),
+            )
+
+    def end_delivery(self, terminal_id: str, key: str, answer: Delivery) -> None:
+        """Note what became of the message."""
+        with self._cursor() as cursor:
+            cursor.execute(
+                "UPDATE deliveries SET confirmed = ?, detail = ?, enter_presses = ?, "
+                "removed_characters = ? WHERE terminal_id = ? AND key = ?",
+                (*astuple(answer), terminal_id, key),
+            )
+
+    def forget_delivery(self, terminal_id: str, key: str) -> None:
+        """Forget a message of which nothing was typed, so that it can be sent again."""
+        with self._cursor() as cursor:
+            cursor.execute(
+                "DELETE FROM deliveries WHERE terminal_id = ? AND key = ?", (terminal_id, key)
+            )
+
+    @contextmanager
+    def _cursor(self) -> Iterator[sqlite3.Cursor]:
+        with self._mutex, self._explained():
+            yield self._db.cursor()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Say what is wrong with which file, and what can be done."""
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+                reason = f"the store {self._path} cannot be used: the disk is full"
+                raise StoreError(f"{reason}; {MAKE_ROOM}") from error
+            raise StoreError(
+                f"the store {self._path} cannot be used: {error}; if it is damaged, put back a "
+                "copy, or move it away: agents that still run are ended then"
+            ) from error
+
+    def _holder(self) -> int | None:
+        """Return the process that has the folder, if that is known."""
+        try:
+            return int(self._owner.read_text())
+        except (OSError, ValueError):
+            return None
+
+
+def _add_columns(db: sqlite3.Connection) -> None:
+    """Give the tables of an earlier version the columns they lack."""
+    for table, name, kind in ADDED_COLUMNS:
+        there = {row[1] for row in db.execute(f"PRAGMA table_info({table})")}
+        if name not in there:
+            db.execute(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")

@@ -1,0 +1,390 @@
+"""Terminals in tmux, over one control-mode connection to a server of our own.
+
+It runs `tmux` only to ask for the version and to connect; all else goes over that connection.
+"""
+
+import asyncio
+import os
+import secrets
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain, repeat
+from pathlib import Path
+
+from ...errors import TmuxCommandError, TmuxError, TmuxGone
+from . import hub
+from . import protocol as commands
+from .connection import ANSWER_SECONDS, Answers, ControlConnection
+from .observer import Observer, TmuxListener, look_at, screens_of, tell
+from .protocol import (
+    Answer,
+    Command,
+    Look,
+    Message,
+    PaneInfo,
+    PaneScreen,
+    Size,
+    attach_words,
+    command,
+    list_line,
+    parse_pane,
+    parse_panes,
+    parse_version,
+)
+
+FIRST_RETRIES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
+"""Pauses between attempts to connect: a server that was just killed may be in the way."""
+LAST_RETRY = 2.0
+SETTLE_SECONDS = 2.0
+"""How long a connection that is not wanted any more may take to be there."""
+
+
+DEFAULT_SIZE = Size(120, 40)
+Attached = tuple[ControlConnection, hub.TmuxServer, dict[str, Look]]
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Which tmux server is meant, and how it is started if it is not there."""
+
+    socket: str
+    environ: Mapping[str, str] = field(repr=False)
+    """Where tmux's few variables and TMPDIR are taken from."""
+    program: str = "tmux"
+    size: Size = DEFAULT_SIZE
+    patience: float = ANSWER_SECONDS
+    """A server that answers nothing for so many seconds counts as gone."""
+
+    @property
+    def env(self) -> dict[str, str]:
+        """All variables that tmux itself gets."""
+        return hub.server_environment(self.environ)
+
+
+class Keeper:
+    """The way to one tmux server."""
+
+    def __init__(self, address: Address, listener: TmuxListener) -> None:
+        self._address = address
+        self._listener = listener
+        self._connection: ControlConnection | None = None
+        self._observer: Observer | None = None
+        self._lost = asyncio.Event()
+        self._restored = asyncio.Event()
+        self._keeping: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Connect, starting the server if there is none, and stay connected from then on."""
+        self._lost.clear()
+        await self._connect_within(FIRST_RETRIES)
+        self._keeping = asyncio.create_task(self._keep_connected())
+
+    async def stop(self) -> None:
+        """Connect no more; the connection that there is stays until it is dropped."""
+        if self._keeping is not None:
+            self._keeping.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._keeping
+            self._keeping = None
+
+    async def wait_until_restored(self, seconds: float) -> None:
+        """Wait for the connection if it is just being restored."""
+        if self._connection is None and self._keeping is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._restored.wait()
+
+    def current(self) -> tuple[ControlConnection, Observer]:
+        """Return the connection and its observer; TmuxGone if there is none now."""
+        if self._connection is None or self._observer is None:
+            raise TmuxGone("there is no connection to tmux now; it is being restored")
+        return self._connection, self._observer
+
+    def drop(self) -> ControlConnection | None:
+        """Let go of the connection, so that nothing old can touch a new one."""
+        if self._observer is not None:
+            self._observer.close()
+        connection, self._connection, self._observer = self._connection, None, None
+        self._restored.clear()
+        return connection
+
+    def received(self, connection: ControlConnection, messages: list[Message]) -> None:
+        """Hand on what tmux says unasked."""
+        if connection is self._connection and self._observer is not None:
+            self._observer.received(messages)
+
+    def lost(self, connection: ControlConnection, reason: str) -> None:
+        """Note that a connection has ended by itself."""
+        if connection is self._connection:
+            self.drop()
+            self._lost.set()
+            tell(self._listener.disconnected, reason)
+
+    async def _keep_connected(self) -> None:
+        while True:
+            await self._lost.wait()
+            self._lost.clear()
+            await self._connect_within(chain(FIRST_RETRIES, repeat(LAST_RETRY)))
+
+    async def _connect_within(self, pauses: Iterable[float]) -> None:
+        for pause in pauses:
+            try:
+                return await self._connect()
+            except (TmuxError, OSError):
+                await asyncio.sleep(pause)
+        await self._connect()
+
+    async def _connect(self) -> None:
+        attaching = asyncio.create_task(self._attach())
+        try:
+            connection, server, looks = await asyncio.shield(attaching)
+        except asyncio.CancelledError:
+            await _let_go(attaching)
+            raise
+        self._connection = connection
+        self._restored.set()
+        self._observer = Observer(connection, server.pid, self._listener)
+        for info in server.panes:
+            if not info.dead:
+                self._observer.adopt(info, looks.get(info.pane))
+        tell(self._listener.connected, server.panes, screens_of(looks))
+
+    async def _attach(self) -> Attached:
+        address = self._address
+        client = (address.program, "-u", "-L", address.socket, "-f", "/dev/null", "-C")
+        argv = (*client, *attach_words(address.size))
+        connection = await ControlConnection.open(argv, address.env, self, address.patience)
+        try:
+            server = await hub.take_over(connection, address.size)
+            panes = [info.pane for info in server.panes]
+            looks = await look_at(connection, panes, len(panes))
+        except BaseException:
+            await connection.close()
+            raise
+        if not connection.is_open:
+            await connection.close()
+            raise TmuxGone("the connection to tmux ended while it was being set up")
+        return connection, server, looks
+
+
+async def _let_go(attaching: asyncio.Task[Attached]) -> None:
+    """End a connection that is just being made, but not in the middle of that.
+
+    One in a hundred clients that end while they are attached makes tmux 3.3a crash, with all that
+    runs in it.
+    """
+    await asyncio.wait([attaching], timeout=SETTLE_SECONDS)
+    attaching.cancel()
+    with suppress(TmuxError, OSError, asyncio.CancelledError):
+        connection, *_ = await attaching
+        await connection.close()
+
+
+REWRITING_VERSION = (3, 7)
+"""From here on tmux rewrites what is pasted unless it is told not to."""
+GOODBYE_TIMEOUT = 2.0
+
+
+class Tmux:
+    """The terminals of one tmux server.
+
+    Every verb raises TmuxGone while there is no connection, TmuxCommandError when tmux refuses.
+    A connection that ends is replaced at once, with a new server if the old one is gone.
+    """
+
+    def __init__(self, address: Address, listener: TmuxListener) -> None:
+        self._address = address
+        self._keeper = Keeper(address, listener)
+        self._rewrites_pastes = False
+        self._turn = asyncio.Lock()
+        self._changes: set[asyncio.Task[Answers]] = set()
+
+    async def start(self) -> None:
+        """Connect, starting the server if there is none; the listener is `connected` before this
+        returns. TmuxMissing if tmux is not there or too old, TmuxGone if it does not answer."""
+        said = await hub.read_version(self._address.program, self._address.env)
+        version = parse_version(said)
+        self._rewrites_pastes = version is None or version >= REWRITING_VERSION
+        await self._keeper.start()
+
+    async def close(self) -> None:
+        """Disconnect; the programs go on."""
+        await self._keeper.stop()
+        with suppress(TimeoutError):
+            # Also what a change that was given up leads to: its undoing.
+            async with asyncio.timeout(GOODBYE_TIMEOUT):
+                while self._changes:
+                    await asyncio.wait(self._changes)
+        connection = self._keeper.drop()
+        if connection is not None:
+            await connection.close()
+        await asyncio.gather(*self._changes, return_exceptions=True)
+
+    async def kill_server(self) -> None:
+        """End the server and with it all terminals, and disconnect."""
+        # A server that is just being started would outlive us.
+        await self._keeper.wait_until_restored(GOODBYE_TIMEOUT)
+        connection, _ = self._keeper.current()
+        self._keeper.drop()
+        with suppress(TmuxGone, TimeoutError):
+            async with asyncio.timeout(GOODBYE_TIMEOUT):
+                where = command("display-message", "-p", "#{socket_path}")
+                [socket] = await connection.send([where])
+                connection.tell(["kill-server"])
+                await connection.wait_ended()
+                # tmux itself leaves the file behind.
+                Path(socket.text).unlink(missing_ok=True)
+        await connection.close()
+        await self.close()
+
+    async def open_window(
+        self, session: str, name: str, command: Command, tag: str, raw_output: bool = False
+    ) -> PaneInfo:
+        """Run a program in a window of its own, in a session that is made if it is not there.
+
+        The listener hears of the new pane only after this has returned to its caller.
+        """
+        window = commands.Window(session, name, tag, command, raw_output, self._address.size)
+        commands.check_window(window)
+        connection, observer = self._keeper.current()
+        with observer.opening():
+            change = self._change(connection, commands.open_lines(window))
+            try:
+                answers = await asyncio.shield(change)
+            except asyncio.CancelledError:
+                change.add_done_callback(partial(self._undo_opening, connection))
+                raise
+            info = commands.opened_pane(window, answers[commands.NEW_WINDOW])
+            if info is None:
+                raise _refused("new-window", answers[commands.NEW_WINDOW])
+            if not answers[commands.LINK_WINDOW].ok:
+                await asyncio.shield(self._change(connection, [_kill_window(info.window)]))
+                raise _refused("link-window", answers[commands.LINK_WINDOW])
+            observer.adopt(info)
+        return info
+
+    async def panes(self) -> list[PaneInfo]:
+        """Return every pane that was opened with a tag, each once, under its real session."""
+        return parse_panes((await self._ask("list-panes", list_line())).lines)
+
+    async def read(self, panes: Sequence[str]) -> dict[str, PaneScreen]:
+        """Return what these panes show; those that do not exist are left out."""
+        connection, observer = self._keeper.current()
+        looks = await look_at(connection, list(dict.fromkeys(panes)), observer.followed)
+        return screens_of(looks)
+
+    async def read_ansi(self, pane: str, above: int = 0) -> str:
+        """Return the visible screen with its colors and other attributes as escape sequences.
+
+        `above` is how many lines of the history are wanted as well.
+        """
+        line = command("capture-pane", "-p", "-e", "-S", str(-above), "-t", pane)
+        return (await self._ask("capture-pane", line)).text
+
+    async def scrollback(self, pane: str) -> str:
+        """Return the whole history and the screen; lines that were wrapped are joined again."""
+        line = command("capture-pane", "-p", "-J", "-S", "-", "-t", pane)
+        return (await self._ask("capture-pane", line)).text
+
+    async def paste(self, pane: str, data: bytes) -> None:
+        """Paste bytes exactly as they are, as a bracketed paste if the program asked for those.
+
+        TmuxCommandError means that nothing was pasted.
+        """
+        connection, _ = self._keeper.current()
+        if not data:
+            return
+        buffer = f"cao-{secrets.token_hex(8)}"
+        with _scratch_file(self._address.environ.get("TMPDIR"), data) as path:
+            answers = await connection.send(
+                commands.paste_lines(pane, buffer, str(path), keep_bytes=self._rewrites_pastes),
+                answers=commands.PASTE_ANSWERS,
+            )
+        loaded, _, _, pasted, _ = answers
+        if not loaded.ok:
+            raise _refused("load-buffer", loaded)
+        _check_done("paste-buffer", pasted)
+
+    async def press(self, pane: str, keys: Sequence[str]) -> None:
+        """Press keys by tmux's names for them: `Enter`, `C-c`, `Escape`."""
+        connection, _ = self._keeper.current()
+        if not keys:
+            return
+        answers = await connection.send(
+            commands.press_lines(pane, keys), answers=commands.PRESS_ANSWERS
+        )
+        _check_done("send-keys", answers[-1])
+
+    async def close_window(self, pane: str) -> None:
+        """Close a pane's window, whether its program lives or not; nothing more is told of it."""
+        connection, observer = self._keeper.current()
+        observer.forget(pane)
+        await asyncio.shield(self._change(connection, [_kill_window(pane)]))
+
+    def _change(self, connection: ControlConnection, lines: Sequence[str]) -> asyncio.Task[Answers]:
+        """Change windows or sessions, one batch at a time, to the end even if nobody waits for it.
+
+        tmux 3.3a crashes when a session ends before it has announced that its current window
+        changed. It does so once it has carried out all that it has read.
+        """
+        task = asyncio.create_task(self._in_turn(connection, lines))
+        self._changes.add(task)
+        task.add_done_callback(self._changed)
+        return task
+
+    def _changed(self, change: "asyncio.Task[Answers]") -> None:
+        self._changes.discard(change)
+        # asyncio complains about errors that nobody has looked at.
+        if not change.cancelled():
+            change.exception()
+
+    async def _in_turn(self, connection: ControlConnection, lines: Sequence[str]) -> Answers:
+        async with self._turn:
+            return await connection.send(lines)
+
+    def _undo_opening(self, connection: ControlConnection, change: "asyncio.Task[Answers]") -> None:
+        """Close a window that nobody waits for any more."""
+        if change.cancelled() or change.exception() is not None:
+            return
+        answer = change.result()[commands.NEW_WINDOW]
+        info = parse_pane(answer.lines[0]) if answer.ok and answer.lines else None
+        if info is not None:
+            self._change(connection, [_kill_window(info.window)])
+
+    async def _ask(self, subcommand: str, line: str) -> Answer:
+        [answer] = await self._keeper.current()[0].send([line])
+        if not answer.ok:
+            raise _refused(subcommand, answer)
+        return answer
+
+
+def _kill_window(target: str) -> str:
+    return command("kill-window", "-t", target)
+
+
+def _check_done(subcommand: str, answer: Answer) -> None:
+    if not answer.ok or answer.text == commands.ENDED:
+        raise _refused(subcommand, answer)
+
+
+def _refused(subcommand: str, answer: Answer) -> TmuxCommandError:
+    return TmuxCommandError(subcommand, answer.text)
+
+
+@contextmanager
+def _scratch_file(parent: str | None, data: bytes) -> Iterator[Path]:
+    """Hold bytes in a file that only its owner can read, for as long as the block takes."""
+    with ExitStack() as stack:
+        try:
+            folder = tempfile.TemporaryDirectory(prefix="cao-paste-", dir=parent)
+            path = Path(stack.enter_context(folder)) / "message"
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as new:
+                new.write(data)
+        except OSError as error:
+            where = parent or tempfile.gettempdir()
+            reason = f"the message cannot be written to {where}: {error.strerror}"
+            raise TmuxCommandError("load-buffer", reason) from error
+        yield path

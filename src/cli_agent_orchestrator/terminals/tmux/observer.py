@@ -1,0 +1,428 @@
+"""Watches the panes of one connection and tells the listener what happens in them.
+
+An observer lives as long as its connection. What it decides by is in `pacing.py`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from math import inf
+from typing import ParamSpec, Protocol
+
+from ...errors import TmuxGone
+from .connection import Answers, ControlConnection
+from .death import death_watch, remind_of_children
+from .protocol import (
+    Look,
+    Message,
+    Notice,
+    PaneInfo,
+    PaneOutput,
+    PaneScreen,
+    flow_line,
+    look_lines,
+    parse_looks,
+    unescape,
+)
+
+LEADING_EDGE = 0.010
+FIRST_PAUSE = 0.030
+SHORTEST_INTERVAL = 0.25
+LONGEST_INTERVAL = 1.0
+BUSY_PANES_PER_SECOND = 200
+"""How many busy panes make the interval one second."""
+BUSY_OUTPUTS = 3
+"""Outputs within an interval that make a pane busy."""
+COMPANY = 0.25
+"""The part of an interval by which a busy pane may be looked at early, together with others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What is to be done now: first resume, then look."""
+
+    look: tuple[str, ...]
+    resume: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Pane:
+    pausable: bool
+    looked: float = -inf
+    pause: float = 0.0
+    """The least time from the last look to the next."""
+    due: float | None = None
+    asked: bool = False
+    outputs: int = 0
+    busy: bool = False
+    paused: bool = False
+    still: bool = False
+    """Did the last look at it, while it was paused, show nothing new?"""
+
+
+class PaneWatch:
+    """Decides when each of many panes is looked at."""
+
+    def __init__(self) -> None:
+        self._panes: dict[str, _Pane] = {}
+        self._pauses: list[str] = []
+        self.interval = SHORTEST_INTERVAL
+        """The least time between two looks at a pane that does not rest."""
+
+    def add(self, pane: str, *, pausable: bool = True) -> None:
+        self._panes[pane] = _Pane(pausable)
+
+    def remove(self, pane: str) -> None:
+        self._panes.pop(pane, None)
+
+    def output(self, pane: str, now: float) -> float | None:
+        """Note that a program wrote; return when to look if that was not scheduled before."""
+        state = self._panes.get(pane)
+        if state is None:
+            return None
+        if now - state.looked > 2 * self.interval and state.due is None:
+            state.busy = False
+        state.outputs += 1
+        state.busy = state.busy or state.outputs >= BUSY_OUTPUTS
+        if state.busy and state.pausable and not state.paused:
+            state.paused, state.still = True, False
+            self._pauses.append(pane)
+        return self._schedule(state, now)
+
+    def touch(self, pane: str, now: float) -> float | None:
+        """Note a change that is no output; return when to look if that was not scheduled before."""
+        state = self._panes.get(pane)
+        return self._schedule(state, now) if state else None
+
+    def _schedule(self, state: _Pane, now: float) -> float | None:
+        if state.due is not None:
+            return None
+        if now - state.looked > self.interval:
+            state.pause = 0.0
+        state.due = max(now + LEADING_EDGE, state.looked + state.pause)
+        return state.due
+
+    def take_pauses(self) -> tuple[str, ...]:
+        """Return the panes to be paused at once."""
+        pauses, self._pauses = tuple(self._pauses), []
+        return pauses
+
+    def take(self, now: float) -> Due:
+        """Return the work that is due; its panes count as asked until `answered`."""
+        soon = now + COMPANY * self.interval
+        look, resume = [], []
+        for pane, state in self._panes.items():
+            if state.due is None or state.asked or state.due > (soon if state.busy else now):
+                continue
+            look.append(pane)
+            if state.paused and state.still:
+                resume.append(pane)
+                state.paused = state.busy = False
+            state.pause = min(max(2 * state.pause, FIRST_PAUSE), self.interval)
+            state.looked, state.due = now, None
+            state.asked, state.outputs = True, 0
+        self.interval = self._fitting_interval(now)
+        return Due(tuple(look), tuple(resume))
+
+    def answered(self, pane: str, *, changed: bool) -> None:
+        """Note that a look came back, and whether it showed something new."""
+        state = self._panes.get(pane)
+        if state is None:
+            return
+        state.asked = False
+        if state.paused:
+            state.still = not changed
+            state.due = state.looked + (self.interval if changed else 0)
+
+    def next_at(self) -> float | None:
+        """Return when there is work again, None if nothing is to be done before the next output."""
+        return min(self._waiting(), default=None)
+
+    def _waiting(self) -> Iterator[float]:
+        for state in self._panes.values():
+            if state.due is not None and not state.asked:
+                yield state.due
+
+    def _fitting_interval(self, now: float) -> float:
+        recent = now - 2 * self.interval
+        busy = sum(state.busy and state.looked >= recent for state in self._panes.values())
+        return min(max(busy / BUSY_PANES_PER_SECOND, SHORTEST_INTERVAL), LONGEST_INTERVAL)
+
+
+EXIT_LOOKS = (0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.5, 1.0)
+"""Pauses between looks for the exit code: tmux may not know it in the first moments."""
+PATIENT_LOOKS = 2
+"""Looks after which tmux is reminded of its children."""
+LINGER_LOOKS = 8
+"""Looks after which an exit code is enough, though a child still holds the terminal open."""
+
+logger = logging.getLogger(__name__)
+Arguments = ParamSpec("Arguments")
+
+
+class TmuxListener(Protocol):
+    """Is told what happens in tmux, from the event loop."""
+
+    def screen_changed(self, screen: PaneScreen) -> None:
+        """A screen, a title or copy mode is not what it was."""
+        ...
+
+    def output(self, pane: str, data: bytes) -> None:
+        """A program wrote this; only for panes opened with raw_output.
+
+        tmux drops what it has not passed on yet when a program ends: its last words may be missing
+        here. They are on the screen.
+        """
+        ...
+
+    def exited(self, pane: str, exit_code: int | None) -> None:
+        """A program has ended, said once a pane, after its last screen.
+
+        None: the code is not known, because the window was closed by somebody else.
+        """
+        ...
+
+    def connected(self, panes: list[PaneInfo], screens: dict[str, PaneScreen]) -> None:
+        """The connection stands (again), and this is what there is. The dead are not `exited`."""
+        ...
+
+    def disconnected(self, reason: str) -> None:
+        """The connection has ended; the engine goes on trying to get a new one."""
+        ...
+
+
+def tell(
+    event: Callable[Arguments, None], *args: Arguments.args, **kwargs: Arguments.kwargs
+) -> None:
+    """Call a listener; its faults are logged and do not end the connection."""
+    try:
+        event(*args, **kwargs)
+    except Exception:  # whatever a listener does wrong, the other panes must go on
+        logger.exception("a listener failed")
+
+
+async def look_at(
+    connection: ControlConnection, panes: Sequence[str], among: int
+) -> dict[str, Look]:
+    """Read panes once; `among` is how many there are in all."""
+    if not panes:
+        return {}
+    return parse_looks(panes, await connection.send(look_lines(panes, among)))
+
+
+def screens_of(looks: Mapping[str, Look]) -> dict[str, PaneScreen]:
+    """Return what was seen, by pane."""
+    return {pane: look.screen(pane) for pane, look in looks.items()}
+
+
+@dataclass(slots=True)
+class _ObservedPane:
+    info: PaneInfo
+    shown: Look | None = None
+    ending: bool = False
+
+
+class Observer:
+    """Reads panes when they have changed, and follows programs to their end."""
+
+    def __init__(self, connection: ControlConnection, server: int, listener: TmuxListener) -> None:
+        """`server` is the process id of the tmux server."""
+        self._connection = connection
+        self._server = server
+        self._listener = listener
+        self._loop = asyncio.get_running_loop()
+        self._watch = PaneWatch()
+        self._deaths = death_watch(self._ended)
+        self._panes: dict[str, _ObservedPane] = {}
+        self._timer: asyncio.Handle | None = None
+        self._timer_at = 0.0
+        """When the timer fires; the handle of one that is late already does not know."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self._openings = 0
+        self._early: dict[str, list[bytes]] = {}
+        """Output of panes that are being opened and are not known yet."""
+
+    def adopt(self, info: PaneInfo, shown: Look | None = None) -> None:
+        """Follow a pane from now on, to the end of its program if that was not told yet.
+
+        Nothing is told before the caller has returned.
+        """
+        self._panes[info.pane] = _ObservedPane(info, shown)
+        self._watch.add(info.pane, pausable=not info.raw_output)
+        if info.pid is None:
+            self._loop.call_soon(self._ended, info.pane)
+        else:
+            self._deaths.watch(info.pane, info.pid)
+        if info.raw_output:
+            for escaped in self._early.pop(info.pane, ()):
+                self._loop.call_soon(self._tell_output, info.pane, escaped)
+        # What was written before this moment went unseen.
+        self._wake(self._watch.touch(info.pane, self._loop.time()))
+
+    @property
+    def followed(self) -> int:
+        """How many panes are followed."""
+        return len(self._panes)
+
+    def forget(self, pane: str) -> None:
+        """Follow a pane no longer; nothing more is told about it."""
+        self._panes.pop(pane, None)
+        self._watch.remove(pane)
+        self._deaths.forget(pane)
+
+    @contextmanager
+    def opening(self) -> Iterator[None]:
+        """Keep the first output of a pane that is being opened until it is adopted."""
+        self._openings += 1
+        try:
+            yield
+        finally:
+            self._openings -= 1
+            if not self._openings:
+                self._early.clear()
+
+    def close(self) -> None:
+        self._closed = True
+        self._deaths.close()
+        self._panes.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+
+    def received(self, messages: Sequence[Message]) -> None:
+        """Take in what tmux says unasked."""
+        now = self._loop.time()
+        for message in messages:
+            match message:
+                case PaneOutput(pane, escaped):
+                    self._output(pane, escaped, now)
+                case Notice(name, rest):
+                    self._notice(name, rest, now)
+        pauses = self._watch.take_pauses()
+        if pauses:
+            self._connection.tell([flow_line(pauses, "pause")])
+
+    def _output(self, pane: str, escaped: bytes, now: float) -> None:
+        known = self._panes.get(pane)
+        if known is None:
+            if self._openings:
+                self._early.setdefault(pane, []).append(escaped)
+            return
+        if known.info.raw_output:
+            self._tell_output(pane, escaped)
+        due = self._watch.output(pane, now)
+        if due is not None:
+            self._wake(due)
+
+    def _tell_output(self, pane: str, escaped: bytes) -> None:
+        if pane in self._panes:
+            tell(self._listener.output, pane, unescape(escaped))
+
+    def _notice(self, name: str, rest: str, now: float) -> None:
+        subject = rest.partition(" ")[0]
+        match name:
+            case "pane-mode-changed":
+                self._wake(self._watch.touch(subject, now))
+            case "layout-change":
+                for pane in self._in_window(subject):
+                    self._wake(self._watch.touch(pane, now))
+            case "window-close" | "unlinked-window-close":
+                for pane in self._in_window(subject):
+                    self._ended(pane)
+
+    def _in_window(self, window: str) -> list[str]:
+        return [pane for pane, known in self._panes.items() if known.info.window == window]
+
+    def _wake(self, due: float | None) -> None:
+        """Make sure that the timer fires by then."""
+        if due is None or self._closed:
+            return
+        if self._timer is not None:
+            if self._timer_at <= due:
+                return
+            self._timer.cancel()
+        self._timer, self._timer_at = self._loop.call_at(due, self._work), due
+
+    def _work(self) -> None:
+        self._timer = None
+        work = self._watch.take(self._loop.time())
+        if work.look:
+            lines = look_lines(work.look, len(self._panes))
+            if work.resume:
+                # Output goes on before the look, so that nothing falls between the two.
+                self._connection.tell([flow_line(work.resume, "continue")])
+            done = self._connection.send(lines)
+            done.add_done_callback(lambda done: self._looked(work.look, done))
+        self._wake(self._watch.next_at())
+
+    def _looked(self, panes: Sequence[str], done: "asyncio.Future[Answers]") -> None:
+        if done.cancelled() or done.exception() is not None or self._closed:
+            return
+        looks = parse_looks(panes, done.result())
+        for pane in panes:
+            look = looks.get(pane)
+            if look is None or look.dead or look.exit_code is not None:
+                self._ended(pane)
+            else:
+                self._watch.answered(pane, changed=self._show(pane, look))
+        self._wake(self._watch.next_at())
+
+    def _show(self, pane: str, look: Look) -> bool:
+        """Tell of a screen if it is new; return whether it was."""
+        known = self._panes.get(pane)
+        if known is None:
+            return False
+        before, known.shown = known.shown, look
+        if before is not None and before.shows_the_same(look):
+            return False
+        tell(self._listener.screen_changed, look.screen(pane))
+        return True
+
+    def _ended(self, pane: str) -> None:
+        """Take a sign that a program has ended, or that its window is gone."""
+        known = self._panes.get(pane)
+        if known is None or known.ending or self._closed:
+            return
+        known.ending = True
+        self._watch.remove(pane)
+        task = self._loop.create_task(self._report_end(pane))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _report_end(self, pane: str) -> None:
+        with suppress(TmuxGone):
+            look = await self._last_look(pane)
+            known = self._panes.get(pane)
+            if known is None:
+                return
+            if look is not None and not look.dead and look.exit_code is None:
+                # The sign was wrong: tmux still has a living program there.
+                self.adopt(known.info, known.shown)
+                return
+            if look is not None:
+                self._show(pane, look)
+            self.forget(pane)
+            tell(self._listener.exited, pane, look.exit_code if look else None)
+
+    async def _last_look(self, pane: str) -> Look | None:
+        """Return the final screen with the exit code; None if the window is gone."""
+        look = None
+        ended = False
+        for number, pause in enumerate(EXIT_LOOKS):
+            look = (await look_at(self._connection, [pane], among=1)).get(pane)
+            if look is None:
+                return None
+            if look.exit_code is not None and (ended or number >= LINGER_LOOKS):
+                return look
+            if look.dead and not ended:
+                # Its screen is read before its state: the last words may have come in between.
+                ended = True
+                continue
+            if number >= PATIENT_LOOKS:
+                remind_of_children(self._server)
+            await asyncio.sleep(pause)
+        return look

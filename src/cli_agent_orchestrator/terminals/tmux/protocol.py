@@ -1,0 +1,628 @@
+"""tmux control mode as bytes in, messages out, and words in, command lines out.
+
+The rules of the wire:
+
+- Lines end with LF alone. A chunk may end anywhere: in an escape, a character, a line.
+- The answer to a command is a block: `%begin GUARD`, any lines, then `%end GUARD` or `%error GUARD`
+  with the very same guard (time, number, flags). Lines of a block are not escaped, so a screen may
+  show lines that look like the end of a block, or like any other message; only the guard decides.
+- Bit 0 of the flags tells answers to our own commands from those to commands of others (the
+  attaching itself, hooks).
+- Outside blocks a line that starts with `%` is a notification. Anything else there is noise (a
+  failing hook writes it) and is dropped.
+- `%output` data is escaped: bytes below 0x20 and the backslash as three octal digits.
+- One command a line, never an empty line: that would detach the client.
+"""
+
+import re
+import signal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ...errors import UsageError
+
+PLAIN_WORD_PATTERN = r"[A-Za-z0-9_./@-]+"
+"""Words that tmux reads as they stand; `%` and `=` have a meaning at the start of a line."""
+
+ESCAPE_PATTERN = rb"\\([0-7]{3})"
+"""One escaped byte of `%output`: `\\033`."""
+
+GUARD_PATTERN = rb"\d+ \d+ \d+"
+"""What follows `%begin `: `1700000000 271 1`."""
+
+VERSION_PATTERN = r"(\d+)\.(\d+)"
+"""In `tmux 3.3a`, `tmux next-3.6`, `tmux openbsd-7.4`."""
+
+_plain_word = re.compile(PLAIN_WORD_PATTERN)
+_escape = re.compile(ESCAPE_PATTERN)
+_guard = re.compile(GUARD_PATTERN)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one command answered."""
+
+    ok: bool
+    lines: tuple[bytes, ...]
+    ours: bool
+    """Is it the answer to a command that was sent over this connection?"""
+
+    @property
+    def text(self) -> str:
+        """The lines as text; what is not UTF-8 is replaced."""
+        return b"\n".join(self.lines).decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class PaneOutput:
+    """A program wrote something. Call `unescape` on the data when it is wanted."""
+
+    pane: str
+    escaped: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Any other notification: `%window-close @3` has the name `window-close`."""
+
+    name: str
+    rest: str
+
+
+Message = Answer | PaneOutput | Notice
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """An answer that has begun."""
+
+    ends: dict[bytes, bool]
+    """The two lines that may end it, and whether each means success."""
+    ours: bool
+    lines: list[bytes] = field(default_factory=list)
+
+
+class Parser:
+    """Turns the chunks of a control-mode stream into messages, however the stream is cut."""
+
+    def __init__(self) -> None:
+        self._tail = bytearray()
+        """The beginning of a line; it grows in place, for a line may be as long as a scrollback."""
+        self._block: _Block | None = None
+
+    def feed(self, data: bytes) -> list[Message]:
+        """Return the messages that are complete with this chunk."""
+        first, *others = data.split(b"\n")
+        self._tail += first
+        if not others:
+            return []
+        lines = [bytes(self._tail), *others]
+        self._tail = bytearray(lines.pop())
+        messages: list[Message] = []
+        for line in lines:
+            block = self._block
+            message = self._outside(line) if block is None else self._inside(line, block)
+            if message is not None:
+                messages.append(message)
+        return messages
+
+    def _inside(self, line: bytes, block: _Block) -> Answer | None:
+        ok = block.ends.get(line)
+        if ok is None:
+            block.lines.append(line)
+            return None
+        self._block = None
+        return Answer(ok, tuple(block.lines), block.ours)
+
+    def _outside(self, line: bytes) -> PaneOutput | Notice | None:
+        if not line.startswith(b"%"):
+            return None
+        name, _, rest = line.partition(b" ")
+        if name == b"%output":
+            pane, _, escaped = rest.partition(b" ")
+            return PaneOutput(_ascii(pane), escaped)
+        if name == b"%begin":
+            self._block = _begun(rest)
+            return None
+        if name == b"%extended-output":
+            pane, _, after = rest.partition(b" ")
+            return PaneOutput(_ascii(pane), after.partition(b" : ")[2])
+        return Notice(_ascii(name[1:]), rest.decode("utf-8", "replace"))
+
+
+def _begun(guard: bytes) -> _Block | None:
+    if not _guard.fullmatch(guard):
+        return None
+    ends = {b"%end " + guard: True, b"%error " + guard: False}
+    return _Block(ends, ours=bool(int(guard.rpartition(b" ")[2]) & 1))
+
+
+def _ascii(name: bytes) -> str:
+    return name.decode("ascii", "replace")
+
+
+def unescape(escaped: bytes) -> bytes:
+    """Return what a program really wrote."""
+    if b"\\" not in escaped:
+        return escaped
+    return _escape.sub(_byte_of, escaped)
+
+
+def _byte_of(match: re.Match[bytes]) -> bytes:
+    # \400 and above are no bytes; tmux never writes them, noise may.
+    code = int(match[1], 8)
+    return bytes((code,)) if code < 256 else match[0]
+
+
+def quote(word: str) -> str:
+    """Return a word so that tmux reads it as one argument, unchanged, on one line.
+
+    Nothing is special between single quotes, but a line cannot hold a line feed: those, carriage
+    returns and single quotes stand between double quotes, where escapes are known.
+
+    >>> quote("it's $HOME;")
+    '\\'it\\'"\\'"\\'s $HOME;\\''
+    """
+    if "\0" in word:
+        raise ValueError("an argument of a tmux command cannot hold a NUL character")
+    if _plain_word.fullmatch(word):
+        return word
+    inner = word.replace("'", "'\"'\"'").replace("\n", "'\"\\n\"'").replace("\r", "'\"\\r\"'")
+    return f"'{inner}'"
+
+
+def command(*words: str) -> str:
+    """Return the line of one command with its arguments.
+
+    >>> command("send-keys", "-t", "%1", "--", "C-c")
+    "send-keys -t '%1' -- C-c"
+    """
+    return " ".join(map(quote, words))
+
+
+def literal(text: str) -> str:
+    """Return text so that it stands for itself where tmux expands formats.
+
+    `#` is doubled. That is no way out before `[`, where tmux keeps both: there the bracket becomes
+    a format that yields itself.
+
+    >>> literal("a#{b}")
+    'a##{b}'
+    """
+    return text.replace("#", "##").replace("##[", "###{l:[}")
+
+
+def parse_version(text: str) -> tuple[int, int] | None:
+    """Return major and minor version from what `tmux -V` says, None for one without a number.
+
+    >>> parse_version("tmux 3.3a")
+    (3, 3)
+    """
+    found = re.search(VERSION_PATTERN, text)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+HUB_SESSION = "cao-hub"
+"""The session that every terminal's window is linked into: tmux reports output of one alone."""
+
+TAG_PATTERN = r"[A-Za-z0-9_-]+"
+
+PANE_FORMAT = ":".join(
+    (
+        "#{pane_id}",
+        "#{window_id}",
+        "#{pane_pid}",
+        "#{pane_dead}",
+        "#{pane_dead_status}",
+        "#{pane_dead_signal}",
+        "#{@cao_raw}",
+        "#{@cao_id}",
+        "#{session_name}",
+        "#{window_name}",
+    )
+)
+STATE_FORMAT = ":".join(
+    (
+        "#{pane_id}",
+        "#{pane_dead}",
+        "#{pane_dead_status}",
+        "#{pane_dead_signal}",
+        "#{pane_in_mode}",
+        "#{pane_title}",
+    )
+)
+
+LIST_COST = 3
+"""Asking for the state of one pane costs tmux as much as listing this many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The size of a terminal in characters."""
+
+    columns: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A program to run in a terminal, without a shell."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    env: Mapping[str, str]
+    """The whole environment of the program; tmux adds TERM, TMUX and the like."""
+
+
+@dataclass(frozen=True, slots=True)
+class PaneInfo:
+    """One terminal as tmux keeps it."""
+
+    pane: str
+    window: str
+    session: str
+    name: str
+    tag: str
+    """Our own id of it, given when the window was opened."""
+    pid: int | None
+    """None for a program that has ended, where tmux forgets it (3.8)."""
+    dead: bool
+    exit_code: int | None
+    """How the program ended; a signal counts as 128 + its number."""
+    raw_output: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PaneScreen:
+    """What a terminal shows."""
+
+    pane: str
+    text: str
+    title: str
+    in_mode: bool
+    """Is it in copy mode, which eats keys?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A screen together with the life signs that were read in the same moment."""
+
+    body: tuple[bytes, ...]
+    title: str
+    in_mode: bool
+    dead: bool
+    exit_code: int | None
+
+    def shows_the_same(self, other: "Look") -> bool:
+        return (self.body, self.title, self.in_mode) == (other.body, other.title, other.in_mode)
+
+    def screen(self, pane: str) -> PaneScreen:
+        text = b"\n".join(self.body).decode("utf-8", "replace")
+        return PaneScreen(pane, text, self.title, self.in_mode)
+
+
+def list_line() -> str:
+    """Return the command that lists all panes."""
+    return command("list-panes", "-a", "-F", PANE_FORMAT)
+
+
+def parse_panes(lines: Iterable[bytes]) -> list[PaneInfo]:
+    """Return the panes that carry a tag, each once.
+
+    A pane that is linked into the hub is listed there too: its other session is the real one.
+    """
+    found: dict[str, PaneInfo] = {}
+    for line in lines:
+        info = parse_pane(line)
+        if info is None or not info.tag:
+            continue
+        known = found.get(info.pane)
+        if known is None or known.session == HUB_SESSION:
+            found[info.pane] = info
+    return list(found.values())
+
+
+def windows_outside_hub(lines: Iterable[bytes]) -> list[str]:
+    """Return the windows of tagged panes that are not linked into the hub."""
+    listed = [info for line in lines if (info := parse_pane(line)) is not None and info.tag]
+    inside = {info.window for info in listed if info.session == HUB_SESSION}
+    return list(dict.fromkeys(info.window for info in listed if info.window not in inside))
+
+
+def parse_pane(line: bytes) -> PaneInfo | None:
+    """Return the pane that a line in PANE_FORMAT describes, None if it is not in that format."""
+    fields = line.decode("utf-8", "replace").split(":", 9)
+    if len(fields) < 10 or not (fields[2].isdecimal() or fields[2] == ""):
+        return None
+    pane, window, pid, dead, status, killed_by, raw, tag, session, name = fields
+    code = exit_code(status, killed_by)
+    return PaneInfo(
+        pane=pane,
+        window=window,
+        session=session,
+        name=name,
+        tag=tag if re.fullmatch(TAG_PATTERN, tag) else "",
+        pid=int(pid) if pid else None,
+        dead=_has_ended(dead, code) or not pid,
+        exit_code=code,
+        raw_output=raw == "1",
+    )
+
+
+def look_lines(panes: Sequence[str], among: int) -> list[str]:
+    """Return the commands that read these panes: first their states, then their screens.
+
+    `among` is how many panes there are in all: the states of a good part of them are had cheaper
+    by one list of everything. Their order means that no screen is older than its state.
+    """
+    return [*_state_lines(panes, among), *(command("capture-pane", "-p", "-t", p) for p in panes)]
+
+
+def _state_lines(panes: Sequence[str], among: int) -> Iterator[str]:
+    if len(panes) * LIST_COST >= among > LIST_COST:
+        yield command("list-panes", "-s", "-t", f"={HUB_SESSION}", "-F", STATE_FORMAT)
+    else:
+        for pane in panes:
+            yield command("display-message", "-p", "-t", pane, STATE_FORMAT)
+
+
+def parse_looks(panes: Sequence[str], answers: Sequence[Answer]) -> dict[str, Look]:
+    """Return what `look_lines` was answered; panes that are not there are left out."""
+    states, bodies = answers[: len(answers) - len(panes)], answers[len(answers) - len(panes) :]
+    lines = (line for state in states if state.ok for line in state.lines)
+    # display-message answers for a pane that does not exist, too, with empty fields.
+    heads = {line.partition(b":")[0]: line for line in lines}
+    return {
+        pane: _parse_look(head, body.lines)
+        for pane, body in zip(panes, bodies, strict=True)
+        if body.ok and (head := heads.get(pane.encode()))
+    }
+
+
+def _parse_look(head: bytes, body: tuple[bytes, ...]) -> Look:
+    _, dead, status, killed_by, mode, title = head.decode("utf-8", "replace").split(":", 5)
+    code = exit_code(status, killed_by)
+    return Look(body, title, in_mode=mode not in ("", "0"), dead=dead == "1", exit_code=code)
+
+
+def exit_code(status: str, killed_by: str) -> int | None:
+    """Return the exit code from tmux's two fields, None while it is not known.
+
+    >>> exit_code("3", ""), exit_code("", "9"), exit_code("", "TERM"), exit_code("", "")
+    (3, 137, 143, None)
+    """
+    if status.isdecimal():
+        return int(status)
+    if killed_by.isdecimal():
+        return 128 + int(killed_by)
+    try:
+        return 128 + signal.Signals[f"SIG{killed_by}"].value
+    except KeyError:
+        return None
+
+
+def _has_ended(dead: str, code: int | None) -> bool:
+    # While a child of the program holds the terminal open, tmux knows the exit code of the program
+    # but does not call the pane dead.
+    return dead == "1" or code is not None
+
+
+SESSION_PATTERN = r"[A-Za-z0-9_-]+"
+"""Names that tmux takes over unchanged and that are no special targets."""
+PLACEHOLDER = ("cat", "-")
+"""A program that does nothing, for windows that only hold a session open."""
+PLACEHOLDER_WINDOW = "cao-placeholder"
+HISTORY_LINES = 200_000
+DEFAULT_SHELL = "/bin/sh"
+ENDED = "cao: the program has ended"
+"""What a guarded command answers in place of doing its work."""
+
+SERVER_OPTIONS = {
+    "exit-empty": "off",
+    "escape-time": "0",
+    "focus-events": "off",
+    # Known to every terminal database, and it has colors.
+    "default-terminal": "screen-256color",
+}
+SESSION_OPTIONS = {
+    "history-limit": str(HISTORY_LINES),
+    "update-environment": "",
+    "status": "off",
+    "set-titles": "off",
+    "destroy-unattached": "off",
+    "mouse": "off",
+}
+WINDOW_OPTIONS = {
+    # Keeps the exit code and the last screen of a program.
+    "remain-on-exit": "on",
+    # No line of tmux's own on that screen.
+    "remain-on-exit-format": "",
+    "allow-rename": "off",
+    "automatic-rename": "off",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A window to be opened."""
+
+    session: str
+    name: str
+    tag: str
+    command: Command
+    raw_output: bool
+    size: Size
+
+    @property
+    def temporary_name(self) -> str:
+        """The name it is known by until it is set up; no other window has it."""
+        return f"cao-new-{self.tag}"
+
+
+def check_window(window: Window) -> None:
+    """Refuse what tmux would misunderstand."""
+    if not re.fullmatch(SESSION_PATTERN, window.session) or window.session == HUB_SESSION:
+        raise UsageError(f"session name {window.session!r}: use letters, digits, `-` and `_`")
+    if not re.fullmatch(TAG_PATTERN, window.tag):
+        raise UsageError(f"terminal id {window.tag!r}: use letters, digits, `-` and `_`")
+    argv = window.command.argv
+    if not argv or not argv[0] or (len(argv) == 1 and "=" in argv[0]):
+        raise UsageError(f"{argv!r} is no command that can be run")
+    env = window.command.env
+    words = (window.name, window.command.cwd, *argv, *env.keys(), *env.values())
+    if not all(map(_can_be_sent, words)):
+        raise UsageError("a command, its folder and environment cannot hold NUL or half characters")
+
+
+def _can_be_sent(word: str) -> bool:
+    try:
+        return b"\0" not in word.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+
+
+def opened_pane(window: Window, answer: Answer) -> PaneInfo | None:
+    """Return the pane that new-window made; tmux knows it by a temporary name at that time."""
+    info = parse_pane(answer.lines[0]) if answer.ok and answer.lines else None
+    if info is None:
+        return None
+    return replace(
+        info,
+        session=window.session,
+        name=window.name,
+        tag=window.tag,
+        raw_output=window.raw_output,
+    )
+
+
+def attach_words(size: Size) -> tuple[str, ...]:
+    """Return the command of the control client: attach to the hub, or make it first.
+
+    The client is told to have no say in the size of windows.
+    """
+    return (
+        *("new-session", "-A", "-E", "-s", HUB_SESSION, "-n", PLACEHOLDER_WINDOW),
+        *("-x", str(size.columns), "-y", str(size.rows), "-f", "ignore-size", "--", *PLACEHOLDER),
+    )
+
+
+def option_lines(size: Size) -> list[str]:
+    """Return the commands that make the server ours.
+
+    Some options are not known to every version; that they are refused does no harm.
+    """
+    default_size = f"{size.columns}x{size.rows}"
+    return [
+        *(command("set-option", "-s", name, value) for name, value in SERVER_OPTIONS.items()),
+        *(command("set-option", "-g", name, value) for name, value in SESSION_OPTIONS.items()),
+        *(command("set-option", "-gw", name, value) for name, value in WINDOW_OPTIONS.items()),
+        command("set-option", "-g", "default-size", default_size),
+        command("set-option", "-t", f"={HUB_SESSION}:", "default-size", default_size),
+    ]
+
+
+def unset_lines(environment: Sequence[str]) -> list[str]:
+    """Return the commands that empty the global environment, as `show-environment -g` lists it."""
+    names = (line.partition("=")[0].lstrip("-") for line in environment)
+    return [command("set-environment", "-g", "-u", name) for name in names if name]
+
+
+def open_lines(window: Window) -> list[str]:
+    """Return the commands that open a window; `opened_pane` reads the one to new-window.
+
+    The window is made in the hub, so that not a byte of its output is missed, and linked into its
+    session. It goes by a temporary name until then: a command that follows a failed one finds
+    nothing, rather than another terminal. The session, if it is new, is held open by a placeholder,
+    because variables given to new-session would stay in the session for every later window.
+    """
+    temporary = f"={HUB_SESSION}:={window.temporary_name}"
+    session = f"={window.session}:"
+    shell = window.command.env.get("SHELL", DEFAULT_SHELL)
+    marks = {"@cao_id": window.tag} | ({"@cao_raw": "1"} if window.raw_output else {})
+    return [
+        _new_session(window),
+        # tmux sets SHELL to this option, whatever the environment says.
+        command("set-option", "-t", f"={HUB_SESSION}:", "default-shell", DEFAULT_SHELL),
+        command("set-option", "-t", f"={HUB_SESSION}:", "default-shell", shell),
+        command(*_new_window_words(window)),
+        *(command("set-option", "-p", "-t", temporary, mark, marks[mark]) for mark in marks),
+        # tmux gives a new pane the name of the machine for a title.
+        command("select-pane", "-t", temporary, "-T", ""),
+        command("link-window", "-d", "-s", temporary, "-t", session),
+        command("kill-window", "-t", f"{session}={PLACEHOLDER_WINDOW}"),
+        command("rename-window", "-t", temporary, literal(window.name)),
+    ]
+
+
+NEW_WINDOW = 3
+"""The place of new-window among the answers to `open_lines`; link-window is third from the end."""
+LINK_WINDOW = -3
+
+
+def _new_session(window: Window) -> str:
+    size = ("-x", str(window.size.columns), "-y", str(window.size.rows))
+    named = ("-s", window.session, "-n", PLACEHOLDER_WINDOW)
+    return command("new-session", "-d", "-E", *named, *size, "--", *PLACEHOLDER)
+
+
+def _new_window_words(window: Window) -> Iterator[str]:
+    yield from ("new-window", "-d", "-P", "-F", PANE_FORMAT)
+    yield from ("-n", window.temporary_name, "-t", f"={HUB_SESSION}:")
+    yield from ("-c", literal(window.command.cwd))
+    yield from _environment_words(window.command.env)
+    yield "--"
+    yield from program_words(window.command.argv)
+
+
+def _environment_words(env: Mapping[str, str]) -> Iterator[str]:
+    for name, value in env.items():
+        yield "-e"
+        yield f"{name}={value}"
+
+
+def program_words(argv: Sequence[str]) -> tuple[str, ...]:
+    """Return what makes tmux run exactly this program: it hands a single word to a shell."""
+    return tuple(argv) if len(argv) > 1 else ("/usr/bin/env", "--", *argv)
+
+
+def guarded(pane: str, words: Sequence[str]) -> str:
+    """Return a command that is carried out only while the pane's program lives; two answers come.
+
+    tmux 3.3a crashes when something is pasted into a dead pane, and a program may end at any time:
+    only tmux itself can look and act in one step.
+    """
+    report = command("display-message", "-p", ENDED)
+    return command("if-shell", "-F", "-t", pane, "#{pane_dead}", report, command(*words))
+
+
+def leave_mode(pane: str) -> str:
+    """Return the command that ends copy mode and its like, which eat what is typed."""
+    return command("copy-mode", "-q", "-t", pane)
+
+
+def paste_lines(pane: str, buffer: str, path: str, *, keep_bytes: bool) -> list[str]:
+    """Return the commands that paste a file; `keep_bytes` for versions that rewrite pastes."""
+    flags = ("-p", "-r", "-d", "-S") if keep_bytes else ("-p", "-r", "-d")
+    return [
+        command("load-buffer", "-b", buffer, literal(path)),
+        leave_mode(pane),
+        guarded(pane, ("paste-buffer", *flags, "-b", buffer, "-t", pane)),
+        # Only there if the paste did not take place.
+        command("delete-buffer", "-b", buffer),
+    ]
+
+
+PASTE_ANSWERS = 5
+
+
+def press_lines(pane: str, keys: Sequence[str]) -> list[str]:
+    """Return the commands that press keys, by tmux's names for them."""
+    return [leave_mode(pane), guarded(pane, ("send-keys", "-t", pane, "--", *keys))]
+
+
+PRESS_ANSWERS = 3
+
+
+def flow_line(panes: Sequence[str], state: str) -> str:
+    """Return the command that pauses or continues the output of panes."""
+    return command("refresh-client", *(w for pane in panes for w in ("-A", f"{pane}:{state}")))

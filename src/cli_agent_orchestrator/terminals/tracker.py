@@ -1,0 +1,563 @@
+"""What is an agent doing? Signals and screens are folded into one status, with its reason.
+
+The rules, in this order:
+
+1. A program that has ended is in `error`; nothing else can be said about it.
+2. The newest of the agent's own signals (hook, session record, stream state, our own confirmed
+   submission) is believed at once, for a screen takes up to `SCREEN_LAG` seconds to follow. One
+   that leaves open how a turn ended waits for what tells, at most `RECORD_LAG` seconds. An end that
+   may be taken back (a hook objects, something works in the background) is none while the screen
+   shows work, nor for `DRAW_SECONDS` if none of the turn was drawn yet, nor for `REPORT_SECONDS` if
+   what the turn put in the background may still be reported to the agent. While an agent asks, what
+   is told of its sub-agents is no news, and the other way round. A record's end does not say whose
+   question a stream told of: it stands until the stream takes it back, at most `QUESTION_LAG`
+   seconds, in which one of another agent is drawn.
+3. After that a screen that says something else may win: `CONTRADICTIONS` says which, and whether it
+   must have stood still first. What is drawn only when it is true (`NEWS`) need not wait if it came
+   up after the signal; a question need not even be new if all that was told is work, unless it may
+   be the one that was answered last. A busy agent repaints, so stillness is what tells a signal
+   that got lost (Claude Code fires nothing on Esc) from a screen that shows too little (Codex shows
+   no busy mark while it streams). A title that tells of work tells of rest by its silence: then the
+   screen need not stand still. An agent that always tells the end of a turn, and did not, was
+   stopped by a person: it is idle. A turn of which a session record tells is ended by that record
+   alone, however long the screen stands still; only a question or a failure on the screen counts
+   besides.
+4. Without any signal the screen decides. A turn that it shows as over may still run if the agent
+   keeps a session record, and the screen may have missed its start: such an end is work until that
+   record is found and tells, at most `SEARCH_SECONDS`.
+5. What neither knows is `unknown`, never idle. A screen that matches nothing counts from
+   `FRAME_SECONDS` on: before that it may be half of the next one. It never takes back that
+   something was seen to work in the background: a person may have opened what hides it.
+
+Judging changes nothing: the same track at the same time gives the same verdict.
+"""
+
+from dataclasses import dataclass, replace
+from enum import Enum, StrEnum, auto
+
+from ..core.models import Evidence, Explanation, TerminalStatus
+from ..providers.base import AgentSignal, SignalKind
+
+SCREEN_LAG = 2.5
+"""Seconds a screen may be behind a signal: a capture a second, and agents that draw late."""
+TITLE_LAG = 1.0
+"""Seconds after which a title is believed that told of this turn's work and does so no more."""
+RECORD_LAG = 0.5
+"""Seconds after the end of a turn within which the session record tells how it ended."""
+SEARCH_SECONDS = 3.0
+"""How long an end that only the screen tells waits for the session record to be found."""
+QUESTION_LAG = 1.0
+"""Seconds within which a question is drawn that a stream told of when another turn ended."""
+FRAME_SECONDS = 0.5
+"""How long a screen that matches nothing may be one that is being drawn anew."""
+DRAW_SECONDS = 0.5
+"""How long after the end of a turn its work may be drawn for the first time."""
+REPORT_SECONDS = 2.0
+"""How long after the end of a turn the agent goes on with what has ended in its background."""
+START_SECONDS = 1.0
+"""How long after a message a stream state "idle" may be that of the start before it."""
+FLICKER_SECONDS = 0.2
+"""How long after its first state a stream may say "working" although there is nothing to do."""
+
+
+class SignalSource(StrEnum):
+    """Who says something about an agent."""
+
+    PROCESS = "process"
+    HOOK = "hook"
+    RECORD = "session record"
+    STREAM = "stream state"
+    SUBMISSION = "submission"
+    TITLE = "title"
+    SCREEN = "screen"
+
+
+STATUS_OF_SIGNAL = {
+    SignalKind.READY: TerminalStatus.IDLE,
+    SignalKind.CLEARED: TerminalStatus.IDLE,
+    SignalKind.SHORTENING: TerminalStatus.PROCESSING,
+    SignalKind.SHORTENED: TerminalStatus.IDLE,
+    SignalKind.SUBMITTED: TerminalStatus.PROCESSING,
+    SignalKind.WORKING: TerminalStatus.PROCESSING,
+    SignalKind.WAITING: TerminalStatus.WAITING_USER_ANSWER,
+    SignalKind.FINISHED: TerminalStatus.COMPLETED,
+    SignalKind.BACKGROUND: TerminalStatus.PROCESSING,
+    SignalKind.STOPPED: TerminalStatus.COMPLETED,
+    SignalKind.ANSWERED: TerminalStatus.COMPLETED,
+    SignalKind.ERRED: TerminalStatus.ERROR,
+    SignalKind.INTERRUPTED: TerminalStatus.IDLE,
+    SignalKind.FAILED: TerminalStatus.ERROR,
+    SignalKind.ENDED: TerminalStatus.ERROR,
+}
+
+HOLD_SECONDS = {
+    # How long "processing" of each source holds against a screen that is at rest and still.
+    # That of an agent whose session record is followed holds until the record says otherwise.
+    SignalSource.HOOK: 15.0,
+    SignalSource.STREAM: 60.0,
+    SignalSource.SUBMISSION: 5.0,
+}
+
+
+class Winner(Enum):
+    """Whose word counts when a signal and a current screen say different things."""
+
+    SIGNAL = auto()
+    SCREEN = auto()
+    STILL_SCREEN = auto()
+    """The screen, if it has stood still."""
+    SCREEN_AT_ONCE = auto()
+    """The screen, however new the signal is."""
+
+
+_IDLE = TerminalStatus.IDLE
+_COMPLETED = TerminalStatus.COMPLETED
+_PROCESSING = TerminalStatus.PROCESSING
+_WAITING = TerminalStatus.WAITING_USER_ANSWER
+_ERROR = TerminalStatus.ERROR
+
+CONTRADICTIONS = {
+    # (the signal says, the screen says): who wins. What is not listed goes to the signal.
+    (_PROCESSING, _WAITING): Winner.SCREEN,  # session records tell nothing of approvals
+    (_PROCESSING, _IDLE): Winner.STILL_SCREEN,  # interrupted without a signal, or streaming
+    (_PROCESSING, _COMPLETED): Winner.STILL_SCREEN,
+    (_PROCESSING, _ERROR): Winner.SCREEN,  # some versions record no failure
+    (_WAITING, _PROCESSING): Winner.SCREEN,  # a person has answered
+    (_WAITING, _IDLE): Winner.SCREEN,
+    (_WAITING, _COMPLETED): Winner.SCREEN,
+    (_WAITING, _ERROR): Winner.SCREEN,
+    # A question is gone from the screen before its turn is over: this is one of something else,
+    # such as a sub-agent that goes on when the turn that started it has ended.
+    (_IDLE, _WAITING): Winner.SCREEN_AT_ONCE,
+    (_COMPLETED, _WAITING): Winner.SCREEN_AT_ONCE,
+    (_ERROR, _WAITING): Winner.SCREEN_AT_ONCE,
+    (_IDLE, _PROCESSING): Winner.SCREEN,  # a person has typed a prompt
+    (_IDLE, _ERROR): Winner.SCREEN,
+    (_COMPLETED, _PROCESSING): Winner.SCREEN,
+    (_COMPLETED, _ERROR): Winner.SCREEN,  # some versions report a failed turn as finished
+    (_ERROR, _PROCESSING): Winner.SCREEN,
+}
+
+NEWS = {
+    # (who said that the agent works, what the screen says since then): believed at once.
+    *((source, _WAITING) for source in SignalSource),  # a question is never drawn late
+    (SignalSource.RECORD, _ERROR),  # Codex draws in time; old versions record no failure
+}
+
+
+OF_ONE_AGENT = (
+    # What tells of one agent of a program, and says nothing of what another one asks.
+    SignalKind.WORKING,
+    SignalKind.BACKGROUND,
+    SignalKind.FINISHED,
+    SignalKind.STOPPED,
+)
+
+
+RECORDED_END = (SignalSource.RECORD, SignalKind.FINISHED)
+"""Who tells of the end of one turn, and nothing of a question that another one asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """All that is known about one agent."""
+
+    signal: Evidence | None = None
+    """The newest signal of the agent's own, or our confirmed submission."""
+    told: AgentSignal | None = None
+    """That signal as the agent gave it."""
+    asked: Evidence | None = None
+    """The question that the stream told of right before that signal, if that is a record's end."""
+    alone: bool = False
+    """Was no program but ours asked whether the last turn may end?"""
+    background: bool = False
+    """May something work in the background of which no signal would tell?"""
+    to_report: bool = False
+    """Has the turn put something in the background whose end the agent may still be told of?"""
+    submitted_at: float | None = None
+    """When the agent last took a message of ours."""
+    began_at: float | None = None
+    """When the agent last took a message, ours or a person's."""
+    answered_at: float | None = None
+    """When a signal last took back that the agent asks."""
+    stream_began_at: float | None = None
+    """When the agent's stream first told a state."""
+    keeps_record: bool = False
+    """Does the agent keep a session record, which has to be found first?"""
+    recorded: bool = False
+    """Has the agent's session record told anything?"""
+    open_end: bool = False
+    """Does that signal leave open how the turn ended?"""
+    said: Evidence | None = None
+    """The answer or error that the session record has, since the agent was last seen at work."""
+    screen: Evidence | None = None
+    """What the screen said when it was last read, and since when."""
+    shown: Evidence | None = None
+    """What the screen said when it last said something that is known."""
+    shown_since: float = 0.0
+    """Since when that is the same, whatever came in between that is not known."""
+    screen_changed_at: float = 0.0
+    """When the screen's text last changed."""
+    screen_worked_at: float | None = None
+    """When the screen last told of work."""
+    title: Evidence | None = None
+    """What the pane's title says; the screen's evidence has it folded in."""
+    title_worked_at: float | None = None
+    """When the title last told of work; None if it never did: not every version has one."""
+    title_rests_since: float = 0.0
+    """Since when the title tells of no work."""
+    end: Evidence | None = None
+    """How the program ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A status, why, and until when it holds if nothing happens."""
+
+    status: TerminalStatus
+    reason: str
+    until: float | None = None
+
+
+def observe_signal(
+    track: Track, source: SignalSource, signal: AgentSignal, at: float, *, found: bool = False
+) -> Track:
+    """Fold in a signal of the agent's own; one that is old news changes nothing.
+
+    `found` is one that was there when the server began, and does not say since when.
+    """
+    if signal.kind is SignalKind.ACTING:
+        return track
+    if signal.kind is SignalKind.CONSULTED:
+        return replace(track, alone=signal.consulted == 1)
+    if signal.background is not None:
+        to_report = track.to_report or signal.background
+        track = replace(track, background=signal.background, to_report=to_report)
+    evidence = Evidence(source, _status_told(track, signal), signal.detail, at, found)
+    if signal.kind in (SignalKind.ANSWERED, SignalKind.ERRED):
+        return replace(track, said=evidence)
+    track = replace(track, recorded=track.recorded or source is SignalSource.RECORD)
+    if track.signal is not None and track.signal.at > at:
+        if source is SignalSource.SUBMISSION and _is_start(track.signal):
+            return replace(track, signal=replace(evidence, at=track.signal.at), told=signal)
+        return track
+    if source is SignalSource.STREAM and _is_old_news(track, evidence):
+        return track if evidence.status is _WAITING else replace(track, asked=None)
+    if _is_beside_the_point(track, source, signal):
+        return track
+    began = at if source is SignalSource.STREAM and track.stream_began_at is None else None
+    return replace(
+        track,
+        stream_began_at=began or track.stream_began_at,
+        began_at=at if signal.kind is SignalKind.SUBMITTED else track.began_at,
+        to_report=track.to_report and signal.kind is not SignalKind.SUBMITTED,
+        answered_at=at if _takes_back(track, signal) else track.answered_at,
+        signal=evidence,
+        told=_with_asker(track, signal),
+        asked=_open_question(track) if (source, signal.kind) == RECORDED_END else None,
+        open_end=signal.kind is SignalKind.STOPPED,
+        said=None if evidence.status is _PROCESSING else track.said,
+    )
+
+
+def _status_told(track: Track, signal: AgentSignal) -> TerminalStatus:
+    """Return the status that a signal stands for; one of them leaves it as it was."""
+    before = track.signal.status if track.signal else None
+    asked_for = track.told is not None and track.told.kind is SignalKind.SHORTENING
+    runs = before in (_PROCESSING, _WAITING) and not asked_for
+    if signal.kind is SignalKind.SHORTENED and runs:
+        return _PROCESSING
+    return STATUS_OF_SIGNAL[signal.kind]
+
+
+def _open_question(track: Track) -> Evidence | None:
+    """Return the question that the stream told of last, if nothing was told since."""
+    last = track.signal
+    asks = last is not None and last.source == SignalSource.STREAM and last.status is _WAITING
+    return last if asks else None
+
+
+def _is_beside_the_point(track: Track, source: SignalSource, signal: AgentSignal) -> bool:
+    """Is a signal to be passed over, because of what was told before?"""
+    before = track.signal.status if track.signal else None
+    if signal.kind is SignalKind.STOPPED and before is _ERROR:
+        return True  # it is the turn that failed
+    if signal.kind is SignalKind.READY:
+        return source is SignalSource.HOOK and _has_begun(track)
+    asker = _asker(track)
+    others = None not in (asker, signal.agent) and asker != signal.agent
+    return others and signal.kind in OF_ONE_AGENT
+
+
+def _asker(track: Track) -> str | None:
+    """Return which agent asks; None if none does, or that is not known."""
+    asks = track.signal is not None and track.signal.status is _WAITING
+    return track.told.agent if track.told and asks else None
+
+
+def _takes_back(track: Track, signal: AgentSignal) -> bool:
+    """Does a signal say that what was asked last is answered?"""
+    asked = track.signal is not None and track.signal.status is _WAITING
+    if not asked or signal.kind is SignalKind.WAITING:
+        return False
+    return signal.kind not in OF_ONE_AGENT or _asker(track) == signal.agent is not None
+
+
+def _with_asker(track: Track, signal: AgentSignal) -> AgentSignal:
+    """Return a signal; a reminder of a question does not say whose it is, but that is known."""
+    if signal.kind is SignalKind.WAITING and signal.agent is None:
+        return replace(signal, agent=_asker(track))
+    return signal
+
+
+def _is_start(signal: Evidence) -> bool:
+    """Does it tell of the agent's start? That may come after the first Enter."""
+    return signal.source in (SignalSource.HOOK, SignalSource.STREAM) and signal.status is _IDLE
+
+
+def _is_old_news(track: Track, state: Evidence) -> bool:
+    """Is a stream state to be passed over, because something else tells sooner or better?
+
+    A record and a stream are read apart, and either may be behind by a whole turn. So an agent that
+    keeps a record is heard by its stream for questions alone, of which the record has nothing.
+    Before that, Codex says "working" and "idle" once while it starts.
+    """
+    if track.recorded:
+        working = track.signal is not None and track.signal.status is _PROCESSING
+        asked = track.signal is not None and track.signal.status is _WAITING
+        wanted = _WAITING if working else _PROCESSING if asked else None
+        return state.status is not wanted
+    if state.status is _IDLE and track.submitted_at is not None:
+        return state.at - track.submitted_at < START_SECONDS
+    if state.status is _PROCESSING and track.submitted_at is None:
+        began = track.stream_began_at
+        return began is not None and state.at - began < FLICKER_SECONDS
+    return False
+
+
+def _has_begun(track: Track) -> bool:
+    """Has the agent worked already? The hook of its start may come after its first prompt."""
+    return track.signal is not None or (
+        track.screen is not None and track.screen.status in (_PROCESSING, _WAITING)
+    )
+
+
+def observe_submission(track: Track, detail: str, at: float) -> Track:
+    """Fold in that the agent took a message at that time."""
+    signal = AgentSignal(SignalKind.SUBMITTED, detail)
+    return observe_signal(replace(track, submitted_at=at), SignalSource.SUBMISSION, signal, at)
+
+
+def observe_screen(track: Track, seen: Evidence, title: Evidence | None, changed: bool) -> Track:
+    """Fold in a reading of the screen; one that shows the work makes our submission old news."""
+    fulfilled = track.signal is not None and track.signal.source == SignalSource.SUBMISSION
+    fulfilled = fulfilled and seen.status in (_PROCESSING, _WAITING, _ERROR)
+    known = seen.status is not TerminalStatus.UNKNOWN
+    known_news = known and (track.shown is None or track.shown.status is not seen.status)
+    return replace(
+        track,
+        signal=None if fulfilled else track.signal,
+        screen=_since(track.screen, seen),
+        shown=seen if known else track.shown,
+        shown_since=seen.at if known_news else track.shown_since,
+        title=_since(track.title, title) if title else None,
+        title_worked_at=seen.at if _tells_of_work(title) else track.title_worked_at,
+        title_rests_since=seen.at if _tells_of_work(track.title) else track.title_rests_since,
+        screen_changed_at=seen.at if changed or track.screen is None else track.screen_changed_at,
+        screen_worked_at=seen.at if seen.status is _PROCESSING else track.screen_worked_at,
+    )
+
+
+def _since(before: Evidence | None, seen: Evidence) -> Evidence:
+    """Return what is seen now, with the time since when it says the same."""
+    if before is None or before.status is not seen.status:
+        return seen
+    return replace(seen, at=before.at, found=before.found)
+
+
+def _tells_of_work(title: Evidence | None) -> bool:
+    return title is not None and title.status is _PROCESSING
+
+
+def observe_end(track: Track, detail: str, at: float) -> Track:
+    """Fold in that the agent's program has ended."""
+    return replace(track, end=Evidence(SignalSource.PROCESS, _ERROR, detail, at))
+
+
+def judge(track: Track, now: float) -> Verdict:
+    """Return the status, by the rules at the top of this module."""
+    if track.end is not None:
+        return Verdict(_ERROR, track.end.detail)
+    signal = track.signal
+    if signal is None or signal.status is None:
+        return _by_screen(track, now)
+    if track.asked is not None and now < signal.at + QUESTION_LAG:
+        reason = f"{_says(track.asked)}; another turn ended meanwhile"
+        return Verdict(_WAITING, reason, signal.at + QUESTION_LAG)
+    how = _how_it_ended(track)
+    if how is not None:
+        signal = replace(how, at=signal.at)
+    elif track.open_end and now < signal.at + RECORD_LAG:
+        reason = f"{_says(signal)}; how it ended is not known yet"
+        return Verdict(_PROCESSING, reason, signal.at + RECORD_LAG)
+    screen = _telling_screen(track)
+    if screen is None or screen.status is None:
+        return Verdict(signal.status or TerminalStatus.UNKNOWN, _says(signal))
+    return _weigh(track, signal, screen, now)
+
+
+def _telling_screen(track: Track) -> Evidence | None:
+    """Return the screen that counts beside a signal: the last one that told of work, if it hides.
+
+    Only where something may work in the background, of which no signal would tell.
+    """
+    hidden = track.screen is not None and track.screen.status is TerminalStatus.UNKNOWN
+    worked = track.shown is not None and track.shown.status is _PROCESSING
+    return track.shown if hidden and worked and track.background else track.screen
+
+
+def _how_it_ended(track: Track) -> Evidence | None:
+    """Return what tells how a turn ended, if the signal of its end leaves that open."""
+    if not track.open_end:
+        return None
+    if track.said is not None:
+        return track.said
+    failed = track.screen is not None and track.screen.status is _ERROR
+    return track.screen if failed else None
+
+
+def _by_screen(track: Track, now: float) -> Verdict:
+    screen = track.screen
+    if screen is None or screen.status is None:
+        return Verdict(TerminalStatus.UNKNOWN, "nothing has been seen yet")
+    verdict = _as_shown(track, screen, now)
+    found_by = track.shown_since + SEARCH_SECONDS
+    if verdict.status is _COMPLETED and track.keeps_record and now < found_by:
+        reason = f"{verdict.reason}; its session record is looked for"
+        return Verdict(_PROCESSING, reason, min(found_by, verdict.until or found_by))
+    return verdict
+
+
+def _as_shown(track: Track, screen: Evidence, now: float) -> Verdict:
+    """Return what the screen says, or said before the frame that is being drawn."""
+    if screen.status is not TerminalStatus.UNKNOWN:
+        return Verdict(screen.status or TerminalStatus.UNKNOWN, _says(screen))
+    drawn_by = screen.at + FRAME_SECONDS
+    if track.shown is not None and track.shown.status is not None and now < drawn_by:
+        return Verdict(track.shown.status, f"{_says(track.shown)} before this frame", drawn_by)
+    return Verdict(TerminalStatus.UNKNOWN, "the screen matches nothing that is known")
+
+
+def _weigh(track: Track, signal: Evidence, screen: Evidence, now: float) -> Verdict:
+    assert signal.status is not None
+    assert screen.status is not None
+    winner = CONTRADICTIONS.get((signal.status, screen.status), Winner.SIGNAL)
+    if winner is Winner.SIGNAL:
+        return _unless_taken_back(track, signal, now)
+    if winner is Winner.STILL_SCREEN and _ends_by_record(track):
+        return Verdict(signal.status, f"{_says(signal)}; the screen does not show it")
+    holds_until = _holds_until(track, signal, screen, winner)
+    at_once = winner is Winner.SCREEN_AT_ONCE or _is_news(track, signal, screen)
+    if now < holds_until and not at_once:
+        return Verdict(signal.status, f"{_says(signal)}; the screen does not show it", holds_until)
+    if screen.status is _COMPLETED and _ended_silently(track):
+        return Verdict(_IDLE, f"{_says(screen)}, but no end was told after the {_says(signal)}")
+    return Verdict(screen.status, f"{_says(screen)}, against the older {_says(signal)}")
+
+
+def _holds_until(track: Track, signal: Evidence, screen: Evidence, winner: Winner) -> float:
+    """Return from when on a screen that says something else, and is no news, is believed."""
+    if winner is Winner.STILL_SCREEN:
+        return _still_enough_at(track, signal)
+    answered_at = track.answered_at
+    if answered_at is not None and _is_question_beside(track, signal, screen):
+        return answered_at + SCREEN_LAG
+    return signal.at + SCREEN_LAG
+
+
+def _unless_taken_back(track: Track, signal: Evidence, now: float) -> Verdict:
+    """Return what a signal says that the screen does not contradict; an end may yet be none."""
+    assert signal.status is not None
+    if signal.status is _COMPLETED:
+        if track.to_report and now < signal.at + REPORT_SECONDS:
+            reason = f"{_says(signal)}; what it put in the background may still be reported"
+            return Verdict(_PROCESSING, reason, signal.at + REPORT_SECONDS)
+        if _is_undrawn(track) and now < signal.at + DRAW_SECONDS:
+            reason = f"{_says(signal)}; it may be taken back, and no work was drawn yet"
+            return Verdict(_PROCESSING, reason, signal.at + DRAW_SECONDS)
+    return Verdict(signal.status, _says(signal))
+
+
+def _is_undrawn(track: Track) -> bool:
+    """May the turn whose end was told go on, and has the screen shown none of its work yet?"""
+    began_at, worked_at = track.began_at, track.screen_worked_at
+    undrawn = began_at is not None and (worked_at is None or worked_at < began_at)
+    return undrawn and _may_be_taken_back(track)
+
+
+def _ended_silently(track: Track) -> bool:
+    """Is the turn over whose end would have been told, had no person stopped it?
+
+    Stopped before any answer, it leaves the screen, and what stands there is older.
+    """
+    return track.told is not None and track.told.ends_aloud
+
+
+def _ends_by_record(track: Track) -> bool:
+    """Is the agent at work of which its session record will tell the end?"""
+    told_by = track.signal.source if track.signal else None
+    return track.recorded and told_by in (SignalSource.RECORD, SignalSource.STREAM)
+
+
+def _is_news(track: Track, signal: Evidence, screen: Evidence) -> bool:
+    """Does the screen say something that came up after the signal and is to be believed?"""
+    if signal.status is not _PROCESSING:
+        return screen.status is _PROCESSING and _may_be_taken_back(track)
+    if _is_question_beside(track, signal, screen):
+        return track.answered_at is None or screen.at > track.answered_at
+    return (signal.source, screen.status) in NEWS and screen.at > signal.at
+
+
+def _is_question_beside(track: Track, signal: Evidence, screen: Evidence) -> bool:
+    """Is there a question on the screen of which the signal, about one agent, says nothing?"""
+    of_one_agent = track.told is not None and track.told.kind in OF_ONE_AGENT
+    return screen.status is _WAITING and signal.source == SignalSource.HOOK and of_one_agent
+
+
+def _may_be_taken_back(track: Track) -> bool:
+    """Is the signal that of an end which need not be one?"""
+    revocable = track.told is not None and track.told.revocable
+    return revocable and (track.background or track.to_report or not track.alone)
+
+
+def _still_enough_at(track: Track, signal: Evidence) -> float:
+    """Return from when on a screen at rest wins over a signal of work."""
+    confirmed = (
+        signal.source != SignalSource.SUBMISSION
+    )  # by the agent, whose title is in time then
+    if confirmed and track.title_worked_at is not None and not _tells_of_work(track.title):
+        if track.title_worked_at > signal.at:
+            return track.title_rests_since + TITLE_LAG
+        return signal.at + SCREEN_LAG
+    still_since = max(signal.at, track.screen_changed_at)
+    return still_since + HOLD_SECONDS[SignalSource(signal.source)]
+
+
+def asks_aloud(track: Track) -> bool:
+    """Does the agent itself say that it asks, and so what? A screen may be ahead of it."""
+    signal = track.signal
+    aloud = signal is not None and signal.source in (SignalSource.HOOK, SignalSource.RECORD)
+    return aloud and signal is not None and signal.status is _WAITING
+
+
+def _says(evidence: Evidence) -> str:
+    return f"{evidence.source}: {evidence.detail}"
+
+
+def explain(track: Track, now: float) -> Explanation:
+    """Return the verdict with every piece of evidence behind it, newest first."""
+    verdict = judge(track, now)
+    said = track.said if track.open_end else None
+    pieces = (track.end, track.signal, track.asked, said, track.title, track.screen)
+    known = sorted((piece for piece in pieces if piece), key=lambda piece: -piece.at)
+    return Explanation(verdict.status, verdict.reason, tuple(known))

@@ -1,0 +1,79 @@
+"""What is different between two snapshots, read from what git writes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+BINARY = -1
+REPOSITORY_MODE = "160000"
+REST_LEFT_OUT = "(the rest is left out: it is too long)"
+"""The last line of a patch that is cut; no line of a patch begins like that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One file that is different."""
+
+    path: str
+    old_path: str
+    """Its former name; the same unless it was moved."""
+    status: str
+    """`A` added, `M` modified, `D` deleted, `R` moved, `T` became something else, a link say."""
+    old_mode: str
+    new_mode: str
+    added: int
+    """Lines; -1 if it is binary."""
+    removed: int
+
+    @property
+    def is_repository(self) -> bool:
+        """Is or was it a repository of its own? Nobody knows which of its files are different."""
+        return REPOSITORY_MODE in (self.old_mode, self.new_mode)
+
+
+def read_changes(output: str) -> tuple[Change, ...]:
+    """Read what `git diff-tree -z --raw` writes: all modes first, and with `--numstat` all counts.
+
+    :100644 100644 d00491f 0cfbf08 M␀a.txt␀1␉1␉a.txt␀
+    """
+    words = iter(output.split("\0"))
+    heads = []
+    word = next(words)
+    while word.startswith(":"):
+        old_mode, new_mode, _, _, status = word[1:].split(" ")
+        old_path, path = _names(status, words)
+        heads.append((path, old_path, status[0], old_mode, new_mode))
+        word = next(words)
+    changes = []
+    for head in heads:
+        added, removed, name = word.split("\t", 2) if word else ("0", "0", "-")
+        if not name:
+            # Moved: both names follow.
+            next(words), next(words)
+        changes.append(Change(*head, _count(added), _count(removed)))
+        word = next(words, "")
+    return tuple(changes)
+
+
+def _names(status: str, words: Iterator[str]) -> tuple[str, str]:
+    old = next(words)
+    return old, next(words) if status.startswith("R") else old
+
+
+def _count(number: str) -> int:
+    return BINARY if number == "-" else int(number)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The work folder after a turn or a gate."""
+
+    tree: str = ""
+    """Names its content; empty if nobody knows it."""
+    changed: tuple[str, ...] = ()
+    """The files that changed in the turn."""
+    since_review: tuple[str, ...] = ()
+    """The files that changed since the review that approved the work."""
+
+
+UNSEEN = Work()
+"""Where no snapshots are taken."""

@@ -1,0 +1,493 @@
+"""The work folder of a run: kept after every turn, so that it is known who changed what."""
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ..core.files import Folder, is_left_behind
+from ..core.text import first_names
+from ..errors import GitError, GitMissing, RunError
+from ..events import RunEvent, Warned
+from ..settings.layout import CHECKOUTS_FOLDER, HELD_BACK_FOLDER, SNAPSHOTS_FOLDER, ours_in
+from .changes import UNSEEN, Change, Work
+from .held_back import HeldBack, is_held
+from .left_out import LeftOut, make_writable
+from .repository import Repository, find_repository
+from .snapshots import Scope, Snapshot, Snapshots, last_of
+from .store import Store
+from .uncommitted import compare_with_commit
+from .watch import RepositoryWatch
+
+START_LABEL, RESUMED_LABEL = "start", "resumed"
+PUT_BACK = ", put back"
+"""Behind the role in the label of a snapshot that was taken after files were put back."""
+NO_FOLDER = "the run has no folder for them"
+REMOVED = "the snapshots of the run are not there any more, so its start is not known"
+GONE = (
+    "the repository is gone: {}/.git {}. Bring it back, from a copy or a clone, and resume the "
+    "run; the files as they were are kept: cao diff, cao restore, cao undo"
+)
+"""What is said when a repository was removed: which one, and when that was seen."""
+ABOUT_REPOSITORY = "repository"
+"""What a warning is about that tells of a change to the repository itself."""
+ABOUT_SNAPSHOTS = "snapshots"
+"""What a warning is about that tells why a run has none."""
+NOT_COMPARED = (
+    "what the repository was like before is not known, so it cannot be told whether it was changed "
+    "since the run was interrupted"
+)
+UNCOMMITTED = "uncommitted changes when the run began"
+MENDED = "resume the run when that is mended"
+BORROWED = "snapshots can be read only as long as the repository has what it has now: "
+"""Begins what is said if its contents could not be copied; the reason follows."""
+LONGEST_COPY = 60.0
+"""Seconds for that; 50,000 files of a clone take about one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a turn or a gate did to the work folder."""
+
+    work: Work = UNSEEN
+    changes: tuple[Change, ...] = ()
+    repository: tuple[str, ...] = ()
+    """What of the repository was changed meanwhile that can start a program, or which branches."""
+    left_out: tuple[LeftOut, ...] = ()
+    """What could be kept before, or was not there, and is in no snapshot now."""
+
+    @property
+    def touched(self) -> tuple[Change, ...]:
+        """The changes without what programs leave behind when they are merely run."""
+        return tuple(one for one in self.changes if not is_left_behind(one.path))
+
+    @property
+    def restorable(self) -> tuple[str, ...]:
+        """What of it can be put back."""
+        return tuple(one.path for one in self.touched if not one.is_repository)
+
+    @property
+    def not_kept(self) -> tuple[str, ...]:
+        """What of it can not: no snapshot has it."""
+        paths = (one.path for one in self.left_out if not is_left_behind(one.path))
+        return tuple(path for path in paths if path not in self.restorable)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptOut:
+    """Paths of a work tree, from its top, that are in no snapshot."""
+
+    held_back: tuple[str, ...] = ()
+    """Only checkouts have them, as they are in the user's folder."""
+    ours: tuple[str, ...] = ()
+    """There the user's own folders of cao are, in the repository that the tree belongs to."""
+
+
+def leave_alone() -> None:
+    """Do nothing: a folder that is the user's own is not for us to mend."""
+
+
+class WorkFolder:
+    """Takes the snapshots of a run; without any, nothing is known and nothing is in the way."""
+
+    def __init__(
+        self,
+        snapshots: Snapshots | None,
+        repository: Repository | None = None,
+        run_folder: Folder | None = None,
+        tend: Callable[[], None] = leave_alone,
+        held_back: HeldBack | None = None,
+    ) -> None:
+        """Take what can be kept, and where; `tend` mends the folder before it is looked at.
+
+        What is held back is in every checkout, and in no snapshot.
+        """
+        self._held_back = held_back
+        self._tend = tend
+        self._snapshots = snapshots
+        self._repository = repository
+        self._checkouts = None if run_folder is None else _checkouts_of(run_folder)
+        self._before: Snapshot | None = None
+        self._last: Snapshot | None = None
+        self._looked: Snapshot | None = None
+        """Of the turn that is recorded next, if a process that was killed has looked already."""
+        self._watch = None if repository is None else RepositoryWatch(repository, run_folder)
+        self.changed_before: tuple[str, ...] = ()
+        """What of the repository was changed since an earlier process of the run looked."""
+        self.why_no_snapshots = NO_FOLDER if snapshots is None else ""
+        """Empty if there are some, or may be."""
+
+    @property
+    def snapshots(self) -> Snapshots | None:
+        """The snapshots of the run, if any can be taken."""
+        return self._snapshots
+
+    @property
+    def holds_back(self) -> bool:
+        """Are there files that only checkouts have?"""
+        return self._held_back is not None
+
+    @property
+    def now(self) -> Snapshot | None:
+        """The last snapshot."""
+        return self._last
+
+    @property
+    def prefix(self) -> str:
+        """Where in the repository the folder lies; empty at its top."""
+        return "" if self._repository is None else self._repository.prefix
+
+    def files(self, commit: str) -> list[str]:
+        """Return the files of a checkout: those of a snapshot, and what is held back."""
+        kept = [] if self._snapshots is None else self._snapshots.files(commit)
+        return kept if self._held_back is None else [*kept, *self._held_back.files()]
+
+    def read(self, commit: str, path: str, limit: int) -> bytes | None:
+        """Return a file of a checkout; None if it is not there.
+
+        Of one that is longer than the limit there is nothing more than that, if anything.
+        """
+        if self._held_back is not None and is_held(path, self._held_back.paths):
+            return self._held_back.read(path, limit)
+        return None if self._snapshots is None else self._snapshots.read(commit, path, limit)
+
+    def mentioning(self, commit: str, word: str, limit: int) -> tuple[str, ...]:
+        """Return the files of a checkout in which a word stands."""
+        kept = () if self._snapshots is None else self._snapshots.mentioning(commit, word)
+        held = () if self._held_back is None else self._held_back.mentioning(word, limit)
+        return (*kept, *held)
+
+    def left_behind(self, *commits: str) -> tuple[str, ...]:
+        """Return what of some snapshots programs have left behind, or changed, since the start.
+
+        It is no part of the work, and no commit gets it. What was committed before is.
+        """
+        snapshots = self._snapshots
+        if snapshots is None:
+            return ()
+        start = snapshots.all()[0].commit
+        changes = (one for commit in commits for one in snapshots.changes(start, commit))
+        paths = {path for one in changes for path in (one.path, one.old_path)}
+        found = {path for path in paths if is_left_behind(path)}
+        committed = snapshots.files(snapshots.base) if found and snapshots.base else ()
+        return tuple(sorted(found.difference(committed)))
+
+    @contextmanager
+    def laid_out(
+        self,
+        commit: str,
+        over: str = "",
+        paths: Sequence[str] = (),
+        texts: Mapping[str, str] | None = None,
+    ) -> Iterator[Path]:
+        """Yield a fresh checkout of a snapshot, with some paths as another one has them.
+
+        Some files may have another text there. What programs left behind is as it was at the start.
+        """
+        if self._snapshots is None or self._checkouts is None:
+            raise RunError("without snapshots there is no fresh checkout to run a gate in")
+        try:
+            self._checkouts.make()
+            folder = Path(tempfile.mkdtemp(dir=self._checkouts.path))
+            self._snapshots.lay_out(commit, folder)
+            if over:
+                self._snapshots.lay_over(over, folder, paths)
+            if left := self.left_behind(*filter(None, (commit, over))):
+                self._snapshots.lay_over(self._snapshots.all()[0].commit, folder, left)
+            if self._held_back is not None:
+                self._held_back.lay_over(folder)
+            for path, text in (texts or {}).items():
+                *above, name = path.split("/")
+                Folder(folder, tuple(above)).replace(name, text.encode(errors="surrogateescape"))
+        except (GitError, OSError) as error:
+            raise RunError(f"a fresh checkout cannot be made: {error}") from error
+        try:
+            yield folder / self.prefix
+        finally:
+            _clear(self._checkouts)
+
+    def begin(
+        self, sequence: int, *, is_in_flight: bool, replied: tuple[int, str] | None = None
+    ) -> tuple[int, list[str]]:
+        """Keep the folder before anything is done in it; return the last number and what to say.
+
+        When a run is resumed, what changed since belongs to nobody's turn, unless one is in flight.
+        If that has its reply already, its number and role are given: it may have its snapshot, too.
+        Raise `RunError` if a run that has snapshots cannot be kept any more.
+        """
+        number, remarks = self._begin_snapshots(sequence, is_in_flight, replied)
+        # Afterwards: what is told once must not be lost with a run that cannot go on.
+        if self._watch is not None:
+            self.changed_before = self._watch.begin()
+            if sequence and self._checkouts is not None and not self._watch.has_compared:
+                remarks.append(NOT_COMPARED)
+        return number, remarks
+
+    def _begin_snapshots(
+        self, sequence: int, is_in_flight: bool, replied: tuple[int, str] | None
+    ) -> tuple[int, list[str]]:
+        snapshots = self._snapshots
+        if snapshots is None:
+            return sequence, []
+        if self._checkouts is not None:
+            # A run that was killed may have left some.
+            _clear(self._checkouts)
+        if not snapshots.has_any and sequence:
+            self._do_without(REMOVED)
+            return sequence, []
+        try:
+            return self._go_on(snapshots, sequence, is_in_flight, replied) or (
+                sequence,
+                self._start(snapshots),
+            )
+        except (GitError, OSError) as error:
+            if snapshots.has_any:
+                raise RunError(
+                    f"the work folder could not be kept when the run was resumed: {error}; {MENDED}"
+                ) from error
+            reason = error if isinstance(error, GitMissing) else f"it cannot be kept: {error}"
+            self._do_without(str(reason))
+            return sequence, []
+
+    def _do_without(self, reason: str) -> None:
+        """Take no snapshots."""
+        self._snapshots = None
+        self.why_no_snapshots = reason
+
+    def _start(self, snapshots: Snapshots) -> list[str]:
+        """Take the first snapshot, and return what to say."""
+        self._last = snapshots.take(0, START_LABEL)
+        remarks = self._about_start(snapshots, self._last)
+        try:
+            # An agent may do anything to the repository that they are borrowed from.
+            snapshots.keep_for_good(LONGEST_COPY)
+        except (GitError, OSError) as error:
+            remarks.append(f"{BORROWED}{error}")
+        return remarks
+
+    def _go_on(
+        self,
+        snapshots: Snapshots,
+        sequence: int,
+        is_in_flight: bool,
+        replied: tuple[int, str] | None,
+    ) -> tuple[int, list[str]] | None:
+        """Go on from the last snapshot; None if there is none yet."""
+        taken = snapshots.all()
+        if not taken:
+            return None
+        self._last = last_of(taken)
+        self._looked = next((one for one in taken if (one.sequence, one.label) == replied), None)
+        # A person may have gone back meanwhile, which takes numbers of its own.
+        sequence = max(sequence, taken[-1].sequence)
+        if self._looked is not None or not is_in_flight:
+            now = snapshots.take(sequence + 1, RESUMED_LABEL)
+            if (now.tree, now.left_out) != (self._last.tree, self._last.left_out):
+                self._last = now
+                return sequence + 1, []
+        return sequence, []
+
+    def look(self, sequence: int, label: str, approved_tree: str = "") -> Seen:
+        """Keep the folder as it is after a turn or a gate, and return what that did to it.
+
+        Raise `RunError` if it cannot be kept, or if its repository was removed.
+        """
+        self._tend()
+        gone = self._gone(label)
+        try:
+            seen = self._keep(sequence, label, approved_tree)
+        except RunError as error:
+            raise gone or error from error.__cause__
+        if gone is not None:
+            raise gone
+        return seen if self._watch is None else replace(seen, repository=self._watch.look())
+
+    def _gone(self, label: str) -> RunError | None:
+        """Return that the repository is not there any more, if that is so."""
+        repository, snapshots = self._repository, self._snapshots
+        if repository is None:
+            return None
+        became = "removed" if repository.is_gone else ""
+        if not became and snapshots is not None and not repository.top.is_symlink():
+            # Git that cannot be asked says why at the next snapshot, and so does what is a link.
+            with suppress(GitError):
+                is_another = repository.is_another(snapshots.environ)
+                became = "replaced by another one" if is_another else ""
+        if not became:
+            return None
+        return RunError(GONE.format(repository.top, f"was {became} while {label} was at work"))
+
+    def _keep(self, sequence: int, label: str, approved_tree: str) -> Seen:
+        if self._snapshots is None or self._last is None:
+            return Seen()
+        if not self._snapshots.has_any:
+            raise RunError(f"while {label} was at work, {REMOVED}; the reply is kept")
+        try:
+            self._before, after = self._around(self._snapshots, self._last, sequence, label)
+            changes = self._between(self._before.tree, after.tree)
+            unreviewed = self._since(approved_tree, after.tree)
+        except (GitError, OSError) as error:
+            raise RunError(
+                f"the work folder could not be kept after {label}: {error}. The reply is kept; "
+                f"{MENDED}"
+            ) from error
+        left_out = tuple(one for one in after.left_out if one not in self._before.left_out)
+        paths = dict.fromkeys([*(one.path for one in changes), *(one.path for one in left_out)])
+        return Seen(Work(after.tree, tuple(paths), unreviewed), changes, left_out=left_out)
+
+    def _around(
+        self, snapshots: Snapshots, last: Snapshot, sequence: int, label: str
+    ) -> tuple[Snapshot, Snapshot]:
+        """Return the snapshots before and after a turn or a gate.
+
+        What a process that was killed has taken stays: its changes may be put back already.
+        """
+        looked, self._looked = self._looked, None
+        if looked is not None and (looked.sequence, looked.label) == (sequence, label):
+            return last_of(one for one in snapshots.all() if one.at < looked.at), looked
+        self._last = snapshots.take(sequence, label)
+        return last, self._last
+
+    def kept(self, approved_tree: str) -> Work:
+        """Return the last snapshot as the work that it holds; take none."""
+        if self._snapshots is None or self._last is None:
+            return UNSEEN
+        try:
+            return Work(self._last.tree, (), self._since(approved_tree, self._last.tree))
+        except (GitError, OSError) as error:
+            raise RunError(f"the snapshots of the run cannot be read: {error}") from error
+
+    def _since(self, approved_tree: str, tree: str) -> tuple[str, ...]:
+        """Return the files that differ from what was approved, if that is known."""
+        since = self._between(approved_tree, tree) if approved_tree else ()
+        return tuple(one.path for one in since if not is_left_behind(one.path))
+
+    def put_back(self, number: int, label: str, seen: Seen, approved_tree: str = "") -> Seen:
+        """Undo what a turn did to some files, and return what is left of its changes.
+
+        The snapshot of the turn has them all the same: they may be somebody else's. What is left
+        has a number of its own.
+        """
+        assert self._snapshots is not None, "something was seen"
+        assert self._before is not None, "there was a look before"
+        paths = {path for one in seen.touched for path in (one.path, one.old_path)}
+        self._snapshots.restore(self._before.commit, sorted(paths))
+        self._last = self._before
+        return self.look(number, f"{label}{PUT_BACK}", approved_tree)
+
+    def _between(self, old: str, new: str) -> tuple[Change, ...]:
+        assert self._snapshots is not None, "there are two snapshots"
+        return () if old == new else self._snapshots.changes(old, new)
+
+    def _about_start(self, snapshots: Snapshots, start: Snapshot) -> list[str]:
+        """Keep what is committed beside the first snapshot, and return what to say."""
+        said = []
+        repository = self._repository
+        if repository is not None and repository.head:
+            found = snapshots.changes(repository.head, start.commit)
+            unsure = frozenset(one.path for one in found if may_be_same(one))
+            compared = compare_with_commit(repository, unsure, snapshots.environ)
+            base = snapshots.keep_base(repository.head, start, unsure - compared.changed)
+            dirty = [one.path for one in snapshots.changes(base, start.commit)]
+            if dirty:
+                said.append(f"{first_names(dirty)} had {UNCOMMITTED}; they count as yours")
+            if compared.doubtful:
+                said.append(
+                    f"{first_names(sorted(compared.doubtful))} may have had {UNCOMMITTED}: only a "
+                    "filter of the repository could tell, and none is run; they count as yours"
+                )
+        if start.left_out:
+            left = [f"{one.path} ({one.reason})" for one in start.left_out]
+            said.append(f"not kept in snapshots: {first_names(left)}")
+        return said
+
+
+def open_work_folder(
+    wd: Path,
+    run_folder: Folder | None,
+    environ: Mapping[str, str],
+    tend: Callable[[], None] = leave_alone,
+    kept_out: KeptOut | None = None,
+) -> WorkFolder:
+    """Return the work folder of a run; raise `UsageError` if it is none to work in.
+
+    Of a work tree is said what is kept out of snapshots; all else in it is the run's. What is held
+    back lies in the folder of the run: `held_back_of`.
+    """
+    repository = repository_of(wd, environ)
+    whole, kept_out = kept_out is not None, kept_out or KeptOut()
+    if run_folder is None:
+        if kept_out.held_back:
+            raise RunError("without the folder of the run there is nothing of what is held back")
+        return WorkFolder(None, repository)
+    top = wd if repository is None else repository.top
+    held_back = kept_out.held_back
+    apart = (*held_back, *kept_out.ours, *ours_in(top, run_folder.root))
+    store = Store(run_folder.path / SNAPSHOTS_FOLDER, wd, repository, environ)
+    snapshots = Snapshots(store, scope=Scope(whole, apart))
+    held = held_back_of(run_folder, held_back) if held_back else None
+    return WorkFolder(snapshots, repository, run_folder, tend, held)
+
+
+def held_back_of(run_folder: Folder, paths: tuple[str, ...]) -> HeldBack:
+    """Return what a run holds back, as its folder has it."""
+    kept = Folder(run_folder.root, (*run_folder.parts, HELD_BACK_FOLDER), private=True)
+    return HeldBack(kept, paths)
+
+
+def repository_of(wd: Path, environ: Mapping[str, str]) -> Repository | None:
+    """Return the repository of a work folder; raise `UsageError` if it is none to work in."""
+    try:
+        return find_repository(wd, environ)
+    except (GitError, OSError):
+        # Without git, or in a repository that cannot be read, it is a folder like any other.
+        return None
+
+
+def began_at(wd: Path, environ: Mapping[str, str]) -> tuple[str, str, str]:
+    """Return what is checked out in a work folder, commit and branch, and where its paths begin."""
+    repository = repository_of(wd, environ)
+    if repository is None:
+        return "", "", str(wd)
+    return repository.head, repository.branch, str(repository.top)
+
+
+def said_of_start(wd: Path, environ: Mapping[str, str]) -> str:
+    """Return what to say of a work folder before anything is started in it; nothing if all is well.
+
+    An agent that meets conflicts of the user's may end what the user has begun.
+    """
+    repository = repository_of(wd, environ)
+    if repository is None or not repository.under_way:
+        return ""
+    return (
+        f"{repository.under_way} is under way in {repository.top}: agents see what it has left in "
+        "the files; Ctrl-C, and end it first, if that is not meant"
+    )
+
+
+def said_of_repository(events: Iterable[RunEvent]) -> tuple[str, ...]:
+    """Return what was said of changes to the repository itself, each once."""
+    warnings = (event for event in events if isinstance(event, Warned))
+    said = (event.text for event in warnings if event.about == ABOUT_REPOSITORY)
+    return tuple(dict.fromkeys(said))
+
+
+def may_be_same(change: Change) -> bool:
+    """Can a file be as it is committed though its bytes are not, by how git lays it out?"""
+    return change.status in ("M", "T") and not change.is_repository
+
+
+def _checkouts_of(run_folder: Folder) -> Folder:
+    return Folder(run_folder.root, (*run_folder.parts, CHECKOUTS_FOLDER), private=True)
+
+
+def _clear(checkouts: Folder) -> None:
+    """Remove all checkouts, also those that a gate has made unwritable; what resists is left."""
+    with suppress(OSError):
+        checkouts.remove_all()
+        return
+    make_writable(checkouts.path)
+    with suppress(OSError):
+        checkouts.remove_all()
