@@ -6,7 +6,6 @@ READY  := $(VENV)/.ready
 WEB    := $(VENV)/.ready-web
 DOCS   := $(VENV)/.ready-docs
 SEED   ?= $(shell date +%s)
-SAMPLE ?= 12
 # More than there are cores: most of the time a test waits for the programs it has started.
 WORKERS := -n 6 --dist worksteal
 
@@ -50,9 +49,6 @@ test-web: $(WEB) tmux chromium axe ## Look at the page in a real browser, while 
 search: $(READY) ## Look for examples that break a property: new ones each time, or those of SEED=...
 	$(BIN)/python -m pytest -m hypothesis -n 4 --hypothesis-profile search --hypothesis-seed $(SEED)
 
-mutants: $(READY) ## Change the pure modules in small ways: do their tests notice? SAMPLE=12 per module
-	$(BIN)/python -m tests.mutants --seed $(SEED) --sample $(SAMPLE) $(MODULES)
-
 test-agents: agents ## Drive real Codex, Claude Code and others (from npm) against stub models
 	$(BIN)/python -m pytest -m agents -n 2 --dist loadgroup tests/agents
 
@@ -69,9 +65,6 @@ docs: $(DOCS) ## Build the documentation as a site, without the network, and che
 
 pictures: $(WEB) tmux chromium ## Make the pictures of the documentation, from real runs
 	$(BIN)/python -m tests.web.pictures
-
-picture: $(READY) ## Draw docs/house.svg from the imports of the source
-	$(BIN)/python scripts/draw_house.py
 
 bench: $(READY) tmux ## Measure against the baseline in the same run; prints a table, writes JSON
 	$(BIN)/python -m bench
@@ -116,4 +109,4 @@ $(DOCS): $(READY)
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) .cache site .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-.PHONY: help demo test test-slow test-tmux test-python test-web search mutants test-agents accuracy check docs pictures picture bench format agents tmux bubblewrap shells node chromium axe clean
+.PHONY: help demo test test-slow test-tmux test-python test-web search test-agents accuracy check docs pictures bench format agents tmux bubblewrap shells node chromium axe clean

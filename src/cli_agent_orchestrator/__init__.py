@@ -1,7 +1,7 @@
 """Runs CLI coding agents in tmux terminals and takes a task through them until it passes.
 
 `import cli_agent_orchestrator as cao` offers the names in `__all__`; docs/python.md explains them.
-All else is in `_internal` and may change without notice. Each public name is imported when it is
+All else is private and may change without notice. Each public name is imported when it is
 first used, so that the command line stays quick.
 """
 
@@ -32,7 +32,7 @@ __all__ = [
 _MODULES = ("errors", "events")
 _HOMES = {
     "__version__": "version",
-    **dict.fromkeys(("AgentView", "Delivery", "TerminalEvent", "TerminalStatus"), "models"),
+    **dict.fromkeys(("AgentView", "Delivery", "TerminalEvent", "TerminalStatus"), "core.models"),
 }
 
 
@@ -41,7 +41,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name in _MODULES:
         return import_module(f"{__name__}.{name}")
-    return getattr(import_module(f"{__name__}._internal.{_HOMES.get(name, 'public')}"), name)
+    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'public')}"), name)
 
 
 def __dir__() -> list[str]:

@@ -73,7 +73,7 @@ def test_challenges_are_never_the_same() -> None:
 
 
 @given(tokens, challenges, addresses, tokens, challenges, addresses)
-def test_an_answer_fits_one_question_alone(  # noqa: PLR0913 - two whole questions
+def test_an_answer_fits_one_question_alone(
     token: str,
     challenge: str,
     address: tuple[str, int],

@@ -230,7 +230,7 @@ STEERED: list[
 
 class TestSteer:
     @pytest.mark.parametrize(("ask", "wish", "answer", "words"), STEERED)
-    def test_a_run_hears_what_is_asked(  # noqa: PLR0913 - what is asked, heard, said and told
+    def test_a_run_hears_what_is_asked(
         self,
         rig: Rig,
         runs: ApiClient,

@@ -58,7 +58,7 @@ COMMANDS = {
     "output": ("terminals:output", "Print an agent's last answer, screen or scrollback."),
     "stop": ("stop:stop", "End a run, terminals or a whole session."),
     "explain": ("terminals:explain", "Say why a terminal has the status it has."),
-    "completion": ("completion:completion", "Print the completion script of a shell."),
+    "completion": ("complete:completion", "Print the completion script of a shell."),
 }
 
 
@@ -91,7 +91,7 @@ class LazyCommands(click.Group):
             return None
         module, _, name = COMMANDS[cmd_name][0].partition(":")
         with importing():
-            command = getattr(import_module(f"cli_agent_orchestrator._internal.cli.{module}"), name)
+            command = getattr(import_module(f"cli_agent_orchestrator.cli.{module}"), name)
         assert isinstance(command, click.Command)
         return command
 

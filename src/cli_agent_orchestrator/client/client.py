@@ -228,7 +228,7 @@ class ApiClient:
         """End all iterators over events, also those in which another thread waits."""
         self._server.close_streams()
 
-    def run_step(  # noqa: PLR0913 - one request does what else takes five
+    def run_step(
         self,
         agent_profile: str,
         prompt: str,

@@ -424,7 +424,7 @@ def response_file_template() -> str:
 
 
 def _package() -> Traversable:
-    return files("cli_agent_orchestrator._internal")
+    return files("cli_agent_orchestrator")
 
 
 def _text(file: Traversable) -> str:

@@ -18,7 +18,7 @@ from ..core.programs import without_repository
 from ..errors import OrchestratorError, RunError, error_of
 from ..events import OnRunEvent, RunBegan, RunEnded, RunOpened, from_line, tell_nobody
 
-RUN_MODULE = "cli_agent_orchestrator._internal.cli.detached"
+RUN_MODULE = "cli_agent_orchestrator.cli.detached"
 """What the process runs: a command line of its own, at the other end of two pipes."""
 STOP_SECONDS = 30.0
 

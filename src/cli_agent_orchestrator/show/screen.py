@@ -155,4 +155,4 @@ REPORT = "report.css"
 @cache
 def stylesheet(name: str) -> str:
     """Return a stylesheet that comes with the package."""
-    return (files("cli_agent_orchestrator._internal.html") / name).read_text(encoding="utf-8")
+    return (files("cli_agent_orchestrator.show") / name).read_text(encoding="utf-8")

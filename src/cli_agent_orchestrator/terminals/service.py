@@ -54,8 +54,7 @@ from .launch import Launcher, check_folder
 from .screens import FolderOf, ScreenRecorder, keys_for, nowhere, question_of, watch_screen
 from .signals import SignalFiles, remove_signal_file
 from .store import TerminalRow, TerminalStore
-from .tmux import HUB_SESSION, Address, Tmux
-from .tmux import death as processes
+from .tmux import HUB_SESSION, Address, Tmux, processes
 
 GONE = "is not asked any more: it was answered elsewhere, or has gone"
 """What became of a question."""

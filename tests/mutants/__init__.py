@@ -1,1 +1,0 @@
-"""Changes the pure modules in small ways and sees whether their tests notice (`make mutants`)."""
