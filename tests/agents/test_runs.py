@@ -19,7 +19,7 @@ from tests.e2e.conftest import Machine, Server
 from tests.e2e.runs import FIVE_TURNS, TASK, replies_of, running, state_of
 from tests.stubs import AnthropicStub, OpenAIStub
 from tests.stubs.script import Run
-from tests.workspace.projects import make_project
+from tests.work.projects import make_project
 
 pytestmark = [pytest.mark.agents, pytest.mark.tmux]
 

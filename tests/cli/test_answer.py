@@ -9,8 +9,8 @@ from click.testing import CliRunner, Result
 from cli_agent_orchestrator.cli.steer import answer
 from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.errors import ApiRefused, NotSteerable, UsageError
-from tests.api.run_rig import EVENTS, RUN, Rig
-from tests.api.running import TOKEN
+from tests.server.run_rig import EVENTS, RUN, Rig
+from tests.server.running import TOKEN
 
 
 class Shell(Rig):

@@ -17,7 +17,7 @@ from cli_agent_orchestrator.settings.config import state_folder
 from cli_agent_orchestrator.settings.layout import run_folder
 from tests.runs.kept_runs import make_run
 from tests.runs.test_own_tree import record_of
-from tests.workspace.projects import make_project
+from tests.work.projects import make_project
 
 RUN = "20261115-084037-k3f9"
 

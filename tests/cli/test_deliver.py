@@ -25,7 +25,7 @@ from cli_agent_orchestrator.settings.layout import run_folder
 from cli_agent_orchestrator.work.pull_request import PullRequest
 from tests.runs.kept_runs import make_run
 from tests.runs.test_own_tree import RUN, record_of
-from tests.workspace.projects import make_project
+from tests.work.projects import make_project
 
 ASKED = RequestDraft("cao/r1", "main", "Keep digits", "Keep digits.\n\nCao-Run: r1\n", False)
 PUSHED = "Pushed cao/r1 to origin: git push origin cao/r1"

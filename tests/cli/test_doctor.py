@@ -22,9 +22,9 @@ from cli_agent_orchestrator.cli.doctor import conclude, examine, is_run_possible
 from cli_agent_orchestrator.runs.record import read_record, write_record
 from cli_agent_orchestrator.settings.config import ServerConfig
 from cli_agent_orchestrator.settings.layout import DRAFT_PREFIX
-from tests.api.running import TOKEN, running_api
 from tests.e2e.runs import free_port
 from tests.runs.kept_runs import make_run
+from tests.server.running import TOKEN, running_api
 from tests.third_party import third_party
 
 

@@ -19,7 +19,7 @@ from cli_agent_orchestrator.cli.replay import (
 from cli_agent_orchestrator.core.ansi import clean_line
 from cli_agent_orchestrator.runs.replay import Cast, Frame, screen_at
 from cli_agent_orchestrator.runs.turns import RunTurn
-from tests.test_ansi import ANY
+from tests.core.test_ansi import ANY
 
 DRAWN = re.compile(
     r"(?:[^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]"

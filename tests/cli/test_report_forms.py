@@ -18,10 +18,10 @@ from cli_agent_orchestrator.settings.layout import (
     replay_folder,
     screens_folder,
 )
-from tests.html.reading import Elements
 from tests.runs.fakes import Rig
 from tests.runs.kept_runs import RUN, make_run, snapshots_in
 from tests.runs.test_story import turn
+from tests.show.reading import Elements
 
 TOKEN = "ghp_" + "a1B2" * 9
 

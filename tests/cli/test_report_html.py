@@ -16,9 +16,9 @@ from cli_agent_orchestrator.show.report_html import (
 )
 from cli_agent_orchestrator.show.turn import LONGEST_LINE
 from tests.cli.reports import HOME, REPORT
-from tests.html.reading import Elements
-from tests.html.test_report_page import FULL, STORY
-from tests.html.test_turn import DETAIL
+from tests.show.reading import Elements
+from tests.show.test_report_page import FULL, STORY
+from tests.show.test_turn import DETAIL
 
 KEY = "-----BEGIN PRIVATE KEY-----\n" + "MIIEow==\n" * 300 + "-----END PRIVATE KEY-----\n"
 

@@ -12,7 +12,7 @@ from cli_agent_orchestrator.settings.config import state_folder
 from cli_agent_orchestrator.settings.layout import SNAPSHOTS_FOLDER, archive_folder
 from tests.runs.kept_runs import RUN, make_run, snapshots_in, worked_run
 from tests.runs.test_deeds import changed, proof
-from tests.workspace.repositories import write
+from tests.work.repositories import write
 
 PAGE = """\
 RESULT: PASS

@@ -22,9 +22,9 @@ from cli_agent_orchestrator.errors import ApiError, NotFound, OrchestratorError,
 from cli_agent_orchestrator.runs.record import RunRecord, RunStatus, write_record
 from cli_agent_orchestrator.runs.registry import RunSummary
 from cli_agent_orchestrator.settings.layout import run_folder
-from tests.api.running import TOKEN, RunningApi, running_api
 from tests.e2e.conftest import CAO
 from tests.fakes import FakeService
+from tests.server.running import TOKEN, RunningApi, running_api
 from tests.third_party import ThirdParty, third_party
 
 UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")

@@ -22,8 +22,8 @@ from cli_agent_orchestrator.work.snapshots import Snapshot
 from tests.programs import in_a_terminal
 from tests.runs.kept_runs import RUN, make_run, snapshots_in, worked_run
 from tests.runs.test_own_tree import STATE, record_of
-from tests.workspace.projects import Project, make_project
-from tests.workspace.repositories import git, make_repository, write
+from tests.work.projects import Project, make_project
+from tests.work.repositories import git, make_repository, write
 
 OTHER = "20261116-101010-abc7"
 FITS_A_TURN = "20261116-101010-abx1"

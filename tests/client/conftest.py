@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from cli_agent_orchestrator.client.client import ApiClient
-from tests.api.running import TOKEN, RunningApi, running_api
+from tests.server.running import TOKEN, RunningApi, running_api
 from tests.third_party import ThirdParty, third_party
 
 

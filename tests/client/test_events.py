@@ -11,7 +11,7 @@ import pytest
 from cli_agent_orchestrator.client.client import ApiClient
 from cli_agent_orchestrator.core.models import TerminalEvent, TerminalStatus
 from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable
-from tests.api.running import TOKEN, WAIT_SECONDS, RunningApi, running_api
+from tests.server.running import TOKEN, WAIT_SECONDS, RunningApi, running_api
 from tests.third_party import ThirdParty
 
 

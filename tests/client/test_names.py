@@ -10,7 +10,7 @@ from cli_agent_orchestrator.errors import (
     OrchestratorError,
     UsageError,
 )
-from tests.api.running import RunningApi
+from tests.server.running import RunningApi
 
 
 @pytest.mark.parametrize("name", ["../sessions", "a/b", "a?b=c", "a#b", "%2e%2e", "é\x00\n", ";"])

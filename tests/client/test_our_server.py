@@ -12,8 +12,8 @@ from cli_agent_orchestrator.core.models import (
     TerminalStatus,
 )
 from cli_agent_orchestrator.errors import ApiRefused, InputRefused
-from tests.api.running import RunningApi
 from tests.fakes import Sent
+from tests.server.running import RunningApi
 
 
 def test_create_session(server: RunningApi, client: ApiClient) -> None:

@@ -42,8 +42,8 @@ from cli_agent_orchestrator.pipeline.steering import (
     Wish,
 )
 from cli_agent_orchestrator.pipeline.task import with_heading
-from tests.api.run_rig import EVENTS, NOON, RUN, Answering, Rig
-from tests.api.running import TOKEN, WAIT_SECONDS, RunningApi
+from tests.server.run_rig import EVENTS, NOON, RUN, Answering, Rig
+from tests.server.running import TOKEN, WAIT_SECONDS, RunningApi
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ from tests.e2e.conftest import Machine, inherited
 from tests.e2e.runs import running
 from tests.handoff.fakes import no_watch
 from tests.runs.fakes import TASK, Asked, FakeServer, Rig
-from tests.workspace.repositories import make_repository
+from tests.work.repositories import make_repository
 
 
 @dataclass

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.cli.dashboard import can_open
-from tests.api.running import TOKEN, running_api
-from tests.dashboard.rig import Browser, free_port
 from tests.e2e.conftest import Machine, ended_at_last
+from tests.page.rig import Browser, free_port
+from tests.server.running import TOKEN, running_api
 from tests.third_party import third_party
 
 pytestmark = pytest.mark.tmux

@@ -9,9 +9,9 @@ import pytest
 from cli_agent_orchestrator.cli.connect import all_terminals
 from cli_agent_orchestrator.hosting.connect import client_for, server_for
 from cli_agent_orchestrator.settings.run_config import RunConfig
-from tests.api.running import RunningApi, running_api
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import TASK, free_port, prepare, running, script
+from tests.server.running import RunningApi, running_api
 from tests.third_party import ThirdParty, third_party
 
 pytestmark = pytest.mark.tmux

@@ -10,7 +10,7 @@ from tests.e2e.conftest import Machine
 from tests.e2e.runs import at, prepare, rule, running, script
 from tests.e2e.test_runs import ASKS, answer
 from tests.e2e.test_worktrees import record_of, tree_of
-from tests.workspace.projects import Project, make_project
+from tests.work.projects import Project, make_project
 
 pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 

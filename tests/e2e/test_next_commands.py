@@ -12,7 +12,7 @@ from cli_agent_orchestrator.runs.record import short_name
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import TASK, at, prepare, replies_of, rule, running, script, state_of
 from tests.e2e.test_runs import alive_agents, runs_of
-from tests.workspace.projects import Project, make_project
+from tests.work.projects import Project, make_project
 
 pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 

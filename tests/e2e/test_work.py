@@ -8,7 +8,7 @@ import pytest
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import at, prepare, rule, running, script
 from tests.e2e.test_runs import ASKS
-from tests.workspace.projects import Project, make_project
+from tests.work.projects import Project, make_project
 
 pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 

@@ -15,8 +15,8 @@ from tests.e2e.conftest import Machine
 from tests.e2e.runs import at, prepare, rule, running, script
 from tests.e2e.test_run import wait_for_window
 from tests.e2e.test_runs import ASKS, answer
-from tests.workspace.projects import SETTINGS, Project, make_hostile, make_project
-from tests.workspace.repositories import with_other_git
+from tests.work.projects import SETTINGS, Project, make_hostile, make_project
+from tests.work.repositories import with_other_git
 
 pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 

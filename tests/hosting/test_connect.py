@@ -23,7 +23,7 @@ from cli_agent_orchestrator.hosting.connect import (
     server_for,
 )
 from cli_agent_orchestrator.settings.run_config import RunConfig
-from tests.api.running import TOKEN, running_api
+from tests.server.running import TOKEN, running_api
 from tests.third_party import third_party
 
 

@@ -15,9 +15,9 @@ from cli_agent_orchestrator.hosting.connect import (
     GuardedTransport,
 )
 from cli_agent_orchestrator.server.schemas import SERVICE_NAME
-from tests.api.running import TOKEN, running_api
 from tests.e2e.runs import free_port
 from tests.handoff.fakes import FakeClock
+from tests.server.running import TOKEN, running_api
 from tests.third_party import ThirdParty, third_party
 
 

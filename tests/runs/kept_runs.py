@@ -12,7 +12,7 @@ from cli_agent_orchestrator.settings.layout import SNAPSHOTS_FOLDER
 from cli_agent_orchestrator.work.repository import find_repository
 from cli_agent_orchestrator.work.snapshots import Snapshots
 from cli_agent_orchestrator.work.store import Store
-from tests.workspace.repositories import make_repository, write
+from tests.work.repositories import make_repository, write
 
 RUN = "20261115-084037-k3f9"
 

@@ -25,8 +25,8 @@ from cli_agent_orchestrator.runs.restore import (
 from cli_agent_orchestrator.settings.layout import temporary_folder
 from cli_agent_orchestrator.work.folder import WorkFolder
 from tests.runs.kept_runs import RUN, make_run, snapshots_in, worked_run
-from tests.workspace.repositories import fingerprint, git, make_repository, write
-from tests.workspace.test_odd_trees import somebody_else
+from tests.work.repositories import fingerprint, git, make_repository, write
+from tests.work.test_odd_trees import somebody_else
 
 
 def go_back(folder: Folder, word: str) -> tuple[WayBack, BroughtBack]:

@@ -41,7 +41,7 @@ from cli_agent_orchestrator.settings.layout import STATE_FILE, said_of_place
 from cli_agent_orchestrator.settings.run_config import RunConfig
 from tests.pipeline.samples import TASK_TEXT
 from tests.runs.fakes import Asked, FakeServer, agree
-from tests.workspace.repositories import git, with_other_git, write
+from tests.work.repositories import git, with_other_git, write
 
 AWAY = ApiUnreachable("http://localhost:1", "nobody is there", maybe_received=False)
 

@@ -23,8 +23,8 @@ from cli_agent_orchestrator.work.store import Store
 from tests.handoff.fakes import FakeClock
 from tests.runs.kept_runs import make_run
 from tests.runs.test_own_tree import RUN, STATE, record_of
-from tests.workspace.projects import Project, make_project, write
-from tests.workspace.repositories import is_intact, make_repository, with_other_git
+from tests.work.projects import Project, make_project, write
+from tests.work.repositories import is_intact, make_repository, with_other_git
 
 LATER = 1e9
 TURN = RunTurn(1, "analyst", 1, 1, "codex", "a1", 1.0)

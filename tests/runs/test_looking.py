@@ -23,7 +23,7 @@ from cli_agent_orchestrator.work.folder import WorkFolder, open_work_folder
 from cli_agent_orchestrator.work.left_out import LARGEST_FILE
 from tests.pipeline.samples import PASS
 from tests.runs.fakes import Asked, FakeServer, Rig, agree, response_path
-from tests.workspace.repositories import git, make_repository
+from tests.work.repositories import git, make_repository
 
 
 def work_of(project: Path) -> WorkFolder:

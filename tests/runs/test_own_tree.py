@@ -17,7 +17,7 @@ from cli_agent_orchestrator.runs.tree import FOLDER_GONE, OwnTree, plan_tree, re
 from cli_agent_orchestrator.settings.layout import run_folder
 from cli_agent_orchestrator.work.left_out import LeftOut
 from cli_agent_orchestrator.work.pull_request import trailers
-from tests.workspace.projects import Project, make_project, write
+from tests.work.projects import Project, make_project, write
 
 RUN = "20261115-084037-k3f9"
 STATE = RunState("", "codex", "/p", "do it")

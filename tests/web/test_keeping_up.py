@@ -11,8 +11,8 @@ from cli_agent_orchestrator.page.context import House, Page, Part, Watched
 from cli_agent_orchestrator.page.sign_in import LINK_SECONDS, SIGNED_IN_SECONDS
 from cli_agent_orchestrator.pipeline.steering import Ask, Hint
 from cli_agent_orchestrator.show.markup import Markup, joined, tag
-from tests.api.run_rig import EVENTS, NOON, RUN, Answering
-from tests.dashboard.rig import PageRig, link
+from tests.page.rig import PageRig, link
+from tests.server.run_rig import EVENTS, NOON, RUN, Answering
 from tests.web.browser import Page as Tab
 from tests.web.browser import Windows, expect
 from tests.web.visits import hide, own_port, unhide

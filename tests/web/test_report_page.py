@@ -6,7 +6,7 @@ import pytest
 
 from cli_agent_orchestrator.show.report_html import report_page
 from tests.cli.reports import REPORT
-from tests.html.test_report_page import FULL, WORDS
+from tests.show.test_report_page import FULL, WORDS
 from tests.web.browser import LOOKS, PHONE, Look, Windows, assert_usable, expect
 
 pytestmark = pytest.mark.web

@@ -16,10 +16,10 @@ from cli_agent_orchestrator.page.context import House, Watched
 from cli_agent_orchestrator.runs.record import write_record
 from cli_agent_orchestrator.settings.layout import run_folder
 from cli_agent_orchestrator.show.markup import Markup
-from tests.api.run_rig import EVENTS
-from tests.dashboard.rig import PageRig, link
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import rule
+from tests.page.rig import PageRig, link
+from tests.server.run_rig import EVENTS
 from tests.web.browser import DESK, Page, Windows, assert_usable, expect, look_at
 from tests.web.demo_runs import new_project, prepare_demo, start_run
 from tests.web.visits import answer, expect_end, open_run, served, sign_in

@@ -21,7 +21,7 @@ from cli_agent_orchestrator.terminals.screens import (
     go_on,
     pause_after,
 )
-from tests.test_ansi import ANY
+from tests.core.test_ansi import ANY
 
 
 def recorded(screens: list[str], began: float = 1000.25) -> bytes:

@@ -1,0 +1,221 @@
+"""A real server with the page, and a view that a test changes; a browser that is a client."""
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+from starlette.applications import Starlette
+
+from cli_agent_orchestrator.core.clock import SystemClock
+from cli_agent_orchestrator.core.models import BUILT_IN
+from cli_agent_orchestrator.errors import NotFound
+from cli_agent_orchestrator.page.app import Views, mount
+from cli_agent_orchestrator.page.context import House, Page, Part, Watched
+from cli_agent_orchestrator.page.news import News
+from cli_agent_orchestrator.page.sign_in import request_words, signature
+from cli_agent_orchestrator.runs.registry import list_runs
+from cli_agent_orchestrator.runs.service import RunService
+from cli_agent_orchestrator.server.app import create_app, serve_runs
+from cli_agent_orchestrator.server.serve import BackgroundServer, serve
+from cli_agent_orchestrator.show.markup import Markup, tag
+from tests.server.run_rig import Rig
+from tests.server.running import TOKEN, WAIT_SECONDS
+
+HOME = "/dashboard"
+GIVES_UP = "/dashboard/gives-up"
+CALM_SECONDS = 600.0
+
+
+class RunWords:
+    """A small page: how each run stands, made again when there are news."""
+
+    def __init__(self, house: House, made: list[int]) -> None:
+        self._house = house
+        self._made = made
+
+    async def pages(self) -> AsyncGenerator[Page, None]:
+        async with self._house.news.of() as listening:
+            is_last = False
+            while not is_last:
+                is_last = listening.is_last
+                runs = await asyncio.to_thread(list_runs, self._house.state_folder)
+                self._made.append(len(runs))
+                parts = [Part("runs", tag("ul", id="runs"))]
+                parts += [
+                    Part(run.id, tag("li", f"{run.id} {run.words}", id=run.id), "runs")
+                    for run in runs
+                ]
+                yield Page("Runs", tuple(parts))
+                await listening.wait(CALM_SECONDS)
+
+
+class GivesUp:
+    """A page whose run is removed while somebody looks."""
+
+    async def pages(self) -> AsyncGenerator[Page, None]:
+        yield Page("", ())
+        raise NotFound("run", "x", [])
+
+
+class LaterClock(SystemClock):
+    """The machine's own clock, which a test sets forward."""
+
+    ahead = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.ahead
+
+
+class PageRig(Rig):
+    """A state folder with a run in it, and a server that shows it in the browser."""
+
+    token: str | None = TOKEN
+    """What requests must show."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.made: list[int] = []
+        """How many runs there were each time that the page was made."""
+        self.clock = LaterClock()
+        self.house: House | None = None
+        self.app: Starlette | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+
+    async def fragment(self, path: str, house: House) -> Markup:
+        if path != f"{HOME}/more":
+            raise NotFound("page", path, [])
+        return tag("p", "<more>")
+
+    def watched(self, path: str, house: House) -> Watched:
+        if path == GIVES_UP:
+            return GivesUp()
+        if path != HOME:
+            raise NotFound("page", path, [HOME])
+        return RunWords(house, self.made)
+
+    async def goes_on(self, changed: asyncio.Event) -> bool:
+        """Wait until a page has changed, or has come to its end with the server."""
+        assert self.house is not None
+        over = self.house.news.over
+        waits = [asyncio.create_task(event.wait()) for event in (changed, over)]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waits:
+                one.cancel()
+        changed.clear()
+        return not over.is_set()
+
+    @contextlib.contextmanager
+    def served(
+        self, patience: float = WAIT_SECONDS, *, secret: str = TOKEN, port: int = 0
+    ) -> Iterator[str]:
+        async def main(ready: Callable[[int], None], stop: asyncio.Event) -> None:
+            app = create_app(self.terminals, token=self.token and secret, heartbeat=0.05)
+            runs = RunService(self.state, self.launcher, patience)
+            serve_runs(app, runs)
+            news = News(self.state)
+            self.house = House(
+                self.terminals, runs, self.state, news, self.clock, {}, lambda: [BUILT_IN]
+            )
+            self.loop = asyncio.get_running_loop()
+            mount(app, self.house, secret, lambda: Views(self.watched, self.fragment))
+            self.app = app
+            await serve(app, "127.0.0.1", port, ready=ready, stop=stop)
+
+        server = BackgroundServer(main)
+        try:
+            yield f"http://127.0.0.1:{server.start()}"
+        finally:
+            server.stop()
+
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Let the server's loop turn until something is so."""
+
+        async def turn() -> None:
+            async with asyncio.timeout(WAIT_SECONDS):
+                while not condition():
+                    await asyncio.sleep(0.001)
+
+        assert self.loop is not None
+        asyncio.run_coroutine_threadsafe(turn(), self.loop).result(WAIT_SECONDS)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+class Browser:
+    """What a browser does for the page: keeps the cookie, and the key for this origin."""
+
+    def __init__(self, url: str, *, cookies: httpx.Cookies | None = None, key: str = "") -> None:
+        self.http = httpx.Client(
+            base_url=url, cookies=cookies, timeout=WAIT_SECONDS, trust_env=False
+        )
+        self.key = key
+        self.challenge = ""
+
+    def __enter__(self) -> "Browser":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.http.close()
+
+    def headers(self, path: httpx.URL | str, method: str = "GET") -> dict[str, str]:
+        """Sign a request, as the script of the page does."""
+        if not self.key:
+            return {}
+        url = self.http.build_request(method, path).url
+        self.challenge = self.challenge or self.http.get("/dashboard/challenge").json()["challenge"]
+        target, host = url.raw_path.decode(), url.netloc.decode()
+        words = request_words(self.challenge, host, method, target)
+        return {"X-CAO-Proof": signature(self.key, words)}
+
+    def sign_in(self, code: str) -> int:
+        answer = self.http.post("/dashboard/sign-in", json={"code": code})
+        self.key = answer.json().get("key", "")
+        return answer.status_code
+
+    def get(self, path: str, **more: Any) -> httpx.Response:  # Any: what httpx takes
+        url = self.http.build_request("GET", path, **more).url
+        return self.http.get(url, headers=self.headers(url))
+
+    def post(self, path: str, body: Mapping[str, Any]) -> httpx.Response:  # Any: JSON
+        return self.http.post(path, headers=self.headers(path, "POST"), json=body)
+
+    @contextlib.contextmanager
+    def updates(self, path: str = HOME) -> Iterator[Iterator[dict[str, Any]]]:
+        """Yield what the stream of a page sends."""
+        stream = f"/dashboard/stream?path={quote(path)}"
+        with self.http.stream("GET", stream, headers=self.headers(stream)) as answer:
+            assert answer.status_code == 200, answer.read()
+            yield (
+                json.loads(line.removeprefix("data: "))
+                for line in answer.iter_lines()
+                if line.startswith("data: ")
+            )
+
+
+def link(url: str, token: str = TOKEN) -> str:
+    """Return the code of a new link, as `cao dashboard` gets it."""
+    bearer = {"Authorization": f"Bearer {token}"}
+    answer = httpx.post(f"{url}/dashboard/links", headers=bearer, trust_env=False)
+    assert answer.status_code == 201, answer.text
+    path, _, code = answer.json()["path"].partition("#")
+    assert path == "/dashboard/sign-in"
+    return str(code)
+
+
+@contextlib.contextmanager
+def signed_in(url: str, token: str = TOKEN) -> Iterator[Browser]:
+    with Browser(url) as browser:
+        assert browser.sign_in(link(url, token)) == 200
+        yield browser

@@ -1,0 +1,542 @@
+"""Pages over real run folders, as they change."""
+
+import asyncio
+import shutil
+from collections.abc import AsyncGenerator, Callable
+from contextlib import ExitStack, aclosing, asynccontextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.core.cast import Frame, frame_line, header_line
+from cli_agent_orchestrator.core.clock import SystemClock
+from cli_agent_orchestrator.core.models import (
+    BUILT_IN,
+    Choice,
+    OutputMode,
+    Question,
+    TerminalStatus,
+)
+from cli_agent_orchestrator.errors import NotFound
+from cli_agent_orchestrator.events import (
+    EventKind,
+    HandoffEvent,
+    NotConverging,
+    Paused,
+    RunBegan,
+    RunEnded,
+    TurnBegan,
+    TurnEnded,
+)
+from cli_agent_orchestrator.page.context import House, Page
+from cli_agent_orchestrator.page.follow import (
+    LOOK_SECONDS,
+    FollowAgent,
+    FollowRun,
+    FollowRuns,
+    RunList,
+    fragment,
+    watched,
+)
+from cli_agent_orchestrator.page.news import News
+from cli_agent_orchestrator.runs.record import write_record
+from cli_agent_orchestrator.runs.registry import list_runs
+from cli_agent_orchestrator.runs.service import RunService
+from cli_agent_orchestrator.settings.layout import replay_folder, run_folder, screens_folder
+from tests.page.view_data import check_page, part_of, written
+from tests.runs.kept_runs import snapshots_in
+from tests.server.run_rig import NOON, RUN, Rig
+from tests.server.running import WAIT_SECONDS
+from tests.show.reading import Elements
+
+NEVER = 100 * WAIT_SECONDS
+"""A page that is not woken shows nothing new: nobody waits so long for the next look."""
+BEGAN = (
+    RunBegan(NOON, f"cao-{RUN}", {"analyst": "a1"}, {"analyst": "codex"}, "/a"),
+    TurnBegan(NOON, "analyst", 1, 1, 1, "a1", "codex"),
+)
+ASKS = HandoffEvent(
+    NOON,
+    EventKind.WAITING_FOR_PERSON,
+    "a1",
+    "analyst",
+    status=TerminalStatus.WAITING_USER_ANSWER,
+    question="May I?",
+)
+DONE = (
+    TurnEnded(NOON + 5, "analyst", 1, 1, 1, "delivered", "summary received", 4.0, "/a/1"),
+    RunEnded(NOON + 9, "PASS", 1, 0),
+)
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    return Rig(tmp_path)
+
+
+def house_of(rig: Rig) -> House:
+    runs = RunService(rig.state, rig.launcher)
+    return House(
+        rig.terminals, runs, rig.state, News(rig.state), SystemClock(), {}, lambda: [BUILT_IN]
+    )
+
+
+class Looking:
+    """A tab: it waits for a page on which something is so."""
+
+    def __init__(self, pages: AsyncGenerator[Page, None]) -> None:
+        self._pages = pages
+
+    async def until(self, is_so: Callable[[Page], bool]) -> Page:
+        async with asyncio.timeout(WAIT_SECONDS):
+            async for page in self._pages:
+                if is_so(page):
+                    return page
+        raise AssertionError("there are no more pages")
+
+    async def first(self) -> Page:
+        return await self.until(lambda _: True)
+
+    async def rest(self) -> list[Page]:
+        async with asyncio.timeout(WAIT_SECONDS):
+            return [page async for page in self._pages]
+
+    async def says(self, words: str) -> Page:
+        return await self.until(lambda page: words in written(page))
+
+
+@asynccontextmanager
+async def looking(house: House, path: str = "/dashboard") -> AsyncGenerator[Looking, None]:
+    page = watched(path, house)
+    if isinstance(page, FollowRun | FollowRuns | FollowAgent):
+        page = replace(page, look_seconds=NEVER)
+    async with aclosing(page.pages()) as pages:
+        yield Looking(pages)
+    assert house.news.is_at_rest
+    assert house.terminals.listeners == 0  # type: ignore[attr-defined]
+
+
+def holder_of(page: Page, part: str) -> str:
+    return next(one.into for one in page.parts if one.id == part)
+
+
+async def test_a_run_goes_from_group_to_group(rig: Rig) -> None:
+    with rig.folder.locked():
+        rig.happen(*BEGAN)
+        async with looking(house_of(rig)) as tab:
+            page = await tab.first()
+            check_page(page)
+            assert holder_of(page, f"run-{RUN}") == "working-rows"
+            assert "round 1 of 3" in written(page)
+            rig.happen(ASKS)
+            page = await tab.says("asks you")
+            assert holder_of(page, f"run-{RUN}") == "needs-rows"
+            rig.happen(*DONE)
+            page = await tab.says("PASS")
+            assert holder_of(page, f"run-{RUN}") == "done-rows"
+
+
+async def test_the_list_shows_what_is_asked(rig: Rig) -> None:
+    rig.terminals.add("a1")
+    rig.terminals.asked = Question("Run: make clean?", (), "f00d")
+    with rig.folder.locked():
+        rig.happen(*BEGAN, ASKS)
+        async with looking(house_of(rig)) as tab:
+            await tab.says("The analyst asks: Run: make clean?")
+
+
+async def test_a_new_run_appears_and_a_removed_one_goes(rig: Rig) -> None:
+    async with looking(house_of(rig)) as tab:
+        await tab.first()
+        other = "20261115-084037-zzzz"
+        record = replace(rig.record, id=other, task_line="another one", started=NOON + 1)
+        run_folder(rig.state, other).make()
+        write_record(run_folder(rig.state, other), record)
+        page = await tab.says("another one")
+        rows = [part.id for part in page.parts if part.id.startswith("run-")]
+        assert rows == [f"run-{other}", f"run-{RUN}"]
+        shutil.rmtree(rig.folder.path)
+        page = await tab.until(lambda page: f"run-{RUN}" not in [part.id for part in page.parts])
+        assert "another one" in written(page)
+
+
+async def test_a_killed_run_needs_somebody(rig: Rig) -> None:
+    rig.record = replace(rig.record, started=SystemClock().now())
+    (rig.project / "state.json").write_text('{"final_status": "RUNNING"}')
+    with ExitStack() as alive:
+        alive.enter_context(rig.folder.locked())
+        rig.happen(*BEGAN)
+        async with looking(house_of(rig)) as tab:
+            await tab.says("running")
+            alive.close()
+            page = await tab.says("interrupted")
+
+    assert holder_of(page, f"run-{RUN}") == "needs-rows"
+
+
+def test_a_run_that_goes_on_is_read_at_each_look(rig: Rig) -> None:
+    """That it was killed changes nothing in its folder."""
+    runs = RunList(rig.state)
+    (rig.project / "state.json").write_text('{"final_status": "RUNNING"}')
+    rig.happen(*BEGAN)
+    with rig.folder.locked():
+        assert [run.is_live for run in runs.look(NOON)] == [True]
+    assert [run.is_live for run in runs.look(NOON)] == [False]
+
+
+def test_something_else_with_the_name_of_a_run_is_no_run(rig: Rig) -> None:
+    rig.happen(*BEGAN, *DONE)
+    (rig.folder.path.parent / "20261115-084037-zzzz").write_text("no folder")
+    assert [run.id for run in RunList(rig.state).look(NOON)] == [RUN]
+
+
+def test_an_ended_run_is_read_again_after_some_time(rig: Rig) -> None:
+    """It may be other because of what does not lie in its folder: the saved state is gone."""
+    runs = RunList(rig.state)
+    saved = rig.project / "state.json"
+    saved.write_text('{"final_status": "RUNNING"}')
+    rig.happen(*BEGAN)
+    (before,) = runs.look(NOON)
+    saved.unlink()
+    assert runs.look(NOON + LOOK_SECONDS) == [before]
+    assert runs.look(NOON + LOOK_SECONDS + 1) == list_runs(rig.state) != [before]
+
+
+async def test_a_run_grows_on_its_page(rig: Rig) -> None:
+    with rig.folder.locked():
+        rig.happen(*BEGAN)
+        async with looking(house_of(rig), f"/dashboard/runs/{RUN}") as tab:
+            page = await tab.first()
+            check_page(page)
+            assert "at work" in part_of(page, "turn-1").written
+            rig.happen(NotConverging(NOON + 1, "Not converging: F1 is open."))
+            await tab.says("F1 is open.")
+            rig.happen(Paused(NOON + 2))
+            await tab.says("It is paused")
+            rig.happen(*DONE)
+            page = await tab.says("PASS")
+            assert "delivered" in part_of(page, "turn-1").written
+
+
+async def test_an_agent_and_its_question_are_on_the_page_of_the_run(rig: Rig) -> None:
+    rig.terminals.add("a1", f"cao-{RUN}")
+    with rig.folder.locked():
+        rig.happen(*BEGAN)
+        async with looking(house_of(rig), f"/dashboard/runs/{RUN}") as tab:
+            page = await tab.first()
+            assert "at rest" in part_of(page, "agent-0").written
+            rig.terminals.change("a1", TerminalStatus.PROCESSING)
+            await tab.until(lambda page: "working" in part_of(page, "agent-0").written)
+            rig.terminals.asked = Question("May I?", (Choice("1", "Yes"),), "f00d")
+            rig.happen(ASKS)
+            page = await tab.says("The analyst asks you")
+            assert "f00d" in str(part_of(page, "need").of("button")[0]["data-body"])
+
+
+@pytest.mark.parametrize("more", ["", "/agents/analyst"])
+async def test_a_question_that_is_drawn_in_steps_can_be_answered(rig: Rig, more: str) -> None:
+    """Nobody tells of the later ones, and a key for an earlier one would be refused."""
+    rig.terminals.add("a1", f"cao-{RUN}")
+    rig.terminals.change("a1", TerminalStatus.WAITING_USER_ANSWER)
+    rig.terminals.asked = Question("May", (Choice("1", "Yes"),), "f00d")
+    with rig.folder.locked():
+        rig.happen(*BEGAN, ASKS)
+        async with looking(house_of(rig), f"/dashboard/runs/{RUN}{more}") as tab:
+            await tab.says("asks you")
+            for step in ("May I d", "May I do", "May I do it?"):
+                rig.terminals.asked = Question(step, (Choice("1", "Yes"),), f"<{step}>")
+                page = await tab.says(step)
+                assert f"<{step}>" in str(part_of(page, "need").of("button")[0]["data-body"])
+
+
+async def test_a_run_that_vanishes_says_so_and_keeps_the_rest(rig: Rig) -> None:
+    rig.happen(*BEGAN, *DONE)
+    async with looking(house_of(rig), f"/dashboard/runs/{RUN}") as tab:
+        before = await tab.first()
+        shutil.rmtree(rig.folder.path)
+        page = await tab.says("not there any more")
+        assert {part.id for part in page.parts} >= {part.id for part in before.parts}
+
+
+async def test_a_run_whose_record_is_damaged_says_so(rig: Rig) -> None:
+    rig.happen(*BEGAN, *DONE)
+    rig.folder.replace("run.json", b"{")
+
+    async with looking(house_of(rig), f"/dashboard/runs/{RUN}") as tab:
+        await tab.says("cannot be read")
+
+
+@pytest.mark.parametrize(
+    ("rest", "words"),
+    [
+        ("", "✓ PASS"),
+        (f"/runs/{RUN}", "✓ PASS"),
+        (f"/runs/{RUN}/agents/analyst", "This agent has ended."),
+    ],
+)
+async def test_when_the_server_ends_a_page_shows_how_all_stands(
+    rig: Rig, rest: str, words: str
+) -> None:
+    with rig.folder.locked():
+        rig.happen(*BEGAN)
+        house = house_of(rig)
+        async with looking(house, f"/dashboard{rest}") as tab:
+            assert words not in written(await tab.first())
+            rig.happen(*DONE)
+            house.news.end()
+            pages = await tab.rest()
+            assert words in written(pages[-1])
+        async with looking(house, f"/dashboard{rest}") as late:
+            assert len(await late.rest()) == 1
+
+
+async def test_the_page_that_starts_a_run_ends_with_the_server(rig: Rig) -> None:
+    house = house_of(rig)
+    async with looking(house, "/dashboard/new") as tab:
+        await tab.first()
+        house.news.end()
+        assert await tab.rest() == []
+
+
+async def test_the_screen_of_an_agent(rig: Rig) -> None:
+    rig.terminals.add("a1", f"cao-{RUN}")
+    rig.terminals.screens = ["one", "one\n\x1b[31mtwo"]
+    with rig.folder.locked():
+        rig.happen(*BEGAN)
+        async with looking(house_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
+            page = await tab.says("two")
+            check_page(page)
+            assert "The title says so" in part_of(page, "why").written
+            rig.terminals.asked = Question("May I?", (), "f00d")
+            rig.terminals.change("a1", TerminalStatus.WAITING_USER_ANSWER)
+            page = await tab.says("It asks you")
+            assert "disabled" in part_of(page, "message").of("textarea")[0]
+
+
+async def test_the_page_of_an_agent_is_woken_by_each_screen(rig: Rig) -> None:
+    rig.terminals.add("a1", f"cao-{RUN}")
+    rig.terminals.more_screens = asyncio.Queue()
+    with rig.folder.locked():
+        rig.happen(*BEGAN)
+        async with looking(house_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
+            await tab.first()
+            for number in range(6):
+                rig.terminals.more_screens.put_nowait(f"screen {number}")
+                await tab.says(f"screen {number}")
+
+
+async def test_the_page_of_an_agent_is_woken_by_each_status(rig: Rig) -> None:
+    """Of which its screen need not show anything."""
+    rig.terminals.add("a1", f"cao-{RUN}")
+    with rig.folder.locked():
+        rig.happen(*BEGAN)
+        async with looking(house_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
+            await tab.first()
+            for _ in range(3):
+                rig.terminals.change("a1", TerminalStatus.PROCESSING)
+                await tab.until(lambda page: "working" in part_of(page, "head").written)
+                rig.terminals.change("a1", TerminalStatus.IDLE)
+                await tab.until(lambda page: "at rest" in part_of(page, "head").written)
+
+
+async def test_the_page_of_an_agent_stays_if_its_run_vanishes(rig: Rig) -> None:
+    rig.happen(*BEGAN, *DONE)
+    async with looking(house_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
+        before = await tab.first()
+        shutil.rmtree(rig.folder.path)
+        page = await tab.says("not there any more")
+        assert {part.id for part in page.parts} >= {part.id for part in before.parts}
+
+
+async def test_the_next_agent_of_a_role_does_not_show_the_screen_of_the_last(rig: Rig) -> None:
+    rig.terminals.add("a1", f"cao-{RUN}")
+    rig.terminals.screens = ["of the first"]
+    with rig.folder.locked():
+        rig.happen(*BEGAN)
+        async with looking(house_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
+            await tab.says("of the first")
+            rig.terminals.add("a2", f"cao-{RUN}")
+            rig.terminals.screens = []
+            rig.happen(replace(BEGAN[0], terminals={"analyst": "a2"}))
+            await tab.until(lambda page: "of the first" not in written(page))
+
+
+async def test_an_agent_that_is_gone_shows_its_last_screen(rig: Rig) -> None:
+    rig.happen(*BEGAN, *DONE)
+    screens_folder(rig.folder).make()
+    screens_folder(rig.folder).create("001-analyst.txt", b"the last words")
+
+    async with looking(house_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
+        page = await tab.first()
+
+    check_page(page)
+    assert "This agent has ended." in written(page)
+    assert part_of(page, "line-0").written == "the last words"
+
+
+async def test_an_agent_elsewhere(rig: Rig) -> None:
+    with rig.folder.locked():
+        rig.happen(*BEGAN)
+        async with looking(house_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
+            await tab.says("not on this server")
+
+
+async def test_the_page_that_starts_a_run(rig: Rig) -> None:
+    async with looking(house_of(rig), "/dashboard/new") as tab:
+        page = await tab.first()
+
+    check_page(page)
+    offered = [one.get("value") for one in part_of(page, "new").of("option")]
+    assert str(rig.project) in offered
+    assert {"loop", "pair", "solo"} <= {*offered}
+
+
+async def test_a_flow_of_a_project_that_cannot_be_used_is_not_offered(rig: Rig) -> None:
+    flows = rig.project / ".cao" / "flows"
+    flows.mkdir(parents=True)
+    (flows / "broken.toml").write_bytes(b"[[[ \xff")
+    async with looking(house_of(rig), "/dashboard/new") as tab:
+        page = await tab.first()
+    offered = [one.get("value") for one in part_of(page, "new").of("option")]
+    assert "loop" in offered
+    assert "broken" not in offered
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/dashboard/what",
+        "/elsewhere",
+        "",
+        "http://[::1/dashboard",
+        "/dashboard/runs",
+        "/dashboard/runs/20261115-084037-none",
+        "/dashboard/runs/..",
+        "/dashboard/runs/%2e%2e",
+        "/dashboard/runs/stray",
+        f"/dashboard/runs/{RUN}/agents/nobody",
+        f"/dashboard/runs/{RUN}/agents/analyst/more",
+    ],
+)
+def test_there_is_no_such_page(rig: Rig, path: str) -> None:
+    rig.happen(*BEGAN)
+    (rig.folder.path.parent / "stray").mkdir()
+    with pytest.raises(NotFound):
+        watched(path, house_of(rig))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "http://[::1/dashboard",
+        "/dashboard/what",
+        f"/dashboard/runs/{RUN}/turns/9",
+        f"/dashboard/runs/{RUN}/turns/-1",
+        f"/dashboard/runs/{RUN}/turns/{'9' * 50}",
+        f"/dashboard/runs/{RUN}/turns/²",
+        "/dashboard/runs/20261115-084037-none/turns/1",
+        f"/dashboard/runs/{RUN}/agents/nobody/scrollback",
+        f"/dashboard/runs/{RUN}/replay/analyst/0",
+        f"/dashboard/runs/{RUN}/replay/..%2f..%2fx/0",
+    ],
+)
+async def test_there_is_no_such_piece(rig: Rig, path: str) -> None:
+    rig.happen(*BEGAN)
+    with pytest.raises(NotFound):
+        await fragment(path, house_of(rig))
+
+
+async def test_an_opened_turn(rig: Rig) -> None:
+    rig.happen(*BEGAN, *DONE)
+    archive = rig.project / ".tmp" / RUN
+    archive.mkdir(parents=True)
+    (archive / "001-analyst.md").write_text("<b>the reply</b>")
+
+    html = await fragment(f"/dashboard/runs/{RUN}/turns/1?open", house_of(rig))
+
+    assert "<b>the reply</b>" in Elements(html).written
+    assert f"/dashboard/runs/{RUN}/agents/analyst" in [
+        one["href"] for one in Elements(html).of("a")
+    ]
+    # On the page of the agent that would be a link to itself.
+    own = await fragment(f"/dashboard/runs/{RUN}/turns/1?own", house_of(rig))
+    assert not Elements(own).of("a")
+
+
+@pytest.mark.parametrize("is_live", [True, False])
+async def test_only_what_a_living_run_changed_can_be_commented_on(rig: Rig, is_live: bool) -> None:
+    rig.happen(*BEGAN, *DONE[: 1 if is_live else 2])
+    snapshots = snapshots_in(rig.folder, rig.project)
+    snapshots.take(0, "start")
+    (rig.project / "a.txt").write_text("new\n")
+    snapshots.take(1, "analyst")
+    with rig.folder.locked() if is_live else nullcontext():
+        html = await fragment(f"/dashboard/runs/{RUN}/turns/1", house_of(rig))
+    assert "new" in Elements(html).written
+    assert bool(Elements(html).of("button")) == is_live
+
+
+async def test_a_gigantic_reply_is_cut(rig: Rig) -> None:
+    rig.happen(*BEGAN, *DONE)
+    archive = rig.project / ".tmp" / RUN
+    archive.mkdir(parents=True)
+    (archive / "001-analyst.md").write_text("<script>line</script>\n" * 100_000)
+
+    html = await fragment(f"/dashboard/runs/{RUN}/turns/1", house_of(rig))
+
+    assert len(html) < 100_000
+    assert "script" not in Elements(html).names
+
+
+async def test_what_an_agent_has_shown_before(rig: Rig) -> None:
+    rig.terminals.add("a1")
+    rig.terminals.outputs[OutputMode.FULL] = "older\nnewer"
+    rig.happen(*BEGAN)
+
+    html = await fragment(f"/dashboard/runs/{RUN}/agents/analyst/scrollback", house_of(rig))
+
+    assert Elements(html).written == "oldernewer"
+
+
+async def test_a_step_of_a_recording(rig: Rig) -> None:
+    rig.happen(*BEGAN, *DONE)
+    cast = header_line(int(NOON), 20, 3, "analyst") + b"\n" + frame_line(Frame(0.5, {0: "hello"}))
+    replay_folder(rig.folder).make()
+    replay_folder(rig.folder).create("analyst.cast", cast + b"\n")
+
+    html = await fragment(f"/dashboard/runs/{RUN}/replay/analyst/7", house_of(rig))
+
+    assert "Step 1 of 1, 0.5 s after its start" in Elements(html).written
+    assert "hello" in Elements(html).written
+
+
+async def test_a_recording_opens_where_something_is_shown(rig: Rig) -> None:
+    rig.happen(*BEGAN, *DONE)
+    frames = [Frame(0.1, {}), Frame(0.2, {0: " ", 1: "\x1b[31m\x1b[0m"}), Frame(0.3, {1: "hello"})]
+    lines = [header_line(int(NOON), 20, 3, "analyst"), *map(frame_line, frames)]
+    replay_folder(rig.folder).make()
+    replay_folder(rig.folder).create("analyst.cast", b"\n".join(lines) + b"\n")
+
+    html = await fragment(f"/dashboard/runs/{RUN}/replay/analyst", house_of(rig))
+
+    assert "Step 3 of 3, 0.3 s after its start" in Elements(html).written
+
+
+async def test_a_recording_without_a_screen_has_no_step(rig: Rig) -> None:
+    rig.happen(*BEGAN, *DONE)
+    replay_folder(rig.folder).create("analyst.cast", header_line(int(NOON), 20, 3, "analyst"))
+    with pytest.raises(NotFound):
+        await fragment(f"/dashboard/runs/{RUN}/replay/analyst/0", house_of(rig))
+
+
+async def test_older_runs_are_fetched(rig: Rig) -> None:
+    rig.happen(*BEGAN, *DONE)
+    for number in range(60):
+        one = f"20261114-0840{number:02d}-k{number:03d}"
+        run_folder(rig.state, one).make()
+        write_record(run_folder(rig.state, one), replace(rig.record, started=NOON - number - 1))
+
+    html = await fragment("/dashboard/older", house_of(rig))
+
+    assert len(Elements(html).of("li", "run")) == 11

@@ -1,0 +1,495 @@
+"""The page of one run."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+
+from cli_agent_orchestrator.core.models import Choice, Question, TerminalStatus
+from cli_agent_orchestrator.events import (
+    FilesChanged,
+    HintTaken,
+    PauseAsked,
+    QuestionAnswered,
+    Unpaused,
+)
+from cli_agent_orchestrator.page.asking import AskedBy, RunControls, controls_of
+from cli_agent_orchestrator.page.context import Page
+from cli_agent_orchestrator.page.one_run import (
+    GONE,
+    LAST_SEEN,
+    RunView,
+    is_pausing,
+    one_run,
+    with_notice,
+)
+from cli_agent_orchestrator.pipeline.findings import Finding, FindingAnswer, Findings, Tracked
+from cli_agent_orchestrator.pipeline.flow import course_of
+from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
+from cli_agent_orchestrator.runs.record import RunStatus
+from cli_agent_orchestrator.runs.story import RunStory
+from cli_agent_orchestrator.runs.turns import RunTurn
+from cli_agent_orchestrator.settings.gates import Gate
+from tests.page.view_data import (
+    HOSTILE,
+    NOON,
+    RUN,
+    a_run,
+    a_story,
+    a_terminal,
+    a_turn,
+    check_page,
+    part_of,
+    written,
+)
+
+QUESTION = Question("Run: make clean?", (Choice("1", "Yes"), Choice("2", "No")), "f00d")
+ASKED = AskedBy("p1", QUESTION)
+ENDED = {"ended": NOON - 60, "role": ""}
+
+
+def ids(page: Page) -> list[str]:
+    return [part.id for part in page.parts]
+
+
+def test_a_run_at_work() -> None:
+    page = one_run(RunView(a_story(), {"programmer": a_terminal(action="Bash: make")}), NOON)
+
+    check_page(page)
+    assert page.title == "running: Fix the discount"
+    assert "round 2 of 8" in part_of(page, "head").written
+    assert "programmer works" in part_of(page, "head").written
+    assert "All of it." in part_of(page, "head").written
+    assert part_of(page, "need").found[0][1].get("hidden", "no") is None
+    agent = part_of(page, "agent-1")
+    assert "working" in agent.written
+    assert "Bash: make" in agent.written
+    assert agent.of("a")[0]["href"] == f"/dashboard/runs/{RUN}/agents/programmer"
+    assert "on another server" in part_of(page, "agent-0").written
+
+
+def test_turns_stand_newest_first_and_are_fetched_when_they_are_opened() -> None:
+    page = one_run(RunView(a_story()), NOON)
+
+    assert [part.id for part in page.parts if part.into == "turns"] == ["turn-2", "turn-1"]
+    opened = part_of(page, "turn-1").of("details")[0]["data-fragment"]
+    assert opened == f"/dashboard/runs/{RUN}/turns/1"
+
+
+def test_a_turn_that_has_ended_is_fetched_again() -> None:
+    before = a_story(turns=(a_turn(1, outcome="", ended=None),))
+    after = a_story(turns=(a_turn(1),))
+
+    paths = [
+        part_of(one_run(RunView(story), NOON), "turn-1").of("details")[0]["data-fragment"]
+        for story in (before, after)
+    ]
+
+    assert paths[0] != paths[1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"outcome": "", "ended": None}, "at work"),
+        ({"outcome": "", "ended": NOON - 480}, "not finished"),
+        ({"outcome": "sent_back", "why": "F1 is open"}, "sent back"),
+        ({"outcome": "approved"}, "approved"),
+        ({"outcome": "later_word"}, "later_word"),
+        ({"provider": "command"}, "command"),
+    ],
+)
+def test_a_row_says_what_a_turn_came_to(changes: dict[str, object], words: str) -> None:
+    page = one_run(RunView(a_story(turns=(a_turn(1, **changes),))), NOON)
+
+    assert words in part_of(page, "turn-1").written
+    assert str(changes.get("why", "")) in part_of(page, "turn-1").written
+
+
+def test_a_row_says_what_an_agent_had_against_the_work() -> None:
+    turn = a_turn(1, outcome="sent_back", why="REVISE", reason="The total is <wrong>.")
+    page = one_run(RunView(a_story(turns=(turn,))), NOON)
+
+    assert "REVISE “The total is <wrong>.”" in part_of(page, "turn-1").written
+
+
+def test_a_pause_that_has_not_begun_can_be_taken_back() -> None:
+    page = one_run(RunView(a_story(acts=(PauseAsked(NOON),))), NOON)
+
+    assert "Do not pause" in part_of(page, "buttons").written
+    assert "Resume" not in part_of(page, "buttons").written
+
+
+def test_a_comment_on_a_line_keeps_its_lines() -> None:
+    comment = "About a.py:12, as turn 3 left it:\n    seen = []\nWhy not a set?"
+    acts = (HintTaken(NOON, "programmer", comment), HintTaken(NOON, "", "look  at b"))
+
+    shown = part_of(one_run(RunView(a_story(acts=acts)), NOON), "acts").written
+
+    assert f"hint for programmer:\n{comment}\n" in shown
+    assert "hint for the next prompt: look at b" in shown
+
+
+def test_what_is_quoted_in_an_error_is_code() -> None:
+    story = a_story(a_run(status=RunStatus.FAILED, **ENDED))
+    story = replace(story, record=replace(story.record, reason="see `cao doctor`, it`s <odd>"))
+
+    shown = part_of(one_run(RunView(story), NOON), "need")
+
+    assert "see cao doctor, it`s <odd>" in shown.written
+    assert shown.of("code")
+
+
+def test_what_a_turn_changed() -> None:
+    own = FilesChanged(NOON, "programmer", 1, 1, ("a.py",), 1, 12, 3)
+    other = replace(own, allowed=False, count=2)
+    rows = [
+        part_of(one_run(RunView(a_story(changed={1: changed})), NOON), "turn-1").written
+        for changed in (own, other)
+    ]
+
+    assert "1 file +12 −3" in rows[0]
+    assert "changed 2 files, not its task" in rows[1]
+
+
+def test_a_question_with_its_choices_bound_to_it() -> None:
+    story = a_story(a_run(asking="programmer"), question="Run")
+
+    need = part_of(one_run(RunView(story, {"programmer": a_terminal()}, ASKED), NOON), "need")
+
+    assert "The programmer asks you" in need.written
+    first, second = need.of("button")
+    assert first["data-post"] == "/terminals/p1/answer"
+    assert first["data-body"] == '{"key": "1", "question": "f00d"}'
+    assert second["data-body"] == '{"key": "2", "question": "f00d"}'
+    assert "works" not in part_of(one_run(RunView(story), NOON), "head").written
+
+
+def test_a_question_without_choices_has_keys() -> None:
+    story = a_story(a_run(asking="programmer"))
+    asked = AskedBy("p1", replace(QUESTION, choices=()))
+
+    need = part_of(one_run(RunView(story, {}, asked), NOON), "need")
+
+    keys = [str(one["data-body"]) for one in need.of("button")]
+    assert '{"key": "Enter", "question": "f00d"}' in keys
+    assert '{"key": "9", "question": "f00d"}' in keys
+    assert "arrow up" in [one.get("aria-label") for one in need.of("button")]
+
+
+def test_a_question_of_an_agent_elsewhere_is_told_without_buttons() -> None:
+    story = a_story(a_run(asking="programmer"), question="May I?")
+
+    need = part_of(one_run(RunView(story), NOON), "need")
+
+    assert "May I?" in need.written
+    assert not need.of("button")
+
+
+@pytest.mark.parametrize(
+    ("changes", "pausing", "can"),
+    [
+        ({}, False, RunControls(pause=True, stop=True, steer=True)),
+        ({}, True, RunControls(unpause=True, stop=True, steer=True)),
+        ({"status": RunStatus.PAUSED}, False, RunControls(resume=True, stop=True, steer=True)),
+        ({"status": RunStatus.INTERRUPTED}, False, RunControls(resume=True)),
+        ({"status": RunStatus.STOPPED, **ENDED}, False, RunControls(resume=True)),
+        ({"status": RunStatus.FAILED, "lost": True, **ENDED}, False, RunControls()),
+        ({"status": RunStatus.PASS, **ENDED}, False, RunControls()),
+        ({"status": RunStatus.FAIL, **ENDED}, False, RunControls()),
+    ],
+)
+def test_what_can_be_asked_of_a_run(
+    changes: dict[str, object], pausing: bool, can: RunControls
+) -> None:
+    assert controls_of(a_run(**changes), None, pausing=pausing) == can
+
+
+def test_a_skip_names_the_review_that_it_is_meant_for() -> None:
+    review = a_turn(4, role="analyst_review", round=2, cycle=3, outcome="", ended=None)
+    page = one_run(RunView(a_story(turns=(a_turn(3), review))), NOON)
+
+    (skip,) = [b for b in part_of(page, "buttons").of("button") if "skip" in str(b["data-post"])]
+    assert skip["data-post"] == f"/runs/{RUN}/skip"
+    assert skip["data-body"] == '{"role": "analyst_review", "round": 2, "cycle": 3}'
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        a_turn(4, role="analyst_review"),
+        a_turn(4, role="programmer", outcome="", ended=None),
+    ],
+)
+def test_what_is_no_review_under_way_cannot_be_skipped(last: RunTurn) -> None:
+    page = one_run(RunView(a_story(turns=(a_turn(3), last))), NOON)
+
+    assert "Skip" not in part_of(page, "buttons").written
+
+
+def test_a_stop_is_asked_about_first() -> None:
+    buttons = part_of(one_run(RunView(a_story()), NOON), "buttons").of("button")
+
+    sure = {one["data-post"]: one.get("data-confirm") for one in buttons}
+    assert sure[f"/runs/{RUN}/pause"] is None
+    assert "end its agents" in str(sure[f"/runs/{RUN}/stop"])
+
+
+def test_an_ended_run_can_be_asked_nothing() -> None:
+    page = one_run(RunView(a_story(a_run(status=RunStatus.PASS, **ENDED))), NOON)
+
+    check_page(page)
+    assert not {"steer", "buttons", "hint", "rounds"} & {*ids(page)}
+
+
+def test_hints_and_rounds_are_posted_to_the_run() -> None:
+    page = one_run(RunView(a_story()), NOON)
+
+    hint, rounds = part_of(page, "hint"), part_of(page, "rounds")
+    assert hint.of("form")[0]["data-post"] == f"/runs/{RUN}/hint"
+    assert [one["value"] for one in hint.of("option")] == ["", "analyst", "programmer"]
+    assert rounds.of("form")[0]["data-post"] == f"/runs/{RUN}/set"
+    assert {one["name"]: one.get("value") for one in rounds.of("input")} == {
+        "value": "8",
+        "name": "max_rounds",
+    }
+
+
+def test_what_people_did_stands_with_its_time() -> None:
+    acts = (QuestionAnswered(NOON - 120, "programmer", "Yes"), Unpaused(NOON))
+    told = part_of(one_run(RunView(a_story(acts=acts)), NOON), "acts")
+
+    assert "answered what the programmer asked: Yes 2 min ago" in told.written
+    assert "resumed just now" in told.written
+
+
+def test_a_pause_that_was_asked_for() -> None:
+    asked = a_story(acts=(PauseAsked(NOON),))
+    lifted = a_story(acts=(PauseAsked(NOON), Unpaused(NOON)))
+    begun = a_story(a_run(status=RunStatus.PAUSED), acts=(PauseAsked(NOON),))
+
+    assert [is_pausing(story) for story in (asked, lifted, begun, a_story())] == [
+        True,
+        False,
+        False,
+        False,
+    ]
+    assert "pauses after this turn" in part_of(one_run(RunView(asked), NOON), "head").written
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"circling": "F1 is still unfixed."}, "F1 is still unfixed."),
+        ({"status": RunStatus.PAUSED}, "It is paused and waits for you."),
+        ({"status": RunStatus.PAUSED, "circling": "the last turn."}, "for you. The last turn."),
+        ({"circling": "the last turn changed nothing."}, "The last turn changed nothing."),
+        ({"status": RunStatus.INTERRUPTED}, "Its process was killed."),
+        ({"status": RunStatus.FAIL, **ENDED}, "cao resume k3f9 --max-rounds 4"),
+        ({"status": RunStatus.FAIL, "circling": "F1.", **ENDED}, "It did not converge: F1."),
+        ({"status": RunStatus.PASS, "waiting": "cao/x", **ENDED}, "cao apply k3f9"),
+    ],
+)
+def test_what_a_run_needs_stands_at_its_top(changes: dict[str, object], words: str) -> None:
+    assert words in part_of(one_run(RunView(a_story(a_run(**changes))), NOON), "need").written
+
+
+def test_why_a_run_has_no_verdict() -> None:
+    story = a_story(a_run(status=RunStatus.FAILED, **ENDED))
+    story = replace(story, record=replace(story.record, reason="the analyst died"))
+
+    assert "the analyst died" in part_of(one_run(RunView(story), NOON), "need").written
+
+
+@pytest.mark.parametrize(
+    ("proof", "word"),
+    [("proven: 2 tests", "✓ proven"), ("not proven: no test", "! not proven"), ("", "✓ PASS")],
+)
+def test_what_a_pass_is_worth(proof: str, word: str) -> None:
+    run = a_run(status=RunStatus.PASS, providers={"analyst": "scripted"}, **ENDED)
+    page = one_run(RunView(a_story(run, proof=proof)), NOON)
+
+    assert word in part_of(page, "head").written
+    assert "DRY RUN" in part_of(page, "head").written
+    assert proof in written(page)
+
+
+@pytest.mark.parametrize(
+    ("turn", "stage"),
+    [
+        (a_turn(1, role="programmer_review", outcome=""), "programmer"),
+        (a_turn(1, role="tester"), "tester"),
+        (a_turn(1, role="nobody"), ""),
+    ],
+)
+def test_the_present_stage_is_marked(turn: object, stage: str) -> None:
+    plan = part_of(one_run(RunView(a_story(turns=(turn,))), NOON), "plan")
+
+    assert ("now" in plan.written.split("PASS or FAIL")[-1]) == (stage == "tester")
+    assert len([one for one in plan.of("li") if one.get("aria-current")]) == bool(stage)
+
+
+def done_stages(story: RunStory) -> int:
+    return len(part_of(one_run(RunView(story), NOON), "plan").of("span", "done"))
+
+
+def test_stages_that_the_round_has_behind_it_are_marked() -> None:
+    count = len(a_story().course)
+    testing = a_story(turns=(a_turn(1), a_turn(2, role="tester", outcome="", ended=None)))
+    again = a_story(turns=(*testing.turns, a_turn(3, round=2, outcome="", ended=None)))
+    failed = replace(testing, summary=a_run(status=RunStatus.FAIL, **ENDED))
+    passed = replace(testing, summary=a_run(status=RunStatus.PASS, **ENDED))
+
+    assert done_stages(testing) == done_stages(failed) == count - 1
+    assert done_stages(again) == done_stages(a_story(turns=())) == 0
+    assert done_stages(passed) == count + 1
+
+
+@pytest.mark.parametrize(
+    ("names", "at"),
+    [
+        ("", ""),
+        ("tests", "tests analyst"),
+        ("tests analyst", "analyst programmer"),
+        ("tests analyst programmer programmer_review tests", "tests tester"),
+        ("tests analyst programmer tests tester", "tester tests"),
+        ("tests analyst programmer tests tester tests", "tests proof"),
+        ("tests analyst programmer tests tester tests proof", "proof PASS"),
+    ],
+)
+def test_gates_and_proof_are_in_the_plan_before_and_when_they_run(names: str, at: str) -> None:
+    gate = Gate("tests", "make test")
+    course = course_of(packaged_flow("loop"), [gate], proves=True)
+    turns = tuple(
+        a_turn(number, role=role, provider="command" if role in ("tests", "proof") else "codex")
+        for number, role in enumerate(names.split(), 1)
+    )
+    again = tuple(replace(turn, round=2) for turn in turns[1:])
+    for story in (a_story(course=course, turns=turns), a_story(course=course, turns=turns + again)):
+        page = one_run(RunView(story), NOON)
+        plan = part_of(page, "plan")
+        steps = re.findall('class="stage">(.*?)<', str(page.parts[ids(page).index("plan")].html))
+        assert " ".join(steps) == "tests analyst programmer tests tester tests proof PASS"
+        present = [bool(one.get("aria-current")) for one in plan.of("li")]
+        assert [steps[n : n + 2] for n, is_now in enumerate(present) if is_now] == (
+            [at.split()] if at else []
+        )
+        assert len(plan.of("span", "done")) == (present.index(True) if at else 0)
+
+
+def test_a_run_that_has_failed_leads_to_what_there_is_of_it() -> None:
+    need = part_of(one_run(RunView(a_story(a_run(status=RunStatus.FAIL, **ENDED))), NOON), "need")
+
+    assert "cao report k3f9 --format html" in need.written
+    links = [one["href"] for one in need.of("a")]
+    assert links == [f"/dashboard/runs/{RUN}/agents/{role}" for role in ("analyst", "programmer")]
+
+
+def test_without_a_known_flow_there_is_no_plan() -> None:
+    page = one_run(RunView(a_story(course=(), turns=())), NOON)
+
+    check_page(page)
+    assert part_of(page, "plan").found == [("div", {"id": "plan", "hidden": None})]
+    assert "No turn yet" in written(page)
+
+
+def test_findings_by_reviewer_the_open_ones_first() -> None:
+    open_one = Tracked(Finding("F1", True, "a.py:3", "wrong sum"), 1, 1)
+    fixed = Tracked(Finding("F2", False, "", "a name"), 1, 1, (FindingAnswer.FIXED,))
+    story = a_story(findings={"programmer_review": Findings((fixed, open_one))})
+
+    found = part_of(one_run(RunView(story), NOON), "findings")
+
+    assert found.written.startswith("Findings 1 open")
+    assert found.written.index("wrong sum") < found.written.index("1 answered")
+    assert found.written.index("1 answered") < found.written.index("a name")
+
+
+def test_the_picture_is_not_drawn_anew_all_the_time() -> None:
+    story = a_story()
+
+    def drawn(now: float) -> str:
+        page = one_run(RunView(story), now)
+        return next(part.html for part in page.parts if part.id == "picture")
+
+    assert drawn(NOON + 0.1) == drawn(NOON + 0.2)
+    assert drawn(NOON) != drawn(NOON + 600)
+
+
+@pytest.mark.parametrize(("hours", "most", "least"), [(0.01, 302, 298), (4, 11, 9), (8, 6, 4)])
+def test_the_picture_of_a_long_run_grows_more_slowly(hours: float, most: int, least: int) -> None:
+    story = a_story(a_run(started=NOON - 3600 * hours))
+
+    drawn = {
+        next(
+            part.html
+            for part in one_run(RunView(story), NOON + second).parts
+            if part.id == "picture"
+        )
+        for second in range(0, 600)
+    }
+
+    assert least <= len(drawn) <= most
+
+
+def test_only_what_has_changed_is_other_html() -> None:
+    """A status of an agent is one small part."""
+    story = a_story()
+    pages = [
+        one_run(RunView(story, {"programmer": a_terminal(status=status)}), NOON)
+        for status in (TerminalStatus.PROCESSING, TerminalStatus.WAITING_USER_ANSWER)
+    ]
+
+    changed = [
+        one.id for one, two in zip(pages[0].parts, pages[1].parts, strict=True) if one != two
+    ]
+
+    assert changed == ["agent-1"]
+
+
+def test_an_agent_whose_program_has_ended() -> None:
+    page = one_run(RunView(a_story(), {"programmer": a_terminal(alive=False)}), NOON)
+
+    assert "its program has ended" in part_of(page, "agent-1").written
+
+
+def test_a_run_that_is_gone_keeps_its_page_and_says_so() -> None:
+    page = one_run(RunView(a_story()), NOON)
+
+    gone = with_notice(with_notice(page, "first"), GONE)
+
+    check_page(gone)
+    assert part_of(gone, "notice").written == GONE + LAST_SEEN
+    assert len(gone.parts) == len(page.parts) + 1
+
+
+def test_a_run_that_was_never_seen_has_a_page_that_says_why() -> None:
+    page = with_notice(Page(RUN, ()), GONE)
+
+    assert [part.id for part in page.parts] == ["notice"]
+    assert part_of(page, "notice").written == GONE
+
+
+@settings(max_examples=50, deadline=None)
+@given(HOSTILE, HOSTILE, HOSTILE, HOSTILE)
+def test_nothing_in_a_run_breaks_its_page(one: str, two: str, three: str, four: str) -> None:
+    run = a_run(
+        task=one, wd=two, flow=three, role=four, asking=four, providers={four: three, two: one}
+    )
+    finding = Tracked(Finding("F1", True, two, three), 1, 1)
+    story = a_story(
+        run,
+        turns=(a_turn(1, role=four, provider=two, outcome=three, why=one, detail=two),),
+        changed={1: FilesChanged(NOON, four, 1, 1, (two,), 1, 1, 1, allowed=False)},
+        findings={four: Findings((finding,))},
+        warnings=(one, two),
+        acts=(PauseAsked(NOON),),
+        proof=three,
+        question=four,
+        circling=two,
+    )
+    story = replace(story, record=replace(story.record, task=one * 3, reason=two))
+    asked = AskedBy("p1", Question(one, (Choice("1", two),), three))
+
+    check_page(one_run(RunView(story, {four: a_terminal(action=one)}, asked), NOON))

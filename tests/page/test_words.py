@@ -1,0 +1,167 @@
+"""What all pages say in the same way."""
+
+from datetime import UTC, datetime
+from urllib.parse import unquote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.page.words import (
+    RunTokens,
+    agent_badge,
+    agent_path,
+    ago,
+    amount,
+    ask_button,
+    at_work,
+    badge,
+    moment,
+    name,
+    plural,
+    quoted,
+    run_tokens,
+    span,
+    took,
+)
+from cli_agent_orchestrator.usage.tokens import Tokens
+from tests.page.view_data import NOON, a_run, a_terminal
+from tests.show.reading import Elements
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (-5, "under a minute"),
+        (59.9, "under a minute"),
+        (60, "1 min"),
+        (3599, "59 min"),
+        (3600, "1 h 00 min"),
+        (9000, "2 h 30 min"),
+        (86_399, "23 h 59 min"),
+        (86_400, "1 d 0 h"),
+        (200_000, "2 d 7 h"),
+    ],
+)
+def test_how_long_something_goes_on(seconds: float, words: str) -> None:
+    assert span(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(-5, "took 0 s"), (24.9, "took 24 s"), (59.9, "took 59 s"), (60, "took 1 min")],
+)
+def test_how_long_something_took(seconds: float, words: str) -> None:
+    assert took(seconds) == words
+
+
+def test_who_works() -> None:
+    assert Elements(at_work(a_run())).written == "programmer works"
+    assert Elements(at_work(a_run(role="lint"))).written == "gate lint runs"
+    assert Elements(at_work(a_run(role="proof"))).written == "the proof runs"
+    assert Elements(at_work(a_run(providers={}))).written == "programmer works"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (-1, "just now"),
+        (59, "just now"),
+        (60, "1 min ago"),
+        (3599, "59 min ago"),
+        (3600, "1 h ago"),
+        (7199, "1 h ago"),
+        (86_399, "23 h ago"),
+        (86_400, "1 d ago"),
+        (900_000, "10 d ago"),
+    ],
+)
+def test_how_long_ago_something_was(seconds: float, words: str) -> None:
+    assert ago(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (0, "0"),
+        (9_999, "9999"),
+        (10_000, "10k"),
+        (48_999, "48k"),
+        (999_999, "999k"),
+        (1_000_000, "1.0M"),
+        (3_140_000, "3.1M"),
+    ],
+)
+def test_a_number_of_tokens(count: int, words: str) -> None:
+    assert amount(count) == words
+
+
+def test_one_and_many() -> None:
+    assert [plural(count, "run") for count in (0, 1, 2)] == ["0 runs", "1 run", "2 runs"]
+
+
+def test_a_time_says_exactly_when() -> None:
+    read = Elements(moment(NOON, "2 h ago"))
+
+    [shown] = read.of("time")
+    assert read.written == "2 h ago"
+    assert datetime.fromisoformat(str(shown["datetime"])) == datetime.fromtimestamp(NOON, UTC)
+    assert shown["title"] == "2023-11-14 22:13:20 UTC"
+
+
+def test_tokens_say_exactly_how_many() -> None:
+    read = Elements(run_tokens(RunTokens(Tokens(48_200, 39_000, 2_100, None), is_whole=True)))
+
+    assert read.written == "48k in, 2100 out"
+    assert read.of("span")[0]["title"] == "Tokens: 48,200 in (39,000 cached), 2,100 out"
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "tone"),
+    [
+        (TerminalStatus.UNKNOWN, "● not known", "plain"),
+        (TerminalStatus.IDLE, "● at rest", "plain"),
+        (TerminalStatus.PROCESSING, "… working", "now"),
+        (TerminalStatus.COMPLETED, "● at rest", "plain"),
+        (TerminalStatus.WAITING_USER_ANSWER, "! asks you", "needs"),
+        (TerminalStatus.ERROR, "✗ error", "bad"),
+    ],
+)
+def test_the_status_of_an_agent(status: TerminalStatus, words: str, tone: str) -> None:
+    read = Elements(agent_badge(a_terminal(status=status)))
+
+    assert read.written == words
+    assert read.of("span", f"badge-{tone}")
+
+
+def test_every_badge_has_a_mark_and_words() -> None:
+    assert Elements(badge("good", "PASS")).written == "✓ PASS"
+    assert Elements(badge("warn", "not proven")).written == "! not proven"
+    assert Elements(agent_badge(a_terminal(alive=False))).written == "✗ its program has ended"
+
+
+def test_a_button_that_asks_first() -> None:
+    [plain] = Elements(ask_button("Go", "/runs/x/resume")).of("button")
+    [sure] = Elements(ask_button("End", "/x", kind="button-bad", body="{}", sure="?")).of("button")
+
+    assert plain == {"type": "button", "class": "button", "data-post": "/runs/x/resume"}
+    assert sure == {
+        "type": "button",
+        "class": "button button-bad",
+        "data-post": "/x",
+        "data-body": "{}",
+        "data-confirm": "?",
+    }
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_any_name_is_one_word_of_an_address(word: str) -> None:
+    assert "/" not in quoted(word)
+    assert unquote(quoted(word)) == word
+    assert agent_path("r", word) == f"/dashboard/runs/r/agents/{quoted(word)}"
+
+
+def test_a_name_stays_on_a_short_line() -> None:
+    assert name("a\n b") == "a b"
+    assert len(name("x" * 500)) <= 60

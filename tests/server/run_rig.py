@@ -1,0 +1,145 @@
+"""A state folder with a run in it, and a real server that serves it."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Self
+
+import httpx
+
+from cli_agent_orchestrator.events import (
+    OnRunEvent,
+    RunBegan,
+    RunEnded,
+    RunEvent,
+    TurnBegan,
+    TurnEnded,
+    tell_nobody,
+)
+from cli_agent_orchestrator.pipeline.steering import Ask, Heard, Wish
+from cli_agent_orchestrator.runs.control import Listener
+from cli_agent_orchestrator.runs.event_log import EventLog
+from cli_agent_orchestrator.runs.launch import Launched, RunLauncher, RunToLaunch
+from cli_agent_orchestrator.runs.record import RunRecord, SavedSetting, write_record
+from cli_agent_orchestrator.runs.recorder import after_event
+from cli_agent_orchestrator.runs.service import RunService
+from cli_agent_orchestrator.server.app import create_app, serve_runs
+from cli_agent_orchestrator.server.serve import BackgroundServer, serve
+from cli_agent_orchestrator.settings.layout import run_folder
+from tests.fakes import FakeService
+from tests.server.running import TOKEN, WAIT_SECONDS
+
+NOON = 1_700_000_000.0
+RUN = "20261115-084037-k3f9"
+EVENTS: tuple[RunEvent, ...] = (
+    RunBegan(NOON, "cao-1", {"analyst": "a1"}, {"analyst": "codex"}, "/a"),
+    TurnBegan(NOON, "analyst", 1, 1, 1, "a1", "codex"),
+    TurnEnded(NOON + 5, "analyst", 1, 1, 1, "delivered", "summary received", 4.0, "/a/1"),
+    RunEnded(NOON + 9, "PASS", 1, 0),
+)
+
+
+class FakeLauncher(RunLauncher):
+    """Starts nothing, and notes what it was asked to."""
+
+    asked: list[tuple[RunToLaunch, Path]]
+    problem: Exception | None
+
+    def __init__(self) -> None:
+        super().__init__((), os.environ)
+        object.__setattr__(self, "asked", [])
+        object.__setattr__(self, "problem", None)
+
+    def launch(
+        self, request: RunToLaunch, folder: Path, on_event: OnRunEvent = tell_nobody
+    ) -> Launched:
+        if self.problem is not None:
+            raise self.problem
+        self.asked.append((request, folder))
+        return Launched(RUN, 1, str(folder))
+
+
+class Rig:
+    """A state folder with a run in it, and a server that serves it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.state = folder / "state"
+        self.project = folder / "project"
+        self.project.mkdir()
+        self.launcher = FakeLauncher()
+        self.terminals = FakeService()
+        self.folder = run_folder(self.state, RUN)
+        self.record = RunRecord(
+            id=RUN,
+            wd=str(self.project),
+            state_file=str(self.project / "state.json"),
+            archive=RUN,
+            task="do it",
+            task_line="do it",
+            started=NOON,
+            settings={"MAX_ROUNDS": SavedSetting("3", "option")},
+        )
+        self.folder.make()
+        write_record(self.folder, self.record)
+
+    def happen(self, *events: RunEvent) -> None:
+        log = EventLog(self.folder)
+        for event in events:
+            self.record = after_event(self.record, event)
+            write_record(self.folder, self.record)
+            log.append(event)
+        log.close()
+
+    @contextmanager
+    def served(self, patience: float = WAIT_SECONDS) -> Iterator[str]:
+        """Serve the run, and yield at which address."""
+
+        async def main(ready, stop) -> None:  # type: ignore[no-untyped-def]
+            app = create_app(self.terminals, token=TOKEN, heartbeat=0.05)
+            serve_runs(app, RunService(self.state, self.launcher, patience))
+            await serve(app, "127.0.0.1", 0, ready=ready, stop=stop)
+
+        server = BackgroundServer(main)
+        try:
+            yield f"http://127.0.0.1:{server.start()}"
+        finally:
+            server.stop()
+
+    @contextmanager
+    def client(self, patience: float = WAIT_SECONDS) -> Iterator[httpx.Client]:
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        with (
+            self.served(patience) as url,
+            httpx.Client(
+                base_url=url, headers=headers, timeout=WAIT_SECONDS, trust_env=False
+            ) as client,
+        ):
+            yield client
+
+
+class Answering:
+    """A run that lives and answers every ask in the same way."""
+
+    def __init__(self, rig: Rig, answer: Callable[[Ask], RunEvent]) -> None:
+        self._rig = rig
+        self._answer = answer
+        self.wishes: list[Wish] = []
+        self._listener = Listener(rig.folder, 0, self._hear, self._warn)
+
+    def __enter__(self) -> Self:
+        self._held = ExitStack()
+        self._held.enter_context(self._rig.folder.locked())
+        self._held.enter_context(self._listener)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._held.close()
+
+    def _hear(self, heard: Heard) -> None:
+        assert heard.ask is not None
+        self.wishes.append(heard.ask.wish)
+        self._rig.happen(self._answer(heard.ask))
+
+    def _warn(self, text: str) -> None:
+        raise AssertionError(text)

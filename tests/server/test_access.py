@@ -1,0 +1,369 @@
+"""Who gets an answer: Host, Origin and token, as hostile pages and programs would send them."""
+
+import socket
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli_agent_orchestrator.server.access import (
+    LOOPBACK,
+    Access,
+    AccessRules,
+    RequestLine,
+    allowed_names,
+    check,
+    host_name,
+)
+from cli_agent_orchestrator.server.app import create_app
+from tests.fakes import FakeService
+from tests.server.running import TOKEN, WAIT_SECONDS, RunningApi, running_api
+
+RULES = AccessRules(TOKEN, frozenset({"box.lan"}))
+BEARER = (b"authorization", f"Bearer {TOKEN}".encode())
+LOCAL = (b"host", b"localhost:9889")
+
+
+def refused(*headers: tuple[bytes, bytes], path: str = "/sessions", method: str = "GET") -> int:
+    """Return the status a request is refused with, 0 if it may pass."""
+    refusal = check(RULES, RequestLine(method, path), headers)
+    return refusal.status_code if refusal else 0
+
+
+def raw_exchange(api: RunningApi, request: bytes) -> bytes:
+    """Send bytes that no HTTP client would send, and return all that comes back."""
+    with socket.create_connection(("127.0.0.1", api.port), WAIT_SECONDS) as connection:
+        connection.sendall(request)
+        connection.shutdown(socket.SHUT_WR)
+        answer = b""
+        while chunk := connection.recv(65536):
+            answer += chunk
+        return answer
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "localhost",
+        "LocalHost:1",
+        "127.0.0.1",
+        "127.0.0.1:9889",
+        "[::1]",
+        "[::1]:65535",
+        "BOX.lan:7",
+    ],
+)
+def test_loopback_names_and_allowed_ones_are_answered(host: str) -> None:
+    assert refused((b"host", host.encode()), BEARER) == 0
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:9889",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "localhost.",
+        "0.0.0.0",
+        "127.0.0.2",
+        "[::]",
+        "[::ffff:127.0.0.1]",
+        "2130706433",
+        "notbox.lan",
+    ],
+)
+def test_other_names_are_misdirected(host: str) -> None:
+    assert refused((b"host", host.encode()), BEARER) == 421
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "",
+        ":",
+        ":9889",
+        "localhost:",
+        "localhost:x",
+        "localhost:999999",
+        "localhost:9889:9889",
+        "localhost/",
+        "localhost@evil.example",
+        "user@localhost",
+        "localhost evil.example",
+        "localhost,evil.example",
+        "localhost\x00",
+        "localhost\n",
+        "::1",
+        "[::1",
+        "::1]",
+        "[localhost]",
+        "ſocalhost",
+        "a" * 254,
+    ],
+)
+def test_a_malformed_host_is_refused(host: str) -> None:
+    assert refused((b"host", host.encode()), BEARER) == 400
+
+
+def test_allowed_hosts_may_be_addresses_but_not_all_of_them() -> None:
+    hosts = ["Box.lan", "192.0.2.7", "fe80::1", "[fe80::2]", "0.0.0.0", "::"]
+    assert allowed_names(hosts) == {"box.lan", "192.0.2.7", "[fe80::1]", "[fe80::2]"}
+
+
+def test_exactly_one_host_is_needed() -> None:
+    assert refused(BEARER) == 400
+    assert refused(LOCAL, LOCAL, BEARER) == 400
+    assert refused(LOCAL, (b"host", b"evil.example"), BEARER) == 400
+
+
+@given(st.text(max_size=60))
+def test_no_text_is_taken_for_a_loopback_name_that_is_none(host: str) -> None:
+    if host_name(host) in LOOPBACK:
+        name, _, port = host.lower().rpartition(":") if host[-1:] != "]" else (host, "", "")
+        assert (name or port) in LOOPBACK
+        assert not port or port in LOOPBACK or port.isdecimal()
+
+
+@given(
+    st.sampled_from(sorted(LOOPBACK)),
+    st.integers(0, 65535) | st.none(),
+    st.sampled_from([str.lower, str.upper, str.title]),
+)
+def test_every_way_to_write_a_loopback_name_is_read(
+    name: str, port: int | None, spelled: "type[str]"
+) -> None:
+    host = name if port is None else f"{name}:{port}"
+    assert host_name(spelled(host)) == name
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "http://evil.example",
+        "https://localhost:9889",
+        "http://localhost",
+        "http://localhost:3000",
+        "http://127.0.0.1:9889",
+        "http://localhost:9889/",
+        "http://localhost:9889.evil.example",
+        "http://localhost:9889 http://evil.example",
+        "null",
+        "",
+        "file://",
+    ],
+)
+def test_another_origin_is_refused_even_with_the_token(origin: str) -> None:
+    assert refused(LOCAL, (b"origin", origin.encode()), BEARER) == 403
+
+
+def test_our_own_origin_is_answered() -> None:
+    assert refused(LOCAL, (b"origin", b"http://LOCALHOST:9889"), BEARER) == 0
+
+
+def test_two_origins_are_refused() -> None:
+    own = (b"origin", b"http://localhost:9889")
+    assert refused(LOCAL, own, own, BEARER) == 403
+
+
+def test_pages_of_an_allowed_name_are_refused() -> None:
+    origin = (b"origin", b"http://box.lan:9889")
+    assert refused((b"host", b"box.lan:9889"), origin, BEARER) == 403
+
+
+@pytest.mark.parametrize(("site", "status"), [("cross-site", 403), ("same-site", 403), ("none", 0)])
+def test_what_a_browser_loads_for_another_site_is_refused(site: str, status: int) -> None:
+    assert refused(LOCAL, (b"sec-fetch-site", site.encode()), BEARER) == status
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        "",
+        "Bearer",
+        "Bearer ",
+        "Bearer wrong",
+        f"Bearer {TOKEN}x",
+        f"Bearer {TOKEN[:-1]}",
+        f"Bearer {TOKEN} {TOKEN}",
+        f"Basic {TOKEN}",
+        TOKEN,
+        "Bearer \xe9",
+    ],
+)
+def test_a_wrong_token_is_refused(authorization: str) -> None:
+    assert refused(LOCAL, (b"authorization", authorization.encode("latin-1"))) == 401
+
+
+def test_two_tokens_are_refused() -> None:
+    assert refused(LOCAL, BEARER, BEARER) == 401
+
+
+def test_the_scheme_of_the_token_is_read_in_any_case() -> None:
+    assert refused(LOCAL, (b"authorization", f"bEARER {TOKEN}".encode())) == 0
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/health", 0),
+        ("GET", "/identity", 0),
+        ("POST", "/health", 401),
+        ("POST", "/identity", 401),
+        ("GET", "/identity/", 401),
+        ("GET", "/health/", 401),
+        ("GET", "//health", 401),
+        ("GET", "/Health", 401),
+        ("GET", "/health/../sessions", 401),
+        ("GET", "/docs", 401),
+        ("GET", "/openapi.json", 401),
+        ("GET", "/no-such-route", 401),
+        ("OPTIONS", "/sessions", 401),
+    ],
+)
+def test_only_health_and_identity_need_no_token(method: str, path: str, status: int) -> None:
+    assert refused(LOCAL, method=method, path=path) == status
+
+
+def test_a_refusal_says_how_to_do_better(api: RunningApi) -> None:
+    with api.client(token=None) as http:
+        answer = http.get("/sessions")
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"] == "Bearer"
+    assert "Authorization: Bearer" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("path", ["/openapi.json", "/events"])
+def test_every_page_needs_the_token(api: RunningApi, path: str) -> None:
+    with api.client(token="wrong") as http:
+        assert http.get(path).status_code == 401
+
+
+def test_a_rebound_name_is_refused_over_the_wire(http: httpx.Client) -> None:
+    answer = http.get("/health", headers={"Host": "evil.example:9889"})
+    assert answer.status_code == 421
+    assert "localhost" in answer.json()["detail"]
+
+
+def test_without_authentication_pages_are_still_refused() -> None:
+    with running_api(token=None) as api, api.client(token=None) as http:
+        assert http.get("/sessions").status_code == 200
+        assert http.get("/sessions", headers={"Host": "evil.example"}).status_code == 421
+        foreign = http.post("/sessions", headers={"Origin": "http://evil.example"})
+        assert foreign.status_code == 403
+        assert api.service.created == []
+
+
+def test_no_answer_lets_other_origins_read_it(http: httpx.Client, api: RunningApi) -> None:
+    own = http.get("/health", headers={"Origin": api.url})
+    preflight = http.options(
+        "/sessions",
+        headers={"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"},
+    )
+    assert own.status_code == 200
+    assert preflight.status_code == 403
+    for answer in (own, preflight):
+        assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+def test_an_allowed_name_is_answered_over_the_wire() -> None:
+    with running_api(allowed_hosts=["Box.LAN"]) as api, api.client() as http:
+        assert http.get("/sessions", headers={"Host": "box.lan:9889"}).status_code == 200
+
+
+def test_a_refused_client_sees_why_even_if_it_was_sending_much(api: RunningApi) -> None:
+    with api.client(token="wrong") as http:
+        assert http.post("/sessions", content=b"x" * 8_000_000).status_code == 401
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "Content-Length: 5\r\nTransfer-Encoding: chunked",
+        "Content-Length: 5\r\nContent-Length: 6",
+        "Content-Length: -1",
+        "Content-Length: 5x",
+        "Transfer-Encoding: chunked, identity",
+        "Bad Name: x",
+        "Origin : http://evil.example",
+    ],
+)
+def test_smuggled_headers_are_refused(api: RunningApi, head: str) -> None:
+    api.service.add()
+    answer = raw_exchange(
+        api,
+        f"POST /terminals/a1b2c3d4/input?message=x HTTP/1.1\r\nHost: localhost\r\n"
+        f"Authorization: Bearer {TOKEN}\r\n{head}\r\n\r\n0\r\n\r\n".encode(),
+    )
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert api.service.sent == []
+
+
+def test_an_absolute_address_does_not_replace_the_host(api: RunningApi) -> None:
+    request = "GET http://localhost/sessions HTTP/1.1\r\nHost: evil.example\r\n\r\n"
+    assert raw_exchange(api, request.encode()).startswith(b"HTTP/1.1 421")
+
+
+def test_a_request_without_host_is_refused(api: RunningApi) -> None:
+    assert raw_exchange(api, b"GET /health HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 400")
+
+
+def test_a_head_that_does_not_end_is_cut_off(api: RunningApi) -> None:
+    endless = b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"x" * 100_000_000
+    with (
+        socket.create_connection(("127.0.0.1", api.port), WAIT_SECONDS) as connection,
+        pytest.raises(ConnectionError),
+    ):
+        connection.sendall(endless)
+
+
+def test_a_websocket_is_not_opened(api: RunningApi) -> None:
+    answer = raw_exchange(
+        api,
+        b"GET /events HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\n"
+        b"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+        b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+    )
+    assert answer.startswith(b"HTTP/1.1 401")
+
+
+async def test_a_websocket_of_another_server_is_closed_at_once() -> None:
+    sent: list[object] = []
+
+    async def send(message: object) -> None:
+        sent.append(message)
+
+    async def receive() -> dict[str, object]:
+        return {"type": "websocket.connect"}
+
+    guard = Access(create_app(FakeService(), token=TOKEN), RULES)
+    await guard({"type": "websocket", "path": "/events", "headers": []}, receive, send)
+    assert sent == [{"type": "websocket.close", "code": 1008}]
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/terminals/%2e%2e", 404),
+        ("/terminals/%2e%2e%2fsessions", 404),
+        ("/terminals/..%2f..%2fetc%2fpasswd", 404),
+        ("/terminals/../sessions", 404),
+        ("/terminals/%00", 404),
+        ("/terminals/%0d%0aX-Evil:%201", 404),
+        ("/terminals/%ff%fe", 404),
+        ("/terminals/" + "a" * 201, 422),
+        ("/terminals/" + "a" * 100_000, 400),
+        ("/sessions/%24%28id%29", 404),
+        ("/terminals/;id", 404),
+    ],
+)
+def test_strange_names_are_only_names(api: RunningApi, path: str, status: int) -> None:
+    request = (
+        f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
+        "Connection: close\r\n\r\n"
+    )
+    answer = raw_exchange(api, request.encode())
+    assert answer.startswith(f"HTTP/1.1 {status} ".encode())
+    assert b"x-evil" not in answer.split(b"\r\n\r\n")[0].lower()
+    assert len(answer) < 2000

@@ -1,0 +1,119 @@
+"""The status stream: snapshots, changes, resuming, signs of life, and every way it ends."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+
+import httpx
+import httpx_sse
+import msgspec
+import pytest
+
+from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.server.schemas import EventBody
+from tests.server.running import RunningApi, running_api
+
+
+@contextlib.contextmanager
+def following(
+    http: httpx.Client, after: str | None = None
+) -> Iterator[Iterator[httpx_sse.ServerSentEvent]]:
+    headers = {"Last-Event-ID": after} if after else {}
+    with httpx_sse.connect_sse(http, "GET", "/events", headers=headers) as source:
+        yield source.iter_sse()
+
+
+def test_a_stream_begins_with_every_terminal_and_goes_on_with_changes(
+    api: RunningApi, http: httpx.Client
+) -> None:
+    api.service.add("one")
+    api.service.add("two")
+    with following(http) as events:
+        first, second = next(events), next(events)
+        assert [(e.event, json.loads(e.data)["terminal_id"]) for e in (first, second)] == [
+            ("snapshot", "one"),
+            ("snapshot", "two"),
+        ]
+        api.call(lambda: api.service.change("two", TerminalStatus.PROCESSING))
+        change = next(events)
+    assert change.event == "status"
+    data = msgspec.json.decode(change.data, type=EventBody)
+    assert (data.id, data.terminal_id, data.status) == (change.id, "two", "processing")
+
+
+def test_a_stream_goes_on_after_the_event_it_was_cut_off_at(
+    api: RunningApi, http: httpx.Client
+) -> None:
+    api.service.add()
+    with following(http) as events:
+        seen = next(events).id
+    api.call(lambda: api.service.change("a1b2c3d4", TerminalStatus.PROCESSING))
+    api.call(lambda: api.service.change("a1b2c3d4", TerminalStatus.COMPLETED))
+    with following(http, after=seen) as events:
+        missed = [next(events), next(events)]
+    assert [(e.event, json.loads(e.data)["status"]) for e in missed] == [
+        ("status", "processing"),
+        ("status", "completed"),
+    ]
+
+
+@pytest.mark.parametrize("after", ["another-start-7", "start-x", "start-99999", "nonsense"])
+def test_an_unknown_resume_point_begins_anew(
+    api: RunningApi, http: httpx.Client, after: str
+) -> None:
+    api.service.add()
+    with following(http, after) as events:
+        assert next(events).event == "snapshot"
+
+
+def test_a_resume_point_of_unreasonable_length_is_refused(http: httpx.Client) -> None:
+    assert http.get("/events", headers={"Last-Event-ID": "x" * 201}).status_code == 422
+
+
+def test_a_quiet_stream_gives_signs_of_life() -> None:
+    with (
+        running_api(heartbeat=0.01) as api,
+        api.client() as http,
+        http.stream("GET", "/events") as response,
+    ):
+        text = response.iter_text()
+        assert next(text).startswith(": ")
+        assert next(text).startswith(": ")
+
+
+def test_a_stream_is_not_kept_and_not_buffered(api: RunningApi, http: httpx.Client) -> None:
+    with http.stream("GET", "/events") as response:
+        assert response.headers["content-type"].startswith("text/event-stream")
+        assert response.headers["cache-control"] == "no-store"
+        assert "content-length" not in response.headers
+
+
+def test_a_client_that_hangs_up_is_forgotten(api: RunningApi, http: httpx.Client) -> None:
+    api.service.add()
+    with following(http) as events:
+        next(events)
+        assert api.call(lambda: api.service.listeners) == 1
+    api.wait_until(lambda: api.service.listeners == 0)
+
+
+def test_many_listeners_all_hear_the_same(api: RunningApi, http: httpx.Client) -> None:
+    api.service.add()
+    with contextlib.ExitStack() as stack:
+        streams = [stack.enter_context(following(http)) for _ in range(20)]
+        for events in streams:
+            next(events)
+        api.call(lambda: api.service.change("a1b2c3d4", TerminalStatus.PROCESSING))
+        assert len({next(events).id for events in streams}) == 1
+    api.wait_until(lambda: api.service.listeners == 0)
+
+
+def test_a_server_that_stops_ends_its_streams_cleanly(
+    api: RunningApi, http: httpx.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    api.service.add()
+    with following(http) as events:
+        next(events)
+        api.stop()
+        assert list(events) == []
+    assert api.service.listeners == 0
+    assert caplog.records == []

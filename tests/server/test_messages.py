@@ -1,0 +1,183 @@
+"""Input: the message in a JSON body or in the query, never too large, never echoed."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from cli_agent_orchestrator.core.models import MESSAGE_LIMIT, Delivery
+from cli_agent_orchestrator.server.schemas import BODY_LIMIT
+from tests.fakes import Sent
+from tests.server.running import RunningApi
+
+INPUT = "/terminals/a1b2c3d4/input"
+
+
+@pytest.fixture(autouse=True)
+def terminal(api: RunningApi) -> None:
+    api.service.add()
+
+
+def received(api: RunningApi) -> list[str]:
+    return [sent.message for sent in api.service.sent]
+
+
+def test_a_message_in_the_query_is_sent(api: RunningApi, http: httpx.Client) -> None:
+    answer = http.post(INPUT, params={"message": "fix it & go\non"})
+    assert answer.status_code == 200
+    assert answer.json()["success"] is True
+    assert received(api) == ["fix it & go\non"]
+
+
+def test_a_message_in_the_body_is_sent_byte_exact(api: RunningApi, http: httpx.Client) -> None:
+    message = "tabs\tand\r\nlines \x1b[31m é 漢 🎉 \u2028 \x00"
+    answer = http.post(INPUT, json={"message": message})
+    assert answer.status_code == 200
+    assert received(api) == [message]
+
+
+@pytest.mark.parametrize("character", ["a", "\n", "é", "🎉"])
+def test_a_message_of_exactly_the_limit_is_sent_however_it_is_escaped(
+    api: RunningApi, http: httpx.Client, character: str
+) -> None:
+    message = character * (MESSAGE_LIMIT // len(character.encode()))
+    body = json.dumps({"message": message}, ensure_ascii=True).encode()
+    answer = http.post(INPUT, content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 200
+    assert received(api) == [message]
+
+
+def test_a_message_over_the_limit_is_refused(api: RunningApi, http: httpx.Client) -> None:
+    answer = http.post(INPUT, json={"message": "a" * (MESSAGE_LIMIT + 1)})
+    assert answer.status_code == 413
+    assert str(MESSAGE_LIMIT + 1) in answer.json()["detail"]
+    assert received(api) == []
+
+
+def test_a_body_announced_as_too_large_is_refused(api: RunningApi, http: httpx.Client) -> None:
+    answer = http.post(INPUT, content=b"a" * (BODY_LIMIT + 1))
+    assert answer.status_code == 413
+    assert answer.headers["connection"] == "close"
+
+
+def test_an_endless_body_is_refused_while_it_comes(api: RunningApi, http: httpx.Client) -> None:
+    sent = 0
+
+    def endless() -> Iterator[bytes]:
+        nonlocal sent
+        while sent < 10_000 * BODY_LIMIT:
+            sent += 65536
+            yield b"a" * 65536
+
+    # The server hangs up after a while, and a client that is not done with sending sees that.
+    with contextlib.suppress(httpx.WriteError, httpx.ReadError):
+        assert http.post(INPUT, content=endless()).status_code == 413
+    assert sent < 10_000 * BODY_LIMIT
+    assert received(api) == []
+    assert http.get("/health").status_code == 200
+
+
+def test_a_confirmed_delivery_is_told(api: RunningApi, http: httpx.Client) -> None:
+    api.service.delivery = Delivery(True, "the title changed", 2, 3)
+    answer = http.post(INPUT, json={"message": "go"})
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "success": True,
+        "confirmed": True,
+        "detail": "the title changed",
+        "enter_presses": 2,
+        "removed_characters": 3,
+    }
+
+
+def test_an_unconfirmed_delivery_is_no_success(api: RunningApi, http: httpx.Client) -> None:
+    api.service.delivery = Delivery(False, "nothing moved", 3)
+    answer = http.post(INPUT, json={"message": "go"})
+    assert answer.status_code == 202
+    assert answer.json()["success"] is False
+    assert answer.json()["confirmed"] is False
+    assert answer.json()["detail"] == "nothing moved"
+
+
+def test_the_idempotency_key_reaches_the_service(api: RunningApi, http: httpx.Client) -> None:
+    key = "run 7/~!" + "x" * 192
+    http.post(INPUT, json={"message": "go"}, headers={"Idempotency-Key": key})
+    assert api.service.sent == [Sent("a1b2c3d4", "go", key)]
+
+
+@pytest.mark.parametrize("key", [b"", b"x" * 201, b"caf\xe9", b"a\tb"])
+def test_a_bad_idempotency_key_is_refused(api: RunningApi, http: httpx.Client, key: bytes) -> None:
+    headers = [(b"Idempotency-Key", key)]
+    answer = http.post(INPUT, json={"message": "go"}, headers=headers)
+    assert answer.status_code == 422
+    assert "idempotency-key" in answer.json()["detail"]
+    assert api.service.sent == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"message": 5}',
+        b'{"text": "my secret prompt"}',
+        b'["my secret prompt"]',
+        b'"my secret prompt"',
+        b'{"message": "my secret prompt',
+        b'{"message": ["my secret prompt"]}',
+        b'{"message": "\\ud800 my secret prompt"}',
+        b'{"message": "my secret prompt \xff"}',
+        b"null",
+        b"{}",
+        b"[" * 100_000,
+        b'{"other": ' + b"[" * 100_000,
+        b'{"message": "my secret prompt"} and more',
+        b'\xff\xfe{"message": "my secret prompt"}',
+    ],
+)
+def test_a_bad_body_is_refused_without_being_quoted(
+    api: RunningApi, http: httpx.Client, body: bytes
+) -> None:
+    answer = http.post(INPUT, content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 422
+    assert "secret" not in answer.text
+    assert len(answer.text) < 500
+    assert received(api) == []
+
+
+def test_a_body_that_is_not_called_json_is_refused(api: RunningApi, http: httpx.Client) -> None:
+    answer = http.post(INPUT, content=b'{"message": "go"}', headers={"Content-Type": "text/plain"})
+    assert answer.status_code == 415
+    assert received(api) == []
+
+
+def test_no_message_at_all_is_refused(http: httpx.Client) -> None:
+    answer = http.post(INPUT)
+    assert answer.status_code == 422
+    assert "message" in answer.json()["detail"]
+
+
+def test_two_messages_are_refused(api: RunningApi, http: httpx.Client) -> None:
+    answer = http.post(INPUT, params={"message": "this"}, json={"message": "that"})
+    assert answer.status_code == 400
+    assert received(api) == []
+
+
+def test_the_query_form_takes_what_an_address_can_hold(api: RunningApi, http: httpx.Client) -> None:
+    message = "x" * 60_000
+    assert http.post(INPUT, params={"message": message}).status_code == 200
+    assert received(api) == [message]
+
+
+def test_a_client_that_hangs_up_while_sending_leaves_nothing_behind(
+    api: RunningApi, http: httpx.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    def cut_off() -> Iterator[bytes]:
+        yield b'{"message": '
+        raise ConnectionAbortedError
+
+    with pytest.raises(ConnectionAbortedError):
+        http.post(INPUT, content=cut_off(), headers={"Content-Type": "application/json"})
+    assert http.get("/health").status_code == 200
+    assert received(api) == []
+    assert caplog.records == []

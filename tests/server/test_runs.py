@@ -1,0 +1,589 @@
+"""The routes of runs: what the run folders hold, and how runs are started."""
+
+import json
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+
+from cli_agent_orchestrator.core.files import Folder
+from cli_agent_orchestrator.core.models import MESSAGE_LIMIT, Choice, Question, TerminalStatus
+from cli_agent_orchestrator.errors import RunError, UsageError
+from cli_agent_orchestrator.events import (
+    AgentStarted,
+    AskDeclined,
+    HintTaken,
+    PauseAsked,
+    ReviewSkipped,
+    RunBegan,
+    RunEnded,
+    RunEvent,
+    ServerChosen,
+    SettingChanged,
+    StopAsked,
+    Unpaused,
+)
+from cli_agent_orchestrator.pipeline.steering import (
+    Answered,
+    Ask,
+    Hint,
+    MeantReview,
+    Pause,
+    Set,
+    Skip,
+    Unpause,
+    Wish,
+    read_asks,
+)
+from cli_agent_orchestrator.runs.record import write_record
+from cli_agent_orchestrator.runs.usage import note_records
+from cli_agent_orchestrator.server.schemas import AskedBody, RunBody, RunDetailBody, RunTurnTextBody
+from cli_agent_orchestrator.settings.layout import (
+    CONTROL_FILE,
+    EVENTS_FILE,
+    SNAPSHOTS_FOLDER,
+    archive_folder,
+    screens_folder,
+)
+from cli_agent_orchestrator.work.snapshots import Snapshots
+from cli_agent_orchestrator.work.store import Store
+from tests.server.run_rig import EVENTS, NOON, RUN, Answering, Rig
+from tests.server.running import WAIT_SECONDS
+from tests.usage.lines import codex_head, codex_usage, usage_record
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    return Rig(tmp_path)
+
+
+@pytest.fixture
+def http(rig: Rig) -> Iterator[httpx.Client]:
+    with rig.client() as client:
+        yield client
+
+
+def sse(lines: Iterator[str]) -> Iterator[dict[str, object]]:
+    """Yield the data of events."""
+    for line in lines:
+        if line.startswith("data: "):
+            yield json.loads(line.removeprefix("data: "))
+
+
+def test_runs_are_listed_and_shown_as_documented(rig: Rig, http: httpx.Client) -> None:
+    rig.happen(*EVENTS)
+    (listed,) = http.get("/runs").json()
+    assert (listed["id"], listed["status"]) == (RUN, "PASS")
+    msgspec.convert(listed, RunBody)
+    shown = http.get(f"/runs/{RUN}").json()
+    msgspec.convert(shown, RunDetailBody)
+    assert shown["settings"] == {"MAX_ROUNDS": {"value": "3", "source": "option"}}
+    assert [turn["role"] for turn in shown["turns"]] == ["analyst"]
+    assert http.get("/runs/k3f9").json() == shown
+
+
+def test_a_turn_has_its_prompt_and_its_reply(rig: Rig, http: httpx.Client) -> None:
+    rig.happen(*EVENTS)
+    kept = archive_folder(rig.project, RUN)
+    kept.create("001-analyst.md", "the reply ✓".encode())
+    turn = http.get(f"/runs/{RUN}/turns/1").json()
+    msgspec.convert(turn, RunTurnTextBody)
+    assert (turn["reply"], turn["prompt"], turn["outcome"]) == ("the reply ✓", None, "delivered")
+    assert http.get(f"/runs/{RUN}/turns/2").status_code == 404
+    assert http.get(f"/runs/{RUN}/turns/x").status_code == 422
+
+
+def test_a_turn_has_what_its_agent_showed_at_the_end(rig: Rig, http: httpx.Client) -> None:
+    rig.happen(*EVENTS)
+    assert http.get(f"/runs/{RUN}/turns/1").json()["screen"] is None
+    screens_folder(rig.folder).create("001-analyst.txt", "› done ✓".encode())
+    turn = http.get(f"/runs/{RUN}/turns/1").json()
+    msgspec.convert(turn, RunTurnTextBody)
+    assert turn["screen"] == "› done ✓"
+
+
+def test_a_turn_has_the_tokens_it_took(rig: Rig, http: httpx.Client) -> None:
+    rig.happen(*EVENTS)
+    assert http.get(f"/runs/{RUN}/turns/1").json()["usage"] is None
+    record = rig.state / "rollout-1.jsonl"
+    call = usage_record(NOON + 1, "r1", codex_usage(1003, 503, 103, 13))
+    record.write_bytes(codex_head() + b"\n" + call + b"\n")
+    note_records(rig.folder, "a1", [str(record)])
+    turn = http.get(f"/runs/{RUN}/turns/1").json()
+    msgspec.convert(turn, RunTurnTextBody)
+    used = {"input": 1003, "cached_input": 503, "output": 103, "reasoning": 13}
+    assert turn["usage"] == used
+
+
+def test_a_turn_has_what_it_changed(rig: Rig, http: httpx.Client) -> None:
+    rig.happen(*EVENTS)
+    turn = http.get(f"/runs/{RUN}/turns/1").json()
+    assert (turn["diff"], turn["files"]) == (None, None)
+    snapshots = Snapshots(Store(rig.folder.path / SNAPSHOTS_FOLDER, rig.project, None, os.environ))
+    snapshots.take(0, "start")
+    (rig.project / "a.txt").write_bytes(b"caf\xe9\n")
+    (rig.project / "b\udcff").write_bytes(b"\0")
+    snapshots.take(1, "analyst")
+    turn = http.get(f"/runs/{RUN}/turns/1").json()
+    msgspec.convert(turn, RunTurnTextBody)
+    assert "+caf�\n" in turn["diff"]
+    assert turn["files"] == [
+        {"path": "a.txt", "status": "A", "added": 1, "removed": 0},
+        {"path": "b?", "status": "A", "added": -1, "removed": -1},
+    ]
+
+
+def test_a_run_knows_what_was_checked_out(rig: Rig, http: httpx.Client) -> None:
+    rig.record = replace(rig.record, base="d00491f", branch="main")
+    rig.happen(*EVENTS)
+    shown = http.get(f"/runs/{RUN}").json()
+    assert (shown["base"], shown["branch"]) == ("d00491f", "main")
+
+
+@pytest.mark.parametrize("name", ["..%2F..%2Fetc", "zzzz", "%00", ".new-" + RUN, "*"])
+@pytest.mark.parametrize("rest", ["", "/events", "/turns/1"])
+def test_there_is_no_other_run(http: httpx.Client, name: str, rest: str) -> None:
+    assert http.get(f"/runs/{name}{rest}").status_code == 404
+
+
+def test_a_record_that_leads_elsewhere_leads_nowhere(rig: Rig, http: httpx.Client) -> None:
+    rig.happen(*EVENTS)
+    (rig.project / "001-analyst.md").write_text("secret")
+    write_record(rig.folder, replace(rig.record, id="../../etc", archive=".."))
+    assert http.get(f"/runs/{RUN}").json()["id"] == RUN
+    assert http.get(f"/runs/{RUN}/turns/1").json()["reply"] is None
+
+
+@pytest.mark.parametrize("path", ["/runs", f"/runs/{RUN}", f"/runs/{RUN}/events"])
+def test_a_token_is_needed(http: httpx.Client, path: str) -> None:
+    assert http.get(path, headers={"Authorization": ""}).status_code == 401
+
+
+class TestEvents:
+    def test_an_ended_run_is_told_as_a_whole(self, rig: Rig, http: httpx.Client) -> None:
+        rig.happen(*EVENTS)
+        answer = http.get(f"/runs/{RUN}/events")
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        events = list(sse(iter(answer.text.splitlines())))
+        assert [event["seq"] for event in events] == [1, 2, 3, 4]
+        assert "event: turn_began" in answer.text
+        assert "id: 2" in answer.text
+
+    @pytest.mark.parametrize(("last", "left"), [("3", [4]), ("4", []), ("x", [1, 2, 3, 4])])
+    def test_what_was_missed_is_told(
+        self, rig: Rig, http: httpx.Client, last: str, left: list[int]
+    ) -> None:
+        rig.happen(*EVENTS)
+        answer = http.get(f"/runs/{RUN}/events", headers={"Last-Event-ID": last})
+        assert [event["seq"] for event in sse(iter(answer.text.splitlines()))] == left
+
+    def test_a_run_under_way_is_followed(self, rig: Rig, http: httpx.Client) -> None:
+        with rig.folder.locked():
+            rig.happen(EVENTS[0])
+            with http.stream("GET", f"/runs/{RUN}/events") as answer:
+                events = sse(answer.iter_lines())
+                assert next(events)["type"] == "run_began"
+                rig.happen(EVENTS[1])
+                assert next(events)["type"] == "turn_began"
+                rig.happen(EVENTS[3])
+                assert next(events)["type"] == "run_ended"
+                assert list(events) == []
+
+    def test_whoever_hangs_up_is_forgotten(self, rig: Rig) -> None:
+        with rig.folder.locked(), rig.client() as http:
+            rig.happen(EVENTS[0])
+            with http.stream("GET", f"/runs/{RUN}/events") as answer:
+                assert next(sse(answer.iter_lines()))["type"] == "run_began"
+            for thread in threading.enumerate():
+                if thread.name == "run-events":
+                    thread.join(WAIT_SECONDS)
+                    assert not thread.is_alive()
+
+    def test_only_its_head_cannot_be_asked_for(self, http: httpx.Client) -> None:
+        assert http.head(f"/runs/{RUN}/events").status_code == 405
+
+    def test_a_log_that_cannot_be_read_ends_it(self, rig: Rig, http: httpx.Client) -> None:
+        (rig.folder.path / EVENTS_FILE).symlink_to("/etc/passwd")
+        answer = http.get(f"/runs/{RUN}/events")
+        assert answer.status_code == 200
+        # A comment keeps the connection alive on a busy machine.
+        assert [line for line in answer.text.split("\n") if line and line[0] != ":"] == []
+
+
+class TestStart:
+    def test_a_run_is_started_by_what_was_asked(self, rig: Rig, http: httpx.Client) -> None:
+        body = {
+            "wd": str(rig.project),
+            "task": "do it",
+            "settings": {"MAX_ROUNDS": "3", "WD": "/elsewhere"},
+            "resume": False,
+            "replace_terminals": True,
+        }
+        answer = http.post("/runs", json=body)
+        assert answer.status_code == 201, answer.text
+        assert answer.json()["id"] == RUN
+        ((request, folder),) = rig.launcher.asked
+        assert folder == rig.project
+        assert request.options == {
+            "WD": str(rig.project),
+            "PROMPT": "# Task\n\ndo it",
+            "MAX_ROUNDS": "3",
+            "RESUME": "0",
+        }
+        assert request.replace_terminals
+
+    def test_a_task_may_be_in_a_file(self, rig: Rig, http: httpx.Client) -> None:
+        body = {"wd": str(rig.project), "task_file": "task.md"}
+        assert http.post("/runs", json=body).status_code == 201
+        ((request, _),) = rig.launcher.asked
+        assert request.options == {"WD": str(rig.project), "PROMPT_FILE": "task.md"}
+        assert not request.replace_terminals
+
+    @pytest.mark.parametrize(
+        ("change", "code"),
+        [
+            ({"wd": "relative"}, 400),
+            ({"wd": "/nonexistent"}, 400),
+            ({"wd": "/" + "x" * 256}, 400),
+            ({"task": " \n"}, 400),
+            ({"settings": {"PATH": "/x"}}, 400),
+            ({"settings": {"MAX_ROUNDS": 3}}, 422),
+            ({"wd": None}, 422),
+            ({"task": "x" * (MESSAGE_LIMIT + 1)}, 413),
+        ],
+    )
+    def test_what_cannot_be_is_refused(
+        self, rig: Rig, http: httpx.Client, change: dict[str, object], code: int
+    ) -> None:
+        answer = http.post("/runs", json={"wd": str(rig.project), "task": "x", **change})
+        assert answer.status_code == code
+        assert rig.launcher.asked == []
+
+    @pytest.mark.parametrize(
+        ("wd", "why"),
+        [
+            ("relative", "is not an absolute path"),
+            ("/nonexistent", "does not exist or is not a folder"),
+            ("/dev/null", "does not exist or is not a folder"),
+        ],
+    )
+    def test_what_is_wrong_with_the_folder_is_told(
+        self, http: httpx.Client, wd: str, why: str
+    ) -> None:
+        answer = http.post("/runs", json={"wd": wd, "task": "x"})
+        assert answer.json()["detail"] == f"working directory {wd!r} {why}"
+
+    def test_a_folder_may_begin_at_home(
+        self, rig: Rig, http: httpx.Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("HOME", str(rig.project.parent))
+        body = {"wd": f"~/{rig.project.name}", "task": "x"}
+        assert http.post("/runs", json=body).status_code == 201
+        ((request, folder),) = rig.launcher.asked
+        assert folder == rig.project
+        assert request.options["WD"] == str(rig.project)
+
+    def test_gates_may_be_quoted_as_for_a_shell(self, rig: Rig, http: httpx.Client) -> None:
+        settings = {"GATES": "tests='make test'"}
+        body = {"wd": str(rig.project), "task": "x", "settings": settings}
+        assert http.post("/runs", json=body).status_code == 201
+        ((request, _),) = rig.launcher.asked
+        assert request.options["GATES"] == "tests=make test"
+
+    @pytest.mark.parametrize(
+        ("problem", "code"), [(UsageError("no task"), 400), (RunError("another run"), 409)]
+    )
+    def test_why_it_did_not_begin_is_told(
+        self, rig: Rig, http: httpx.Client, problem: Exception, code: int
+    ) -> None:
+        object.__setattr__(rig.launcher, "problem", problem)
+        answer = http.post("/runs", json={"wd": str(rig.project), "task": "x"})
+        assert (answer.status_code, answer.json()["detail"]) == (code, str(problem))
+
+
+class TestSteer:
+    @pytest.mark.parametrize(
+        ("do", "body", "expected"),
+        [
+            ("pause", None, (Pause(), lambda ask: PauseAsked(NOON, ask.id))),
+            ("resume", None, (Unpause(), lambda ask: Unpaused(NOON, ask.id))),
+            ("skip", None, (Skip(), lambda ask: ReviewSkipped(NOON, "r", 1, 1, ask.id))),
+            ("skip", {}, (Skip(), lambda ask: ReviewSkipped(NOON, "r", 1, 1, ask.id))),
+            (
+                "skip",
+                {"role": "r", "round": 2, "cycle": 3},
+                (
+                    Skip(MeantReview("r", 2, 3)),
+                    lambda ask: ReviewSkipped(NOON, "r", 2, 3, ask.id),
+                ),
+            ),
+            (
+                "hint",
+                {"text": "Mind the tabs.", "role": None},
+                (
+                    Hint(None, "Mind the tabs."),
+                    lambda ask: HintTaken(NOON, "", "Mind the tabs.", ask.id),
+                ),
+            ),
+            (
+                "set",
+                {"name": "max_rounds", "value": "12"},
+                (
+                    Set("max_rounds", "12"),
+                    lambda ask: SettingChanged(NOON, "MAX_ROUNDS", "12", "8", ask.id),
+                ),
+            ),
+        ],
+    )
+    def test_a_run_hears_what_is_asked(
+        self,
+        rig: Rig,
+        http: httpx.Client,
+        do: str,
+        body: object,
+        expected: tuple[Wish, Callable[[Ask], RunEvent]],
+    ) -> None:
+        wish, answer = expected
+        with Answering(rig, answer) as run:
+            told = http.post(f"/runs/{RUN}/{do}", json=body)
+        assert told.status_code == 200, told.text
+        msgspec.convert(told.json(), AskedBody)
+        assert run.wishes == [wish]
+
+    def test_a_stop_is_over_when_the_run_is(self, rig: Rig, http: httpx.Client) -> None:
+        def end(ask: Ask) -> RunEvent:
+            rig.happen(StopAsked(NOON, ask.id))
+            return RunEnded(NOON, "RUNNING", 1, 130)
+
+        with Answering(rig, end):
+            told = http.post(f"/runs/{RUN}/stop")
+        assert (told.status_code, told.json()["heard"]) == (200, True)
+        assert "stopped and saved" in told.json()["text"]
+
+    def test_what_the_run_declines_is_a_conflict(self, rig: Rig, http: httpx.Client) -> None:
+        with Answering(rig, lambda ask: AskDeclined(NOON, "skip", "no review", ask.id)):
+            told = http.post(f"/runs/{RUN}/skip")
+        assert (told.status_code, told.json()["detail"]) == (409, "no review")
+
+    def test_what_is_not_heard_in_time_is_queued(self, rig: Rig) -> None:
+        with rig.folder.locked(), rig.client(patience=0.01) as http:
+            told = http.post(f"/runs/{RUN}/pause")
+        assert (told.status_code, told.json()["heard"]) == (202, False)
+
+    @pytest.mark.parametrize("do", ["pause", "stop", "skip", "resume", "hint", "set", "answer"])
+    def test_an_ended_run_says_how_it_ended(self, rig: Rig, http: httpx.Client, do: str) -> None:
+        rig.happen(*EVENTS)
+        body = {"text": "x", "name": "max_rounds", "value": "3"}
+        told = http.post(f"/runs/{RUN}/{do}", json=body)
+        assert told.status_code == 409
+        assert "has ended with PASS" in told.json()["detail"]
+        assert rig.folder.status(CONTROL_FILE) is None
+
+    def test_a_killed_run_is_resumed_as_a_process_of_its_own(
+        self, rig: Rig, http: httpx.Client
+    ) -> None:
+        assert http.post(f"/runs/{RUN}/resume").status_code == 409
+        state = {"final_status": "RUNNING", "progress": {"archive": RUN}}
+        Path(rig.record.state_file).write_text(json.dumps(state), encoding="utf-8")
+        assert http.post(f"/runs/{RUN}/resume").status_code == 200
+        ((request, folder),) = rig.launcher.asked
+        assert folder == rig.project
+        assert request.options == {
+            "WD": str(rig.project),
+            "STATE_FILE": rig.record.state_file,
+            "RESUME": "1",
+        }
+
+    @pytest.mark.parametrize(
+        ("path", "body", "code"),
+        [
+            ("zzzz/pause", None, 404),
+            (f"{RUN}/dance", None, 422),
+            (f"{RUN}/hint", {}, 422),
+            (f"{RUN}/hint", {"text": 5}, 422),
+            (f"{RUN}/hint", {"text": " "}, 400),
+            (f"{RUN}/hint", {"text": "x" * 9000}, 400),
+            (f"{RUN}/hint", {"text": "x" * 70_000}, 413),
+            (f"{RUN}/hint", {"text": "x", "role": "cook"}, 400),
+            (f"{RUN}/set", {"name": "max_rounds", "value": "none"}, 400),
+            (f"{RUN}/set", {"name": "gates", "value": "rm"}, 400),
+            (f"{RUN}/set", {"name": "max_rounds", "value": 3}, 422),
+        ],
+    )
+    def test_what_cannot_be_is_refused_and_not_written(
+        self, rig: Rig, http: httpx.Client, path: str, body: object, code: int
+    ) -> None:
+        rig.happen(EVENTS[0])
+        with rig.folder.locked():
+            told = http.post(f"/runs/{path}", json=body)
+        assert told.status_code == code, told.text
+        assert rig.folder.status(CONTROL_FILE) is None
+
+    def test_a_token_is_needed(self, http: httpx.Client) -> None:
+        told = http.post(f"/runs/{RUN}/stop", headers={"Authorization": ""})
+        assert told.status_code == 401
+
+
+WAITING = TerminalStatus.WAITING_USER_ANSWER
+AGENTS = {"analyst": "a1", "programmer": "b2", "tester": "c3"}
+STARTED = RunBegan(NOON, "cao-1", AGENTS, dict.fromkeys(AGENTS, "codex"), "/a")
+
+
+class TestAnswer:
+    """A question of an agent is answered in its own terminal."""
+
+    @pytest.fixture
+    def live(self, rig: Rig) -> Iterator[Rig]:
+        """A run under way; its agents are here, and nobody asks anything."""
+        rig.happen(ServerChosen(NOON, "http://127.0.0.1:9", "named", True), STARTED)
+        for terminal_id in AGENTS.values():
+            rig.terminals.add(terminal_id, "cao-1")
+        with rig.folder.locked():
+            yield rig
+
+    def test_the_one_who_asks_is_answered(self, live: Rig, http: httpx.Client) -> None:
+        live.terminals.change("b2", WAITING)
+        told = http.post(f"/runs/{RUN}/answer", json={"text": "Enter"})
+        assert told.status_code == 200, told.text
+        msgspec.convert(told.json(), AskedBody)
+        assert told.json() == {"heard": True, "text": "The question of programmer is answered."}
+        assert live.terminals.pressed == [("b2", "Enter")]
+        assert live.folder.status(CONTROL_FILE) is None
+
+    @pytest.mark.parametrize(("key", "text"), [("Enter", "Yes, always"), ("Escape", "Escape")])
+    @pytest.mark.parametrize("route", [f"/runs/{RUN}/answer", "/terminals/b2/answer"])
+    def test_the_run_is_told_what_was_answered(
+        self, live: Rig, http: httpx.Client, route: str, key: str, text: str
+    ) -> None:
+        live.terminals.add("b2", f"cao-{RUN}")
+        live.happen(replace(STARTED, session_name=f"cao-{RUN}"))
+        live.terminals.change("b2", WAITING)
+        choices = (Choice("Enter", "Yes, always"), Choice("Escape", " "))
+        live.terminals.asked = Question("May I?", choices, "f00d")
+        told = http.post(route, json={"text": key, "key": key})
+        assert told.status_code == 200, told.text
+        (heard,) = read_asks(live.folder.read(CONTROL_FILE), 0)
+        assert heard.ask is not None
+        assert heard.ask.wish == Answered("programmer", text)
+
+    def test_a_run_that_has_ended_is_told_nothing(self, rig: Rig, http: httpx.Client) -> None:
+        rig.happen(replace(STARTED, session_name=f"cao-{RUN}"))
+        rig.terminals.add("b2", f"cao-{RUN}")
+        rig.terminals.change("b2", WAITING)
+        assert http.post("/terminals/b2/answer", json={"key": "Enter"}).status_code == 200
+        assert rig.folder.status(CONTROL_FILE) is None
+
+    def test_what_is_not_asked_any_more_is_not_answered(
+        self, live: Rig, http: httpx.Client
+    ) -> None:
+        live.terminals.change("b2", WAITING)
+        live.terminals.asked = Question("May I?", (), "f00d")
+        stale = http.post(f"/runs/{RUN}/answer", json={"text": "Enter", "question": "0ld"})
+        assert (stale.status_code, live.terminals.pressed) == (409, [])
+        assert "is not asked any more; nothing was pressed" in stale.json()["detail"]
+        told = http.post(f"/runs/{RUN}/answer", json={"text": "Enter", "question": "f00d"})
+        assert (told.status_code, live.terminals.pressed) == (200, [("b2", "Enter")])
+
+    def test_who_asks_on_is_said_to(self, live: Rig, http: httpx.Client) -> None:
+        live.terminals.change("b2", WAITING)
+        live.terminals.is_answered = False
+        told = http.post(f"/runs/{RUN}/answer", json={"text": "Enter"})
+        assert (told.status_code, told.json()["heard"]) == (202, False)
+        assert "programmer asks still" in told.json()["text"]
+
+    def test_of_several_who_ask_one_must_be_named(self, live: Rig, http: httpx.Client) -> None:
+        for terminal_id in ("b2", "c3"):
+            live.terminals.change(terminal_id, WAITING)
+        told = http.post(f"/runs/{RUN}/answer", json={"text": "Enter"})
+        assert told.status_code == 409
+        assert told.json()["detail"].endswith("which role is meant: programmer, tester")
+        assert live.terminals.pressed == []
+        body = {"text": "Escape", "role": "tester"}
+        assert http.post(f"/runs/{RUN}/answer", json=body).status_code == 200
+        assert live.terminals.pressed == [("c3", "Escape")]
+
+    @pytest.mark.parametrize(
+        ("role", "states"),
+        [
+            (None, "analyst is processing, programmer is idle, tester is not there"),
+            ("programmer", "programmer is idle"),
+        ],
+    )
+    def test_if_nobody_asks_it_is_said_who_does_what(
+        self, live: Rig, http: httpx.Client, role: str | None, states: str
+    ) -> None:
+        live.terminals.change("a1", TerminalStatus.PROCESSING)
+        del live.terminals.known["c3"]
+        told = http.post(f"/runs/{RUN}/answer", json={"text": "Enter", "role": role})
+        assert told.status_code == 409
+        assert told.json()["detail"] == f"nobody asks anything in the run {RUN}: {states}"
+
+    def test_agents_of_another_server_are_answered_there(
+        self, live: Rig, http: httpx.Client
+    ) -> None:
+        live.terminals.known.clear()
+        told = http.post(f"/runs/{RUN}/answer", json={"text": "Enter"})
+        assert told.status_code == 409
+        assert "the server at http://127.0.0.1:9 has them" in told.json()["detail"]
+
+    def test_a_terminal_of_another_session_is_none_of_them(
+        self, live: Rig, http: httpx.Client
+    ) -> None:
+        live.terminals.add("b2", "cao-of-somebody-else")
+        live.terminals.change("b2", WAITING)
+        told = http.post(f"/runs/{RUN}/answer", json={"text": "Enter"})
+        assert "programmer is not there" in told.json()["detail"]
+        assert live.terminals.pressed == []
+
+    def test_a_run_may_have_no_agents_yet(self, rig: Rig, http: httpx.Client) -> None:
+        with rig.folder.locked():
+            told = http.post(f"/runs/{RUN}/answer", json={"text": "Enter"})
+        assert (told.status_code, "no agents yet" in told.json()["detail"]) == (409, True)
+
+    def test_an_agent_that_is_started_before_the_others_may_ask(
+        self, rig: Rig, http: httpx.Client
+    ) -> None:
+        rig.happen(AgentStarted(NOON, "analyst", "a1"))
+        rig.terminals.add("a1", "cao-1")
+        rig.terminals.change("a1", WAITING)
+        with rig.folder.locked():
+            assert http.post(f"/runs/{RUN}/answer", json={"text": "Enter"}).status_code == 200
+
+    @pytest.mark.parametrize(
+        ("body", "code"),
+        [
+            ({}, 422),
+            ({"text": 1}, 422),
+            ({"text": "x" * 51}, 422),
+            ({"text": "x" * 70_000}, 413),
+            ({"text": "yes, do it"}, 400),
+            ({"text": "Enter", "role": "cook"}, 400),
+        ],
+    )
+    def test_what_cannot_be_is_refused(
+        self, live: Rig, http: httpx.Client, body: object, code: int
+    ) -> None:
+        live.terminals.change("b2", WAITING)
+        assert http.post(f"/runs/{RUN}/answer", json=body).status_code == code
+        assert live.terminals.pressed == []
+
+    def test_there_is_no_other_run(self, http: httpx.Client) -> None:
+        assert http.post("/runs/zzzz/answer", json={"text": "Enter"}).status_code == 404
+
+
+def test_folders_of_runs_are_private(rig: Rig) -> None:
+    assert isinstance(rig.folder, Folder)
+    assert rig.folder.private
+
+
+def test_every_field_of_a_run_is_named_on_the_page_about_the_server() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "server.md").read_text(encoding="utf-8")
+    told = page.partition("A run is told as JSON: ")[2].partition("\n\n")[0]
+    fields = {part.name for part in msgspec.structs.fields(RunBody)}
+    assert fields - set(re.findall("`(.*?)`", told)) == set()

@@ -1,0 +1,322 @@
+"""Patches as data, and as HTML."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli_agent_orchestrator.show import diff
+from cli_agent_orchestrator.show.diff import (
+    FilePatch,
+    Hunk,
+    LineKind,
+    PatchLine,
+    Side,
+    counts_html,
+    patches_html,
+    read_patch,
+)
+from cli_agent_orchestrator.work.changes import REST_LEFT_OUT
+from tests.show.reading import Elements
+
+CHANGED = """\
+diff --git a/src/a.py b/src/a.py
+index d00491f..0cfbf08 100644
+--- a/src/a.py
++++ b/src/a.py
+@@ -1,3 +1,4 @@ def total():
+ one
+-two
++2
++two and a half
+ three
+@@ -10 +11 @@
+-ten
++10
+\\ No newline at end of file
+"""
+MORE = """\
+diff --git a/new.txt b/new.txt
+new file mode 100644
+index 0000000..5626abf
+--- /dev/null
++++ b/new.txt
+@@ -0,0 +1 @@
++one
+diff --git a/gone b/gone
+deleted file mode 100644
+index 5626abf..0000000
+--- a/gone
++++ /dev/null
+@@ -1 +0,0 @@
+-one
+diff --git a/old name b/new name
+similarity index 90%
+rename from old name
+rename to new name
+index 1..2 100644
+--- a/old name\t
++++ b/new name\t
+@@ -1,2 +1,2 @@
+ x
+-y
++z
+diff --git a/run.sh b/run.sh
+old mode 100644
+new mode 100755
+diff --git a/x.png b/x.png
+new file mode 100644
+index 0000000..1
+Binary files /dev/null and b/x.png differ
+diff --git "a/caf\\303\\251 \\"x\\".txt" "b/caf\\303\\251 \\"x\\".txt"
+index 1..2 100644
+--- "a/caf\\303\\251 \\"x\\".txt"
++++ "b/caf\\303\\251 \\"x\\".txt"
+@@ -1 +1 @@
+-a
++b
+"""
+
+
+def shown(file: FilePatch) -> list[tuple[str, int, str]]:
+    return [(str(one.kind), one.number, one.text) for h in file.hunks for one in h.lines(99)]
+
+
+def test_lines_have_the_numbers_of_their_files() -> None:
+    (file,) = read_patch(CHANGED)
+    assert (file.path, file.old_path, file.word) == ("src/a.py", "src/a.py", "")
+    assert shown(file) == [
+        (" ", 1, "one"),
+        ("-", 2, "two"),
+        ("+", 2, "2"),
+        ("+", 3, "two and a half"),
+        (" ", 4, "three"),
+        ("-", 10, "ten"),
+        ("+", 11, "10"),
+    ]
+    assert [hunk.heading for hunk in file.hunks] == ["def total():", ""]
+    assert (file.added, file.removed, file.length) == (3, 2, 7)
+    assert (file.lacks_end, file.is_cut, file.is_binary) == (True, False, False)
+
+
+def test_a_line_belongs_to_the_file_that_has_it() -> None:
+    assert PatchLine(LineKind.REMOVED, 1, "").side is Side.OLD
+    assert PatchLine(LineKind.SAME, 1, "").side is Side.NEW
+    assert PatchLine(LineKind.ADDED, 1, "").side is Side.NEW
+
+
+def test_what_became_of_a_file_is_said() -> None:
+    files = read_patch(MORE)
+    assert [(one.path, one.old_path, one.word) for one in files] == [
+        ("new.txt", "new.txt", "new"),
+        ("gone", "gone", "removed"),
+        ("new name", "old name", "moved"),
+        ("run.sh", "run.sh", "mode 100755"),
+        ("x.png", "x.png", "new"),
+        ('café "x".txt', 'café "x".txt', ""),
+    ]
+    assert [one.is_binary for one in files] == [False] * 4 + [True, False]
+    assert [one.length for one in files] == [1, 1, 3, 0, 0, 2]
+
+
+def test_escapes_in_names_are_those_of_git() -> None:
+    patch = 'diff --git "a/t\\tn\\\\\\"q" "b/t\\tn\\\\\\"q"\nold mode 100644\nnew mode 100755\n'
+    assert read_patch(patch)[0].path == 't\tn\\"q'
+    assert read_patch('diff --git "a/x')[0].path == '"a/x'
+    assert read_patch('diff --git "')[0].path == '"'
+    assert read_patch('diff --git ""')[0].path == ""
+    assert read_patch('diff --git x\nrename to y"')[0].path == 'y"'
+    assert read_patch('diff --git x\nrename to "y')[0].path == '"y'
+    assert read_patch('diff --git "\ud800"')[0].path == "?"
+
+
+def test_what_a_file_holds_is_no_patch_of_its_own() -> None:
+    inside = "+diff --git a/x b/x\n+--- a/x\n+@@ -1 +1 @@\n---- x\n"
+    patch = f"diff --git a/y b/y\n--- a/y\n+++ b/y\n@@ -1 +1,3 @@\n{inside}"
+    (file,) = read_patch(patch)
+    assert (file.path, file.added, file.removed) == ("y", 3, 1)
+
+
+def test_the_signature_of_a_mail_is_no_line_of_a_file() -> None:
+    assert read_patch(f"{CHANGED.partition(chr(92))[0]}-- \n2.43.0\n")[0].removed == 2
+    assert read_patch(f"{MORE.partition('diff --git a/gone')[0]}-- \n2.43.0\n")[0].removed == 0
+
+
+def test_a_file_can_be_moved_as_it_is() -> None:
+    (file,) = read_patch("diff --git a/x b/long\nrename from x\nrename to long\n")
+    assert (file.path, file.old_path, file.word) == ("long", "x", "moved")
+
+
+def test_a_copy_has_the_names_of_both_files() -> None:
+    copy = "diff --git a/one b/three\ncopy from one\ncopy to three\n--- a/one\n+++ b/three\n"
+    (file,) = read_patch(copy)
+    assert (file.path, file.old_path, file.word) == ("three", "one", "")
+
+
+def test_what_is_no_patch_has_no_files() -> None:
+    assert read_patch("") == ()
+    assert read_patch("hello\n@@ -1 +1 @@\n-a\n+b") == ()
+
+
+def test_one_that_is_cut_says_so() -> None:
+    cut = f"{CHANGED[: CHANGED.index('+two and')]}{REST_LEFT_OUT}\n"
+    (file,) = read_patch(cut)
+    assert (file.is_cut, file.length) == (True, 3)
+    assert "The rest of the patch is left out" in patches_html([file])
+
+
+@given(st.text())
+def test_anything_can_be_read(patch: str) -> None:
+    assert Elements(patches_html(read_patch(patch))).is_closed
+
+
+LINES = st.lists(st.text(st.characters(exclude_characters="\n"), max_size=20), max_size=12)
+
+
+@given(before=LINES, after=LINES)
+def test_a_hunk_has_as_many_lines_as_its_head_says(before: list[str], after: list[str]) -> None:
+    written = [f"-{line}" for line in before] + [f"+{line}" for line in after]
+    head = f"@@ -{min(1, len(before))},{len(before)} +{min(1, len(after))},{len(after)} @@"
+    patch = "\n".join(
+        ["diff --git a/x b/x", "--- a/x", "+++ b/x", head, *written, "diff --git a/y b/y"]
+    )
+    first, second = read_patch(patch)
+    lines = shown(first)
+    assert [text for kind, _, text in lines if kind == "-"] == before
+    assert [text for kind, _, text in lines if kind == "+"] == after
+    assert (first.removed, first.added) == (len(before), len(after))
+    assert second.path == "y"
+
+
+def test_real_names_of_git_are_read(tmp_path: Path) -> None:
+    names = ["a b.txt", "ä.txt", 'q"uote', "tab\there", "new\nline", "b/x b/x"]
+    (tmp_path / "b" / "x b").mkdir(parents=True)
+    for name in names:
+        (tmp_path / name).write_text("1\n")
+    words = ["git", "-c", "core.fileMode=false", "-C", str(tmp_path)]
+    # Whatever the user's own settings say of colors and prefixes.
+    environ = {**os.environ, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
+
+    def git(*more: str) -> str:
+        done = subprocess.run([*words, *more], env=environ, check=True, capture_output=True)
+        return done.stdout.decode()
+
+    git("init", "-q")
+    git("add", "-A")
+    assert {one.path for one in read_patch(git("diff", "--cached"))} == set(names)
+
+
+class TestPage:
+    def test_every_file_can_be_folded_and_counts_its_lines(self) -> None:
+        page = Elements(patches_html(read_patch(CHANGED + MORE)))
+        assert page.is_closed
+        assert len(page.of("details", "diff-file")) == 7
+        assert all("open" in one for one in page.of("details"))
+        for words in ("+3", "−2", "src/a.py", "old name → new name", "mode 100755", "binary"):
+            assert words in page.written
+        badges = re.findall('<span class="badge">([^<]*)</span>', patches_html(read_patch(MORE)))
+        assert badges == ["new", "removed", "moved", "mode 100755", "new", "binary"]
+        assert "A binary file: its content is not shown." in page.written
+        assert "No line is different." in page.written
+        assert "The last line has no line end." in page.written
+        assert not page.of("button")
+
+    def test_lines_can_be_commented_on(self) -> None:
+        page = Elements(patches_html(read_patch(CHANGED), commentable=True))
+        buttons = page.of("button", "diff-number")
+        assert len(buttons) == 7
+        assert all(one["type"] == "button" and "data-comment" in one for one in buttons)
+        where = [(one["data-path"], one["data-line"], one["data-side"]) for one in buttons]
+        assert where[1:3] == [("src/a.py", "2", "old"), ("src/a.py", "2", "new")]
+        assert [one["aria-label"] for one in buttons[1:3]] == [
+            "Comment on removed line 2 of src/a.py",
+            "Comment on line 2 of src/a.py",
+        ]
+
+    def test_a_removed_line_is_in_the_file_as_it_was_called(self) -> None:
+        page = Elements(patches_html(read_patch(MORE)[2:3], commentable=True))
+        assert [one["data-path"] for one in page.of("button")] == [
+            "new name",
+            "old name",
+            "new name",
+        ]
+
+    def test_a_long_file_is_cut(self) -> None:
+        lines = tuple(f"+{n}" for n in range(diff.MOST_LINES_OF_FILE + 1))
+        files = [FilePatch(f"f{n}", f"f{n}", hunks=(Hunk("", 0, 1, lines),)) for n in range(6)]
+        page = Elements(patches_html(files))
+        assert len(page.of("div", "diff-line")) == diff.MOST_LINES
+        assert page.written.count("1 more line not shown.") == 4
+        assert page.written.count(f"{len(lines):,} more lines not shown.") == 2
+        assert ["open" in one for one in page.of("details")] == [True] + [False] * 5
+
+    def test_files_are_open_until_enough_is_shown(self) -> None:
+        def is_open(lines: int) -> list[bool]:
+            long = FilePatch("a", "a", hunks=(Hunk("", 0, 1, ("+x",) * lines),))
+            page = Elements(patches_html([long, FilePatch("b", "b")]))
+            return ["open" in one for one in page.of("details")]
+
+        assert is_open(diff.OPEN_LINES) == [True, True]
+        assert is_open(diff.OPEN_LINES + 1) == [True, False]
+
+    def test_a_hunk_of_which_no_line_is_shown_has_no_heading(self) -> None:
+        lines = ("+x",) * (diff.MOST_LINES_OF_FILE - 1)
+        hunks = (Hunk("first", 0, 1, lines), Hunk("second", 0, 2000, ("+y",)))
+        page = patches_html([FilePatch("a", "a", hunks=(*hunks, Hunk("third", 0, 3000, ("+z",))))])
+        assert "@@ second" in page
+        assert "@@ third" not in page
+        assert "1 more line not shown." in page
+
+    def test_a_file_that_is_just_short_enough_is_whole(self) -> None:
+        lines = ("+x",) * diff.MOST_LINES_OF_FILE
+        files = [FilePatch("a", "a", hunks=(Hunk("", 0, 1, lines),))] * 4
+        assert "not shown" not in patches_html(files)
+        one_more = FilePatch("b", "b", hunks=(Hunk("", 0, 1, ("+x",)),))
+        assert "1 more line not shown." in patches_html([*files, one_more])
+
+    def test_many_files_are_cut(self) -> None:
+        files = [FilePatch(str(n), str(n)) for n in range(diff.MOST_FILES + 2)]
+        assert "2 more files are not shown." in patches_html(files)
+        assert "not shown." not in patches_html(files[: diff.MOST_FILES])
+        assert "no_such" not in patches_html([*files[:-2], FilePatch("no_such", "no_such")])
+
+    def test_a_long_line_is_cut(self) -> None:
+        line = "+" + "x" * (diff.LONGEST_LINE + 1000)
+        page = patches_html([FilePatch("a", "a", hunks=(Hunk("", 0, 1, (line,)),))])
+        assert "… 1,000 more characters" in page
+        assert "x" * (diff.LONGEST_LINE + 1) not in page
+
+    def test_a_line_says_how_much_of_it_is_left_out_if_anything_is(self) -> None:
+        def shown(length: int) -> str:
+            hunk = Hunk("", 0, 1, ("+" + "x" * length,))
+            return patches_html([FilePatch("a", "a", hunks=(hunk,))])
+
+        assert "more characters" not in shown(diff.LONGEST_LINE)
+        assert "… 1 more characters" in shown(diff.LONGEST_LINE + 1)
+
+    def test_line_ends_of_another_system_are_marked_where_they_are_mixed(self) -> None:
+        mixed = FilePatch("a", "a", hunks=(Hunk("", 1, 1, ("-a\r", "+a")),))
+        same = FilePatch("a", "a", hunks=(Hunk("", 1, 1, ("-a\r", "+b\r")),))
+        assert Elements(patches_html([mixed])).written.count("␍") == 1
+        assert "␍" not in patches_html([same])
+        assert "\ufffd" not in patches_html([same])
+
+    def test_no_line_is_cut_within_a_mask(self) -> None:
+        line = "+" + "x" * (diff.LONGEST_LINE - 3) + "(masked)"
+        page = patches_html([FilePatch("a", "a", hunks=(Hunk("", 0, 1, (line,)),))])
+        assert 'x<span class="diff-note">… 8 more characters<' in page
+
+    @given(st.text(), st.text(st.characters(exclude_characters="\n")))
+    def test_no_name_and_no_line_becomes_markup(self, name: str, line: str) -> None:
+        file = FilePatch(name, name, name, hunks=(Hunk(name, 1, 1, (f"+{line}",)),))
+        page = Elements(patches_html([file], commentable=True))
+        assert page.is_closed
+        known = {"div", "details", "summary", "span", "button", "code", "p"}
+        assert page.names <= known
+
+
+def test_counts_are_told_with_signs() -> None:
+    assert Elements(counts_html(3, 0)).written == "+3 −0"

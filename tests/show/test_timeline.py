@@ -1,0 +1,182 @@
+"""The turns of a run as a picture."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli_agent_orchestrator.runs.turns import RunTurn
+from cli_agent_orchestrator.show.timeline import (
+    LEGEND,
+    LONGEST_NAME,
+    NARROWEST,
+    ROOM,
+    WORDS,
+    badge,
+    label_of,
+    look_of,
+    timeline,
+)
+from tests.show.reading import Elements
+
+NOON = 1_700_000_000.0
+TURN = RunTurn(1, "analyst", 1, 1, "codex", "t", NOON, NOON + 9, 9.0, "delivered", "summary")
+
+
+def turns_like(outcomes: list[str], roles: tuple[str, ...] = ("a", "b")) -> list[RunTurn]:
+    return [
+        replace(TURN, sequence=n, role=roles[n % len(roles)], outcome=outcome, round=1 + n // 4)
+        for n, outcome in enumerate(outcomes)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "mark", "kind"),
+    [
+        ("", "…", "now"),
+        ("delivered", "●", "plain"),
+        ("approved", "✓", "good"),
+        ("cleared", "✓", "good"),
+        ("base_passed", "✓", "good"),
+        ("sent_back", "↩", "bad"),
+        ("cycles_used_up", "↩", "bad"),
+        ("failed", "✗", "bad"),
+        ("rounds_used_up", "✗", "bad"),
+        ("base_failed", "✗", "bad"),
+        ("skipped", "–", "plain"),
+        ("of a later version", "●", "plain"),
+    ],
+)
+def test_an_outcome_has_a_mark_and_words(outcome: str, mark: str, kind: str) -> None:
+    look = look_of(replace(TURN, outcome=outcome, ended=NOON + 9 if outcome else None))
+    assert (look.mark, look.kind) == (mark, kind)
+    assert look.words == WORDS.get(outcome, outcome or "at work")
+    assert Elements(badge(look)).written == f"{mark} {look.words}"
+    assert mark in {one.mark for one in LEGEND if one.kind == kind}
+
+
+def test_a_turn_that_was_broken_off_is_not_at_work() -> None:
+    drawn = timeline([replace(TURN, outcome="")], NOON + 900)
+    assert "1. analyst, round 1, cycle 1: not finished, 9.0 s" in drawn
+    assert "not finished" in Elements(drawn).written
+    assert "at work" not in drawn
+
+
+def test_no_turns_are_no_picture() -> None:
+    assert timeline([], NOON) == ""
+
+
+def test_the_picture_is_one_image_that_says_what_it_shows() -> None:
+    turns = turns_like(["delivered", "sent_back", "delivered", "approved", "failed"])
+    page = Elements(timeline(turns, NOON))
+    assert page.is_closed
+    names, picture = page.of("svg")
+    assert names["aria-hidden"] == "true"
+    assert picture["role"] == "img"
+    label = "5 turns in 2 rounds: 2 delivered, 1 sent back, 1 approved, 1 failed"
+    assert picture["aria-label"] == label == label_of(turns)
+    assert len(page.of("rect", "timeline-box")) == 5
+    assert len(page.of("rect", "timeline-bad")) == 2
+    assert "Round 1" in page.written
+    assert "0. a, round 1, cycle 1: delivered, 9.0 s" in page.written
+    (group,) = [one for one in page.of("div") if one.get("role") == "group"]
+    assert (group["aria-label"], group["tabindex"]) == ("Turns", "0")
+    legend = "● delivered  ✓ approved or passed  ↩ sent back  ✗ failed  Wider boxes took longer."
+    assert page.written.endswith(legend), "only what is there is explained"
+
+
+def test_rows_are_striped_and_agents_come_before_gates() -> None:
+    gate = replace(TURN, sequence=0, role="tests", provider="command", reviewed=False)
+    page = Elements(timeline([gate, TURN, replace(TURN, role="tester")], NOON))
+    # Behind the names, and behind the turns.
+    assert [one["y"] for one in page.of("rect", "timeline-stripe")] == ["24", "76"] * 2
+    names = re.findall('class="timeline-role">([^<]*)<', timeline([gate, TURN], NOON))
+    assert names == ["analyst", "tests"]
+    assert [one["y"] for one in page.of("rect", "timeline-box")] == ["79", "27", "53"]
+    assert {one["height"] for one in page.of("rect", "timeline-box")} == {"20"}
+
+
+def test_rounds_are_apart_and_named_where_there_is_room() -> None:
+    turns = [replace(TURN, sequence=n, round=1 + n // 3) for n in range(7)]
+    page = Elements(timeline(turns, NOON))
+    boxes = page.of("rect", "timeline-box")
+    ends = [float(one["x"] or 0) + float(one["width"] or 0) for one in boxes]
+    gaps = [round(float(one["x"] or 0) - end) for one, end in zip(boxes[1:], ends, strict=False)]
+    assert gaps == [3, 3, 9, 3, 3, 9]
+    heads = re.findall('class="timeline-head">([^<]*)<', timeline(turns, NOON))
+    assert heads == ["Round 1", "Round 2", "Round 3"]
+    assert len(page.of("line", "timeline-round")) == 3
+
+
+def test_a_round_is_named_by_its_number_where_the_word_has_no_room() -> None:
+    rounds = ([9.0], [0.0] * 4, [0.0] * 3, [0.0, 9.0], [0.0])
+    turns = [
+        replace(TURN, round=number, seconds=seconds)
+        for number, all_seconds in enumerate(rounds, 1)
+        for seconds in all_seconds
+    ]
+    heads = re.findall('class="timeline-head">([^<]*)<', timeline(turns, NOON))
+    assert heads == ["Round 1", "Round 2", "3", "Round 4", "5"]
+
+
+def test_a_gate_has_no_cycle() -> None:
+    gate = replace(TURN, role="gate", reviewed=False, outcome="passed")
+    assert "1. gate, round 1: passed, 9.0 s" in timeline([gate], NOON)
+    assert label_of([gate]) == "1 turn in 1 round: 1 passed"
+
+
+@pytest.mark.parametrize("seconds", [[9.0], [1.0, 90.0], [0.0]])
+@pytest.mark.parametrize("count", [1, 16, 25])
+def test_as_many_turns_as_can_be_told_apart_find_room(count: int, seconds: list[float]) -> None:
+    turns = [
+        replace(TURN, sequence=n, round=1 + n // 4, seconds=seconds[n % len(seconds)])
+        for n in range(count)
+    ]
+    _, picture = Elements(timeline(turns, NOON)).of("svg")
+    assert float(picture["width"] or 0) <= ROOM
+    # Where there are more, they are scrolled, and not too small to be seen.
+    assert min(widths(turns * 9, NOON)) >= NARROWEST
+
+
+def widths(turns: list[RunTurn], now: float) -> list[float]:
+    page = Elements(timeline(turns, now))
+    return [float(one["width"] or 0) for one in page.of("rect", "timeline-box")]
+
+
+def test_a_longer_turn_is_wider() -> None:
+    short, long = widths([TURN, replace(TURN, sequence=2, seconds=90.0)], NOON)
+    assert short < long
+    none = replace(TURN, seconds=0.0)
+    assert len(set(widths([none, none], NOON))) == 1
+
+
+def test_a_turn_at_work_grows() -> None:
+    at_work = replace(TURN, sequence=2, outcome="", ended=None, seconds=0.0)
+    first = widths([TURN, at_work], NOON + 1)
+    later = widths([TURN, at_work], NOON + 8)
+    assert first[0] == later[0]
+    assert first[1] < later[1]
+    assert widths([TURN, at_work], NOON - 99)[1] > 0, "a clock may go back"
+
+
+def test_a_long_name_is_cut() -> None:
+    page = Elements(timeline([replace(TURN, role="x" * 80)], NOON))
+    assert f"{'x' * (LONGEST_NAME - 1)}…" in page.written
+
+
+@given(st.lists(st.sampled_from([*WORDS, "", "<b>"]), min_size=1, max_size=200), st.text())
+def test_boxes_follow_one_another_and_nothing_lies_outside(outcomes: list[str], name: str) -> None:
+    markup = timeline(turns_like(outcomes, ("a", name)), NOON)
+    page = Elements(markup)
+    _, picture = page.of("svg")
+    assert page.is_closed
+    assert page.names <= {"div", "svg", "g", "rect", "line", "text", "title", "p", "span"}
+    right = 0.0
+    for box in page.of("rect", "timeline-box"):
+        left = float(box["x"] or 0)
+        assert left >= right
+        right = left + float(box["width"] or 0)
+        assert float(box["y"] or 0) + float(box["height"] or 0) <= float(picture["height"] or 0)
+    assert right <= float(picture["width"] or 0) + 1

@@ -1,0 +1,116 @@
+"""What one turn shows when it is opened."""
+
+import re
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli_agent_orchestrator.pipeline.findings import Finding, FindingAnswer, Tracked
+from cli_agent_orchestrator.runs.story import EvidenceGroup, TurnDetail
+from cli_agent_orchestrator.show import turn as limits
+from cli_agent_orchestrator.show.turn import long_text, turn_html
+from cli_agent_orchestrator.usage.tokens import Tokens
+from tests.show.reading import Elements
+from tests.show.test_diff import CHANGED
+from tests.show.test_timeline import TURN
+
+DETAIL = TurnDetail(TURN, "do it", "it is done", "› done", CHANGED, (), Tokens(1200, 1000, 30, 10))
+UNFIXED, FIXED = FindingAnswer.UNFIXED, FindingAnswer.FIXED
+
+
+def tracked(blocking: bool, *answers: FindingAnswer) -> Tracked:
+    return Tracked(Finding("F1", blocking, "a.py:3", "the sum is wrong"), 1, 1, answers)
+
+
+def test_it_shows_all_that_is_there() -> None:
+    page = Elements(turn_html(DETAIL))
+    assert page.is_closed
+    for words in ("● delivered", "codex", "9.0 s", "it is done", "src/a.py", "› done", "do it"):
+        assert words in page.written
+    assert "1,200 in (1,000 cached), 30 out (10 reasoning)" in page.written
+    parts = re.findall("<(?:h4|summary)>([^<]*)</(?:h4|summary)>", turn_html(DETAIL))
+    assert parts == ["Reply", "Changes", "The agent&#x27;s screen at the end", "Prompt"]
+    assert not page.of("button")
+    assert Elements(turn_html(DETAIL, commentable=True)).of("button")
+
+
+def test_what_is_not_there_is_not_shown() -> None:
+    page = Elements(turn_html(TurnDetail(TURN, None, None, None, None, None, None))).written
+    assert "It is not kept." in page
+    for words in ("Prompt", "Changes", "Tokens", "screen", "Findings", "Evidence"):
+        assert words not in page
+    at_work = replace(TURN, outcome="", ended=None)
+    page = Elements(turn_html(TurnDetail(at_work, "x", None, None, None, None, None))).written
+    assert "Reply" not in page
+    assert "Worked" not in page
+
+
+def test_tokens_without_a_part_do_not_name_it() -> None:
+    page = turn_html(replace(DETAIL, usage=Tokens(5, 0, 3, None)))
+    assert "5 in, 3 out" in page
+
+
+def test_a_gate_has_an_output_and_no_agent() -> None:
+    gate = replace(TURN, role="gate", provider="command", outcome="failed")
+    page = Elements(turn_html(replace(DETAIL, turn=gate))).written
+    assert "Output" in page
+    assert "Agent" not in page
+
+
+def test_evidence_says_what_is_met_without_colour() -> None:
+    groups = (EvidenceGroup("tests", True), EvidenceGroup("risk", False))
+    page = Elements(turn_html(replace(DETAIL, evidence=groups))).written
+    assert "✓ tests" in page
+    assert "✗ risk (not touched)" in page
+
+
+def test_a_finding_says_what_became_of_it() -> None:
+    def fate(entry: Tracked) -> str:
+        return Elements(turn_html(replace(DETAIL, findings=(entry,)))).written
+
+    assert "F1 ✗ open blocking a.py:3 the sum is wrong" in fate(tracked(True))
+    assert "F1 ✗ open, unfixed 2× blocking" in fate(tracked(True, UNFIXED, UNFIXED))
+    assert "F1 ✓ fixed, unfixed 1× advisory" in fate(tracked(False, UNFIXED, FIXED))
+    assert "F1 ✓ withdrawn blocking" in fate(tracked(True, FindingAnswer.WITHDRAWN))
+    bad = Elements(turn_html(replace(DETAIL, findings=(tracked(True),)))).of("span", "badge-bad")
+    assert len(bad) == 1
+    plain = turn_html(replace(DETAIL, findings=(tracked(False),)))
+    assert not Elements(plain).of("span", "badge-bad")
+
+
+class TestLongText:
+    def test_a_short_one_is_as_it_is(self) -> None:
+        assert long_text("\na\n b\n") == '<pre class="text">a\n b</pre>'
+        assert long_text("x", "screen") == '<pre class="screen">x</pre>'
+        most = limits.FIRST_LINES + limits.LAST_LINES
+        assert "not shown" not in long_text("x\n" * most)
+
+    def test_of_a_long_one_the_middle_is_left_out(self) -> None:
+        most = limits.FIRST_LINES + limits.LAST_LINES
+        page = long_text("\n".join(f"line {n}" for n in range(most + 1)))
+        assert "… 1 line is not shown …" in page
+        assert f"line {limits.FIRST_LINES}<" not in page
+        assert f"line {most}<" in page
+        assert "… 99,600 lines are not shown …" in long_text("x\n" * 100_000)
+
+    def test_a_long_line_is_cut(self) -> None:
+        page = long_text("x" * (limits.LONGEST_LINE + 1000))
+        assert page.endswith("x… 1,000 more characters</pre>")
+        assert "more characters" not in long_text("x" * limits.LONGEST_LINE)
+        assert len(long_text("x" * 5_000_000)) < 10_000
+
+    def test_it_is_cut_once_and_never_within_a_mask(self) -> None:
+        line = f"{'x' * (limits.LONGEST_LINE - 3)}(masked) and {'y' * 1000}"
+        assert long_text(line).endswith("x… 1,013 more characters</pre>")
+        assert long_text(limits.cut_text(line)) == long_text(line)
+
+
+@given(st.text(), st.text(), st.text())
+def test_nothing_that_was_said_becomes_markup(prompt: str, reply: str, patch: str) -> None:
+    finding = Tracked(Finding(prompt, True, reply, patch), 1, 1)
+    detail = replace(DETAIL, prompt=prompt, reply=reply, screen=reply, patch=patch)
+    detail = replace(detail, findings=(finding,), evidence=(EvidenceGroup(reply, True),))
+    page = Elements(turn_html(detail))
+    assert page.is_closed
+    assert page.names.isdisjoint({"a", "script", "img", "style"})

@@ -1,0 +1,698 @@
+"""A branch comes into the user's checkout, in whatever state that is: nothing of theirs is lost."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.errors import GitError
+from cli_agent_orchestrator.work.delivery import (
+    MOST_COMPARED,
+    Discard,
+    KeptFiles,
+    MergeKind,
+    MergeResult,
+    Terms,
+    apply,
+    discard,
+)
+from cli_agent_orchestrator.work.worktree import Worktree
+from tests.work.projects import AUTHOR, Project, contents, make_hostile, make_project, write
+from tests.work.repositories import LOOK, with_other_git
+
+BRANCH = "cao/r1"
+TERMS = Terms(AUTHOR, "Merge the work of run r1\n\nCao-Run: r1\n", os.environ, onto="main")
+DELIVER = """\
+import sys
+from pathlib import Path
+from tests.work.projects import Project
+from tests.work.test_delivery import delivered
+delivered(Project(Path(sys.argv[1])))
+"""
+HINDERS = "*checkout-index*) mkdir -p deep/er; echo again > deep/er/new.txt; exit 1;;"
+"""Brings no file back, and what was removed is there again."""
+FILES = {
+    "touched.txt": "1\n2\n3\n4\n5\n",
+    "gone.txt": "gone\n",
+    "mine.txt": "mine\n",
+    "folder/inner.txt": "inner\n",
+    ".gitignore": "*.log\n",
+}
+WORK = {"touched.txt": "1\n2\n3\n4\nwork\n", "new.txt": "new\n", "deep/er/new.txt": "deep\n"}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return make_project(tmp_path / "project", FILES)
+
+
+def worked(project: Project, files: dict[str, str] | None = None) -> Worktree:
+    """Let a run change files and commit them."""
+    repository = project.repository()
+    folder = project.folder.parent / "state/worktrees/r1"
+    worktree, _ = Worktree(repository, folder, BRANCH, repository.head, os.environ).make()
+    write(worktree.folder, WORK if files is None else files)
+    if files is None:
+        (worktree.folder / "gone.txt").unlink()
+        (worktree.folder / "link").symlink_to("touched.txt")
+        write(worktree.folder, {"run.sh": "#!/bin/sh\n"})
+        (worktree.folder / "run.sh").chmod(0o755)
+    return replace(worktree, tip=worktree.commit("work\n", AUTHOR).id)
+
+
+def moved_on(project: Project) -> None:
+    """Let the user commit something else meanwhile."""
+    project.commit({"other.txt": "other\n"}, "meanwhile")
+
+
+def delivered(project: Project, terms: Terms = TERMS) -> MergeResult:
+    return apply(project.repository(), BRANCH, terms)
+
+
+def arrived(project: Project) -> None:
+    """Check that all of the work is there."""
+    for name, text in WORK.items():
+        assert (project.folder / name).read_text() == text
+    assert not (project.folder / "gone.txt").exists()
+    assert (project.folder / "link").is_symlink()
+    assert os.access(project.folder / "run.sh", os.X_OK)
+    assert project.git("merge-base", "--is-ancestor", BRANCH, "main") == ""
+
+
+@dataclass(frozen=True)
+class State:
+    """What the user has done, and what must come of it."""
+
+    do: Callable[[Project], object]
+    in_the_way: tuple[str, ...] = ()
+    reason: str = ""
+
+
+def stage(project: Project, files: dict[str, str]) -> None:
+    project.write(files)
+    project.git("add", "-f", "--", *files)
+
+
+def stage_and_change(project: Project) -> None:
+    stage(project, {"mine.txt": "staged\n"})
+    project.write({"mine.txt": "changed\n"})
+
+
+def hide(flag: str) -> Callable[[Project], None]:
+    def do(project: Project) -> None:
+        project.git("update-index", flag, "touched.txt")
+        project.write({"touched.txt": "hidden\n"})
+
+    return do
+
+
+def link_in_a_folder(project: Project) -> None:
+    project.write({".git/info/exclude": "*\n"})
+    (project.folder / "new.txt").mkdir()
+    (project.folder / "new.txt/link").symlink_to(project.folder.parent)
+
+
+def link_in_place_of_a_folder(project: Project) -> None:
+    (project.folder / "elsewhere").mkdir()
+    (project.folder / "deep").symlink_to("elsewhere")
+
+
+def begin_merge(project: Project) -> None:
+    project.git("switch", "-q", "-c", "side", "HEAD")
+    project.commit({"mine.txt": "side\n"})
+    project.git("switch", "-q", "main")
+    project.commit({"mine.txt": "main\n"})
+    project.git("merge", "side", fails=True)
+
+
+def begin_rebase(project: Project) -> None:
+    project.git("switch", "-q", "-c", "side", "HEAD")
+    project.commit({"mine.txt": "side\n"})
+    project.git("switch", "-q", "main")
+    project.commit({"mine.txt": "main\n"})
+    project.git("rebase", "side", fails=True)
+
+
+def pop_with_conflict(project: Project) -> None:
+    """Leave a conflict though nothing is under way, as a stash does."""
+    # Not where the work has changed it.
+    project.write({"touched.txt": "stashed\n2\n3\n4\n5\n"})
+    project.git("stash", "-q")
+    project.commit({"touched.txt": "committed\n2\n3\n4\n5\n"})
+    project.git("stash", "pop", fails=True)
+
+
+STATES = {
+    "clean": State(lambda p: None),
+    "a change elsewhere": State(lambda p: p.write({"mine.txt": "changed\n"})),
+    "a staged change elsewhere": State(lambda p: stage(p, {"mine.txt": "staged\n"})),
+    "staged, then changed": State(stage_and_change),
+    "a staged new file elsewhere": State(lambda p: stage(p, {"own.txt": "own\n"})),
+    "a staged removal elsewhere": State(lambda p: p.git("rm", "-q", "mine.txt")),
+    "untracked and ignored files elsewhere": State(
+        lambda p: p.write({"own.txt": "own\n", "x.log": "log\n", "deep/own.txt": "own\n"})
+    ),
+    "an empty folder in the place of a file": State(lambda p: (p.folder / "new.txt").mkdir()),
+    "a touched file that only looks changed": State(lambda p: (p.folder / "touched.txt").touch()),
+    "a change in a touched file": State(
+        lambda p: p.write({"touched.txt": "x\n"}), ("touched.txt",)
+    ),
+    "the same change in a touched file": State(
+        lambda p: p.write({"touched.txt": WORK["touched.txt"]}), ("touched.txt",)
+    ),
+    "a staged change in a touched file": State(
+        lambda p: stage(p, {"touched.txt": "x\n"}), ("touched.txt",)
+    ),
+    "a touched file is gone": State(
+        lambda p: (p.folder / "touched.txt").unlink(), ("touched.txt",)
+    ),
+    "a change in a file that goes away": State(
+        lambda p: p.write({"gone.txt": "still needed\n"}), ("gone.txt",)
+    ),
+    "another mode of a touched file": State(
+        lambda p: (p.folder / "touched.txt").chmod(0o755), ("touched.txt",)
+    ),
+    "a change that git is told not to see": State(hide("--assume-unchanged"), ("touched.txt",)),
+    "a change that git is told to skip": State(hide("--skip-worktree"), ("touched.txt",)),
+    "a staged new file in the way": State(lambda p: stage(p, {"new.txt": "own\n"}), ("new.txt",)),
+    "an untracked file in the way": State(lambda p: p.write({"new.txt": "own\n"}), ("new.txt",)),
+    "an untracked link in the way": State(
+        lambda p: (p.folder / "new.txt").symlink_to("nowhere"), ("new.txt",)
+    ),
+    "an untracked folder in the way": State(
+        lambda p: p.write({"new.txt/own": "own\n"}), ("new.txt/own",)
+    ),
+    "an ignored link to a folder in the way": State(link_in_a_folder, ("new.txt/link",)),
+    "a file in the place of a folder": State(lambda p: p.write({"deep": "own\n"}), ("deep",)),
+    "a link in the place of a folder": State(link_in_place_of_a_folder, ("deep",)),
+    "an ignored file in the way": State(
+        lambda p: p.write({".git/info/exclude": "new.txt\n", "new.txt": "own\n"}), ("new.txt",)
+    ),
+    "an ignored folder in the way": State(
+        lambda p: p.write({".git/info/exclude": "*\n", "new.txt/own": "own\n"}), ("new.txt/own",)
+    ),
+    "another branch": State(
+        lambda p: p.git("switch", "-q", "-c", "other"), reason="git switch main"
+    ),
+    "no branch": State(lambda p: p.git("checkout", "-q", "--detach"), reason="no branch"),
+    "a conflict that a stash has left": State(pop_with_conflict, ("touched.txt",)),
+    "in the middle of a merge": State(begin_merge, reason="a merge is under way"),
+    "in the middle of a rebase": State(begin_rebase, reason="a rebase is under way"),
+    "a branch that cannot be moved": State(
+        lambda p: p.write({".git/refs/heads/main.lock": ""}), reason="main.lock"
+    ),
+    "another git at work": State(lambda p: p.write({".git/index.lock": ""}), reason="index.lock"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("meanwhile", [False, True], ids=["forward", "merge"])
+@pytest.mark.parametrize("state", STATES.values(), ids=STATES)
+def test_in_every_state_of_the_checkout_nothing_is_lost(
+    project: Project, state: State, meanwhile: bool
+) -> None:
+    worked(project)
+    if meanwhile:
+        moved_on(project)
+    state.do(project)
+    before = project.state()
+    was = project.git("rev-parse", "HEAD")
+    mine = contents(project.folder)
+    result = delivered(project)
+    if state.in_the_way or state.reason:
+        assert result.kind is MergeKind.REFUSED
+        assert result.in_the_way == state.in_the_way
+        assert state.reason in result.reason
+        assert project.state() == before
+        return
+    assert result == MergeResult(
+        MergeKind.MERGED if meanwhile else MergeKind.FAST_FORWARDED,
+        project.git("rev-parse", "HEAD"),
+    )
+    arrived(project)
+    assert project.git("rev-parse", "ORIG_HEAD") == was
+    after = contents(project.folder)
+    work = {*WORK, "gone.txt", "link", "run.sh"}
+    assert {name: data for name, data in after.items() if name not in work} == {
+        name: data for name, data in mine.items() if name not in work
+    }
+    assert project.state()["staged"] == before["staged"]
+    assert project.state()["config"] == before["config"]
+    assert project.git("log", "-1", "--format=%an|%B") == (
+        f"Ada|{TERMS.message}" if meanwhile else "Ada|work\n"
+    )
+    assert len(project.git("log", "-1", "--format=%P").split()) == (2 if meanwhile else 1)
+
+
+def test_a_conflict_is_named_and_nothing_is_touched(project: Project) -> None:
+    worked(project, {"touched.txt": "work\n", "folder/inner.txt": "work\n", "new\nline": "work\n"})
+    project.commit({"touched.txt": "user\n", "folder/inner.txt": "user\n", "new\nline": "user\n"})
+    project.write({"mine.txt": "changed\n"})
+    before = project.state()
+    result = delivered(project)
+    assert result.kind is MergeKind.REFUSED
+    assert result.conflicts == ("folder/inner.txt", "new\nline", "touched.txt")
+    assert "git merge cao/r1" in result.reason
+    assert project.state() == before
+
+
+def test_a_file_removed_here_and_changed_there_is_a_conflict(project: Project) -> None:
+    worked(project, {"touched.txt": "work\n"})
+    project.git("rm", "-q", "touched.txt")
+    project.git("commit", "-q", "-m", "removed")
+    assert delivered(project).conflicts == ("touched.txt",)
+
+
+def test_what_is_there_already_is_not_brought_again(project: Project) -> None:
+    worked(project)
+    first = delivered(project)
+    assert first.kind is MergeKind.FAST_FORWARDED
+    moved_on(project)
+    before = project.state()
+    assert delivered(project) == MergeResult(
+        MergeKind.ALREADY_THERE, project.git("rev-parse", "HEAD")
+    )
+    assert project.state() == before
+
+
+def test_without_a_branch_to_bring_it_is_said(project: Project) -> None:
+    assert "no branch cao/r1" in delivered(project).reason
+
+
+def test_any_branch_will_do_if_none_is_named(project: Project) -> None:
+    worked(project)
+    project.git("switch", "-q", "-c", "other")
+    result = delivered(project, replace(TERMS, onto=""))
+    assert result.kind is MergeKind.FAST_FORWARDED
+    assert project.git("rev-parse", "other") == result.commit
+
+
+def test_a_folder_that_becomes_a_file_takes_nothing_unknown_with_it(project: Project) -> None:
+    worktree = worked(project, {})
+    shutil.rmtree(worktree.folder / "folder")
+    write(worktree.folder, {"folder": "a file now\n"})
+    worktree.commit("work\n", AUTHOR)
+    project.write({"folder/made.log": "log\n"})
+    before = project.state()
+    result = delivered(project)
+    assert result.in_the_way == ("folder/made.log",)
+    assert project.state() == before
+    (project.folder / "folder/made.log").unlink()
+    assert delivered(project).kind is MergeKind.FAST_FORWARDED
+    assert (project.folder / "folder").read_text() == "a file now\n"
+
+
+def test_a_file_that_becomes_a_folder_arrives(project: Project) -> None:
+    worktree = worked(project, {})
+    (worktree.folder / "mine.txt").unlink()
+    write(worktree.folder, {"mine.txt/inner": "x\n"})
+    worktree.commit("work\n", AUTHOR)
+    assert delivered(project).kind is MergeKind.FAST_FORWARDED
+    assert (project.folder / "mine.txt/inner").read_text() == "x\n"
+
+
+def test_names_with_line_breaks_are_found_in_the_way(project: Project) -> None:
+    worked(project, {"new\nline": "work\n", 'quo"te': "work\n"})
+    project.write({"new\nline": "own\n", 'quo"te': "own\n"})
+    assert delivered(project).in_the_way == ("new\nline", 'quo"te')
+
+
+def test_a_linked_work_tree_of_the_users_is_a_checkout_like_any(
+    project: Project, tmp_path: Path
+) -> None:
+    worked(project)
+    project.git("worktree", "add", "-q", "-b", "mine", str(tmp_path / "mine"), "main")
+    before = project.state()
+    mine = Project(tmp_path / "mine")
+    result = apply(mine.repository(), BRANCH, replace(TERMS, onto="mine"))
+    assert result.kind is MergeKind.FAST_FORWARDED
+    assert (mine.folder / "new.txt").read_text() == "new\n"
+    assert {**project.state(), "under way": ""} == {**before, "under way": ""}
+
+
+def test_settings_of_the_repository_do_not_change_the_way(project: Project) -> None:
+    for key, value in {
+        "merge.ff": "false",
+        "merge.autoStash": "true",
+        "pull.twohead": "ours",
+        "merge.log": "true",
+        "merge.verifySignatures": "true",
+        "branch.main.mergeOptions": "--squash",
+    }.items():
+        project.git("config", key, value)
+    worked(project)
+    moved_on(project)
+    project.write({"mine.txt": "changed\n"})
+    assert delivered(project).kind is MergeKind.MERGED
+    arrived(project)
+    assert (project.folder / "mine.txt").read_text() == "changed\n"
+
+
+@pytest.mark.parametrize("meanwhile", [False, True])
+def test_nothing_of_a_hostile_repository_runs(
+    project: Project, tmp_path: Path, meanwhile: bool
+) -> None:
+    project.commit({".gitattributes": "*.txt filter=evil diff=evil merge=evil\n"})
+    worktree = worked(project)
+    if meanwhile:
+        moved_on(project)
+    make_hostile(project, tmp_path / "marks")
+    os.utime(project.folder / "touched.txt", (1, 1))
+    result = delivered(project)
+    assert list((tmp_path / "marks").iterdir()) == []
+    assert result.kind is (MergeKind.MERGED if meanwhile else MergeKind.FAST_FORWARDED)
+    assert len(result.remarks) == 1
+    assert result.remarks[0].startswith("arrived as stored, not through the filter evil: ")
+    kept = KeptFiles(worktree.branch_tip(), lambda path: None)
+    assert discard(worktree, kept) == Discard(True)
+    assert list((tmp_path / "marks").iterdir()) == []
+
+
+def test_a_merge_driver_does_not_run_and_leaves_the_conflict_to_people(
+    project: Project, tmp_path: Path
+) -> None:
+    project.commit({".gitattributes": "*.txt merge=evil\n"})
+    worked(project)
+    project.commit({"touched.txt": "0\n2\n3\n4\n5\n"})
+    make_hostile(project, tmp_path / "marks")
+    result = delivered(project)
+    assert result.conflicts == ("touched.txt",)
+    assert list((tmp_path / "marks").iterdir()) == []
+
+
+def test_users_of_large_files_are_told(project: Project) -> None:
+    project.commit({".gitattributes": "*.bin filter=lfs diff=lfs merge=lfs -text\n"})
+    project.git("config", "filter.lfs.clean", "git-lfs clean -- %f")
+    project.git("config", "filter.lfs.required", "true")
+    repository = project.repository()
+    folder = project.folder.parent / "r1"
+    worktree, _ = Worktree(repository, folder, BRANCH, repository.head, os.environ).make()
+    write(worktree.folder, {"x.bin": "large\n"})
+    commit = worktree.commit("work\n", AUTHOR)
+    assert commit.remarks == ("stored as they are, not through the filter lfs: 'x.bin'",)
+    [remark] = delivered(project).remarks
+    assert remark.startswith("arrived as stored, not through the filter lfs (git lfs pull ")
+    assert remark.endswith(": 'x.bin'")
+
+
+def old_git(folder: Path) -> dict[str, str]:
+    """Return surroundings in which git says that it is old."""
+    real = shutil.which("git")
+    folder.mkdir()
+    script = '#!/bin/sh\ncase " $* " in *" version "*) echo git version 2.34.1;;'
+    script += f' *merge-tree*) exit 129;; *) exec {real} "$@";; esac\n'
+    (folder / "git").write_text(script)
+    (folder / "git").chmod(0o755)
+    return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+def test_an_old_git_brings_forward_and_does_not_merge(project: Project, tmp_path: Path) -> None:
+    worked(project)
+    moved_on(project)
+    before = project.state()
+    terms = replace(TERMS, environ=old_git(tmp_path / "bin"))
+    result = delivered(project, terms)
+    assert result.kind is MergeKind.REFUSED
+    assert result.reason.endswith("needs a merge: git merge cao/r1")
+    assert project.state() == before
+    project.git("reset", "-q", "--keep", "HEAD~")
+    assert delivered(project, terms).kind is MergeKind.FAST_FORWARDED
+
+
+def test_histories_without_a_common_commit_are_not_merged(project: Project) -> None:
+    project.git("checkout", "-q", "--orphan", BRANCH)
+    project.git("commit", "-q", "-m", "another root")
+    project.git("switch", "-q", "main")
+    moved_on(project)
+    before = project.state()
+    with pytest.raises(GitError, match="unrelated histories"):
+        delivered(project)
+    assert project.state() == before
+
+
+# --- removing ---
+
+
+def kept(worktree: Worktree, files: dict[str, bytes] | None = None) -> KeptFiles:
+    return KeptFiles(worktree.branch_tip(), (files or {}).get)
+
+
+def is_whole(worktree: Worktree) -> bool:
+    return not worktree.faults() and (worktree.folder / "touched.txt").exists()
+
+
+def test_work_that_is_kept_can_be_discarded(project: Project) -> None:
+    before = project.state()
+    worktree = worked(project)
+    write(worktree.folder, {"new.txt": "more\n", "made.log": "ignored\n"})
+    (worktree.folder / "mine.txt").unlink()
+    (worktree.folder / "other").symlink_to("new.txt")
+    files = {"new.txt": b"more\n", "other": b"new.txt"}
+    assert discard(worktree, kept(worktree, files)) == Discard(True)
+    assert not worktree.folder.exists()
+    assert project.git("worktree", "list").count("\n") == 0
+    assert project.git("branch", "--list", "cao/*") == ""
+    assert project.state() == before
+    assert discard(worktree, kept(worktree)) == Discard(True), "a second time does no harm"
+
+
+@pytest.mark.parametrize("in_snapshot", [{}, {"new.txt": b"earlier\n"}])
+def test_files_that_no_snapshot_has_are_not_discarded(
+    project: Project, in_snapshot: dict[str, bytes]
+) -> None:
+    worktree = worked(project)
+    write(worktree.folder, {"new.txt": "more\n"})
+    result = discard(worktree, kept(worktree, in_snapshot))
+    assert not result.is_done
+    assert result.unsaved == ("new.txt",)
+    assert is_whole(worktree)
+
+
+def test_a_repository_within_is_not_discarded(project: Project) -> None:
+    worktree = worked(project)
+    make_project(worktree.folder / "nested")
+    assert discard(worktree, kept(worktree)).unsaved == ("nested/",)
+    assert is_whole(worktree)
+
+
+def test_commits_that_no_snapshot_has_are_not_discarded(project: Project) -> None:
+    worktree = worked(project)
+    snapshot = kept(worktree)
+    write(worktree.folder, {"new.txt": "more\n"})
+    worktree.commit("more\n", AUTHOR)
+    assert "commits that no snapshot has" in discard(worktree, snapshot).reason
+    assert is_whole(worktree)
+
+
+def test_a_work_tree_that_the_user_locked_stays(project: Project) -> None:
+    worktree = worked(project)
+    project.git("worktree", "lock", str(worktree.folder))
+    assert not worktree.faults()
+    assert "git worktree unlock" in discard(worktree, kept(worktree)).reason
+    assert is_whole(worktree)
+
+
+def test_a_branch_that_is_checked_out_elsewhere_stays(project: Project, tmp_path: Path) -> None:
+    worktree = worked(project)
+    project.git("worktree", "add", "-q", "-f", str(tmp_path / "mine"), BRANCH)
+    assert discard(worktree, kept(worktree)).reason == (
+        f"cao/r1 is checked out in {tmp_path / 'mine'}"
+    )
+    assert is_whole(worktree)
+
+
+def test_a_broken_work_tree_can_be_discarded(project: Project, tmp_path: Path) -> None:
+    worktree = worked(project)
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious/x").write_text("x")
+    shutil.rmtree(worktree.folder)
+    worktree.folder.symlink_to(tmp_path / "precious")
+    assert discard(worktree, kept(worktree)).is_done
+    assert (tmp_path / "precious/x").exists()
+    assert not worktree.folder.is_symlink()
+    assert project.git("worktree", "list").count("\n") == 0
+
+
+def test_folders_that_may_not_be_changed_are_removed(project: Project) -> None:
+    worktree = worked(project)
+    write(worktree.folder, {"cache.log/x/y.log": "y"})
+    (worktree.folder / "cache.log/x").chmod(0o500)
+    assert discard(worktree, kept(worktree)).is_done
+    assert not worktree.folder.exists()
+
+
+def test_discarding_with_submodules_needs_no_force(project: Project, tmp_path: Path) -> None:
+    other = make_project(tmp_path / "other")
+    project.git("submodule", "--quiet", "add", str(other.folder), "sub")
+    project.git("commit", "-q", "-m", "submodule")
+    worktree = worked(project)
+    assert discard(worktree, kept(worktree)).is_done
+    assert project.git("submodule", "status").split()[1] == "sub"
+
+
+def kill_delivery(project: Project, tmp_path: Path) -> None:
+    """Let a delivery be killed when all files are there and HEAD is not moved yet."""
+    killing = with_other_git(tmp_path / "other", "*update-ref*) kill -9 $PPID; exit 1;;")
+    killed = subprocess.run(
+        [sys.executable, "-c", DELIVER, str(project.folder)],
+        env=killing,
+        cwd=Path(__file__).parents[2],
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("has_moved", [False, True], ids=["fast-forward", "merge"])
+def test_what_a_killed_delivery_began_is_brought_to_an_end(
+    project: Project, tmp_path: Path, has_moved: bool
+) -> None:
+    worked(project)
+    if has_moved:
+        moved_on(project)
+    stage(project, {"mine.txt": "staged\n"})
+    project.write({"folder/inner.txt": "changed\n"})
+    kill_delivery(project, tmp_path)
+    before = project.git("rev-parse", "HEAD")
+    done = delivered(project)
+    assert done.kind is (MergeKind.MERGED if has_moved else MergeKind.FAST_FORWARDED)
+    arrived(project)
+    assert project.git("rev-parse", "ORIG_HEAD") == before
+    assert project.git("diff", "--cached", "--name-only") == "mine.txt"
+    assert project.git("diff", "--name-only") == "folder/inner.txt"
+
+
+def test_however_much_it_is(project: Project, tmp_path: Path) -> None:
+    worked(project, {f"new/{number}": "1\n" for number in range(MOST_COMPARED + 1)})
+    kill_delivery(project, tmp_path)
+    assert delivered(project).kind is MergeKind.FAST_FORWARDED
+    assert project.git("status", "--porcelain") == ""
+
+
+def test_no_two_deliveries_move_a_checkout_at_the_same_moment(
+    project: Project, tmp_path: Path
+) -> None:
+    worked(project)
+    look, seen = tmp_path / "look.py", tmp_path / "seen"
+    look.write_text(LOOK.format(folder=str(project.repository().common_dir)))
+    cases = f"*read-tree*-u*) '{sys.executable}' '{look}' > '{seen}';;"
+    environ = with_other_git(tmp_path / "other", cases)
+    assert delivered(project, replace(TERMS, environ=environ)).kind is MergeKind.FAST_FORWARDED
+    assert seen.read_text() == "another has it\n"
+
+
+def impossible(project: Project) -> None:
+    """Put a file on top of a run's work whose name no disk takes."""
+    blob = project.git("rev-parse", f"{BRANCH}:touched.txt")
+    listed = project.git("ls-tree", f"{BRANCH}^{{tree}}")
+    below = make_tree(project, f"100644 blob {blob}\t{'n' * 300}\n")
+    whole = make_tree(project, f"{listed}\n040000 tree {below}\tzz\n")
+    commit = project.git("commit-tree", whole, "-p", BRANCH, "-m", "too long")
+    project.git("update-ref", f"refs/heads/{BRANCH}", commit)
+
+
+def make_tree(project: Project, listed: str) -> str:
+    done = subprocess.run(
+        ["git", "mktree"], cwd=project.folder, input=listed, text=True, stdout=-1, check=True
+    )
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("has_moved", [False, True], ids=["fast-forward", "merge"])
+def test_a_delivery_that_stops_halfway_is_taken_back(project: Project, has_moved: bool) -> None:
+    worked(project)
+    impossible(project)
+    if has_moved:
+        moved_on(project)
+    stage(project, {"mine.txt": "staged\n"})
+    project.write({"folder/inner.txt": "changed\n", "own/note.txt": "own\n"})
+    before = project.state()
+    for _ in range(2):
+        done = delivered(project)
+        assert done.kind is MergeKind.REFUSED
+        assert done.in_the_way == ()
+        assert "unable to create file zz/" in done.reason
+        assert "not as they were" not in done.reason
+        assert project.state() == before
+        assert not (project.folder / "deep").exists()
+
+
+@pytest.mark.parametrize("to", ["file", "folder"])
+def test_what_became_a_folder_or_a_file_halfway_is_what_it_was(project: Project, to: str) -> None:
+    tree = worked(project, {"new.txt": "new\n"})
+    if to == "folder":
+        (tree.folder / "mine.txt").unlink()
+        write(tree.folder, {"mine.txt/below.txt": "x\n"})
+    else:
+        shutil.rmtree(tree.folder / "folder")
+        write(tree.folder, {"folder": "x\n"})
+    tree.commit("work\n", AUTHOR)
+    impossible(project)
+    before = project.state()
+    assert delivered(project).kind is MergeKind.REFUSED
+    assert project.state() == before
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", disk], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("no small disk can be made here")
+    try:
+        yield disk
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def test_a_full_disk_leaves_the_checkout_as_it_was(small_disk: Path) -> None:
+    texts = {f"f{number}.txt": f"{number}" * 200_000 for number in range(3)}
+    project = make_project(small_disk / "project", {**FILES, **texts})
+    changed = {name: text.replace(text[0], "x") for name, text in texts.items()}
+    worked(project, {**changed, "g1.txt": "y" * 300_000, "g2.txt": "z" * 300_000})
+    filler = small_disk / "filler"
+    space = os.statvfs(small_disk)
+    filler.write_bytes(bytes(space.f_bavail * space.f_frsize - 400_000))
+    before = project.state()
+    done = delivered(project)
+    assert done.kind is MergeKind.REFUSED
+    assert "unable to write file" in done.reason
+    assert project.state() == before
+    filler.unlink()
+    assert delivered(project).kind is MergeKind.FAST_FORWARDED
+    assert (project.folder / "g2.txt").stat().st_size == 300_000
+
+
+def test_what_cannot_be_put_back_is_named_with_the_command_that_does(
+    project: Project, tmp_path: Path
+) -> None:
+    worked(project)
+    impossible(project)
+    before = project.state()
+    hindered = with_other_git(tmp_path / "other", HINDERS)
+    reason = delivered(project, replace(TERMS, environ=hindered)).reason
+    assert "these files are not as they were: deep/er/new.txt, gone.txt, touched.txt" in reason
+    remove, checkout = (line.strip() for line in reason.splitlines()[-2:])
+    assert remove.startswith("rm -f -- ")
+    assert checkout.startswith(f"git -C {project.folder} checkout-index -f -- ")
+    subprocess.run(["sh", "-ec", f"{remove}\n{checkout}"], check=True)
+    assert {**project.state(), "status": ""} == {**before, "status": ""}
+
+
+def test_of_large_files_that_are_put_back_users_are_told(project: Project) -> None:
+    project.commit({".gitattributes": "*.bin filter=lfs -text\n", "x.bin": "stored\n"})
+    worked(project, {"x.bin": "other\n"})
+    impossible(project)
+    before = project.state()
+    reason = delivered(project).reason
+    advice = "(git lfs checkout brings their content)"
+    assert reason.endswith(f"put back as stored, not through the filter lfs {advice}: x.bin")
+    assert project.state() == before

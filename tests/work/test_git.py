@@ -1,0 +1,151 @@
+"""The one way to git, on real repositories."""
+
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.errors import GitError, GitFailed, GitMissing
+from cli_agent_orchestrator.work.git import Git, find_git
+from tests.work.repositories import with_other_git
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Git:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    git = Git(folder / ".git", folder, os.environ)
+    git.run("init", "-q", "-b", "main")
+    return git
+
+
+def test_it_is_looked_for_in_the_environment_that_is_given_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = with_other_git(tmp_path / "other", "*) exit 1;;")
+    monkeypatch.setenv("PATH", others["PATH"])
+    assert find_git(os.environ) == str(tmp_path / "other/git")
+    assert find_git({}) != str(tmp_path / "other/git")
+    assert find_git({"PATH": ""}) is None
+
+
+def test_a_command_answers_with_what_it_writes(repository: Git) -> None:
+    (repository.work_tree / "a b.txt").write_text("1\n")
+    repository.run("add", "-A")
+    assert repository.names("ls-files", "-z") == ["a b.txt"]
+    assert repository.text("hash-object", "--stdin", given=b"1\n") == (
+        "d00491fd7e5bb6fa28c517a0bb32b8b506539d4d"
+    )
+
+
+def test_a_refusal_says_why(repository: Git) -> None:
+    with pytest.raises(GitFailed, match=r"git cat-file failed \(128\): fatal: .*nowhere"):
+        repository.run("cat-file", "-p", "nowhere")
+    assert repository.ask("rev-parse", "--verify", "-q", "nowhere").code == 1
+
+
+def test_what_is_written_is_taken_up_to_a_limit(repository: Git) -> None:
+    (repository.work_tree / "large").write_bytes(b"x" * 500_000)
+    repository.run("add", "large")
+    answer = repository.ask("cat-file", "blob", ":large", limit=1000)
+    assert answer.is_cut
+    assert answer.output == b"x" * 1000
+    with pytest.raises(GitError, match="more than 1000 bytes"):
+        repository.run("show", ":large", limit=1000)
+
+
+def test_without_git_it_is_said(repository: Git, tmp_path: Path) -> None:
+    with pytest.raises(GitMissing, match="git is not installed"):
+        Git(repository.git_dir, repository.work_tree, environ={"PATH": str(tmp_path)}).run("init")
+
+
+def test_one_that_does_not_end_is_ended(repository: Git, tmp_path: Path) -> None:
+    program = tmp_path / "git"
+    program.write_text("#!/bin/sh\nsleep 600 & sleep 600\n")
+    program.chmod(0o755)
+    slow = replace(repository, environ={"PATH": f"{tmp_path}:/usr/bin:/bin"}, seconds=0.1)
+    # It returns: nobody holds the output any more, so the whole group was ended.
+    with pytest.raises(GitError, match="git status was ended: it took over 0 seconds"):
+        slow.run("status")
+
+
+def test_looking_changes_nothing_in_the_repository(repository: Git) -> None:
+    file = repository.work_tree / "a"
+    file.write_text("a")
+    repository.run("add", "a")
+    os.utime(file, (1, 1))
+    before = (repository.git_dir / "index").read_bytes()
+    assert repository.text("status", "--porcelain") == "A  a"
+    assert (repository.git_dir / "index").read_bytes() == before
+
+
+def test_nothing_is_fetched(repository: Git) -> None:
+    answer = repository.ask("ls-remote", str(repository.git_dir))
+    assert answer.code != 0
+    assert "not allowed" in answer.complaint
+
+
+def test_no_variable_leads_git_elsewhere(repository: Git, tmp_path: Path) -> None:
+    elsewhere = {
+        "PATH": "/usr/bin:/bin",
+        "GIT_DIR": str(tmp_path / "elsewhere"),
+        "GIT_WORK_TREE": "/",
+        "GIT_INDEX_FILE": str(tmp_path / "index"),
+        "GIT_OBJECT_DIRECTORY": str(tmp_path / "objects"),
+    }
+    git = Git(repository.git_dir, repository.work_tree, environ=elsewhere)
+    (git.work_tree / "a").write_text("a")
+    git.run("add", "a")
+    assert git.text("rev-parse", "--show-toplevel") == str(git.work_tree)
+    assert repository.names("ls-files", "-z") == ["a"]
+    assert not (tmp_path / "index").exists()
+    assert not (tmp_path / "objects").exists()
+
+
+def hostile(git: Git, tmp_path: Path) -> Path:
+    """Let everything that can start a program leave a mark; return the folder of the marks."""
+    marks = tmp_path / "marks"
+    marks.mkdir()
+
+    def leave(name: str) -> str:
+        return f"sh -c 'touch {marks}/{name}; cat' --"
+
+    settings = {
+        "core.fsmonitor": leave("fsmonitor"),
+        "filter.evil.clean": leave("clean"),
+        "filter.evil.smudge": leave("smudge"),
+        "filter.evil.required": "true",
+        "diff.evil.textconv": leave("textconv"),
+        "diff.external": leave("external"),
+        "merge.evil.driver": leave("driver"),
+        "core.pager": leave("pager"),
+        "commit.gpgSign": "true",
+        "gpg.program": leave("gpg"),
+    }
+    for key, value in settings.items():
+        subprocess.run(["git", "-C", git.work_tree, "config", key, value], check=True)
+    hooks = git.git_dir / "hooks"
+    hooks.mkdir(exist_ok=True)
+    for name in ("post-index-change", "reference-transaction", "post-checkout", "pre-commit"):
+        (hooks / name).write_text(f"#!/bin/sh\ntouch {marks}/{name}\n")
+        (hooks / name).chmod(0o755)
+    (git.work_tree / ".gitattributes").write_text("* filter=evil diff=evil merge=evil\n")
+    (git.work_tree / "a").write_text("a\n")
+    return marks
+
+
+def test_a_command_in_a_hostile_repository_runs_no_program_of_its(
+    repository: Git, tmp_path: Path
+) -> None:
+    marks = hostile(repository, tmp_path)
+    git = repository.defused()
+    git.run("status", "--porcelain")
+    git.run("add", "-A")
+    git.run("commit", "-q", "-m", "one")
+    (git.work_tree / "a").write_text("b\n")
+    git.run("diff", "--no-ext-diff", "--no-textconv")
+    git.run("worktree", "add", "-q", "-b", "other", str(tmp_path / "tree"))
+    assert list(marks.iterdir()) == []
+    assert (tmp_path / "tree/a").read_text() == "a\n"

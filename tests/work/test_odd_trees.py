@@ -1,0 +1,737 @@
+"""Snapshots of trees and repositories that are not as one would expect them."""
+
+import os
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.core.files import Folder
+from cli_agent_orchestrator.errors import GitError
+from cli_agent_orchestrator.work.delivery import Terms, apply
+from cli_agent_orchestrator.work.gathering import LookLimits
+from cli_agent_orchestrator.work.git import NOBODY
+from cli_agent_orchestrator.work.left_out import (
+    LARGEST_FILE,
+    NO_COMMIT,
+    OWN_REPOSITORY,
+    TOO_LARGE,
+    UNREADABLE,
+    LeftOut,
+)
+from cli_agent_orchestrator.work.repository import find_repository
+from cli_agent_orchestrator.work.snapshots import Snapshots
+from cli_agent_orchestrator.work.store import Store
+from cli_agent_orchestrator.work.uncommitted import uncommitted
+from cli_agent_orchestrator.work.worktree import Worktree
+from tests.work.repositories import (
+    content,
+    fingerprint,
+    git,
+    is_intact,
+    make_repository,
+    snapshots_of,
+    with_other_git,
+    write,
+    write_empty,
+)
+
+FILES = {"a.txt": "a\n", "src/b.py": "b\n", ".gitignore": "*.log\n"}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return make_repository(tmp_path / "project", FILES)
+
+
+def check_round_trip(folder: Path, known: set[str]) -> None:
+    """Take, change, take, restore: the user's side is as before, and so are the files."""
+    write(folder, {"mine.txt": "mine\n"})
+    repository = find_repository(folder, os.environ)
+    git_dir = folder / ".git" if repository is None else repository.common_dir
+    git_before, before = fingerprint(git_dir), fingerprint(folder)
+    snapshots = snapshots_of(folder)
+    old = snapshots.take(0, "start")
+    assert set(content(snapshots, old)) == known | {"mine.txt"}
+    write(folder, {"a.txt": "2\n", "new.txt": "new\n", "mine.txt": "2\n"})
+    new = snapshots.take(1, "programmer")
+    changed = [(change.status, change.path) for change in snapshots.changes(old.commit, new.commit)]
+    assert changed == [("M", "a.txt"), ("M", "mine.txt"), ("A", "new.txt")]
+    assert snapshots.restore(old.commit) == ("a.txt", "mine.txt", "new.txt")
+    assert fingerprint(folder) == before
+    assert fingerprint(git_dir) == git_before
+    assert is_intact(snapshots)
+
+
+def test_a_repository(project: Path) -> None:
+    check_round_trip(project, set(FILES))
+
+
+def test_a_folder_that_is_no_repository(tmp_path: Path) -> None:
+    write(tmp_path / "plain", FILES)
+    check_round_trip(tmp_path / "plain", set(FILES))
+
+
+def test_a_repository_without_a_commit(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "empty")
+    write(tmp_path / "empty", FILES)
+    check_round_trip(tmp_path / "empty", set(FILES))
+
+
+def test_a_repository_with_long_ids(tmp_path: Path) -> None:
+    folder = make_repository(tmp_path / "project", FILES, "--object-format=sha256")
+    check_round_trip(folder, set(FILES))
+    assert len(snapshots_of(folder).all()[0].commit) == 64
+
+
+def test_a_repository_of_another_user(project: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give files away")
+    for path in (project, *project.rglob("*")):
+        os.chown(path, 12345, 12345, follow_symlinks=False)
+    check_round_trip(project, set(FILES))
+
+
+def test_a_shallow_clone(project: Path, tmp_path: Path) -> None:
+    write(project, {"a.txt": "newer\n"})
+    git(project, "commit", "-q", "-a", "-m", "two")
+    git(tmp_path, "clone", "-q", "--depth=1", f"file://{project}", "shallow")
+    check_round_trip(tmp_path / "shallow", set(FILES))
+
+
+def test_a_linked_work_tree(project: Path, tmp_path: Path) -> None:
+    git(project, "worktree", "add", "-q", "-b", "side", str(tmp_path / "tree"))
+    check_round_trip(tmp_path / "tree", set(FILES))
+
+
+@pytest.mark.parametrize("is_relative", [True, False])
+def test_a_repository_that_borrows_objects_itself(
+    project: Path, tmp_path: Path, is_relative: bool
+) -> None:
+    git(tmp_path, "clone", "-q", "--shared", str(project), "borrower")
+    if is_relative:
+        alternates = tmp_path / "borrower/.git/objects/info/alternates"
+        alternates.write_text("../../../project/.git/objects\n")
+    check_round_trip(tmp_path / "borrower", set(FILES))
+
+
+@pytest.mark.parametrize("name", ['quo"te', "back\\slash", "new\nline", "#hash", "é \udcff", "a:b"])
+def test_a_repository_whose_folder_has_an_odd_name(tmp_path: Path, name: str) -> None:
+    check_round_trip(make_repository(tmp_path / name, FILES), set(FILES))
+
+
+def test_a_split_index_with_all_its_extras(project: Path) -> None:
+    git(project, "config", "core.untrackedCache", "true")
+    git(project, "update-index", "--untracked-cache")
+    git(project, "update-index", "--fsmonitor-valid", "a.txt", check=False)
+    git(project, "update-index", "--split-index")
+    git(project, "status")
+    assert list((project / ".git").glob("sharedindex.*"))
+    check_round_trip(project, set(FILES))
+
+
+def test_a_corrupt_index(project: Path) -> None:
+    write(project, {"kept.log": "ignored, but tracked\n"})
+    git(project, "add", "-f", "kept.log")
+    git(project, "commit", "-q", "-m", "two")
+    (project / ".git/index").write_bytes(b"DIRC nonsense")
+    check_round_trip(project, {*FILES, "kept.log"})
+
+
+def test_an_index_that_is_a_pipe(project: Path) -> None:
+    (project / ".git/index").unlink()
+    os.mkfifo(project / ".git/index")
+    check_round_trip(project, set(FILES))
+
+
+def test_a_lock_in_the_users_repository(project: Path) -> None:
+    (project / ".git/index.lock").touch()
+    check_round_trip(project, set(FILES))
+
+
+def test_files_that_git_was_told_to_trust_are_looked_at(project: Path) -> None:
+    git(project, "update-index", "--assume-unchanged", "a.txt")
+    write(project, {"a.txt": "secretly changed\n"})
+    snapshots = snapshots_of(project)
+    taken = snapshots.take(0, "start")
+    assert snapshots.read(taken.commit, "a.txt", 100) == b"secretly changed\n"
+
+
+@pytest.mark.parametrize("index", ["--no-sparse-index", "--sparse-index"])
+def test_what_a_sparse_checkout_leaves_out_is_not_deleted(tmp_path: Path, index: str) -> None:
+    folder = make_repository(tmp_path / "project", {**FILES, "far/c.txt": "c\n"})
+    git(folder, "sparse-checkout", "set", "--cone", index, "src")
+    assert not (folder / "far").exists()
+    snapshots = snapshots_of(folder)
+    old = snapshots.take(0, "start")
+    assert "far/c.txt" in content(snapshots, old)
+    write(folder, {"src/b.py": "2\n"})
+    new = snapshots.take(1, "programmer")
+    assert [one.path for one in snapshots.changes(old.commit, new.commit)] == ["src/b.py"]
+    write(folder, {"far/c.txt": "written all the same\n"})
+    newer = snapshots.take(2, "programmer")
+    assert [one.path for one in snapshots.changes(new.commit, newer.commit)] == ["far/c.txt"]
+    snapshots.restore(new.commit)
+    assert (folder / "far/c.txt").read_text() == "c\n"
+    snapshots.lay_out(old.commit, tmp_path / "checkout")
+    assert (tmp_path / "checkout/far/c.txt").read_text() == "c\n"
+
+
+def test_a_merge_that_is_not_ended(project: Path) -> None:
+    git(project, "checkout", "-q", "-b", "side")
+    write(project, {"a.txt": "side\n"})
+    git(project, "rm", "-q", "src/b.py")
+    git(project, "commit", "-q", "-a", "-m", "side")
+    git(project, "checkout", "-q", "main")
+    write(project, {"a.txt": "main\n", "src/b.py": "main\n"})
+    git(project, "commit", "-q", "-a", "-m", "main")
+    git(project, "merge", "-q", "side", check=False)
+    assert "U" in git(project, "status", "--porcelain")
+    merged = (project / "a.txt").read_bytes()
+    assert merged.startswith(b"<<<<<<<")
+    before = fingerprint(project / ".git")
+    snapshots = snapshots_of(project)
+    taken = snapshots.take(0, "start")
+    assert snapshots.read(taken.commit, "a.txt", 1000) == merged
+    assert set(content(snapshots, taken)) == set(FILES)
+    assert fingerprint(project / ".git") == before
+
+
+def test_a_work_folder_below_the_top(project: Path) -> None:
+    write(project, {"sub [1]/c.txt": "c\n", "sub [1]/x.log": "ignored\n", "outside.txt": "o\n"})
+    folder = project / "sub [1]"
+    snapshots = snapshots_of(folder)
+    old = snapshots.take(0, "start")
+    assert set(content(snapshots, old)) == {*FILES, "sub [1]/c.txt"}
+    write(folder, {"c.txt": "2\n", ".tmp/state.json": "{}\n"})
+    write(project, {"a.txt": "2\n"})
+    new = snapshots.take(1, "programmer")
+    assert [one.path for one in snapshots.changes(old.commit, new.commit)] == ["sub [1]/c.txt"]
+    assert b"a.txt" not in snapshots.diff(old.commit, new.commit)
+    (folder / "c.txt").unlink()
+    assert snapshots.restore(old.commit, ["a.txt"]) == ()
+    assert snapshots.restore(old.commit) == ("sub [1]/c.txt",)
+    assert (project / "a.txt").read_text() == "2\n"
+    assert (project / "outside.txt").exists()
+    assert (folder / ".tmp/state.json").exists()
+
+
+def test_the_work_folder_itself_stays(project: Path) -> None:
+    folder = project / "deep/er"
+    folder.mkdir(parents=True)
+    snapshots = snapshots_of(folder)
+    old = snapshots.take(0, "start")
+    write(folder, {"new/c.txt": "c\n"})
+    assert snapshots.restore(old.commit) == ("deep/er/new/c.txt",)
+    assert list(folder.iterdir()) == []
+
+
+def test_bytes_are_kept_as_they_are(project: Path) -> None:
+    git(project, "config", "core.autocrlf", "true")
+    attributes = (
+        "* text=auto eol=lf ident working-tree-encoding=UTF-16\n*.bin filter=lfs diff=lfs\n"
+    )
+    write(project, {".gitattributes": attributes, "crlf.txt": "1\r\n$Id$\r\n", "x.bin": "large\n"})
+    git(project, "config", "filter.lfs.clean", "git-lfs clean -- %f")
+    git(project, "config", "filter.lfs.required", "true")
+    before = fingerprint(project)
+    snapshots = snapshots_of(project)
+    taken = snapshots.take(0, "start")
+    assert snapshots.read(taken.commit, "crlf.txt", 100) == b"1\r\n$Id$\r\n"
+    assert snapshots.read(taken.commit, "x.bin", 100) == b"large\n"
+    write(project, {"crlf.txt": "", "x.bin": ""})
+    snapshots.restore(taken.commit)
+    assert fingerprint(project) == before
+
+
+@pytest.mark.parametrize(
+    ("attributes", "setting"), [("*.txt text eol=crlf\n", ""), ("", "core.autocrlf=true")]
+)
+def test_line_ends_that_git_made_come_back(tmp_path: Path, attributes: str, setting: str) -> None:
+    files = {"a.txt": "1\n2\n", "ignored.txt": "3\n", "x.bin": "stored\n"}
+    make_repository(tmp_path / "origin", files)
+    lfs = "*.bin filter=lfs -text\n"
+    write(tmp_path / "origin", {".gitattributes": attributes + lfs, ".gitignore": "ignored*\n"})
+    git(tmp_path / "origin", "add", "-A")
+    git(tmp_path / "origin", "commit", "-q", "-m", "attributes")
+    words = ("-c", setting) if setting else ()
+    git(tmp_path, "clone", "-q", *words, "origin", "project")
+    project = tmp_path / "project"
+    assert (project / "a.txt").read_bytes() == b"1\r\n2\r\n"
+    # Older than the index, so that git goes by its notes and reads none of them.
+    for path in project.glob("*.txt"):
+        os.utime(path, (1e9, 1e9))
+    git(project, "update-index", "--refresh")
+    before = fingerprint(project)
+    snapshots = snapshots_of(project)
+    old = snapshots.take(0, "start")
+    for name in ("a.txt", "ignored.txt"):
+        assert snapshots.read(old.commit, name, 99) == (project / name).read_bytes()
+    write(project, {"a.txt": "1\r\n3\r\n", "ignored.txt": ""})
+    (change, *_) = snapshots.changes(old.commit, snapshots.take(1, "programmer").commit)
+    assert (change.path, change.added, change.removed) == ("a.txt", 1, 1)
+    assert snapshots.restore(old.commit) == ("a.txt", "ignored.txt")
+    assert (project / "a.txt").read_bytes() == b"1\r\n2\r\n"
+    assert fingerprint(project) == before
+
+
+def test_a_large_file_that_is_elsewhere_is_not_copied(tmp_path: Path) -> None:
+    make_repository(
+        tmp_path / "project", {"x.bin": "a pointer\n", ".gitattributes": "*.bin -text\n"}
+    )
+    project = tmp_path / "project"
+    write(project, {".gitattributes": "*.bin filter=lfs -text\n", "x.bin": "large\n" * 9})
+    # As git-lfs leaves it: the index has the pointer, and the notes of what was laid out before.
+    os.utime(project / "x.bin", (1e9, 1e9))
+    pointer = git(project, "rev-parse", "HEAD:x.bin").strip()
+    git(project, "-c", "filter.lfs.clean=printf 'a pointer\\n'", "add", "-A")
+    assert git(project, "rev-parse", ":x.bin").strip() == pointer
+    snapshots = snapshots_of(project)
+    old = snapshots.take(0, "start")
+    assert snapshots.read(old.commit, "x.bin", 99) == b"a pointer\n"
+
+
+ODD_NAMES = [
+    "new\nline", "-rf", "--all", ":(glob)*", ":!a.txt", "*", "a\tb", '"quoted"', "back\\slash",
+    " space ", "é", "not \udcff utf-8", "A.TXT", "a/.gitkeep", "[x]", "#", "!x", "x" * 250,
+]  # fmt: skip
+
+
+def test_files_with_any_name(project: Path, tmp_path: Path) -> None:
+    write(project, dict.fromkeys(ODD_NAMES, "1\n"))
+    before = fingerprint(project)
+    snapshots = snapshots_of(project)
+    old = snapshots.take(0, "start")
+    assert set(content(snapshots, old)) == {*FILES, *ODD_NAMES}
+    for name in ODD_NAMES:
+        assert snapshots.read(old.commit, name, 10) == b"1\n"
+        (project / name).unlink()
+    new = snapshots.take(1, "programmer")
+    assert {one.path for one in snapshots.changes(old.commit, new.commit)} == set(ODD_NAMES)
+    patch = snapshots.diff(old.commit, new.commit, paths=[":(glob)*"])
+    assert patch.count(b"deleted file") == 1
+    assert set(snapshots.restore(old.commit)) == set(ODD_NAMES)
+    assert fingerprint(project) == before
+    checkout = tmp_path / "checkout"
+    snapshots.lay_out(new.commit, checkout)
+    snapshots.lay_over(old.commit, checkout, ODD_NAMES)
+    assert {name for name in ODD_NAMES if (checkout / name).is_file()} == set(ODD_NAMES)
+    snapshots.lay_over(new.commit, checkout, ODD_NAMES)
+    assert not [name for name in ODD_NAMES if (checkout / name).exists()]
+
+
+def test_links_are_kept_as_links(project: Path, tmp_path: Path) -> None:
+    write(tmp_path / "outside", {"secret": "secret\n"})
+    for name, target in {
+        "dangling": "./nowhere//x",
+        "folder": "../outside",
+        "loop": "loop",
+        "absolute": str(tmp_path / "outside/secret"),
+    }.items():
+        (project / name).symlink_to(target)
+    os.unlink(project / "dangling")  # noqa: PTH108
+    os.symlink("./nowhere//x", project / "dangling")  # noqa: PTH211
+    before = fingerprint(project)
+    snapshots = snapshots_of(project)
+    taken = snapshots.take(0, "start")
+    assert snapshots.read(taken.commit, "dangling", 100) == b"./nowhere//x"
+    assert "folder/secret" not in content(snapshots, taken)
+    for name in ("dangling", "folder", "loop", "absolute"):
+        (project / name).unlink()
+    snapshots.restore(taken.commit)
+    assert fingerprint(project) == before
+
+
+def test_pipes_sockets_and_empty_folders_do_no_harm(project: Path) -> None:
+    os.mkfifo(project / "pipe")
+    (project / "empty").mkdir()
+    with socket.socket(socket.AF_UNIX) as listener:
+        here = Path.cwd()
+        os.chdir(project)
+        try:
+            listener.bind("socket")
+        finally:
+            os.chdir(here)
+        snapshots = snapshots_of(project)
+        old = snapshots.take(0, "start")
+        assert set(content(snapshots, old)) == set(FILES)
+        (project / "a.txt").unlink()
+        os.mkfifo(project / "a.txt")
+        new = snapshots.take(1, "programmer")
+    there = (LeftOut("pipe", "a pipe"), LeftOut("socket", "a socket"))
+    assert old.left_out == there
+    assert new.left_out == (LeftOut("a.txt", "a pipe"), *there)
+    assert [one.status for one in snapshots.changes(old.commit, new.commit)] == ["D"]
+    assert snapshots.restore(old.commit) == ("a.txt",)
+    assert (project / "a.txt").read_text() == "a\n"
+    assert (project / "empty").is_dir()
+
+
+@contextmanager
+def somebody_else(folder: Path) -> Iterator[None]:
+    """Be a user for whom permissions count, and to whom the folder belongs."""
+    if os.geteuid() != 0:
+        yield
+        return
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, 12345, 12345, follow_symlinks=False)
+    os.setresuid(12345, 12345, 0)
+    try:
+        yield
+    finally:
+        os.setresuid(0, 0, 0)
+
+
+def test_what_cannot_be_read_is_left_out_and_left_alone() -> None:
+    with tempfile.TemporaryDirectory() as parent:
+        project = make_repository(Path(parent, "project"), {**FILES, "shut/c.txt": "c\n"})
+        write(project, {"secret": "secret\n"})
+        with somebody_else(Path(parent)):
+            snapshots = snapshots_of(project)
+            old = snapshots.take(0, "start")
+            write(project, {"a.txt": "2\n", "new.txt": "new\n", "secret": "other\n"})
+            (project / "a.txt").chmod(0)
+            (project / "secret").chmod(0)
+            (project / "shut").chmod(0)
+            new = snapshots.take(1, "programmer")
+            restored = snapshots.restore(old.commit)
+            (project / "shut").chmod(0o755)
+            (project / "secret").chmod(0o644)
+        assert [one.path for one in new.left_out] == ["a.txt", "secret", "shut", "shut/c.txt"]
+        assert {one.reason for one in new.left_out} == {UNREADABLE}
+        assert [one.path for one in snapshots.changes(old.commit, new.commit)] == ["new.txt"]
+        assert restored == ("new.txt",)
+        assert (project / "secret").read_text() == "other\n"
+
+
+@pytest.mark.parametrize("name", [".gitignore", "src/.gitattributes", "deep/in/.git/HEAD"])
+def test_a_pipe_that_git_would_read_is_named(project: Path, name: str) -> None:
+    snapshots = snapshots_of(project, LookLimits(seconds=1.0))
+    snapshots.take(0, "start")
+    (project / name).unlink(missing_ok=True)
+    (project / name).parent.mkdir(parents=True, exist_ok=True)
+    if name.endswith("HEAD"):
+        (project / "deep/in/.git/objects").mkdir()
+        (project / "deep/in/.git/refs").mkdir()
+    os.mkfifo(project / name)
+    write(project, {"src/new.py": "new\n"})
+    with pytest.raises(GitError, match=f"{name} is a pipe"):
+        snapshots.take(1, "programmer")
+    (project / name).unlink()
+    snapshots.take(1, "programmer")
+
+
+NEVER_WAITED_FOR = (".gitignore", ".gitattributes", ".git/info/exclude", ".git/info/attributes")
+
+
+def put_pipe(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.parent.mkdir(exist_ok=True)
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize("name", NEVER_WAITED_FOR[:2])
+def test_a_pipe_at_the_top_is_named_before_git_is_run(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    snapshots = snapshots_of(project)
+    snapshots.take(0, "start")
+    put_pipe(project / name)
+    (tmp_path / "git").write_text(f"#!/bin/sh\n: > {tmp_path}/was-run\nexit 1\n")
+    (tmp_path / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(GitError, match=f"{name} is a pipe"):
+        snapshots.take(1, "programmer")
+    assert not (tmp_path / "was-run").exists()
+
+
+@pytest.mark.parametrize("name", NEVER_WAITED_FOR)
+def test_so_it_is_where_the_repository_itself_is_asked(
+    project: Path, tmp_path: Path, name: str
+) -> None:
+    without_git = {"PATH": str(tmp_path)}
+    only_head = with_other_git(tmp_path / "programs", "*rev-parse*HEAD) ;;\n*) exit 9;;")
+    repository = find_repository(project, os.environ)
+    assert repository is not None
+    made, _ = Worktree(repository, tmp_path / "tree", "work", repository.head, os.environ).make()
+    put_pipe(project / name)
+    with pytest.raises(GitError, match=f"{name} is a pipe"):
+        uncommitted(repository, without_git)
+    with pytest.raises(GitError, match=f"{name} is a pipe"):
+        apply(repository, "work", Terms(NOBODY, "", only_head))
+    if not name.startswith(".git/"):
+        put_pipe(made.folder / name)
+    with pytest.raises(GitError, match=f"{name} is a pipe"):
+        replace(made, environ=without_git).uncommitted()
+
+
+def test_large_files_are_left_out_and_left_alone(project: Path) -> None:
+    snapshots = snapshots_of(project)
+    old = snapshots.take(0, "start")
+    for name in ("a.txt", "large"):
+        write_empty(project / name, LARGEST_FILE + 1)
+    write_empty(project / "fits", LARGEST_FILE)
+    new = snapshots.take(1, "programmer")
+    assert new.left_out == (LeftOut("a.txt", TOO_LARGE), LeftOut("large", TOO_LARGE))
+    assert [one.path for one in snapshots.changes(old.commit, new.commit)] == ["fits"]
+    assert snapshots.restore(old.commit) == ("fits",)
+    assert (project / "a.txt").stat().st_size == LARGEST_FILE + 1
+    assert (project / "large").exists()
+
+
+def test_repositories_in_the_work_folder_are_kept_by_their_commit(
+    project: Path, tmp_path: Path
+) -> None:
+    make_repository(tmp_path / "library", {"l.txt": "l\n"})
+    git(project, "submodule", "add", "-q", str(tmp_path / "library"), "module")
+    git(project, "commit", "-q", "-m", "two")
+    make_repository(project / "nested", {"n.txt": "n\n"})
+    git(project, "init", "-q", "unborn")
+    write(project, {"unborn/u.txt": "u\n"})
+    snapshots = snapshots_of(project)
+    old = snapshots.take(0, "start")
+    assert old.left_out == (
+        LeftOut("module", OWN_REPOSITORY),
+        LeftOut("nested", OWN_REPOSITORY),
+        LeftOut("unborn", NO_COMMIT),
+    )
+    assert content(snapshots, old)["nested"] == "160000"
+    assert snapshots_of(project).take(1, "again").left_out == old.left_out
+    write(project, {"module/l.txt": "2\n", "nested/n.txt": "2\n", "unborn/u.txt": "2\n"})
+    git(project / "nested", "commit", "-q", "-a", "-m", "two")
+    new = snapshots.take(2, "programmer")
+    assert [one.path for one in snapshots.changes(old.commit, new.commit)] == ["nested"]
+    assert snapshots.restore(old.commit) == ()
+    assert (project / "unborn/u.txt").read_text() == "2\n"
+    snapshots.lay_out(new.commit, tmp_path / "checkout")
+    assert list((tmp_path / "checkout/nested").iterdir()) == []
+
+
+def test_what_a_repository_without_a_commit_held_is_not_removed(project: Path) -> None:
+    git(project, "init", "-q", "unborn")
+    write(project, {"unborn/u.txt": "u\n"})
+    snapshots = snapshots_of(project)
+    old = snapshots.take(0, "start")
+    subprocess.run(["rm", "-r", project / "unborn/.git"], check=True)
+    assert snapshots.restore(old.commit) == ()
+    assert (project / "unborn/u.txt").exists()
+
+
+def test_what_belongs_to_runs_and_agents_is_left_out(project: Path) -> None:
+    write(project, {".tmp/state.json": "{}", ".claude/.cc-writes/x": "", ".codex": ""})
+    write(project, {".claude/settings.json": "{}", "sub/.tmp/x": "x", ".gitignore": "!.tmp/\n"})
+    write(project, {".tmpl": "the project's"})
+    snapshots = snapshots_of(project)
+    old = snapshots.take(0, "start")
+    assert set(content(snapshots, old)) == {*FILES, ".claude/settings.json", ".tmpl", "sub/.tmp/x"}
+    write(project, {".codex": "not empty"})
+    assert ".codex" in content(snapshots, snapshots.take(1, "programmer"))
+    snapshots.restore(old.commit)
+    assert (project / ".tmp/state.json").exists()
+    assert not (project / ".codex").exists()
+
+
+def test_what_the_user_ignores_everywhere_is_ignored(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".gitconfig").write_text("[core]\nexcludesFile = ~/mine\n")
+    (tmp_path / "mine").write_text("*.swp\n")
+    (project / ".git/info/exclude").write_text("/private\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write(project, {"a.swp": "", "private": ""})
+    snapshots = snapshots_of(project)
+    assert set(content(snapshots, snapshots.take(0, "start"))) == set(FILES)
+
+
+def test_a_folder_replaced_by_a_link_is_restored_and_nothing_behind_it_touched(
+    project: Path, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    write(home, {"b.py": "the user's own\n", "other": "the user's own\n"})
+    before, home_before = fingerprint(project), fingerprint(home)
+    snapshots = snapshots_of(project)
+    old = snapshots.take(0, "start")
+    (project / "src").rename(tmp_path / "moved")
+    (project / "src").symlink_to(home)
+    new = snapshots.take(1, "programmer")
+    assert set(content(snapshots, new)) == {"a.txt", ".gitignore", "src"}
+    assert snapshots.restore(old.commit) == ("src", "src/b.py")
+    assert fingerprint(project) == before
+    assert snapshots.restore(new.commit) == ("src", "src/b.py")
+    assert snapshots.restore(old.commit) == ("src", "src/b.py")
+    assert fingerprint(home) == home_before
+
+
+def test_a_link_that_is_ignored_is_not_followed_either(project: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    write(home, {"b.py": "the user's own\n"})
+    snapshots = snapshots_of(project)
+    old = snapshots.take(0, "start")
+    (project / "src").rename(tmp_path / "moved")
+    (project / "src").symlink_to(home)
+    write(project, {".gitignore": "src\n"})
+    new = snapshots.take(1, "programmer")
+    assert set(content(snapshots, new)) == {"a.txt", ".gitignore"}
+    assert snapshots.restore(old.commit) == (".gitignore", "src/b.py")
+    assert (project / "src/b.py").read_text() == "b\n"
+    assert (home / "b.py").read_text() == "the user's own\n"
+
+
+def test_a_file_that_no_snapshot_has_is_not_written_over(project: Path) -> None:
+    snapshots = snapshots_of(project)
+    old = snapshots.take(0, "start")
+    write(project, {"a.txt": "2\n", ".gitignore": "*.log\nsrc\n"})
+    (project / "src/b.py").unlink()
+    (project / "src").rmdir()
+    write(project, {"src": "ignored\n"})
+    with pytest.raises(GitError, match=r"'src/b.py' \(a file that is in no snapshot"):
+        snapshots.restore(old.commit)
+    assert (project / "src").read_text() == "ignored\n"
+    assert (project / "a.txt").read_text() == "a\n"
+
+
+def test_a_file_becomes_a_folder_and_back(project: Path) -> None:
+    before = fingerprint(project)
+    snapshots = snapshots_of(project)
+    old = snapshots.take(0, "start")
+    (project / "a.txt").unlink()
+    write(project, {"a.txt/deep/x": "x\n"})
+    (project / "a.txt/empty").mkdir()
+    (project / "src/b.py").unlink()
+    (project / "src").rmdir()
+    write(project, {"src": "file\n"})
+    new = snapshots.take(1, "programmer")
+    assert set(content(snapshots, new)) == {".gitignore", "a.txt/deep/x", "src"}
+    snapshots.restore(old.commit)
+    assert fingerprint(project) == before
+
+
+def test_a_work_folder_that_became_a_link_is_left_alone(project: Path, tmp_path: Path) -> None:
+    snapshots = snapshots_of(project)
+    old = snapshots.take(0, "start")
+    project.rename(tmp_path / "moved")
+    project.symlink_to(tmp_path / "moved")
+    with pytest.raises(GitError, match="is a link now"):
+        snapshots.restore(old.commit)
+
+
+def test_what_was_borrowed_may_go_if_it_was_copied(project: Path) -> None:
+    snapshots = snapshots_of(project)
+    taken = snapshots.take(0, "start")
+    snapshots.keep_for_good()
+    subprocess.run(["rm", "-r", project / ".git"], check=True)
+    assert is_intact(snapshots)
+    assert snapshots.read(taken.commit, "a.txt", 10) == b"a\n"
+    write(project, {"new.txt": "new\n"})
+    assert "new.txt" in content(snapshots, snapshots.take(1, "programmer"))
+
+
+def test_what_was_borrowed_and_is_gone_is_read_again(project: Path) -> None:
+    snapshots = snapshots_of(project)
+    snapshots.take(0, "start")
+    subprocess.run(["rm", "-r", project / ".git"], check=True)
+    assert not is_intact(snapshots)
+    write(project, {"new.txt": "new\n"})
+    taken = snapshots.take(1, "programmer")
+    assert snapshots.read(taken.commit, "a.txt", 10) == b"a\n"
+    assert set(content(snapshots, taken)) == {*FILES, "new.txt"}
+
+
+def unfinished(store: Path) -> list[Path]:
+    return [*store.glob("*.lock"), *store.glob("staging-*")]
+
+
+def test_what_a_killed_process_left_is_mended(project: Path, tmp_path: Path) -> None:
+    snapshots = snapshots_of(project)
+    store = tmp_path / "project-store"
+    (store / "objects").mkdir(parents=True)
+    (store / "index.lock").touch()
+    first = snapshots.take(0, "start")
+    (store / "index.lock").touch()
+    (store / "refs/cao/000001.lock").touch()
+    (store / "staging-x/files").mkdir(parents=True)
+    (store / "index").write_bytes(b"half")
+    write(project, {"a.txt": "2\n"})
+    second = snapshots.take(1, "programmer")
+    assert unfinished(store) == []
+    assert [one.path for one in snapshots.changes(first.commit, second.commit)] == ["a.txt"]
+    (store / "ready").unlink()
+    assert snapshots.all() == ()
+    third = snapshots.take(2, "tester")
+    assert [one.commit for one in snapshots.all()] == [first.commit, second.commit, third.commit]
+    assert third.tree == second.tree
+
+
+def test_a_full_disk_is_told_and_leaves_the_store_usable(project: Path, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("no small disk can be made here")
+    try:
+        snapshots = Snapshots(
+            Store(disk / "store", project, find_repository(project, os.environ), os.environ)
+        )
+        first = snapshots.take(0, "start")
+        (project / "large").write_bytes(os.urandom(2_000_000))
+        with pytest.raises((GitError, OSError)):
+            snapshots.take(1, "programmer")
+        assert [one.commit for one in snapshots.all()] == [first.commit]
+        (project / "large").write_bytes(b"small")
+        assert "large" in content(snapshots, snapshots.take(1, "programmer"))
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def test_a_tree_that_changes_while_it_is_read_is_no_failure(project: Path) -> None:
+    script = (
+        "import itertools, os\n"
+        "for i in itertools.count():\n"
+        "    name = f'busy{i % 50}'\n"
+        "    [os.path.lexists(name) and os.unlink(name), open(name, 'w').write('x' * i)]\n"
+        "    os.unlink(name) if i % 3 else os.chmod(name, 0o755)\n"
+        "    os.path.isdir('d') and os.rmdir('d') or os.mkdir('d')\n"
+    )
+    with subprocess.Popen(["python3", "-c", script], cwd=project) as writer:
+        try:
+            snapshots = snapshots_of(project)
+            for sequence in range(5):
+                taken = snapshots.take(sequence, "busy")
+                assert "a.txt" in content(snapshots, taken)
+        finally:
+            writer.kill()
+
+
+def test_files_in_folders_of_any_depth_are_told_or_kept(tmp_path: Path) -> None:
+    project = make_repository(tmp_path / "project", {"a.txt": "a\n"})
+    descriptor = os.open(project, os.O_RDONLY | os.O_DIRECTORY)
+    for _ in range(1200):
+        os.mkdir("dddd", dir_fd=descriptor)
+        below = os.open("dddd", os.O_RDONLY | os.O_DIRECTORY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = below
+    os.close(os.open("f", os.O_CREAT | os.O_WRONLY, dir_fd=descriptor))
+    os.close(descriptor)
+    try:
+        taken = snapshots_of(project).take(0, "start")
+        assert "a.txt" in content(snapshots_of(project), taken)
+    finally:
+        # What removes temporary folders would not get so deep.
+        Folder(project, ("dddd",)).remove_all()
+
+
+@pytest.mark.parametrize("name", ["x\x01y", "tab\tname", "line\nbreak", "\x7f"])
+def test_a_repository_without_a_commit_may_have_any_name(tmp_path: Path, name: str) -> None:
+    project = make_repository(tmp_path / "project", {"a.txt": "a\n"})
+    (project / name).mkdir()
+    git(project / name, "init", "-q")
+    write(project, {f"{name}/file": "x\n"})
+    taken = snapshots_of(project).take(0, "start")
+    assert [one.path for one in taken.left_out] == [name]
