@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
@@ -65,6 +66,17 @@ NAMES_A_SERVER = ("CAO_API", "API", "CAO_PORT")
 
 # What is collected stays to the end: it need not be looked through for garbage again and again.
 gc.disable()
+
+
+CONTRACT = ("contract", "e2e", "pipeline/test_golden_prompts.py", "test_scenarios.py")
+"""Tests of what users and their programs rely on."""
+
+
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    for item in items:
+        where = item.path.relative_to(Path(__file__).parent).as_posix()
+        if where.startswith(CONTRACT):
+            item.add_marker("contract")
 
 
 def pytest_collection_finish() -> None:

@@ -1,0 +1,1 @@
+"""What users and their programs rely on: it changes only for a reason that the changelog names."""
