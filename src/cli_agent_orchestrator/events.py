@@ -12,10 +12,11 @@ adds, a type or a field, is skipped, and what is missing or of another kind is n
 import json
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any
 
+from .core import jsonio
 from .core.models import LATEST_TIME, TerminalStatus
 from .core.text import on_a_line
 
@@ -532,25 +533,18 @@ TYPES: Mapping[str, type[RunEvent]] = {
     **{str(kind): HandoffEvent for kind in EventKind},
 }
 NAMES = {kind: name for name, kind in TYPES.items() if kind is not HandoffEvent}
-FIRST_FIELDS = ("seq", "at")
-KIND_FIELD = "kind"
-
-LARGEST_NUMBER = 1e15
-"""Longer than anything takes, and a float can tell it from its neighbours."""
-
-Value = TypeVar("Value")
 
 
 def tell_nobody(event: RunEvent) -> None:
     """Take an event and do nothing about it."""
 
 
+# Any: JSON of any form
 def to_json(event: RunEvent) -> dict[str, Any]:
     """Return an event as JSON data."""
-    name = str(event.kind) if isinstance(event, HandoffEvent) else NAMES[type(event)]
-    rest = (part.name for part in fields(event) if part.name not in (*FIRST_FIELDS, KIND_FIELD))
-    told = {part: _plain(getattr(event, part)) for part in rest}
-    return {"seq": event.seq, "at": event.at, "type": name, **told}
+    told = jsonio.plain(event)
+    name = told.pop("kind") if isinstance(event, HandoffEvent) else NAMES[type(event)]
+    return {"seq": told.pop("seq"), "at": told.pop("at"), "type": name, **told}
 
 
 def to_line(event: RunEvent) -> str:
@@ -560,89 +554,20 @@ def to_line(event: RunEvent) -> str:
 
 def from_json(data: object) -> RunEvent | None:
     """Return the event that JSON data describes; None if it describes none that is known."""
-    if not isinstance(data, dict) or not isinstance(data.get("type"), str):
+    name = data.get("type") if isinstance(data, dict) else None
+    kind = TYPES.get(name) if isinstance(name, str) else None
+    if kind is None or not isinstance(data, dict):
         return None
-    kind = TYPES.get(data["type"])
-    if kind is None:
-        return None
-    values = {**data, KIND_FIELD: data["type"]} if kind is HandoffEvent else data
     try:
-        return kind(**{part.name: _read(part, values) for part in fields(kind)})
-    except (TypeError, ValueError):
+        event = jsonio.convert(kind, {**data, "kind": name} if kind is HandoffEvent else data)
+    except ValueError:
         return None
+    return event if 0 <= event.at <= LATEST_TIME else None
 
 
 def from_line(line: str | bytes) -> RunEvent | None:
     """Return the event on a line; None if there is none that is known."""
     try:
-        return from_json(json.loads(line))
-    except (ValueError, RecursionError):
+        return from_json(jsonio.parse(line))
+    except ValueError:
         return None
-
-
-def _plain(value: object) -> object:
-    match value:
-        case Mapping():
-            return dict(value)
-        case tuple():
-            return list(value)
-        case StrEnum():
-            return str(value)
-    return value
-
-
-# Any: a field of any type, JSON of any form
-def _read(part: Field[Any], values: Mapping[str, Any]) -> Any:
-    if part.name not in values:
-        if part.default is MISSING:
-            raise ValueError(part.name)
-        return part.default
-    value = READERS[part.type](values[part.name])
-    if part.name == "at" and not 0 <= value <= LATEST_TIME:
-        raise ValueError(value)
-    return value
-
-
-def _checked(kind: type[Value], value: object) -> Value:
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise TypeError(value)
-    return value
-
-
-def _count(value: object) -> int:
-    number = _checked(int, value)
-    if not 0 <= number < LARGEST_NUMBER:
-        raise ValueError(value)
-    return number
-
-
-def _seconds(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(value)
-    # A whole number of any length can be compared, and nothing else can be done with it.
-    if not -LARGEST_NUMBER <= value <= LARGEST_NUMBER:
-        raise ValueError(value)
-    return float(value)
-
-
-def _texts(value: object) -> dict[str, str]:
-    table = _checked(dict, value)
-    return {_checked(str, name): _checked(str, text) for name, text in table.items()}
-
-
-def _text(value: object) -> str:
-    return _checked(str, value)
-
-
-# Any: types of fields, and what they hold
-READERS: Mapping[Any, Callable[[object], Any]] = {
-    str: _text,
-    int: _count,
-    bool: lambda value: _checked(bool, value),
-    float: _seconds,
-    float | None: lambda value: None if value is None else _seconds(value),
-    Mapping[str, str]: _texts,
-    tuple[str, ...]: lambda value: tuple(_text(item) for item in _checked(list, value)),
-    EventKind: lambda value: EventKind(_text(value)),
-    TerminalStatus | None: lambda value: None if value is None else TerminalStatus(_text(value)),
-}

@@ -5,13 +5,13 @@ that is not counted yet. A process that was killed may leave such a beginning fo
 away when the log is next opened to be gone on with.
 """
 
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import replace
 from errno import ENOSPC
 from typing import Self
 
+from ..core import jsonio
 from ..core.files import Folder
 from ..core.watch import Waker, watch_file
 from ..events import RunEnded, RunEvent, from_line, to_line
@@ -141,7 +141,7 @@ def _mend(folder: Folder, file: int) -> int:
 def _seq_of(line: bytes) -> int:
     """Return the number on a line, of events too that only a later version knows."""
     try:
-        seq = json.loads(line)["seq"]
-    except (ValueError, RecursionError, LookupError, TypeError):
+        seq = jsonio.parse(line)["seq"]
+    except (ValueError, LookupError, TypeError):
         return 0
-    return seq if isinstance(seq, int) and 0 <= seq < 2**53 else 0
+    return seq if isinstance(seq, int) else 0

@@ -12,16 +12,16 @@ import secrets
 import string
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+from ..core import jsonio
 from ..core.clock import Clock
 from ..core.files import Folder
-from ..core.models import LATEST_TIME, MOST_RUNS
+from ..core.models import MOST_RUNS
 from ..errors import RunLocked, StateError
 from ..events import short_line
 from ..settings.layout import OWNER_FILE, RECORD_FILE, index_folder
@@ -30,7 +30,6 @@ VERSION = 1
 LINE_CHARACTERS = 200
 # "## Fix the sum ##"
 HEADING_PATTERN = r"#{1,6}[ \t]+(?P<title>[^\n]+?)[ \t#]*(?:\n|\Z)"
-LARGEST_COUNT = 1e12
 MAX_ROUNDS = "MAX_ROUNDS"
 DIGITS = 9
 """Of a number of rounds: a record may hold any text."""
@@ -95,10 +94,10 @@ class SavedTree:
     """The work tree of a run, as we know it without asking anything that an agent could write."""
 
     folder: str
-    branch: str
-    base: str
+    branch: str = ""
+    base: str = ""
     """The commit that it began at."""
-    tip: str
+    tip: str = ""
     """The last commit of ours."""
     onto: str = ""
     """The branch that the user had checked out; empty if there was none."""
@@ -136,14 +135,14 @@ class RunRecord:
     id: str
     wd: str
     """Where its agents work."""
-    state_file: str
-    archive: str
+    state_file: str = ""
+    archive: str = ""
     """The name of the folder with its prompts and replies."""
-    task: str = field(repr=False)
+    task: str = field(default="", repr=False)
     """The whole text."""
-    task_line: str
+    task_line: str = ""
     """What is to be done, on one line."""
-    started: float
+    started: float = 0.0
     """Unix time."""
     base: str = ""
     """The commit that was checked out when it began; empty if there was none."""
@@ -184,6 +183,7 @@ class RunRecord:
     """The user's own folder, if the agents work in a work tree."""
     tree: SavedTree | None = None
     """That work tree."""
+    version: int = VERSION
 
     @property
     def max_rounds(self) -> int:
@@ -245,9 +245,7 @@ def without_secrets(url: str) -> str:
 
 def write_record(folder: Folder, record: RunRecord, *, lasting: bool = True) -> None:
     """Write the record of a run; raise OSError if that cannot be."""
-    data = {"version": VERSION, **asdict(record)}
-    text = json.dumps(data, ensure_ascii=False, indent=1)
-    folder.replace(RECORD_FILE, text.encode(errors="replace"), lasting=lasting)
+    folder.replace(RECORD_FILE, jsonio.encode(record, indent=1), lasting=lasting)
 
 
 def forget_agents(folder: Folder) -> None:
@@ -272,117 +270,17 @@ def note_kept_aside(folder: Folder, state_file: str) -> bool:
     return False
 
 
-def read_record(folder: Folder, *, for_list: bool = False) -> RunRecord | None:
+def read_record(folder: Folder) -> RunRecord | None:
     """Return the record in a run folder; None if there is none that can be used.
 
-    The folder says which run it is, whatever stands in the file. For a list, the task and the
-    settings are left out.
+    The folder says which run it is, whatever stands in the file.
     """
     try:
-        data = json.loads(folder.read(RECORD_FILE))
-    except (OSError, ValueError, RecursionError):
+        record = jsonio.decode(RunRecord, folder.read(RECORD_FILE), needed=("status", "version"))
+    except (OSError, ValueError):
         return None
-    if not isinstance(data, dict) or data.get("version") != VERSION:
-        return None
-    name = folder.parts[-1]
-    status = next((one for one in RunStatus if one == data.get("status")), None)
-    if status is None or not _text(data, "wd"):
-        return None
-    return RunRecord(
-        id=name,
-        wd=_text(data, "wd"),
-        state_file=_text(data, "state_file"),
-        archive=_text(data, "archive"),
-        task="" if for_list else _text(data, "task"),
-        task_line=_text(data, "task_line")[:LINE_CHARACTERS],
-        started=_time(data, "started") or 0.0,
-        base=_text(data, "base"),
-        branch=_text(data, "branch"),
-        top=_text(data, "top"),
-        flow=_text(data, "flow"),
-        status=status,
-        round=_count(data, "round"),
-        cycle=_count(data, "cycle"),
-        role=_text(data, "role"),
-        asking=_text(data, "asking"),
-        circling=_text(data, "circling"),
-        ended=_time(data, "ended"),
-        rested=_time(data, "rested") or 0.0,
-        providers=_texts(data, "providers"),
-        settings={} if for_list else _settings(data.get("settings")),
-        api=_text(data, "api"),
-        session_name=_text(data, "session_name"),
-        terminals=_texts(data, "terminals"),
-        pid=_count(data, "pid"),
-        reason=_text(data, "reason"),
-        to_resume=_text(data, "to_resume"),
-        exit_code=_count(data, "exit_code") if data.get("exit_code") is not None else None,
-        proof=_text(data, "proof"),
-        project=_text(data, "project"),
-        tree=_tree(data.get("tree")),
-    )
-
-
-# Any: JSON of any form
-def _text(data: Mapping[str, Any], name: str) -> str:
-    value = data.get(name)
-    return value if isinstance(value, str) else ""
-
-
-def _count(data: Mapping[str, Any], name: str) -> int:
-    value = data.get(name)
-    return value if isinstance(value, int) and 0 <= value < LARGEST_COUNT else 0
-
-
-def _time(data: Mapping[str, Any], name: str) -> float | None:
-    value = data.get(name)
-    fits = isinstance(value, int | float) and 0 <= value <= LATEST_TIME
-    return float(value) if fits and value is not None else None
-
-
-def _texts(data: Mapping[str, Any], name: str) -> Mapping[str, str]:
-    table = data.get(name)
-    found = table.items() if isinstance(table, dict) else ()
-    return {key: text for key, text in found if isinstance(text, str)}
-
-
-def _list(data: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    listed = data.get(name)
-    return tuple(one for one in listed if isinstance(one, str)) if isinstance(listed, list) else ()
-
-
-def _tree(table: object) -> SavedTree | None:
-    if not isinstance(table, dict) or not _text(table, "folder"):
-        return None
-    return SavedTree(
-        folder=_text(table, "folder"),
-        branch=_text(table, "branch"),
-        base=_text(table, "base"),
-        tip=_text(table, "tip"),
-        onto=_text(table, "onto"),
-        name=_text(table, "name"),
-        included=_list(table, "included"),
-        common_dir=_text(table, "common_dir"),
-        held_back=_list(table, "held_back"),
-        ours=_list(table, "ours"),
-        delivered=_delivered(table, "delivered"),
-        earlier=_delivered(table, "earlier"),
-        pushed=_text(table, "pushed"),
-    )
-
-
-def _delivered(table: Mapping[str, Any], name: str) -> Fate:
-    said = _text(table, name)
-    return next((one for one in Fate if one == said), Fate.NOT_YET)
-
-
-def _settings(table: object) -> Mapping[str, SavedSetting]:
-    found = table.items() if isinstance(table, dict) else ()
-    return {
-        name: SavedSetting(_text(saved, "value"), _text(saved, "source"))
-        for name, saved in found
-        if isinstance(saved, dict)
-    }
+    is_usable = record.version == VERSION and record.wd
+    return replace(record, id=folder.parts[-1]) if is_usable else None
 
 
 LARGEST_OWNER = 1000

@@ -251,7 +251,7 @@ def _the_one(found: Sequence[RunSummary], runs: Sequence[RunSummary], text: str)
 
 def summary_of(folder: Folder) -> RunSummary:
     """Return what a list shows of the run in a folder."""
-    record = read_record(folder, for_list=True)
+    record = read_record(folder)
     if record is None:
         is_live = folder.is_locked()
         status = RunStatus.RUNNING if is_live else RunStatus.INTERRUPTED

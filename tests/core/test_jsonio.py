@@ -1,0 +1,88 @@
+"""Saved values as JSON, and what becomes of damaged ones."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli_agent_orchestrator.core import jsonio
+
+
+class Colour(StrEnum):
+    RED = "red"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    name: str
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    id: str
+    colour: Colour = Colour.RED
+    names: frozenset[str] = frozenset()
+    parts: tuple[Part, ...] = ()
+    by_name: Mapping[str, Part] = field(default_factory=dict)
+    first: Part | None = None
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just("red"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+PARTS = st.builds(Part, st.text(), st.integers(0, 99))
+WHOLES = st.builds(
+    Whole,
+    st.text(st.characters(codec=None, categories=None)),
+    st.sampled_from(Colour),
+    st.frozensets(st.text(), max_size=3),
+    st.lists(PARTS, max_size=3).map(tuple),
+    st.dictionaries(st.text(), PARTS, max_size=3),
+    st.none() | PARTS,
+)
+
+
+@given(WHOLES, st.none() | st.just(1))
+def test_a_value_is_the_same_after_it_was_saved(value: Whole, indent: int | None) -> None:
+    data = jsonio.encode(value, indent)
+    assert data.isascii()
+    assert jsonio.decode(Whole, data) == value
+
+
+@pytest.mark.parametrize(
+    ("damage", "expected"),
+    [
+        ({"colour": "blue"}, Whole("x")),
+        ({"later": 1, "parts": 7}, Whole("x")),
+        ({"parts": [{"name": "a", "size": "9"}, {"size": 1}]}, Whole("x", parts=(Part("a"),))),
+        ({"by_name": {"a": {"name": 1}}}, Whole("x")),
+        ({"names": ["a", 5]}, Whole("x", names=frozenset("a"))),
+        ({"first": {"size": 3}}, Whole("x")),
+    ],
+)
+def test_a_damaged_field_has_its_default(damage: dict[str, object], expected: Whole) -> None:
+    assert jsonio.decode(Whole, jsonio.encode({"id": "x", **damage})) == expected
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"[]", b"null", b"{}", b'{"id": 1}', b"[" * 100_000, b"\xff", b"NaN"]
+)
+def test_what_cannot_be_repaired_is_an_error(data: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - whatever the reader says
+        jsonio.decode(Whole, data)
+
+
+def test_a_needed_field_is_not_repaired() -> None:
+    with pytest.raises(ValueError, match="blue"):
+        jsonio.decode(Whole, b'{"id": "x", "colour": "blue"}', needed=("colour",))
+
+
+@given(st.dictionaries(st.sampled_from(["colour", "names", "parts", "by_name", "first"]), JSON))
+def test_no_damage_to_the_rest_keeps_a_value_from_being_read(damage: dict[str, object]) -> None:
+    assert jsonio.repaired(Whole, {"id": "x", **damage}).id == "x"
