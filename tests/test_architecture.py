@@ -78,6 +78,7 @@ IMPURE_IMPORTS = {
 }  # fmt: skip
 LAZY = {
     "cli/*",  # each command imports what it needs
+    "core/jsonio.py",  # `cao --help` reads nothing
     "hosting/server.py",  # most servers show no page
     "runs/service.py",  # nor are they asked about a turn
     "hosting/connect.py",  # most commands find a server and need not import what runs one
