@@ -20,9 +20,8 @@ from cli_agent_orchestrator.gates.check import (
     refusal_on_base,
     resume_with_another,
 )
+from cli_agent_orchestrator.gates.counts import TestCounts
 from cli_agent_orchestrator.pipeline.condense import extract_test_evidence, first_point
-from cli_agent_orchestrator.pipeline.reply import Excerpt
-from cli_agent_orchestrator.proof.counts import TestCounts
 from cli_agent_orchestrator.settings.config import Condensation
 from cli_agent_orchestrator.settings.gates import Gate
 
@@ -242,7 +241,7 @@ def test_what_is_remembered_of_the_base() -> None:
 
 def test_the_evidence_names_failed_tests_and_what_is_wrong_with_them_new_ones_first() -> None:
     result = replace(FAILED, exit_code=1, counts=counts(3, "c", "a"))
-    text = evidence_of(judge_check(result, BASE), Condensation(max_feedback_lines=5)).text
+    text = evidence_of(judge_check(result, BASE), Condensation(max_feedback_lines=5))[0]
     assert text.split("\n")[1:] == [
         "- c: c is wrong",
         "- a: it failed before the run, too",
@@ -250,15 +249,15 @@ def test_the_evidence_names_failed_tests_and_what_is_wrong_with_them_new_ones_fi
         "two",
         "three",
     ]
-    short = evidence_of(judge_check(result, BASE), Condensation(max_feedback_lines=2)).text
+    short = evidence_of(judge_check(result, BASE), Condensation(max_feedback_lines=2))[0]
     assert short.split("\n")[1:] == ["- c: c is wrong"]
-    whole = evidence_of(judge_check(result, BASE), Condensation(review_feedback=False)).text
+    whole = evidence_of(judge_check(result, BASE), Condensation(review_feedback=False))[0]
     assert whole.endswith("It wrote:\none\ntwo\nthree")
 
 
 def test_of_a_failure_from_before_the_evidence_has_the_error_too() -> None:
     result = replace(FAILED, exit_code=1, counts=counts(3, "a"))
-    text = evidence_of(judge_check(result, BASE), Condensation(max_feedback_lines=2)).text
+    text = evidence_of(judge_check(result, BASE), Condensation(max_feedback_lines=2))[0]
     assert text.split("\n")[1:] == ["- a: it failed before the run, too: a is wrong"]
 
 
@@ -269,30 +268,28 @@ def test_the_archive_says_why_a_command_that_ended_well_did_not_pass() -> None:
 
 def test_the_last_lines_are_handed_on() -> None:
     head = "FAIL: `make test` ended with exit code 2. It wrote:"
-    assert evidence_of(FAILED, Condensation(max_feedback_lines=3)) == Excerpt(
-        f"{head}\ntwo\nthree", 1, "/archive/004-gate.md"
-    )
-    assert evidence_of(FAILED, Condensation(max_feedback_lines=1)).text == f"{head}\nthree"
+    assert evidence_of(FAILED, Condensation(max_feedback_lines=3)) == (f"{head}\ntwo\nthree", 1)
+    assert evidence_of(FAILED, Condensation(max_feedback_lines=1))[0] == f"{head}\nthree"
     whole = evidence_of(FAILED, Condensation(review_feedback=False, max_feedback_lines=1))
-    assert whole == Excerpt(f"{head}\none\ntwo\nthree", 0, "/archive/004-gate.md")
+    assert whole == (f"{head}\none\ntwo\nthree", 0)
 
 
 def test_where_a_line_is_cut_no_part_of_a_secret_is_handed_on() -> None:
     result = replace(FAILED, output="x" * 480 + " https://ada:S81Correct-Horse-9@git.example")
-    assert evidence_of(result, Condensation()).text.endswith("xx https://ada:…")
+    assert evidence_of(result, Condensation())[0].endswith("xx https://ada:…")
 
 
 def test_a_long_line_is_cut_where_it_is_handed_on() -> None:
     for size, shown in ((500, "x" * 500), (501, "x" * 500 + "…")):
         result = replace(FAILED, output="x" * size)
-        assert evidence_of(result, Condensation()).text.split("\n")[1] == shown
-        assert evidence_of(result, Condensation(review_feedback=False)).text.endswith("x" * size)
+        assert evidence_of(result, Condensation())[0].split("\n")[1] == shown
+        assert evidence_of(result, Condensation(review_feedback=False))[0].endswith("x" * size)
         assert "x" * size in page_of(result)
 
 
 def test_a_silent_command_is_said_to_be_silent() -> None:
     silent = replace(FAILED, output="\n\n")
-    assert evidence_of(silent, Condensation()).text.endswith(f"exit code 2. {NO_OUTPUT}")
+    assert evidence_of(silent, Condensation())[0].endswith(f"exit code 2. {NO_OUTPUT}")
     assert NO_OUTPUT in page_of(silent)
 
 
@@ -306,15 +303,15 @@ def test_the_archive_has_everything() -> None:
 
 def test_what_a_terminal_would_obey_is_taken_out() -> None:
     output = "\x1b[31mred\x1b[0m\r\n\x1b]0;title\x07a\tb\x00\x08\n\x1b(Bplain"
-    text = evidence_of(replace(FAILED, output=output), Condensation()).text
+    text = evidence_of(replace(FAILED, output=output), Condensation())[0]
     assert text.split("\n")[1:] == ["red", "a\tb", "plain"]
 
 
 @given(st.text(), st.integers(1, 9))
 def test_any_output_is_bounded_and_printable(output: str, lines: int) -> None:
-    excerpt = evidence_of(replace(FAILED, output=output), Condensation(max_feedback_lines=lines))
-    assert len(excerpt.text.split("\n")) <= max(lines, 2)
-    assert "\x1b" not in excerpt.text
+    text, _ = evidence_of(replace(FAILED, output=output), Condensation(max_feedback_lines=lines))
+    assert len(text.split("\n")) <= max(lines, 2)
+    assert "\x1b" not in text
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.errors import Stopped
+from cli_agent_orchestrator.gates.check import CheckResult
 from cli_agent_orchestrator.gates.command import (
     LOG_HEAD,
     LOG_TAIL,
     Bounded,
-    CommandEnd,
     GateCommand,
     GateRunner,
     unreadable,
@@ -26,7 +26,7 @@ from cli_agent_orchestrator.gates.command import (
 LONG = 600.0
 
 
-def run(folder: Path, command: str, seconds: float = LONG, **environ: str) -> CommandEnd:
+def run(folder: Path, command: str, seconds: float = LONG, **environ: str) -> CheckResult:
     return GateRunner().run(GateCommand(command, seconds, folder, {**os.environ, **environ}))
 
 
@@ -98,7 +98,7 @@ else:
 """
 
 
-def run_daemon(folder: Path, seconds: float, program: str, then: str) -> CommandEnd:
+def run_daemon(folder: Path, seconds: float, program: str, then: str) -> CheckResult:
     """Run a gate that leaves a daemon, and return when the daemon is dead."""
     for name in ("alive", "begun", "never"):
         os.mkfifo(folder / name)
@@ -155,12 +155,14 @@ def test_it_may_kill_its_own_group(tmp_path: Path) -> None:
 
 
 def test_it_may_close_its_output(tmp_path: Path) -> None:
-    assert run(tmp_path, "echo a; exec >&- 2>&-; exit 3") == CommandEnd(3, "a\n")
+    closed = run(tmp_path, "echo a; exec >&- 2>&-; exit 3")
+    assert (closed.exit_code, closed.output) == (3, "a\n")
     assert run(tmp_path, "exec >&- 2>&-; exec sleep 600", 0.5).exit_code is None
 
 
 def test_a_stopped_command_ends_at_its_time_limit(tmp_path: Path) -> None:
-    assert run(tmp_path, "kill -STOP $$; echo never", 0.5) == CommandEnd(None, "")
+    stopped = run(tmp_path, "kill -STOP $$; echo never", 0.5)
+    assert (stopped.exit_code, stopped.output) == (None, "")
 
 
 def test_there_is_no_terminal_to_ask(tmp_path: Path) -> None:
@@ -331,7 +333,7 @@ def test_beginning_and_end_are_kept_to_the_byte() -> None:
                 kept.add(data[start : start + step])
             text = data.decode()
             gap = f"\n({size - 7} bytes left out)\n"
-            assert kept.text() == (text if size <= 7 else text[:3] + gap + text[-4:])
+            assert kept.content().decode() == (text if size <= 7 else text[:3] + gap + text[-4:])
 
 
 @pytest.mark.parametrize("command", ["'unclosed", "if true; then", "(exit 0", "echo ok; )"])

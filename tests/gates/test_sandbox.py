@@ -4,10 +4,12 @@ import os
 import shlex
 import socket
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.gates.check import CheckResult
 from cli_agent_orchestrator.gates.checking import Checker, GatePlace
 from cli_agent_orchestrator.gates.command import GateRunner
@@ -70,6 +72,40 @@ def test_there_is_no_network(work: Path) -> None:
         connect = f"import socket; socket.create_connection(('127.0.0.1', {port}), 5)"
         result = run(work, shlex.join([os.path.realpath(sys.executable), "-c", connect]))
     assert result.exit_code == 1, result.output
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("is_work", [True, False])
+def test_a_program_outside_cannot_be_reached_by_its_socket(is_work: bool) -> None:
+    with (
+        tempfile.TemporaryDirectory(dir=Path.home()) as home,
+        socket.socket(socket.AF_UNIX) as server,
+    ):
+        place = Path(home).resolve()
+        work = place if is_work else place / "work"
+        work.mkdir(exist_ok=True)
+        server.bind(str(place / "s"))
+        server.listen()
+        connect = f"import socket; socket.socket(socket.AF_UNIX).connect({str(place / 's')!r})"
+        words = shlex.join([os.path.realpath(sys.executable), "-c", connect])
+        assert "ConnectionRefused" in run(work, words).output
+        gate = Gate("tests", words)
+        unfenced = Checker(GateRunner()).run_in(gate, GatePlace(work, 60.0, os.environ), "1")
+        assert unfenced.exit_code == 0
+
+
+@needs_bubblewrap
+def test_the_state_folder_is_not_there(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=Path.home()) as home:
+        run_folder = Folder(Path(home), ("runs", "1"))
+        checkout = run_folder.path / "checkout"
+        checkout.mkdir(parents=True)
+        (Path(home) / "token").touch()
+        place = GatePlace(checkout, 60.0, os.environ, run_folder)
+        gate = Gate("tests", f"touch made; ls {home}", sandbox=True)
+        result = Checker(GateRunner()).run_in(gate, place, "1")
+        assert (result.exit_code, result.output) == (0, "runs\n")
+        assert (checkout / "made").exists()
 
 
 @needs_bubblewrap

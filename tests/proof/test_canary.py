@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from cli_agent_orchestrator.gates.counts import TestCounts
 from cli_agent_orchestrator.proof.canary import (
     MOST_DEEDS,
     MOST_FILES,
@@ -17,7 +18,6 @@ from cli_agent_orchestrator.proof.canary import (
     compare,
     hear,
 )
-from cli_agent_orchestrator.proof.counts import TestCounts
 
 PYTHON = "import unittest\n\nclass A(unittest.TestCase):\n    def test_price(self): ...\n"
 MAIN = 'if __name__ == "__main__":\n    unittest.main()\n'

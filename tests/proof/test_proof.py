@@ -6,6 +6,7 @@ import pytest
 
 from cli_agent_orchestrator.core.markdown import harmless
 from cli_agent_orchestrator.gates.check import CheckResult, page_of
+from cli_agent_orchestrator.gates.counts import TestCounts
 from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
 from cli_agent_orchestrator.pipeline.machine import (
     Check,
@@ -19,7 +20,6 @@ from cli_agent_orchestrator.pipeline.outcomes import Cleared, Failed, NotProven,
 from cli_agent_orchestrator.pipeline.reply import Output
 from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState, Turn
 from cli_agent_orchestrator.pipeline.state_json import from_json, to_json
-from cli_agent_orchestrator.proof.counts import TestCounts
 from cli_agent_orchestrator.proof.tampering import Suspicion, Trick
 from cli_agent_orchestrator.proof.verdict import GateProof, Proof, page_of_proof, still_failing
 from cli_agent_orchestrator.settings.config import Limits, LoopRules

@@ -10,9 +10,9 @@ from typing import IO
 import pytest
 
 from cli_agent_orchestrator.core.clock import SystemClock
-from cli_agent_orchestrator.gates.check import BaseResult, base_of
+from cli_agent_orchestrator.gates.check import BaseResult, CheckResult, base_of
 from cli_agent_orchestrator.gates.checking import Checker, GatePlace
-from cli_agent_orchestrator.gates.command import CommandEnd, GateCommand, GateRunner, ignore_line
+from cli_agent_orchestrator.gates.command import GateCommand, GateRunner, ignore
 from cli_agent_orchestrator.proof.proving import MOST_FILES, Prover
 from cli_agent_orchestrator.proof.tampering import Trick
 from cli_agent_orchestrator.proof.verdict import Proof
@@ -37,12 +37,13 @@ class Judged(GateRunner):
         self,
         gate: GateCommand,
         log: IO[bytes] | None = None,
-        on_line: Callable[[str], None] = ignore_line,
-    ) -> CommandEnd:
+        on_line: Callable[[str], None] = ignore,
+    ) -> CheckResult:
         self.count += 1
         found = self.judge(gate.folder)
         lines = [f"{'' if ok else 'not '}ok - {name}" for name, ok in found.items()]
-        return CommandEnd(int(not all(found.values())), "\n".join([f"1..{len(found)}", *lines, ""]))
+        said = "\n".join([f"1..{len(found)}", *lines, ""])
+        return CheckResult(gate.command, int(not all(found.values())), said)
 
 
 class Desk:

@@ -1,13 +1,16 @@
 """A sandbox for gates: bubblewrap on Linux, sandbox-exec on macOS.
 
 In it a command reads what the user can read, writes to its folder and to temporary files alone, and
-has no network. With bubblewrap it has a /tmp of its own, and all its processes end with it.
+has no network. With bubblewrap it has a /tmp of its own, sees no Unix socket of a program outside
+(tmux, docker, gpg-agent would run commands for it), and all its processes end with it.
 """
 
 import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -55,22 +58,40 @@ BY_SYSTEM = {"linux": Sandbox.BUBBLEWRAP, "darwin": Sandbox.SEATBELT}
 INSTALL = {Sandbox.BUBBLEWRAP: "install bubblewrap", Sandbox.SEATBELT: "it comes with macOS"}
 
 
-def sandbox_words(sandbox: Sandbox, folder: Path) -> tuple[str, ...]:
-    """Return the words before a command that is to run in a sandbox and may write to a folder."""
+def sandbox_words(sandbox: Sandbox, folder: Path, hidden: Sequence[Path] = ()) -> tuple[str, ...]:
+    """Return the words before a command that runs in a sandbox and may write to a folder.
+
+    `hidden` are folders that are empty in it, in which a program outside may make a socket later.
+    """
     if sandbox is Sandbox.SEATBELT:
         return (sandbox, "-D", f"FOLDER={folder}", "-p", SEATBELT_PROFILE)
-    hidden = (word for path in HIDDEN for word in ("--tmpfs", path))
+    empty = [*HIDDEN, *(str(path.resolve()) for path in hidden)]
     return (
         *(sandbox, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
-        *hidden,
+        *(word for path in empty for word in ("--tmpfs", path)),
         # On some systems the programs are there.
         *("--ro-bind-try", "/run/current-system", "/run/current-system"),
         # After what hides it, if it is in one of these.
         *("--bind", str(folder), str(folder), "--chdir", str(folder)),
+        *(word for path in _sockets(empty, folder) for word in ("--ro-bind", "/dev/null", path)),
         *("--unshare-net", "--unshare-pid", "--unshare-ipc", "--unshare-uts"),
         *("--cap-drop", "ALL", "--new-session", "--die-with-parent"),
         *("--setenv", "TMPDIR", "/tmp", "--"),
     )
+
+
+def _sockets(empty: Sequence[str], folder: Path) -> list[str]:
+    """Return the Unix sockets of all programs that a command would see."""
+    found = set()
+    with suppress(OSError):
+        for line in Path("/proc/net/unix").read_text("utf-8", "surrogateescape").splitlines()[1:]:
+            # "0000000000000000: 00000002 00000000 00010000 0001 01 37 /home/ada/.gnupg/S.gpg-agent"
+            path = Path([*line.split(None, 7), ""][7]).resolve()
+            is_hidden = any(path.is_relative_to(place) for place in empty)
+            with suppress(OSError):
+                if path.is_socket() and (not is_hidden or path.is_relative_to(folder)):
+                    found.add(str(path))
+    return sorted(found)
 
 
 @cache

@@ -251,7 +251,9 @@ def record_check(
             return _all_passed(state, check.round, rules, work)
         return _after_check(state), outcome
     outcome = _failed(result, check.round, rules)
-    state = replace(state, feedback=evidence_of(result, rules.condensation))
+    state = replace(
+        state, feedback=Excerpt(*evidence_of(result, rules.condensation), result.archive)
+    )
     return see_failure(_follow(state, outcome), check.gate, work.tree), outcome
 
 

@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from .counts import TestCounts
+from ..gates.counts import TestCounts
 from .suites import (
     GO,
     JAVASCRIPT,

@@ -29,8 +29,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ..core.text import SEPARATORS
+from ..gates.counts import number_of
 from . import suites
-from .counts import number_of
 from .kinds import BY_PATH, Kinds, PathKind, kind_of
 from .suites import Language, language_of, marks_of, spoken_part
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from ..core.markdown import block_of, excerpt, harmless
 from ..core.text import first_names, on_a_line
 from ..gates.check import CheckResult, page_of
-from .counts import TestCounts, number_of
+from ..gates.counts import TestCounts, number_of
 from .tampering import Suspicion, Trick
 
 MOST_LISTED = 30

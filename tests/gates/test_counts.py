@@ -2,14 +2,9 @@
 
 import pytest
 
-from cli_agent_orchestrator.proof.counts import (
-    TestCounts,
-    add_counts,
-    number_of,
-    read_counts,
-    read_junit,
-)
-from tests.proof.kept_outputs import FAKES, NAMES, TRUE, numbers, output
+from cli_agent_orchestrator.gates.counts import TestCounts, add_counts, number_of, read_junit
+from cli_agent_orchestrator.gates.runners import read_counts
+from tests.gates.kept_outputs import FAKES, NAMES, TRUE, numbers, output
 
 
 @pytest.mark.parametrize("name", NAMES)

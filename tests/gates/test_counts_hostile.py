@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.proof.counts import read_counts, read_junit
-from tests.proof.kept_outputs import FAKES, NAMES, TRUE, output
+from cli_agent_orchestrator.gates.counts import read_junit
+from cli_agent_orchestrator.gates.runners import read_counts
+from tests.gates.kept_outputs import FAKES, NAMES, TRUE, output
 
 RED, PLAIN = "\x1b[31m", "\x1b[0m"
 # Nobody can tell who finished a run that was cut off in the middle: its exit code must be asked.

@@ -5,11 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from cli_agent_orchestrator.proof.counts import TestCounts, read_counts, read_junit
-from cli_agent_orchestrator.proof.runners.formats import DEEPEST
-from cli_agent_orchestrator.proof.runners.javascript import MOST_GROUPS, MOST_LINES
-from cli_agent_orchestrator.proof.runners.tally import LONGEST_LINE, lines_of
-from tests.proof.kept_outputs import numbers, output
+from cli_agent_orchestrator.gates.counts import (
+    DEEPEST_XML,
+    LONGEST_LINE,
+    TestCounts,
+    lines_of,
+    read_junit,
+)
+from cli_agent_orchestrator.gates.runners import read_counts
+from cli_agent_orchestrator.gates.script_runners import MOST_GROUPS, MOST_LINES
+from tests.gates.kept_outputs import numbers, output
 
 RULE, DOUBLE_RULE = "-" * 70, "=" * 70
 
@@ -202,7 +207,7 @@ class TestJunit:
         assert read_junit(text) == TestCounts("junit", 1, 0)
 
     def test_suites_may_lie_in_each_other_up_to_a_depth(self) -> None:
-        for depth, counts in ((DEEPEST - 1, TestCounts("junit", 1, 0)), (DEEPEST, None)):
+        for depth, counts in ((DEEPEST_XML - 1, TestCounts("junit", 1, 0)), (DEEPEST_XML, None)):
             text = "<testsuite>" * depth + '<testcase name="a"/>' + "</testsuite>" * depth
             assert read_junit(text) == counts
 
