@@ -10,11 +10,10 @@ from queue import SimpleQueue
 from typing import Self
 
 from .client.client import ApiClient
-from .client.find import ARGUMENT, discover, name_server
+from .client.find import ARGUMENT, find_server, name_server
 from .core.models import EXIT_INTERRUPTED
 from .errors import ApiUnreachable, OrchestratorError, RunError, Stopped, UsageError
 from .events import OnRunEvent, RunBegan, RunEnded, RunEvent, RunOpened, tell_nobody
-from .hosting.connect import transport_to
 from .hosting.environment import NotifyingView, flows_of, notifying, surroundings_of
 from .pipeline import flow as pipeline
 from .pipeline.state import FinalStatus
@@ -71,12 +70,10 @@ class Client(ApiClient):
 
         `api` is the address of a certain one. Raises ApiUnreachable if there is none.
         """
-        discovery = discover(os.environ, name_server(os.environ, api, by=ARGUMENT))
-        found = discovery.found
+        found = find_server(os.environ, name_server(os.environ, api, by=ARGUMENT))
         if found is None:
-            reason = "; ".join((*discovery.remarks, NO_SERVER))
-            raise ApiUnreachable(DEFAULT_API, reason, maybe_received=False)
-        return cls(found.url, token=found.token, transport=transport_to(found))
+            raise ApiUnreachable(DEFAULT_API, NO_SERVER, maybe_received=False)
+        return cls(found.url, token=found.token, transport=found.transport)
 
 
 @dataclass(frozen=True, slots=True)

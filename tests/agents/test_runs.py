@@ -8,9 +8,10 @@ from contextlib import contextmanager
 import pytest
 
 from cli_agent_orchestrator.client.client import ApiClient
-from cli_agent_orchestrator.client.find import known_tokens
 from cli_agent_orchestrator.core.models import OutputMode, TerminalStatus
+from cli_agent_orchestrator.hosting.user import make_token
 from cli_agent_orchestrator.providers import get_provider
+from cli_agent_orchestrator.settings.config import state_folder
 from tests.agents.driving import PATIENCE
 from tests.agents.installs import AGENTS
 from tests.agents.setups import agent_environment
@@ -133,7 +134,7 @@ def test_a_run_goes_on_when_a_person_has_allowed_a_command(
 def person(machine: Machine, server: Server) -> Iterator[list[str]]:
     """Have a person at hand who allows what a Codex asks; yields which terminals asked."""
     asked: list[str] = []
-    token = next(known_tokens(machine.env))
+    token = make_token(state_folder(machine.env))
     with ApiClient(server.url, token=token) as client:
         watching = threading.Thread(target=_answer_dialogs, args=(client, asked))
         watching.start()

@@ -11,11 +11,12 @@ from typing import Any
 import httpx
 import pytest
 
-from cli_agent_orchestrator.client.find import known_tokens
 from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.hosting.user import make_token
 from cli_agent_orchestrator.runs.turns import RunTurn
 from cli_agent_orchestrator.runs.usage import Stretch, note_records, usage_of
+from cli_agent_orchestrator.settings.config import state_folder
 from cli_agent_orchestrator.settings.layout import run_folder
 from cli_agent_orchestrator.usage.tokens import Tokens
 from tests.agents.driving import KINDS, PATIENCE, Driven, Ground, Kind
@@ -131,7 +132,7 @@ class Metered(Team):
 
 def turns_of(server: Server, machine: Machine, run: str) -> list[Any]:
     """Return the first five turns of a run, as the server shows them."""
-    headers = {"Authorization": f"Bearer {next(known_tokens(machine.env))}"}
+    headers = {"Authorization": f"Bearer {make_token(state_folder(machine.env))}"}
     with httpx.Client(base_url=server.url, headers=headers, trust_env=False) as client:
         return [client.get(f"/runs/{run}/turns/{number}").json() for number in range(1, 6)]
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from cli_agent_orchestrator.cli.dashboard import LINKS, ask_for_link
-from cli_agent_orchestrator.core.identity import Found
+from cli_agent_orchestrator.client.find import Found
 from cli_agent_orchestrator.errors import UsageError
 from tests.third_party import third_party
 
@@ -16,7 +16,7 @@ def asked_for_link(path: object) -> str:
     """Return what becomes of a link that a server answers with."""
     with third_party() as server:
         server.answers[LINKS] = 201, json.dumps({"path": path}).encode()
-        return ask_for_link(Found(server.url, "token", "named", named=True))
+        return ask_for_link(Found(server.url, "named", token="token"))
 
 
 def test_a_link_of_ours_is_taken() -> None:
@@ -42,5 +42,5 @@ def test_a_link_of_ours_is_taken() -> None:
     ],
 )
 def test_nothing_else_is_shown_or_opened(path: object) -> None:
-    with pytest.raises(UsageError, match="does not prove to be yours"):
+    with pytest.raises(UsageError, match="is not yours"):
         asked_for_link(path)

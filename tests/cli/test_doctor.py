@@ -24,7 +24,7 @@ from cli_agent_orchestrator.settings.config import ServerConfig
 from cli_agent_orchestrator.settings.layout import DRAFT_PREFIX
 from tests.e2e.runs import free_port
 from tests.runs.kept_runs import make_run
-from tests.server.running import TOKEN, running_api
+from tests.server.running import running_api
 from tests.third_party import third_party
 
 
@@ -381,17 +381,17 @@ def test_no_server_is_fine(desk: Desk) -> None:
 
 def test_a_server_that_was_named_is_told_with_where_its_name_is_from(desk: Desk) -> None:
     with third_party() as theirs:
-        desk.environ["CAO_PORT"] = theirs.url.rpartition(":")[2]
+        desk.environ["CAO_API"] = theirs.url
         server = desk.findings()["server"]
     assert server.state is State.OK
-    assert server.detail == f"{theirs.url}, version unknown, named by CAO_PORT"
+    assert server.detail == f"{theirs.url}, version unknown, named by CAO_API"
 
 
 def test_a_server_that_was_named_and_is_not_there_is_noted(desk: Desk) -> None:
-    desk.environ["CAO_PORT"] = str(free_port())
+    desk.environ["CAO_API"] = f"http://127.0.0.1:{free_port()}"
     server = desk.findings()["server"]
     assert server.state is State.NOTE
-    assert "named by CAO_PORT" in server.detail
+    assert "named by CAO_API" in server.detail
 
 
 def test_somebody_else_at_the_usual_port_is_noted(desk: Desk) -> None:
@@ -400,20 +400,19 @@ def test_somebody_else_at_the_usual_port_is_noted(desk: Desk) -> None:
         port = int(theirs.url.rpartition(":")[2])
         with Programs(desk.environ) as programs:
             findings = examine(programs, desk.environ, desk.wd, default_port=port)
-            server, usual = [one for one in findings if one.subject in ("server", "port")]
+            (usual,) = [one for one in findings if one.subject == "port"]
     assert (usual.state, usual.mend) == (State.NOTE, "cao server --port 0")
     assert usual.detail == f"{port}, another program listens there"
-    assert server.state is State.NOTE
-    assert f"CAO_API={theirs.url}" in server.advice
+    assert theirs.asked == []
 
 
 @pytest.mark.parametrize("is_ours", [True, False])
-def test_the_port_is_the_users_only_if_the_server_there_proves_to_be_his(
+def test_the_port_is_the_users_only_if_his_own_server_has_it(
     desk: Desk, tmp_path: Path, is_ours: bool
 ) -> None:
-    (tmp_path / "state").mkdir(mode=0o700)
-    (tmp_path / "state" / "token").write_text(TOKEN, encoding="utf-8")
-    with running_api(identity=TOKEN if is_ours else "the token of somebody else") as server:
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    with running_api(state=state if is_ours else None) as server:
         desk.environ["CAO_PORT"] = str(server.port)
         detail = desk.findings()["port"].detail
     whose = "your server" if is_ours else "another program listens there"

@@ -13,7 +13,7 @@ from cli_agent_orchestrator.client.client import ApiClient
 from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.core.models import Delivery, TerminalStatus
 from cli_agent_orchestrator.events import EventKind, HandoffEvent, RunEvent, TurnBegan, TurnEnded
-from cli_agent_orchestrator.hosting.server import own_server
+from cli_agent_orchestrator.hosting.connect import run_own_server
 from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
 from cli_agent_orchestrator.pipeline.prompts import Briefing
 from cli_agent_orchestrator.pipeline.task import parse_task
@@ -78,8 +78,8 @@ def main(checkpoint: str, role: str) -> None:
     config = RunConfig.from_env({**os.environ, "PROMPT_FILE": "task.md"})
     clock = SystemClock()
     task = parse_task(read_task_text(config))
-    with own_server(os.environ) as own:
-        client = MortalClient(own.url, working_directory=str(config.wd), token=own.token)
+    with run_own_server(os.environ) as own:
+        client = MortalClient(own.url, working_directory=str(config.wd), transport=own.transport)
         new = Prepared(config, packaged_flow("loop"), task, new_run_id(clock))
         state = init_new_run(client, new)
         if checkpoint == "after delivery":

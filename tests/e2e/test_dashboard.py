@@ -107,10 +107,10 @@ def test_without_a_server_it_runs_one_at_the_port_that_is_set(machine: Machine) 
 
 
 def test_a_server_that_is_named_and_not_ours_makes_no_link(machine: Machine) -> None:
-    with running_api(token=None, identity="the token of somebody else") as theirs:
+    with running_api(token=None) as theirs:
         done = machine.cao("dashboard", "--no-open", "--api", theirs.url)
         assert done.returncode == 2
-        assert f"the server at {theirs.url} does not prove to be yours" in done.stderr
+        assert f"the server at {theirs.url} is not yours" in done.stderr
     with third_party() as recorder:
         done = machine.cao("dashboard", "--no-open", "--api", recorder.url)
         assert done.returncode == 2

@@ -11,9 +11,10 @@ from contextlib import suppress
 import pytest
 
 from cli_agent_orchestrator.client.client import ApiClient
-from cli_agent_orchestrator.client.find import known_tokens
 from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.errors import ApiUnreachable
+from cli_agent_orchestrator.hosting.user import make_token
+from cli_agent_orchestrator.settings.config import state_folder
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import (
     FIVE_TURNS,
@@ -56,7 +57,7 @@ def texts_of(machine: Machine, role: str) -> list[str]:
 
 
 def client_of(machine: Machine, url: str) -> ApiClient:
-    token = next(known_tokens(machine.env))
+    token = make_token(state_folder(machine.env))
     return ApiClient(url, working_directory=str(machine.work), token=token)
 
 

@@ -10,8 +10,9 @@ import httpx
 import pytest
 
 from cli_agent_orchestrator.client.client import ApiClient
-from cli_agent_orchestrator.client.find import known_tokens
+from cli_agent_orchestrator.hosting.user import make_token
 from cli_agent_orchestrator.runs.record import short_name
+from cli_agent_orchestrator.settings.config import state_folder
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import (
     FIVE_TURNS,
@@ -257,7 +258,7 @@ class TestPeopleAndServers:
             asks = run.until(at("waiting_for_person", "programmer"))
             name = short_name(run.events[0]["run"])
             assert asks["text"] == f"cao attach {name}/programmer"
-            token = next(known_tokens(machine.env))
+            token = make_token(state_folder(machine.env))
             with ApiClient(server.url, token=token) as client:
                 client.press_key(asks["terminal_id"], "1")
             assert run.end() == 0, run.errors
@@ -275,7 +276,7 @@ class TestPeopleAndServers:
             assert run.end() == 0, run.errors
             late = machine.cao("answer", run.events[0]["run"], "1")
             assert (late.returncode, "has ended with PASS" in late.stderr) == (2, True), late
-            token = next(known_tokens(machine.env))
+            token = make_token(state_folder(machine.env))
             turn = httpx.get(
                 f"{server.url}/runs/{run.events[0]['run']}/turns/3",
                 headers={"Authorization": f"Bearer {token}"},

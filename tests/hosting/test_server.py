@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.core.identity import ADDRESS_FILE
+from cli_agent_orchestrator.core.sockets import ADDRESS_FILE
 from cli_agent_orchestrator.hosting.server import environment_of_runs, own_server, port_left_in
 from cli_agent_orchestrator.settings.config import ServerConfig
 from tests.page.rig import free_port
@@ -26,7 +26,7 @@ def test_a_run_that_a_server_starts_names_no_server_and_no_task_of_its_own() -> 
     )
     assert environment_of_runs(config) == {
         "CAO_STATE_DIR": "/s",
-        "CAO_PORT": "0",
+        "CAO_PORT": "1234",
         "CAO_CODEX_ARGS": "-m x",
         "PATH": "/bin",
     }
@@ -38,7 +38,7 @@ def test_the_server_that_takes_the_place_of_a_killed_one_takes_its_port_too(tmp_
     port = free_port()
     state = tmp_path / "state"
     state.mkdir(mode=0o700)
-    (state / ADDRESS_FILE).write_text(f"999999999 http://127.0.0.1:{port}", encoding="utf-8")
+    (state / ADDRESS_FILE).write_text(f"http://127.0.0.1:{port}", encoding="utf-8")
     environ = {
         "CAO_STATE_DIR": str(state),
         "CAO_CONFIG_DIR": str(tmp_path),
@@ -46,13 +46,13 @@ def test_the_server_that_takes_the_place_of_a_killed_one_takes_its_port_too(tmp_
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "TMUX_TMPDIR": str(tmp_path),
     }
-    with own_server(environ) as found:
-        assert found.url == f"http://127.0.0.1:{port}"
+    with own_server(environ) as (url, _):
+        assert url == f"http://127.0.0.1:{port}"
         assert stat.S_IMODE((state / ADDRESS_FILE).stat().st_mode) == 0o600
     assert port_left_in(state) == 0
 
 
-@pytest.mark.parametrize("left", ["", "1", "1 http://127.0.0.1:x", "1 //[", "1 \udcff", "\x00"])
+@pytest.mark.parametrize("left", ["", "1", "http://127.0.0.1:x", "//[", "\udcff", "\x00"])
 def test_what_else_is_left_there_means_nothing(tmp_path: Path, left: str) -> None:
     (tmp_path / ADDRESS_FILE).write_bytes(left.encode("utf-8", "surrogateescape"))
     assert port_left_in(tmp_path) == 0

@@ -22,10 +22,10 @@ from cli_agent_orchestrator.page.sign_in import request_words, signature
 from cli_agent_orchestrator.runs.registry import list_runs
 from cli_agent_orchestrator.runs.service import RunService
 from cli_agent_orchestrator.server.app import create_app, serve_runs
-from cli_agent_orchestrator.server.serve import BackgroundServer, serve
+from cli_agent_orchestrator.server.serve import BackgroundServer
 from cli_agent_orchestrator.show.markup import Markup, tag
 from tests.server.run_rig import Rig
-from tests.server.running import TOKEN, WAIT_SECONDS
+from tests.server.running import TOKEN, WAIT_SECONDS, serve_at
 
 HOME = "/dashboard"
 GIVES_UP = "/dashboard/gives-up"
@@ -127,7 +127,7 @@ class PageRig(Rig):
             self.loop = asyncio.get_running_loop()
             mount(app, self.house, secret, lambda: Views(self.watched, self.fragment))
             self.app = app
-            await serve(app, "127.0.0.1", port, ready=ready, stop=stop)
+            await serve_at(port, app, ready, stop)
 
         server = BackgroundServer(main)
         try:

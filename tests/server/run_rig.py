@@ -25,10 +25,10 @@ from cli_agent_orchestrator.runs.record import RunRecord, SavedSetting, write_re
 from cli_agent_orchestrator.runs.recorder import after_event
 from cli_agent_orchestrator.runs.service import RunService
 from cli_agent_orchestrator.server.app import create_app, serve_runs
-from cli_agent_orchestrator.server.serve import BackgroundServer, serve
+from cli_agent_orchestrator.server.serve import BackgroundServer
 from cli_agent_orchestrator.settings.layout import run_folder
 from tests.fakes import FakeService
-from tests.server.running import TOKEN, WAIT_SECONDS
+from tests.server.running import TOKEN, WAIT_SECONDS, serve_at
 
 NOON = 1_700_000_000.0
 RUN = "20261115-084037-k3f9"
@@ -98,7 +98,7 @@ class Rig:
         async def main(ready, stop) -> None:  # type: ignore[no-untyped-def]
             app = create_app(self.terminals, token=TOKEN, heartbeat=0.05)
             serve_runs(app, RunService(self.state, self.launcher, patience))
-            await serve(app, "127.0.0.1", 0, ready=ready, stop=stop)
+            await serve_at(0, app, ready, stop)
 
         server = BackgroundServer(main)
         try:

@@ -2,14 +2,18 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
+from starlette.applications import Starlette
+from starlette.routing import Route
 
+from cli_agent_orchestrator.core.sockets import ADDRESS_FILE, LASTING, PASSING, listening
 from cli_agent_orchestrator.server.app import create_app
-from cli_agent_orchestrator.server.serve import BackgroundServer, serve
+from cli_agent_orchestrator.server.serve import BackgroundServer, bind, serve
 from tests.fakes import FakeService
 
 TOKEN = "0123456789abcdef-secret"
@@ -60,18 +64,49 @@ class RunningApi:
         self.run(turn())
 
 
+async def serve_at(
+    port: int,
+    app: Starlette,
+    ready: Callable[[int], None],
+    stop: asyncio.Event,
+    state: Path | None = None,
+    *,
+    lasting: bool = True,
+) -> None:
+    """Serve at a port of the loopback address until `stop` is set."""
+    with contextlib.ExitStack() as stack:
+        listeners = [stack.enter_context(await bind("127.0.0.1", port))]
+        real = listeners[0].getsockname()[1]
+        if state is not None:
+            (state / ADDRESS_FILE).write_text(f"http://127.0.0.1:{real}", encoding="utf-8")
+            name = LASTING if lasting else PASSING
+            listeners.append(stack.enter_context(listening(state, name, {})))
+        ready(real)
+        await serve(app, listeners, stop=stop)
+
+
 @contextlib.contextmanager
 def running_api(
-    service: FakeService | None = None, *, token: str | None = TOKEN, **settings: Any
+    service: FakeService | None = None,
+    *,
+    token: str | None = TOKEN,
+    state: Path | None = None,
+    lasting: bool = True,
+    routes: Sequence[Route] = (),
+    **settings: Any,
 ) -> Iterator[RunningApi]:
-    """Serve until the block is left; `settings` go to `create_app`."""
+    """Serve until the block is left, also over the socket of a state folder.
+
+    `routes` are added to those of the application; `settings` go to `create_app`.
+    """
     fake = service or FakeService()
     loops: list[asyncio.AbstractEventLoop] = []
 
     async def main(ready: Callable[[int], None], stop: asyncio.Event) -> None:
         loops.append(asyncio.get_running_loop())
         app = create_app(fake, token=token, **settings)
-        await serve(app, "127.0.0.1", 0, ready=ready, stop=stop)
+        app.router.routes.extend(routes)
+        await serve_at(0, app, ready, stop, state, lasting=lasting)
 
     server = BackgroundServer(main)
     port = server.start()

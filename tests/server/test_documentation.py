@@ -12,7 +12,7 @@ from cli_agent_orchestrator.server.openapi import describe
 from cli_agent_orchestrator.server.reading import READERS, SERVED, Operation
 
 SCHEMA: dict[str, Any] = describe(OFFERED)
-OPEN = ("GET /health", "GET /identity")
+OPEN = ("GET /health",)
 OPERATIONS = {
     f"{method.upper()} {path}": operation
     for path, operations in SCHEMA["paths"].items()
@@ -20,7 +20,6 @@ OPERATIONS = {
 }
 ROUTES = [
     "GET /health",
-    "GET /identity",
     "POST /sessions",
     "GET /sessions",
     "GET /sessions/{name}",

@@ -7,7 +7,8 @@ from random import SystemRandom
 
 import httpx
 
-from cli_agent_orchestrator.client.find import known_tokens
+from cli_agent_orchestrator.hosting.user import make_token
+from cli_agent_orchestrator.settings.config import state_folder
 from tests.e2e.conftest import Machine, Server
 from tests.web.browser import Page, Windows, expect
 
@@ -41,7 +42,7 @@ def new_link(machine: Machine, server: Server) -> str:
     """Return a link that signs somebody in, once, as `cao dashboard` makes it."""
     answer = httpx.post(
         f"{server.url}/dashboard/links",
-        headers={"Authorization": f"Bearer {next(known_tokens(machine.env))}"},
+        headers={"Authorization": f"Bearer {make_token(state_folder(machine.env))}"},
         trust_env=False,
     )
     path: str = answer.raise_for_status().json()["path"]

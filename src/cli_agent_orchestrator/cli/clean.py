@@ -173,13 +173,10 @@ def _remove(names: Iterable[str], state: Path) -> dict[str, str]:
 def naming_none(environ: Mapping[str, str]) -> Mapping[str, str]:
     """Return an environment that leads to the server of the state folder, or to one of our own.
 
-    >>> naming_none({"CAO_API": "http://there", "CAO_PORT": "9000", "HOME": "/home/ada"})
-    {'HOME': '/home/ada', 'CAO_PORT': '0'}
+    >>> naming_none({"CAO_API": "http://there", "HOME": "/home/ada"})
+    {'HOME': '/home/ada'}
     """
-    if name_server(environ) is None:
-        return environ
-    kept = {name: text for name, text in environ.items() if name not in ("CAO_API", "CAO_PORT")}
-    return {**kept, "CAO_PORT": "0"}
+    return {name: text for name, text in environ.items() if name != "CAO_API"}
 
 
 def ended_words(ended: int, listed: int) -> str:

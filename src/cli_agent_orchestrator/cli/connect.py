@@ -7,26 +7,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import click
-
 from ..client.client import ApiClient
 from ..client.connection import Answer
 from ..errors import ApiRefused, NotFound, OrchestratorError, UsageError
 from ..hosting.connect import client_for
 from ..runs.record import run_of_session
 from .imports import importing
-from .printable import one_line, printable
+from .printable import one_line
 
 
 def connected(
     environ: Mapping[str, str], api: str | None = None
 ) -> AbstractContextManager[ApiClient]:
     """Return a client of the server to use, for as long as the context lasts."""
-    return client_for(environ, api, _tell, importing=importing)
-
-
-def _tell(remark: str) -> None:
-    click.echo(printable(f"cao: {remark}"), err=True)
+    return client_for(environ, api, importing=importing)
 
 
 NOT_TOLD = "-"

@@ -13,13 +13,12 @@ import click
 import httpx
 
 from ..client.connection import Connection
-from ..client.find import Discovery, Named, discover, name_server
+from ..client.find import Found, find_server, name_server
 from ..core.files import Folder
-from ..core.identity import Found
 from ..core.watch import Waker
-from ..errors import ApiRefused, ApiUnreachable, UsageError
-from ..hosting.connect import find_or_start, run_own_server, transport_to
-from ..settings.config import DEFAULT_PORT, state_folder
+from ..errors import ApiRefused, UsageError
+from ..hosting.connect import find_or_start, run_own_server
+from ..settings.config import state_folder
 from ..show.markup import tag
 from .imports import importing
 from .interrupts import Interrupts
@@ -31,12 +30,11 @@ LINK_PATTERN = r"/dashboard/sign-in#[A-Za-z0-9_-]{16,200}"
 WAY_FILE = "dashboard.html"
 """In the state folder: leads a browser to the page."""
 MISSING = (404, 405)
-BY_PORT = "CAO_PORT"
 A_DAY = 86_400.0
 
 NOT_OURS = (
-    "the server at {url} does not prove to be yours, so it makes no link for you; without --api "
-    "and CAO_API the page is shown by your own server"
+    "the server at {url} is not yours, so it makes no link for you; without --api and CAO_API the "
+    "page is shown by your own server"
 )
 OLDER = (
     "the server at {url} is of a version that has no page yet; end it where it runs (the agents go "
@@ -51,7 +49,7 @@ OWN = "No server was running, so this command runs one until Ctrl-C. Agents go o
 
 @click.command()
 @click.option("--no-open", is_flag=True, help="Print the address, and open no browser.")
-@click.option("--api", metavar="URL", help="The server.  [CAO_API or CAO_PORT]")
+@click.option("--api", metavar="URL", help="The server.  [CAO_API]")
 def dashboard(no_open: bool, api: str | None) -> None:
     """See your runs in the browser as they go on, and steer them there.
 
@@ -72,14 +70,14 @@ def dashboard(no_open: bool, api: str | None) -> None:
         started: list[Found] = []
 
         def start() -> Found:
-            started.append(stack.enter_context(run_own_server(os.environ, DEFAULT_PORT, importing)))
+            started.append(stack.enter_context(run_own_server(os.environ, importing)))
             return started[0]
 
         named = name_server(os.environ, api)
         found = find_or_start(
-            lambda: find_server(os.environ, named),
+            # One without a port, of a short command, shows no page.
+            lambda lasting: find_server(os.environ, named, lasting=True),
             start,
-            lambda remark: click.echo(printable(f"cao: {remark}"), err=True),
             state_folder(os.environ),
         )
         address = found.url + ask_for_link(found)
@@ -95,21 +93,11 @@ def dashboard(no_open: bool, api: str | None) -> None:
             _wait_for_signal()
 
 
-def find_server(environ: Mapping[str, str], named: Named | None) -> Discovery:
-    """Find the server that shows the page; CAO_PORT also says where it is to be started."""
-    try:
-        return discover(environ, named, lasting=True)
-    except ApiUnreachable:
-        if named is None or named.by != BY_PORT:
-            raise
-        return discover({**environ, BY_PORT: "0"}, None, lasting=True)
-
-
 def ask_for_link(found: Found) -> str:
     """Return the path that a server of ours makes for a browser."""
-    if found.token is None:
+    if found.token is None and found.socket is None:
         raise UsageError(NOT_OURS.format(url=found.url))
-    connection = Connection(found.url, found.token, transport_to(found))
+    connection = Connection(found.url, found.token, found.transport)
     try:
         path = str(connection.ask_object("POST", LINKS).get("path"))
     except ApiRefused as error:

@@ -13,9 +13,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..client.find import discover, name_server
+from ..client.find import find_server, name_server
 from ..core.programs import ShortAnswer, ask
-from ..errors import ApiUnreachable, UsageError, in_words
+from ..errors import UsageError, in_words
 from ..gates.sandbox import Search, find_sandbox
 from ..notices.channels import Desktop, UserCommand
 from ..notices.decide import TABLE, read_notice_settings
@@ -158,11 +158,11 @@ def port(environ: Mapping[str, str], default_port: int) -> Diagnosis:
     except OSError:
         return Diagnosis("port", State.OK, f"{number}, free")
     try:
-        is_ours = _is_ours(environ, number, default_port)
+        own = find_server(environ)
     except UsageError:
         # What keeps it from being asked is said of the state folder.
         return Diagnosis("port", State.NOTE, f"{number}, taken; it is not known by whom")
-    if is_ours:
+    if own is not None and own.url.endswith(f":{number}"):
         return Diagnosis("port", State.OK, f"{number}, your server")
     return Diagnosis(
         "port",
@@ -171,14 +171,6 @@ def port(environ: Mapping[str, str], default_port: int) -> Diagnosis:
         "runs need no port of their own; a server of yours takes another one",
         mend="cao server --port 0",
     )
-
-
-def _is_ours(environ: Mapping[str, str], number: int, default_port: int) -> bool:
-    try:
-        found = discover(environ, name_server(environ), default_port=default_port).found
-    except ApiUnreachable:
-        return False
-    return found is not None and found.proved and found.url.endswith(f":{number}")
 
 
 # Any: what a TOML file holds

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from ..client.client import ApiClient
-from ..client.find import discover, name_server
+from ..client.find import Found, find_server, name_server
 from ..core.models import BUILT_IN
 from ..errors import ApiError, ApiUnreachable, TmuxMissing, UsageError, in_words
 from ..gates.sandbox import Sandbox
@@ -174,7 +174,7 @@ def examine(
     yield _python()
     for one in asked:
         yield one.result()
-    yield _server(environ, default_port)
+    yield _server(environ)
     yield upkeep.port(environ, default_port)
     yield from _folders(config, wd, statvfs)
     yield _configuration(config.config_dir / "config.toml", fault)
@@ -352,21 +352,18 @@ def describe_agent(provider: Provider, found: Program) -> Diagnosis:
     )
 
 
-def _server(environ: Mapping[str, str], default_port: int) -> Diagnosis:
+def _server(environ: Mapping[str, str]) -> Diagnosis:
     try:
-        discovery = discover(environ, name_server(environ), default_port=default_port)
+        found = find_server(environ, name_server(environ))
     except (ApiUnreachable, UsageError) as error:
         return Diagnosis("server", State.NOTE, str(error))
-    advice = "\n".join(discovery.remarks)
-    if discovery.found is None:
-        state = State.NOTE if advice else State.OK
-        return Diagnosis("server", state, "none of yours runs; a run starts its own", advice)
-    found = discovery.found
-    return Diagnosis("server", State.OK, f"{found.url}, {_version(found.url)}, {found.how}", advice)
+    if found is None:
+        return Diagnosis("server", State.OK, "none of yours runs; a run starts its own")
+    return Diagnosis("server", State.OK, f"{found.url}, {_version(found)}, {found.how}")
 
 
-def _version(url: str) -> str:
-    with ApiClient(url) as client:
+def _version(found: Found) -> str:
+    with ApiClient(found.url, transport=found.transport) as client:
         try:
             return f"version {client.health().get('version', 'unknown')}"
         except ApiError:

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import click
 
-from ..core.identity import server_url
+from ..core.sockets import server_url
 from ..errors import FolderTaken, UsageError
-from ..hosting.server import ServerKeys, serve_terminals
-from ..hosting.user import make_token, read_server_config
+from ..hosting.server import serve_terminals
+from ..hosting.user import read_server_config
 from ..runs.record import short_name
 from ..runs.recorder import OneLine
 from ..runs.registry import run_of_process
@@ -40,17 +40,16 @@ def server(host: str | None, port: int | None, no_auth: bool) -> None:
     config = replace(config, port=config.port if port is None else port)
     if no_auth and config.host not in LOOPBACK:
         raise UsageError(f"--no-auth on {config.host} would let everybody in; use 127.0.0.1")
-    keys = ServerKeys(make_token(config.state_dir), wanted=not no_auth)
     if no_auth:
         click.echo("Warning: no token is asked for; any program of any user here may drive it.")
     try:
-        run(_serve_until_signal(config, keys))
+        run(_serve_until_signal(config, auth=not no_auth))
     except FolderTaken as taken:
         name = run_of_process(config.state_dir, taken.pid or 0)
         raise FolderTaken(taken.folder, taken.pid, short_name(name) if name else "") from None
 
 
-async def _serve_until_signal(config: ServerConfig, keys: ServerKeys) -> None:
+async def _serve_until_signal(config: ServerConfig, *, auth: bool) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -58,8 +57,8 @@ async def _serve_until_signal(config: ServerConfig, keys: ServerKeys) -> None:
 
     def ready(port: int) -> None:
         click.echo(f"Listening on {server_url(config.host, port)}  (Ctrl-C ends it; agents go on)")
-        if keys.wanted:
+        if auth:
             click.echo(f"Token: {config.state_dir / 'token'}")
         click.echo("In the browser: cao dashboard")
 
-    await serve_terminals(config, keys, ready, stop)
+    await serve_terminals(config, ready, stop, auth=auth)

@@ -116,7 +116,7 @@ UNKNOWN_ADVICE = (
 )
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-api = click.option("--api", metavar="URL", help="The server.  [CAO_API or CAO_PORT]")
+api = click.option("--api", metavar="URL", help="The server.  [CAO_API]")
 
 
 @click.command()

@@ -9,20 +9,19 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import urlencode
 
 import httpx
 import httpx_sse
 
 from ..core.models import AgentView, Delivery, Feature, OutputMode, TerminalEvent, TerminalStatus
-from ..errors import ApiRefused, BadMessage, UsageError
+from ..errors import ApiRefused, UsageError
 from ..events import RunEvent, from_line
 from ..settings.config import DEFAULT_API
 from ..settings.file import PathText, Value, read_called, read_task
 from .connection import Answer, Connection, body_of, segment
 
-# For a whole answer: see `connection.py`.
 STARTING = httpx.Timeout(120, connect=5, pool=5)
 """Agents take their time to start."""
 TYPING = httpx.Timeout(60, connect=5, pool=5)
@@ -151,9 +150,10 @@ class ApiClient:
         With a key, a server of ours types it only once, however often it is asked to.
         """
         path = f"/terminals/{segment(terminal_id)}/input"
-        headers = {"Idempotency-Key": idempotency_key} if idempotency_key else {}
-        content = self._message_content(message)
-        return _delivery(self._server.ask_object("POST", path, TYPING, headers=headers, **content))
+        request = self._message_content(message)
+        if idempotency_key:
+            request["headers"] = {**request.get("headers", {}), "Idempotency-Key": idempotency_key}
+        return _delivery(self._server.ask_object("POST", path, TYPING, **request))
 
     def get_working_directory(self, terminal_id: str) -> Answer:
         """Return where the agent works, as `working_directory`."""
@@ -369,20 +369,18 @@ class ApiClient:
                 params["record"] = "true"
         return params
 
-    def _message_content(self, message: str) -> dict[str, dict[str, str]]:
+    def _message_content(self, message: str) -> dict[str, Any]:
         """Return where the message goes: into the body if the server reads it there."""
-        try:
-            size = len(urlencode({"message": message}))
-        except UnicodeEncodeError:
-            raise BadMessage("the message holds half a character and cannot be sent") from None
         if Feature.INPUT_BODY in self.features():
-            return {"json": {"message": message}}
+            return body_of({"message": message})
+        whole = message.encode("utf-8", "replace").decode()
+        size = len(urlencode({"message": whole}))
         if size > QUERY_LIMIT:
             raise UsageError(
                 f"the message takes {size} bytes in an address, and the server at {self.base_url} "
                 f"takes messages only there, up to {QUERY_LIMIT}: shorten it, or use `cao server`"
             )
-        return {"params": {"message": message}}
+        return {"params": {"message": whole}}
 
 
 def _status(word: object) -> TerminalStatus:

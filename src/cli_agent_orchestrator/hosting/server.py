@@ -1,20 +1,27 @@
 """The server that owns the terminals: as a command of its own, and inside another process."""
 
 import asyncio
-import os
 import shutil
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from ..core.clock import SystemClock
 from ..core.files import Folder
-from ..core.identity import ADDRESS_FILE, PASSING, Found, server_url
+from ..core.sockets import (
+    ADDRESS_FILE,
+    LASTING,
+    NOWHERE,
+    PASSING,
+    find_socket,
+    listening,
+    server_url,
+)
 from ..page.app import Views, mount
 from ..page.context import House
 from ..page.news import News
@@ -24,7 +31,7 @@ from ..runs.launch import RunLauncher, run_command
 from ..runs.replay import recording_folder
 from ..runs.service import RunService
 from ..server.app import create_app, serve_runs
-from ..server.serve import BackgroundServer, serve
+from ..server.serve import BackgroundServer, bind, serve
 from ..settings.config import DEFAULT_PORT, ServerConfig
 from ..settings.table import BY_NAME
 from ..terminals.service import TerminalService
@@ -48,60 +55,47 @@ def startable_agents(config: ServerConfig) -> list[str]:
     ]
 
 
-Ready = Callable[[int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class ServerKeys:
-    """The token of a server, by which it proves whose it is."""
-
-    token: str = field(repr=False)
-    wanted: bool = True
-    """Must requests show it?"""
-
-
 async def serve_terminals(
     config: ServerConfig,
-    keys: ServerKeys,
-    ready: Ready,
+    ready: Callable[[int], None],
     stop: asyncio.Event,
     *,
+    auth: bool = True,
     lasting: bool = True,
 ) -> None:
     """Own the terminals and serve them until `stop` is set; the agents outlive it.
 
-    One that is not `lasting` ends with a short command, and says so.
+    A server that is not `lasting` ends with a short command: it serves no browser and has no port.
+    `ready` is told the port. Without `auth` no token is asked for there.
     """
+    token = make_token(config.state_dir)
     clock = SystemClock()
     service = TerminalService(config, clock, partial(recording_folder, config.state_dir.absolute()))
     await service.start()
-    folder = Folder(config.state_dir)
-
-    def announce(port: int) -> None:
-        """Tell our own commands where to find us."""
-        folder.remove(ADDRESS_FILE)
-        words = [str(os.getpid()), server_url(config.host, port), *([] if lasting else [PASSING])]
-        folder.replace(ADDRESS_FILE, " ".join(words).encode(), mode=0o600)
-        ready(port)
-
-    try:
-        app = create_app(
-            service,
-            token=keys.token if keys.wanted else None,
-            identity=keys.token,
-            allowed_hosts={config.host},
-        )
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(service.close)
+        app = create_app(service, token=token if auth else None, allowed_hosts={config.host})
         launcher = RunLauncher(run_command(sys.executable), environment_of_runs(config))
         runs = RunService(config.state_dir, launcher)
         serve_runs(app, runs)
-        news = News(config.state_dir)
-        agents = partial(startable_agents, config)
-        house = House(service, runs, config.state_dir, news, clock, config.environ, agents)
-        mount(app, house, keys.token, _load_views)
-        await serve(app, config.host, config.port, ready=announce, stop=stop)
-    finally:
-        folder.remove(ADDRESS_FILE)
-        await service.close()
+        port, listeners = 0, []
+        if lasting:
+            agents = partial(startable_agents, config)
+            news = News(config.state_dir)
+            house = House(service, runs, config.state_dir, news, clock, config.environ, agents)
+            mount(app, house, token, _load_views)
+            listeners.append(stack.enter_context(await bind(config.host, config.port)))
+            port = listeners[0].getsockname()[1]
+            folder = Folder(config.state_dir)
+            folder.remove(ADDRESS_FILE)
+            folder.replace(ADDRESS_FILE, server_url(config.host, port).encode(), mode=0o600)
+            stack.callback(folder.remove, ADDRESS_FILE)
+        # At last: who finds the socket finds the address, too.
+        name = LASTING if lasting else PASSING
+        own = listening(config.state_dir, name, config.environ)
+        listeners.append(stack.enter_context(own))
+        ready(port)
+        await serve(app, listeners, stop=stop)
 
 
 def _load_views() -> Views:
@@ -121,39 +115,33 @@ def environment_of_runs(config: ServerConfig) -> dict[str, str]:
         for name, value in config.environ.items()
         if name not in BY_NAME and name != "CAO_API"
     }
-    if own.get("CAO_PORT"):
-        # That port is ours; should they need a server of their own, it takes another.
-        own["CAO_PORT"] = "0"
     return {**own, "CAO_STATE_DIR": str(config.state_dir.absolute())}
 
 
 @contextmanager
 def own_server(
-    environ: Mapping[str, str],
-    default_port: int = DEFAULT_PORT,
-    *,
-    lasting: bool = True,
-    gone: int = 0,
-) -> Iterator[Found]:
-    """Run a server in a thread, at the usual address if it is free, and yield where it is.
+    environ: Mapping[str, str], *, lasting: bool = True, gone: int = 0
+) -> Iterator[tuple[str, Path]]:
+    """Run a server in a thread, at its usual port if that is free; yield its address and socket.
 
     `gone` is the port of a server that has ended and in whose place it comes.
     Raises ServerConflict if another one has the state folder, or took the port in this moment.
     """
     config = read_server_config(environ)
-    usual = config.port if environ.get("CAO_PORT") else default_port
-    # An open page, and whoever has named it, finds the one that takes the place of another.
-    left = port_left_in(config.state_dir) if usual in (0, default_port) else 0
-    wanted = gone or left or usual
+    # An open page finds the server that takes the place of another.
+    left = port_left_in(config.state_dir) if config.port in (0, DEFAULT_PORT) else 0
+    wanted = gone or left or config.port
     # Before it is tried: whoever has the port would be asked who he is, and may not answer.
     config = replace(config, port=wanted if _is_free(config.host, wanted) else 0)
-    keys = ServerKeys(make_token(config.state_dir))
     server = BackgroundServer(
-        lambda ready, stop: serve_terminals(config, keys, ready, stop, lasting=lasting)
+        lambda ready, stop: serve_terminals(config, ready, stop, lasting=lasting)
     )
     port = server.start()
     try:
-        yield Found(server_url(config.host, port), keys.token, "its own, as long as it runs")
+        url = server_url(config.host, port) if lasting else NOWHERE
+        path = find_socket(config.state_dir, LASTING if lasting else PASSING)
+        assert path is not None, "it listens"
+        yield url, path
     finally:
         server.stop()
 
@@ -161,8 +149,7 @@ def own_server(
 def port_left_in(state_dir: Path) -> int:
     """Return the port of a server that was killed, as its state folder still tells it; else 0."""
     try:
-        _, url, *_ = Folder(state_dir).read(ADDRESS_FILE).decode().split()
-        return urlsplit(url).port or 0
+        return urlsplit(Folder(state_dir).read(ADDRESS_FILE).decode()).port or 0
     except (OSError, ValueError):
         return 0
 

@@ -18,7 +18,6 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from ..client.connection import TimedTransport
 from ..core.clock import NOT_NOW
 from ..core.programs import without_repository
 from ..version import __version__
@@ -276,9 +275,7 @@ def post(url: str, message: Mapping[str, Any], *, token: str = "", seconds: floa
         headers["Authorization"] = f"Bearer {token}"
     try:
         with (
-            httpx.Client(
-                transport=TimedTransport(), follow_redirects=False, timeout=seconds
-            ) as client,
+            httpx.Client(trust_env=False, follow_redirects=False, timeout=seconds) as client,
             client.stream("POST", url, json=message, headers=headers) as answer,
         ):
             code = answer.status_code

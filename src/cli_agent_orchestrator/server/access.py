@@ -35,8 +35,11 @@ LOOKED_AT = (
 )
 USUAL_PORT = 80
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
-OPEN_REQUESTS = (("GET", "/health"), ("GET", "/identity"))
-"""What needs no token: it tells that the server is there, and, to who knows the token, whose."""
+OPEN_REQUESTS = (("GET", "/health"),)
+"""What needs no token: it tells that the server is there."""
+OVER_SOCKET = "socket"
+"""The host of a client that came by the Unix socket, which only the user can open; its port is the
+number of its process."""
 
 Headers = Iterable[tuple[bytes, bytes]]
 
@@ -222,6 +225,8 @@ class Access:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         match scope["type"]:
+            case "http" if (scope.get("client") or ("",))[0] == OVER_SOCKET:
+                await self._app(scope, receive, send)
             case "http":
                 refusal = check(self._rules, sent_by(scope), scope["headers"])
                 if refusal is None:

@@ -18,7 +18,7 @@ from .openapi import describe
 from .problems import PROBLEM_HANDLERS
 from .reading import route_of
 from .schemas import Json
-from .stream import HEARTBEAT_SECONDS, MOST_STREAMS, LastWords
+from .stream import HEARTBEAT_SECONDS, LastWords
 
 OPERATIONS = (*routes.OPERATIONS, *runs.OPERATIONS)
 
@@ -27,15 +27,13 @@ def create_app(
     service: Terminals,
     *,
     token: str | None,
-    identity: str | None = None,
     allowed_hosts: Iterable[str] = (),
     heartbeat: float = HEARTBEAT_SECONDS,
 ) -> Starlette:
     """Return the application for one terminal service.
 
-    With a token of None everybody on the machine may use it. `identity` is the token by which the
-    server proves whose it is, the same one if not given. `allowed_hosts` are names under which the
-    server may be addressed besides the loopback ones.
+    With a token of None everybody on the machine may use it. `allowed_hosts` are names under which
+    the server may be addressed besides the loopback ones.
     """
     rules = AccessRules(token, allowed_names(allowed_hosts))
     app = Starlette(
@@ -49,9 +47,7 @@ def create_app(
         service,
         SystemClock(),
         heartbeat,
-        identity or token,
         closing=asyncio.Event(),
-        streams=asyncio.Semaphore(MOST_STREAMS),
     )
     return app
 

@@ -84,12 +84,8 @@ class Backend:
     clock: Clock
     heartbeat: float
     """Seconds between two signs of life on an event stream where nothing happens."""
-    identity: str | None
-    """The token by which the server proves whose it is; None if it cannot."""
     closing: asyncio.Event
     """Set when the server is about to end: event streams end at once."""
-    streams: asyncio.Semaphore
-    """As many event streams as may be open at once."""
     runs: Runs | None = None
 
 

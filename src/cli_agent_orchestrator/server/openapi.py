@@ -14,7 +14,7 @@ from .schemas import ProblemBody
 
 DESCRIPTION = """Runs CLI coding agents in tmux terminals, and tasks through them.
 
-Every request but `GET /health` and `GET /identity` carries `Authorization: Bearer TOKEN`.
+Every request but `GET /health` carries `Authorization: Bearer TOKEN`.
 Errors are `{"detail": "what went wrong and what to do"}`."""
 
 PLACES = {"path": "path", "query": "query", "headers": "header"}

@@ -5,7 +5,6 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from ..core.identity import CHALLENGE_PATTERN
 from ..core.models import MOST_RUNS, RUN_INDEX, OutputMode
 from ..providers.base import Permissions
 from .schemas import Name, Path
@@ -49,17 +48,6 @@ class Verb(StrEnum):
 class SteerPath(Struct):
     run: RunId
     do: Verb
-
-
-class IdentityQuery(Struct):
-    challenge: Annotated[
-        str,
-        Meta(
-            pattern=CHALLENGE_PATTERN + AT_THE_END,
-            description="A random number that was never used before.",
-            examples=["5f" * 32],
-        ),
-    ]
 
 
 class NewTerminalQuery(Struct):

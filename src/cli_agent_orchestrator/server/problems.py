@@ -68,7 +68,6 @@ PROBLEMS: Mapping[int, tuple[str, str]] = {
         "A parameter is missing or malformed, or an agent could not be started.",
         "query.provider: Field required",
     ),
-    501: ("The server has no token.", "this server cannot prove whose it is"),
     502: ("The agent gave no answer.", "codex gave no answer: its program ended"),
     504: ("The agent did not end its work in time.", "codex gave no answer: it is processing …"),
     503: ("tmux does not answer, or the server ends or is full.", "tmux new-window failed: …"),

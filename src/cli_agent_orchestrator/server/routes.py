@@ -3,14 +3,12 @@
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from ..core.identity import answer_challenge
 from ..core.models import NewTerminal, Step, StepAnswer, TerminalEvent, check_size
 from ..errors import UsageError
 from ..version import __version__
 from .backend import Backend, Terminals
 from .parameters import (
     EventsHeaders,
-    IdentityQuery,
     InputHeaders,
     InputQuery,
     KeyQuery,
@@ -20,7 +18,6 @@ from .parameters import (
     SessionPath,
     TerminalPath,
 )
-from .problems import PROBLEMS, Problem
 from .reading import Success, operation
 from .run_routes import answer_question
 from .schemas import (
@@ -34,7 +31,6 @@ from .schemas import (
     ExplanationBody,
     FolderBody,
     HealthBody,
-    IdentityBody,
     InputBody,
     Json,
     KeyBody,
@@ -87,21 +83,6 @@ async def health() -> Json:
     return Json(
         {"status": "ok", "service": SERVICE_NAME, "version": __version__, "features": FEATURES}
     )
-
-
-@operation(
-    "GET",
-    "/identity",
-    "Prove that the server knows its user's token",
-    Success(IdentityBody),
-    errors=(422, 501),
-)
-async def identity(request: Request, backend: Backend, query: IdentityQuery) -> Json:
-    # Where the connection was taken, not what the request says about it.
-    address = request.scope["server"]
-    if backend.identity is None or address is None or address[1] is None:
-        return Problem(501, PROBLEMS[501][1])
-    return Json({"identity": answer_challenge(backend.identity, query.challenge, tuple(address))})
 
 
 @operation(
@@ -357,7 +338,6 @@ OPERATIONS = (
     # First, because they are tried in order and this one is asked for all the time.
     get_terminal,
     health,
-    identity,
     create_session,
     list_sessions,
     get_session,

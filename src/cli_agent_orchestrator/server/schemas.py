@@ -94,17 +94,6 @@ class HealthBody(Body):
     ]
 
 
-class IdentityBody(Body):
-    identity: Annotated[
-        str,
-        Meta(
-            description="HMAC-SHA256 of `cao-identity CHALLENGE PORT ADDRESS` under the token; "
-            "port and IP address are those at which the server took the connection.",
-            examples=["c0" * 32],
-        ),
-    ]
-
-
 class TerminalBody(Body):
     id: Annotated[str, Meta(examples=["9f3c2a7b"])]
     name: Annotated[str, Meta(examples=["analyst-f4f9"])]

@@ -1,7 +1,6 @@
 """Streams of server-sent events, and the events of terminals as such."""
 
 import asyncio
-import contextlib
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from typing import Any, Generic, TypeVar
@@ -89,9 +88,6 @@ class LastWords:
 
 HEARTBEAT_SECONDS = 15.0
 EVENT_STREAM = "text/event-stream"
-MOST_STREAMS = 80
-"""Open at once: some of the connections of a server are left to those who ask for something."""
-TOO_MANY = f"{MOST_STREAMS} event streams are open on this server, and that is all it has room for"
 SIGN_OF_LIFE = b": ping\n\n"
 
 Happening = TypeVar("Happening")
@@ -134,63 +130,34 @@ class EventStream(Response, Generic[Happening]):
         self._encode = encode
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with contextlib.aclosing(self._events):
-            if self._backend.streams.locked():
-                await Problem(503, TOO_MANY)(scope, receive, send)
-                return
-            async with self._backend.streams:
-                await self._send(receive, send)
-
-    async def _send(self, receive: Receive, send: Send) -> None:
         start = {"status": self.status_code, "headers": self.raw_headers}
         await send({"type": "http.response.start", **start})
-        over = asyncio.create_task(self._end(receive))
-        try:
-            await self._send_events(send, over)
-        finally:
-            await _cancel(over)
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-    async def _end(self, receive: Receive) -> None:
-        """Return when the client has hung up or the server is closing."""
         hang_up = asyncio.create_task(wait_for_hang_up(receive))
         closing = asyncio.create_task(self._backend.closing.wait())
-        try:
-            await asyncio.wait({hang_up, closing}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            hang_up.cancel()
-            closing.cancel()
-
-    async def _send_events(self, send: Send, over: asyncio.Task[None]) -> None:
-        upcoming = self._next_event()
+        upcoming = asyncio.create_task(self._next_event())
         try:
             while True:
                 await asyncio.wait(
-                    {upcoming, over},
+                    {hang_up, closing, upcoming},
                     timeout=self._backend.heartbeat,
                     return_when=asyncio.FIRST_COMPLETED,
                 )
-                if over.done():
-                    return
+                if hang_up.done() or closing.done():
+                    break
                 chunk = SIGN_OF_LIFE
                 if upcoming.done():
                     event = upcoming.result()
                     if event is None:
-                        return
+                        break
                     chunk = self._encode(event)
-                    upcoming = self._next_event()
+                    upcoming = asyncio.create_task(self._next_event())
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
         finally:
-            await _cancel(upcoming)
+            for task in (hang_up, closing, upcoming):
+                task.cancel()
+            await asyncio.wait({hang_up, closing, upcoming})
+            await self._events.aclose()
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    def _next_event(self) -> asyncio.Task[Happening | None]:
-        return asyncio.create_task(_next_or_none(self._events))
-
-
-async def _next_or_none(events: AsyncGenerator[Happening, None]) -> Happening | None:
-    return await anext(events, None)
-
-
-async def _cancel(task: asyncio.Task[Any]) -> None:  # Any: whatever it would have returned
-    task.cancel()
-    await asyncio.wait({task})
+    async def _next_event(self) -> Happening | None:
+        return await anext(self._events, None)
