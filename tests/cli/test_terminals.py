@@ -534,7 +534,7 @@ class TestForeign:
     def test_a_session_or_terminal_that_cannot_be_asked_for_is_listed_all_the_same(
         self, guest: Shell, theirs: ThirdParty
     ) -> None:
-        names = ["..", "half \ud83c", "x" * 70_000]
+        names = ["..", "x" * 70_000]
         rows = [{"id": "0badcafe"}, *({"id": name} for name in names)]
         sessions = [{"id": name} for name in (*names, "cao-theirs")]
         theirs.answers["/sessions"] = (200, json.dumps(sessions).encode())
