@@ -23,7 +23,7 @@ from typing import Any
 from bench.usage import machine_facts
 from tests.agents.accuracy.kinds import turn_kinds
 from tests.agents.accuracy.measure import Measurement
-from tests.agents.accuracy.page import Saw, merged, page, shortcomings
+from tests.agents.accuracy.page import Saw, merged, page, parted, shortcomings
 from tests.agents.accuracy.taking import Mode, plain, prepare_nothing, share
 from tests.agents.accuracy.wild import NEWEST, wild_modes
 from tests.agents.driving import KINDS, Ground, Kind, ground_of
@@ -31,6 +31,7 @@ from tests.agents.driving import KINDS, Ground, Kind, ground_of
 ROOT = Path(__file__).parents[3]
 SAVED = ROOT / ".cache" / "accuracy"
 PAGE = ROOT / "docs" / "accuracy.md"
+DETAILS = Path(__file__).with_name("details.md")
 PLAIN, WILD = "plain", "wild"
 
 
@@ -74,8 +75,10 @@ def write_page() -> int:
     every = [Part(kind, modes) for kind in KINDS for modes in (PLAIN, WILD)]
     found = [read(part) for part in every if part.saved.exists()]
     names = [f"{kind.agent} {kind.version}" for kind in KINDS]
-    text = merged(PAGE.read_text(encoding="utf-8"), page(found), names)
-    PAGE.write_text(text, encoding="utf-8")
+    old = PAGE.read_text(encoding="utf-8") + "\n" + DETAILS.read_text(encoding="utf-8")
+    summary, details = parted(merged(old, page(found), names))
+    PAGE.write_text(summary, encoding="utf-8")
+    DETAILS.write_text(details, encoding="utf-8")
     print(f"written: {PAGE.relative_to(ROOT)}")
     lacking = list(shortcomings(found))
     print("\n".join(lacking) or "every figure is as it must be")

@@ -1,5 +1,6 @@
 """Makes docs/accuracy.md of what was measured."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -98,6 +99,12 @@ def page(found: Sequence[Saw]) -> str:
     for saw in found:
         lines += [saw.heading, "", f"Measured on {saw.machine}.", "", *_kinds(saw), ""]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def parted(text: str) -> tuple[str, str]:
+    """Return the summary, which users read, and the tables of each agent."""
+    at = next(iter(re.finditer(r"^## [a-z_]+ \d", text, re.MULTILINE)), None)
+    return (text[: at.start()].rstrip() + "\n", text[at.start() :]) if at else (text, "")
 
 
 def merged(old: str, new: str, names: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.agents.accuracy.kinds import TURN_KINDS, turn_kinds
 from tests.agents.accuracy.measure import LARGEST, PromptResult, TurnResult, prompt_sizes
-from tests.agents.accuracy.page import Saw, merged, page, shortcomings
+from tests.agents.accuracy.page import Saw, merged, page, parted, shortcomings
 from tests.agents.accuracy.score import Mistake, Score
 from tests.agents.accuracy.taking import difference, plain, share
 from tests.agents.accuracy.wild import NEWEST, wild_modes
@@ -80,7 +80,10 @@ def test_what_was_measured_anew_takes_the_place_of_what_was() -> None:
 
 
 def test_the_page_in_the_documents_is_one_that_can_be_added_to() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "accuracy.md").read_text(encoding="utf-8")
+    summary = (Path(__file__).parents[3] / "docs" / "accuracy.md").read_text(encoding="utf-8")
+    details = Path(__file__).with_name("details.md").read_text(encoding="utf-8")
+    text = f"{summary}\n{details}"
+    assert parted(text) == (summary, details)
     names = [f"{kind.agent} {kind.version}" for kind in KINDS]
     assert merged(text, page([]), names) == text
 
