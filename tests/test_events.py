@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.core.text import short_line
 from cli_agent_orchestrator.events import (
     TYPES,
     AgentsStarting,
@@ -40,7 +41,6 @@ from cli_agent_orchestrator.events import (
     Warned,
     from_json,
     from_line,
-    short_line,
     to_json,
     to_line,
 )

@@ -18,22 +18,12 @@ from typing import Any
 
 from .core import jsonio
 from .core.models import LATEST_TIME, TerminalStatus
-from .core.text import on_a_line
+from .core.text import on_a_line, plural, short_line
 
 HINT_CHARACTERS = 200
 """Of a hint where it is only told of; the prompt has all of it."""
-CUT = " …"
 NOT_CONVERGING = "Not converging: "
 """Begins what is said of a run that goes in circles."""
-
-
-def short_line(text: str, most: int) -> str:
-    """Return a text on one line of at most so many characters, cut after a word if there is one."""
-    line = " ".join(text.split())
-    if len(line) <= most:
-        return line
-    kept = line[: most - len(CUT) + 1]
-    return (kept.rpartition(" ")[0] or kept[:-1]) + CUT
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +247,8 @@ class CheckEnded(Event):
     """As of a turn; of the proof `proven: …` or `not proven: …`."""
     author: str = "programmer"
     """As when it began."""
+    proven: bool = False
+    """Did the proof prove the work?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +279,7 @@ class FilesChanged(Event):
 
     @property
     def words(self) -> str:
-        files = f"changed {self.count} file{'' if self.count == 1 else 's'}"
+        files = f"changed {plural(self.count, 'file')}"
         if self.allowed:
             return f"{files} (+{self.added} −{self.removed})"
         back = f"; put back, but kept in snapshot {self.sequence}" if self.restored else ""

@@ -14,8 +14,8 @@ import pytest
 from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.hosting.user import make_token
-from cli_agent_orchestrator.runs.turns import RunTurn
-from cli_agent_orchestrator.runs.usage import Stretch, note_records, usage_of
+from cli_agent_orchestrator.runs.usage import note_records, usage_of_turns
+from cli_agent_orchestrator.runs.view import Turn
 from cli_agent_orchestrator.settings.config import state_folder
 from cli_agent_orchestrator.settings.layout import run_folder
 from cli_agent_orchestrator.usage.tokens import Tokens
@@ -79,9 +79,11 @@ class Turns:
         kind, expected = self._driven.kind, total(said)
         if kind in TELL_NO_REASONING:
             expected["reasoning"] = None
-        turn = RunTurn(1, "tester", 1, 1, kind.agent, self._driven.terminal.id, since)
+        terminal = self._driven.terminal.id
+        times = [since] if until == math.inf else [since, until]
+        turns = [Turn(n, "tester", 1, 1, kind.agent, terminal, at) for n, at in enumerate(times)]
         deadline = time.monotonic() + PATIENCE
-        while expected != (found := _fields(usage_of(self._run, turn, Stretch(since, until)))):
+        while expected != (found := _fields(usage_of_turns(self._run, turns, None).get(0))):
             assert time.monotonic() < deadline, (found, expected)
             await asyncio.sleep(LOOK_SECONDS)
 

@@ -18,13 +18,14 @@ from cli_agent_orchestrator.cli.deliver import (
 )
 from cli_agent_orchestrator.errors import OrchestratorError, UsageError
 from cli_agent_orchestrator.runs.record import RunStatus, write_record
-from cli_agent_orchestrator.runs.registry import RunSummary
 from cli_agent_orchestrator.runs.tree import plan_tree
+from cli_agent_orchestrator.runs.view import RunView
 from cli_agent_orchestrator.settings.config import state_folder
 from cli_agent_orchestrator.settings.layout import run_folder
 from cli_agent_orchestrator.work.pull_request import PullRequest
 from tests.runs.kept_runs import make_run
 from tests.runs.test_own_tree import RUN, record_of
+from tests.runs.views import a_run
 from tests.work.projects import make_project
 
 ASKED = RequestDraft("cao/r1", "main", "Keep digits", "Keep digits.\n\nCao-Run: r1\n", False)
@@ -67,10 +68,10 @@ def test_a_command_that_opens_it_is_said_beside_that() -> None:
 HERE = Path("/shop")
 
 
-def run_of(name: str, project: str, status: RunStatus = RunStatus.PASS) -> RunSummary:
+def run_of(name: str, project: str, status: RunStatus = RunStatus.PASS) -> RunView:
     tree = f"/state/worktrees/{name}"
-    return RunSummary(
-        name, tree, f"task of {name}", "loop", status, 1, "", 0.0, 1.0, {}, {}, project
+    return a_run(
+        id=name, wd=tree, task_line=f"task of {name}", status=status, round=1, project=project
     )
 
 
@@ -90,7 +91,7 @@ EVERY = [LIVE, FAILED, MINE_TOO, MINE, OTHER]
     ],
 )
 def test_the_run_whose_work_waits_here_is_meant(
-    runs: list[RunSummary], waiting: list[RunSummary], chosen: RunSummary
+    runs: list[RunView], waiting: list[RunView], chosen: RunView
 ) -> None:
     assert choose_waiting(runs, waiting, HERE, 60.0) == chosen
 
@@ -122,7 +123,7 @@ def test_the_run_whose_work_waits_here_is_meant(
     ],
 )
 def test_where_it_is_not_clear_those_are_listed_whose_work_waits(
-    runs: list[RunSummary], waiting: list[RunSummary], lines: list[str]
+    runs: list[RunView], waiting: list[RunView], lines: list[str]
 ) -> None:
     started = [replace(run, started=1.0) for run in waiting]
     with pytest.raises(OrchestratorError) as error:

@@ -14,11 +14,11 @@ from cli_agent_orchestrator.cli.demo import (
     wrapped,
 )
 from cli_agent_orchestrator.pipeline.flow_file import PACKAGED
-from cli_agent_orchestrator.runs.turns import TurnRecord
 from cli_agent_orchestrator.show.report_markdown import text_table
+from tests.runs.views import a_turn
 
 LONG = "APPROVED does not count: cycle 1 is too early, an approval counts from cycle 2 on"
-TURN = TurnRecord(1, "analyst_review", 1, 1, "codex", 0.0, 9.0, 9.0, LONG, "001.md", "file")
+TURN = a_turn(1, detail=LONG)
 PATH = "/a folder/" + "x" * 90
 WIDEST_WORD = max(len(word) for word in (INTRODUCTION + NEXT_STEPS).split())
 
@@ -45,7 +45,7 @@ def test_the_last_column_of_the_timeline_is_broken_between_words(width: int) -> 
 
 
 def test_the_end_tells_the_false_claim_and_what_was_proven() -> None:
-    failed = replace(TURN, role="tests", word="failed", verdict="FAIL: 1 of 5 failed (a; b)")
+    failed = replace(TURN, role="tests", outcome="failed", verdict="FAIL: 1 of 5 failed (a; b)")
     proof = replace(TURN, role="proof", round=2, why="proven: CI is as it was")
     for flow in PACKAGED:
         told = what_was_proven([TURN, failed, proof], flow)

@@ -18,7 +18,7 @@ from cli_agent_orchestrator.cli.replay import (
 )
 from cli_agent_orchestrator.core.ansi import clean_line
 from cli_agent_orchestrator.runs.replay import Cast, Frame, screen_at
-from cli_agent_orchestrator.runs.turns import RunTurn
+from cli_agent_orchestrator.runs.view import Turn
 from tests.core.test_ansi import ANY
 
 DRAWN = re.compile(
@@ -32,8 +32,8 @@ def cast_of(*times: float) -> Cast:
     return Cast(1000.0, 120, 40, tuple(frames))
 
 
-def turn(role: str, began: float, ended: float | None, outcome: str = "delivered") -> RunTurn:
-    return RunTurn(1, role, 1, 1, "codex", "a1", began, ended, outcome=outcome)
+def turn(role: str, began: float, ended: float | None, outcome: str = "delivered") -> Turn:
+    return Turn(1, role, 1, 1, "codex", "a1", began, ended, outcome=outcome)
 
 
 def times_of(scene: Scene) -> list[float]:
@@ -59,7 +59,7 @@ def test_the_turns_of_a_run_are_played_in_their_order() -> None:
 
 
 def test_an_agent_that_is_not_known_is_not_named() -> None:
-    unknown = RunTurn(1, "tester", 2, 1, "", "", 1000.0)
+    unknown = Turn(1, "tester", 2, 1, "", "", 1000.0)
     assert scenes_of([unknown], {"tester": cast_of(1)})[0].title == "round 2, tester"
 
 

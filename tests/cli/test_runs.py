@@ -9,8 +9,8 @@ from cli_agent_orchestrator.cli.runs import table, watch
 from cli_agent_orchestrator.events import RunEnded
 from cli_agent_orchestrator.runs.event_log import EventLog
 from cli_agent_orchestrator.runs.record import RunRecord, RunStatus, write_record
-from cli_agent_orchestrator.runs.registry import RunSummary
 from cli_agent_orchestrator.settings.layout import run_folder
+from tests.runs.views import a_run
 
 ID = "20261115-084037-k3f9"
 
@@ -30,7 +30,7 @@ def test_a_verdict_of_the_built_in_agent_is_said_to_be_a_dry_run(
     status: RunStatus, agent: str, shown: str
 ) -> None:
     providers = {"analyst": "codex", "tester": agent}
-    run = RunSummary(ID, "/p", "mend it", "loop", status, 1, "", 1.0, 2.0, providers)
+    run = a_run(id=ID, wd="/p", status=status, started=1.0, ended=2.0, providers=providers)
     (_, line) = table([run], Path("/p"), 61.0)
     assert f"  {shown}" in line
 
@@ -39,7 +39,9 @@ def test_a_verdict_of_the_built_in_agent_is_said_to_be_a_dry_run(
 @pytest.mark.parametrize("folder", ["/home/ada/work/customers/north/shopping-basket", "/srv/calc"])
 def test_a_list_that_fits_shows_the_project_and_the_task(width: int, folder: str) -> None:
     agents = {"tester": "scripted"}
-    run = RunSummary(ID, folder, "mend the prices", "loop", RunStatus.PASS, 1, "", 1, 2, agents)
+    run = a_run(
+        id=ID, wd=folder, task_line="mend the prices", status=RunStatus.PASS, providers=agents
+    )
     head, line = table([run], Path("/p"), 3600.0, width)
     assert len(line) <= width
     assert "…" not in head
@@ -50,7 +52,7 @@ def test_a_list_that_fits_shows_the_project_and_the_task(width: int, folder: str
 
 @pytest.mark.parametrize("width", [20, 30, 40])
 def test_where_there_is_little_room_a_list_is_cut(width: int) -> None:
-    run = RunSummary(ID, "/p/" + "x" * 50, "mend it", "loop", RunStatus.PASS, 1, "", 1.0, 2.0)
+    run = a_run(id=ID, wd="/p/" + "x" * 50, status=RunStatus.PASS)
     assert all(len(line) <= width for line in table([run], Path("/p"), 61.0, width))
 
 

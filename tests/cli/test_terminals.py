@@ -20,10 +20,11 @@ from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.core.models import Delivery, OutputMode
 from cli_agent_orchestrator.errors import ApiError, NotFound, OrchestratorError, UsageError
 from cli_agent_orchestrator.runs.record import RunRecord, RunStatus, write_record
-from cli_agent_orchestrator.runs.registry import RunSummary
+from cli_agent_orchestrator.runs.view import RunView
 from cli_agent_orchestrator.settings.layout import run_folder
 from tests.e2e.conftest import CAO
 from tests.fakes import FakeService
+from tests.runs.views import a_run
 from tests.server.running import TOKEN, RunningApi, running_api
 from tests.third_party import ThirdParty, third_party
 
@@ -115,9 +116,9 @@ def write_run(folder: Path, tail: str, **terminals: str) -> Folder:
     return place
 
 
-def live_run(name: str, wd: Path, project: str = "") -> RunSummary:
+def live_run(name: str, wd: Path, project: str = "") -> RunView:
     status = RunStatus.RUNNING
-    return RunSummary(name, str(wd), "", "", status, 0, "", 0.0, None, project=project)
+    return a_run(id=name, wd=str(wd), status=status, round=0, project=project, terminals={})
 
 
 NONE_LEFT = "It has ended, and has no agents any more.\n"

@@ -23,7 +23,6 @@ from cli_agent_orchestrator.runs.prepare import Prepared
 from cli_agent_orchestrator.runs.record import new_run_id
 from cli_agent_orchestrator.runs.run import response_files, state_file_of
 from cli_agent_orchestrator.runs.state_file import read_task_text
-from cli_agent_orchestrator.runs.turns import Journal
 from cli_agent_orchestrator.settings.config import state_folder
 from cli_agent_orchestrator.settings.run_config import RunConfig
 
@@ -91,9 +90,7 @@ def main(checkpoint: str, role: str) -> None:
             config.rules,
             config.handoff,
         )
-        records = Records(
-            state_file_of(config, state_folder(os.environ), clock), files, Journal(files.kept)
-        )
+        records = Records(state_file_of(config, state_folder(os.environ), clock), files)
 
         def on_event(event: RunEvent) -> None:
             if checkpoint_of(event, role) == checkpoint:

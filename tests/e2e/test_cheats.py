@@ -20,7 +20,6 @@ from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
 from cli_agent_orchestrator.pipeline.prompts import Briefing
 from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState
 from cli_agent_orchestrator.runs.loop import Plan, Records, Runner
-from cli_agent_orchestrator.runs.turns import Journal
 from cli_agent_orchestrator.scripted_agent.agent import Ran, find_rule, read_turn, render_answer
 from cli_agent_orchestrator.scripted_agent.script import parse_script
 from cli_agent_orchestrator.settings.config import Limits, LoopRules, ReviewRules
@@ -121,7 +120,7 @@ class Stage(Rig):
             GatePlace(self.project, 60, inherited(), run_folder),
             open_work_folder(self.project, run_folder, os.environ, kept_out=KeptOut(held_back)),
         )
-        records = Records(self.state_file, files, Journal(files.kept))
+        records = Records(self.state_file, files)
         world = World(self.clock, self.mailbox, no_watch)
         return Runner(self.server, plan, records, self.events.append, world)
 

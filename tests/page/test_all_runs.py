@@ -5,11 +5,12 @@ from hypothesis import given
 
 from cli_agent_orchestrator.page.all_runs import MOST_DONE, RunRow, all_runs, done_first, older_runs
 from cli_agent_orchestrator.page.context import Page
-from cli_agent_orchestrator.page.one_run import RunView, one_run
+from cli_agent_orchestrator.page.one_run import one_run
 from cli_agent_orchestrator.page.words import RunTokens
-from cli_agent_orchestrator.runs.record import RunStatus
+from cli_agent_orchestrator.runs.record import RunStatus, SavedSetting, SavedTree
 from cli_agent_orchestrator.usage.tokens import Tokens
-from tests.page.view_data import HOSTILE, NOON, a_run, a_story, check_page, part_of, written
+from tests.page.view_data import HOSTILE, a_page, check_page, part_of, written
+from tests.runs.views import NOON, a_run
 from tests.show.reading import Elements
 
 
@@ -62,7 +63,9 @@ def test_with_ended_runs_alone_it_is_just_the_list() -> None:
 
 def test_a_row_says_what_there_is_to_say() -> None:
     tokens = RunTokens(Tokens(48_200, 39_000, 2_100, None), is_whole=True)
-    page = all_runs([RunRow(a_run(project="/home/ada/mine"), 8, "", tokens)], 0, NOON)
+    settings = {"MAX_ROUNDS": SavedSetting("8", "option")}
+    run = a_run(project="/home/ada/mine", settings=settings)
+    page = all_runs([RunRow(run, "", tokens)], 0, NOON)
 
     row = part_of(page, "run-20261115-084037-k3f9")
     assert row.written == (
@@ -76,15 +79,13 @@ def test_a_row_says_what_there_is_to_say() -> None:
 def test_tokens_that_are_not_all_known_are_at_least_so_many() -> None:
     tokens = RunTokens(Tokens(950, 0, 12_000, None), is_whole=False)
 
-    assert "at least 950 in, 12k out" in written(
-        all_runs([RunRow(a_run(), 0, "", tokens)], 0, NOON)
-    )
+    assert "at least 950 in, 12k out" in written(all_runs([RunRow(a_run(), "", tokens)], 0, NOON))
 
 
 def test_who_is_asked_sees_the_question_and_the_way_to_the_agent() -> None:
     run = a_run(asking="programmer")
 
-    row = part_of(all_runs([RunRow(run, 8, "Run: make clean?")], 0, NOON), f"run-{run.id}")
+    row = part_of(all_runs([RunRow(run, "Run: make clean?")], 0, NOON), f"run-{run.id}")
 
     assert "The programmer asks: Run: make clean?" in row.written
     assert f"/dashboard/runs/{run.id}/agents/programmer" in [one.get("href") for one in row.of("a")]
@@ -115,7 +116,9 @@ def test_a_run_in_circles_says_why_and_offers_no_resume() -> None:
 
 
 def test_work_that_waits_is_a_note_in_its_row() -> None:
-    run = a_run(status=RunStatus.PASS, ended=NOON - 7200, waiting="cao/fix-k3f9")
+    run = a_run(
+        status=RunStatus.PASS, ended=NOON - 7200, tree=SavedTree("/gone", "cao/fix-k3f9", "a", "b")
+    )
 
     row = part_of(all_runs([RunRow(run)], 0, NOON), f"run-{run.id}")
 
@@ -125,7 +128,7 @@ def test_work_that_waits_is_a_note_in_its_row() -> None:
 
 @pytest.mark.parametrize(
     ("changes", "words"),
-    [({"status": RunStatus.PASS, "ended": NOON}, "took 2 s"), ({}, "under a minute")],
+    [({"status": RunStatus.PASS, "ended": NOON}, "took 2.0 s"), ({}, "2 s")],
 )
 def test_the_time_until_it_was_resumed_is_none_that_a_run_took(
     changes: dict[str, object], words: str
@@ -133,7 +136,7 @@ def test_the_time_until_it_was_resumed_is_none_that_a_run_took(
     run = a_run(rested=598.0, **changes)
 
     assert words in part_of(all_runs([RunRow(run)], 0, NOON), f"run-{run.id}").written
-    assert words in part_of(one_run(RunView(a_story(run)), NOON), "head").written
+    assert words in part_of(one_run(a_page(run), NOON), "head").written
 
 
 def test_how_an_error_begins_is_in_the_row_without_what_is_secret() -> None:
@@ -161,7 +164,8 @@ def test_why_a_run_was_stopped_by_a_person_is_not_told_again() -> None:
     [("not proven: no test", "PASS, not proven"), ("proven: 2 tests", "PASS"), ("", "PASS")],
 )
 def test_a_pass_says_if_it_was_looked_into_and_not_proven(proof: str, words: str) -> None:
-    run = a_run(status=RunStatus.PASS, ended=NOON, proof=proof)
+    proven = proof == "proven: 2 tests"
+    run = a_run(status=RunStatus.PASS, ended=NOON, proof=proof, proven=proven)
 
     row = part_of(all_runs([RunRow(run)], 0, NOON), f"run-{run.id}")
 
@@ -188,12 +192,16 @@ def test_so_many_ended_runs_are_shown_and_the_others_can_be_fetched() -> None:
 
 @given(HOSTILE, HOSTILE, HOSTILE, HOSTILE)
 def test_nothing_in_a_run_breaks_the_page(task: str, folder: str, role: str, flow: str) -> None:
-    run = a_run(task=task, wd=folder, role=role, flow=flow, asking=role, waiting=flow)
+    run = a_run(task_line=task, wd=folder, role=role, flow=flow, asking=role)
     ended = a_run(
-        id="20261115-084037-zzzz", task=task, project=folder, status=RunStatus.PASS, waiting=flow
+        id="20261115-084037-zzzz",
+        task_line=task,
+        project=folder,
+        status=RunStatus.PASS,
+        tree=SavedTree("/gone", flow, "a", "b"),
     )
 
-    page = all_runs([RunRow(run, 3, task), RunRow(ended)], 1, NOON)
+    page = all_runs([RunRow(run, task), RunRow(ended)], 1, NOON)
 
     check_page(page)
     assert max(len(part.html) for part in page.parts) < 40_000

@@ -8,8 +8,8 @@ import pytest
 from cli_agent_orchestrator.events import CheckBegan, CheckEnded, RunEnded, TurnBegan, TurnEnded
 from cli_agent_orchestrator.page.news import Listening, counting_tokens
 from cli_agent_orchestrator.page.words import RunTokens
-from cli_agent_orchestrator.runs.registry import summary_of
 from cli_agent_orchestrator.runs.usage import note_records
+from cli_agent_orchestrator.runs.view import read_run
 from tests.runs.test_usage import claude_call, took
 from tests.server.run_rig import NOON, Rig
 from tests.server.running import WAIT_SECONDS
@@ -32,7 +32,7 @@ async def counted(rig: Rig) -> RunTokens | None:
     """Return what becomes known; nothing is at first."""
     listening = Listening(None, asyncio.Event())
     async with counting_tokens(rig.state, listening) as tokens:
-        run = summary_of(rig.folder)
+        run = read_run(rig.folder)
         assert tokens.of(run) is None
         assert await listening.wait(WAIT_SECONDS)
         return tokens.of(run)
@@ -72,19 +72,19 @@ async def test_a_run_is_counted_once_for_each_of_its_turns(rig: Rig, tmp_path: P
     note_records(rig.folder, "t-analyst", [str(record)])
     listening = Listening(None, asyncio.Event())
     async with counting_tokens(rig.state, listening) as tokens:
-        tokens.of(summary_of(rig.folder))
+        tokens.of(read_run(rig.folder))
         assert await listening.wait(WAIT_SECONDS)
         with record.open("ab") as file:
             file.write(claude_call(NOON + 210, "m2") + b"\n")
-        assert tokens.of(summary_of(rig.folder)) == RunTokens(took(1), is_whole=True)
+        assert tokens.of(read_run(rig.folder)) == RunTokens(took(1), is_whole=True)
         turn(rig, 2, "programmer", "claude_code")
-        tokens.of(summary_of(rig.folder))
+        tokens.of(read_run(rig.folder))
         assert await listening.wait(WAIT_SECONDS)
-        assert tokens.of(summary_of(rig.folder)) == RunTokens(took(2), is_whole=False)
+        assert tokens.of(read_run(rig.folder)) == RunTokens(took(2), is_whole=False)
 
 
 async def test_a_run_that_is_gone_is_counted_as_nothing(rig: Rig) -> None:
-    run = summary_of(rig.folder)
+    run = read_run(rig.folder)
     rig.folder.remove_all()
     async with counting_tokens(rig.state, Listening(None, asyncio.Event())) as tokens:
         tokens.of(run)

@@ -19,16 +19,8 @@ from cli_agent_orchestrator.page.one_agent import (
 )
 from cli_agent_orchestrator.runs.record import RunStatus
 from cli_agent_orchestrator.show.screen import screen_lines
-from tests.page.view_data import (
-    HOSTILE,
-    NOON,
-    RUN,
-    a_run,
-    a_terminal,
-    check_page,
-    part_of,
-    written,
-)
+from tests.page.view_data import HOSTILE, a_terminal, check_page, part_of, written
+from tests.runs.views import NOON, RUN, a_run
 from tests.show.reading import Elements
 
 ASKED = AskedBy("p1", Question("Go on?", (Choice("y", "yes"),), "f00d"))

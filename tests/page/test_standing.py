@@ -1,13 +1,16 @@
 """Does a run need a person?"""
 
+from dataclasses import replace
+
 import pytest
 
 from cli_agent_orchestrator.page.all_runs import FORGOTTEN_SECONDS, RunGroup, standing_of
-from cli_agent_orchestrator.runs.record import RunStatus
-from tests.page.view_data import NOON, a_run
+from cli_agent_orchestrator.runs.record import Fate, RunStatus, SavedTree
+from tests.runs.views import NOON, a_run
 
 ENDED = {"ended": NOON - 60, "role": ""}
 PLAYED = {**ENDED, "providers": {"analyst": "codex", "tester": "scripted"}}
+TREE = SavedTree("/gone", "cao/x", "a", "b")
 LONG_AGO = {"started": NOON - FORGOTTEN_SECONDS - 9, "ended": NOON - FORGOTTEN_SECONDS}
 
 
@@ -27,12 +30,20 @@ LONG_AGO = {"started": NOON - FORGOTTEN_SECONDS - 9, "ended": NOON - FORGOTTEN_S
         ({"status": RunStatus.FAIL, **ENDED}, RunGroup.DONE, "FAIL"),
         ({"status": RunStatus.PASS, **PLAYED}, RunGroup.DONE, "PASS (DRY RUN)"),
         ({"status": RunStatus.STOPPED, **PLAYED}, RunGroup.DONE, "stopped"),
-        ({"status": RunStatus.PASS, "waiting": "cao/x", **ENDED}, RunGroup.DONE, "PASS"),
-        ({"status": RunStatus.PASS, "applied": True, **ENDED}, RunGroup.DONE, "PASS, applied"),
+        ({"status": RunStatus.PASS, "tree": TREE, **ENDED}, RunGroup.DONE, "PASS"),
+        (
+            {"status": RunStatus.PASS, "tree": replace(TREE, delivered=Fate.APPLIED), **ENDED},
+            RunGroup.DONE,
+            "PASS, applied",
+        ),
         # What cannot go on needs nobody.
         ({"status": RunStatus.INTERRUPTED, "lost": True}, RunGroup.DONE, "gone"),
         ({"status": RunStatus.FAILED, "unsaved": True, **ENDED}, RunGroup.DONE, "not begun"),
-        ({"status": RunStatus.FAILED, "discarded": True, **ENDED}, RunGroup.DONE, "discarded"),
+        (
+            {"status": RunStatus.FAILED, "tree": replace(TREE, delivered=Fate.DISCARDED), **ENDED},
+            RunGroup.DONE,
+            "discarded",
+        ),
         # A question of a run that has ended is none.
         ({"status": RunStatus.PASS, "asking": "tester", **ENDED}, RunGroup.DONE, "PASS"),
         ({"status": RunStatus.FAILED, **LONG_AGO}, RunGroup.DONE, "error"),

@@ -12,48 +12,19 @@ from cli_agent_orchestrator.page.words import (
     RunTokens,
     agent_badge,
     agent_path,
-    ago,
     amount,
     ask_button,
     at_work,
     badge,
     moment,
     name,
-    plural,
     quoted,
     run_tokens,
-    span,
-    took,
 )
 from cli_agent_orchestrator.usage.tokens import Tokens
-from tests.page.view_data import NOON, a_run, a_terminal
+from tests.page.view_data import a_terminal
+from tests.runs.views import NOON, a_run
 from tests.show.reading import Elements
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (-5, "under a minute"),
-        (59.9, "under a minute"),
-        (60, "1 min"),
-        (3599, "59 min"),
-        (3600, "1 h 00 min"),
-        (9000, "2 h 30 min"),
-        (86_399, "23 h 59 min"),
-        (86_400, "1 d 0 h"),
-        (200_000, "2 d 7 h"),
-    ],
-)
-def test_how_long_something_goes_on(seconds: float, words: str) -> None:
-    assert span(seconds) == words
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(-5, "took 0 s"), (24.9, "took 24 s"), (59.9, "took 59 s"), (60, "took 1 min")],
-)
-def test_how_long_something_took(seconds: float, words: str) -> None:
-    assert took(seconds) == words
 
 
 def test_who_works() -> None:
@@ -61,24 +32,6 @@ def test_who_works() -> None:
     assert Elements(at_work(a_run(role="lint"))).written == "gate lint runs"
     assert Elements(at_work(a_run(role="proof"))).written == "the proof runs"
     assert Elements(at_work(a_run(providers={}))).written == "programmer works"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (-1, "just now"),
-        (59, "just now"),
-        (60, "1 min ago"),
-        (3599, "59 min ago"),
-        (3600, "1 h ago"),
-        (7199, "1 h ago"),
-        (86_399, "23 h ago"),
-        (86_400, "1 d ago"),
-        (900_000, "10 d ago"),
-    ],
-)
-def test_how_long_ago_something_was(seconds: float, words: str) -> None:
-    assert ago(seconds) == words
 
 
 @pytest.mark.parametrize(
@@ -95,10 +48,6 @@ def test_how_long_ago_something_was(seconds: float, words: str) -> None:
 )
 def test_a_number_of_tokens(count: int, words: str) -> None:
     assert amount(count) == words
-
-
-def test_one_and_many() -> None:
-    assert [plural(count, "run") for count in (0, 1, 2)] == ["0 runs", "1 run", "2 runs"]
 
 
 def test_a_time_says_exactly_when() -> None:

@@ -1,22 +1,20 @@
 """Runs for the views, as plain or as hostile as a test wants them."""
 
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.core.models import Terminal, TerminalStatus
 from cli_agent_orchestrator.page.context import Page
+from cli_agent_orchestrator.page.one_run import RunOnPage
 from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
-from cli_agent_orchestrator.runs.record import RunRecord, RunStatus
-from cli_agent_orchestrator.runs.registry import RunSummary
-from cli_agent_orchestrator.runs.story import RunStory
-from cli_agent_orchestrator.runs.turns import RunTurn
+from cli_agent_orchestrator.runs.record import SavedSetting
+from cli_agent_orchestrator.runs.view import RunView
+from tests.runs.views import NOON, RUN, a_run, a_turn
 from tests.show.reading import Elements
 
-NOON = 1_700_000_000.0
-RUN = "20261115-084037-k3f9"
 HOSTILE = st.one_of(
     st.text(max_size=40),
     st.sampled_from(
@@ -37,66 +35,21 @@ HOSTILE = st.one_of(
 )
 
 
-# Any: fields of a dataclass
-def a_run(**changes: Any) -> RunSummary:
-    run = RunSummary(
-        id=RUN,
-        wd="/home/ada/shop",
-        task="Fix the discount",
-        flow="loop",
-        status=RunStatus.RUNNING,
-        round=2,
-        role="programmer",
-        started=NOON - 600,
-        ended=None,
-        providers={"analyst": "codex", "programmer": "claude_code"},
-        terminals={"analyst": "a1", "programmer": "p1"},
-    )
-    return replace(run, **changes)
-
-
-# Any: fields of a dataclass
-def a_story(run: RunSummary | None = None, **changes: Any) -> RunStory:
+# Any: fields of a run, or of its page
+def a_page(run: RunView | None = None, **changes: Any) -> RunOnPage:
+    """Return the page of a run with two turns, whose second is under way if the run is live."""
     run = run or a_run()
-    record = RunRecord(
-        id=run.id,
-        wd=run.wd,
-        state_file="/home/ada/shop/.tmp/state.json",
-        archive=run.id,
-        task=f"{run.task}\n\nAll of it.",
-        task_line=run.task,
-        started=run.started,
-    )
     broken_off = None if run.is_live else NOON - 390
-    story = RunStory(
-        summary=run,
-        record=record,
-        turns=(a_turn(1), a_turn(2, role="programmer", outcome="", ended=broken_off)),
-        changed={},
-        course=packaged_flow("loop").stages,
-        reviewers=("analyst_review", "programmer_review"),
-        max_rounds=8,
-    )
-    return replace(story, **changes)
-
-
-# Any: fields of a dataclass
-def a_turn(sequence: int, **changes: Any) -> RunTurn:
-    turn = RunTurn(
-        sequence=sequence,
-        role="analyst",
-        round=1,
-        cycle=1,
-        provider="codex",
-        terminal_id="a1",
-        began=NOON - 500,
-        ended=NOON - 400,
-        seconds=90.0,
-        outcome="delivered",
-        detail="summary received",
-        verdict="summary received",
-    )
-    return replace(turn, **changes)
+    told: dict[str, Any] = {
+        "turns": (a_turn(1), a_turn(2, role="programmer", outcome="", ended=broken_off)),
+        "reviewers": ("analyst_review", "programmer_review"),
+        "settings": {"MAX_ROUNDS": SavedSetting("8", "option")},
+        "course": packaged_flow("loop").stages,
+        **changes,
+    }
+    own = {part.name for part in fields(RunOnPage)} & told.keys()
+    of_run = {name: value for name, value in told.items() if name not in own}
+    return RunOnPage(replace(run, **of_run), **{name: told[name] for name in own})
 
 
 # Any: fields of a dataclass

@@ -25,7 +25,6 @@ from cli_agent_orchestrator.runs.prepare import Prepared
 from cli_agent_orchestrator.runs.record import new_run_id
 from cli_agent_orchestrator.runs.screens import Screens
 from cli_agent_orchestrator.runs.state_file import StateFile
-from cli_agent_orchestrator.runs.turns import Journal
 from cli_agent_orchestrator.settings.config import Condensation, HandoffRules, Limits, LoopRules
 from cli_agent_orchestrator.settings.run_config import RunConfig
 from cli_agent_orchestrator.work.folder import WorkFolder
@@ -272,7 +271,7 @@ class Rig:
             readonly_roles=self.readonly_roles,
         )
         screens = Screens(self.server, self.run_folder)
-        records = Records(self.state_file, files, Journal(files.kept), screens)
+        records = Records(self.state_file, files, screens)
         world = World(self.clock, self.mailbox, no_watch)
         return Runner(self.server, plan, records, on_event or self.events.append, world)
 

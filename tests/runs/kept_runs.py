@@ -1,12 +1,13 @@
 """Runs that have ended and left snapshots of a real folder."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.events import RunEnded, RunEvent
-from cli_agent_orchestrator.runs.record import RunRecord
+from cli_agent_orchestrator.runs.record import RunRecord, read_record, write_record
 from cli_agent_orchestrator.runs.recorder import Recorder
 from cli_agent_orchestrator.settings.layout import SNAPSHOTS_FOLDER
 from cli_agent_orchestrator.work.repository import find_repository
@@ -65,3 +66,9 @@ def worked_run(state: Path, wd: Path) -> Folder:
     snapshots.take(3, "programmer")
     snapshots.take(4, "tester")
     return folder
+
+
+def change_record(folder: Folder, **fields: object) -> None:
+    record = read_record(folder)
+    assert record is not None
+    write_record(folder, replace(record, **fields))  # type: ignore[arg-type]

@@ -36,13 +36,10 @@ from cli_agent_orchestrator.runs.control import (
 )
 from cli_agent_orchestrator.runs.event_log import EventLog
 from cli_agent_orchestrator.runs.record import RunRecord, RunStatus, SavedTree, write_record
-from cli_agent_orchestrator.runs.registry import RunSummary
 from cli_agent_orchestrator.settings.layout import CONTROL_FILE, run_folder
+from tests.runs.views import a_run
 
-RUN = RunSummary(
-    "20261115-084037-k3f9", "/p", "", "loop", RunStatus.RUNNING, 1, "", 0.0, None,
-    {"analyst": "codex"},
-)  # fmt: skip
+RUN = a_run(wd="/p", round=1, providers={"analyst": "codex"})
 GOOD: tuple[Wish, ...] = (
     Pause(), Stop(), Skip(), Hint(None, "x"), Hint("analyst", "x"), Set("max_rounds", "3"),
 )  # fmt: skip

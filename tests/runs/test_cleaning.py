@@ -29,7 +29,7 @@ from cli_agent_orchestrator.runs.record import (
     read_record,
     write_record,
 )
-from cli_agent_orchestrator.runs.registry import can_resume
+from cli_agent_orchestrator.runs.view import can_resume
 from cli_agent_orchestrator.settings.layout import (
     DRAFT_PREFIX,
     RECORD_FILE,

@@ -12,10 +12,11 @@ from cli_agent_orchestrator.pipeline.reply import Output
 from cli_agent_orchestrator.pipeline.state import FinalStatus, Progress
 from cli_agent_orchestrator.runs.clean import known_runs, plan_cleanup, remove_folder
 from cli_agent_orchestrator.runs.deliver import apply_run, discard_run, ended_run, request_run
+from cli_agent_orchestrator.runs.details import archive_of, read_kept_text
 from cli_agent_orchestrator.runs.record import Fate, RunStatus, read_record, write_record
 from cli_agent_orchestrator.runs.state_file import StateFile, UserSeals
 from cli_agent_orchestrator.runs.tree import OwnTree, plan_tree, store_of
-from cli_agent_orchestrator.runs.turns import RunTurn, TurnTexts, archive_of, read_turn
+from cli_agent_orchestrator.runs.view import Turn
 from cli_agent_orchestrator.settings.layout import REQUEST_FILE, archive_folder, run_folder
 from cli_agent_orchestrator.work.delivery import MergeKind, MergeResult
 from cli_agent_orchestrator.work.snapshots import Snapshots
@@ -27,7 +28,7 @@ from tests.work.projects import Project, make_project, write
 from tests.work.repositories import is_intact, make_repository, with_other_git
 
 LATER = 1e9
-TURN = RunTurn(1, "analyst", 1, 1, "codex", "a1", 1.0)
+TURN = Turn(1, "analyst", 1, 1, "codex", "a1", 1.0)
 
 
 @pytest.fixture
@@ -259,7 +260,7 @@ class TestArchive:
         tree = plan_tree(project.folder, state, RUN, os.environ)[0].make()[0]
         write_record(run_folder(state, RUN), record_of(tree))
         archive = archive_folder(tree.wd, RUN)
-        for name in ("001-analyst.md", "001-analyst-prompt.md", "turns.jsonl"):
+        for name in ("001-analyst.md", "001-analyst-prompt.md"):
             archive.create(name, name.encode())
         return tree
 
@@ -267,16 +268,17 @@ class TestArchive:
         with ended_run(state, RUN, os.environ) as ended:
             discard_run(ended)
 
-    def texts(self, state: Path) -> TurnTexts:
+    def texts(self, state: Path) -> tuple[str | None, str | None]:
         folder = run_folder(state, RUN)
         record = read_record(folder)
         assert record is not None
-        return read_turn(folder, record, TURN)
+        archive = archive_of(folder, record)
+        return read_kept_text(archive, TURN, "prompt"), read_kept_text(archive, TURN)
 
     def test_they_are_found_when_the_tree_is_gone(self, project: Project, state: Path) -> None:
         tree = self.make(project, state)
         before = self.texts(state)
-        assert before == TurnTexts("001-analyst-prompt.md", "001-analyst.md")
+        assert before == ("001-analyst-prompt.md", "001-analyst.md")
         self.discard(state)
         assert not tree.worktree.folder.exists()
         assert self.texts(state) == before
@@ -289,7 +291,8 @@ class TestArchive:
         os.mkfifo(archive.path / "003-analyst.md")
         self.discard(state)
         kept = archive_of(run_folder(state, RUN), record_of(tree))
-        assert sorted(kept.names()) == ["001-analyst-prompt.md", "001-analyst.md", "turns.jsonl"]
+        assert kept is not None
+        assert sorted(kept.names()) == ["001-analyst-prompt.md", "001-analyst.md"]
 
     def test_a_link_in_the_place_of_the_archive_is_not_followed(
         self, project: Project, state: Path, tmp_path: Path
@@ -299,14 +302,14 @@ class TestArchive:
         (tree.wd / ".tmp" / RUN).symlink_to(tmp_path)
         (tmp_path / "001-analyst.md").write_text("somebody's")
         self.discard(state)
-        assert self.texts(state) == TurnTexts(None, None)
+        assert self.texts(state) == (None, None)
 
     def test_nothing_is_removed_if_they_cannot_be_kept(self, project: Project, state: Path) -> None:
         tree = self.make(project, state)
         (run_folder(state, RUN).path / "archive").write_text("in the way")
         with pytest.raises(NotSteerable, match="nothing was removed: prompts and replies"):
             self.discard(state)
-        assert self.texts(state).reply == "001-analyst.md"
+        assert self.texts(state)[1] == "001-analyst.md"
         assert tree.worktree.folder.exists()
 
 

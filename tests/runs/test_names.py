@@ -8,13 +8,14 @@ import pytest
 from cli_agent_orchestrator.errors import NotFound, NotSteerable, UsageError
 from cli_agent_orchestrator.runs.record import RunStatus
 from cli_agent_orchestrator.runs.registry import (
-    RunSummary,
     choose_live_run,
     choose_run_to_resume,
     find_agent,
     is_surely_run,
     runs_that_fit,
 )
+from cli_agent_orchestrator.runs.view import RunView
+from tests.runs.views import a_run
 
 HERE, THERE = Path("/here"), Path("/there")
 RUNNING, PAUSED, PASS = RunStatus.RUNNING, RunStatus.PAUSED, RunStatus.PASS
@@ -23,10 +24,14 @@ STOPPED = RunStatus.STOPPED
 
 def run(
     name: str, status: RunStatus = RUNNING, wd: Path = HERE, *roles: str, started: float = 0.0
-) -> RunSummary:
+) -> RunView:
     terminals = {role: f"{role}-of-{name}" for role in roles}
-    return RunSummary(
-        f"20261115-084037-{name}", str(wd), "", "loop", status, 1, "", started, None, {}, terminals
+    return a_run(
+        id=f"20261115-084037-{name}",
+        wd=str(wd),
+        status=status,
+        started=started,
+        terminals=terminals,
     )
 
 
@@ -108,7 +113,7 @@ class TestLive:
     def test_the_last_one_here_is_meant_as_long_as_it_can_go_on(self, status: RunStatus) -> None:
         here, there = run("aaaa", status, HERE), run("bbbb", RUNNING, THERE)
         assert choose_live_run([there, here], None, HERE) == here
-        assert choose_live_run([replace(here, discarded=True), there], None, HERE) == there
+        assert choose_live_run([replace(here, unsaved=True), there], None, HERE) == there
 
     def test_one_that_runs_here_comes_before_a_newer_one_that_can_go_on(self) -> None:
         newer, older = run("bbbb", STOPPED, HERE), run("aaaa", RUNNING, HERE)

@@ -40,14 +40,14 @@ from cli_agent_orchestrator.runs.record import (
 )
 from cli_agent_orchestrator.runs.recorder import after_event
 from cli_agent_orchestrator.runs.registry import (
-    RunSummary,
     choose_run_to_resume,
     find_run,
     list_runs,
     run_of_process,
-    summary_of,
 )
+from cli_agent_orchestrator.runs.view import RunView, read_run
 from cli_agent_orchestrator.settings.layout import RECORD_FILE, RUNS_FOLDER, run_folder
+from tests.runs.views import a_run
 
 NOON = 1_700_000_000.0
 RUN = "20261115-084037-k3f9"
@@ -112,7 +112,7 @@ class TestWhatIsSaved:
             path.write_text(json.dumps(saved))
         record = replace(RECORD, wd=str(tmp_path), state_file=str(path))
         record = replace(record, status=status, round=number)
-        found = summary_of(save(tmp_path / "state", record))
+        found = read_run(save(tmp_path / "state", record))
         usual = "interrupted" if status is RunStatus.RUNNING else status.word
         assert (found.words, found.is_unfinished) == (words or usual, not words)
 
@@ -259,8 +259,8 @@ class TestList:
     def test_a_run_that_nobody_holds_was_interrupted(self, tmp_path: Path) -> None:
         folder = save(tmp_path, RECORD)
         with folder.locked():
-            assert summary_of(folder).status is RunStatus.RUNNING
-        assert summary_of(folder).status is RunStatus.INTERRUPTED
+            assert read_run(folder).status is RunStatus.RUNNING
+        assert read_run(folder).status is RunStatus.INTERRUPTED
 
     def test_a_record_that_cannot_be_read_hides_no_run(self, tmp_path: Path) -> None:
         folder = save(tmp_path, RECORD)
@@ -356,9 +356,9 @@ def test_agents_that_were_ended_are_forgotten_unless_somebody_is_at_work(tmp_pat
     folder = save(tmp_path, replace(RECORD, terminals={"tester": "t"}, session_name="s"))
     with folder.locked():
         forget_agents(folder)
-    assert summary_of(folder).has_agents
+    assert read_run(folder).has_agents
     forget_agents(folder)
-    assert not summary_of(folder).has_agents
+    assert not read_run(folder).has_agents
 
 
 @pytest.mark.parametrize(
@@ -368,7 +368,7 @@ def test_a_run_whose_work_was_discarded_says_so(
     tmp_path: Path, status: RunStatus, words: str
 ) -> None:
     tree = SavedTree("/t", "cao/1", "a", "a", delivered=Fate.DISCARDED)
-    found = summary_of(save(tmp_path, replace(RECORD, status=status, tree=tree)))
+    found = read_run(save(tmp_path, replace(RECORD, status=status, tree=tree)))
     assert (found.words, found.is_unfinished) == (words, False)
 
 
@@ -387,7 +387,7 @@ def test_work_that_was_applied_stays_so_when_its_tree_is_removed(
     tmp_path: Path, delivered: Fate, earlier: Fate, words: str, discarded: bool
 ) -> None:
     tree = SavedTree("/t", "cao/1", "a", "b", delivered=delivered, earlier=earlier)
-    found = summary_of(save(tmp_path, replace(RECORD, status=RunStatus.PASS, tree=tree)))
+    found = read_run(save(tmp_path, replace(RECORD, status=RunStatus.PASS, tree=tree)))
     assert (found.words, found.discarded, found.is_unfinished) == (words, discarded, False)
     assert found.applied is (Fate.APPLIED in (delivered, earlier))
     assert found.waiting == ("cao/1" if delivered is Fate.NOT_YET else "")
@@ -396,10 +396,10 @@ def test_work_that_was_applied_stays_so_when_its_tree_is_removed(
 class TestWhichIsResumed:
     """`cao resume` without a name."""
 
-    def runs(self, *statuses: RunStatus) -> list[RunSummary]:
+    def runs(self, *statuses: RunStatus) -> list[RunView]:
         """Return runs of one folder, the newest first."""
         return [
-            RunSummary(f"r{number}", "/p", "x", "loop", status, 1, "", NOON, NOON)
+            a_run(id=f"r{number}", wd="/p", status=status, ended=NOON)
             for number, status in enumerate(statuses)
         ]
 

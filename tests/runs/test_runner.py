@@ -56,7 +56,7 @@ from cli_agent_orchestrator.runs.agents import replace_terminals
 from cli_agent_orchestrator.runs.loop import StoppedByPerson
 from cli_agent_orchestrator.runs.screens import read_screen
 from cli_agent_orchestrator.runs.state_file import StateFile
-from cli_agent_orchestrator.runs.turns import Journal, TurnRecord
+from cli_agent_orchestrator.runs.view import turns_of
 from cli_agent_orchestrator.settings.config import Condensation, Limits, LoopRules, ReviewRules
 from cli_agent_orchestrator.settings.layout import records_folder
 from tests.handoff.fakes import FakeClock
@@ -170,12 +170,11 @@ class TestSaving:
         assert kept["009-tester-prompt.md"] == rig.server.prompts_to("tester")[0]
         assert len(kept) == 2 * len(NINE_TURNS)
 
-    def test_the_journal_tells_every_turn(self, rig: Rig) -> None:
-        state = rig.run(rig.begin())
-        turns = Journal(rig.files(state).kept).read()
+    def test_its_events_tell_every_turn(self, rig: Rig) -> None:
+        rig.run(rig.begin())
+        turns = turns_of(rig.events)
         assert [turn.role for turn in turns] == [str(role) for role in NINE_TURNS]
-        assert turns[-1].outcome == "PASS"
-        assert turns[-1].reply == "009-tester.md"
+        assert (turns[-1].outcome, turns[-1].reply_name) == ("passed", "009-tester.md")
 
     def test_a_response_that_lay_there_before_is_kept_as_stale(self, rig: Rig) -> None:
         state = rig.begin()
@@ -328,8 +327,8 @@ class TestResuming:
             state = rig.run(rig.saved())
             assert state.final_status is FinalStatus.PASS
             assert [role for role, _ in rig.server.turns()] == FIVE_TURNS
-            journal = Journal(rig.files(state).kept).read()
-            assert [turn.role for turn in journal] == [str(role) for role in FIVE_TURNS]
+            told = [turn.role for turn in turns_of(rig.events)]
+            assert told == [str(role) for role in FIVE_TURNS]
 
     def test_the_words_of_a_turn_in_flight_stay_the_same_under_other_settings(
         self, rig: Rig
@@ -619,9 +618,6 @@ class TestTime:
         rig.server.answer = answer
         return lambda: answers[0]()
 
-    def first_turn(self, rig: Rig, state: RunState) -> TurnRecord:
-        return Journal(rig.files(state).kept).read()[0]
-
     def test_the_time_a_person_was_waited_for_is_no_work(self, rig: Rig) -> None:
         finish = self.slow_analyst(rig, TerminalStatus.PROCESSING)
         state = rig.begin()
@@ -631,11 +627,12 @@ class TestTime:
         rig.mailbox.at(1010, lambda: statuses.update({analyst: TerminalStatus.PROCESSING}))
         rig.mailbox.at(1030, finish)
         rig.run(state)
-        record = self.first_turn(rig, state)
+        record = turns_of(rig.events)[0]
+        assert record.ended is not None
         assert record.ended - record.began >= 1030
-        assert 25 <= record.worked <= 40
+        assert 25 <= record.seconds <= 40
         told = next(event for event in rig.events if isinstance(event, TurnEnded))
-        assert told.seconds == record.worked
+        assert told.seconds == record.seconds
 
     def test_the_time_the_run_was_stopped_is_no_work(self, rig: Rig) -> None:
         finish = self.slow_analyst(rig, TerminalStatus.PROCESSING)
@@ -647,9 +644,10 @@ class TestTime:
         rig.clock.time += 1000
         rig.mailbox.at(1030, finish)
         rig.run(rig.saved())
-        record = self.first_turn(rig, state)
+        record = turns_of(rig.events)[0]
+        assert record.ended is not None
         assert record.ended - record.began >= 1030
-        assert 25 <= record.worked <= 40
+        assert 25 <= record.seconds <= 40
 
     def test_work_before_an_error_counts_on(self, rig: Rig) -> None:
         finish = self.slow_analyst(rig, TerminalStatus.PROCESSING)
@@ -660,7 +658,7 @@ class TestTime:
         rig.clock.time += 1000
         rig.mailbox.at(1030, finish)
         rig.run(rig.saved())
-        assert 25 <= self.first_turn(rig, state).worked <= 40
+        assert 25 <= turns_of(rig.events)[0].seconds <= 40
 
 
 class TestScreens:
@@ -716,8 +714,8 @@ class TestGates:
         assert solo.archived(state)["002-gate.md"] == (
             "RESULT: PASS\nCOMMAND: echo 3 passed\nEXIT_CODE: 0\nEVIDENCE:\n3 passed\n"
         )
-        last = Journal(solo.files(state).kept).read()[-1]
-        assert (last.role, last.provider, last.outcome) == ("gate", "command", "PASS")
+        last = turns_of(solo.events)[-1]
+        assert (last.role, last.is_gate, last.detail) == ("gate", True, "PASS")
         began, ended = (e for e in solo.events if isinstance(e, CheckBegan | CheckEnded))
         assert isinstance(began, CheckBegan)
         assert isinstance(ended, CheckEnded)
@@ -915,8 +913,6 @@ class TestAsks:
         assert [(event.role, event.cycle) for event in skipped] == [("analyst_review", 1)]
         ended = [event for event in rig.events if isinstance(event, TurnEnded)]
         assert (ended[1].outcome, ended[1].archive) == ("skipped", "")
-        journal = Journal(rig.files(final).kept).read()
-        assert journal[1].outcome == "skipped by a person; it counts as approved"
         assert rig.saved().progress.heard == 10
 
     @pytest.mark.parametrize("role", [None, "analyst_review"])

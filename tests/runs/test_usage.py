@@ -1,24 +1,21 @@
 """How many tokens a turn took, from records as agents leave them in real folders."""
 
 import json
-import math
 import os
 from pathlib import Path
 
 import pytest
 
 from cli_agent_orchestrator.core.files import Folder
-from cli_agent_orchestrator.runs.turns import RunTurn
 from cli_agent_orchestrator.runs.usage import (
+    LARGEST_RECORDS,
     LATE_SECONDS,
     LONGEST_LINE,
     MOST_FILES,
-    Stretch,
     note_records,
-    stretch_of,
-    usage_of,
     usage_of_turns,
 )
+from cli_agent_orchestrator.runs.view import Turn
 from cli_agent_orchestrator.settings.layout import run_folder
 from cli_agent_orchestrator.usage.tokens import Tokens
 from tests.usage.lines import (
@@ -32,12 +29,11 @@ from tests.usage.lines import (
     usage_record,
 )
 
-TURN = Stretch(NOON, NOON + 60)
 BEFORE, DURING, AFTER = NOON - 5, NOON + 5, NOON + 65
 
 
-def turn_of(sequence: int, terminal: str, began: float, provider: str = "codex") -> RunTurn:
-    return RunTurn(sequence, "tester", 1, 1, provider, terminal, began)
+def turn_of(sequence: int, terminal: str, began: float, provider: str = "codex") -> Turn:
+    return Turn(sequence, "tester", 1, 1, provider, terminal, began)
 
 
 @pytest.fixture
@@ -79,26 +75,13 @@ def took(size: int) -> Tokens:
 
 def used(run: Folder, *records: Path, provider: str = "codex") -> Tokens | None:
     note_records(run, "a1", [str(record) for record in records])
-    return usage_of(run, turn_of(1, "a1", NOON, provider), TURN)
+    return usage(run, provider)
 
 
-class TestStretch:
-    TURNS = (
-        turn_of(1, "a1", 100),
-        turn_of(2, "b2", 200),
-        turn_of(3, "a1", 300),
-        turn_of(4, "a1", 400),
-    )
-
-    @pytest.mark.parametrize(("place", "until"), [(0, 300), (1, math.inf), (2, 400), (3, math.inf)])
-    def test_a_turn_lasts_until_the_agents_next_prompt(self, place: int, until: float) -> None:
-        turn = self.TURNS[place]
-        for turns in (self.TURNS, self.TURNS[::-1]):
-            assert stretch_of(turn, turns, None) == Stretch(turn.began, until)
-
-    def test_the_last_turn_lasts_a_little_longer_than_the_run(self) -> None:
-        assert stretch_of(self.TURNS[3], self.TURNS, 450).until == 450 + LATE_SECONDS
-        assert stretch_of(self.TURNS[2], self.TURNS, 450).until == 400
+def usage(run: Folder, provider: str = "codex", largest: int = LARGEST_RECORDS) -> Tokens | None:
+    """Return what a turn took that lasted a minute."""
+    turns = [turn_of(number, "a1", NOON + 60 * number, provider) for number in (0, 1)]
+    return usage_of_turns(run, turns, None, largest).get(0)
 
 
 class TestNote:
@@ -127,7 +110,7 @@ class TestNote:
         assert not (run.path / "records").exists()
         record = write(rollout(home, "t1"), codex_head(), codex_call(DURING, "r1"))
         (run.path / "x.json").write_text(json.dumps({"records": [str(record)]}))
-        assert usage_of(run, turn_of(1, name, NOON), TURN) is None
+        assert usage_of_turns(run, [turn_of(1, name, NOON)], None) == {}
 
     @pytest.mark.parametrize(
         "text",
@@ -149,7 +132,7 @@ class TestNote:
         folder = run.path / "records"
         folder.mkdir()
         (folder / "a1.json").write_text(text)
-        assert usage_of(run, turn_of(1, "a1", NOON), TURN) is None
+        assert usage(run) is None
 
 
 class TestCodex:
@@ -190,7 +173,7 @@ class TestCodex:
             rollout(home, "e1"), codex_head("e1", source="exec"), codex_call(DURING, "r2")
         )
         assert used(run, own, program) == took(1)
-        assert usage_of(run, turn_of(1, "none", NOON), TURN) is None
+        assert usage_of_turns(run, [turn_of(1, "none", NOON)], None) == {}
 
     def test_a_sub_agent_that_is_named_is_counted_once(self, run: Folder, home: Path) -> None:
         own = write(rollout(home, "t1"), codex_head("t1"), codex_call(DURING, "r1"))
@@ -260,7 +243,7 @@ class TestClaudeCode:
         assert used(run, record, copy, provider="claude_code") == took(2)
 
 
-def test_all_turns_together_are_as_each_alone(run: Folder, home: Path) -> None:
+def test_a_turn_lasts_until_the_agents_next_prompt(run: Folder, home: Path) -> None:
     calls = (codex_call(DURING, "r1"), codex_call(AFTER, "r2", 2), codex_call(AFTER + 1, "r3"))
     record = write(rollout(home, "t1"), codex_head(), *calls, at=AFTER + 1)
     other = write(home / ".claude/projects/p/1.jsonl", claude_call(DURING, "m1", 3))
@@ -273,9 +256,11 @@ def test_all_turns_together_are_as_each_alone(run: Folder, home: Path) -> None:
         turn_of(4, "", NOON + 61, "command"),
         turn_of(5, "c3", NOON + 62),
     ]
-    alone = {one.sequence: usage_of(run, one, stretch_of(one, turns, None)) for one in turns}
-    assert usage_of_turns(run, turns, None) == {n: took for n, took in alone.items() if took}
     assert usage_of_turns(run, turns, None) == {1: took(1), 2: took(3), 3: took(3)}
+    # What an agent says a little later than the run ended is the last turn's.
+    assert usage_of_turns(run, turns, AFTER - LATE_SECONDS + 0.5) == {
+        1: took(1), 2: took(3), 3: took(2),
+    }  # fmt: skip
 
 
 class TestNotKnown:
@@ -289,7 +274,7 @@ class TestNotKnown:
         assert used(run, record) is None
 
     def test_a_run_of_an_earlier_version(self, run: Folder) -> None:
-        assert usage_of(run, turn_of(1, "a1", NOON), TURN) is None
+        assert usage(run) is None
 
     @pytest.mark.parametrize("provider", ["codex", "claude_code"])
     def test_a_record_that_is_gone(self, run: Folder, home: Path, provider: str) -> None:
@@ -335,10 +320,10 @@ class TestNotKnown:
     def test_records_that_are_too_large(self, run: Folder, home: Path) -> None:
         record = write(rollout(home, "t1"), codex_head(), codex_call(DURING, "r1"))
         note_records(run, "a1", [str(record)])
-        turn, size = turn_of(1, "a1", NOON), record.stat().st_size
+        size = record.stat().st_size
         # Each is read for its first line, which tells whose it is, where it was named and beside.
-        assert usage_of(run, turn, TURN, size * 3) == took(1)
-        assert usage_of(run, turn, TURN, size * 3 - 1) is None
+        assert usage(run, largest=size * 3) == took(1)
+        assert usage(run, largest=size * 3 - 1) is None
 
 
 @pytest.mark.parametrize("size", [0, 1, LONGEST_LINE - 9, LONGEST_LINE, LONGEST_LINE + 2**20])

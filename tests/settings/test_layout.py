@@ -22,7 +22,7 @@ def test_all_that_is_in_the_project_is_in_one_folder() -> None:
     "name",
     [
         *(layout.IGNORE_FILE, layout.STATE_FILE, layout.OWNER_FILE, layout.LOG_FILE),
-        *(layout.JOURNAL_FILE, layout.RECORD_FILE, layout.EVENTS_FILE, layout.CONTROL_FILE),
+        *(layout.RECORD_FILE, layout.EVENTS_FILE, layout.CONTROL_FILE),
         *(layout.REJECTED_FILE, layout.WATCH_FILE, layout.REQUEST_FILE, layout.STATE_NAME),
     ],
 )
@@ -62,7 +62,6 @@ def test_what_is_kept_is_known_by_its_number(name: str, number: str) -> None:
     kept = re.fullmatch(layout.KEPT_PATTERN, name)
     assert kept is not None
     assert kept[1] == number
-    assert not re.fullmatch(layout.KEPT_PATTERN, layout.JOURNAL_FILE)
 
 
 def test_run_folders_are_for_their_owner_alone(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.runs.turns import RunTurn
+from cli_agent_orchestrator.runs.view import Turn
 from cli_agent_orchestrator.show.timeline import (
     LEGEND,
     LONGEST_NAME,
@@ -22,10 +22,10 @@ from cli_agent_orchestrator.show.timeline import (
 from tests.show.reading import Elements
 
 NOON = 1_700_000_000.0
-TURN = RunTurn(1, "analyst", 1, 1, "codex", "t", NOON, NOON + 9, 9.0, "delivered", "summary")
+TURN = Turn(1, "analyst", 1, 1, "codex", "t", NOON, NOON + 9, 9.0, "delivered", "summary")
 
 
-def turns_like(outcomes: list[str], roles: tuple[str, ...] = ("a", "b")) -> list[RunTurn]:
+def turns_like(outcomes: list[str], roles: tuple[str, ...] = ("a", "b")) -> list[Turn]:
     return [
         replace(TURN, sequence=n, role=roles[n % len(roles)], outcome=outcome, round=1 + n // 4)
         for n, outcome in enumerate(outcomes)
@@ -140,7 +140,7 @@ def test_as_many_turns_as_can_be_told_apart_find_room(count: int, seconds: list[
     assert min(widths(turns * 9, NOON)) >= NARROWEST
 
 
-def widths(turns: list[RunTurn], now: float) -> list[float]:
+def widths(turns: list[Turn], now: float) -> list[float]:
     page = Elements(timeline(turns, now))
     return [float(one["width"] or 0) for one in page.of("rect", "timeline-box")]
 

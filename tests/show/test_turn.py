@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.pipeline.findings import Finding, FindingAnswer, Tracked
-from cli_agent_orchestrator.runs.story import EvidenceGroup, TurnDetail
+from cli_agent_orchestrator.runs.details import TurnDetail
 from cli_agent_orchestrator.show import turn as limits
 from cli_agent_orchestrator.show.turn import long_text, turn_html
 from cli_agent_orchestrator.usage.tokens import Tokens
@@ -36,12 +36,12 @@ def test_it_shows_all_that_is_there() -> None:
 
 
 def test_what_is_not_there_is_not_shown() -> None:
-    page = Elements(turn_html(TurnDetail(TURN, None, None, None, None, None, None))).written
+    page = Elements(turn_html(TurnDetail(TURN, None, None, None))).written
     assert "It is not kept." in page
     for words in ("Prompt", "Changes", "Tokens", "screen", "Findings", "Evidence"):
         assert words not in page
     at_work = replace(TURN, outcome="", ended=None)
-    page = Elements(turn_html(TurnDetail(at_work, "x", None, None, None, None, None))).written
+    page = Elements(turn_html(TurnDetail(at_work, "x", None, None))).written
     assert "Reply" not in page
     assert "Worked" not in page
 
@@ -59,7 +59,7 @@ def test_a_gate_has_an_output_and_no_agent() -> None:
 
 
 def test_evidence_says_what_is_met_without_colour() -> None:
-    groups = (EvidenceGroup("tests", True), EvidenceGroup("risk", False))
+    groups = {"tests": True, "risk": False}
     page = Elements(turn_html(replace(DETAIL, evidence=groups))).written
     assert "✓ tests" in page
     assert "✗ risk (not touched)" in page
@@ -110,7 +110,7 @@ class TestLongText:
 def test_nothing_that_was_said_becomes_markup(prompt: str, reply: str, patch: str) -> None:
     finding = Tracked(Finding(prompt, True, reply, patch), 1, 1)
     detail = replace(DETAIL, prompt=prompt, reply=reply, screen=reply, patch=patch)
-    detail = replace(detail, findings=(finding,), evidence=(EvidenceGroup(reply, True),))
+    detail = replace(detail, findings=(finding,), evidence={reply: True})
     page = Elements(turn_html(detail))
     assert page.is_closed
     assert page.names.isdisjoint({"a", "script", "img", "style"})

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.show.report_html import report_page
-from tests.cli.reports import REPORT
-from tests.show.test_report_page import FULL, WORDS
+from cli_agent_orchestrator.show.report_words import title_of
+from tests.show.test_report import FULL
 from tests.web.browser import LOOKS, PHONE, Look, Windows, assert_usable, expect
 
 pytestmark = pytest.mark.web
@@ -17,7 +17,7 @@ STEPS = {"tester": ["\x1b[31mno\x1b[0m", "\x1b[1;32myes\x1b[0m " + "x" * 200]}
 @pytest.fixture
 def file(tmp_path: Path) -> str:
     path = tmp_path / "run.html"
-    path.write_text(report_page(REPORT, FULL, WORDS, STEPS), encoding="utf-8")
+    path.write_text(report_page(FULL, "Made by cao.", STEPS), encoding="utf-8")
     return path.as_uri()
 
 
@@ -25,7 +25,7 @@ def file(tmp_path: Path) -> str:
 def test_it_can_be_read_and_opened_without_scripts(file: str, windows: Windows, look: Look) -> None:
     page = windows.open(look, scripts=False)
     page.goto(file)
-    expect(page.get_by_role("heading", level=1)).to_have_text(WORDS.title)
+    expect(page.get_by_role("heading", level=1)).to_have_text(title_of(FULL))
     reply = page.get_by_text("it is done", exact=True)
     expect(reply).to_be_hidden()
     page.get_by_role("heading", name="1. analyst").click()

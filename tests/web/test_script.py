@@ -19,7 +19,7 @@ from cli_agent_orchestrator.page.files import page_file
 from cli_agent_orchestrator.page.one_run import turn_part
 from cli_agent_orchestrator.show.markup import Child, Markup, joined, tag
 from tests.page.rig import PageRig, link
-from tests.page.view_data import a_turn
+from tests.runs.views import a_turn
 from tests.web.browser import PHONE, Windows, expect, look_at
 from tests.web.browser import Page as Tab
 

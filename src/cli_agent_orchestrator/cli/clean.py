@@ -11,6 +11,7 @@ import click
 
 from ..client.find import name_server
 from ..core.models import TerminalStatus
+from ..core.text import age
 from ..errors import ApiError, RunError, ServerConflict, StoreError, TmuxError, UsageError
 from ..runs.clean import (
     DAY_SECONDS,
@@ -26,11 +27,10 @@ from ..runs.clean import (
     server_named,
 )
 from ..runs.record import run_of_session
-from ..runs.registry import UNREADABLE
+from ..runs.view import UNREADABLE
 from ..settings.config import check_state_folder, state_folder
 from .connect import NOT_TOLD, Listed, all_terminals, connected
 from .printable import one_line
-from .runs import age
 from .terminals import api as api_option
 
 KEPT_DAYS = 30

@@ -14,10 +14,11 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from ..core.files import Folder
+from ..core.text import short_line
 from ..errors import OrchestratorError
-from ..events import short_line
 from ..runs.record import short_name
-from ..runs.registry import BETWEEN, RunSummary, list_runs, runs_that_fit
+from ..runs.registry import BETWEEN, list_runs, runs_that_fit
+from ..runs.view import RunView
 from ..settings.config import config_folder, state_folder
 from ..settings.table import AGENTS, BY_NAME, CHANGEABLE_NAMES, ROLE_SETTINGS, Setting, ValueKind
 from .imports import importing
@@ -150,7 +151,7 @@ def complete_setting(setting: Setting) -> Completer | None:
     return None
 
 
-def _runs() -> list[RunSummary]:
+def _runs() -> list[RunView]:
     """Return the last runs, those of this folder first; none if they cannot be read."""
     with suppress(OSError, OrchestratorError):
         here = Path.cwd().resolve()
@@ -159,12 +160,12 @@ def _runs() -> list[RunSummary]:
     return []
 
 
-def _run_items(runs: Iterable[RunSummary], typed: str) -> Iterator[CompletionItem]:
+def _run_items(runs: Iterable[RunView], typed: str) -> Iterator[CompletionItem]:
     """Yield runs by their last letters, or by the whole id that somebody began to type."""
     for run in runs:
         name = short_name(run.id)
         value = run.id if typed and not name.startswith(typed) else name
-        told = short_line(one_line(f"{run.words}: {run.task}"), LONGEST_HELP)
+        told = short_line(one_line(f"{run.words}: {run.task_line}"), LONGEST_HELP)
         yield CompletionItem(value, help=told)
 
 

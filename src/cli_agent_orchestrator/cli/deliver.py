@@ -15,7 +15,8 @@ from ..errors import RunError, UsageError
 from ..runs.deliver import Ended, apply_run, discard_run, ended_run, has_tree, request_run
 from ..runs.moments import BETWEEN, DISCARDED_LABEL
 from ..runs.record import RunRecord, RunStatus, read_record, short_name
-from ..runs.registry import RunSummary, choose_run, find_run, list_runs
+from ..runs.registry import choose_run, find_run, list_runs
+from ..runs.view import RunView
 from ..settings.config import state_folder
 from ..settings.layout import REQUEST_FILE, run_folder
 from ..work.delivery import MergeKind, MergeResult
@@ -173,8 +174,8 @@ def request_words(done: PullRequest, asked: RequestDraft) -> Iterator[str]:
 
 
 def choose_waiting(
-    runs: Sequence[RunSummary], waiting: Sequence[RunSummary], here: Path, now: float
-) -> RunSummary:
+    runs: Sequence[RunView], waiting: Sequence[RunView], here: Path, now: float
+) -> RunView:
     """Return the run whose work is meant if none is named: the one here whose work waits.
 
     If no work waits here it is the last run: what is wrong with that is said when it is opened.
@@ -191,7 +192,7 @@ def choose_waiting(
     raise UsageError("\n  ".join([f"{head}; name one of these:", *rows]))
 
 
-def _waits(state: Path, run: RunSummary) -> bool:
+def _waits(state: Path, run: RunView) -> bool:
     """Does the work of a run wait, on its branch or in its work tree alone?"""
     record = read_record(run_folder(state, run.id)) if run.project and not run.is_live else None
     if record is None or record.tree is None or record.tree.delivered:

@@ -20,7 +20,7 @@ from ..core.files import Folder
 from ..errors import UsageError
 from ..pipeline.flow_file import LOOP, PACKAGED
 from ..runs.record import is_run_id
-from ..runs.turns import Journal, TurnRecord
+from ..runs.view import Turn, view_run
 from ..scripted_agent.packaged import DEMO_PROJECT, DEMO_SCRIPT
 from ..settings.config import ServerConfig, check_state_folder, state_folder
 from ..settings.gates import PROOF, When
@@ -107,9 +107,15 @@ def demo(flow: str) -> None:
     _say(INTRODUCTION.format(project=project, who=WHO[flow]))
     with private_environment(folder, os.environ) as environ:
         code = _run(project, flow, environ)
-        kept = code in (0, 1) and keep_run(state_folder(environ), state_folder(os.environ))
-    if code in (0, 1):
-        _show_result(project, flow, kept or "")
+        turns: Sequence[Turn] = ()
+        kept = ""
+        if code in (0, 1):
+            state = state_folder(environ)
+            [name] = filter(is_run_id, runs_folder(state).names())
+            turns = view_run(run_folder(state, name)).turns
+            kept = keep_run(run_folder(state, name), state_folder(os.environ))
+    if turns:
+        _show_result(project, flow, turns, kept)
     sys.exit(code)
 
 
@@ -162,16 +168,16 @@ def private_environment(folder: Path, environ: Mapping[str, str]) -> Iterator[di
         shutil.rmtree(state, ignore_errors=True)
 
 
-def keep_run(demo: Path, own: Path) -> str:
+def keep_run(demo: Folder, own: Path) -> str:
     """Put the run of the demo among the user's own; return its id, empty if that cannot be."""
+    name = demo.parts[-1]
     try:
         check_state_folder(own)
-        [name] = filter(is_run_id, runs_folder(demo).names())
         draft = run_folder(own, DRAFT_PREFIX + name)
         draft.make()
-        shutil.copytree(run_folder(demo, name).path, draft.path, dirs_exist_ok=True)
+        shutil.copytree(demo.path, draft.path, dirs_exist_ok=True)
         draft.rename_to(name)
-    except (OSError, UsageError, ValueError):
+    except (OSError, UsageError):
         return ""
     return name
 
@@ -199,10 +205,9 @@ def _tmux(socket: str, *words: str) -> str:
     return done.stdout.strip()
 
 
-def _show_result(project: Path, flow: str, kept: str) -> None:
+def _show_result(project: Path, flow: str, turns: Sequence[Turn], kept: str) -> None:
     """Say what came of it; `kept` is its id among the user's own runs."""
     archive = max((project / TEMPORARY_FOLDER).glob("[0-9]*"))
-    turns = Journal(Folder(archive)).read()
     click.secho("\nWhat the agents changed\n", bold=True)
     for line in diff_lines(DEMO_PROJECT, project):
         click.secho(line, fg=DIFF_STYLES.get(line[:1]))
@@ -218,9 +223,9 @@ def _show_result(project: Path, flow: str, kept: str) -> None:
     _say(NEXT_STEPS.format(cao=cao))
 
 
-def what_was_proven(turns: Sequence[TurnRecord], flow: str) -> str:
+def what_was_proven(turns: Sequence[Turn], flow: str) -> str:
     """Return what the gate said against the first claim, and what was proven in the end."""
-    failed = next((turn for turn in turns if turn.word == "failed"), None)
+    failed = next((turn for turn in turns if turn.outcome == "failed"), None)
     proof = next((turn for turn in reversed(turns) if turn.role == PROOF), None)
     if failed is None or proof is None:
         return "Nothing: the run did not come that far."

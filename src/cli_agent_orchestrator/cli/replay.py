@@ -16,11 +16,10 @@ import click
 from ..core.ansi import USUAL, clean_line, cut_line, plain_text
 from ..core.files import Folder
 from ..errors import NotFound, UsageError
-from ..runs.event_log import read_events
 from ..runs.record import short_name
 from ..runs.registry import find_run
 from ..runs.replay import Cast, fault_of_cast, read_cast, roles_with_cast, screen_at
-from ..runs.turns import RunTurn, turns_of
+from ..runs.view import Turn, view_run
 from ..settings.config import state_folder
 from ..settings.layout import cast_name, replay_folder, run_folder
 from .complete import complete_roles_of_run, complete_runs
@@ -56,7 +55,7 @@ class PlayedScreen:
     """How long it stays."""
 
 
-def scenes_of(turns: Sequence[RunTurn], casts: Mapping[str, Cast]) -> list[Scene]:
+def scenes_of(turns: Sequence[Turn], casts: Mapping[str, Cast]) -> list[Scene]:
     """Return the turns of a run whose screens were recorded; if there is none, each recording."""
     scenes = []
     for number, turn in enumerate(turns):
@@ -68,7 +67,7 @@ def scenes_of(turns: Sequence[RunTurn], casts: Mapping[str, Cast]) -> list[Scene
     return scenes or [scene for scene in whole if scene.end]
 
 
-def _scene(turn: RunTurn, cast: Cast, next_began: float | None) -> Scene:
+def _scene(turn: Turn, cast: Cast, next_began: float | None) -> Scene:
     """Return the screens of a turn: from the one that it began with."""
     times = [cast.began + frame.at for frame in cast.frames]
     first = max(bisect_right(times, turn.began) - 1, 0)
@@ -195,7 +194,7 @@ def find_scenes(folder: Folder, role: str | None, name: str) -> Sequence[Scene]:
         raise NotFound("recording of", role, roles)
     wanted = [one for one in roles if role in (None, one)]
     casts = {one: cast for one in wanted if (cast := read_cast(folder, one)) is not None}
-    turns = turns_of(read_events(folder)) if role is None else []
+    turns = view_run(folder).turns if role is None else ()
     scenes = scenes_of(turns, casts)
     if wanted and not scenes:
         faults = (

@@ -2,31 +2,31 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import click
 
 from ..core.clock import SystemClock
 from ..core.files import Folder, NotPlain
 from ..core.secrets import masked, masked_screen
-from ..errors import UsageError, in_words
-from ..runs.record import read_record
-from ..runs.registry import RunSummary, choose_run, find_run, list_runs
+from ..core.text import plural
+from ..errors import OrchestratorError, UsageError, in_words
+from ..runs.record import is_run_id, read_record
+from ..runs.registry import choose_run, find_run, list_runs
 from ..runs.replay import read_cast, roles_with_cast, screen_at, steps_of
-from ..runs.report import Places, Report, report_of_folder, report_of_run
+from ..runs.report import Report, report_json, report_of_run, report_of_state
 from ..runs.request import read_all_settings
-from ..runs.story import run_in_full
+from ..runs.state_file import read_state
+from ..runs.view import RunView
 from ..settings.config import state_folder
 from ..settings.layout import TASK_FILE, run_folder
 from ..settings.run_config import RunConfig
 from ..settings.values import merge_settings, read_environment
-from ..show.report_html import html_page, run_for_others
+from ..show.report_html import report_page, shortened
 from ..show.report_markdown import markdown, request_page
-from ..show.report_words import for_others, in_each_text, local_time, without_places
+from ..show.report_words import anonymized, in_each_text, local_time, without_places
 from ..version import __version__
 from .complete import complete_files, complete_runs
 from .printable import one_line, printable
@@ -84,34 +84,44 @@ def report(
     chosen = [word for word in (form, "json" if as_json else None) if word]
     if len({*chosen}) > 1 or (for_request and chosen):
         raise UsageError("choose one of --format, --json and --pr")
-    found, folder = _found(run, options)
+    folder, state_file, wd = _meant(run, options)
+    is_html = chosen[:1] == ["html"]
+    if folder is not None:
+        found = report_of_run(folder, os.environ, full=is_html)
+    elif is_html:
+        raise UsageError(
+            "this run was saved without a folder of its own, from which an HTML report is made; "
+            "leave out --format html"
+        )
+    else:
+        found = report_of_state(state_file, wd)
     match chosen[:1]:
         case ["json"]:
-            page = f"{json.dumps(fields_of(found), indent=2)}\n"
+            page = f"{json.dumps(report_json(found), indent=2)}\n"
         case ["html"]:
+            assert folder is not None, "or there is no HTML"
             page = _html(found, folder)
         case _:
             shown = _for_others(found)
-            text = request_page(shown) if for_request else markdown(shown, Path.home())
-            page = f"{printable(text)}\n"
+            page = f"{printable(request_page(shown) if for_request else markdown(shown))}\n"
     if output is None:
         click.echo(page, nl=False)
     else:
-        _refuse_precious(Path(output), found, folder)
+        _refuse_precious(Path(output), found)
         _write(Path(output), page)
 
 
-def _refuse_precious(path: Path, found: Report, folder: Folder | None) -> None:
+def _refuse_precious(path: Path, found: Report) -> None:
     """Refuse a file that nobody means to be a report: the task of the run, or one of git's."""
     named = one_line(str(path))
     place = os.path.realpath(path)
     if ".git" in Path(place.lower()).parts:
         raise UsageError(f"{named} is in a folder of git's; name another file")
-    record = None if folder is None else read_record(folder)
-    saved = record.settings.get("PROMPT_FILE") if record else None
+    saved = found.run.settings.get("PROMPT_FILE")
     task = saved.value if saved else TASK_FILE
     # It was named from a folder that is not known any more.
-    tasks = {os.path.realpath(Path(base, task)) for base in (found.wd, found.project, ".")}
+    bases = (found.run.wd, found.run.project, ".")
+    tasks = {os.path.realpath(Path(base, task)) for base in bases}
     if place in tasks and os.path.lexists(path):
         raise UsageError(f"{named} is the task of the run; name another file")
 
@@ -132,12 +142,17 @@ def _write(path: Path, page: str) -> None:
     click.echo(f"Written to {named}")
 
 
-def _found(run: str | None, options: Mapping[str, str | None]) -> tuple[Report, Folder | None]:
-    """Return the report that is meant, and the folder of its run if it has one."""
+def _meant(run: str | None, options: Mapping[str, str | None]) -> tuple[Folder | None, Path, Path]:
+    """Return the folder of the run that is meant; if it has none, the state file and work folder.
+
+    A run that is not named is the last one of the folder.
+    """
+    state = state_folder(os.environ)
+    here = Path.cwd().resolve()
     if run is not None:
         if any(options.values()):
             raise UsageError("RUN says which run is meant; leave out --wd and --state-file")
-        return _report_of(run)
+        return run_folder(state, find_run(state, run, here).id), here, here
     variables = read_environment(os.environ, bare=False)
     given = merge_settings(options, variables)
     placed = is_placed(given)
@@ -146,48 +161,37 @@ def _found(run: str | None, options: Mapping[str, str | None]) -> tuple[Report, 
         variables |= {"WD": str(above)} if above else {}
     config = RunConfig.from_env(read_all_settings(options, variables, None))
     meant = "" if "STATE_FILE" in given else last_run(config, anywhere=not placed)
-    return _report_of(meant) if meant else _report_in(config)
-
-
-def _report_of(name: str) -> tuple[Report, Folder | None]:
-    """Return the report of the run that a name means."""
-    state = state_folder(os.environ)
-    run = find_run(state, name, Path.cwd().resolve()).id
-    return report_of_run(state, run, os.environ), run_folder(state, run)
-
-
-def _report_in(config: RunConfig) -> tuple[Report, Folder | None]:
-    """Return the report of the run that is saved where the settings say."""
-    places = Places(config.wd, config.state_file)
-    return report_of_folder(state_folder(os.environ), places, os.environ)
+    if not meant:
+        # The state may be that of a run with a folder of its own.
+        with suppress(OrchestratorError):
+            archive = read_state(config.state_file, config.wd).progress.archive
+            record = read_record(run_folder(state, archive)) if is_run_id(archive) else None
+            meant = archive if record is not None and record.wd == str(config.wd) else ""
+    return run_folder(state, meant) if meant else None, config.state_file, config.wd
 
 
 def request_body(state: Path, run: str) -> str:
     """Return what a pull request says about a run."""
-    return printable(request_page(_for_others(report_of_run(state, run, os.environ))))
+    found = report_of_run(run_folder(state, run), os.environ)
+    return printable(request_page(_for_others(found)))
+
+
+def _cleaner(found: Report) -> Callable[[str], str]:
+    home, state = Path.home(), state_folder(os.environ)
+    folders = (found.run.wd, found.run.project)
+    return lambda text: without_places(masked(text), folders, home, state)
 
 
 def _for_others(found: Report) -> Report:
-    """Return a report without what belongs to this machine, or looks like a secret."""
-    return in_each_text(for_others(found, Path.home(), state_folder(os.environ)), masked)
+    return anonymized(found, _cleaner(found), Path.home(), state_folder(os.environ))
 
 
-def _html(found: Report, folder: Folder | None) -> str:
-    """Return the report of a run as an HTML file."""
-    if folder is None:
-        raise UsageError(
-            "this run was saved without a folder of its own, from which an HTML report is made; "
-            "leave out --format html"
-        )
-    home, state = Path.home(), state_folder(os.environ)
-
-    def clean(text: str) -> str:
-        return without_places(masked(text), (found.wd, found.project), home, state)
-
-    full = run_for_others(run_in_full(folder, os.environ), clean)
+def _html(found: Report, folder: Folder) -> str:
+    clean = _cleaner(found)
+    shown = _for_others(shortened(found, clean))
     made = f"Made by cao {__version__}, {local_time(SystemClock().now())}."
     steps = in_each_text(in_each_text(_steps(folder), masked_screen), clean)
-    return html_page(_for_others(found), full, home, made, steps)
+    return report_page(shown, made, steps)
 
 
 def _steps(folder: Folder) -> dict[str, list[str]]:
@@ -206,7 +210,7 @@ def last_run(config: RunConfig, *, anywhere: bool) -> str:
     Empty if it is the one that is saved in the folder, which may be in no list. `anywhere` if the
     only run there is may be of another folder.
     """
-    runs: list[RunSummary] = []
+    runs: list[RunView] = []
     with suppress(UsageError, OSError):
         runs = list_runs(state_folder(os.environ))
     is_saved = os.path.lexists(config.state_file)
@@ -215,7 +219,7 @@ def last_run(config: RunConfig, *, anywhere: bool) -> str:
     if begun:
         newer = own.index(begun[0])
         if newer:
-            some = f"{newer} newer run{'' if newer == 1 else 's'}"
+            some = plural(newer, "newer run")
             click.echo(f"This is {begun[0].id}; {some} of this folder did not begin.", err=True)
         return begun[0].id
     if is_saved or not (runs and anywhere):
@@ -225,19 +229,7 @@ def last_run(config: RunConfig, *, anywhere: bool) -> str:
     return found.id
 
 
-def runs_of_folder(runs: Sequence[RunSummary], wd: Path, is_saved: bool) -> list[RunSummary]:
+def runs_of_folder(runs: Sequence[RunView], wd: Path, is_saved: bool) -> list[RunView]:
     """Return the runs of a folder, else those above or below it if none is saved in it."""
     own = [run for run in runs if str(wd) in (run.wd, run.project)]
     return own or [run for run in runs if run.works_in(wd) and not is_saved]
-
-
-def fields_of(found: Report) -> dict[str, Any]:
-    """Return a report for programs."""
-    fields = {name: getattr(found, name) for name in Report.__slots__}
-    return {
-        **fields,
-        "turns": [asdict(turn) for turn in found.turns],
-        "acts": [asdict(act) for act in found.acts],
-        "files": [asdict(file) for file in found.files],
-        "deeds": asdict(found.deeds),
-    }

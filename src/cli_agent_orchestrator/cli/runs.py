@@ -6,14 +6,16 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from ..core.models import DRY_RUN, EXIT_ERROR, is_dry
+from ..core.text import age
 from ..runs.record import short_name
-from ..runs.registry import RunSummary, find_run, list_runs, summary_of
+from ..runs.registry import find_run, list_runs
+from ..runs.view import RunView, listed_json, read_run
 from ..settings.config import state_folder
 from ..settings.layout import run_folder
 from .complete import complete_runs
@@ -28,7 +30,6 @@ LEAST_TASK = 12
 """Characters of a task that are shown in any usual terminal."""
 FOLDED_FIRST = ("ID", "ROUND", "AGE")
 HEADINGS = ("ID", "STATUS", "ROUND", "AGE", "FOLDER", "TASK")
-UNITS = (("d", 86400), ("h", 3600), ("min", 60))
 LEFT = """\
 You have stopped watching; the run goes on. Come back with: cao watch {id}"""
 KILLED = """\
@@ -65,7 +66,7 @@ def runs(show_all: bool, as_json: bool) -> None:
     found.sort(key=lambda run: not run.works_in(here))
     shown = found if show_all or as_json else found[:MOST_ROWS]
     if as_json:
-        click.echo(json.dumps([asdict(run) for run in shown], indent=2))
+        click.echo(json.dumps([listed_json(run) for run in shown], indent=2))
     elif not found:
         click.echo("No runs yet. Start one with: cao run task.md")
     else:
@@ -80,7 +81,7 @@ def runs(show_all: bool, as_json: bool) -> None:
 
 
 def table(
-    found: Sequence[RunSummary], here: Path, now: float, width: int | None = None
+    found: Sequence[RunView], here: Path, now: float, width: int | None = None
 ) -> Iterator[str]:
     """Yield runs as aligned columns, each on a line that fits a width if one is given."""
     rows: list[tuple[str, ...]] = [HEADINGS, *(_row(run, here, now) for run in found)]
@@ -125,7 +126,7 @@ def room_for_last(rows: Sequence[tuple[str, ...]], width: int) -> int:
     return width - sum(max(len(row[column]) for row in rows) + 2 for column in before)
 
 
-def _row(run: RunSummary, here: Path, now: float) -> tuple[str, ...]:
+def _row(run: RunView, here: Path, now: float) -> tuple[str, ...]:
     place = run.project or run.wd
     folder = "." if place == str(here) else one_line(place) or "-"
     started = age(now - run.started) if run.started else "-"
@@ -136,7 +137,7 @@ def _row(run: RunSummary, here: Path, now: float) -> tuple[str, ...]:
         str(run.round or "-"),
         started,
         folder,
-        one_line(run.task),
+        one_line(run.task_line),
     )
 
 
@@ -155,14 +156,6 @@ def fitted(line: str, width: int | None) -> str:
 def end_of(text: str, most: int) -> str:
     """Return a text, or as much of its end as there is room for."""
     return text if len(text) <= most else f"…{text[1 - most :]}"
-
-
-def age(seconds: float) -> str:
-    """Return how long ago something was, roughly: `40 s`, `12 min`, `3 h`, `2 d`."""
-    for unit, size in UNITS:
-        if seconds >= size:
-            return f"{int(seconds // size)} {unit}"
-    return f"{int(max(seconds, 0))} s"
 
 
 @click.command()
@@ -213,18 +206,18 @@ def watch(run: str | None, as_json: bool) -> None:
         if last.reason and last.exit_code == EXIT_ERROR:
             click.echo(f"cao: {printable(last.reason)}", err=True)
         sys.exit(last.exit_code)
-    for line in killed_words(summary_of(run_folder(state, found.id))):
+    for line in killed_words(read_run(run_folder(state, found.id))):
         click.echo(line, err=True)
     sys.exit(EXIT_ERROR)
 
 
-def say_if_elsewhere(run: RunSummary, here: Path) -> None:
+def say_if_elsewhere(run: RunView, here: Path) -> None:
     """Say which run is shown if none was named, and it is not of this folder."""
     if not run.works_in(here):
         click.echo(f"There is no run in this folder; this is {one_line(run.label)}.", err=True)
 
 
-def killed_words(run: RunSummary) -> Iterator[str]:
+def killed_words(run: RunView) -> Iterator[str]:
     """Yield what is said of a run whose process is gone, and what can be done about it."""
     if not run.unsaved:
         yield KILLED.format(id=run.id)

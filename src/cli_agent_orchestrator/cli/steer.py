@@ -9,7 +9,8 @@ import click
 from ..errors import ApiRefused, NotSteerable, UsageError
 from ..pipeline.steering import Pause, Set, Skip, Stop, Unpause, Wish, demand_wish
 from ..runs.control import check_live
-from ..runs.registry import RunSummary, choose_live_run, choose_run_to_resume, list_runs, summary_of
+from ..runs.registry import choose_live_run, choose_run_to_resume, list_runs
+from ..runs.view import RunView, read_run
 from ..settings.config import state_folder
 from ..settings.layout import run_folder
 from ..settings.table import BY_NAME, CHANGEABLE_NAMES
@@ -169,15 +170,15 @@ def skip(run: str | None) -> None:
     steer(_live(run), Skip())
 
 
-def stop_run(run: RunSummary) -> None:
+def stop_run(run: RunView) -> None:
     """End a run and its agents."""
     steer(run, Stop())
-    now = summary_of(run_folder(state_folder(os.environ), run.id))
+    now = read_run(run_folder(state_folder(os.environ), run.id))
     if now.is_live or now.is_unfinished:
         click.echo(f"Resume it, with new agents: cao resume {run.id}")
 
 
-def steer(run: RunSummary, wish: Wish) -> None:
+def steer(run: RunView, wish: Wish) -> None:
     """Ask something of a run, and print what it says."""
     with importing():
         from ..runs.control import ask_run, check_wish
@@ -187,7 +188,7 @@ def steer(run: RunSummary, wish: Wish) -> None:
     click.echo(f"{run.id}: {printable(asked.text)}")
 
 
-def _live(text: str | None) -> RunSummary:
+def _live(text: str | None) -> RunView:
     return choose_live_run(list_runs(state_folder(os.environ)), text, _here())
 
 

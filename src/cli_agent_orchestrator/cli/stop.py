@@ -13,15 +13,8 @@ from ..client.client import ApiClient
 from ..client.find import name_server
 from ..errors import NotFound, NotSteerable, UsageError
 from ..runs.record import forget_agents, session_name_of
-from ..runs.registry import (
-    RunSummary,
-    choose_live_run,
-    choose_run,
-    is_surely_run,
-    list_runs,
-    runs_that_fit,
-    summary_of,
-)
+from ..runs.registry import choose_live_run, choose_run, is_surely_run, list_runs, runs_that_fit
+from ..runs.view import RunView, read_run
 from ..settings.config import state_folder
 from ..settings.layout import run_folder
 from .complete import complete_ended
@@ -85,7 +78,7 @@ def stop(
         _note_ended(runs, ended, left)
 
 
-def _stop_or_leave(runs: Iterable[RunSummary]) -> list[RunSummary]:
+def _stop_or_leave(runs: Iterable[RunView]) -> list[RunView]:
     """End runs; return those that have ended and may have left their agents."""
     left = []
     for run in runs:
@@ -98,14 +91,14 @@ def _stop_or_leave(runs: Iterable[RunSummary]) -> list[RunSummary]:
     return left
 
 
-def _say_none_left(run: RunSummary) -> None:
+def _say_none_left(run: RunView) -> None:
     """Say of a run that has ended that it has no agents, and how it goes on if it can."""
     click.echo(f"{run.id}: It has ended, and has no agents any more.")
     if run.is_unfinished:
         click.echo(f"Resume it, with new agents: cao resume {run.id}")
 
 
-def _stop_all(runs: Iterable[RunSummary]) -> Collection[str]:
+def _stop_all(runs: Iterable[RunView]) -> Collection[str]:
     """End runs that are at work; return the ids of those that still are."""
     busy = []
     for run in runs:
@@ -114,13 +107,13 @@ def _stop_all(runs: Iterable[RunSummary]) -> Collection[str]:
         except NotSteerable as error:
             # It has ended by itself, or cannot be asked; the others are still meant.
             click.echo(f"{run.id}: {printable(str(error))}")
-        if summary_of(run_folder(state_folder(os.environ), run.id)).is_live:
+        if read_run(run_folder(state_folder(os.environ), run.id)).is_live:
             busy.append(run.id)
             click.echo(f"{run.id}: It keeps its agents until it has stopped.")
     return busy
 
 
-def _choose_left(client: ApiClient, runs: Sequence[RunSummary]) -> dict[str, Listed]:
+def _choose_left(client: ApiClient, runs: Sequence[RunView]) -> dict[str, Listed]:
     """Return the terminals, by id, that runs have left which have ended."""
     chosen: dict[str, Listed] = {}
     known = _known_terminals(client) if runs else []
@@ -133,7 +126,7 @@ def _choose_left(client: ApiClient, runs: Sequence[RunSummary]) -> dict[str, Lis
     return chosen
 
 
-def _stop_the_run(runs: Sequence[RunSummary]) -> list[RunSummary]:
+def _stop_the_run(runs: Sequence[RunView]) -> list[RunView]:
     """End the run of this folder; return the one that has ended if only its agents are left."""
     own = [run for run in runs if run.works_in(_here())]
     left = [run for run in own if run.has_agents]
@@ -148,9 +141,7 @@ def _stop_the_run(runs: Sequence[RunSummary]) -> list[RunSummary]:
     return []
 
 
-def _note_ended(
-    runs: Sequence[RunSummary], ended: Collection[str], asked: Sequence[RunSummary]
-) -> None:
+def _note_ended(runs: Sequence[RunView], ended: Collection[str], asked: Sequence[RunView]) -> None:
     """Remember which runs have no agents any more, and say how those that were meant go on."""
     for run in runs:
         if not run.is_live and run.has_agents and set(run.terminals.values()) <= set(ended):
@@ -160,8 +151,8 @@ def _note_ended(
 
 
 def _choose_named(
-    client: ApiClient, runs: Sequence[RunSummary], names: Sequence[str]
-) -> tuple[dict[str, Listed], list[RunSummary]]:
+    client: ApiClient, runs: Sequence[RunView], names: Sequence[str]
+) -> tuple[dict[str, Listed], list[RunView]]:
     """Return the terminals, by id, that are named, and the runs that are named after all."""
     chosen, meant = {}, []
     for name in names:
@@ -213,7 +204,7 @@ class Sweep:
     @classmethod
     def of(
         cls,
-        runs: Iterable[RunSummary],
+        runs: Iterable[RunView],
         sessions: Collection[str],
         folder: Path,
         *,
@@ -229,8 +220,8 @@ class Sweep:
         return self.everywhere or is_named or (self.here and is_here)
 
     def live_runs(
-        self, runs: Iterable[RunSummary], known: Iterable[Listed], *, is_named: bool
-    ) -> list[RunSummary]:
+        self, runs: Iterable[RunView], known: Iterable[Listed], *, is_named: bool
+    ) -> list[RunView]:
         """Return the runs at work that are to be stopped, also those without agents yet.
 
         A server that is named has agents of its own runs alone.
@@ -245,7 +236,7 @@ class Sweep:
         ]
 
 
-def _agrees(sweep: Sweep, known: Sequence[Listed], live: Sequence[RunSummary], yes: bool) -> bool:
+def _agrees(sweep: Sweep, known: Sequence[Listed], live: Sequence[RunView], yes: bool) -> bool:
     """Say what is meant, and ask whether it is if that is everything."""
     unknown = set(sweep.sessions) - {name for one in known for name in (one.session, one.run)}
     if unknown:

@@ -15,6 +15,7 @@ import click
 from ..client.client import ApiClient
 from ..client.connection import Answer
 from ..core.models import Feature, TerminalStatus
+from ..core.text import age
 from ..errors import NotFound, OrchestratorError, TmuxMissing, UsageError
 from ..hosting.user import read_server_config
 from ..runs.record import short_name
@@ -26,7 +27,6 @@ from .printable import one_line, printable
 from .runs import (
     LONGEST_FOLDER,
     SHORTEST_FOLDER,
-    age,
     end_of,
     fitted,
     room_for_last,

@@ -26,8 +26,9 @@ from ..runs.moments import (
     others_of,
 )
 from ..runs.record import short_name
-from ..runs.registry import RunSummary, choose_run, list_runs, runs_that_fit
+from ..runs.registry import choose_run, list_runs, runs_that_fit
 from ..runs.restore import BroughtBack, Kept, WayBack, has_snapshots, opened_to_go_back, read_kept
+from ..runs.view import RunView
 from ..settings.config import state_folder
 from ..settings.layout import STATE_FILE, run_folder
 from ..work.folder import START_LABEL
@@ -190,7 +191,7 @@ def _choose(words: Sequence[str], *, to_look: bool = False) -> tuple[Kept, str]:
     return _kept(found), word
 
 
-def _usual(runs: Sequence[RunSummary], here: Path, *, to_look: bool = False) -> RunSummary:
+def _usual(runs: Sequence[RunView], here: Path, *, to_look: bool = False) -> RunView:
     """Return the run that is meant if none is named; one without snapshots only if all are."""
     state = state_folder(os.environ)
     if not any(run.works_in(here) for run in runs):
@@ -206,14 +207,14 @@ def _refuse_unlisted(folder: Path) -> None:
         raise RunError(UNLISTED)
 
 
-def _is_turn_here(runs: Sequence[RunSummary], word: str, here: Path) -> bool:
+def _is_turn_here(runs: Sequence[RunView], word: str, here: Path) -> bool:
     try:
         return has_moment(_kept(_usual(runs, here)).taken, word)
     except OrchestratorError:
         return False
 
 
-def _kept(run: RunSummary) -> Kept:
+def _kept(run: RunView) -> Kept:
     return read_kept(run_folder(state_folder(os.environ), run.id), os.environ)
 
 

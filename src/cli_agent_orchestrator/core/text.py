@@ -1,4 +1,7 @@
-"""Characters that text from others may not have, as parts of a pattern: `f"[{CONTROLS}]"`."""
+"""Text for people: what it may not hold, how it is cut, counted and put in words.
+
+Characters that text from others may not have are parts of a pattern: `f"[{CONTROLS}]"`.
+"""
 
 from collections.abc import Sequence
 
@@ -14,6 +17,8 @@ HALVES = r"\ud800-\udfff"
 """Halves of a character, which cannot be written at all."""
 MOST_NAMED = 10
 """Files that a sentence names."""
+CUT = " …"
+UNITS = (("d", 86400), ("h", 3600), ("min", 60))
 
 
 def is_plain(text: str) -> bool:
@@ -46,6 +51,20 @@ def first_names(names: Sequence[str], most: int = MOST_NAMED) -> str:
     return ", ".join(map(on_a_line, names[:most])) + (f" and {more} more" if more > 0 else "")
 
 
+def short_line(text: str, most: int) -> str:
+    """Return a text on one line of at most so many characters, cut after a word if there is one."""
+    line = " ".join(text.split())
+    if len(line) <= most:
+        return line
+    kept = line[: most - len(CUT) + 1]
+    return (kept.rpartition(" ")[0] or kept[:-1]) + CUT
+
+
+def plural(count: int, word: str) -> str:
+    """Return a number with its word: `1 run`, `2 runs`, `1,200 lines`."""
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
 def duration(seconds: float) -> str:
     """Return a span of time in words: `0.4 s`, `2 min 05 s`, `1 h 10 min`."""
     if seconds < 60:
@@ -53,6 +72,14 @@ def duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+
+
+def age(seconds: float) -> str:
+    """Return a span of time so roughly that it seldom changes: `40 s`, `12 min`, `3 h`, `2 d`."""
+    for unit, size in UNITS:
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{int(max(seconds, 0))} s"
 
 
 def twice_as_many(rounds: int) -> int:

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from ..core.models import TerminalStatus
 from ..core.secrets import masked
+from ..core.text import short_line
 from ..errors import ConfigError, UsageError, suggestion
 from ..events import (
     CheckEnded,
@@ -30,7 +31,6 @@ from ..events import (
     TurnBegan,
     TurnEnded,
     Unpaused,
-    short_line,
 )
 
 MOST_CHARACTERS = 200

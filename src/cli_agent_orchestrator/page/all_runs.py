@@ -7,9 +7,9 @@ from pathlib import PurePosixPath
 
 from ..core.models import DRY_RUN, is_dry
 from ..core.secrets import masked
-from ..events import short_line
+from ..core.text import plural, short_line
 from ..runs.record import RunStatus, short_name
-from ..runs.registry import RunSummary
+from ..runs.view import RunView
 from ..show.markup import Child, Markup, joined, tag
 from .context import Page, Part
 from .words import (
@@ -18,18 +18,16 @@ from .words import (
     RunTokens,
     about,
     agent_path,
-    ago,
     as_sentence,
     ask_button,
     at_work,
     badge,
-    moment,
+    fetched,
     name,
-    plural,
     run_path,
     run_tokens,
-    span,
-    took,
+    time_of,
+    waits_words,
     with_code,
 )
 
@@ -67,7 +65,7 @@ BROKEN = {
 VERDICTS = {RunStatus.PASS: "good", RunStatus.FAIL: "bad"}
 
 
-def standing_of(run: RunSummary, now: float) -> RunStanding:
+def standing_of(run: RunView, now: float) -> RunStanding:
     """Return how a run stands."""
     if run.is_live:
         return _live(run)
@@ -80,11 +78,11 @@ def standing_of(run: RunSummary, now: float) -> RunStanding:
     return RunStanding(RunGroup.DONE, words, VERDICTS.get(run.status, "plain"))
 
 
-def _live(run: RunSummary) -> RunStanding:
+def _live(run: RunView) -> RunStanding:
     circling = as_sentence(run.circling)
     if run.asking:
         return RunStanding(
-            RunGroup.NEEDS, run.words, "needs", f"The {run.asking} asks you something."
+            RunGroup.NEEDS, run.words, "needs", f"The {name(run.asking)} asks you something."
         )
     if run.status is RunStatus.PAUSED:
         why = " ".join(filter(None, ("It is paused and waits for you.", circling)))
@@ -117,9 +115,7 @@ RESUMABLE_RANK = 2
 class RunRow:
     """A run and what else its row tells."""
 
-    run: RunSummary
-    max_rounds: int = 0
-    """0 if it is not known."""
+    run: RunView
     question: str = ""
     """What its agent asks, if it is known."""
     tokens: RunTokens | None = None
@@ -139,18 +135,9 @@ def all_runs(rows: Sequence[RunRow], older: int, now: float) -> Page:
     for group in RunGroup:
         parts += _group(group, groups[group], now)
     if older:
-        parts.append(Part("older", _older(older)))
+        more = fetched("older", f"Show {plural(older, 'older run')}", OLDER, None)
+        parts.append(Part("older", more))
     return Page(_title(groups), tuple(parts))
-
-
-def _older(count: int) -> Markup:
-    return tag(
-        "details",
-        tag("summary", f"Show {plural(count, 'older run')}"),
-        tag("div", tag("p", "Loading …", class_="muted"), data_into=True),
-        id="older",
-        data_fragment=OLDER,
-    )
 
 
 def older_runs(rows: Sequence[RunRow], now: float) -> Markup:
@@ -159,7 +146,7 @@ def older_runs(rows: Sequence[RunRow], now: float) -> Markup:
     return tag("ul", joined(found), class_="rows")
 
 
-def done_first(runs: Sequence[RunSummary], now: float) -> tuple[list[RunSummary], list[RunSummary]]:
+def done_first(runs: Sequence[RunView], now: float) -> tuple[list[RunView], list[RunView]]:
     """Return the runs that the page shows at once, and the others."""
     ended = [run for run in runs if standing_of(run, now).group is RunGroup.DONE]
     later = {run.id for run in ended[MOST_DONE:]}
@@ -224,92 +211,50 @@ def _group(
 
 def _row(row: RunRow, stand: RunStanding, now: float) -> Markup:
     run = row.run
-    task = short_line(run.task, 200) or "(no task)"
+    status = badge(stand.tone, stand.words)
+    if run.is_unproven:
+        status = badge("warn", f"{stand.words}, not proven")
+    error = None
+    if stand.why and not run.is_live and run.reason.strip():
+        # How the error begins that stopped it: it says whether resuming can help.
+        first = masked(run.reason.strip()).split("\n", 1)[0]
+        error = tag("p", with_code(short_line(first, LONGEST_ERROR)), class_="muted")
+    place = run.project or run.wd
+    most = f" of {run.max_rounds}" if run.max_rounds else ""
+    is_working = stand.group is RunGroup.WORKING
+    facts: list[Child] = [
+        tag("span", name(PurePosixPath(place).name or place or "?"), title=place),
+        name(run.flow),
+        f"round {run.round}{most}" if run.round else None,
+        at_work(run) if run.role and is_working else None,
+        time_of(run, now) if run.started else None,
+        run_tokens(row.tokens) if row.tokens is not None else None,
+        tag("code", short_name(run.id), title=run.id),
+    ]
+    task = short_line(run.task_line, 200) or "(no task)"
     return tag(
         "li",
-        _status(run, stand),
+        status,
         tag("h3", tag("a", task, href=run_path(run.id))),
         _why(row, stand),
-        _error(run, stand),
-        _waits(run),
-        about([*_facts(row, stand, now)]),
+        error,
+        waits_words(run, f"cao apply {short_name(run.id)}"),
+        about([fact for fact in facts if fact]),
         id=f"run-{run.id}",
         class_=f"run run-{stand.tone}",
     )
-
-
-def _status(run: RunSummary, stand: RunStanding) -> Markup:
-    if run.is_unproven:
-        return badge("warn", f"{stand.words}, not proven")
-    return badge(stand.tone, stand.words)
-
-
-def _error(run: RunSummary, stand: RunStanding) -> Markup | None:
-    """Return how the error begins that stopped a run: it says whether resuming it can help."""
-    if run.is_live or not (stand.why and run.reason.strip()):
-        return None
-    first = masked(run.reason.strip()).split("\n", 1)[0]
-    return tag("p", with_code(short_line(first, LONGEST_ERROR)), class_="muted")
-
-
-def _facts(row: RunRow, stand: RunStanding, now: float) -> Iterator[Child]:
-    run = row.run
-    place = run.project or run.wd
-    yield tag("span", name(PurePosixPath(place).name or place or "?"), title=place)
-    if run.flow:
-        yield name(run.flow)
-    if run.round:
-        yield f"round {run.round}" + (f" of {row.max_rounds}" if row.max_rounds else "")
-    if run.role and stand.group is RunGroup.WORKING:
-        yield at_work(run)
-    if run.started:
-        yield _time(run, stand, now)
-    if row.tokens is not None:
-        yield run_tokens(row.tokens)
-    yield tag("code", short_name(run.id), title=run.id)
-
-
-def _time(run: RunSummary, stand: RunStanding, now: float) -> Markup:
-    if run.ended is None:
-        if stand.group is RunGroup.DONE or not run.is_live:
-            return moment(run.started, f"began {ago(now - run.started)}")
-        return moment(run.started, span(run.spent(now)))
-    return moment(run.ended, f"{ago(now - run.ended)}, {took(run.spent(run.ended))}")
 
 
 def _why(row: RunRow, stand: RunStanding) -> Markup | None:
     """Return what the person is needed for, and what leads there."""
     if not stand.why:
         return None
-    run = row.run
+    run, words, way = row.run, stand.why, None
     if run.asking and run.is_live:
-        role = name(run.asking)
         asks = short_line(row.question, LONGEST_QUESTION)
-        words = f"The {role} asks: {asks}" if asks else f"The {role} asks you something."
-        return tag("p", words, " ", _to_agent(run), class_="why")
-    if stand.rank >= RESUMABLE_RANK:
-        resume = ask_button("Resume", f"/runs/{run.id}/resume", kind="button-small")
-        return tag("p", stand.why, " ", resume, class_="why")
-    return tag("p", stand.why, class_="why")
-
-
-def _to_agent(run: RunSummary) -> Markup:
-    return tag(
-        "a",
-        "Answer",
-        href=agent_path(run.id, run.asking),
-        class_="button button-small",
-    )
-
-
-def _waits(run: RunSummary) -> Markup | None:
-    if not run.waiting or run.is_live:
-        return None
-    return tag(
-        "p",
-        "Its work waits on the branch ",
-        tag("code", name(run.waiting)),
-        ": ",
-        tag("code", f"cao apply {short_name(run.id)}"),
-        class_="muted",
-    )
+        words = f"The {name(run.asking)} asks: {asks}" if asks else words
+        path = agent_path(run.id, run.asking)
+        way = tag("a", "Answer", href=path, class_="button button-small")
+    elif stand.rank >= RESUMABLE_RANK:
+        way = ask_button("Resume", f"/runs/{run.id}/resume", kind="button-small")
+    return tag("p", words, " ", way, class_="why") if way else tag("p", words, class_="why")

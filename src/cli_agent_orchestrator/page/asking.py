@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from ..core.models import Question
 from ..pipeline.steering import LARGEST_HINT
 from ..runs.record import RunStatus
-from ..runs.registry import RunSummary
-from ..runs.turns import RunTurn
+from ..runs.view import RunView, Turn
 from ..show.markup import Markup, joined, tag
 from .words import ask_button, name
 
@@ -40,39 +39,6 @@ class AskedBy:
 
     terminal_id: str
     question: Question
-
-
-@dataclass(frozen=True, slots=True)
-class RunControls:
-    """What can be asked of a run now."""
-
-    pause: bool = False
-    resume: bool = False
-    unpause: bool = False
-    """Can a pause be taken back that has not begun?"""
-    stop: bool = False
-    skip: RunTurn | None = None
-    """The review that can be skipped."""
-    steer: bool = False
-    """Can it be given hints, and other settings?"""
-
-
-def controls_of(run: RunSummary, review: RunTurn | None, *, pausing: bool) -> RunControls:
-    """Return what can be asked of a run.
-
-    `review` is under way; `pausing` says that the run waits for its turn to end.
-    """
-    if not run.is_live:
-        return RunControls(resume=run.is_unfinished)
-    paused = run.status is RunStatus.PAUSED
-    return RunControls(
-        pause=not (pausing or paused),
-        resume=paused,
-        unpause=pausing,
-        stop=True,
-        skip=review,
-        steer=True,
-    )
 
 
 def question_html(asked: AskedBy) -> Markup:
@@ -108,28 +74,29 @@ def _answer(words: str, key: str, asked: AskedBy, label: str | None = None) -> M
     )
 
 
-def control_buttons(run: str, can: RunControls) -> Markup | None:
-    """Return the buttons that steer a run; None if nothing can be asked of it."""
-    offered: tuple[tuple[object, str, str, dict[str, str]], ...] = (
-        (can.resume, "Resume", "resume", {"kind": "button-main"}),
-        (can.unpause, "Do not pause", "resume", {"kind": "button-main"}),
-        (can.pause, "Pause after this turn", "pause", {}),
-        (can.skip, "Skip this review", "skip", {"body": _meant(can.skip), "sure": SKIP_WORDS}),
-        (can.stop, "Stop the run", "stop", {"kind": "button-bad", "sure": STOP_WORDS}),
-    )
+def control_buttons(run: RunView, review: Turn | None) -> Markup | None:
+    """Return the buttons that steer a run; None if nothing can be asked of it.
+
+    `review` is under way.
+    """
+    is_paused, main = run.status is RunStatus.PAUSED, "button-main"
+    offered: list[tuple[bool, str, str, dict[str, str]]] = [
+        (is_paused or run.is_unfinished, "Resume", "resume", {"kind": main}),
+        (run.is_pausing, "Do not pause", "resume", {"kind": main}),
+        (not (run.is_pausing or is_paused), "Pause after this turn", "pause", {}),
+    ]
+    if review is not None:
+        # Bound to this very review: if it is over, nothing is skipped.
+        meant = {"role": review.role, "round": review.round, "cycle": review.cycle}
+        skipping = {"body": json.dumps(meant), "sure": SKIP_WORDS}
+        offered.append((True, "Skip this review", "skip", skipping))
+    offered.append((True, "Stop the run", "stop", {"kind": "button-bad", "sure": STOP_WORDS}))
     buttons = [
-        ask_button(words, f"/runs/{run}/{do}", **more)
-        for is_offered, words, do, more in offered
+        ask_button(words, f"/runs/{run.id}/{do}", **more)
+        for is_offered, words, do, more in (offered if run.is_live else offered[:1])
         if is_offered
     ]
     return tag("div", joined(buttons), class_="buttons") if buttons else None
-
-
-def _meant(review: RunTurn | None) -> str:
-    """Return what binds a press to this very review: if it is over, nothing is skipped."""
-    if review is None:
-        return ""
-    return json.dumps({"role": review.role, "round": review.round, "cycle": review.cycle})
 
 
 def hint_form(run: str, roles: Sequence[str]) -> Markup:

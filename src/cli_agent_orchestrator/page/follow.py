@@ -11,14 +11,15 @@ from ..core.files import Folder
 from ..core.models import Terminal, TerminalEvent
 from ..errors import NotFound, OrchestratorError
 from ..events import CheckOutput, EventKind, HandoffEvent, RunEvent
+from ..runs.details import course_of_run, detail_of, findings_of
 from ..runs.event_log import EventReader
 from ..runs.flows import Flows
-from ..runs.record import is_run_id, read_record, session_name_of
-from ..runs.registry import RunSummary, list_runs, summary_of
+from ..runs.record import is_run_id, session_name_of
+from ..runs.registry import list_runs
 from ..runs.replay import first_shown, read_cast, roles_with_cast, screen_at
 from ..runs.screens import read_screen
-from ..runs.story import RunStory, detail_of, story_of
-from ..runs.turns import COMMAND
+from ..runs.state_file import read_state_of
+from ..runs.view import RunView, read_run, view_run
 from ..settings.config import config_folder
 from ..settings.layout import run_folder, runs_folder
 from ..show.markup import Markup, joined, tag
@@ -37,8 +38,8 @@ from .one_agent import (
     replay_html,
     scrollback_html,
 )
-from .one_run import GONE, NOT_READABLE, RunView, one_run, with_notice
-from .words import HOME, RunTokens, agent_path, quoted, run_path
+from .one_run import GONE, NOT_READABLE, RunOnPage, one_run, with_notice
+from .words import HOME, agent_path, quoted, run_path
 
 LOOK_SECONDS = 20.0
 """So often the ages of runs are written anew."""
@@ -51,16 +52,16 @@ class RunList:
 
     def __init__(self, state_folder: Path) -> None:
         self._state_folder = state_folder
-        self._known: dict[str, tuple[int, RunSummary]] = {}
+        self._known: dict[str, tuple[int, RunView]] = {}
         self._read = 0.0
 
-    def look(self, now: float) -> list[RunSummary]:
+    def look(self, now: float) -> list[RunView]:
         """Return all runs, the newest first; for one thread at a time."""
         if now - self._read > LOOK_SECONDS:
             # What else they depend on may have changed: a state file that is gone.
             self._known, self._read = {}, now
         changed = runs_folder(self._state_folder).changed()
-        known: dict[str, tuple[int, RunSummary]] = {}
+        known: dict[str, tuple[int, RunView]] = {}
         for name in filter(is_run_id, changed):
             before = self._known.get(name)
             if before is not None and before[0] == changed[name] and not before[1].is_live:
@@ -68,7 +69,7 @@ class RunList:
                 continue
             # Something else that has the name of a run, or one that was just removed.
             with suppress(OSError):
-                known[name] = changed[name], summary_of(run_folder(self._state_folder, name))
+                known[name] = changed[name], read_run(run_folder(self._state_folder, name))
         self._known = known
         runs = (run for _, run in known.values())
         return sorted(runs, key=lambda run: (run.started, run.id), reverse=True)
@@ -93,21 +94,11 @@ class FollowRuns:
                 now = house.clock.now()
                 found = await asyncio.to_thread(runs.look, now)
                 shown, older = done_first(found, now)
-                rounds = await asyncio.to_thread(self._rounds, shown)
-                rows = [
-                    RunRow(run, rounds.get(run.id, 0), self._question(run), counted.of(run))
-                    for run in shown
-                ]
+                rows = [RunRow(run, self._question(run), counted.of(run)) for run in shown]
                 yield all_runs(rows, len(older), now)
                 await listening.wait(self.look_seconds)
 
-    def _rounds(self, runs: Sequence[RunSummary]) -> dict[str, int]:
-        """Return how many rounds those runs may take that go on."""
-        live = (run.id for run in runs if run.is_live)
-        records = (read_record(run_folder(self.house.state_folder, run)) for run in live)
-        return {record.id: record.max_rounds for record in records if record is not None}
-
-    def _question(self, run: RunSummary) -> str:
+    def _question(self, run: RunView) -> str:
         terminal = run.terminals.get(run.asking) if run.is_live else None
         if terminal is None:
             return ""
@@ -173,18 +164,24 @@ ASKED_SECONDS = 0.5
 """So often it is looked whether an agent that asks has drawn its question anew."""
 
 
-class StoryReader:
+class RunReader:
     """Reads a run again and again; of its events only those that are new, and tell of it."""
 
     def __init__(self, folder: Folder) -> None:
-        self._folder = folder
+        self.folder = folder
         self._reader = EventReader(folder)
         self._events: list[RunEvent] = []
 
-    def read(self) -> RunStory:
+    def read(self) -> RunView:
         """Return the run as it is now; for one thread at a time."""
         self._events += filter(_tells, self._reader.read())
-        return story_of(self._folder, self._events)
+        return view_run(self.folder, self._events)
+
+    def page(self) -> RunOnPage:
+        """Return the run with what is saved of it; for one thread at a time."""
+        run = self.read()
+        saved = read_state_of(run)
+        return RunOnPage(run, course_of_run(run, saved), findings_of(self.folder, run, saved))
 
 
 def _tells(event: RunEvent) -> bool:
@@ -208,7 +205,7 @@ class FollowRun:
 
     async def pages(self) -> AsyncGenerator[Page, None]:
         house, folder = self.house, run_folder(self.house.state_folder, self.run)
-        reader, page, shown = StoryReader(folder), Page(self.run, ()), QuestionOnPage()
+        reader, page, shown = RunReader(folder), Page(self.run, ()), QuestionOnPage()
         async with (
             house.news.of(self.run) as listening,
             beside(shown.watch(house, listening)),
@@ -219,13 +216,20 @@ class FollowRun:
             while not is_last:
                 is_last = listening.is_last
                 try:
-                    story = await asyncio.to_thread(reader.read)
+                    found = await asyncio.to_thread(reader.page)
                 except (OrchestratorError, OSError):
                     is_there = await asyncio.to_thread(self._is_there)
                     page = with_notice(page, NOT_READABLE if is_there else GONE)
                 else:
-                    tokens = counted.of(story.summary)
-                    page = one_run(self._view(story, tokens, shown), house.clock.now())
+                    terminals = agents_here(house, found.run)
+                    asks = terminals.get(found.run.asking) if found.run.is_live else None
+                    found = replace(
+                        found,
+                        terminals=terminals,
+                        asked=shown.look(house, asks),
+                        tokens=counted.of(found.run),
+                    )
+                    page = one_run(found, house.clock.now())
                 yield page
                 await listening.wait(self.look_seconds)
 
@@ -234,12 +238,6 @@ class FollowRun:
 
     def _is_there(self) -> bool:
         return self.run in runs_folder(self.house.state_folder).names()
-
-    def _view(self, story: RunStory, tokens: RunTokens | None, shown: "QuestionOnPage") -> RunView:
-        run = story.summary
-        terminals = agents_here(self.house, run)
-        asks = terminals.get(run.asking) if run.is_live else None
-        return RunView(story, terminals, shown.look(self.house, asks), tokens)
 
 
 @dataclass(slots=True)
@@ -276,7 +274,7 @@ def question_of(house: House, terminal: Terminal) -> AskedBy | None:
     return None
 
 
-def agents_here(house: House, run: RunSummary) -> dict[str, Terminal]:
+def agents_here(house: House, run: RunView) -> dict[str, Terminal]:
     """Return the agents of a run that this server has, by role."""
     found = {}
     for role, terminal_id in run.terminals.items():
@@ -331,7 +329,7 @@ class FollowAgent:
 
     async def pages(self) -> AsyncGenerator[Page, None]:
         house, page = self.house, Page(self.run, ())
-        reader = StoryReader(run_folder(house.state_folder, self.run))
+        reader = RunReader(run_folder(house.state_folder, self.run))
         async with house.news.of(self.run) as listening:
             screen, shown = _Screen(listening), QuestionOnPage()
             async with (
@@ -343,8 +341,8 @@ class FollowAgent:
                 while not is_last:
                     is_last = listening.is_last
                     try:
-                        story = await asyncio.to_thread(reader.read)
-                        seen = await self._seen(story, screen, shown)
+                        run = await asyncio.to_thread(reader.read)
+                        seen = await self._seen(run, screen, shown)
                     except (OrchestratorError, OSError):
                         page = with_notice(page, GONE)
                     else:
@@ -355,10 +353,10 @@ class FollowAgent:
     def _is_ours(self, event: TerminalEvent) -> bool:
         return event.session_name == session_name_of(self.run)
 
-    async def _seen(self, story: RunStory, screen: _Screen, shown: QuestionOnPage) -> AgentSeen:
-        terminal = agents_here(self.house, story.summary).get(self.role)
+    async def _seen(self, run: RunView, screen: _Screen, shown: QuestionOnPage) -> AgentSeen:
+        terminal = agents_here(self.house, run).get(self.role)
         screen.turn_to(terminal.id if terminal is not None else "")
-        kept = await asyncio.to_thread(self._kept, story)
+        kept = await asyncio.to_thread(self._kept, run)
         asked = shown.look(self.house, terminal)
         if terminal is None:
             return kept
@@ -373,16 +371,16 @@ class FollowAgent:
             asked=asked,
         )
 
-    def _kept(self, story: RunStory) -> AgentSeen:
+    def _kept(self, run: RunView) -> AgentSeen:
         """Return what can be seen of an agent that is not here."""
         folder = run_folder(self.house.state_folder, self.run)
-        turns = [turn.sequence for turn in story.turns if turn.role == self.role and turn.outcome]
+        turns = [turn.sequence for turn in run.done_turns if turn.role == self.role]
         last = turns[-1] if turns else 0
         return AgentSeen(
-            story.summary,
+            run,
             self.role,
             screen=read_screen(folder, last, self.role) or "" if last else "",
-            api=story.record.api,
+            api=run.api,
             is_recorded=self.role in roles_with_cast(folder),
             last_turn=last,
         )
@@ -404,7 +402,7 @@ def watched(path: str, house: House) -> Watched:
             return FollowRun(house, run)
         case ["runs", run, "agents", role]:
             check_run(house, run)
-            known = summary_of(run_folder(house.state_folder, run)).providers
+            known = read_run(run_folder(house.state_folder, run)).providers
             if role not in known:
                 raise NotFound("agent", role, known)
             return FollowAgent(house, run, role)
@@ -451,15 +449,15 @@ def _turn(house: House, run: str, sequence: int, is_own: bool) -> Markup:
     """Return a turn, with the way to its agent unless it is on the agent's own page."""
     folder = run_folder(house.state_folder, run)
     detail = detail_of(folder, sequence, house.environ)
-    shown = turn_html(detail, commentable=summary_of(folder).is_live)
-    if is_own or detail.turn.provider == COMMAND:
+    shown = turn_html(detail, commentable=read_run(folder).is_live)
+    if is_own or detail.turn.is_gate:
         return shown
     link = tag("a", f"The screen of {detail.turn.role}", href=agent_path(run, detail.turn.role))
     return joined((shown, tag("p", link, class_="muted")))
 
 
 async def _scrollback(house: House, run: str, role: str) -> Markup:
-    known = (await asyncio.to_thread(summary_of, run_folder(house.state_folder, run))).terminals
+    known = (await asyncio.to_thread(read_run, run_folder(house.state_folder, run))).terminals
     if role not in known:
         raise NotFound("agent", role, known)
     return scrollback_html(await house.terminals.scrollback(known[role], SCROLLBACK_LINES))

@@ -21,11 +21,10 @@ from pathlib import Path
 
 from ..core.models import TerminalEvent
 from ..core.watch import FolderWatch
-from ..runs.event_log import read_events
+from ..errors import StateError
 from ..runs.record import is_run_id
-from ..runs.registry import RunSummary
-from ..runs.turns import COMMAND, turns_of
 from ..runs.usage import usage_of_turns
+from ..runs.view import RunView, view_run
 from ..server.backend import Terminals
 from ..settings.layout import EVENTS_FILE, RECORD_FILE, run_folder, runs_folder
 from ..usage.tokens import NONE_USED
@@ -254,8 +253,8 @@ def count_tokens(state_folder: Path, run: str, moment: Moment) -> RunTokens | No
     """Return what the agents of a run took, counted once for each moment of it."""
     folder = run_folder(state_folder, run)
     try:
-        turns = [turn for turn in turns_of(read_events(folder)) if turn.provider != COMMAND]
-    except OSError:
+        turns = [turn for turn in view_run(folder).turns if not turn.is_gate]
+    except (OSError, StateError):
         return None
     ended, _, _ = moment
     found = usage_of_turns(folder, turns, ended)
@@ -267,11 +266,11 @@ class Counted:
     """The tokens of the runs that a page shows, counted one after the other; nobody waits."""
 
     def __init__(self) -> None:
-        self._wanted: asyncio.Queue[RunSummary] = asyncio.Queue()
+        self._wanted: asyncio.Queue[RunView] = asyncio.Queue()
         self._asked: dict[str, Moment] = {}
         self._found: dict[str, RunTokens | None] = {}
 
-    def of(self, run: RunSummary) -> RunTokens | None:
+    def of(self, run: RunView) -> RunTokens | None:
         """Return what is known of a run; what is not, or has changed since, is counted soon."""
         if self._asked.get(run.id) != _moment_of(run):
             self._asked[run.id] = _moment_of(run)
@@ -298,6 +297,6 @@ async def counting_tokens(
         yield counted
 
 
-def _moment_of(run: RunSummary) -> Moment:
+def _moment_of(run: RunView) -> Moment:
     """Return what is other when the tokens of a run are to be counted anew."""
     return (run.ended, run.round, run.role)

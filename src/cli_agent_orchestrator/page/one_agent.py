@@ -4,21 +4,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..core.models import Evidence, Explanation, Terminal
-from ..events import short_line
-from ..runs.registry import RunSummary
+from ..core.text import age, short_line
+from ..runs.view import RunView
 from ..show.markup import Child, Markup, joined, tag
 from ..show.screen import screen_lines
 from .asking import AskedBy, key_buttons, question_html
 from .context import Page, Part
 from .words import (
-    AGENT_WORDS,
+    AGENT_LOOKS,
     HOME,
     about,
     agent_badge,
     agent_path,
-    ago,
     as_sentence,
     badge,
+    fetched,
     name,
     quoted,
     run_path,
@@ -50,7 +50,7 @@ ASKS = "It asks a question. Answer that first: what is typed now could answer it
 class AgentSeen:
     """An agent of a run, and what can be seen of it."""
 
-    run: RunSummary
+    run: RunView
     role: str
     terminal: Terminal | None = None
     """None if this server does not have it."""
@@ -135,7 +135,7 @@ def replay_html(lines: Sequence[Markup], place: tuple[int, int], path: str, at: 
 def _word(seen: AgentSeen) -> str:
     if seen.terminal is None:
         return "not on this server" if _is_elsewhere(seen) else "ended"
-    return AGENT_WORDS[seen.terminal.status] if seen.terminal.alive else "its program has ended"
+    return AGENT_LOOKS[seen.terminal.status][1] if seen.terminal.alive else "its program has ended"
 
 
 def _is_elsewhere(seen: AgentSeen) -> bool:
@@ -143,7 +143,7 @@ def _is_elsewhere(seen: AgentSeen) -> bool:
 
 
 def _frame(seen: AgentSeen) -> Iterator[Part]:
-    run = tag("a", short_line(seen.run.task, 60) or "The run", href=run_path(seen.run.id))
+    run = tag("a", short_line(seen.run.task_line, 60) or "The run", href=run_path(seen.run.id))
     links = joined((tag("a", "All runs", href=HOME), run), " / ")
     yield Part("way", tag("nav", links, id="way", class_="way", aria_label="Way back"))
     yield Part("agent-top", tag("div", id="agent-top"))
@@ -252,15 +252,7 @@ def _below(seen: AgentSeen) -> Iterator[Part]:
 
 
 def _fetched(number: str, words: str, path: str) -> Part:
-    html = tag(
-        "details",
-        tag("summary", words),
-        tag("div", tag("p", "Loading …", class_="muted"), data_into=True),
-        id=number,
-        class_="card",
-        data_fragment=path,
-    )
-    return Part(number, html, "agent-main")
+    return Part(number, fetched(number, words, path), "agent-main")
 
 
 def _message(seen: AgentSeen, terminal_id: str) -> Markup:
@@ -300,7 +292,7 @@ def _why(seen: AgentSeen, now: float) -> Markup:
         tag(
             "li",
             tag("b", name(one.source)),
-            f" {AGENT_WORDS[one.status] if one.status else 'says nothing'}, {_when(one, now)} ",
+            f" {AGENT_LOOKS[one.status][1] if one.status else 'says nothing'}, {_when(one, now)} ",
             tag("span", short_line(one.detail, LONGEST_DETAIL), class_="muted"),
         )
         for one in explanation.evidence
@@ -323,4 +315,4 @@ def _reason(told: str) -> tuple[Child, ...]:
 
 
 def _when(evidence: Evidence, now: float) -> str:
-    return "since before this server began" if evidence.found else ago(now - evidence.at)
+    return "since before this server began" if evidence.found else f"{age(now - evidence.at)} ago"

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from urllib.parse import quote
 
 from ..core.models import Terminal, TerminalStatus
-from ..events import short_line
-from ..runs.registry import RunSummary
+from ..core.text import age, duration, short_line
+from ..runs.view import RunView
 from ..settings.gates import PROOF
 from ..show import timeline as outcome
 from ..show.markup import Child, Markup, joined, tag
@@ -17,32 +17,22 @@ from ..usage.tokens import Tokens
 
 HOME = "/dashboard"
 NEW_RUN = "/dashboard/new"
-MINUTE = 60
-UNITS = (("d", 86400), ("h", 3600), ("min", MINUTE))
-THOUSAND, MILLION = 1000, 1_000_000
 LONGEST_NAME = 60
 """Characters of a role, a flow or a folder: whoever writes them may write a book."""
 DOT = " · "
+LOADING = tag("p", "Loading …", class_="muted")
 
-AGENT_WORDS = {
-    TerminalStatus.UNKNOWN: "not known",
-    TerminalStatus.IDLE: "at rest",
-    TerminalStatus.PROCESSING: "working",
-    TerminalStatus.COMPLETED: "at rest",
-    TerminalStatus.WAITING_USER_ANSWER: "asks you",
-    TerminalStatus.ERROR: "error",
+AGENT_LOOKS = {
+    TerminalStatus.UNKNOWN: ("plain", "not known"),
+    TerminalStatus.IDLE: ("plain", "at rest"),
+    TerminalStatus.PROCESSING: ("now", "working"),
+    TerminalStatus.COMPLETED: ("plain", "at rest"),
+    TerminalStatus.WAITING_USER_ANSWER: ("needs", "asks you"),
+    TerminalStatus.ERROR: ("bad", "error"),
 }
-AGENT_TONES = {
-    TerminalStatus.UNKNOWN: "plain",
-    TerminalStatus.IDLE: "plain",
-    TerminalStatus.PROCESSING: "now",
-    TerminalStatus.COMPLETED: "plain",
-    TerminalStatus.WAITING_USER_ANSWER: "needs",
-    TerminalStatus.ERROR: "bad",
-}
-"""How a status of an agent is called and colored."""
+"""The tone and the words of an agent's status."""
 MARKS = {"needs": "!", "now": "…", "good": "✓", "bad": "✗", "warn": "!", "plain": "●"}
-"""By what is said: one character before the words."""
+"""By tone: one character before the words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +50,10 @@ def quoted(word: str) -> str:
 
 
 def run_path(run: str) -> str:
-    """Return the address of a run's page."""
     return f"{HOME}/runs/{quoted(run)}"
 
 
 def agent_path(run: str, role: str) -> str:
-    """Return the address of an agent's page."""
     return f"{run_path(run)}/agents/{quoted(role)}"
 
 
@@ -75,45 +63,7 @@ def name(text: str) -> str:
 
 
 def as_sentence(text: str) -> str:
-    """Return a text that begins with a capital letter."""
     return text[:1].upper() + text[1:]
-
-
-def span(seconds: float) -> str:
-    """Return how long something takes, roughly, so that it seldom changes.
-
-    >>> span(40), span(150), span(9000)
-    ('under a minute', '2 min', '2 h 30 min')
-    """
-    minutes = int(max(seconds, 0) // 60)
-    hours, rest = divmod(minutes, 60)
-    days, hours_left = divmod(hours, 24)
-    if days:
-        return f"{days} d {hours_left} h"
-    if hours:
-        return f"{hours} h {rest:02d} min"
-    return f"{minutes} min" if minutes else "under a minute"
-
-
-def took(seconds: float) -> str:
-    """Say how long something took that has ended.
-
-    >>> took(24.5), took(150)
-    ('took 24 s', 'took 2 min')
-    """
-    return f"took {span(seconds) if seconds >= MINUTE else f'{int(max(seconds, 0))} s'}"
-
-
-def ago(seconds: float) -> str:
-    """Return how long ago something was, roughly.
-
-    >>> ago(20), ago(7300)
-    ('just now', '2 h ago')
-    """
-    for unit, size in UNITS:
-        if seconds >= size:
-            return f"{int(seconds // size)} {unit} ago"
-    return "just now"
 
 
 def moment(at: float, words: str) -> Markup:
@@ -122,15 +72,25 @@ def moment(at: float, words: str) -> Markup:
     return tag("time", words, datetime=when.isoformat(), title=f"{when:%Y-%m-%d %H:%M:%S} UTC")
 
 
+def time_of(run: RunView, now: float) -> Markup:
+    """Say how long a run takes, or when it ended and how long it took."""
+    if run.ended is not None:
+        took = duration(run.spent(run.ended))
+        return moment(run.ended, f"{age(now - run.ended)} ago, took {took}")
+    if run.is_live:
+        return moment(run.started, age(run.spent(now)))
+    return moment(run.started, f"began {age(now - run.started)} ago")
+
+
 def amount(count: int) -> str:
     """Return a number of tokens in three digits or so.
 
     >>> amount(950), amount(48_200), amount(3_100_000)
     ('950', '48k', '3.1M')
     """
-    if count >= MILLION:
-        return f"{count / MILLION:.1f}M"
-    return f"{count // THOUSAND}k" if count >= 10 * THOUSAND else str(count)
+    if count >= 1_000_000:
+        return f"{count / 1_000_000:.1f}M"
+    return f"{count // 1000}k" if count >= 10_000 else str(count)
 
 
 def run_tokens(tokens: RunTokens) -> Markup:
@@ -138,15 +98,6 @@ def run_tokens(tokens: RunTokens) -> Markup:
     least = "" if tokens.is_whole else "at least "
     words = f"{least}{amount(tokens.used.input)} in, {amount(tokens.used.output)} out"
     return tag("span", words, title=f"Tokens: {tokens_words(tokens.used)}")
-
-
-def plural(count: int, word: str) -> str:
-    """Return a number with its word.
-
-    >>> plural(1, "run"), plural(2, "run")
-    ('1 run', '2 runs')
-    """
-    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def with_code(text: str) -> Markup:
@@ -162,7 +113,7 @@ def with_code(text: str) -> Markup:
     return joined(tag("code", one) if odd % 2 else one for odd, one in enumerate(pieces))
 
 
-def at_work(run: RunSummary) -> Markup:
+def at_work(run: RunView) -> Markup:
     """Say who works now: an agent, or a gate or the proof, which have none."""
     is_gate = bool(run.providers) and run.role not in run.providers
     gate = "the proof" if run.role == PROOF else f"gate {name(run.role)}"
@@ -179,12 +130,33 @@ def agent_badge(terminal: Terminal) -> Markup:
     """Return the status of an agent."""
     if not terminal.alive:
         return badge("bad", "its program has ended")
-    return badge(AGENT_TONES[terminal.status], AGENT_WORDS[terminal.status])
+    return badge(*AGENT_LOOKS[terminal.status])
 
 
 def about(parts: Sequence[Child]) -> Markup:
     """Return short facts in a row."""
     return tag("p", joined(parts, DOT), class_="about")
+
+
+def waits_words(run: RunView, *commands: str) -> Markup | None:
+    """Say on which branch the work of a run waits, and the commands for it; None if it does not."""
+    if not run.waiting or run.is_live:
+        return None
+    codes = joined((tag("code", command) for command in commands), ", ")
+    branch = tag("code", name(run.waiting))
+    return tag("p", "Its work waits on the branch ", branch, ": ", codes, class_="muted")
+
+
+def fetched(number: str, words: str, path: str, kind: str | None = "card") -> Markup:
+    """Return what can be opened, and is fetched from an address then."""
+    return tag(
+        "details",
+        tag("summary", words),
+        tag("div", LOADING, data_into=True),
+        id=number,
+        class_=kind,
+        data_fragment=path,
+    )
 
 
 def ask_button(words: str, path: str, *, kind: str = "", body: str = "", sure: str = "") -> Markup:

@@ -33,7 +33,7 @@ from .record import (
     session_name_of,
     write_record,
 )
-from .registry import actual_status, can_resume, is_discarded, summary_of
+from .view import actual_status, can_resume, is_discarded, read_run
 
 GONE = 404
 TREE_LEFT = "its work tree is still there"
@@ -123,7 +123,7 @@ def known_runs(state_folder: Path, environ: Mapping[str, str]) -> list[KnownRun]
         folder = run_folder(state_folder, name)
         with suppress(OSError):
             record = read_record(folder)
-            words = summary_of(folder).words
+            words = read_run(folder).words
             if record is None:
                 found += _unreadable_run(state_folder, name, words)
                 continue

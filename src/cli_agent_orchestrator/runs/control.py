@@ -41,7 +41,7 @@ from ..settings.layout import CONTROL_FILE, EVENTS_FILE, REJECTED_FILE, run_fold
 from ..settings.values import read_change
 from .event_log import EventReader
 from .record import RunRecord, RunStatus, is_run_id, read_record
-from .registry import RUNNING, RunSummary, can_resume, has_passed, summary_of
+from .view import RUNNING, RunView, can_resume, has_passed, read_run
 
 LARGEST_PIECE = 1024 * 1024
 """What is read at a look, in bytes; of more, the last."""
@@ -213,13 +213,13 @@ class Asked:
     """What the run does now, as a sentence."""
 
 
-def check_live(run: RunSummary) -> None:
+def check_live(run: RunView) -> None:
     """Raise how a run ended, if it has."""
     if not run.is_live:
         raise NotSteerable(end_of(run))
 
 
-def check_wish(run: RunSummary, wish: Wish) -> None:
+def check_wish(run: RunView, wish: Wish) -> None:
     """Raise why something cannot be asked of a run."""
     check_live(run)
     match wish:
@@ -229,7 +229,7 @@ def check_wish(run: RunSummary, wish: Wish) -> None:
             raise UnknownName(f"role of the run {run.id}", role, run.providers)
 
 
-def end_of(run: RunSummary) -> str:
+def end_of(run: RunView) -> str:
     """Say how a run ended, and what can be done."""
     if run.discarded:
         return f"the work of the run {run.id} was discarded; nothing can be asked of it any more"
@@ -249,7 +249,7 @@ def more_rounds_words(run: str, number: int) -> str:
 
 
 def options_to_resume(
-    run: RunSummary, folder: Folder, max_rounds: str | None = None
+    run: RunView, folder: Folder, max_rounds: str | None = None
 ) -> dict[str, str]:
     """Return by which options `cao run` resumes a run; raise why it cannot be resumed.
 
@@ -275,7 +275,7 @@ def options_to_resume(
     return {"WD": record.wd, "STATE_FILE": record.state_file, "RESUME": "1", **given}
 
 
-def _check_rounds(run: RunSummary, max_rounds: str | None) -> None:
+def _check_rounds(run: RunView, max_rounds: str | None) -> None:
     """Refuse to go on with a run that would fail at once again."""
     if max_rounds is None:
         raise NotSteerable(end_of(run))
@@ -287,7 +287,7 @@ def _check_rounds(run: RunSummary, max_rounds: str | None) -> None:
         )
 
 
-def _why_not(run: RunSummary, record: RunRecord | None) -> str:
+def _why_not(run: RunView, record: RunRecord | None) -> str:
     if record is None:
         return UNREADABLE
     if has_passed(record):
@@ -318,7 +318,7 @@ def pass_on(state_folder: Path, run: str, wish: Wish) -> None:
     if not is_run_id(run):
         raise NotSteerable("the run has no ID")
     folder = run_folder(state_folder, run)
-    check_wish(summary_of(folder), wish)
+    check_wish(read_run(folder), wish)
     _write(folder, wish)
 
 

@@ -26,7 +26,6 @@ from ..errors import (
 )
 from ..pipeline.state import FinalStatus
 from ..settings.layout import (
-    JOURNAL_FILE,
     KEPT_PATTERN,
     RECORD_FILE,
     REQUEST_FILE,
@@ -231,7 +230,7 @@ def _archived(ended: Ended) -> Iterator[tuple[str, bytes]]:
         archive = archive_folder(ended.tree.wd, ended.record.archive)
         names = archive.names()
     for name in names:
-        if name == JOURNAL_FILE or re.fullmatch(KEPT_PATTERN, name):
+        if re.fullmatch(KEPT_PATTERN, name):
             try:
                 content = archive.read(name)
             except OSError:

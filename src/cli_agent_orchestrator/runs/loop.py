@@ -76,7 +76,6 @@ from .events import (
 )
 from .screens import Screens
 from .state_file import StateFile
-from .turns import PERSON, Journal, TurnRecord, gate_record, turn_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +111,6 @@ class Records:
 
     state_file: StateFile
     files: ResponseFiles
-    journal: Journal
     screens: Screens | None = None
     """What its agents show at the end of their turns; None if the run has no folder for that."""
 
@@ -156,10 +154,9 @@ class Ledger:
         """Return the number under which the next thing is archived."""
         return max(self.state.progress.sequence + 1, self.records.files.next_sequence())
 
-    def enter(self, record: TurnRecord, state: RunState) -> None:
-        """Write down a turn that has ended, and save what follows from it."""
-        self.records.journal.write(record)
-        sequence = max(state.progress.sequence, record.sequence)
+    def enter(self, sequence: int, state: RunState) -> None:
+        """Save what follows from the turn of a number, which has ended."""
+        sequence = max(state.progress.sequence, sequence)
         self.save(replace(state, progress=replace(state.progress, sequence=sequence)))
 
     def tell(self, event: RunEvent) -> None:
@@ -341,11 +338,12 @@ class GateTurns:
         state = ledger.state
         work = plan.work.kept(state.progress.approved_tree)
         state, outcome = record_proof(state, check, proof, plan.rules, work)
-        self._end(state, check_ended(began, ledger.now, outcome, str(archive)))
+        ended = check_ended(began, ledger.now, outcome, str(archive))
+        self._end(state, replace(ended, proven=proof.is_proven))
 
     def _end(self, state: RunState, ended: CheckEnded) -> None:
         """Save what follows from a gate, and tell it."""
-        self._ledger.enter(gate_record(ended), state)
+        self._ledger.enter(ended.sequence, state)
         self._ledger.tell(ended)
 
 
@@ -588,8 +586,7 @@ class Runner:
         work = self._looks.look(self._plan, origin, is_author=is_author)
         state, outcome = record_reply(self.state, turn, output, self._plan.rules, work)
         ended = turn_ended(self._ledger.now, dispatch, outcome, worked, str(reply.archive))
-        provider = self.state.provider_of(turn.role)
-        self._ledger.enter(turn_record(ended, dispatch.since, provider, str(reply.source)), state)
+        self._ledger.enter(ended.sequence, state)
         self._keep_screen(dispatch, reply.source)
         reason = reason_against(outcome, reply.text)
         self._ledger.tell(replace(ended, reason=reason, terminal_id=terminal_id))
@@ -649,8 +646,7 @@ class Runner:
             dispatch = Dispatch(review, event.ask, self._ledger.next_sequence(), event.at)
             worked = 0.0
         ended = turn_ended(event.at, dispatch, Skipped(), worked, "")
-        provider = self.state.provider_of(review.role)
-        self._ledger.enter(turn_record(ended, dispatch.since, provider, PERSON), after)
+        self._ledger.enter(ended.sequence, after)
         self._ledger.tell(event)
         self._ledger.tell(replace(ended, terminal_id=event.terminal_id))
 

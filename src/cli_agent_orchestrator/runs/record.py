@@ -22,8 +22,8 @@ from ..core import jsonio
 from ..core.clock import Clock
 from ..core.files import Folder
 from ..core.models import MOST_RUNS
+from ..core.text import short_line
 from ..errors import RunLocked, StateError
-from ..events import short_line
 from ..settings.layout import OWNER_FILE, RECORD_FILE, index_folder
 
 VERSION = 1
@@ -179,6 +179,8 @@ class RunRecord:
     exit_code: int | None = None
     proof: str = ""
     """Of a PASS `proven: …` or `not proven: …`; empty if that was not looked into."""
+    proven: bool = False
+    """Is `proof` one?"""
     project: str = ""
     """The user's own folder, if the agents work in a work tree."""
     tree: SavedTree | None = None

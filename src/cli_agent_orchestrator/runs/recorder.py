@@ -200,6 +200,7 @@ def _after_end(record: RunRecord, event: RunEnded) -> RunRecord:
         to_resume=event.to_resume,
         exit_code=event.exit_code,
         proof=event.proof,
+        proven=event.proven,
         round=event.round or record.round,
     )
     if event.session_left or (record.session_name and not event.round):

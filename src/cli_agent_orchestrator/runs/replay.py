@@ -12,7 +12,7 @@ from ..core.files import Folder
 from ..core.models import TerminalFacts
 from ..settings.layout import CAST_SUFFIX, RECORD_FILE, cast_name, replay_folder, run_folder
 from .record import run_of_session
-from .turns import ROLE_PATTERN
+from .screens import ROLE_PATTERN
 
 __all__ = [
     "Cast",

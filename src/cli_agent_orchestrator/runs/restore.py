@@ -23,8 +23,7 @@ from ..work.store import Store, is_ready
 from .event_log import read_events
 from .moments import AFTER_LABEL, BEFORE_LABEL, before, in_order, own_of_run
 from .record import RunRecord, keeping_runs_out, read_record
-from .registry import actual_status
-from .turns import turns_of
+from .view import actual_status, view_run
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +185,7 @@ class GoingBack:
 
     def _next_number(self) -> int:
         """Return a number that no snapshot has, nor a turn that was begun."""
-        begun = [turn.sequence for turn in turns_of(read_events(self.kept.folder))]
+        begun = [turn.sequence for turn in view_run(self.kept.folder).turns]
         return max(*begun, *(one.sequence for one in self.kept.taken), 0) + 1
 
 
@@ -208,10 +207,9 @@ def _check(kept: Kept, wd: Path) -> None:
 
 
 def _why_none(folder: Folder) -> str:
-    events = read_events(folder)
-    for event in events:
+    for event in read_events(folder):
         if isinstance(event, Warned) and event.about == ABOUT_SNAPSHOTS:
             return event.text
-    if not turns_of(events):
+    if not view_run(folder).turns:
         return "it has not come to its first turn"
     return "they were removed, or it is from before there were any"

@@ -80,7 +80,6 @@ from .screens import Screens
 from .state_file import StateFile, UserSeals
 from .teller import Teller
 from .tree import OwnTree, TreeRun, hold_tree, plan_tree, reopen_tree
-from .turns import Journal
 
 MOST_NAMED = 3
 
@@ -243,7 +242,7 @@ def make_records(
 ) -> Records:
     """Return where a run keeps its state, its replies, its turns and what its agents show."""
     screens = None if run.folder is None else Screens(client, run.folder)
-    return Records(state_file, files, Journal(files.kept), screens)
+    return Records(state_file, files, screens)
 
 
 def response_files(wd: Path, state: RunState) -> ResponseFiles:

@@ -9,9 +9,10 @@ from ..core.files import Folder
 from ..core.models import AgentView
 from ..errors import OrchestratorError
 from ..settings.layout import screen_name, screens_folder
-from .turns import ROLE_PATTERN
 from .usage import note_records
 
+# analyst_review
+ROLE_PATTERN = r"[a-z][a-z0-9_-]{0,60}"
 LARGEST_SCREEN = 64 * 1024
 """Bytes; of more, the last."""
 

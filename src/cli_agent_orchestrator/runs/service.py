@@ -25,11 +25,11 @@ from .control import (
     options_to_resume,
     pass_on,
 )
-from .event_log import Follower, read_events
+from .event_log import Follower
 from .launch import RunLauncher, RunToLaunch
-from .record import RunRecord, read_record, run_of_session
-from .registry import find_run, list_runs, summary_of
-from .turns import turns_of
+from .record import read_record, run_of_session
+from .registry import find_run, list_runs
+from .view import detailed_json, listed_json, read_run, view_run
 
 # Any: JSON
 Answer = dict[str, Any]
@@ -52,30 +52,18 @@ class RunService:
 
     def list(self) -> list[Answer]:
         """Return all runs, the newest first."""
-        return [asdict(run) for run in list_runs(self.state_folder)]
+        return [listed_json(run) for run in list_runs(self.state_folder)]
 
     def get(self, name: str) -> Answer:
         """Return a run with its turns and what it was started with."""
-        folder, record = self._find(name)
-        summary = summary_of(folder)
-        turns = turns_of(read_events(folder), is_live=summary.is_live)
-        return {
-            **asdict(summary),
-            "base": record.base,
-            "branch": record.branch,
-            "exit_code": record.exit_code,
-            "session_name": record.session_name,
-            "settings": {name: asdict(saved) for name, saved in record.settings.items()},
-            "turns": [asdict(turn) for turn in turns],
-        }
+        return detailed_json(view_run(self._find(name)))
 
     def turn(self, name: str, sequence: int) -> Answer:
         """Return a turn: prompt, reply, the screen at its end, its changes, the tokens it took."""
         # A quarter of what a server imports, and seldom asked for.
-        from .story import detail_of
+        from .details import detail_of
 
-        folder, _ = self._find(name)
-        found = detail_of(folder, sequence, self.launcher.environ)
+        found = detail_of(self._find(name), sequence, self.launcher.environ)
         return {
             **asdict(found.turn),
             "prompt": found.prompt,
@@ -88,15 +76,13 @@ class RunService:
 
     def author(self, name: str, sequence: int) -> str | None:
         """Return whose work a turn is or judges; None if the flow of the run is not known."""
-        from .story import author_of
+        from .details import author_of
 
-        folder, _ = self._find(name)
-        return author_of(folder, sequence)
+        return author_of(self._find(name), sequence)
 
     def follow(self, name: str, after: int) -> Follower:
         """Return what yields the events of a run after a number."""
-        folder, _ = self._find(name)
-        return Follower(folder, after)
+        return Follower(self._find(name), after)
 
     def start(
         self, wd: str, options: Mapping[str, str], *, replace_terminals: bool = False
@@ -114,24 +100,24 @@ class RunService:
             told[GATES] = without_quotes(options[GATES])
         request = RunToLaunch({**options, **told}, replace_terminals=replace_terminals)
         launched = self.launcher.launch(request, folder)
-        return asdict(summary_of(run_folder(self.state_folder, launched.run)))
+        return listed_json(read_run(run_folder(self.state_folder, launched.run)))
 
     def agents(self, name: str, role: str | None = None) -> RunAgents:
         """Return where the agents of a run under way are, or the one of a role."""
-        folder, record = self._find(name)
-        check_live(summary_of(folder))
-        terminals = dict(record.terminals)
+        run = read_run(self._find(name))
+        check_live(run)
+        terminals = dict(run.terminals)
         if role is not None:
             if role not in terminals:
-                raise UnknownName(f"role of the run {record.id}", role, terminals)
+                raise UnknownName(f"role of the run {run.id}", role, terminals)
             terminals = {role: terminals[role]}
-        return RunAgents(record.id, record.api, record.session_name, terminals)
+        return RunAgents(run.id, run.api, run.session_name, terminals)
 
     # Any: JSON
     def steer(self, name: str, wanted: Mapping[str, Any]) -> Answer:
         """Ask something of a run, and return what it says; see `pipeline/asks.py`."""
-        folder, _ = self._find(name)
-        run, wish = summary_of(folder), demand_wish(wanted)
+        folder = self._find(name)
+        run, wish = read_run(folder), demand_wish(wanted)
         if isinstance(wish, Unpause) and not run.is_live:
             options = options_to_resume(run, folder)
             request = RunToLaunch(options, replace_terminals=not run.has_agents, run=run.in_tree)
@@ -149,12 +135,12 @@ class RunService:
             with suppress(NotSteerable):
                 pass_on(self.state_folder, run, Answered(role, text))
 
-    def _find(self, name: str) -> tuple[Folder, RunRecord]:
-        folder = run_folder(self.state_folder, find_run(self.state_folder, name, ROOT).id)
-        record = read_record(folder)
-        if record is None:
+    def _find(self, name: str) -> Folder:
+        found = find_run(self.state_folder, name, ROOT)
+        folder = run_folder(self.state_folder, found.id)
+        if not found.is_readable:
             raise StateError(f"{folder.path / RECORD_FILE} cannot be read")
-        return folder, record
+        return folder
 
 
 def _folder(wd: str) -> Path:

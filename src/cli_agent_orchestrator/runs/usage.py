@@ -10,7 +10,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,7 +17,7 @@ from ..core.files import Folder
 from ..settings.layout import records_folder, records_name
 from ..usage import claude_code, codex
 from ..usage.tokens import Call, Tokens, sum_between
-from .turns import RunTurn
+from .view import Turn
 
 # 9f3c2a7b
 TERMINAL_PATTERN = r"[0-9A-Za-z_-]{1,100}"
@@ -40,25 +39,6 @@ HEAD_PIECE = 64 * 1024
 """Bytes that are read at once: of a whole record, and of its first line."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """From the prompt of a turn to the agent's next one, in unix time."""
-
-    since: float
-    until: float
-
-
-def stretch_of(turn: RunTurn, turns: Iterable[RunTurn], run_ended: float | None) -> Stretch:
-    """Return when what an agent does belongs to a turn."""
-    later = (
-        other.began
-        for other in turns
-        if other.terminal_id == turn.terminal_id and other.sequence > turn.sequence
-    )
-    end = math.inf if run_ended is None else run_ended + LATE_SECONDS
-    return Stretch(turn.began, min(later, default=end))
-
-
 def note_records(run: Folder, terminal_id: str, records: Sequence[str]) -> None:
     """Note which records an agent has, besides those it had before."""
     if not re.fullmatch(TERMINAL_PATTERN, terminal_id):
@@ -70,43 +50,37 @@ def note_records(run: Folder, terminal_id: str, records: Sequence[str]) -> None:
         records_folder(run).replace(records_name(terminal_id), data, lasting=False)
 
 
-def usage_of(
-    run: Folder, turn: RunTurn, stretch: Stretch, largest: int = LARGEST_RECORDS
-) -> Tokens | None:
-    """Return what a turn took; None if that is not known."""
-    calls = _calls(run, turn, stretch.since, largest)
-    return None if calls is None else sum_between(calls, stretch.since, stretch.until)
-
-
 def usage_of_turns(
-    run: Folder, turns: Sequence[RunTurn], run_ended: float | None
+    run: Folder, turns: Sequence[Turn], run_ended: float | None, largest: int = LARGEST_RECORDS
 ) -> dict[int, Tokens]:
-    """Return what each turn took of which that is known; the records of an agent are read once."""
-    by_agent: dict[tuple[str, str], list[RunTurn]] = {}
+    """Return what each turn took of which that is known; the records of an agent are read once.
+
+    What an agent does belongs to a turn from its prompt to the agent's next one.
+    """
+    by_agent: dict[tuple[str, str], list[Turn]] = {}
     for turn in turns:
         by_agent.setdefault((turn.terminal_id, turn.provider), []).append(turn)
     found: dict[int, Tokens] = {}
     for own in by_agent.values():
-        calls = _calls(run, own[0], own[0].began, LARGEST_RECORDS)
-        for turn in own if calls is not None else ():
-            stretch = stretch_of(turn, own, run_ended)
-            used = sum_between(calls or (), stretch.since, stretch.until)
+        calls = _calls(run, own[0], largest)
+        end = math.inf if run_ended is None else run_ended + LATE_SECONDS
+        for turn, until in zip(own, [*(one.began for one in own[1:]), end], strict=True):
+            used = sum_between(calls, turn.began, until)
             if used is not None:
                 found[turn.sequence] = used
     return found
 
 
-def _calls(run: Folder, turn: RunTurn, since: float, largest: int) -> Sequence[Call] | None:
-    """Return the calls that the agent of a turn made; None if that is not known."""
-    count = COUNTERS.get(turn.provider)
-    if count is None or not re.fullmatch(TERMINAL_PATTERN, turn.terminal_id):
-        return None
-    records = [Path(record) for record in _noted(run, turn.terminal_id)]
+def _calls(run: Folder, first: Turn, largest: int) -> Sequence[Call]:
+    """Return the calls that the agent of a turn made since; none if that is not known."""
+    count = COUNTERS.get(first.provider)
+    if count is None or not re.fullmatch(TERMINAL_PATTERN, first.terminal_id):
+        return ()
+    records = [Path(record) for record in _noted(run, first.terminal_id)]
     try:
-        calls = count(records, since - CLOCK_SECONDS, _Files(largest))
+        return list(count(records, first.began - CLOCK_SECONDS, _Files(largest)) or ())
     except (OSError, ValueError):
-        return None
-    return None if calls is None else list(calls)
+        return ()
 
 
 def _noted(run: Folder, terminal_id: str) -> list[str]:

@@ -11,7 +11,6 @@ In the project, where agents can write:
     WD/.tmp/<run>/NNN-<role>-prompt.md         what the agent was told
     WD/.tmp/<run>/NNN-<stage>.md               what the command of a gate wrote
     WD/.tmp/<run>/NNN-<role>-stale.md          a file that lay there before the prompt was sent
-    WD/.tmp/<run>/turns.jsonl                  the turns that have ended
 
 In the user's state folder, where no agent can; the run holds a lock on its folder while it lives:
 
@@ -55,7 +54,6 @@ STATE_FILE = f"{TEMPORARY_FOLDER}/orchestrator-loop-state.json"
 RESPONSE_FOLDER = "agent-responses"
 OWNER_FILE = "run.owner"
 LOG_FILE = "run.log"
-JOURNAL_FILE = "turns.jsonl"
 PROMPT_LABEL = "prompt"
 
 RUNS_FOLDER = "runs"

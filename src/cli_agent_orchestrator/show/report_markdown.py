@@ -1,26 +1,26 @@
-"""A report as a page of Markdown."""
+"""A report as a page of Markdown, and as the text of a pull request."""
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from textwrap import wrap
 
 from ..core.markdown import block_of, cell, escape, fenced, folded, harmless
 from ..core.secrets import CUT, before_mask
-from ..core.text import duration, on_a_line
-from ..pipeline.state import FinalStatus
+from ..core.text import duration, on_a_line, plural
 from ..proof.verdict import BEFORE_TITLE
-from ..runs.report import Deeds, Report
-from ..runs.turns import COMMAND, TurnRecord
+from ..runs.record import RunStatus
+from ..runs.report import Report
+from ..runs.view import Turn
 from ..settings.gates import PROOF
 from ..work.changes import BINARY, Change
-from .report_html import CIRCLED
 from .report_words import (
-    Fact,
+    STALLED,
+    change_words,
     evidence_title,
     facts_of,
     grouped,
     last_notes,
     local_time,
+    proof_words,
     title_of,
     turns_title,
 )
@@ -30,22 +30,22 @@ LEAST_WIDTH = 20
 HEADINGS = ("round", "cycle", "role", "agent", "time", "outcome")
 
 
-def rows_of(turns: Sequence[TurnRecord]) -> list[tuple[str, ...]]:
-    """Return a row of cells for each turn."""
+def rows_of(turns: Sequence[Turn]) -> list[tuple[str, ...]]:
+    """Return a row of cells for each turn that has ended."""
     return [
         (
             str(turn.round),
             str(turn.cycle) if turn.reviewed else "",
             turn.role,
             turn.provider,
-            duration(turn.worked),
-            turn.outcome,
+            duration(turn.seconds),
+            turn.detail,
         )
         for turn in turns
     ]
 
 
-def text_table(turns: Sequence[TurnRecord], width: int) -> str:
+def text_table(turns: Sequence[Turn], width: int) -> str:
     """Return the turns as aligned columns; the last one is broken between words to fit a width."""
     rows = [HEADINGS, *rows_of(turns)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS) - 1)]
@@ -57,63 +57,59 @@ def text_table(turns: Sequence[TurnRecord], width: int) -> str:
     return "\n".join(lines)
 
 
-def markdown(found: Report, home: Path) -> str:
+def markdown(found: Report) -> str:
     """Return a report for people."""
-    parts = [f"# {escape(title_of(found))}", "\n".join(map(_fact, facts_of(found, home)))]
-    if found.setbacks:
-        lines = (f"- {escape(where)}: {escape(why)}" for where, why in found.setbacks.items())
-        parts += ["## Why it took more than one try", "\n".join(lines)]
-    has_passed = found.status is FinalStatus.PASS
+    run = found.run
+    has_passed = run.status is RunStatus.PASS
+    parts = [f"# {escape(title_of(found))}"]
+    facts: list[str] = []
+    for fact in facts_of(found):
+        facts.append(f"- {fact.name}: {escape(fact.text)}")
+        facts += [f"  - {escape(line)}" for line in fact.more]
+    parts.append("\n".join(facts))
+    acts = [f"{local_time(act.at)}: {act.words}" for act in run.acts]
     lists = {
-        "Look first": found.deeds.repository,
-        "Not converging": () if has_passed else found.deeds.circles,
-        "What was changed": found.deeds.changes,
-        CIRCLED: found.deeds.circles if has_passed else (),
+        "Why it took more than one try": [f"{w}: {why}" for w, why in found.setbacks.items()],
+        "Look first": run.repository,
+        "Not converging": () if has_passed else run.stalls,
+        "What was changed": [change_words(event) for event in run.changes],
+        STALLED: run.stalls if has_passed else (),
     }
-    for head, texts in lists.items():
-        parts += [f"## {head}", _list(texts)] if texts else []
-    if found.deeds.proof:
-        parts += ["## Proof", *_proof_parts(found.deeds)]
-    if found.acts:
-        lines = (f"- {local_time(act.at)}: {escape(act.text)}" for act in found.acts)
-        parts += ["## What people did", "\n".join(lines)]
+    parts += _parts(lists)
+    if proof := proof_words(run):
+        patch = block_of(found.proof_patch) if found.proof_patch else ""
+        before = f"{BEFORE_TITLE}\n\n{_list(found.before)}" if found.before else ""
+        parts += ["## Proof", escape(proof)]
+        parts += filter(None, [_list(found.suspicions), patch, before])
+    parts += _parts({"What people did": acts})
     if found.evidence:
         parts += [f"## {escape(evidence_title(found.gate))}", fenced(found.evidence)]
     for role, notes in last_notes(found).items():
         parts += [f"## Last notes of {escape(role)}", fenced(notes)]
     for where, notes in grouped(found.open_notes).items():
         parts += [f"## Still open after the last cycle ({escape(where)})", fenced(notes)]
-    return "\n\n".join([*parts, *_folds(found)])
+    if found.patch:
+        parts.append(folded("What the run changed, line by line", block_of(found.patch)))
+    if turns := run.done_turns:
+        parts.append(folded(turns_title(turns), _table(turns)))
+    return "\n\n".join(parts)
 
 
-def _fact(fact: Fact) -> str:
-    more = (f"  - {escape(line)}" for line in fact.more)
-    return "\n".join([f"- {fact.name}: {escape(fact.text)}", *more])
-
-
-def _folds(found: Report) -> Iterator[str]:
-    """Yield what is long, each to be opened when it is wanted."""
-    if found.diff:
-        yield folded("What the run changed, line by line", block_of(found.diff))
-    if found.turns:
-        yield folded(turns_title(found.turns), _table(found.turns))
-
-
-def _proof_parts(deeds: Deeds) -> list[str]:
-    """Return what was proven, what was done to tests, and what had been done before."""
-    patch = block_of(deeds.patch) if deeds.patch else ""
-    before = f"{BEFORE_TITLE}\n\n{_list(deeds.before)}" if deeds.before else ""
-    return list(filter(None, [escape(deeds.proof), _list(deeds.suspicions), patch, before]))
+def _parts(lists: dict[str, Sequence[str]]) -> Iterator[str]:
+    for head, texts in lists.items():
+        if texts:
+            yield f"## {head}"
+            yield _list(texts)
 
 
 def _list(texts: Sequence[str]) -> str:
     return "\n".join(f"- {escape(text)}" for text in texts)
 
 
-def _table(turns: Sequence[TurnRecord]) -> str:
-    """Return a table of turns, with the numbers by which `cao diff` and `cao restore` know them."""
+def _table(turns: Sequence[Turn]) -> str:
+    """Return a table of turns, with the numbers by which `cao diff` and `cao undo` know them."""
     cells = zip(rows_of(turns), turns, strict=True)
-    rows = [(str(turn.sequence), *row, turn.reply) for row, turn in cells]
+    rows = [(str(turn.sequence), *row, turn.reply_name) for row, turn in cells]
     lines = [("number", *HEADINGS, "reply"), ("---",) * (len(HEADINGS) + 2)]
     lines += [tuple(map(cell, row)) for row in rows]
     return "\n".join(f"| {' | '.join(row)} |" for row in lines)
@@ -128,47 +124,33 @@ STATUS_WORDS = {"A": " (new)", "D": " (removed)", "T": " (became something else)
 
 def request_page(found: Report) -> str:
     """Return the text of a pull request for the work of a run."""
-    parts = [escape(found.task), f"**{escape(title_of(found))}**", *_checks(found)]
-    parts += _changes(found.files)
+    run, files = found.run, found.files
+    parts = [escape(run.task_line), f"**{escape(title_of(found))}**"]
+    # What speaks for the work: gates first, since they were run.
+    last = {turn.role: turn for turn in run.turns if turn.is_gate and turn.outcome}
+    checks = [
+        f"{role}: {turn.verdict or turn.detail}" for role, turn in last.items() if role != PROOF
+    ]
+    checks += [*filter(None, [proof_words(run)]), *found.suspicions[:MOST_LINES]]
+    if checks:
+        parts += ["### How it was checked", _list(checks)]
+    if found.evidence:
+        parts.append(folded(evidence_title(found.gate), fenced(_cut(found.evidence))))
+    if files:
+        added, removed = (
+            sum(max(lines, 0) for lines in counts)
+            for counts in zip(*((one.added, one.removed) for one in files), strict=True)
+        )
+        parts.append(f"### What changed: {plural(len(files), 'file')}, +{added} −{removed}")
+        lines = [f"- {_file(one)}" for one in files[:MOST_FILES]]
+        more = len(files) - MOST_FILES
+        parts.append("\n".join(lines + ([f"- {CUT} and {more} more"] if more > 0 else [])))
     if found.setbacks:
-        reasons = [*found.setbacks.items()][:MOST_LINES]
-        lines = (f"- {escape(where)}: {escape(why)}" for where, why in reasons)
-        parts.append(folded("Why it took more than one try", "\n".join(lines)))
+        reasons = [f"{where}: {why}" for where, why in found.setbacks.items()]
+        parts.append(folded("Why it took more than one try", _list(reasons[:MOST_LINES])))
     for where, notes in grouped(found.open_notes).items():
         parts += [f"### Still open: {escape(where)}", fenced(_cut(notes))]
     return "\n\n".join(parts)
-
-
-def _checks(found: Report) -> Iterator[str]:
-    """Yield what speaks for the work: gates first, since they were run, and what they said."""
-    last = {turn.role: turn for turn in found.turns if _is_check(turn)}
-    lines = [
-        f"- {escape(f'{role}: {turn.verdict or turn.outcome}')}" for role, turn in last.items()
-    ]
-    if found.deeds.proof:
-        lines.append(f"- {escape(found.deeds.proof)}")
-    lines += [f"- {escape(one)}" for one in found.deeds.suspicions[:MOST_LINES]]
-    if lines:
-        yield "### How it was checked"
-        yield "\n".join(lines)
-    if found.evidence:
-        yield folded(evidence_title(found.gate), fenced(_cut(found.evidence)))
-
-
-def _is_check(turn: TurnRecord) -> bool:
-    return turn.provider == COMMAND and turn.role != PROOF
-
-
-def _changes(files: Sequence[Change]) -> list[str]:
-    if not files:
-        return []
-    added = sum(max(one.added, 0) for one in files)
-    removed = sum(max(one.removed, 0) for one in files)
-    counted = f"{len(files)} file{'' if len(files) == 1 else 's'}"
-    lines = [f"- {_file(one)}" for one in files[:MOST_FILES]]
-    more = len(files) - MOST_FILES
-    lines += [f"- {CUT} and {more} more"] if more > 0 else []
-    return [f"### What changed: {counted}, +{added} −{removed}", "\n".join(lines)]
 
 
 def _file(change: Change) -> str:
@@ -181,10 +163,8 @@ def _file(change: Change) -> str:
 
 def _cut(text: str) -> str:
     lines = text.strip("\n").split("\n")
-    shown = [_cut_line(line) for line in lines[:MOST_LINES]]
+    shown = []
+    for line in lines[:MOST_LINES]:
+        at = before_mask(line, LONGEST_LINE)
+        shown.append(line if at == len(line) else f"{line[:at]}{CUT}")
     return "\n".join(shown + ([CUT] if len(lines) > MOST_LINES else []))
-
-
-def _cut_line(line: str) -> str:
-    at = before_mask(line, LONGEST_LINE)
-    return line if at == len(line) else f"{line[:at]}{CUT}"

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from ..core.models import DRY_RUN, is_dry
-from ..core.text import duration
-from ..pipeline.state import FinalStatus
-from ..runs.report import Deeds, Report
-from ..runs.turns import COMMAND, TurnRecord
+from ..core.text import duration, plural
+from ..events import FilesChanged
+from ..runs.record import Fate, SavedTree
+from ..runs.report import Report
+from ..runs.view import RunView, Turn
 from ..settings.gates import PROOF
 
 T = TypeVar("T")
@@ -26,51 +27,39 @@ ELSEWHERE_PATTERN = (
     rf"{BEFORE}(?:/private)?"
     r"(?:/(?:home|Users)/[\w.-]*\w|/(?:root|tmp)(?=/[\w.])|/var/folders(?:/[\w+]+){1,2})"
 )
+STALLED = "Where it did not converge for a while"
 
 
-def for_others(found: Report, home: Path, state: Path) -> Report:
-    """Return a report in which no path begins outside of the project, the state or home folder."""
+def anonymized(found: Report, clean: Callable[[str], str], home: Path, state: Path) -> Report:
+    """Return a report without what belongs to this machine, or looks like a secret.
 
-    def short(text: str) -> str:
-        return without_places(text, (found.wd, found.project), home, state)
+    `clean` does that to a text; folders are named as others can understand them.
+    """
+    run, shown = found.run, in_each_text(found, clean)
 
-    def place(text: str) -> str:
-        in_tree = found.project not in ("", found.wd)
-        is_own = Path(text).is_relative_to(found.wd) and not in_tree
-        is_own = is_own or not Path(text).is_relative_to(state)
-        return short(text) if is_own else f"{Path(text).relative_to(state)} in your state folder"
-
-    def each(texts: Mapping[str, str]) -> dict[str, str]:
-        return {short(name): short(text) for name, text in texts.items()}
+    def place(text: str, cleaned: str) -> str:
+        in_tree = run.project not in ("", run.wd)
+        is_own = Path(text).is_relative_to(run.wd) and not in_tree
+        if is_own or not Path(text).is_relative_to(state):
+            return cleaned
+        return f"{Path(text).relative_to(state)} in your state folder"
 
     return replace(
-        found,
-        task=short(found.task),
-        archive=place(found.archive),
-        state_file=place(found.state_file),
-        evidence=short(found.evidence),
-        reason=short(found.reason),
-        notes=each(found.notes),
-        open_notes=each(found.open_notes),
-        setbacks=each(found.setbacks),
-        deeds=Deeds(
-            tuple(map(short, found.deeds.changes)),
-            short(found.deeds.proof),
-            tuple(map(short, found.deeds.suspicions)),
-            tuple(map(short, found.deeds.circles)),
-            place(found.deeds.logs),
-            tuple(map(short, found.deeds.repository)),
-            tuple(map(short, found.deeds.before)),
-            short(found.deeds.patch),
+        shown,
+        archive=place(found.archive, shown.archive),
+        state_file=place(found.state_file, shown.state_file),
+        run=replace(
+            shown.run,
+            id=run.id,
+            wd=shown_folder(run.wd, home),
+            project=shown_folder(run.project, home) if run.project else "",
+            gate_logs=place(run.gate_logs, shown.run.gate_logs),
         ),
-        diff=short(found.diff),
-        turns=[replace(turn, outcome=short(turn.outcome)) for turn in found.turns],
-        acts=[replace(act, text=short(act.text)) for act in found.acts],
     )
 
 
 def without_places(text: str, folders: Sequence[str], home: Path, state: Path | None = None) -> str:
-    """Return a page for others: paths begin in its folders, and the home folder is `~`.
+    """Return a text for others: paths begin in its folders, and the home folder is `~`.
 
     The state folder is named as such, wherever it is. Where the folder of another person or one
     for what does not last begins a path, its beginning is left out.
@@ -93,7 +82,7 @@ def without_places(text: str, folders: Sequence[str], home: Path, state: Path | 
 def in_each_text(value: T, change: Callable[[str], str]) -> T:
     """Return a value in which every text is changed, however deep it lies.
 
-    Words of ours stay as they are: members of an enumeration, and keys.
+    Words of ours stay as they are: members of an enumeration, and texts of a type of their own.
     """
     # Any: what it is made of is only known here.
     changed: Any = value
@@ -104,7 +93,7 @@ def in_each_text(value: T, change: Callable[[str], str]) -> T:
         new = {name: in_each_text(one, change) for name, one in inside.items()}
         changed = replace(value, **new)
     elif isinstance(value, Mapping):
-        changed = {key: in_each_text(one, change) for key, one in value.items()}
+        changed = {in_each_text(k, change): in_each_text(one, change) for k, one in value.items()}
     elif isinstance(value, list | tuple):
         changed = type(value)(in_each_text(one, change) for one in value)
     return cast(T, changed)
@@ -128,57 +117,78 @@ class Fact:
 
 def title_of(found: Report) -> str:
     """Say what a run came to, or what it is waiting for."""
-    if found.status is FinalStatus.RUNNING:
-        standing = f" ({found.standing.word})" if found.standing else ""
-        if found.discarded:
-            return f"Discarded without a verdict{standing}"
+    run = found.run
+    if not run.status.is_verdict:
+        status = f" ({run.status.word})" if run.id else ""
+        if run.discarded:
+            return f"Discarded without a verdict{status}"
         if not found.due:
-            return f"Not begun{standing}: nothing of it is saved"
-        return f"Not finished{standing}: {found.due} is due"
-    dry = f"{DRY_RUN}: " if is_dry(found.agents.values()) else ""
-    proof = f", {found.deeds.verdict}" if found.deeds.verdict else ""
-    return f"{dry}{found.status} after {_counted(found.round, 'round')}{proof}"
+            return f"Not begun{status}: nothing of it is saved"
+        return f"Not finished{status}: {found.due} is due"
+    dry = f"{DRY_RUN}: " if is_dry(run.providers.values()) else ""
+    return f"{dry}{run.status} after {plural(run.round, 'round')}{proof_word(run, ', ')}"
 
 
-def facts_of(found: Report, home: Path) -> Iterator[Fact]:
+def proof_word(run: RunView, before: str = "") -> str:
+    """Say whether the last proof is one; nothing if there was none."""
+    if run.proof_check is None:
+        return ""
+    return f"{before}{'proven' if run.proof_check.proven else 'not proven'}"
+
+
+def proof_words(run: RunView) -> str:
+    """Say what the last proof came to; nothing if there was none."""
+    return run.proof_check.why or run.proof_check.detail if run.proof_check else ""
+
+
+def facts_of(found: Report) -> Iterator[Fact]:
     """Yield what a run is, when and why it stopped, where everything of it is, what can be done."""
-    yield Fact("Task", found.task)
-    yield Fact("Folder", shown_folder(found.project or found.wd, home))
-    if found.branch:
-        yield Fact("Branch", found.branch)
-    yield Fact("Agents", ", ".join(f"{role}: {agent}" for role, agent in found.agents.items()))
-    if found.turns:
-        yield Fact("Time", _times(found.turns))
-    if found.reason:
-        first, *more = found.reason.splitlines()
-        yield Fact("Stopped", first, more)
+    run = found.run
+    yield Fact("Task", run.task_line)
+    yield Fact("Folder", run.project or run.wd)
+    if run.tree is not None:
+        yield Fact("Branch", _branch(run.tree))
+    yield Fact("Agents", ", ".join(f"{role}: {agent}" for role, agent in run.providers.items()))
+    if run.done_turns:
+        yield Fact("Time", _times(run.done_turns))
+    if run.reason and not run.status.is_verdict:
+        first, *more = run.reason.splitlines()
+        # What can be done about it stands on lines of its own.
+        yield Fact("Stopped", first, () if run.discarded else more)
     if found.archive:
         yield Fact("Prompts and replies", found.archive)
-    if found.deeds.logs:
-        yield Fact("What gates wrote", found.deeds.logs)
+    if run.gate_logs:
+        yield Fact("What gates wrote", run.gate_logs)
     if found.state_file:
         yield Fact("State", found.state_file)
-    if found.status is FinalStatus.RUNNING and found.to_resume:
+    if found.to_resume:
         yield Fact("To resume", found.to_resume)
-    if found.delivery:
-        yield Fact("Next", found.delivery)
+    if run.waiting:
+        yield Fact("Next", f"`cao apply {run.id}`, `cao pr {run.id}` or `cao discard {run.id}`")
 
 
-def _times(turns: Sequence[TurnRecord]) -> str:
+def _branch(tree: SavedTree) -> str:
+    """Name the branch of a work tree, and say what became of the work there, unless it waits."""
+    became: str = tree.delivered
+    if tree.delivered is Fate.DISCARDED and tree.earlier:
+        became = f"{tree.earlier}, and then {'removed' if tree.is_applied else tree.delivered}"
+    elif not tree.has_work and tree.delivered is not Fate.DISCARDED:
+        became = "nothing is committed"
+    return f"{tree.branch} ({became})" if became else tree.branch
+
+
+def _times(turns: Sequence[Turn]) -> str:
     """Say when a run was at work, and how long its agents and gates were."""
-    began, ended = turns[0].began, max(turn.ended for turn in turns)
-    by_agents, checks = _by_kind(turns)
+    began, ended = turns[0].began, max(turn.ended or turn.began for turn in turns)
+    by_agents = [turn for turn in turns if not turn.is_gate]
+    checks = [turn for turn in turns if turn.is_gate]
+    worked = duration(sum(turn.seconds for turn in by_agents))
+    checked = duration(sum(turn.seconds for turn in checks))
     return (
         f"{duration(ended - began)}, {local_time(began)} to {local_time(ended)}; "
-        f"{_counted(len(by_agents), 'turn')}, agents worked {_worked(by_agents)}"
-        + (f"; {_counted(len(checks), 'check')}, {_worked(checks)}" if checks else "")
+        f"{plural(len(by_agents), 'turn')}, agents worked {worked}"
+        + (f"; {plural(len(checks), 'check')}, {checked}" if checks else "")
     )
-
-
-def _by_kind(turns: Sequence[TurnRecord]) -> tuple[list[TurnRecord], list[TurnRecord]]:
-    """Return the turns of agents, and those of gates."""
-    checks = [turn for turn in turns if turn.provider == COMMAND]
-    return [turn for turn in turns if turn.provider != COMMAND], checks
 
 
 def evidence_title(gate: str) -> str:
@@ -188,21 +198,29 @@ def evidence_title(gate: str) -> str:
     return f"What the gate {gate} said" if gate else "What the tester found"
 
 
-def turns_title(turns: Sequence[TurnRecord]) -> str:
+def turns_title(turns: Sequence[Turn]) -> str:
     """Name the table of the turns, counted as in the facts."""
-    by_agents, checks = _by_kind(turns)
+    checks = len([turn for turn in turns if turn.is_gate])
     if checks:
-        return f"{_counted(len(by_agents), 'turn')} and {_counted(len(checks), 'check')}"
+        return f"{plural(len(turns) - checks, 'turn')} and {plural(checks, 'check')}"
     return "The only turn" if len(turns) == 1 else f"All {len(turns)} turns"
+
+
+def change_words(event: FilesChanged) -> str:
+    """Say who changed which files."""
+    named = f": {event.named}" if event.allowed else ""
+    return f"Round {event.round}, {event.role} (turn {event.sequence}) {event.words}{named}"
 
 
 def last_notes(found: Report) -> dict[str, str]:
     """Return the last notes by role, without those that are said as still open."""
-    return {
-        role: notes
-        for role, notes in found.notes.items()
-        if not any(_is_same(notes, opened) for opened in found.open_notes.values())
-    }
+
+    def is_open(notes: str) -> bool:
+        # One may have been cut off sooner than the other.
+        pairs = ((notes, opened) for opened in found.open_notes.values() if notes and opened)
+        return any(one.startswith(other) or other.startswith(one) for one, other in pairs)
+
+    return {role: notes for role, notes in found.notes.items() if not is_open(notes)}
 
 
 def grouped(texts: Mapping[str, str]) -> dict[str, str]:
@@ -216,16 +234,3 @@ def grouped(texts: Mapping[str, str]) -> dict[str, str]:
 def local_time(at: float) -> str:
     """Return a moment as the clock on the wall showed it."""
     return f"{datetime.fromtimestamp(at):%Y-%m-%d %H:%M:%S}"
-
-
-def _is_same(notes: str, opened: str) -> bool:
-    """Are these the same notes? One may have been cut off sooner."""
-    return bool(notes and opened) and (notes.startswith(opened) or opened.startswith(notes))
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
-
-
-def _worked(turns: Sequence[TurnRecord]) -> str:
-    return duration(sum(turn.worked for turn in turns))

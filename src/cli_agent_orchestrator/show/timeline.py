@@ -7,9 +7,9 @@ is only a picture of what a page also says in words, so to a screen reader it is
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..core.text import duration
+from ..core.text import duration, plural
 from ..pipeline.outcomes import AGAINST, BASE_FAILED
-from ..runs.turns import COMMAND, RunTurn
+from ..runs.view import Turn
 from .markup import Markup, joined, tag
 
 
@@ -53,7 +53,7 @@ LEGEND = (
 """What the marks mean."""
 
 
-def look_of(turn: RunTurn) -> OutcomeLook:
+def look_of(turn: Turn) -> OutcomeLook:
     """Return how a turn is shown; what a later version may call an outcome is shown plainly."""
     word = turn.outcome
     if not word:
@@ -87,13 +87,13 @@ LONGEST_NAME = 20
 class _Box:
     """Where a turn is drawn."""
 
-    turn: RunTurn
+    turn: Turn
     left: float
     width: float
     row: int
 
 
-def timeline(turns: Sequence[RunTurn], now: float) -> Markup:
+def timeline(turns: Sequence[Turn], now: float) -> Markup:
     """Return the turns of a run as a picture with its legend; nothing if there are none."""
     if not turns:
         return joined(())
@@ -119,7 +119,7 @@ def timeline(turns: Sequence[RunTurn], now: float) -> Markup:
     return tag("div", both, _legend(turns), class_="timeline")
 
 
-def label_of(turns: Sequence[RunTurn]) -> str:
+def label_of(turns: Sequence[Turn]) -> str:
     """Say in a sentence what the picture shows."""
     rounds = len({turn.round for turn in turns})
     counts: dict[str, int] = {}
@@ -127,20 +127,16 @@ def label_of(turns: Sequence[RunTurn]) -> str:
         words = look_of(turn).words
         counts[words] = counts.get(words, 0) + 1
     came = ", ".join(f"{count} {words}" for words, count in counts.items())
-    return f"{_counted(len(turns), 'turn')} in {_counted(rounds, 'round')}: {came}"
+    return f"{plural(len(turns), 'turn')} in {plural(rounds, 'round')}: {came}"
 
 
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
-
-
-def _roles(turns: Sequence[RunTurn]) -> list[str]:
+def _roles(turns: Sequence[Turn]) -> list[str]:
     """Return who had a turn, in the order of the rows: agents before gates."""
-    gates = {turn.role for turn in turns if turn.provider == COMMAND}
+    gates = {turn.role for turn in turns if turn.is_gate}
     return sorted(dict.fromkeys(turn.role for turn in turns), key=lambda role: role in gates)
 
 
-def _places(turns: Sequence[RunTurn], now: float) -> Iterator[_Box]:
+def _places(turns: Sequence[Turn], now: float) -> Iterator[_Box]:
     rows = {role: row for row, role in enumerate(_roles(turns))}
     longest = max(_seconds(turn, now) for turn in turns) or 1.0
     widest = _widest(turns, [_seconds(turn, now) / longest for turn in turns])
@@ -153,7 +149,7 @@ def _places(turns: Sequence[RunTurn], now: float) -> Iterator[_Box]:
         left += width + GAP
 
 
-def _widest(turns: Sequence[RunTurn], parts: Sequence[float]) -> float:
+def _widest(turns: Sequence[Turn], parts: Sequence[float]) -> float:
     """Return how wide the longest turn is, so that all of them find room if they can.
 
     `parts` say how long each took, the longest 1.
@@ -163,7 +159,7 @@ def _widest(turns: Sequence[RunTurn], parts: Sequence[float]) -> float:
     return min(max(NARROWEST + left / max(sum(parts), 1.0), LEAST_WIDEST), WIDEST)
 
 
-def _seconds(turn: RunTurn, now: float) -> float:
+def _seconds(turn: Turn, now: float) -> float:
     """Return how long a turn took, or has taken up to now."""
     return max(now - turn.began if turn.ended is None else turn.seconds, 0.0)
 
@@ -216,9 +212,8 @@ def _drawn(place: _Box, now: float) -> Markup:
     turn, look = place.turn, look_of(place.turn)
     top = HEAD + ROW * place.row + GAP
     middle = place.left + place.width / 2
-    cycle = f", cycle {turn.cycle}" if turn.reviewed else ""
     spent = duration(_seconds(turn, now))
-    said = f"{turn.sequence}. {turn.role}, round {turn.round}{cycle}: {look.words}, {spent}"
+    said = f"{turn.sequence}. {turn.role}, {turn.place}: {look.words}, {spent}"
     box = tag(
         "rect",
         x=place.left,
@@ -232,7 +227,7 @@ def _drawn(place: _Box, now: float) -> Markup:
     return tag("g", tag("title", said), box, mark)
 
 
-def _legend(turns: Sequence[RunTurn]) -> Markup:
+def _legend(turns: Sequence[Turn]) -> Markup:
     """Return what the marks mean that are there."""
     marks = {look_of(turn).mark for turn in turns}
     shown = (look for look in LEGEND if look.mark in marks)

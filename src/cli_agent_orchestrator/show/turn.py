@@ -1,12 +1,11 @@
 """What one turn shows when it is opened: its outcome, what was found, said and changed."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ..core.secrets import CUT, before_mask
 from ..core.text import duration
 from ..pipeline.findings import FindingAnswer, Tracked
-from ..runs.story import EvidenceGroup, TurnDetail
-from ..runs.turns import COMMAND
+from ..runs.details import TurnDetail
 from ..usage.tokens import Tokens
 from .diff import patches_html, read_patch
 from .markup import Markup, joined, tag
@@ -77,10 +76,9 @@ def _parts(detail: TurnDetail, commentable: bool) -> Iterator[Markup]:
         yield _part("Evidence in the notes", evidence_html(detail.evidence))
     if detail.findings:
         yield _part("Findings", findings_html(detail.findings))
-    is_gate = turn.provider == COMMAND
     if turn.outcome:
         said = NOT_KEPT if detail.reply is None else detail.reply
-        yield _part("Output" if is_gate else "Reply", long_text(said))
+        yield _part("Output" if turn.is_gate else "Reply", long_text(said))
     if detail.patch:
         changed = patches_html(read_patch(detail.patch), commentable=commentable)
         yield _part("Changes", changed)
@@ -93,7 +91,7 @@ def _parts(detail: TurnDetail, commentable: bool) -> Iterator[Markup]:
 def _facts(detail: TurnDetail) -> Iterator[tuple[str, str | Markup]]:
     turn = detail.turn
     yield "Outcome", badge(look_of(turn))
-    if turn.provider and turn.provider != COMMAND:
+    if turn.provider and not turn.is_gate:
         yield "Agent", turn.provider
     if turn.ended is not None:
         yield "Worked", duration(turn.seconds)
@@ -114,19 +112,19 @@ def tokens_words(used: Tokens) -> str:
     return f"{used.input:,} in{cached}, {used.output:,} out{reasoning}"
 
 
-def evidence_html(groups: Sequence[EvidenceGroup]) -> Markup:
+def evidence_html(groups: Mapping[str, bool]) -> Markup:
     """Return which evidence groups the notes of a review touch."""
     items = (
         tag(
             "li",
             tag(
                 "span",
-                f"{'✓' if group.is_met else '✗'} {group.name}",
-                class_=f"badge badge-{'good' if group.is_met else 'plain'}",
+                f"{'✓' if is_met else '✗'} {group}",
+                class_=f"badge badge-{'good' if is_met else 'plain'}",
             ),
-            tag("span", "" if group.is_met else " (not touched)", class_="hidden-words"),
+            tag("span", "" if is_met else " (not touched)", class_="hidden-words"),
         )
-        for group in groups
+        for group, is_met in groups.items()
     )
     return tag("ul", *items, class_="evidence")
 

@@ -1,0 +1,421 @@
+"""A run as it is shown: its record, how it really stands, and what its events tell.
+
+A list of runs reads `run.json` alone (`read_run`). Whoever looks at one run has its events folded
+in, in one pass (`view_run`). Words are made of it where they are shown.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from ..core.files import Folder, folder_of
+from ..errors import StateError
+from ..events import (
+    CheckBegan,
+    CheckEnded,
+    EventKind,
+    FilesChanged,
+    HandoffEvent,
+    NotConverging,
+    PauseAsked,
+    RunBegan,
+    RunEnded,
+    RunEvent,
+    RunOpened,
+    Steered,
+    TurnBegan,
+    TurnEnded,
+    Unpaused,
+    Warned,
+)
+from ..settings.gates import PROOF
+from ..settings.layout import RECORD_FILE, kept_name
+from .event_log import read_events
+from .record import Fate, RunRecord, RunStatus, read_record
+
+COMMAND = "command"
+"""What a gate has where a turn has its agent."""
+NOT_BEGUN = "not begun"
+LOST = "gone"
+RUNNING = "RUNNING"
+UNREADABLE = "(its run.json cannot be read)"
+ABOUT_REPOSITORY = "repository"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A turn of an agent, or the command of a gate, as the events tell it."""
+
+    sequence: int
+    """Its number in the run, under which prompt and reply are kept."""
+    role: str
+    """Of a gate its name."""
+    round: int
+    cycle: int
+    provider: str
+    """Of a gate `command`."""
+    terminal_id: str
+    began: float
+    """Unix time."""
+    ended: float | None = None
+    """None as long as it is under way; one without an outcome was broken off then."""
+    seconds: float = 0.0
+    """How long the agent worked."""
+    outcome: str = ""
+    """As a word; empty as long as there is no reply."""
+    detail: str = ""
+    """The same for people."""
+    reviewed: bool = True
+    """Does a review follow, or is it one?"""
+    verdict: str = ""
+    """As its event has it."""
+    why: str = ""
+    reason: str = ""
+    """The first point against the work in the agent's own words; empty if there is none."""
+
+    @property
+    def is_gate(self) -> bool:
+        return self.provider == COMMAND
+
+    @property
+    def reply_name(self) -> str:
+        """The file of the reply; empty if a person did not want to wait for one."""
+        return "" if self.outcome == "skipped" else kept_name(self.sequence, self.role)
+
+    @property
+    def place(self) -> str:
+        return f"round {self.round}" + (f", cycle {self.cycle}" if self.reviewed else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunView(RunRecord):
+    """A run: its record with its real status; below that, what only its events tell."""
+
+    unsaved: bool = False
+    """Did it end before its first turn, so that there is nothing to resume?"""
+    lost: bool = False
+    """Is what was saved of it not there any more, or that of another run?"""
+    turns: tuple[Turn, ...] = ()
+    """In order, gates among them; one that was begun again is one turn."""
+    changes: tuple[FilesChanged, ...] = ()
+    """Who changed files."""
+    acts: tuple[Steered, ...] = ()
+    """What people did to it."""
+    warnings: tuple[str, ...] = ()
+    repository: tuple[str, ...] = ()
+    """Those about changes to the repository itself: its settings, hooks and branches."""
+    stalls: tuple[str, ...] = ()
+    """Why it did not converge, whenever that was noticed."""
+    reviewers: tuple[str, ...] = ()
+    """The roles that review the work of others."""
+    proof_check: CheckEnded | None = None
+    """The last proof."""
+    gate_logs: str = ""
+    """The folder with what gates wrote; empty if nothing is kept."""
+    question: str = ""
+    """What the agent that asks wants to know; empty if none asks, or it is not known."""
+
+    @property
+    def is_live(self) -> bool:
+        return self.status.is_open
+
+    @property
+    def is_readable(self) -> bool:
+        """Can its record be read? Every one names a folder."""
+        return bool(self.wd)
+
+    @property
+    def has_agents(self) -> bool:
+        """Are its agents there? `cao stop` ends them."""
+        return bool(self.terminals)
+
+    @property
+    def in_tree(self) -> str:
+        """Its id if its agents work in a work tree, else nothing."""
+        return self.id if self.project else ""
+
+    @property
+    def waiting(self) -> str:
+        """The branch of its work tree, if the work there waits to be applied; else empty."""
+        is_waiting = self.tree is not None and self.tree.has_work and not self.tree.delivered
+        return self.tree.branch if self.tree is not None and is_waiting else ""
+
+    @property
+    def applied(self) -> bool:
+        """Was its work brought into the user's branch? The work tree may be gone since."""
+        return self.tree is not None and self.tree.is_applied
+
+    @property
+    def discarded(self) -> bool:
+        """Was its work tree removed, and its work with it?"""
+        return is_discarded(self)
+
+    @property
+    def is_unproven(self) -> bool:
+        """Has it passed, and its work was looked into and not proven?"""
+        return self.status is RunStatus.PASS and bool(self.proof) and not self.proven
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Has it ended without a verdict, and can be resumed?"""
+        is_settled = self.status.is_verdict or self.discarded or self.unsaved or self.lost
+        return not (self.is_live or is_settled)
+
+    @property
+    def can_go_on(self) -> bool:
+        """Can it be resumed: paused, unfinished, or failed, if it is given more rounds?"""
+        has_failed = self.status is RunStatus.FAIL and not (self.discarded or self.lost)
+        return self.is_unfinished or has_failed or self.status is RunStatus.PAUSED
+
+    @property
+    def done_turns(self) -> list[Turn]:
+        """Its turns that have an outcome."""
+        return [turn for turn in self.turns if turn.outcome]
+
+    @property
+    def is_pausing(self) -> bool:
+        """Was a pause asked for that has not begun, because a turn is under way?"""
+        asked = [act for act in self.acts if isinstance(act, PauseAsked | Unpaused)]
+        is_asked = bool(asked) and isinstance(asked[-1], PauseAsked)
+        return is_asked and self.status is RunStatus.RUNNING
+
+    @property
+    def words(self) -> str:
+        """Its status for people."""
+        if self.applied:
+            return f"{self.status.word}, applied"
+        if self.discarded:
+            return f"{self.status.word}, discarded" if self.status.is_verdict else "discarded"
+        if self.unsaved and not (self.is_live or self.status.is_verdict):
+            return NOT_BEGUN
+        if self.lost:
+            return LOST
+        return "asks you" if self.asking and self.is_live else self.status.word
+
+    @property
+    def label(self) -> str:
+        return f"{self.id} ({self.words}, {self.project or self.wd or 'folder unknown'})"
+
+    def spent(self, until: float) -> float:
+        """Return how many seconds it was under way until a time."""
+        return until - self.started - self.rested
+
+    def works_at(self, folder: Path) -> bool:
+        """Is it at work in this very folder?"""
+        return self.is_live and Path(self.wd) == folder
+
+    def lies_in(self, folder: Path) -> bool:
+        """Is its folder, or its project's, this one or one below it?"""
+        return any(Path(one).is_relative_to(folder) for one in (self.wd, self.project) if one)
+
+    def works_in(self, folder: Path) -> bool:
+        """Does it work in this folder, or in one above or below it?"""
+        above = (one for one in (self.wd, self.project) if one)
+        return self.lies_in(folder) or any(folder.is_relative_to(one) for one in above)
+
+
+LISTED = (
+    *("id", "wd", "flow", "status", "round", "role", "started", "ended", "rested"),
+    *("providers", "terminals", "project", "waiting", "discarded", "applied", "asking"),
+    *("circling", "unsaved", "lost", "reason", "proof"),
+)
+"""What programs are told of a run in a list, besides its task."""
+DETAILED = ("base", "branch", "exit_code", "session_name")
+"""What they are told of one run, besides its settings and turns."""
+
+
+# Any: JSON
+def listed_json(run: RunView) -> dict[str, Any]:
+    """Return a run as lists for programs have it."""
+    return {"task": run.task_line, **{name: getattr(run, name) for name in LISTED}}
+
+
+# Any: JSON
+def detailed_json(run: RunView) -> dict[str, Any]:
+    """Return a run with its settings and turns, for programs."""
+    return {
+        **listed_json(run),
+        **{name: getattr(run, name) for name in DETAILED},
+        "settings": {name: asdict(saved) for name, saved in run.settings.items()},
+        "turns": [asdict(turn) for turn in run.turns],
+    }
+
+
+RECORD_FIELDS = tuple(part.name for part in fields(RunRecord))
+
+
+def read_run(folder: Folder) -> RunView:
+    """Return what the record in a run folder says; no events are read."""
+    record = read_record(folder)
+    if record is None:
+        is_live = folder.is_locked()
+        return RunView(
+            id=folder.parts[-1],
+            wd="",
+            state_file="",
+            archive="",
+            task="",
+            task_line=UNREADABLE,
+            started=0.0,
+            flow="",
+            status=RunStatus.RUNNING if is_live else RunStatus.INTERRUPTED,
+            lost=not is_live,
+        )
+    status = actual_status(record, folder)
+    needs_nothing = status.is_open or status.is_verdict or can_resume(record)
+    told = {name: getattr(record, name) for name in RECORD_FIELDS}
+    return RunView(
+        **{**told, "status": status},
+        unsaved=not (needs_nothing or record.round),
+        lost=not needs_nothing and record.round > 0 and not has_passed(record),
+    )
+
+
+def view_run(folder: Folder, events: Iterable[RunEvent] | None = None) -> RunView:
+    """Return the run in a folder with what its events tell; raise `StateError` if there is none.
+
+    `events` are those of the run, if they have been read already.
+    """
+    run = read_run(folder)
+    if not run.is_readable:
+        raise StateError(f"{folder.path / RECORD_FILE} cannot be read")
+    return fold(run, read_events(folder) if events is None else events)
+
+
+def fold(run: RunView, events: Iterable[RunEvent]) -> RunView:
+    """Return a run with what its events tell."""
+    told: dict[type[RunEvent], list[Any]] = {}  # Any: events of this type
+    acts: list[Steered] = []
+    events = list(events)
+    for event in events:
+        told.setdefault(type(event), []).append(event)
+        if isinstance(event, Steered):
+            acts.append(event)
+    warned: list[Warned] = told.get(Warned, [])
+    checks: list[CheckEnded] = told.get(CheckEnded, [])
+    logs = [check.log for check in checks if check.log]
+    asked: list[HandoffEvent] = told.get(HandoffEvent, []) if run.is_live else []
+    questions = {e.role: e.question for e in asked if e.kind is EventKind.WAITING_FOR_PERSON}
+    about_repository = (one.text for one in warned if one.about == ABOUT_REPOSITORY)
+    return replace(
+        run,
+        turns=tuple(turns_of(events, is_live=run.is_live)),
+        changes=tuple(told.get(FilesChanged, ())),
+        acts=tuple(acts),
+        warnings=tuple(dict.fromkeys(one.text for one in warned)),
+        repository=tuple(dict.fromkeys(about_repository)),
+        stalls=tuple(dict.fromkeys(one.why for one in told.get(NotConverging, ()))),
+        reviewers=next((one.reviewers for one in reversed(told.get(RunBegan, []))), ()),
+        proof_check=next((one for one in reversed(checks) if one.gate == PROOF), None),
+        gate_logs=str(Path(logs[-1]).parent) if logs else "",
+        question=questions.get(run.asking, ""),
+    )
+
+
+def turns_of(events: Iterable[RunEvent], *, is_live: bool = True) -> list[Turn]:
+    """Return the turns in their order; one that was begun again is one turn.
+
+    The last one may be under way, unless the run has ended since, or is not live any more.
+    """
+    turns: dict[int, Turn] = {}
+    under_way: TurnBegan | CheckBegan | None = None
+    last = 0.0
+
+    def break_off(at: float) -> None:
+        if under_way is not None:
+            turn = turns[under_way.sequence]
+            worked = turn.seconds + max(at - under_way.at, 0.0)
+            turns[turn.sequence] = replace(turn, ended=at, seconds=worked)
+
+    for event in events:
+        match event:
+            case TurnBegan() | CheckBegan():
+                break_off(last)
+                turns[event.sequence] = _begun(turns.get(event.sequence), event)
+                under_way = event
+            case TurnEnded() | CheckEnded():
+                turns[event.sequence] = _ended(turns.get(event.sequence), event)
+                under_way = None
+            case RunOpened() | RunEnded():
+                # A run that was killed has not told its end.
+                break_off(event.at if isinstance(event, RunEnded) else last)
+                under_way = None
+        last = event.at
+    if not is_live:
+        break_off(last)
+    return [turns[sequence] for sequence in sorted(turns)]
+
+
+def _begun(before: Turn | None, event: TurnBegan | CheckBegan) -> Turn:
+    if isinstance(event, CheckBegan):
+        return _check(event)
+    return Turn(
+        sequence=event.sequence,
+        role=event.role,
+        round=event.round,
+        cycle=event.cycle,
+        provider=event.provider,
+        terminal_id=event.terminal_id,
+        began=before.began if before else event.at,
+        seconds=before.seconds if before else 0.0,
+        reviewed=event.reviewed,
+    )
+
+
+def _check(event: CheckBegan | CheckEnded) -> Turn:
+    return Turn(event.sequence, event.gate, event.round, 1, COMMAND, "", event.at, reviewed=False)
+
+
+def _ended(turn: Turn | None, event: TurnEnded | CheckEnded) -> Turn:
+    if turn is None:
+        # One that was archived by a run that was killed has an end alone.
+        turn = (
+            _check(event)
+            if isinstance(event, CheckEnded)
+            else Turn(event.sequence, event.role, event.round, event.cycle, "", "", event.at)
+        )
+        turn = replace(turn, reviewed=isinstance(event, TurnEnded) and event.reviewed)
+    return replace(
+        turn,
+        ended=event.at,
+        seconds=event.seconds,
+        outcome=event.outcome,
+        detail=event.detail,
+        verdict=event.verdict,
+        why=event.why,
+        reason=event.reason if isinstance(event, TurnEnded) else "",
+    )
+
+
+def actual_status(record: RunRecord, folder: Folder) -> RunStatus:
+    """Return the status of a run: one that says it is running may have been killed."""
+    if record.status.is_open and not folder.is_locked():
+        return RunStatus.INTERRUPTED
+    return record.status
+
+
+def is_discarded(record: RunRecord) -> bool:
+    tree = record.tree
+    return tree is not None and not tree.is_applied and tree.delivered is Fate.DISCARDED
+
+
+def has_passed(record: RunRecord) -> bool:
+    """Does the state file of a run say that it has passed, whatever its record says?"""
+    return can_resume(record, str(RunStatus.PASS))
+
+
+def can_resume(record: RunRecord, status: str = RUNNING) -> bool:
+    """Does the state file of a run still wait for it, with this status? What cannot be read may."""
+    path = Path(record.state_file)
+    try:
+        data = json.loads(folder_of(path, Path(record.wd)).read(path.name))
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError, RecursionError):
+        return True
+    if not isinstance(data, dict) or data.get("final_status") != status:
+        return False
+    progress = data.get("progress")
+    return not isinstance(progress, dict) or progress.get("archive") == record.archive

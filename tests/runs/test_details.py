@@ -1,0 +1,254 @@
+"""The turns of a run with all that there is of them, from what is on the disk."""
+
+import json
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.core.files import Folder
+from cli_agent_orchestrator.errors import NotFound
+from cli_agent_orchestrator.events import RunBegan, RunEvent, TurnBegan, TurnEnded
+from cli_agent_orchestrator.pipeline.findings import FindingAnswer, Findings
+from cli_agent_orchestrator.pipeline.flow import Flow
+from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
+from cli_agent_orchestrator.pipeline.state import Progress, RunState
+from cli_agent_orchestrator.pipeline.state_json import to_json
+from cli_agent_orchestrator.runs.details import (
+    MOST_LINES,
+    all_details,
+    archive_of,
+    changes_of_run,
+    course_of_run,
+    detail_of,
+    findings_of,
+    read_kept_text,
+)
+from cli_agent_orchestrator.runs.record import SavedSetting
+from cli_agent_orchestrator.runs.restore import read_kept
+from cli_agent_orchestrator.runs.state_file import read_state_of
+from cli_agent_orchestrator.runs.view import view_run
+from cli_agent_orchestrator.settings.layout import SNAPSHOTS_FOLDER, archive_folder, screens_folder
+from cli_agent_orchestrator.work.changes import REST_LEFT_OUT
+from tests.runs.kept_runs import RUN, change_record, make_run, snapshots_in
+from tests.runs.views import a_run, a_turn
+
+REVIEWER = "programmer_review"
+REVIEWS = RunBegan(0.5, "s", {}, {}, "/x", reviewers=(REVIEWER,))
+FIRST = """REVIEW_RESULT: REVISE
+REVIEW_NOTES:
+F1 blocking a.py:3 the sum is wrong
+F2 advisory b.py:1 a name"""
+SECOND = """REVIEW_RESULT: REVISE
+REVIEW_NOTES: the tests and the diff were read
+F1 unfixed
+F2 fixed
+F3 blocking c.py:9 a leak"""
+THIRD = "F1 fixed\nF3 blocking c.py:9 a leak\nREVIEW_RESULT: REVISE"
+
+
+def turn(sequence: int, role: str, round: int = 1, cycle: int = 1) -> tuple[RunEvent, ...]:
+    began = TurnBegan(float(sequence), role, round, cycle, sequence, f"t-{role}", "codex")
+    ended = TurnEnded(
+        sequence + 0.5, role, round, cycle, sequence, "sent_back", "REVISE", 0.5, "/x"
+    )
+    return began, ended
+
+
+def reply(wd: Path, sequence: int, role: str, text: str) -> None:
+    archive_folder(wd, RUN).create(f"{sequence:03d}-{role}.md", text.encode())
+
+
+def save_state(wd: Path, flow: Flow, archive: str = RUN, **progress: object) -> None:
+    state = RunState("", "codex", str(wd), "x", flow=flow)
+    done = Progress(archive=archive, **progress)  # type: ignore[arg-type]
+    (wd / "s.json").write_text(json.dumps(to_json(replace(state, progress=done))))
+
+
+@pytest.fixture
+def wd(tmp_path: Path) -> Path:
+    (tmp_path / "project").mkdir()
+    return tmp_path / "project"
+
+
+def changed_run(state: Path, wd: Path, *texts: str) -> Folder:
+    """Make a run whose turns, by a programmer and a reviewer, left a file with these texts."""
+    events: tuple[RunEvent, ...] = (REVIEWS,)
+    for number in range(1, len(texts)):
+        role = "programmer" if number % 2 else REVIEWER
+        events += turn(number, role, cycle=(number + 1) // 2)
+    folder = make_run(state, wd, events=events)
+    snapshots = snapshots_in(folder, wd)
+    for number, text in enumerate(texts):
+        (wd / "a.txt").write_text(text)
+        snapshots.take(number, "x" if number else "start")
+    return folder
+
+
+class TestCourse:
+    def course(self, folder: Folder) -> str:
+        run = view_run(folder)
+        return " ".join(step.name for step in course_of_run(run, read_state_of(run)))
+
+    def test_it_is_that_of_the_saved_flow_if_it_is_of_this_run(
+        self, tmp_path: Path, wd: Path
+    ) -> None:
+        folder = make_run(tmp_path / "state", wd)
+        names = {
+            flow: " ".join(stage.name for stage in packaged_flow(flow).stages)
+            for flow in ("pair", "solo")
+        }
+        change_record(folder, flow="pair")
+        assert self.course(folder) == names["pair"]
+        save_state(wd, packaged_flow("solo"))
+        assert self.course(folder) == names["solo"]
+        save_state(wd, packaged_flow("solo"), archive="20261115-084037-aaaa")
+        assert self.course(folder) == names["pair"]
+        change_record(folder, flow="my-own")
+        assert self.course(folder) == ""
+
+    @pytest.mark.parametrize(
+        ("gates", "proof", "names"),
+        [
+            ("tests=make", "report", "tests programmer tests proof"),
+            ("tests=make", "off", "tests programmer tests"),
+            ("{", "report", "programmer gate"),
+        ],
+    )
+    def test_gates_are_in_it_before_they_have_run(
+        self, tmp_path: Path, wd: Path, gates: str, proof: str, names: str
+    ) -> None:
+        folder = make_run(tmp_path / "state", wd)
+        saved = {"GATES": SavedSetting(gates, "option"), "PROOF": SavedSetting(proof, "option")}
+        change_record(folder, flow="solo", settings=saved)
+        assert self.course(folder) == names
+
+
+class TestFindings:
+    @pytest.fixture
+    def folder(self, tmp_path: Path, wd: Path) -> Folder:
+        events = (
+            REVIEWS,
+            *turn(1, REVIEWER),
+            *turn(2, "programmer"),
+            *turn(3, REVIEWER, cycle=2),
+            *turn(4, REVIEWER, cycle=3),
+        )
+        for sequence, text in ((1, FIRST), (3, SECOND), (4, THIRD)):
+            reply(wd, sequence, REVIEWER, text)
+        reply(wd, 2, "programmer", "F9 blocking x.py:1 no reviewer says this")
+        return make_run(tmp_path / "state", wd, events=events)
+
+    def test_they_are_the_saved_ones_else_followed_through_the_replies(
+        self, folder: Folder, wd: Path
+    ) -> None:
+        run = view_run(folder)
+        ledger = findings_of(folder, run)[REVIEWER]
+        assert [entry.finding.id for entry in ledger.tracked] == ["F1", "F2", "F3"]
+        assert [entry.finding.id for entry in ledger.open] == ["F3"]
+        save_state(wd, packaged_flow("loop"), findings={"analyst_review": Findings()})
+        saved = read_state_of(run)
+        assert findings_of(folder, run, saved) == {"analyst_review": Findings()}
+
+    def test_a_review_has_those_that_it_names_and_their_fate(self, folder: Folder) -> None:
+        fixed, unfixed = FindingAnswer.FIXED, FindingAnswer.UNFIXED
+        named = {
+            number: [(one.finding.id, one.answers) for one in found.findings]
+            for number in (1, 2, 3, 4)
+            if (found := detail_of(folder, number, os.environ))
+        }
+        assert named == {
+            1: [("F1", (unfixed, fixed)), ("F2", (fixed,))],
+            2: [],
+            3: [("F1", (unfixed, fixed)), ("F2", (fixed,)), ("F3", ())],
+            4: [("F1", (unfixed, fixed)), ("F3", ())],
+        }
+
+    def test_a_review_says_which_evidence_its_notes_touch(self, folder: Folder) -> None:
+        evidence = detail_of(folder, 3, os.environ).evidence
+        assert {*evidence} == {*packaged_flow("loop").role(REVIEWER).evidence}
+        assert {*evidence.values()} == {True, False}
+        assert detail_of(folder, 2, os.environ).evidence == {}
+
+
+class TestDetail:
+    def test_there_is_no_other_turn(self, tmp_path: Path, wd: Path) -> None:
+        with pytest.raises(NotFound):
+            detail_of(make_run(tmp_path / "state", wd), 7, os.environ)
+
+    def test_it_has_what_was_said_shown_and_changed(self, tmp_path: Path, wd: Path) -> None:
+        folder = changed_run(tmp_path / "state", wd, "1\n", "4\n")
+        reply(wd, 1, "programmer", "done")
+        screens_folder(folder).create("001-programmer.txt", b"the screen")
+        found = detail_of(folder, 1, os.environ)
+        assert (found.prompt, found.reply, found.screen) == (None, "done", "the screen")
+        assert "+4" in (found.patch or "")
+        assert [(one.path, one.added) for one in found.files or ()] == [("a.txt", 1)]
+        assert found.usage is None
+        shutil.rmtree(folder.path / SNAPSHOTS_FOLDER / "objects")
+        broken = detail_of(folder, 1, os.environ)
+        assert (broken.reply, broken.patch, broken.files) == ("done", None, None)
+
+    def test_all_together_are_as_each_alone(self, tmp_path: Path, wd: Path) -> None:
+        folder = changed_run(tmp_path / "state", wd, "", "1\n", "1\n", "2\n", "2\n")
+        reply(wd, 2, REVIEWER, FIRST)
+        reply(wd, 4, REVIEWER, SECOND)
+        archive_folder(wd, RUN).create("001-programmer-prompt.md", b"do it")
+        details = all_details(folder, view_run(folder), os.environ)
+        alone = [detail_of(folder, number, os.environ) for number in (1, 2, 3, 4)]
+        assert list(details) == [replace(one, files=None, patch=one.patch or None) for one in alone]
+        assert [bool(one.patch) for one in details] == [True, False, True, False]
+        assert (details[0].prompt, details[0].reply) == ("do it", None)
+
+    def test_what_a_turn_changed_is_cut_if_it_is_long(self, tmp_path: Path, wd: Path) -> None:
+        folder = changed_run(tmp_path / "state", wd, "", "a line\n" * 1000, "another line\n")
+        long, _ = (one.patch or "" for one in all_details(folder, view_run(folder), os.environ))
+        assert long.endswith(f"+a line\n{REST_LEFT_OUT}\n")
+        assert long.count("\n") == MOST_LINES + 1
+
+    def test_of_snapshots_that_cannot_be_read_only_the_changes_are_not_known(
+        self, tmp_path: Path, wd: Path
+    ) -> None:
+        folder = changed_run(tmp_path / "state", wd, "0\n", "1\n1\n", "2\n2\n2\n")
+        run, objects = view_run(folder), folder.path / SNAPSHOTS_FOLDER / "objects"
+        between = read_kept(folder, os.environ).taken[1].tree
+        (objects / between[:2] / between[2:]).unlink()
+        patch, files = changes_of_run(folder, os.environ)
+        assert "+2" in patch
+        assert [one.path for one in files] == ["a.txt"]
+        assert not any(one.patch for one in all_details(folder, run, os.environ))
+        shutil.rmtree(objects)
+        assert changes_of_run(folder, os.environ) == ("", ())
+        assert [one.patch for one in all_details(folder, run, os.environ)] == [None, None]
+
+
+class TestTexts:
+    TURN = a_turn(1)
+
+    @pytest.fixture
+    def archive(self, tmp_path: Path) -> Folder:
+        (tmp_path / "secret.md").write_text("secret")
+        folder = archive_folder(tmp_path, "run")
+        folder.create("001-analyst.md", b"reply")
+        return folder
+
+    def test_what_was_said_is_in_the_archive(self, archive: Folder) -> None:
+        assert read_kept_text(archive, self.TURN) == "reply"
+        assert read_kept_text(archive, replace(self.TURN, sequence=2)) is None
+        assert read_kept_text(None, self.TURN) is None
+
+    @pytest.mark.parametrize("role", ["../../secret", "a/../../../secret", "", "x\0", "."])
+    def test_no_role_leads_out_of_it(self, archive: Folder, role: str) -> None:
+        assert read_kept_text(archive, replace(self.TURN, role=role)) is None
+
+    @pytest.mark.parametrize("archive", ["..", "../..", "", "a/b", "agent-responses"])
+    def test_no_archive_lies_elsewhere(self, archive: str) -> None:
+        assert archive_of(Folder(Path("/nowhere")), a_run(archive=archive)) is None
+
+    def test_a_link_is_not_followed(self, archive: Folder, tmp_path: Path) -> None:
+        kept = archive.path / "001-analyst.md"
+        kept.unlink()
+        kept.symlink_to(tmp_path / "secret.md")
+        assert read_kept_text(archive, self.TURN) is None
