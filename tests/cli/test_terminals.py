@@ -543,7 +543,7 @@ class TestForeign:
         done = guest.run("ls")
         assert done.exit_code == 0, done.exception
         firsts = [line.split()[0] for line in done.output.splitlines()]
-        assert firsts == ["ID", "-", "-", "-", "0badcafe", "..", "half", "x" * 70_000]
+        assert firsts == ["ID", "-", "-", "0badcafe", "..", "x" * 70_000]
         assert guest.run("stop", "--all").exit_code == 0
 
     def test_a_message_is_sent_and_what_came_of_it_is_said(self, guest: Shell) -> None:
