@@ -10,7 +10,7 @@ import pytest
 
 from cli_agent_orchestrator.client.client import ApiClient
 from cli_agent_orchestrator.server.app import OPERATIONS
-from cli_agent_orchestrator.server.parameters import Verb
+from cli_agent_orchestrator.server.run_routes import Verb
 
 PAGE = Path(__file__).parents[2] / "docs" / "server.md"
 ROW_PATTERN = r"(?m)^\| (`(?:GET|POST|DELETE) .*?) \| "

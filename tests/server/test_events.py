@@ -9,8 +9,7 @@ import httpx_sse
 import msgspec
 import pytest
 
-from cli_agent_orchestrator.core.models import TerminalStatus
-from cli_agent_orchestrator.server.schemas import EventBody
+from cli_agent_orchestrator.core.models import TerminalEvent, TerminalStatus
 from tests.server.running import RunningApi, running_api
 
 
@@ -37,7 +36,7 @@ def test_a_stream_begins_with_every_terminal_and_goes_on_with_changes(
         api.call(lambda: api.service.change("two", TerminalStatus.PROCESSING))
         change = next(events)
     assert change.event == "status"
-    data = msgspec.json.decode(change.data, type=EventBody)
+    data = msgspec.json.decode(change.data, type=TerminalEvent)
     assert (data.id, data.terminal_id, data.status) == (change.id, "two", "processing")
 
 

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta, Struct
 
-from cli_agent_orchestrator.server.reading import body_of, describe
-from cli_agent_orchestrator.server.schemas import InputBody
+from cli_agent_orchestrator.server.operations import describe
 
 SECRET = "secret"
 
@@ -69,8 +68,3 @@ def test_no_value_is_quoted(text: str) -> None:
 
 def test_what_has_no_field_is_named_by_its_place() -> None:
     assert describe("body", Given, "Input data was truncated") == "body: Input data was truncated"
-
-
-def test_a_body_that_may_be_left_out_is_one_or_none() -> None:
-    assert body_of(InputBody) == (InputBody, True)
-    assert body_of(InputBody | None) == (InputBody, False)

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -19,11 +19,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ..server.access import PageAccess, PageRequest
 from ..server.app import serve_page
 from ..server.backend import Backend
-from ..server.parameters import RunPath
+from ..server.operations import Handler, operation, route_of
 from ..server.problems import Problem
-from ..server.reading import Handler, operation, route_of
 from ..server.run_routes import steered
-from ..server.schemas import AskBody, Json, Path
+from ..server.schemas import AskBody, AskedBody, Json, Path, RunId
 from ..server.stream import EventStream
 from ..show.markup import Markup
 from .context import House, Watched
@@ -85,14 +84,6 @@ class CommentBody(AskBody):
     text: Annotated[str, Meta(pattern=r"\S")]
     side: Literal["old", "new"] = "new"
     code: Annotated[str, Meta(max_length=10_000)] = ""
-
-
-class PageQuery(Struct):
-    path: Path
-
-
-class FilePath(Struct):
-    name: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +159,8 @@ class _Handlers:
     async def shell(self, request: Request) -> Response:
         return _sent(shell(), request)
 
-    async def file(self, request: Request, path: FilePath) -> Response:
-        return _sent(page_file(path.name), request)
+    async def file(self, request: Request, name: Path) -> Response:
+        return _sent(page_file(name), request)
 
     async def challenge(self) -> Json:
         return Json({"challenge": self._challenge})
@@ -190,9 +181,9 @@ class _Handlers:
         )
         return Json({"key": signed_in.key}, headers={"Set-Cookie": cookie})
 
-    async def stream(self, backend: Backend, query: PageQuery) -> EventStream[Update]:
+    async def stream(self, backend: Backend, path: Path) -> EventStream[Update]:
         views = await asyncio.to_thread(self._load)
-        watched = self._shared.of(query.path, lambda: views.watched(query.path, self._house))
+        watched = self._shared.of(path, lambda: views.watched(path, self._house))
         # It ends by itself, when the tab has been sent how all stood at last.
         lasting = replace(backend, closing=asyncio.Event())
         return EventStream(self._updates(watched, backend.closing), lasting, update_bytes)
@@ -208,16 +199,16 @@ class _Handlers:
             async for update in sent:
                 yield update
 
-    async def fragment(self, query: PageQuery) -> Response:
+    async def fragment(self, path: Path) -> Response:
         views = await asyncio.to_thread(self._load)
-        html = await views.fragment(query.path, self._house)
+        html = await views.fragment(path, self._house)
         headers = {**HEADERS_ROUTES, "Cache-Control": "no-store"}
         return Response(html.encode("utf-8", "replace"), media_type="text/html", headers=headers)
 
-    async def comment(self, path: RunPath, body: CommentBody) -> Json:
-        role = await asyncio.to_thread(self._house.runs.author, path.run, body.turn)
+    async def comment(self, run: RunId, body: CommentBody) -> AskedBody:
+        role = await asyncio.to_thread(self._house.runs.author, run, body.turn)
         said = Comment(body.turn, body.path, body.line, body.side, body.text, body.code)
-        return await steered(self._house.runs, path.run, "hint", role=role, text=hint_of(said))
+        return await steered(self._house.runs, run, "hint", role=role, text=hint_of(said))
 
 
 def _sent(file: PageFile, request: Request) -> Response:

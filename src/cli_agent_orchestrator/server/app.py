@@ -15,8 +15,8 @@ from . import run_routes as runs
 from .access import Access, AccessRules, PageAccess, allowed_names
 from .backend import Backend, Runs, Terminals
 from .openapi import describe
+from .operations import route_of
 from .problems import PROBLEM_HANDLERS
-from .reading import route_of
 from .schemas import Json
 from .stream import HEARTBEAT_SECONDS, LastWords
 

@@ -1,24 +1,29 @@
-"""The OpenAPI document: everything that somebody needs who writes a client."""
+"""The OpenAPI document: everything that somebody needs who writes a client.
 
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
-from typing import Any
+What a field means is what stands below it in the source.
+"""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Any, get_args, get_origin
 
 import msgspec
 
 from ..version import __version__
 from .access import OPEN_REQUESTS
+from .operations import ACCEPTED, Operation
 from .problems import PROBLEMS
-from .reading import Operation, Success, body_of
 from .schemas import ProblemBody
+from .stream import EVENT_STREAM, EventStream
 
 DESCRIPTION = """Runs CLI coding agents in tmux terminals, and tasks through them.
 
 Every request but `GET /health` carries `Authorization: Bearer TOKEN`.
 Errors are `{"detail": "what went wrong and what to do"}`."""
 
-PLACES = {"path": "path", "query": "query", "headers": "header"}
-"""Where a parameter is, in the words of OpenAPI, by where a handler finds it."""
 COMMON_ERRORS = {400, 403, 421}
 TOKEN_ERROR = 401
 REFERENCE = "#/components/schemas/{name}"
@@ -27,21 +32,30 @@ REFERENCE = "#/components/schemas/{name}"
 Json = dict[str, Any]
 
 
-def describe(operations: Sequence[Operation]) -> Json:
+def describe(operations: Iterable[Operation]) -> Json:
     """Return the document of all operations."""
     paths: Json = {}
+    kinds: list[Any] = [ProblemBody]
+    parameters: list[Any] = []
     for operation in operations:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _describe(operation)
+        kinds += [_answer(operation)[1], *([operation.body[1]] if operation.body else [])]
+        parameters += operation.parameters.values()
+    schemas = msgspec.json.schema_components([*kinds, *parameters], ref_template=REFERENCE)[1]
+    for kind in parameters:  # they stand one by one where they belong
+        schemas.pop(kind.__name__, None)
+    for kind in _classes(kinds):
+        properties = schemas.get(kind.__name__, {}).get("properties", {})
+        for name, text in _meanings(kind):
+            if name in properties:
+                properties[name]["description"] = text
+    info = {"title": "CLI agent orchestrator", "version": __version__, "description": DESCRIPTION}
     return {
         "openapi": "3.1.0",
-        "info": {
-            "title": "CLI agent orchestrator",
-            "version": __version__,
-            "description": DESCRIPTION,
-        },
+        "info": info,
         "paths": paths,
         "components": {
-            "schemas": _named_schemas(operations),
+            "schemas": dict(sorted(schemas.items())),
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{"token": []}],
@@ -50,71 +64,78 @@ def describe(operations: Sequence[Operation]) -> Json:
 
 def _describe(operation: Operation) -> Json:
     is_open = (operation.method, operation.path) in OPEN_REQUESTS
-    errors = COMMON_ERRORS | {*operation.errors} | (set() if is_open else {TOKEN_ERROR})
-    described = {
+    errors = COMMON_ERRORS | operation.errors | (set() if is_open else {TOKEN_ERROR})
+    media_type, kind = _answer(operation)
+    responses = {str(operation.status): _content(operation.meaning, kind, media_type)}
+    _, later = operation.later
+    if later:
+        responses[str(ACCEPTED)] = _content(later, kind)
+    for code in sorted(errors):
+        responses[str(code)] = _content(PROBLEMS[code], ProblemBody)
+    described: Json = {
         "summary": operation.summary,
         "operationId": operation.handler.__name__,
-        "description": operation.description,
         "parameters": list(_parameters(operation)),
-        "requestBody": _request_body(operation),
-        "responses": {
-            **{str(answer.status_code): _answer(answer) for answer in operation.answers},
-            **{str(code): _problem(code) for code in sorted(errors)},
-        },
-        "security": [] if is_open else None,
+        "responses": responses,
     }
-    return {name: value for name, value in described.items() if value not in ("", None)}
+    if operation.description:
+        described["description"] = operation.description
+    if operation.body is not None:
+        _, struct, required = operation.body
+        content = {"application/json": {"schema": _schema(struct)}}
+        described["requestBody"] = {"required": required, "content": content}
+    if is_open:
+        described["security"] = []
+    return described
+
+
+def _answer(operation: Operation) -> tuple[str, Any]:
+    """Return as what the answer of an operation is sent, and its type."""
+    if get_origin(operation.answer) is EventStream:
+        return EVENT_STREAM, get_args(operation.answer)[0]
+    return "application/json", operation.answer
 
 
 def _parameters(operation: Operation) -> Iterator[Json]:
-    for kind, place in _parameter_types(operation).items():
-        schema = _components([kind])[kind.__name__]
+    for place, kind in operation.parameters.items():
+        schema = msgspec.json.schema_components([kind], ref_template=REFERENCE)[1][kind.__name__]
         for name, described in schema["properties"].items():
             required = name in schema["required"]
             yield {"name": name, "in": place, "required": required, "schema": described}
 
 
-def _request_body(operation: Operation) -> Json | None:
-    if "body" not in operation.reads:
-        return None
-    kind, required = body_of(operation.reads["body"])
-    return {"required": required, "content": {"application/json": {"schema": _schema(kind)}}}
+def _content(description: str, kind: Any, media_type: str = "application/json") -> Json:
+    return {"description": description, "content": {media_type: {"schema": _schema(kind)}}}
 
 
-def _answer(answer: Success) -> Json:
-    content = {answer.media_type: {"schema": _schema(answer.body)}}
-    return {"description": answer.description, "content": content}
-
-
-def _problem(status_code: int) -> Json:
-    description, detail = PROBLEMS[status_code]
-    content = {"schema": _schema(ProblemBody), "example": {"detail": detail}}
-    return {"description": description, "content": {"application/json": content}}
-
-
-def _parameter_types(operation: Operation) -> dict[Any, str]:
-    """Return the Structs of parameters, and where in a request they are."""
-    reads = operation.reads
-    return {reads[name]: place for name, place in PLACES.items() if name in reads}
-
-
-def _named_schemas(operations: Sequence[Operation]) -> Json:
-    """Return all that the document refers to; parameters it has one by one where they belong."""
-    parameters = {kind for operation in operations for kind in _parameter_types(operation)}
-    kinds: list[Any] = [ProblemBody, *parameters]
-    for operation in operations:
-        kinds += [answer.body for answer in operation.answers]
-        kinds += [operation.reads["body"]] if "body" in operation.reads else []
-    unnamed = {kind.__name__ for kind in parameters}
-    schemas = _components(kinds)
-    return {name: schemas[name] for name in sorted(schemas.keys() - unnamed)}
-
-
-@cache
 def _schema(kind: Any) -> Json:
     (schema,), _ = msgspec.json.schema_components([kind], ref_template=REFERENCE)
     return schema
 
 
-def _components(kinds: Iterable[Any]) -> Json:
-    return msgspec.json.schema_components(kinds, ref_template=REFERENCE)[1]
+def _classes(kinds: Iterable[Any]) -> set[type]:
+    """Return all classes that types are made of."""
+    found: set[type] = set()
+    left = list(kinds)
+    while left:
+        kind = left.pop()
+        left += get_args(kind)
+        if isinstance(kind, type) and kind not in found:
+            found.add(kind)
+            left += inspect.get_annotations(kind).values()
+            left += kind.__mro__[1:]
+    return found
+
+
+def _meanings(kind: type) -> Iterator[tuple[str, str]]:
+    """Yield the fields of a class and what stands below them."""
+    for parent in reversed(kind.__mro__):
+        try:
+            source = textwrap.dedent(inspect.getsource(parent))
+        except (OSError, TypeError):
+            continue
+        (defined,) = ast.parse(source).body
+        for field, below in pairwise(getattr(defined, "body", [])):
+            match field, below:
+                case ast.AnnAssign(ast.Name(name)), ast.Expr(ast.Constant(str(text))):
+                    yield name, inspect.cleandoc(text)

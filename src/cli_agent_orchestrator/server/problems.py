@@ -51,26 +51,20 @@ LINGER_SECONDS = 3.0
 NOT_DONE = {"Retry-After": "1"}
 """Tells a client that nothing was done, and that it may ask again."""
 
-PROBLEMS: Mapping[int, tuple[str, str]] = {
-    400: ("What was asked for cannot be right.", "unknown provider 'x'; there are: codex"),
-    401: ("The token is missing or wrong.", "a token is needed: send 'Authorization: …'"),
-    403: ("A web page of another origin asked.", "requests from web pages … are refused"),
-    404: ("There is no such terminal, session or run.", "no terminal '9f3c'; there are: none"),
-    409: (
-        "The terminal cannot take input now, or does not ask this any more, or the run cannot "
-        "start or do it.",
-        "terminal 9f3c cannot take input: …",
-    ),
-    413: ("The message is too large.", "the message has 9000000 bytes; at most 8388608 …"),
-    415: ("The body is not JSON.", "the body must be JSON: send 'Content-Type: …'"),
-    421: ("The Host header names another server.", "this server does not answer to …"),
-    422: (
-        "A parameter is missing or malformed, or an agent could not be started.",
-        "query.provider: Field required",
-    ),
-    502: ("The agent gave no answer.", "codex gave no answer: its program ended"),
-    504: ("The agent did not end its work in time.", "codex gave no answer: it is processing …"),
-    503: ("tmux does not answer, or the server ends or is full.", "tmux new-window failed: …"),
+PROBLEMS: Mapping[int, str] = {
+    400: "What was asked for cannot be right, an unknown provider for example.",
+    401: "The token is missing or wrong.",
+    403: "A web page of another origin asked.",
+    404: "There is no such terminal, session or run.",
+    409: "The terminal cannot take input now, or does not ask this any more, or the run cannot "
+    "start or do it.",
+    413: "The message is too large.",
+    415: "The body is not JSON.",
+    421: "The Host header names another server.",
+    422: "A parameter is missing or malformed, or an agent could not be started.",
+    502: "The agent gave no answer.",
+    503: "tmux does not answer, or the server ends or is full.",
+    504: "The agent did not end its work in time.",
 }
 
 

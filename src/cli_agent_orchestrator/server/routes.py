@@ -1,337 +1,224 @@
 """What clients can do with sessions and terminals: handlers that hand it all to the service."""
 
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from ..core.models import NewTerminal, Step, StepAnswer, TerminalEvent, check_size
+from ..core.models import (
+    Feature,
+    NewTerminal,
+    OutputMode,
+    Step,
+    StepAnswer,
+    TerminalEvent,
+    check_size,
+)
 from ..errors import UsageError
 from ..version import __version__
 from .backend import Backend, Terminals
-from .parameters import (
-    EventsHeaders,
-    InputHeaders,
-    InputQuery,
-    KeyQuery,
-    NewSessionQuery,
-    NewTerminalQuery,
-    OutputQuery,
-    SessionPath,
-    TerminalPath,
-)
-from .reading import Success, operation
+from .operations import Header, operation
 from .run_routes import answer_question
 from .schemas import (
-    FEATURES,
     SERVICE_NAME,
     AnsweredBody,
     AskingBody,
     DeliveryBody,
     DoneBody,
-    EventBody,
     ExplanationBody,
     FolderBody,
     HealthBody,
+    IdempotencyKey,
     InputBody,
-    Json,
+    Key,
     KeyBody,
+    Name,
+    NewSessionQuery,
+    NewTerminalQuery,
     OutputBody,
     SessionBody,
     StepAnswerBody,
     StepBody,
     TerminalBody,
-    delivery_fields,
-    explanation_fields,
-    question_fields,
-    session_fields,
-    step_fields,
-    terminal_fields,
-    terminal_list,
 )
-from .stream import EVENT_STREAM, EventStream, event_bytes, while_connected
+from .stream import EventStream, sse_bytes, while_connected
 
-
-def message_of(query: str | None, body: InputBody | None) -> str:
-    """Return the message of a request, which gives it in one of the two ways."""
-    if body is None:
-        if query is None:
-            raise HTTPException(422, "message: give it as a JSON body or as a query parameter")
-        return check_size(query)
-    if query is not None:
-        raise UsageError("the message is given twice: as a body and as a query parameter")
-    return check_size(body.message)
-
-
-def step_of(body: StepBody) -> Step:
-    """Return the step that a body asks for."""
-    new = NewTerminal(body.provider, body.agent, body.working_directory, body.permissions)
-    prompt = check_size(body.prompt)
-    return Step(new, prompt, body.session_name, body.timeout, keep=not body.teardown)
-
-
-DONE = {"success": True}
 ANSWERED = "The question is answered."
 STILL_ASKS = "The key was pressed; the agent asks still, or again."
 
 
-@operation(
-    "GET",
-    "/health",
-    "Tell that the server is there",
-    Success(HealthBody),
-)
-async def health() -> Json:
-    return Json(
-        {"status": "ok", "service": SERVICE_NAME, "version": __version__, "features": FEATURES}
-    )
+@operation("GET", "/health", "Tell that the server is there")
+async def health() -> HealthBody:
+    return HealthBody("ok", SERVICE_NAME, __version__, [*Feature])
 
 
-@operation(
-    "POST",
-    "/sessions",
-    "Start an agent in a new session",
-    Success(TerminalBody, 201),
-    errors=(422, 503),
-)
-async def create_session(request: Request, terminals: Terminals, query: NewSessionQuery) -> Json:
-    creation = terminals.create_session(new_terminal(query), query.session_name)
+@operation("POST", "/sessions", "Start an agent in a new session", 503, status=201)
+async def create_session(
+    request: Request, terminals: Terminals, query: NewSessionQuery
+) -> TerminalBody:
+    new = msgspec.structs.asdict(query)
+    name = new.pop("session_name")
+    creation = terminals.create_session(NewTerminal(**new), name)
     terminal = await while_connected(request, creation, lambda made: terminals.delete(made.id))
-    return Json(terminal_fields(terminal), 201)
+    return TerminalBody.of(terminal)
+
+
+@operation("GET", "/sessions", "List the sessions")
+async def list_sessions(terminals: Terminals) -> list[SessionBody]:
+    return [SessionBody.of(session) for session in terminals.sessions()]
+
+
+@operation("GET", "/sessions/{name}", "Show a session with its terminals")
+async def get_session(terminals: Terminals, name: Name) -> SessionBody:
+    return SessionBody.of(terminals.session(name))
+
+
+@operation("DELETE", "/sessions/{name}", "End a session and all agents in it", 503)
+async def delete_session(terminals: Terminals, name: Name) -> DoneBody:
+    await terminals.delete_session(name)
+    return DoneBody()
 
 
 @operation(
-    "GET",
-    "/sessions",
-    "List the sessions",
-    Success(list[SessionBody]),
-)
-async def list_sessions(terminals: Terminals) -> Json:
-    return Json([session_fields(session) for session in terminals.sessions()])
-
-
-@operation(
-    "GET",
-    "/sessions/{name}",
-    "Show a session with its terminals",
-    Success(SessionBody),
-    errors=(404, 422),
-)
-async def get_session(terminals: Terminals, path: SessionPath) -> Json:
-    return Json(session_fields(terminals.session(path.name)))
-
-
-@operation(
-    "DELETE",
-    "/sessions/{name}",
-    "End a session and all agents in it",
-    Success(DoneBody),
-    errors=(404, 422, 503),
-)
-async def delete_session(terminals: Terminals, path: SessionPath) -> Json:
-    await terminals.delete_session(path.name)
-    return Json(DONE)
-
-
-@operation(
-    "POST",
-    "/sessions/{name}/terminals",
-    "Start an agent in an existing session",
-    Success(TerminalBody, 201),
-    errors=(404, 422, 503),
+    "POST", "/sessions/{name}/terminals", "Start an agent in an existing session", 503, status=201
 )
 async def create_terminal(
-    request: Request, terminals: Terminals, path: SessionPath, query: NewTerminalQuery
-) -> Json:
-    creation = terminals.create_terminal(path.name, new_terminal(query))
+    request: Request, terminals: Terminals, name: Name, query: NewTerminalQuery
+) -> TerminalBody:
+    creation = terminals.create_terminal(name, NewTerminal(**msgspec.structs.asdict(query)))
     terminal = await while_connected(request, creation, lambda made: terminals.delete(made.id))
-    return Json(terminal_fields(terminal), 201)
+    return TerminalBody.of(terminal)
 
 
-@operation(
-    "GET",
-    "/sessions/{name}/terminals",
-    "List the terminals of a session",
-    Success(list[TerminalBody]),
-    errors=(404, 422),
-)
-async def list_terminals(terminals: Terminals, path: SessionPath) -> Json:
-    return Json(terminal_list(terminals.session(path.name).terminals))
+@operation("GET", "/sessions/{name}/terminals", "List the terminals of a session")
+async def list_terminals(terminals: Terminals, name: Name) -> list[TerminalBody]:
+    return SessionBody.of(terminals.session(name)).terminals
 
 
-@operation(
-    "GET",
-    "/terminals/{terminal_id}",
-    "Show a terminal and its status",
-    Success(TerminalBody),
-    errors=(404, 422),
-)
-async def get_terminal(terminals: Terminals, path: TerminalPath) -> Json:
-    return Json(terminal_fields(terminals.terminal(path.terminal_id)))
+@operation("GET", "/terminals/{terminal_id}", "Show a terminal and its status")
+async def get_terminal(terminals: Terminals, terminal_id: Name) -> TerminalBody:
+    return TerminalBody.of(terminals.terminal(terminal_id))
 
 
-@operation(
-    "DELETE",
-    "/terminals/{terminal_id}",
-    "End an agent and remove its terminal",
-    Success(DoneBody),
-    errors=(404, 422, 503),
-)
-async def delete_terminal(terminals: Terminals, path: TerminalPath) -> Json:
-    await terminals.delete(path.terminal_id)
-    return Json(DONE)
+@operation("DELETE", "/terminals/{terminal_id}", "End an agent and remove its terminal", 503)
+async def delete_terminal(terminals: Terminals, terminal_id: Name) -> DoneBody:
+    await terminals.delete(terminal_id)
+    return DoneBody()
 
 
 @operation(
     "POST",
     "/terminals/run-step",
     "Start an agent, ask it one thing, return its answer, end it",
-    Success(StepAnswerBody),
-    errors=(409, 413, 415, 422, 502, 503, 504),
+    *(409, 502, 503, 504),
 )
-async def run_step(request: Request, terminals: Terminals, body: StepBody) -> Json:
-    step = step_of(body)
+async def run_step(request: Request, terminals: Terminals, body: StepBody) -> StepAnswerBody:
+    new = NewTerminal(body.provider, body.agent, body.working_directory, body.permissions)
+    prompt, keep = check_size(body.prompt), not body.teardown
+    step = Step(new, prompt, body.session_name, body.timeout, keep=keep)
 
     async def take_back(answer: StepAnswer) -> None:
-        if step.keep:
+        if keep:
             await terminals.delete(answer.terminal_id)
 
-    return Json(step_fields(await while_connected(request, terminals.run_step(step), take_back)))
+    answer = await while_connected(request, terminals.run_step(step), take_back)
+    return StepAnswerBody.of(answer)
 
 
 @operation(
     "POST",
     "/terminals/{terminal_id}/input",
     "Type a message and submit it",
-    Success(DeliveryBody),
-    Success(DeliveryBody, 202, "Typed, but there is no sign that the agent took it."),
-    errors=(404, 409, 413, 415, 422, 503),
+    *(409, 503),
+    later=("success", "Typed, but there is no sign that the agent took it."),
 )
 async def send_input(
     terminals: Terminals,
-    path: TerminalPath,
-    query: InputQuery,
-    headers: InputHeaders,
+    terminal_id: Name,
     body: InputBody | None,
-) -> Json:
-    message = message_of(query.message, body)
-    delivery = await terminals.send(path.terminal_id, message, headers.idempotency_key)
-    return Json(delivery_fields(delivery), 200 if delivery.confirmed else 202)
+    message: Annotated[str | None, Meta(description="The message, if there is no body.")] = None,
+    idempotency_key: Header[
+        Annotated[
+            IdempotencyKey | None,
+            Meta(description="A repeated request with the same key is not typed twice."),
+        ]
+    ] = None,
+) -> DeliveryBody:
+    if body is not None and message is not None:
+        raise UsageError("the message is given twice: as a body and as a query parameter")
+    text = message if body is None else body.message
+    if text is None:
+        raise HTTPException(422, "message: give it as a JSON body or as a query parameter")
+    delivery = await terminals.send(terminal_id, check_size(text), idempotency_key)
+    return DeliveryBody.of(delivery)
 
 
-@operation(
-    "POST",
-    "/terminals/{terminal_id}/key",
-    "Press a special key",
-    Success(DoneBody),
-    errors=(404, 409, 422, 503),
-)
-async def press_key(terminals: Terminals, path: TerminalPath, query: KeyQuery) -> Json:
-    await terminals.press(path.terminal_id, query.key)
-    return Json(DONE)
+@operation("POST", "/terminals/{terminal_id}/key", "Press a special key", 409, 503)
+async def press_key(terminals: Terminals, terminal_id: Name, key: Key) -> DoneBody:
+    await terminals.press(terminal_id, key)
+    return DoneBody()
 
 
-@operation(
-    "GET",
-    "/terminals/{terminal_id}/question",
-    "Read what the agent asks",
-    Success(AskingBody),
-    errors=(404, 422),
-)
-async def get_question(terminals: Terminals, path: TerminalPath) -> Json:
-    return Json(question_fields(terminals.question(path.terminal_id)))
+@operation("GET", "/terminals/{terminal_id}/question", "Read what the agent asks")
+async def get_question(terminals: Terminals, terminal_id: Name) -> AskingBody:
+    return AskingBody(terminals.question(terminal_id))
 
 
 @operation(
     "POST",
     "/terminals/{terminal_id}/answer",
     "Answer what the agent asks",
-    Success(AnsweredBody),
-    Success(AnsweredBody, 202, "The key was pressed, and the agent asks still, or again."),
-    errors=(404, 409, 413, 415, 422, 503),
+    *(409, 503),
+    later=("answered", "The key was pressed, and the agent asks still, or again."),
     description="Presses a key. With the fingerprint of a question it is pressed only while this "
     "question is asked, and only once, whoever else answers it.",
 )
-async def answer_agent(backend: Backend, path: TerminalPath, body: KeyBody) -> Json:
-    answered = await answer_question(backend, path.terminal_id, body.key, body.question)
-    text = ANSWERED if answered else STILL_ASKS
-    return Json({"answered": answered, "text": text}, 200 if answered else 202)
+async def answer_agent(backend: Backend, terminal_id: Name, body: KeyBody) -> AnsweredBody:
+    answered = await answer_question(backend, terminal_id, body.key, body.question)
+    return AnsweredBody(answered, ANSWERED if answered else STILL_ASKS)
 
 
-@operation(
-    "GET",
-    "/terminals/{terminal_id}/output",
-    "Read what the agent wrote",
-    Success(OutputBody),
-    errors=(404, 422, 503),
-)
-async def get_output(terminals: Terminals, path: TerminalPath, query: OutputQuery) -> Json:
-    records = terminals.records(path.terminal_id)
-    output = await terminals.output(path.terminal_id, query.mode)
-    return Json({"output": output, "mode": query.mode, "records": records})
+@operation("GET", "/terminals/{terminal_id}/output", "Read what the agent wrote", 503)
+async def get_output(
+    terminals: Terminals, terminal_id: Name, mode: OutputMode = OutputMode.FULL
+) -> OutputBody:
+    records = terminals.records(terminal_id)
+    return OutputBody(await terminals.output(terminal_id, mode), mode, records)
 
 
-@operation(
-    "GET",
-    "/terminals/{terminal_id}/explain",
-    "Say why a terminal has its status",
-    Success(ExplanationBody),
-    errors=(404, 422),
-)
-async def explain(backend: Backend, path: TerminalPath) -> Json:
-    explanation = backend.terminals.explain(path.terminal_id)
-    return Json(explanation_fields(path.terminal_id, explanation, backend.clock.now()))
+@operation("GET", "/terminals/{terminal_id}/explain", "Say why a terminal has its status")
+async def explain(backend: Backend, terminal_id: Name) -> ExplanationBody:
+    explained = backend.terminals.explain(terminal_id)
+    return ExplanationBody.of(terminal_id, explained, backend.clock.now())
 
 
-@operation(
-    "GET",
-    "/terminals/{terminal_id}/working-directory",
-    "Say where the agent works",
-    Success(FolderBody),
-    errors=(404, 422),
-)
-async def get_working_directory(terminals: Terminals, path: TerminalPath) -> Json:
-    return Json({"working_directory": terminals.terminal(path.terminal_id).working_directory})
+@operation("GET", "/terminals/{terminal_id}/working-directory", "Say where the agent works")
+async def get_working_directory(terminals: Terminals, terminal_id: Name) -> FolderBody:
+    return FolderBody(terminals.terminal(terminal_id).working_directory)
 
 
-@operation(
-    "POST",
-    "/terminals/{terminal_id}/exit",
-    "Ask the agent to quit",
-    Success(DoneBody),
-    errors=(404, 409, 422, 503),
-)
-async def exit_terminal(terminals: Terminals, path: TerminalPath) -> Json:
-    await terminals.exit(path.terminal_id)
-    return Json(DONE)
+@operation("POST", "/terminals/{terminal_id}/exit", "Ask the agent to quit", 409, 503)
+async def exit_terminal(terminals: Terminals, terminal_id: Name) -> DoneBody:
+    await terminals.exit(terminal_id)
+    return DoneBody()
 
 
 @operation(
     "GET",
     "/events",
     "Follow what happens to the terminals",
-    Success(
-        EventBody,
-        description="Endless; the name of an event is its `kind`, `data` holds this.",
-        media_type=EVENT_STREAM,
-    ),
-    errors=(422, 503),
+    503,
+    meaning="Endless; the name of an event is its `kind`, `data` holds this.",
     description="Server-sent events. Begins with a `snapshot` of every terminal, or with what was "
     "missed since the event named by `Last-Event-ID`.",
 )
-async def follow_events(backend: Backend, headers: EventsHeaders) -> EventStream[TerminalEvent]:
-    events = backend.terminals.subscribe(headers.last_event_id)
-    return EventStream(events, backend, event_bytes)
-
-
-def new_terminal(query: NewTerminalQuery) -> NewTerminal:
-    return NewTerminal(
-        query.provider,
-        query.agent_profile,
-        query.working_directory,
-        query.permissions,
-        role=query.role,
-        run_index=query.run_index,
-        record=query.record,
-    )
+async def follow_events(
+    backend: Backend, last_event_id: Header[Name | None] = None
+) -> EventStream[TerminalEvent]:
+    events = backend.terminals.subscribe(last_event_id)
+    return EventStream(events, backend, lambda event: sse_bytes(event.kind, event.id, event))
 
 
 OPERATIONS = (

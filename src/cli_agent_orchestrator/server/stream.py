@@ -1,7 +1,6 @@
 """Streams of server-sent events, and the events of terminals as such."""
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
@@ -9,11 +8,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..core.models import TerminalEvent
 from ..errors import ServerEnding
 from .backend import Backend
 from .problems import Problem, status_code_of
-from .schemas import event_fields
+from .schemas import to_json
 
 Result = TypeVar("Result")
 
@@ -93,18 +91,13 @@ SIGN_OF_LIFE = b": ping\n\n"
 Happening = TypeVar("Happening")
 
 
-def sse_bytes(kind: str, number: str, data: Any) -> bytes:  # Any: JSON
+def sse_bytes(kind: str, number: str, data: object) -> bytes:
     """Return an event as it goes over the wire; JSON has no line breaks, and nor have the others.
 
     A client that was cut off names the number of the last event it heard.
     """
-    fields = [f"event: {kind}", f"data: {json.dumps(data, separators=(',', ':'))}"]
-    fields += [f"id: {number}"] if number else []
-    return "\n".join([*fields, "\n"]).encode()
-
-
-def event_bytes(event: TerminalEvent) -> bytes:
-    return sse_bytes(event.kind, event.id, event_fields(event))
+    head = f"event: {kind}\n" + (f"id: {number}\n" if number else "")
+    return head.encode() + b"data: " + to_json(data) + b"\n\n"
 
 
 class EventStream(Response, Generic[Happening]):
