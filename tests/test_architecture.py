@@ -60,7 +60,7 @@ PURE = [
     "handoff/prompt.py",
     "pipeline/*.py",
     *(f"gates/{name}.py" for name in ("check", "counts", "runners", "script_runners")),
-    *(f"proof/{name}.py" for name in ("verdict", "canary", "suites", "kinds", "tampering")),
+    *(f"proof/{name}.py" for name in ("verdict", "canary", "suites", "languages", "tampering")),
     "work/changes.py",
     "usage/*.py",
     "show/*.py",

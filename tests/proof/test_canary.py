@@ -12,11 +12,10 @@ from cli_agent_orchestrator.proof.canary import (
     MOST_DEEDS,
     MOST_FILES,
     Canaries,
-    Hearing,
+    CanaryResult,
     add_canaries,
     candidates,
-    compare,
-    hear,
+    judge_canaries,
 )
 
 PYTHON = "import unittest\n\nclass A(unittest.TestCase):\n    def test_price(self): ...\n"
@@ -162,10 +161,14 @@ def test_those_are_heard_that_a_runner_names() -> None:
         "a.js > reads it all",
         "test_b.py::test_c_d_more",
     )
-    counts = TestCounts("pytest", 0, 3, 0, names)
-    assert canaries.heard_by(counts) == {"test_a_b", "reads it all"}
-    assert canaries.others(counts) == {"test_b.py::test_c_d_more"}
-    assert canaries.heard_by(None) == canaries.others(None) == frozenset()
+    found = judge_canaries(
+        canaries,
+        TestCounts("pytest", 0, 3, 0, names),
+        lambda: TestCounts("pytest", 0, 1, 0, ("test_c_d",)),
+        turned=(),
+        failing=(),
+    )
+    assert found == CanaryResult(("test_c_d",), ("test_b.py::test_c_d_more",))
 
 
 CANARIES = Canaries(frozenset({"x", "y"}), {})
@@ -176,32 +179,29 @@ def failed(*names: str) -> TestCounts:
 
 
 @pytest.mark.parametrize(
-    ("on_result", "on_base", "is_deaf", "betrayed"),
+    ("on_result", "on_base", "missed", "betrayed"),
     [
-        (failed("x", "y"), None, False, ()),
-        (failed("x", "y", "old"), None, False, ()),
-        (failed("x"), failed("x", "y", "ten"), True, ()),
-        (failed("x"), failed("x", "ten"), False, ()),
-        (failed(), failed("x", "y"), True, ()),
+        (failed("x", "y"), None, (), ()),
+        (failed("x", "y", "old"), None, (), ()),
+        (failed("x"), failed("x", "y", "ten"), ("y",), ()),
+        (failed("x"), failed("x", "ten"), (), ()),
+        (failed(), failed("x", "y"), ("x", "y"), ()),
         # It passed with the work, and does not beside them.
-        (failed("x", "y", "ten"), None, False, ("ten",)),
+        (failed("x", "y", "ten"), None, (), ("ten",)),
         # A test that looks at all tests fails on the base, too.
-        (failed("x", "y", "style"), failed("x", "y", "ten", "style"), False, ()),
-        (failed("x", "y", "nine"), failed("x", "y", "ten"), False, ("nine",)),
-        (failed("x", "y", "nine"), None, False, ()),
+        (failed("x", "y", "style"), failed("x", "y", "ten", "style"), (), ()),
+        (failed("x", "y", "nine"), failed("x", "y", "ten"), (), ("nine",)),
+        (failed("x", "y", "nine"), None, (), ()),
     ],
 )
 def test_what_a_gate_makes_of_them(
     on_result: TestCounts,
     on_base: TestCounts | None,
-    is_deaf: bool,
+    missed: tuple[str, ...],
     betrayed: tuple[str, ...],
 ) -> None:
-    hearing = hear(CANARIES, on_result, ("ten",), ("old",))
-    if hearing.is_in_doubt:
-        hearing = compare(hearing, CANARIES, on_base)
-    assert (hearing.is_deaf, hearing.betrayed) == (is_deaf, betrayed)
-    assert not Hearing().is_in_doubt
+    found = judge_canaries(CANARIES, on_result, lambda: on_base, turned=("ten",), failing=("old",))
+    assert found == CanaryResult(missed, betrayed)
 
 
 def test_they_are_spread_over_all_files_of_tests() -> None:

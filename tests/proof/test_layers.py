@@ -1,10 +1,8 @@
 """What is laid over what."""
 
-from dataclasses import dataclass
-
 import pytest
 
-from cli_agent_orchestrator.proof.kinds import (
+from cli_agent_orchestrator.proof.suites import (
     Kinds,
     Layers,
     PathKind,
@@ -13,18 +11,11 @@ from cli_agent_orchestrator.proof.kinds import (
     layers_of,
     may_be_data,
 )
+from cli_agent_orchestrator.work.changes import Change
 
 
-@dataclass(frozen=True)
-class One:
-    status: str
-    path: str
-    old_path: str
-    is_repository: bool = False
-
-
-def changed(status: str, path: str, old_path: str = "") -> One:
-    return One(status, path, old_path or path)
+def changed(status: str, path: str, old_path: str = "", mode: str = "100644") -> Change:
+    return Change(path, old_path or path, status, mode, mode, 1, 1)
 
 
 def test_tests_go_both_ways_and_new_ones_are_not_of_before() -> None:
@@ -121,5 +112,5 @@ def test_the_product_is_named_its_source_first() -> None:
 
 
 def test_a_repository_of_its_own_is_no_product_and_yet_something_that_was_made() -> None:
-    layers = layers_of([One("A", "nested", "nested", is_repository=True)], Kinds())
+    layers = layers_of([changed("A", "nested", mode="160000")], Kinds())
     assert (layers.product, layers.is_untouched) == ((), False)

@@ -20,6 +20,7 @@ from cli_agent_orchestrator.pipeline.outcomes import Cleared, Failed, NotProven,
 from cli_agent_orchestrator.pipeline.reply import Output
 from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState, Turn
 from cli_agent_orchestrator.pipeline.state_json import from_json, to_json
+from cli_agent_orchestrator.proof.canary import CanaryResult
 from cli_agent_orchestrator.proof.tampering import Suspicion, Trick
 from cli_agent_orchestrator.proof.verdict import GateProof, Proof, page_of_proof, still_failing
 from cli_agent_orchestrator.settings.config import Limits, LoopRules
@@ -56,12 +57,14 @@ MISLEADING = Suspicion("to\ntal.py", Trick.MISLEADS, "line 7: __eq__; 1 more lin
             "proven: 1 test that failed before now passes; the tests from before",
         ),
         (
-            Proof((GateProof("tests", GREEN, None, ("a",), is_deaf=True),)),
+            Proof((GateProof("tests", GREEN, None, ("a",), canaries=CanaryResult(("x",))),)),
             False,
             "not proven: the gate tests: since the run it does not notice tests that must fail",
         ),
         (
-            Proof((GateProof("tests", GREEN, None, ("a",), betrayed=("a",)),)),
+            Proof(
+                (GateProof("tests", GREEN, None, ("a",), canaries=CanaryResult(betrayed=("a",))),)
+            ),
             False,
             "not proven: the gate tests: tests pass only as long as there are none that must fail "
             "(a); something in the project looks for these",

@@ -132,8 +132,8 @@ def test_a_test_that_failed_before_and_passes_now_is_named(tmp_path: Path) -> No
 )
 def test_work_that_keeps_tests_from_failing_is_noticed(tmp_path: Path, trick: str) -> None:
     (gate,) = bench(tmp_path).prove({"doubling.py": DOUBLES + trick}).gates
-    assert gate.is_deaf
-    assert not gate.is_green_after
+    assert gate.canaries.missed
+    assert gate.fault
 
 
 def test_a_gate_that_counts_no_tests_is_left_out(tmp_path: Path) -> None:

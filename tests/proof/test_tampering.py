@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.proof.kinds import Kinds, PathKind, kind_of
+from cli_agent_orchestrator.proof.suites import Kinds, PathKind, kind_of
 from cli_agent_orchestrator.proof.tampering import (
     LARGEST_TEXT,
     MOST_LINES,

@@ -3,7 +3,7 @@ r"""Tests that must fail, put among those of a project: does its gate notice the
 Code runs in the same process as its tests. It can print the summary of a test runner and end the
 process, or put a function of its own in the place of one that compares: whatever the tests are,
 the gate passes. So some more are added that fail in every case, to files of tests that were there
-before the run. A gate that notices them on the base and not on the result has been made deaf.
+before the run. A gate that reports them on the base and misses some on the result was tricked.
 
 They are written where it is known how: Python (unittest, pytest and what is built on them),
 JavaScript and TypeScript, Go, Rust. In the first three languages some of them compare, in the
@@ -14,20 +14,11 @@ lies as long as it sees none of them still cannot do so: with them, what it lies
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ..gates.counts import TestCounts
-from .suites import (
-    GO,
-    JAVASCRIPT,
-    PYTHON,
-    RUST,
-    holds_tests,
-    is_doubtful,
-    is_found,
-    language_of,
-    spoken_part,
-)
+from .languages import GO, JAVASCRIPT, PYTHON, RUST, language_of, spoken_part
+from .suites import holds_tests, is_doubtful, is_found
 
 MOST_FILES = 20
 """Files that get such tests; a runner's output names a limited number of failures."""
@@ -46,16 +37,9 @@ PYTHON_TESTS = """
 
 
 """
-JAVASCRIPT_TEST = """
-{function}("{name}", ({given}) => {{ {deed}; }});
-"""
-GO_TEST = """
-func {name}(t *testing.T) {{ t.Fatal("{words}") }}
-"""
-RUST_TEST = """
-#[test]
-fn {name}() {{ panic!("{words}"); }}
-"""
+JAVASCRIPT_TEST = '\n{function}("{name}", ({given}) => {{ {deed}; }});\n'
+GO_TEST = '\nfunc {name}(t *testing.T) {{ t.Fatal("{words}") }}\n'
+RUST_TEST = '\n#[test]\nfn {name}() {{ panic!("{words}"); }}\n'
 IMPORT = "import unittest\n\n\n"
 WORDS = [
     "after", "all", "and", "any", "before", "both", "empty", "first", "for", "from", "given",
@@ -70,8 +54,6 @@ MOST_TRIES = 100
 NUMBERS = [str(number) for number in range(2, 1000)]
 # "price" in "test_price", "Price" in "testPrice"
 WORD_PATTERN = r"[A-Z]?[a-z]{2,9}"
-# if __name__ == "__main__":
-MAIN_PATTERN = r"^if __name__\b"
 # "test('adds', …", "it(`adds`, …"
 FUNCTION_PATTERN = r"^[ \t]*(it|test)\("
 # "assert.strictEqual(a, b)", "deepEqual(a, b)", "t.is(a, b)"
@@ -102,54 +84,53 @@ class Canaries:
     texts: Mapping[str, str]
     """By path: the whole new text."""
 
-    def heard_by(self, counts: TestCounts | None) -> frozenset[str]:
-        """Return which of them a gate has seen fail."""
-        failures = counts.failures if counts else ()
-        return frozenset(name for name in self.names if any(_has(one, name) for one in failures))
-
-    def others(self, counts: TestCounts | None) -> frozenset[str]:
-        """Return what else a gate has seen fail."""
-        failures = counts.failures if counts else ()
-        return frozenset(one for one in failures if not any(_has(one, n) for n in self.names))
-
 
 @dataclass(frozen=True, slots=True)
-class Hearing:
-    """What a gate makes of tests that must fail."""
+class CanaryResult:
+    """What a gate reports of tests that must fail."""
 
-    missed: frozenset[str] = frozenset()
-    """Those that it does not notice on the result."""
-    others: frozenset[str] = frozenset()
-    """What fails beside them there, and not without them."""
+    missed: tuple[str, ...] = ()
+    """Those that it reports on the base, and not on the result."""
     betrayed: tuple[str, ...] = ()
     """Tests that pass on the result as long as there are none that must fail."""
-    is_deaf: bool = False
-    """Does it notice some on the base, and not on the result?"""
-
-    @property
-    def is_in_doubt(self) -> bool:
-        """Must the base be asked as well?"""
-        return bool(self.missed or self.others) and not self.betrayed
 
 
-def hear(
-    canaries: Canaries, counts: TestCounts | None, turned: Sequence[str], now: Sequence[str]
-) -> Hearing:
-    """Return what a gate makes of them on the result; `now` fail there anyway.
+ALL_HEARD = CanaryResult()
 
-    Tests that failed before the run pass with it, if it is any good, whatever is beside them.
+
+def judge_canaries(
+    canaries: Canaries,
+    on_result: TestCounts | None,
+    run_on_base: Callable[[], TestCounts | None],
+    *,
+    turned: Sequence[str],
+    failing: Sequence[str],
+) -> CanaryResult:
+    """Return what a gate makes of them; the base is asked only where the result is in doubt.
+
+    Tests that `turned` failed before the run: they pass with it, if it is any good, whatever is
+    beside them. Those that are `failing` fail on the result anyway.
     """
-    others = canaries.others(counts) - set(now)
-    betrayed = tuple(sorted(others & set(turned)))
-    return Hearing(canaries.names - canaries.heard_by(counts), others, betrayed)
+    heard, others = _sort(canaries, on_result)
+    others -= set(failing)
+    if betrayed := others & set(turned):
+        return CanaryResult(betrayed=tuple(sorted(betrayed)))
+    if not others and heard == canaries.names:
+        return ALL_HEARD
+    on_base = run_on_base()
+    heard_there, others_there = _sort(canaries, on_base)
+    more = others - others_there if on_base is not None else ()
+    return CanaryResult(tuple(sorted(heard_there - heard)), tuple(sorted(more)))
 
 
-def compare(hearing: Hearing, canaries: Canaries, on_base: TestCounts | None) -> Hearing:
-    """Return what is different on the result from what a gate makes of them on the base."""
-    is_deaf = bool(canaries.heard_by(on_base) & hearing.missed)
-    is_known = on_base is not None
-    betrayed = sorted(hearing.others - canaries.others(on_base)) if is_known else []
-    return replace(hearing, betrayed=tuple(betrayed), is_deaf=is_deaf)
+def _sort(canaries: Canaries, counts: TestCounts | None) -> tuple[set[str], set[str]]:
+    """Return which of them a gate has seen fail, and what else."""
+    heard, others = set(), set()
+    for failure in counts.failures if counts else ():
+        names = {name for name in canaries.names if _has(failure, name)}
+        heard |= names
+        others |= set() if names else {failure}
+    return heard, others
 
 
 def candidates(paths: Sequence[str]) -> tuple[str, ...]:
@@ -163,7 +144,7 @@ def candidates(paths: Sequence[str]) -> tuple[str, ...]:
 def add_canaries(texts: Mapping[str, str], pick: Pick) -> Canaries:
     """Return files of tests with tests that must fail; those in which that is not known are out."""
     namer = _Namer("\n".join(texts.values()), pick)
-    added = {path: _added(path, text, namer) for path, text in texts.items()}
+    added = {path: _add(path, text, namer) for path, text in texts.items()}
     return Canaries(
         frozenset(name for _, names in added.values() for name in names),
         {path: text for path, (text, names) in added.items() if names},
@@ -193,6 +174,10 @@ class _Namer:
         self._known.add(shape(words))
         return shape(words)
 
+    def two_numbers(self) -> tuple[str, str]:
+        number = self.pick(NUMBERS)
+        return number, self.pick([other for other in NUMBERS if other != number])
+
 
 def _has(text: str, name: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
@@ -202,41 +187,37 @@ def _camel(words: Sequence[str]) -> str:
     return "".join(word.capitalize() for word in words)
 
 
-def _added(path: str, text: str, namer: _Namer) -> tuple[str, Sequence[str]]:
+def _add(path: str, text: str, namer: _Namer) -> tuple[str, Sequence[str]]:
     """Return a text with more tests, and their names."""
     language = language_of(path)
     if not holds_tests(path, text):
         return text, ()
     words = " ".join(namer.words())
     if language is PYTHON:
-        return _with_python_tests(text, words, namer)
+        return _add_to_python(text, words, namer)
     if language is JAVASCRIPT and (function := re.search(FUNCTION_PATTERN, text, re.MULTILINE)):
-        return _with_javascript_tests(text, function[1], words, namer)
+        return _add_to_javascript(text, function[1], words, namer)
     if language is GO and '"testing"' in text:
         name = namer.name(lambda words: f"Test{_camel(words)}")
-        more = GO_TEST.format(name=name, words=words)
-    elif language is RUST:
+        return text + GO_TEST.format(name=name, words=words), (name,)
+    if language is RUST:
         name = namer.name("_".join)
-        more = RUST_TEST.format(name=name, words=words)
-    else:
-        return text, ()
-    return text + more, (name,)
+        return text + RUST_TEST.format(name=name, words=words), (name,)
+    return text, ()
 
 
-def _with_javascript_tests(
+def _add_to_javascript(
     text: str, function: str, words: str, namer: _Namer
 ) -> tuple[str, Sequence[str]]:
-    number, other = _two_numbers(namer)
+    number, other = namer.two_numbers()
     spoken = spoken_part(text, JAVASCRIPT)
-    compared = re.findall(COMPARES_PATTERN, spoken)
-    believed = re.findall(BELIEVES_PATTERN, spoken)
     expected = re.findall(EXPECTS_PATTERN, spoken) if "expect(" in spoken else []
     deeds = [
         f'throw new Error("{words}")',
-        *(f"{call}({number}, {other})" for call in compared),
+        *(f"{call}({number}, {other})" for call in re.findall(COMPARES_PATTERN, spoken)),
         *(f"expect({number}).{matcher}({other})" for matcher in expected),
         # In TypeScript no two different numbers may be compared as they are.
-        *(f"{call}(Number({number}) === {other})" for call in believed),
+        *(f"{call}(Number({number}) === {other})" for call in re.findall(BELIEVES_PATTERN, spoken)),
     ]
     names = []
     for deed in list(dict.fromkeys(deeds))[:MOST_DEEDS]:
@@ -246,13 +227,7 @@ def _with_javascript_tests(
     return text, names
 
 
-def _two_numbers(namer: _Namer) -> tuple[str, str]:
-    number = namer.pick(NUMBERS)
-    return number, namer.pick([other for other in NUMBERS if other != number])
-
-
-def _with_python_tests(text: str, words: str, namer: _Namer) -> tuple[str, Sequence[str]]:
-    before, after = _split_at_main(text)
+def _add_to_python(text: str, words: str, namer: _Namer) -> tuple[str, Sequence[str]]:
     is_snake = re.search(r"def test[A-Z]", text) is None
     names = [
         namer.name(lambda words: f"test_{'_'.join(words)}" if is_snake else f"test{_camel(words)}")
@@ -264,14 +239,10 @@ def _with_python_tests(text: str, words: str, namer: _Namer) -> tuple[str, Seque
         imports="" if re.search(r"^import unittest$", text, re.MULTILINE) else IMPORT,
         group=group,
         names=names,
-        numbers=_two_numbers(namer),
+        numbers=namer.two_numbers(),
         words=words,
     )
-    return before + more + after, names
-
-
-def _split_at_main(text: str) -> tuple[str, str]:
-    """Split a module before that part of it which is run when it is the program."""
-    found = re.search(MAIN_PATTERN, text, re.MULTILINE)
-    place = found.start() if found else len(text)
-    return text[:place], text[place:]
+    # Before that part of a module which is run when it is the program
+    main = re.search(r"^if __name__\b", text, re.MULTILINE)
+    place = main.start() if main else len(text)
+    return text[:place] + more + text[place:], names

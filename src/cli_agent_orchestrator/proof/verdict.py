@@ -19,6 +19,7 @@ from ..core.markdown import block_of, excerpt, harmless
 from ..core.text import first_names, on_a_line
 from ..gates.check import CheckResult, page_of
 from ..gates.counts import TestCounts, number_of
+from .canary import ALL_HEARD, CanaryResult
 from .tampering import Suspicion, Trick
 
 MOST_LISTED = 30
@@ -53,7 +54,7 @@ class ProofWords:
 
 @dataclass(frozen=True, slots=True)
 class GateProof:
-    """What one gate says of the base and of the result."""
+    """The results of one gate on the base and on the work of the run."""
 
     gate: str
     on_result: CheckResult
@@ -66,10 +67,8 @@ class GateProof:
     """Tests that failed before the run and do not fail on the base any more."""
     emptied: tuple[str, ...] = ()
     """New files of the product that were there, with nothing in them, when `on_base` was run."""
-    is_deaf: bool = False
-    """Does it notice tests on the base that must fail, and not on the result?"""
-    betrayed: tuple[str, ...] = ()
-    """Tests that fail on the result as soon as there are some beside them that must fail."""
+    canaries: CanaryResult = ALL_HEARD
+    """What it reports of tests that must fail."""
     failed_before: int = 0
     """How many tests failed before the run; that they do says nothing of those it made."""
     passed_with: int = -1
@@ -83,26 +82,33 @@ class GateProof:
         return self.on_base is not None and is_red(self.on_base, self.failed_before)
 
     @property
-    def is_red_before(self) -> bool:
-        """Is there a test that fails without the work?"""
-        return bool(self.turned) or self.has_red_tests
-
-    @property
-    def is_green_after(self) -> bool:
-        """Do the base's tests pass with the work, and would the gate tell if they did not?"""
-        passed = not self.fails_afresh and self.on_result.counts is not None
-        return passed and not self.is_deaf and not self.betrayed and not self.lost
-
-    @property
     def fails_afresh(self) -> bool:
         """Does it fail on the result in a fresh checkout?"""
         return not self.on_result.passed or not (self.as_it_is is None or self.as_it_is.passed)
 
     @property
-    def lost(self) -> int:
-        """How many fewer tests it ran when it passed than it does with those from before."""
-        counts = self.on_result.counts
-        return max(counts.run - self.passed_with, 0) if counts and self.passed_with >= 0 else 0
+    def fault(self) -> str:
+        """Why it does not speak for the result; empty if it does."""
+        result, counts = self.on_result, self.on_result.counts
+        needs = "if that needs more than the files of the project, give the gate a `setup`"
+        if counts is None:
+            return f"it ran no tests in a fresh checkout ({result}); {needs}"
+        if not result.passed:
+            return f"the tests from before do not pass ({result})"
+        if self.fails_afresh:
+            own = "the run's own tests do not pass in a fresh checkout"
+            return f"{own} ({self.as_it_is}); {needs}"
+        if self.canaries.missed:
+            what = "since the run it does not notice tests that must fail"
+            return f"{what}; something keeps them quiet"
+        if self.canaries.betrayed:
+            what = "tests pass only as long as there are none that must fail"
+            named = first_names(self.canaries.betrayed, MOST_NAMED)
+            return f"{what} ({named}); something in the project looks for these"
+        if 0 <= self.passed_with < counts.run:
+            ran = number_of(self.passed_with, counts.unit)
+            return f"it ran {ran}, and {counts.run} with the tests from before"
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,20 +136,20 @@ class Proof:
 
     @property
     def gaps(self) -> tuple[str, ...]:
-        """Say what is missing for a proof, each in a few words; nothing if it is one."""
+        """What is missing for a proof, each in a few words; nothing if it is one."""
         if self.no_snapshots:
             return (f"without snapshots ({self.no_snapshots}) nothing can be proven",)
         if not self.gates:
             return ("no gate says which tests it runs",)
         if self.is_untouched:
             return ("nothing was changed",)
-        found = [f"the gate {one.gate}: {_fault(one)}" for one in self.gates if _fault(one)]
+        found = [f"the gate {one.gate}: {one.fault}" for one in self.gates if one.fault]
         if self.left_behind and any(one.fails_afresh for one in self.gates):
             left = first_names(self.left_behind, MOST_NAMED)
             found.append(
                 f"checkouts do not have what programs left behind ({left}), nor has a commit"
             )
-        if not any(one.is_red_before for one in self.gates):
+        if not any(one.turned or one.has_red_tests for one in self.gates):
             found.append(self._why_not_red())
         return tuple(found)
 
@@ -154,15 +160,12 @@ class Proof:
 
     @property
     def words(self) -> ProofWords:
-        """Say what it came to."""
-        said = "; ".join(self.gaps or self._shown)
-        look_at, before = _counted(self.suspicions), _counted(self.before)
-        return ProofWords(self.is_proven, said, look_at, before)
+        said = "; ".join(self.gaps or self._shown())
+        return ProofWords(self.is_proven, said, _counted(self.suspicions), _counted(self.before))
 
     def __str__(self) -> str:
         return str(self.words)
 
-    @property
     def _shown(self) -> list[str]:
         """What was found out, and what made the difference."""
         parts = []
@@ -177,27 +180,29 @@ class Proof:
         return [*parts, "the tests from before pass as they were"]
 
     def _why_not_red(self) -> str:
-        if faded := sum(len(one.faded) for one in self.gates):
+        faded = sum(len(one.faded) for one in self.gates)
+        parts = []
+        if faded:
             verb = "does" if faded == 1 else "do"
             tests = f"{number_of(faded, 'test')} that failed before the run {verb} not fail there"
-            more = f"; {self._why_new_are_not_red()}" if self.new_tests else ""
-            return f"the base passes now, too: {tests} any more{more}"
-        return self._why_new_are_not_red()
-
-    def _why_new_are_not_red(self) -> str:
-        if not self.new_tests:
-            return "no test was made or changed, and none that failed before now passes"
-        bases = [(one, one.on_base) for one in self.gates if one.on_base is not None]
-        if any(not one.has_red_tests for one, result in bases if result.counts is not None):
-            emptied = next((one.emptied for one in self.gates if one.emptied), ())
-            if emptied:
-                return f"the run's own tests pass with nothing in its new files ({_named(emptied)})"
-            return f"the run's own tests pass without its work ({_named(self.new_tests)})"
-        return "the run's own tests could not be run on the base"
+            parts.append(f"the base passes now, too: {tests} any more")
+        ran = any(one.on_base and one.on_base.counts for one in self.gates)
+        emptied = next((one.emptied for one in self.gates if one.emptied), ())
+        if self.new_tests and not ran:
+            parts.append("the run's own tests could not be run on the base")
+        elif self.new_tests and emptied:
+            named = first_names(emptied, MOST_NAMED)
+            parts.append(f"the run's own tests pass with nothing in its new files ({named})")
+        elif self.new_tests:
+            named = first_names(self.new_tests, MOST_NAMED)
+            parts.append(f"the run's own tests pass without its work ({named})")
+        elif not faded:
+            parts.append("no test was made or changed, and none that failed before now passes")
+        return "; ".join(parts)
 
 
 def is_red(result: CheckResult, failed_before: int) -> bool:
-    """Does a gate tell of more tests that failed than did before the run?"""
+    """Does a gate report more failed tests than before the run?"""
     return result.counts is not None and result.counts.failed > failed_before
 
 
@@ -226,77 +231,37 @@ def page_of_proof(proof: Proof, command: str = "") -> str:
     if patch := excerpt(proof.patches, LINES_OF_FILE, LINES_OF_ALL, command):
         lines += ["", DIFF_TITLE, block_of(patch)]
     for gate in proof.gates:
-        if gate.on_base is not None:
-            lines += ["", f"The run's own tests on the base, by the gate {gate.gate}:"]
-            lines.append(page_of(gate.on_base))
-        lines += ["", f"The base's tests on the result, by the gate {gate.gate}:"]
-        lines.append(page_of(gate.on_result))
-        if gate.as_it_is is not None:
-            lines += ["", f"The run's own tests on the result, by the gate {gate.gate}:"]
-            lines.append(page_of(gate.as_it_is))
+        for title, result in (
+            ("The run's own tests on the base", gate.on_base),
+            ("The base's tests on the result", gate.on_result),
+            ("The run's own tests on the result", gate.as_it_is),
+        ):
+            if result is not None:
+                lines += ["", f"{title}, by the gate {gate.gate}:", page_of(result)]
     return "\n".join([*lines, ""])
 
 
-def _fault(gate: GateProof) -> str:
-    """Say why a gate does not speak for the result; empty if it does."""
-    result = gate.on_result
-    if gate.is_green_after:
-        return ""
-    if result.counts is None:
-        return (
-            f"it ran no tests in a fresh checkout ({result}); if that needs more than the files "
-            "of the project, give the gate a `setup`"
-        )
-    if result.passed and gate.as_it_is is not None and not gate.as_it_is.passed:
-        return (
-            f"the run's own tests do not pass in a fresh checkout ({gate.as_it_is}); if that needs "
-            "more than the files of the project, give the gate a `setup`"
-        )
-    if gate.is_deaf:
-        return "since the run it does not notice tests that must fail; something keeps them quiet"
-    if gate.betrayed:
-        return (
-            f"tests pass only as long as there are none that must fail ({_named(gate.betrayed)}); "
-            "something in the project looks for these"
-        )
-    if result.passed:
-        ran = number_of(gate.passed_with, result.counts.unit)
-        return f"it ran {ran}, and {result.counts.run} with the tests from before"
-    return f"the tests from before do not pass ({result})"
-
-
-def _files_that(do: str, found: Sequence[Suspicion]) -> list[str]:
-    """Say how many files do something, and where the first of them does."""
-    if not found:
-        return []
-    line = found[0].detail.partition(":")[0]
-    return [f"{number_of(len(found), 'file')} that {do} ({on_a_line(found[0].path)}, {line})"]
-
-
 def _counted(suspicions: Sequence[Suspicion]) -> str:
-    """Say how many there are of what is to be looked at; empty if none."""
+    """Return how many there are of what is to be looked at; empty if none."""
+    parts = []
     reaching = [one for one in suspicions if one.trick is Trick.REACHES]
     misleading = [one for one in suspicions if one.trick is Trick.MISLEADS]
-    changed = len(suspicions) - len(reaching) - len(misleading)
-    verb = "reaches" if len(reaching) == 1 else "reach"
-    parts = [
-        *([f"{number_of(changed, 'change')} to tests or settings"] if changed else []),
-        *_files_that(f"{verb} into the tests", reaching),
-        *_files_that("could mislead the tests", misleading),
-    ]
+    if changed := len(suspicions) - len(reaching) - len(misleading):
+        parts.append(f"{number_of(changed, 'change')} to tests or settings")
+    reach = "reaches into the tests" if len(reaching) == 1 else "reach into the tests"
+    for do, found in ((reach, reaching), ("could mislead the tests", misleading)):
+        if found:
+            line = found[0].detail.partition(":")[0]
+            files = f"{number_of(len(found), 'file')} that {do}"
+            parts.append(f"{files} ({on_a_line(found[0].path)}, {line})")
     return " and ".join(parts)
 
 
 def _listed(suspicions: Sequence[Suspicion]) -> list[str]:
     """Return a line for each of the first suspicions, and how many more there are."""
-    shown = suspicions[:MOST_LISTED]
     lines = [
-        f"- {harmless(on_a_line(one.path))}: {one.trick}, {harmless(one.detail)}" for one in shown
+        f"- {harmless(on_a_line(one.path))}: {one.trick}, {harmless(one.detail)}"
+        for one in suspicions[:MOST_LISTED]
     ]
     more = len(suspicions) - MOST_LISTED
     return [*lines, *([f"- and {more} more"] if more > 0 else [])]
-
-
-def _named(paths: tuple[str, ...]) -> str:
-    shown = map(on_a_line, paths[:MOST_NAMED])
-    return ", ".join(shown) + (", …" if len(paths) > MOST_NAMED else "")
