@@ -73,6 +73,11 @@ INTERRUPTED_PATTERN = r"^■ Conversation interrupted"
 #   Worked for 3s • 00:08
 WORKED_PATTERN = r"^Worked for \S+(?: \S+)* • \d\d:\d\d\Z"
 
+# │ model:     loading   /model to change │
+MODEL_PATTERN = r"^│ model: +(\S+)"
+#   ? for shortcuts
+BARE_FOOTER_PATTERN = r"^ +\? for shortcuts$"
+
 # ⠹ Working
 TITLE_BUSY_PATTERN = r"^[⠁-⣿]|^(?:Starting|Working|Thinking)$"
 # [ ! ] Action Required | my-project
@@ -95,7 +100,7 @@ def read_marks(text: str) -> Marks:
     turn = last_turn(cells)
     return Marks(
         asks=asks,
-        ready=composer is not None,
+        ready=composer is not None and not is_loading(cells, lines[composer + 1 :]),
         working=is_working(turn),
         failed=has_failed(turn),
         replied=has_reply(turn, asked=len(turn) < len(cells)),
@@ -109,6 +114,18 @@ def title_status(title: str) -> TerminalStatus | None:
     if find(TITLE_BUSY_PATTERN, title):
         return TerminalStatus.PROCESSING
     return TerminalStatus.IDLE if find(TITLE_REST_PATTERN, title) else None
+
+
+def is_loading(cells: Sequence[Cell], footer: Sequence[str]) -> bool:
+    """Is this the first frame, in which no model is known yet?
+
+    From 0.149 on it has an input box, and the questions of the start come after it.
+    """
+    kinds = [cell.kind for cell in cells if cell.kind is not Kind.NOTE]
+    if not kinds or kinds[-1] is not Kind.BANNER:
+        return False
+    models = [found[1] for cell in cells if (found := find(MODEL_PATTERN, cell.head))]
+    return models[-1:] == ["loading"] or bool(find(BARE_FOOTER_PATTERN, "".join(footer)))
 
 
 def last_turn(cells: Sequence[Cell]) -> list[Cell]:
