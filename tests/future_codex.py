@@ -9,6 +9,8 @@ VERSION = "9.0.0"
 KNOWN_LOOKS = Path(__file__).parent / "providers" / "screens" / "codex" / "idle"
 IDLE_LOOK = (KNOWN_LOOKS / "0.166.0-idle_fresh_trusted.txt").read_text(encoding="utf-8")
 """A screen of today's Codex, at rest."""
+ASKING_LOOKS = KNOWN_LOOKS.parent / "waiting_user_answer"
+SIGN_IN_LOOK = (ASKING_LOOKS / "0.166.0-login_dialog.txt").read_text(encoding="utf-8")
 NEW_LOOK = """\
   ╔═ session 4711 ═══════════════════════════════════════════╗
   ║ What shall we build today?                               ║

@@ -6,7 +6,13 @@ from itertools import pairwise
 import pytest
 
 from cli_agent_orchestrator.core.models import Delivery, TerminalStatus
-from cli_agent_orchestrator.errors import ApiError, ApiRefused, ApiUnreachable, HandoffError
+from cli_agent_orchestrator.errors import (
+    ApiError,
+    ApiRefused,
+    ApiUnreachable,
+    HandoffError,
+    TurnFailed,
+)
 from cli_agent_orchestrator.events import EventKind, HandoffEvent
 from cli_agent_orchestrator.handoff.handoff import (
     MessageSender,
@@ -211,6 +217,14 @@ def test_a_terminal_in_error_takes_nothing(post: Post) -> None:
     post.agents.refusals = [BUSY]
     with pytest.raises(HandoffError, match="error state"):
         post.sender.deliver(MESSAGE, knows_keys=True)
+
+
+def test_an_agent_that_has_to_be_signed_in_ends_the_turn_at_once(post: Post) -> None:
+    post.agents.refusals = [ApiRefused("POST", "/input", 422, "it asks: sign in")]
+    with pytest.raises(TurnFailed, match="sign in") as failed:
+        post.sender.deliver(MESSAGE, knows_keys=True)
+    assert failed.value.to_resume == AGENT.resume_anew
+    assert post.pauses == []
 
 
 def test_a_terminal_that_is_not_there_is_an_error_at_once(post: Post) -> None:

@@ -291,6 +291,20 @@ class TestWaitingForAPerson:
         assert wait(stage) == "reply"
         assert questions(stage) == [""]
 
+    def test_a_question_that_keeps_the_prompt_from_being_sent_is_told_without_words(
+        self, stage: Stage
+    ) -> None:
+        asks = ApiRefused("POST", "/input", 409, "the agent asks a question")
+        stage.agents.refusals = [asks] * 20
+        stage.status(0, WAITING)
+        stage.file(90, "reply")
+        stage.status(90, IDLE)
+        assert stage.handoff.send_and_wait(TERMINAL, stage.role, "do it").text == "reply"
+        [told] = [one for one in stage.events if one.kind is EventKind.WAITING_FOR_PERSON]
+        first = next(one for one in stage.events if one.status is WAITING)
+        assert (told.text, told.question) == (f"cao attach {TERMINAL}", "")
+        assert told.at - first.at <= 1
+
 
 def questions(stage: Stage) -> list[str]:
     kind = EventKind.WAITING_FOR_PERSON

@@ -209,7 +209,7 @@ def test_what_stands_right_above_the_rule_is_no_draft() -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "name"), [("trust_dialog", "trust this folder"), ("sign_in_dialog", "how to sign in")]
+    ("case", "name"), [("trust_dialog", "trust this folder"), ("sign_in_dialog", "sign in")]
 )
 def test_a_startup_question_is_left_to_a_person(case: str, name: str) -> None:
     screen = (SCREENS / "waiting_user_answer" / f"0.61.0-{case}.txt").read_text(encoding="utf-8")

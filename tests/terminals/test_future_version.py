@@ -8,7 +8,7 @@ import pytest
 from cli_agent_orchestrator.core.models import NewTerminal, OutputMode, Terminal, TerminalStatus
 from cli_agent_orchestrator.errors import InputRefused, StartError
 from cli_agent_orchestrator.terminals.service import TerminalService
-from tests.future_codex import IDLE_LOOK, NEW_LOOK, write_future_codex
+from tests.future_codex import IDLE_LOOK, NEW_LOOK, SIGN_IN_LOOK, write_future_codex
 from tests.terminals.conftest import Ground
 
 pytestmark = pytest.mark.tmux
@@ -83,3 +83,13 @@ async def test_one_that_is_recognized_again_is_idle_again(ground: Ground) -> Non
         for status in (UNKNOWN, IDLE):
             await service.press(terminal.id, "Enter")
             await reached(service, terminal, status)
+
+
+async def test_one_that_wants_a_sign_in_after_its_start_takes_no_message(ground: Ground) -> None:
+    new = install(ground, IDLE_LOOK, SIGN_IN_LOOK)
+    async with ground.service() as service:
+        terminal = await service.create_session(new)
+        await service.press(terminal.id, "Enter")
+        await reached(service, terminal, TerminalStatus.WAITING_USER_ANSWER)
+        with pytest.raises(StartError, match="codex login"):
+            await service.send(terminal.id, "Fix the basket")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.core.clock import SystemClock
+from cli_agent_orchestrator.errors import StartError
 from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.settings.config import ServerConfig
 from cli_agent_orchestrator.terminals.board import Board, LiveTerminal
@@ -16,6 +17,7 @@ from cli_agent_orchestrator.terminals.launch import Launcher
 from cli_agent_orchestrator.terminals.store import TerminalRow
 from cli_agent_orchestrator.terminals.tmux import Address, PaneInfo, PaneScreen, Tmux
 from tests.providers.test_codex_session import CONFIRM, KEEP, NUDGE, dialog
+from tests.providers.test_screens import SCREENS
 
 NOTICE = f"{NUDGE}\n{KEEP}\n{CONFIRM}"
 PANE = PaneInfo("%1", "@1", "cao-s", "tester-1", "t1", pid=7, dead=False, exit_code=None)
@@ -103,6 +105,21 @@ async def test_a_notice_is_not_answered_in_the_middle_of_a_message(desk: Desk) -
         desk.board.screen_changed(GONE)
     await passing
     assert desk.keyboard.pressed == []
+
+
+@pytest.mark.parametrize("version", ["0.149.1", "0.169.0"])
+@pytest.mark.parametrize(("case", "asked"), [("login", "sign in"), ("hooks", "review of hooks")])
+async def test_codex_that_asks_after_its_first_frame_is_not_ready(
+    desk: Desk, version: str, case: str, asked: str
+) -> None:
+    live = desk.shows((SCREENS / f"codex/unknown/{version}-loading.txt").read_text("utf-8"))
+    starting = asyncio.create_task(desk.launcher.wait_until_ready(live))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not starting.done()
+    desk.board.screen_changed(PaneScreen("%1", dialog("0.149.1", f"{case}_dialog"), "", False))
+    with pytest.raises(StartError, match=asked):
+        await starting
 
 
 async def test_a_program_that_was_updated_is_asked_for_its_version_again(

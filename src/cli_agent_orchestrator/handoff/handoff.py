@@ -69,6 +69,8 @@ from .watch import (
 
 # A busy agent may be free at any moment, and not every server says so.
 LONGEST_BUSY_PAUSE_SECONDS = 2.0
+NEVER_READY = 422
+"""The agent has to be signed in, which is not done in its terminal."""
 
 
 class SendFailure(Enum):
@@ -164,6 +166,11 @@ class MessageSender:
                 failure = judge_failure(error, knows_keys)
                 if failure is SendFailure.UNCERTAIN:
                     return DeliveryResult(False, str(error))
+                if isinstance(error, ApiRefused) and error.status_code == NEVER_READY:
+                    raise TurnFailed(
+                        f"{message.agent} takes no input: {error.summary}{message.agent.ways_on}",
+                        to_resume=message.agent.resume_anew,
+                    ) from error
                 if failure is SendFailure.FINAL:
                     raise
                 retry = retry.after_failure()

@@ -540,7 +540,7 @@ class TurnWatch:
     def pause(self, seconds: float) -> None:
         """Let time pass, but not beyond the next thing that happens to the terminal or its file."""
         until = self._clock.monotonic() + seconds
-        while (signal := self._mailbox.listen(until)) is not None:
+        while (signal := self._listen(until)) is not None:
             ignored = self._on_signal(signal) is Reaction.IGNORE
             if not ignored or self._clock.monotonic() >= until:
                 return
@@ -561,11 +561,7 @@ class TurnWatch:
 
     def _observe(self, until: float) -> Observation:
         while True:
-            due = self.reporter.question_due
-            signal = self._mailbox.listen(min(until, due))
-            if signal is None and due < until:
-                self.reporter.tell_question()
-                continue
+            signal = self._listen(until)
             if signal is None:
                 return self.view.look()
             reaction = self._on_signal(signal)
@@ -574,6 +570,14 @@ class TurnWatch:
             # The time too: signals that mean nothing must not keep us from looking.
             if reaction is Reaction.LOOK or self._clock.monotonic() >= until:
                 return self.view.look()
+
+    def _listen(self, until: float) -> Signal | None:
+        """Return the next signal; report a question meanwhile whose words do not come."""
+        while (signal := self._mailbox.listen(min(until, self.reporter.question_due))) is None:
+            if self.reporter.question_due >= until:
+                return None
+            self.reporter.tell_question()
+        return signal
 
     def _on_signal(self, signal: Signal) -> Observation | Reaction:
         if isinstance(signal, ActionSignal):

@@ -61,6 +61,10 @@ class Launch:
     """Does the agent report its state in its output (see stream_state.py)?"""
 
 
+SIGN_IN = "sign in"
+"""The name of a dialog in which somebody has to sign in: a run cannot wait for that."""
+
+
 @dataclass(frozen=True, slots=True)
 class Dialog:
     """A question an agent asks before it can be given work."""
@@ -73,6 +77,11 @@ class Dialog:
     """What a person can do so that it is not asked again."""
     anytime: bool = False
     """Is it to be passed whenever it comes up, not only before the first message?"""
+
+    @property
+    def reason(self) -> str:
+        """Why the agent cannot be given work, and what to do about it."""
+        return f"it asks: {self.name}. {self.advice}"
 
 
 class SignalKind(Enum):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from .base import Dialog
+from .base import SIGN_IN, Dialog
 from .screen import find, tail
 
 # ❯⍽draft        >⍽draft (2.0)        │⍽>⍽draft (1.0)        !⍽ls (shell); ⍽ is a no-break space
@@ -206,9 +206,15 @@ STARTUP_QUESTIONS = (
         "run claude --dangerously-skip-permissions once and accept",
     ),
     StartupQuestion(
+        SIGN_IN,
+        # Select login method:
+        r"^ Select login method",
+        "run claude once in a terminal and sign in",
+    ),
+    StartupQuestion(
         "first set-up",
         # Choose the text style that looks best with your terminal        Press Enter to continue…
-        r"^ (?:Choose the text style that looks best|Press Enter to continue…|Select login method)",
+        r"^ (?:Choose the text style that looks best|Press Enter to continue…)",
         "run claude once in a terminal and finish its set-up",
     ),
     StartupQuestion(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from .base import Dialog
+from .base import SIGN_IN, Dialog
 from .screen import action_line, find
 
 SHELL_MARK = "!"
@@ -241,7 +241,7 @@ STARTUP_QUESTIONS = (
         "choose a model with -m in CAO_CODEX_ARGS or in codex's config.toml",
     ),
     StartupQuestion(
-        "sign in",
+        SIGN_IN,
         # > 1. Sign in with ChatGPT
         r"^[›> ] 1\. Sign in with ChatGPT$",
         None,

@@ -27,7 +27,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..core.models import TerminalStatus
-from .base import AgentSignal, Dialog, Launch, LaunchRequest, Marks, Permissions, SignalKind
+from .base import (
+    SIGN_IN,
+    AgentSignal,
+    Dialog,
+    Launch,
+    LaunchRequest,
+    Marks,
+    Permissions,
+    SignalKind,
+)
 from .screen import dedent_cell, find, screen_lines, without_dim
 
 name = "copilot_cli"
@@ -91,7 +100,7 @@ TRUST_ONCE_PATTERN = r"^│ +❯ 1\. Yes +│$"
 SIGN_IN_PATTERN = r"^Please use /login to sign in"
 
 TRUST_ADVICE = "Run copilot once by hand in this folder and let it remember the folder."
-SIGN_IN = Dialog("sign in", (), "Run copilot once by hand and type /login.")
+SIGNED_OUT = Dialog(SIGN_IN, (), "Run copilot once by hand and type /login.")
 QUESTIONS = ("permission_prompt", "elicitation_dialog")
 """Notifications that a person has to answer."""
 
@@ -227,7 +236,7 @@ def startup_dialog(screen: str) -> Dialog | None:
     """
     lines = screen_lines(screen)
     if is_signed_out(lines):
-        return SIGN_IN
+        return SIGNED_OUT
     text = "\n".join(last_dialog(lines))
     if not find(TRUST_PATTERN, text):
         return None

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..core.models import TerminalStatus
-from .base import AgentSignal, Dialog, Launch, LaunchRequest, Marks, Permissions
+from .base import SIGN_IN, AgentSignal, Dialog, Launch, LaunchRequest, Marks, Permissions
 from .screen import dedent_cell, find, screen_lines
 
 name = "gemini_cli"
@@ -78,15 +78,13 @@ CHOICE_PATTERN = r"^ ?│ +● +\d+\. |^ ?│ +(?:\(?Use )?Enter to \w+"
 # ESC[7m ESC[39m ESC[0m ESC[38;5;248m Type your message: the cursor stands before a placeholder
 PLACEHOLDER_PATTERN = r"\x1b\[7m(?:\x1b\[[\d;]*m)* (?:\x1b\[[\d;]*m)+ \S.*$"
 
-SIGN_IN = Dialog(
-    "how to sign in", (), "Run gemini once by hand and choose; it remembers the answer."
-)
+SIGNED_OUT = Dialog(SIGN_IN, (), "Run gemini once by hand and choose how; it remembers the answer.")
 TRUST = Dialog(
     "trust this folder", (), "Run gemini once by hand in this folder and answer; it remembers."
 )
 STARTUP_DIALOGS = {
     # │   How would you like to authenticate for this project?
-    r"^ ?│ +How would you like to authenticate\b": SIGN_IN,
+    r"^ ?│ +How would you like to authenticate\b": SIGNED_OUT,
     # │ Do you trust the files in this folder?
     r"^ ?│ +Do you trust the files in this folder\?": TRUST,
 }

@@ -8,8 +8,15 @@ from hashlib import sha256
 
 from ..core.models import Delivery, TerminalStatus, check_size
 from ..core.text import CONTROLS, HALVES
-from ..errors import BadMessage, InputRefused, OrchestratorError, TmuxCommandError, TmuxError
-from ..providers.base import Provider
+from ..errors import (
+    BadMessage,
+    InputRefused,
+    OrchestratorError,
+    StartError,
+    TmuxCommandError,
+    TmuxError,
+)
+from ..providers.base import SIGN_IN, Provider
 from ..providers.screen import strip_escapes
 from . import sending
 from .board import Board, LiveTerminal, wait_for_change
@@ -191,6 +198,9 @@ class Courier:
                 case sending.Unconfirmed(reason):
                     return Delivery(False, reason, state.presses)
                 case sending.Refuse(reason):
+                    dialog = live.provider.startup_dialog(live.text)
+                    if dialog is not None and dialog.name == SIGN_IN:
+                        raise StartError(live.row.provider, dialog.reason)
                     raise InputRefused(live.row.id, reason)
 
     async def _paste(self, live: LiveTerminal, letter: _Letter, text: str) -> None:

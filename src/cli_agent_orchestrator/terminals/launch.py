@@ -17,7 +17,15 @@ from ..core.clock import Clock
 from ..core.models import RUN_INDEX, TerminalStatus
 from ..core.programs import ask, without_repository
 from ..errors import BadFolder, ProgramEnded, StartError, TmuxError, UnknownName, UsageError
-from ..providers.base import Dialog, LaunchRequest, Permissions, Profile, Provider, find_version
+from ..providers.base import (
+    SIGN_IN,
+    Dialog,
+    LaunchRequest,
+    Permissions,
+    Profile,
+    Provider,
+    find_version,
+)
 from ..settings.config import ServerConfig
 from .board import LiveTerminal, wait_for_change
 from .store import TerminalRow
@@ -279,8 +287,8 @@ class Launcher:
         """Pass a start-up dialog, unless that was tried often enough."""
         times = answered.get(dialog.name, 0)
         if not dialog.keys or times == MAX_DIALOG_ANSWERS:
-            reason = f"it asks: {dialog.name}. {dialog.advice}"
-            raise StartError(live.row.provider, reason, live.text)
+            screen = "" if dialog.name == SIGN_IN else live.text
+            raise StartError(live.row.provider, dialog.reason, screen)
         answered[dialog.name] = times + 1
         await self._press(live, dialog)
 
