@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 
-from cli_agent_orchestrator.cli.diagnose import Diagnosis, Programs, State, install_command
+from cli_agent_orchestrator.cli.diagnose import Diagnosis, State, install_command
 from cli_agent_orchestrator.cli.doctor import conclude, examine, is_run_possible
+from cli_agent_orchestrator.core.programs import Programs
 from cli_agent_orchestrator.runs.record import read_record, write_record
 from cli_agent_orchestrator.settings.config import ServerConfig
 from cli_agent_orchestrator.settings.layout import DRAFT_PREFIX
@@ -153,12 +154,13 @@ def test_an_agent_may_be_elsewhere(desk: Desk) -> None:
 
 
 def test_an_agent_that_is_not_logged_in_is_noted(desk: Desk) -> None:
-    desk.install("codex", '[ "$1" = login ] && exit 1', "echo 0.166.0")
+    desk.install("codex", '[ "$1" = login ] && echo Not logged in >&2 && exit 1', "echo 0.166.0")
     assert desk.findings()["agent codex"].state is State.NOTE
     assert desk.findings()["agent codex"].mend == f"{desk.programs}/codex login"
 
 
-LOGGED_OUT = ('[ "$1" = --version ] || exit 1', "echo 2.1.325")
+NO = 'Not logged in, "loggedIn": false'
+LOGGED_OUT = (f"[ $1 = --version ] || {{ echo '{NO}'; exit 1; }}", "echo 2.1.325")
 
 
 def test_the_command_for_a_run_names_the_agent_if_it_is_not_the_usual_one(desk: Desk) -> None:
@@ -189,6 +191,11 @@ def test_an_agent_that_is_logged_in_is_said_to_be(desk: Desk) -> None:
 def test_an_old_agent_is_not_asked_what_it_would_take_for_work(desk: Desk) -> None:
     desk.install("claude", '[ "$1" = auth ] && exit 1', 'echo "2.0.67 (Claude Code)"')
     assert desk.findings()["agent claude_code"].state is State.OK
+
+
+def test_an_agent_that_fails_to_say_whether_it_is_logged_in_is_not_blamed(desk: Desk) -> None:
+    desk.install("codex", '[ "$1" = login ] && exit 1', "echo 0.166.0")
+    assert not desk.findings()["agent codex"].logged_out
 
 
 def test_an_agent_without_a_version_is_found_all_the_same(desk: Desk) -> None:
@@ -348,7 +355,7 @@ def test_an_agent_that_was_never_tested_is_noted(desk: Desk) -> None:
 
 
 def test_a_version_and_a_login_that_want_attention_are_both_told(desk: Desk) -> None:
-    desk.install("codex", '[ "$1" = login ] && exit 1', "echo 9.0.0")
+    desk.install("codex", '[ "$1" = login ] && echo Not logged in >&2 && exit 1', "echo 9.0.0")
     finding = desk.findings()["agent codex"]
     assert "newer than any" in finding.detail
     assert finding.detail.endswith("not logged in")
@@ -358,7 +365,7 @@ def test_a_version_and_a_login_that_want_attention_are_both_told(desk: Desk) -> 
 
 
 def test_each_piece_of_advice_has_a_line_of_its_own(desk: Desk) -> None:
-    desk.install("codex", '[ "$1" = login ] && exit 1', "echo 9.0.0")
+    desk.install("codex", '[ "$1" = login ] && echo Not logged in >&2 && exit 1', "echo 9.0.0")
     done = subprocess.run(
         [sys.executable, "-m", "cli_agent_orchestrator", "doctor"],
         env=desk.environ,

@@ -40,9 +40,8 @@ def settings_of(folder: Path) -> dict[str, object]:
 
 def test_what_is_proposed_is_set_and_shown_with_its_reason(tmp_path: Path, programs: Path) -> None:
     (tmp_path / "go.mod").touch()
-    install(
-        programs, "codex", 'case "$1" in --version) echo "codex-cli 0.154.0";; *) exit 1;; esac'
-    )
+    logged_out = "*) echo Not logged in; exit 1;;"
+    install(programs, "codex", f"case $1 in --version) echo codex-cli 0.154.0;; {logged_out} esac")
     install(programs, "claude", 'case "$1" in --version) echo "2.1.270 (Claude Code)";; esac')
     output = CliRunner().invoke(init, [str(tmp_path)]).output
     assert settings_of(tmp_path) == {

@@ -5,14 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.cli.doctor import (
-    Program,
     Remark,
-    login_command,
-    login_question,
     remarks_on_login,
     remarks_on_version,
     version_words,
 )
+from cli_agent_orchestrator.hosting.agents import Program, login_command
 from cli_agent_orchestrator.providers import PROVIDERS
 from cli_agent_orchestrator.providers.base import Provider
 
@@ -110,19 +108,9 @@ def test_nothing_is_said_about_the_versions_that_were_tested(provider: Provider)
     assert [said(version, tested) for version in tested] == [""] * len(tested)
 
 
-def test_an_agent_is_asked_for_its_login_only_if_it_knows_the_question() -> None:
-    assert login_question("codex", (0, 166, 0)) == ("login", "status")
-    assert login_question("codex", (0, 101)) == ("login", "status")
-    assert login_question("codex", (0, 100, 9)) == ()
-    assert login_question("codex", ()) == ()
-    assert login_question("claude_code", (2, 1, 105)) == ("auth", "status")
-    assert login_question("claude_code", (2, 1, 104)) == ()
-    assert login_question("opencode", (1, 18, 18)) == ()
-
-
 def test_the_way_to_log_in_is_a_command() -> None:
     assert login_command("codex", "/a b/codex") == "'/a b/codex' login"
-    assert login_command("claude_code", "/bin/claude") == "/bin/claude"
+    assert login_command("claude_code", "/bin/claude") == "/bin/claude auth login"
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,26 @@ def assert_nothing_was_started(machine: Machine) -> None:
     assert not (machine.home / "state").exists()
 
 
+@pytest.mark.parametrize("words", [("--provider", "codex"), ("--tester-provider", "codex")])
+def test_an_agent_that_is_not_signed_in_is_refused_before_anything_is_started(
+    ready: Machine, words: tuple[str, str]
+) -> None:
+    program = ready.home / "codex"
+    program.write_text(
+        "#!/bin/sh\n[ $1 = --version ] && echo codex-cli 0.169.0 && exit\n"
+        "echo Not logged in >&2\nexit 1\n",
+        encoding="utf-8",
+    )
+    program.chmod(0o755)
+    ready.env["CAO_CODEX_COMMAND"] = str(program)
+    refused = ready.cao("run", "task.md", *words)
+    assert refused.returncode == 2
+    assert f"`{program} login`" in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+    assert json.loads(ready.cao("runs", "--json").stdout) == []
+    assert_nothing_was_started(ready)
+
+
 @pytest.mark.parametrize("place", [".cao", ".cao/flows", ".cao/flows/own.toml", ".cao/flows/own"])
 def test_a_flow_behind_a_link_is_bad_configuration(ready: Machine, place: str) -> None:
     """Such a link can come with a cloned project."""

@@ -6,7 +6,7 @@ import re
 import shlex
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -34,6 +34,7 @@ from cli_agent_orchestrator.events import (
 )
 from cli_agent_orchestrator.pipeline.state import FinalStatus
 from cli_agent_orchestrator.runs.environment import ServerLink, Surroundings
+from cli_agent_orchestrator.runs.registry import list_runs
 from cli_agent_orchestrator.runs.request import build_request
 from cli_agent_orchestrator.runs.run import Conductor
 from cli_agent_orchestrator.settings import layout as place
@@ -93,6 +94,8 @@ class Stage:
         self.down = False
         self.view = Seen()
         self.environ: Mapping[str, str] = os.environ
+        self.sign_ins: list[set[str]] = []
+        """The agents that were asked whether somebody is signed in, once a run."""
 
     # Any: the server has what a run asks of a client
     @contextmanager
@@ -119,6 +122,7 @@ class Stage:
             str,
             self.state,
             environ=self.environ,
+            check_sign_in=lambda names, wd: self.sign_ins.append({*names}),
         )
 
 
@@ -523,6 +527,35 @@ def test_a_lost_agent_is_replaced_by_the_one_chosen_now_or_else_one_of_its_kind(
     with Conductor(request, stage.given()) as conductor:
         assert conductor.run().final_status is FinalStatus.PASS
     assert [provider for _, provider in stage.server.started[started:]] == [agent]
+    assert stage.sign_ins == [{"codex"}, {"codex", agent}]
+
+
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [
+        ({"TESTER_PROVIDER": "claude_code"}, [{"codex", "claude_code"}]),
+        ({"API": "http://localhost:1"}, []),
+    ],
+    ids=["a server of its own", "one that was named"],
+)
+def test_the_agents_of_a_new_run_are_asked_whether_somebody_is_signed_in(
+    stage: Stage, options: dict[str, str], asked: list[set[str]]
+) -> None:
+    with stage.conductor(None, PROVIDER="codex", **options) as conductor:
+        conductor.run()
+    assert stage.sign_ins == asked
+
+
+def test_a_run_whose_agent_is_not_signed_in_leaves_nothing(stage: Stage) -> None:
+    def refuse(names: Iterable[str], wd: Path) -> None:
+        raise UsageError("codex is not signed in")
+
+    given = replace(stage.given(), check_sign_in=refuse)
+    request = build_request({"WD": str(stage.project), "PROMPT": TASK_TEXT}, {})
+    with Conductor(request, given) as conductor, pytest.raises(UsageError):
+        conductor.run()
+    assert stage.server.started == []
+    assert list_runs(stage.state) == []
 
 
 @pytest.mark.parametrize("is_removed", [True, False])

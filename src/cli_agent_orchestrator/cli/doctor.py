@@ -16,9 +16,10 @@ import click
 from ..client.client import ApiClient
 from ..client.find import Found, find_server, name_server
 from ..core.models import BUILT_IN
+from ..core.programs import Programs
 from ..errors import ApiError, ApiUnreachable, TmuxMissing, UsageError, in_words
-from ..gates.sandbox import Sandbox
-from ..hosting.server import find_program
+from ..gates.sandbox import Sandbox, find_sandbox
+from ..hosting.agents import Program, ask_agent, find_program, login_command
 from ..hosting.user import read_user_file
 from ..providers import PROVIDERS
 from ..providers.base import Provider, find_version
@@ -27,37 +28,17 @@ from ..settings.layout import said_of_place
 from ..settings.table import BY_NAME
 from ..terminals.tmux import INSTALL_HINT, checked_version
 from . import diagnose as upkeep
-from .diagnose import Diagnosis, Programs, State, install_command
+from .diagnose import Diagnosis, State, install_command
 from .imports import own_command
 from .interrupts import Interrupts
 from .printable import printable
 from .project import find_project, remarks_on_variables
-
-LOGIN_QUESTIONS = {
-    # agent: (first version that knows the question, the question); older ones might take it as work
-    "codex": ((0, 101), ("login", "status")),
-    "claude_code": ((2, 1, 105), ("auth", "status")),
-}
-
-LOGIN_COMMANDS = {"codex": ("login",)}
-"""The words after the program that log somebody in; the others ask for it when they start."""
 
 SCREEN_ADVICE = (
     "a screen that is not recognized is shown as `unknown`, never as idle; "
     "`cao explain ID` says why"
 )
 SIGNAL_ADVICE = f"its own signals are read all the same; without one, {SCREEN_ADVICE}"
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """What the program of an agent told about itself."""
-
-    path: str
-    version: tuple[int, ...]
-    """Empty if it could not be read."""
-    logged_in: bool | None
-    """None if it cannot be asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +53,6 @@ class Remark:
 def version_words(version: tuple[int, ...]) -> str:
     """Return a version as people write it."""
     return ".".join(map(str, version)) or "version unknown"
-
-
-def login_question(name: str, version: tuple[int, ...]) -> tuple[str, ...]:
-    """Return the arguments that ask an agent whether it is logged in, none if it cannot tell."""
-    since, question = LOGIN_QUESTIONS.get(name, ((), ()))
-    return question if version >= since else ()
-
-
-def login_command(name: str, path: str) -> str:
-    """Return the command by which somebody logs in."""
-    return shlex.join([path, *LOGIN_COMMANDS.get(name, ())])
 
 
 def remarks_on_version(
@@ -168,7 +138,7 @@ def examine(
 ) -> Iterator[Diagnosis]:
     """Look at everything a run in a folder needs; each thing is told as soon as it is known."""
     config, user_file, fault = read_configuration(environ)
-    agents = (partial(_agent, one, config, environ, programs) for one in PROVIDERS.values())
+    agents = (partial(_agent, one, config, wd, programs) for one in PROVIDERS.values())
     looks = [partial(_tmux, environ, programs), partial(_git, environ, programs), *agents]
     asked = [programs.begin(look) for look in (*looks, partial(_sandbox, environ, programs))]
     yield _python()
@@ -208,10 +178,10 @@ def _check_agents(config: ServerConfig) -> None:
         config.provider(name)
 
 
-def installed_agents(config: ServerConfig, environ: Mapping[str, str]) -> dict[str, Diagnosis]:
+def installed_agents(config: ServerConfig, wd: Path) -> dict[str, Diagnosis]:
     """Return what is to be known about each real agent that is installed, by name."""
-    with Programs(environ) as programs:
-        looks = (partial(_agent, one, config, environ, programs) for one in PROVIDERS.values())
+    with Programs(config.environ) as programs:
+        looks = (partial(_agent, one, config, wd, programs) for one in PROVIDERS.values())
         asked = [programs.begin(look) for look in looks]
         return _agents([one.result() for one in asked])
 
@@ -264,7 +234,7 @@ def _agents(findings: Sequence[Diagnosis]) -> dict[str, Diagnosis]:
 
 
 def _sandbox(environ: Mapping[str, str], programs: Programs) -> Diagnosis:
-    found = programs.find_sandbox()
+    found = find_sandbox(seconds=programs.seconds, leave=programs.left)
     if found.sandbox is None:
         advice = "only gates with sandbox = true need one"
         lacks_it = programs.find(Sandbox.BUBBLEWRAP) is None
@@ -311,28 +281,22 @@ def _git(environ: Mapping[str, str], programs: Programs) -> Diagnosis:
     return Diagnosis("git", State.OK, f"{version_words(version)}, {program}")
 
 
-def _agent(
-    provider: Provider, config: ServerConfig, environ: Mapping[str, str], programs: Programs
-) -> Diagnosis:
+def _agent(provider: Provider, config: ServerConfig, wd: Path, programs: Programs) -> Diagnosis:
     subject = f"{AGENT}{provider.name}"
     if provider.name == BUILT_IN:
         return Diagnosis(subject, State.OK, "built in, for the demo and dry runs")
-    wanted, program = find_program(provider, config, environ)
+    wanted, program = find_program(provider, config, config.environ)
     if program is None:
         hint = provider.install_hint
         detail, is_command = f"no {wanted} on the PATH", hint.startswith("npm ")
         if is_command:
             return Diagnosis(subject, State.MISSING, detail, mend=hint)
         return Diagnosis(subject, State.MISSING, detail, hint)
-    answer = programs.ask([program, "--version"], is_agent=True)
-    if answer.code is None:
-        advice = NO_ANSWER.format(program, "--version")
-        return Diagnosis(subject, State.MISSING, f"{program} {answer.text}", advice)
-    version = find_version(answer.text)
-    question = login_question(provider.name, version)
-    code = programs.ask([program, *question], is_agent=True).code if question else None
-    logged_in = None if code is None else code == 0
-    return describe_agent(provider, Program(program, version, logged_in))
+    found = ask_agent(provider.name, program, config, wd, programs)
+    if isinstance(found, Program):
+        return describe_agent(provider, found)
+    advice = NO_ANSWER.format(program, "--version")
+    return Diagnosis(subject, State.MISSING, f"{program} {found.text}", advice)
 
 
 def describe_agent(provider: Provider, found: Program) -> Diagnosis:

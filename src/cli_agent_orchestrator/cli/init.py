@@ -279,7 +279,7 @@ def _find_agents() -> list[InstalledAgent]:
     with importing():  # heavy, unlike --help
         from .doctor import installed_agents
 
-    found = installed_agents(read_server_config(os.environ), os.environ)
+    found = installed_agents(read_server_config(os.environ), Path.cwd())
     return [InstalledAgent(name, one.detail, one.logged_out) for name, one in found.items()]
 
 

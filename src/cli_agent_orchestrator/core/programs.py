@@ -2,13 +2,16 @@
 
 import os
 import select
+import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 MOST_READ = 64 * 1024
 """Bytes. A program that says more than this has not understood the question."""
@@ -111,3 +114,71 @@ def without_repository(environ: Mapping[str, str]) -> dict[str, str]:
     What else is said to git (who commits, by which ssh) stays.
     """
     return {name: value for name, value in environ.items() if name not in OF_ONE_REPOSITORY}
+
+
+ASK_SECONDS = 5
+AGENT_SECONDS = 10
+"""Some agents take seconds to start on a cold machine, and here all start at once."""
+MOST_AT_ONCE = 32
+NOTHING: Mapping[str, str] = {}
+
+Found = TypeVar("Found")
+
+
+class Programs:
+    """Asks programs side by side; when the context ends, none of them is left."""
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        seconds: float = ASK_SECONDS,
+        agent_seconds: float = AGENT_SECONDS,
+    ) -> None:
+        self._environ = environ
+        self.seconds = seconds
+        self._agent_seconds = agent_seconds
+
+    def __enter__(self) -> "Programs":
+        self.left, self._leave = os.pipe()
+        self._threads = ThreadPoolExecutor(MOST_AT_ONCE)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.leave()
+        self._threads.shutdown()
+        os.close(self._leave)
+        os.close(self.left)
+
+    def leave(self) -> None:
+        """Wait for no answer any more; it may be called more than once, and by any thread."""
+        os.write(self._leave, b"\n")
+
+    def begin(self, look: Callable[[], Found]) -> Future[Found]:
+        """Begin to find something out."""
+        return self._threads.submit(look)
+
+    def find(self, name: str) -> str | None:
+        """Return where a program is, if it is anywhere."""
+        return shutil.which(name, path=self._environ.get("PATH"))
+
+    def ask(
+        self,
+        argv: Sequence[str],
+        *,
+        is_agent: bool = False,
+        with_errors: bool = False,
+        env: Mapping[str, str] = NOTHING,
+    ) -> ShortAnswer:
+        """Ask a program something short; if it does not answer, the text says why.
+
+        `env` is set on top of the environment.
+        """
+        seconds = self._agent_seconds if is_agent else self.seconds
+        try:
+            environ = {**self._environ, **env}
+            answer = ask(argv, environ, seconds, with_errors=with_errors, leave=self.left)
+        except OSError as error:
+            return ShortAnswer(None, f"cannot be started ({error.strerror})")
+        if answer.code is None:
+            return ShortAnswer(None, f"did not answer within {seconds:g} seconds")
+        return answer

@@ -18,6 +18,7 @@ from ..settings.config import config_folder, state_folder
 from ..settings.layout import run_folder
 from ..settings.run_config import RunConfig
 from ..terminals.launch import profile_folders, profile_names
+from .agents import check_sign_in
 from .connect import Importing, server_for
 from .user import read_notices
 
@@ -106,5 +107,6 @@ def surroundings_of(
         state_folder(environ),
         environ,
         find_flow,
+        check_sign_in=lambda names, wd: check_sign_in(names, wd, environ),
         pop_warnings=view.pop_warnings,
     )

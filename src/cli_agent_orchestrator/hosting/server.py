@@ -1,7 +1,6 @@
 """The server that owns the terminals: as a command of its own, and inside another process."""
 
 import asyncio
-import shutil
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -25,8 +24,6 @@ from ..core.sockets import (
 from ..page.app import Views, mount
 from ..page.context import House
 from ..page.news import News
-from ..providers import PROVIDERS, scripted
-from ..providers.base import Provider
 from ..runs.launch import RunLauncher, run_command
 from ..runs.replay import recording_folder
 from ..runs.service import RunService
@@ -35,24 +32,8 @@ from ..server.serve import BackgroundServer, bind, serve
 from ..settings.config import DEFAULT_PORT, ServerConfig
 from ..settings.table import BY_NAME
 from ..terminals.service import TerminalService
+from .agents import startable_agents
 from .user import make_token, read_server_config
-
-
-def find_program(
-    provider: Provider, config: ServerConfig, environ: Mapping[str, str]
-) -> tuple[str, str | None]:
-    """Return by which name the program of an agent is looked for, and where it is, if it is."""
-    wanted = config.provider(provider.name).command or provider.program
-    return wanted, shutil.which(str(Path(wanted).expanduser()), path=environ.get("PATH"))
-
-
-def startable_agents(config: ServerConfig) -> list[str]:
-    """Return the agents whose programs are there, and the one that is built in."""
-    return [
-        name
-        for name, provider in PROVIDERS.items()
-        if name == scripted.name or find_program(provider, config, config.environ)[1]
-    ]
 
 
 async def serve_terminals(

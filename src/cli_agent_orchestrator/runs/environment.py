@@ -1,6 +1,6 @@
 """What a run is given by whoever starts it: a command, a Python program, a test."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,6 +51,10 @@ def _find_packaged_flow(named: str, folder: Path) -> Flow:
     return packaged_flow(named)
 
 
+def _know_nothing(providers: Iterable[str], folder: Path) -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a run is given by whoever starts it."""
@@ -67,6 +71,8 @@ class Surroundings:
     """The user's own: of git, of the commands of gates."""
     find_flow: Callable[[str, Path], Flow] = _find_packaged_flow
     """Returns the flow that a setting names, for a run in a folder."""
+    check_sign_in: Callable[[Iterable[str], Path], None] = _know_nothing
+    """Raises if nobody is signed in to one of the agents that work in a folder."""
     pop_warnings: Callable[[], Sequence[str]] = tuple
     """Returns what whoever looks on has to warn of, each thing once."""
     state_stays: bool = True

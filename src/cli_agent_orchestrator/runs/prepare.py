@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -296,8 +296,9 @@ class Preparation:
         self._check_settings(config, state.flow, in_tree=in_tree)
         config = with_saved_api(config, state, own=saved.own)
         if self.request.replace_terminals:
-            chosen = (self.request.chosen_provider(role.name) for role in state.flow.roles)
-            self._check_providers(config, filter(None, chosen))
+            roles = (role.name for role in state.flow.roles)
+            used = (self.request.chosen_provider(one) or state.provider_of(one) for one in roles)
+            self._check_providers(config, set(filter(None, used)))
         task = parse_task(state.prompt if state.prompt.strip() else read_task_text(config))
         check_remedy(state, config)
         archive = state.progress.archive or new_run_id(self.clock)
@@ -344,11 +345,12 @@ class Preparation:
         check_commands(self.request, config, self.given.state_folder)
         check_gates(config.gates, self.given.environ)
 
-    def _check_providers(self, config: RunConfig, providers: Iterable[str]) -> None:
+    def _check_providers(self, config: RunConfig, providers: Collection[str]) -> None:
         """Refuse agents that our own server could not start; another one may know more."""
         if not config.api_given:
             for provider in providers:
                 self.given.check_provider(provider)
+            self.given.check_sign_in(providers, config.wd)
 
     def _check_server(self, prepared: Prepared) -> None:
         """Refuse a server that was named and is not there: no other takes its place.

@@ -1,0 +1,128 @@
+"""An agent that says that nobody is signed in is refused before a run begins; any other is not."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.errors import UsageError
+from cli_agent_orchestrator.hosting.agents import check_sign_in
+
+CODEX = ("codex", "echo 0.166.0", "echo Not logged in >&2; exit 1")
+CLAUDE = ("claude", "echo 2.1.325", "echo '{ \"loggedIn\": false }'; exit 1")
+
+
+class Desk:
+    """A machine with the agents that the test puts there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.programs = folder / "bin"
+        self.wd = folder / "project"
+        self.environ = {"PATH": str(self.programs), "HOME": str(folder)}
+        for one in (self.programs, self.wd, folder / ".codex"):
+            one.mkdir()
+
+    def install(self, name: str, version: str, login: str) -> None:
+        """Put a program there, with what it does when it is asked for its version, or more."""
+        path = self.programs / name
+        lines = ("#!/bin/sh", f"if [ $1 = --version ]; then {version}; else {login}; fi", "")
+        path.write_text("\n".join(lines), encoding="utf-8")
+        path.chmod(0o755)
+
+    def refusal(self, *names: str, seconds: float = 60) -> str:
+        """Return why a run with these agents is refused; empty if it is not."""
+        try:
+            check_sign_in(names, self.wd, self.environ, seconds)
+        except UsageError as error:
+            return str(error)
+        return ""
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+def test_every_agent_that_says_so_is_named_with_the_command_that_helps(desk: Desk) -> None:
+    desk.install(*CODEX)
+    desk.install(*CLAUDE)
+    assert f"`{desk.programs}/codex login`" in desk.refusal("codex", "codex", "scripted")
+    both = desk.refusal("claude_code", "codex")
+    assert "codex login`" in both
+    assert f"`{desk.programs}/claude auth login`" in both
+    assert "\n" not in both
+
+
+@pytest.mark.parametrize(
+    ("version", "login"),
+    [
+        ("echo 0.166.0", "echo Logged in using ChatGPT"),
+        ("echo 0.166.0", "echo no such command; exit 2"),
+        ("echo 0.100.0", "echo Not logged in; exit 1"),
+        ("exit 1", "echo Not logged in; exit 1"),
+    ],
+    ids=["signed in", "fails", "too old", "without a version"],
+)
+def test_one_that_does_not_say_so_is_used(desk: Desk, version: str, login: str) -> None:
+    desk.install("codex", version, login)
+    assert desk.refusal("codex") == ""
+
+
+WAITS = "echo $$ > $HOME/pid; exec /bin/sleep 600"
+
+
+@pytest.mark.parametrize(("version", "login"), [(WAITS, CODEX[2]), (CODEX[1], WAITS)])
+def test_one_that_hangs_is_used_and_ended(desk: Desk, version: str, login: str) -> None:
+    desk.install("codex", version, login)
+    assert desk.refusal("codex", seconds=1) == ""
+    pid = int((desk.wd.parent / "pid").read_text(encoding="utf-8"))
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_one_that_is_not_installed_or_never_tells_is_not_asked(desk: Desk) -> None:
+    desk.install("gemini", "exit 1", "exit 1")
+    assert desk.refusal("codex", "gemini_cli", "scripted", "of_another_server") == ""
+
+
+def test_a_model_server_of_its_own_needs_no_sign_in(desk: Desk) -> None:
+    desk.install(*CODEX)
+    assert desk.refusal("codex")
+    for args in ("-c model_provider=stub", "--oss", "-p work", "--profile=work"):
+        desk.environ["CAO_CODEX_ARGS"] = args
+        assert desk.refusal("codex") == "", args
+    desk.environ["CAO_CODEX_ARGS"] = "-m gpt-5"
+    assert desk.refusal("codex")
+
+
+@pytest.mark.parametrize(
+    ("agent", "file", "text"),
+    [
+        (CODEX, ".codex/config.toml", 'model_provider = "azure"'),
+        (CODEX, "project/.codex/config.toml", 'model_provider = "azure"'),
+        (CLAUDE, "project/.claude/settings.json", '{"apiKeyHelper": "pass key"}'),
+    ],
+)
+def test_nor_does_one_that_a_file_names(
+    desk: Desk, agent: tuple[str, str, str], file: str, text: str
+) -> None:
+    desk.install(*agent)
+    name = "codex" if agent is CODEX else "claude_code"
+    path = desk.wd.parent / file
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("# nothing", encoding="utf-8")
+    assert desk.refusal(name)
+    path.write_text(text, encoding="utf-8")
+    assert desk.refusal(name) == ""
+
+
+def test_a_key_in_the_environment_of_the_agent_counts(desk: Desk, tmp_path: Path) -> None:
+    desk.install("claude", "echo 2.1.325", f"[ $ANTHROPIC_API_KEY ] || {{ {CLAUDE[2]}; }}")
+    assert desk.refusal("claude_code")
+    desk.environ["CAO_CONFIG_DIR"] = str(tmp_path)
+    table = '[providers.claude_code.env]\nANTHROPIC_API_KEY = "sk"\n'
+    (tmp_path / "config.toml").write_text(table, encoding="utf-8")
+    assert desk.refusal("claude_code") == ""
+    (tmp_path / "config.toml").unlink()
+    desk.environ["ANTHROPIC_API_KEY"] = "sk"
+    assert desk.refusal("claude_code") == ""
