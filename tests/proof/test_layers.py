@@ -56,12 +56,10 @@ def test_scripts_of_a_gate_go_with_tests_and_never_alone_over_the_base() -> None
         ("checks.py", "class A(B):\n    def test_a(self): ...\n", PathKind.TEST),
         ("checks.js", "assert.equal(1, 1)", PathKind.TEST),
         ("price.py", "def price(): ...\n", PathKind.SETTINGS),
-        ("price.py", None, PathKind.SETTINGS),
-        ("run.sh", "assert.equal(1, 1)", PathKind.SETTINGS),
-        ("test_a.py", "", PathKind.TEST),
-        ("x.mk", "", PathKind.CI),
+        ("price.py", None, PathKind.SETTINGS), ("run.sh", "assert.equal(1, 1)", PathKind.SETTINGS),
+        ("test_a.py", "", PathKind.TEST), ("x.mk", "", PathKind.CI),
     ],
-)
+)  # fmt: skip
 def test_what_a_gate_names_is_known_by_its_text(
     path: str, text: str | None, kind: PathKind
 ) -> None:
@@ -80,18 +78,11 @@ def test_new_source_files_of_the_product_can_be_empty() -> None:
 @pytest.mark.parametrize(
     ("path", "is_data"),
     [
-        ("expected.txt", True),
-        ("data/prices.json", True),
-        ("expected", True),
-        ("a.c", False),
-        ("price.py", False),
-        ("run.sh", False),
-        ("README.md", False),
-        ("v", False),
-        ("tests/a.txt", False),
-        ("package.json", False),
+        ("expected.txt", True), ("data/prices.json", True), ("expected", True), ("a.c", False),
+        ("price.py", False), ("run.sh", False), ("README.md", False), ("v", False),
+        ("tests/a.txt", False), ("package.json", False),
     ],
-)
+)  # fmt: skip
 def test_data_is_what_is_no_source_code(path: str, is_data: bool) -> None:
     assert may_be_data(path) is is_data
 

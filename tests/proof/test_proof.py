@@ -1,6 +1,7 @@
 """What is proven, what is missing for it, and what a run makes of that."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -37,223 +38,108 @@ REACHING = Suspicion("price.py", Trick.REACHES, "line 5: import unittest")
 MISLEADING = Suspicion("to\ntal.py", Trick.MISLEADS, "line 7: __eq__; 1 more line like that")
 
 
+def gate(
+    on_result: CheckResult = GREEN,
+    on_base: CheckResult | None = None,
+    *turned: str,
+    # Any: whatever else a proof by a gate has
+    **more: Any,
+) -> GateProof:
+    return GateProof("tests", on_result, on_base, turned, **more)
+
+
+TURNED = gate(GREEN, None, "a")
+PASS = "the tests from before pass as they were"
+
+
 @pytest.mark.parametrize(
-    ("proof", "proven", "words"),
+    ("proof", "words"),
     [
+        (Proof((gate(GREEN, RED),), NEW), f"the run's own tests fail without its work; {PASS}"),
+        (Proof((TURNED,)), f"1 test that failed before now passes; {PASS}"),
+        (Proof((gate(GREEN, None, "a", "b"),)), "2 tests that failed before now pass"),
+        (Proof((gate(GREEN, None, "a", passed_with=5),)), "1 test that failed before now passes"),
+        (Proof((gate(GREEN, RED, faded=("a",)),), NEW), "the run's own tests fail"),
+        (Proof((gate(GREEN, RED, emptied=("done.py",)),), NEW), "the run's own tests fail"),
+        (Proof((gate(GREEN, RED, as_it_is=GREEN),), NEW, left_behind=("a",)), "the run's own"),
+        # One gate is enough to show that something was missing, but each must be green.
+        (Proof((gate(GREEN, RED), gate(GREEN, GREEN)), NEW), "the run's own tests fail"),
         (
-            Proof((GateProof("tests", GREEN, RED),), NEW),
-            True,
-            "proven: the run's own tests fail without its work; the tests from before pass as they "
-            "were",
+            Proof((gate(GREEN, RED, "a"),), NEW, product=("price.py",)),
+            "1 test that failed before now passes with the change to price.py; the run's own tests "
+            f"fail without it; {PASS}",
         ),
+        (Proof((TURNED,), product=tuple("abcd\n")), "with the change to a, b, c and 2 more; "),
+        (Proof((TURNED,), product=("a\nb",)), r"with the change to 'a\nb'; the tests"),
+        (Proof((TURNED,), (), (BENT,)), f"{PASS}; look at 1 change to tests or settings"),
         (
-            Proof((GateProof("tests", GREEN, None, ("a", "b")),)),
-            True,
-            "proven: 2 tests that failed before now pass; the tests from before pass as they were",
-        ),
-        (
-            Proof((GateProof("tests", GREEN, None, ("a",)),)),
-            True,
-            "proven: 1 test that failed before now passes; the tests from before",
-        ),
-        (
-            Proof((GateProof("tests", GREEN, None, ("a",), canaries=CanaryResult(("x",))),)),
-            False,
-            "not proven: the gate tests: since the run it does not notice tests that must fail",
-        ),
-        (
-            Proof(
-                (GateProof("tests", GREEN, None, ("a",), canaries=CanaryResult(betrayed=("a",))),)
-            ),
-            False,
-            "not proven: the gate tests: tests pass only as long as there are none that must fail "
-            "(a); something in the project looks for these",
-        ),
-        (
-            Proof((GateProof("tests", GREEN, None, ("a",)),), (), (BENT,)),
-            True,
-            "pass as they were; look at 1 change to tests or settings",
-        ),
-        (
-            Proof((GateProof("tests", GREEN, None, ("a",)),), (), (REACHING, REACHING, BENT)),
-            True,
+            Proof((TURNED,), (), (REACHING, REACHING, BENT)),
             "; look at 1 change to tests or settings and 2 files that reach into the tests "
             "(price.py, line 5)",
         ),
         (
-            Proof((GateProof("tests", GREEN, None, ("a",)),), (), (REACHING,)),
-            True,
-            "pass as they were; look at 1 file that reaches into the tests (price.py, line 5)",
+            Proof((TURNED,), (), (REACHING, MISLEADING)),
+            "1 file that reaches into the tests (price.py, line 5) and 1 file that could mislead "
+            r"the tests ('to\ntal.py', line 7)",
         ),
         (
-            Proof((GateProof("tests", GREEN, None, ("a",)),), (), (REACHING, MISLEADING)),
-            True,
-            " and 1 file that could mislead the tests ('to\\ntal.py', line 7)",
-        ),
-        (
-            Proof((GateProof("tests", GREEN, None, ("a",), passed_with=4),)),
-            False,
-            "not proven: the gate tests: it ran 4 tests, and 5 with the tests from before",
-        ),
-        (
-            Proof((GateProof("tests", GREEN, None, ("a",), passed_with=1),)),
-            False,
-            "the gate tests: it ran 1 test, and 5 with the tests from before",
-        ),
-        (
-            Proof((GateProof("tests", PACKAGES, None, ("a",), passed_with=1),)),
-            False,
-            "the gate tests: it ran 1 package, and 2 with the tests from before",
-        ),
-        (
-            Proof((GateProof("tests", GREEN, None, ("a",), passed_with=5),)),
-            True,
-            "proven: 1 test that failed before now passes",
-        ),
-        (
-            Proof((GateProof("tests", GREEN, RED, ("a",)),), NEW, product=("price.py",)),
-            True,
-            "proven: 1 test that failed before now passes with the change to price.py; the run's "
-            "own tests fail without it; the tests from before pass as they were",
-        ),
-        (
-            Proof((GateProof("tests", GREEN, RED),), NEW, product=("a.py", "b.py", "c.py")),
-            True,
-            "proven: the run's own tests fail without the change to a.py, b.py, c.py; the tests",
-        ),
-        (
-            Proof((GateProof("tests", GREEN, None, ("a",)),), product=tuple("abcd\n")),
-            True,
-            "now passes with the change to a, b, c and 2 more; the tests",
-        ),
-        (
-            Proof((GateProof("tests", GREEN, None, ("a",)),), product=("a\nb",)),
-            True,
-            r"now passes with the change to 'a\nb'; the tests",
-        ),
-        (
-            Proof((GateProof("tests", GREEN, None, ("a",)),), before=(BENT,)),
-            True,
-            "pass as they were; before the run and not committed: 1 change to tests or settings",
-        ),
-        (
-            Proof((GateProof("tests", GREEN),), is_untouched=True, before=(BENT, REACHING)),
-            False,
-            "not proven: nothing was changed; before the run and not committed: "
-            "1 change to tests or settings and 1 file that reaches into the tests",
-        ),
-        (
-            Proof((GateProof("tests", GREEN, None, ("a",)),), (), (BENT,), before=(BENT, BENT)),
-            True,
+            Proof((TURNED,), (), (BENT,), before=(BENT, BENT)),
             "; look at 1 change to tests or settings; "
             "before the run and not committed: 2 changes to tests or settings",
         ),
-        (Proof(), False, "not proven: no gate says which tests it runs"),
-        (
-            Proof(no_snapshots="git is away"),
-            False,
-            "not proven: without snapshots (git is away) nothing can be proven",
-        ),
-        (
-            Proof((GateProof("tests", GREEN, RED, ("a",)),), NEW, is_untouched=True),
-            False,
-            "not proven: nothing was changed",
-        ),
-        (
-            Proof((GateProof("tests", GREEN, None, (), ("a", "b")),)),
-            False,
-            "not proven: the base passes now, too: 2 tests that failed before the run do not fail "
-            "there any more",
-        ),
-        (
-            Proof((GateProof("tests", GREEN, GREEN, (), ("a",)),), NEW),
-            False,
-            "not proven: the base passes now, too: 1 test that failed before the run does not fail "
-            "there any more; the run's own tests pass without its work (tests/test_new.py)",
-        ),
-        (
-            Proof((GateProof("tests", GREEN, RED, (), ("a",)),), NEW),
-            True,
-            "proven: the run's own tests fail without its work; ",
-        ),
-        (
-            Proof((GateProof("tests", GREEN),)),
-            False,
-            "not proven: no test was made or changed, and none that failed before now passes",
-        ),
-        (
-            Proof((GateProof("tests", GREEN, GREEN),), NEW),
-            False,
-            "not proven: the run's own tests pass without its work (tests/test_new.py)",
-        ),
-        (
-            Proof((GateProof("tests", GREEN, RED, failed_before=1),), NEW),
-            False,
-            "not proven: the run's own tests pass without its work (tests/test_new.py)",
-        ),
-        (
-            Proof((GateProof("tests", GREEN, GREEN, emptied=("done.py",)),), NEW),
-            False,
-            "not proven: the run's own tests pass with nothing in its new files (done.py)",
-        ),
-        (
-            Proof((GateProof("tests", GREEN, RED, emptied=("done.py",)),), NEW),
-            True,
-            "proven: the run's own tests fail without its work",
-        ),
-        (
-            Proof((GateProof("tests", GREEN, NOT_RUN),), NEW),
-            False,
-            "not proven: the run's own tests could not be run on the base",
-        ),
-        (
-            Proof((GateProof("tests", RED, RED),), NEW),
-            False,
-            "not proven: the gate tests: the tests from before do not pass (FAIL: `make test` "
-            "ended with exit code 1: 1 of 5 tests failed (t))",
-        ),
-        (
-            Proof((GateProof("tests", NOT_RUN, RED),), NEW, (BENT,)),
-            False,
-            "give the gate a `setup`; look at 1 change to tests or settings",
-        ),
-        (
-            Proof((GateProof("tests", GREEN, RED, as_it_is=RED),), NEW),
-            False,
-            "not proven: the gate tests: the run's own tests do not pass in a fresh checkout "
-            "(FAIL: `make test` ended with exit code 1: 1 of 5 tests failed (t)); if that needs "
-            "more than the files of the project, give the gate a `setup`",
-        ),
-        (
-            Proof((GateProof("tests", GREEN, RED, as_it_is=RED),), NEW, left_behind=("a", "b")),
-            False,
-            "a `setup`; checkouts do not have what programs left behind (a, b), nor has a commit",
-        ),
-        (
-            Proof((GateProof("tests", GREEN, RED, as_it_is=GREEN),), NEW, left_behind=("a",)),
-            True,
-            "proven: the run's own tests fail without its work",
-        ),
-        (
-            # One gate is enough to show that something was missing, but each must be green.
-            Proof((GateProof("unit", GREEN, RED), GateProof("e2e", GREEN, GREEN)), NEW),
-            True,
-            "proven: ",
-        ),
-        (
-            Proof((GateProof("unit", GREEN, RED), GateProof("e2e", RED, RED)), NEW),
-            False,
-            "not proven: the gate e2e: the tests from before do not pass",
-        ),
     ],
 )
-def test_what_is_proven(proof: Proof, proven: bool, words: str) -> None:
-    assert proof.is_proven is proven
+def test_what_is_proven(proof: Proof, words: str) -> None:
+    assert proof.is_proven
+    assert str(proof).startswith("proven: ")
     assert words in str(proof)
-    assert str(proof).startswith("proven: ") is proven
-    assert page_of_proof(proof).startswith(
-        f"RESULT: {'PASS' if proven else 'FAIL'}\nPROOF: {harmless(str(proof))}\n"
-    )
+    assert page_of_proof(proof).startswith(f"RESULT: PASS\nPROOF: {harmless(str(proof))}\n")
+
+
+@pytest.mark.parametrize(
+    ("proof", "gap"),
+    [
+        (Proof(), "no gate says which tests it runs"),
+        (Proof(no_snapshots="git is away"), "without snapshots (git is away) nothing"),
+        (Proof((gate(GREEN, RED, "a"),), NEW, is_untouched=True), "nothing was changed"),
+        (Proof((gate(),)), "no test was made or changed, and none that failed before now passes"),
+        (Proof((gate(faded=("a", "b")),)), "the base passes now, too: 2 tests that failed"),
+        (
+            Proof((gate(GREEN, GREEN, faded=("a",)),), NEW),
+            "1 test that failed before the run does not fail there any more; "
+            "the run's own tests pass without its work (tests/test_new.py)",
+        ),
+        (Proof((gate(GREEN, GREEN),), NEW), "pass without its work (tests/test_new.py)"),
+        (Proof((gate(GREEN, RED, failed_before=1),), NEW), "pass without its work"),
+        (Proof((gate(GREEN, GREEN, emptied=("x.py",)),), NEW), "nothing in its new files (x.py)"),
+        (Proof((gate(GREEN, NOT_RUN),), NEW), "own tests could not be run on the base"),
+        (
+            Proof((gate(RED, RED),), NEW),
+            f"the gate tests: the tests from before do not pass ({RED})",
+        ),
+        (Proof((gate(GREEN, RED), gate(RED, RED)), NEW), "the tests from before do not pass"),
+        (Proof((gate(NOT_RUN, RED),), NEW, (BENT,)), "give the gate a `setup`"),
+        (Proof((gate(GREEN, RED, as_it_is=RED),), NEW), "do not pass in a fresh checkout (FAIL:"),
+        (
+            Proof((gate(GREEN, RED, as_it_is=RED),), NEW, left_behind=("a", "b")),
+            "checkouts do not have what programs left behind (a, b), nor has a commit",
+        ),
+        (Proof((gate(GREEN, None, "a", canaries=CanaryResult(("x",))),)), "does not notice tests"),
+        (
+            Proof((gate(GREEN, None, "a", canaries=CanaryResult((), ("a",))),)),
+            "tests pass only as long as there are none that must fail (a)",
+        ),
+        (
+            Proof((gate(GREEN, None, "a", passed_with=4),)),
+            "it ran 4 tests, and 5 with the tests from before",
+        ),
+        (Proof((gate(PACKAGES, None, "a", passed_with=1),)), "it ran 1 package, and 2 with"),
+    ],
+)
+def test_what_is_missing_for_a_proof(proof: Proof, gap: str) -> None:
+    assert gap in "; ".join(proof.gaps)
+    assert str(proof).startswith("not proven: ")
+    assert page_of_proof(proof).startswith("RESULT: FAIL\nPROOF: ")
 
 
 @pytest.mark.parametrize(

@@ -52,95 +52,40 @@ def tricks(*changes: ChangedFile) -> list[Trick]:
     return [trick for trick, _ in told(*changes)]
 
 
-@pytest.mark.parametrize(
-    ("path", "kind"),
-    [
-        ("tests/anything.txt", PathKind.TEST),
-        ("a/test/b.py", PathKind.TEST),
-        ("test_a.py", PathKind.TEST),
-        ("src/a_test.py", PathKind.TEST),
-        ("conftest.py", PathKind.TEST),
-        ("src/__tests__/a.ts", PathKind.TEST),
-        ("src/__mocks__/a.ts", PathKind.TEST),
-        ("__snapshots__/a.txt", PathKind.TEST),
-        ("spec/a.js", PathKind.TEST),
-        ("e2e/a.ts", PathKind.TEST),
-        ("cypress/a.ts", PathKind.TEST),
-        ("src/a.spec.tsx", PathKind.TEST),
-        ("src/a.cy.js", PathKind.TEST),
-        ("src/a.e2e.mts", PathKind.TEST),
-        ("src/a.snap", PathKind.TEST),
-        ("pkg/a_test.go", PathKind.TEST),
-        ("pkg/testdata/want.json", PathKind.TEST),
-        ("benches/a.rs", PathKind.TEST),
-        ("src/test.rs", PathKind.TEST),
-        ("src/a/tests.rs", PathKind.TEST),
-        ("app/src/test/kotlin/Helper.kt", PathKind.TEST),
-        ("src/it/java/A.java", PathKind.TEST),
-        ("src/integrationTest/java/A.java", PathKind.TEST),
-        ("src/androidTest/java/A.java", PathKind.TEST),
-        ("a/TotalTests.java", PathKind.TEST),
-        ("a/TotalTestCase.java", PathKind.TEST),
-        ("a/OrderIT.java", PathKind.TEST),
-        ("a/TotalSpec.scala", PathKind.TEST),
-        ("a/TestTotal.kt", PathKind.TEST),
-        ("pytest.ini", PathKind.SETTINGS),
-        ("a/tox.ini", PathKind.SETTINGS),
-        ("setup.cfg", PathKind.SETTINGS),
-        ("pyproject.toml", PathKind.SETTINGS),
-        ("noxfile.py", PathKind.SETTINGS),
-        (".coveragerc", PathKind.SETTINGS),
-        ("jest.config.mjs", PathKind.SETTINGS),
-        ("vitest.config.ts", PathKind.SETTINGS),
-        ("playwright.config.ts", PathKind.SETTINGS),
-        (".mocharc.yml", PathKind.SETTINGS),
-        ("web/package.json", PathKind.SETTINGS),
-        ("tests/package.json", PathKind.SETTINGS),
-        ("Cargo.toml", PathKind.SETTINGS),
-        ("pom.xml", PathKind.SETTINGS),
-        ("build.gradle.kts", PathKind.SETTINGS),
-        (".github/workflows/test.yml", PathKind.CI),
-        (".github/workflows/a/b.sh", PathKind.CI),
-        (".gitlab-ci.yml", PathKind.CI),
-        (".circleci/config.yml", PathKind.CI),
-        ("Jenkinsfile", PathKind.CI),
-        ("Makefile", PathKind.CI),
-        ("a/GNUmakefile", PathKind.CI),
-        ("justfile", PathKind.CI),
-        ("src/total.py", PathKind.OTHER),
-        ("src/latest.py", PathKind.OTHER),
-        ("contest/a.py", PathKind.OTHER),
-        ("tests.py", PathKind.TEST),
-        ("app/test.py", PathKind.TEST),
-        ("test.js", PathKind.TEST),
-        ("web/test.mjs", PathKind.TEST),
-        ("spec.ts", PathKind.TEST),
-        ("t/basic.t", PathKind.TEST),
-        ("t/data/prices.txt", PathKind.TEST),
-        ("lib/more.t", PathKind.TEST),
-        ("checks.bats", PathKind.TEST),
-        ("lib/total_spec.rb", PathKind.TEST),
-        ("lib/test_total.rb", PathKind.TEST),
-        ("src/TotalTest.php", PathKind.TEST),
-        ("src/total_test.cc", PathKind.TEST),
-        ("src/t/a.py", PathKind.OTHER),
-        ("latest.js", PathKind.OTHER),
-        ("src/contest.py", PathKind.OTHER),
-        ("testimonials.py", PathKind.OTHER),
-        ("speed-test.js", PathKind.OTHER),
-        ("src/testing/a.py", PathKind.OTHER),
-        ("src/a.go", PathKind.OTHER),
-        ("src/lib.rs", PathKind.OTHER),
-        ("src/Latest.java", PathKind.OTHER),
-        ("my-package.json", PathKind.OTHER),
-        ("docs/Makefile.md", PathKind.OTHER),
-        (".github/CODEOWNERS", PathKind.OTHER),
-        ("pytest.ini.bak", PathKind.OTHER),
-        ("", PathKind.OTHER),
-    ],
-)
-def test_a_file_is_known_by_its_path(path: str, kind: PathKind) -> None:
-    assert kind_of(path) is kind
+KINDS = {
+    PathKind.TEST: (
+        "tests/anything.txt a/test/b.py test_a.py src/a_test.py conftest.py src/__tests__/a.ts "
+        "src/__mocks__/a.ts __snapshots__/a.txt spec/a.js e2e/a.ts cypress/a.ts src/a.spec.tsx "
+        "src/a.cy.js src/a.e2e.mts src/a.snap pkg/a_test.go pkg/testdata/want.json benches/a.rs "
+        "src/test.rs src/a/tests.rs app/src/test/kotlin/Helper.kt src/it/java/A.java "
+        "src/integrationTest/java/A.java src/androidTest/java/A.java a/TotalTests.java "
+        "a/TotalTestCase.java a/OrderIT.java a/TotalSpec.scala a/TestTotal.kt tests.py "
+        "app/test.py test.js web/test.mjs spec.ts t/basic.t t/data/prices.txt lib/more.t "
+        "checks.bats lib/total_spec.rb lib/test_total.rb src/TotalTest.php src/total_test.cc "
+    ),
+    PathKind.SETTINGS: (
+        "pytest.ini a/tox.ini setup.cfg pyproject.toml noxfile.py .coveragerc jest.config.mjs "
+        "vitest.config.ts playwright.config.ts .mocharc.yml web/package.json tests/package.json "
+        "Cargo.toml pom.xml build.gradle.kts "
+    ),
+    PathKind.CI: (
+        ".github/workflows/test.yml .github/workflows/a/b.sh .gitlab-ci.yml .circleci/config.yml "
+        "Jenkinsfile Makefile a/GNUmakefile justfile "
+    ),
+    PathKind.OTHER: (
+        "src/total.py src/latest.py contest/a.py src/t/a.py latest.js src/contest.py "
+        "testimonials.py speed-test.js src/testing/a.py src/a.go src/lib.rs src/Latest.java my-"
+        "package.json docs/Makefile.md .github/CODEOWNERS pytest.ini.bak "
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_is_known_by_its_path(kind: PathKind) -> None:
+    assert {path: kind_of(path) for path in KINDS[kind].split()} == dict.fromkeys(
+        KINDS[kind].split(), kind
+    )
+    assert kind_of("") is PathKind.OTHER
 
 
 def test_what_is_known_of_a_project_counts_besides() -> None:
@@ -171,16 +116,12 @@ def test_a_deleted_test_says_how_much_is_gone() -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("tests/test_2.py", "src/helper.py"),
-        ("tests/test_5.py", "tests/_test_5.py.bak"),
-        ("tests/test_5.py", "tests/helper.py"),
-        ("tests/helper.py", "src/helper.py"),
-        ("src/a.test.ts", "src/a.ts"),
-        ("a_test.go", "a_test.go.txt"),
-        ("src/test/java/ATest.java", "src/main/java/ATest.java"),
-        ("tests/a.rs", "tests/old/a.rs"),
+        ("tests/test_2.py", "src/helper.py"), ("tests/test_5.py", "tests/_test_5.py.bak"),
+        ("tests/test_5.py", "tests/helper.py"), ("tests/helper.py", "src/helper.py"),
+        ("src/a.test.ts", "src/a.ts"), ("a_test.go", "a_test.go.txt"),
+        ("src/test/java/ATest.java", "src/main/java/ATest.java"), ("tests/a.rs", "tests/old/a.rs"),
     ],
-)
+)  # fmt: skip
 def test_a_test_that_no_runner_finds_was_moved_out(old: str, new: str) -> None:
     (suspicion,) = find_tampering([moved(old, new)])
     assert (suspicion.path, suspicion.trick) == (old, Trick.MOVED_OUT)
@@ -423,7 +364,7 @@ def test_the_largest_text_is_looked_into() -> None:
     old = "x" * LARGEST_TEXT
     assert told(modified(old, old, "tests/a.txt")) == []
     assert told(modified("\n" * (MOST_LINES - 1), "a", "tests/a.txt")) == [
-        (Trick.LINES_CHANGED, "20000 of 20000 lines removed or changed")
+        (Trick.LINES_CHANGED, "20,000 of 20,000 lines removed or changed")
     ]
 
 

@@ -1,6 +1,5 @@
 """Which commands of a project's own file may be run."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -58,14 +57,6 @@ def test_it_can_be_taken_back(tmp_path: Path) -> None:
 def test_what_cannot_be_read_allows_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / TRUST_FILE).write_text(text, encoding="utf-8")
     assert Trust(tmp_path).all() == ()
-
-
-@pytest.mark.parametrize("number", [10**400, 1e300, -1])
-def test_a_time_that_no_calendar_has_is_not_known(tmp_path: Path, number: float) -> None:
-    entry = {"folder": "/shop", "commands": "a", "at": number}
-    text = json.dumps({"version": 1, "allowed": [entry]})
-    (tmp_path / TRUST_FILE).write_text(text, encoding="utf-8")
-    assert [one.at for one in Trust(tmp_path).all()] == [0.0]
 
 
 def test_nobody_else_can_read_or_lead_it_elsewhere(tmp_path: Path) -> None:

@@ -4,10 +4,10 @@ import re
 from dataclasses import dataclass, field, replace
 
 from ..core.secrets import CUT, before_secret
-from ..core.text import CONTROLS
+from ..core.text import CONTROLS, plural
 from ..settings.config import Condensation
 from ..settings.gates import Gate
-from .counts import TestCounts, number_of
+from .counts import TestCounts
 
 # "\x1b[31m", "\x1b]0;title\x07", and what else a terminal would obey
 ESCAPE_PATTERN = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])"
@@ -94,8 +94,8 @@ class CheckResult:
     def __str__(self) -> str:
         if not self.passed:
             return f"FAIL: {self.why}"
-        tests = f" ({number_of(self.counts.run, self.counts.unit)})" if self.counts else ""
-        still = number_of(len(self.old_failures), "test")
+        tests = f" ({plural(self.counts.run, self.counts.unit)})" if self.counts else ""
+        still = plural(len(self.old_failures), "test")
         return f"PASS{tests}" + (f", {still} failing as before the run" if self.excused else "")
 
     @property
@@ -119,7 +119,7 @@ class CheckResult:
         return f"`{self.command}` {words}"
 
     def _failed_tests(self, counts: TestCounts) -> str:
-        many = f"{counts.failed} of {number_of(counts.run, 'test')} failed"
+        many = f"{counts.failed} of {plural(counts.run, 'test')} failed"
         old, new = self.old_failures, self.new_failures
         if old:
             many += f", {len(new)} of them not before the run" if new else ", as before the run"
@@ -151,14 +151,14 @@ def judge_check(
     if not counts.run:
         objections.append("ran no test")
     elif counts.run < tests_before:
-        ran = number_of(counts.run, counts.unit)
+        ran = plural(counts.run, counts.unit)
         objections.append(f"ran {ran}, {tests_before} before the run")
     # Only where each failure has a name is it known that none is new.
     all_old = 0 < counts.failed == len(counts.failures) == len(old)
     same_end = base is not None and base.exit_code == result.exit_code is not None
     excused = allow_base_failures and all_old and same_end
     if result.exit_code == 0 and counts.failed and not excused:
-        many = f"{counts.failed} of {number_of(counts.run, 'test')} failed"
+        many = f"{counts.failed} of {plural(counts.run, 'test')} failed"
         objections.append(f"ended with exit code 0, but {many}")
     return replace(result, old_failures=old, objections=tuple(objections), excused=excused)
 

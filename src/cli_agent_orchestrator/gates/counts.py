@@ -8,7 +8,7 @@ failure counts, or else the last of all. A run that began and printed no summary
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from xml.parsers import expat
+from xml.etree import ElementTree
 
 from ..core.text import CONTROLS
 
@@ -16,7 +16,7 @@ LONGEST_NAME = 300
 MOST_NAMES = 200
 LONGEST_LINE = 2000
 """Longer than any line that a runner itself writes; the rest of a line is ignored."""
-LARGEST_XML, DEEPEST_XML = 64_000_000, 100
+LARGEST_XML = 16_000_000
 # Colors, titles of windows, movements of the cursor. None reaches beyond its line.
 ESCAPE_PATTERN = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\r\n]*(?:\x07|\x1b\\)?|[ -/]+[0-~]|[0-Z\\^-~])"
@@ -143,75 +143,45 @@ def text_below(lines: Sequence[str], number: int, most: int) -> str:
     return next((line for line in lines[number + 1 : number + most] if line.strip()), "")
 
 
-def number_of(count: int, word: str) -> str:
-    """Return how many there are of something.
+class _Builder(ElementTree.TreeBuilder):
+    """Refuses a document type: it could define entities that grow without end."""
 
-    >>> number_of(1, "test"), number_of(2, "test")
-    ('1 test', '2 tests')
-    """
-    return f"{count} {word}{'' if count == 1 else 's'}"
-
-
-class _Junit:
-    """Counts the test cases of JUnit XML; the numbers in the attributes of a suite are ignored."""
-
-    FAILED = ("failure", "error")
-
-    def __init__(self) -> None:
-        self.passed = self.skipped = 0
-        self.errors: list[tuple[str, str]] = []
-        self.open: list[str] = []
-        self.case = self.result = self.message = ""
-
-    def refuse(self, *_: object) -> None:
+    def doctype(self, *_: object) -> None:
         raise ValueError
-
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        name = tag.rpartition(":")[2]
-        is_other = not self.open and name not in {"testsuites", "testsuite"}
-        if is_other or len(self.open) == DEEPEST_XML:
-            raise ValueError
-        self.open.append(name)
-        if name == "testcase":
-            parts = (attributes.get("classname", ""), attributes.get("name", ""))
-            self.case, self.result = ".".join(filter(None, parts)), ""
-        elif name in self.FAILED and self.result != "failed":
-            self.result, self.message = "failed", attributes.get("message", "")
-        elif name == "skipped" and not self.result:
-            self.result = "skipped"
-
-    def text(self, text: str) -> None:
-        if self.open[-1] in self.FAILED and not self.message.strip():
-            self.message = text[:LONGEST_LINE]
-
-    def end(self, tag: str) -> None:
-        name = self.open.pop()
-        # A suite can have an error of its own, outside of any test case.
-        if name != "testcase" and (name not in self.FAILED or "testcase" in self.open):
-            return
-        if self.result == "failed":
-            error = self.message.strip().partition("\n")[0]
-            self.errors.append((self.case or "a test without a name", error))
-        elif self.result == "skipped":
-            self.skipped += 1
-        else:
-            self.passed += 1
-        self.case = self.result = self.message = ""
 
 
 def read_junit(xml: str) -> TestCounts | None:
-    """Return the counts of JUnit XML; None if it is not well formed, too long or something else."""
+    """Return the counts of JUnit XML; None if it is not well formed, too long or something else.
+
+    The test cases are counted; the numbers in the attributes of a suite are ignored.
+    """
     if len(xml) > LARGEST_XML:
         return None
-    found, parser = _Junit(), expat.ParserCreate("utf-8")
-    parser.buffer_text = True
-    # It could define entities that grow without end.
-    parser.StartDoctypeDeclHandler = found.refuse
-    parser.StartElementHandler = found.start
-    parser.EndElementHandler = found.end
-    parser.CharacterDataHandler = found.text
+    parser = ElementTree.XMLParser(target=_Builder(), encoding="utf-8")
     try:
-        parser.Parse(xml.lstrip("\ufeff \t\r\n").encode("utf-8", "replace"), True)
-    except (expat.ExpatError, ValueError):
+        parser.feed(xml.lstrip("\ufeff \t\r\n").encode("utf-8", "replace"))
+        root: ElementTree.Element = parser.close()
+    except (ElementTree.ParseError, ValueError):
         return None
-    return counts_of("junit", (found.passed, len(found.errors), found.skipped), found.errors)
+    if _tag(root) not in {"testsuite", "testsuites"}:
+        return None
+    passed = skipped = 0
+    errors = []
+    for element in root.iter():
+        failed = [child for child in element if _tag(child) in {"failure", "error"}]
+        is_case = _tag(element) == "testcase"
+        if is_case and not failed:
+            is_skipped = any(_tag(child) == "skipped" for child in element)
+            skipped, passed = skipped + is_skipped, passed + (not is_skipped)
+        # A suite can have an error of its own, outside of any test case.
+        for child in failed[:1] if is_case else failed:
+            parts = (element.get("classname"), element.get("name")) if is_case else ()
+            said = (child.get("message") or "").strip() or (child.text or "").strip()
+            name = ".".join(filter(None, parts)) or "a test without a name"
+            errors.append((name, said.partition("\n")[0]))
+    return counts_of("junit", (passed, len(errors), skipped), errors)
+
+
+def _tag(element: ElementTree.Element) -> str:
+    """Return the name of an element without its namespace: `{uri}testcase`, `ns:testcase`."""
+    return element.tag.rpartition("}")[2].rpartition(":")[2]

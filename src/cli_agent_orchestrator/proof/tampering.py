@@ -28,8 +28,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ..core.text import SEPARATORS
-from ..gates.counts import number_of
+from ..core.text import SEPARATORS, plural
 from .languages import (
     LANGUAGES,
     PYTHON,
@@ -160,7 +159,7 @@ def _look_at_test(
     if language and old is not None:
         spoken = spoken_part(old, language)
         cases, assertions = marks_of(language.cases, spoken), marks_of(language.assertions, spoken)
-        held = f" ({number_of(len(cases), 'case')}, {number_of(len(assertions), 'assertion')})"
+        held = f" ({plural(len(cases), 'case')}, {plural(len(assertions), 'assertion')})"
     lost = is_found(change.old_path) and not is_found(change.path)
     if change.status == "D":
         yield Suspicion(change.old_path, Trick.DELETED, f"deleted{held}")
@@ -241,7 +240,7 @@ def _compare(
         ):
             before, after = (len(marks_of(pattern, text)) for text in texts)
             if after < before:
-                lost = f"{number_of(before - after, what)} fewer ({before} → {after})"
+                lost = f"{plural(before - after, what)} fewer ({before} → {after})"
                 yield Suspicion(path, trick, lost)
     lines = [part(text).split("\n") for text in (old, new)]
     if language_of(path):
@@ -261,7 +260,7 @@ def _new_skips(path: str, old: str | None, new: str | None) -> Iterator[Suspicio
     if more > 0:
         mark = _shown(min(after - before))
         counts = f"({before.total()} → {after.total()})"
-        words = f"{number_of(more, 'mark')} more that skip or narrow tests {counts}: {mark}"
+        words = f"{plural(more, 'mark')} more that skip or narrow tests {counts}: {mark}"
         yield Suspicion(path, Trick.NEW_SKIPS, words)
 
 
@@ -274,9 +273,9 @@ def _is_within(old: Sequence[str], new: Sequence[str]) -> bool:
 def _difference(old: Sequence[str], new: Sequence[str]) -> str:
     gone, added = Counter(old) - Counter(new), Counter(new) - Counter(old)
     if gone:
-        return f"{gone.total()} of {number_of(len(old), 'line')} removed or changed"
+        return f"{gone.total():,} of {plural(len(old), 'line')} removed or changed"
     if _is_within(old, new):
-        return f"{number_of(added.total(), 'line')} added"
+        return f"{plural(added.total(), 'line')} added"
     return "lines are in another order"
 
 
@@ -399,7 +398,7 @@ def _readable(text: str | None) -> str | None:
 def _others(found: Sequence[object], what: str) -> str:
     """Say how many there are besides the first; empty if none."""
     more = len(found) - 1
-    return f"; {number_of(more, f'more {what}')} like that" if more else ""
+    return f"; {plural(more, f'more {what}')} like that" if more else ""
 
 
 def _shown(text: str) -> str:

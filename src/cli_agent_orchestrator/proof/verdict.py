@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..core.markdown import block_of, excerpt, harmless
-from ..core.text import first_names, on_a_line
+from ..core.text import first_names, on_a_line, plural
 from ..gates.check import CheckResult, page_of
-from ..gates.counts import TestCounts, number_of
+from ..gates.counts import TestCounts
 from .canary import ALL_HEARD, CanaryResult
 from .tampering import Suspicion, Trick
 
@@ -106,7 +106,7 @@ class GateProof:
             named = first_names(self.canaries.betrayed, MOST_NAMED)
             return f"{what} ({named}); something in the project looks for these"
         if 0 <= self.passed_with < counts.run:
-            ran = number_of(self.passed_with, counts.unit)
+            ran = plural(self.passed_with, counts.unit)
             return f"it ran {ran}, and {counts.run} with the tests from before"
         return ""
 
@@ -173,7 +173,7 @@ class Proof:
         if turned := sum(len(one.turned) for one in self.gates):
             verb = "passes" if turned == 1 else "pass"
             by = f" with {work}" if work else ""
-            parts.append(f"{number_of(turned, 'test')} that failed before now {verb}{by}")
+            parts.append(f"{plural(turned, 'test')} that failed before now {verb}{by}")
             work = work and "it"
         if any(one.has_red_tests for one in self.gates):
             parts.append(f"the run's own tests fail without {work or 'its work'}")
@@ -184,7 +184,7 @@ class Proof:
         parts = []
         if faded:
             verb = "does" if faded == 1 else "do"
-            tests = f"{number_of(faded, 'test')} that failed before the run {verb} not fail there"
+            tests = f"{plural(faded, 'test')} that failed before the run {verb} not fail there"
             parts.append(f"the base passes now, too: {tests} any more")
         ran = any(one.on_base and one.on_base.counts for one in self.gates)
         emptied = next((one.emptied for one in self.gates if one.emptied), ())
@@ -247,12 +247,12 @@ def _counted(suspicions: Sequence[Suspicion]) -> str:
     reaching = [one for one in suspicions if one.trick is Trick.REACHES]
     misleading = [one for one in suspicions if one.trick is Trick.MISLEADS]
     if changed := len(suspicions) - len(reaching) - len(misleading):
-        parts.append(f"{number_of(changed, 'change')} to tests or settings")
+        parts.append(f"{plural(changed, 'change')} to tests or settings")
     reach = "reaches into the tests" if len(reaching) == 1 else "reach into the tests"
     for do, found in ((reach, reaching), ("could mislead the tests", misleading)):
         if found:
             line = found[0].detail.partition(":")[0]
-            files = f"{number_of(len(found), 'file')} that {do}"
+            files = f"{plural(len(found), 'file')} that {do}"
             parts.append(f"{files} ({on_a_line(found[0].path)}, {line})")
     return " and ".join(parts)
 

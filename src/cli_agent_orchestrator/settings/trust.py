@@ -5,14 +5,13 @@ user has seen it and said yes. That is remembered by folder and text: one word m
 the same file elsewhere, is another question.
 """
 
-import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from pathlib import Path
 
 from ..core.files import Folder
-from ..core.models import LATEST_TIME
+from ..core.jsonio import convert, encode, parse
 from ..errors import ConfigError, NotAllowed, StateError
 from .gates import gates_toml, read_gates
 from .table import COMMANDS
@@ -32,7 +31,7 @@ class Allowed:
     folder: str
     commands: str
     """A line each."""
-    at: float
+    at: float = 0.0
     """When the user said so, in unix time."""
 
 
@@ -75,8 +74,7 @@ class Trust:
 
     def allows(self, folder: Path, commands: str) -> bool:
         """Has the user allowed just these commands in this folder?"""
-        wanted = (str(folder), _mark(commands))
-        return any((one.folder, _mark(one.commands)) == wanted for one in self.all())
+        return any((one.folder, one.commands) == (str(folder), commands) for one in self.all())
 
     def allow(self, folder: Path, commands: str, at: float) -> None:
         """Remember that the user allows these commands, beside the last few of that folder.
@@ -102,33 +100,20 @@ class Trust:
     def all(self) -> tuple[Allowed, ...]:
         """List everything that is allowed, the oldest first; what cannot be read allows nothing."""
         try:
-            data = json.loads(self._folder.read(TRUST_FILE))
-        except (OSError, ValueError, RecursionError):
+            data = parse(self._folder.read(TRUST_FILE))
+        except (OSError, ValueError):
             return ()
         entries = data.get("allowed") if isinstance(data, dict) else None
-        found = entries if isinstance(entries, list) else []
-        return tuple(one for entry in found if (one := _read(entry)) is not None)
+        found = []
+        for entry in entries if isinstance(entries, list) else []:
+            with suppress(ValueError):
+                found.append(convert(Allowed, entry))
+        return tuple(found)
 
     def _write(self, entries: tuple[Allowed, ...]) -> None:
-        rows = [{"folder": e.folder, "commands": e.commands, "at": e.at} for e in entries]
-        text = json.dumps({"version": VERSION, "allowed": rows}, indent=1)
+        data = encode({"version": VERSION, "allowed": entries}, indent=1)
         try:
-            self._folder.replace(TRUST_FILE, text.encode())
+            self._folder.replace(TRUST_FILE, data)
         except OSError as error:
             path = self._folder.path / TRUST_FILE
             raise StateError(f"{path} cannot be written: {error.strerror}") from error
-
-
-def _read(entry: object) -> Allowed | None:
-    if not isinstance(entry, dict):
-        return None
-    folder, commands, at = (entry.get(key) for key in ("folder", "commands", "at"))
-    if not isinstance(folder, str) or not isinstance(commands, str):
-        return None
-    if not isinstance(at, int | float) or not 0 <= at <= LATEST_TIME:
-        at = 0.0
-    return Allowed(folder, commands, float(at))
-
-
-def _mark(commands: str) -> str:
-    return sha256(commands.encode(errors="surrogatepass")).hexdigest()
