@@ -4,7 +4,6 @@ import pytest
 
 from cli_agent_orchestrator.client.client import ApiClient
 from cli_agent_orchestrator.core.models import (
-    MESSAGE_LIMIT,
     AgentView,
     Delivery,
     NewTerminal,
@@ -30,12 +29,6 @@ def test_send_input(server: RunningApi, client: ApiClient) -> None:
     delivery = client.send_input("a1b2c3d4", "do it\nnow", idempotency_key="run/1")
     assert server.service.sent == [Sent("a1b2c3d4", "do it\nnow", "run/1")]
     assert delivery == Delivery(True, "the agent started to work", enter_presses=1)
-
-
-def test_a_session_gets_its_name_and_provider(server: RunningApi, client: ApiClient) -> None:
-    created = client.create_session("tester", provider="scripted", session_name="shop")
-    assert created["session_name"] == "cao-shop"
-    assert server.service.created[0].provider == "scripted"
 
 
 def test_a_terminal_joins_a_session(server: RunningApi, client: ApiClient) -> None:
@@ -71,20 +64,6 @@ def test_terminals_of_a_role_are_recorded_if_that_is_wanted(
     assert [new.record for new in server.service.created] == [False, True, False]
 
 
-def test_a_large_message_arrives_whole(server: RunningApi, client: ApiClient) -> None:
-    server.service.add()
-    message = "é\n" * (MESSAGE_LIMIT // 3)
-    client.send_input("a1b2c3d4", message)
-    assert server.service.sent[0].message == message
-
-
-def test_a_message_over_the_limit_is_refused(server: RunningApi, client: ApiClient) -> None:
-    server.service.add()
-    with pytest.raises(ApiRefused, match="at most") as caught:
-        client.send_input("a1b2c3d4", "x" * (4 * MESSAGE_LIMIT))
-    assert caught.value.status_code == 413
-
-
 def test_an_unconfirmed_delivery_is_told(server: RunningApi, client: ApiClient) -> None:
     server.service.add()
     server.service.delivery = Delivery(False, "nothing moved", 3, 2)
@@ -96,12 +75,6 @@ def test_a_refusal_carries_status_and_reason(server: RunningApi, client: ApiClie
     with pytest.raises(ApiRefused, match="a dialog is open") as caught:
         client.send_input("a1b2c3d4", "go")
     assert caught.value.status_code == 409
-
-
-def test_an_unknown_terminal_is_refused(client: ApiClient) -> None:
-    with pytest.raises(ApiRefused) as caught:
-        client.get_status("no-such")
-    assert caught.value.status_code == 404
 
 
 def test_status_output_and_explanation_are_read(server: RunningApi, client: ApiClient) -> None:

@@ -1,7 +1,5 @@
 """The client against a server that has none of our extras."""
 
-import json
-
 import pytest
 
 from cli_agent_orchestrator.client.client import QUERY_LIMIT, ApiClient
@@ -55,14 +53,6 @@ def test_a_message_goes_into_the_query(theirs: ThirdParty, guest: ApiClient) -> 
     assert "took the message" in delivery.detail
 
 
-def test_the_longest_message_their_address_holds_is_sent(
-    theirs: ThirdParty, guest: ApiClient
-) -> None:
-    message = "x" * (QUERY_LIMIT - len("message="))
-    guest.send_input("0badcafe", message)
-    assert theirs.asked[-1].query == {"message": message}
-
-
 @pytest.mark.parametrize("message", ["x" * QUERY_LIMIT, "漢" * (QUERY_LIMIT // 9)])
 def test_a_message_too_long_for_an_address_is_a_clear_error(guest: ApiClient, message: str) -> None:
     with pytest.raises(UsageError, match=r"takes 640\d\d bytes.*up to 64000.*cao server"):
@@ -101,21 +91,6 @@ def test_strange_answers_are_refused(
     theirs.answers["/terminals/0badcafe"] = answer
     with pytest.raises(ApiRefused, match=message):
         guest.get_terminal("0badcafe")
-
-
-def test_sessions_that_are_no_list_are_refused(theirs: ThirdParty, guest: ApiClient) -> None:
-    theirs.answers["/sessions"] = (200, b"{}")
-    with pytest.raises(ApiRefused, match="not a list"):
-        guest.list_sessions()
-
-
-@pytest.mark.parametrize("word", ["no", 1, None])
-def test_what_is_no_yes_confirms_nothing(
-    theirs: ThirdParty, guest: ApiClient, word: object
-) -> None:
-    answer = json.dumps({"success": True, "confirmed": word}).encode()
-    theirs.answers["/terminals/0badcafe/input"] = (200, answer)
-    assert not guest.send_input("0badcafe", "go").confirmed
 
 
 def test_a_server_that_did_not_deliver_is_believed(theirs: ThirdParty, guest: ApiClient) -> None:
