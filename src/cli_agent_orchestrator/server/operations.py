@@ -228,7 +228,9 @@ def describe(place: str, kind: Any, problem: str) -> str:
 
 
 def _choices(kind: object) -> list[str]:
-    """Return the values of the enum in a type, which may be one of several in a union."""
+    """Return the values of the enum or Literal in a type, which may be one of a union."""
+    if isinstance(kind, str):
+        return [repr(kind)]
     if isinstance(kind, type) and issubclass(kind, Enum):
         return [repr(str(member.value)) for member in kind]
     return [choice for part in get_args(kind) for choice in _choices(part)]

@@ -19,7 +19,7 @@ from ..core.models import (
 from ..errors import UsageError
 from ..version import __version__
 from .backend import Backend, Terminals
-from .operations import Header, operation
+from .operations import Header, Operation, operation
 from .run_routes import answer_question
 from .schemas import (
     SERVICE_NAME,
@@ -47,6 +47,12 @@ from .stream import EventStream, sse_bytes, while_connected
 
 ANSWERED = "The question is answered."
 STILL_ASKS = "The key was pressed; the agent asks still, or again."
+
+
+# First, because they are tried in order and this one is asked for all the time.
+@operation("GET", "/terminals/{terminal_id}", "Show a terminal and its status")
+async def get_terminal(terminals: Terminals, terminal_id: Name) -> TerminalBody:
+    return TerminalBody.of(terminals.terminal(terminal_id))
 
 
 @operation("GET", "/health", "Tell that the server is there")
@@ -95,11 +101,6 @@ async def create_terminal(
 @operation("GET", "/sessions/{name}/terminals", "List the terminals of a session")
 async def list_terminals(terminals: Terminals, name: Name) -> list[TerminalBody]:
     return SessionBody.of(terminals.session(name)).terminals
-
-
-@operation("GET", "/terminals/{terminal_id}", "Show a terminal and its status")
-async def get_terminal(terminals: Terminals, terminal_id: Name) -> TerminalBody:
-    return TerminalBody.of(terminals.terminal(terminal_id))
 
 
 @operation("DELETE", "/terminals/{terminal_id}", "End an agent and remove its terminal", 503)
@@ -221,25 +222,4 @@ async def follow_events(
     return EventStream(events, backend, lambda event: sse_bytes(event.kind, event.id, event))
 
 
-OPERATIONS = (
-    # First, because they are tried in order and this one is asked for all the time.
-    get_terminal,
-    health,
-    create_session,
-    list_sessions,
-    get_session,
-    delete_session,
-    create_terminal,
-    list_terminals,
-    delete_terminal,
-    run_step,
-    send_input,
-    press_key,
-    get_question,
-    answer_agent,
-    get_output,
-    explain,
-    get_working_directory,
-    exit_terminal,
-    follow_events,
-)
+OPERATIONS = [one for one in list(vars().values()) if isinstance(one, Operation)]

@@ -5,8 +5,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
@@ -14,7 +13,7 @@ from ..core.models import RunAgents, Terminal, TerminalStatus, check_size
 from ..errors import NotFound, NotSteerable
 from ..events import RunEvent, to_json
 from .backend import Backend, Following, Runs, Terminals
-from .operations import Header, operation
+from .operations import Header, Operation, operation
 from .schemas import (
     AnswerBody,
     AskedBody,
@@ -41,12 +40,7 @@ STILL_ASKS = "The key was pressed; {} asks still, or again."
 Run = Mapping[str, Any]
 
 
-class Verb(StrEnum):
-    """What can be asked of a run in one word."""
-
-    PAUSE = "pause"
-    RESUME = "resume"
-    STOP = "stop"
+Verb = Literal["pause", "resume", "stop"]
 
 
 async def answer_question(
@@ -251,15 +245,4 @@ async def stream(following: Following) -> AsyncGenerator[RunEvent, None]:
         following.stop()
 
 
-OPERATIONS = (
-    list_runs,
-    start_run,
-    get_run,
-    hint,
-    answer,
-    change_setting,
-    skip,
-    steer,
-    get_turn,
-    follow_run,
-)
+OPERATIONS = [one for one in list(vars().values()) if isinstance(one, Operation)]

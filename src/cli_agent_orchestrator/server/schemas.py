@@ -158,7 +158,6 @@ class InputBody(RequestBody):
 class StepBody(RequestBody):
     provider: Name
     agent: Name
-    """The profile."""
     prompt: str
     working_directory: Path | None = None
     session_name: Name | None = None
@@ -238,21 +237,17 @@ class ExplanationBody(Struct):
 class RunBody(Struct, forbid_unknown_fields=True):
     id: str
     wd: str
-    """Where its agents work."""
     task: str
-    """What is to be done, on one line."""
     flow: str
     status: Literal["running", "paused", "interrupted", "PASS", "FAIL", "stopped", "failed"]
     round: int
     role: str
-    """Who works now."""
     started: float
-    """Unix time."""
+    """Unix time, as all times here."""
     ended: float | None
     rested: float
     """Seconds from each end to when it was resumed, all together."""
     providers: dict[str, str]
-    """The agent of each role."""
     terminals: dict[str, str]
     """Ids by role, as long as the agents are there."""
     project: str
@@ -272,14 +267,12 @@ class RunBody(Struct, forbid_unknown_fields=True):
     lost: bool
     """Is what was saved of it not there any more?"""
     reason: str
-    """Why it ended without a verdict."""
     proof: str
     """Of a PASS `proven: …` or `not proven: …`; empty if that was not looked into."""
 
 
 class RunTurnBody(Struct, forbid_unknown_fields=True):
     sequence: int
-    """Its number in the run."""
     role: str
     """Of the command of a gate its name."""
     round: int
@@ -288,11 +281,9 @@ class RunTurnBody(Struct, forbid_unknown_fields=True):
     """Of the command of a gate `command`."""
     terminal_id: str
     began: float
-    """Unix time."""
     ended: float | None
     """null as long as it is under way. One that has ended without an outcome was broken off."""
     seconds: float
-    """How long the agent worked."""
     outcome: str
     """Empty as long as there is no reply."""
     detail: str
@@ -324,7 +315,6 @@ class UsageBody(Struct):
     cached_input: int
     """The part of it that was read from a cache."""
     output: int
-    """All that the model made."""
     reasoning: int | None
     """The part of it that was reasoning; null if the agent does not tell it."""
 
@@ -336,7 +326,6 @@ class RunTurnTextBody(RunTurnBody):
     """What the agent showed when the turn had ended, up to 64 KB; null if that is not known. A gate
     has none."""
     diff: str | None
-    """What it changed, up to 1 MB; null if that is not known."""
     files: list[ChangedFileBody] | None
     """The same by file, up to 1,000 of them."""
     usage: UsageBody | None
@@ -364,7 +353,6 @@ class RunEventBody(Struct):
 
     seq: int
     at: float
-    """Unix time."""
     type: str
 
 
@@ -374,7 +362,6 @@ class NewRunBody(RequestBody):
     """The text of the task; the heading `# Task` may be left out."""
     task_file: Path | None = None
     settings: dict[str, str] = {}
-    """By variable name."""
     resume: bool | None = None
     """As `--resume` and `--no-resume`."""
     replace_terminals: bool = False
@@ -404,7 +391,6 @@ class SkipBody(AskBody):
     """The review that is meant, by all of these; without them whichever is under way or due."""
 
     role: str | None = None
-    """The reviewer."""
     round: int | None = None
     cycle: int | None = None
 
@@ -415,7 +401,6 @@ class AnswerBody(AskBody):
     question: Fingerprint | None = None
     """The fingerprint of the question that is meant: no other one is answered."""
     role: str | None = None
-    """Who asks, if several do."""
 
 
 class ChangeBody(AskBody):
