@@ -104,13 +104,115 @@ def test_what_is_known_of_a_project_counts_besides() -> None:
     assert [one.trick for one in find_tampering([new], kinds)] == [Trick.NEW_SKIPS]
 
 
-def test_a_deleted_test_says_how_much_is_gone() -> None:
-    assert find_tampering([deleted("tests/test_total.py", PYTHON_TEST)]) == (
-        Suspicion("tests/test_total.py", Trick.DELETED, "deleted (2 cases, 3 assertions)"),
-    )
-    assert told(deleted("tests/data.bin", None)) == [(Trick.DELETED, "deleted")]
-    one = deleted("a_test.go", "func TestA(t *testing.T) {\n\tt.Fatal(1)\n}")
-    assert told(one) == [(Trick.DELETED, "deleted (1 case, 1 assertion)")]
+REMOVED = "{} of {} removed or changed".format
+SKIPPED = PYTHON_TEST.replace("def test_empty", "@pytest.mark.skip\ndef test_empty")
+IGNORING = PYTHON_TEST + "\ncollect_ignore = []\n"
+MORE_SKIPS = "{} more that skip or narrow tests ({} → {}): {}".format
+UNREADABLE = "it is not text, or too large to be looked into"
+SAME = modified(PYTHON_TEST, PYTHON_TEST)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        # what is gone, and how much
+        (
+            deleted("tests/test_total.py", PYTHON_TEST),
+            [(Trick.DELETED, "deleted (2 cases, 3 assertions)")],
+        ),
+        (deleted("tests/data.bin", None), [(Trick.DELETED, "deleted")]),
+        (
+            moved("test_a.py", "a.py"),
+            [
+                (
+                    Trick.MOVED_OUT,
+                    "moved to a.py, where no test runner looks for it (2 cases, 3 assertions)",
+                )
+            ],
+        ),
+        # a test may get another name in its folder, and new lines
+        (moved("tests/test_a.py", "tests/test_b.py"), []),
+        (
+            moved("tests/test_a.py", "tests/old/test_a.py"),
+            [(Trick.MOVED, "moved to tests/old/test_a.py")],
+        ),
+        (
+            moved("test_a.py", "test_b.py", new=PYTHON_TEST.replace("== 4", "== 5")),
+            [(Trick.LINES_CHANGED, REMOVED(1, "6 lines"))],
+        ),
+        (modified(PYTHON_TEST, f"import os\n\n{PYTHON_TEST}\n\ndef test_more():\n    x\n"), []),
+        (modified(PYTHON_TEST, PYTHON_TEST.replace("\n\n", "\n").replace("\n", " \r\n")), []),
+        (modified(PYTHON_TEST, PYTHON_TEST.replace("\n", "\r")), []),
+        # spaces matter in golden data
+        (
+            modified("a \nb", "a\nb", "tests/want.txt"),
+            [(Trick.LINES_CHANGED, REMOVED(1, "2 lines"))],
+        ),
+        (
+            modified("a\n\nb", "a\nb", "tests/want.txt"),
+            [(Trick.LINES_CHANGED, REMOVED(1, "3 lines"))],
+        ),
+        # lines, cases and assertions
+        (
+            modified(PYTHON_TEST, PYTHON_TEST.replace("assert total([]) == 0", "assert True")),
+            [(Trick.LINES_CHANGED, REMOVED(1, "6 lines"))],
+        ),
+        (
+            modified("a\nb", "b\na", "tests/want.txt"),
+            [(Trick.LINES_CHANGED, "lines are in another order")],
+        ),
+        (
+            modified(PYTHON_TEST, PYTHON_TEST.partition("def test_empty")[0]),
+            [
+                (Trick.FEWER_CASES, "1 case fewer (2 → 1)"),
+                (Trick.FEWER_ASSERTIONS, "1 assertion fewer (3 → 2)"),
+                (Trick.LINES_CHANGED, REMOVED(2, "6 lines")),
+            ],
+        ),
+        # skips, with one of them
+        (
+            modified(PYTHON_TEST, SKIPPED),
+            [(Trick.NEW_SKIPS, MORE_SKIPS("1 mark", 0, 1, "pytest.mark.skip"))],
+        ),
+        (modified(SKIPPED, SKIPPED + "\n"), []),
+        (
+            modified(IGNORING, IGNORING + "pytest.skip()\n"),
+            [(Trick.NEW_SKIPS, MORE_SKIPS("1 mark", 1, 2, "pytest.skip("))],
+        ),
+        (
+            modified("test:\n\tpytest", "test:\n\tpytest || true", "Makefile"),
+            [
+                (Trick.NEW_SKIPS, MORE_SKIPS("1 mark", 0, 1, "|| true")),
+                (Trick.CI_CHANGED, REMOVED(1, "2 lines")),
+            ],
+        ),
+        # rights and kinds of files
+        (replace(SAME, new_mode=PROGRAM), [(Trick.MODE_CHANGED, "it is executable now")]),
+        (replace(SAME, old_mode=PROGRAM), [(Trick.MODE_CHANGED, "it is not executable any more")]),
+        (replace(SAME, path="src/a.py", old_path="src/a.py", new_mode=PROGRAM), []),
+        (replace(SAME, new_mode=LINK), [(Trick.REPLACED, "it is a symbolic link now")]),
+        (replace(SAME, new_mode=MODULE), [(Trick.REPLACED, "it is a submodule now")]),
+        (replace(SAME, old_mode=LINK), [(Trick.REPLACED, "it is a plain file now")]),
+        (replace(SAME, new_mode="040000"), [(Trick.REPLACED, "it is of mode 040000 now")]),
+        # sources are not looked at for marks of tests
+        (modified("assert a\n", "pytest.skip()\n", "src/total.py"), []),
+        (deleted("src/total.py", PYTHON_TEST), []),
+        (moved("src/a.py", "src/b.py"), []),
+        # source code behind a link could hold anything
+        (
+            replace(added("price.py", "price\n.dat"), new_mode=LINK),
+            [(Trick.MISLEADS, "it is a link to price?.dat")],
+        ),
+        (replace(added("price", "price.dat"), new_mode=LINK), []),
+        (modified("x" * LARGEST_TEXT, "x" * LARGEST_TEXT, "tests/a.txt"), []),
+        (
+            modified("\n" * (MOST_LINES - 1), "a", "tests/a.txt"),
+            [(Trick.LINES_CHANGED, REMOVED("20,000", "20,000 lines"))],
+        ),
+    ],
+)
+def test_what_is_told_of_a_change(change: ChangedFile, expected: list[tuple[Trick, str]]) -> None:
+    assert told(change) == expected
 
 
 @pytest.mark.parametrize(
@@ -128,83 +230,10 @@ def test_a_test_that_no_runner_finds_was_moved_out(old: str, new: str) -> None:
     assert suspicion.detail.startswith(f"moved to {new}, where no test runner looks for it")
 
 
-def test_a_test_that_was_moved_out_says_how_much_it_held() -> None:
-    ((_, detail),) = told(moved("test_a.py", "a.py"))
-    assert detail == "moved to a.py, where no test runner looks for it (2 cases, 3 assertions)"
-
-
 def test_a_move_is_told_without_what_could_rule_a_screen() -> None:
     ((_, detail),) = told(moved("test_a.py", "a\x1b[2J\n" + "b" * 300))
     assert detail.startswith("moved to a?[2J?b")
-    assert detail.isprintable()
     assert len(detail) < 300
-
-
-def test_a_test_may_get_another_name_in_its_folder() -> None:
-    assert told(moved("tests/test_a.py", "tests/test_b.py")) == []
-
-
-def test_a_test_in_another_folder_is_the_least_of_suspicions() -> None:
-    change = moved("tests/test_a.py", "tests/old/test_a.py")
-    assert find_tampering([change]) == (
-        Suspicion("tests/test_a.py", Trick.MOVED, "moved to tests/old/test_a.py"),
-    )
-
-
-def test_a_test_that_was_moved_is_compared_with_what_it_was() -> None:
-    change = moved("test_a.py", "test_b.py", new=PYTHON_TEST.replace("== 4", "== 5"))
-    assert find_tampering([change]) == (
-        Suspicion("test_b.py", Trick.LINES_CHANGED, "1 of 6 lines removed or changed"),
-    )
-
-
-def test_new_lines_in_a_test_are_welcome() -> None:
-    more = PYTHON_TEST + "\n\ndef test_more():\n    assert total([9]) == 9\n"
-    assert told(modified(PYTHON_TEST, more)) == []
-    assert told(modified(PYTHON_TEST, "import os\n\n" + more)) == []
-
-
-def test_line_ends_and_blank_lines_do_not_matter_in_code() -> None:
-    other = PYTHON_TEST.replace("\n\n", "\n").replace("\n", " \r\n")
-    assert told(modified(PYTHON_TEST, other)) == []
-    assert told(modified(PYTHON_TEST, PYTHON_TEST.replace("\n", "\r"))) == []
-
-
-def test_spaces_matter_in_golden_data() -> None:
-    assert told(modified("a \nb", "a\nb", "tests/want.txt")) == [
-        (Trick.LINES_CHANGED, "1 of 2 lines removed or changed")
-    ]
-    assert told(modified("a\n\nb", "a\nb", "tests/want.txt")) == [
-        (Trick.LINES_CHANGED, "1 of 3 lines removed or changed")
-    ]
-
-
-def test_a_loosened_assertion_is_a_changed_line() -> None:
-    loose = PYTHON_TEST.replace("assert total([]) == 0", "assert True")
-    assert told(modified(PYTHON_TEST, loose)) == [
-        (Trick.LINES_CHANGED, "1 of 6 lines removed or changed")
-    ]
-
-
-def test_lines_in_another_order_are_told() -> None:
-    lines = PYTHON_TEST.splitlines()
-    other = "\n".join([*lines[:3], lines[4], lines[3], *lines[5:]])
-    assert told(modified(PYTHON_TEST, other)) == [
-        (Trick.LINES_CHANGED, "lines are in another order")
-    ]
-
-
-def test_cases_and_assertions_that_are_gone_are_counted() -> None:
-    assert told(modified(PYTHON_TEST, PYTHON_TEST.partition("def test_empty")[0])) == [
-        (Trick.FEWER_CASES, "1 case fewer (2 → 1)"),
-        (Trick.FEWER_ASSERTIONS, "1 assertion fewer (3 → 2)"),
-        (Trick.LINES_CHANGED, "2 of 6 lines removed or changed"),
-    ]
-    assert told(modified(PYTHON_TEST, "")) == [
-        (Trick.FEWER_CASES, "2 cases fewer (2 → 0)"),
-        (Trick.FEWER_ASSERTIONS, "3 assertions fewer (3 → 0)"),
-        (Trick.LINES_CHANGED, "6 of 6 lines removed or changed"),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -227,145 +256,54 @@ def test_a_test_within_a_comment_counts_as_none(
     assert tricks(change) == [Trick.FEWER_CASES, Trick.FEWER_ASSERTIONS]
 
 
-def test_new_skips_are_told_with_one_of_them() -> None:
-    skipped = PYTHON_TEST.replace("def test_empty", "@pytest.mark.skip\ndef test_empty")
-    assert told(modified(PYTHON_TEST, skipped)) == [
-        (Trick.NEW_SKIPS, "1 mark more that skip or narrow tests (0 → 1): pytest.mark.skip")
-    ]
-    assert tricks(modified(skipped, skipped + "\n")) == []
-    twice = skipped + "\ncollect_ignore = []\npytest.skip()\n"
-    assert told(modified(skipped, twice)) == [
-        (Trick.NEW_SKIPS, "2 marks more that skip or narrow tests (1 → 3): collect_ignore")
-    ]
-    ignoring = PYTHON_TEST + "\ncollect_ignore = []\n"
-    assert told(modified(ignoring, ignoring + "pytest.skip()\n")) == [
-        (Trick.NEW_SKIPS, "1 mark more that skip or narrow tests (1 → 2): pytest.skip(")
-    ]
-
-
 def test_new_tests_are_welcome_unless_they_skip() -> None:
     assert told(added("tests/test_new.py", PYTHON_TEST)) == []
     assert tricks(added("src/a.test.ts", "it.only('a', () => {})")) == [Trick.NEW_SKIPS]
     assert tricks(added("conftest.py", "collect_ignore = ['test_a.py']")) == [Trick.NEW_SKIPS]
     assert tricks(moved("src/a.py", "tests/test_a.py", "pytest.skip()")) == [Trick.NEW_SKIPS]
-    assert told(added("tests/data.bin", None)) == []
-    assert told(added("tests/readme.md", "it.only(")) == []
-
-
-def test_sources_are_not_looked_at() -> None:
-    assert told(modified("assert a\n", "pytest.skip()\n", "src/total.py")) == []
-    assert told(deleted("src/total.py", PYTHON_TEST)) == []
-    assert told(moved("src/a.py", "src/b.py")) == []
+    assert told(added("tests/data.bin", None)) == told(added("tests/readme.md", "it.only(")) == []
 
 
 @pytest.mark.parametrize(
     ("path", "trick"), [("pytest.ini", Trick.SETTINGS_CHANGED), ("Makefile", Trick.CI_CHANGED)]
 )
 def test_settings_are_suspicious_in_any_case(path: str, trick: Trick) -> None:
-    assert told(added(path, "a")) == [(trick, "new")]
-    assert told(deleted(path, "a")) == [(trick, "deleted")]
-    assert told(modified("a", "b", path)) == [(trick, "1 of 1 line removed or changed")]
-    assert told(modified("a", "a\nb\nc", path)) == [(trick, "2 lines added")]
-    assert told(modified("a\nb", "b\na", path)) == [(trick, "lines are in another order")]
+    for change, words in {
+        added(path, "a"): "new",
+        deleted(path, "a"): "deleted",
+        modified("a", "b", path): "1 of 1 line removed or changed",
+        modified("a", "a\nb\nc", path): "2 lines added",
+        modified(None, "a", path): f"changed; {UNREADABLE}",
+        moved(path, "other", "a"): "moved to other",
+        moved("other", path, "a"): "new",
+    }.items():
+        assert told(change) == [(trick, words)]
     assert told(modified("a\r\n", "a\n", path)) == []
-    assert told(modified(None, "a", path)) == [
-        (trick, "changed; it is not text, or too large to be looked into")
-    ]
-    assert told(moved(path, "other", "a")) == [(trick, "moved to other")]
-    assert told(moved("other", path, "a")) == [(trick, "new")]
-
-
-def test_marks_in_settings_of_any_language_count() -> None:
-    change = modified("test:\n\tpytest", "test:\n\tpytest || true", "Makefile")
-    assert told(change) == [
-        (Trick.NEW_SKIPS, "1 mark more that skip or narrow tests (0 → 1): || true"),
-        (Trick.CI_CHANGED, "1 of 2 lines removed or changed"),
-    ]
-    package = modified('{"test": "jest"}', '{"test": "jest --passWithNoTests"}', "package.json")
-    assert tricks(package) == [Trick.NEW_SKIPS, Trick.SETTINGS_CHANGED]
-    workflow = added(".github/workflows/a.yml", "run: mvn verify -DskipTests")
-    assert tricks(workflow) == [Trick.NEW_SKIPS, Trick.CI_CHANGED]
-
-
-def test_other_rights_of_a_test_are_told() -> None:
-    change = modified(PYTHON_TEST, PYTHON_TEST)
-    assert told(replace(change, new_mode=PROGRAM)) == [(Trick.MODE_CHANGED, "it is executable now")]
-    assert told(replace(change, old_mode=PROGRAM)) == [
-        (Trick.MODE_CHANGED, "it is not executable any more")
-    ]
-    assert told(replace(change, path="Makefile", old_path="Makefile", new_mode=PROGRAM)) == [
-        (Trick.MODE_CHANGED, "it is executable now")
-    ]
-    source = replace(change, path="src/a.py", old_path="src/a.py", new_mode=PROGRAM)
-    assert told(source) == []
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        (FILE, LINK, "it is a symbolic link now"),
-        (FILE, MODULE, "it is a submodule now"),
-        (LINK, FILE, "it is a plain file now"),
-        (FILE, "040000", "it is of mode 040000 now"),
-    ],
-)
-@pytest.mark.parametrize("path", ["tests/test_total.py", "tox.ini"])
-def test_a_test_that_became_something_else_was_replaced(
-    old: str, new: str, words: str, path: str
-) -> None:
-    change = ChangedFile(path, path, "T", old, new, PYTHON_TEST, "../other")
-    assert told(change) == [(Trick.REPLACED, words)]
+    assert tricks(added(path, "run: mvn verify -DskipTests")) == [Trick.NEW_SKIPS, trick]
 
 
 @pytest.mark.parametrize(
     "text", [None, "x" * (LARGEST_TEXT + 1), "\n" * MOST_LINES], ids=["none", "long", "lines"]
 )
 def test_what_cannot_be_looked_into_is_only_said_to_be_changed(text: str | None) -> None:
-    unreadable = "changed; it is not text, or too large to be looked into"
-    assert told(modified(text, PYTHON_TEST)) == [(Trick.LINES_CHANGED, unreadable)]
-    assert told(modified(PYTHON_TEST, text)) == [(Trick.LINES_CHANGED, unreadable)]
+    changed = [(Trick.LINES_CHANGED, f"changed; {UNREADABLE}")]
+    assert told(modified(text, PYTHON_TEST)) == told(modified(PYTHON_TEST, text)) == changed
+    assert told(deleted("tests/test_total.py", text)) == [(Trick.DELETED, "deleted")]
     assert told(modified(text, "#[test]", "src/lib.rs")) == []
     assert told(modified("a", text, "notes.txt")) == []
-    assert told(deleted("tests/test_total.py", text)) == [(Trick.DELETED, "deleted")]
-
-
-@pytest.mark.parametrize("path", ["src/lib.rs", "price.py", "price.js"])
-@pytest.mark.parametrize(
-    "text", [None, "x" * (LARGEST_TEXT + 1), "\n" * MOST_LINES], ids=["none", "long", "lines"]
-)
-def test_source_code_that_cannot_be_looked_into_could_hold_anything(
-    path: str, text: str | None
-) -> None:
-    doubt = [(Trick.MISLEADS, "it is not text, or too large to be looked into")]
-    assert told(added(path, text)) == doubt
-    assert told(modified("a = 1\n", text, path)) == doubt
-    assert told(deleted(path, text)) == []
-
-
-def test_source_code_behind_a_link_could_hold_anything() -> None:
-    link = replace(added("price.py", "price\n.dat"), new_mode=LINK)
-    assert told(link) == [(Trick.MISLEADS, "it is a link to price?.dat")]
-    assert told(replace(link, path="price", old_path="price")) == []
+    for path in ("src/lib.rs", "price.py"):
+        assert told(added(path, text)) == [(Trick.MISLEADS, UNREADABLE)]
+        assert told(modified("a = 1\n", text, path)) == [(Trick.MISLEADS, UNREADABLE)]
+        assert told(deleted(path, text)) == []
 
 
 def test_files_that_are_too_many_to_be_looked_into_are_told() -> None:
-    change = added("price.py", "import unittest\n")
-    found = find_tampering([change], left_out=("a.py",))
+    found = find_tampering([added("price.py", "import unittest\n")], left_out=("a.py", "b.py"))
     assert [(one.path, one.trick) for one in found] == [
         ("price.py", Trick.REACHES),
         ("a.py", Trick.MISLEADS),
     ]
-    assert found[1].detail == "not looked into, as too many files were changed"
-    (told,) = find_tampering([], left_out=("a.py", "b.py", "c.py"))
-    assert told.detail == "not looked into, as too many files were changed; 2 more files like that"
-
-
-def test_the_largest_text_is_looked_into() -> None:
-    old = "x" * LARGEST_TEXT
-    assert told(modified(old, old, "tests/a.txt")) == []
-    assert told(modified("\n" * (MOST_LINES - 1), "a", "tests/a.txt")) == [
-        (Trick.LINES_CHANGED, "20,000 of 20,000 lines removed or changed")
-    ]
+    assert found[1].detail.endswith("too many files were changed; 1 more file like that")
 
 
 RUST = """use std::fmt;
@@ -392,55 +330,44 @@ pub fn more() {
 RUST_TESTS = RUST[RUST.index("#[cfg(test)]") : RUST.index("pub fn more")]
 
 
-def rust(new: str, path: str = "src/lib.rs") -> list[tuple[Trick, str]]:
-    return told(modified(RUST, new, path))
+LINES, CASES = (Trick.LINES_CHANGED,), (Trick.FEWER_CASES, Trick.FEWER_ASSERTIONS)
+TESTS_ELSEWHERE = '#[cfg(test)]\n#[path = "a.rs"]\nmod tests;\n\nfn total() {\n    1;\n}\n'
+DEEPER = "mod a {\n    #[cfg(all(test, unix))]\n    mod b {\n        x;\n    }\n    y;\n}\n"
 
 
-def test_unit_tests_within_rust_sources_are_looked_at() -> None:
-    assert rust(RUST.replace("    #[test]", "    #[test]\n    #[ignore]")) == [
-        (Trick.NEW_SKIPS, "1 mark more that skip or narrow tests (0 → 1): #[ignore")
-    ]
-    assert rust(RUST.replace(", 3);", ", 4);")) == [
-        (Trick.LINES_CHANGED, "1 of 8 lines removed or changed")
-    ]
-    assert rust(RUST.replace(RUST_TESTS, "")) == [
-        (Trick.FEWER_CASES, "1 case fewer (1 → 0)"),
-        (Trick.FEWER_ASSERTIONS, "1 assertion fewer (1 → 0)"),
-        (Trick.LINES_CHANGED, "8 of 8 lines removed or changed"),
-    ]
-    assert rust(RUST.replace("cfg(test)", "cfg(any())")) == [
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (RUST, RUST.replace("    #[test]", "    #[test]\n    #[ignore]"), (Trick.NEW_SKIPS,)),
+        (RUST, RUST.replace(", 3);", ", 4);"), LINES),
+        (RUST, RUST.replace(RUST_TESTS, ""), (*CASES, *LINES)),
         (
-            Trick.NEW_SKIPS,
-            "1 mark more that skip or narrow tests (0 → 1): #[cfg(any())",
+            RUST,
+            RUST.replace("cfg(test)", "cfg(any())"),
+            (Trick.NEW_SKIPS, Trick.FEWER_ASSERTIONS, *LINES),
         ),
-        (Trick.FEWER_ASSERTIONS, "1 assertion fewer (1 → 0)"),
-        (Trick.LINES_CHANGED, "8 of 8 lines removed or changed"),
-    ]
+        # the code itself may change
+        (RUST, RUST.replace("a.iter().sum()", "0"), ()),
+        (RUST, RUST.replace("    assert!(true);\n", "").replace("assert!(false);", ""), ()),
+        ("mod a;", "mod b;", ()),
+        (TESTS_ELSEWHERE, TESTS_ELSEWHERE.replace("1;", "2;"), ()),
+        (TESTS_ELSEWHERE, TESTS_ELSEWHERE.replace("mod tests;", ""), LINES),
+        (DEEPER, DEEPER.replace("x;", "z;"), LINES),
+        (DEEPER, DEEPER.replace("y;", "z;"), ()),
+    ],
+)
+def test_unit_tests_within_rust_sources_are_looked_at(
+    old: str, new: str, expected: tuple[Trick, ...]
+) -> None:
+    assert tuple(tricks(modified(old, new, "src/lib.rs"))) == expected
+
+
+def test_rust_sources_with_tests_may_not_go() -> None:
     assert Trick.FEWER_CASES in tricks(deleted("src/lib.rs", RUST))
     assert Trick.FEWER_CASES in tricks(moved("src/lib.rs", "src/lib.txt", RUST))
     assert tricks(added("src/new.rs", "#[test]\n#[ignore]\nfn a() {}")) == [Trick.NEW_SKIPS]
-
-
-def test_the_code_of_a_rust_source_may_change() -> None:
-    assert rust(RUST.replace("a.iter().sum()", "0")) == []
-    assert rust(RUST.replace("    assert!(true);\n", "").replace("assert!(false);", "")) == []
     assert told(moved("src/lib.rs", "src/total.rs", RUST)) == []
     assert told(deleted("src/total.rs", "pub fn total() {}")) == []
-    assert told(modified("mod a;", "mod b;", "src/lib.rs")) == []
-
-
-def test_tests_in_a_file_of_their_own_do_not_make_code_a_test() -> None:
-    old = '#[cfg(test)]\n#[path = "a.rs"]\nmod tests;\n\nfn total() {\n    1;\n}\n'
-    assert told(modified(old, old.replace("1;", "2;"), "src/lib.rs")) == []
-    assert tricks(modified(old, old.replace("mod tests;", ""), "src/lib.rs")) == [
-        Trick.LINES_CHANGED
-    ]
-
-
-def test_unit_tests_may_stand_deeper() -> None:
-    old = "mod a {\n    #[cfg(all(test, unix))]\n    mod b {\n        x;\n    }\n    y;\n}\n"
-    assert tricks(modified(old, old.replace("x;", "z;"), "src/lib.rs")) == [Trick.LINES_CHANGED]
-    assert told(modified(old, old.replace("y;", "z;"), "src/lib.rs")) == []
 
 
 def test_the_worst_comes_first() -> None:
@@ -469,14 +396,14 @@ PATHS = st.sampled_from(
     ["tests/test_a.py", "tests/test_b.py", "src/a.py", "src/lib.rs", "pytest.ini", "Makefile",
      "a.test.ts", "tests/want.txt", "a_test.go", "src/test/java/ATest.java"]
 )  # fmt: skip
-LINES = st.lists(
+SOME_LINES = st.lists(
     st.sampled_from(
         ["assert a", "def test_a():", "@pytest.mark.skip", "it.only('a')", "expect(a)", "#[test]",
          "#[cfg(test)]", "mod a {", "}", "", "x", '"""', "/*", "*/", "|| true"]
     )
     | st.text(max_size=8)
 )  # fmt: skip
-TEXTS = LINES.map("\n".join)
+TEXTS = SOME_LINES.map("\n".join)
 MODES = st.sampled_from([FILE, PROGRAM, LINK, MODULE, NOTHING, ""])
 
 
@@ -516,7 +443,9 @@ def test_only_what_is_gone_was_deleted_and_only_what_was_moved_is_moved(
     assert found.isdisjoint({Trick.MOVED, Trick.MOVED_OUT}) or change.status == "R"
 
 
-@given(LINES, st.lists(st.tuples(st.integers(0, 20), st.text("xyz# \t", max_size=5)), max_size=8))
+@given(
+    SOME_LINES, st.lists(st.tuples(st.integers(0, 20), st.text("xyz# \t", max_size=5)), max_size=8)
+)
 def test_added_lines_without_marks_are_never_suspicious(
     lines: list[str], more: list[tuple[int, str]]
 ) -> None:
@@ -532,7 +461,7 @@ def test_a_file_that_stayed_as_it_was_is_not_suspicious(text: str, path: str) ->
     assert told(modified(text, text, path)) == []
 
 
-@given(LINES, st.data())
+@given(SOME_LINES, st.data())
 def test_a_line_that_is_gone_is_always_told(lines: list[str], data: st.DataObject) -> None:
     said = [line for line in lines if line.strip()] or ["x"]
     gone = data.draw(st.integers(0, len(said) - 1))
@@ -544,12 +473,3 @@ def test_a_line_that_is_gone_is_always_told(lines: list[str], data: st.DataObjec
 def test_a_move_hides_nothing_that_a_change_in_place_shows(old: str, new: str) -> None:
     in_place = tricks(modified(old, new, "tests/test_b.py"))
     assert tricks(moved("tests/test_a.py", "tests/test_b.py", old, new)) == in_place
-
-
-def test_every_trick_has_words_of_its_own() -> None:
-    assert [str(trick) for trick in Trick] == [
-        "deleted", "moved out", "replaced", "fewer cases", "new skips", "fewer assertions",
-        "reaches into the tests", "could mislead the tests", "settings changed", "CI changed",
-        "lines changed", "moved", "mode changed",
-    ]  # fmt: skip
-    assert [str(kind) for kind in PathKind] == ["test", "settings", "ci", "other"]
