@@ -36,7 +36,7 @@ COMMANDS = {
     "pause": ("steer:pause", "Let a run wait after its present turn."),
     "resume": ("steer:resume", "Let a run go on after a pause, a stop or a crash."),
     "hint": ("steer:hint", "Tell an agent something with its next prompt."),
-    "answer": ("answer:answer", "Answer what an agent of a run asks."),
+    "answer": ("steer:answer", "Answer what an agent of a run asks."),
     "set": ("steer:change", "Change a setting of a run under way."),
     "skip": ("steer:skip", "Count the review under way as approved."),
     "report": ("report:report", "Print a run on one page."),
