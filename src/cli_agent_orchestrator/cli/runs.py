@@ -19,7 +19,6 @@ from ..runs.view import RunView, listed_json, read_run
 from ..settings.config import state_folder
 from ..settings.layout import run_folder
 from .complete import complete_runs
-from .narration import RESUME_BY_ID, delivery_words
 from .printable import one_line, printable
 
 MOST_ROWS = 20
@@ -74,6 +73,8 @@ def runs(show_all: bool, as_json: bool) -> None:
             click.echo(line)
         for run in shown:
             if run.waiting:
+                from .narration import delivery_words
+
                 for line in delivery_words(run.waiting, run.id):
                     click.echo(line)
         if len(shown) < len(found):
@@ -176,8 +177,9 @@ def watch(run: str | None, as_json: bool) -> None:
     cao watch k3f9
     """
     from ..events import RunEnded
-    from ..runs.event_log import Follower
+    from ..runs.follow import Follower
     from .interrupts import Interrupts
+    from .narration import RESUME_BY_ID
     from .progress import choose_view
 
     state = state_folder(os.environ)

@@ -17,8 +17,8 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -117,6 +117,21 @@ class Folder:
         with self._opened() as folder:
             descriptor = self._open(folder, name, os.O_RDONLY)
         return _read_all(descriptor, self.path / name, limit)
+
+    def read_in_each(self, folders: Iterable[str], name: str) -> Iterator[tuple[str, bytes]]:
+        """Yield the content of the file of a name in folders of this one; empty if it has none."""
+        with self._opened() as parent:
+            for folder in folders:
+                data = b""
+                with suppress(OSError), ExitStack() as opened:
+                    inner = os.open(folder, FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=parent)
+                    opened.callback(os.close, inner)
+                    file = os.open(name, FILE_FLAGS | os.O_NOFOLLOW, dir_fd=inner)
+                    opened.callback(os.close, file)
+                    status = os.fstat(file)
+                    if stat.S_ISREG(status.st_mode) and status.st_size <= LARGEST_FILE:
+                        data = os.read(file, status.st_size)
+                yield folder, data
 
     def owner(self, name: str = ".") -> Owner | None:
         """Return whose something is, a link itself, or the folder; None if it is not there."""
@@ -373,9 +388,10 @@ def _kind(status: os.stat_result) -> str:
 
 
 def _read_all(descriptor: int, path: Path, limit: int) -> bytes:
-    with os.fdopen(descriptor, "rb") as file:
-        data = file.read(limit + 1)
-    if len(data) > limit:
+    with os.fdopen(descriptor, "rb", buffering=0) as file:
+        is_larger = os.fstat(descriptor).st_size > limit
+        data = b"" if is_larger else file.readall()
+    if is_larger or len(data) > limit:
         raise OSError(errno.EFBIG, f"it has more than {limit} bytes; shorten it", str(path))
     return data
 

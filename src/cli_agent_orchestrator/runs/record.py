@@ -278,11 +278,22 @@ def read_record(folder: Folder) -> RunRecord | None:
     The folder says which run it is, whatever stands in the file.
     """
     try:
-        record = jsonio.decode(RunRecord, folder.read(RECORD_FILE), needed=("status", "version"))
-    except (OSError, ValueError):
+        record = decode_record(folder.read(RECORD_FILE))
+    except OSError:
         return None
-    is_usable = record.version == VERSION and record.wd
-    return replace(record, id=folder.parts[-1]) if is_usable else None
+    return None if record is None else replace(record, id=folder.parts[-1])
+
+
+def decode_record(data: bytes, kind: type[RunRecord] | None = None) -> RunRecord | None:
+    """Return the record that a file holds; None if it is of no use.
+
+    `kind` may have fewer fields.
+    """
+    try:
+        record = jsonio.decode(kind or RunRecord, data, needed=("status", "version"))
+    except ValueError:
+        return None
+    return record if record.version == VERSION and record.wd else None
 
 
 LARGEST_OWNER = 1000

@@ -9,7 +9,7 @@ from ..errors import NotFound, NotSteerable, UsageError, listed
 from ..settings.config import check_state_folder
 from ..settings.layout import run_folder, runs_folder
 from .record import RunStatus, is_run_id
-from .view import RunView, read_run
+from .view import RunView, list_views, read_run
 
 MOST_NAMED = 10
 BETWEEN = "/"
@@ -21,13 +21,8 @@ TERMINAL_PATTERN = r"[0-9a-f]+"
 def list_runs(state_folder: Path) -> list[RunView]:
     """Return all runs, the newest first."""
     check_state_folder(state_folder)
-    names = sorted(filter(is_run_id, runs_folder(state_folder).names()), reverse=True)
-    found = []
-    for name in names:
-        # Something else that has the name of a run, or one that was just removed.
-        with suppress(OSError):
-            found.append(read_run(run_folder(state_folder, name)))
-    return sorted(found, key=lambda run: run.started, reverse=True)
+    found = list_views(runs_folder(state_folder))
+    return sorted(found, key=lambda run: (run.started, run.id), reverse=True)
 
 
 def run_at_work(state_folder: Path, wd: Path) -> str:

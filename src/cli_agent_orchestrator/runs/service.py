@@ -25,7 +25,7 @@ from .control import (
     options_to_resume,
     pass_on,
 )
-from .event_log import Follower
+from .follow import Follower
 from .launch import RunLauncher, RunToLaunch
 from .record import read_record, run_of_session
 from .registry import find_run, list_runs
