@@ -16,7 +16,7 @@ from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.core.models import BUILT_IN
 from cli_agent_orchestrator.errors import NotFound
 from cli_agent_orchestrator.page.app import Views, mount
-from cli_agent_orchestrator.page.context import House, Page, Part, Watched
+from cli_agent_orchestrator.page.context import Page, PageContext, Part, Watched
 from cli_agent_orchestrator.page.news import News
 from cli_agent_orchestrator.page.sign_in import request_words, signature
 from cli_agent_orchestrator.runs.registry import list_runs
@@ -35,16 +35,16 @@ CALM_SECONDS = 600.0
 class RunWords:
     """A small page: how each run stands, made again when there are news."""
 
-    def __init__(self, house: House, made: list[int]) -> None:
-        self._house = house
+    def __init__(self, context: PageContext, made: list[int]) -> None:
+        self._context = context
         self._made = made
 
     async def pages(self) -> AsyncGenerator[Page, None]:
-        async with self._house.news.of() as listening:
+        async with self._context.news.of() as listening:
             is_last = False
             while not is_last:
                 is_last = listening.is_last
-                runs = await asyncio.to_thread(list_runs, self._house.state_folder)
+                runs = await asyncio.to_thread(list_runs, self._context.state_folder)
                 self._made.append(len(runs))
                 parts = [Part("runs", tag("ul", id="runs"))]
                 parts += [
@@ -71,6 +71,9 @@ class LaterClock(SystemClock):
     def now(self) -> float:
         return super().now() + self.ahead
 
+    def monotonic(self) -> float:
+        return super().monotonic() + self.ahead
+
 
 class PageRig(Rig):
     """A state folder with a run in it, and a server that shows it in the browser."""
@@ -83,26 +86,26 @@ class PageRig(Rig):
         self.made: list[int] = []
         """How many runs there were each time that the page was made."""
         self.clock = LaterClock()
-        self.house: House | None = None
+        self.context: PageContext | None = None
         self.app: Starlette | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
 
-    async def fragment(self, path: str, house: House) -> Markup:
+    async def fragment(self, path: str, context: PageContext) -> Markup:
         if path != f"{HOME}/more":
             raise NotFound("page", path, [])
         return tag("p", "<more>")
 
-    def watched(self, path: str, house: House) -> Watched:
+    def watched(self, path: str, context: PageContext) -> Watched:
         if path == GIVES_UP:
             return GivesUp()
         if path != HOME:
             raise NotFound("page", path, [HOME])
-        return RunWords(house, self.made)
+        return RunWords(context, self.made)
 
     async def goes_on(self, changed: asyncio.Event) -> bool:
         """Wait until a page has changed, or has come to its end with the server."""
-        assert self.house is not None
-        over = self.house.news.over
+        assert self.context is not None
+        over = self.context.news.over
         waits = [asyncio.create_task(event.wait()) for event in (changed, over)]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -121,11 +124,11 @@ class PageRig(Rig):
             runs = RunService(self.state, self.launcher, patience)
             serve_runs(app, runs)
             news = News(self.state)
-            self.house = House(
+            self.context = PageContext(
                 self.terminals, runs, self.state, news, self.clock, {}, lambda: [BUILT_IN]
             )
             self.loop = asyncio.get_running_loop()
-            mount(app, self.house, secret, lambda: Views(self.watched, self.fragment))
+            mount(app, self.context, secret, lambda: Views(self.watched, self.fragment))
             self.app = app
             await serve_at(port, app, ready, stop)
 

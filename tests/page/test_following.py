@@ -29,7 +29,7 @@ from cli_agent_orchestrator.events import (
     TurnBegan,
     TurnEnded,
 )
-from cli_agent_orchestrator.page.context import House, Page
+from cli_agent_orchestrator.page.context import Page, PageContext
 from cli_agent_orchestrator.page.follow import (
     LOOK_SECONDS,
     FollowAgent,
@@ -75,9 +75,9 @@ def rig(tmp_path: Path) -> Rig:
     return Rig(tmp_path)
 
 
-def house_of(rig: Rig) -> House:
+def context_of(rig: Rig) -> PageContext:
     runs = RunService(rig.state, rig.launcher)
-    return House(
+    return PageContext(
         rig.terminals, runs, rig.state, News(rig.state), SystemClock(), {}, lambda: [BUILT_IN]
     )
 
@@ -107,14 +107,14 @@ class Looking:
 
 
 @asynccontextmanager
-async def looking(house: House, path: str = "/dashboard") -> AsyncGenerator[Looking, None]:
-    page = watched(path, house)
+async def looking(context: PageContext, path: str = "/dashboard") -> AsyncGenerator[Looking, None]:
+    page = watched(path, context)
     if isinstance(page, FollowRun | FollowRuns | FollowAgent):
         page = replace(page, look_seconds=NEVER)
     async with aclosing(page.pages()) as pages:
         yield Looking(pages)
-    assert house.news.is_at_rest
-    assert house.terminals.listeners == 0  # type: ignore[attr-defined]
+    assert context.news.is_at_rest
+    assert context.terminals.listeners == 0  # type: ignore[attr-defined]
 
 
 def holder_of(page: Page, part: str) -> str:
@@ -124,7 +124,7 @@ def holder_of(page: Page, part: str) -> str:
 async def test_a_run_goes_from_group_to_group(rig: Rig) -> None:
     with rig.folder.locked():
         rig.happen(*BEGAN)
-        async with looking(house_of(rig)) as tab:
+        async with looking(context_of(rig)) as tab:
             page = await tab.first()
             check_page(page)
             assert holder_of(page, f"run-{RUN}") == "working-rows"
@@ -142,12 +142,12 @@ async def test_the_list_shows_what_is_asked(rig: Rig) -> None:
     rig.terminals.asked = Question("Run: make clean?", (), "f00d")
     with rig.folder.locked():
         rig.happen(*BEGAN, ASKS)
-        async with looking(house_of(rig)) as tab:
+        async with looking(context_of(rig)) as tab:
             await tab.says("The analyst asks: Run: make clean?")
 
 
 async def test_a_new_run_appears_and_a_removed_one_goes(rig: Rig) -> None:
-    async with looking(house_of(rig)) as tab:
+    async with looking(context_of(rig)) as tab:
         await tab.first()
         other = "20261115-084037-zzzz"
         record = replace(rig.record, id=other, task_line="another one", started=NOON + 1)
@@ -167,7 +167,7 @@ async def test_a_killed_run_needs_somebody(rig: Rig) -> None:
     with ExitStack() as alive:
         alive.enter_context(rig.folder.locked())
         rig.happen(*BEGAN)
-        async with looking(house_of(rig)) as tab:
+        async with looking(context_of(rig)) as tab:
             await tab.says("running")
             alive.close()
             page = await tab.says("interrupted")
@@ -206,7 +206,7 @@ def test_an_ended_run_is_read_again_after_some_time(rig: Rig) -> None:
 async def test_a_run_grows_on_its_page(rig: Rig) -> None:
     with rig.folder.locked():
         rig.happen(*BEGAN)
-        async with looking(house_of(rig), f"/dashboard/runs/{RUN}") as tab:
+        async with looking(context_of(rig), f"/dashboard/runs/{RUN}") as tab:
             page = await tab.first()
             check_page(page)
             assert "at work" in part_of(page, "turn-1").written
@@ -223,7 +223,7 @@ async def test_an_agent_and_its_question_are_on_the_page_of_the_run(rig: Rig) ->
     rig.terminals.add("a1", f"cao-{RUN}")
     with rig.folder.locked():
         rig.happen(*BEGAN)
-        async with looking(house_of(rig), f"/dashboard/runs/{RUN}") as tab:
+        async with looking(context_of(rig), f"/dashboard/runs/{RUN}") as tab:
             page = await tab.first()
             assert "at rest" in part_of(page, "agent-0").written
             rig.terminals.change("a1", TerminalStatus.PROCESSING)
@@ -242,7 +242,7 @@ async def test_a_question_that_is_drawn_in_steps_can_be_answered(rig: Rig, more:
     rig.terminals.asked = Question("May", (Choice("1", "Yes"),), "f00d")
     with rig.folder.locked():
         rig.happen(*BEGAN, ASKS)
-        async with looking(house_of(rig), f"/dashboard/runs/{RUN}{more}") as tab:
+        async with looking(context_of(rig), f"/dashboard/runs/{RUN}{more}") as tab:
             await tab.says("asks you")
             for step in ("May I d", "May I do", "May I do it?"):
                 rig.terminals.asked = Question(step, (Choice("1", "Yes"),), f"<{step}>")
@@ -252,7 +252,7 @@ async def test_a_question_that_is_drawn_in_steps_can_be_answered(rig: Rig, more:
 
 async def test_a_run_that_vanishes_says_so_and_keeps_the_rest(rig: Rig) -> None:
     rig.happen(*BEGAN, *DONE)
-    async with looking(house_of(rig), f"/dashboard/runs/{RUN}") as tab:
+    async with looking(context_of(rig), f"/dashboard/runs/{RUN}") as tab:
         before = await tab.first()
         shutil.rmtree(rig.folder.path)
         page = await tab.says("not there any more")
@@ -263,7 +263,7 @@ async def test_a_run_whose_record_is_damaged_says_so(rig: Rig) -> None:
     rig.happen(*BEGAN, *DONE)
     rig.folder.replace("run.json", b"{")
 
-    async with looking(house_of(rig), f"/dashboard/runs/{RUN}") as tab:
+    async with looking(context_of(rig), f"/dashboard/runs/{RUN}") as tab:
         await tab.says("cannot be read")
 
 
@@ -280,22 +280,22 @@ async def test_when_the_server_ends_a_page_shows_how_all_stands(
 ) -> None:
     with rig.folder.locked():
         rig.happen(*BEGAN)
-        house = house_of(rig)
-        async with looking(house, f"/dashboard{rest}") as tab:
+        context = context_of(rig)
+        async with looking(context, f"/dashboard{rest}") as tab:
             assert words not in written(await tab.first())
             rig.happen(*DONE)
-            house.news.end()
+            context.news.end()
             pages = await tab.rest()
             assert words in written(pages[-1])
-        async with looking(house, f"/dashboard{rest}") as late:
+        async with looking(context, f"/dashboard{rest}") as late:
             assert len(await late.rest()) == 1
 
 
 async def test_the_page_that_starts_a_run_ends_with_the_server(rig: Rig) -> None:
-    house = house_of(rig)
-    async with looking(house, "/dashboard/new") as tab:
+    context = context_of(rig)
+    async with looking(context, "/dashboard/new") as tab:
         await tab.first()
-        house.news.end()
+        context.news.end()
         assert await tab.rest() == []
 
 
@@ -304,7 +304,7 @@ async def test_the_screen_of_an_agent(rig: Rig) -> None:
     rig.terminals.screens = ["one", "one\n\x1b[31mtwo"]
     with rig.folder.locked():
         rig.happen(*BEGAN)
-        async with looking(house_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
+        async with looking(context_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
             page = await tab.says("two")
             check_page(page)
             assert "The title says so" in part_of(page, "why").written
@@ -319,7 +319,7 @@ async def test_the_page_of_an_agent_is_woken_by_each_screen(rig: Rig) -> None:
     rig.terminals.more_screens = asyncio.Queue()
     with rig.folder.locked():
         rig.happen(*BEGAN)
-        async with looking(house_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
+        async with looking(context_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
             await tab.first()
             for number in range(6):
                 rig.terminals.more_screens.put_nowait(f"screen {number}")
@@ -331,7 +331,7 @@ async def test_the_page_of_an_agent_is_woken_by_each_status(rig: Rig) -> None:
     rig.terminals.add("a1", f"cao-{RUN}")
     with rig.folder.locked():
         rig.happen(*BEGAN)
-        async with looking(house_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
+        async with looking(context_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
             await tab.first()
             for _ in range(3):
                 rig.terminals.change("a1", TerminalStatus.PROCESSING)
@@ -342,7 +342,7 @@ async def test_the_page_of_an_agent_is_woken_by_each_status(rig: Rig) -> None:
 
 async def test_the_page_of_an_agent_stays_if_its_run_vanishes(rig: Rig) -> None:
     rig.happen(*BEGAN, *DONE)
-    async with looking(house_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
+    async with looking(context_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
         before = await tab.first()
         shutil.rmtree(rig.folder.path)
         page = await tab.says("not there any more")
@@ -354,7 +354,7 @@ async def test_the_next_agent_of_a_role_does_not_show_the_screen_of_the_last(rig
     rig.terminals.screens = ["of the first"]
     with rig.folder.locked():
         rig.happen(*BEGAN)
-        async with looking(house_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
+        async with looking(context_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
             await tab.says("of the first")
             rig.terminals.add("a2", f"cao-{RUN}")
             rig.terminals.screens = []
@@ -367,7 +367,7 @@ async def test_an_agent_that_is_gone_shows_its_last_screen(rig: Rig) -> None:
     screens_folder(rig.folder).make()
     screens_folder(rig.folder).create("001-analyst.txt", b"the last words")
 
-    async with looking(house_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
+    async with looking(context_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
         page = await tab.first()
 
     check_page(page)
@@ -378,12 +378,12 @@ async def test_an_agent_that_is_gone_shows_its_last_screen(rig: Rig) -> None:
 async def test_an_agent_elsewhere(rig: Rig) -> None:
     with rig.folder.locked():
         rig.happen(*BEGAN)
-        async with looking(house_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
+        async with looking(context_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
             await tab.says("not on this server")
 
 
 async def test_the_page_that_starts_a_run(rig: Rig) -> None:
-    async with looking(house_of(rig), "/dashboard/new") as tab:
+    async with looking(context_of(rig), "/dashboard/new") as tab:
         page = await tab.first()
 
     check_page(page)
@@ -396,7 +396,7 @@ async def test_a_flow_of_a_project_that_cannot_be_used_is_not_offered(rig: Rig) 
     flows = rig.project / ".cao" / "flows"
     flows.mkdir(parents=True)
     (flows / "broken.toml").write_bytes(b"[[[ \xff")
-    async with looking(house_of(rig), "/dashboard/new") as tab:
+    async with looking(context_of(rig), "/dashboard/new") as tab:
         page = await tab.first()
     offered = [one.get("value") for one in part_of(page, "new").of("option")]
     assert "loop" in offered
@@ -423,7 +423,7 @@ def test_there_is_no_such_page(rig: Rig, path: str) -> None:
     rig.happen(*BEGAN)
     (rig.folder.path.parent / "stray").mkdir()
     with pytest.raises(NotFound):
-        watched(path, house_of(rig))
+        watched(path, context_of(rig))
 
 
 @pytest.mark.parametrize(
@@ -444,7 +444,7 @@ def test_there_is_no_such_page(rig: Rig, path: str) -> None:
 async def test_there_is_no_such_piece(rig: Rig, path: str) -> None:
     rig.happen(*BEGAN)
     with pytest.raises(NotFound):
-        await fragment(path, house_of(rig))
+        await fragment(path, context_of(rig))
 
 
 async def test_an_opened_turn(rig: Rig) -> None:
@@ -453,14 +453,14 @@ async def test_an_opened_turn(rig: Rig) -> None:
     archive.mkdir(parents=True)
     (archive / "001-analyst.md").write_text("<b>the reply</b>")
 
-    html = await fragment(f"/dashboard/runs/{RUN}/turns/1?open", house_of(rig))
+    html = await fragment(f"/dashboard/runs/{RUN}/turns/1?open", context_of(rig))
 
     assert "<b>the reply</b>" in Elements(html).written
     assert f"/dashboard/runs/{RUN}/agents/analyst" in [
         one["href"] for one in Elements(html).of("a")
     ]
     # On the page of the agent that would be a link to itself.
-    own = await fragment(f"/dashboard/runs/{RUN}/turns/1?own", house_of(rig))
+    own = await fragment(f"/dashboard/runs/{RUN}/turns/1?own", context_of(rig))
     assert not Elements(own).of("a")
 
 
@@ -472,7 +472,7 @@ async def test_only_what_a_living_run_changed_can_be_commented_on(rig: Rig, is_l
     (rig.project / "a.txt").write_text("new\n")
     snapshots.take(1, "analyst")
     with rig.folder.locked() if is_live else nullcontext():
-        html = await fragment(f"/dashboard/runs/{RUN}/turns/1", house_of(rig))
+        html = await fragment(f"/dashboard/runs/{RUN}/turns/1", context_of(rig))
     assert "new" in Elements(html).written
     assert bool(Elements(html).of("button")) == is_live
 
@@ -483,7 +483,7 @@ async def test_a_gigantic_reply_is_cut(rig: Rig) -> None:
     archive.mkdir(parents=True)
     (archive / "001-analyst.md").write_text("<script>line</script>\n" * 100_000)
 
-    html = await fragment(f"/dashboard/runs/{RUN}/turns/1", house_of(rig))
+    html = await fragment(f"/dashboard/runs/{RUN}/turns/1", context_of(rig))
 
     assert len(html) < 100_000
     assert "script" not in Elements(html).names
@@ -494,7 +494,7 @@ async def test_what_an_agent_has_shown_before(rig: Rig) -> None:
     rig.terminals.outputs[OutputMode.FULL] = "older\nnewer"
     rig.happen(*BEGAN)
 
-    html = await fragment(f"/dashboard/runs/{RUN}/agents/analyst/scrollback", house_of(rig))
+    html = await fragment(f"/dashboard/runs/{RUN}/agents/analyst/scrollback", context_of(rig))
 
     assert Elements(html).written == "oldernewer"
 
@@ -505,7 +505,7 @@ async def test_a_step_of_a_recording(rig: Rig) -> None:
     replay_folder(rig.folder).make()
     replay_folder(rig.folder).create("analyst.cast", cast + b"\n")
 
-    html = await fragment(f"/dashboard/runs/{RUN}/replay/analyst/7", house_of(rig))
+    html = await fragment(f"/dashboard/runs/{RUN}/replay/analyst/7", context_of(rig))
 
     assert "Step 1 of 1, 0.5 s after its start" in Elements(html).written
     assert "hello" in Elements(html).written
@@ -518,7 +518,7 @@ async def test_a_recording_opens_where_something_is_shown(rig: Rig) -> None:
     replay_folder(rig.folder).make()
     replay_folder(rig.folder).create("analyst.cast", b"\n".join(lines) + b"\n")
 
-    html = await fragment(f"/dashboard/runs/{RUN}/replay/analyst", house_of(rig))
+    html = await fragment(f"/dashboard/runs/{RUN}/replay/analyst", context_of(rig))
 
     assert "Step 3 of 3, 0.3 s after its start" in Elements(html).written
 
@@ -527,7 +527,7 @@ async def test_a_recording_without_a_screen_has_no_step(rig: Rig) -> None:
     rig.happen(*BEGAN, *DONE)
     replay_folder(rig.folder).create("analyst.cast", header_line(int(NOON), 20, 3, "analyst"))
     with pytest.raises(NotFound):
-        await fragment(f"/dashboard/runs/{RUN}/replay/analyst/0", house_of(rig))
+        await fragment(f"/dashboard/runs/{RUN}/replay/analyst/0", context_of(rig))
 
 
 async def test_older_runs_are_fetched(rig: Rig) -> None:
@@ -537,6 +537,6 @@ async def test_older_runs_are_fetched(rig: Rig) -> None:
         run_folder(rig.state, one).make()
         write_record(run_folder(rig.state, one), replace(rig.record, started=NOON - number - 1))
 
-    html = await fragment("/dashboard/older", house_of(rig))
+    html = await fragment("/dashboard/older", context_of(rig))
 
     assert len(Elements(html).of("li", "run")) == 11

@@ -199,8 +199,8 @@ def test_a_new_run_comes_on_top_and_a_removed_one_goes(rig: PageRig) -> None:
 
 def test_many_tabs_are_made_one_page_and_none_when_they_are_closed(rig: PageRig) -> None:
     with rig.served() as url, signed_in(url) as browser, ExitStack() as tabs:
-        assert rig.house is not None
-        news = rig.house.news
+        assert rig.context is not None
+        news = rig.context.news
         assert news.is_at_rest
         streams = [tabs.enter_context(browser.updates()) for _ in range(20)]
         for updates in streams:

@@ -12,7 +12,6 @@ from cli_agent_orchestrator.page.sign_in import (
     MOST_LINKS,
     SIGNED_IN_SECONDS,
     Links,
-    PageProof,
     PageSecret,
     SignedIn,
     signature,
@@ -28,8 +27,8 @@ nonces = st.text("0123456789abcdef", min_size=32, max_size=32)
 times = st.floats(0, 1e10)
 
 
-def made_with(key: str, words: str = "c h GET /") -> PageProof:
-    return PageProof(words, signature(key, words))
+def made_with(key: str, words: str = "c h GET /") -> tuple[str, str]:
+    return words, signature(key, words)
 
 
 def header(signed_in: SignedIn, secret: PageSecret = SECRET) -> str:
@@ -43,24 +42,24 @@ def test_cookie_and_key_work_together_until_their_time_is_over(
     secret = PageSecret(token)
     signed_in = secret.sign_in(now, nonce)
     cookies = header(signed_in, secret)
-    assert secret.is_signed_in(cookies, made_with(signed_in.key), now + later)
+    assert secret.is_signed_in(cookies, *made_with(signed_in.key), now + later)
     # A server that was started again knows them.
-    assert PageSecret(token).is_signed_in(cookies, made_with(signed_in.key), now + later)
-    assert not secret.is_signed_in(cookies, made_with(signed_in.key), int(now) + SIGNED_IN_SECONDS)
+    assert PageSecret(token).is_signed_in(cookies, *made_with(signed_in.key), now + later)
+    assert not secret.is_signed_in(cookies, *made_with(signed_in.key), int(now) + SIGNED_IN_SECONDS)
 
 
 @given(st.text(), st.text())
 def test_nothing_that_was_made_up_works(cookie: str, key: str) -> None:
-    assert not SECRET.is_signed_in(cookie, made_with(key), 0)
-    assert not SECRET.is_signed_in(f"{SECRET.cookie_name}={cookie}", made_with(key), 0)
+    assert not SECRET.is_signed_in(cookie, *made_with(key), 0)
+    assert not SECRET.is_signed_in(f"{SECRET.cookie_name}={cookie}", *made_with(key), 0)
 
 
 def test_one_without_the_other_opens_nothing() -> None:
     mine, other = SECRET.sign_in(NOON, NONCE), SECRET.sign_in(NOON, "90" * 16)
-    assert not SECRET.is_signed_in(header(mine), made_with(""), NOON)
-    assert not SECRET.is_signed_in("", made_with(mine.key), NOON)
-    assert not SECRET.is_signed_in(header(mine), made_with(other.key), NOON)
-    assert not SECRET.is_signed_in(header(mine), made_with(mine.cookie.rpartition(".")[2]), NOON)
+    assert not SECRET.is_signed_in(header(mine), *made_with(""), NOON)
+    assert not SECRET.is_signed_in("", *made_with(mine.key), NOON)
+    assert not SECRET.is_signed_in(header(mine), *made_with(other.key), NOON)
+    assert not SECRET.is_signed_in(header(mine), *made_with(mine.cookie.rpartition(".")[2]), NOON)
     assert mine.key not in mine.cookie
 
 
@@ -68,8 +67,8 @@ def test_what_another_token_made_is_worthless_and_has_another_name() -> None:
     other = PageSecret("another token")
     theirs = other.sign_in(NOON, NONCE)
     assert other.cookie_name != SECRET.cookie_name
-    assert not SECRET.is_signed_in(header(theirs), made_with(theirs.key), NOON)
-    assert not SECRET.is_signed_in(header(theirs, other), made_with(theirs.key), NOON)
+    assert not SECRET.is_signed_in(header(theirs), *made_with(theirs.key), NOON)
+    assert not SECRET.is_signed_in(header(theirs, other), *made_with(theirs.key), NOON)
 
 
 @given(st.integers(0, 200), st.characters())
@@ -77,20 +76,20 @@ def test_a_cookie_that_was_changed_anywhere_is_none(place: int, letter: str) -> 
     mine = SECRET.sign_in(NOON, NONCE)
     place %= len(mine.cookie)
     changed = mine.cookie[:place] + letter + mine.cookie[place + 1 :]
-    works = SECRET.is_signed_in(f"{SECRET.cookie_name}={changed}", made_with(mine.key), NOON)
+    works = SECRET.is_signed_in(f"{SECRET.cookie_name}={changed}", *made_with(mine.key), NOON)
     assert works == (changed == mine.cookie)
 
 
 def test_a_cookie_stands_among_others_and_may_be_doubled_by_other_servers() -> None:
     mine = SECRET.sign_in(NOON, NONCE)
     tossed = "; ".join([f"{SECRET.cookie_name}=1.2.3"] * (MOST_COOKIES - 1))
-    assert SECRET.is_signed_in(f"theme=dark;{header(mine)} ; x", made_with(mine.key), NOON)
-    assert SECRET.is_signed_in(f"{tossed}; {header(mine)}", made_with(mine.key), NOON)
+    assert SECRET.is_signed_in(f"theme=dark;{header(mine)} ; x", *made_with(mine.key), NOON)
+    assert SECRET.is_signed_in(f"{tossed}; {header(mine)}", *made_with(mine.key), NOON)
     assert not SECRET.is_signed_in(
-        f"{tossed}; x; {tossed}; {header(mine)}", made_with(mine.key), NOON
+        f"{tossed}; x; {tossed}; {header(mine)}", *made_with(mine.key), NOON
     )
-    assert not SECRET.is_signed_in(f"x{header(mine)}", made_with(mine.key), NOON)
-    assert not SECRET.is_signed_in(mine.cookie, made_with(mine.key), NOON)
+    assert not SECRET.is_signed_in(f"x{header(mine)}", *made_with(mine.key), NOON)
+    assert not SECRET.is_signed_in(mine.cookie, *made_with(mine.key), NOON)
 
 
 def test_a_name_a_cookie_and_a_key_have_a_form_that_headers_take() -> None:
@@ -184,6 +183,6 @@ def test_no_text_is_a_link_that_was_not_made(code: str) -> None:
 @given(st.text(), st.text())
 def test_a_proof_is_of_what_was_signed(words: str, other: str) -> None:
     mine = SECRET.sign_in(NOON, NONCE)
-    moved = PageProof(other, signature(mine.key, words))
+    moved = (other, signature(mine.key, words))
     is_same = words.encode("utf-8", "replace") == other.encode("utf-8", "replace")
-    assert SECRET.is_signed_in(header(mine), moved, NOON) == is_same
+    assert SECRET.is_signed_in(header(mine), *moved, NOON) == is_same

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.events import HintTaken, PauseAsked, RunEvent
-from cli_agent_orchestrator.page.context import House, Page, Part, Watched
+from cli_agent_orchestrator.page.context import Page, PageContext, Part, Watched
 from cli_agent_orchestrator.page.sign_in import LINK_SECONDS, SIGNED_IN_SECONDS
 from cli_agent_orchestrator.pipeline.steering import Ask, Hint
 from cli_agent_orchestrator.show.markup import Markup, joined, tag
@@ -44,7 +44,7 @@ class Showcase(PageRig):
         assert self.loop is not None
         self.loop.call_soon_threadsafe(self._changed.set)
 
-    def watched(self, path: str, house: House) -> Watched:
+    def watched(self, path: str, context: PageContext) -> Watched:
         return self
 
     async def pages(self) -> AsyncGenerator[Page, None]:
@@ -88,7 +88,7 @@ class Showcase(PageRig):
             id="box",
         )
 
-    async def fragment(self, path: str, house: House) -> Markup:
+    async def fragment(self, path: str, context: PageContext) -> Markup:
         line = tag(
             "div",
             tag(

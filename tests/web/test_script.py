@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from cli_agent_orchestrator.errors import NotFound, UsageError
-from cli_agent_orchestrator.page.context import House, Page, Part, Watched
+from cli_agent_orchestrator.page.context import Page, PageContext, Part, Watched
 from cli_agent_orchestrator.page.files import page_file
 from cli_agent_orchestrator.page.one_run import turn_part
 from cli_agent_orchestrator.show.markup import Child, Markup, joined, tag
@@ -52,7 +52,7 @@ class Stage(PageRig):
         if self.loop is not None:
             self.loop.call_soon_threadsafe(self._changed.set)
 
-    def watched(self, path: str, house: House) -> Watched:
+    def watched(self, path: str, context: PageContext) -> Watched:
         if path == NOWHERE:
             raise NotFound("run", "nowhere", [])
         return Broken() if path == BROKEN else self
@@ -66,7 +66,7 @@ class Stage(PageRig):
         html = tag("section", tag("h1", f"Number {self.number}"), self._inner, id="part")
         return Page("Stage", (Part("part", html),))
 
-    async def fragment(self, path: str, house: House) -> Markup:
+    async def fragment(self, path: str, context: PageContext) -> Markup:
         ways = (button(name, data_fragment=f"/dashboard/{name}") for name in ("slow", "fast"))
         return tag("div", tag("p", f"this is {path}", id="fetched"), joined(ways))
 

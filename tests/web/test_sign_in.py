@@ -111,36 +111,7 @@ def _note_key(route: Any, keys: list[str]) -> None:
     route.fulfill(response=answer)
 
 
-WORKER = b"""
-addEventListener("install", () => skipWaiting());
-addEventListener("activate", (event) => event.waitUntil(clients.claim()));
-addEventListener("fetch", (event) => event.respondWith(
-    event.request.mode === "navigate"
-        ? new Response("<h1>A stranger</h1>", { headers: { "Content-Type": "text/html" } })
-        : fetch(event.request)
-));
-"""
-TRAP = b"<h1>A stranger</h1><script>navigator.serviceWorker.register('/worker.js')</script>"
-ANSWERS = {"/dashboard": ("text/html", TRAP), "/worker.js": ("text/javascript", WORKER)}
 NO_MATTER_WHAT = ("application/json", b'{"challenge": "chosen by somebody else"}')
-
-
-def test_what_a_stranger_left_in_the_browser_goes_when_the_page_is_loaded_again(
-    machine: Machine, windows: Windows
-) -> None:
-    windows.forgive("")
-    port = own_port()
-    page = windows.open()
-    with impostor(port):
-        page.goto(f"http://127.0.0.1:{port}/dashboard")
-        page.evaluate("() => navigator.serviceWorker.ready.then(() => true)")
-    with served(machine, windows, "--port", str(port)) as server:
-        # It is in the way once more, until the browser has asked whether there is a newer one.
-        sign_in(page, machine, server)
-        expect(page.get_by_role("heading", name="No runs yet")).to_be_visible()
-        assert page.evaluate("() => navigator.serviceWorker.getRegistrations()") == []
-        page.goto(f"{server.url}/dashboard")
-        expect(page.get_by_role("heading", name="No runs yet")).to_be_visible()
 
 
 @contextmanager
@@ -151,7 +122,7 @@ def impostor(port: int) -> Iterator[list[dict[str, str]]]:
     class Impostor(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             heard.append(dict(self.headers))
-            kind, body = ANSWERS.get(self.path, NO_MATTER_WHAT)
+            kind, body = NO_MATTER_WHAT
             self.send_response(200)
             self.send_header("Content-Type", kind)
             self.end_headers()

@@ -12,7 +12,7 @@ import pytest
 
 from cli_agent_orchestrator.page import follow as following
 from cli_agent_orchestrator.page.all_runs import MOST_DONE
-from cli_agent_orchestrator.page.context import House, Watched
+from cli_agent_orchestrator.page.context import PageContext, Watched
 from cli_agent_orchestrator.runs.record import write_record
 from cli_agent_orchestrator.settings.layout import run_folder
 from cli_agent_orchestrator.show.markup import Markup
@@ -179,11 +179,11 @@ class ManyRuns(PageRig):
             folder_of_it.make()
             write_record(folder_of_it, replace(self.record, id=folder_of_it.path.name))
 
-    def watched(self, path: str, house: House) -> Watched:
-        return following.watched(path, house)
+    def watched(self, path: str, context: PageContext) -> Watched:
+        return following.watched(path, context)
 
-    async def fragment(self, path: str, house: House) -> Markup:
-        return await following.fragment(path, house)
+    async def fragment(self, path: str, context: PageContext) -> Markup:
+        return await following.fragment(path, context)
 
 
 def test_older_runs_are_fetched_when_they_are_asked_for(windows: Windows, tmp_path: Path) -> None:

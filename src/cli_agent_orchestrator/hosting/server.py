@@ -22,7 +22,7 @@ from ..core.sockets import (
     server_url,
 )
 from ..page.app import Views, mount
-from ..page.context import House
+from ..page.context import PageContext
 from ..page.news import News
 from ..runs.launch import RunLauncher, run_command
 from ..runs.replay import recording_folder
@@ -63,8 +63,10 @@ async def serve_terminals(
         if lasting:
             agents = partial(startable_agents, config)
             news = News(config.state_dir)
-            house = House(service, runs, config.state_dir, news, clock, config.environ, agents)
-            mount(app, house, token, _load_views)
+            context = PageContext(
+                service, runs, config.state_dir, news, clock, config.environ, agents
+            )
+            mount(app, context, token, _load_views)
             listeners.append(stack.enter_context(await bind(config.host, config.port)))
             port = listeners[0].getsockname()[1]
             folder = Folder(config.state_dir)

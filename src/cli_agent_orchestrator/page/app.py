@@ -11,10 +11,8 @@ from typing import Annotated, Literal
 from msgspec import Meta
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..server.access import PageAccess, PageRequest
 from ..server.app import serve_page
@@ -25,30 +23,11 @@ from ..server.run_routes import steered
 from ..server.schemas import AskBody, AskedBody, Json, Path, RunId
 from ..server.stream import EventStream
 from ..show.markup import Markup
-from .context import House, Watched
+from .context import PageContext, Watched
 from .files import PageFile, page_file, shell
 from .news import beside
-from .sign_in import SIGNED_IN_SECONDS, Links, PageProof, PageSecret, request_words
+from .sign_in import SIGNED_IN_SECONDS, Links, PageSecret, request_words
 from .stream import Comment, SharedPages, Update, hint_of, update_bytes, updates
-
-ASKS_FOR_SCRIPT = (b"service-worker", b"script")
-HEADERS = {"Cache-Control": "no-store", "Service-Worker-Allowed": "/"}
-
-
-class NoWorkers:
-    """ASGI middleware that answers a worker's browser with a script that removes it."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and ASKS_FOR_SCRIPT in scope["headers"]:
-            file = page_file("leave.js")
-            answer = Response(file.body, media_type=file.media_type, headers=HEADERS)
-            await answer(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
-
 
 HOME = "/dashboard"
 SIGN_IN = f"{HOME}/sign-in"
@@ -57,7 +36,7 @@ LINKS = f"{HOME}/links"
 # What is the same for everybody and holds nothing of anybody.
 OPEN_PATTERN = rf"/|{HOME}(?:/(?!(?:stream|fragment)$).*)?"
 NO_LINK = "This link does not work any more, or never did: `cao dashboard` makes a new one."
-HEADERS_ROUTES = {
+HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
         "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -90,22 +69,22 @@ class CommentBody(AskBody):
 class Views:
     """What there is to see, by the address of the page; both raise NotFound."""
 
-    watched: Callable[[str, House], Watched]
-    fragment: Callable[[str, House], Awaitable[Markup]]
+    watched: Callable[[str, PageContext], Watched]
+    fragment: Callable[[str, PageContext], Awaitable[Markup]]
     """HTML that is fetched when it is opened."""
 
 
-def mount(app: Starlette, house: House, token: str, load: Callable[[], Views]) -> Starlette:
+def mount(app: Starlette, context: PageContext, token: str, load: Callable[[], Views]) -> Starlette:
     """Let an application show the page; `token` is the one that its server has, wanted or not.
 
     `load` is called, in a thread, whenever somebody begins to look at something.
     """
-    page = _Handlers(house, PageSecret(token), load)
+    page = _Handlers(context, PageSecret(token), load)
     routes = [
         route_of(operation(method, path, "")(handler)) for method, path, handler in page.table()
     ]
     access = PageAccess(is_open, page.is_signed_in)
-    return serve_page(app, access, routes, Middleware(NoWorkers))
+    return serve_page(app, access, routes)
 
 
 def is_open(method: str, path: str) -> bool:
@@ -118,8 +97,8 @@ def is_open(method: str, path: str) -> bool:
 class _Handlers:
     """Answers what the page asks for."""
 
-    def __init__(self, house: House, secret: PageSecret, load: Callable[[], Views]) -> None:
-        self._house = house
+    def __init__(self, context: PageContext, secret: PageSecret, load: Callable[[], Views]) -> None:
+        self._context = context
         self._secret = secret
         self._load = load
         self._challenge = secrets.token_hex(16)
@@ -128,12 +107,12 @@ class _Handlers:
 
     def is_signed_in(self, shown: PageRequest) -> bool:
         """Was a request signed by somebody who has come by a link?"""
-        if shown.sent.path == LINKS:
+        if shown.sent.path.startswith(LINKS):
             # Whoever may use the page for some time must not make that longer.
             return False
         words = request_words(self._challenge, shown.host, shown.sent.method, shown.sent.target)
-        now = self._house.clock.now()
-        return self._secret.is_signed_in(shown.cookies, PageProof(words, shown.proof), now)
+        now = self._context.clock.now()
+        return self._secret.is_signed_in(shown.cookies, words, shown.proof, now)
 
     def table(self) -> list[tuple[str, str, Handler]]:
         """Return which handler answers what."""
@@ -167,14 +146,13 @@ class _Handlers:
 
     async def link(self) -> Json:
         code = secrets.token_urlsafe(32)
-        self._links.add(code, self._house.clock.now())
+        self._links.add(code, self._context.clock.monotonic())
         return Json({"path": f"{SIGN_IN}#{code}"}, 201)
 
     async def sign_in(self, body: CodeBody) -> Json:
-        now = self._house.clock.now()
-        if not self._links.use(body.code, now):
+        if not self._links.use(body.code, self._context.clock.monotonic()):
             return Problem(403, NO_LINK)
-        signed_in = self._secret.sign_in(now, secrets.token_hex(16))
+        signed_in = self._secret.sign_in(self._context.clock.now(), secrets.token_hex(16))
         cookie = (
             f"{self._secret.cookie_name}={signed_in.cookie}; HttpOnly; SameSite=Strict; Path=/; "
             f"Max-Age={SIGNED_IN_SECONDS}"
@@ -183,7 +161,7 @@ class _Handlers:
 
     async def stream(self, backend: Backend, path: Path) -> EventStream[Update]:
         views = await asyncio.to_thread(self._load)
-        watched = self._shared.of(path, lambda: views.watched(path, self._house))
+        watched = self._shared.of(path, lambda: views.watched(path, self._context))
         # It ends by itself, when the tab has been sent how all stood at last.
         lasting = replace(backend, closing=asyncio.Event())
         return EventStream(self._updates(watched, backend.closing), lasting, update_bytes)
@@ -193,7 +171,7 @@ class _Handlers:
     ) -> AsyncGenerator[Update, None]:
         async def end() -> None:
             await closing.wait()
-            self._house.news.end()
+            self._context.news.end()
 
         async with beside(end()), aclosing(updates(watched)) as sent:
             async for update in sent:
@@ -201,19 +179,19 @@ class _Handlers:
 
     async def fragment(self, path: Path) -> Response:
         views = await asyncio.to_thread(self._load)
-        html = await views.fragment(path, self._house)
-        headers = {**HEADERS_ROUTES, "Cache-Control": "no-store"}
+        html = await views.fragment(path, self._context)
+        headers = {**HEADERS, "Cache-Control": "no-store"}
         return Response(html.encode("utf-8", "replace"), media_type="text/html", headers=headers)
 
     async def comment(self, run: RunId, body: CommentBody) -> AskedBody:
-        role = await asyncio.to_thread(self._house.runs.author, run, body.turn)
+        role = await asyncio.to_thread(self._context.runs.author, run, body.turn)
         said = Comment(body.turn, body.path, body.line, body.side, body.text, body.code)
-        return await steered(self._house.runs, run, "hint", role=role, text=hint_of(said))
+        return await steered(self._context.runs, run, "hint", role=role, text=hint_of(said))
 
 
 def _sent(file: PageFile, request: Request) -> Response:
     """Send a file, or say that it is still the one that the browser has."""
-    headers = {**HEADERS_ROUTES, "ETag": file.etag, "Cache-Control": "no-cache"}
+    headers = {**HEADERS, "ETag": file.etag, "Cache-Control": "no-cache"}
     if request.headers.get("if-none-match") == file.etag:
         return Response(status_code=304, headers=headers)
     return Response(file.body, media_type=file.media_type, headers=headers)

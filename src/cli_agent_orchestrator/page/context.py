@@ -41,7 +41,7 @@ class Watched(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class House:
+class PageContext:
     """What pages are made from."""
 
     terminals: Terminals

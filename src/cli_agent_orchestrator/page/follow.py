@@ -27,7 +27,7 @@ from ..show.screen import screen_lines
 from ..show.turn import turn_html
 from .all_runs import RunRow, all_runs, done_first, older_runs
 from .asking import AskedBy
-from .context import House, Page, Watched
+from .context import Page, PageContext, Watched
 from .new_run import FlowOffered, new_run
 from .news import Listening, beside, counting_tokens, woken_by_agents
 from .one_agent import (
@@ -79,19 +79,19 @@ class RunList:
 class FollowRuns:
     """The page of all runs."""
 
-    house: House
+    context: PageContext
     look_seconds: float = LOOK_SECONDS
 
     async def pages(self) -> AsyncGenerator[Page, None]:
-        house, runs = self.house, RunList(self.house.state_folder)
+        context, runs = self.context, RunList(self.context.state_folder)
         async with (
-            house.news.of() as listening,
-            counting_tokens(house.state_folder, listening) as counted,
+            context.news.of() as listening,
+            counting_tokens(context.state_folder, listening) as counted,
         ):
             is_last = False
             while not is_last:
                 is_last = listening.is_last
-                now = house.clock.now()
+                now = context.clock.now()
                 found = await asyncio.to_thread(runs.look, now)
                 shown, older = done_first(found, now)
                 rows = [RunRow(run, self._question(run), counted.of(run)) for run in shown]
@@ -103,15 +103,15 @@ class FollowRuns:
         if terminal is None:
             return ""
         with suppress(OrchestratorError):
-            question = self.house.terminals.question(terminal)
+            question = self.context.terminals.question(terminal)
             return question.text if question is not None else ""
         return ""
 
 
-def older_fragment(house: House) -> Markup:
+def older_fragment(context: PageContext) -> Markup:
     """Return the ended runs that the page does not show at once."""
-    now = house.clock.now()
-    _, older = done_first(list_runs(house.state_folder), now)
+    now = context.clock.now()
+    _, older = done_first(list_runs(context.state_folder), now)
     return older_runs([RunRow(run) for run in older], now)
 
 
@@ -119,17 +119,17 @@ def older_fragment(house: House) -> Markup:
 class StartRun:
     """The page that starts a run; it does not change while it is filled in."""
 
-    house: House
+    context: PageContext
 
     async def pages(self) -> AsyncGenerator[Page, None]:
         yield await asyncio.to_thread(self._page)
-        await self.house.news.over.wait()
+        await self.context.news.over.wait()
 
     def _page(self) -> Page:
-        runs = list_runs(self.house.state_folder)
+        runs = list_runs(self.context.state_folder)
         folders = [*dict.fromkeys(run.project or run.wd for run in runs if run.is_readable)]
-        flows = _flows(folders, config_folder(self.house.environ))
-        return new_run(folders, flows, self.house.agents())
+        flows = _flows(folders, config_folder(self.context.environ))
+        return new_run(folders, flows, self.context.agents())
 
 
 def _flows(folders: Sequence[str], own: Path) -> list[FlowOffered]:
@@ -152,9 +152,9 @@ class NoSuchRun(NotFound):
         self.args = (f"no run {run!r}",)
 
 
-def check_run(house: House, run: str) -> None:
+def check_run(context: PageContext, run: str) -> None:
     """Raise NotFound if there is no run with this id."""
-    if not is_run_id(run) or run not in runs_folder(house.state_folder).names():
+    if not is_run_id(run) or run not in runs_folder(context.state_folder).names():
         raise NoSuchRun(run)
 
 
@@ -198,19 +198,19 @@ def _tells(event: RunEvent) -> bool:
 class FollowRun:
     """The page of one run."""
 
-    house: House
+    context: PageContext
     run: str
     """Its id."""
     look_seconds: float = LOOK_SECONDS_FOLLOW_RUN
 
     async def pages(self) -> AsyncGenerator[Page, None]:
-        house, folder = self.house, run_folder(self.house.state_folder, self.run)
+        context, folder = self.context, run_folder(self.context.state_folder, self.run)
         reader, page, shown = RunReader(folder), Page(self.run, ()), QuestionOnPage()
         async with (
-            house.news.of(self.run) as listening,
-            beside(shown.watch(house, listening)),
-            counting_tokens(house.state_folder, listening) as counted,
-            woken_by_agents(listening, house.terminals, self._is_ours),
+            context.news.of(self.run) as listening,
+            beside(shown.watch(context, listening)),
+            counting_tokens(context.state_folder, listening) as counted,
+            woken_by_agents(listening, context.terminals, self._is_ours),
         ):
             is_last = False
             while not is_last:
@@ -221,15 +221,15 @@ class FollowRun:
                     is_there = await asyncio.to_thread(self._is_there)
                     page = with_notice(page, NOT_READABLE if is_there else GONE)
                 else:
-                    terminals = agents_here(house, found.run)
+                    terminals = agents_here(context, found.run)
                     asks = terminals.get(found.run.asking) if found.run.is_live else None
                     found = replace(
                         found,
                         terminals=terminals,
-                        asked=shown.look(house, asks),
+                        asked=shown.look(context, asks),
                         tokens=counted.of(found.run),
                     )
-                    page = one_run(found, house.clock.now())
+                    page = one_run(found, context.clock.now())
                 yield page
                 await listening.wait(self.look_seconds)
 
@@ -237,7 +237,7 @@ class FollowRun:
         return event.session_name == session_name_of(self.run)
 
     def _is_there(self) -> bool:
-        return self.run in runs_folder(self.house.state_folder).names()
+        return self.run in runs_folder(self.context.state_folder).names()
 
 
 @dataclass(slots=True)
@@ -252,34 +252,34 @@ class QuestionOnPage:
     """Who may ask."""
     asked: AskedBy | None = None
 
-    def look(self, house: House, terminal: Terminal | None) -> AskedBy | None:
+    def look(self, context: PageContext, terminal: Terminal | None) -> AskedBy | None:
         """Return what an agent asks now, for a page that shows it from now on."""
         self.terminal = terminal
-        self.asked = None if terminal is None else question_of(house, terminal)
+        self.asked = None if terminal is None else question_of(context, terminal)
         return self.asked
 
-    async def watch(self, house: House, listening: Listening) -> None:
+    async def watch(self, context: PageContext, listening: Listening) -> None:
         """Wake the page whenever something else is asked than it shows."""
         while True:
             await asyncio.sleep(ASKED_SECONDS)
-            if self.terminal is not None and question_of(house, self.terminal) != self.asked:
+            if self.terminal is not None and question_of(context, self.terminal) != self.asked:
                 listening.wake()
 
 
-def question_of(house: House, terminal: Terminal) -> AskedBy | None:
+def question_of(context: PageContext, terminal: Terminal) -> AskedBy | None:
     """Return what an agent asks now."""
     with suppress(OrchestratorError):
-        question = house.terminals.question(terminal.id)
+        question = context.terminals.question(terminal.id)
         return None if question is None else AskedBy(terminal.id, question)
     return None
 
 
-def agents_here(house: House, run: RunView) -> dict[str, Terminal]:
+def agents_here(context: PageContext, run: RunView) -> dict[str, Terminal]:
     """Return the agents of a run that this server has, by role."""
     found = {}
     for role, terminal_id in run.terminals.items():
         with suppress(OrchestratorError):
-            found[role] = house.terminals.terminal(terminal_id)
+            found[role] = context.terminals.terminal(terminal_id)
     return found
 
 
@@ -301,17 +301,17 @@ class _Screen:
             self.terminal_id, self.text = terminal_id, ""
             self.changed.set()
 
-    async def watch(self, house: House) -> None:
+    async def watch(self, context: PageContext) -> None:
         while True:
             self.changed.clear()
-            async with beside(self._show(house, self.terminal_id)):
+            async with beside(self._show(context, self.terminal_id)):
                 await self.changed.wait()
 
-    async def _show(self, house: House, terminal_id: str) -> None:
+    async def _show(self, context: PageContext, terminal_id: str) -> None:
         if not terminal_id:
             return
         with suppress(OrchestratorError):
-            async with aclosing(house.terminals.watch_screen(terminal_id)) as screens:
+            async with aclosing(context.terminals.watch_screen(terminal_id)) as screens:
                 async for text in screens:
                     self.text = text
                     self.listening.wake()
@@ -321,21 +321,21 @@ class _Screen:
 class FollowAgent:
     """The page of one agent."""
 
-    house: House
+    context: PageContext
     run: str
     """The id of its run."""
     role: str
     look_seconds: float = LOOK_SECONDS_FOLLOW_AGENT
 
     async def pages(self) -> AsyncGenerator[Page, None]:
-        house, page = self.house, Page(self.run, ())
-        reader = RunReader(run_folder(house.state_folder, self.run))
-        async with house.news.of(self.run) as listening:
+        context, page = self.context, Page(self.run, ())
+        reader = RunReader(run_folder(context.state_folder, self.run))
+        async with context.news.of(self.run) as listening:
             screen, shown = _Screen(listening), QuestionOnPage()
             async with (
-                woken_by_agents(listening, house.terminals, self._is_ours),
-                beside(screen.watch(house)),
-                beside(shown.watch(house, listening)),
+                woken_by_agents(listening, context.terminals, self._is_ours),
+                beside(screen.watch(context)),
+                beside(shown.watch(context, listening)),
             ):
                 is_last = False
                 while not is_last:
@@ -346,7 +346,7 @@ class FollowAgent:
                     except (OrchestratorError, OSError):
                         page = with_notice(page, GONE)
                     else:
-                        page = one_agent(seen, house.clock.now())
+                        page = one_agent(seen, context.clock.now())
                     yield page
                     await listening.wait(self.look_seconds)
 
@@ -354,15 +354,15 @@ class FollowAgent:
         return event.session_name == session_name_of(self.run)
 
     async def _seen(self, run: RunView, screen: _Screen, shown: QuestionOnPage) -> AgentSeen:
-        terminal = agents_here(self.house, run).get(self.role)
+        terminal = agents_here(self.context, run).get(self.role)
         screen.turn_to(terminal.id if terminal is not None else "")
         kept = await asyncio.to_thread(self._kept, run)
-        asked = shown.look(self.house, terminal)
+        asked = shown.look(self.context, terminal)
         if terminal is None:
             return kept
         explanation = None
         with suppress(OrchestratorError):
-            explanation = self.house.terminals.explain(terminal.id)
+            explanation = self.context.terminals.explain(terminal.id)
         return replace(
             kept,
             terminal=terminal,
@@ -373,7 +373,7 @@ class FollowAgent:
 
     def _kept(self, run: RunView) -> AgentSeen:
         """Return what can be seen of an agent that is not here."""
-        folder = run_folder(self.house.state_folder, self.run)
+        folder = run_folder(self.context.state_folder, self.run)
         turns = [turn.sequence for turn in run.done_turns if turn.role == self.role]
         last = turns[-1] if turns else 0
         return AgentSeen(
@@ -390,41 +390,41 @@ LONGEST_NUMBER = 9
 """Digits of a number in an address."""
 
 
-def watched(path: str, house: House) -> Watched:
+def watched(path: str, context: PageContext) -> Watched:
     """Return the view that a page's address means; raise NotFound if it means none."""
     match _words(path):
         case []:
-            return FollowRuns(house)
+            return FollowRuns(context)
         case ["new"]:
-            return StartRun(house)
+            return StartRun(context)
         case ["runs", run]:
-            check_run(house, run)
-            return FollowRun(house, run)
+            check_run(context, run)
+            return FollowRun(context, run)
         case ["runs", run, "agents", role]:
-            check_run(house, run)
-            known = read_run(run_folder(house.state_folder, run)).providers
+            check_run(context, run)
+            known = read_run(run_folder(context.state_folder, run)).providers
             if role not in known:
                 raise NotFound("agent", role, known)
-            return FollowAgent(house, run, role)
+            return FollowAgent(context, run, role)
     raise NotFound("page", path, (HOME,))
 
 
-async def fragment(path: str, house: House) -> Markup:
+async def fragment(path: str, context: PageContext) -> Markup:
     """Return a piece of a page that is fetched when it is opened; NotFound if there is none."""
     match _words(path):
         case ["older"]:
-            return await asyncio.to_thread(older_fragment, house)
+            return await asyncio.to_thread(older_fragment, context)
         case ["runs", run, "turns", number]:
-            check_run(house, run)
+            check_run(context, run)
             is_own = urlsplit(path).query == OWN_TURN
-            return await asyncio.to_thread(_turn, house, run, _number(number), is_own)
+            return await asyncio.to_thread(_turn, context, run, _number(number), is_own)
         case ["runs", run, "agents", role, "scrollback"]:
-            check_run(house, run)
-            return await _scrollback(house, run, role)
+            check_run(context, run)
+            return await _scrollback(context, run, role)
         case ["runs", run, "replay", role, *number] if len(number) <= 1:
-            check_run(house, run)
+            check_run(context, run)
             step = _number(number[0]) if number else None
-            return await asyncio.to_thread(_replay, house, (run, role), step)
+            return await asyncio.to_thread(_replay, context, (run, role), step)
     raise NotFound("piece of a page", path, ())
 
 
@@ -445,10 +445,10 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _turn(house: House, run: str, sequence: int, is_own: bool) -> Markup:
+def _turn(context: PageContext, run: str, sequence: int, is_own: bool) -> Markup:
     """Return a turn, with the way to its agent unless it is on the agent's own page."""
-    folder = run_folder(house.state_folder, run)
-    detail = detail_of(folder, sequence, house.environ)
+    folder = run_folder(context.state_folder, run)
+    detail = detail_of(folder, sequence, context.environ)
     shown = turn_html(detail, commentable=read_run(folder).is_live)
     if is_own or detail.turn.is_gate:
         return shown
@@ -456,17 +456,17 @@ def _turn(house: House, run: str, sequence: int, is_own: bool) -> Markup:
     return joined((shown, tag("p", link, class_="muted")))
 
 
-async def _scrollback(house: House, run: str, role: str) -> Markup:
-    known = (await asyncio.to_thread(read_run, run_folder(house.state_folder, run))).terminals
+async def _scrollback(context: PageContext, run: str, role: str) -> Markup:
+    known = (await asyncio.to_thread(read_run, run_folder(context.state_folder, run))).terminals
     if role not in known:
         raise NotFound("agent", role, known)
-    return scrollback_html(await house.terminals.scrollback(known[role], SCROLLBACK_LINES))
+    return scrollback_html(await context.terminals.scrollback(known[role], SCROLLBACK_LINES))
 
 
-def _replay(house: House, agent: tuple[str, str], step: int | None) -> Markup:
+def _replay(context: PageContext, agent: tuple[str, str], step: int | None) -> Markup:
     """Return a step of a recording; if none is named, the first that shows something."""
     run, role = agent
-    folder: Folder = run_folder(house.state_folder, run)
+    folder: Folder = run_folder(context.state_folder, run)
     cast = read_cast(folder, role)
     if cast is None or not cast.frames:
         raise NotFound("recording", role, ())

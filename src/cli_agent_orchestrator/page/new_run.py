@@ -16,6 +16,15 @@ FOLDER_NOTE = (
     "The whole path, on the server's machine. A run that is unfinished there is set aside, and can "
     "be resumed."
 )
+TASK_NOTE = (
+    f"What is to be done. Below a line {TEST_HEADING} you can say what the tester does; it may be "
+    "left out."
+)
+GATE_NOTE = (
+    "A command that cao runs itself and believes instead of an agent's word: NAME=COMMAND. The "
+    "flows pair and solo need one."
+)
+TREE_NOTE = "Your folder stays as it is until you bring the work into it with "
 SETTING = "settings.{}"
 """Names a field that becomes a setting of the run; one that is left empty is not sent."""
 LONGEST_PATH = 4096
@@ -45,47 +54,30 @@ def new_run(
 
     `installed` are the agents that can be started.
     """
-    form = _form(folders, flows, installed)
-    return Page("New run", (Part("way", _way()), Part("new", form)))
-
-
-def _way() -> Markup:
-    link = tag("a", "All runs", href=HOME)
-    return tag("nav", link, id="way", class_="way", aria_label="Way back")
-
-
-def _form(
-    folders: Sequence[str], flows: Sequence[FlowOffered], installed: Collection[str]
-) -> Markup:
-    return tag(
-        "div",
-        tag("h1", "New run"),
-        tag(
-            "form",
-            _task(),
-            _folder(folders),
-            _flow(flows),
-            _agents(installed),
-            _gate(),
-            _rounds(),
-            _work_tree(),
-            tag("p", class_="problem", role="alert", data_problem=True),
-            tag(
-                "button",
-                "Start the run",
-                class_="button button-main",
-                type="submit",
-                data_busy="Starting …",
-            ),
-            class_="form new-run",
-            data_post="/runs",
-            # Never the one that was left unfinished in the folder.
-            data_body=json.dumps({"resume": False}),
-            data_then=f"{HOME}/runs/{{id}}",
-            data_words=json.dumps(FIELD_WORDS),
-        ),
-        id="new",
+    way = tag("nav", tag("a", "All runs", href=HOME), id="way", class_="way", aria_label="Way back")
+    start = tag(
+        "button",
+        "Start the run",
+        class_="button button-main",
+        type="submit",
+        data_busy="Starting …",
     )
+    form = tag(
+        "form",
+        *_work(folders, flows),
+        *_agents(installed),
+        *_limits(),
+        tag("p", class_="problem", role="alert", data_problem=True),
+        start,
+        class_="form new-run",
+        data_post="/runs",
+        # Never the one that was left unfinished in the folder.
+        data_body=json.dumps({"resume": False}),
+        data_then=f"{HOME}/runs/{{id}}",
+        data_words=json.dumps(FIELD_WORDS),
+    )
+    new = tag("div", tag("h1", "New run"), form, id="new")
+    return Page("New run", (Part("way", way), Part("new", new)))
 
 
 def _field(label: str, field: Markup, number: str, note: Child = None) -> Markup:
@@ -93,21 +85,13 @@ def _field(label: str, field: Markup, number: str, note: Child = None) -> Markup
     return tag("div", tag("label", label, for_=number), field, told, class_="field")
 
 
-def _task() -> Markup:
-    field = tag("textarea", id="task-text", name="task", rows=10, required=True, spellcheck="true")
-    note = joined(
-        (
-            "What is to be done. Below a line ",
-            tag("code", TEST_HEADING),
-            " you can say what the tester does; it may be left out.",
-        )
-    )
-    return _field("Task", field, "task-text", note)
-
-
-def _folder(folders: Sequence[str]) -> Markup:
+def _work(folders: Sequence[str], flows: Sequence[FlowOffered]) -> Iterator[Markup]:
+    """Yield the fields that say what is done, where, and by which flow."""
+    task = tag("textarea", id="task-text", name="task", rows=10, required=True, spellcheck="true")
+    first, heading, rest = TASK_NOTE.partition(TEST_HEADING)
+    yield _field("Task", task, "task-text", joined((first, tag("code", heading), rest)))
     known = (tag("option", value=folder) for folder in folders[:MOST_FOLDERS])
-    field = tag(
+    folder = tag(
         "input",
         id="folder",
         name="wd",
@@ -118,27 +102,22 @@ def _folder(folders: Sequence[str]) -> Markup:
         autocomplete="off",
         spellcheck="false",
     )
-    both = joined((field, tag("datalist", joined(known), id="folders")))
-    return _field("Project folder", both, "folder", FOLDER_NOTE)
+    both = joined((folder, tag("datalist", *known, id="folders")))
+    yield _field("Project folder", both, "folder", FOLDER_NOTE)
+    options = []
+    for flow in flows:
+        described = flow.description[:LONGEST_DESCRIPTION]
+        words = f"{name(flow.name)}: {described}" if described else name(flow.name)
+        options.append(tag("option", words, value=flow.name, selected=flow is flows[0]))
+    chosen = tag("select", *options, id="flow", name=SETTING.format("FLOW"))
+    yield _field("Flow", chosen, "flow", "Who works, and in which order.")
 
 
-def _flow(flows: Sequence[FlowOffered]) -> Markup:
-    options = joined(
-        tag("option", _words(flow), value=flow.name, selected=not number)
-        for number, flow in enumerate(flows)
-    )
-    field = tag("select", options, id="flow", name=SETTING.format("FLOW"))
-    return _field("Flow", field, "flow", "Who works, and in which order.")
-
-
-def _words(flow: FlowOffered) -> str:
-    described = flow.description[:LONGEST_DESCRIPTION]
-    return f"{name(flow.name)}: {described}" if described else name(flow.name)
-
-
-def _agents(installed: Collection[str]) -> Markup:
+def _agents(installed: Collection[str]) -> Iterator[Markup]:
+    """Yield the fields that say which agent works, for all roles or for one."""
     known = [agent for agent in AGENTS if agent in installed]
-    field = _choose("provider", "PROVIDER", installed, known[0] if known else BUILT_IN)
+    usual = _choose("provider", "PROVIDER", installed, known[0] if known else BUILT_IN)
+    yield _field("Agent", usual, "provider")
     roles = (
         _field(
             f"Agent of {role.replace('_', ' ')}",
@@ -147,25 +126,22 @@ def _agents(installed: Collection[str]) -> Markup:
         )
         for role in ROLES
     )
-    by_role = tag("details", tag("summary", "Another agent for a role"), joined(roles))
-    return joined((_field("Agent", field, "provider"), by_role))
+    yield tag("details", tag("summary", "Another agent for a role"), *roles)
 
 
 def _choose(number: str, setting: str, installed: Collection[str], chosen: str = "") -> Markup:
-    options = joined(_options(installed, chosen))
-    return tag("select", options, id=number, name=SETTING.format(setting))
-
-
-def _options(installed: Collection[str], chosen: str) -> Iterator[Markup]:
+    options = []
     if not chosen:
-        yield tag("option", "the same as above", value="", selected=True)
+        options.append(tag("option", "the same as above", value="", selected=True))
     for agent in AGENTS:
         words = agent if agent in installed or agent == BUILT_IN else f"{agent} (not installed)"
-        yield tag("option", words, value=agent, selected=agent == chosen)
+        options.append(tag("option", words, value=agent, selected=agent == chosen))
+    return tag("select", *options, id=number, name=SETTING.format(setting))
 
 
-def _gate() -> Markup:
-    field = tag(
+def _limits() -> Iterator[Markup]:
+    """Yield the fields for a gate, the rounds, and a work tree."""
+    gate = tag(
         "input",
         id="gate",
         name=SETTING.format("GATES"),
@@ -174,15 +150,8 @@ def _gate() -> Markup:
         autocomplete="off",
         spellcheck="false",
     )
-    note = (
-        "A command that cao runs itself and believes instead of an agent's word: NAME=COMMAND. "
-        "The flows pair and solo need one."
-    )
-    return _field("Gate (optional)", field, "gate", note)
-
-
-def _rounds() -> Markup:
-    field = tag(
+    yield _field("Gate (optional)", gate, "gate", GATE_NOTE)
+    rounds = tag(
         "input",
         id="max-rounds",
         name=SETTING.format("MAX_ROUNDS"),
@@ -190,10 +159,7 @@ def _rounds() -> Markup:
         min=1,
         placeholder=BY_NAME["MAX_ROUNDS"].default,
     )
-    return _field("Rounds at most (optional)", field, "max-rounds")
-
-
-def _work_tree() -> Markup:
+    yield _field("Rounds at most (optional)", rounds, "max-rounds")
     box = tag(
         "input",
         id="work-tree",
@@ -203,6 +169,5 @@ def _work_tree() -> Markup:
         aria_describedby="work-tree-note",
     )
     label = tag("label", box, " In a work tree of its own", for_="work-tree")
-    note = "Your folder stays as it is until you bring the work into it with "
-    told = tag("p", note, tag("code", "cao apply"), ".", id="work-tree-note", class_="muted")
-    return tag("div", label, told, class_="field check")
+    told = tag("p", TREE_NOTE, tag("code", "cao apply"), ".", id="work-tree-note", class_="muted")
+    yield tag("div", label, told, class_="field check")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..core.models import Evidence, Explanation, Terminal
+from ..core.models import Explanation, Terminal
 from ..core.text import age, short_line
 from ..runs.view import RunView
 from ..show.markup import Child, Markup, joined, tag
@@ -66,31 +66,30 @@ class AgentSeen:
     last_turn: int = 0
     """The number of its last turn; 0 if it had none."""
 
-    @property
-    def is_asking(self) -> bool:
-        return self.asked is not None
-
 
 def one_agent(seen: AgentSeen, now: float) -> Page:
     """Return the page of an agent."""
+    run = tag("a", short_line(seen.run.task_line, 60) or "The run", href=run_path(seen.run.id))
+    links = joined((tag("a", "All runs", href=HOME), run), " / ")
+    main, side = tag("div", id="agent-main"), tag("div", id="agent-side", class_="side")
     parts = (
-        *_frame(seen),
-        Part("head", _head(seen, now), "agent-top"),
-        Part("need", _need(seen), "need-area"),
+        Part("way", tag("nav", links, id="way", class_="way", aria_label="Way back")),
+        Part("agent-top", tag("div", id="agent-top")),
+        Part("need-area", tag("div", id="need-area", role="status")),
+        Part("frame", tag("div", main, side, id="frame", class_="agent-frame")),
+        Part("head", _head(seen), "agent-top"),
+        Part("need", _need(seen.asked), "need-area"),
         Part("gone", _gone(seen), "agent-top"),
         *_screen(seen),
         *_below(seen),
-        Part("why", _why(seen, now), "agent-side"),
+        Part("why", _why(seen.explanation, now), "agent-side"),
     )
     return Page(f"{name(seen.role)}: {_word(seen)}", parts)
 
 
 def scrollback_html(text: str) -> Markup:
     """Return what an agent has shown, with its screen and colors."""
-    lines = list(screen_lines(text))[-SCROLLBACK_LINES:]
-    # Below what is written on it, a screen is empty.
-    while lines and not lines[-1].strip():
-        lines.pop()
+    lines = _down_to_the_last(screen_lines(text)[-SCROLLBACK_LINES:])
     if not lines:
         return tag("p", "It has shown nothing yet.", class_="muted")
     return _box("scrollback-box", "What it has shown so far", joined(map(_plain_line, lines)))
@@ -142,52 +141,38 @@ def _is_elsewhere(seen: AgentSeen) -> bool:
     return seen.run.is_live and seen.role in seen.run.terminals
 
 
-def _frame(seen: AgentSeen) -> Iterator[Part]:
-    run = tag("a", short_line(seen.run.task_line, 60) or "The run", href=run_path(seen.run.id))
-    links = joined((tag("a", "All runs", href=HOME), run), " / ")
-    yield Part("way", tag("nav", links, id="way", class_="way", aria_label="Way back"))
-    yield Part("agent-top", tag("div", id="agent-top"))
-    yield Part("need-area", tag("div", id="need-area", role="status"))
-    main, side = tag("div", id="agent-main"), tag("div", id="agent-side", class_="side")
-    yield Part("frame", tag("div", main, side, id="frame", class_="agent-frame"))
-
-
-def _head(seen: AgentSeen, now: float) -> Markup:
-    status = badge("plain", _word(seen)) if seen.terminal is None else agent_badge(seen.terminal)
+def _head(seen: AgentSeen) -> Markup:
+    terminal, run = seen.terminal, seen.run
+    facts: list[Child] = [name(run.providers.get(seen.role, ""))]
+    if terminal is not None:
+        facts.append(tag("code", terminal.id))
+        if terminal.permissions:
+            facts.append(f"permissions: {name(terminal.permissions)}")
+        if terminal.action and terminal.alive:
+            action = short_line(terminal.action, LONGEST_DETAIL)
+            facts.append(tag("span", action, class_="action"))
+    if run.is_live and run.role == seen.role:
+        facts.append(tag("span", "its turn now", class_="who"))
+    status = badge("plain", _word(seen)) if terminal is None else agent_badge(terminal)
     return tag(
         "header",
         tag("h1", name(seen.role)),
         tag("p", status, class_="badges"),
-        about([*_facts(seen)]),
+        about([fact for fact in facts if fact]),
         id="head",
         class_="run-head",
     )
 
 
-def _facts(seen: AgentSeen) -> Iterator[Child]:
-    provider = seen.run.providers.get(seen.role, "")
-    yield name(provider) if provider else None
-    if seen.terminal is not None:
-        yield tag("code", seen.terminal.id)
-        if seen.terminal.permissions:
-            yield f"permissions: {name(seen.terminal.permissions)}"
-        if seen.terminal.action and seen.terminal.alive:
-            yield tag("span", short_line(seen.terminal.action, LONGEST_DETAIL), class_="action")
-    if seen.run.is_live and seen.run.role == seen.role:
-        yield tag("span", "its turn now", class_="who")
-
-
-def _need(seen: AgentSeen) -> Markup:
-    asked = seen.asked
+def _need(asked: AskedBy | None) -> Markup:
     if asked is None:
         return tag("div", id="need", hidden=True)
     keys = key_buttons(asked) if asked.question.choices else None
-    more = tag("details", tag("summary", "Other keys"), keys, id="more-keys") if keys else None
     return tag(
         "div",
         tag("h2", "It asks you"),
         question_html(asked),
-        more,
+        tag("details", tag("summary", "Other keys"), keys, id="more-keys") if keys else None,
         id="need",
         class_="card card-needs",
     )
@@ -219,10 +204,11 @@ def _screen(seen: AgentSeen) -> Iterator[Part]:
         yield Part(f"line-{number}", html, "screen")
 
 
-def _down_to_the_last(lines: Sequence[Markup]) -> Sequence[Markup]:
-    """Return lines without those at the end that are empty."""
-    last = max((row for row, line in enumerate(lines) if line.strip()), default=-1)
-    return lines[: last + 1]
+def _down_to_the_last(lines: list[Markup]) -> list[Markup]:
+    """Return lines without those at the end that are empty: below what is written on it."""
+    while lines and not lines[-1].strip():
+        lines.pop()
+    return lines
 
 
 def _box(number: str, label: str, inner: Child) -> Markup:
@@ -238,25 +224,36 @@ def _plain_line(line: Markup) -> Markup:
 
 def _below(seen: AgentSeen) -> Iterator[Part]:
     """Yield what is fetched when it is opened, and the box for messages."""
-    path = agent_path(seen.run.id, seen.role)
-    if seen.terminal is not None:
-        yield _fetched("scrollback", "What it has shown so far", f"{path}/scrollback")
-    if seen.is_recorded:
-        recording = f"{run_path(seen.run.id)}/replay/{quoted(seen.role)}"
-        yield _fetched("replay", "Replay its screen from the start", recording)
-    if seen.last_turn:
-        turn = f"{run_path(seen.run.id)}/turns/{seen.last_turn}?{OWN_TURN}"
-        yield _fetched("last-turn", f"Its last turn ({seen.last_turn})", turn)
+    run = run_path(seen.run.id)
+    offered: list[tuple[object, str, str, str]] = [
+        (
+            seen.terminal,
+            "scrollback",
+            "What it has shown so far",
+            f"{agent_path(seen.run.id, seen.role)}/scrollback",
+        ),
+        (
+            seen.is_recorded,
+            "replay",
+            "Replay its screen from the start",
+            f"{run}/replay/{quoted(seen.role)}",
+        ),
+        (
+            seen.last_turn,
+            "last-turn",
+            f"Its last turn ({seen.last_turn})",
+            f"{run}/turns/{seen.last_turn}?{OWN_TURN}",
+        ),
+    ]
+    for is_offered, number, words, path in offered:
+        if is_offered:
+            yield Part(number, fetched(number, words, path), "agent-main")
     if seen.terminal is not None and seen.terminal.alive:
         yield Part("message", _message(seen, seen.terminal.id), "agent-side")
 
 
-def _fetched(number: str, words: str, path: str) -> Part:
-    return Part(number, fetched(number, words, path), "agent-main")
-
-
 def _message(seen: AgentSeen, terminal_id: str) -> Markup:
-    is_asking = seen.is_asking
+    is_asking = seen.asked is not None
     return tag(
         "section",
         tag("h2", "Message", id="message-title"),
@@ -284,35 +281,25 @@ def _message(seen: AgentSeen, terminal_id: str) -> Markup:
     )
 
 
-def _why(seen: AgentSeen, now: float) -> Markup:
-    explanation = seen.explanation
+def _why(explanation: Explanation | None, now: float) -> Markup:
     if explanation is None:
         return tag("div", id="why", hidden=True)
-    evidence = (
-        tag(
-            "li",
-            tag("b", name(one.source)),
-            f" {AGENT_LOOKS[one.status][1] if one.status else 'says nothing'}, {_when(one, now)} ",
-            tag("span", short_line(one.detail, LONGEST_DETAIL), class_="muted"),
-        )
-        for one in explanation.evidence
-    )
+    told = []
+    for one in explanation.evidence:
+        says = AGENT_LOOKS[one.status][1] if one.status else "says nothing"
+        when = "since before this server began" if one.found else f"{age(now - one.at)} ago"
+        detail = tag("span", short_line(one.detail, LONGEST_DETAIL), class_="muted")
+        told.append(tag("li", tag("b", name(one.source)), f" {says}, {when} ", detail))
+    reason = explanation.reason[:LONGEST_DETAIL]
+    words = WHO_TELLS.get(reason.partition(":")[0])
+    # In words, and as it was told if that says more.
+    why = (words, " ", tag("span", reason, class_="muted")) if words else (as_sentence(reason),)
     return tag(
         "section",
         tag("h2", "Why this status", id="why-title"),
-        tag("p", *_reason(explanation.reason[:LONGEST_DETAIL])),
-        tag("ul", joined(evidence), class_="told"),
+        tag("p", *why),
+        tag("ul", *told, class_="told"),
         id="why",
         class_="card",
         aria_labelledby="why-title",
     )
-
-
-def _reason(told: str) -> tuple[Child, ...]:
-    """Return why, in words, and as it was told if that says more."""
-    words = WHO_TELLS.get(told.partition(":")[0])
-    return (words, " ", tag("span", told, class_="muted")) if words else (as_sentence(told),)
-
-
-def _when(evidence: Evidence, now: float) -> str:
-    return "since before this server began" if evidence.found else f"{age(now - evidence.at)} ago"

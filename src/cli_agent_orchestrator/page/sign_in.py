@@ -17,7 +17,6 @@ worthless. Nothing of them is kept on the server.
 
 import hmac
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 
@@ -39,16 +38,6 @@ class SignedIn:
 
     cookie: str = field(repr=False)
     key: str = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class PageProof:
-    """What a request shows in place of a key."""
-
-    request: str
-    """What is to be signed: see `request_words`."""
-    given: str
-    """The signature."""
 
 
 def request_words(challenge: str, host: str, method: str, target: str) -> str:
@@ -76,34 +65,33 @@ class PageSecret:
         words = f"{VERSION}.{int(now) + SIGNED_IN_SECONDS}.{nonce}"
         return SignedIn(f"{words}.{self._mac('cookie', words)}", self._mac("key", words))
 
-    def is_signed_in(self, cookies: str, proof: PageProof, now: float) -> bool:
-        """Does a Cookie header hold a cookie of ours, and was the request signed with its key?"""
-        found = list(_values(cookies, self.cookie_name))[:MOST_COOKIES]
-        return any(self._fits(cookie, proof, now) for cookie in found)
+    def is_signed_in(self, cookies: str, request: str, proof: str, now: float) -> bool:
+        """Does a Cookie header hold a cookie of ours, and is a request signed with its key?
 
-    def _fits(self, cookie: str, proof: PageProof, now: float) -> bool:
+        `request` is what is signed, see `request_words`; `proof` is the signature.
+        """
+        pairs = (pair.strip().partition("=") for pair in cookies.split(";"))
+        own = [value for name, _, value in pairs if name == self.cookie_name]
+        return any(self._fits(cookie, request, proof, now) for cookie in own[:MOST_COOKIES])
+
+    def _fits(self, cookie: str, request: str, proof: str, now: float) -> bool:
         read = re.fullmatch(COOKIE_PATTERN, cookie, re.ASCII)
         if read is None or int(read["expiry"]) <= now:
             return False
         words = cookie.rpartition(".")[0]
         is_ours = hmac.compare_digest(read["mac"], self._mac("cookie", words))
-        wanted = signature(self._mac("key", words), proof.request)
-        return is_ours and hmac.compare_digest(proof.given.encode(), wanted.encode())
+        wanted = signature(self._mac("key", words), request)
+        return is_ours and hmac.compare_digest(proof.encode(), wanted.encode())
 
     def _mac(self, label: str, words: str = "") -> str:
         return hmac.digest(self._secret, f"{label} {words}".encode(), sha256).hex()
 
 
-def _values(cookies: str, name: str) -> Iterator[str]:
-    """Yield the values of all cookies of a name in a Cookie header."""
-    for pair in cookies.split(";"):
-        given, _, value = pair.strip().partition("=")
-        if given == name:
-            yield value
-
-
 class Links:
-    """The links that nobody has used yet; each works once, and not for long."""
+    """The links that nobody has used yet; each works once, and not for long.
+
+    `now` is seconds that never go back: a clock that is set back makes no link last longer.
+    """
 
     def __init__(self) -> None:
         # Not the codes themselves: looking up one tells by its time how near a guess was.

@@ -58,15 +58,10 @@ def serve_runs(app: Starlette, runs: Runs) -> Starlette:
     return app
 
 
-def serve_page(
-    app: Starlette, access: PageAccess, routes: Iterable[Route], first: Middleware
-) -> Starlette:
-    """Let an application that answers nobody yet show a page in the browser, too.
-
-    `first` sees all that is asked, by whomever.
-    """
+def serve_page(app: Starlette, access: PageAccess, routes: Iterable[Route]) -> Starlette:
+    """Let an application that answers nobody yet show a page in the browser, too."""
     rules = replace(app.state.rules, page=access)
-    app.user_middleware = [first, Middleware(Access, rules=rules), Middleware(LastWords)]
+    app.user_middleware = [Middleware(Access, rules=rules), Middleware(LastWords)]
     app.router.routes.extend(routes)
     return app
 
