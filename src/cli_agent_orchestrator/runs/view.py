@@ -258,7 +258,8 @@ LISTED_FIELDS = tuple(one.name for one in fields(ListedRecord))
 
 def list_views(runs: Folder) -> Iterator[RunView]:
     """Yield all runs in a folder of run folders, without their whole task and settings."""
-    for name, data in runs.read_in_each(filter(is_run_id, runs.names()), RECORD_FILE):
+    names = [*filter(is_run_id, runs.names())]
+    for name, data in runs.read_in_each(names, RECORD_FILE) if names else ():
         folder = Folder(runs.root, (*runs.parts, name), runs.private)
         # Something else that has the name of a run, or one that was just removed.
         with suppress(OSError):
