@@ -1,5 +1,6 @@
 """The list of runs, as it is shown."""
 
+import platform
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,13 @@ def test_a_verdict_of_the_built_in_agent_is_said_to_be_a_dry_run(
     run = a_run(id=ID, wd="/p", status=status, started=1.0, ended=2.0, providers=providers)
     (_, line) = table([run], Path("/p"), 61.0)
     assert f"  {shown}" in line
+
+
+def test_a_run_of_another_machine_says_whose_folder_it_is() -> None:
+    here, there = (a_run(id=ID, wd="/p", machine=name) for name in (platform.node(), "calc7"))
+    _, first, second = table([here, there], Path("/q"), 61.0)
+    assert "  /p  " in first
+    assert "  calc7:/p  " in second
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])

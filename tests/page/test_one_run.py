@@ -46,12 +46,14 @@ def ids(page: Page) -> list[str]:
 
 
 def test_a_run_at_work() -> None:
-    page = one_run(a_page(terminals={"programmer": a_terminal(action="Bash: make")}), NOON)
+    agents = {"programmer": a_terminal(action="Bash: make")}
+    page = one_run(a_page(terminals=agents, machine="calc7"), NOON)
 
     check_page(page)
     assert page.title == "running: Fix the discount"
     assert "round 2 of 8" in part_of(page, "head").written
     assert "programmer works" in part_of(page, "head").written
+    assert "on calc7" in part_of(page, "head").written
     assert "All of it." in part_of(page, "head").written
     assert part_of(page, "need").found[0][1].get("hidden", "no") is None
     agent = part_of(page, "agent-1")

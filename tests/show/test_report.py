@@ -66,6 +66,7 @@ TURNS = (
     turn(3, "tests", provider="command", verdict="PASS"),
 )
 RAN = a_run(
+    machine="calc7",
     wd=WD,
     task=f"Mend {WD}/a.py\n\nIt is wrong for ten pieces.",
     task_line=f"Mend {WD}/a.py",

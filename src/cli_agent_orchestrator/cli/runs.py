@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -130,6 +131,8 @@ def room_for_last(rows: Sequence[tuple[str, ...]], width: int) -> int:
 def _row(run: RunView, here: Path, now: float) -> tuple[str, ...]:
     place = run.project or run.wd
     folder = "." if place == str(here) else one_line(place) or "-"
+    if run.machine not in ("", platform.node()):
+        folder = f"{one_line(run.machine)}:{folder}"
     started = age(now - run.started) if run.started else "-"
     dry = f" ({DRY_RUN})" if run.status.is_verdict and is_dry(run.providers.values()) else ""
     return (

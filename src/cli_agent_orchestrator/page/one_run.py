@@ -139,6 +139,7 @@ def _head(page: RunOnPage, stand: RunStanding, now: float) -> Markup:
         f"round {run.round}{most}" if run.round else None,
         at_work(run) if run.is_live and run.role and not run.asking else None,
         time_of(run, now),
+        f"on {name(run.machine)}" if run.machine else None,
         run_tokens(page.tokens) if page.tokens is not None else None,
         tag("code", run.id),
     ]

@@ -171,6 +171,8 @@ class RunRecord:
     session_name: str = ""
     terminals: Mapping[str, str] = field(default_factory=dict)
     """Ids by role, as long as the agents are there."""
+    machine: str = ""
+    """The name of the machine that it began on."""
     pid: int = 0
     reason: str = ""
     """Why it ended without a verdict."""

@@ -6,6 +6,7 @@ the loop. Whoever starts a conductor tells it at last how that ended.
 """
 
 import os
+import platform
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -167,6 +168,7 @@ def new_record(
         top=top,
         flow=prepared.flow.name,
         settings=_saved_settings(config, request),
+        machine=platform.node(),
         pid=os.getpid(),
         project="" if tree is None else str(tree.project),
         tree=None if tree is None else tree.saved,

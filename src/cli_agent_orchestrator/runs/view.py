@@ -221,7 +221,7 @@ class RunView(RunRecord):
 LISTED = (
     *("id", "wd", "flow", "status", "round", "role", "started", "ended", "rested"),
     *("providers", "terminals", "project", "waiting", "discarded", "applied", "asking"),
-    *("circling", "unsaved", "lost", "reason", "proof"),
+    *("circling", "unsaved", "lost", "reason", "proof", "machine"),
 )
 """What programs are told of a run in a list, besides its task."""
 DETAILED = ("base", "branch", "exit_code", "session_name")

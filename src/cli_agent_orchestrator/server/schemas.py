@@ -269,6 +269,8 @@ class RunBody(Struct, forbid_unknown_fields=True):
     reason: str
     proof: str
     """Of a PASS `proven: …` or `not proven: …`; empty if that was not looked into."""
+    machine: str
+    """The name of the machine that it began on; empty if that is not known."""
 
 
 class RunTurnBody(Struct, forbid_unknown_fields=True):

@@ -54,6 +54,7 @@ def anonymized(found: Report, clean: Callable[[str], str], home: Path, state: Pa
             wd=shown_folder(run.wd, home),
             project=shown_folder(run.project, home) if run.project else "",
             gate_logs=place(run.gate_logs, shown.run.gate_logs),
+            machine="",
         ),
     )
 
@@ -149,6 +150,8 @@ def facts_of(found: Report) -> Iterator[Fact]:
     if run.tree is not None:
         yield Fact("Branch", _branch(run.tree))
     yield Fact("Agents", ", ".join(f"{role}: {agent}" for role, agent in run.providers.items()))
+    if run.machine:
+        yield Fact("Machine", run.machine)
     if run.done_turns:
         yield Fact("Time", _times(run.done_turns))
     if run.reason and not run.status.is_verdict:
