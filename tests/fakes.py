@@ -60,6 +60,10 @@ class FakeService:
     more_screens: asyncio.Queue[str] | None = None
     """What they are shown after that, as it comes."""
     listeners: int = 0
+    is_agent: bool = False
+    """Do requests come from an agent's terminal?"""
+    clients: list[tuple[int, int | None]] = field(default_factory=list)
+    """Of whom it was asked whether they are there."""
 
     def __post_init__(self) -> None:
         self.log = EventFeed("start", self._snapshot)
@@ -184,6 +188,10 @@ class FakeService:
                     yield event
         finally:
             self.listeners -= 1
+
+    def has_client(self, client: int, port: int | None) -> bool:
+        self.clients.append((client, port))
+        return self.is_agent
 
     def _create(self, new: NewTerminal, session_name: str) -> Terminal:
         self._fail()

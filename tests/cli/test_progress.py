@@ -70,6 +70,7 @@ from cli_agent_orchestrator.pipeline.review import (
 from cli_agent_orchestrator.pipeline.state import Dispatch, FinalStatus, Turn
 from cli_agent_orchestrator.pipeline.steering import Wish
 from cli_agent_orchestrator.runs.events import turn_ended
+from cli_agent_orchestrator.settings.config import tmux_socket
 from tests.notices.test_sending import raise_fault
 
 SERVER = ServerChosen(1_700_000_000.0, "http://127.0.0.1:5000", "named", named=True)
@@ -513,6 +514,10 @@ class Closing(io.StringIO):
         return super().write(text)
 
 
+KEYS_ARE_READ = b"\x1b[?2004h"
+"""What is sent to a terminal whose keys are read: mark what is pasted."""
+
+
 class TestViews:
     def test_plain_lines_have_the_time(self, capsys: pytest.CaptureFixture[str]) -> None:
         with PlainView(Path("/p")) as view:
@@ -748,6 +753,34 @@ class TestViews:
             view.tell(Warned(NOON, "größer"))
         assert b"Starting 1 of 2" in output.getvalue()
         assert b"gr??er" in output.getvalue()
+
+    @pytest.mark.parametrize("is_agents", [False, True])
+    def test_in_an_agents_terminal_no_key_steers(self, tmp_path: Path, is_agents: bool) -> None:
+        code = (
+            "import fcntl, pathlib, termios\n"
+            "fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
+            "from cli_agent_orchestrator.cli.progress import choose_view\n"
+            f"state = pathlib.Path({str(tmp_path)!r})\n"
+            "with choose_view(state, False, '', state_folder=state):\n"
+            "    pass\n"
+        )
+        socket = tmux_socket(tmp_path) if is_agents else "default"
+        env = {**os.environ, "TERM": "xterm", "TMUX": f"/tmp/tmux-1000/{socket},4711,0"}
+        ours, theirs = os.openpty()
+        try:
+            os.set_blocking(ours, False)
+            subprocess.run(
+                [sys.executable, "-c", code],
+                env=env,
+                stdin=theirs,
+                stdout=theirs,
+                start_new_session=True,
+                check=True,
+            )
+            assert (KEYS_ARE_READ in os.read(ours, 100_000)) is not is_agents
+        finally:
+            os.close(ours)
+            os.close(theirs)
 
     @pytest.mark.parametrize(
         ("term", "view"), [("xterm", "LiveView"), ("dumb", "PlainView"), (None, "PlainView")]

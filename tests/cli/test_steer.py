@@ -1,23 +1,27 @@
 """The commands that steer a run: what they refuse, ask and print."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner, Result
 
+from cli_agent_orchestrator.cli.main import COMMANDS, STEERING, cao
 from cli_agent_orchestrator.cli.steer import change, hint, pause, resume
 from cli_agent_orchestrator.core.clock import SystemClock
-from cli_agent_orchestrator.errors import UsageError
+from cli_agent_orchestrator.errors import NotSteerable, UsageError
 from cli_agent_orchestrator.events import AskDeclined, PauseAsked, RunEvent, SettingChanged
 from cli_agent_orchestrator.pipeline.steering import Ask, Heard
 from cli_agent_orchestrator.runs.control import Listener
-from cli_agent_orchestrator.runs.record import RunRecord
+from cli_agent_orchestrator.runs.record import RunRecord, SavedSetting
 from cli_agent_orchestrator.runs.recorder import Recorder
-from cli_agent_orchestrator.settings.config import state_folder
+from cli_agent_orchestrator.settings.config import state_folder, tmux_socket
 from cli_agent_orchestrator.settings.layout import CONTROL_FILE
 
 RUN = "20261115-084037-k3f9"
@@ -28,11 +32,12 @@ def invoke(command: click.Command, *words: str) -> Result:
 
 
 @contextmanager
-def live_run(answer: Callable[[Ask], RunEvent]) -> Iterator[Path]:
+def live_run(answer: Callable[[Ask], RunEvent], proof: str = "report") -> Iterator[Path]:
     """A run that is under way and says the same to every ask; yield its folder."""
     recorder = Recorder(state_folder(os.environ), SystemClock())
     record = RunRecord(RUN, "/p", "/p/s.json", RUN, "x", "x", 1.0, providers={"tester": "codex"})
-    recorder.start(record, resumed=False)
+    settings = {"PROOF": SavedSetting(proof, "option")}
+    recorder.start(replace(record, settings=settings), resumed=False)
     assert recorder.folder is not None
 
     def hear(heard: Heard) -> None:
@@ -113,3 +118,67 @@ def test_a_hint_is_one_text(words: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("words", [(), ("k3f9",), ("a", "b", "max_rounds=1")])
 def test_a_change_names_what_it_changes(words: tuple[str, ...]) -> None:
     assert "expected [RUN] and NAME=VALUE" in str(invoke(change, *words).exception)
+
+
+class TestRequired:
+    """What a PASS needs (a proof) is given up by a person at a terminal alone."""
+
+    def test_it_is_not_given_up_without_a_person(self) -> None:
+        with live_run(agree_to_pause, proof="require") as folder:
+            done = invoke(change, "max_rounds=3", "CAO_PROOF=Off")
+            assert isinstance(done.exception, NotSteerable)
+            assert not (folder / CONTROL_FILE).exists()
+
+    @pytest.mark.parametrize(
+        ("proof", "word"), [("require", "require"), ("report", "off"), ("off", "require")]
+    )
+    def test_else_it_is_a_setting_as_others(self, proof: str, word: str) -> None:
+        with live_run(lambda ask: SettingChanged(2.0, "PROOF", word, proof, ask.id), proof):
+            assert invoke(change, f"proof={word}").exception is None
+
+    @pytest.mark.parametrize(("said", "code"), [(b"y\n", 0), (b"\n", 2)])
+    def test_a_person_is_asked(self, said: bytes, code: int) -> None:
+        argv = (sys.executable, "-m", "cli_agent_orchestrator", "set", RUN, "proof=report")
+        changed: list[Ask] = []
+
+        def agree(ask: Ask) -> RunEvent:
+            changed.append(ask)
+            return SettingChanged(2.0, "PROOF", "report", "require", ask.id)
+
+        ours, theirs = os.openpty()
+        try:
+            os.write(ours, said)
+            with live_run(agree, proof="require"):
+                done = subprocess.run(
+                    argv, stdin=theirs, stderr=theirs, stdout=subprocess.DEVNULL, check=False
+                )
+        finally:
+            os.close(ours)
+            os.close(theirs)
+        assert (done.returncode, len(changed)) == (code, 1 - code // 2)
+
+
+class TestAgentsTerminal:
+    """What is typed in an agent's terminal; which one that is, is found out elsewhere."""
+
+    @pytest.fixture
+    def inside(self) -> dict[str, str]:
+        socket = tmux_socket(state_folder(os.environ))
+        return {"TMUX": f"/tmp/tmux-1000/{socket},4711,0"}
+
+    @pytest.mark.parametrize("name", STEERING)
+    def test_nothing_is_steered(self, name: str, inside: dict[str, str]) -> None:
+        done = CliRunner().invoke(cao, [name, "x"], env=inside)
+        assert isinstance(done.exception, NotSteerable)
+
+    @pytest.mark.parametrize("name", sorted(COMMANDS))
+    def test_help_is_given(self, name: str, inside: dict[str, str]) -> None:
+        assert CliRunner().invoke(cao, [name, "--help"], env=inside).exit_code == 0
+
+    def test_runs_are_listed(self, inside: dict[str, str]) -> None:
+        assert CliRunner().invoke(cao, ["runs"], env=inside).exit_code == 0
+
+    def test_a_terminal_of_another_state_folder_is_none(self, tmp_path: Path) -> None:
+        env = {"TMUX": f"/tmp/tmux-1000/{tmux_socket(tmp_path)},4711,0"}
+        done = CliRunner().invoke(cao, ["pause"], env=env)
+        assert str(done.exception).startswith("no run is running")

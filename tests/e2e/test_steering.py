@@ -1,7 +1,10 @@
 """Runs that a person steers while they are under way."""
 
 import json
+import os
+import shlex
 import signal
+import sys
 from itertools import takewhile
 
 import httpx
@@ -330,3 +333,88 @@ def test_a_server_steers_runs_and_resumes_one_that_was_killed(machine: Machine) 
             assert resumed.status_code == 200, resumed.text
         assert machine.cao("watch").returncode == 0
     assert_five_turns_once(machine)
+
+
+PROBE = """
+import json, os, subprocess, sys, urllib.error, urllib.request
+folder = sys.argv[1]
+with open(folder + "/order") as file:
+    text = file.read()
+if not text:
+    sys.exit()  # the probe of another agent has it
+order = json.loads(text)
+found = []
+for words in order["commands"]:
+    argv = [sys.executable, "-m", "cli_agent_orchestrator", *words]
+    done = subprocess.run(
+        argv, env=order["env"], cwd=order["cwd"], stdin=subprocess.DEVNULL, capture_output=True
+    )
+    found.append(done.returncode)
+for method, url, body in order["requests"]:
+    request = urllib.request.Request(url, body and body.encode(), order["headers"], method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            found.append(answer.status)
+    except urllib.error.HTTPError as error:
+        found.append(error.code)
+with open(folder + "/draft", "w") as file:
+    json.dump(found, file)
+os.rename(folder + "/draft", folder + "/found")
+"""
+"""Does what it is told from inside an agent's terminal, without a word of tmux's."""
+
+
+class TestAgents:
+    """An agent may look at runs, from the shell in its terminal, and not steer them."""
+
+    def let_agents_probe(self, machine: Machine) -> None:
+        """Let every agent have a process beside it that waits for an order."""
+        (machine.home / "probe.py").write_text(PROBE, encoding="utf-8")
+        os.mkfifo(machine.home / "order")
+        wrapper = machine.home / "agent"
+        python, probe = shlex.quote(sys.executable), shlex.quote(str(machine.home / "probe.py"))
+        home = shlex.quote(str(machine.home))
+        wrapper.write_text(f'#!/bin/sh\n{python} {probe} {home} &\nexec {python} "$@"\n')
+        wrapper.chmod(0o700)
+        machine.env["CAO_SCRIPTED_COMMAND"] = str(wrapper)
+
+    def probe(self, machine: Machine, **order: object) -> list[int]:
+        """Return the exit codes of commands and the statuses of requests of an agent."""
+        told = {"env": machine.env, "cwd": str(machine.work), "commands": [], "requests": []}
+        (machine.home / "order").write_text(json.dumps({**told, **order}), encoding="utf-8")
+        wait_until((machine.home / "found").exists)
+        found = json.loads((machine.home / "found").read_text(encoding="utf-8"))
+        assert isinstance(found, list)
+        return found
+
+    def test_what_it_types_steers_nothing(self, machine: Machine) -> None:
+        prepare(machine, script(asks("analyst")))
+        self.let_agents_probe(machine)
+        with running(machine, "task.md") as run:
+            run.until(at("waiting_for_person", "analyst"))
+            commands = [["runs"], ["set", "max_rounds=1"], ["stop"], ["send", "analyst", "y"]]
+            assert self.probe(machine, commands=commands) == [0, 2, 2, 3]
+            answer(machine, "analyst")
+            assert run.end() == 0
+
+    def test_what_it_sends_to_the_server_steers_nothing(self, machine: Machine) -> None:
+        prepare(machine, script(asks("analyst")))
+        self.let_agents_probe(machine)
+        with machine.server() as server, running(machine, "task.md") as run:
+            run.until(at("waiting_for_person", "analyst"))
+            name = runs_of(machine)[0]["id"]
+            token = (machine.home / "state" / "token").read_text(encoding="utf-8").strip()
+            headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+            change = json.dumps({"name": "max_rounds", "value": "3"})
+            requests = [
+                ("GET", f"{server.url}/runs/{name}", None),
+                ("POST", f"{server.url}/runs/{name}/set", change),
+                ("POST", f"{server.url}/runs/{name}/stop", None),
+                ("POST", f"{server.url}/dashboard/links", None),
+            ]
+            found = self.probe(machine, requests=requests, headers=headers)
+            assert found == [200, 403, 403, 403]
+            outside = httpx.post(requests[1][1], content=change, headers=headers, timeout=60)
+            assert outside.status_code == 200
+            answer(machine, "analyst")
+            assert run.end() == 0

@@ -355,3 +355,35 @@ def test_strange_names_are_only_names(api: RunningApi, path: str, status: int) -
     assert answer.startswith(f"HTTP/1.1 {status} ".encode())
     assert b"x-evil" not in answer.split(b"\r\n\r\n")[0].lower()
     assert len(answer) < 2000
+
+
+class TestAgents:
+    """What comes from inside an agent's terminal may look, not steer."""
+
+    @pytest.mark.parametrize(
+        ("method", "path", "inside", "outside"),
+        [
+            ("GET", "/sessions", 200, 200),
+            ("GET", "/health", 200, 200),
+            ("POST", "/terminals/abc/input?message=x", 403, 404),
+            ("POST", "/runs/x/set", 403, 400),
+            ("DELETE", "/sessions/x", 403, 404),
+        ],
+    )
+    def test_they_may_look(self, method: str, path: str, inside: int, outside: int) -> None:
+        for is_agent, expected in ((True, inside), (False, outside)):
+            service = FakeService(is_agent=is_agent)
+            with running_api(service) as api:
+                answer = httpx.request(
+                    method,
+                    f"{api.url}{path}",
+                    headers={"Authorization": f"Bearer {TOKEN}"},
+                    timeout=WAIT_SECONDS,
+                )
+                assert answer.status_code == expected
+                ports = [port for _, port in service.clients]
+                assert ports == ([] if method == "GET" else [api.port])
+
+    def test_a_wrong_token_is_refused_first(self) -> None:
+        with running_api(FakeService(is_agent=True)) as api:
+            assert httpx.post(f"{api.url}/runs", timeout=WAIT_SECONDS).status_code == 401

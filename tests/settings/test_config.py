@@ -241,9 +241,10 @@ def test_the_server_has_defaults_of_its_own(tmp_path: Path) -> None:
 
 
 def test_each_state_folder_has_its_own_tmux_server(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
     sockets = {
         ServerConfig(state_dir=tmp_path / name, config_dir=tmp_path).tmux_socket
-        for name in ("a", "b", "a")
+        for name in ("a", "b", "link/a")
     }
     assert len(sockets) == 2
     assert all(re.fullmatch(r"cao-[0-9a-f]{8}", socket) for socket in sockets)

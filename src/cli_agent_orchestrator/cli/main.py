@@ -60,6 +60,12 @@ COMMANDS = {
     "explain": ("terminals:explain", "Say why a terminal has the status it has."),
     "completion": ("complete:completion", "Print the completion script of a shell."),
 }
+STEERING = (
+    *("run", "pause", "resume", "hint", "answer", "set", "skip", "stop"),
+    *("restore", "undo", "apply", "pr", "discard", "clean", "trust"),
+)
+"""What an agent may not do from its terminal; what goes to a server is refused there."""
+HELP = ("-h", "--help")
 
 
 @contextmanager
@@ -100,10 +106,16 @@ class LazyCommands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; what is none may be a mistyped one."""
         try:
-            return super().resolve_command(ctx, args)
+            name, command, rest = super().resolve_command(ctx, args)
         except click.UsageError as error:
             text = f"{error.message.rstrip('.')}{suggestion(args[0], COMMANDS)}."
             raise click.UsageError(text, error.ctx) from error
+        is_done = not ctx.resilient_parsing and not any(word in HELP for word in rest)
+        if name in STEERING and is_done:
+            from ..terminals.programs import check_outside
+
+            check_outside(os.environ)
+        return name, command, rest
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete names without importing what they stand for."""
@@ -119,7 +131,7 @@ class LazyCommands(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
-@click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyCommands, context_settings={"help_option_names": HELP})
 @click.version_option(__version__, "-V", "--version", message="cao %(version)s")
 def cao() -> None:
     """Run AI coding agents in tmux terminals, and take a task through them until it passes.

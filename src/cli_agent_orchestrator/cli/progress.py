@@ -15,7 +15,9 @@ from ..hosting.user import read_notices
 from ..runs.control import pass_on
 from ..runs.event_log import read_events
 from ..runs.teller import View
+from ..settings.config import tmux_socket
 from ..settings.layout import run_folder
+from ..terminals.programs import is_inside
 from .narration import UNFINISHED, Narration
 from .printable import beside_time
 
@@ -87,8 +89,11 @@ def choose_view(
     if sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":
         from .live import LiveView
 
-        ask = None if state_folder is None else partial(pass_on, state_folder)
-        recall = None if state_folder is None else partial(_kept_events, state_folder)
+        ask = recall = None
+        if state_folder is not None:
+            recall = partial(_kept_events, state_folder)
+            if not is_inside(tmux_socket(state_folder), os.environ):
+                ask = partial(pass_on, state_folder)
         view = LiveView(Narration(base, report, unfinished), ask=ask, recall=recall)
         view.is_alone = state_folder is None
         if state_folder is not None:

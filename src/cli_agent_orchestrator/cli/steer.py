@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -22,6 +23,7 @@ from .printable import one_line, printable
 from .terminals import EXIT_UNCONFIRMED, api
 
 LEAST_WORDS, MOST_WORDS = 1, 2
+LOOSENED = "Nothing passes in this run without what it requires. Let it pass without?"
 
 
 @click.command()
@@ -151,8 +153,10 @@ def change(words: tuple[str, ...]) -> None:
     for name, _, value in changes:
         read_change(name, value)
     found = _live(named[0] if named else None)
-    for name, _, value in changes:
-        steer(found, Set(name, value))
+    wishes = [Set(name, value) for name, _, value in changes]
+    _settle_loosening(found, wishes)
+    for wish in wishes:
+        steer(found, wish, agreed=True)
 
 
 @click.command()
@@ -178,13 +182,27 @@ def stop_run(run: RunView) -> None:
         click.echo(f"Resume it, with new agents: cao resume {run.id}")
 
 
-def steer(run: RunView, wish: Wish) -> None:
-    """Ask something of a run, and print what it says."""
+def _settle_loosening(run: RunView, wishes: Sequence[Wish]) -> None:
+    """Ask whether the run may pass without what it requires now; raise if it may not."""
+    with importing():
+        from ..runs.control import NEEDS_PERSON, loosens
+
+    folder = run_folder(state_folder(os.environ), run.id)
+    if not run.is_live or not any(loosens(folder, wish) for wish in wishes):
+        return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise NotSteerable(NEEDS_PERSON)
+    if not click.confirm(f"{run.id}: {LOOSENED}", default=False, err=True):
+        raise NotSteerable("nothing was changed")
+
+
+def steer(run: RunView, wish: Wish, *, agreed: bool = False) -> None:
+    """Ask something of a run, and print what it says; `agreed` is that of `ask_run`."""
     with importing():
         from ..runs.control import ask_run, check_wish
 
     check_wish(run, wish)
-    asked = ask_run(run_folder(state_folder(os.environ), run.id), wish)
+    asked = ask_run(run_folder(state_folder(os.environ), run.id), wish, agreed=agreed)
     click.echo(f"{run.id}: {printable(asked.text)}")
 
 

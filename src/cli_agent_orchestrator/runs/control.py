@@ -191,6 +191,12 @@ ANSWER_SECONDS = 4.0
 STOP_SECONDS = 30.0
 """Ending the agents takes its time."""
 
+REQUIRE = "require"
+"""What a setting is without which nothing passes."""
+NEEDS_PERSON = (
+    "nothing passes in this run without what it requires; only a person can change that, with "
+    "`cao set` at a terminal"
+)
 STOPPED = "The run is stopped and saved; its agents are ended."
 NOT_BEGUN = "The run is stopped before its first turn: nothing of it is saved."
 QUEUED = "The run has not heard of it yet; it will as soon as it looks."
@@ -227,6 +233,15 @@ def check_wish(run: RunView, wish: Wish) -> None:
             read_change(name, value)
         case Hint(role=str(role)) if run.providers and role not in run.providers:
             raise UnknownName(f"role of the run {run.id}", role, run.providers)
+
+
+def loosens(folder: Folder, wish: Wish) -> bool:
+    """Would a PASS of a run need less than now: no proof, no review of just these files?"""
+    if not isinstance(wish, Set) or (record := read_record(folder)) is None:
+        return False
+    name, value = read_change(wish.name, wish.value)
+    saved = record.settings.get(name)
+    return saved is not None and saved.value == REQUIRE != value
 
 
 def end_of(run: RunView) -> str:
@@ -298,8 +313,15 @@ def _why_not(run: RunView, record: RunRecord | None) -> str:
     return f"{NOT_THERE}; `cao report {run.id}` tells what it did"
 
 
-def ask_run(folder: Folder, wish: Wish, patience: float = ANSWER_SECONDS) -> Asked:
-    """Ask something of a run, and wait a moment for what it says; raise why it does not do it."""
+def ask_run(
+    folder: Folder, wish: Wish, patience: float = ANSWER_SECONDS, *, agreed: bool = False
+) -> Asked:
+    """Ask something of a run, and wait a moment for what it says; raise why it does not do it.
+
+    `agreed` says that a person gave up what a PASS needs.
+    """
+    if not agreed and loosens(folder, wish):
+        raise NotSteerable(NEEDS_PERSON)
     answers = _Answers(folder)
     ask = _write(folder, wish)
     told = answers.wait_for(ask.id, patience)

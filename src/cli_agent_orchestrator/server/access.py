@@ -9,8 +9,12 @@ anything. A page is recognized by what browsers cannot be talked out of sending:
 
 The token keeps out everything else that runs on the machine. In its place the server's own page
 shows a cookie and a key, see `PageAccess`. `check` decides; `Access` acts.
+
+An agent can read the token, as it is the same user. What it sends from its terminal may look, not
+steer: that is found out by the connection.
 """
 
+import asyncio
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -35,6 +39,7 @@ LOOKED_AT = (
 )
 USUAL_PORT = 80
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
+FROM_AGENT = "requests from an agent's terminal may look, not steer; send this from your own"
 OPEN_REQUESTS = (("GET", "/health"),)
 """What needs no token: it tells that the server is there."""
 OVER_SOCKET = "socket"
@@ -89,6 +94,9 @@ class AccessRules:
     """Names besides the loopback ones, as `host_name` returns them."""
     page: PageAccess | None = None
     """None: there is no page."""
+    from_agent: Callable[[int, int | None], bool] | None = None
+    """Is a client in an agent's terminal? It is named by its port and ours, else, over the socket,
+    by its process. Blocks. None: there are no agents here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,10 +233,8 @@ class Access:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         match scope["type"]:
-            case "http" if (scope.get("client") or ("",))[0] == OVER_SOCKET:
-                await self._app(scope, receive, send)
             case "http":
-                refusal = check(self._rules, sent_by(scope), scope["headers"])
+                refusal = await self._refusal(scope)
                 if refusal is None:
                     await self._app(scope, receive, send)
                 else:
@@ -238,6 +244,17 @@ class Access:
             case _:
                 # The server speaks no WebSocket; closing before accepting answers 403.
                 await send({"type": "websocket.close", "code": 1008})
+
+    async def _refusal(self, scope: Scope) -> Refusal | None:
+        host, number = scope.get("client") or ("", None)
+        sent, is_own = sent_by(scope), host == OVER_SOCKET
+        if not is_own and (refusal := check(self._rules, sent, scope["headers"])) is not None:
+            return refusal
+        from_agent, port = self._rules.from_agent, None if is_own else sent.port
+        if from_agent is None or sent.method == "GET" or number is None:
+            return None
+        is_agents = await asyncio.to_thread(from_agent, number, port)
+        return Refusal(403, FROM_AGENT) if is_agents else None
 
 
 def _answer(refusal: Refusal) -> EarlyProblem:

@@ -35,7 +35,7 @@ def create_app(
     With a token of None everybody on the machine may use it. `allowed_hosts` are names under which
     the server may be addressed besides the loopback ones.
     """
-    rules = AccessRules(token, allowed_names(allowed_hosts))
+    rules = AccessRules(token, allowed_names(allowed_hosts), from_agent=service.has_client)
     app = Starlette(
         routes=[*map(route_of, OPERATIONS), Route("/openapi.json", document)],
         middleware=[Middleware(Access, rules=rules), Middleware(LastWords)],

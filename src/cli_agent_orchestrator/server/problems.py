@@ -54,7 +54,7 @@ NOT_DONE = {"Retry-After": "1"}
 PROBLEMS: Mapping[int, str] = {
     400: "What was asked for cannot be right, an unknown provider for example.",
     401: "The token is missing or wrong.",
-    403: "A web page of another origin asked.",
+    403: "A web page of another origin asked, or an agent that may only look.",
     404: "There is no such terminal, session or run.",
     409: "The terminal cannot take input now, or does not ask this any more, or the run cannot "
     "start or do it.",

@@ -171,6 +171,11 @@ def check_state_folder(folder: Path) -> None:
     raise UsageError(f"the state folder {folder} {fault}")
 
 
+def tmux_socket(state_dir: Path) -> str:
+    """Name a tmux server of our own, one for each state folder, whatever path leads there."""
+    return "cao-" + sha256(os.fsencode(os.path.realpath(state_dir))).hexdigest()[:8]
+
+
 def config_folder(values: Mapping[str, str]) -> Path:
     """Return where the user's own `config.toml` and profiles are (CAO_CONFIG_DIR)."""
     own = values.get("CAO_CONFIG_DIR")
@@ -223,8 +228,7 @@ class ServerConfig:
 
     @property
     def tmux_socket(self) -> str:
-        """Name a tmux server of our own, one for each state folder."""
-        return "cao-" + sha256(str(self.state_dir.absolute()).encode()).hexdigest()[:8]
+        return tmux_socket(self.state_dir)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from pathlib import Path
 from ..core.models import TerminalStatus
 from ..providers.base import SignalKind
 from .board import Board, LiveTerminal
-from .signals import SignalFiles, open_files
+from .programs import open_files
+from .signals import SignalFiles
 from .tracker import SignalSource
 
 LOOKS = (0.0, *(0.02,) * 25, *(0.1,) * 25)

@@ -51,6 +51,7 @@ from .board import Board, LiveTerminal, wait_for_change
 from .courier import Courier, typeable
 from .follow import RecordFinder
 from .launch import Launcher, check_folder
+from .programs import has_client
 from .screens import FolderOf, ScreenRecorder, keys_for, nowhere, question_of, watch_screen
 from .signals import SignalFiles, remove_signal_file
 from .store import TerminalRow, TerminalStore
@@ -335,6 +336,11 @@ class TerminalService:
     def subscribe(self, after: str | None = None) -> AsyncGenerator[TerminalEvent, None]:
         """Yield events: what was missed since `after`, or how everything is, then what comes."""
         return self._board.log.subscribe(after)
+
+    def has_client(self, client: int, port: int | None) -> bool:
+        """Is a client of our server in a terminal? See `programs.has_client`; blocks."""
+        pids = [live.pid for live in self._board if live.alive and live.pid is not None]
+        return has_client(pids, client, port)
 
     async def _create(self, session_name: str, new: NewTerminal) -> Terminal:
         """Start an agent, in a task of its own so that a deletion of its session can end it."""

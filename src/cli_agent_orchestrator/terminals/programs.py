@@ -1,0 +1,167 @@
+"""What the programs in terminals hold open, and whether this process is one of them.
+
+- **Session records** of an agent: the files it keeps open for writing. Nothing names such a file in
+  advance. It appears with the first prompt of a session, and some process of the terminal writes to
+  it from then on. Records of other sessions may be open as well, for reading.
+- **Connections** to our server, and commands of ours: an agent may look at runs, not steer them.
+  Whatever runs in our terminals descends from the tmux server of the state folder, and tmux names
+  that server in its environment. An agent that leaves both behind on purpose is not recognized: it
+  is the same user, and could write to our files as well.
+
+Processes and files come and go meanwhile: what has just gone is passed over.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+
+from ..errors import NotSteerable
+from ..settings.config import state_folder, tmux_socket
+
+LSOF_SECONDS = 5.0
+# flags:	02102001
+FLAGS_PATTERN = r"(?m)^flags:\s*([0-7]+)$"
+CONNECTIONS = ("/proc/net/tcp", "/proc/net/tcp6")
+LOCAL, REMOTE, INODE = 1, 2, 9
+"""Columns of these files: `0100007F:26A1 0100007F:B3F2 … 48211`, addresses and ports in hex."""
+
+
+def open_files(pid: int, pattern: str) -> list[Path]:
+    """Return the files that a process or its children write to and whose paths match."""
+    return [path for path in _written_files(pid) if re.search(pattern, str(path))]
+
+
+def has_client(pids: Iterable[int], client: int, port: int | None) -> bool:
+    """Is a client of our server one of these processes or their children?
+
+    It is named by its own port, at our `port`; without that by its process.
+    """
+    members = {member for pid in pids for member in _family(pid)}
+    if port is None:
+        return client in members
+    if sys.platform != "linux":
+        listed = ",".join(map(str, members))
+        return bool(listed and _lsof("-nP", "-t", "-a", "-p", listed, f"-iTCP:{client}"))
+    ends = [f":{client:04X}", f":{port:04X}"]
+    wanted = set()
+    for path in CONNECTIONS:
+        with suppress(OSError):
+            for line in Path(path).read_text().splitlines()[1:]:
+                columns = line.split()
+                if [columns[LOCAL][-5:], columns[REMOTE][-5:]] == ends:
+                    wanted.add(f"socket:[{columns[INODE]}]")
+    return any(str(target) in wanted for pid in members for _, target in _descriptors(pid))
+
+
+def check_outside(environ: Mapping[str, str]) -> None:
+    """Raise if this process runs in a terminal of an agent of this user's."""
+    if is_inside(tmux_socket(state_folder(environ)), environ):
+        raise NotSteerable(
+            "this is an agent's terminal: runs can be looked at from here, not started or steered; "
+            "use a terminal of your own"
+        )
+
+
+def is_inside(socket: str, environ: Mapping[str, str]) -> bool:
+    """Does this process run in a terminal of the tmux server with this socket?"""
+    # TMUX=/tmp/tmux-1000/cao-9f3c1a2b,4711,0
+    named = Path(environ.get("TMUX", "").partition(",")[0]).name == socket
+    return named or any(("-L", socket) in pairwise(words) for words in _ancestors(os.getpid()))
+
+
+def _ancestors(pid: int) -> Iterator[list[str]]:
+    """Yield the command lines of the processes above one, from its parent on."""
+    with suppress(OSError, ValueError, LookupError):
+        while pid > 1:
+            if sys.platform == "linux":
+                # 4711 (name, which may hold anything) S 4710 …
+                stat = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+                pid = int(stat.rpartition(")")[2].split()[1])
+                yield Path(f"/proc/{pid}/cmdline").read_text("utf-8", "replace").split("\0")
+            else:
+                pid = int(_ps("-o", "ppid=", "-p", str(pid)))
+                yield _ps("-o", "args=", "-p", str(pid)).split()
+
+
+def _written_files(pid: int) -> Iterator[Path]:
+    for process in _family(pid):
+        if sys.platform == "linux":
+            yield from _read_proc(process)
+        else:
+            yield from _ask_lsof(process)
+
+
+def _read_proc(pid: int) -> Iterator[Path]:
+    for number, target in _descriptors(pid):
+        with suppress(OSError):
+            if not target.is_absolute() or not target.is_file():
+                continue
+            info = Path(f"/proc/{pid}/fdinfo/{number}").read_text()
+            if int(re.findall(FLAGS_PATTERN, info)[0], 8) & os.O_ACCMODE != os.O_RDONLY:
+                yield target
+
+
+def _descriptors(pid: int) -> Iterator[tuple[str, Path]]:
+    """Yield what a process has open, by number; a connection is `socket:[INODE]`."""
+    for number in _names(Path(f"/proc/{pid}/fd")):
+        with suppress(OSError):
+            yield number, Path(f"/proc/{pid}/fd/{number}").readlink()
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return [entry.name for entry in folder.iterdir()]
+    except OSError:
+        return []
+
+
+def _family(pid: int) -> list[int]:
+    """Return a process and all that it started."""
+    family = [pid]
+    if sys.platform == "linux":
+        for member in family:
+            family += _children(member)
+        return family
+    parents = [tuple(map(int, line.split())) for line in _ps("-A", "-o", "pid=,ppid=").splitlines()]
+    for member in family:
+        family += [child for child, parent in parents if parent == member]
+    return family
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    threads = Path(f"/proc/{pid}/task")
+    for thread in _names(threads):
+        with suppress(OSError):
+            found += map(int, (threads / thread / "children").read_text().split())
+    return found
+
+
+def _ask_lsof(pid: int) -> Iterator[Path]:
+    access = ""
+    for line in _lsof("-Fan", "-p", str(pid)).splitlines():
+        match line[:1]:
+            case "f":
+                access = ""
+            case "a":
+                access = line[1:]
+            case "n" if access in ("w", "u") and Path(line[1:]).is_file():
+                yield Path(line[1:])
+
+
+def _ps(*options: str) -> str:
+    return subprocess.run(["ps", *options], capture_output=True, text=True, check=False).stdout
+
+
+def _lsof(*options: str) -> str:
+    """Return what lsof lists; nothing if it is not there or takes too long."""
+    with suppress(OSError, subprocess.TimeoutExpired):
+        return subprocess.run(
+            ["lsof", *options], capture_output=True, text=True, timeout=LSOF_SECONDS, check=False
+        ).stdout
+    return ""

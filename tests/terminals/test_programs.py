@@ -1,0 +1,144 @@
+"""Session records by who writes them; who asks us from inside an agent's terminal."""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from cli_agent_orchestrator.terminals.programs import (
+    has_client,
+    is_inside,
+    open_files,
+)
+
+PATTERN = r"/rollout-[^/]+\.jsonl$"
+SOCKET = "cao-9f3c1a2b"
+BELOW = "import subprocess, sys; sys.exit(subprocess.call(sys.argv[3:]))"
+"""Runs what follows its first two arguments."""
+ASK = (
+    "import sys; from cli_agent_orchestrator.terminals.programs import is_inside; "
+    f"sys.exit(not is_inside({SOCKET!r}, {{}}))"
+)
+CONNECT = (
+    "import socket, sys; s = socket.create_connection((sys.argv[1], int(sys.argv[2]))); s.recv(1)"
+)
+
+
+def test_a_record_that_is_only_read_is_that_of_another_session(tmp_path: Path) -> None:
+    older, own = tmp_path / "rollout-1.jsonl", tmp_path / "rollout-2.jsonl"
+    older.touch()
+    with older.open():
+        assert open_files(os.getpid(), PATTERN) == []
+        with own.open("a"):
+            os.utime(own, (1, 1))
+            assert open_files(os.getpid(), PATTERN) == [own]
+
+
+def test_what_does_not_match_is_not_a_record(tmp_path: Path) -> None:
+    with (tmp_path / "log.jsonl").open("a"):
+        assert open_files(os.getpid(), PATTERN) == []
+
+
+def test_the_record_may_be_written_by_a_child(tmp_path: Path) -> None:
+    own = tmp_path / "rollout-1.jsonl"
+    waits = [sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()"]
+    with (
+        own.open("a") as file,
+        subprocess.Popen(
+            waits, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[file.fileno()]
+        ) as child,
+    ):
+        assert child.stdout is not None
+        child.stdout.readline()
+        file.close()
+        assert open_files(os.getpid(), PATTERN) == [own]
+        child.communicate()
+
+
+def test_a_process_that_is_gone_has_no_record() -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    assert open_files(gone.pid, PATTERN) == []
+
+
+def test_all_records_that_are_written_to_are_found(tmp_path: Path) -> None:
+    older, newer = tmp_path / "rollout-1.jsonl", tmp_path / "rollout-2.jsonl"
+    with older.open("a"), newer.open("a"):
+        assert sorted(open_files(os.getpid(), PATTERN)) == [older, newer]
+
+
+def asked_below(*words: str) -> bool:
+    """Return what a process finds out that has an ancestor with these arguments."""
+    shell = ("/bin/sh", "-c", '"$@"; exit $?', "sh")
+    argv = (sys.executable, "-c", BELOW, *words, *shell, sys.executable, "-c", ASK)
+    return subprocess.run(argv, check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "inside"),
+    [
+        (("-L", SOCKET), True),
+        (("-L", "cao-00000000"), False),
+        (("-L", "default"), False),
+        ((SOCKET, "-L"), False),
+    ],
+)
+def test_an_ancestor_tells(words: tuple[str, str], inside: bool) -> None:
+    assert asked_below(*words) is inside
+
+
+@pytest.mark.parametrize(
+    ("tmux", "inside"),
+    [
+        (f"/tmp/tmux-1000/{SOCKET},4711,0", True),
+        ("/tmp/tmux-1000/default,4711,0", False),
+        (f"/tmp/tmux-1000/{SOCKET}0,4711,0", False),
+        ("", False),
+    ],
+)
+def test_the_environment_tells(tmux: str, inside: bool) -> None:
+    assert is_inside(SOCKET, {"TMUX": tmux}) is inside
+
+
+@contextmanager
+def connected(host: str, *before: str) -> Iterator[tuple[int, int, int]]:
+    """Let a program connect; yield its pid and the ports of both ends."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.create_server((host, 0), family=family) as listener:
+        port = listener.getsockname()[1]
+        argv = (*before, sys.executable, "-c", CONNECT, host, str(port))
+        with subprocess.Popen(argv) as program:
+            accepted, peer = listener.accept()
+            with accepted:
+                yield program.pid, peer[1], port
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_a_connection_of_a_program_is_found(host: str) -> None:
+    with connected(host) as (pid, client, server):
+        assert has_client([pid], client, server)
+        assert not has_client([pid], server, client)
+        assert not has_client([], client, server)
+        assert has_client([pid], pid, None)
+        assert not has_client([pid], os.getpid(), None)
+
+
+def test_a_connection_of_what_a_program_started_is_found() -> None:
+    with connected("127.0.0.1", sys.executable, "-c", BELOW, "x", "y") as (pid, client, server):
+        assert has_client([pid], client, server)
+
+
+def test_a_connection_of_somebody_else_is_not() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        socket.create_connection(listener.getsockname()) as client,
+        subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as other,
+    ):
+        ports = client.getsockname()[1], listener.getsockname()[1]
+        assert not has_client([other.pid], *ports)
+        assert has_client([os.getpid()], *ports)
