@@ -57,7 +57,7 @@ def test_without_a_screen_it_says_how_to_come_from_elsewhere(machine: Machine) -
     with machine.server() as server:
         done = machine.cao("dashboard")
         port = server.url.rpartition(":")[2]
-        assert f"ssh -L {port}:localhost:{port} " in done.stdout
+        assert f"ssh -L {port}:127.0.0.1:{port} " in done.stdout
 
 
 def test_the_browser_is_started_with_nothing_that_others_may_not_see(machine: Machine) -> None:

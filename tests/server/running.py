@@ -75,7 +75,7 @@ async def serve_at(
 ) -> None:
     """Serve at a port of the loopback address until `stop` is set."""
     with contextlib.ExitStack() as stack:
-        listeners = [stack.enter_context(await bind("127.0.0.1", port))]
+        listeners = [stack.enter_context(one) for one in await bind("127.0.0.1", port)]
         real = listeners[0].getsockname()[1]
         if state is not None:
             (state / ADDRESS_FILE).write_text(f"http://127.0.0.1:{real}", encoding="utf-8")

@@ -1,12 +1,16 @@
 """Who gets an answer: Host, Origin and token, as hostile pages and programs would send them."""
 
+import os
 import socket
+from pathlib import Path
 
 import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cli_agent_orchestrator.client.connection import socket_transport
+from cli_agent_orchestrator.core.sockets import LASTING, find_socket
 from cli_agent_orchestrator.server.access import (
     LOOPBACK,
     Access,
@@ -240,7 +244,7 @@ def test_every_page_needs_the_token(api: RunningApi, path: str) -> None:
 def test_a_rebound_name_is_refused_over_the_wire(http: httpx.Client) -> None:
     answer = http.get("/health", headers={"Host": "evil.example:9889"})
     assert answer.status_code == 421
-    assert "localhost" in answer.json()["detail"]
+    assert "127.0.0.1" in answer.json()["detail"]
 
 
 def test_without_authentication_pages_are_still_refused() -> None:
@@ -387,3 +391,14 @@ class TestAgents:
     def test_a_wrong_token_is_refused_first(self) -> None:
         with running_api(FakeService(is_agent=True)) as api:
             assert httpx.post(f"{api.url}/runs", timeout=WAIT_SECONDS).status_code == 401
+
+    def test_over_the_socket_they_are_known_by_their_process(self, tmp_path: Path) -> None:
+        service = FakeService(is_agent=True)
+        with running_api(service, state=tmp_path):
+            path = find_socket(tmp_path, LASTING)
+            assert path is not None
+            transport = socket_transport(path)
+            with httpx.Client(base_url="http://any", transport=transport) as client:
+                assert client.get("/sessions").status_code == 200
+                assert client.post("/runs/x/stop").status_code == 403
+        assert service.clients == [(os.getpid(), None)]

@@ -7,7 +7,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
@@ -24,7 +24,7 @@ from cli_agent_orchestrator.server.access import OVER_SOCKET
 from cli_agent_orchestrator.server.app import create_app
 from cli_agent_orchestrator.server.serve import MOST_CONNECTIONS, BackgroundServer, bind, run
 from tests.fakes import FakeService
-from tests.server.running import RunningApi, running_api, serve_at
+from tests.server.running import WAIT_SECONDS, RunningApi, running_api, serve_at
 
 
 @pytest.fixture
@@ -62,6 +62,35 @@ async def test_a_port_taken_by_something_that_is_no_web_server_is_said_to_be() -
 async def test_an_address_that_is_not_ours_is_a_usage_error(host: str) -> None:
     with pytest.raises(UsageError, match=host):
         await bind(host, 0)
+
+
+@contextmanager
+def taken_by_another(host: str) -> Iterator[int]:
+    """Let another program have a port of one address of this machine."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, 0), family=family)
+    except OSError:
+        pytest.skip(f"this machine has no {host}")
+    with listener:
+        yield listener.getsockname()[1]
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "[::1]", "localhost"])
+def test_whichever_address_localhost_leads_to_is_ours(api: RunningApi, name: str) -> None:
+    """`ssh -L 9889:localhost:9889` must not lead to another user's program."""
+    with taken_by_another("::1"):
+        pass
+    answer = httpx.get(f"http://{name}:{api.port}/health", timeout=WAIT_SECONDS)
+    assert answer.json()["service"] == "cli-agent-orchestrator"
+
+
+@pytest.mark.parametrize(("host", "other"), [("127.0.0.1", "::1"), ("::1", "127.0.0.1")])
+async def test_a_port_of_which_another_has_one_address_is_taken(host: str, other: str) -> None:
+    with taken_by_another(other) as port:
+        with pytest.raises(ServerConflict) as caught:
+            await bind(host, port)
+        assert f"port {port} on {other}" in str(caught.value)
 
 
 def test_over_the_socket_no_token_is_asked_for_and_the_client_is_known(tmp_path: Path) -> None:

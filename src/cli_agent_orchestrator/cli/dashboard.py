@@ -43,7 +43,7 @@ OLDER = (
 OPENED = "The page opens in your browser. If it does not, open this address:"
 TO_OPEN = "Open this address in a browser:"
 ONCE = "It works once, within five minutes, and signs the browser in for 30 days."
-FROM_ELSEWHERE = "From another machine, type there first:  ssh -L {port}:localhost:{port} {host}"
+FROM_ELSEWHERE = "From another machine, type there first:  ssh -L {port}:127.0.0.1:{port} {host}"
 OWN = "No server was running, so this command runs one until Ctrl-C. Agents go on without it."
 
 
@@ -64,7 +64,7 @@ def dashboard(no_open: bool, api: str | None) -> None:
     On a machine without a screen, let ssh bring the page to yours, then open the address there:
 
     \b
-      ssh -L 9889:localhost:9889 HOST
+      ssh -L 9889:127.0.0.1:9889 HOST
     """
     with ExitStack() as stack:
         started: list[Found] = []

@@ -1,7 +1,6 @@
 """The server that owns the terminals: as a command of its own, and inside another process."""
 
 import asyncio
-import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
@@ -28,7 +27,7 @@ from ..runs.launch import RunLauncher, run_command
 from ..runs.replay import recording_folder
 from ..runs.service import RunService
 from ..server.app import create_app, serve_runs
-from ..server.serve import BackgroundServer, bind, serve
+from ..server.serve import BackgroundServer, bind, listen, serve
 from ..settings.config import DEFAULT_PORT, ServerConfig
 from ..settings.table import BY_NAME
 from ..terminals.service import TerminalService
@@ -67,7 +66,8 @@ async def serve_terminals(
                 service, runs, config.state_dir, news, clock, config.environ, agents
             )
             mount(app, context, token, _load_views)
-            listeners.append(stack.enter_context(await bind(config.host, config.port)))
+            bound = await bind(config.host, config.port)
+            listeners += [stack.enter_context(one) for one in bound]
             port = listeners[0].getsockname()[1]
             folder = Folder(config.state_dir)
             folder.remove(ADDRESS_FILE)
@@ -138,9 +138,9 @@ def port_left_in(state_dir: Path) -> int:
 
 
 def _is_free(host: str, port: int) -> bool:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        socket.create_server((host, port), family=family).close()
+        for listener in listen(host, port):
+            listener.close()
     except OSError:
         return False
     return True

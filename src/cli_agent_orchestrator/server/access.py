@@ -149,7 +149,7 @@ def _check_host(rules: AccessRules, hosts: list[str]) -> Refusal | None:
     return Refusal(
         421,
         f"this server does not answer to the name {name}: "
-        "use localhost, or start the server with that name allowed",
+        "use 127.0.0.1, or start the server with that name allowed",
     )
 
 

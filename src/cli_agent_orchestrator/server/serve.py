@@ -32,6 +32,8 @@ MOST_CONNECTIONS = 100
 """Each takes a file of this process, which may have to do with 256, and anybody may connect."""
 PROBE_SECONDS = 2.0
 PROBE_LIMIT = 64 * 1024
+TWINS = {"127.0.0.1": "::1", "localhost": "::1", "0.0.0.0": "::1", "::1": "127.0.0.1"}
+"""The other address that `localhost` may mean."""
 SOL_LOCAL, LOCAL_PEERPID = 0, 2
 """How macOS is asked which process is at the other end of a Unix socket."""
 
@@ -154,24 +156,49 @@ async def serve(app: Starlette, listeners: Sequence[socket.socket], *, stop: asy
         closing.cancel()
 
 
-async def bind(host: str, port: int) -> socket.socket:
-    """Return a socket that listens; port 0 takes a free one.
+async def bind(host: str, port: int) -> list[socket.socket]:
+    """Return sockets that listen, see `listen`; port 0 takes a free one.
 
     Raises ServerConflict if the port is taken, and says by what.
     """
     try:
-        (family, _, _, _, address), *_ = await asyncio.get_running_loop().getaddrinfo(
+        (_, _, _, _, address), *_ = await asyncio.get_running_loop().getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
-        return socket.create_server(address[:2], family=family, backlog=512)
+        return listen(str(address[0]), port)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            owner = await asyncio.to_thread(find_owner, host, port)
+            where = error.filename or host
+            owner = await asyncio.to_thread(find_owner, where, port)
             raise ServerConflict(
-                f"port {port} on {host} is taken by {owner}; "
+                f"port {port} on {where} is taken by {owner}; "
                 "use that, stop it, or choose another port"
             ) from error
         raise UsageError(f"cannot listen on {host}, port {port}: {error.strerror}") from error
+
+
+def listen(host: str, port: int) -> list[socket.socket]:
+    """Return sockets that listen at an address, and at the other one that `localhost` may mean.
+
+    Another user could take that one: `ssh -L 9889:localhost:9889` would lead to him. Raises OSError
+    with EADDRINUSE, and the address as its `filename`, if the port is not free at both.
+    """
+    listeners: list[socket.socket] = []
+    for address in filter(None, (host, TWINS.get(host))):
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        number = listeners[0].getsockname()[1] if listeners else port
+        try:
+            listeners.append(socket.create_server((address, number), family=family, backlog=512))
+        except OSError as error:
+            if listeners and error.errno != errno.EADDRINUSE:
+                break  # this machine has but one of them
+            for listener in listeners:
+                listener.close()
+            if listeners and port == 0:
+                return listen(host, 0)  # any other will do
+            error.filename = address
+            raise
+    return listeners
 
 
 def find_owner(host: str, port: int) -> str:
