@@ -13,17 +13,21 @@ from cli_agent_orchestrator.events import (
     AgentsStarting,
     AgentStarted,
     CheckBegan,
+    CheckEnded,
     FilesChanged,
     NotConverging,
     Paused,
     RunBegan,
     RunEnded,
     RunEvent,
+    RunOpened,
     ServerChosen,
     TurnBegan,
+    TurnEnded,
     Unpaused,
     Warned,
 )
+from cli_agent_orchestrator.runs.event_log import EventLog
 from cli_agent_orchestrator.runs.record import (
     Fate,
     RunRecord,
@@ -46,12 +50,19 @@ from cli_agent_orchestrator.runs.registry import (
     run_of_process,
 )
 from cli_agent_orchestrator.runs.view import RunView, read_run
-from cli_agent_orchestrator.settings.layout import RECORD_FILE, RUNS_FOLDER, run_folder
+from cli_agent_orchestrator.settings.layout import EVENTS_FILE, RECORD_FILE, RUNS_FOLDER, run_folder
 from tests.runs.views import a_run
 
 NOON = 1_700_000_000.0
 RUN = "20261115-084037-k3f9"
 CIRCLE = NotConverging(NOON, "Not converging: F1 is open.")
+
+
+TESTED = TurnEnded(NOON, "tester", 1, 1, 5, "passed", "PASS", 2.0, "")
+PROVEN = CheckEnded(
+    NOON, "proof", 1, 6, "passed", "PASS", 2.0, "", why="proven: 3 tests", proven=True
+)
+ENDED = RunEnded(NOON, "PASS", 1, 0)
 
 
 def changed(count: int, *, allowed: bool = True) -> FilesChanged:
@@ -261,6 +272,49 @@ class TestList:
         with folder.locked():
             assert read_run(folder).status is RunStatus.RUNNING
         assert read_run(folder).status is RunStatus.INTERRUPTED
+
+    @pytest.mark.parametrize(
+        ("told", "status"),
+        [
+            ((TESTED, ENDED), RunStatus.PASS),
+            ((TESTED, ENDED, Warned(NOON, "The record is out of date.")), RunStatus.PASS),
+            ((TESTED, changed(2)), RunStatus.PASS),
+            ((replace(TESTED, outcome="rounds_used_up"),), RunStatus.FAIL),
+            ((replace(TESTED, outcome="approved"),), RunStatus.INTERRUPTED),
+            ((TESTED, RunOpened(NOON, RUN, "/p", resumed=True)), RunStatus.INTERRUPTED),
+            ((replace(TESTED, outcome="cleared"), PROVEN), RunStatus.PASS),
+            ((PROVEN, TurnBegan(NOON, "analyst", 2, 1, 7, "t", "codex")), RunStatus.INTERRUPTED),
+            ((RunEnded(NOON, "RUNNING", 1, 3, "no tmux"),), RunStatus.FAILED),
+            ((RunEnded(NOON, "RUNNING", 1, 130, "Ctrl-C"),), RunStatus.STOPPED),
+        ],
+    )
+    def test_what_a_run_told_last_counts_if_its_record_does_not_say_it(
+        self, tmp_path: Path, told: tuple[RunEvent, ...], status: RunStatus
+    ) -> None:
+        folder = save(tmp_path, RECORD)
+        log = EventLog(folder)
+        for event in (TurnBegan(NOON, "tester", 1, 1, 5, "t", "codex"), *told):
+            log.append(event)
+        log.close()
+        with (folder.path / EVENTS_FILE).open("a") as file:
+            file.write('{"type": "turn_be')  # what a killed process may leave
+        with folder.locked():
+            assert read_run(folder).status is RunStatus.RUNNING
+        found = read_run(folder)
+        assert found.status is status
+        assert (found.ended is None) is (status is RunStatus.INTERRUPTED)
+        is_proven = PROVEN in told and status.is_verdict
+        assert (found.proof, found.proven) == (PROVEN.why if is_proven else "", is_proven)
+
+    def test_the_agents_of_a_run_that_ended_without_a_word_are_still_there(
+        self, tmp_path: Path
+    ) -> None:
+        agents = {"tester": "a1b2c3d4"}
+        folder = save(tmp_path, replace(RECORD, session_name="cao-x", terminals=agents))
+        log = EventLog(folder)
+        log.append(TESTED)
+        log.close()
+        assert read_run(folder).terminals == agents
 
     def test_a_record_that_cannot_be_read_hides_no_run(self, tmp_path: Path) -> None:
         folder = save(tmp_path, RECORD)

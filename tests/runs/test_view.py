@@ -26,6 +26,7 @@ from cli_agent_orchestrator.events import (
     Unpaused,
     Warned,
 )
+from cli_agent_orchestrator.runs.event_log import EventLog
 from cli_agent_orchestrator.runs.record import RunStatus, SavedSetting
 from cli_agent_orchestrator.runs.view import fold, read_run, turns_of, view_run
 from cli_agent_orchestrator.settings.layout import run_folder
@@ -175,11 +176,13 @@ def test_a_folder_has_a_run_if_its_record_can_be_read(folder: Folder, tmp_path: 
 
 
 def test_no_turn_of_a_run_that_was_killed_is_at_work(folder: Folder) -> None:
-    events: list[RunEvent] = [BEGAN, ENDED, AGAIN]
     change_record(folder, status=RunStatus.RUNNING)
+    log = EventLog(folder)
+    log.append(AGAIN)
+    log.close()
     with folder.locked():
-        assert view_run(folder, events).turns[-1].ended is None
-    killed = view_run(folder, events)
+        assert view_run(folder).turns[-1].ended is None
+    killed = view_run(folder)
     assert (killed.status, killed.turns[-1].ended) == (RunStatus.INTERRUPTED, AGAIN.at)
 
 

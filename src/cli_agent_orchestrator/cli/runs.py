@@ -211,7 +211,10 @@ def watch(run: str | None, as_json: bool) -> None:
         if last.reason and last.exit_code == EXIT_ERROR:
             click.echo(f"cao: {printable(last.reason)}", err=True)
         sys.exit(last.exit_code)
-    for line in killed_words(read_run(run_folder(state, found.id))):
+    now = read_run(run_folder(state, found.id))
+    if now.status.is_verdict:
+        sys.exit(now.exit_code)
+    for line in killed_words(now):
         click.echo(line, err=True)
     sys.exit(EXIT_ERROR)
 

@@ -33,7 +33,7 @@ from .record import (
     session_name_of,
     write_record,
 )
-from .view import actual_status, can_resume, is_discarded, read_run
+from .view import can_resume, is_discarded, read_run, read_settled
 
 GONE = 404
 TREE_LEFT = "its work tree is still there"
@@ -122,14 +122,12 @@ def known_runs(state_folder: Path, environ: Mapping[str, str]) -> list[KnownRun]
     for name in sorted(filter(is_run_id, runs_folder(state_folder).names())):
         folder = run_folder(state_folder, name)
         with suppress(OSError):
-            record = read_record(folder)
+            record = read_settled(folder)
             words = read_run(folder).words
             if record is None:
                 found += _unreadable_run(state_folder, name, words)
                 continue
-            status = actual_status(record, folder)
-            locked = folder.is_locked()
-            in_use = locked or status.is_open or _may_go_on(record)
+            in_use = folder.is_locked() or record.status.is_open or _may_go_on(record)
             waits = ""
             is_work = not is_unchanged(state_folder, record, environ)
             if is_work and has_tree(state_folder, record):

@@ -18,6 +18,7 @@ from ..settings.layout import EVENTS_FILE
 
 LARGEST_PIECE = 8 * 1024 * 1024
 """What is read at a time; a longer line is none of ours."""
+LAST_PIECE = 256 * 1024
 
 
 class EventLog:
@@ -88,6 +89,17 @@ class EventReader:
 def read_events(folder: Folder, after: int = 0) -> list[RunEvent]:
     """Return the events of a run that come after a number."""
     return list(EventReader(folder, after).read())
+
+
+def last_events(folder: Folder) -> list[RunEvent]:
+    """Return the last events of a run, so many as tell how it stands."""
+    try:
+        with folder.open_to_read(EVENTS_FILE) as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_PIECE))
+            lines = file.read(LAST_PIECE).split(b"\n")
+    except OSError:
+        return []
+    return [event for event in map(from_line, lines) if event is not None]
 
 
 def _mend(folder: Folder, file: int) -> int:

@@ -7,7 +7,7 @@ that is said once, and each event is tried anew.
 import logging
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from io import TextIOWrapper
@@ -15,13 +15,14 @@ from pathlib import Path
 
 from ..core.clock import Clock
 from ..core.files import Folder
-from ..core.models import TerminalStatus
+from ..core.models import EXIT_FAIL, EXIT_PASS, TerminalStatus
 from ..core.text import BREAKS, CONTROLS, HALVES
 from ..errors import RunLocked, StateError, UsageError
 from ..events import (
     AgentsStarting,
     AgentStarted,
     CheckBegan,
+    CheckEnded,
     EventKind,
     FilesChanged,
     HandoffEvent,
@@ -31,6 +32,7 @@ from ..events import (
     RunBegan,
     RunEnded,
     RunEvent,
+    RunOpened,
     ServerChosen,
     SettingChanged,
     TurnBegan,
@@ -124,6 +126,11 @@ def _log_of(folder: Folder) -> Iterator[LogFile]:
 FIRST_SIGNAL_CODE, LAST_SIGNAL_CODE = 129, 192
 """128 and the number of the signal that ended a program."""
 BY_PERSON = "cao set"
+VERDICTS = {
+    "passed": (RunStatus.PASS, EXIT_PASS),
+    "rounds_used_up": (RunStatus.FAIL, EXIT_FAIL),
+}
+"""Outcomes of a turn or a gate after which a run has nothing left to do."""
 
 
 def after_event(record: RunRecord, event: RunEvent) -> RunRecord:
@@ -207,6 +214,32 @@ def _after_end(record: RunRecord, event: RunEnded) -> RunRecord:
         # Without a round it ended before it went on; nobody has ended the agents it had.
         return ended
     return replace(ended, session_name="", terminals={})
+
+
+def end_told(events: Sequence[RunEvent], session: str) -> RunEnded | None:
+    """Return how a run ended by what it told last; None if more was to come.
+
+    One that was killed right after its verdict has told that, but not its end. Its agents are in
+    the `session` still.
+    """
+    for event in reversed(events):
+        match event:
+            case RunEnded():
+                return event
+            case TurnEnded() | CheckEnded() if event.outcome in VERDICTS:
+                status, code = VERDICTS[event.outcome]
+                return RunEnded(
+                    event.at,
+                    status,
+                    event.round,
+                    code,
+                    session_left=session,
+                    proof=event.why,
+                    proven=isinstance(event, CheckEnded) and event.proven,
+                )
+            case TurnEnded() | CheckEnded() | TurnBegan() | CheckBegan() | RunOpened():
+                return None
+    return None
 
 
 def status_at_end(event: RunEnded) -> RunStatus:

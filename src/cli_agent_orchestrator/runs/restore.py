@@ -22,8 +22,8 @@ from ..work.snapshots import Scope, Snapshot, Snapshots
 from ..work.store import Store, is_ready
 from .event_log import read_events
 from .moments import AFTER_LABEL, BEFORE_LABEL, before, in_order, own_of_run
-from .record import RunRecord, keeping_runs_out, read_record
-from .view import actual_status, view_run
+from .record import RunRecord, keeping_runs_out
+from .view import read_settled, view_run
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def has_snapshots(folder: Folder) -> bool:
 
 def read_kept(folder: Folder, environ: Mapping[str, str]) -> Kept:
     """Return the snapshots in a run folder; raise `RunError` with the reason if there are none."""
-    record = read_record(folder)
+    record = read_settled(folder)
     if record is None:
         raise StateError(f"{folder.path / RECORD_FILE} cannot be read")
     # Paths are the same whatever has become of the repository.
@@ -191,7 +191,7 @@ class GoingBack:
 
 def _check(kept: Kept, wd: Path) -> None:
     record = kept.record
-    if actual_status(record, kept.folder).is_open:
+    if record.status.is_open:
         raise RunLocked(f"the run {record.id} is at work; end it first: cao stop {record.id}")
     if not wd.is_dir() and record.tree is not None:
         raise RunError(

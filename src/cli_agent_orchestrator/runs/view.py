@@ -1,7 +1,8 @@
 """A run as it is shown: its record, how it really stands, and what its events tell.
 
-A list of runs reads `run.json` alone (`read_run`). Whoever looks at one run has its events folded
-in, in one pass (`view_run`). Words are made of it where they are shown.
+A list of runs reads `run.json` (`read_run`), and of a killed run its last events. Whoever looks at
+one run has its events folded in, in one pass (`view_run`). Words are made of it where they are
+shown.
 """
 
 import json
@@ -34,8 +35,9 @@ from ..events import (
 )
 from ..settings.gates import PROOF
 from ..settings.layout import RECORD_FILE, kept_name
-from .event_log import read_events
+from .event_log import last_events, read_events
 from .record import Fate, RunRecord, RunStatus, decode_record, is_run_id, read_record
+from .recorder import after_event, end_told
 
 COMMAND = "command"
 """What a gate has where a turn has its agent."""
@@ -286,8 +288,9 @@ def _view(folder: Folder, record: RunRecord | None) -> RunView:
             status=RunStatus.RUNNING if is_live else RunStatus.INTERRUPTED,
             lost=not is_live,
         )
+    record = settled(folder, record)
     told = {name: getattr(record, name) for name in LISTED_FIELDS}
-    status = actual_status(record, folder)
+    status = record.status
     needs_nothing = status.is_open or status.is_verdict or can_resume(record)
     is_whole = isinstance(record, RunRecord)
     told |= {
@@ -419,11 +422,22 @@ def _ended(turn: Turn | None, event: TurnEnded | CheckEnded) -> Turn:
     )
 
 
-def actual_status(record: RunRecord, folder: Folder) -> RunStatus:
-    """Return the status of a run: one that says it is running may have been killed."""
-    if record.status.is_open and not folder.is_locked():
-        return RunStatus.INTERRUPTED
-    return record.status
+def read_settled(folder: Folder) -> RunRecord | None:
+    """Return the record of a run with its real status: one that says it runs may have been killed.
+
+    If it had ended and could not record that, its events tell. Not to be written back.
+    """
+    record = read_record(folder)
+    return record and settled(folder, record)
+
+
+def settled(folder: Folder, record: RunRecord) -> RunRecord:
+    if not record.status.is_open or folder.is_locked():
+        return record
+    end = end_told(last_events(folder), record.session_name)
+    if end is None:
+        return replace(record, status=RunStatus.INTERRUPTED)
+    return after_event(record, end)
 
 
 def is_discarded(record: RunRecord) -> bool:
