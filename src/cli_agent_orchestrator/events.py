@@ -22,6 +22,8 @@ from .core.text import on_a_line, plural, short_line
 
 HINT_CHARACTERS = 200
 """Of a hint where it is only told of; the prompt has all of it."""
+AGAINST = ("sent_back", "cycles_used_up", "failed", "rounds_used_up")
+"""The words for outcomes that lead to more work or to a FAIL."""
 NOT_CONVERGING = "Not converging: "
 """Begins what is said of a run that goes in circles."""
 
@@ -196,6 +198,8 @@ class TurnEnded(Event):
     """What was said of the work, for people: `detail` without what follows from it."""
     why: str = ""
     """What stands behind the verdict, without its own word; empty if it says no more."""
+    early: bool = False
+    """Is it an approval that came too early to count, and nothing else speaks against it?"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,8 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from ..core.text import BREAKS, CONTROLS, HALVES
-from ..pipeline.outcomes import AGAINST, BASE_FAILED
+from ..events import AGAINST
+from ..pipeline.outcomes import BASE_FAILED
 from ..pipeline.steering import LARGEST_HINT, Hint, Pause, Skip, Unpause, Wish
 from ..runs.record import short_name
 from .picture import OUTCOMES_FOR, AgentRow, Delay, Doing, OpenQuestion, Picture, Reason

@@ -13,6 +13,7 @@ from enum import Enum
 
 from ..core.models import TerminalStatus
 from ..events import (
+    AGAINST,
     AgentsStarting,
     AgentStarted,
     CheckBegan,
@@ -34,7 +35,6 @@ from ..events import (
     TurnEnded,
     Unpaused,
 )
-from ..pipeline.outcomes import AGAINST
 from ..pipeline.state import FinalStatus
 from .narration import point_words
 

@@ -199,8 +199,6 @@ Outcome = (
     | Failed
     | RoundsUsedUp
 )
-AGAINST = ("sent_back", "cycles_used_up", "failed", "rounds_used_up")
-"""The words, in events and journals, for outcomes that lead to more work or to a FAIL."""
 BASE_PASSED, BASE_FAILED = "base_passed", "base_failed"
 """Those for what a gate says of the base."""
 

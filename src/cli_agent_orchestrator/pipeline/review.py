@@ -112,6 +112,11 @@ class ReviewVerdict:
         return self.answer is ReviewAnswer.APPROVED and not self.obstacles
 
     @property
+    def is_early(self) -> bool:
+        """Is it an approval that only came too early to count?"""
+        return bool(self.obstacles) and all(isinstance(one, TooEarly) for one in self.obstacles)
+
+    @property
     def why(self) -> str:
         """Why an approval does not count; empty unless the answer is one."""
         return "; ".join(map(str, self.obstacles))

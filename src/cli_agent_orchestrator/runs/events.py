@@ -123,6 +123,7 @@ def turn_ended(
         reviewed=turn.reviewed,
         verdict=verdict_of(outcome),
         why=why_of(outcome),
+        early=isinstance(outcome, SentBack) and outcome.verdict.is_early,
     )
 
 

@@ -12,7 +12,6 @@ from ..pipeline.condense import extract_review_notes, extract_test_evidence, fir
 from ..pipeline.findings import Findings
 from ..pipeline.flow import StageKind
 from ..pipeline.machine import Check, due_step
-from ..pipeline.outcomes import AGAINST
 from ..pipeline.review import NOT_COUNTED
 from ..pipeline.state import FinalStatus, RunState
 from ..pipeline.task import parse_task
@@ -36,7 +35,7 @@ EXCERPT_LINES = 30
 DIFF_LINES = 400
 MARK = "- "
 """Begins each suspicion on the page of a proof."""
-REVIEWED = ("approved", "approved_early", "sent_back", "cycles_used_up")
+REVIEWED = ("approved", "sent_back", "cycles_used_up")
 TESTED = ("passed", "cleared", "failed", "rounds_used_up")
 """Outcomes of reviews, and of tests and gates."""
 
@@ -114,7 +113,7 @@ def report_of_run(folder: Folder, environ: Mapping[str, str], *, full: bool = Fa
         },
         open_notes={} if saved is None else _open_notes(saved, run.turns),
         setbacks=dict(
-            _setback(turn, replies[turn.sequence]) for turn in run.turns if turn.outcome in AGAINST
+            _setback(turn, replies[turn.sequence]) for turn in run.turns if turn.is_setback
         ),
         **_on_page(page),
         patch=patch,
@@ -179,7 +178,7 @@ def _last_test(run: RunView) -> Turn | None:
     """Return the turn that says most: the tester's of this round, else what failed before it."""
     tests = [turn for turn in run.turns if turn.outcome in TESTED]
     own = [turn for turn in tests if not turn.is_gate and turn.round == run.round]
-    failed = [turn for turn in tests if turn.outcome in AGAINST]
+    failed = [turn for turn in tests if turn.is_setback]
     if run.status is RunStatus.PASS:
         failed = [turn for turn in tests if turn.role != PROOF]
     return next(reversed(own or failed), None)

@@ -16,6 +16,7 @@ from typing import Any
 from ..core.files import Folder, folder_of
 from ..errors import StateError
 from ..events import (
+    AGAINST,
     CheckBegan,
     CheckEnded,
     EventKind,
@@ -78,6 +79,13 @@ class Turn:
     why: str = ""
     reason: str = ""
     """The first point against the work in the agent's own words; empty if there is none."""
+    early: bool = False
+    """Is it an approval that came too early to count, and nothing else speaks against it?"""
+
+    @property
+    def is_setback(self) -> bool:
+        """Did it lead to more work, or to a FAIL, because of what was found?"""
+        return self.outcome in AGAINST and not self.early
 
     @property
     def is_gate(self) -> bool:
@@ -419,6 +427,7 @@ def _ended(turn: Turn | None, event: TurnEnded | CheckEnded) -> Turn:
         verdict=event.verdict,
         why=event.why,
         reason=event.reason if isinstance(event, TurnEnded) else "",
+        early=isinstance(event, TurnEnded) and event.early,
     )
 
 

@@ -298,6 +298,8 @@ class RunTurnBody(Struct, forbid_unknown_fields=True):
     """The first point against the work, in the agent's own words."""
     reviewed: bool
     """Does a review follow, or is it one?"""
+    early: bool
+    """Is it an approval that came too early to count, and nothing else speaks against it?"""
 
 
 class ChangedFileBody(Struct):

@@ -5,11 +5,12 @@ file can look like the beginning of another one. What is very long is cut, and t
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ..core.secrets import CUT, before_mask
+from ..core.text import plural
 from ..work.changes import REST_LEFT_OUT
 from .markup import Markup, joined, tag
 
@@ -30,6 +31,11 @@ ESCAPED = {b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t"
 HEADER = "diff --git "
 NO_FILE = "/dev/null"
 KINDS = (" ", "+", "-")
+MARKS = (
+    *("--- ", "+++ ", "new file mode ", "deleted file mode ", "new mode ", "rename from "),
+    *("rename to ", "Binary files ", "\\ No newline"),
+)
+"""How lines begin that say something of a file."""
 
 
 class LineKind(StrEnum):
@@ -121,21 +127,51 @@ class FilePatch:
 def read_patch(patch: str) -> tuple[FilePatch, ...]:
     """Read what `git diff` writes; lines that are no part of it are passed over."""
     lines = patch.split("\n")
-    files: list[_OpenPatch] = []
+    files: list[FilePatch] = []
+    hunks: list[list[Hunk]] = []
     at = 0
     while at < len(lines):
         line = lines[at]
         at += 1
         if line.startswith(HEADER):
-            files.append(_OpenPatch(_first_name(line.removeprefix(HEADER))))
+            name = _first_name(line.removeprefix(HEADER))
+            files.append(FilePatch(name, name))
+            hunks.append([])
         elif files and (head := re.fullmatch(HUNK_PATTERN, line)):
             end = _end_of_hunk(head, lines, at)
             written = tuple(lines[at:end])
-            files[-1].hunks.append(Hunk(head[5].strip(), int(head[1]), int(head[3]), written))
+            hunks[-1].append(Hunk(head[5].strip(), int(head[1]), int(head[3]), written))
             at = end
         elif files:
-            files[-1].take(line)
-    return tuple(file.done() for file in files)
+            files[-1] = _with_line(files[-1], line)
+    return tuple(replace(file, hunks=tuple(own)) for file, own in zip(files, hunks, strict=True))
+
+
+def _with_line(file: FilePatch, line: str) -> FilePatch:
+    """Return a file with what a line says of it that is in no hunk."""
+    mark = next((one for one in MARKS if line.startswith(one)), "")
+    rest = line.removeprefix(mark)
+    name = _name(rest.removesuffix("\t"))
+    match mark:
+        case "--- " if rest != NO_FILE:
+            return replace(file, old_path=name)
+        case "+++ " if rest != NO_FILE:
+            return replace(file, path=name)
+        case "new file mode ":
+            return replace(file, word="new")
+        case "deleted file mode ":
+            return replace(file, word="removed")
+        case "new mode ":
+            return replace(file, word=file.word or f"mode {rest}")
+        case "rename from ":
+            return replace(file, old_path=_unquoted(rest), word="moved")
+        case "rename to ":
+            return replace(file, path=_unquoted(rest))
+        case "Binary files ":
+            return replace(file, is_binary=True)
+        case "\\ No newline":
+            return replace(file, lacks_end=True)
+    return replace(file, is_cut=file.is_cut or line.startswith(REST_LEFT_OUT))
 
 
 def _end_of_hunk(head: re.Match[str], lines: Sequence[str], at: int) -> int:
@@ -146,81 +182,6 @@ def _end_of_hunk(head: re.Match[str], lines: Sequence[str], at: int) -> int:
         new -= lines[at][0] != "-"
         at += 1
     return at
-
-
-class _OpenPatch:
-    """A file whose patch is being read."""
-
-    def __init__(self, name: str) -> None:
-        self.path = self.old_path = name
-        self.word = ""
-        self.hunks: list[Hunk] = []
-        self.is_binary = self.lacks_end = self.is_cut = False
-
-    def take(self, line: str) -> None:
-        """Heed a line that is in no hunk."""
-        for mark, heed in HEEDED.items():
-            if line.startswith(mark):
-                heed(self, line.removeprefix(mark))
-                return
-
-    def done(self) -> FilePatch:
-        return FilePatch(
-            path=self.path,
-            old_path=self.old_path,
-            word=self.word,
-            is_binary=self.is_binary,
-            hunks=tuple(self.hunks),
-            lacks_end=self.lacks_end,
-            is_cut=self.is_cut,
-        )
-
-    def take_old(self, rest: str) -> None:
-        if rest != NO_FILE:
-            self.old_path = _name(rest.removesuffix("\t"))
-
-    def take_new(self, rest: str) -> None:
-        if rest != NO_FILE:
-            self.path = _name(rest.removesuffix("\t"))
-
-    def take_moved(self, rest: str) -> None:
-        self.old_path, self.word = _unquoted(rest), "moved"
-
-    def take_moved_to(self, rest: str) -> None:
-        self.path = _unquoted(rest)
-
-    def take_made(self, _: str) -> None:
-        self.word = "new"
-
-    def take_removed(self, _: str) -> None:
-        self.word = "removed"
-
-    def take_mode(self, rest: str) -> None:
-        self.word = self.word or f"mode {rest}"
-
-    def take_binary(self, _: str) -> None:
-        self.is_binary = True
-
-    def take_end(self, _: str) -> None:
-        self.lacks_end = True
-
-    def take_cut(self, _: str) -> None:
-        self.is_cut = True
-
-
-HEEDED: Mapping[str, Callable[[_OpenPatch, str], None]] = {
-    "--- ": _OpenPatch.take_old,
-    "+++ ": _OpenPatch.take_new,
-    "new file mode ": _OpenPatch.take_made,
-    "deleted file mode ": _OpenPatch.take_removed,
-    "new mode ": _OpenPatch.take_mode,
-    "rename from ": _OpenPatch.take_moved,
-    "rename to ": _OpenPatch.take_moved_to,
-    "Binary files ": _OpenPatch.take_binary,
-    "\\ No newline": _OpenPatch.take_end,
-    REST_LEFT_OUT: _OpenPatch.take_cut,
-}
-"""By how a line begins: what it says of its file."""
 
 
 def _first_name(names: str) -> str:
@@ -262,25 +223,23 @@ def patches_html(patches: Sequence[FilePatch], *, commentable: bool = False) -> 
         parts.append(_file_html(file, room, shown <= OPEN_LINES, commentable))
         shown += min(room, file.length)
     if len(patches) > MOST_FILES:
-        parts.append(_cut(f"{len(patches) - MOST_FILES:,} more files are not shown."))
+        more = f"{len(patches) - MOST_FILES:,} more files are not shown."
+        parts.append(tag("p", more, class_="cut"))
     return tag("div", *parts, class_="diff")
 
 
 def _file_html(file: FilePatch, room: int, is_open: bool, commentable: bool) -> Markup:
-    body = [tag("div", *_lines_html(file, room, commentable), class_="diff-lines")]
-    body += [tag("p", words, class_="cut") for words in _said_below(file, room)]
-    return tag("details", _summary(file), *body, class_="diff-file", open=is_open)
-
-
-def _summary(file: FilePatch) -> Markup:
     name = f"{file.old_path} → {file.path}" if file.word == "moved" else file.path
     words = [word for word in (file.word, "binary" if file.is_binary else "") if word]
-    return tag(
+    summary = tag(
         "summary",
         tag("span", name, class_="diff-path"),
         *(joined([" ", tag("span", word, class_="badge")]) for word in words),
         joined([" ", counts_html(file.added, file.removed)]) if file.hunks else None,
     )
+    body = [tag("div", *_lines_html(file, room, commentable), class_="diff-lines")]
+    body += [tag("p", words, class_="cut") for words in _said_below(file, room)]
+    return tag("details", summary, *body, class_="diff-file", open=is_open)
 
 
 def counts_html(added: int, removed: int) -> Markup:
@@ -297,7 +256,7 @@ def counts_html(added: int, removed: int) -> Markup:
 def _said_below(file: FilePatch, room: int) -> Iterator[str]:
     left = file.length - room
     if left > 0:
-        yield f"{left:,} more line{'' if left == 1 else 's'} not shown."
+        yield f"{plural(left, 'more line')} not shown."
     if file.is_cut:
         yield "The rest of the patch is left out: it is too long."
     if file.is_binary:
@@ -317,7 +276,8 @@ def _lines_html(file: FilePatch, room: int, commentable: bool) -> Iterator[Marku
         heading = hunk.heading[: before_mask(hunk.heading, LONGEST_LINE)]
         yield tag("div", f"@@ {heading}".rstrip(), class_="diff-hunk")
         for line in hunk.lines(room):
-            number = _button(line, file) if commentable else _number(line)
+            plain_number = tag("span", str(line.number), class_="diff-number")
+            number = _button(line, file) if commentable else plain_number
             yield tag("div", number, _text_html(line, plain), class_=CLASSES[line.kind])
         room -= len(hunk.written)
 
@@ -339,10 +299,6 @@ def _text_html(line: PatchLine, plain: bool) -> Markup:
     return tag("code", f"{line.kind}{written}", note, class_="diff-text")
 
 
-def _number(line: PatchLine) -> Markup:
-    return tag("span", str(line.number), class_="diff-number")
-
-
 def _button(line: PatchLine, file: FilePatch) -> Markup:
     is_old = line.side is Side.OLD
     path = file.old_path if is_old else file.path
@@ -357,7 +313,3 @@ def _button(line: PatchLine, file: FilePatch) -> Markup:
         data_side=line.side,
         aria_label=f"Comment on {'removed ' if is_old else ''}line {line.number} of {path}",
     )
-
-
-def _cut(words: str) -> Markup:
-    return tag("p", words, class_="cut")

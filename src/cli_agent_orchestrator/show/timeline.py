@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..core.text import duration, plural
-from ..pipeline.outcomes import AGAINST, BASE_FAILED
+from ..pipeline.outcomes import BASE_FAILED
 from ..runs.view import Turn
 from .markup import Markup, joined, tag
 
@@ -41,6 +41,7 @@ GOOD = frozenset({"approved", "passed", "cleared", "base_passed"})
 MARKS = {"sent_back": "↩", "cycles_used_up": "↩", "delivered": "●", "skipped": "–"}
 NOT_FINISHED = OutcomeLook("○", "plain", "not finished")
 AT_WORK = OutcomeLook("…", "now", "at work")
+EARLY = OutcomeLook("✓", "plain", "approved, second look follows")
 LEGEND = (
     OutcomeLook("●", "plain", "delivered"),
     OutcomeLook("✓", "good", "approved or passed"),
@@ -58,9 +59,11 @@ def look_of(turn: Turn) -> OutcomeLook:
     word = turn.outcome
     if not word:
         return AT_WORK if turn.ended is None else NOT_FINISHED
+    if turn.early:
+        return EARLY
     if word in GOOD:
         return OutcomeLook("✓", "good", WORDS[word])
-    if word in AGAINST or word == BASE_FAILED:
+    if turn.is_setback or word == BASE_FAILED:
         return OutcomeLook(MARKS.get(word, "✗"), "bad", WORDS[word])
     return OutcomeLook(MARKS.get(word, "●"), "plain", WORDS.get(word, word))
 
@@ -170,18 +173,18 @@ def _size(width: float, height: float) -> dict[str, str | int | float]:
 
 def _names(roles: Sequence[str], height: float) -> Markup:
     """Return the names of the rows, which stay where they are when the turns are scrolled."""
+
+    def short(role: str) -> str:
+        return role if len(role) <= LONGEST_NAME else f"{role[: LONGEST_NAME - 1]}…"
+
     width = 8 + CHARACTER * min(LONGEST_NAME, max(map(len, roles)))
     names = (
-        tag("text", _short(role), x=4, y=HEAD + ROW * row + 17, class_="timeline-role")
+        tag("text", short(role), x=4, y=HEAD + ROW * row + 17, class_="timeline-role")
         for row, role in enumerate(roles)
     )
     drawn = joined((*_stripes(roles, width), *names))
     # The turns say whose they are.
     return tag("svg", drawn, class_="timeline-names", aria_hidden="true", **_size(width, height))
-
-
-def _short(role: str) -> str:
-    return role if len(role) <= LONGEST_NAME else f"{role[: LONGEST_NAME - 1]}…"
 
 
 def _stripes(roles: Sequence[str], width: float) -> Iterator[Markup]:
@@ -230,16 +233,14 @@ def _drawn(place: _Box, now: float) -> Markup:
 def _legend(turns: Sequence[Turn]) -> Markup:
     """Return what the marks mean that are there."""
     marks = {look_of(turn).mark for turn in turns}
-    shown = (look for look in LEGEND if look.mark in marks)
-    return tag(
-        "p",
-        joined((_key(look.mark, look.kind, look.words) for look in shown), " "),
-        " Wider boxes took longer.",
-        class_="timeline-legend",
+    keys = (
+        tag(
+            "span",
+            tag("span", look.mark, class_=f"badge badge-{look.kind}"),
+            f" {look.words} ",
+            class_="timeline-key",
+        )
+        for look in LEGEND
+        if look.mark in marks
     )
-
-
-def _key(mark: str, kind: str, words: str) -> Markup:
-    return tag(
-        "span", tag("span", mark, class_=f"badge badge-{kind}"), f" {words} ", class_="timeline-key"
-    )
+    return tag("p", joined(keys, " "), " Wider boxes took longer.", class_="timeline-legend")
