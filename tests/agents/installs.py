@@ -40,18 +40,18 @@ class Agent:
 AGENTS = {
     agent.name: agent
     for agent in (
-        Agent("codex", "@openai/codex", "codex", ("0.166.0", "0.125.0", "0.101.0")),
+        Agent("codex", "@openai/codex", "codex", ("0.169.0", "0.166.0", "0.125.0", "0.101.0")),
         Agent("claude_code", "@anthropic-ai/claude-code", "claude", ("2.1.325", "2.1.105")),
     )
 }
 
 FURTHER_AGENTS = {
-    # Each runs the short list of tests that all agents must pass, in one version.
+    # Each runs the short list of tests that all agents must pass.
     agent.name: agent
     for agent in (
         Agent("gemini_cli", "@google/gemini-cli", "gemini", ("0.61.0",)),
         Agent("copilot_cli", "@github/copilot", "copilot", ("1.0.102",)),
-        Agent("opencode", "opencode-ai", "opencode", ("1.18.18",)),
+        Agent("opencode", "opencode-ai", "opencode", ("1.18.33", "1.18.18")),
     )
 }
 

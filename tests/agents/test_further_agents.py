@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.core.models import TerminalStatus
-from cli_agent_orchestrator.errors import NotFound
+from cli_agent_orchestrator.errors import InputRefused, NotFound
 from cli_agent_orchestrator.terminals.launch import find_profile
 from tests.agents.driving import FURTHER_KINDS, Driven, Ground, Kind, ground_of
 from tests.stubs.script import numbered_lines
@@ -52,6 +52,44 @@ async def test_turns_are_told_and_answers_read_back(ground: Ground) -> None:
             assert await agent.last_answer() == f"number {turn}"
             # One of them leaves a space behind a paste.
             assert [said.rstrip() for said in agent.stub.prompts[turn - 1 :]] == [message]
+
+
+LEADING = [
+    # Right after the start, when it may not listen for pastes yet.
+    "Look! touch ran.txt",
+    "!touch ran.txt",
+    " !touch ran.txt",
+    "/help me",
+    "/compact",
+    "#heading",
+    "@ home",
+    "? what",
+    "$ x",
+]
+
+
+async def test_a_message_is_a_text_whatever_it_begins_with(ground: Ground) -> None:
+    async with ground.agent() as agent:
+        for turn, message in enumerate(LEADING, start=1):
+            await send(agent, message)
+            await complete(agent, turn)
+        taken = [prompt.strip(" \u2800") for prompt in agent.stub.prompts]
+        assert taken == [message.strip() for message in LEADING]
+        assert not (agent.work / "ran.txt").exists()
+
+
+async def test_a_shell_that_a_person_has_opened_is_not_typed_into(ground: Ground) -> None:
+    async with ground.agent() as agent:
+        await agent.settles()
+        await agent.keys("!")
+        await agent.settles()
+        with pytest.raises(InputRefused):
+            await agent.send("touch ran.txt")
+        await agent.keys("Escape")
+        await agent.settles()
+        await send(agent, "[[answer:fine]]")
+        await complete(agent, 1)
+        assert not (agent.work / "ran.txt").exists()
 
 
 async def test_a_command_runs_and_its_turn_is_one_turn(ground: Ground) -> None:

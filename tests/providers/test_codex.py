@@ -344,6 +344,8 @@ def test_no_screen_is_too_strange_to_be_read(screen: str, title: str) -> None:
         (["", "› a", "  b"], 3),
         (["", "› a", "  b", "", "  x"], 4),
         (["", "› a", "  ? for shortcuts"], 2),
+        (["", "› a", "", "  model · /home/me", "  ? for shortcuts"], 3),
+        (["", "› a", "", "  b", "", "  model · /home/me", "  ? for shortcuts"], 5),
         (["", "› a", "", "", "  x"], 4),
         (["", "› a"], 2),
     ],

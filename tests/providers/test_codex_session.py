@@ -135,6 +135,11 @@ def test_what_is_typed_for_a_shell_is_a_draft_with_its_mark(
     assert codex.detect_status(text) is TerminalStatus.COMPLETED
 
 
+@pytest.mark.parametrize(("case", "expected"), [("shell_empty", "!"), ("shell_typed", "!ls")])
+def test_a_shell_is_told_below_a_footer_of_two_rows(case: str, expected: str) -> None:
+    assert codex.draft(screen(f"drafts/0.169.0-{case}.ansi")) == expected
+
+
 def test_a_line_that_begins_with_an_exclamation_mark_is_no_composer() -> None:
     assert codex.draft("• Done.\n\n! look\n\n  gpt-5.1-codex default · /home/me\n") is None
 

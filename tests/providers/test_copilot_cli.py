@@ -179,6 +179,8 @@ def test_no_screen_is_too_strange_to_be_read(screen: str) -> None:
         ("typed_draft", "one short draft"),
         ("several_lines", "line a\nline b\n\nline d"),
         ("folded_paste", "[Paste #1 - 30 lines]"),
+        ("shell_empty", "!Execute shell command"),
+        ("shell_typed", "!ls"),
         ("interrupted", "Int [SLOW 20]"),
         ("permission_prompt", None),
         ("question", None),

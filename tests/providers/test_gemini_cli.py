@@ -192,6 +192,8 @@ def test_no_screen_is_too_strange_to_be_read(screen: str, title: str) -> None:
         ("typed_draft", "one short draft"),
         ("several_lines", "line a\nline b\n\nline d"),
         ("folded_paste", "[Pasted Text: 30 lines]"),
+        ("shell_empty", "!"),
+        ("shell_typed", "!ls"),
         ("permission_prompt", None),
         ("question", None),
     ],

@@ -137,22 +137,33 @@ def test_no_screen_is_too_strange_to_be_read(screen: str) -> None:
 @pytest.mark.parametrize(
     ("case", "expected"),
     [
-        ("idle_fresh", ""),
-        ("cleared", ""),
-        ("cleared_fold", ""),
-        ("processing", ""),
-        ("long_answer", ""),
-        ("question_answered", ""),
-        ("typed_draft", "one short draft"),
-        ("two_lines", "line a\nline b"),
-        ("folded_paste", "[Pasted ~30 lines]"),
-        ("permission_prompt", None),
-        ("question", None),
+        ("1.18.18-idle_fresh", ""),
+        ("1.18.18-cleared", ""),
+        ("1.18.18-cleared_fold", ""),
+        ("1.18.18-processing", ""),
+        ("1.18.18-long_answer", ""),
+        ("1.18.18-question_answered", ""),
+        ("1.18.18-typed_draft", "one short draft"),
+        ("1.18.18-two_lines", "line a\nline b"),
+        ("1.18.18-folded_paste", "[Pasted ~30 lines]"),
+        ("1.18.18-permission_prompt", None),
+        ("1.18.18-question", None),
+        ("1.18.33-idle_fresh", ""),
+        ("1.18.33-60x20-idle", ""),
+        ("1.18.33-typed_draft", "one short draft"),
+        ("1.18.33-shell_empty", 'Run a command… "git status"'),
+        ("1.18.33-shell_typed", "ls"),
     ],
 )
 def test_a_draft_is_told_from_a_placeholder(case: str, expected: str | None) -> None:
-    file = SCREENS / "drafts" / f"1.18.18-{case}.ansi"
+    file = SCREENS / "drafts" / f"{case}.ansi"
     assert opencode.draft(file.read_text(encoding="utf-8")) == expected
+
+
+def test_a_text_is_a_draft_where_placeholders_have_no_color_of_their_own() -> None:
+    file = SCREENS / "drafts" / "1.18.33-typed_draft.ansi"
+    plain = file.read_text(encoding="utf-8").replace("38;5;255m", "38;5;8m")
+    assert opencode.draft(plain) == "one short draft"
 
 
 def test_the_last_answer_is_what_stands_above_the_end_of_the_turn() -> None:

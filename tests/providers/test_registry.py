@@ -25,6 +25,7 @@ class Known:
     keeps_record: bool = False
     guards: dict[str, str] = field(default_factory=dict)
     """What is typed before a message that begins with one of these."""
+    marks_pastes: bool = False
 
 
 KNOWN = {
@@ -41,8 +42,19 @@ KNOWN = {
         "@",
         guards={"!": " ", "#": " ", "/": "\u2800"},
     ),
-    "gemini_cli": Known("gemini", "npm install -g @google/gemini-cli", "@"),
-    "copilot_cli": Known("copilot", "npm install -g @github/copilot", "@"),
+    "gemini_cli": Known(
+        "gemini",
+        "npm install -g @google/gemini-cli",
+        "@",
+        guards={"/": "\u2800"},
+        marks_pastes=True,
+    ),
+    "copilot_cli": Known(
+        "copilot",
+        "npm install -g @github/copilot",
+        "@",
+        guards={"!": "\u2800", "/": "\u2800"},
+    ),
     "opencode": Known("opencode", "npm install -g opencode-ai", "@"),
     "kiro_cli": Known("kiro-cli", "kiro-cli login"),
     "q_cli": Known("q", "kiro_cli"),
@@ -70,6 +82,7 @@ def test_words_are_guarded_against_completion_where_an_agent_completes(name: str
 @pytest.mark.parametrize("name", PROVIDERS)
 def test_a_message_is_guarded_against_being_taken_for_a_command(name: str) -> None:
     assert get_provider(name).guards == KNOWN[name].guards
+    assert get_provider(name).marks_pastes == KNOWN[name].marks_pastes
 
 
 @pytest.mark.parametrize("name", PROVIDERS)

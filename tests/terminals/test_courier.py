@@ -28,6 +28,8 @@ class FailingTmux(Tmux):
         super().__init__(Address("none", {}), board)
         self.draft = ""
         self.pastes = 0
+        self.marked = False
+        self.look = "\u25a2 ready\nscripted \u276f {}\n"
         self.failures: dict[str, TmuxError] = {}
 
     def _fail(self, step: str) -> None:
@@ -37,11 +39,12 @@ class FailingTmux(Tmux):
 
     async def read_ansi(self, pane: str, above: int = 0) -> str:
         self._fail("look")
-        return f"\u25a2 ready\nscripted \u276f {self.draft}\n"
+        return self.look.format(self.draft)
 
-    async def paste(self, pane: str, data: bytes) -> None:
+    async def paste(self, pane: str, data: bytes, *, marked: bool = False) -> None:
         self._fail("paste")
         self.pastes += 1
+        self.marked = marked
         self.draft = data.decode()
 
     async def press(self, pane: str, keys: Sequence[str]) -> None:
@@ -91,6 +94,24 @@ async def test_a_message_of_which_nothing_was_typed_can_be_sent_again_under_its_
     assert not live.box.leftover
     assert (await desk.courier.deliver(live, "hello", "key")).confirmed
     assert desk.tmux.pastes == 1
+
+
+@pytest.mark.parametrize(
+    ("provider", "look", "marked"),
+    [
+        ("gemini_cli", "\u2500" * 10 + "\n > {}\n", True),
+        ("scripted", "\u25a2 ready\nscripted \u276f {}\n", False),
+    ],
+)
+async def test_a_paste_is_marked_for_an_agent_that_asks_for_marks_too_late(
+    store: TerminalStore, provider: str, look: str, marked: bool
+) -> None:
+    desk = Desk(store)
+    live = desk.add_terminal()
+    live.provider = get_provider(provider)
+    desk.tmux.look = look
+    assert (await desk.courier.deliver(live, "hello", "key")).confirmed
+    assert desk.tmux.marked is marked
 
 
 async def lose(desk: Desk, live: LiveTerminal, step: str) -> Delivery:
@@ -234,6 +255,9 @@ def test_only_a_last_word_that_would_be_completed_gets_a_blank(
         ("\n /help me", "claude_code", "\u2800\n /help me"),
         ("/ @", "claude_code", "\u2800/ @ "),
         ("ls!", "claude_code", "ls!"),
+        ("!ls", "copilot_cli", "\u2800!ls"),
+        (" /help", "copilot_cli", "\u2800 /help"),
+        ("/help me", "gemini_cli", "\u2800/help me"),
         ("!ls", "scripted", "!ls"),
     ],
 )

@@ -164,6 +164,8 @@ class Provider(Protocol):
     """What words begin with that it would complete at the end of a message, for an Enter."""
     guards: dict[str, str]
     """What a message must not begin with, for it would be no text, and what is typed before it."""
+    marks_pastes: bool
+    """Is a paste marked as one also before the agent asks for that?"""
     record_pattern: str
     """What the path of its session record looks like, empty if it keeps none that is of use."""
     tested_versions: tuple[tuple[int, ...], ...]

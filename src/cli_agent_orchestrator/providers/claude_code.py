@@ -42,6 +42,7 @@ completes = "@"
 # `!` opens its shell, `#` its memory (2.0), `/` its commands, also behind blanks and invisible
 # characters in 2.1.325: there only a blank of another script (U+2800) keeps a text a text.
 guards: dict[str, str] = {"!": " ", "#": " ", "/": "\u2800"}
+marks_pastes = False
 # It is not kept open; the event that starts a conversation names it.
 record_pattern = ""
 tested_versions: tuple[tuple[int, ...], ...] = (

@@ -48,6 +48,7 @@ clear_keys: tuple[str, ...] = (*("C-u",) * CLEARED_LINES, *("C-k",) * CLEARED_LI
 completes = "$@"
 # A blank is cut off before `!` is looked at, and the text would be run: this one is no blank.
 guards: dict[str, str] = {"!": "\u2800", "/": " "}
+marks_pastes = False
 # ~/.codex/sessions/2026/05/01/rollout-2026-05-01T10-00-00-0190….jsonl
 record_pattern = r"/sessions/\d+/\d+/\d+/rollout-[^/]+\.jsonl$"
 tested_versions: tuple[tuple[int, ...], ...] = (

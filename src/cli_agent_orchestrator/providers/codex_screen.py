@@ -194,14 +194,15 @@ def transcript_end(lines: Sequence[str]) -> int | None:
 
 
 def footer_row(lines: Sequence[str], composer: int) -> int:
-    """Return the row where the footer below a composer starts, behind the last blank row.
+    """Return the row where the footer below a composer starts, the number of lines if nowhere.
 
-    The number of lines is returned if there is none.
+    All rows behind the last blank one are the footer; without a blank one its words tell.
     """
-    for row in reversed(range(composer + 1, len(lines))):
-        if not lines[row - 1] or find(FOOTER_PATTERN, lines[row]):
+    below = range(composer + 1, len(lines))
+    for row in reversed(below):
+        if not lines[row - 1]:
             return row
-    return len(lines)
+    return next((row for row in below if find(FOOTER_PATTERN, lines[row])), len(lines))
 
 
 @dataclass(frozen=True, slots=True)

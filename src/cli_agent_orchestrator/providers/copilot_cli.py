@@ -49,7 +49,9 @@ CLEARED_LINES = 32
 clear_keys: tuple[str, ...] = ("C-u", "BSpace") * CLEARED_LINES
 # `@file` at the end of a message opens a list that takes the Enter for itself.
 completes = "@"
-guards: dict[str, str] = {}
+# `!` opens its shell, `/` its commands, also behind blanks: this one is no blank.
+guards: dict[str, str] = {"!": "\u2800", "/": "\u2800"}
+marks_pastes = False
 # It is not kept open.
 record_pattern = ""
 tested_versions: tuple[tuple[int, ...], ...] = ((1, 0, 102),)
@@ -58,8 +60,9 @@ PLUGIN = Path(__file__).with_name("copilot_plugin")
 
 # ────────────────────────────
 RULE_PATTERN = r"^─{10,}$"
-# ❯ draft
-BOX_PATTERN = r"^❯(?: |$)"
+# ❯ draft        ! ls
+BOX_PATTERN = r"^[❯!](?: |$)"
+SHELL_MARK = "!"
 #  ◎ Working · 117 B esc esc interrupt
 BUSY_PATTERN = r"^ [○◎◉●] \S"
 #    the end of a line            ┃
@@ -251,12 +254,17 @@ def is_signed_out(lines: Sequence[str]) -> bool:
 
 
 def draft(ansi_screen: str) -> str | None:
-    """Return the unsent text in the input box row by row, None when it cannot be seen."""
-    box = find_box(screen_lines(ansi_screen))
+    """Return the unsent text in the input box row by row, None when it cannot be seen.
+
+    In shell mode it begins with the `!` of the box, also when nothing is typed.
+    """
+    lines = screen_lines(ansi_screen)
+    box = find_box(lines)
     if box is None:
         return None
+    mode = SHELL_MARK if lines[box.row].startswith(SHELL_MARK) else ""
     typed = without_dim(ansi_screen).split("\n")[box.row : box.end]
-    return dedent_cell([line.rstrip() for line in typed], 2).strip()
+    return mode + dedent_cell([line.rstrip() for line in typed], 2).strip()
 
 
 def last_answer(scrollback: str) -> str:

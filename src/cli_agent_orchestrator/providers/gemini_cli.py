@@ -36,7 +36,11 @@ CLEARED_LINES = 32
 clear_keys: tuple[str, ...] = ("C-u", "BSpace") * CLEARED_LINES
 # `@file` at the end of a message opens a list that takes the Enter for itself.
 completes = "@"
-guards: dict[str, str] = {}
+# `/` opens its commands, also behind blanks.
+guards: dict[str, str] = {"/": "\u2800"}
+# It shows its input box before it asks for marked pastes. As single keys, all that follows a `!`
+# anywhere in a message would be run by a shell.
+marks_pastes = True
 record_pattern = ""
 tested_versions: tuple[tuple[int, ...], ...] = ((0, 61, 0),)
 
@@ -51,14 +55,15 @@ TITLE_WAITING_PATTERN = r"^✋ "
 RULE_PATTERN = r"^─{10,}$"
 #  > Fix it        *   Type your message or @path/to/file        !  ls
 BOX_PATTERN = r"^ [>*!] ?"
+SHELL_MARK = "!"
 #  ⠼ Thinking... (esc to cancel, 5s)
 SPINNER_PATTERN = r"^ [⠁-⣿] "
 #   Queued (press ↑ to edit):
 QUEUE_PATTERN = r"^  Queued \("
 #  ▝▜▄     Gemini CLI v0.61.0
 BANNER_PATTERN = r"^ {1,9}(?:[▝▜▄]+ +)?Gemini CLI v\d"
-#  > Fix the basket
-MESSAGE_PATTERN = r"^ [>!] "
+#  > Fix the basket        $ make test
+MESSAGE_PATTERN = r"^ [>!$] "
 # ✦ Done.
 ANSWER_PATTERN = r"^✦ "
 # ✦ Done.        ╭────╮        │ ✓  Shell make test        ╰────╯
@@ -231,21 +236,23 @@ def startup_dialog(screen: str) -> Dialog | None:
 def draft(ansi_screen: str) -> str | None:
     """Return the unsent text in the input box row by row, None when it cannot be seen.
 
-    A placeholder is not dim here: it stands behind a cursor that is on nothing.
+    A placeholder is not dim here: it stands behind a cursor that is on nothing. In shell mode the
+    draft begins with the `!` of the box, also when nothing is typed: a message would be run.
     """
     rows = ansi_screen.replace("\r\n", "\n").split("\n")
     lines = screen_lines(ansi_screen)
     first = input_row(lines, last_rule(lines))
     if first is None:
         return None
+    mode = SHELL_MARK if lines[first][1] == SHELL_MARK else ""
     if find(PLACEHOLDER_PATTERN, rows[first]):
-        return ""
+        return mode
     typed = [lines[first]]
     for line in lines[first + 1 :]:
         if line.strip() and not line.startswith("   "):
             break
         typed.append(line)
-    return dedent_cell(typed, 3).strip()
+    return mode + dedent_cell(typed, 3).strip()
 
 
 def read_signal(line: str) -> AgentSignal | None:

@@ -22,6 +22,7 @@ exit_keys = line_mode.exit_keys
 clear_keys = line_mode.clear_keys
 completes = ""
 guards: dict[str, str] = {}
+marks_pastes = False
 record_pattern = ""
 # Its screens are known from public recordings.
 tested_versions: tuple[tuple[int, ...], ...] = ()

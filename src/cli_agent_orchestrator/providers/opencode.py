@@ -21,6 +21,7 @@ Its HTTP port is not used.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,7 @@ clear_keys: tuple[str, ...] = ("C-w",) * CLEARED_WORDS
 # `@file` at the end of a message opens a list that takes the Enter for itself.
 completes = "@"
 guards: dict[str, str] = {}
+marks_pastes = False
 record_pattern = ""
 tested_versions: tuple[tuple[int, ...], ...] = ((1, 18, 18),)
 
@@ -59,8 +61,8 @@ INTERRUPTED_PATTERN = r"^ {5}▣  .* · interrupted$"
 TURN_PATTERN = r"^ {5}▣  \S"
 #   ┃   Allow once      ⇆ select  enter confirm        ┃  ↑↓ select  enter submit  esc dismiss
 DIALOG_PATTERN = r"^ *┃ .*  enter \w+(?:  |$)"
-# ESC[38;5;8mAsk anything... "Fix broken tests"
-PLACEHOLDER_PATTERN = r"^ *┃  Ask anything\.\.\. \"[^\"]*\"$"
+# ESC[38;5;8m·ESC[38;5;15m ESC[38;5;255mM1: the dot has the color of placeholders, the model of texts
+MUTED_PATTERN = r"(\x1b\[[\d;]+m)·(?:\x1b\[[\d;]+m)? (?!\1)\x1b"
 
 KIND_OF_EVENT = {
     "submitted": SignalKind.SUBMITTED,
@@ -142,16 +144,18 @@ def startup_dialog(screen: str) -> Dialog | None:
 def draft(ansi_screen: str) -> str | None:
     """Return the unsent text in the input box row by row, None when it cannot be seen.
 
-    The box has a blank row above the text, a blank row and the row of the agent below it.
+    The box has a blank row above the text, a blank row and the row of the agent below it. What has
+    the color of the dot in that row is a placeholder. The row of a shell has no dot: there a
+    placeholder counts as a draft, for a message would be run.
     """
-    lines = screen_lines(ansi_screen)
-    box = find_box(lines)
+    box = find_box(screen_lines(ansi_screen))
     if box is None:
         return None
-    typed = lines[box.start + 1 : box.end - 2]
-    if find(PLACEHOLDER_PATTERN, "\n".join(typed)):
-        return ""
-    return "\n".join(line.lstrip(" ").removeprefix("┃")[2:] for line in typed).strip()
+    rows = ansi_screen.split("\n")
+    typed = "\n".join(rows[box.start + 1 : box.end - 2])
+    if muted := find(MUTED_PATTERN, rows[box.end - 1]):
+        typed = re.sub(re.escape(muted[1]) + r"[^\x1b\n]*", "", typed)
+    return "\n".join(line.lstrip(" ").removeprefix("┃")[2:] for line in screen_lines(typed)).strip()
 
 
 def last_answer(scrollback: str) -> str:

@@ -26,6 +26,7 @@ exit_keys: tuple[str, ...] = ("C-u", "C-d")
 clear_keys: tuple[str, ...] = ("C-u",)
 completes = ""
 guards: dict[str, str] = {}
+marks_pastes = False
 record_pattern = ""
 # It comes with this package: there is no other version of it.
 tested_versions: tuple[tuple[int, ...], ...] = ()

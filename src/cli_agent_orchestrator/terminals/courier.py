@@ -207,7 +207,8 @@ class Courier:
         before = live.box.leftover
         live.box.leftover = letter.typed = True
         try:
-            await self._tmux.paste(live.pane or "", text.encode())
+            marked = live.provider.marks_pastes
+            await self._tmux.paste(live.pane or "", text.encode(), marked=marked)
         except TmuxCommandError:
             live.box.leftover, letter.typed = before, False
             raise

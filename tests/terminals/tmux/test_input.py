@@ -57,6 +57,15 @@ async def test_a_program_that_knows_bracketed_paste_gets_one(rig: Rig, tmp_path:
     assert record.read_bytes() == b"\x1b[200~two\nlines\x1b[201~"
 
 
+@pytest.mark.parametrize("asks", ["", r"\x1b[?2004h"], ids=["not asked for", "asked for"])
+async def test_a_marked_paste_has_its_brackets_once(rig: Rig, tmp_path: Path, asks: str) -> None:
+    record = tmp_path / "record"
+    pane = await rig.reader(record, asks)
+    await rig.tmux.paste(pane, b"two\nlines", marked=True)
+    await rig.recorder.until_shown(pane, "got 21.")
+    assert record.read_bytes() == b"\x1b[200~two\nlines\x1b[201~"
+
+
 async def test_an_empty_paste_types_nothing(rig: Rig, tmp_path: Path) -> None:
     record = tmp_path / "record"
     pane = await rig.reader(record)

@@ -186,6 +186,8 @@ async def _let_go(attaching: asyncio.Task[Attached]) -> None:
 REWRITING_VERSION = (3, 7)
 """From here on tmux rewrites what is pasted unless it is told not to."""
 GOODBYE_TIMEOUT = 2.0
+PASTE_START = b"\x1b[200~"
+PASTE_END = b"\x1b[201~"
 
 
 class Tmux:
@@ -289,8 +291,10 @@ class Tmux:
         line = command("capture-pane", "-p", "-J", "-S", "-", "-t", pane)
         return (await self._ask("capture-pane", line)).text
 
-    async def paste(self, pane: str, data: bytes) -> None:
+    async def paste(self, pane: str, data: bytes, *, marked: bool = False) -> None:
         """Paste bytes exactly as they are, as a bracketed paste if the program asked for those.
+
+        If it is `marked` the paste is bracketed in any case.
 
         TmuxCommandError means that nothing was pasted.
         """
@@ -298,9 +302,12 @@ class Tmux:
         if not data:
             return
         buffer = f"cao-{secrets.token_hex(8)}"
-        with _scratch_file(self._address.environ.get("TMPDIR"), data) as path:
+        content = PASTE_START + data + PASTE_END if marked else data
+        with _scratch_file(self._address.environ.get("TMPDIR"), content) as path:
             answers = await connection.send(
-                commands.paste_lines(pane, buffer, str(path), keep_bytes=self._rewrites_pastes),
+                commands.paste_lines(
+                    pane, buffer, str(path), keep_bytes=self._rewrites_pastes, brackets=not marked
+                ),
                 answers=commands.PASTE_ANSWERS,
             )
         loaded, _, _, pasted, _ = answers

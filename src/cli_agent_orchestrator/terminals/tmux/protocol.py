@@ -600,9 +600,14 @@ def leave_mode(pane: str) -> str:
     return command("copy-mode", "-q", "-t", pane)
 
 
-def paste_lines(pane: str, buffer: str, path: str, *, keep_bytes: bool) -> list[str]:
-    """Return the commands that paste a file; `keep_bytes` for versions that rewrite pastes."""
-    flags = ("-p", "-r", "-d", "-S") if keep_bytes else ("-p", "-r", "-d")
+def paste_lines(
+    pane: str, buffer: str, path: str, *, keep_bytes: bool, brackets: bool
+) -> list[str]:
+    """Return the commands that paste a file; `keep_bytes` for versions that rewrite pastes.
+
+    With `brackets` tmux adds those of a bracketed paste if the program has asked for them.
+    """
+    flags = ("-r", "-d", *(("-p",) if brackets else ()), *(("-S",) if keep_bytes else ()))
     return [
         command("load-buffer", "-b", buffer, literal(path)),
         leave_mode(pane),
