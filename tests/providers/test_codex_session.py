@@ -104,7 +104,7 @@ LONG_DRAFT = (
 )
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", [*VERSIONS, "0.169.0"])
 @pytest.mark.parametrize(
     ("case", "expected"),
     [

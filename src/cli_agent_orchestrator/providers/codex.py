@@ -56,6 +56,7 @@ tested_versions: tuple[tuple[int, ...], ...] = (
     (0, 125, 0),
     (0, 149, 1),
     (0, 166, 0),
+    (0, 169, 0),
 )
 
 # • Working (3s • esc to interrupt)        • Exploring

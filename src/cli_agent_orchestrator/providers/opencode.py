@@ -43,7 +43,7 @@ completes = "@"
 guards: dict[str, str] = {}
 marks_pastes = False
 record_pattern = ""
-tested_versions: tuple[tuple[int, ...], ...] = ((1, 18, 18),)
+tested_versions: tuple[tuple[int, ...], ...] = ((1, 18, 18), (1, 18, 33))
 
 PLUGIN = Path(__file__).parent / "opencode_plugin" / "signals.mjs"
 
@@ -61,7 +61,7 @@ INTERRUPTED_PATTERN = r"^ {5}▣  .* · interrupted$"
 TURN_PATTERN = r"^ {5}▣  \S"
 #   ┃   Allow once      ⇆ select  enter confirm        ┃  ↑↓ select  enter submit  esc dismiss
 DIALOG_PATTERN = r"^ *┃ .*  enter \w+(?:  |$)"
-# ESC[38;5;8m·ESC[38;5;15m ESC[38;5;255mM1: the dot has the color of placeholders, the model of texts
+# ESC[38;5;8m·ESC[38;5;15m ESC[38;5;255mM1: a dot in the color of placeholders, a name in another
 MUTED_PATTERN = r"(\x1b\[[\d;]+m)·(?:\x1b\[[\d;]+m)? (?!\1)\x1b"
 
 KIND_OF_EVENT = {

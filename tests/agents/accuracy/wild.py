@@ -42,7 +42,7 @@ WORK = "[[pause:0.5]][[answer:done {n}]]"
 BUSY = "{{pause:0.3}}{{run:echo busy}}" * 4 + "{{answer:The second is over.}}"
 OBJECTION = "Not yet. [[pause:0.6]][[answer:Now it is done.]]"
 
-NEWEST_CODEX = Kind("codex", "0.166.0")
+NEWEST_CODEX = Kind("codex", "0.169.0")
 NEWEST_CLAUDE = Kind("claude_code", "2.1.325")
 NEWEST = {NEWEST_CODEX, NEWEST_CLAUDE}
 CODEX = {kind for kind in KINDS if kind.agent == "codex"}
