@@ -32,6 +32,8 @@ from tests.stubs.server import Stub
 
 PATIENCE = 60.0
 """Upper limit of every wait, in seconds; waits end by what they wait for."""
+START_SECONDS = "180"
+"""OpenCode installs packages when it is started for the first time."""
 REPEAT_SECONDS = 3.0
 """After how long a person presses a key again that did not help."""
 LOOK_SECONDS = 0.02
@@ -406,6 +408,7 @@ class Ground:
             "CAO_STATE_DIR": str(self.folder / "state"),
             "CAO_CONFIG_DIR": str(self.folder / "config"),
             "AGENT_PERMISSIONS": permissions,
+            "CAO_START_SECONDS": START_SECONDS,
         }
         environ |= {"TERM": self.term} if self.term is not None else {}
         return ServerConfig.from_env(environ)

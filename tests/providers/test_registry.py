@@ -55,7 +55,7 @@ KNOWN = {
         "@",
         guards={"!": "\u2800", "/": "\u2800"},
     ),
-    "opencode": Known("opencode", "npm install -g opencode-ai", "@"),
+    "opencode": Known("opencode", "npm install -g opencode-ai", "@", guards={"/": " "}),
     "kiro_cli": Known("kiro-cli", "kiro-cli login"),
     "q_cli": Known("q", "kiro_cli"),
     "scripted": Known("python", "interpreter"),

@@ -40,7 +40,8 @@ CLEARED_WORDS = 64
 clear_keys: tuple[str, ...] = ("C-w",) * CLEARED_WORDS
 # `@file` at the end of a message opens a list that takes the Enter for itself.
 completes = "@"
-guards: dict[str, str] = {}
+# `/compact` and the like are its commands.
+guards: dict[str, str] = {"/": " "}
 marks_pastes = False
 record_pattern = ""
 tested_versions: tuple[tuple[int, ...], ...] = ((1, 18, 18), (1, 18, 33))
