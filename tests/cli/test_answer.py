@@ -53,7 +53,6 @@ def test_one_that_asks_still_ends_it_otherwise(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        ([], "expected"),
         (["k3f9", "no,", "thanks"], "expected"),
         (["yes"], "unknown key"),
         (["x" * 51], "text"),

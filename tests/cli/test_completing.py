@@ -92,7 +92,7 @@ def test_runs_are_offered_by_their_last_letters_or_their_ids(desk: Desk) -> None
 
 
 def test_where_only_a_run_under_way_will_do_no_other_is_offered(desk: Desk) -> None:
-    for command in ("pause", "skip", "hint", "answer", "set x"):
+    for command in ("pause", "skip", "answer", "set x"):
         assert desk.asked(f"cao {command} " if " " not in command else f"cao {command}") == ["x7zq"]
 
 
@@ -108,7 +108,7 @@ def test_only_a_run_that_can_go_on_is_offered_to_be_resumed(desk: Desk) -> None:
 
 
 def test_roles_and_agents_are_offered(desk: Desk) -> None:
-    assert desk.asked("cao hint --role ") == ["programmer", "tester"]
+    assert desk.asked("cao answer --role ") == ["programmer", "tester"]
     assert desk.asked("cao replay x7zq ") == ["programmer", "tester"]
     assert desk.asked("cao replay 20261116 ") == ["programmer", "tester"]
     assert desk.asked("cao replay 7zq p") == ["programmer"]
@@ -123,8 +123,8 @@ def test_roles_and_agents_are_offered(desk: Desk) -> None:
 
 def test_values_of_settings_are_offered(desk: Desk) -> None:
     assert desk.asked("cao run --provider ") == [*AGENTS]
-    assert desk.asked("cao run --tester-provider cl") == ["claude_code"]
-    assert desk.asked("cao run --workspace ") == ["folder", "worktree"]
+    assert desk.asked("cao run --agent tester=cl") == ["tester=claude_code"]
+    assert desk.asked("cao run --proof ") == ["off", "report", "require"]
     assert desk.asked("cao set max_r") == ["max_rounds=8", "max_review_cycles=3"]
     assert desk.asked("cao set stall=") == ["stall=warn", "stall=stop"]
 
@@ -220,7 +220,7 @@ def test_a_real_shell_completes(desk: Desk, shell: str) -> None:
         for begun, whole in (
             ("cao run --provider cl", "cao run --provider claude_code"),
             ("cao watch k", "cao watch k3f9"),
-            ("cao hint --role te", "cao hint --role tester"),
+            ("cao answer --role te", "cao answer --role tester"),
             ("cao run --flow so", "cao run --flow solo"),
         ):
             typed.type(begun, "Tab")

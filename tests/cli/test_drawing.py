@@ -62,7 +62,7 @@ def test_a_run_in_full() -> None:
         "    programmer_review  claude_code  ready",
         "    tester             codex        ready",
         "  ✗ 1.1 analyst_review REVISE: No word about rounding",
-        "  cao attach k3f9/analyst · cao hint k3f9 TEXT · cao pause k3f9",
+        "  cao attach k3f9/analyst · cao send k3f9 TEXT · cao pause k3f9",
     ]
 
 
@@ -151,7 +151,7 @@ def test_a_question_says_for_how_long_and_how_to_answer() -> None:
     assert rows[rows.index("  ! asks you, 0:50: Go on?") + 1] == (
         "  CAO_API=http://localhost:1 cao attach x"
     )
-    assert rows[-1] == "  cao hint k3f9 TEXT · cao pause k3f9"
+    assert rows[-1] == "  cao send k3f9 TEXT · cao pause k3f9"
 
 
 def test_a_delay_says_for_how_long_and_why() -> None:
@@ -174,7 +174,7 @@ def test_a_missing_file_is_counted_down() -> None:
 def test_a_pause_says_how_to_lift_it() -> None:
     rows = drawn(OPENED, BEGAN, turn("tester"), ended("tester", "failed"), Paused(NOON + 65))
     assert "  ! paused for 0:05" in rows
-    assert rows[-1] == "  cao hint k3f9 TEXT · cao resume k3f9"
+    assert rows[-1] == "  cao send k3f9 TEXT · cao resume k3f9"
 
 
 def test_a_pause_that_was_asked_for_can_be_taken_back() -> None:
@@ -226,7 +226,7 @@ def test_commands_that_do_not_fit_side_by_side_have_rows_of_their_own() -> None:
     rows = drawn(OPENED, BEGAN, turn("analyst_review"), on=replace(ROOMY, width=40))
     assert rows[-3:] == [
         "  cao attach k3f9/analyst_review",
-        "  cao hint k3f9 TEXT · cao pause k3f9",
+        "  cao send k3f9 TEXT · cao pause k3f9",
         "  cao skip k3f9",
     ]
 

@@ -14,9 +14,9 @@ from cli_agent_orchestrator.errors import PromptError, UsageError
 from cli_agent_orchestrator.pipeline.task import parse_task
 from cli_agent_orchestrator.runs.request import read_all_settings, read_file_settings
 from cli_agent_orchestrator.settings.config import state_folder
-from cli_agent_orchestrator.settings.table import OUT_OF_PROJECT, SETTINGS, ValueKind
 from cli_agent_orchestrator.settings.trust import Trust, commands_text
 from tests.programs import in_a_terminal
+from tests.work.repositories import git
 
 CAO = (sys.executable, "-m", "cli_agent_orchestrator")
 
@@ -55,6 +55,18 @@ def test_what_is_proposed_is_set_and_shown_with_its_reason(tmp_path: Path, progr
     (line,) = [line for line in output.splitlines() if "provider = claude_code" in line]
     assert "logged in; also installed: codex" in line
     assert read_all_settings({"WD": str(tmp_path)}, {}, None)["FLOW"] == "pair"
+
+
+def test_in_a_repository_with_a_commit_work_trees_are_proposed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", os.defpath)
+    for name in ("empty", "full"):
+        git(tmp_path, "init", "-q", name)
+    git(tmp_path / "full", "commit", "-q", "--allow-empty", "-m", "x")
+    for name, key in (("empty", None), ("full", True)):
+        CliRunner().invoke(init, [str(tmp_path / name), "--yes"])
+        assert settings_of(tmp_path / name).get("worktree") is key
 
 
 def test_the_gate_that_it_writes_is_allowed_there_and_nowhere_else(tmp_path: Path) -> None:
@@ -175,19 +187,6 @@ def test_the_template_is_no_task_until_it_is_filled_in(tmp_path: Path) -> None:
     filled = template.replace("\n# Task\n", "\n# Task\nDo it.\n") + "Try it.\n"
     task = parse_task(filled)
     assert (task.explore_summary, task.scenario_test) == ("Do it.", "Try it.")
-
-
-def test_the_settings_file_explains_every_setting(tmp_path: Path) -> None:
-    assert "no agent: none is installed" in CliRunner().invoke(init, [str(tmp_path)]).output
-    text = (tmp_path / "cao.toml").read_text(encoding="utf-8")
-    assert tomllib.loads(text) == {"flow": "loop"}
-    for setting in SETTINGS:
-        if setting.name == "FLOW":
-            continue
-        is_table = setting.kind is ValueKind.GATES
-        line = f"[{setting.key}]\n" if is_table else f"{setting.key} = "
-        explained = f"# {setting.help}\n# {line}" in text
-        assert explained == (setting.name not in OUT_OF_PROJECT)
 
 
 def test_existing_files_stay_as_they_are(tmp_path: Path) -> None:

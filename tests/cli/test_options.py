@@ -7,10 +7,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from cli_agent_orchestrator.cli.main import cao
-from cli_agent_orchestrator.cli.run import report_command, run, task_options
+from cli_agent_orchestrator.cli.main import COMMANDS, MOVED, cao
+from cli_agent_orchestrator.cli.run import agent_options, report_command, run, task_options
 from cli_agent_orchestrator.client.find import name_server
-from cli_agent_orchestrator.errors import ConfigError, UsageError
+from cli_agent_orchestrator.errors import ConfigError, PromptError, UsageError
 from cli_agent_orchestrator.providers import PROVIDERS
 from cli_agent_orchestrator.runs.request import build_request
 from cli_agent_orchestrator.settings.run_config import RunConfig
@@ -25,12 +25,15 @@ def option(name: str) -> click.Option:
     return found
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
-def test_every_setting_has_an_option_that_names_its_variable(setting: Setting) -> None:
-    found = option(setting.name)
-    assert setting.option in found.opts
-    assert f"{setting.variable}]" in (found.help or "")
-    assert bool(found.secondary_opts) == (setting.kind is ValueKind.FLAG)
+def test_options_name_their_variables_and_are_few() -> None:
+    with_option = [one for one in SETTINGS if one.option not in ("", "--agent")]
+    for setting in with_option:
+        found = option(setting.name)
+        assert setting.option in found.opts
+        assert setting.variable in (found.help or "")
+        is_switch = setting.kind is ValueKind.FLAG or setting.name == "WORKSPACE"
+        assert bool(found.secondary_opts) == is_switch
+    assert len([one for one in run.params if isinstance(one, click.Option)]) <= 22
 
 
 def test_the_agents_that_are_listed_are_those_there_are() -> None:
@@ -121,7 +124,7 @@ def test_a_bad_value_is_named_as_it_was_given(setting: Setting, tmp_path: Path) 
             build_request({}, {setting.variable: bad})
         with pytest.raises(ConfigError) as by_bare_name:
             build_request({}, {bare_name(setting): bad})
-    assert by_option.value.variable == setting.option
+    assert by_option.value.variable == (setting.option or setting.variable)
     assert by_variable.value.variable == setting.variable
     assert by_bare_name.value.variable == bare_name(setting)
 
@@ -142,37 +145,55 @@ def test_no_default_is_shown_for_what_is_looked_for_if_it_is_not_given() -> None
     assert RunConfig.from_env({}).api_given is False
 
 
-@pytest.mark.parametrize("name", ["RESUME", "STRICT_FILE_HANDOFF"])
+@pytest.mark.parametrize("name", ["RESUME", "RECORDING"])
 def test_a_flag_is_explained_without_the_numbers_of_its_variable(name: str) -> None:
     assert not any(letter.isdigit() for letter in option(name).help or "")
 
 
-def test_what_agents_may_do_has_a_short_option() -> None:
-    assert option("AGENT_PERMISSIONS").opts == ["--permissions"]
+@pytest.mark.parametrize("task", ["here", "here.md", "gone.md", "~/gone", "./gone"])
+def test_a_file_or_what_looks_like_a_path_is_the_file_of_the_task(
+    task: str, tmp_path: Path
+) -> None:
+    (tmp_path / "here").touch()
+    with chdir(tmp_path):
+        assert task_options(task) == {"PROMPT_FILE": task}
 
 
 @pytest.mark.parametrize(
-    ("task", "message", "options"),
-    [
-        ("task.md", "do it", {}),
-        ("task.md", None, {"PROMPT": "do it"}),
-        ("task.md", None, {"PROMPT_FILE": "other.md"}),
-        (None, "do it", {"PROMPT": "do it"}),
-        (None, "do it", {"PROMPT_FILE": "other.md"}),
-        ("task.md", "", {}),
-    ],
+    "task", ["Fix it.", "fix", "Mend src/reader.py", "# Task\nFix it.\n", "x" * 5000]
 )
-def test_the_task_is_named_once(
-    task: str | None, message: str | None, options: dict[str, str]
-) -> None:
-    with pytest.raises(UsageError, match="name the task once"):
-        task_options(task, message, options)
+def test_any_other_text_is_the_task(task: str, tmp_path: Path) -> None:
+    with chdir(tmp_path):
+        assert task_options(task) == {"PROMPT": task}
 
 
-def test_a_task_may_be_a_file_or_a_line_or_said_elsewhere() -> None:
-    assert task_options("task.md", None, {"PROMPT": ""}) == {"PROMPT_FILE": "task.md"}
-    assert task_options(None, "Do it.", {}) == {"PROMPT": "# Task\n\nDo it.\n"}
-    assert task_options(None, None, {"PROMPT": "a", "PROMPT_FILE": "b"}) == {}
+@pytest.mark.parametrize("task", ["", " \n"])
+def test_an_empty_task_is_refused(task: str) -> None:
+    with pytest.raises(PromptError, match="the task is empty"):
+        task_options(task)
+
+
+def test_an_agent_is_given_to_a_role() -> None:
+    assert agent_options(["tester=codex", "designer = q_cli", "critic=codex"]) == {
+        "TESTER_PROVIDER": "codex",
+        "ROLE_PROVIDERS": "designer=q_cli,critic=codex",
+    }
+
+
+@pytest.mark.parametrize("word", ["codex", "tester=", "=codex"])
+def test_what_gives_no_agent_to_a_role_is_refused(word: str) -> None:
+    with pytest.raises(ConfigError, match="--agent"):
+        agent_options([word])
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_a_name_that_has_moved_names_the_right_command(name: str) -> None:
+    if name in COMMANDS:
+        return
+    done = CliRunner().invoke(cao, [name, "x"])
+    assert isinstance(done.exception, UsageError)
+    assert MOVED[name] in str(done.exception)
+    assert MOVED[name].split()[1] in COMMANDS
 
 
 def test_the_command_that_reports_on_a_run_is_one_that_works_from_here(tmp_path: Path) -> None:
@@ -191,7 +212,7 @@ def test_every_setting_stands_in_the_documentation_as_it_is(setting: Setting) ->
     (row,) = [
         line for line in DOCUMENTATION.splitlines() if line.startswith(f"| `{setting.variable}`")
     ]
-    assert f"`{setting.option}`" in row
+    assert f"`{setting.option}`" in row if setting.option else " | – | " in row
     assert setting.help in row
     default = {"1": "on", "0": "off"} if setting.kind is ValueKind.FLAG else {}
     shown = default.get(setting.default, setting.default) or "–"

@@ -79,7 +79,7 @@ def test_the_advice_says_what_becomes_of_an_unknown_screen(version: Version) -> 
     [remark] = remarks_on_version(version, TESTED)
     assert "its own signals are read all the same" in remark.advice
     assert "`unknown`, never as idle" in remark.advice
-    assert "cao explain" in remark.advice
+    assert "--why" in remark.advice
 
 
 @given(versions, tested_versions)

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cli_agent_orchestrator.cli.main import COMMANDS, STEERING, cao
-from cli_agent_orchestrator.cli.steer import change, hint, pause, resume
+from cli_agent_orchestrator.cli.steer import change, pause, resume, send
 from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.errors import NotSteerable, UsageError
 from cli_agent_orchestrator.events import AskDeclined, PauseAsked, RunEvent, SettingChanged
@@ -105,14 +105,14 @@ def test_of_several_settings_all_are_changed_or_none() -> None:
 
 def test_a_role_that_is_not_in_the_run_is_refused_before_it_is_asked() -> None:
     with live_run(agree_to_pause) as folder:
-        done = invoke(hint, "--role", "tster", "Mind the tabs.")
+        done = invoke(send, "k3f9/tster", "Mind the tabs.")
         assert not (folder / CONTROL_FILE).exists()
     assert "tester" in str(done.exception)
 
 
 @pytest.mark.parametrize("words", [(), ("a", "b", "c")])
-def test_a_hint_is_one_text(words: tuple[str, ...]) -> None:
-    assert "put TEXT in quotes" in str(invoke(hint, *words).exception)
+def test_a_message_is_one_text(words: tuple[str, ...]) -> None:
+    assert "put TEXT in quotes" in str(invoke(send, *words).exception)
 
 
 @pytest.mark.parametrize("words", [(), ("k3f9",), ("a", "b", "max_rounds=1")])

@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 
 from cli_agent_orchestrator.cli import stop, terminals
 from cli_agent_orchestrator.cli.connect import read_terminal
+from cli_agent_orchestrator.cli.main import cao
 from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.core.models import Delivery, OutputMode
 from cli_agent_orchestrator.errors import ApiError, NotFound, OrchestratorError, UsageError
@@ -48,8 +49,7 @@ class Shell:
 
     def run(self, name: str, *words: str, stdin: str = "") -> Result:
         with chdir(self._folder):
-            command = getattr(stop if name == "stop" else terminals, name)
-            return CliRunner().invoke(command, words, env=self.env, input=stdin)
+            return CliRunner().invoke(cao, [name, *words], env=self.env, input=stdin)
 
     def typed(self, answer: str, *words: str) -> str:
         """Run a command in a terminal, type an answer, and return all that was shown."""
@@ -406,7 +406,7 @@ def test_attach_without_a_terminal_names_what_works_there(ours: RunningApi, shel
 
 def test_a_terminal_that_is_not_there_is_bad_usage(ours: RunningApi, shell: Shell) -> None:
     add(ours.service, "11111111", "/home/ada/shop")
-    for words in (("output", "x"), ("send", "x", "y"), ("explain", "x"), ("stop", "x")):
+    for words in (("output", "x"), ("send", "x", "y"), ("output", "x", "--why"), ("stop", "x")):
         done = shell.start(*words)
         assert done.returncode == 2, done.stderr
         assert done.stderr == "cao: no terminal 'x'; there are: 11111111 (programmer-1)\n"
@@ -449,8 +449,8 @@ class TestHostile:
             ("output", "1111"),
             ("output", "1111", "--screen"),
             ("output", "1111", "--full"),
-            ("explain", "1111"),
-            ("explain", "1111", "--json"),
+            ("output", "1111", "--why"),
+            ("output", "1111", "--why", "--json"),
             ("stop", "1111"),
             ("stop", "--everywhere", "--yes"),
         ],
@@ -563,7 +563,7 @@ class TestForeign:
         assert not [asked for asked in theirs.asked if asked.method != "GET"]
 
     def test_what_it_cannot_explain_is_said_in_a_sentence(self, guest: Shell) -> None:
-        done = guest.run("explain", "0badcafe")
+        done = guest.run("output", "0badcafe", "--why")
         assert isinstance(done.exception, OrchestratorError)
         assert "cannot explain a status" in str(done.exception)
 
@@ -573,7 +573,7 @@ class TestForeign:
         theirs.answers["/health"] = (200, b'{"features": ["explain"]}')
         for why in ({}, {"evidence": 3}, {"evidence": [{}, 7, {"at": "now", "status": 1}]}):
             theirs.answers["/terminals/0badcafe/explain"] = (200, json.dumps(why).encode())
-            done = guest.run("explain", "0badcafe")
+            done = guest.run("output", "0badcafe", "--why")
             assert done.exit_code == 0, done.exception
             assert "is -" in done.output
 
@@ -581,7 +581,7 @@ class TestForeign:
         theirs.answers["/health"] = (200, b'{"features": ["explain"]}')
         why = {"evidence": [{"at": 10**400, "source": "screen"}]}
         theirs.answers["/terminals/0badcafe/explain"] = (200, json.dumps(why).encode())
-        done = guest.run("explain", "0badcafe")
+        done = guest.run("output", "0badcafe", "--why")
         assert done.exit_code == 0, done.exception
         assert " - s ago  screen" in done.output
 
@@ -591,7 +591,7 @@ class TestForeign:
         theirs.answers["/health"] = (200, b'{"features": ["explain"]}')
         why = {"evidence": [{"at": 1, "source": "screen", "found": True}]}
         theirs.answers["/terminals/0badcafe/explain"] = (200, json.dumps(why).encode())
-        assert " earlier  screen" in guest.run("explain", "0badcafe").output
+        assert " earlier  screen" in guest.run("output", "0badcafe", "--why").output
 
     def test_without_a_list_a_terminal_is_known_by_its_id(
         self, guest: Shell, theirs: ThirdParty

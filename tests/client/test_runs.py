@@ -22,7 +22,6 @@ from cli_agent_orchestrator.events import (
     TurnEnded,
     to_line,
 )
-from cli_agent_orchestrator.pipeline.task import with_heading
 from tests.server.run_rig import EVENTS, NOON, RUN, Rig
 from tests.server.running import TOKEN, WAIT_SECONDS, RunningApi
 
@@ -61,7 +60,7 @@ class TestStart:
         assert folder == rig.project
         assert request.options == {
             "WD": str(rig.project),
-            "PROMPT": with_heading("do it"),
+            "PROMPT": "do it",
             "PROVIDER": "scripted",
             "MAX_ROUNDS": "3",
             "RESUME": "false",

@@ -179,7 +179,7 @@ class TestWholeRuns:
             "MIN_REVIEW_CYCLES_BEFORE_APPROVAL": "1",
             "REQUIRE_REVIEW_EVIDENCE": "0",
         }
-        words = ("--flow", cheat.flow, "--gate", cheat.gate, "--cleanup-on-exit")
+        words = ("--flow", cheat.flow, "--gate", cheat.gate, "--end-agents")
         return ("-m", "Ten pieces are cheaper.", "--wd", "project", *words)
 
     @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cli_agent_orchestrator.pipeline.task import SCENARIO_HEADER
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import TASK, prepare, script
 from tests.e2e.test_bad_input import OLD_STATE, assert_nothing_was_started
@@ -163,7 +164,7 @@ def test_a_path_that_leads_nowhere_is_said_in_one_line(
     assert_nothing_was_started(ready)
 
 
-@pytest.mark.parametrize("words", [("a\nb",), ("--state-file", "a\nb"), ("--config", "a\nb")])
+@pytest.mark.parametrize("words", [("--wd", "a\nb"), ("--config", "a\nb")])
 def test_so_is_one_that_is_given_by_option(ready: Machine, words: tuple[str, ...]) -> None:
     done = ready.cao("run", *words)
     assert done.returncode == 2
@@ -172,6 +173,7 @@ def test_so_is_one_that_is_given_by_option(ready: Machine, words: tuple[str, ...
 
 def test_a_task_elsewhere_may_be_a_link(ready: Machine) -> None:
     """It is the user's own; here it is read, and has not the right form."""
+    (ready.home / "outside" / "victim").write_text(f"{SCENARIO_HEADER}\nx", encoding="utf-8")
     (ready.home / "mine.md").symlink_to(ready.home / "outside" / "victim")
     done = ready.cao("run", str(ready.home / "mine.md"))
     assert done.returncode == 2

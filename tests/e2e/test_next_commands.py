@@ -287,7 +287,8 @@ def test_a_run_that_was_stopped_for_a_stall_does_not_stop_for_it_again(
     machine: Machine, project: Project
 ) -> None:
     prepare(machine, script())
-    words = ("--flow", "solo", "--gate", "tests=false", "--stall", "stop", "--max-rounds", "4")
+    machine.env["CAO_STALL"] = "stop"
+    words = ("--flow", "solo", "--gate", "tests=false", "--max-rounds", "4")
     stopped = machine.cao("run", "task.md", *words)
     assert stopped.returncode == 3, stopped.stdout
     name = short_name(runs_of(machine)[0]["id"])

@@ -22,7 +22,7 @@ def run_of(machine: Machine) -> Folder:
 
 def test_what_the_agents_showed_can_be_played(machine: Machine) -> None:
     prepare(machine, script())
-    done = machine.cao("run", "task.md", "--cleanup-on-exit")
+    done = machine.cao("run", "task.md", "--end-agents")
     assert done.returncode == 0, done.stdout + done.stderr
     assert roles_with_cast(run_of(machine)) == sorted(FIVE_TURNS)
     played = machine.cao("replay").stdout
@@ -34,7 +34,7 @@ def test_what_the_agents_showed_can_be_played(machine: Machine) -> None:
 
 def test_a_run_need_not_be_recorded(machine: Machine) -> None:
     prepare(machine, script())
-    done = machine.cao("run", "task.md", "--no-recording", "--cleanup-on-exit")
+    done = machine.cao("run", "task.md", "--no-recording", "--end-agents")
     assert done.returncode == 0, done.stdout + done.stderr
     assert not (run_of(machine).path / "replay").exists()
     played = machine.cao("replay")
@@ -49,7 +49,7 @@ def test_a_run_whose_server_was_killed_is_recorded_to_its_end(machine: Machine) 
         run.process.send_signal(signal.SIGKILL)
         run.process.wait()
     before = machine.cao("replay", "", "programmer").stdout
-    done = machine.cao("run", "--resume", "--cleanup-on-exit")
+    done = machine.cao("run", "--resume", "--end-agents")
     assert done.returncode == 0, done.stdout + done.stderr
     after = machine.cao("replay", "", "programmer").stdout
     assert "PROGRAMMER_SUMMARY" not in before

@@ -175,7 +175,9 @@ class TestWhichRunIsMeant:
     def unfinished(self, machine: Machine) -> Machine:
         """A run whose analyst failed at its first message."""
         prepare(machine, script(rule("analyst", turn="1", misbehave=USAGE_LIMIT)))
-        began = machine.cao("run", "task.md", "--project-test-cmd", "make special-check")
+        machine.env["CAO_PROJECT_TEST_CMD"] = "make special-check"
+        began = machine.cao("run", "task.md")
+        del machine.env["CAO_PROJECT_TEST_CMD"]
         assert began.returncode == 3, began.stdout + began.stderr
         return machine
 
@@ -193,9 +195,9 @@ class TestWhichRunIsMeant:
         for words, said in (
             (("other.md",), "other.md is not the task"),
             (("missing.md",), "missing.md is not there"),
-            (("--prompt", "do something"), "the task of -m or --prompt is not the task"),
+            (("do something",), "the given text is not the task"),
             (("--provider", "codex"), "its agents are scripted, not codex"),
-            (("--tester-provider", "none_such"), "its tester is scripted, not none_such"),
+            (("--agent", "tester=none_such"), "its tester is scripted, not none_such"),
             (("task.md",), "task.md is not the task it works on, or was edited since"),
         ):
             if words == ("task.md",):

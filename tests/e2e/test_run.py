@@ -148,7 +148,7 @@ class TestSignals:
 
     def test_an_error_offers_nothing_of_agents_that_are_ended(self, machine: Machine) -> None:
         prepare(machine, script(rule("analyst", turn="1", misbehave='{ error = "usage limit" }')))
-        stopped = machine.cao("run", "task.md", "--cleanup-on-exit")
+        stopped = machine.cao("run", "task.md", "--end-agents")
         assert stopped.returncode == 3, stopped.stdout + stopped.stderr
         assert agents_left(machine) == set()
         run = state_of(machine)["progress"]["archive"]

@@ -39,7 +39,7 @@ def settings_of(machine: Machine) -> Any:
 def test_a_task_in_one_line_runs_with_the_usual_scenario_and_can_be_reported(
     ready: Machine,
 ) -> None:
-    done = ready.cao("run", "-m", "Mend the typo.")
+    done = ready.cao("run", "Mend the typo.")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Mend the typo." in prompt_of(ready, "analyst")
     assert USUAL_SCENARIO in prompt_of(ready, "tester")
@@ -47,12 +47,12 @@ def test_a_task_in_one_line_runs_with_the_usual_scenario_and_can_be_reported(
 
 
 def test_a_task_in_one_line_is_resumed_by_the_same_line(ready: Machine) -> None:
-    line = ("-m", "Mend the typo.")
+    line = ("Mend the typo.",)
     with running(ready, *line) as first:
         first.until(lambda event: event["type"] == "turn_ended")
         first.interrupt()
         assert first.end() == 130
-    other = ready.cao("run", "-m", "Mend another.")
+    other = ready.cao("run", "Mend another.")
     assert other.returncode == 2
     assert "not the task it works on" in other.stderr
     with running(ready, *line) as second:
@@ -62,7 +62,7 @@ def test_a_task_in_one_line_is_resumed_by_the_same_line(ready: Machine) -> None:
 
 
 def test_a_task_in_one_line_can_be_worked_on_apart_from_the_terminal(ready: Machine) -> None:
-    done = ready.cao("run", "-m", "Mend the typo.", "--detach")
+    done = ready.cao("run", "Mend the typo.", "--detach")
     assert done.returncode == 0, done.stderr
     assert ready.cao("watch").returncode == 0
     assert "Mend the typo." in prompt_of(ready, "analyst")
@@ -113,11 +113,11 @@ def test_the_record_of_a_run_says_what_its_task_has_set(ready: Machine) -> None:
     (ready.work / "cao.toml").write_text(
         "max_rounds = 5\nmax_review_cycles = 4\n", encoding="utf-8"
     )
-    assert ready.cao("run", "task.md", "--idle-grace-seconds", "8").returncode == 0
+    assert ready.cao("run", "task.md", "--max-rounds", "3").returncode == 0
     settings = settings_of(ready)
-    assert settings["MAX_ROUNDS"] == {"value": "2", "source": "task"}
+    assert settings["MAX_ROUNDS"] == {"value": "3", "source": "option"}
     assert settings["MAX_REVIEW_CYCLES"] == {"value": "4", "source": "file"}
-    assert settings["IDLE_GRACE_SECONDS"] == {"value": "8", "source": "option"}
+    assert settings["IDLE_GRACE_SECONDS"] == {"value": "9", "source": "task"}
 
 
 def test_a_task_that_is_sent_to_the_server_has_settings_in_the_same_way(ready: Machine) -> None:
@@ -179,7 +179,7 @@ def test_a_task_in_one_line_is_one_of_the_project_above_as_well(ready: Machine) 
     below = ready.work / "src"
     below.mkdir()
     (ready.work / "cao.toml").write_text("max_rounds = 2\n", encoding="utf-8")
-    done = ready.cao("run", "-m", "Mend the typo.", folder=below)
+    done = ready.cao("run", "Mend the typo.", folder=below)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"Using the project in {ready.work}\n" in done.stderr
     assert state_of(ready)["wd"] == str(ready.work)
@@ -208,9 +208,3 @@ def test_a_run_that_says_what_it_is_meant_for_stays_where_it_is(ready: Machine, 
     done = ready.cao("run", folder=below)
     assert done.returncode == 2
     assert "Using the project" not in done.stderr
-
-
-def test_a_line_and_a_file_are_one_task_too_many(ready: Machine) -> None:
-    done = ready.cao("run", "task.md", "-m", "Mend it.")
-    assert done.returncode == 2
-    assert "name the task once" in done.stderr

@@ -80,13 +80,18 @@ def test_files_are_taken_back_only_from_a_run_that_is_not_at_work(
 
 
 class TestOnlyWhatWasApprovedPasses:
-    BOUND = ("run", "task.md", "--review-bound", "require", "--max-rounds", "1")
+    BOUND = ("run", "task.md", "--max-rounds", "1")
+
+    @pytest.fixture(autouse=True)
+    def bound(self, machine: Machine) -> None:
+        machine.env["CAO_REVIEW_BOUND"] = "require"
 
     def test_work_that_no_review_approved(self, machine: Machine, project: Project) -> None:
         prepare(machine, script(WRITES, REVISE))
         done = machine.cao(*self.BOUND)
         assert done.returncode == 1, done.stdout + done.stderr
         assert "the work was not approved" in done.stdout
+        del machine.env["CAO_REVIEW_BOUND"]
         assert machine.cao("run", "task.md", "--no-resume").returncode == 0
 
     @pytest.mark.parametrize("gate", [(), ("--gate", "tests=echo '1 passed in 0.01s'")])

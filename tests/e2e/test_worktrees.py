@@ -150,7 +150,8 @@ def test_a_run_that_a_git_alias_starts_leaves_the_users_branch_and_index_alone(
     }
     gate = "tests=git rev-parse --show-toplevel; git log -1 --format=%s; echo '1 passed in 0.01s'"
     setup = 'test "$(git rev-parse --show-toplevel)" = "$PWD"'
-    run_to_pass(machine, "--gate", gate, "--worktree-setup", setup)
+    machine.env["CAO_WORKTREE_SETUP"] = setup
+    run_to_pass(machine, "--gate", gate)
     logs = (machine.home / "state" / "runs").glob("2*/gates/*tests.log")
     said = [log.read_text(encoding="utf-8").splitlines() for log in logs]
     assert not [lines for lines in said if top in lines]
@@ -298,7 +299,8 @@ def test_a_work_tree_that_its_agent_deletes_is_brought_back_and_the_run_stopped_
     deletes = rule("programmer_review", run=f"[{words}]", misbehave=misbehavior)
     prepare(machine, script(WRITES, deletes))
     # Longer than anybody waits for the run to end.
-    with running(machine, "task.md", "--worktree", "--idle-grace-seconds", "600") as run:
+    machine.env["CAO_IDLE_GRACE_SECONDS"] = "600"
+    with running(machine, "task.md", "--worktree") as run:
         assert run.end() == 3
     warnings = [event["text"] for event in run.told("run_warning")]
     assert any("and is mended: all of its files were gone" in text for text in warnings)
@@ -364,13 +366,11 @@ def test_where_no_work_tree_can_be_nothing_is_started(machine: Machine) -> None:
     (machine.work / ".git/MERGE_HEAD").unlink()
     bare = machine.home / "bare.git"
     project.git("init", "-q", "--bare", str(bare))
-    done = machine.cao(*words, "--wd", str(bare), "--prompt-file", str(machine.work / "task.md"))
+    done = machine.cao("run", str(machine.work / "task.md"), "--worktree", "--wd", str(bare))
     assert done.returncode == 2
     resumed = machine.cao(*words, "--resume")
     assert resumed.returncode == 2
     assert "cao resume RUN" in resumed.stderr
-    both = machine.cao(*words, "--workspace", "folder")
-    assert both.returncode == 2
 
 
 def test_nothing_of_a_hostile_repository_is_run(machine: Machine, project: Project) -> None:
@@ -548,7 +548,7 @@ class TestSetup:
 def test_a_run_of_a_folder_within_a_repository_works_in_the_same_folder(
     machine: Machine, project: Project
 ) -> None:
-    words = ("--wd", str(machine.work / "src"), "--prompt-file", str(machine.work / "task.md"))
+    words = ("--wd", str(machine.work / "src"), str(machine.work / "task.md"))
     done = machine.cao("run", "--worktree", *words)
     assert done.returncode == 0, done.stdout + done.stderr
     assert record_of(machine)["wd"] == str(tree_of(machine) / "src")

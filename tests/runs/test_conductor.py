@@ -166,7 +166,7 @@ def test_an_option_for_a_role_that_the_flow_has_not_is_pointed_out(
     with stage.conductor(FLOW=flow, GATES="quiet=true", TESTER_PROVIDER="codex") as conductor:
         conductor.run()
     said = [event.text for event in stage.view.events if isinstance(event, Warned)]
-    assert ("--tester-provider: the flow solo has no tester" in said) is warned
+    assert ("--agent tester: the flow solo has no such role" in said) is warned
 
 
 def test_an_agent_for_a_role_that_the_flow_has_not_is_refused(stage: Stage) -> None:
@@ -387,7 +387,7 @@ def test_a_run_in_a_work_tree_is_saved_nowhere_else(stage: Stage) -> None:
     make_repository_here(stage)
     with (
         stage.conductor(WORKSPACE="worktree", STATE_FILE="mine.json") as conductor,
-        pytest.raises(UsageError, match="saved in its own folder: leave out --state-file"),
+        pytest.raises(UsageError, match="saved in its own folder: leave out CAO_STATE_FILE"),
     ):
         conductor.run()
     assert not stage.state.exists()
@@ -615,7 +615,7 @@ def test_a_setting_file_that_names_other_agents_or_another_flow_is_told_to_be_to
     with stage.conductor(RESUME="1", PROOF="off", IDLE_GRACE_SECONDS="0.5") as conductor:
         assert conductor.run().final_status is FinalStatus.PASS
     said = [event.text for event in stage.view.events if isinstance(event, Warned)]
-    late = "the task or the settings file says otherwise, but the run goes on as it began"
+    late = "ignored: a resumed run keeps the settings it started with"
     assert f"{late}: its agents are codex, not claude_code" in said
     assert f"{late}: its flow is loop, not solo" in said
 
@@ -652,9 +652,9 @@ CLEAN = json.dumps({"name": "tests", "run": "true", "clean": True})
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"REVIEW_BOUND": "require"}, "REVIEW_BOUND=require (say --review-bound show)"),
+        ({"REVIEW_BOUND": "require"}, "REVIEW_BOUND=require (set CAO_REVIEW_BOUND=show)"),
         ({"PROOF": "require"}, "PROOF=require (say --proof report)"),
-        ({"READONLY_ROLES": "restore"}, "READONLY_ROLES=restore (say --readonly-roles warn)"),
+        ({"READONLY_ROLES": "restore"}, "READONLY_ROLES=restore (set CAO_READONLY_ROLES=warn)"),
         ({"GATES": CLEAN}, "clean=true of the gate tests (leave it out)"),
         (
             {"GATES": CLEAN, "PROOF": "require"},

@@ -6,13 +6,9 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.errors import ConfigError, UsageError
-from cli_agent_orchestrator.settings.file import (
-    commented_toml,
-    flatten_settings,
-    read_settings_file,
-)
+from cli_agent_orchestrator.settings.file import flatten_settings, read_settings_file
 from cli_agent_orchestrator.settings.run_config import RunConfig
-from cli_agent_orchestrator.settings.table import BY_KEY, OUT_OF_PROJECT, SETTINGS, ValueKind
+from cli_agent_orchestrator.settings.table import BY_KEY, SETTINGS
 from cli_agent_orchestrator.settings.values import find_sources, merge_settings, read_change
 
 SPECIFIED = {
@@ -197,34 +193,6 @@ def test_a_settings_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
         read_settings_file(tmp_path / "cao.toml")
 
 
-def test_the_commented_file_explains_everything_and_sets_nothing() -> None:
-    text = commented_toml()
-    assert tomllib.loads(text) == {}
-    for setting in SETTINGS:
-        is_table = setting.kind is ValueKind.GATES
-        line = f"[{setting.key}]\n" if is_table else f"{setting.key} = "
-        explained = f"# {setting.help}\n# {line}" in text
-        assert explained == (setting.name not in OUT_OF_PROJECT)
-
-
-def test_the_commented_file_shows_the_defaults(tmp_path: Path) -> None:
-    settings = commented_toml().partition("# [gates]")[0]
-    lines = [line[2:] for line in settings.split("\n") if " = " in line]
-    table = tomllib.loads("\n".join(lines))
-    kinds = {
-        ValueKind.FLAG: bool,
-        ValueKind.COUNT: int,
-        ValueKind.SECONDS: int,
-        ValueKind.PATHS: list,
-    }
-    for key, value in table.items():
-        assert type(value) is kinds.get(BY_KEY[key].kind, str)
-    values = flatten_settings(table, tmp_path / "cao.toml")
-    folder = {"WD": str(tmp_path)}
-    shown = RunConfig.from_env(merge_settings({}, folder, values))
-    assert shown == RunConfig.from_env(folder)
-
-
 def test_paths_are_a_list_or_a_text_and_become_the_same() -> None:
     table = {"held_back": ["tests/acceptance/", "./scenario.md"]}
     file = flatten_settings(table, Path("/p/cao.toml"))
@@ -260,19 +228,30 @@ def test_there_are_not_any_number_of_paths() -> None:
         RunConfig.from_env({"HELD_BACK": "\n".join(map(str, range(101)))})
 
 
-def test_the_setup_of_a_work_tree_has_a_table_of_its_own() -> None:
-    table = {"workspace": "worktree", "worktree": {"setup": "npm ci"}}
+def test_a_work_tree_is_a_truth_value_and_its_setup_a_key() -> None:
+    table = {"worktree": True, "setup": "npm ci"}
     assert flatten_settings(table, Path("/p/cao.toml")) == {
         "WORKSPACE": "worktree",
         "WORKTREE_SETUP": "npm ci",
     }
-    with pytest.raises(ConfigError, match=r"set_up of worktree in cao\.toml .*expected setup"):
-        flatten_settings({"worktree": {"set_up": "npm ci"}}, Path("/p/cao.toml"))
-    twice = {"worktree_setup": "a", "worktree": {"setup": "b"}}
-    with pytest.raises(ConfigError, match="only one of the two"):
-        flatten_settings(twice, Path("/p/cao.toml"))
-    with pytest.raises(ConfigError, match=r"worktree in cao\.toml"):
-        flatten_settings({"worktree": 7}, Path("/p/cao.toml"))
+    assert flatten_settings({"worktree": False}, Path("cao.toml")) == {"WORKSPACE": "folder"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(("worktree", value) for value in ("yes", 7, {"setup": "npm ci"})),
+        ("workspace", "worktree"),
+        ("worktree_setup", "npm ci"),
+    ],
+)
+def test_earlier_forms_of_them_are_refused(key: str, value: object) -> None:
+    with pytest.raises(ConfigError) as caught:
+        flatten_settings({key: value}, Path("/p/cao.toml"))
+    assert caught.value.variable == f"{key} in cao.toml"
+    assert {"workspace": "worktree = true", "worktree_setup": "setup ="}.get(key, "true") in (
+        caught.value.expected
+    )
 
 
 @pytest.mark.parametrize("name", ["MAX_ROUNDS", "max-rounds", "CAO_MAX_ROUNDS", "max_rounds"])

@@ -15,7 +15,7 @@ def report_of(machine: Machine, folder: Path) -> Path:
     """Run the demo to its end, and write its report."""
     prepare_demo(machine)
     project = new_project(folder, "basket")
-    ran = machine.cao("run", "task.md", "--cleanup-on-exit", folder=project)
+    ran = machine.cao("run", "task.md", "--end-agents", folder=project)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     told = machine.cao("report", "--format", "html", folder=project)
     assert told.returncode == 0, told.stderr

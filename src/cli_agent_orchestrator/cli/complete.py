@@ -20,7 +20,15 @@ from ..runs.record import short_name
 from ..runs.registry import BETWEEN, list_runs, runs_that_fit
 from ..runs.view import RunView
 from ..settings.config import config_folder, state_folder
-from ..settings.table import AGENTS, BY_NAME, CHANGEABLE_NAMES, ROLE_SETTINGS, Setting, ValueKind
+from ..settings.table import (
+    AGENTS,
+    BY_NAME,
+    CHANGEABLE_NAMES,
+    PROVIDER_SUFFIX,
+    ROLE_SETTINGS,
+    Setting,
+    ValueKind,
+)
 from .imports import importing
 from .printable import one_line
 
@@ -142,13 +150,23 @@ def complete_setting(setting: Setting) -> Completer | None:
         return lambda context, parameter, typed: [CompletionItem(typed, type="dir")]
     if setting.kind is ValueKind.PATH:
         return complete_files
-    if setting.name == "PROVIDER" or setting.name in ROLE_SETTINGS:
+    if setting.name == "PROVIDER":
         return lambda context, parameter, typed: _offered(map(CompletionItem, AGENTS), typed)
     if setting.kind is ValueKind.CHOICE:
         return lambda context, parameter, typed: _offered(
             map(CompletionItem, setting.choices), typed
         )
     return None
+
+
+def complete_role_agents(
+    context: click.Context, parameter: click.Parameter, typed: str
+) -> list[CompletionItem]:
+    """Offer the roles of the usual flow, each with every agent."""
+    roles = (name.removesuffix(PROVIDER_SUFFIX).lower() for name in ROLE_SETTINGS[:-1])
+    return _offered(
+        (CompletionItem(f"{role}={agent}") for role in roles for agent in AGENTS), typed
+    )
 
 
 def _runs() -> list[RunView]:

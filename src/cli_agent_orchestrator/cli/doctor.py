@@ -36,7 +36,7 @@ from .project import find_project, remarks_on_variables
 
 SCREEN_ADVICE = (
     "a screen that is not recognized is shown as `unknown`, never as idle; "
-    "`cao explain ID` says why"
+    "`cao output ID --why` says why"
 )
 SIGNAL_ADVICE = f"its own signals are read all the same; without one, {SCREEN_ADVICE}"
 

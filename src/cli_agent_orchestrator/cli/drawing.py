@@ -332,7 +332,7 @@ def _command(picture: Picture, word: str) -> str:
     if word == "attach" and agent is not None:
         terminal = one_line(f"{run}/{agent.role}" if run else agent.terminal_id)
         return f"{one_line(picture.attach_prefix)}cao attach {terminal}"
-    return f"cao {word} {run}{' TEXT' if word == 'hint' else ''}"
+    return f"cao send {run} TEXT" if word == "hint" else f"cao {word} {run}"
 
 
 def _keys(picture: Picture, keys: Keys) -> Sequence[str]:

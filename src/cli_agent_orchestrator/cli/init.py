@@ -1,4 +1,4 @@
-"""`cao init`: a task to fill in, and a file that explains every setting and proposes some."""
+"""`cao init`: a task to fill in, and a settings file that fits the project."""
 
 import json
 import os
@@ -14,14 +14,15 @@ from pathlib import Path
 import click
 
 from ..core.files import Folder
-from ..errors import UsageError
+from ..errors import OrchestratorError, UsageError
 from ..hosting.user import read_server_config
 from ..pipeline.task import TASK_HEADING, TEST_HEADING
-from ..settings.file import commented_toml
+from ..settings.file import settings_toml
 from ..settings.gates import USUAL_NAME, gates_text, read_gates
 from ..settings.layout import TASK_FILE
 from ..settings.table import BY_NAME, SETTINGS_FILE
 from ..settings.trust import Trust, commands_text
+from ..work.repository import find_repository
 from .imports import importing, own_command
 from .printable import one_line
 from .trust import own_folder
@@ -204,9 +205,9 @@ Text above the first heading is for you; no agent sees it.
 Below the first heading: what is to be done, and what you know about the project. Which files
 matter, what must not change, what done means. Analyst, programmer and reviewers work from it.
 
-Below the second heading: what the tester does, step by step, and what must come out of it. Make
-PASS and FAIL unambiguous. Only the tester gets it as a task. Without this heading the tester sees
-to it that the project's tests pass and the change does what was asked.
+Below the second heading: what the tester does, step by step, and the expected result. Make PASS and
+FAIL unambiguous. Only the tester gets it as a task. Without this heading the tester checks that the
+project's tests pass and that the change does what was asked.
 
 {TASK_HEADING}
 
@@ -222,11 +223,11 @@ to it that the project's tests pass and the change does what was asked.
 def init(folder: Path, yes: bool) -> None:
     """Write task.md and cao.toml into FOLDER (here, if not given). Existing files stay as they are.
 
-    The task is a template to fill in. In cao.toml every setting of `cao run` is explained, and
-    those are set that suit the project: its test command, found by its files, also as a gate that
-    decides; the flow; and an agent that is installed and, where that is known, signed in. In a
-    terminal you are asked first. The gate that you have been shown may then be run (`cao trust
-    --revoke` takes that back).
+    The task is a template to fill in. cao.toml gets the settings that suit the project: its test
+    command, found by its files, also as a gate that decides; the flow; an agent that is installed
+    and, where that is known, signed in; and in a git repository work trees, so that your files stay
+    as they are until you apply the work. In a terminal you are asked first. The gate that you have
+    been shown may then be run (`cao trust --revoke` takes that back).
 
     \b
     cao init
@@ -240,8 +241,8 @@ def init(folder: Path, yes: bool) -> None:
     proposals = [] if has_settings else _proposals(folder, _find_agents())
     if proposals and not yes and sys.stdin.isatty() and not click.confirm(QUESTION, default=True):
         proposals = []
-    chosen = {one.name: (one.value, one.reason) for one in proposals}
-    for name, text in ((TASK_FILE, TASK_TEMPLATE), (SETTINGS_FILE, commented_toml(chosen))):
+    chosen = {one.name: one.value for one in proposals}
+    for name, text in ((TASK_FILE, TASK_TEMPLATE), (SETTINGS_FILE, settings_toml(chosen))):
         path = folder / name
         try:
             Folder(folder).create(name, text.encode())
@@ -255,7 +256,7 @@ def init(folder: Path, yes: bool) -> None:
                 is_new = False
             click.echo(f"{path} written")
             if name == SETTINGS_FILE and GATES in chosen:
-                _allow_gate(folder, chosen[GATES][0])
+                _allow_gate(folder, chosen[GATES])
     if above:
         click.echo(above)
     click.echo(_next_words(folder, has_task=has_task, lacks_agent=not _is_agent_installed()))
@@ -292,7 +293,7 @@ def _is_agent_installed() -> bool:
 
 def _proposals(folder: Path, agents: list[InstalledAgent]) -> list[Proposal]:
     """Return what is proposed for a folder, and show it."""
-    proposals = propose(read_marks(folder), agents)
+    proposals = [*propose(read_marks(folder), agents), *_work_tree(folder)]
     click.echo(f"Proposed for {SETTINGS_FILE}:")
     for one in proposals:
         words = f"[gates] {one.value}" if one.name == GATES else _setting_words(one)
@@ -302,8 +303,17 @@ def _proposals(folder: Path, agents: list[InstalledAgent]) -> list[Proposal]:
     return proposals
 
 
+def _work_tree(folder: Path) -> Iterator[Proposal]:
+    """Propose work trees where they can be made: in a repository that has a commit."""
+    with suppress(OrchestratorError, OSError):
+        repository = find_repository(folder, os.environ)
+        if repository is not None and repository.head:
+            yield Proposal("WORKSPACE", "worktree", "your files stay as they are until cao apply")
+
+
 def _setting_words(one: Proposal) -> str:
-    return f"{BY_NAME[one.name].key} = {one.value}"
+    value = "true" if one.name == "WORKSPACE" else one.value
+    return f"{BY_NAME[one.name].key} = {value}"
 
 
 def read_marks(folder: Path) -> dict[str, str]:

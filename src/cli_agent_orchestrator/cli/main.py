@@ -19,46 +19,63 @@ import click
 from click.shell_completion import CompletionItem
 
 from ..core.models import EXIT_CLOSED, EXIT_ERROR, EXIT_INTERRUPTED, exit_code_of
-from ..errors import OrchestratorError, OutputClosed, in_words, suggestion
+from ..errors import OrchestratorError, OutputClosed, UsageError, in_words, suggestion
 from ..version import __version__
 from .imports import importing
 from .printable import one_line, printable
 
-COMMANDS = {
-    # name: (where it is, what it is for); imported only when it is run
-    "run": ("run:run", "Take a task through five agents until it passes."),
-    "demo": ("demo:demo", "See a whole run with built-in agents: no account, no network."),
-    "init": ("init:init", "Write a task to fill in and a cao.toml that fits the project."),
-    "flow": ("flow:flow", "List flows, draw one, try one: who works in which order."),
-    "runs": ("runs:runs", "List runs: what they do, where, and how they ended."),
-    "watch": ("runs:watch", "Follow a run as it goes on."),
-    "dashboard": ("dashboard:dashboard", "See runs in the browser, and steer them there."),
-    "pause": ("steer:pause", "Let a run wait after its present turn."),
-    "resume": ("steer:resume", "Let a run go on after a pause, a stop or a crash."),
-    "hint": ("steer:hint", "Tell an agent something with its next prompt."),
-    "answer": ("steer:answer", "Answer what an agent of a run asks."),
-    "set": ("steer:change", "Change a setting of a run under way."),
-    "skip": ("steer:skip", "Count the review under way as approved."),
-    "report": ("report:report", "Print a run on one page."),
-    "replay": ("replay:replay", "Play what the agents of a run showed."),
-    "diff": ("work:diff", "Show what a run, or one of its turns, changed in the files."),
-    "restore": ("work:restore", "Bring the files back to what they were after a turn."),
-    "undo": ("work:undo", "Take back all that a run did to the files."),
-    "apply": ("deliver:apply", "Bring the work of a run's branch into yours."),
-    "pr": ("deliver:pr", "Push a run's branch and open a pull request."),
-    "discard": ("deliver:discard", "Remove a run's work tree and branch."),
-    "clean": ("clean:clean", "Remove what ended runs have left: agents, old records."),
-    "trust": ("trust:trust", "Allow the commands of a project's own cao.toml."),
-    "notify": ("notify:notify", "Say who is told of runs, and try whether it arrives."),
-    "doctor": ("doctor:doctor", "Say what is installed and what is missing."),
-    "server": ("serve:server", "Run the server that owns the terminals."),
-    "ls": ("terminals:ls", "List agents: role, run, what each one does, where."),
-    "attach": ("terminals:attach", "Look at a terminal and type into it (real tmux)."),
-    "send": ("terminals:send", "Send a message to an agent, confirmed."),
-    "output": ("terminals:output", "Print an agent's last answer, screen or scrollback."),
-    "stop": ("stop:stop", "End a run, terminals or a whole session."),
-    "explain": ("terminals:explain", "Say why a terminal has the status it has."),
-    "completion": ("complete:completion", "Print the completion script of a shell."),
+GROUPS = {
+    # what a group of commands is for: each with where it is and what it does, imported when run
+    "Run it": {
+        "run": ("run:run", "Take a task through agents until it passes."),
+        "demo": ("demo:demo", "See a whole run with built-in agents: no account, no network."),
+        "init": ("init:init", "Write a task to fill in and a cao.toml that fits the project."),
+        "flow": ("flow:flow", "List flows, draw one, try one: who works in which order."),
+    },
+    "See it": {
+        "runs": ("runs:runs", "List runs: what they do, where, and how they ended."),
+        "watch": ("runs:watch", "Follow a run under way."),
+        "dashboard": ("dashboard:dashboard", "See runs in the browser, and steer them there."),
+        "report": ("report:report", "Print a run on one page."),
+        "replay": ("replay:replay", "Play what the agents of a run showed."),
+        "diff": ("work:diff", "Show what a run, or one of its turns, changed in the files."),
+        "ls": ("terminals:ls", "List agents: role, run, what each one does, where."),
+        "output": ("terminals:output", "Print an agent's last answer, screen or status."),
+    },
+    "Steer it": {
+        "send": ("steer:send", "Send a message to an agent, with its next prompt or now."),
+        "answer": ("steer:answer", "Answer what an agent of a run asks."),
+        "pause": ("steer:pause", "Pause a run after its present turn."),
+        "resume": ("steer:resume", "Resume a run after a pause, a stop or a crash."),
+        "set": ("steer:change", "Change a setting of a run under way."),
+        "skip": ("steer:skip", "Count the review under way as approved."),
+        "stop": ("stop:stop", "End a run, terminals or a whole session."),
+        "attach": ("terminals:attach", "Look at a terminal and type into it (real tmux)."),
+    },
+    "Take the work": {
+        "apply": ("deliver:apply", "Bring the work of a run's branch into yours."),
+        "pr": ("deliver:pr", "Push a run's branch and open a pull request."),
+        "discard": ("deliver:discard", "Remove a run's work tree and branch."),
+        "restore": ("work:restore", "Bring the files back to what they were after a turn."),
+        "undo": ("work:undo", "Take back all that a run did to the files."),
+    },
+    "Set up": {
+        "doctor": ("doctor:doctor", "Check what is installed and what is missing."),
+        "server": ("serve:server", "Run the server that owns the terminals."),
+        "trust": ("trust:trust", "Allow the commands of a project's own cao.toml."),
+        "notify": ("notify:notify", "Choose how you are notified of runs, and try it."),
+        "clean": ("clean:clean", "Remove what ended runs have left: agents, old records."),
+        "completion": ("complete:completion", "Print the completion script of a shell."),
+    },
+}
+COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
+MOVED = {
+    # names of earlier versions, and names that people try first
+    "status": "cao runs",
+    "logs": "cao watch",
+    "hint": "cao send",
+    "explain": "cao output ROLE --why",
+    "restore": "cao undo --to TURN",
 }
 STEERING = (
     *("run", "pause", "resume", "hint", "answer", "set", "skip", "stop"),
@@ -108,6 +125,10 @@ class LazyCommands(click.Group):
         try:
             name, command, rest = super().resolve_command(ctx, args)
         except click.UsageError as error:
+            if args[0] in MOVED:
+                raise UsageError(
+                    f"`cao {args[0]}` is not a command: use `{MOVED[args[0]]}`"
+                ) from None
             text = f"{error.message.rstrip('.')}{suggestion(args[0], COMMANDS)}."
             raise click.UsageError(text, error.ctx) from error
         is_done = not ctx.resilient_parsing and not any(word in HELP for word in rest)
@@ -127,8 +148,12 @@ class LazyCommands(click.Group):
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                rows = [
+                    (name.ljust(len("completion")), text) for name, (_, text) in commands.items()
+                ]
+                formatter.write_dl(rows)
 
 
 @click.group(cls=LazyCommands, context_settings={"help_option_names": HELP})
@@ -137,13 +162,16 @@ def cao() -> None:
     """Run AI coding agents in tmux terminals, and take a task through them until it passes.
 
     \b
-    To begin:
-      cao demo              # see a whole run, without an account
+    Day one (`cao demo` shows a whole run without an account):
       cao doctor            # what is installed, and what is missing
       cao init              # in your project: writes task.md and cao.toml
       cao run task.md       # when you have filled in task.md
+      cao runs              # what runs, and how runs ended
+      cao dashboard         # the same in the browser
+      cao apply             # bring the work into your branch
+      cao undo              # or take it back
 
-    `cao COMMAND --help` says more of each command.
+    `cao COMMAND --help` explains each command.
     """
 
 
@@ -214,6 +242,6 @@ def _tell_fault(error: Exception) -> None:
     if os.environ.get("CAO_DEBUG"):
         _tell("".join(traceback.format_exception(error)))
     _tell(
-        f"cao: this is a fault of cao {__version__}: {type(error).__name__}: "
-        f"{one_line(str(error)[:500])}; please report it with what CAO_DEBUG=1 shows"
+        f"cao {__version__}: internal error: {type(error).__name__}: {one_line(str(error)[:500])}. "
+        "Please report it with the output of CAO_DEBUG=1"
     )

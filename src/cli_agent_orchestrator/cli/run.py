@@ -3,21 +3,20 @@
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from ..errors import UsageError
-from ..pipeline.task import task_of_line
+from ..errors import ConfigError, PromptError
 from ..settings.config import state_folder
 from ..settings.layout import STATE_FILE
 from ..settings.run_config import RunConfig
-from ..settings.table import BY_NAME, SETTINGS, Setting, ValueKind
+from ..settings.table import BY_NAME, PROVIDER_SUFFIX, ROLE_SETTINGS, SETTINGS, Setting, ValueKind
 from ..settings.values import expand_path, merge_settings, read_environment
-from .complete import complete_files, complete_setting
+from .complete import complete_files, complete_role_agents, complete_setting
 from .imports import importing
 from .printable import one_line
 from .project import find_project, is_placed, remarks_on_variables
@@ -30,59 +29,64 @@ METAVARS = {
     ValueKind.PATH: "PATH",
     ValueKind.URL: "URL",
     ValueKind.COUNT: "NUMBER",
-    ValueKind.SECONDS: "SECONDS",
     ValueKind.GATES: "NAME=COMMAND",
     ValueKind.PATHS: "PATH",
 }
+KEEP_AGENTS = "--keep-agents"
 DETACHED = """
-The run {id} has begun and goes on without this terminal.
+The run {id} has started and continues without this terminal.
   See what it does:  cao watch {id}    (in the browser: cao dashboard)
-  Tell its agents:   cao hint {id} "TEXT"
-  Let it wait:       cao pause {id}    (until cao resume {id})
+  Tell its agents:   cao send {id} "TEXT"
+  Pause it:          cao pause {id}    (until cao resume {id})
   End it:            cao stop {id}
   List all runs:     cao runs"""
 
 
 def option_of(setting: Setting) -> Callable[[Command], Command]:
     """Return the option of a setting: `--max-rounds NUMBER`, `--resume / --no-resume`."""
-    text = f"{setting.help}  [{_default(setting)}{setting.variable}]"
-    if setting.kind is ValueKind.CHOICE:
-        metavar = "|".join(setting.choices)
-        offer = complete_setting(setting)
-        return click.option(
-            setting.option, setting.name, metavar=metavar, shell_complete=offer, help=text
-        )
+    default = f"default: {setting.default}; " if setting.default else ""
+    text = f"{setting.help}  [{default}{setting.variable}]"
     if setting.kind is ValueKind.FLAG:
-        names = f"{setting.option}/--no-{setting.option.removeprefix('--')}"
-        return click.option(names, setting.name, default=None, help=text)
+        word = setting.option.removeprefix("--")
+        off = KEEP_AGENTS if setting.name == "CLEANUP_ON_EXIT" else f"--no-{word}"
+        default = {"": "", "1": "default: on; ", "0": "default: off; "}[setting.default]
+        text = f"{setting.help}  [{default}{setting.variable}]"
+        return click.option(f"{setting.option}/{off}", setting.name, default=None, help=text)
+    if setting.name == "WORKSPACE":
+        text = (
+            "Work in a work tree, on a branch that you apply when you like it, instead of in your "
+            "folder.  [CAO_WORKSPACE=worktree]"
+        )
+        return click.option("--worktree/--no-worktree", setting.name, default=None, help=text)
     return click.option(
         setting.option,
         setting.name,
-        metavar=METAVARS[setting.kind],
+        metavar=METAVARS.get(setting.kind) or "|".join(setting.choices),
         multiple=setting.kind in (ValueKind.GATES, ValueKind.PATHS),
         shell_complete=complete_setting(setting),
         help=text,
     )
 
 
-def _default(setting: Setting) -> str:
-    if not setting.default:
-        return ""
-    if setting.kind is ValueKind.FLAG:
-        return f"default: {'on' if setting.default == '1' else 'off'}; "
-    return f"default: {setting.default}; "
-
-
 def setting_options(command: Command) -> Command:
-    """Give a command an option for every setting of a run."""
+    """Give a command an option for each setting that has one; `--agent` stands for several."""
     for setting in reversed(SETTINGS):
-        command = option_of(setting)(command)
+        if setting.option and setting.name not in ROLE_SETTINGS:
+            command = option_of(setting)(command)
     return command
 
 
 @click.command()
 @click.argument("task", required=False, shell_complete=complete_files)
-@click.option("-m", "--message", metavar="TEXT", help="The task itself, in one line.")
+@setting_options
+@click.option(
+    "--agent",
+    "agents",
+    metavar="ROLE=NAME",
+    multiple=True,
+    shell_complete=complete_role_agents,
+    help="The agent of one role, such as tester=gemini_cli. Several may be given.",
+)
 @click.option(
     "--config",
     "config_file",
@@ -90,11 +94,9 @@ def setting_options(command: Command) -> Command:
     shell_complete=complete_files,
     help="Read settings from this TOML file.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Tell what happens as JSON, a line each.")
+@click.option("--json", "as_json", is_flag=True, help="Print events as JSON, one per line.")
 @click.option(
-    "--detach",
-    is_flag=True,
-    help="Start the run apart from this terminal, and return when it has begun.",
+    "--detach", is_flag=True, help="Start the run in the background, and return when it has begun."
 )
 @click.option(
     "--replace-terminals",
@@ -104,63 +106,60 @@ def setting_options(command: Command) -> Command:
 @click.option(
     "--trust", is_flag=True, help="Allow the commands that the project's own cao.toml names."
 )
-@click.option(
-    "--worktree", is_flag=True, help="Work in a work tree of its own: --workspace worktree."
-)
-@setting_options
 def run(
     task: str | None,
+    agents: tuple[str, ...],
     config_file: str | None,
-    as_json: bool,
-    detach: bool,
     **options: str | bool | tuple[str, ...] | None,
 ) -> None:
-    """Take TASK, a file, through analyst, programmer and tester until it passes.
+    """Take TASK through analyst, programmer and tester until it passes.
 
-    -m gives a task in one line; the tester then checks that the project's tests pass and that the
-    change does what was asked.
+    TASK is a file, or the text itself. Below a heading `# Test` a task says what the tester does;
+    without it the tester checks that the project's tests pass and that the change does what was
+    asked. Without TASK the run of this folder that was interrupted is resumed; one in a work tree
+    is resumed by `cao resume`.
 
     Other flows (--flow) have other roles; `cao flow ls` lists them.
 
-    Every setting can be given as an option, as an environment variable (the name in brackets, also
-    without CAO_), at the top of the task or in cao.toml; the first of these wins.
-
-    A run that was interrupted goes on when the same command is given again; one with --worktree by
-    `cao resume`.
+    Each setting is an environment variable (the name in brackets, also without CAO_) and a key of
+    cao.toml, or stands at the top of the task. An option wins over a variable, a variable over the
+    task, the task over cao.toml. Those that have no option are listed in docs/run.md.
 
     \b
     cao run task.md
+    cao run "Let the parser accept empty lines" --worktree
     cao run task.md --provider claude_code --gate tests='make test'
-    cao run -m "Let the parser accept empty lines" --worktree
+    cao run task.md --agent tester=gemini_cli
     cao run task.md --provider scripted         # a dry run, without any model
 
-    With --detach the run goes on when this terminal is closed: `cao runs` lists it, `cao watch`
-    shows what it does. `cao pause`, `hint`, `set`, `skip` and `stop` steer any run under way; in a
-    terminal the last row shows the keys that do the same.
+    `cao pause`, `send`, `set`, `skip` and `stop` steer any run under way; in a terminal the last
+    row shows the keys that do the same.
 
-    Ends with 0 PASS, 1 FAIL, 2 bad usage or task, 3 stopped by an error (can be resumed),
-    129, 130 and 143 ended by a signal, 141 when nobody reads its output any more.
+    Exit codes: 0 PASS, 1 FAIL, 2 bad usage or task, 3 stopped by an error (can be resumed),
+    129, 130 and 143 ended by a signal, 141 the output was closed.
     """
-    manner = Manner(
-        as_json,
-        detach,
+    how = StartOptions(
+        as_json=options.pop("as_json") is True,
+        detach=options.pop("detach") is True,
         replace_terminals=options.pop("replace_terminals") is True,
         trust=options.pop("trust") is True,
     )
     for remark in remarks_on_variables(os.environ):
         click.echo(f"cao: {remark}", err=True)
-    in_worktree = options.pop("worktree") is True
+    in_worktree = options.pop("WORKSPACE")
     given = {name: _text(value) for name, value in options.items()}
-    given |= workspace_options(given) if in_worktree else {}
-    given |= task_options(task, given.pop("message"), given)
+    if in_worktree is not None:
+        given["WORKSPACE"] = "worktree" if in_worktree else "folder"
+    given |= agent_options(agents)
+    given |= {} if task is None else task_options(task)
     if config_file is None:
         given |= project_options(given, os.environ)
-    start(given, config_file, manner)
+    start(given, config_file, how)
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
-    """How a run is begun or resumed."""
+class StartOptions:
+    """How a run is started or resumed."""
 
     as_json: bool = False
     detach: bool = False
@@ -175,33 +174,33 @@ class Manner:
     """Is it resumed by its id, as its next commands then say it?"""
 
 
-def start(given: Mapping[str, str | None], config_file: str | None, manner: Manner) -> None:
+def start(given: Mapping[str, str | None], config_file: str | None, how: StartOptions) -> None:
     """Begin or resume a run, here or apart from this terminal; here it ends the program."""
     with importing():  # heavy, unlike --help
         from ..runs.request import build_request
         from ..settings.trust import commands_text
 
-    replacing = manner.replace_terminals
+    replacing = how.replace_terminals
     request = build_request(given, os.environ, config_file, replace_terminals=replacing)
-    request = replace(request, run=manner.run)
+    request = replace(request, run=how.run)
     config = request.config
     commands = commands_text(request.project_commands)
     if commands and not config.resume:
         # What is wrong with the command is said before anything is asked.
         check_usage(config)
-    settle_consent(commands, config.wd, request.project_file, given=manner.trust)
-    if manner.detach:
-        _launch(given, config_file, manner, config.wd)
+    settle_consent(commands, config.wd, request.project_file, given=how.trust)
+    if how.detach:
+        _launch(given, config_file, how, config.wd)
         return
     with importing():
         from .conduct import conduct
         from .narration import RESUME_BY_ID, unfinished_words
         from .progress import choose_view
 
-    by_id = manner.by_id or config.in_worktree
+    by_id = how.by_id or config.in_worktree
     report = "cao report {id}" if by_id else report_command(config, Path.cwd())
     unfinished = RESUME_BY_ID if by_id else unfinished_words(config.resume)
-    view = choose_view(config.wd, manner.as_json, report, unfinished, state_folder(os.environ))
+    view = choose_view(config.wd, how.as_json, report, unfinished, state_folder(os.environ))
     sys.exit(conduct(request, view, os.environ))
 
 
@@ -217,25 +216,33 @@ def check_usage(config: RunConfig) -> None:
         get_provider(config.provider)
 
 
-def workspace_options(options: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the setting that --worktree stands for."""
-    if options.get("WORKSPACE") not in (None, "", "worktree"):
-        raise UsageError("--worktree and --workspace say different things; leave one out")
-    return {"WORKSPACE": "worktree"}
+def task_options(task: str) -> dict[str, str]:
+    """Return the setting that TASK stands for: a file, or a text that is the task itself.
+
+    A single word that could be a path is one, also if no file is there: it is mistyped.
+    """
+    if not task.strip():
+        raise PromptError("the task is empty: write what is to be done")
+    is_path = len(task.split()) == 1 and (os.sep in task or Path(task).suffix)
+    if is_path or os.path.lexists(task):
+        return {"PROMPT_FILE": task}
+    return {"PROMPT": task}
 
 
-def task_options(
-    task: str | None, message: str | None, options: Mapping[str, str | None]
-) -> dict[str, str]:
-    """Return the setting that the task stands for; it may be given in one way only."""
-    ways = [task, message, options.get("PROMPT_FILE") or None, options.get("PROMPT") or None]
-    if len([way for way in ways if way is not None]) > 1 and (task, message) != (None, None):
-        raise UsageError(
-            "name the task once: as TASK, with -m, with --prompt-file or with --prompt"
-        )
-    if message is not None:
-        return {"PROMPT": task_of_line(message)}
-    return {} if task is None else {"PROMPT_FILE": task}
+def agent_options(agents: Sequence[str]) -> dict[str, str]:
+    """Return the settings that `--agent ROLE=NAME` stands for."""
+    found: dict[str, str] = {}
+    for word in agents:
+        role, _, agent = (part.strip() for part in word.partition("="))
+        if not role or not agent:
+            raise ConfigError("--agent", word, "ROLE=NAME, such as tester=gemini_cli")
+        name = f"{role.upper()}{PROVIDER_SUFFIX}"
+        if name in BY_NAME:
+            found[name] = agent
+        else:
+            others = found.get("ROLE_PROVIDERS")
+            found["ROLE_PROVIDERS"] = f"{others},{role}={agent}" if others else f"{role}={agent}"
+    return found
 
 
 def project_options(
@@ -255,7 +262,7 @@ def project_options(
 def _launch(
     given: Mapping[str, str | None],
     config_file: str | None,
-    manner: Manner,
+    how: StartOptions,
     wd: Path,
 ) -> None:
     """Start a run apart from this terminal, and say how to find it again."""
@@ -264,14 +271,14 @@ def _launch(
         from .progress import JsonView, PlainView
 
     launcher = RunLauncher(run_command(sys.executable), os.environ)
-    request = RunToLaunch(given, config_file, manner.replace_terminals, manner.run)
-    view = JsonView() if manner.as_json else PlainView(wd)
+    request = RunToLaunch(given, config_file, how.replace_terminals, how.run)
+    view = JsonView() if how.as_json else PlainView(wd)
     try:
         launched = launcher.launch(request, Path.cwd(), view.tell)
     except KeyboardInterrupt:
         click.echo("cao: stopped before the run had begun", err=True)
         raise
-    if not manner.as_json:
+    if not how.as_json:
         click.echo(DETACHED.format(id=launched.run))
 
 
@@ -279,9 +286,9 @@ def report_command(config: RunConfig, here: Path) -> str:
     """Return the command that reports on a run if it is typed in this folder."""
     words = ["cao", "report"]
     if config.wd != here:
-        words += [BY_NAME["WD"].option, str(config.wd)]
+        words += ["--wd", str(config.wd)]
     if config.state_file != config.wd / STATE_FILE:
-        words += [BY_NAME["STATE_FILE"].option, str(config.state_file)]
+        words += ["--state-file", str(config.state_file)]
     return shlex.join(words)
 
 

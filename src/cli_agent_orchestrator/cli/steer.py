@@ -1,4 +1,4 @@
-"""Commands that steer a run under way: pause, resume, hint, set, skip; and its end for `stop`."""
+"""Commands that steer a run under way: pause, resume, send, set, skip, answer."""
 
 import os
 import sys
@@ -7,23 +7,32 @@ from pathlib import Path
 
 import click
 
+from ..client.client import ApiClient
 from ..errors import ApiRefused, NotSteerable, UsageError
 from ..pipeline.steering import Pause, Set, Skip, Stop, Unpause, Wish, demand_wish
 from ..runs.control import check_live
-from ..runs.registry import choose_live_run, choose_run_to_resume, list_runs
+from ..runs.record import short_name
+from ..runs.registry import choose_live_run, choose_run_to_resume, find_addressee, list_runs
 from ..runs.view import RunView, read_run
 from ..settings.config import state_folder
 from ..settings.layout import run_folder
 from ..settings.table import BY_NAME, CHANGEABLE_NAMES
 from ..settings.values import read_change
-from .complete import complete_changes, complete_live_runs, complete_resumable_runs, complete_roles
+from .complete import (
+    complete_changes,
+    complete_ended,
+    complete_live_runs,
+    complete_resumable_runs,
+    complete_roles,
+)
 from .connect import connected
 from .imports import importing
 from .printable import one_line, printable
-from .terminals import EXIT_UNCONFIRMED, api
+from .terminals import EXIT_UNCONFIRMED, api, named_terminal
 
 LEAST_WORDS, MOST_WORDS = 1, 2
 LOOSENED = "Nothing passes in this run without what it requires. Let it pass without?"
+STANDARD_INPUT = "-"
 
 
 @click.command()
@@ -99,38 +108,58 @@ def resume(
         return
     with importing():
         from ..runs.control import options_to_resume
-        from .run import Manner, start
+        from .run import StartOptions, start
 
     options = options_to_resume(found, run_folder(state, found.id), max_rounds)
     anew = how["replace_terminals"] or not found.has_agents
-    manner = Manner(
+    options_of_start = StartOptions(
         how["as_json"], how["detach"], replace_terminals=anew, run=found.in_tree, by_id=True
     )
     given = {"MISSING": missing, "GATES": "\n".join(gates) or None}
-    start({**options, **given}, None, manner)
+    start({**options, **given}, None, options_of_start)
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="[RUN] TEXT", shell_complete=complete_live_runs)
-@click.option(
-    "--role",
-    shell_complete=complete_roles,
-    help="Whose next prompt; if not given, the next one that is sent.",
-)
-def hint(words: tuple[str, ...], role: str | None) -> None:
-    """Put TEXT into the next prompt of RUN, in a block of its own, as said by a person.
+@click.argument("words", nargs=-1, metavar="[RUN|ROLE|ID] TEXT", shell_complete=complete_ended)
+@click.option("--now", is_flag=True, help="Type it at once, and confirm that it arrived.")
+@api
+def send(words: tuple[str, ...], now: bool, api: str | None) -> None:
+    """Send TEXT to an agent; `-` reads it from standard input.
 
-    RUN may be left out, as in `cao pause`. The hint is kept with the prompt, and the report has it.
+    An agent of a run under way gets it with its next prompt, in a block of its own, as said by a
+    person; the report shows it. RUN alone means the next prompt of any role, ROLE the next one of
+    that role, RUN/ROLE that of another run. RUN may be left out, as in `cao pause`.
+
+    With --now the text is typed into the terminal at once, as it is for an agent that works in no
+    run. Exits with 0 only if the agent took it, with 3 if that could not be seen. ID is what
+    `cao ls` lists, as in `cao attach`.
 
     \b
-    cao hint "The parser is in src/reader.py."
-    cao hint k3f9 --role tester "Use Python 3.12."
+    cao send "The parser is in src/reader.py."
+    cao send tester "Use Python 3.12."
+    cao send k3f9/tester --now - < message.txt
     """
     if not LEAST_WORDS <= len(words) <= MOST_WORDS:
-        raise UsageError('expected [RUN] and TEXT; put TEXT in quotes: cao hint "Mind the tabs."')
-    *named, text = words
-    wish = demand_wish({"do": "hint", "role": role, "text": text})
-    steer(_live(named[0] if named else None), wish)
+        raise UsageError(
+            'expected [RUN|ROLE|ID] and TEXT; put TEXT in quotes: cao send "Mind the tabs."'
+        )
+    target, text = words[0] if len(words) == MOST_WORDS else None, words[-1]
+    text = sys.stdin.read() if text == STANDARD_INPUT else text
+    run, role = find_addressee(list_runs(state_folder(os.environ)), target, _here())
+    if run is not None and not now:
+        steer(run, demand_wish({"do": "hint", "role": role, "text": text}))
+        return
+    if target is None or (run is not None and role is None):
+        raise UsageError("--now needs one agent: name its role, such as cao send tester --now TEXT")
+    with connected(os.environ, api) as client:
+        delivery = client.send_input(named_terminal(client, target).id, text)
+    removed = delivery.removed_characters
+    if removed:
+        click.echo(f"{removed} control characters were removed from the message.", err=True)
+    if not delivery.confirmed:
+        click.echo(f"Not confirmed: {one_line(delivery.detail)}", err=True)
+        sys.exit(EXIT_UNCONFIRMED)
+    click.echo("Sent; the agent is working on it")
 
 
 @click.command(
@@ -219,34 +248,56 @@ CANNOT_BE = (400, 409, 422)
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="[RUN] KEY", shell_complete=complete_live_runs)
+@click.argument("words", nargs=-1, metavar="[RUN] [KEY]", shell_complete=complete_live_runs)
 @click.option("--role", shell_complete=complete_roles, help="Who asks, if several do.")
 @api
 def answer(words: tuple[str, ...], role: str | None, api: str | None) -> None:
     """Press KEY in the terminal of the agent of RUN that asks something.
 
-    KEY is what its dialog takes: 1, y, Enter, Escape, Down and so on. Look at the question first:
-    `cao output ROLE --screen` prints it, `cao attach ROLE` leads you to it. RUN may be left out, as
-    in `cao pause`. Exits with 3 if the agent is still asking, or asks
-    something else.
+    KEY is what its dialog takes: 1, y, Enter, Escape, Down and so on. Without KEY the question and
+    its choices are printed. RUN may be left out, as in `cao pause`. Exits with 3 if the agent is
+    still asking, or asks something else.
 
     \b
+    cao answer
     cao answer 1
     cao answer k3f9 --role tester Escape
     """
-    if not LEAST_WORDS <= len(words) <= MOST_WORDS:
+    if len(words) > MOST_WORDS:
         raise UsageError("expected [RUN] and KEY, for example: cao answer 1")
-    *named, key = words
     runs = list_runs(state_folder(os.environ))
-    run = choose_live_run(runs, named[0] if named else None, Path.cwd().resolve())
+    names = {name for run in runs if run.is_live for name in (run.id, short_name(run.id))}
+    *named, key = words if words and words[-1] not in names else (*words, "")
+    run = choose_live_run(runs, named[0] if named else None, _here())
     check_live(run)
-    try:
-        with connected(os.environ, api) as client:
+    with connected(os.environ, api) as client:
+        if not key:
+            _print_questions(client, run, role)
+            return
+        try:
             told = client.answer_question(run.id, key, role)
-    except ApiRefused as error:
-        if error.status_code in CANNOT_BE:
-            raise NotSteerable(error.detail) from error
-        raise
+        except ApiRefused as error:
+            if error.status_code in CANNOT_BE:
+                raise NotSteerable(error.detail) from error
+            raise
     click.echo(f"{run.id}: {one_line(str(told.get('text')))}")
     if told.get("heard") is not True:
         sys.exit(EXIT_UNCONFIRMED)
+
+
+def _print_questions(client: ApiClient, run: RunView, role: str | None) -> None:
+    """Print what the agents of a run ask, each with the keys that answer it."""
+    asked = 0
+    for name, terminal in run.terminals.items():
+        question = client.get_question(terminal) if role in (None, name) else None
+        if question is None:
+            continue
+        asked += 1
+        click.echo(f"{name} asks: {printable(str(question.get('text')))}")
+        for choice in question.get("choices") or ():
+            click.echo(
+                f"  {one_line(str(choice.get('key'))):<8} {one_line(str(choice.get('label')))}"
+            )
+        click.echo(f"Answer: cao answer {short_name(run.id)} --role {name} KEY")
+    if not asked:
+        raise NotSteerable(f"no agent of the run {run.id} asks anything")

@@ -1,4 +1,4 @@
-"""Commands about terminals: ls, attach, send, output, stop, explain."""
+"""Commands about terminals: ls, attach, output."""
 
 import json
 import os
@@ -206,50 +206,32 @@ def attach(terminal: str, api: str | None) -> None:
 
 @click.command()
 @click.argument("terminal", shell_complete=complete_agents)
-@click.argument("message", required=False)
-@api
-def send(terminal: str, message: str | None, api: str | None) -> None:
-    """Send MESSAGE to the agent in TERMINAL; without MESSAGE, what comes on standard input.
-
-    TERMINAL is as in `cao attach`. Ends with 0 only if the agent took the message; with 3 if that
-    could not be seen. To tell an agent of a run something, `cao hint` is the better way.
-
-    \b
-    cao send tester "Use Python 3.12."
-    cao send k3f9/programmer < message.txt
-    """
-    text = message if message is not None else sys.stdin.read()
-    with connected(os.environ, api) as client:
-        delivery = client.send_input(named_terminal(client, terminal).id, text)
-    removed = delivery.removed_characters
-    if removed:
-        click.echo(f"{removed} control characters were removed from the message.", err=True)
-    if not delivery.confirmed:
-        click.echo(f"Not confirmed: {one_line(delivery.detail)}", err=True)
-        sys.exit(EXIT_UNCONFIRMED)
-    click.echo("Sent; the agent is working on it")
-
-
-@click.command()
-@click.argument("terminal", shell_complete=complete_agents)
 @click.option("--full", "mode", flag_value="full", help="The whole scrollback.")
 @click.option("--screen", "mode", flag_value="screen", help="What is visible now.")
 @click.option(
     "--last", "mode", flag_value="last", default="last", help="The last answer (default)."
 )
+@click.option(
+    "--why", "mode", flag_value="why", help="Why it has its status: each signal, value and age."
+)
 @click.option("--raw", is_flag=True, help="As it is, control characters and all: for pipes.")
+@click.option("--json", "as_json", is_flag=True, help="With --why: print JSON.")
 @api
-def output(terminal: str, mode: str, raw: bool, api: str | None) -> None:
-    """Print the last answer of the agent in TERMINAL, its screen or its scrollback.
+def output(terminal: str, mode: str, raw: bool, as_json: bool, api: str | None) -> None:
+    """Print the last answer of the agent in TERMINAL, its screen, its scrollback or its status.
 
     TERMINAL is as in `cao attach`. Characters that would control your terminal are shown as �,
-    unless --raw is given.
+    unless --raw is given. What --why calls `earlier` was so before the server began.
 
     \b
     cao output programmer
     cao output k3f9/tester --screen
+    cao output analyst --why
     """
     with connected(os.environ, api) as client:
+        if mode == "why":
+            _print_why(client, named_terminal(client, terminal), as_json)
+            return
         text = client.get_output(named_terminal(client, terminal).id, mode)
     if raw:
         click.echo(text.encode("utf-8", "surrogatepass"), nl=False)
@@ -269,24 +251,10 @@ def named_terminal(client: ApiClient, text: str) -> Listed:
         raise NotFound(f"terminal of {text}", agent, error.known) from None
 
 
-@click.command()
-@click.argument("terminal", shell_complete=complete_agents)
-@as_json
-@api
-def explain(terminal: str, as_json: bool, api: str | None) -> None:
-    """Say why TERMINAL has the status it has: each signal, its value and age.
-
-    TERMINAL is as in `cao attach`. What was so before the server began is `earlier`.
-
-    \b
-    cao explain analyst
-    cao explain k3f9/tester --json
-    """
-    with connected(os.environ, api) as client:
-        if Feature.EXPLAIN not in client.features():
-            raise OrchestratorError(f"the server at {client.base_url} cannot explain a status")
-        found = named_terminal(client, terminal)
-        why = client.explain(found.id)
+def _print_why(client: ApiClient, found: Listed, as_json: bool) -> None:
+    if Feature.EXPLAIN not in client.features():
+        raise OrchestratorError(f"the server at {client.base_url} cannot explain a status")
+    why = client.explain(found.id)
     if as_json:
         click.echo(json.dumps(why, indent=2))
         return

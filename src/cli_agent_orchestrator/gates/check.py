@@ -184,8 +184,8 @@ def doubt_on_base(gate: Gate, result: CheckResult) -> str:
     if result.exit_code is None and not result.fault:
         return (
             f"the gate {gate.name} did not end within {result.limit:g} s before the first turn; "
-            "unless the task is to mend that, it needs more time (--gate-timeout, or its `seconds` "
-            "in cao.toml)"
+            "unless the task is to mend that, it needs more time (CAO_GATE_TIMEOUT, or its "
+            "`seconds` in cao.toml)"
         )
     if result.counts and result.counts.untold:
         return (

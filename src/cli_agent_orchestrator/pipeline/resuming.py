@@ -137,8 +137,9 @@ def choose_settings(
         else:
             settings[name] = before
             remarks.append(
-                f"{name.lower()} is {_shown(now)} in the task or the settings file, but the run "
-                f"goes on as it began, with {_shown(before)}; {BY_NAME[name].option} changes that"
+                f"{BY_NAME[name].key} is {_shown(now)} in the task or the settings file; ignored: "
+                f"a resumed run keeps its settings, here {_shown(before)}. "
+                f"{BY_NAME[name].ways} changes it"
             )
     known = {name: text for name, text in settings.items() if text is not None}
     return Resumed(known, tuple(remarks))

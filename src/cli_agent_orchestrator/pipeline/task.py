@@ -1,8 +1,8 @@
 """The task of a run: what is to be done, and the scenario that must pass in the end.
 
-A task has one of two forms. The first has two lines with stars; whatever else stands there, these
-lines are all that counts. The other is Markdown: a heading for each part, the second of which may
-be missing, and settings for this task between two lines `---` at the very top.
+Any text is a task. A heading may mark each of the two parts; without one, the whole text is what is
+to be done. Settings for this task may stand between two lines `---` at the very top. The other form
+has two lines with stars, and both of them count: it is the form of scripts, and strict.
 """
 
 import re
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from ..errors import ConfigError, PromptError
-from ..settings.table import BY_KEY, IN_TASK, PREFIX, Setting, ValueKind
+from ..settings.table import BY_KEY, IN_TASK, Setting, ValueKind
 from ..settings.values import FLOW_NAME_PATTERN, canonical, read_role_providers, read_word
 from .reply import clean_text, unfenced
 
@@ -49,12 +49,6 @@ What the tester does, and what must come out of it. This part may be left out.
 """
 
 
-NO_HEADINGS = f"""\
-the task isn't in the expected format: the heading `{TASK_HEADING}` is missing.
-Write a line `{TASK_HEADING}`, and below it what is to be done.
-Below a line `{TEST_HEADING}` write what the tester does; that part may be left out."""
-
-
 @dataclass(frozen=True, slots=True)
 class Task:
     """A task in its two parts."""
@@ -89,41 +83,18 @@ def parse_task(text: str) -> Task:
             "into a file of the project and name it in the task"
         )
     marked = _mark(text)
-    if not marked.stars and not any(marked.headings.values()):
-        raise PromptError(NO_HEADINGS)
-    if any(marked.headings.values()) and not _is_starred(marked):
-        explore, scenario = _parse_headings(marked)
-    else:
+    is_headed = any(marked.headings.values())
+    if marked.stars and (not is_headed or _is_starred(marked)):
         explore, scenario = _parse_stars(marked.lines)
+    else:
+        explore, scenario = _parse_headings(marked)
     return Task(explore, scenario, text)
 
 
-def task_of_line(line: str) -> str:
-    """Return the text of a task that is told in one line; it names no scenario."""
-    try:
-        line.encode()
-    except UnicodeEncodeError:
-        raise PromptError("the task in one line is not text in UTF-8") from None
-    told = clean_text(line).strip()
-    if not told:
-        raise PromptError("the task is empty; say what is to be done: `cao run -m TEXT`")
-    if "\n" in told:
-        raise PromptError(
-            "-m takes the task in one line; write a longer one to a file: `cao run task.md`"
-        )
-    if told in (EXPLORE_HEADER, SCENARIO_HEADER) or _part_of(told):
-        raise PromptError(f"-m takes the task in one line, and `{told}` is only a heading")
-    return f"{TASK_HEADING}\n\n{told}\n"
-
-
-def with_heading(text: str) -> str:
-    """Return a task with its heading, which people leave out who only say what is to be done."""
+def has_headings(text: str) -> bool:
+    """Was a text surely written as a task?"""
     marked = _mark(text)
-    if marked.stars or marked.headings[TASK_HEADING] or not text.strip():
-        return text
-    below = marked.settings.stop + 1 if marked.settings.stop else 0
-    told = "\n".join(marked.lines[below:]).lstrip("\n")
-    return "\n".join((*marked.lines[:below], TASK_HEADING, "", told))
+    return bool(marked.stars or marked.headings[TASK_HEADING])
 
 
 def settings_lines(text: str) -> list[tuple[int, str]]:
@@ -201,19 +172,19 @@ def _only_line(lines: Sequence[str], header: str) -> int:
 
 def _parse_headings(marked: _Marked) -> tuple[str, str]:
     lines, task, test = marked.lines, marked.headings[TASK_HEADING], marked.headings[TEST_HEADING]
-    if not task:
-        raise _problem(f"the heading `{TASK_HEADING}` is missing")
     _check_single(task, "the heading of the task")
     _check_single(test, "the heading of the test")
-    if not test or (test[0] > task[0] and not "".join(lines[test[0] + 1 :]).strip()):
-        lines = lines[: test[0]] if test else lines
-        return _body(lines[task[0] + 1 :], lines[task[0]].strip()), ""
-    if test[0] < task[0]:
+    if task and test and test[0] < task[0]:
         raise _problem(f"`{lines[test[0]].strip()}` stands before `{lines[task[0]].strip()}`")
-    return (
-        _body(lines[task[0] + 1 : test[0]], lines[task[0]].strip()),
-        _body(lines[test[0] + 1 :], lines[test[0]].strip()),
-    )
+    end = test[0] if test else len(lines)
+    scenario = "\n".join(lines[end + 1 :]).strip()
+    if task:
+        return _body(lines[task[0] + 1 : end], lines[task[0]].strip()), scenario
+    begin = marked.settings.stop + 1 if marked.settings.stop else 0
+    explore = "\n".join(lines[begin:end]).strip()
+    if not explore:
+        raise PromptError("the task is empty: write what is to be done")
+    return explore, scenario
 
 
 def _check_single(numbers: Sequence[int], what: str) -> None:
@@ -279,8 +250,7 @@ def _setting(word: str) -> Setting:
     if setting is not None and setting.name in IN_TASK:
         return setting
     if setting is not None:
-        ways = f"{setting.option} or {PREFIX}{setting.name}"
-        raise PromptError(f"a task cannot set {key}; set it yourself, with {ways}")
+        raise PromptError(f"a task cannot set {key}; set it yourself, with {setting.ways}")
     known = [name.lower() for name in IN_TASK]
     close = get_close_matches(key, known)
     raise _fault(f"there is no setting {word}", " or ".join(close) or f"one of {', '.join(known)}")

@@ -175,9 +175,9 @@ MOST_CHANGES = 50
 def in_need_of_snapshots(rules: LoopRules, readonly_roles: str, gates: Iterable[Gate]) -> str:
     """Say which settings there is no way to go by without snapshots; empty if there are none."""
     asked = {
-        "REVIEW_BOUND=require (say --review-bound show)": rules.is_review_bound,
+        "REVIEW_BOUND=require (set CAO_REVIEW_BOUND=show)": rules.is_review_bound,
         "PROOF=require (say --proof report)": rules.proof == "require",
-        "READONLY_ROLES=restore (say --readonly-roles warn)": readonly_roles == "restore",
+        "READONLY_ROLES=restore (set CAO_READONLY_ROLES=warn)": readonly_roles == "restore",
     }
     clean = (f"clean=true of the gate {gate.name} (leave it out)" for gate in gates if gate.clean)
     return " and ".join([*(text for text, is_asked in asked.items() if is_asked), *clean])

@@ -67,10 +67,10 @@ class Prepared:
 
 logger = logging.getLogger(__name__)
 
-ONE_LINE = "the task of -m or --prompt"
+ONE_LINE = "the given text"
 """What a task is called that no file has."""
 NOT_BEGUN = "no run was begun"
-TOO_LATE = "the task or the settings file says otherwise, but the run goes on as it began"
+TOO_LATE = "ignored: a resumed run keeps the settings it started with"
 
 
 def objections_to(saved: RunState, request: RunRequest, *, own: bool) -> tuple[str, ...]:
@@ -141,7 +141,7 @@ def check_flow(flow: Flow, config: RunConfig) -> None:
     if config.rules.is_review_bound and (last is None or not last.reviewer):
         raise UsageError(
             f"REVIEW_BOUND=require asks for an approval, and in the flow {flow.name} nobody "
-            "reviews the work: say --review-bound show, or take another flow"
+            "reviews the work: set CAO_REVIEW_BOUND=show, or take another flow"
         )
 
 
@@ -337,7 +337,7 @@ class Preparation:
         for role in config.providers:
             name = f"{role.upper()}{PROVIDER_SUFFIX}"
             if role not in known and self.request.sources.get(name) == "option":
-                self.warn(f"{BY_NAME[name].option}: the flow {flow.name} has no {role}")
+                self.warn(f"{BY_NAME[name].option} {role}: the flow {flow.name} has no such role")
         check_held_back(config, in_tree=in_tree)
         check_snapshots(config, self.given.environ)
         for warning in config.warnings(flow.least_evidence):

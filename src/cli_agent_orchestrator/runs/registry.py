@@ -8,7 +8,7 @@ from pathlib import Path
 from ..errors import NotFound, NotSteerable, UsageError, listed
 from ..settings.config import check_state_folder
 from ..settings.layout import run_folder, runs_folder
-from .record import RunStatus, is_run_id
+from .record import RunStatus, is_run_id, short_name
 from .view import RunView, list_views, read_run
 
 MOST_NAMED = 10
@@ -130,6 +130,33 @@ def find_agent(runs: Sequence[RunView], text: str, here: Path) -> str | None:
         return run.terminals[role]
     having = [run for run in runs if text in run.terminals]
     return choose_run(having, None, here).terminals[text] if having else None
+
+
+def find_addressee(
+    runs: Sequence[RunView], text: str | None, here: Path
+) -> tuple[RunView | None, str | None]:
+    """Return the run that a message to `text` goes to, and the role, if one is meant.
+
+    `text` is RUN, ROLE, RUN/ROLE or the id of a terminal; without it, it is the run of this folder.
+    The run is None if the text names an agent of no run under way.
+    """
+    if text is None:
+        return choose_live_run(runs, None, here), None
+    live = [run for run in runs if run.is_live]
+    named, between, role = text.rpartition(BETWEEN)
+    if between:
+        run = choose_run(runs, named, here)
+        return (run, role) if run.is_live else (None, None)
+    having = [run for run in live if text in run.providers]
+    if having:
+        return choose_run(having, None, here), text
+    for run in live:
+        for role, terminal in run.terminals.items():
+            if terminal.startswith(text):
+                return run, role
+    if is_surely_run(runs, text) or text in (short_name(run.id) for run in runs):
+        return choose_run(runs, text, here), None
+    return None, None
 
 
 def is_surely_run(runs: Sequence[RunView], text: str) -> bool:

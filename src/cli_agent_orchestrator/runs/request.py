@@ -13,7 +13,7 @@ from ..errors import ConfigError
 from ..settings.file import read_project_settings, read_settings_file
 from ..settings.layout import TEMPORARY_FOLDER
 from ..settings.run_config import RunConfig
-from ..settings.table import BY_NAME, COMMANDS, OUT_OF_PROJECT, PREFIX, SETTINGS_FILE
+from ..settings.table import BY_NAME, COMMANDS, OUT_OF_PROJECT, SETTINGS_FILE
 from ..settings.values import (
     FLOW_NAME_PATTERN,
     check_path,
@@ -54,8 +54,8 @@ def check_project_file(settings: Mapping[str, str], folder: Path) -> None:
     """Refuse what the file of a project that was merely cloned cannot say."""
     for name in OUT_OF_PROJECT:
         if name in settings:
-            said_by = f"{BY_NAME[name].option} or {PREFIX}{name}"
-            raise _fault(name, settings[name], f"nothing: say it by {said_by}, for one run")
+            ways = BY_NAME[name].ways
+            raise _fault(name, settings[name], f"nothing here: set it for one run, with {ways}")
     flow = settings.get("FLOW", "").strip()
     if flow and not re.fullmatch(FLOW_NAME_PATTERN, flow):
         raise _fault(
@@ -75,10 +75,10 @@ def _check_place(name: str, text: str, folder: Path) -> None:
     # Unlike `resolve` this does not mind links that lead in a circle.
     path = Path(os.path.realpath(folder / expand_path(_where(name), text)))
     if not path.is_relative_to(os.path.realpath(folder)):
-        expected = f"a path in the project; elsewhere only by option, {PREFIX}{name} or --config"
+        expected = f"a path in the project; elsewhere only with {BY_NAME[name].ways} or --config"
         raise _fault(name, text, expected)
     if name == "STATE_FILE" and not _is_for_state(path, folder):
-        expected = "a .json file below .tmp; another only by option, CAO_STATE_FILE or --config"
+        expected = "a .json file below .tmp; another only with CAO_STATE_FILE or --config"
         raise _fault(name, text, expected)
 
 
@@ -89,7 +89,7 @@ def _is_for_state(path: Path, folder: Path) -> bool:
 
 
 def _where(name: str) -> str:
-    return f"{name.lower()} in {SETTINGS_FILE}"
+    return f"{BY_NAME[name].key} in {SETTINGS_FILE}"
 
 
 def _fault(name: str, value: str, expected: str) -> ConfigError:

@@ -322,8 +322,7 @@ class Conductor:
             raise UsageError("say which run goes on: `cao resume RUN`; `cao runs` lists them")
         if "STATE_FILE" in self._request.insisted:
             raise UsageError(
-                "a run in a work tree is saved in its own folder: leave out --state-file and "
-                "CAO_STATE_FILE"
+                "a run in a work tree is saved in its own folder: leave out CAO_STATE_FILE"
             )
         prepared = self._preparation.new_run()
         tree, warnings = plan_tree(

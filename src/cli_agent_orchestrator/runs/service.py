@@ -10,7 +10,6 @@ from ..core.files import Folder
 from ..core.models import RunAgents
 from ..errors import BadFolder, NotSteerable, PromptError, StateError, UnknownName
 from ..pipeline.steering import Answered, Unpause, demand_wish
-from ..pipeline.task import with_heading
 from ..settings.gates import without_quotes
 from ..settings.layout import RECORD_FILE, run_folder
 from ..settings.table import BY_NAME
@@ -92,10 +91,8 @@ class RunService:
             if name not in BY_NAME:
                 raise UnknownName("setting", name, BY_NAME)
         told = {"WD": str(folder := _folder(wd))}
-        if PROMPT in options:
-            if not options[PROMPT].strip():
-                raise PromptError("the task is empty; say what is to be done")
-            told[PROMPT] = with_heading(options[PROMPT])
+        if PROMPT in options and not options[PROMPT].strip():
+            raise PromptError("the task is empty: write what is to be done")
         if GATES in options:
             told[GATES] = without_quotes(options[GATES])
         request = RunToLaunch({**options, **told}, replace_terminals=replace_terminals)

@@ -20,7 +20,7 @@ from ..core.text import on_a_line
 from ..errors import ConfigError, PromptError, StateError, UsageError
 from ..pipeline.state import RunState
 from ..pipeline.state_json import find_half_character, from_json, to_json
-from ..pipeline.task import LARGEST_TASK, parse_task, read_front_matter
+from ..pipeline.task import LARGEST_TASK, has_headings, read_front_matter
 from ..settings.layout import TASK_FILE
 from ..settings.run_config import RunConfig
 from .record import RunRecord
@@ -233,8 +233,8 @@ def _no_task(project: Path) -> str:
                 run = f"cd {shlex.quote(str(project))} && {run}"
             return f"no task is named, but {TASK_FILE} is there: `{run}` starts it"
     return (
-        f"there is no task: name its file (`cao run {TASK_FILE}` or CAO_PROMPT_FILE) or give it in "
-        "one line (`cao run -m TEXT`). `cao init` writes a template"
+        f"there is no task: give its file (`cao run {TASK_FILE}` or CAO_PROMPT_FILE) or its text "
+        '(`cao run "TEXT"`). `cao init` writes a template'
     )
 
 
@@ -254,7 +254,7 @@ def _instead(path: Path, project: Path) -> str:
 def _looks_like_task(folder: Folder, name: str) -> bool:
     try:
         text = folder.read(name, LARGEST_TASK).decode("utf-8-sig")
-        return name == TASK_FILE or bool(parse_task(text))
+        return name == TASK_FILE or has_headings(text)
     except (OSError, UnicodeDecodeError, PromptError):
         return False
 

@@ -357,7 +357,7 @@ def _repository(project: Path, environ: Mapping[str, str]) -> Repository:
     if found is None:
         raise UsageError(
             f"{project} is in no git repository, and a work tree needs one: `git init` and a first "
-            "commit, or work in the folder itself (--workspace folder)"
+            "commit, or work in the folder itself (--no-worktree)"
         )
     return found
 

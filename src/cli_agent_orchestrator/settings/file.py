@@ -1,7 +1,7 @@
-"""The settings file: reading it, and writing one in which every setting is explained."""
+"""The settings file: reading it, and writing one."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
@@ -13,11 +13,8 @@ from ..errors import ConfigError, UsageError
 from .gates import read_gates, read_gates_table
 from .table import (
     BY_KEY,
-    OUT_OF_PROJECT,
-    SETTINGS,
+    BY_NAME,
     SETTINGS_FILE,
-    WORKTREE_TABLE,
-    Setting,
     ValueKind,
 )
 from .values import PLAIN_PATHS, check_path, read_paths
@@ -27,6 +24,10 @@ LARGEST_NUMBER_BITS = 64
 """More is no number of anything here."""
 
 FROM_FILE_FOLDER = ("PROMPT_FILE", "WD")
+GATES = "GATES"
+WORKTREE_KEY = BY_NAME["WORKSPACE"].key
+MOVED = {"workspace": "worktree = true", "worktree_setup": 'setup = "COMMAND"'}
+"""Keys of earlier versions, and what is written now."""
 
 
 def read_project_settings(project: Path) -> dict[str, str]:
@@ -69,22 +70,7 @@ def flatten_settings(table: Mapping[str, Any], path: Path) -> dict[str, str]:
     `{"max_rounds": 4, "prompt_file": "task.md"}` of `/p/cao.toml` becomes
     `{"MAX_ROUNDS": "4", "PROMPT_FILE": "/p/task.md"}`: the path is meant from the file's folder.
     """
-    return dict(_flatten(key, value, path) for key, value in _without_tables(table, path))
-
-
-def _without_tables(table: Mapping[str, Any], path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield keys and values, those of `[worktree]` under their long names."""
-    for key, value in table.items():
-        if key != WORKTREE_TABLE or not isinstance(value, dict):
-            yield key, value
-            continue
-        for inner, text in value.items():
-            long_key = f"{WORKTREE_TABLE}_{inner}"
-            if long_key not in BY_KEY:
-                raise ConfigError(f"{inner} of {key} in {path.name}", _shown(text), "setup alone")
-            if long_key in table:
-                raise ConfigError(f"{long_key} in {path.name}", _shown(text), "only one of the two")
-            yield long_key, text
+    return dict(_flatten(key, value, path) for key, value in table.items())
 
 
 def _flatten(key: str, value: object, path: Path) -> tuple[str, str]:
@@ -94,7 +80,11 @@ def _flatten(key: str, value: object, path: Path) -> tuple[str, str]:
         raise ConfigError(where, _shown(value), "a known setting" + _suggestion(key))
     if setting.kind is ValueKind.PATH and isinstance(value, str):
         check_path(where, value)
+    if key == WORKTREE_KEY and not isinstance(value, bool):
+        raise ConfigError(where, _shown(value), "true or false; setup stands in a line of its own")
     match value:
+        case bool() if key == WORKTREE_KEY:
+            return setting.name, "worktree" if value else "folder"
         case bool():
             return setting.name, "true" if value else "false"
         case int() if value.bit_length() > LARGEST_NUMBER_BITS:
@@ -135,55 +125,29 @@ def _shown(value: object) -> object:
 def _suggestion(key: str) -> str:
     if key == "providers":
         return "; how an agent is started stands in your own configuration, never in a project"
+    if key in MOVED:
+        return f": {MOVED[key]}"
     close = get_close_matches(key.lower().replace("-", "_"), BY_KEY)
     return f"; did you mean {' or '.join(close)}?" if close else f": {', '.join(BY_KEY)}"
 
 
-def commented_toml(chosen: Mapping[str, tuple[str, str]] | None = None) -> str:
-    """Return a `cao.toml` in which every setting is explained.
-
-    Set are only those that are `chosen`: text and reason by variable name.
-    """
-    parts = ["# Settings of `cao run`. An option or an environment variable wins over this file.\n"]
-    # A table takes all keys that follow it.
-    for setting in sorted(SETTINGS, key=lambda one: one.kind is ValueKind.GATES):
-        if setting.name in OUT_OF_PROJECT:
-            continue
-        if setting.kind is ValueKind.GATES:
-            parts.append(_gates_toml(setting, chosen))
-            continue
-        line = f"# {setting.key} = {_toml_value(setting)}\n"
-        if chosen and setting.name in chosen:
-            text, reason = chosen[setting.name]
-            line = f"# Proposed: {_plain(reason)}\n{setting.key} = {toml_value(text)}\n"
-        parts.append(f"# {setting.help}\n{line}")
-    return "\n".join(parts)
-
-
-def _gates_toml(setting: Setting, chosen: Mapping[str, tuple[str, str]] | None) -> str:
-    if not chosen or setting.name not in chosen:
-        return f'# {setting.help}\n# [{setting.key}]\n# tests = "make test"\n'
-    text, reason = chosen[setting.name]
-    rows = [f"{gate.name} = {toml_value(gate.run)}" for gate in read_gates(text)]
-    lines = [f"# {setting.help}", f"# Proposed: {_plain(reason)}", f"[{setting.key}]", *rows]
-    return "\n".join([*lines, ""])
-
-
-def _plain(text: str) -> str:
-    """Return a text that stays within a comment."""
-    return "".join(char if char.isprintable() else "?" for char in text)
-
-
-def _toml_value(setting: Setting) -> str:
-    match setting.kind:
-        case ValueKind.COUNT | ValueKind.SECONDS:
-            return setting.default
-        case ValueKind.FLAG:
-            return "false" if setting.default in ("", "0") else "true"
-        case ValueKind.PATHS:
-            return "[]"
-        case _:
-            return f'"{setting.default}"'
+def settings_toml(chosen: Mapping[str, str]) -> str:
+    """Return a `cao.toml` with these settings, which are given as text by variable name."""
+    lines = [
+        "# Settings of `cao run`. An option or an environment variable wins over this file.",
+        "# All settings are explained in docs/run.md of cao.",
+        "",
+    ]
+    for name, text in chosen.items():
+        if name == "WORKSPACE":
+            lines.append(f"{WORKTREE_KEY} = {'true' if text == 'worktree' else 'false'}")
+        elif name != GATES:
+            lines.append(f"{BY_NAME[name].key} = {toml_value(text)}")
+    if GATES in chosen:
+        # A table takes all keys that follow it.
+        lines += ["", f"[{BY_NAME[GATES].key}]"]
+        lines += [f"{gate.name} = {toml_value(gate.run)}" for gate in read_gates(chosen[GATES])]
+    return "\n".join(lines) + "\n"
 
 
 PathText = str | os.PathLike[str]

@@ -12,7 +12,6 @@ from .config import PERMISSIONS
 from .layout import STATE_FILE
 
 SETTINGS_FILE = "cao.toml"
-WORKTREE_TABLE = "worktree"
 PREFIX = "CAO_"
 """Before the name of a setting in the environment; `cao run` also reads the bare names."""
 NEVER_BARE = ("WORKSPACE",)
@@ -55,13 +54,15 @@ class Setting:
     """The least a COUNT may be."""
     choices: tuple[str, ...] = ()
     """What a CHOICE may be."""
-    word: str = ""
-    """The option's name if it is not the variable's."""
+    option: str = ""
+    """The option of `cao run` that sets it; empty if there is none."""
+    file_key: str = ""
+    """Its name in `cao.toml` if it is not the variable's."""
 
     @property
     def key(self) -> str:
         """Name the setting as `cao.toml` does."""
-        return self.name.lower()
+        return self.file_key or self.name.lower()
 
     @property
     def variable(self) -> str:
@@ -69,9 +70,9 @@ class Setting:
         return f"{PREFIX}{self.name}"
 
     @property
-    def option(self) -> str:
-        """Name the setting as the command line does."""
-        return "--" + (self.word or self.key.replace("_", "-"))
+    def ways(self) -> str:
+        """Name what sets it for one run: `--max-rounds or CAO_MAX_ROUNDS`."""
+        return f"{self.option} or {self.variable}" if self.option else self.variable
 
 
 SETTINGS = (
@@ -82,28 +83,52 @@ SETTINGS = (
         "The task file; it wins over PROMPT given at the same place.",
     ),
     Setting("PROMPT", ValueKind.TEXT, "", "The task itself, as text."),
-    Setting("WD", ValueKind.PATH, "", "The project's folder (the current folder if not given)."),
+    Setting(
+        "WD",
+        ValueKind.PATH,
+        "",
+        "The project's folder (the current folder if not given).",
+        option="--wd",
+    ),
     Setting(
         "PROVIDER",
         ValueKind.TEXT,
         "codex",
         f"The agent for all roles that name no other: {', '.join(AGENTS)}.",
+        option="--provider",
     ),
-    Setting("ANALYST_PROVIDER", ValueKind.TEXT, "", "The agent of the analyst."),
-    Setting("ANALYST_REVIEW_PROVIDER", ValueKind.TEXT, "", "The agent that reviews the analyst."),
-    Setting("PROGRAMMER_PROVIDER", ValueKind.TEXT, "", "The agent of the programmer."),
+    Setting("ANALYST_PROVIDER", ValueKind.TEXT, "", "The agent of the analyst.", option="--agent"),
     Setting(
-        "PROGRAMMER_REVIEW_PROVIDER", ValueKind.TEXT, "", "The agent that reviews the programmer."
+        "ANALYST_REVIEW_PROVIDER",
+        ValueKind.TEXT,
+        "",
+        "The agent that reviews the analyst.",
+        option="--agent",
     ),
-    Setting("TESTER_PROVIDER", ValueKind.TEXT, "", "The agent of the tester."),
+    Setting(
+        "PROGRAMMER_PROVIDER", ValueKind.TEXT, "", "The agent of the programmer.", option="--agent"
+    ),
+    Setting(
+        "PROGRAMMER_REVIEW_PROVIDER",
+        ValueKind.TEXT,
+        "",
+        "The agent that reviews the programmer.",
+        option="--agent",
+    ),
+    Setting("TESTER_PROVIDER", ValueKind.TEXT, "", "The agent of the tester.", option="--agent"),
     Setting(
         "ROLE_PROVIDERS",
         ValueKind.TEXT,
         "",
         "The agents of further roles of a flow: NAME=AGENT, separated by commas.",
+        option="--agent",
     ),
     Setting(
-        "FLOW", ValueKind.TEXT, "loop", "The flow: who works in which order; a name or a TOML file."
+        "FLOW",
+        ValueKind.TEXT,
+        "loop",
+        "The flow: who works in which order; a name or a TOML file.",
+        option="--flow",
     ),
     Setting(
         "GATES",
@@ -111,22 +136,24 @@ SETTINGS = (
         "",
         "A command that cao runs itself and believes instead of an agent's word: NAME=COMMAND, "
         "such as tests='make test'; without NAME= it is called tests. Several may be given.",
-        word="gate",
+        option="--gate",
     ),
     Setting(
         "WORKSPACE",
         ValueKind.CHOICE,
         "folder",
-        "Where the agents work: in your folder, or in a worktree of their own, on a branch that "
-        "you apply when you like it.",
+        "Where the agents work: in your folder, or in a work tree of their own, on a branch that "
+        "you apply when you like it (worktree = true in cao.toml).",
         choices=("folder", "worktree"),
+        option="--worktree",
+        file_key="worktree",
     ),
     Setting(
         "WORKTREE_SETUP",
         ValueKind.TEXT,
         "",
-        "A command that prepares a new work tree, such as npm ci; setup below [worktree] in "
-        "cao.toml.",
+        "A command that prepares a new work tree, such as npm ci.",
+        file_key="setup",
     ),
     Setting(
         "HELD_BACK",
@@ -134,6 +161,7 @@ SETTINGS = (
         "",
         "Files and folders of the project that agents do not have in their work tree: gates do. "
         "Separated by commas; several may be given.",
+        option="--held-back",
     ),
     Setting(
         "PROOF",
@@ -142,6 +170,7 @@ SETTINGS = (
         "Whether a PASS with gates is proven: new tests must fail on the base and pass now. off, "
         "report, or require: without proof it is a FAIL.",
         choices=("off", "report", "require"),
+        option="--proof",
     ),
     Setting(
         "READONLY_ROLES",
@@ -173,12 +202,19 @@ SETTINGS = (
         "What agents may do without asking: workspace (default), full or ask; "
         "a project's own cao.toml may only say ask.",
         choices=PERMISSIONS,
-        word="permissions",
+        option="--permissions",
     ),
     Setting(
         "PROJECT_TEST_CMD", ValueKind.TEXT, "", "The command that runs the project's own tests."
     ),
-    Setting("MAX_ROUNDS", ValueKind.COUNT, "8", "Rounds until a run without a PASS has failed.", 1),
+    Setting(
+        "MAX_ROUNDS",
+        ValueKind.COUNT,
+        "8",
+        "Rounds until a run without a PASS has failed.",
+        1,
+        option="--max-rounds",
+    ),
     Setting(
         "MAX_REVIEW_CYCLES",
         ValueKind.COUNT,
@@ -210,6 +246,7 @@ SETTINGS = (
         "",
         "Resume the saved run, or start a new one; if neither is said, one that is not finished "
         "is resumed.",
+        option="--resume",
     ),
     Setting(
         "MISSING",
@@ -218,6 +255,7 @@ SETTINGS = (
         "At resume, what is done about a reply that did not come: ask again, take the agent's last "
         "answer, or skip a review.",
         choices=("ask", "take", "skip"),
+        option="--missing",
     ),
     Setting(
         "STATE_FILE",
@@ -225,18 +263,26 @@ SETTINGS = (
         "",
         f"Where the run is saved (WD/{STATE_FILE} if not given).",
     ),
-    Setting("CLEANUP_ON_EXIT", ValueKind.FLAG, "0", "End the agents when the run ends."),
+    Setting(
+        "CLEANUP_ON_EXIT",
+        ValueKind.FLAG,
+        "0",
+        "End the agents when the run ends.",
+        option="--end-agents",
+    ),
     Setting(
         "RECORDING",
         ValueKind.FLAG,
         "1",
         "Record the agents' screens, so that cao replay can show them.",
+        option="--recording",
     ),
     Setting(
         "API",
         ValueKind.URL,
         "",
         "The server; if not given, one of yours that runs, or one inside the run.",
+        option="--api",
     ),
     Setting("POLL_SECONDS", ValueKind.SECONDS, "2", "Maximum polling interval."),
     Setting(

@@ -217,7 +217,8 @@ def name_as_given(
     `called` is the function whose arguments the options are, if they are.
     """
     if (options.get(name) or "").strip():
-        return f"{BY_NAME[name].key} in {called}" if called else BY_NAME[name].option
+        setting = BY_NAME[name]
+        return f"{setting.key} in {called}" if called else setting.option or setting.variable
     bare = [] if name in NEVER_BARE else [name]
     for variable in [f"{PREFIX}{name}", *bare]:
         if environ.get(variable, "").strip():
