@@ -16,8 +16,14 @@ from cli_agent_orchestrator.cli.main import COMMANDS, STEERING, cao
 from cli_agent_orchestrator.cli.steer import change, pause, resume, send
 from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.errors import NotSteerable, UsageError
-from cli_agent_orchestrator.events import AskDeclined, PauseAsked, RunEvent, SettingChanged
-from cli_agent_orchestrator.pipeline.steering import Ask, Heard
+from cli_agent_orchestrator.events import (
+    AskDeclined,
+    HintTaken,
+    PauseAsked,
+    RunEvent,
+    SettingChanged,
+)
+from cli_agent_orchestrator.pipeline.steering import Ask, Heard, Hint
 from cli_agent_orchestrator.runs.control import Listener
 from cli_agent_orchestrator.runs.record import RunRecord, SavedSetting
 from cli_agent_orchestrator.runs.recorder import Recorder
@@ -108,6 +114,38 @@ def test_a_role_that_is_not_in_the_run_is_refused_before_it_is_asked() -> None:
         done = invoke(send, "k3f9/tster", "Mind the tabs.")
         assert not (folder / CONTROL_FILE).exists()
     assert "tester" in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("words", "role"),
+    [
+        (("Mind the tabs.",), None),
+        (("k3f9", "Mind the tabs."), None),
+        (("tester", "Mind the tabs."), "tester"),
+        (("k3f9/tester", "Mind the tabs."), "tester"),
+    ],
+)
+def test_a_message_goes_with_the_next_prompt_of_a_run(
+    words: tuple[str, ...], role: str | None
+) -> None:
+    asked: list[Ask] = []
+
+    def agree(ask: Ask) -> RunEvent:
+        asked.append(ask)
+        return HintTaken(2.0, role or "", "Mind the tabs.", ask.id)
+
+    with live_run(agree):
+        done = invoke(send, *words)
+    assert done.exit_code == 0, done.output
+    assert [ask.wish for ask in asked] == [Hint(role, "Mind the tabs.")]
+
+
+@pytest.mark.parametrize("words", [("Mind the tabs.",), ("k3f9", "Mind the tabs.")])
+def test_only_one_agent_can_be_typed_to(words: tuple[str, ...]) -> None:
+    with live_run(agree_to_pause) as folder:
+        done = invoke(send, "--now", *words)
+        assert not (folder / CONTROL_FILE).exists()
+    assert "--now needs one agent" in str(done.exception)
 
 
 @pytest.mark.parametrize("words", [(), ("a", "b", "c")])

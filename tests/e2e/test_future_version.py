@@ -32,7 +32,7 @@ def test_the_commands_say_that_its_screen_is_unknown_and_that_it_was_not_tested(
         refused = machine.cao("send", terminal, "Fix the basket")
         assert refused.returncode == 3
         assert "its screen is not recognized" in refused.stderr
-        explained = machine.cao("explain", terminal).stdout
+        explained = machine.cao("output", terminal, "--why").stdout
         assert "is unknown\n  reason: the screen matches nothing that is known\n" in explained
         assert f"`cao attach {terminal}` shows it" in explained
         assert machine.cao("stop", "--all").returncode == 0

@@ -64,7 +64,7 @@ class TestAfterCtrlC:
         assert done.returncode == 0, done.stdout + done.stderr
         assert state_of(machine)["final_status"] == "PASS"
 
-    @pytest.mark.parametrize("words", [("hint", "x"), ("pause",), ("set", "max_rounds=9")])
+    @pytest.mark.parametrize("words", [("send", "x"), ("pause",), ("set", "max_rounds=9")])
     def test_what_is_asked_of_it_is_answered_with_how_it_stands(
         self, machine: Machine, words: tuple[str, ...]
     ) -> None:

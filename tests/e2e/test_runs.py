@@ -268,7 +268,7 @@ class TestDetached:
         assert listed["status"] == "running"
         assert f"cao watch {listed['id']}" in done.stdout
         pid = record_of(machine)["pid"]
-        for command in ("pause", "resume", "hint", "stop"):
+        for command in ("pause", "resume", "send", "stop"):
             assert f"cao {command} {listed['id']}" in done.stdout
         assert os.getsid(pid) == pid
         assert record_of(machine)["settings"]["MAX_ROUNDS"] == {"value": "3", "source": "option"}

@@ -262,7 +262,7 @@ def test_the_commands_do_what_they_say(machine: Machine) -> None:
         assert terminal["id"] in listed.stdout
         assert "idle" in listed.stdout
         assert json.loads(machine.cao("ls", "--json").stdout)[0]["id"] == terminal["id"]
-        sent = machine.cao("send", terminal["id"][:6], stdin="good morning")
+        sent = machine.cao("send", terminal["id"][:6], "-", stdin="good morning")
         assert sent.returncode == 0, sent.stderr
         assert "Sent" in sent.stdout
         own = f"{server.url}/terminals/{terminal['id']}"
@@ -272,10 +272,10 @@ def test_the_commands_do_what_they_say(machine: Machine) -> None:
         # The end of a turn is told before its screen is drawn.
         screen = ("output", terminal["id"], "--screen")
         wait_until(lambda: "turn 1 over" in machine.cao(*screen).stdout)
-        explained = machine.cao("explain", terminal["id"])
+        explained = machine.cao("output", terminal["id"], "--why")
         assert "is completed" in explained.stdout
         assert "hook" in explained.stdout
-        unknown = machine.cao("explain", "nonesuch")
+        unknown = machine.cao("output", "nonesuch", "--why")
         assert unknown.returncode == 2
         assert terminal["id"] in unknown.stderr
         assert machine.cao("stop").returncode == 2

@@ -133,14 +133,14 @@ class TestPause:
         prepare(machine, script(asks("analyst")))
         with running(machine, "task.md") as run:
             run.until(at("waiting_for_person", "analyst"))
-            done(machine, "hint", "--role", "analyst_review", "Mind the tabs.")
+            done(machine, "send", "analyst_review", "Mind the tabs.")
             done(machine, "pause")
             answer(machine, "analyst")
             until_paused(run)
             run.interrupt(signal.SIGKILL)
             run.process.wait(60)
         name = run_folder_of(machine).name
-        assert "process is gone" in refused(machine, "hint", name, "too late")
+        assert "process is gone" in refused(machine, "send", name, "too late")
         again = machine.cao("resume", name[-4:], "--json", folder=machine.home)
         assert again.returncode == 0, again.stderr
         told = [json.loads(line)["type"] for line in again.stdout.splitlines()]
@@ -154,13 +154,15 @@ class TestHint:
         prepare(machine, script(asks("analyst")))
         with running(machine, "task.md") as run:
             run.until(at("waiting_for_person", "analyst"))
-            said = done(machine, "hint", "--role", "tester", "Use Python 3.12.")
+            said = done(machine, "send", "tester", "Use Python 3.12.")
             assert "in the next prompt of tester" in said
-            done(machine, "hint", run_folder_of(machine).name[-4:], "Mind the tabs.")
-            assert "analyst_review" in refused(machine, "hint", "--role", "cook", "x")
-            assert "not empty" in refused(machine, "hint", " ")
-            assert "8192" in refused(machine, "hint", "x" * 9000)
-            assert "quotes" in refused(machine, "hint", "Mind", "the", "tabs")
+            done(machine, "send", run_folder_of(machine).name[-4:], "Mind the tabs.")
+            assert "analyst_review" in refused(
+                machine, "send", f"{run_folder_of(machine).name}/cook", "x"
+            )
+            assert "not empty" in refused(machine, "send", " ")
+            assert "8192" in refused(machine, "send", "x" * 9000)
+            assert "quotes" in refused(machine, "send", "Mind", "the", "tabs")
             answer(machine, "analyst")
             assert run.end() == 0, run.errors
         assert prompts_with(machine, "=== HINT FROM A PERSON ===\nUse Python 3.12.\n") == [
@@ -256,8 +258,8 @@ class TestNames:
             run.until(at("waiting_for_person", "programmer"))
             (listed,) = runs_of(machine)
             name = listed["terminals"]["programmer"]
-            assert name in done(machine, "explain", "programmer")
-            assert name in done(machine, "explain", f"{listed['id'][-4:]}/programmer")
+            assert name in done(machine, "output", "programmer", "--why")
+            assert name in done(machine, "output", f"{listed['id'][-4:]}/programmer", "--why")
             # A question is told before it is drawn.
             shown = ("output", "programmer", "--screen")
             wait_until(lambda: "Go on?" in done(machine, *shown))
@@ -298,7 +300,7 @@ def test_rubbish_in_the_control_file_stops_nothing(machine: Machine) -> None:
         with (folder / "control.jsonl").open("ab") as file:
             file.write(b"\xff\x00 nonsense\n[1, 2]\n")
         run.until(lambda event: event["type"] == "run_warning" and "control" in event["text"])
-        done(machine, "hint", "Mind the tabs.")
+        done(machine, "send", "Mind the tabs.")
         answer(machine, "analyst")
         assert run.end() == 0, run.errors
     assert b"nonsense" in (folder / "control.rejected").read_bytes()

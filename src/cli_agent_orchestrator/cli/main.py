@@ -78,7 +78,7 @@ MOVED = {
     "restore": "cao undo --to TURN",
 }
 STEERING = (
-    *("run", "pause", "resume", "hint", "answer", "set", "skip", "stop"),
+    *("run", "pause", "resume", "send", "answer", "set", "skip", "stop"),
     *("restore", "undo", "apply", "pr", "discard", "clean", "trust"),
 )
 """What an agent may not do from its terminal; what goes to a server is refused there."""
