@@ -59,7 +59,7 @@ def assert_nothing_was_started(machine: Machine) -> None:
     assert not (machine.home / "state").exists()
 
 
-@pytest.mark.parametrize("words", [("--provider", "codex"), ("--tester-provider", "codex")])
+@pytest.mark.parametrize("words", [("--provider", "codex"), ("--agent", "tester=codex")])
 def test_an_agent_that_is_not_signed_in_is_refused_before_anything_is_started(
     ready: Machine, words: tuple[str, str]
 ) -> None:
