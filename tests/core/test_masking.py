@@ -6,9 +6,6 @@ from hypothesis import strategies as st
 
 from cli_agent_orchestrator.core.secrets import (
     MASK,
-    MOST_JOINTS,
-    MOST_NEAR,
-    NEAR,
     PASSWORDS,
     SHAPES,
     TOKENS,
@@ -81,6 +78,7 @@ SAID = [
     ("?password=hunter2&x=1", "?password=(masked)&x=1"),
     ('PASSWORD = "correct horse"', 'PASSWORD = "(masked)"'),
     ('{"passphrase": "abc"}', '{"passphrase": "(masked)"}'),
+    ("`password=hunter2` is", "`password=(masked)` is"),
     ("passwd='abc1'", "passwd='(masked)'"),
     ("export DB_PASSWORD=correct", "export DB_PASSWORD=(masked)"),
     ("+CLIENT_SECRET=correct", "+CLIENT_SECRET=(masked)"),
@@ -172,129 +170,129 @@ SAID = [
 ]
 
 
-@pytest.mark.parametrize(("text", "shown"), SAID)
-def test_what_is_said_to_be_a_secret_is_masked(text: str, shown: str) -> None:
-    assert masked(text) == shown
-    assert masked(shown) == shown
+def test_what_is_said_to_be_a_secret_is_masked() -> None:
+    shown = [masked(text) for text, _ in SAID]
+    assert shown == [expected for _, expected in SAID]
+    assert [masked(text) for text in shown] == shown
+
+
+ORDINARY = [
+    "def login(user, password=None, token=token2):",
+    "token = lexer.next1()",
+    "token = lexer.next_token_1234()",
+    "self.token = self.tokens[0]",
+    "token: str",
+    "token: float64",
+    "password: string;",
+    "the secret: never tell",
+    "password = os.environ['PASSWORD']",
+    'password="${PASSWORD}"',
+    'password: "<your password>"',
+    "12,300 tokens: 450 out",
+    "max_tokens=100000000000",
+    "sk-learn-is-a-library-for-python",
+    "task-1234567890123456789012",
+    "https://host:8000/x@y",
+    "see http://localhost:80",
+    "git@github.com:me/x.git",
+    "https://git@github.com/me/x.git",
+    "ssh://deploy@example.org:2222/x",
+    "http://localhost:8000/?to=a@b",
+    "authorization: required for all",
+    "authorization = request.headers1['x']",
+    "a cookie: small and sweet",
+    "cookie = jar[0]",
+    "npm_config_registry and npm_package_version_1",
+    "pypi-publish-2 of the workflow",
+    "hf_hub_download_2",
+    "SG.x.y and hvs.z",
+    "tk_widget_1",
+    "at 12:AAAA",
+    "xai-grok-2-latest of xai-org",
+    "gsk_widget_2 and gsk_signal_handler",
+    "shpat_token and shpat_1234",
+    "dckr_pat_x",
+    "whsec_your_webhook_signing_secret",
+    "lin_api_version_2",
+    "VK_FORMAT_R8_UNORM or r8_unorm_pack16",
+    "sq0idp-a1B2-c3D4_e5F6g7H8i9J0 is no secret",
+    "SKIPPED, skeleton, SK1234",
+    "TASK" + "a1b2" * 8,
+    "SK" + "a1b2" * 10,
+    "docker run -u 1000:1000 x",
+    "curl x | docker run -u 1000:1000 y",
+    "curl -u ada https://host:8000/x",
+    "curl --user-agent a:b x",
+    "curl -u ada:$PASSWORD x",
+    'curl -u "$USER:$PASSWORD" x',
+    "curl -u ada:<password> x",
+    "curl it, and -u",
+    "mysql -u root -p shop",
+    "mysql -p$PASSWORD shop",
+    "mysql -P 3306 | grep -position",
+    "mysql and docker run -p8080:80",
+    "password = None",
+    "password = password2",
+    "secret = self.value2",
+    "password = derive1(key)",
+    r"{\"password\": \"<yours>\"}",
+    r"print('password: \'', x)",
+    "x --password $PASSWORD or --password-stdin",
+    "`--token` is 12 characters, and --password too",
+    "x --token <token1>",
+    "a one-time-password abc123",
+    "**token**: float64",
+    "`password`: `str`, `secret`: `sha256`",
+    "**password**: at least 8 characters",
+    "?token=next&page_token=abc123",
+    "PASS=12 FAIL=0",
+    "BYPASS=S91hunter2 and COMPASS=hunter22",
+    "TESTS_PASS=120, ALL_PASS=true",
+    "DB_PASS=$PASS or DB_PASS=<yours>",
+    "first_pass = 'lexing'",
+    "a machine with login bob password required",
+    "machine github.com login bob password $PASSWORD",
+    "GOCSPX-your",
+    "docker login -u bob --password-stdin",
+    "docker login -u bob -p $PASSWORD",
+    "docker login x && docker run -p 8080:80 y",
+    "sshpass -p $PASSWORD ssh x; sshpass -e ssh y",
+    "sshpass -f file1 ssh x",
+    "NEXT_TOKEN=placeholder",
+    "TOKEN=TokenOfSomeKind",
+    "TOKEN=Lexer.NextToken",
+    "PWD=/home/ada1/shop",
+    "PWD=~/shop2023",
+    "OLDPWD=hunter22 and pwd=$(pwd)",
+    '"password: too short for you"',
+    '"the secret: never tell"',
+    "'password: at least 8 characters'",
+    "Bearer of bad news",
+    "a bearer token is needed",
+    "Authorization is checked",
+    "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
+    "the line -----BEGIN PRIVATE KEY----- alone",
+    "eyJ.eyJ.eyJ",
+    "a_variable_namedghp_a1B2a1B2a1B2",
+    "xAKIAIOSFODNN7EXAMPLE",
+    "commit 1b4f0e9851971998e732078544c96b36c3d01ced",
+]
+
+
+def test_ordinary_text_is_as_it_was() -> None:
+    assert [masked(text) for text in ORDINARY] == ORDINARY
+
+
+@given(st.sampled_from([*PASSWORDS, *TOKENS, "DB_Password", "GITHUB_TOKEN"]))
+def test_every_name_of_a_secret_is_known(name: str) -> None:
+    for text in (f"my {name}={{}} x", f"my {name}: {{}}\n", f"my '{name}' : \"{{}}\""):
+        assert masked(text.format("abcdefgh12345678")) == text.format(MASK)
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "def login(user, password=None, token=token2):",
-        "token = lexer.next1()",
-        "token = lexer.next_token_1234()",
-        "self.token = self.tokens[0]",
-        "token: str",
-        "token: float64",
-        "password: string;",
-        "the secret: never tell",
-        "password = os.environ['PASSWORD']",
-        'password="${PASSWORD}"',
-        'password: "<your password>"',
-        "12,300 tokens: 450 out",
-        "max_tokens=100000000000",
-        "sk-learn-is-a-library-for-python",
-        "task-1234567890123456789012",
-        "https://host:8000/x@y",
-        "see http://localhost:80",
-        "git@github.com:me/x.git",
-        "https://git@github.com/me/x.git",
-        "ssh://deploy@example.org:2222/x",
-        "http://localhost:8000/?to=a@b",
-        "authorization: required for all",
-        "authorization = request.headers1['x']",
-        "a cookie: small and sweet",
-        "cookie = jar[0]",
-        "npm_config_registry and npm_package_version_1",
-        "pypi-publish-2 of the workflow",
-        "hf_hub_download_2",
-        "SG.x.y and hvs.z",
-        "tk_widget_1",
-        "at 12:AAAA",
-        "xai-grok-2-latest of xai-org",
-        "gsk_widget_2 and gsk_signal_handler",
-        "shpat_token and shpat_1234",
-        "dckr_pat_x",
-        "whsec_your_webhook_signing_secret",
-        "lin_api_version_2",
-        "VK_FORMAT_R8_UNORM or r8_unorm_pack16",
-        "sq0idp-a1B2-c3D4_e5F6g7H8i9J0 is no secret",
-        "SKIPPED, skeleton, SK1234",
-        "TASK" + "a1b2" * 8,
-        "SK" + "a1b2" * 10,
-        "docker run -u 1000:1000 x",
-        "curl x | docker run -u 1000:1000 y",
-        "curl -u ada https://host:8000/x",
-        "curl --user-agent a:b x",
-        "curl -u ada:$PASSWORD x",
-        'curl -u "$USER:$PASSWORD" x',
-        "curl -u ada:<password> x",
-        "curl it, and -u",
-        "mysql -u root -p shop",
-        "mysql -p$PASSWORD shop",
-        "mysql -P 3306 | grep -position",
-        "mysql and docker run -p8080:80",
-        "password = None",
-        "password = password2",
-        "secret = self.value2",
-        "password = derive1(key)",
-        r"{\"password\": \"<yours>\"}",
-        r"print('password: \'', x)",
-        "x --password $PASSWORD or --password-stdin",
-        "`--token` is 12 characters, and --password too",
-        "x --token <token1>",
-        "a one-time-password abc123",
-        "**token**: float64",
-        "`password`: `str`, `secret`: `sha256`",
-        "**password**: at least 8 characters",
-        "?token=next&page_token=abc123",
-        "PASS=12 FAIL=0",
-        "BYPASS=S91hunter2 and COMPASS=hunter22",
-        "TESTS_PASS=120, ALL_PASS=true",
-        "DB_PASS=$PASS or DB_PASS=<yours>",
-        "first_pass = 'lexing'",
-        "a machine with login bob password required",
-        "machine github.com login bob password $PASSWORD",
-        "GOCSPX-your",
-        "docker login -u bob --password-stdin",
-        "docker login -u bob -p $PASSWORD",
-        "docker login x && docker run -p 8080:80 y",
-        "sshpass -p $PASSWORD ssh x; sshpass -e ssh y",
-        "sshpass -f file1 ssh x",
-        "NEXT_TOKEN=placeholder",
-        "TOKEN=TokenOfSomeKind",
-        "TOKEN=Lexer.NextToken",
-        "PWD=/home/ada1/shop",
-        "PWD=~/shop2023",
-        "OLDPWD=hunter22 and pwd=$(pwd)",
-        '"password: too short for you"',
-        '"the secret: never tell"',
-        "'password: at least 8 characters'",
-        "Bearer of bad news",
-        "a bearer token is needed",
-        "Authorization is checked",
-        "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
-        "the line -----BEGIN PRIVATE KEY----- alone",
-        "eyJ.eyJ.eyJ",
-        "a_variable_namedghp_a1B2a1B2a1B2",
-        "xAKIAIOSFODNN7EXAMPLE",
-        "commit 1b4f0e9851971998e732078544c96b36c3d01ced",
-    ],
+    ("kind", "mark"),
+    [("", ""), ("RSA ", "+"), ("EC ", "> "), ("OPENSSH ", "│ "), ("", "  12 │ "), ("", "12\t")],
 )
-def test_ordinary_text_is_as_it_was(text: str) -> None:
-    assert masked(text) == text
-
-
-@pytest.mark.parametrize("name", [*PASSWORDS, *TOKENS, "DB_Password", "GITHUB_TOKEN"])
-def test_every_name_of_a_secret_is_known(name: str) -> None:
-    assert masked(f"my {name}=abcdefgh12345678 x") == f"my {name}={MASK} x"
-    assert masked(f"my {name}: abcdefgh12345678\n") == f"my {name}: {MASK}\n"
-    assert masked(f"my '{name}' : \"abcdefgh12345678\"") == f"my '{name}' : \"{MASK}\""
-
-
-@pytest.mark.parametrize("kind", ["", "RSA ", "OPENSSH ", "EC "])
-@pytest.mark.parametrize("mark", ["", "+", "> ", "    ", "│ ", "  12 │ ", "7: ", "12\t", "  12→"])
 def test_of_a_private_key_nothing_is_left(kind: str, mark: str) -> None:
     written = "\n".join(f"{mark}{line}" for line in KEY.format(kind).split("\n"))
     for shown in (masked(f"a\n{written}\nb"), masked_over_lines(f"a\n{written}\nb")):
@@ -318,86 +316,19 @@ def test_a_key_may_be_one_of_pgp_or_stand_in_a_box() -> None:
     assert masked(box) == f"│ -----BEGIN PRIVATE KEY----- │\n{MASK}\n└──┘"
 
 
-HEAPS = (
-    "password=",
-    "token",
-    "token = ",
-    "a://a:",
-    "_sk-a",
-    "password: '",
-    "authorization:a ",
-    "curl -u ",
-    "mysql ",
-    "pwd=",
-    '\\"password\\": \\"',
-    "--password ",
-    "**password**: ",
-    "?token=",
-    "DB_PASS= ",
-    "machine a.b login ",
-    "GOCSPX-",
-    "docker login ",
-    "sshpass -p ",
-    "API_TOKEN=",
-)
-
-
-@pytest.mark.parametrize("word", HEAPS)
-def test_a_heap_of_words_is_masked_from_where_it_is_one_and_not_looked_into(word: str) -> None:
-    shown = masked(f"{word * 300_000}{' ' * NEAR} the end, password=hunter2")
-    assert len(shown) < MOST_NEAR * 30
-    assert shown.endswith(f" the end, password={MASK}")
-
-
-def test_words_that_are_many_or_near_are_no_heap() -> None:
-    near = "token " * MOST_NEAR
-    far = f"token{' ' * (NEAR - 4)}" * (2 * MOST_NEAR)
-    assert masked(near) == near
-    assert masked(far) == far
-
-
-def test_a_word_that_is_far_from_the_last_one_begins_to_count_anew() -> None:
-    first = f"token{' ' * NEAR}"
-    most = first + "token " * (MOST_NEAR + 1)
-    assert masked(most) == most
-    assert masked(f"{most}token") == f"{most}{MASK}"
-
-
 def test_a_text_that_small_letters_make_longer_is_masked_in_the_right_place() -> None:
     assert masked("İİ password=hunter2 İ") == f"İİ password={MASK} İ"
 
 
-@given(
-    st.sampled_from(SECRETS),
-    st.integers(1, 60),
-    st.sampled_from("\u200b\u200c\u200d\u2060\ufeff\u00ad\ufe0f\u180e\u202e\u034f\ufffd"),
-)
-def test_letters_that_nobody_sees_hide_no_secret(secret: str, at: int, unseen: str) -> None:
-    written = f"a{unseen} {secret[:at]}{unseen}{secret[at:]} b{unseen}"
-    assert masked(written).replace(f"{MASK}{unseen} ", f"{MASK} ") == f"a{unseen} {MASK} b{unseen}"
-
-
-def test_a_place_where_a_text_was_put_together_may_be_the_end_of_a_word_or_none() -> None:
+def test_a_word_may_begin_where_a_text_was_put_together_or_go_on() -> None:
     key = "AKIAIOSFODNN7EXAMPLE"
-    assert secrets(f"is{key}and") == []
-    assert secrets(f"is{key}and", [2, 10, 22]) == [(2, 22)]
-    assert secrets(f"is{key}and", [2, 10]) == []
-    assert secrets(f"is\u200b{key}and", [2, 10, 23]) == [(3, 23)]
+    assert secrets(f"is{key}") == []
+    assert secrets(f"is{key}", [2, 10]) == [(2, 22)]
     assert secrets("bot123456:AA" + "a1-_" * 8, [6]) == [(10, 44)]
 
 
-def test_of_several_places_where_a_secret_may_end_the_last_one_counts() -> None:
-    assert secrets("password=hunter2a1b2c3(see", [16, 19, 22]) == [(9, 22)]
-
-
-def test_only_so_many_places_are_tried() -> None:
-    key = "AIza" + "a1B2c" * 7
-    assert secrets(f"{key}and", list(range(len(key) - MOST_JOINTS + 1, 41))) == [(0, len(key))]
-    assert secrets(f"{key}and", list(range(len(key) - MOST_JOINTS, 41))) == []
-
-
 def test_nothing_is_looked_for_that_is_in_every_text() -> None:
-    assert all(len(word) >= 3 for shape in SHAPES for word in shape.words)
+    assert all(len(word) >= 3 for words, _ in SHAPES for word in words)
 
 
 def test_what_several_lines_tell_is_masked_before_one_is_left_out() -> None:
@@ -412,14 +343,12 @@ def test_a_line_is_not_cut_within_a_mask() -> None:
     assert before_mask(f"{MASK}{MASK}", 9) == 8
 
 
-@pytest.mark.parametrize("text", [*SECRETS, *(text for text, _ in SAID)])
-def test_wherever_a_line_is_cut_no_part_of_a_secret_is_left(text: str) -> None:
+@given(st.sampled_from([*SECRETS, *(text for text, _ in SAID)]), st.integers(0, 60))
+def test_wherever_a_line_is_cut_no_part_of_a_secret_is_left(text: str, most: int) -> None:
     line = f"is {text} and so on"
-    hidden = places_of(line)
-    for most in range(len(line)):
-        at = before_secret(line, most)
-        assert at <= most
-        assert {place for place in hidden if place < at} <= places_of(f"{line[:at]}…")
+    at = before_secret(line, most)
+    assert at <= most
+    assert {place for place in places_of(line) if place < at} <= places_of(f"{line[:at]}…")
 
 
 def places_of(text: str) -> set[int]:

@@ -14,13 +14,12 @@ import fcntl
 import json
 import os
 import re
-import secrets
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import BinaryIO
 
@@ -67,7 +66,6 @@ class Folder:
         return self.root.joinpath(*self.parts)
 
     def make(self) -> None:
-        """Make the folder, with its parents, if it is not there."""
         with self._opened(make=True):
             pass
 
@@ -81,42 +79,30 @@ class Folder:
 
     def changed(self) -> dict[str, int]:
         """Return the names of all that is in the folder, and when each was changed last."""
-        try:
-            with self._opened() as folder, os.scandir(folder) as entries:
-                return {one.name: _changed_at(one) for one in entries}
-        except FileNotFoundError:
-            return {}
+        changed = {}
+        with suppress(FileNotFoundError), self._opened() as folder, os.scandir(folder) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):
+                    changed[entry.name] = entry.stat(follow_symlinks=False).st_mtime_ns
+        return changed
 
     def free_name(self, stem: str, suffix: str = "") -> str:
         """Return `stem` with `suffix`, or `stem-2` and so on: what nothing in the folder has."""
         taken = set(self.names())
-        numbers = count(2)
-        name = f"{stem}{suffix}"
-        while name in taken:
-            name = f"{stem}-{next(numbers)}{suffix}"
-        return name
+        others = (f"{stem}-{number}{suffix}" for number in count(2))
+        return next(name for name in chain([f"{stem}{suffix}"], others) if name not in taken)
 
     def status(self, name: str) -> os.stat_result | None:
         """Return what the system knows of a regular file, or None if it is not there."""
-        try:
-            with self._opened() as folder:
-                return self._status(folder, name)
-        except FileNotFoundError:
-            return None
+        status = self._lstat(name)
+        if status is not None:
+            self._check_regular(status, name)
+        return status
 
     def mode(self, name: str) -> int:
         """Return kind and permissions of whatever lies there, a link's own; 0 if nothing does."""
-        try:
-            with self._opened() as folder:
-                return os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
-        except FileNotFoundError:
-            return 0
-
-    def read(self, name: str, limit: int = LARGEST_FILE) -> bytes:
-        """Return the content of a file."""
-        with self._opened() as folder:
-            descriptor = self._open(folder, name, os.O_RDONLY)
-        return _read_all(descriptor, self.path / name, limit)
+        status = self._lstat(name)
+        return 0 if status is None else status.st_mode
 
     def read_in_each(self, folders: Iterable[str], name: str) -> Iterator[tuple[str, bytes]]:
         """Yield the content of the file of a name in folders of this one; empty if it has none."""
@@ -135,12 +121,12 @@ class Folder:
 
     def owner(self, name: str = ".") -> Owner | None:
         """Return whose something is, a link itself, or the folder; None if it is not there."""
-        try:
-            with self._opened() as folder:
-                status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        except FileNotFoundError:
-            return None
-        return status.st_uid, status.st_gid
+        status = self._lstat(name)
+        return None if status is None else (status.st_uid, status.st_gid)
+
+    def read(self, name: str, limit: int = LARGEST_FILE) -> bytes:
+        with self.open_to_read(name) as file:
+            return _read_all(file, self.path / name, limit)
 
     def create(
         self,
@@ -152,15 +138,7 @@ class Folder:
     ) -> None:
         """Write a new file; raise FileExistsError if there is anything of that name."""
         with self._opened(make=True) as folder:
-            try:
-                mode = mode & self._file_mode | mode & 0o111
-                _write(_made(folder, name, mode, owner), data, lasting)
-            except FileExistsError:
-                raise
-            except OSError:
-                with suppress(OSError):
-                    _remove(folder, name)
-                raise
+            _write(folder, name, data, mode & self._file_mode | mode & 0o111, lasting, owner)
 
     def create_link(self, name: str, target: str) -> None:
         """Make a link, wherever it leads; raise FileExistsError if there is anything."""
@@ -174,15 +152,15 @@ class Folder:
         """
         draft = f".{name}.draft"
         with self._opened(make=True) as folder:
-            self._status(folder, name)
+            self.status(name)
             # A draft may be left over from a killed run. It is removed, not opened.
-            _remove(folder, draft)
+            with suppress(FileNotFoundError):
+                os.unlink(draft, dir_fd=folder)
+            _write(folder, draft, data, mode & self._file_mode, lasting)
             try:
-                _write(_made(folder, draft, mode & self._file_mode), data, lasting)
                 os.rename(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
             except OSError:
-                with suppress(OSError):
-                    _remove(folder, draft)
+                os.unlink(draft, dir_fd=folder)
                 raise
             # Makes the rename last through a power cut, on file systems that can.
             if lasting:
@@ -211,7 +189,7 @@ class Folder:
     def remove(self, name: str) -> None:
         """Remove a file if it is there."""
         with suppress(FileNotFoundError), self._opened() as folder:
-            _remove(folder, name)
+            os.unlink(name, dir_fd=folder)
 
     def rename_to(self, new_name: str) -> "Folder":
         """Give the folder another name, which must be free, and return it under that."""
@@ -226,7 +204,8 @@ class Folder:
             try:
                 shutil.rmtree(self.parts[-1], dir_fd=parent)
             except RecursionError:
-                _remove_deep(self.parts[-1], parent)
+                text = "its folders are nested too deeply; remove it"
+                raise OSError(errno.ENAMETOOLONG, text, str(self.path)) from None
 
     def remove_if_empty(self) -> bool:
         """Remove the folder if nothing is in it; say whether it was."""
@@ -241,11 +220,16 @@ class Folder:
     def locked(self) -> Iterator[None]:
         """Hold a lock that ends with the process; raise BlockingIOError if another has it.
 
-        It is on the folder itself: whatever is removed in it makes no difference.
+        It is on the folder itself: whatever is removed in it makes no difference. Who merely looks
+        shares the lock for a moment and is waited for; meanwhile the parent is locked, so that of
+        several who want the lock only one waits.
         """
         with self._opened() as folder:
             if self.parts:
-                self._lock_despite_lookers(folder)
+                with Folder(self.root, self.parts[:-1])._opened() as parent:
+                    fcntl.flock(parent, fcntl.LOCK_EX)
+                    fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                    fcntl.flock(folder, fcntl.LOCK_EX)
             else:
                 fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield
@@ -264,63 +248,55 @@ class Folder:
             return False
         return False
 
-    def _lock_despite_lookers(self, folder: int) -> None:
-        """Take the lock, and wait for whoever looks: that shares it for a moment.
-
-        Meanwhile the parent is locked, so that of several who want the lock only one waits for it.
-        """
-        with Folder(self.root, self.parts[:-1])._opened() as parent:
-            fcntl.flock(parent, fcntl.LOCK_EX)
-            fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            fcntl.flock(folder, fcntl.LOCK_EX)
-
     @property
     def _file_mode(self) -> int:
         return 0o600 if self.private else 0o666
 
-    @property
-    def _folder_mode(self) -> int:
-        return 0o700 if self.private else 0o777
-
-    @property
-    def _advice(self) -> str:
-        return "" if self.named else "; remove it"
-
     @contextmanager
     def _opened(self, make: bool = False) -> Iterator[int]:
+        mode = 0o700 if self.private else 0o777
         if make:
             with suppress(FileExistsError):
-                self.root.mkdir(parents=True, mode=self._folder_mode)
+                self.root.mkdir(parents=True, mode=mode)
         descriptor = os.open(self.root, FOLDER_FLAGS)
         try:
             path = self.root
             for part in self.parts:
                 path /= part
-                inner = _enter(descriptor, path, self._folder_mode if make else None)
+                inner = _enter(descriptor, path, mode if make else None)
                 os.close(descriptor)
                 descriptor = inner
             yield descriptor
         finally:
             os.close(descriptor)
 
-    def _status(self, folder: int, name: str) -> os.stat_result | None:
+    def _lstat(self, name: str) -> os.stat_result | None:
         try:
-            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            with self._opened() as folder:
+                return os.stat(name, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
             return None
-        _check_regular(status, self.path / name, self._advice)
-        return status
 
     def _open(self, folder: int, name: str, flags: int) -> int:
+        flags |= FILE_FLAGS | os.O_NOFOLLOW
         try:
-            descriptor = os.open(
-                name, flags | FILE_FLAGS | os.O_NOFOLLOW, mode=self._file_mode, dir_fd=folder
-            )
+            descriptor = os.open(name, flags, mode=self._file_mode, dir_fd=folder)
         except OSError:
             # The system's word for a link or for a pipe without a reader would help nobody.
-            self._status(folder, name)
+            self.status(name)
             raise
-        return _checked(descriptor, self.path / name, self._advice)
+        try:
+            self._check_regular(os.fstat(descriptor), name)
+        except NotPlain:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def _check_regular(self, status: os.stat_result, name: str) -> None:
+        if not stat.S_ISREG(status.st_mode):
+            advice = "" if self.named else "; remove it"
+            text = f"it is {_kind(status)}, not a regular file{advice}"
+            raise NotPlain(self.path / name, text)
 
 
 def folder_of(path: Path, project: Path) -> Folder:
@@ -336,8 +312,13 @@ def read_file(path: Path, project: Path) -> bytes:
 
 def read_named(path: Path, limit: int = LARGEST_FILE) -> bytes:
     """Return the content of a file outside of any project; it may be a link of the user's own."""
-    descriptor = _checked(os.open(path, os.O_RDONLY | FILE_FLAGS), path)
-    return _read_all(descriptor, path, limit)
+    descriptor = os.open(path, os.O_RDONLY | FILE_FLAGS)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise NotPlain(path, f"it is {_kind(status)}, not a regular file")
+    with os.fdopen(descriptor, "rb", buffering=0) as file:
+        return _read_all(file, path, limit)
 
 
 def is_too_large(text: str) -> bool:
@@ -369,102 +350,37 @@ def _enter(parent: int, path: Path, mode: int | None) -> int:
         raise
 
 
-def _checked(descriptor: int, path: Path, advice: str = "") -> int:
-    try:
-        _check_regular(os.fstat(descriptor), path, advice)
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def _check_regular(status: os.stat_result, path: Path, advice: str) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        raise NotPlain(path, f"it is {_kind(status)}, not a regular file{advice}")
-
-
 def _kind(status: os.stat_result) -> str:
     return KINDS.get(stat.S_IFMT(status.st_mode), "a device")
 
 
-def _read_all(descriptor: int, path: Path, limit: int) -> bytes:
-    with os.fdopen(descriptor, "rb", buffering=0) as file:
-        is_larger = os.fstat(descriptor).st_size > limit
-        data = b"" if is_larger else file.readall()
+def _read_all(file: BinaryIO, path: Path, limit: int) -> bytes:
+    is_larger = os.fstat(file.fileno()).st_size > limit
+    data = b"" if is_larger else file.read()
     if is_larger or len(data) > limit:
         raise OSError(errno.EFBIG, f"it has more than {limit} bytes; shorten it", str(path))
     return data
 
 
-def _made(folder: int, name: str, mode: int, owner: Owner | None = None) -> int:
-    """Make a file and return it, opened to write."""
+def _write(
+    folder: int, name: str, data: bytes, mode: int, lasting: bool, owner: Owner | None = None
+) -> None:
+    """Write a new file; nothing is left of one that cannot be written whole."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     descriptor = os.open(name, flags, mode=mode, dir_fd=folder)
-    if owner is not None:
-        try:
-            # By what was opened: under its name there may be another file by now.
-            os.fchown(descriptor, *owner)
-        except OSError:
-            os.close(descriptor)
-            raise
-    return descriptor
-
-
-def _remove_deep(name: str, parent: int) -> None:
-    """Remove a folder in which folders lie too deep for a walk: all are brought up first."""
-    top = os.open(name, FOLDER_FLAGS, dir_fd=parent)
-    mark, number = secrets.token_hex(8), 0
     try:
-        while entries := _names(top):
-            for entry in entries:
-                if not _is_folder(entry, top):
-                    os.unlink(entry, dir_fd=top)
-                    continue
-                folder = os.open(entry, FOLDER_FLAGS, dir_fd=top)
-                try:
-                    for inner in _names(folder):
-                        if _is_folder(inner, folder):
-                            number += 1
-                            new = f"{mark}-{number}"
-                            os.rename(inner, new, src_dir_fd=folder, dst_dir_fd=top)
-                        else:
-                            os.unlink(inner, dir_fd=folder)
-                finally:
-                    os.close(folder)
-                os.rmdir(entry, dir_fd=top)
-    finally:
-        os.close(top)
-    os.rmdir(name, dir_fd=parent)
-
-
-def _changed_at(entry: os.DirEntry[str]) -> int:
-    """Return when something was changed last, in nanoseconds; 0 if it is just being removed."""
-    try:
-        return entry.stat(follow_symlinks=False).st_mtime_ns
-    except FileNotFoundError:
-        return 0
-
-
-def _names(folder: int) -> list[str]:
-    with os.scandir(folder) as entries:
-        return [entry.name for entry in entries]
-
-
-def _is_folder(name: str, parent: int) -> bool:
-    return stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
-
-
-def _write(descriptor: int, data: bytes, lasting: bool) -> None:
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        if lasting:
-            os.fsync(file.fileno())
-
-
-def _remove(folder: int, name: str) -> None:
-    with suppress(FileNotFoundError):
-        os.unlink(name, dir_fd=folder)
+        with os.fdopen(descriptor, "wb") as file:
+            if owner is not None:
+                # By what was opened: under its name there may be another file by now.
+                os.fchown(descriptor, *owner)
+            file.write(data)
+            file.flush()
+            if lasting:
+                os.fsync(descriptor)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(name, dir_fd=folder)
+        raise
 
 
 # src/__pycache__/a.cpython-311.pyc
