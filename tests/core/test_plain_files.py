@@ -75,6 +75,10 @@ def test_nobody_is_told_to_remove_what_he_has_named_outside_of_the_project(tmp_p
         assert caught.value.strerror == "it is a pipe, not a regular file"
 
 
+def make_one(folder: Folder) -> None:
+    folder.create("name", b"")
+
+
 @pytest.mark.parametrize("spoiled", [".tmp", ".tmp/inner"])
 @pytest.mark.parametrize("kind", ["a symbolic link", "a pipe", "a regular file"])
 def test_a_folder_on_the_way_that_is_none_is_named_and_not_entered(
@@ -83,7 +87,7 @@ def test_a_folder_on_the_way_that_is_none_is_named_and_not_entered(
     path = tmp_path / spoiled
     path.parent.mkdir(exist_ok=True)
     spoil(path, kind, victim.parent)
-    for deed in (*DEEDS, Folder.make, Folder.names, lambda folder: folder.create("name", b"")):
+    for deed in (*DEEDS, Folder.make, Folder.names, make_one):
         with pytest.raises(NotPlain) as caught:
             deed(Folder(tmp_path, (".tmp", "inner")))
         assert f"its folder {path} is {kind}, not a folder" in str(caught.value)
