@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..core.clock import SystemClock
 from ..errors import UsageError
-from .agent import Agent, Workspace
+from .agent import Agent
 from .console import Console, Quit, Terminal
 from .packaged import DEFAULT_SCRIPT
 from .script import Script, Signals, parse_script
@@ -69,8 +69,7 @@ def run_agent(options: dict[str, str], script: Script) -> int:
     try:
         with Terminal() as terminal:
             console = Console(terminal, signals, SystemClock())
-            workspace = Workspace(Path.cwd())
-            return Agent(console, workspace, signals, script, options["--profile"]).run()
+            return Agent(console, Path.cwd(), signals, script, options["--profile"]).run()
     except Quit as quit_:
         return quit_.code
 

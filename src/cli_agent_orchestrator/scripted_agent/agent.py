@@ -6,16 +6,15 @@ import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
-from enum import Enum
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from ..version import __version__
 from . import console as screen
 from .console import Console, Interrupted, Question, Quit
 from .script import (
-    Conditions,
     Event,
     Look,
     Misbehavior,
@@ -149,17 +148,17 @@ def _instruction_end(text: str) -> int | None:
 
 def find_rule(script: Script, turn: Turn) -> Rule:
     """Return the first rule that holds; the echo if none does."""
-    return next((rule for rule in script.rules if _holds(rule.conditions, turn)), Rule())
-
-
-def _holds(conditions: Conditions, turn: Turn) -> bool:
-    return (
-        (not conditions.role or bool({turn.role, turn.profile} & set(conditions.role)))
-        and (not conditions.turn or turn.number in conditions.turn)
-        and (not conditions.round or turn.round in conditions.round)
-        and (not conditions.cycle or turn.cycle in conditions.cycle)
-        and conditions.contains in turn.message
-    )
+    for rule in script.rules:
+        wanted = rule.conditions
+        if (
+            (not wanted.role or bool({turn.role, turn.profile} & set(wanted.role)))
+            and (not wanted.turn or turn.number in wanted.turn)
+            and (not wanted.round or turn.round in wanted.round)
+            and (not wanted.cycle or turn.cycle in wanted.cycle)
+            and wanted.contains in turn.message
+        ):
+            return rule
+    return Rule()
 
 
 def render_answer(rule: Rule, turn: Turn, ran: Ran) -> str:
@@ -168,8 +167,8 @@ def render_answer(rule: Rule, turn: Turn, ran: Ran) -> str:
     values = {
         "role": turn.role,
         "profile": turn.profile,
-        "round": _shown(turn.round),
-        "cycle": _shown(turn.cycle),
+        "round": "?" if turn.round is None else str(turn.round),
+        "cycle": "?" if turn.cycle is None else str(turn.cycle),
         "turn": str(turn.number),
         "output": ran.output.rstrip("\n"),
         "exit_code": str(ran.exit_code),
@@ -193,10 +192,6 @@ def _number(pattern: str, text: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def _shown(number: int | None) -> str:
-    return "?" if number is None else str(number)
-
-
 class CannotWork(Exception):
     """A change that the script wants cannot be made."""
 
@@ -206,62 +201,42 @@ def command_text(argv: tuple[str, ...]) -> str:
     return shlex.join("python3" if word == PYTHON else word for word in argv)
 
 
-class Workspace:
-    """The working directory of the agent."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder.resolve()
-
-    def run(self, argv: tuple[str, ...], console: Console) -> Ran:
-        """Run a command to its end, never through a shell; stopping the turn ends it too."""
-
-        return run_command(argv, self._folder, console)
-
-    def change(self, write: Write) -> None:
-        """Make one change; one that has been made already is no error."""
-        path = (self._folder / write.path).resolve()
-        if not path.is_relative_to(self._folder):
-            raise CannotWork(f"{write.path} leads out of the working directory")
-        try:
-            if write.content is not None:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(write.content, encoding="utf-8")
-                return
-            text = path.read_text(encoding="utf-8")
-            made_already = write.old in write.new and write.new in text
-            if write.old in text and not made_already:
-                path.write_text(text.replace(write.old, write.new), encoding="utf-8")
-            elif write.new not in text:
-                raise CannotWork(f"{write.path} does not contain the text to replace")
-        except (OSError, UnicodeDecodeError) as error:
-            raise CannotWork(f"{write.path} cannot be changed: {error}") from error
+def change_file(write: Write, folder: Path) -> None:
+    """Make one change; one that has been made already is no error."""
+    path = (folder / write.path).resolve()
+    if not path.is_relative_to(folder):
+        raise CannotWork(f"{write.path} leads out of the working directory")
+    try:
+        if write.content is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(write.content, encoding="utf-8")
+            return
+        text = path.read_text(encoding="utf-8")
+        made_already = write.old in write.new and write.new in text
+        if write.old in text and not made_already:
+            path.write_text(text.replace(write.old, write.new), encoding="utf-8")
+        elif write.new not in text:
+            raise CannotWork(f"{write.path} does not contain the text to replace")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CannotWork(f"{write.path} cannot be changed: {error}") from error
 
 
-class ResponseFile:
-    """Writes an answer where the prompt wants it, as `cat > FILE` would, in one or more pieces."""
-
-    def __init__(self, path: str, text: str, pieces: int, *, reopen: bool) -> None:
-        self._path = Path(path)
-        self._reopen = reopen
-        self._file: IO[bytes] | None = None
-        self._left = _split(f"{text}\n".encode("utf-8", "replace"), pieces)
-        self._mode = "wb"
-
-    def write_piece(self) -> bool:
-        """Write the next piece, and return whether there are more."""
-        if self._file is None:
-            self._file = self._path.open(self._mode, buffering=0)
-            self._mode = "ab"
-        self._file.write(self._left.pop(0))
-        if self._reopen or not self._left:
-            self._file.close()
-            self._file = None
-        return bool(self._left)
-
-
-def _split(data: bytes, pieces: int) -> list[bytes]:
+def write_pieces(path: str, text: str, pieces: int, *, reopen: bool) -> Iterator[None]:
+    """Write an answer where the prompt wants it, as `cat > FILE` would; yield between pieces."""
+    data = f"{text}\n".encode("utf-8", "replace")
     size = max(1, -(-len(data) // pieces))
-    return [data[start : start + size] for start in range(0, len(data), size)]
+    file = Path(path).open("wb", buffering=0)  # noqa: SIM115 - a piece may be the last one for long
+    try:
+        for start in range(0, len(data), size):
+            if start:
+                yield
+                if reopen:
+                    file = Path(path).open("ab", buffering=0)  # noqa: SIM115
+            file.write(data[start : start + size])
+            if reopen:
+                file.close()
+    finally:
+        file.close()
 
 
 EXIT_COMMAND = "/exit"
@@ -269,31 +244,14 @@ FOREVER = 1e9
 REFUSED_AT_START = 1
 
 
-class Outcome(Enum):
-    """How a turn ended."""
-
-    ANSWERED = "answered"
-    FAILED = "failed"
-    STOPPED = "stopped"
-
-
-class Ending(NamedTuple):
-    """The end of a turn: what is left to say, and all that was said."""
-
-    outcome: Outcome
-    text: str = ""
-    shown: str = ""
-    """The part of the text that is on the screen already."""
-
-
 class Agent:
     """One agent in one terminal."""
 
     def __init__(
-        self, console: Console, workspace: Workspace, signals: Signals, script: Script, profile: str
+        self, console: Console, folder: Path, signals: Signals, script: Script, profile: str
     ) -> None:
         self._console = console
-        self._workspace = workspace
+        self._folder = folder.resolve()
         self._signals = signals
         self._script = script
         self._profile = profile
@@ -330,20 +288,15 @@ class Agent:
                 f"profile {self._profile} · role {role} · script {self._script.name}",
             )
         )
-        if not self._may_start(settings.startup_dialog):
+        questions = {
+            StartupDialog.PASS: Question("start-up question", "May I work in this folder?", True),
+            StartupDialog.PERSON: Question("sign-in needed", "Are you signed in now?", False),
+        }
+        question = questions.get(settings.startup_dialog)
+        if question is not None and not self._console.ask(question):
             raise Quit(REFUSED_AT_START)
         self._console.show(Look.IDLE, [screen.READY + "ready"])
         self._signals.tell(Event.SESSION_START)
-
-    def _may_start(self, dialog: StartupDialog) -> bool:
-        match dialog:
-            case StartupDialog.NONE:
-                return True
-            case StartupDialog.PASS:
-                question = Question("start-up question", "May I work in this folder?", True)
-            case StartupDialog.PERSON:
-                question = Question("sign-in needed", "Are you signed in now?", False)
-        return self._console.ask(question)
 
     def _takes_enter(self, message: str) -> bool:
         if not any(rule.misbehave.swallow_enter for rule in self._script.rules):
@@ -361,20 +314,30 @@ class Agent:
         self._console.begin_turn(["", screen.message_row(message, self._console.columns)])
         self._signals.tell(Event.USER_PROMPT_SUBMIT)
         try:
-            ending = self._play(turn, find_rule(self._script, turn))
-        except Interrupted:
-            ending = Ending(Outcome.STOPPED)
+            answer, shown = self._play(turn, find_rule(self._script, turn))
+            self._say_answer(answer.removeprefix(shown))
+            self._console.end_turn(Look.DONE, [self._end_row()])
+            self._signals.tell(Event.STOP, answer)
         except CannotWork as problem:
-            ending = Ending(Outcome.FAILED, str(problem))
-        self._finish(turn, ending)
+            row = self._row(f"{screen.FAILED}error: {problem}")
+            self._console.end_turn(Look.IDLE, [row])
+            self._signals.tell(Event.STOP_FAILURE, str(problem))
+        except Interrupted:
+            # Real agents fire no event here; the title and the screen have to do.
+            self._console.end_turn(Look.IDLE, [f"{screen.READY}turn {turn.number} stopped"])
 
-    def _play(self, turn: Turn, rule: Rule) -> Ending:
+    def _play(self, turn: Turn, rule: Rule) -> tuple[str, str]:
+        """Return the answer, and the part of it that is on the screen already."""
         bad = rule.misbehave
         if bad.ask and not self._is_permitted(bad.ask):
-            return Ending(Outcome.ANSWERED, REFUSED_ANSWER)
+            return REFUSED_ANSWER, ""
         if bad.mislead:
             self._say_answer(MISLEADING_TEXT)
-        self._flicker(bad)
+        for _ in range(bad.flicker):
+            self._console.show(Look.DONE, [self._end_row()])
+            self._console.pause(bad.pause)
+            self._console.show(Look.BUSY)
+            self._console.pause(bad.pause)
         self._console.pause(rule.seconds)
         self._console.say(
             f"{screen.NOTE}line {n:,} of {bad.lines:,}" for n in range(1, bad.lines + 1)
@@ -382,11 +345,11 @@ class Agent:
         ran = self._work(rule)
         self._break_down(bad.hang, bad.crash)
         if bad.error:
-            return Ending(Outcome.FAILED, bad.error)
+            raise CannotWork(bad.error)
         answer = render_answer(rule, turn, ran)
         self._respond(turn, answer, bad)
         self._break_down(bad.hang_after_file, bad.crash_after_file)
-        return Ending(Outcome.ANSWERED, answer, f"{MISLEADING_TEXT}\n" if bad.mislead else "")
+        return answer, f"{MISLEADING_TEXT}\n" if bad.mislead else ""
 
     def _is_permitted(self, request: str) -> bool:
         self._signals.tell(Event.PERMISSION_REQUEST, request)
@@ -395,23 +358,16 @@ class Agent:
         self._note(f"{request}: {'allowed' if permitted else 'refused'}")
         return permitted
 
-    def _flicker(self, bad: Misbehavior) -> None:
-        for _ in range(bad.flicker):
-            self._console.show(Look.DONE, [self._end_row()])
-            self._console.pause(bad.pause)
-            self._console.show(Look.BUSY)
-            self._console.pause(bad.pause)
-
     def _work(self, rule: Rule) -> Ran:
         """Change the files and run the commands; the first that fails gives the exit code."""
         for write in rule.write:
             self._signals.tell(Event.PRE_TOOL_USE, f"write: {write.path}")
-            self._workspace.change(write)
+            change_file(write, self._folder)
             self._note(f"changed {write.path}")
         results = []
         for argv in rule.run:
             self._signals.tell(Event.PRE_TOOL_USE, f"run: {command_text(argv)}")
-            ran = self._workspace.run(argv, self._console)
+            ran = run_command(argv, self._folder, self._console)
             results.append(ran)
             self._note(f"ran {command_text(argv)}: exit code {ran.exit_code}")
             self._signals.tell(Event.POST_TOOL_USE)
@@ -429,37 +385,23 @@ class Agent:
         """Write the response file if the message wants one: now, slowly, or when at rest."""
         if turn.response_path is None or bad.ignore_file:
             return
-        file = ResponseFile(turn.response_path, answer, bad.pieces, reopen=bad.reopen)
+        pieces = write_pieces(turn.response_path, answer, bad.pieces, reopen=bad.reopen)
         if bad.late_file is not None:
-            self._console.later(bad.late_file, lambda: self._write_at_rest(file, bad.pause))
+            self._console.later(bad.late_file, lambda: self._write_at_rest(pieces, bad.pause))
             return
         try:
-            while file.write_piece():
+            for _ in pieces:
                 self._console.pause(bad.pause)
             self._note(f"wrote {turn.response_path}")
         except OSError as error:
             self._note(f"cannot write the response file: {error}")
 
-    def _write_at_rest(self, file: ResponseFile, pause: float) -> None:
+    def _write_at_rest(self, pieces: Iterator[None], pause: float) -> None:
         # Nothing may be drawn here: the end of the turn has to stay the last row.
         with suppress(OSError):
-            if file.write_piece():
-                self._console.later(pause, lambda: self._write_at_rest(file, pause))
-
-    def _finish(self, turn: Turn, ending: Ending) -> None:
-        match ending.outcome:
-            case Outcome.ANSWERED:
-                self._say_answer(ending.text.removeprefix(ending.shown))
-                self._console.end_turn(Look.DONE, [self._end_row()])
-                self._signals.tell(Event.STOP, ending.text)
-            case Outcome.FAILED:
-                self._console.end_turn(
-                    Look.IDLE, [self._row(f"{screen.FAILED}error: {ending.text}")]
-                )
-                self._signals.tell(Event.STOP_FAILURE, ending.text)
-            case Outcome.STOPPED:
-                # Real agents fire no event here; the title and the screen have to do.
-                self._console.end_turn(Look.IDLE, [f"{screen.READY}turn {turn.number} stopped"])
+            for _ in pieces:
+                self._console.later(pause, lambda: self._write_at_rest(pieces, pause))
+                return
 
     def _end_row(self) -> str:
         return f"{screen.OVER}turn {self._turns} over · {self._console.elapsed:.1f}s"
@@ -496,7 +438,13 @@ def run_command(argv: tuple[str, ...], folder: Path, console: Console) -> Ran:
     try:
         output = _read_to_end(process, console)
     finally:
-        _close(process)
+        # One that was stopped is ended with all it has started.
+        if process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
     code = process.returncode
     return Ran(code if code >= 0 else 128 - code, output)
 
@@ -516,19 +464,6 @@ def _read_to_end(process: subprocess.Popen[bytes], console: Console) -> str:
                 del output[: -OUTPUT_LIMIT - 1]
             pipe = pipe if data else None
         elif ended:
-            return _tail(bytes(output))
-
-
-def _tail(output: bytes) -> str:
-    text = output[-OUTPUT_LIMIT:].decode("utf-8", "replace")
-    return text if len(output) <= OUTPUT_LIMIT else f"[only the end is shown]\n{text}"
-
-
-def _close(process: subprocess.Popen[bytes]) -> None:
-    """Close the pipe of a command, and end one that was stopped with all it has started."""
-    if process.poll() is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
+            text = output[-OUTPUT_LIMIT:].decode("utf-8", "replace")
+            cut = "[only the end is shown]\n" if len(output) > OUTPUT_LIMIT else ""
+            return cut + text

@@ -13,10 +13,10 @@ import termios
 import unicodedata
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from enum import Enum
 from itertools import islice
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import NamedTuple
 
 from ..core.clock import Clock
@@ -118,7 +118,8 @@ class KeyReader:
             piece = token[0]
             match token.lastgroup:
                 case "text":
-                    self._add_text(piece, token.end() == len(data), found)
+                    text = self._decoder.decode(piece, final=token.end() < len(data))
+                    found.extend([Typed(text)] if text else [])
                 case "cut":
                     self._cut = piece
                 case "sequence" if piece == PASTE_START:
@@ -128,11 +129,6 @@ class KeyReader:
                     key = CONTROLS.get(piece) or SEQUENCES.get(piece)
                     found.extend([key] if key else [])
         return b""
-
-    def _add_text(self, piece: bytes, more_may_follow: bool, found: list[Input]) -> None:
-        text = self._decoder.decode(piece, final=not more_may_follow)
-        if text:
-            found.append(Typed(text))
 
     def _end_paste(self, data: bytes, found: list[Input]) -> bytes:
         """Collect a paste, and return what comes after its end."""
@@ -341,18 +337,16 @@ class Painter:
 
         `cursor` is the column of the cursor in the last live row.
         """
+        erase = ""
+        if self._live:
+            # A terminal that was made narrower has wrapped the rows.
+            rows = [max(0, width_of(row.text) - 1) // self.columns + 1 for row in self._live[:-1]]
+            up = sum(rows) + self._cursor // self.columns
+            erase = (f"\x1b[{up}A" if up else "") + "\r\x1b[J"
         lines = [styled(row).drawn for row in above] + [row.drawn for row in live]
-        drawn = self._erase() + "\r\n".join(lines if live else [*lines, ""])
+        drawn = erase + "\r\n".join(lines if live else [*lines, ""])
         self._live, self._cursor = tuple(live), min(cursor, self.columns - 1)
         return f"{drawn}\x1b[{self._cursor + 1}G" if live else drawn
-
-    def _erase(self) -> str:
-        """Return what removes the live rows; a terminal made narrower has wrapped them."""
-        if not self._live:
-            return ""
-        rows = [max(0, width_of(row.text) - 1) // self.columns + 1 for row in self._live[:-1]]
-        up = sum(rows) + self._cursor // self.columns
-        return (f"\x1b[{up}A" if up else "") + "\r\x1b[J"
 
 
 CHUNK_BYTES = 65536
@@ -409,7 +403,7 @@ class Terminal:
     def _go_raw(self, undo: ExitStack) -> None:
         before = termios.tcgetattr(self._input)
         undo.callback(termios.tcsetattr, self._input, termios.TCSADRAIN, before)
-        undo.callback(self._write_if_possible, PASTE_OFF)
+        undo.callback(self._stop_pastes)
         raw = termios.tcgetattr(self._input)
         raw[0] &= ~(termios.BRKINT | termios.ICRNL | termios.INPCK | termios.ISTRIP | termios.IXON)
         raw[1] &= ~termios.OPOST
@@ -426,7 +420,12 @@ class Terminal:
         os.set_blocking(self._wake, False)
         undo.callback(signal.set_wakeup_fd, signal.set_wakeup_fd(self._wake))
         for number in NOTED_SIGNALS:
-            undo.callback(signal.signal, number, signal.signal(number, _do_nothing))
+            # The wake-up file notes the signal; the loop deals with it.
+            undo.callback(signal.signal, number, signal.signal(number, lambda *_: None))
+
+    def _stop_pastes(self) -> None:
+        with suppress(Quit):
+            self.write(PASTE_OFF)
 
     @property
     def columns(self) -> int:
@@ -438,7 +437,9 @@ class Terminal:
         watched = [self._input, self._noted] + ([] if also is None else [also])
         ready, _, _ = select.select(watched, [], [], seconds)
         signals = os.read(self._noted, CHUNK_BYTES) if self._noted in ready else b""
-        _end_if_told(signals)
+        for number in signals:
+            if number in ENDING_SIGNALS:
+                raise Quit(128 + number)
         data = self._read_all() if self._input in ready else b""
         return Seen(data, signal.SIGWINCH in signals, also in ready)
 
@@ -468,22 +469,6 @@ class Terminal:
                 data = data[os.write(self._output, data) :]
         except OSError:
             raise Quit(128 + signal.SIGHUP) from None
-
-    def _write_if_possible(self, text: str) -> None:
-        try:
-            self.write(text)
-        except Quit:
-            return
-
-
-def _do_nothing(number: int, frame: FrameType | None) -> None:
-    """The wake-up file notes the signal; the loop deals with it."""
-
-
-def _end_if_told(signals: Iterable[int]) -> None:
-    for number in signals:
-        if number in ENDING_SIGNALS:
-            raise Quit(128 + number)
 
 
 TICK_SECONDS = 0.1
@@ -615,7 +600,11 @@ class Console:
             self._press(key)
         if seen.resized:
             self._painter.columns = self._terminal.columns
-        self._run_timers()
+        now = self._clock.monotonic()
+        due = [action for at, action in self._timers if at <= now]
+        self._timers = [timer for timer in self._timers if timer[0] > now]
+        for action in due:
+            action()
         self._paint([])
         if self._stopped and self._may_stop:
             raise Interrupted
@@ -629,13 +618,6 @@ class Console:
         if self._keys.undecided:
             ends.append(now + ESCAPE_SECONDS)
         return max(0.0, min(ends) - now) if ends else None
-
-    def _run_timers(self) -> None:
-        now = self._clock.monotonic()
-        due = [action for at, action in self._timers if at <= now]
-        self._timers = [timer for timer in self._timers if timer[0] > now]
-        for action in due:
-            action()
 
     def _press(self, key: Input) -> None:
         if self._question is not None and self._question.answer is None:
@@ -652,17 +634,14 @@ class Console:
             case Key.CLEAR:
                 self._box = Box()
             case Key.ENTER:
-                self._submit()
+                message = self._box.text
+                if message.strip() and self.takes_enter(message):
+                    self._messages.append(message)
+                    self._box = Box()
             case Key.INTERRUPT if self._box.parts:
                 self._box = Box()
             case Key.INTERRUPT | Key.ESCAPE | Key.END:
                 self._stop(key, was_quitting)
-
-    def _submit(self) -> None:
-        message = self._box.text
-        if message.strip() and self.takes_enter(message):
-            self._messages.append(message)
-            self._box = Box()
 
     def _stop(self, key: Key, was_quitting: bool) -> None:
         """Stop the turn, or end the program if there is none."""
@@ -685,31 +664,18 @@ class Console:
         self._terminal.write(announced + self._painter.paint(above, rows, cursor))
 
     def _live_rows(self) -> tuple[list[Row], int]:
-        match self._look:
-            case Look.NOTHING:
-                return [], 0
-            case Look.ASKING:
-                return self._question_rows(), 0
-            case Look.BUSY:
-                text = f"{SPINNER[self._frame() % 4]} working · {int(self.elapsed)}s"
-                queued = f" · {len(self._messages)} waiting" if self._messages else ""
-                busy = clip(f"{text}{queued} · esc stops", self.columns - 1)
-                return [styled(busy), *self._box_row()], self._box_end()
-            case _:
-                return self._box_row(), self._box_end()
-
-    def _question_rows(self) -> list[Row]:
-        asked = self._question
-        if asked is None:
-            return []
-        rows = dialog_rows(asked.title, asked.text, asked.yes_marked, self.columns)
-        return [styled(clip(row, self.columns - 1)) for row in rows]
-
-    def _box_row(self) -> list[Row]:
+        """Return the rows at the bottom, and the column of the cursor in the last one."""
+        if self._look is Look.NOTHING:
+            return [], 0
+        if self._look is Look.ASKING:
+            asked = self._question
+            rows = asked and dialog_rows(asked.title, asked.text, asked.yes_marked, self.columns)
+            return [styled(clip(row, self.columns - 1)) for row in rows or ()], 0
         hint = AGAIN_HINT if self._quitting else PLACEHOLDER
-        return [prompt_row(self._box.shown(), hint, self.columns)]
-
-    def _box_end(self) -> int:
-        if not self._box.parts:
-            return width_of(PROMPT)
-        return width_of(self._box_row()[0].text)
+        box = prompt_row(self._box.shown(), hint, self.columns)
+        cursor = width_of(box.text if self._box.parts else PROMPT)
+        if self._look is not Look.BUSY:
+            return [box], cursor
+        text = f"{SPINNER[self._frame() % 4]} working · {int(self.elapsed)}s"
+        queued = f" · {len(self._messages)} waiting" if self._messages else ""
+        return [styled(clip(f"{text}{queued} · esc stops", self.columns - 1)), box], cursor

@@ -11,137 +11,15 @@ Named tuples, because importing `dataclasses` would lengthen the start of the pr
 import json
 import os
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import Enum, StrEnum
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from ..errors import ConfigError, UsageError
 
-Value = TypeVar("Value")
-Default = TypeVar("Default")
-
 MOST_SECONDS = 1_000_000
 COMMANDS_EXPECTED = 'commands as argument lists: [["python3", "-m", "unittest"]]'
-
-
-class Fields:
-    """One table of a script, read key by key; what nobody asked for is an error."""
-
-    def __init__(self, table: object, place: str) -> None:
-        if not isinstance(table, dict):
-            raise ConfigError(place, table, "a table")
-        self._left = dict(table)
-        self._place = place
-        self._known: list[str] = []
-
-    def read(self, key: str, check: Callable[[object], Value], default: Default) -> Value | Default:
-        """Return the checked value of a key, or the default if it is not there."""
-        self._known.append(key)
-        if key not in self._left:
-            return default
-        value = self._left.pop(key)
-        try:
-            return check(value)
-        except Unfit as unfit:
-            raise ConfigError(f"{self._place}: {key}", value, str(unfit)) from None
-
-    def refuse_the_rest(self) -> None:
-        """Raise a UsageError if there are keys that nobody has read."""
-        for key in self._left:
-            known = ", ".join(self._known)
-            raise UsageError(f"{self._place}: there is no setting {key!r}; there are: {known}")
-
-
-class Unfit(Exception):
-    """A value is not what was expected; the text says what was."""
-
-
-def anything(value: object) -> object:
-    return value
-
-
-def flag(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise Unfit("true or false")
-    return value
-
-
-def seconds(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Unfit("a number of seconds")
-    if not 0 <= value <= MOST_SECONDS:
-        raise Unfit(f"a number of seconds from 0 to {MOST_SECONDS}")
-    return float(value)
-
-
-def _whole(value: object, least: int, most: float, expected: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise Unfit(expected)
-    return value
-
-
-def count(value: object) -> int:
-    return _whole(value, 1, float("inf"), "a whole number of at least 1")
-
-
-def exit_code(value: object) -> int:
-    return _whole(value, 0, 255, "an exit code from 0 to 255")
-
-
-def any_text(value: object) -> str:
-    if not isinstance(value, str):
-        raise Unfit("a text")
-    return value
-
-
-def text(value: object) -> str:
-    own = any_text(value)
-    if not own:
-        raise Unfit("a text that is not empty")
-    return own
-
-
-def path_inside(value: object) -> str:
-    path = text(value)
-    if path.startswith("/") or ".." in path.split("/") or "\0" in path:
-        raise Unfit("a path below the working directory")
-    return path
-
-
-def texts(value: object) -> tuple[str, ...]:
-    return tuple(text(item) for item in _listed(value))
-
-
-def counts(value: object) -> tuple[int, ...]:
-    return tuple(count(item) for item in _listed(value))
-
-
-def _listed(value: object) -> list[object]:
-    items = value if isinstance(value, list) else [value]
-    if not items:
-        raise Unfit("at least one value")
-    return items
-
-
-def commands(value: object) -> tuple[tuple[str, ...], ...]:
-    if not isinstance(value, list):
-        raise Unfit(COMMANDS_EXPECTED)
-    return tuple(_command(item) for item in value)
-
-
-def _command(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not value:
-        raise Unfit(COMMANDS_EXPECTED)
-    if not all(isinstance(word, str) and "\0" not in word for word in value):
-        raise Unfit(COMMANDS_EXPECTED)
-    return tuple(value)
-
-
-def tables(value: object) -> tuple[object, ...]:
-    if not isinstance(value, list):
-        raise Unfit("a list of tables")
-    return tuple(value)
 
 
 class StartupDialog(StrEnum):
@@ -258,91 +136,181 @@ def parse_script(text: str, name: str) -> Script:
 
 def read_script(table: object, name: str) -> Script:
     """Return the script in an already parsed table."""
-    top = Fields(table, name)
-    settings = Settings(
-        title=top.read("title", flag, True),
-        events=top.read("events", flag, True),
-        stream_state=top.read("stream_state", flag, False),
-        start_delay=top.read("start_delay", seconds, 0.0),
-        start_crash=top.read("start_crash", exit_code, None),
-        startup_dialog=top.read("startup_dialog", _dialog, StartupDialog.NONE),
-    )
-    rules = top.read("rule", tables, ())
-    top.refuse_the_rest()
+    values = _read_table(table, name, SETTINGS | {"rule": _tables})
+    rules = values.pop("rule", ())
     return Script(
         name,
-        settings,
+        Settings(**values),
         tuple(_read_rule(rule, f"{name}: rule {n}") for n, rule in enumerate(rules, start=1)),
     )
 
 
 def _read_rule(table: object, place: str) -> Rule:
-    fields = Fields(table, place)
-    rule = Rule(
-        conditions=Conditions(
-            role=fields.read("role", texts, ()),
-            turn=fields.read("turn", counts, ()),
-            round=fields.read("round", counts, ()),
-            cycle=fields.read("cycle", counts, ()),
-            contains=fields.read("contains", text, ""),
-        ),
-        seconds=fields.read("seconds", seconds, 0.0),
-        run=fields.read("run", commands, ()),
-        write=tuple(
-            _read_write(write, f"{place}: write {n}")
-            for n, write in enumerate(fields.read("write", tables, ()), start=1)
-        ),
-        answer=fields.read("answer", text, None),
-        misbehave=_read_misbehavior(fields.read("misbehave", anything, {}), f"{place}: misbehave"),
+    values = _read_table(table, place, CONDITIONS | RULE)
+    conditions = {key: values.pop(key) for key in CONDITIONS if key in values}
+    writes = enumerate(values.pop("write", ()), start=1)
+    misbehave = values.pop("misbehave", {})
+    return Rule(
+        Conditions(**conditions),
+        write=tuple(_read_write(write, f"{place}: write {n}") for n, write in writes),
+        misbehave=Misbehavior(**_read_table(misbehave, f"{place}: misbehave", MISBEHAVIOR)),
+        **values,
     )
-    fields.refuse_the_rest()
-    return rule
 
 
 def _read_write(table: object, place: str) -> Write:
-    fields = Fields(table, place)
-    write = Write(
-        path=fields.read("path", path_inside, ""),
-        content=fields.read("content", any_text, None),
-        old=fields.read("old", text, ""),
-        new=fields.read("new", any_text, ""),
-    )
-    fields.refuse_the_rest()
-    if not write.path:
+    values = _read_table(table, place, WRITE)
+    if "path" not in values:
         raise UsageError(f"{place}: path is missing")
+    write = Write(**values)
     if (write.content is None) == (not write.old):
         raise UsageError(f"{place}: expected either content, or old and new")
     return write
 
 
-def _read_misbehavior(table: object, place: str) -> Misbehavior:
-    fields = Fields(table, place)
-    misbehavior = Misbehavior(
-        hang=fields.read("hang", flag, False),
-        hang_after_file=fields.read("hang_after_file", flag, False),
-        crash=fields.read("crash", exit_code, None),
-        crash_after_file=fields.read("crash_after_file", exit_code, None),
-        ignore_file=fields.read("ignore_file", flag, False),
-        pieces=fields.read("pieces", count, 1),
-        reopen=fields.read("reopen", flag, False),
-        late_file=fields.read("late_file", seconds, None),
-        flicker=fields.read("flicker", count, 0),
-        pause=fields.read("pause", seconds, 0.2),
-        mislead=fields.read("mislead", flag, False),
-        error=fields.read("error", text, ""),
-        ask=fields.read("ask", text, ""),
-        swallow_enter=fields.read("swallow_enter", count, 0),
-        lines=fields.read("lines", count, 0),
-    )
-    fields.refuse_the_rest()
-    return misbehavior
+# Any: each check returns what its field holds
+Checks = Mapping[str, Callable[[object], Any]]
+
+
+class Unfit(Exception):
+    """A value is not what was expected; the text says what was."""
+
+
+def _read_table(table: object, place: str, checks: Checks) -> dict[str, Any]:
+    """Return the checked values of a table; a key without a check is an error."""
+    if not isinstance(table, dict):
+        raise ConfigError(place, table, "a table")
+    values = {}
+    for key, value in table.items():
+        if key not in checks:
+            known = ", ".join(checks)
+            raise UsageError(f"{place}: there is no setting {key!r}; there are: {known}")
+        try:
+            values[key] = checks[key](value)
+        except Unfit as unfit:
+            raise ConfigError(f"{place}: {key}", value, str(unfit)) from None
+    return values
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise Unfit("true or false")
+    return value
+
+
+def _seconds(value: object) -> float:
+    if (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and 0 <= value <= MOST_SECONDS
+    ):
+        return float(value)
+    raise Unfit(f"a number of seconds from 0 to {MOST_SECONDS}")
+
+
+def _count(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise Unfit("a whole number of at least 1")
+    return value
+
+
+def _exit_code(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 255:
+        raise Unfit("an exit code from 0 to 255")
+    return value
+
+
+def _any_text(value: object) -> str:
+    if not isinstance(value, str):
+        raise Unfit("a text")
+    return value
+
+
+def _text(value: object) -> str:
+    if not _any_text(value):
+        raise Unfit("a text that is not empty")
+    return str(value)
+
+
+def _path_inside(value: object) -> str:
+    path = _text(value)
+    if path.startswith("/") or ".." in path.split("/") or "\0" in path:
+        raise Unfit("a path below the working directory")
+    return path
 
 
 def _dialog(value: object) -> StartupDialog:
-    try:
-        return StartupDialog(any_text(value))
-    except ValueError:
-        raise Unfit("one of " + ", ".join(StartupDialog)) from None
+    if value not in list(StartupDialog):
+        raise Unfit("one of " + ", ".join(StartupDialog))
+    return StartupDialog(str(value))
+
+
+def _each(check: Callable[[object], Any]) -> Callable[[object], tuple[Any, ...]]:
+    """Return the check of one value or a list of them."""
+
+    def read(value: object) -> tuple[Any, ...]:
+        if value == []:
+            raise Unfit("at least one value")
+        return tuple(check(item) for item in (value if isinstance(value, list) else [value]))
+
+    return read
+
+
+def _commands(value: object) -> tuple[tuple[str, ...], ...]:
+    for command in value if isinstance(value, list) else [None]:
+        if not isinstance(command, list) or not command:
+            raise Unfit(COMMANDS_EXPECTED)
+        if not all(isinstance(word, str) and "\0" not in word for word in command):
+            raise Unfit(COMMANDS_EXPECTED)
+    return tuple(map(tuple, value)) if isinstance(value, list) else ()
+
+
+def _tables(value: object) -> list[object]:
+    if not isinstance(value, list):
+        raise Unfit("a list of tables")
+    return value
+
+
+SETTINGS: dict[str, Callable[[object], Any]] = {
+    "title": _flag,
+    "events": _flag,
+    "stream_state": _flag,
+    "start_delay": _seconds,
+    "start_crash": _exit_code,
+    "startup_dialog": _dialog,
+}
+CONDITIONS: dict[str, Callable[[object], Any]] = {
+    "role": _each(_text),
+    "turn": _each(_count),
+    "round": _each(_count),
+    "cycle": _each(_count),
+    "contains": _text,
+}
+RULE: dict[str, Callable[[object], Any]] = {
+    "seconds": _seconds,
+    "run": _commands,
+    "write": _tables,
+    "answer": _text,
+    "misbehave": lambda value: value,
+}
+WRITE: Checks = {"path": _path_inside, "content": _any_text, "old": _text, "new": _any_text}
+MISBEHAVIOR: Checks = {
+    "hang": _flag,
+    "hang_after_file": _flag,
+    "crash": _exit_code,
+    "crash_after_file": _exit_code,
+    "ignore_file": _flag,
+    "pieces": _count,
+    "reopen": _flag,
+    "late_file": _seconds,
+    "flicker": _count,
+    "pause": _seconds,
+    "mislead": _flag,
+    "error": _text,
+    "ask": _text,
+    "swallow_enter": _count,
+    "lines": _count,
+}
 
 
 TITLE_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -382,26 +350,21 @@ class Signals:
 
     def announce(self, look: Look, frame: int) -> str:
         """Return the escape sequences that tell a look, empty if nothing has changed."""
-        return self._title_change(look, frame) + self._stream_change(look)
-
-    def _title_change(self, look: Look, frame: int) -> str:
-        if not self._settings.title or look is Look.NOTHING:
+        if look is Look.NOTHING:
             return ""
+        told = ""
         title = {
             Look.BUSY: f"{TITLE_SPINNER[frame % len(TITLE_SPINNER)]} scripted",
             Look.ASKING: "[ ! ] Action Required",
         }.get(look, "scripted")
-        if title == self._title:
-            return ""
-        self._title = title
-        return f"\x1b]2;{title}\x07"
-
-    def _stream_change(self, look: Look) -> str:
-        if not self._settings.stream_state or look in (Look.NOTHING, self._look):
-            return ""
-        self._look = look
-        kind = ":kind=permission" if look is Look.ASKING else ""
-        return f"\x1b]7501;state={look.value}:app=scripted{kind}\x07"
+        if self._settings.title and title != self._title:
+            self._title = title
+            told += f"\x1b]2;{title}\x07"
+        if self._settings.stream_state and look is not self._look:
+            self._look = look
+            kind = ":kind=permission" if look is Look.ASKING else ""
+            told += f"\x1b]7501;state={look.value}:app=scripted{kind}\x07"
+        return told
 
     def tell(self, event: Event, message: str | None = None) -> None:
         """Append an event to the event file, in one write.
