@@ -2,11 +2,10 @@
 
 import json
 import os
-import signal
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ import pytest
 
 from cli_agent_orchestrator.notices.channels import (
     Desktop,
-    NoticeProgram,
     NotSent,
     Ntfy,
     UserCommand,
@@ -163,30 +161,6 @@ def test_a_server_that_does_not_answer_is_given_up(hook: Hook) -> None:
     assert caught.value.again
 
 
-def test_a_server_that_answers_byte_by_byte_is_given_up() -> None:
-    over = threading.Event()
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def drip() -> None:
-            client, _ = server.accept()
-            with client:
-                client.sendall(b"HTTP/1.1 200 OK\r\n")
-                while not over.wait(0.05):
-                    try:
-                        client.sendall(b"X")
-                    except OSError:
-                        return
-
-        thread = threading.Thread(target=drip)
-        thread.start()
-        try:
-            with pytest.raises(NotSent, match="no answer within"):
-                WebHook(f"http://127.0.0.1:{server.getsockname()[1]}/", 0.5).send(NOTICE)
-        finally:
-            over.set()
-            thread.join()
-
-
 class Programs:
     """A folder of programs that write down what they are given."""
 
@@ -328,62 +302,6 @@ def test_an_abort_ends_a_command_and_lets_no_other_begin(programs: Programs) -> 
     assert failed == ["it ended with exit code -9"]
     with pytest.raises(NotSent, match="the run is over"):
         command.send(NOTICE)
-
-
-class Untouchable:
-    """A program that became another user's, such as root's by sudo: no signal of ours ends it."""
-
-    def __init__(self, programs: Programs) -> None:
-        self.fifo = programs.folder / "fifo"
-        os.mkfifo(self.fifo)
-        self._path = str(programs.install("tell", f'echo $$ > "{self.fifo}"', "exec sleep 600"))
-        self._programs = programs
-
-    def program(self, seconds: float) -> NoticeProgram:
-        return NoticeProgram(self._programs.environ, seconds, refuse)
-
-    def send(self, program: NoticeProgram) -> list[str]:
-        """Run it, and return why it was given up."""
-        failed: list[str] = []
-        try:
-            program.run([self._path])
-        except NotSent as error:
-            failed.append(str(error))
-        return failed
-
-    @contextmanager
-    def begun(self) -> Iterator[None]:
-        """Yield when it has begun, and end it at last."""
-        pid = int(self.fifo.read_text(encoding="utf-8"))
-        try:
-            yield
-        finally:
-            os.kill(pid, signal.SIGKILL)
-
-
-def refuse(group: int, number: int) -> None:
-    raise PermissionError
-
-
-def test_a_command_that_cannot_be_ended_is_left_alone_and_said(programs: Programs) -> None:
-    untouchable, failed = Untouchable(programs), list[str]()
-    program = untouchable.program(0.3)
-    thread = threading.Thread(target=lambda: failed.extend(untouchable.send(program)))
-    thread.start()
-    with untouchable.begun():
-        thread.join()
-        program.abort()
-    assert failed == ["it was not done after 0.3 s, could not be ended and goes on"]
-
-
-def test_an_abort_leaves_alone_what_cannot_be_ended_and_says_so(programs: Programs) -> None:
-    untouchable = Untouchable(programs)
-    program = untouchable.program(60)
-    thread = threading.Thread(target=untouchable.send, args=(program,))
-    thread.start()
-    with untouchable.begun(), pytest.raises(NotSent, match="it could not be ended and goes on"):
-        program.abort()
-    thread.join()
 
 
 def test_the_channels_are_those_that_are_configured() -> None:

@@ -177,27 +177,6 @@ def test_why_the_last_try_failed_is_told_if_the_end_of_the_run_cuts_the_others_o
     assert warning.startswith("no notice by wire: no connection; ")
 
 
-class Stubborn(Wire):
-    """A channel of which something goes on for good."""
-
-    def abort(self) -> None:
-        super().abort()
-        raise NotSent("it could not be ended and goes on")
-
-
-def test_what_cannot_be_ended_at_the_end_is_said_and_keeps_nothing_else_from_ending() -> None:
-    stubborn, slow = Stubborn(), Wire()
-    slow.go_on.clear()
-    sender = Sender([stubborn, slow])
-    sender.tell(OPENED)
-    sender.tell(Paused(NOON))
-    assert slow.begun.wait(SECONDS)
-    sender.close(0)
-    assert slow.go_on.is_set()
-    warnings = sender.pop_warnings()
-    assert warnings.count("a notice by wire: it could not be ended and goes on") == 1
-
-
 def test_no_channel_keeps_a_program_from_ending() -> None:
     """A server that does not answer is waited for by a thread that ends with the process."""
     slow = Wire()

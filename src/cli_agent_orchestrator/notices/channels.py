@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -29,9 +29,6 @@ COMMAND_SECONDS = 30.0
 """How long a program may take."""
 END_SECONDS = 5.0
 """How long one that is killed may take to be gone."""
-REFUSED_SECONDS = 1.0
-"""How long, if it may not be killed: it may have ended just then."""
-GOES_ON = "could not be ended and goes on"
 NOTIFY_SEND, OSASCRIPT = "notify-send", "osascript"
 SCRIPT = (
     *("-e", "on run argv"),
@@ -66,7 +63,7 @@ class Channel(Protocol):
         ...
 
     def abort(self) -> None:
-        """End what is under way; another thread waits for it. Raise NotSent if it goes on."""
+        """End what is under way; another thread waits for it."""
         ...
 
 
@@ -87,15 +84,9 @@ def channels_of(settings: NoticeSettings, environ: Mapping[str, str]) -> list[Ch
 class NoticeProgram:
     """A program that is run for each notice: without a shell, in a process group of its own."""
 
-    def __init__(
-        self,
-        environ: Mapping[str, str],
-        seconds: float = COMMAND_SECONDS,
-        kill: Callable[[int, int], None] = os.killpg,
-    ) -> None:
+    def __init__(self, environ: Mapping[str, str], seconds: float = COMMAND_SECONDS) -> None:
         self._environ = without_repository(environ)
         self._seconds = seconds
-        self._kill = kill
         self._lock = threading.Lock()
         self._running: subprocess.Popen[bytes] | None = None
         self._is_over = False
@@ -107,24 +98,11 @@ class NoticeProgram:
 
     def run(self, argv: Sequence[str], data: bytes = b"") -> None:
         """Run a program to its end."""
-        process = self._start(argv)
-        try:
-            process.communicate(data, timeout=self._seconds)
-        except subprocess.TimeoutExpired:
-            came = "and was ended" if self._end(process) else GOES_ON
-            raise NotSent(f"it was not done after {self._seconds:g} s, {came}") from None
-        finally:
-            with self._lock:
-                self._running = None
-        if process.returncode:
-            raise NotSent(f"it ended with exit code {process.returncode}")
-
-    def _start(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
         with self._lock:
             if self._is_over:
                 raise NotSent("the run is over")
             try:
-                self._running = subprocess.Popen(
+                process = self._running = subprocess.Popen(
                     argv,
                     env=self._environ,
                     cwd="/",
@@ -136,88 +114,74 @@ class NoticeProgram:
             except (OSError, ValueError) as error:
                 why = error.strerror if isinstance(error, OSError) else "its arguments are none"
                 raise NotSent(f"it cannot be run: {why}") from None
-            return self._running
+        try:
+            process.communicate(data, timeout=self._seconds)
+        except subprocess.TimeoutExpired:
+            _end(process)
+            raise NotSent(f"it was not done after {self._seconds:g} s, and was ended") from None
+        finally:
+            with self._lock:
+                self._running = None
+        if process.returncode:
+            raise NotSent(f"it ended with exit code {process.returncode}")
 
     def abort(self) -> None:
         with self._lock:
             self._is_over = True
-            if self._running is not None and not self._end(self._running):
-                raise NotSent(f"it {GOES_ON}")
-
-    def _end(self, process: subprocess.Popen[bytes]) -> bool:
-        """End a program and its group; return whether it is gone: another user's stays."""
-        seconds = END_SECONDS
-        try:
-            with suppress(ProcessLookupError):
-                self._kill(process.pid, signal.SIGKILL)
-        except PermissionError:
-            seconds = REFUSED_SECONDS
-        try:
-            process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            # Whoever lives longer than it leaves no dead process behind.
-            threading.Thread(target=process.wait, name="notice left alone", daemon=True).start()
-            return False
-        return True
+            if self._running is not None:
+                _end(self._running)
 
 
-class Desktop:
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a program and its group; one that has become another user's goes on."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(END_SECONDS)
+
+
+class Desktop(NoticeProgram):
     """The notifications of the desktop: `notify-send`, or `osascript` of a Mac."""
 
     name = "desktop"
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self._program = NoticeProgram(environ)
-
-    def send(self, notice: RunNotice) -> None:
-        self._program.run(self._argv(notice))
-
     @property
     def is_possible(self) -> bool:
-        """Is there a program for it?"""
-        return any(map(self._program.find, (NOTIFY_SEND, OSASCRIPT)))
+        return any(map(self.find, (NOTIFY_SEND, OSASCRIPT)))
 
-    def _argv(self, notice: RunNotice) -> list[str]:
-        if program := self._program.find(NOTIFY_SEND):
+    def send(self, notice: RunNotice) -> None:
+        if program := self.find(NOTIFY_SEND):
             urgency = "critical" if notice.urgent else "normal"
             # Desktops take it for markup.
             text = notice.text.replace("&", "&amp;").replace("<", "&lt;")
-            return [program, "--app-name=cao", f"--urgency={urgency}", "--", notice.title, text]
-        if program := self._program.find(OSASCRIPT):
-            return [program, *SCRIPT, "--", notice.title, notice.text]
-        raise NotSent("there is no notify-send (package libnotify-bin) and no osascript here")
+            words = ["--app-name=cao", f"--urgency={urgency}", "--", notice.title, text]
+            self.run([program, *words])
+        elif program := self.find(OSASCRIPT):
+            self.run([program, *SCRIPT, "--", notice.title, notice.text])
+        else:
+            raise NotSent("there is no notify-send (package libnotify-bin) and no osascript here")
 
-    def abort(self) -> None:
-        self._program.abort()
 
-
-class UserCommand:
+class UserCommand(NoticeProgram):
     """A program of the user's, which gets each notice as JSON on its standard input."""
 
     name = "command"
 
     def __init__(
-        self,
-        argv: Sequence[str],
-        environ: Mapping[str, str],
-        seconds: float = COMMAND_SECONDS,
+        self, argv: Sequence[str], environ: Mapping[str, str], seconds: float = COMMAND_SECONDS
     ) -> None:
+        super().__init__(environ, seconds)
         self._argv = argv
-        self._program = NoticeProgram(environ, seconds)
 
     @property
     def is_possible(self) -> bool:
-        """Is there such a program?"""
-        return self._program.find(self._argv[0]) is not None
+        return self.find(self._argv[0]) is not None
 
     def send(self, notice: RunNotice) -> None:
-        program = self._program.find(self._argv[0])
+        program = self.find(self._argv[0])
         if program is None:
             raise NotSent("there is no such program, or it cannot be run")
-        self._program.run([program, *self._argv[1:]], json.dumps(as_json(notice)).encode() + b"\n")
-
-    def abort(self) -> None:
-        self._program.abort()
+        self.run([program, *self._argv[1:]], json.dumps(as_json(notice)).encode() + b"\n")
 
 
 class WebHook:
@@ -287,10 +251,5 @@ def post(url: str, message: Mapping[str, Any], *, token: str = "", seconds: floa
     except httpx.InvalidURL:
         raise NotSent("its address is none") from None
     if code >= 300:
-        raise NotSent(_refusal(code), again=code >= 500 or code in NOT_NOW)
-
-
-def _refusal(code: int) -> str:
-    if code < 400:
-        return f"the server answered {code}: another address, which is not followed"
-    return f"the server answered {code}"
+        moved = ": another address, which is not followed" if code < 400 else ""
+        raise NotSent(f"the server answered {code}{moved}", again=code >= 500 or code in NOT_NOW)

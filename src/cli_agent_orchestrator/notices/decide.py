@@ -41,7 +41,6 @@ FLICKER_SECONDS = 3.0
 """A question that comes back within this time had only left the screen."""
 PATH = r"(?<![\w.:/~-])~?(?:/[^\s/'\"`:;,)]+){2,}/?"
 """A path from the root or from home, of two names at least."""
-PASS, FAIL = "PASS", "FAIL"
 
 
 class NoticeKind(StrEnum):
@@ -64,8 +63,8 @@ TITLES = {
     NoticeKind.NEEDS_YOU: "needs you",
     NoticeKind.PAUSED: "paused",
     NoticeKind.RESUMED: "resumed",
-    NoticeKind.PASS: PASS,
-    NoticeKind.FAIL: FAIL,
+    NoticeKind.PASS: "PASS",
+    NoticeKind.FAIL: "FAIL",
     NoticeKind.STOPPED: "stopped",
     NoticeKind.NOT_CONVERGING: "does not converge",
 }
@@ -177,9 +176,10 @@ def _hear(noted: Noted, event: HandoffEvent) -> tuple[Noted, RunNotice | None]:
 
 def _judge(noted: Noted, event: TurnEnded | CheckEnded) -> Noted:
     """Remember what was said against the work; what passes has nothing against it."""
-    who, why = (
-        (event.role, event.reason) if isinstance(event, TurnEnded) else (event.gate, event.why)
-    )
+    if isinstance(event, TurnEnded):
+        who, why = event.role, event.reason
+    else:
+        who, why = event.gate, event.why
     return replace(noted, asked=None, left=None, against=f"{who}: {why}" if why else "")
 
 
@@ -187,15 +187,14 @@ def _end(noted: Noted, event: RunEnded) -> RunNotice | None:
     rounds = f"round {event.round}"
     if not noted.run:
         return None
-    if event.final_status == PASS:
-        words = [f"It passed in {rounds}", event.proof]
-        kind = NoticeKind.PASS
-    elif event.final_status == FAIL:
-        words = [f"It failed in {rounds}", noted.against]
-        kind = NoticeKind.FAIL
-    else:
-        words = [f"It stopped in {rounds}" if event.round else "It stopped", event.reason]
-        kind = NoticeKind.STOPPED
+    match event.final_status:
+        case "PASS":
+            kind, words = NoticeKind.PASS, [f"It passed in {rounds}", event.proof]
+        case "FAIL":
+            kind, words = NoticeKind.FAIL, [f"It failed in {rounds}", noted.against]
+        case _:
+            stopped = f"It stopped in {rounds}" if event.round else "It stopped"
+            kind, words = NoticeKind.STOPPED, [stopped, event.reason]
     return _notice(noted, kind, event, "; ".join(filter(None, words)))
 
 
@@ -285,7 +284,9 @@ def read_notice_settings(table: Any) -> NoticeSettings:
     for key in table:
         if key not in READERS:
             expected = f"one of {', '.join(READERS)}{suggestion(key, READERS)}"
-            raise ConfigError(f"a key of [{TABLE}]", _shown_name(key), expected)
+            # A plain word is shown; an address may stand there, too.
+            is_plain = re.fullmatch(NAME_PATTERN, key) and masked(key) == key
+            raise ConfigError(f"a key of [{TABLE}]", key if is_plain else _shown(key), expected)
     settings = NoticeSettings(**{key: READERS[key](table[key]) for key in table})
     if settings.ntfy_token and not settings.ntfy:
         raise UsageError(f"{TABLE}.ntfy_token is of no use without {TABLE}.ntfy: {TOPIC}")
@@ -300,12 +301,6 @@ def _shown(value: object) -> object:
     known = [*NoticeKind, *TerminalWay, *READERS, *YES_OR_NO]
     is_known = isinstance(value, str) and (value in known or suggestion(value, known))
     return value if isinstance(value, int | float) or is_known else HIDDEN
-
-
-def _shown_name(key: str) -> object:
-    """Return a name for an error, if it is a plain word: an address may stand there, too."""
-    is_plain = re.fullmatch(NAME_PATTERN, key) and masked(key) == key
-    return key if is_plain else _shown(key)
 
 
 def _events(value: object) -> frozenset[NoticeKind]:

@@ -6,6 +6,7 @@ Each channel has a thread of its own, so that a slow one keeps no other waiting.
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 
 from ..core.clock import Retry
@@ -58,16 +59,16 @@ class Outbox:
                 self._fail(self._problem or "it took too long at the end of the run")
 
     def abort(self) -> None:
-        """Give up what is not sent; say if something of it goes on."""
+        """Give up what is not sent."""
         self._aborted.set()
-        try:
-            self.channel.abort()
-        except NotSent as left:
-            self._warn(f"a notice by {self.channel.name}: {left}")
+        self.channel.abort()
 
     def _work(self) -> None:
         while (notice := self._waiting.get()) is not None and not self._aborted.is_set():
-            self._deliver(notice)
+            try:
+                self._deliver(notice)
+            except Exception as fault:  # noqa: BLE001 - the thread would end, and say so elsewhere
+                self._fail(_of_ours(fault))
 
     def _deliver(self, notice: RunNotice) -> None:
         """Send one, again and again with growing pauses if that may help."""
@@ -84,9 +85,6 @@ class Outbox:
                     self._fail(self._problem)
                     return
                 self._aborted.wait(retry.next_try(now) - now)
-            except Exception as fault:  # noqa: BLE001 - the thread would end, and say so elsewhere
-                self._fail(_of_ours(fault))
-                return
             else:
                 return
 
@@ -128,12 +126,11 @@ class Sender:
 
     def pop_warnings(self) -> list[str]:
         """Return what went wrong since this was asked last."""
-        found: list[str] = []
-        try:
+        found = []
+        with suppress(Empty):
             while True:
                 found.append(self._warnings.get_nowait())
-        except Empty:
-            return found
+        return found
 
     def close(self, seconds: float = LAST_SECONDS) -> None:
         """Wait so long for what is under way, and give up the rest."""
