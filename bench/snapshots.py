@@ -11,7 +11,6 @@ from pathlib import Path
 from bench.figures import AtLeast, AtMost, Figure
 from cli_agent_orchestrator.work.repository import find_repository
 from cli_agent_orchestrator.work.snapshots import Snapshots
-from cli_agent_orchestrator.work.store import Store
 
 SIZES = {300: 60.0, 50_000: 400.0}
 """Files of a tree, and the milliseconds that a snapshot of it may take if nothing changed."""
@@ -31,9 +30,8 @@ def _measure(files: int, limit: float) -> list[Figure]:
         project = Path(folder, "project")
         make_project(project, files)
         before = _users_own(project)
-        snapshots = Snapshots(
-            Store(Path(folder, "store"), project, find_repository(project, os.environ), os.environ)
-        )
+        repository = find_repository(project, os.environ)
+        snapshots = Snapshots(Path(folder, "store"), project, repository, os.environ)
         name = f"snapshot of {files:,} files"
         first = _milliseconds(snapshots, 0)
         began = time.perf_counter()

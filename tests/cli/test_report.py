@@ -42,7 +42,7 @@ from tests.runs.fakes import Asked, Rig, agree
 from tests.runs.kept_runs import RUN, change_record, make_run, snapshots_in, worked_run
 from tests.runs.test_details import turn
 from tests.show.reading import Elements
-from tests.work.repositories import write
+from tests.work.projects import write
 
 NEWER = "20261116-084037-m4t7"
 TOKEN = "ghp_" + "a1B2" * 9

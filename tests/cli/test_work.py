@@ -3,7 +3,6 @@
 import os
 import re
 import shlex
-import subprocess
 from datetime import datetime
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from cli_agent_orchestrator.cli.work import diff, moment_lines, restore, undo
+from cli_agent_orchestrator.cli.work import diff, moment_lines, undo
 from cli_agent_orchestrator.errors import NotSteerable, RunError, UsageError
 from cli_agent_orchestrator.runs.deliver import apply_run, discard_run, ended_run
 from cli_agent_orchestrator.runs.record import write_record
@@ -22,8 +21,7 @@ from cli_agent_orchestrator.work.snapshots import Snapshot
 from tests.programs import in_a_terminal
 from tests.runs.kept_runs import RUN, make_run, snapshots_in, worked_run
 from tests.runs.test_own_tree import STATE, record_of
-from tests.work.projects import Project, make_project
-from tests.work.repositories import git, make_repository, write
+from tests.work.projects import Project, git, make_project, make_repository, write
 
 OTHER = "20261116-101010-abc7"
 FITS_A_TURN = "20261116-101010-abx1"
@@ -111,7 +109,7 @@ def test_nothing_in_a_diff_controls_the_terminal(project: Path) -> None:
     raw = CliRunner().invoke(diff, ["5", "--raw"]).stdout_bytes
     assert b"+x\x1b]0;title\x07\r\n" in raw
     assert "\x1b" not in invoke(diff, "5", "--stat").stdout
-    listed = invoke(restore, "4", "--yes").stdout
+    listed = invoke(undo, "--to", "4", "--all", "--yes").stdout
     assert "    evil�[2J�name\n" in listed
 
 
@@ -123,21 +121,23 @@ def test_a_raw_diff_can_be_applied_backwards(project: Path, tmp_path: Path) -> N
     assert (project / "gone.txt").exists()
 
 
-def test_restore_shows_what_it_does_and_how_to_undo_it(project: Path) -> None:
+def test_undo_shows_what_it_does_and_how_to_undo_it(project: Path) -> None:
     write(project, {"a.txt": "the user's\n"})
-    shown = invoke(restore, "1", "--yes").stdout
+    shown = invoke(undo, "--to", "1", "--yes").stdout
     assert shown == (
         f"{project}, back to 1 (programmer) of {RUN}:\n"
-        "  brings back 2 files:\n"
-        "    a.txt\n"
+        "  brings back 1 file:\n"
         "    gone.txt\n"
-        "  ! undoes 1 file that changed after the run's last turn:\n"
+        "  leaves 1 file that you changed (--all takes it back, too):\n"
         "    a.txt\n"
-        f"Done: 2 files. To undo this: cao restore {RUN} 5\n"
+        f"Done: 1 file. To undo this: cao undo {RUN} --to 5 --all\n"
     )
-    assert (project / "a.txt").read_text() == "2\n"
-    invoke(restore, RUN, "5", "--yes")
     assert (project / "a.txt").read_text() == "the user's\n"
+    invoke(undo, RUN, "--to", "5", "--all", "--yes")
+    assert not (project / "gone.txt").exists()
+    git(project, "checkout", "-q", "-b", "other")
+    assert "! HEAD was " in invoke(undo, "--to", "1", "--all", "--yes").stdout
+    assert (project / "a.txt").read_text() == "2\n"
 
 
 def test_undo_brings_back_what_was_there_at_the_start(project: Path) -> None:
@@ -146,9 +146,7 @@ def test_undo_brings_back_what_was_there_at_the_start(project: Path) -> None:
     assert "  removes 1 file, made since then:\n    new.txt\n" in shown
     assert (project / "a.txt").read_text() == "1\n"
     assert (project / "mine.txt").read_text() == "not committed\n"
-    assert (
-        invoke(undo, "--yes").stdout == "Nothing to do: the files are as they were at 0 (start).\n"
-    )
+    assert invoke(undo, "--yes").stdout.startswith("Nothing to do: ")
 
 
 def test_nothing_is_done_without_a_yes(project: Path) -> None:
@@ -160,42 +158,10 @@ def test_nothing_is_done_without_a_yes(project: Path) -> None:
     assert "Done" in in_a_terminal(["undo"], "y\n")[0]
 
 
-def test_restore_needs_one_moment_to_go_to(project: Path) -> None:
+def test_undo_needs_one_moment_to_go_to(project: Path) -> None:
     with pytest.raises(UsageError, match=r"by its number; there are:\n +0  start"):
-        invoke(restore, "1..3")
+        invoke(undo, "--to", "1..3")
     assert (project / "a.txt").read_text() == "3\n"
-
-
-@pytest.mark.parametrize("words", [(), ("k3f9",)])
-def test_restore_goes_to_the_end_of_the_run_if_no_turn_is_named(
-    project: Path, words: tuple[str, ...]
-) -> None:
-    write(project, {"a.txt": "the user's\n", "later.txt": "later\n"})
-    invoke(restore, *words, "--yes")
-    assert (project / "a.txt").read_text() == "3\n"
-    assert not (project / "later.txt").exists()
-    # What was there before is no state of the run's own.
-    assert "as they were at" in invoke(restore, *words, "--yes").stdout
-    invoke(restore, "1", "--yes")
-    invoke(restore, *words, "--yes")
-    assert (project / "a.txt").read_text() == "3\n"
-
-
-def test_undo_says_how_to_take_back_only_what_the_run_did(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Git leaves out what is beside the folder in which it is run."""
-    write(project, {"later.txt": "later\n", "sub/later.txt": "later\n"})
-    monkeypatch.chdir(project / "sub")
-    with pytest.raises(UsageError, match="add --yes"):
-        invoke(undo, "k3f9")
-    said = CliRunner().invoke(undo, ["k3f9"]).stdout
-    _, command = said.split("to keep these, and take back only what the run did: ")
-    assert command == f"cao diff k3f9 --raw | git -C {project} apply -R\n"
-    patch = CliRunner().invoke(diff, ["k3f9", "--raw"]).stdout_bytes
-    subprocess.run(command.partition(" | ")[2], input=patch, shell=True, check=True)
-    assert (project / "a.txt").read_text() == "1\n"
-    assert (project / "later.txt").exists()
 
 
 @pytest.mark.parametrize("command", [diff, undo])
@@ -216,11 +182,8 @@ def test_elsewhere_a_diff_is_of_the_only_run_there_is(
     shown = invoke(diff, *words)
     assert "+++ b/" in shown.stdout
     assert shown.stderr.startswith(f"There is no run in this folder; this is {RUN} (")
-    for command in (undo, restore):
-        with pytest.raises(UsageError, match="no run in this folder; name one of"):
-            invoke(command, "--yes")
     with pytest.raises(UsageError, match="no run in this folder; name one of"):
-        invoke(restore, "programmer", "--yes")
+        invoke(undo, "--yes")
 
 
 def test_a_run_is_looked_at_also_where_the_one_of_the_folder_has_nothing_to_show(
@@ -234,7 +197,7 @@ def test_a_run_is_looked_at_also_where_the_one_of_the_folder_has_nothing_to_show
 
 def test_so_is_it_if_a_turn_is_named(project: Path) -> None:
     make_run(state_folder(os.environ), project, OTHER)
-    assert "back to 1 (programmer)" in invoke(restore, "1", "--yes").stdout
+    assert "back to 1 (programmer)" in invoke(undo, "--to", "1", "--yes").stdout
 
 
 def test_the_last_of_several_turns_says_that_it_is_and_how_to_see_the_one_before(
@@ -264,8 +227,8 @@ def test_a_run_that_is_in_no_list_is_said_to_be(
 def test_snapshots_are_listed_a_line_each() -> None:
     noon = datetime(2026, 11, 17, 12).timestamp()
     taken = [
-        Snapshot("c", "t", 0, "start", noon, ()),
-        Snapshot("c", "t", 12, "programmer", noon + 61, ()),
+        Snapshot("t", 0, "start", noon),
+        Snapshot("t", 12, "programmer", noon + 61),
     ]
     assert [*moment_lines(taken, {12: "3 files"})] == [
         "  0  start       12:00:00",
@@ -273,9 +236,9 @@ def test_snapshots_are_listed_a_line_each() -> None:
     ]
 
 
-@pytest.mark.parametrize("words", [(diff, "bogus"), (diff, "1..bogus"), (restore, "bogus")])
+@pytest.mark.parametrize("words", [(diff, "bogus"), (diff, "1..bogus"), (undo, "--to", "bogus")])
 def test_a_word_that_means_no_snapshot_is_answered_with_those_there_are(
-    project: Path, words: tuple[click.Command, str]
+    project: Path, words: tuple[click.Command, *tuple[str, ...]]
 ) -> None:
     with pytest.raises(
         UsageError, match=r"there is no snapshot for 'bogus'; there are:\n +0  start"
@@ -324,7 +287,7 @@ class TestInWorkTree:
         with pytest.raises(NotSteerable, match=f"cao discard {RUN}"):
             invoke(undo, "--yes")
         assert (tree.wd / "new.txt").exists()
-        said = invoke(restore, RUN, "start", "--yes")
+        said = invoke(undo, RUN, "--to", "0", "--yes")
         assert not (tree.wd / "new.txt").exists()
         assert f"cao/{RUN} still has what was committed" in said.output
 

@@ -23,13 +23,13 @@ from cli_agent_orchestrator.runs.loop import Plan, Records, Runner
 from cli_agent_orchestrator.scripted_agent.agent import Ran, find_rule, read_turn, render_answer
 from cli_agent_orchestrator.scripted_agent.script import parse_script
 from cli_agent_orchestrator.settings.config import Limits, LoopRules, ReviewRules
-from cli_agent_orchestrator.work.folder import KeptOut, held_back_of, open_work_folder
+from cli_agent_orchestrator.work.folder import held_back_of, open_work_folder
 from tests.e2e.cheating import CHEATS, FILES, HONEST, KILL, Cheat, End, script_of
 from tests.e2e.conftest import Machine, inherited
 from tests.e2e.runs import running
 from tests.handoff.fakes import no_watch
 from tests.runs.fakes import TASK, Asked, FakeServer, Rig
-from tests.work.repositories import make_repository
+from tests.work.projects import make_repository
 
 
 @dataclass
@@ -118,7 +118,7 @@ class Stage(Rig):
             self.rules,
             self.handoff_rules,
             GatePlace(self.project, 60, inherited(), run_folder),
-            open_work_folder(self.project, run_folder, os.environ, kept_out=KeptOut(held_back)),
+            open_work_folder(self.project, run_folder, os.environ, held_back=held_back),
         )
         records = Records(self.state_file, files)
         world = World(self.clock, self.mailbox, no_watch)

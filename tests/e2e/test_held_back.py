@@ -80,7 +80,7 @@ def test_a_file_in_their_place_changes_nothing_and_is_named_once(
     assert done.stdout.count(f"{HELD} was made where your own is held back") == 1
     run = record_of(machine)["id"]
     assert project.git("diff", "--name-status", "main", f"cao/{run}") == "A\tnew.txt"
-    undone = machine.cao("restore", "start", "--yes")
+    undone = machine.cao("undo", "--to", "0", "--yes")
     assert undone.returncode == 0, undone.stderr
     assert (tree_of(machine) / HELD).read_text() == "x"
 

@@ -177,8 +177,7 @@ class TestInAWorkTree:
         name = interrupted(machine, "--worktree")
         discarded = machine.cao("discard", "--yes")
         assert discarded.returncode == 0, discarded.stderr
-        assert ["stop", name] in [*commands_in(discarded.stdout), ["stop", name]]
-        assert f"To end them: cao stop {name}" in discarded.stdout
+        assert commands_in(discarded.stdout) == []
         for words in (("resume", name), ("resume",)):
             refused = machine.cao(*words)
             assert refused.returncode == 2
@@ -186,7 +185,7 @@ class TestInAWorkTree:
         listed = machine.cao("runs").stdout
         assert "discarded" in listed
         assert "stopped" not in listed
-        assert machine.cao("stop", name).stdout.count("Ended ") == 5
+        assert "has no agents any more" in machine.cao("stop", name).stdout
 
     def test_what_was_discarded_comes_back(self, machine: Machine, project: Project) -> None:
         assert machine.cao("run", "task.md", "--worktree").returncode == 0

@@ -15,8 +15,7 @@ from tests.e2e.conftest import Machine
 from tests.e2e.runs import at, prepare, rule, running, script
 from tests.e2e.test_run import wait_for_window
 from tests.e2e.test_runs import ASKS, answer
-from tests.work.projects import SETTINGS, Project, make_hostile, make_project
-from tests.work.repositories import with_other_git
+from tests.work.projects import Project, make_hostile, make_project, with_other_git
 
 pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 
@@ -71,24 +70,6 @@ def run_to_pass(machine: Machine, *words: str) -> str:
     done = machine.cao("run", "task.md", "--worktree", *words)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
-
-
-def test_no_agent_writes_to_the_state_folder_by_way_of_a_commit(machine: Machine) -> None:
-    """A home that is kept in git: the state folder is in it, and in no commit."""
-    home = Project(machine.home)
-    home.git("init", "-q")
-    for key, value in SETTINGS.items():
-        home.git("config", key, value)
-    home.write({"work/a.txt": "a\n"})
-    home.git("add", "work")
-    home.git("commit", "-q", "-m", "first")
-    work = "mkdir -p ../state; echo '{}' > ../state/trust.json; echo new > new.txt"
-    prepare(machine, script(rule("programmer", run=f'[["sh", "-c", {json.dumps(work)}]]')))
-    said = run_to_pass(machine)
-    assert "not committed: state (where cao's own files are)" in said
-    assert machine.cao("apply").returncode == 0
-    assert home.git("show", "--format=", "--name-only", "HEAD") == "work/new.txt"
-    assert not (machine.home / "state/trust.json").exists()
 
 
 GIT_THAT_FAILS = """\
@@ -270,7 +251,7 @@ def test_a_folder_that_is_gone_comes_back_from_the_last_snapshot(
     machine.tmux("kill-server")
     done = machine.cao("resume", "--replace-terminals")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "the work tree was broken, and is mended: its folder" in done.stdout
+    assert "the work tree was broken, and is repaired: its folder" in done.stdout
     assert "all of its files were gone" in done.stdout
     assert machine.cao("apply").returncode == 0
     assert (machine.work / "new.txt").read_text() == "new\n"
@@ -281,7 +262,7 @@ def test_work_that_is_being_applied_when_a_signal_comes_is_applied(
     machine: Machine, project: Project, tmp_path: Path, name: str
 ) -> None:
     run_to_pass(machine)
-    other = with_other_git(tmp_path / "other", f"*read-tree*-m*) kill -{name} $PPID;;")
+    other = with_other_git(tmp_path / "other", f"*merge*--ff-only*) kill -{name} $PPID;;")
     machine.env["PATH"] = other["PATH"]
     done = machine.cao("apply")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -303,7 +284,7 @@ def test_a_work_tree_that_its_agent_deletes_is_brought_back_and_the_run_stopped_
     with running(machine, "task.md", "--worktree") as run:
         assert run.end() == 3
     warnings = [event["text"] for event in run.told("run_warning")]
-    assert any("and is mended: all of its files were gone" in text for text in warnings)
+    assert any("and is repaired: all of its files were gone" in text for text in warnings)
     assert (tree_of(machine) / "new.txt").read_text() == "new\n"
     (ended,) = run.told("run_ended")
     name = short_name(record_of(machine)["id"])
@@ -339,7 +320,7 @@ def test_what_an_agent_breaks_is_mended_and_said(
     )
     prepare(machine, script(breaks))
     output = run_to_pass(machine, "--gate", GATE)
-    assert "the work tree was broken, and is mended" in output
+    assert "the work tree was broken, and is repaired" in output
     assert said in output
     assert project.git("rev-list", "--count", f"main..cao/{record_of(machine)['id']}") == "1"
     assert machine.cao("apply").returncode == 0
@@ -552,7 +533,7 @@ def test_a_run_of_a_folder_within_a_repository_works_in_the_same_folder(
     done = machine.cao("run", "--worktree", *words)
     assert done.returncode == 0, done.stdout + done.stderr
     assert record_of(machine)["wd"] == str(tree_of(machine) / "src")
-    undone = machine.cao("restore", "start", "--yes")
+    undone = machine.cao("undo", "--to", "0", "--yes")
     assert undone.returncode == 0, undone.stderr
     assert not (tree_of(machine) / "src/new.txt").exists()
     assert machine.cao("apply").returncode == 0
@@ -594,7 +575,7 @@ def test_what_a_run_did_in_its_work_tree_is_shown_and_taken_back(
     done = machine.cao("undo", "--yes")
     assert done.returncode == 2
     assert "`cao discard 2" in done.stderr
-    done = machine.cao("restore", "start", "--yes")
+    done = machine.cao("undo", "--to", "0", "--yes")
     assert done.returncode == 0, done.stderr
     assert "still has what was committed" in done.stdout
     assert not (tree_of(machine) / "new.txt").exists()
@@ -611,12 +592,12 @@ def test_an_agent_may_delete_the_folder_it_works_in(machine: Machine, project: P
     machine.env |= {"RESPONSE_TIMEOUT": "20", "IDLE_GRACE_SECONDS": "1"}
     done = machine.cao("run", "task.md", "--worktree")
     assert done.returncode == 3, done.stdout + done.stderr
-    assert "is mended: all of its files were gone" in done.stdout
+    assert "is repaired: all of its files were gone" in done.stdout
     assert "was removed while programmer_review was at work" in done.stderr
     prepare(machine, script(WRITES))
     done = machine.cao("resume", "--replace-terminals")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "mended" not in done.stdout
+    assert "is repaired" not in done.stdout
     run = record_of(machine)["id"]
     names = project.git("diff", "--name-status", "main", f"cao/{run}")
     assert names == "A\tnew.txt"

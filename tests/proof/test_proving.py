@@ -19,8 +19,8 @@ from cli_agent_orchestrator.proof.verdict import Proof
 from cli_agent_orchestrator.runs.record import new_run_id
 from cli_agent_orchestrator.settings.gates import Gate
 from cli_agent_orchestrator.settings.layout import run_folder
-from cli_agent_orchestrator.work.folder import KeptOut, WorkFolder, held_back_of, open_work_folder
-from tests.work.repositories import make_repository
+from cli_agent_orchestrator.work.folder import WorkFolder, held_back_of, open_work_folder
+from tests.work.projects import make_repository
 
 Judge = Callable[[Path], Mapping[str, bool]]
 
@@ -71,9 +71,7 @@ class Desk:
         self.base = self.said()
 
     def open(self) -> WorkFolder:
-        work = open_work_folder(
-            self.project, self.run_folder, os.environ, kept_out=KeptOut(self.held_back)
-        )
+        work = open_work_folder(self.project, self.run_folder, os.environ, held_back=self.held_back)
         work.begin(0, is_in_flight=False)
         return work
 

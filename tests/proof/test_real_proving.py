@@ -21,7 +21,7 @@ from cli_agent_orchestrator.runs.record import new_run_id
 from cli_agent_orchestrator.settings.gates import Gate
 from cli_agent_orchestrator.settings.layout import run_folder
 from cli_agent_orchestrator.work.folder import open_work_folder
-from tests.work.repositories import git, make_repository, write
+from tests.work.projects import git, make_repository, write
 
 pytestmark = pytest.mark.slow
 GATE = Gate("tests", f"{shlex.quote(sys.executable)} -B -m unittest -v")

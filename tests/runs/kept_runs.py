@@ -12,8 +12,7 @@ from cli_agent_orchestrator.runs.recorder import Recorder
 from cli_agent_orchestrator.settings.layout import SNAPSHOTS_FOLDER
 from cli_agent_orchestrator.work.repository import find_repository
 from cli_agent_orchestrator.work.snapshots import Snapshots
-from cli_agent_orchestrator.work.store import Store
-from tests.work.repositories import make_repository, write
+from tests.work.projects import make_repository, write
 
 RUN = "20261115-084037-k3f9"
 
@@ -29,6 +28,8 @@ def make_run(state: Path, wd: Path, run: str = RUN, events: tuple[RunEvent, ...]
         "x",
         "x",
         1.0,
+        base=repository.head if repository else "",
+        branch=repository.branch if repository else "",
         top=str(repository.top if repository else wd),
     )
     recorder = Recorder(state, SystemClock())
@@ -42,9 +43,8 @@ def make_run(state: Path, wd: Path, run: str = RUN, events: tuple[RunEvent, ...]
 
 
 def snapshots_in(folder: Folder, wd: Path) -> Snapshots:
-    return Snapshots(
-        Store(folder.path / SNAPSHOTS_FOLDER, wd, find_repository(wd, os.environ), os.environ)
-    )
+    repository = find_repository(wd, os.environ)
+    return Snapshots(folder.path / SNAPSHOTS_FOLDER, wd, repository, os.environ)
 
 
 def worked_run(state: Path, wd: Path) -> Folder:

@@ -2,8 +2,6 @@
 
 import json
 import os
-import re
-import shlex
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -37,12 +35,12 @@ from cli_agent_orchestrator.runs.environment import ServerLink, Surroundings
 from cli_agent_orchestrator.runs.registry import list_runs
 from cli_agent_orchestrator.runs.request import build_request
 from cli_agent_orchestrator.runs.run import Conductor
-from cli_agent_orchestrator.settings import layout as place
 from cli_agent_orchestrator.settings.layout import STATE_FILE, said_of_place
 from cli_agent_orchestrator.settings.run_config import RunConfig
+from cli_agent_orchestrator.work.snapshots import Snapshots
 from tests.pipeline.samples import TASK_TEXT
 from tests.runs.fakes import Asked, FakeServer, agree
-from tests.work.repositories import git, with_other_git, write
+from tests.work.projects import git, with_other_git, write
 
 AWAY = ApiUnreachable("http://localhost:1", "nobody is there", maybe_received=False)
 
@@ -234,19 +232,14 @@ def test_a_state_folder_where_every_agent_may_write_is_warned_of_once(workspace:
         )
 
 
-def test_a_state_folder_in_the_work_folder_is_warned_of_also_when_a_run_is_resumed(
-    stage: Stage,
-) -> None:
+def test_no_run_begins_in_a_folder_that_has_the_state_folder_in_it(stage: Stage) -> None:
     stage.state = stage.project / ".local/state/cao"
-    leave_at(stage, "tester", IDLE_GRACE_SECONDS="0.5")
-    leave_at(stage, "tester")
-    said = [text for text in stage.view.warnings if "inside the work folder" in text]
-    assert said == [place.IN_WORK_FOLDER.format(stage.state)] * 2
-    assert not [text for text in stage.view.warnings if "changed" in text]
+    with stage.conductor() as conductor, pytest.raises(UsageError, match="CAO_STATE_DIR"):
+        conductor.run()
+    assert not (stage.project / ".tmp").exists()
 
 
 def test_a_state_folder_that_is_gone_with_its_run_is_not_warned_of(stage: Stage) -> None:
-    stage.state = stage.project / "state"
     given = replace(stage.given(), state_stays=False)
     asked = {"WD": str(stage.project), "PROMPT": TASK_TEXT}
     with Conductor(build_request(asked, {}), given) as conductor:
@@ -287,7 +280,7 @@ class TestRepositoryGone:
         self.remove(stage, "tester")
         assert list(stage.project.glob(".tmp/2*/*-tester.md"))
         (snapshots,) = stage.state.glob("runs/2*/snapshots.git")
-        assert git(snapshots, "for-each-ref", "refs/cao/").count("\n") == 5
+        assert len(Snapshots(snapshots, stage.project, None, os.environ).all()) == 6
 
     def test_a_resume_is_refused_until_it_is_back(self, stage: Stage) -> None:
         self.remove(stage, "programmer")
@@ -347,40 +340,6 @@ def test_what_is_planted_in_the_repository_is_told_once_and_at_the_end(
     ended = stage.view.events[-1]
     assert isinstance(ended, RunEnded)
     assert ended.repository == tuple(told)
-
-
-@pytest.mark.parametrize("workspace", ["folder", "worktree"])
-def test_what_an_agent_does_to_the_users_branches_is_undone_by_the_commands_that_are_told(
-    stage: Stage, workspace: str
-) -> None:
-    make_repository_here(stage)
-    git(stage.project, "commit", "-q", "--allow-empty", "-m", "two")
-    others = [f"other{number:02d}" for number in range(20)]
-    for name in others:
-        git(stage.project, "branch", name)
-    before = git(stage.project, "show-ref", "--heads")
-
-    def answer(asked: Asked) -> str:
-        if asked.role == "programmer":
-            git(stage.project, "update-ref", "refs/heads/main", "HEAD~1")
-            git(stage.project, "branch", "-q", "-D", *others)
-        return agree(asked)
-
-    stage.server.answer = answer
-    with stage.conductor(WORKSPACE=workspace, PROOF="off") as conductor:
-        assert conductor.run().final_status is FinalStatus.PASS
-        conductor.end(0)
-    ended = stage.view.events[-1]
-    assert isinstance(ended, RunEnded)
-    (said,) = ended.repository
-    commands = re.findall("`git (.*?)`", said)
-    assert len(commands) == 1 + len(others)
-    for command in commands:
-        git(stage.project, *shlex.split(command))
-    own = git(stage.project, "for-each-ref", "--format=%(refname)", "refs/heads/cao").split()
-    for name in own:
-        git(stage.project, "update-ref", "-d", name)
-    assert git(stage.project, "show-ref", "--heads") == before
 
 
 def test_a_run_in_a_work_tree_is_saved_nowhere_else(stage: Stage) -> None:

@@ -20,10 +20,10 @@ from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState
 from cli_agent_orchestrator.pipeline.steering import Ask, Heard, Skip
 from cli_agent_orchestrator.settings.layout import run_folder
 from cli_agent_orchestrator.work.folder import WorkFolder, open_work_folder
-from cli_agent_orchestrator.work.left_out import LARGEST_FILE
+from cli_agent_orchestrator.work.snapshots import LARGEST_FILE
 from tests.pipeline.samples import PASS
 from tests.runs.fakes import Asked, FakeServer, Rig, agree, response_path
-from tests.work.repositories import git, make_repository
+from tests.work.projects import git, make_repository
 
 
 def work_of(project: Path) -> WorkFolder:
@@ -59,7 +59,7 @@ def content(rig: Rig) -> dict[str, str]:
     return {path.name: path.read_text(encoding="utf-8") for path in rig.folder.glob("*.py")}
 
 
-GUARDED = "changed 4 files, which is not its task:"
+GUARDED = "changed 3 files, which is not its task:"
 CHEATED = {"a.py": "cheated\n", "new.py": "cheated\n"}
 
 
@@ -85,7 +85,7 @@ def test_what_a_tester_changes_is_told_and_put_back_as_wanted(
     assert rig.work.snapshots is not None
     (kept,) = [one for one in rig.work.snapshots.all() if one.label == "tester"]
     assert kept.sequence == by_tester.sequence
-    assert rig.work.snapshots.read(kept.commit, "new.py", 99) == b"cheated\n"
+    assert rig.work.snapshots.read(kept.tree, "new.py", 99) == b"cheated\n"
 
 
 def test_every_event_of_a_turn_says_whose_and_which_it_is(rig: Rig) -> None:
@@ -139,7 +139,7 @@ def test_that_there_are_no_snapshots_is_told_as_what_it_is(rig: Rig) -> None:
 NOT_KEPT = (
     "in no snapshot since tester was at work: big.bin (larger than 50 MB), lone (a repository "
     "without a commit that can be read), nested (a repository of its own: only its commit id is "
-    "kept), pipe (a pipe); cao can not put back what was done there"
+    "kept); cao can not put back what was done there"
 )
 
 
@@ -149,20 +149,19 @@ def make_what_cannot_be_kept(project: Path) -> None:
         big.truncate(LARGEST_FILE + 1)
     git(project, "init", "-q", "lone")
     make_repository(project / "nested", {"a": "a\n"})
-    os.mkfifo(project / "pipe")
 
 
 @pytest.mark.parametrize(
     ("mode", "edits", "words"),
     [
-        ("off", False, "changed 4 files (+1 −0)"),
-        ("warn", False, f"{GUARDED} nested, big.bin, lone, pipe"),
-        ("restore", False, f"{GUARDED} nested, big.bin, lone, pipe"),
+        ("off", False, "changed 3 files (+1 −0)"),
+        ("warn", False, f"{GUARDED} nested, big.bin, lone"),
+        ("restore", False, f"{GUARDED} nested, big.bin, lone"),
         (
             "restore",
             True,
-            "changed 5 files, which is not its task: a.py, nested, big.bin, lone, pipe; put back, "
-            "but kept in snapshot 9, except 4 that no snapshot has",
+            "changed 4 files, which is not its task: a.py, nested, big.bin, lone; put back, "
+            "but kept in snapshot 9, except 3 that no snapshot has",
         ),
     ],
 )
@@ -233,14 +232,14 @@ def test_a_kill_after_files_were_put_back_hides_nothing(rig: Rig) -> None:
     assert content(rig) == {"a.py": "two\n"}
     assert rig.work.snapshots is not None
     (kept,) = [one for one in rig.work.snapshots.all() if one.label == "tester"]
-    assert rig.work.snapshots.read(kept.commit, "new.py", 99) == b"cheated\n"
+    assert rig.work.snapshots.read(kept.tree, "new.py", 99) == b"cheated\n"
 
 
 def test_numbers_of_a_person_who_went_back_are_not_taken_again(rig: Rig) -> None:
     rig.readonly_roles = "restore"
     state = rig.begin()
     assert rig.work.snapshots is not None
-    # As `cao restore` keeps the present state, with a number after all that was begun.
+    # As `cao undo` keeps the present state, with a number after all that was begun.
     rig.server.answer = lambda asked: None if asked.role == "tester" else agree(asked)
     with pytest.raises(NoResponseFile):
         rig.run(state)

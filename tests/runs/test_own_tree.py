@@ -12,10 +12,9 @@ from cli_agent_orchestrator.gates.check import BaseResult
 from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
 from cli_agent_orchestrator.pipeline.state import OpenNotes, Progress, RunState
 from cli_agent_orchestrator.runs.deliver import apply_run, ended_run, has_tree
-from cli_agent_orchestrator.runs.record import Fate, RunRecord, SavedTree, read_record, write_record
+from cli_agent_orchestrator.runs.record import Fate, RunRecord, read_record, write_record
 from cli_agent_orchestrator.runs.tree import FOLDER_GONE, OwnTree, plan_tree, reopen_tree, work_of
 from cli_agent_orchestrator.settings.layout import run_folder
-from cli_agent_orchestrator.work.left_out import LeftOut
 from cli_agent_orchestrator.work.pull_request import trailers
 from tests.work.projects import Project, make_project, write
 
@@ -86,7 +85,7 @@ def test_a_tree_whose_files_are_gone_gets_them_back_and_the_users_own_too(
     if left is not None:
         tree.worktree.folder.mkdir()
         write(tree.worktree.folder, left)
-    assert tree.mend(tmp_path / "store")[0] == FOLDER_GONE
+    assert tree.repair(tmp_path / "store")[0] == FOLDER_GONE
     assert (tree.wd / "a.txt").read_text() == "changed\n"
     assert (tree.wd / ".env").read_text() == "A=1\n"
     assert not tree.worktree.faults()
@@ -99,7 +98,7 @@ def test_a_tree_without_its_git_file_keeps_what_was_done_since_the_last_snapshot
     tree.snapshots(tmp_path / "store").take(0, "start")
     write(tree.wd, {"a.txt": "since\n"})
     (tree.worktree.folder / ".git").unlink()
-    faults = tree.mend(tmp_path / "store")
+    faults = tree.repair(tmp_path / "store")
     assert faults
     assert FOLDER_GONE not in faults
     assert (tree.wd / "a.txt").read_text() == "since\n"
@@ -126,78 +125,10 @@ def made_again(project: Project, state: Path) -> OwnTree:
     return plan_tree(project.folder, state, RUN, {})[0]
 
 
-@pytest.mark.parametrize("text", ['"tree": 7', '"tree": {}', '"tree": {"folder": 7}'])
-def test_a_record_with_nonsense_has_no_tree(tmp_path: Path, text: str) -> None:
-    folder = run_folder(tmp_path, RUN)
-    folder.make()
-    data = f'{{"version": 1, "status": "PASS", "wd": "/p", {text}}}'
-    (folder.path / "run.json").write_text(data)
-    record = read_record(folder)
-    assert record is not None
-    assert record.tree is None
-
-
-def test_what_a_record_says_wrongly_of_a_tree_is_left_out(tmp_path: Path) -> None:
-    folder = run_folder(tmp_path, RUN)
-    folder.make()
-    tree = '{"folder": "/t", "tip": 7, "included": ["a", 7], "delivered": "perhaps"}'
-    data = f'{{"version": 1, "status": "PASS", "wd": "/p", "tree": {tree}}}'
-    (folder.path / "run.json").write_text(data)
-    record = read_record(folder)
-    assert record is not None
-    assert record.tree == SavedTree("/t", "", "", "", included=("a",))
-
-
 def test_a_folder_that_is_in_no_commit_is_refused(project: Project, tmp_path: Path) -> None:
     project.write({"new/a.txt": "a\n"})
     with pytest.raises(UsageError, match="is in no commit yet"):
         plan_tree(project.folder / "new", tmp_path, RUN, {})
-
-
-@pytest.mark.parametrize("tracked", ["a.txt", ".local/share/x"])
-def test_our_state_folder_is_not_among_what_is_not_committed(
-    project: Project, tracked: str
-) -> None:
-    project.commit({tracked: "x\n"})
-    state = project.folder / ".local/state/cao"
-    project.write({".local/state/cao/token": "secret\n"})
-    assert plan_tree(project.folder, state, RUN, {})[1] == ()
-    project.write({"new.txt": "n\n"})
-    (said,) = plan_tree(project.folder, state, RUN, {})[1]
-    assert said == "what is not committed is not in the work tree: 'new.txt'"
-
-
-OWN_PLACES = (".local/state/cao", ".config/cao")
-
-
-def tree_at_home(home: Project) -> OwnTree:
-    """Return the work tree of a run in a repository with the user's own folders of cao in it."""
-    state, config = (home.folder / place for place in OWN_PLACES)
-    environ = {**os.environ, "CAO_CONFIG_DIR": str(config)}
-    return plan_tree(home.folder, state, RUN, environ)[0].make()[0]
-
-
-def test_nothing_is_committed_where_our_own_folders_are(project: Project, tmp_path: Path) -> None:
-    project.commit({".config/cao/config.toml": "mine\n"})
-    tree = tree_at_home(project)
-    snapshots = tree.snapshots(tmp_path / "store")
-    snapshots.take(0, "start")
-    forged = {".local/state/cao/trust.json": "{}", ".config/cao/config.toml": "theirs\n"}
-    write(tree.wd, {**forged, ".Local/state/CAO/trust.json": "{}", "new.txt": "new\n"})
-    snapshots.take(1, "programmer")
-    taken = snapshots.all()
-    assert [one.path for one in snapshots.changes(taken[0].commit, taken[1].commit)] == [
-        ".Local/state/CAO/trust.json",
-        "new.txt",
-    ]
-    tree, done = tree.commit(tmp_path / "store", RUN, STATE, "Do it")
-    changed = project.git("diff", "--name-only", f"{tree.base}..{tree.worktree.tip}")
-    assert changed == "new.txt"
-    assert done.left_out == tuple(LeftOut(one, "where cao's own files are") for one in OWN_PLACES)
-    assert tree.worktree.uncommitted() == ()
-    record = record_of(tree)
-    assert record.tree is not None
-    assert record.tree.ours == OWN_PLACES
 
 
 def test_only_work_that_nobody_has_seen_to_waits(project: Project, tmp_path: Path) -> None:
@@ -242,22 +173,9 @@ def test_what_changed_after_the_verdict_is_not_committed(project: Project, tmp_p
     ]
     last = snapshots.all()[2]
     assert (last.sequence, last.label) == (2, "after the verdict")
-    assert snapshots.read(last.commit, "evil.txt", 100) == b"later\n"
+    assert snapshots.read(last.tree, "evil.txt", 100) == b"later\n"
     # Nor is it when that is tried again.
     assert not tree.commit(store, RUN, STATE, "Do it")[1].is_new
-
-
-def test_what_was_judged_is_committed_though_an_agent_has_had_it_ignored_since(
-    project: Project, tmp_path: Path
-) -> None:
-    tree, store = made(project, tmp_path / "state"), tmp_path / "store"
-    snapshots = tree.snapshots(store)
-    snapshots.take(0, "start")
-    write(tree.wd, {"new.txt": "judged\n"})
-    snapshots.take(1, "tester")
-    project.write({".git/info/exclude": "new.txt\n"})
-    tree, _ = tree.commit(store, RUN, STATE, "Do it")
-    assert project.git("show", f"{tree.worktree.tip}:new.txt") == "judged"
 
 
 def test_caches_of_the_project_itself_are_its_own(project: Project, tmp_path: Path) -> None:
@@ -280,7 +198,7 @@ def test_all_of_a_tree_is_seen_though_agents_work_in_a_folder_of_it(
     start = snapshots.take(0, "start")
     write(top, {"root.py": "judged\n", "beside/y": "judged\n", "sub/.tmp/reply": "", ".codex": ""})
     judged = snapshots.take(1, "tester")
-    changes = snapshots.changes(start.commit, judged.commit)
+    changes = snapshots.changes(start.tree, judged.tree)
     assert [one.path for one in changes] == ["beside/y", "root.py"]
     write(top, {"root.py": "later\n", "other/z": "later\n"})
     tree, done = tree.commit(store, RUN, STATE, "Do it")

@@ -51,7 +51,6 @@ from cli_agent_orchestrator.settings.layout import (
     screens_folder,
 )
 from cli_agent_orchestrator.work.snapshots import Snapshots
-from cli_agent_orchestrator.work.store import Store
 from tests.server.run_rig import EVENTS, NOON, RUN, Answering, Rig
 from tests.server.running import WAIT_SECONDS
 from tests.usage.lines import codex_head, codex_usage, usage_record
@@ -124,7 +123,7 @@ def test_a_turn_has_what_it_changed(rig: Rig, http: httpx.Client) -> None:
     rig.happen(*EVENTS)
     turn = http.get(f"/runs/{RUN}/turns/1").json()
     assert (turn["diff"], turn["files"]) == (None, None)
-    snapshots = Snapshots(Store(rig.folder.path / SNAPSHOTS_FOLDER, rig.project, None, os.environ))
+    snapshots = Snapshots(rig.folder.path / SNAPSHOTS_FOLDER, rig.project, None, os.environ)
     snapshots.take(0, "start")
     (rig.project / "a.txt").write_bytes(b"caf\xe9\n")
     (rig.project / "b\udcff").write_bytes(b"\0")

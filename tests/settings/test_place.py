@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.errors import UsageError
-from cli_agent_orchestrator.settings.layout import check_place, ours_in, path_inside, said_of_place
+from cli_agent_orchestrator.settings.layout import check_place, path_inside, said_of_place
 
 
 @pytest.mark.parametrize(
@@ -43,27 +43,12 @@ def test_links_count_as_what_they_lead_to(tmp_path: Path) -> None:
     assert path_inside(home, home) == ""
 
 
-def test_our_places_in_a_folder_count_by_their_name_and_by_where_that_leads(
-    tmp_path: Path,
-) -> None:
-    home = tmp_path / "home"
-    (home / "dots/local").mkdir(parents=True)
-    (home / ".local").symlink_to("dots/local")
-    state, config = home / ".local/state/cao", home / ".config/cao"
-    assert ours_in(home, state, config) == (
-        "dots/local/state/cao",
-        ".local/state/cao",
-        ".config/cao",
-    )
-    assert ours_in(home, tmp_path / "state") == ()
-    assert ours_in(home, home) == ()
-
-
 def test_the_state_folder_itself_is_no_place_for_agents(tmp_path: Path) -> None:
     state = tmp_path / "state"
     (tmp_path / "link").symlink_to(state)
     for wd in (state, state / "runs", tmp_path / "link"):
         with pytest.raises(UsageError, match="name a folder of your project with --wd"):
             check_place(state, wd)
-    for wd in (tmp_path, state / "worktrees/k3f9"):
-        check_place(state, wd)
+    check_place(state, state / "worktrees/k3f9")
+    with pytest.raises(UsageError, match="CAO_STATE_DIR"):
+        check_place(state, tmp_path)

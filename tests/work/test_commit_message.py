@@ -16,8 +16,6 @@ from cli_agent_orchestrator.work.pull_request import (
     NOT_CHECKED,
     NOT_KNOWN,
     CommittedWork,
-    GateResult,
-    Reviewer,
     commit_message,
     request_text,
     subject,
@@ -28,8 +26,8 @@ WORK = CommittedWork(
     "r1",
     2,
     "build",
-    (GateResult("tests", "passed", "12 tests"), GateResult("lint", "failed")),
-    (Reviewer("programmer_review", "codex"),),
+    ("tests passed (12 tests)", "lint failed"),
+    ("programmer_review (codex)",),
 )
 TRAILERS = """\
 Cao-Run: r1
@@ -117,9 +115,7 @@ def test_what_git_takes_for_the_end_of_a_message_does_not_end_ours() -> None:
 
 
 def test_a_value_stays_on_its_line() -> None:
-    work = CommittedWork(
-        "r", 1, "f\nCao-Gate: x passed", (GateResult("a\r\nCao-Run: b", "\x00", "c\u2028d"),)
-    )
+    work = CommittedWork("r", 1, "f\nCao-Gate: x passed", ("a\r\nCao-Run: b \x00 (c\u2028d)",))
     assert trailers(work) == (
         "Cao-Run: r\nCao-Round: 1\nCao-Flow: f Cao-Gate: x passed\nCao-Gate: a Cao-Run: b (c d)"
     )
@@ -144,7 +140,7 @@ ANY = st.text(
 
 @given(ANY, ANY, ANY, ANY)
 def test_git_finds_our_trailers_and_no_others(task: str, body: str, gate: str, role: str) -> None:
-    work = CommittedWork("r1", 1, "f", (GateResult(gate, "passed"),), (Reviewer(role, "codex"),))
+    work = CommittedWork("r1", 1, "f", (f"{gate} passed",), (f"{role} (codex)",))
     message = commit_message(task, work, body)
     assert parsed(message) == trailers(work)
     assert trailers(work).count("\n") == 4
@@ -166,7 +162,7 @@ class TestARequest:
         assert request_text("Keep digits.", work) == text
 
     def test_without_a_gate_says_whose_word_it_is(self) -> None:
-        work = CommittedWork("r1", 1, "loop", (), (Reviewer("programmer_review", "codex"),))
+        work = CommittedWork("r1", 1, "loop", (), ("programmer_review (codex)",))
         assert request_text("Keep digits.", work) == (
             f"Keep digits.\n\n{NOT_CHECKED}\n\n"
             "    Cao-Run: r1\n    Cao-Round: 1\n    Cao-Flow: loop\n"
@@ -201,9 +197,7 @@ class TestARequest:
     @given(ANY, ANY, ANY)
     def test_has_no_markup_but_the_users_own(self, proof: str, gate: str, role: str) -> None:
         """A block of code is what each line of it is indented for, and nothing else ends it."""
-        work = CommittedWork(
-            "r1", 1, "f", (GateResult(gate, "passed"),), (Reviewer(role, "x"),), proof
-        )
+        work = CommittedWork("r1", 1, "f", (f"{gate} passed",), (f"{role} (x)",), proof)
         first, second, judged, third, *code, last = request_text("One", work).split("\n")
         assert (first, second, judged, third, last) == ("One", "", JUDGED, "", "")
         assert len(code) == (6 if proof else 5)

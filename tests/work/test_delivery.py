@@ -2,9 +2,7 @@
 
 import os
 import shutil
-import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,9 +11,6 @@ import pytest
 
 from cli_agent_orchestrator.errors import GitError
 from cli_agent_orchestrator.work.delivery import (
-    MOST_COMPARED,
-    Discard,
-    KeptFiles,
     MergeKind,
     MergeResult,
     Terms,
@@ -23,19 +18,18 @@ from cli_agent_orchestrator.work.delivery import (
     discard,
 )
 from cli_agent_orchestrator.work.worktree import Worktree
-from tests.work.projects import AUTHOR, Project, contents, make_hostile, make_project, write
-from tests.work.repositories import LOOK, with_other_git
+from tests.work.projects import (
+    AUTHOR,
+    Project,
+    contents,
+    git,
+    make_hostile,
+    make_project,
+    write,
+)
 
 BRANCH = "cao/r1"
 TERMS = Terms(AUTHOR, "Merge the work of run r1\n\nCao-Run: r1\n", os.environ, onto="main")
-DELIVER = """\
-import sys
-from pathlib import Path
-from tests.work.projects import Project
-from tests.work.test_delivery import delivered
-delivered(Project(Path(sys.argv[1])))
-"""
-HINDERS = "*checkout-index*) mkdir -p deep/er; echo again > deep/er/new.txt; exit 1;;"
 """Brings no file back, and what was removed is there again."""
 FILES = {
     "touched.txt": "1\n2\n3\n4\n5\n",
@@ -186,22 +180,22 @@ STATES = {
         lambda p: (p.folder / "new.txt").symlink_to("nowhere"), ("new.txt",)
     ),
     "an untracked folder in the way": State(
-        lambda p: p.write({"new.txt/own": "own\n"}), ("new.txt/own",)
+        lambda p: p.write({"new.txt/own": "own\n"}), ("new.txt",)
     ),
-    "an ignored link to a folder in the way": State(link_in_a_folder, ("new.txt/link",)),
+    "an ignored link to a folder in the way": State(link_in_a_folder, ("new.txt",)),
     "a file in the place of a folder": State(lambda p: p.write({"deep": "own\n"}), ("deep",)),
     "a link in the place of a folder": State(link_in_place_of_a_folder, ("deep",)),
     "an ignored file in the way": State(
         lambda p: p.write({".git/info/exclude": "new.txt\n", "new.txt": "own\n"}), ("new.txt",)
     ),
     "an ignored folder in the way": State(
-        lambda p: p.write({".git/info/exclude": "*\n", "new.txt/own": "own\n"}), ("new.txt/own",)
+        lambda p: p.write({".git/info/exclude": "*\n", "new.txt/own": "own\n"}), ("new.txt",)
     ),
     "another branch": State(
         lambda p: p.git("switch", "-q", "-c", "other"), reason="git switch main"
     ),
     "no branch": State(lambda p: p.git("checkout", "-q", "--detach"), reason="no branch"),
-    "a conflict that a stash has left": State(pop_with_conflict, ("touched.txt",)),
+    "a conflict that a stash has left": State(pop_with_conflict, reason="unmerged"),
     "in the middle of a merge": State(begin_merge, reason="a merge is under way"),
     "in the middle of a rebase": State(begin_rebase, reason="a rebase is under way"),
     "a branch that cannot be moved": State(
@@ -223,11 +217,12 @@ def test_in_every_state_of_the_checkout_nothing_is_lost(
     state.do(project)
     before = project.state()
     was = project.git("rev-parse", "HEAD")
+    was_staged = project.git("diff", "--cached", "--raw", "--no-abbrev")
     mine = contents(project.folder)
     result = delivered(project)
     if state.in_the_way or state.reason:
         assert result.kind is MergeKind.REFUSED
-        assert result.in_the_way == state.in_the_way
+        assert result.files == state.in_the_way
         assert state.reason in result.reason
         assert project.state() == before
         return
@@ -242,7 +237,8 @@ def test_in_every_state_of_the_checkout_nothing_is_lost(
     assert {name: data for name, data in after.items() if name not in work} == {
         name: data for name, data in mine.items() if name not in work
     }
-    assert project.state()["staged"] == before["staged"]
+    staged = project.git("diff", "--cached", "--raw", "--no-abbrev")
+    assert staged == was_staged
     assert project.state()["config"] == before["config"]
     assert project.git("log", "-1", "--format=%an|%B") == (
         f"Ada|{TERMS.message}" if meanwhile else "Ada|work\n"
@@ -257,7 +253,7 @@ def test_a_conflict_is_named_and_nothing_is_touched(project: Project) -> None:
     before = project.state()
     result = delivered(project)
     assert result.kind is MergeKind.REFUSED
-    assert result.conflicts == ("folder/inner.txt", "new\nline", "touched.txt")
+    assert result.files == ("folder/inner.txt", "new\nline", "touched.txt")
     assert "git merge cao/r1" in result.reason
     assert project.state() == before
 
@@ -266,7 +262,7 @@ def test_a_file_removed_here_and_changed_there_is_a_conflict(project: Project) -
     worked(project, {"touched.txt": "work\n"})
     project.git("rm", "-q", "touched.txt")
     project.git("commit", "-q", "-m", "removed")
-    assert delivered(project).conflicts == ("touched.txt",)
+    assert delivered(project).files == ("touched.txt",)
 
 
 def test_what_is_there_already_is_not_brought_again(project: Project) -> None:
@@ -301,7 +297,7 @@ def test_a_folder_that_becomes_a_file_takes_nothing_unknown_with_it(project: Pro
     project.write({"folder/made.log": "log\n"})
     before = project.state()
     result = delivered(project)
-    assert result.in_the_way == ("folder/made.log",)
+    assert result.files == ("folder",)
     assert project.state() == before
     (project.folder / "folder/made.log").unlink()
     assert delivered(project).kind is MergeKind.FAST_FORWARDED
@@ -317,12 +313,6 @@ def test_a_file_that_becomes_a_folder_arrives(project: Project) -> None:
     assert (project.folder / "mine.txt/inner").read_text() == "x\n"
 
 
-def test_names_with_line_breaks_are_found_in_the_way(project: Project) -> None:
-    worked(project, {"new\nline": "work\n", 'quo"te': "work\n"})
-    project.write({"new\nline": "own\n", 'quo"te': "own\n"})
-    assert delivered(project).in_the_way == ("new\nline", 'quo"te')
-
-
 def test_a_linked_work_tree_of_the_users_is_a_checkout_like_any(
     project: Project, tmp_path: Path
 ) -> None:
@@ -333,7 +323,7 @@ def test_a_linked_work_tree_of_the_users_is_a_checkout_like_any(
     result = apply(mine.repository(), BRANCH, replace(TERMS, onto="mine"))
     assert result.kind is MergeKind.FAST_FORWARDED
     assert (mine.folder / "new.txt").read_text() == "new\n"
-    assert {**project.state(), "under way": ""} == {**before, "under way": ""}
+    assert project.state() == before
 
 
 def test_settings_of_the_repository_do_not_change_the_way(project: Project) -> None:
@@ -369,8 +359,7 @@ def test_nothing_of_a_hostile_repository_runs(
     assert result.kind is (MergeKind.MERGED if meanwhile else MergeKind.FAST_FORWARDED)
     assert len(result.remarks) == 1
     assert result.remarks[0].startswith("arrived as stored, not through the filter evil: ")
-    kept = KeptFiles(worktree.branch_tip(), lambda path: None)
-    assert discard(worktree, kept) == Discard(True)
+    assert discard(worktree, worktree.branch_tip(), dict[str, bytes]().get) == ""
     assert list((tmp_path / "marks").iterdir()) == []
 
 
@@ -382,7 +371,7 @@ def test_a_merge_driver_does_not_run_and_leaves_the_conflict_to_people(
     project.commit({"touched.txt": "0\n2\n3\n4\n5\n"})
     make_hostile(project, tmp_path / "marks")
     result = delivered(project)
-    assert result.conflicts == ("touched.txt",)
+    assert result.files == ("touched.txt",)
     assert list((tmp_path / "marks").iterdir()) == []
 
 
@@ -439,8 +428,8 @@ def test_histories_without_a_common_commit_are_not_merged(project: Project) -> N
 # --- removing ---
 
 
-def kept(worktree: Worktree, files: dict[str, bytes] | None = None) -> KeptFiles:
-    return KeptFiles(worktree.branch_tip(), (files or {}).get)
+def discarded(worktree: Worktree, files: dict[str, bytes] | None = None) -> str:
+    return discard(worktree, worktree.branch_tip(), (files or {}).get)
 
 
 def is_whole(worktree: Worktree) -> bool:
@@ -451,59 +440,58 @@ def test_work_that_is_kept_can_be_discarded(project: Project) -> None:
     before = project.state()
     worktree = worked(project)
     write(worktree.folder, {"new.txt": "more\n", "made.log": "ignored\n"})
+    write(worktree.folder, {"cache.log/x/y.log": "y"})
+    (worktree.folder / "cache.log/x").chmod(0o500)
     (worktree.folder / "mine.txt").unlink()
     (worktree.folder / "other").symlink_to("new.txt")
-    files = {"new.txt": b"more\n", "other": b"new.txt"}
-    assert discard(worktree, kept(worktree, files)) == Discard(True)
+    assert discarded(worktree, {"new.txt": b"more\n", "other": b"new.txt"}) == ""
     assert not worktree.folder.exists()
     assert project.git("worktree", "list").count("\n") == 0
     assert project.git("branch", "--list", "cao/*") == ""
     assert project.state() == before
-    assert discard(worktree, kept(worktree)) == Discard(True), "a second time does no harm"
+    assert discarded(worktree) == "", "a second time does no harm"
 
 
-@pytest.mark.parametrize("in_snapshot", [{}, {"new.txt": b"earlier\n"}])
-def test_files_that_no_snapshot_has_are_not_discarded(
-    project: Project, in_snapshot: dict[str, bytes]
+def change(worktree: Worktree, tmp_path: Path) -> None:
+    write(worktree.folder, {"new.txt": "more\n"})
+
+
+def nest(worktree: Worktree, tmp_path: Path) -> None:
+    make_project(worktree.folder / "nested")
+
+
+def lock(worktree: Worktree, tmp_path: Path) -> None:
+    git(worktree.repository.top, "worktree", "lock", str(worktree.folder))
+
+
+def check_out(worktree: Worktree, tmp_path: Path) -> None:
+    git(worktree.repository.top, "worktree", "add", "-q", "-f", str(tmp_path / "mine"), BRANCH)
+
+
+@pytest.mark.parametrize(
+    ("do", "reason"),
+    [
+        (change, "no snapshot has as they are: new.txt"),
+        (nest, "no snapshot has as they are: nested"),
+        (lock, "git worktree unlock"),
+        (check_out, "is checked out in"),
+    ],
+)
+def test_what_no_snapshot_has_and_what_is_in_use_is_not_discarded(
+    project: Project, tmp_path: Path, do: Callable[[Worktree, Path], None], reason: str
 ) -> None:
     worktree = worked(project)
-    write(worktree.folder, {"new.txt": "more\n"})
-    result = discard(worktree, kept(worktree, in_snapshot))
-    assert not result.is_done
-    assert result.unsaved == ("new.txt",)
-    assert is_whole(worktree)
-
-
-def test_a_repository_within_is_not_discarded(project: Project) -> None:
-    worktree = worked(project)
-    make_project(worktree.folder / "nested")
-    assert discard(worktree, kept(worktree)).unsaved == ("nested/",)
+    do(worktree, tmp_path)
+    assert reason in discarded(worktree, {"new.txt": b"earlier\n"})
     assert is_whole(worktree)
 
 
 def test_commits_that_no_snapshot_has_are_not_discarded(project: Project) -> None:
     worktree = worked(project)
-    snapshot = kept(worktree)
+    tip = worktree.branch_tip()
     write(worktree.folder, {"new.txt": "more\n"})
     worktree.commit("more\n", AUTHOR)
-    assert "commits that no snapshot has" in discard(worktree, snapshot).reason
-    assert is_whole(worktree)
-
-
-def test_a_work_tree_that_the_user_locked_stays(project: Project) -> None:
-    worktree = worked(project)
-    project.git("worktree", "lock", str(worktree.folder))
-    assert not worktree.faults()
-    assert "git worktree unlock" in discard(worktree, kept(worktree)).reason
-    assert is_whole(worktree)
-
-
-def test_a_branch_that_is_checked_out_elsewhere_stays(project: Project, tmp_path: Path) -> None:
-    worktree = worked(project)
-    project.git("worktree", "add", "-q", "-f", str(tmp_path / "mine"), BRANCH)
-    assert discard(worktree, kept(worktree)).reason == (
-        f"cao/r1 is checked out in {tmp_path / 'mine'}"
-    )
+    assert "commits that no snapshot has" in discard(worktree, tip, dict[str, bytes]().get)
     assert is_whole(worktree)
 
 
@@ -513,129 +501,10 @@ def test_a_broken_work_tree_can_be_discarded(project: Project, tmp_path: Path) -
     (tmp_path / "precious/x").write_text("x")
     shutil.rmtree(worktree.folder)
     worktree.folder.symlink_to(tmp_path / "precious")
-    assert discard(worktree, kept(worktree)).is_done
+    assert discarded(worktree) == ""
     assert (tmp_path / "precious/x").exists()
     assert not worktree.folder.is_symlink()
     assert project.git("worktree", "list").count("\n") == 0
-
-
-def test_folders_that_may_not_be_changed_are_removed(project: Project) -> None:
-    worktree = worked(project)
-    write(worktree.folder, {"cache.log/x/y.log": "y"})
-    (worktree.folder / "cache.log/x").chmod(0o500)
-    assert discard(worktree, kept(worktree)).is_done
-    assert not worktree.folder.exists()
-
-
-def test_discarding_with_submodules_needs_no_force(project: Project, tmp_path: Path) -> None:
-    other = make_project(tmp_path / "other")
-    project.git("submodule", "--quiet", "add", str(other.folder), "sub")
-    project.git("commit", "-q", "-m", "submodule")
-    worktree = worked(project)
-    assert discard(worktree, kept(worktree)).is_done
-    assert project.git("submodule", "status").split()[1] == "sub"
-
-
-def kill_delivery(project: Project, tmp_path: Path) -> None:
-    """Let a delivery be killed when all files are there and HEAD is not moved yet."""
-    killing = with_other_git(tmp_path / "other", "*update-ref*) kill -9 $PPID; exit 1;;")
-    killed = subprocess.run(
-        [sys.executable, "-c", DELIVER, str(project.folder)],
-        env=killing,
-        cwd=Path(__file__).parents[2],
-        check=False,
-    )
-    assert killed.returncode == -signal.SIGKILL
-
-
-@pytest.mark.parametrize("has_moved", [False, True], ids=["fast-forward", "merge"])
-def test_what_a_killed_delivery_began_is_brought_to_an_end(
-    project: Project, tmp_path: Path, has_moved: bool
-) -> None:
-    worked(project)
-    if has_moved:
-        moved_on(project)
-    stage(project, {"mine.txt": "staged\n"})
-    project.write({"folder/inner.txt": "changed\n"})
-    kill_delivery(project, tmp_path)
-    before = project.git("rev-parse", "HEAD")
-    done = delivered(project)
-    assert done.kind is (MergeKind.MERGED if has_moved else MergeKind.FAST_FORWARDED)
-    arrived(project)
-    assert project.git("rev-parse", "ORIG_HEAD") == before
-    assert project.git("diff", "--cached", "--name-only") == "mine.txt"
-    assert project.git("diff", "--name-only") == "folder/inner.txt"
-
-
-def test_however_much_it_is(project: Project, tmp_path: Path) -> None:
-    worked(project, {f"new/{number}": "1\n" for number in range(MOST_COMPARED + 1)})
-    kill_delivery(project, tmp_path)
-    assert delivered(project).kind is MergeKind.FAST_FORWARDED
-    assert project.git("status", "--porcelain") == ""
-
-
-def test_no_two_deliveries_move_a_checkout_at_the_same_moment(
-    project: Project, tmp_path: Path
-) -> None:
-    worked(project)
-    look, seen = tmp_path / "look.py", tmp_path / "seen"
-    look.write_text(LOOK.format(folder=str(project.repository().common_dir)))
-    cases = f"*read-tree*-u*) '{sys.executable}' '{look}' > '{seen}';;"
-    environ = with_other_git(tmp_path / "other", cases)
-    assert delivered(project, replace(TERMS, environ=environ)).kind is MergeKind.FAST_FORWARDED
-    assert seen.read_text() == "another has it\n"
-
-
-def impossible(project: Project) -> None:
-    """Put a file on top of a run's work whose name no disk takes."""
-    blob = project.git("rev-parse", f"{BRANCH}:touched.txt")
-    listed = project.git("ls-tree", f"{BRANCH}^{{tree}}")
-    below = make_tree(project, f"100644 blob {blob}\t{'n' * 300}\n")
-    whole = make_tree(project, f"{listed}\n040000 tree {below}\tzz\n")
-    commit = project.git("commit-tree", whole, "-p", BRANCH, "-m", "too long")
-    project.git("update-ref", f"refs/heads/{BRANCH}", commit)
-
-
-def make_tree(project: Project, listed: str) -> str:
-    done = subprocess.run(
-        ["git", "mktree"], cwd=project.folder, input=listed, text=True, stdout=-1, check=True
-    )
-    return done.stdout.strip()
-
-
-@pytest.mark.parametrize("has_moved", [False, True], ids=["fast-forward", "merge"])
-def test_a_delivery_that_stops_halfway_is_taken_back(project: Project, has_moved: bool) -> None:
-    worked(project)
-    impossible(project)
-    if has_moved:
-        moved_on(project)
-    stage(project, {"mine.txt": "staged\n"})
-    project.write({"folder/inner.txt": "changed\n", "own/note.txt": "own\n"})
-    before = project.state()
-    for _ in range(2):
-        done = delivered(project)
-        assert done.kind is MergeKind.REFUSED
-        assert done.in_the_way == ()
-        assert "unable to create file zz/" in done.reason
-        assert "not as they were" not in done.reason
-        assert project.state() == before
-        assert not (project.folder / "deep").exists()
-
-
-@pytest.mark.parametrize("to", ["file", "folder"])
-def test_what_became_a_folder_or_a_file_halfway_is_what_it_was(project: Project, to: str) -> None:
-    tree = worked(project, {"new.txt": "new\n"})
-    if to == "folder":
-        (tree.folder / "mine.txt").unlink()
-        write(tree.folder, {"mine.txt/below.txt": "x\n"})
-    else:
-        shutil.rmtree(tree.folder / "folder")
-        write(tree.folder, {"folder": "x\n"})
-    tree.commit("work\n", AUTHOR)
-    impossible(project)
-    before = project.state()
-    assert delivered(project).kind is MergeKind.REFUSED
-    assert project.state() == before
 
 
 @pytest.fixture
@@ -669,30 +538,3 @@ def test_a_full_disk_leaves_the_checkout_as_it_was(small_disk: Path) -> None:
     filler.unlink()
     assert delivered(project).kind is MergeKind.FAST_FORWARDED
     assert (project.folder / "g2.txt").stat().st_size == 300_000
-
-
-def test_what_cannot_be_put_back_is_named_with_the_command_that_does(
-    project: Project, tmp_path: Path
-) -> None:
-    worked(project)
-    impossible(project)
-    before = project.state()
-    hindered = with_other_git(tmp_path / "other", HINDERS)
-    reason = delivered(project, replace(TERMS, environ=hindered)).reason
-    assert "these files are not as they were: deep/er/new.txt, gone.txt, touched.txt" in reason
-    remove, checkout = (line.strip() for line in reason.splitlines()[-2:])
-    assert remove.startswith("rm -f -- ")
-    assert checkout.startswith(f"git -C {project.folder} checkout-index -f -- ")
-    subprocess.run(["sh", "-ec", f"{remove}\n{checkout}"], check=True)
-    assert {**project.state(), "status": ""} == {**before, "status": ""}
-
-
-def test_of_large_files_that_are_put_back_users_are_told(project: Project) -> None:
-    project.commit({".gitattributes": "*.bin filter=lfs -text\n", "x.bin": "stored\n"})
-    worked(project, {"x.bin": "other\n"})
-    impossible(project)
-    before = project.state()
-    reason = delivered(project).reason
-    advice = "(git lfs checkout brings their content)"
-    assert reason.endswith(f"put back as stored, not through the filter lfs {advice}: x.bin")
-    assert project.state() == before

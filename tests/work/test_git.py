@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.errors import GitError, GitFailed, GitMissing
-from cli_agent_orchestrator.work.git import Git, find_git
-from tests.work.repositories import with_other_git
+from cli_agent_orchestrator.work.git import Git, find_program
+from tests.work.projects import with_other_git
 
 
 @pytest.fixture
@@ -26,9 +26,9 @@ def test_it_is_looked_for_in_the_environment_that_is_given_alone(
 ) -> None:
     others = with_other_git(tmp_path / "other", "*) exit 1;;")
     monkeypatch.setenv("PATH", others["PATH"])
-    assert find_git(os.environ) == str(tmp_path / "other/git")
-    assert find_git({}) != str(tmp_path / "other/git")
-    assert find_git({"PATH": ""}) is None
+    assert find_program("git", os.environ) == str(tmp_path / "other/git")
+    assert find_program("git", {}) != str(tmp_path / "other/git")
+    assert find_program("git", {"PATH": ""}) is None
 
 
 def test_a_command_answers_with_what_it_writes(repository: Git) -> None:
@@ -52,8 +52,6 @@ def test_what_is_written_is_taken_up_to_a_limit(repository: Git) -> None:
     answer = repository.ask("cat-file", "blob", ":large", limit=1000)
     assert answer.is_cut
     assert answer.output == b"x" * 1000
-    with pytest.raises(GitError, match="more than 1000 bytes"):
-        repository.run("show", ":large", limit=1000)
 
 
 def test_without_git_it_is_said(repository: Git, tmp_path: Path) -> None:
@@ -76,9 +74,9 @@ def test_looking_changes_nothing_in_the_repository(repository: Git) -> None:
     file.write_text("a")
     repository.run("add", "a")
     os.utime(file, (1, 1))
-    before = (repository.git_dir / "index").read_bytes()
+    before = (Path(str(repository.git_dir)) / "index").read_bytes()
     assert repository.text("status", "--porcelain") == "A  a"
-    assert (repository.git_dir / "index").read_bytes() == before
+    assert (Path(str(repository.git_dir)) / "index").read_bytes() == before
 
 
 def test_nothing_is_fetched(repository: Git) -> None:
@@ -126,7 +124,7 @@ def hostile(git: Git, tmp_path: Path) -> Path:
     }
     for key, value in settings.items():
         subprocess.run(["git", "-C", git.work_tree, "config", key, value], check=True)
-    hooks = git.git_dir / "hooks"
+    hooks = Path(str(git.git_dir)) / "hooks"
     hooks.mkdir(exist_ok=True)
     for name in ("post-index-change", "reference-transaction", "post-checkout", "pre-commit"):
         (hooks / name).write_text(f"#!/bin/sh\ntouch {marks}/{name}\n")

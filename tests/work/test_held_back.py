@@ -17,11 +17,9 @@ from cli_agent_orchestrator.work.held_back import (
     in_their_place,
     is_held,
 )
-from cli_agent_orchestrator.work.snapshots import Scope, Snapshots
-from cli_agent_orchestrator.work.store import Store
+from cli_agent_orchestrator.work.snapshots import Snapshots
 from cli_agent_orchestrator.work.worktree import Worktree
-from tests.work.projects import AUTHOR, Project, contents, make_project, write
-from tests.work.repositories import write_empty
+from tests.work.projects import AUTHOR, Project, contents, make_project, write, write_empty
 
 HELD = ("tests/acceptance", "scenario.md")
 FILES = {
@@ -52,10 +50,8 @@ def files_of(folder: Path) -> set[str]:
 
 
 def snapshots_of(worktree: Worktree, tmp_path: Path) -> Snapshots:
-    repository = replace(worktree.repository, top=worktree.folder, git_dir=worktree.link.entry.path)
-    return Snapshots(
-        Store(tmp_path / "store", worktree.folder, repository, os.environ), scope=Scope(apart=HELD)
-    )
+    repository = replace(worktree.repository, top=worktree.folder, git_dir=worktree.entry.path)
+    return Snapshots(tmp_path / "store", worktree.folder, repository, os.environ, apart=HELD)
 
 
 def test_what_is_below_a_path_is_held_and_nothing_that_begins_like_it() -> None:
@@ -127,7 +123,7 @@ def test_a_work_tree_is_mended_without_them(
         shutil.rmtree(worktree.folder)
     else:
         (worktree.folder / lost).unlink()
-    assert worktree.mend()
+    assert worktree.repair()
     assert files_of(worktree.folder) == {"a.txt", "tests/test_a.py"}
     assert project.git("status", "--porcelain", folder=worktree.folder) == ""
 
@@ -135,20 +131,19 @@ def test_a_work_tree_is_mended_without_them(
 def test_no_snapshot_has_them_and_none_tells_of_them(worktree: Worktree, tmp_path: Path) -> None:
     snapshots = snapshots_of(worktree, tmp_path)
     start = snapshots.take(0, "start")
-    assert snapshots.files(start.commit) == ["a.txt", "tests/test_a.py"]
-    assert snapshots.changes(worktree.tip, start.commit) == ()
+    assert snapshots.files(start.tree) == ["a.txt", "tests/test_a.py"]
     write(worktree.folder, {"tests/acceptance/test_x.py": "mine\n", "a.txt": "new\n"})
     after = snapshots.take(1, "programmer")
-    assert [one.path for one in snapshots.changes(start.commit, after.commit)] == ["a.txt"]
-    assert b"mine" not in snapshots.diff(start.commit, after.commit)
-    assert snapshots.restore(start.commit) == ("a.txt",)
+    assert [one.path for one in snapshots.changes(start.tree, after.tree)] == ["a.txt"]
+    assert b"mine" not in snapshots.diff(start.tree, after.tree)
+    assert snapshots.restore(start.tree) == ("a.txt",)
     assert (worktree.folder / "tests/acceptance/test_x.py").read_text() == "mine\n"
 
 
 def test_a_snapshot_does_without_an_index_too(worktree: Worktree, tmp_path: Path) -> None:
-    (worktree.link.entry.path / "index").write_bytes(b"nonsense")
+    (worktree.entry.path / "index").write_bytes(b"nonsense")
     snapshots = snapshots_of(worktree, tmp_path)
-    assert snapshots.files(snapshots.take(0, "start").commit) == ["a.txt", "tests/test_a.py"]
+    assert snapshots.files(snapshots.take(0, "start").tree) == ["a.txt", "tests/test_a.py"]
 
 
 class TestKeeping:

@@ -14,10 +14,9 @@ import pytest
 
 from cli_agent_orchestrator.errors import GitError
 from cli_agent_orchestrator.work.git import Git
-from cli_agent_orchestrator.work.repository import find_repository, user_identity
-from cli_agent_orchestrator.work.uncommitted import compare_with_commit, uncommitted
+from cli_agent_orchestrator.work.repository import find_repository, uncommitted, user_identity
 from cli_agent_orchestrator.work.worktree import Worktree
-from tests.work.repositories import (
+from tests.work.projects import (
     fingerprint,
     git,
     is_intact,
@@ -114,18 +113,18 @@ def work(folder: Path) -> None:
     old = snapshots.take(0, "start")
     assert repository is not None
     uncommitted(repository, os.environ)
-    compare_with_commit(repository, ["a.txt"], os.environ)
-    snapshots.keep_base(repository.head, old, ["a.txt"])
+    snapshots.keep_base(old)
+    snapshots.through_filters(["a.txt"])
     write(folder, {"a.txt": "3\n", "new.txt": "new\n"})
     new = snapshots.take(1, "programmer")
     assert snapshots.all() == (old, new)
-    snapshots.changes(old.commit, new.commit)
-    snapshots.diff(old.commit, new.commit)
-    snapshots.diff(old.commit, new.commit, stat=True)
-    snapshots.read(new.commit, "a.txt", 100)
-    snapshots.lay_out(new.commit, folder.parent / "checkout")
-    snapshots.lay_over(old.commit, folder.parent / "checkout", ["a.txt", "new.txt"])
-    assert snapshots.restore(old.commit) == ("a.txt", "new.txt")
+    snapshots.changes(old.tree, new.tree)
+    snapshots.diff(old.tree, new.tree)
+    snapshots.diff(old.tree, new.tree, stat=True)
+    snapshots.read(new.tree, "a.txt", 100)
+    snapshots.lay_out(new.tree, folder.parent / "checkout")
+    snapshots.lay_over(old.tree, folder.parent / "checkout", ["a.txt", "new.txt"])
+    assert snapshots.restore(old.tree) == ("a.txt", "new.txt")
     assert is_intact(snapshots)
     snapshots.keep_for_good()
 

@@ -9,7 +9,7 @@ import pytest
 from cli_agent_orchestrator.errors import GitError, GitFailed, GitMissing
 from cli_agent_orchestrator.work.pull_request import (
     PullRequest,
-    Wish,
+    Request,
     forge_program,
     host_of,
     pull_request,
@@ -29,9 +29,9 @@ class Home:
     programs: Path
     body: Path
 
-    def wish(self, title: str = "Slugify: keep digits") -> Wish:
+    def asked(self, title: str = "Slugify: keep digits") -> Request:
         environ = {"PATH": str(self.programs), "HOME": str(self.programs), "MINE": "kept"}
-        return Wish(title, self.body, "main", {**environ, "GIT_DIR": "/nowhere"})
+        return Request(title, self.body, "main", {**environ, "GIT_DIR": "/nowhere"})
 
     def install(self, name: str, script: str) -> None:
         """Put a program there that notes how it was called."""
@@ -73,14 +73,15 @@ def pushed(home: Home) -> str:
     return home.project.git("for-each-ref", "--format=%(refname)", folder=home.remote)
 
 
-def test_the_branch_alone_is_pushed_as_the_user_would(home: Home) -> None:
+def test_the_branch_alone_is_pushed_and_no_hook_is_run(home: Home) -> None:
     hook = home.project.folder / ".git/hooks/pre-push"
-    hook.write_text(f'#!/bin/sh\necho "$MINE" > {home.programs}/hook\n')
+    hook.parent.mkdir()
+    hook.write_text(f"#!/bin/sh\ntouch {home.programs}/hook\n")
     hook.chmod(0o755)
     before = home.project.state()
-    result = pull_request(home.project.repository(), BRANCH, home.wish())
+    result = pull_request(home.project.repository(), BRANCH, home.asked())
     assert pushed(home) == "refs/heads/cao/r1"
-    assert (home.programs / "hook").read_text() == "kept\n", "their hooks are meant here"
+    assert not (home.programs / "hook").exists()
     assert result.remote == "origin"
     assert result.url == result.to_type == ""
     assert "cao/r1 -> cao/r1" in result.said
@@ -90,7 +91,7 @@ def test_the_branch_alone_is_pushed_as_the_user_would(home: Home) -> None:
 def test_gh_opens_a_request(home: Home) -> None:
     home.install("gh", f'echo Creating; echo {LINK}; echo "$GH_PROMPT_DISABLED" > {home.body}.env')
     with_host(home, "git@github.com:team/project.git")
-    result = pull_request(home.project.repository(), BRANCH, home.wish("# -t\nmore"))
+    result = pull_request(home.project.repository(), BRANCH, home.asked("# -t\nmore"))
     assert result == PullRequest("origin", LINK)
     assert home.called("gh") == [
         "pr", "create", "--head=cao/r1", "--base=main", "--title=-t", f"--body-file={home.body}",
@@ -103,7 +104,7 @@ def test_glab_opens_a_request(home: Home) -> None:
     home.install("glab", f"echo {LINK}")
     home.install("gh", "exit 1")
     home.body.write_bytes(b"Text with 'quotes' \0and \xff.")
-    result = pull_request(home.project.repository(), BRANCH, home.wish(" "))
+    result = pull_request(home.project.repository(), BRANCH, home.asked(" "))
     assert result == PullRequest("origin", LINK)
     assert home.called("glab") == [
         "mr", "create", "--source-branch=cao/r1", "--target-branch=main", "--title=cao/r1",
@@ -130,7 +131,7 @@ def test_glab_opens_a_request(home: Home) -> None:
 )
 def test_without_the_program_it_is_said_what_to_type(home: Home, host: str, command: str) -> None:
     with_host(home, f"git@{host}:team/project.git")
-    result = pull_request(home.project.repository(), BRANCH, home.wish())
+    result = pull_request(home.project.repository(), BRANCH, home.asked())
     assert pushed(home) == "refs/heads/cao/r1"
     assert result.url == ""
     assert result.to_type == command.format(body=home.body)
@@ -140,7 +141,7 @@ def test_without_the_program_it_is_said_what_to_type(home: Home, host: str, comm
 def test_a_program_that_opens_nothing_is_heard(home: Home, script: str) -> None:
     with_host(home, "git@github.com:team/project.git")
     home.install("gh", script)
-    result = pull_request(home.project.repository(), BRANCH, home.wish())
+    result = pull_request(home.project.repository(), BRANCH, home.asked())
     assert result.url == ""
     assert result.said == "not logged in"
     assert result.to_type.startswith("gh pr create ")
@@ -152,7 +153,7 @@ def test_a_branch_with_other_commits_is_not_written_over(home: Home) -> None:
     home.project.git("switch", "-q", BRANCH)
     home.project.git("commit", "-q", "--amend", "-m", "another")
     with pytest.raises(GitFailed, match="rejected"):
-        pull_request(home.project.repository(), BRANCH, home.wish())
+        pull_request(home.project.repository(), BRANCH, home.asked())
     assert home.project.git("rev-parse", BRANCH, folder=home.remote) == there
 
 
@@ -161,43 +162,43 @@ def test_the_remote_is_the_one_that_the_user_pushes_to(home: Home, tmp_path: Pat
     git("init", "-q", "--bare", str(tmp_path / "fork.git"))
     git("remote", "add", "fork", str(tmp_path / "fork.git"))
     repository = home.project.repository()
-    assert pull_request(repository, BRANCH, home.wish()).remote == "origin"
+    assert pull_request(repository, BRANCH, home.asked()).remote == "origin"
     git("config", "branch.main.remote", "fork")
-    assert pull_request(repository, BRANCH, home.wish()).remote == "fork"
+    assert pull_request(repository, BRANCH, home.asked()).remote == "fork"
     git("config", "remote.pushDefault", "origin")
-    assert pull_request(repository, BRANCH, home.wish()).remote == "origin"
+    assert pull_request(repository, BRANCH, home.asked()).remote == "origin"
     git("config", "branch.main.pushRemote", "fork")
-    assert pull_request(repository, BRANCH, home.wish()).remote == "fork"
+    assert pull_request(repository, BRANCH, home.asked()).remote == "fork"
     git("config", "branch.main.pushRemote", "gone")
-    assert pull_request(repository, BRANCH, home.wish()).remote == "origin"
+    assert pull_request(repository, BRANCH, home.asked()).remote == "origin"
 
 
 def test_without_a_remote_it_is_said(home: Home, tmp_path: Path) -> None:
     git = home.project.git
     git("remote", "rename", "origin", "other")
-    assert pull_request(home.project.repository(), BRANCH, home.wish()).remote == "other"
+    assert pull_request(home.project.repository(), BRANCH, home.asked()).remote == "other"
     git("remote", "add", "another", str(tmp_path))
     with pytest.raises(GitError, match="several remotes"):
-        pull_request(home.project.repository(), BRANCH, home.wish())
+        pull_request(home.project.repository(), BRANCH, home.asked())
     git("remote", "remove", "other")
     git("remote", "remove", "another")
     with pytest.raises(GitError, match="git remote add origin"):
-        pull_request(home.project.repository(), BRANCH, home.wish())
+        pull_request(home.project.repository(), BRANCH, home.asked())
 
 
 def test_without_git_it_is_said(home: Home) -> None:
     repository = home.project.repository()
     (home.programs / "git").unlink()
     with pytest.raises(GitMissing):
-        pull_request(repository, BRANCH, home.wish())
+        pull_request(repository, BRANCH, home.asked())
 
 
 def test_a_program_that_cannot_be_started_is_told(home: Home) -> None:
     with_host(home, "git@github.com:team/project.git")
     (home.programs / "gh").write_bytes(b"\x7fELF nonsense")
     (home.programs / "gh").chmod(0o755)
-    with pytest.raises(GitError, match="gh pr did not end well"):
-        pull_request(home.project.repository(), BRANCH, home.wish())
+    with pytest.raises(GitError, match="gh"):
+        pull_request(home.project.repository(), BRANCH, home.asked())
 
 
 @pytest.mark.parametrize(

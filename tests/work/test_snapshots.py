@@ -2,11 +2,6 @@
 
 import os
 import shutil
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,11 +9,10 @@ import pytest
 
 from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.errors import GitError
-from cli_agent_orchestrator.work.git import Patience
+from cli_agent_orchestrator.work.changes import Change
 from cli_agent_orchestrator.work.repository import find_repository
-from cli_agent_orchestrator.work.snapshots import Change, Snapshots
-from cli_agent_orchestrator.work.store import Store
-from tests.work.repositories import (
+from cli_agent_orchestrator.work.snapshots import Snapshots
+from tests.work.projects import (
     content,
     fingerprint,
     is_intact,
@@ -41,9 +35,9 @@ def test_a_snapshot_has_tracked_and_new_files_but_no_ignored_ones(project: Path)
     snapshots = snapshots_of(project)
     taken = snapshots.take(0, "start")
     assert set(content(snapshots, taken)) == {"a.txt", "src/b.py", ".gitignore", "new.txt"}
-    assert snapshots.read(taken.commit, "a.txt", 100) == b"changed\n"
-    assert snapshots.read(taken.commit, "a.txt", 3) == b"cha"
-    assert snapshots.read(taken.commit, "out.log", 100) is None
+    assert snapshots.read(taken.tree, "a.txt", 100) == b"changed\n"
+    assert snapshots.read(taken.tree, "a.txt", 3) == b"cha"
+    assert snapshots.read(taken.tree, "out.log", 100) is None
     assert taken.left_out == ()
     assert is_intact(snapshots)
     assert fingerprint(project / ".git") == before
@@ -56,7 +50,7 @@ def test_all_snapshots_are_listed_by_anybody_who_opens_the_store(project: Path) 
     again = snapshots.take(1, "programmer \n 'é'")
     write(project, {"a.txt": "2\n"})
     replaced = snapshots_of(project).take(0, "start again")
-    assert snapshots_of(project).all() == (replaced, again)
+    assert snapshots_of(project).all() == (again, replaced)
     assert first.tree == again.tree != replaced.tree
     assert snapshots.take(2, "").tree == replaced.tree
 
@@ -72,7 +66,7 @@ def test_changes_are_told_by_path_and_kind(project: Path) -> None:
     (project / ".gitignore").chmod(0o755)
     write(project, {"new\nline": "1\n2\n", "binary": "\0\1"})
     new = snapshots.take(1, "programmer")
-    assert snapshots.changes(old.commit, new.commit) == (
+    assert snapshots.changes(old.tree, new.tree) == (
         Change(".gitignore", ".gitignore", "M", "100644", "100755", 0, 0),
         Change("a.txt", "a.txt", "T", "100644", "120000", 1, 1),
         Change("binary", "binary", "M", "100644", "100644", -1, -1),
@@ -80,11 +74,11 @@ def test_changes_are_told_by_path_and_kind(project: Path) -> None:
         Change("new\nline", "new\nline", "A", "000000", "100644", 2, 0),
         Change("src/b.py", "src/b.py", "D", "100644", "000000", 0, 1),
     )
-    assert snapshots.changes(new.commit, new.commit) == ()
-    patch = snapshots.diff(old.commit, new.commit, paths=["src/b.py"])
+    assert snapshots.changes(new.tree, new.tree) == ()
+    patch = snapshots.diff(old.tree, new.tree, paths=["src/b.py"])
     assert b"-b\n" in patch
     assert b"a.txt" not in patch
-    assert b"src/b.py" in snapshots.diff(old.commit, new.commit, stat=True)
+    assert b"src/b.py" in snapshots.diff(old.tree, new.tree, stat=True)
 
 
 def test_several_differences_are_told_at_once(project: Path) -> None:
@@ -95,7 +89,7 @@ def test_several_differences_are_told_at_once(project: Path) -> None:
         taken.append(snapshots.take(number, "programmer"))
     pairs = [(old, new) for old, new in pairwise(taken)]
     told = snapshots.diffs([(old.tree, new.tree) for old, new in pairs])
-    assert told == [snapshots.diff(old.commit, new.commit) for old, new in pairs]
+    assert told == [snapshots.diff(old.tree, new.tree) for old, new in pairs]
     assert [bool(patch) for patch in told] == [True, True, False, True, True]
     assert snapshots.diffs([]) == []
 
@@ -123,19 +117,19 @@ def test_a_snapshot_can_be_laid_out_and_laid_over(project: Path, tmp_path: Path)
     (project / "link").unlink()
     new = snapshots.take(1, "programmer")
     checkout = tmp_path / "checkout"
-    snapshots.lay_out(old.commit, checkout)
+    snapshots.lay_out(old.tree, checkout)
     assert sorted(path.name for path in checkout.iterdir()) == [
         ".gitignore", "a.txt", "link", "run.sh", "src",
     ]  # fmt: skip
     assert (checkout / "link").readlink() == Path("a.txt")
     assert (checkout / "run.sh").stat().st_mode & 0o111
-    snapshots.lay_over(new.commit, checkout, ["tests", "src/b.py", "link", "nowhere/x"])
+    snapshots.lay_over(new.tree, checkout, ["tests", "src/b.py", "link", "nowhere/x"])
     assert (checkout / "tests/new.py").read_text() == "t\n"
     assert (checkout / "src/b.py").read_text() == "2\n"
     assert (checkout / "a.txt").read_text() == "a\n"
     assert not (checkout / "link").is_symlink()
     with pytest.raises(GitError, match="not empty"):
-        snapshots.lay_out(old.commit, checkout)
+        snapshots.lay_out(old.tree, checkout)
 
 
 @pytest.mark.parametrize("word", ["", "HEAD", "--output=/dev/null", f"{'a' * 40}^", "a" * 39])
@@ -143,8 +137,8 @@ def test_what_is_no_id_does_not_reach_git(project: Path, tmp_path: Path, word: s
     snapshots = snapshots_of(project)
     taken = snapshots.take(0, "start")
     for ask in (
-        lambda: snapshots.changes(taken.commit, word),
-        lambda: snapshots.diff(word, taken.commit),
+        lambda: snapshots.changes(taken.tree, word),
+        lambda: snapshots.diff(word, taken.tree),
         lambda: snapshots.read(word, "a.txt", 9),
         lambda: snapshots.files(word),
         lambda: snapshots.lay_out(word, tmp_path / "checkout"),
@@ -162,7 +156,7 @@ def test_laying_over_replaces_whatever_is_in_the_way(project: Path, tmp_path: Pa
     checkout.mkdir()
     (checkout / "src").symlink_to(outside)
     write(checkout, {"a.txt/deep/file": "in the way\n"})
-    snapshots.lay_over(taken.commit, checkout, ["src/b.py", "a.txt"])
+    snapshots.lay_over(taken.tree, checkout, ["src/b.py", "a.txt"])
     assert (checkout / "src/b.py").read_text() == "b\n"
     assert (checkout / "a.txt").read_text() == "a\n"
     assert (outside / "b.py").read_text() == "mine\n"
@@ -178,19 +172,19 @@ def test_restoring_brings_back_and_removes_but_leaves_ignored_files(project: Pat
     (project / "src").rmdir()
     (project / "untracked.txt").unlink()
     (project / ".gitignore").chmod(0o755)
-    assert snapshots.restore(taken.commit) == (
+    assert snapshots.restore(taken.tree) == (
         ".gitignore", "a.txt", "made/deep/new.txt", "src/b.py", "untracked.txt",
     )  # fmt: skip
     (project / "made.log").unlink()
     assert fingerprint(project) == before
-    assert snapshots.restore(taken.commit) == ()
+    assert snapshots.restore(taken.tree) == ()
 
 
 def test_some_paths_can_be_restored(project: Path) -> None:
     snapshots = snapshots_of(project)
     taken = snapshots.take(0, "start")
     write(project, {"a.txt": "2\n", "src/b.py": "2\n", "src/new.py": "new\n"})
-    assert snapshots.restore(taken.commit, ["src"]) == ("src/b.py", "src/new.py")
+    assert snapshots.restore(taken.tree, ["src"]) == ("src/b.py", "src/new.py")
     assert (project / "a.txt").read_text() == "2\n"
 
 
@@ -201,7 +195,7 @@ def test_a_work_folder_that_was_removed_is_restored(project: Path) -> None:
     shutil.rmtree(project)
     with pytest.raises(GitError, match="not there any more"):
         snapshots.take(1, "programmer")
-    assert set(snapshots.restore(taken.commit)) == {".gitignore", "a.txt", "src/b.py"}
+    assert set(snapshots.restore(taken.tree)) == {".gitignore", "a.txt", "src/b.py"}
     assert (project / "src/b.py").read_text() == "b\n"
 
 
@@ -219,93 +213,11 @@ class BackwardClock(SystemClock):
 def test_they_are_in_order_though_the_clock_goes_back(project: Path, tmp_path: Path) -> None:
     clock = BackwardClock()
     repository = find_repository(project, os.environ)
-    snapshots = Snapshots(Store(tmp_path / "store", project, repository, os.environ), clock)
+    snapshots = Snapshots(tmp_path / "store", project, repository, os.environ, clock)
     taken = [snapshots.take(number, "turn") for number in (3, 2)]
     taken.append(
-        Snapshots(Store(tmp_path / "store", project, repository, os.environ), clock).take(1, "turn")
+        Snapshots(tmp_path / "store", project, repository, os.environ, clock).take(1, "turn")
     )
     times = [one.at for one in taken]
     assert times == sorted(times)
     assert len(set(times)) == 3
-
-
-SLOW_GIT = """\
-#!/bin/sh
-# Waits with the index locked, as git does in the midst of its work, until it is told to go on.
-case "$*" in
-*update-index*--add*)
-    : > "{store}/index.lock"; echo $$ > "{said}"; read go < "{gate}"; rm -f "{store}/index.lock";;
-esac
-exec {git} "$@"
-"""
-TAKE = """\
-import sys
-from pathlib import Path
-from tests.work.repositories import snapshots_of
-snapshots_of(Path(sys.argv[1])).take(1, "programmer")
-"""
-
-
-def store_path(project: Path) -> Path:
-    return project.parent / f"{project.name}-store"
-
-
-class Orphan:
-    """A git whose process was killed while it took a snapshot."""
-
-    def __init__(self, project: Path, tmp_path: Path) -> None:
-        said, gate = tmp_path / "said", tmp_path / "gate"
-        for pipe in (said, gate):
-            os.mkfifo(pipe)
-        programs = tmp_path / "programs"
-        programs.mkdir()
-        self.lock = store_path(project) / "index.lock"
-        text = SLOW_GIT.format(
-            store=store_path(project), said=said, gate=gate, git=shutil.which("git")
-        )
-        (programs / "git").write_text(text)
-        (programs / "git").chmod(0o755)
-        path = f"{programs}:{os.environ['PATH']}"
-        taker = subprocess.Popen(
-            [sys.executable, "-c", TAKE, str(project)],
-            env={**os.environ, "PATH": path},
-            cwd=Path(__file__).parents[2],
-        )
-        self.pid = int(said.read_text())
-        taker.kill()
-        taker.wait()
-
-    def end(self) -> None:
-        with suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
-
-
-@pytest.fixture
-def orphan(project: Path, tmp_path: Path) -> Iterator[Orphan]:
-    snapshots_of(project).take(0, "start")
-    write(project, {"a.txt": "changed\n"})
-    found = Orphan(project, tmp_path)
-    yield found
-    found.end()
-
-
-def test_who_comes_after_a_killed_process_waits_for_its_git(project: Path, orphan: Orphan) -> None:
-    tries = []
-
-    def wait(seconds: float) -> None:
-        assert orphan.lock.exists()
-        tries.append(seconds)
-        if len(tries) == 2:
-            orphan.end()
-
-    taken = snapshots_of(project, patience=Patience(pause=wait)).take(1, "resumed")
-    assert len(tries) >= 2
-    assert snapshots_of(project).read(taken.commit, "a.txt", 99) == b"changed\n"
-    # Left by a git that has ended.
-    assert not orphan.lock.exists()
-
-
-def test_one_that_does_not_end_is_waited_for_only_so_long(project: Path, orphan: Orphan) -> None:
-    with pytest.raises(GitError, match=r"is still at work in .*-store"):
-        snapshots_of(project, patience=Patience(seconds=0.0)).take(1, "resumed")
-    assert orphan.lock.exists()

@@ -4,43 +4,25 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.core.text import first_names
 from cli_agent_orchestrator.errors import GitError, RunError
-from cli_agent_orchestrator.events import Warned
-from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
 from cli_agent_orchestrator.settings.layout import run_folder
-from cli_agent_orchestrator.work.changes import UNSEEN, Change
-from cli_agent_orchestrator.work.folder import KeptOut, Seen, WorkFolder, open_work_folder
-from cli_agent_orchestrator.work.gathering import LookLimits
-from cli_agent_orchestrator.work.left_out import UNREADABLE, LeftOut
+from cli_agent_orchestrator.work.changes import UNSEEN, Change, LeftOut
+from cli_agent_orchestrator.work.folder import Seen, WorkFolder, open_work_folder
 from cli_agent_orchestrator.work.repository import find_repository
-from cli_agent_orchestrator.work.snapshots import Snapshots
-from cli_agent_orchestrator.work.store import Store
+from cli_agent_orchestrator.work.snapshots import UNREADABLE, Snapshots
 from cli_agent_orchestrator.work.worktree import Worktree
-from tests.runs.fakes import Rig
-from tests.work.repositories import make_repository, with_other_git, write
+from tests.work.projects import git, make_repository, with_other_git, write
 from tests.work.test_odd_trees import somebody_else
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    git(folder, "init", "-q", "-b", "main")
-    (folder / "a.py").write_text("one\n", encoding="utf-8")
-    git(folder, "add", "-A")
-    git(folder, "-c", "user.name=u", "-c", "user.email=u@x", "commit", "-q", "-m", "one")
-    return folder
-
-
-def git(folder: Path, *words: str) -> str:
-    done = subprocess.run(["git", "-C", folder, *words], check=True, capture_output=True, text=True)
-    return done.stdout
+    return make_repository(tmp_path / "project", {"a.py": "one\n"})
 
 
 def open_here(project: Path, environ: Mapping[str, str] = os.environ) -> WorkFolder:
@@ -63,68 +45,7 @@ def test_who_changed_what_is_known(project: Path) -> None:
     approved = seen.work.tree
     (project / "a.py").write_text("three\n", encoding="utf-8")
     assert work.look(3, "tester", approved).work.since_review == ("a.py",)
-    assert git(project, "status", "--porcelain") == " M a.py\n?? b.py\n"
-
-
-STATE = ".local/state/cao"
-
-
-def plain_home(home: Path) -> Path:
-    write(home, {"notes.txt": "a\n"})
-    return home
-
-
-def home_in_git(home: Path) -> Path:
-    return make_repository(home, {"notes.txt": "a\n"})
-
-
-def home_with_the_state_folder_in_git(home: Path) -> Path:
-    return make_repository(home, {"notes.txt": "a\n", f"{STATE}/old.json": "{}\n"})
-
-
-def home_that_wants_all_in_git(home: Path) -> Path:
-    return make_repository(home, {"notes.txt": "a\n", ".gitignore": "!.local\n!**\n"})
-
-
-def home_with_links(home: Path) -> Path:
-    plain_home(home)
-    (home / "dotfiles").mkdir()
-    (home / ".local").symlink_to("dotfiles")
-    return home
-
-
-HOMES = [
-    plain_home,
-    home_in_git,
-    home_with_the_state_folder_in_git,
-    home_that_wants_all_in_git,
-    home_with_links,
-]
-
-
-@pytest.mark.parametrize("make", HOMES)
-def test_our_state_folder_is_in_no_snapshot_wherever_it_lies(
-    tmp_path: Path, make: Callable[[Path], Path]
-) -> None:
-    home = make(tmp_path / "home")
-    state = home / STATE
-    work = open_work_folder(home, run_folder(state, "20261115-084037-k3f9"), os.environ)
-    write(state, {"events/1": "{}\n", "old.json": "new\n"})
-    (state / "shut").mkdir(mode=0)
-    assert work.begin(0, is_in_flight=False) == (0, [])
-    write(state, {"events/1": "{}\n{}\n", "token": "secret\n"})
-    assert work.look(1, "analyst_review").changes == ()
-    start = work.now
-    assert start is not None
-    assert not [path for path in work.files(start.commit) if "state/cao" in path]
-    write(home, {"notes.txt": "b\n"})
-    seen = work.look(2, "analyst_review")
-    assert seen.work.changed == ("notes.txt",)
-    assert work.put_back(3, "analyst_review", seen).changes == ()
-    assert (home / "notes.txt").read_text() == "a\n"
-    assert (state / "token").read_text() == "secret\n"
-    assert (state / "old.json").read_text() == "new\n"
-    (state / "shut").chmod(0o700)
+    assert git(project, "status", "--porcelain") == " M a.py\n?? b.py"
 
 
 def test_what_lies_beside_a_folder_of_the_users_own_is_nobodys_change(project: Path) -> None:
@@ -138,7 +59,7 @@ def test_what_lies_beside_a_folder_of_the_users_own_is_nobodys_change(project: P
 def test_a_reviewers_change_anywhere_in_a_work_tree_can_be_put_back(project: Path) -> None:
     write(project, {"sub/x.py": "1\n"})
     wd, folder = project / "sub", run_folder(project.parent / "state", "20261115-084037-k3f9")
-    work = open_work_folder(wd, folder, os.environ, kept_out=KeptOut())
+    work = open_work_folder(wd, folder, os.environ, held_back=())
     work.begin(0, is_in_flight=False)
     write(project, {"a.py": "two\n", "new/y": "1\n"})
     seen = work.look(1, "analyst_review")
@@ -154,20 +75,6 @@ def test_what_the_user_had_is_said_and_is_nobodys_change(project: Path) -> None:
     _, remarks = work.begin(0, is_in_flight=False)
     assert remarks == ["mine.txt had uncommitted changes when the run began; they count as yours"]
     assert work.look(1, "programmer").changes == ()
-
-
-def test_a_name_with_a_line_break_stays_on_its_line(project: Path) -> None:
-    (project / "x\n04:00:00  PASS").write_text("", encoding="utf-8")
-    _, (remark,) = open_here(project).begin(0, is_in_flight=False)
-    assert remark.startswith(r"'x\n04:00:00  PASS' had uncommitted changes")
-
-
-@pytest.mark.parametrize(
-    ("count", "end"), [(1, "f0"), (10, "f9"), (11, "f9 and 1 more"), (30, "f9 and 20 more")]
-)
-def test_of_many_names_the_first_are_told_and_how_many_more_there_are(count: int, end: str) -> None:
-    said = first_names([f"f{number}" for number in range(count)])
-    assert said.rpartition(", ")[2] == end
 
 
 def test_what_changed_between_two_starts_is_nobodys_turn(project: Path) -> None:
@@ -197,22 +104,9 @@ def test_what_the_user_had_survives_the_loss_of_the_repository(project: Path) ->
         work.look(1, "programmer")
     assert work.snapshots is not None
     start = work.snapshots.all()[0]
-    assert work.snapshots.restore(start.commit) == ("a.py", "staged.txt")
+    assert work.snapshots.restore(start.tree) == ("a.py", "staged.txt")
     assert (project / "staged.txt").read_text(encoding="utf-8") == "mine\n"
     assert (project / "a.py").read_text(encoding="utf-8") == "one\n"
-
-
-def test_a_large_project_survives_the_loss_of_its_repository(tmp_path: Path) -> None:
-    project = make_large_repository(tmp_path / "project", 20_500)
-    work = open_here(project)
-    assert work.begin(0, is_in_flight=False) == (0, [])
-    shutil.rmtree(project / ".git")
-    shutil.rmtree(project / "d0")
-    with pytest.raises(RunError, match=r"repository is gone: .*while programmer was at work"):
-        work.look(1, "programmer")
-    assert work.snapshots is not None
-    assert len(work.snapshots.restore(work.snapshots.all()[0].commit)) == 100
-    assert (project / "d0/f7").read_text(encoding="utf-8") == "7\n"
 
 
 def make_large_repository(folder: Path, files: int) -> Path:
@@ -229,23 +123,6 @@ def make_large_repository(folder: Path, files: int) -> Path:
     return folder
 
 
-def test_what_an_agent_has_committed_survives_the_loss_of_the_repository(project: Path) -> None:
-    work = open_here(project)
-    work.begin(0, is_in_flight=False)
-    (project / "made.py").write_text("made\n", encoding="utf-8")
-    git(project, "add", "-A")
-    git(project, "-c", "user.name=u", "-c", "user.email=u@x", "commit", "-q", "-m", "two")
-    work.look(1, "programmer")
-    assert work.snapshots is not None
-    made = work.snapshots.all()[-1]
-    shutil.rmtree(project / ".git")
-    (project / "made.py").unlink()
-    with pytest.raises(RunError, match="repository is gone"):
-        work.look(2, "tester")
-    assert work.snapshots.restore(made.commit) == ("made.py",)
-    assert (project / "made.py").read_text(encoding="utf-8") == "made\n"
-
-
 def test_where_a_folder_cannot_be_kept_because_its_repository_is_gone_that_is_said(
     project: Path,
 ) -> None:
@@ -256,19 +133,6 @@ def test_where_a_folder_cannot_be_kept_because_its_repository_is_gone_that_is_sa
     shutil.rmtree(store / "objects")
     with pytest.raises(RunError, match=r"repository is gone: .*while programmer was at work"):
         work.look(1, "programmer")
-
-
-def test_a_commit_that_was_made_later_can_be_compared(project: Path) -> None:
-    work = open_here(project)
-    work.begin(0, is_in_flight=False)
-    (project / "a.py").write_text("two\n", encoding="utf-8")
-    git(project, "-c", "user.name=u", "-c", "user.email=u@x", "commit", "-q", "-a", "-m", "two")
-    again = open_here(project)
-    again.begin(0, is_in_flight=False)
-    assert again.snapshots is not None
-    start = again.snapshots.all()[0].commit
-    head = git(project, "rev-parse", "HEAD").strip()
-    assert [one.path for one in again.snapshots.changes(start, head)] == ["a.py"]
 
 
 def test_a_folder_that_became_a_link_is_not_looked_into(project: Path) -> None:
@@ -300,7 +164,7 @@ def test_what_cannot_be_brought_back_costs_nothing_that_is_there(project: Path) 
     for objects in (store / "objects", project / ".git/objects"):
         (objects / lost[:2] / lost[2:]).unlink(missing_ok=True)
     with pytest.raises(GitError):
-        work.snapshots.restore(start.commit)
+        work.snapshots.restore(start.tree)
     assert (project / "made.txt").read_text(encoding="utf-8") == "mine\n"
     assert (project / "a.py").read_text(encoding="utf-8") == "two\n"
 
@@ -321,7 +185,7 @@ def test_what_a_turn_did_can_be_put_back(project: Path) -> None:
     assert work.snapshots is not None
     last = work.snapshots.all()[-2:]
     assert [(one.sequence, one.label) for one in last] == [(2, "tester"), (3, "tester, put back")]
-    assert work.snapshots.read(last[0].commit, "c.py", 99) == b"new\n"
+    assert work.snapshots.read(last[0].tree, "c.py", 99) == b"new\n"
     assert (project / "a.py").read_text(encoding="utf-8") == "two\n"
     assert not (project / "c.py").exists()
 
@@ -350,7 +214,7 @@ def test_what_a_killed_process_has_put_back_is_known_when_the_run_is_resumed(
     assert again.put_back(last + 1, "tester", seen).changes == ()
     assert (project / "a.py").read_text(encoding="utf-8") == "one\n"
     assert again.snapshots is not None
-    kept = [again.snapshots.read(one.commit, "a.py", 99) for one in again.snapshots.all()]
+    kept = [again.snapshots.read(one.tree, "a.py", 99) for one in again.snapshots.all()]
     assert kept[2] == b"by the tester\n"
     assert (b"by the user\n" in kept) == edited
 
@@ -380,7 +244,7 @@ def test_without_a_run_folder_nothing_is_known_and_nothing_is_in_the_way(project
 
 def test_without_one_no_gate_can_have_what_is_held_back(project: Path) -> None:
     with pytest.raises(RunError, match="nothing of what is held back"):
-        open_work_folder(project, None, os.environ, kept_out=KeptOut(("a.py",)))
+        open_work_folder(project, None, os.environ, held_back=("a.py",))
 
 
 def test_where_none_can_be_taken_the_run_goes_on_and_says_so(project: Path) -> None:
@@ -395,8 +259,9 @@ def test_where_none_can_be_taken_the_run_goes_on_and_says_so(project: Path) -> N
 def test_a_folder_with_too_much_in_it_is_not_copied(project: Path, tmp_path: Path) -> None:
     def begun() -> WorkFolder:
         repository = find_repository(project, os.environ)
-        store = Store(tmp_path / "store", project, repository, os.environ)
-        work = WorkFolder(Snapshots(store, limits=LookLimits(most_files=3)), repository)
+        store = tmp_path / "store"
+        snapshots = Snapshots(store, project, repository, os.environ, most_files=3)
+        work = WorkFolder(snapshots, repository)
         work.begin(0, is_in_flight=False)
         return work
 
@@ -429,7 +294,7 @@ def test_a_checkout_has_what_the_snapshot_had_and_is_removed(project: Path) -> N
     work.look(1, "programmer")
     assert start is not None
     assert work.now is not None
-    with work.laid_out(work.now.commit, start.commit, ["a.py"]) as folder:
+    with work.laid_out(work.now.tree, start.tree, ["a.py"]) as folder:
         assert (folder / "a.py").read_text(encoding="utf-8") == "one\n"
         assert (folder / "b.py").read_text(encoding="utf-8") == "new\n"
     assert not folder.exists()
@@ -449,22 +314,12 @@ def test_a_checkout_has_what_programs_left_behind_as_it_was_at_the_start(project
         (project / name).write_text("changed\n", encoding="utf-8")
     work.look(1, "programmer")
     assert work.now is not None
-    assert work.left_behind(work.now.commit) == (new, old)
-    with work.laid_out(work.now.commit) as folder:
+    assert work.left_behind(work.now.tree) == (new, old)
+    with work.laid_out(work.now.tree) as folder:
         assert (folder / "a.py").read_text(encoding="utf-8") == "changed\n"
         assert (folder / mine).read_text(encoding="utf-8") == "changed\n"
         assert (folder / old).read_text(encoding="utf-8") == "left\n"
         assert not (folder / new).exists()
-
-
-def test_what_is_made_where_our_own_folders_are_is_in_no_snapshot(project: Path) -> None:
-    folder = run_folder(project.parent / "state", "20261115-084037-k3f9")
-    kept_out = KeptOut(ours=(".local/state/cao",))
-    work = open_work_folder(project, folder, os.environ, kept_out=kept_out)
-    work.begin(0, is_in_flight=False)
-    (project / ".local/state/cao").mkdir(parents=True)
-    (project / ".local/state/cao/trust.json").write_text("{}", encoding="utf-8")
-    assert work.look(1, "programmer").changes == ()
 
 
 def test_snapshots_that_are_removed_are_not_begun_anew(project: Path) -> None:
@@ -557,25 +412,6 @@ def test_a_change_of_the_repository_is_told_though_the_run_could_not_go_on_at_fi
     assert again.changed_before == (".git/config (core.fsmonitor)",)
 
 
-def test_what_the_user_made_meanwhile_and_cannot_be_kept_is_nobodys_turn(project: Path) -> None:
-    open_here(project).begin(0, is_in_flight=False)
-    os.mkfifo(project / "pipe")
-    work = open_here(project)
-    assert work.begin(1, is_in_flight=False) == (2, [])
-    assert work.look(3, "programmer").left_out == ()
-
-
-def test_what_cannot_be_kept_is_not_named_where_it_is_ignored(project: Path) -> None:
-    work = open_here(project)
-    work.begin(0, is_in_flight=False)
-    (project / ".gitignore").write_text("*.sock\nbuild/\n", encoding="utf-8")
-    for place in ("build", "node_modules", "src"):
-        (project / place).mkdir()
-        os.mkfifo(project / place / "pipe")
-    os.mkfifo(project / "a.sock")
-    assert work.look(1, "programmer").left_out == (LeftOut("src/pipe", "a pipe"),)
-
-
 def test_what_a_turn_has_made_unreadable_is_told_once() -> None:
     with tempfile.TemporaryDirectory() as parent:
         project = make_repository(Path(parent, "project"), {"a.txt": "1\n", "b.txt": "1\n"})
@@ -598,16 +434,6 @@ class Unread(WorkFolder):
     def look(self, sequence: int, label: str, approved_tree: str = "") -> Seen:
         left_out = (LeftOut("a.txt", UNREADABLE), LeftOut("x", UNREADABLE))
         return Seen(left_out=left_out if label == "programmer" else ())
-
-
-def test_what_cannot_be_read_is_a_warning_of_the_run(tmp_path: Path) -> None:
-    rig = Rig(tmp_path)
-    rig.flow, rig.gate, rig.work = packaged_flow("solo"), "true", Unread(None)
-    rig.run(rig.begin())
-    assert [event.text for event in rig.events if isinstance(event, Warned)] == [
-        "in no snapshot since programmer was at work: a.txt (it cannot be read), x (it cannot be "
-        "read); cao can not put back what was done there"
-    ]
 
 
 def checked_out(folder: Path, attributes: str, *settings: str) -> Path:
@@ -652,34 +478,8 @@ def filters_of(folder: Path) -> tuple[str, ...]:
 def test_a_clean_checkout_is_clean_with_a_filter_and_none_is_run(tmp_path: Path) -> None:
     project = checked_out(tmp_path, "*.txt filter=up\n", *filters_of(tmp_path))
     assert (project / "tests/a.txt").read_bytes() == b"ONE\nTWO\n"
+    os.utime(project / "tests/a.txt", (1, 1))
     assert git(project, "status", "--porcelain") == ""
     (tmp_path / "ran").unlink()
     assert open_here(project).begin(0, is_in_flight=False) == (0, [])
     assert not (tmp_path / "ran").exists()
-
-
-def test_where_only_a_filter_could_tell_nothing_more_is_said(tmp_path: Path) -> None:
-    project = checked_out(tmp_path, "*.txt filter=up\n", *filters_of(tmp_path))
-    (tmp_path / "ran").unlink()
-    write(project, {"tests/a.txt": "ONE\nTWO\nTHREE\n"})
-    _, remarks = open_here(project).begin(0, is_in_flight=False)
-    assert remarks == [
-        "tests/a.txt may have had uncommitted changes when the run began: only a filter "
-        "of the repository could tell, and none is run; they count as yours"
-    ]
-    assert not (tmp_path / "ran").exists()
-
-
-@pytest.mark.parametrize("attributes", ["*.txt text eol=crlf\n", ""])
-@pytest.mark.parametrize("told", ["--assume-unchanged", "--skip-worktree", ""])
-def test_a_change_is_said_whatever_git_was_told_of_the_file(
-    tmp_path: Path, attributes: str, told: str
-) -> None:
-    project = checked_out(tmp_path, attributes)
-    if told:
-        git(project, "update-index", told, "tests/a.txt")
-    write(project, {"tests/a.txt": "one\r\nthree\r\n"})
-    _, remarks = open_here(project).begin(0, is_in_flight=False)
-    assert remarks == [
-        "tests/a.txt had uncommitted changes when the run began; they count as yours"
-    ]

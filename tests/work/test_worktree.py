@@ -3,8 +3,6 @@
 import os
 import shutil
 import stat
-import subprocess
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -13,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.errors import GitError, GitFailed
-from cli_agent_orchestrator.work.git import Git, Identity
-from cli_agent_orchestrator.work.included import CopyLimits, include
-from cli_agent_orchestrator.work.left_out import LARGEST_FILE
+from cli_agent_orchestrator.work.git import Identity
 from cli_agent_orchestrator.work.repository import user_identity
+from cli_agent_orchestrator.work.snapshots import LARGEST_FILE
 from cli_agent_orchestrator.work.worktree import Worktree
 from tests.work.projects import (
     AUTHOR,
@@ -25,8 +22,8 @@ from tests.work.projects import (
     make_hostile,
     make_project,
     write,
+    write_empty,
 )
-from tests.work.repositories import LOOK, with_other_git, write_empty
 
 BRANCH = "cao/r1"
 
@@ -141,21 +138,6 @@ def test_several_runs_work_in_one_repository_at_once(project: Project, state: Pa
     assert [names(project, commit)[0] for commit in commits] == [f"{n}.txt" for n in range(8)]
 
 
-def test_no_two_runs_make_a_work_tree_at_the_same_moment(project: Project, state: Path) -> None:
-    """Git gives up where it reads what another one has written half."""
-    repository = project.repository()
-    state.mkdir()
-    look = state / "look.py"
-    look.write_text(LOOK.format(folder=str(repository.common_dir)))
-    seen = state / "seen"
-    cases = f"*worktree*add*) '{sys.executable}' '{look}' > '{seen}';;"
-    environ = with_other_git(state / "other", cases)
-    Worktree(repository, state / "r1", "cao/r1", repository.head, environ).make()
-    assert seen.read_text() == "another has it\n"
-    done = subprocess.run([sys.executable, look], check=True, capture_output=True, text=True)
-    assert done.stdout == "free\n"
-
-
 # --- files that no commit has ---
 
 
@@ -209,7 +191,7 @@ def test_a_branch_that_is_made_another_name_of_the_users_moves_nothing(
     before = project.git("rev-parse", "main")
     project.git("symbolic-ref", "refs/heads/cao/r1", "refs/heads/main")
     assert worktree.faults() == ("the branch cao/r1 was made another name of a branch",)
-    worktree.mend()
+    worktree.repair()
     write(worktree.folder, {"new.txt": "new\n"})
     commit = worktree.commit("one\n", AUTHOR)
     assert project.git("rev-parse", "main") == before
@@ -260,16 +242,6 @@ def test_a_list_that_is_a_link_is_not_followed(project: Project, state: Path) ->
     ).make()
     assert worktree.included == ()
     assert remarks[0].startswith(".worktreeinclude was not followed: it is a symbolic link")
-
-
-def test_copying_has_limits(project: Project, tmp_path: Path) -> None:
-    project.write({"1": "1" * 10, "2": "2" * 11, "3": "3" * 6, "4": "4", "5": "5"})
-    git = Git(project.folder / ".git", project.folder, os.environ)
-    limits = CopyLimits(largest_file=10, most_bytes=15, most_files=3)
-    copied, left = include(git, tmp_path, ["1", "2", "3", "4", "5"], limits)
-    assert copied == ("1",)
-    assert [one.path for one in left] == ["2", "3", "4"]
-    assert left[2].reason == "there are more than 3 files to copy"
 
 
 # --- committing ---
@@ -357,18 +329,6 @@ def test_an_index_of_an_agent_hides_nothing(project: Project, state: Path) -> No
     )
 
 
-def test_a_sparse_checkout_of_the_users_loses_no_file(project: Project, state: Path) -> None:
-    project.git("sparse-checkout", "set", "src")
-    project.git("config", "core.splitIndex", "true")
-    before = project.state()
-    worktree = made(project, state)
-    project.git("checkout", "-q", "--", ".")
-    write(worktree.folder, {"src/c.txt": "2\n"})
-    commit = worktree.commit("one\n", AUTHOR)
-    assert names(project, commit.id) == ["a.txt", "b.txt", "src/c.txt"]
-    assert project.state() == before
-
-
 def test_repositories_within_and_odd_files_are_left_out_and_named(
     project: Project, state: Path
 ) -> None:
@@ -386,7 +346,7 @@ def test_repositories_within_and_odd_files_are_left_out_and_named(
     assert set(left) == {"large", "nested", "empty-repo", "b.txt"}
     assert left["nested"] == "a repository of its own"
     assert project.git("diff-tree", "-r", "--name-status", "main", commit.id) == (
-        "D\tb.txt\nA\tok\nM\tsrc/c.txt\nA\tsrc/d.txt"
+        "A\tok\nM\tsrc/c.txt\nA\tsrc/d.txt"
     )
 
 
@@ -424,7 +384,7 @@ def test_a_repository_in_the_place_of_a_submodule_runs_nothing(
     write(worktree.folder, {"a.txt": "2\n"})
     commit = worktree.commit("one\n", AUTHOR)
     worktree.uncommitted()
-    assert worktree.mend() == ()
+    assert worktree.repair() == ()
     assert project.git("diff-tree", "-r", "--name-only", "main", commit.id) == "a.txt"
     assert list((tmp_path / "marks").iterdir()) == []
 
@@ -444,9 +404,9 @@ def test_nothing_of_a_hostile_repository_runs(
     write(worktree.folder, {"a.txt": "2\n", "new.txt": "n\n", "src/d": "d\n"})
     commit = worktree.commit("one\n", AUTHOR)
     (worktree.folder / ".git").unlink()
-    worktree.mend()
+    worktree.repair()
     shutil.rmtree(worktree.folder)
-    worktree.mend()
+    worktree.repair()
     worktree.uncommitted()
     assert list(marks.iterdir()) == []
     assert len(remarks) == 3
@@ -545,19 +505,15 @@ HARMS: dict[str, Harm] = {
     ),
     "its .git file is a link": link_elsewhere,
     "its .git is a repository": replace_by_repository,
-    "git forgot it": lambda p, w: shutil.rmtree(w.link.entry.path),
-    "it leads back elsewhere": lambda p, w: (w.link.entry.path / "gitdir").write_text(
-        "/etc/.git\n"
-    ),
-    "it has another common folder": lambda p, w: (w.link.entry.path / "commondir").write_text(
-        "/etc\n"
-    ),
+    "git forgot it": lambda p, w: shutil.rmtree(w.entry.path),
+    "it leads back elsewhere": lambda p, w: (w.entry.path / "gitdir").write_text("/etc/.git\n"),
+    "it has another common folder": lambda p, w: (w.entry.path / "commondir").write_text("/etc\n"),
     "another branch is there": switch_branch,
     "no branch is there": lambda p, w: p.git("checkout", "-q", "--detach", folder=w.folder),
     "the history is another": rewrite_history,
     "the branch is gone": delete_branch,
     "the branch is another name of main": alias_branch,
-    "it was not finished": lambda p, w: (w.link.entry.path / "locked").write_text("initializing"),
+    "it was not finished": lambda p, w: (w.entry.path / "locked").write_text("initializing"),
 }
 
 
@@ -574,9 +530,9 @@ def test_what_others_break_is_seen_and_mended(project: Project, state: Path, har
     assert worktree.faults()
     with pytest.raises(GitError, match="is damaged"):
         worktree.commit("two\n", AUTHOR)
-    assert len(worktree.mend()) >= 1
+    assert len(worktree.repair()) >= 1
     assert not worktree.faults()
-    assert worktree.mend() == ()
+    assert worktree.repair() == ()
     after = {name: data for name, data in contents(worktree.folder).items() if name != ".git"}
     assert after == files
     status = project.git("status", "--porcelain", "--branch", folder=worktree.folder)
@@ -605,7 +561,7 @@ def test_a_lost_folder_comes_back_as_it_was_committed(
     assert not worktree.exists
     with pytest.raises(GitError, match="is gone"):
         worktree.uncommitted()
-    assert worktree.mend() == (f"its folder {worktree.folder} is gone",)
+    assert worktree.repair() == (f"its folder {worktree.folder} is gone",)
     assert not worktree.faults()
     assert (worktree.folder / "a.txt").read_text() == "2\n"
     assert (worktree.folder / ".env").read_text() == "A=1\n"
@@ -616,7 +572,7 @@ def test_a_lost_folder_comes_back_as_it_was_committed(
 def test_the_git_folder_of_an_agent_is_moved_beside(project: Project, state: Path) -> None:
     worktree = made(project, state)
     replace_by_repository(project, worktree)
-    worktree.mend()
+    worktree.repair()
     assert (worktree.folder.parent / "r1.git/HEAD").is_file()
 
 
@@ -627,7 +583,7 @@ def test_a_work_tree_that_was_killed_while_it_was_made_is_completed(
     folder = state / "worktrees/r1"
     project.git("worktree", "add", "-q", "--lock", "--no-checkout", "-b", BRANCH, str(folder))
     worktree = Worktree(project.repository(), folder, BRANCH, head, os.environ)
-    assert worktree.mend() == ("it was not finished when it was made",)
+    assert worktree.repair() == ("it was not finished when it was made",)
     assert (folder / "src/c.txt").read_text() == "c\n"
     assert not worktree.faults()
 
@@ -635,12 +591,12 @@ def test_a_work_tree_that_was_killed_while_it_was_made_is_completed(
 def test_lost_commits_cannot_be_mended(project: Project, state: Path) -> None:
     worktree = replace(made(project, state), tip="1" * 40)
     with pytest.raises(GitError, match="are gone from the repository"):
-        worktree.mend()
+        worktree.repair()
 
 
 def test_a_lock_that_an_agent_left_is_no_obstacle(project: Project, state: Path) -> None:
     worktree = made(project, state)
-    (worktree.link.entry.path / "index.lock").touch()
+    (worktree.entry.path / "index.lock").touch()
     write(worktree.folder, {"a.txt": "2\n"})
     assert worktree.commit("one\n", AUTHOR).is_new
 
@@ -662,14 +618,3 @@ def test_a_branch_that_moves_meanwhile_is_not_written_over(project: Project, sta
     with pytest.raises(GitFailed, match="update-ref"):
         worktree.commit("one\n", AUTHOR)
     assert project.git("rev-parse", BRANCH) == worktree.tip
-
-
-def test_what_an_agent_has_had_ignored_is_committed_if_it_was_judged(
-    project: Project, state: Path
-) -> None:
-    worktree = made(project, state)
-    write(worktree.folder, {"local_rules.py": "X = 1\n", "other.py": "Y = 1\n"})
-    with (project.folder / ".git/info/exclude").open("a") as file:
-        file.write("local_*\nother*\n")
-    done = worktree.commit("work\n", AUTHOR, also=["a.txt", "local_rules.py", "gone.py"])
-    assert project.git("diff", "--name-only", "HEAD", done.id) == "local_rules.py"

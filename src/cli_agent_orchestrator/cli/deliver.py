@@ -6,16 +6,17 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
 from ..errors import RunError, UsageError
+from ..runs.clean import end_all
 from ..runs.deliver import Ended, apply_run, discard_run, ended_run, has_tree, request_run
-from ..runs.moments import BETWEEN, DISCARDED_LABEL
 from ..runs.record import RunRecord, RunStatus, read_record, short_name
 from ..runs.registry import choose_run, find_run, list_runs
+from ..runs.restore import BETWEEN, DISCARDED_LABEL
 from ..runs.view import RunView
 from ..settings.config import state_folder
 from ..settings.layout import REQUEST_FILE, run_folder
@@ -23,6 +24,7 @@ from ..work.delivery import MergeKind, MergeResult
 from ..work.folder import START_LABEL
 from ..work.pull_request import PullRequest
 from .complete import complete_runs
+from .connect import connected
 from .interrupts import Interrupts
 from .printable import one_line, printable
 from .report import request_body
@@ -105,9 +107,9 @@ def pr(run: str | None, title: str, draft: bool) -> None:
 def discard(run: str | None, yes: bool) -> None:
     """Remove the work tree and the branch of RUN. A snapshot keeps what was in it.
 
-    Prompts, replies and the proof stay with the run: `cao report` has them. It asks first. Nothing
-    is forced: a branch with commits of somebody else stays. One that `cao pr` has pushed stays at
-    its remote.
+    The agents of the run are ended first. Prompts, replies and the proof stay with the run: `cao
+    report` has them. It asks first. Nothing is forced: a branch with commits of somebody else
+    stays. One that `cao pr` has pushed stays at its remote.
 
     \b
     cao discard k3f9
@@ -118,6 +120,13 @@ def discard(run: str | None, yes: bool) -> None:
             if not sys.stdin.isatty():
                 raise UsageError("nothing was removed; add --yes if it is to go")
             click.confirm("Remove both?", abort=True)
+        if ended.record.terminals:
+            # They could not work on in a folder that is gone.
+            folder = run_folder(ended.state_folder, ended.record.id)
+            with connected(os.environ) as client:
+                end_all(client, folder, ended.record)
+            record = replace(ended.record, terminals={}, session_name="")
+            ended = replace(ended, record=record)
         is_kept = discard_run(ended)
     top = ended.tree.worktree.repository.top
     for line in discard_words(ended.record, top, is_kept=is_kept):
@@ -137,8 +146,6 @@ def discard_words(record: RunRecord, top: Path, *, is_kept: bool) -> Iterator[st
         remote, branch = record.tree.pushed, record.tree.branch
         git = shlex.join(["git", "-C", str(top), "push", remote, "--delete", branch])
         yield f"The branch that was pushed to {remote} stays there. To delete it:\n  {git}"
-    if record.terminals:
-        yield f"Its agents stay, though their folder is gone. To end them: cao stop {run}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +224,7 @@ def _found(name: str | None, *, to_deliver: bool) -> Iterator[Ended]:
 
 
 def _refusal(done: MergeResult) -> str:
-    files = [*done.conflicts, *done.in_the_way]
+    files = done.files
     more = len(files) - MOST_FILES
     rest = [f"and {more} more"] if more > 0 else []
     named = [one_line(name) for name in files[:MOST_FILES]]

@@ -56,8 +56,7 @@ GROUPS = {
         "apply": ("deliver:apply", "Bring the work of a run's branch into yours."),
         "pr": ("deliver:pr", "Push a run's branch and open a pull request."),
         "discard": ("deliver:discard", "Remove a run's work tree and branch."),
-        "restore": ("work:restore", "Bring the files back to what they were after a turn."),
-        "undo": ("work:undo", "Take back all that a run did to the files."),
+        "undo": ("work:undo", "Take back what a run did to the files, all or since a turn."),
     },
     "Set up": {
         "doctor": ("doctor:doctor", "Check what is installed and what is missing."),
@@ -79,7 +78,7 @@ MOVED = {
 }
 STEERING = (
     *("run", "pause", "resume", "send", "answer", "set", "skip", "stop"),
-    *("restore", "undo", "apply", "pr", "discard", "clean", "trust"),
+    *("undo", "apply", "pr", "discard", "clean", "trust"),
 )
 """What an agent may not do from its terminal; what goes to a server is refused there."""
 HELP = ("-h", "--help")

@@ -1,8 +1,7 @@
-"""Commands about what a run did to the files: diff, restore, undo."""
+"""Commands about what a run did to the files: diff, undo."""
 
 import os
 import re
-import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -15,25 +14,23 @@ from ..errors import NotFound, OrchestratorError, RunError, UsageError
 from ..events import FilesChanged
 from ..runs.deliver import refuse_committed
 from ..runs.event_log import read_events
-from ..runs.moments import (
-    BETWEEN,
-    Span,
-    find_moment,
-    find_span,
-    has_moment,
-    last_of_run,
-    name_of,
-    others_of,
-)
 from ..runs.record import short_name
 from ..runs.registry import choose_run, list_runs, runs_that_fit
-from ..runs.restore import BroughtBack, Kept, WayBack, has_snapshots, opened_to_go_back, read_kept
+from ..runs.restore import (
+    BETWEEN,
+    Kept,
+    WayBack,
+    find_moment,
+    find_span,
+    name_of,
+    opened_to_go_back,
+    read_kept,
+)
 from ..runs.view import RunView
 from ..settings.config import state_folder
-from ..settings.layout import STATE_FILE, run_folder
+from ..settings.layout import SNAPSHOTS_FOLDER, STATE_FILE, run_folder
 from ..work.folder import START_LABEL
-from ..work.left_out import LeftOut
-from ..work.snapshots import Snapshot
+from ..work.snapshots import Snapshot, has_snapshots
 from .complete import complete_runs
 from .printable import one_line, printable
 from .project import find_project
@@ -75,11 +72,20 @@ def diff(words: tuple[str, ...], stat: bool, raw: bool) -> None:
     cao diff k3f9 3..7
     cao diff --raw | git -C "$(git rev-parse --show-toplevel)" apply -R
     """
-    kept, word = _choose(words, to_look=True)
-    old, new = _span(kept, word)
-    if earlier := others_of(kept.taken, word, new):
-        click.echo(_head(new, earlier, kept.record.id), err=True)
-    patch = kept.snapshots.diff(old.commit, new.commit, stat=stat)
+    kept, word = _choose(words)
+    try:
+        old, new = find_span(kept.taken, word)
+    except NotFound as error:
+        raise UsageError(_listed(f"there is no snapshot for {error.name!r}", kept)) from None
+    earlier = [one for one in kept.taken[: kept.taken.index(new)] if one.label == word]
+    if earlier and word not in (START_LABEL, str(new.sequence)):
+        label, older = one_line(new.label), earlier[-1].sequence
+        click.echo(
+            f"Turn {new.sequence} is the last of {len(earlier) + 1} of {label}; for the one "
+            f"before: cao diff {short_name(kept.record.id)} {older}",
+            err=True,
+        )
+    patch = kept.snapshots.diff(old.tree, new.tree, stat=stat)
     if not patch:
         click.echo(f"No file changed between {name_of(old)} and {name_of(new)}.", err=True)
     elif raw:
@@ -90,68 +96,82 @@ def diff(words: tuple[str, ...], stat: bool, raw: bool) -> None:
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="[RUN] [TURN]", shell_complete=complete_runs)
+@click.argument("run", required=False, shell_complete=complete_runs)
+@click.option(
+    "--to", "turn", metavar="TURN", default=START_LABEL, help="Only what came after TURN."
+)
+@click.option("--all", "everything", is_flag=True, help="Also what you changed yourself.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def restore(words: tuple[str, ...], yes: bool) -> None:
-    """Bring the files of RUN's folder back to what they were after TURN, or at the run's end.
+def undo(run: str | None, turn: str, everything: bool, yes: bool) -> None:
+    """Take back what RUN did to the files, all of it or what came after TURN.
 
     It shows what it would do and asks first. What is there now is kept, so that this can be undone;
-    HEAD, index and stash stay as they are, and so do ignored files. RUN and TURN are as in
-    `cao diff`, but a run of another folder has to be named; one that is at work has to be stopped
-    before.
+    HEAD, index and stash stay as they are, and so do ignored files. Files that you changed yourself
+    since, or while no agent was at work, stay as they are and are named; --all takes them back,
+    too. Files that go through a filter (Git LFS) are left alone.
 
-    \b
-    cao restore programmer
-    cao restore k3f9 7
-    cao restore k3f9 start
-    """
-    kept, word = _choose(words)
-    word = word or str(last_of_run(kept.taken).sequence)
-    if BETWEEN in word:
-        raise UsageError(_listed("say which state of the files you want back, by its number", kept))
-    if not has_moment(kept.taken, word):
-        raise UsageError(_listed(f"there is no snapshot for {word!r}", kept))
-    _go_back(kept, word, yes)
-
-
-@click.command()
-@click.argument("run", required=False, shell_complete=complete_runs)
-@click.option("--yes", is_flag=True, help="Do not ask.")
-def undo(run: str | None, yes: bool) -> None:
-    """Bring the files of RUN's folder back to what they were at its start.
-
-    As `cao restore RUN start`: it shows what it would do and asks first, and can itself be undone.
-    What changed after the run's last turn goes back, too, and is named, with the command that takes
-    back nothing but what the run did.
-    What you had not committed when the run began is there again. Work that is committed stays: it
-    says which `git revert` takes it out of your branch, or that `cao discard` removes its own.
+    RUN and TURN are as in `cao diff`; a run that is at work has to be stopped before. Work that is
+    committed stays: it says which `git revert` takes it out of your branch, or that `cao discard`
+    removes its own.
 
     \b
     cao undo
     cao undo k3f9
+    cao undo k3f9 --to programmer
+    cao undo --to 7
     """
     runs, here = list_runs(state_folder(os.environ)), Path.cwd().resolve()
-    found = choose_run(runs, run, here) if run else _usual(runs, here)
-    kept = _kept(found)
-    refuse_committed(kept.record, os.environ)
-    _go_back(kept, START_LABEL, yes)
-
-
-def _span(kept: Kept, word: str) -> Span:
+    kept = _kept(choose_run(runs, run, here) if run else _usual(runs, here))
+    if turn == START_LABEL:
+        refuse_committed(kept.record, os.environ)
+    if BETWEEN in turn:
+        raise UsageError(_listed("name one state of the files, by its number", kept))
     try:
-        return find_span(kept.taken, word)
-    except NotFound as error:
-        raise UsageError(_listed(f"there is no snapshot for {error.name!r}", kept)) from None
+        target = find_moment(kept.taken, turn)
+    except NotFound:
+        raise UsageError(_listed(f"there is no snapshot for {turn!r}", kept)) from None
+    with opened_to_go_back(kept, SystemClock()) as going:
+        way = going.plan(target, everything=everything)
+        for line in _plan_lines(kept, way):
+            click.echo(line)
+        if not (way.restored or way.removed):
+            click.echo(f"Nothing to do: the run's files are as they were at {name_of(target)}.")
+            return
+        if not yes:
+            if not sys.stdin.isatty():
+                raise UsageError("nothing was changed; add --yes if all of this is meant")
+            if not click.confirm("Do this?"):
+                click.echo("Nothing was changed.")
+                return
+        number, done = going.go(way)
+    run_id, tree = kept.record.id, kept.record.tree
+    click.echo(f"Done: {_files(len(done))}. To undo this: cao undo {run_id} --to {number} --all")
+    if tree is not None and tree.has_work:
+        click.echo(f"The branch {tree.branch} still has what was committed: `cao apply` brings it.")
 
 
-def _head(new: Snapshot, earlier: Sequence[Snapshot], run: str) -> str:
-    """Say which of several turns is shown, and how the one before is seen."""
-    turns = len(earlier) + 1
-    older = f"cao diff {short_name(run)} {earlier[-1].sequence}"
-    return (
-        f"Turn {new.sequence} is the last of {turns} of {one_line(new.label)}; "
-        f"for the one before: {older}"
-    )
+def _plan_lines(kept: Kept, way: WayBack) -> Iterator[str]:
+    if way.restored or way.removed:
+        yield f"{one_line(kept.record.wd)}, back to {name_of(way.target)} of {kept.record.id}:"
+    if way.head_moved:
+        yield f"  ! HEAD was {one_line(way.head_moved)} now: commits stay, only files change"
+    for text, paths in (
+        (f"  brings back {_files(len(way.restored))}:", way.restored),
+        (f"  removes {_files(len(way.removed))}, made since then:", way.removed),
+        (
+            f"  leaves {_files(len(way.yours))} that you changed (--all takes it back, too):",
+            way.yours,
+        ),
+        (
+            "  leaves alone what no snapshot has as it belongs there:",
+            [f"{one.path} ({one.reason})" for one in way.left_alone],
+        ),
+    ):
+        if paths:
+            yield text
+            yield from (f"    {one_line(path)}" for path in paths[:MOST_NAMED])
+        if len(paths) > MOST_NAMED:
+            yield f"    and {len(paths) - MOST_NAMED} more"
 
 
 def _listed(problem: str, kept: Kept) -> str:
@@ -173,7 +193,7 @@ def moment_lines(taken: Sequence[Snapshot], changed: Mapping[int, str]) -> Itera
         yield f"{one.sequence:>3}  {one_line(one.label):<{width}}  {when}{files}".rstrip()
 
 
-def _choose(words: Sequence[str], *, to_look: bool = False) -> tuple[Kept, str]:
+def _choose(words: Sequence[str]) -> tuple[Kept, str]:
     """Return the snapshots of the run that is meant, and the word for some of them.
 
     One word alone means a run if it cannot mean a turn of the run of this folder.
@@ -184,9 +204,12 @@ def _choose(words: Sequence[str], *, to_look: bool = False) -> tuple[Kept, str]:
     if len(words) == MOST_WORDS:
         return _kept(choose_run(runs, words[0], here)), words[1]
     word = words[0] if words else ""
-    if word and runs_that_fit(runs, word) and not _is_turn_here(runs, word, here):
-        return _kept(choose_run(runs, word, here)), ""
-    found = _usual(runs, here, to_look=to_look)
+    if word and runs_that_fit(runs, word):
+        try:
+            find_moment(_kept(_usual(runs, here)).taken, word)
+        except OrchestratorError:
+            return _kept(choose_run(runs, word, here)), ""
+    found = _usual(runs, here, to_look=True)
     say_if_elsewhere(found, here)
     return _kept(found), word
 
@@ -195,94 +218,20 @@ def _usual(runs: Sequence[RunView], here: Path, *, to_look: bool = False) -> Run
     """Return the run that is meant if none is named; one without snapshots only if all are."""
     state = state_folder(os.environ)
     if not any(run.works_in(here) for run in runs):
-        _refuse_unlisted(find_project(here, Path.home()) or here)
-    kept = [run for run in runs if run.is_live or has_snapshots(run_folder(state, run.id))]
+        folder = find_project(here, Path.home()) or here
+        if os.path.lexists(folder / STATE_FILE):
+            raise RunError(UNLISTED)
+
+    def is_kept(run: RunView) -> bool:
+        return run.is_live or has_snapshots(run_folder(state, run.id).path / SNAPSHOTS_FOLDER)
+
+    kept = [run for run in runs if is_kept(run)]
     chosen = kept if any(run.works_in(here) for run in kept) else runs
     return choose_run(chosen, None, here, to_look=to_look)
 
 
-def _refuse_unlisted(folder: Path) -> None:
-    """Raise if a run is saved in a folder of which there is nothing else."""
-    if os.path.lexists(folder / STATE_FILE):
-        raise RunError(UNLISTED)
-
-
-def _is_turn_here(runs: Sequence[RunView], word: str, here: Path) -> bool:
-    try:
-        return has_moment(_kept(_usual(runs, here)).taken, word)
-    except OrchestratorError:
-        return False
-
-
 def _kept(run: RunView) -> Kept:
     return read_kept(run_folder(state_folder(os.environ), run.id), os.environ)
-
-
-def _go_back(kept: Kept, word: str, yes: bool) -> None:
-    target = find_moment(kept.taken, word)
-    with opened_to_go_back(kept, SystemClock()) as going:
-        if going.made_readable:
-            click.echo("Made readable for you again, so that it can be kept:")
-            for line in _named(going.made_readable):
-                click.echo(line)
-        way = going.plan(target)
-        if not (way.restored or way.removed):
-            click.echo(f"Nothing to do: the files are as they were at {name_of(target)}.")
-            for line in _left_alone(going.odd_files()):
-                click.echo(line)
-            return
-        for line in _lines(kept, way):
-            click.echo(line)
-        if not yes and not _agrees():
-            click.echo("Nothing was changed.")
-            return
-        done = going.go(target)
-    for line in _outcome(kept, done):
-        click.echo(line)
-
-
-def _lines(kept: Kept, way: WayBack) -> Iterator[str]:
-    yield f"{one_line(kept.record.wd)}, back to {name_of(way.target)} of {kept.record.id}:"
-    if way.restored:
-        yield f"  brings back {_files(len(way.restored))}:"
-        yield from _named(way.restored)
-    if way.removed:
-        yield f"  removes {_files(len(way.removed))}, made since then:"
-        yield from _named(way.removed)
-    if way.changed_since:
-        yield f"  ! undoes {_files(len(way.changed_since))} that changed after the run's last turn:"
-        yield from _named(way.changed_since)
-        if way.target.label == START_LABEL:
-            # Git leaves out what is beside the folder in which it is run.
-            git = shlex.join(["git", "-C", kept.record.top or kept.record.wd, "apply", "-R"])
-            only = f"cao diff {short_name(kept.record.id)} --raw | {one_line(git)}"
-            yield f"    to keep these, and take back only what the run did: {only}"
-
-
-def _outcome(kept: Kept, done: BroughtBack) -> Iterator[str]:
-    yield from _left_alone(done.left_alone)
-    yield f"Done: {_files(len(done.paths))}. To undo this: cao restore {kept.record.id} {done.kept}"
-    tree = kept.record.tree
-    if tree is not None and tree.has_work:
-        yield f"The branch {tree.branch} still has what was committed: `cao apply` brings that."
-
-
-def _left_alone(left: Sequence[LeftOut]) -> Iterator[str]:
-    if left:
-        yield "Left alone, since no snapshot has what is there now:"
-        yield from _named([f"{one.path} ({one.reason})" for one in left])
-
-
-def _agrees() -> bool:
-    if not sys.stdin.isatty():
-        raise UsageError("nothing was changed; add --yes if all of this is meant")
-    return click.confirm("Do this?")
-
-
-def _named(paths: Sequence[str]) -> Iterator[str]:
-    yield from (f"    {one_line(path)}" for path in paths[:MOST_NAMED])
-    if len(paths) > MOST_NAMED:
-        yield f"    and {len(paths) - MOST_NAMED} more"
 
 
 def _files(count: int) -> str:

@@ -58,7 +58,7 @@ class Checker:
         if not gate.clean and not work.holds_back:
             result = self.run_in(gate, place, log_name)
         else:
-            with work.laid_out(work.now.commit if work.now else "") as folder:
+            with work.laid_out(work.now.tree if work.now else "") as folder:
                 result = self.run_fresh(gate, replace(place, folder=folder), log_name)
         return judge_check(result, base, allow_base_failures=gate.allow_base_failures)
 

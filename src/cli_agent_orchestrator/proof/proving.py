@@ -60,7 +60,7 @@ class Prover:
         snapshots, now = self._work.snapshots, self._work.now
         if snapshots is None or now is None:
             return Proof(no_snapshots=self._work.why_no_snapshots)
-        start, end = snapshots.all()[0].commit, now.commit
+        start, end = snapshots.all()[0].tree, now.tree
         commands = [gate.run for gate in gates]
         changes = snapshots.changes(start, end)
         kinds = self._kinds(start, end, changes, commands)

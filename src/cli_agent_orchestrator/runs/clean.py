@@ -193,12 +193,17 @@ def end_agents(terminals: AgentsToEnd, state_folder: Path, run_id: str) -> int:
             record = read_record(folder)
             if record is None or _may_go_on(record):
                 return 0
-            sessions = sessions_of(record)
-            ended = sum(_end(terminals, one, sessions) for one in record.terminals.values())
-            write_record(folder, replace(record, terminals={}, session_name=""))
-            return ended
+            return end_all(terminals, folder, record)
     except BlockingIOError:
         return 0
+
+
+def end_all(terminals: AgentsToEnd, folder: Folder, record: RunRecord) -> int:
+    """End the agents of a run that is held; how many were still there?"""
+    sessions = sessions_of(record)
+    ended = sum(_end(terminals, one, sessions) for one in record.terminals.values())
+    write_record(folder, replace(record, terminals={}, session_name=""))
+    return ended
 
 
 def end_unlisted(terminals: AgentsToEnd, run_id: str, ids: Iterable[str]) -> int:

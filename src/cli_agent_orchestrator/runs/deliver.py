@@ -7,7 +7,7 @@ may have made after the verdict, is left to people.
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,14 +35,14 @@ from ..settings.layout import (
     worktree_folder,
 )
 from ..work import delivery
-from ..work.delivery import Discard, KeptFiles, MergeKind, MergeResult, Terms
-from ..work.git import Git
-from ..work.pull_request import CommittedWork, PullRequest, Wish, pull_request, request_text
+from ..work.delivery import MergeKind, MergeResult, Terms
+from ..work.pull_request import CommittedWork, PullRequest, Request, pull_request, request_text
 from ..work.repository import find_repository, user_identity
-from ..work.store import is_ready
+from ..work.snapshots import has_snapshots
+from ..work.watch import RepositoryWatch
 from ..work.worktree import first_of
-from .moments import DISCARDED_LABEL
 from .record import Fate, RunRecord, SavedTree, read_record, write_record
+from .restore import DISCARDED_LABEL
 from .state_file import StateFile, UserSeals
 from .tree import OwnTree, reopen_tree, store_of, work_of
 
@@ -114,31 +114,24 @@ def refuse_committed(record: RunRecord, environ: Mapping[str, str]) -> None:
     saved = record.tree
     if saved is None or not saved.has_work:
         return
-    _refuse_applied(record, saved, environ)
+    with suppress(GitError, OSError):
+        repository = find_repository(Path(record.project), environ)
+        git = None if repository is None else repository.git(environ)
+        onto = f"refs/heads/{saved.onto}" if saved.onto else "HEAD"
+        if git is not None and not git.ask("merge-base", "--is-ancestor", saved.tip, onto).code:
+            tip, base = saved.tip[:12], saved.base[:12]
+            is_one = git.ask("rev-parse", f"{saved.tip}^").text == saved.base
+            words = ["git", "-C", str(git.work_tree), "revert", tip if is_one else f"{base}..{tip}"]
+            branch = saved.onto or "what is checked out"
+            raise NotSteerable(
+                f"nothing was changed: the work of the run {record.id} is in {branch} as commit "
+                f"{tip}. To take it back there:\n  {shlex.join(words)}"
+            )
     if saved.delivered is not Fate.DISCARDED:
         raise NotSteerable(
             f"nothing was changed: the work of the run {record.id} is on its own branch, "
             f"{saved.branch}, and not in your files. `cao discard {record.id}` removes it; to go "
-            f"back in its work tree: cao restore {record.id} start"
-        )
-
-
-def _refuse_applied(record: RunRecord, saved: SavedTree, environ: Mapping[str, str]) -> None:
-    with suppress(GitError, OSError):
-        repository = find_repository(Path(record.project), environ)
-        if repository is None:
-            return
-        git = Git(repository.git_dir, repository.top, environ)
-        onto = f"refs/heads/{saved.onto}" if saved.onto else "HEAD"
-        if git.ask("merge-base", "--is-ancestor", saved.tip, onto).code:
-            return
-        tip, base = saved.tip[:12], saved.base[:12]
-        is_one = git.ask("rev-parse", f"{saved.tip}^").text == saved.base
-        command = ["git", "-C", str(repository.top), "revert", tip if is_one else f"{base}..{tip}"]
-        branch = saved.onto or "what is checked out"
-        raise NotSteerable(
-            f"nothing was changed: the work of the run {record.id} is in {branch} as commit {tip}. "
-            f"To take it back there:\n  {shlex.join(command)}"
+            f"back in its work tree: cao undo {record.id} --to start"
         )
 
 
@@ -154,17 +147,25 @@ def request_run(ended: Ended, title: str, *, draft: bool, page: str = "") -> Pul
             f"request is for; push it yourself: git push origin {ended.saved.branch}"
         )
     folder = run_folder(ended.state_folder, ended.record.id)
+    tree = ended.tree.worktree
+    watch = RepositoryWatch(ended.tree.repository, folder, tree.environ)
+    if changed := watch.settings_since_start():
+        command = f"git push REMOTE {ended.saved.branch}"
+        raise NotSteerable(
+            f"nothing was pushed: {', '.join(changed)} in the settings of the repository changed "
+            "since the run began, so the push may go elsewhere or start a program. Look at it (git "
+            f"config --list --show-origin), and push yourself: {command}"
+        )
     body = request_text(page or ended.record.task_line, _judged(ended))
     folder.replace(REQUEST_FILE, body.encode(errors="replace"))
-    tree = ended.tree.worktree
-    wish = Wish(
+    asked = Request(
         title or ended.record.task_line,
         folder.path / REQUEST_FILE,
         ended.saved.onto,
         tree.environ,
         draft,
     )
-    done = pull_request(tree.repository, tree.branch, wish)
+    done = pull_request(tree.repository, tree.branch, asked)
     pushed = replace(ended, saved=replace(ended.saved, pushed=done.remote))
     _note(pushed, ended.saved.delivered or Fate.REQUESTED)
     return done
@@ -177,65 +178,47 @@ def discard_run(ended: Ended) -> bool:
     it was made.
     """
     tree = ended.tree.worktree
-    is_work = _has_unapplied(ended)
-    if is_untouched(ended.state_folder, ended.record) and tree.is_unfinished:
-        done = delivery.discard_unfinished(tree)
-    else:
-        done = _discard_kept(ended)
-    if not done.is_done:
-        named = f": {', '.join(done.unsaved)}" if done.unsaved else ""
-        raise NotSteerable(f"nothing was removed: {done.reason}{named}")
-    _note(ended, Fate.DISCARDED)
-    taken = ended.tree.snapshots(ended.store).all() if is_work else ()
-    return any(one.label == DISCARDED_LABEL for one in taken)
-
-
-def _has_unapplied(ended: Ended) -> bool:
-    """Is there work of a run that the user does not have?"""
-    if ended.saved.delivered is Fate.APPLIED:
-        return bool(_later_work(ended.tree))
-    return not is_unchanged(ended.state_folder, ended.record, ended.tree.worktree.environ)
-
-
-def _discard_kept(ended: Ended) -> Discard:
-    """Keep what is in a work tree for good, and remove it."""
-    tree = ended.tree.worktree
     snapshots = ended.tree.snapshots(ended.store)
-    kept = KeptFiles(ended.saved.tip, lambda _: None)
-    if tree.exists:
+    if ended.saved.delivered is Fate.APPLIED:
+        is_work = bool(_later_work(ended.tree))
+    else:
+        is_work = not is_unchanged(ended.state_folder, ended.record, tree.environ)
+    is_new = is_untouched(ended.state_folder, ended.record) and tree.is_unfinished
+    read: Callable[[str], bytes | None] = dict[str, bytes]().get
+    if tree.exists and not is_new:
         _keep_archive(ended)
         taken = snapshots.all()
-        last = snapshots.take(taken[-1].sequence + 1 if taken else 0, DISCARDED_LABEL)
+        number = max((one.sequence for one in taken), default=-1) + 1
+        last = snapshots.take(number, DISCARDED_LABEL)
         # The branch goes, and what only it has may go from the repository with it.
         snapshots.keep_for_good()
-        kept = KeptFiles(ended.saved.tip, partial(snapshots.read, last.commit, limit=LARGEST_FILE))
-    return delivery.discard(tree, kept)
+        read = partial(snapshots.read, last.tree, limit=LARGEST_FILE)
+    if reason := delivery.discard(tree, tree.tip if is_new else ended.saved.tip, read):
+        raise NotSteerable(f"nothing was removed: {reason}")
+    _note(ended, Fate.DISCARDED)
+    return is_work and any(one.label == DISCARDED_LABEL for one in snapshots.all())
 
 
 def _keep_archive(ended: Ended) -> None:
     """Copy prompts and replies out of a work tree; what an agent put in their place is left."""
     kept = kept_archive(run_folder(ended.state_folder, ended.record.id))
-    for name, content in _archived(ended):
+    names: list[str] = []
+    with suppress(OSError, UsageError):
+        archive = archive_folder(ended.tree.wd, ended.record.archive)
+        names = archive.names()
+    for name in names:
+        if not re.fullmatch(KEPT_PATTERN, name):
+            continue
+        try:
+            content = archive.read(name)
+        except OSError:
+            continue
         try:
             kept.replace(name, content)
         except OSError as error:
             raise NotSteerable(
                 f"nothing was removed: prompts and replies cannot be kept: {in_words(error)}"
             ) from error
-
-
-def _archived(ended: Ended) -> Iterator[tuple[str, bytes]]:
-    names: list[str] = []
-    with suppress(OSError, UsageError):
-        archive = archive_folder(ended.tree.wd, ended.record.archive)
-        names = archive.names()
-    for name in names:
-        if re.fullmatch(KEPT_PATTERN, name):
-            try:
-                content = archive.read(name)
-            except OSError:
-                continue
-            yield name, content
 
 
 def has_tree(state_folder: Path, record: RunRecord) -> bool:
@@ -252,8 +235,8 @@ def is_untouched(state_folder: Path, record: RunRecord) -> bool:
     if saved is None or saved.delivered is not Fate.NOT_YET or saved.has_work:
         return False
     ours = os.path.realpath(worktree_folder(state_folder, record.id))
-    has_snapshots = is_ready(store_of(state_folder, record.id))
-    return saved.folder == ours and not os.path.lexists(record.state_file) and not has_snapshots
+    is_begun = has_snapshots(store_of(state_folder, record.id))
+    return saved.folder == ours and not os.path.lexists(record.state_file) and not is_begun
 
 
 def is_unchanged(state_folder: Path, record: RunRecord, environ: Mapping[str, str]) -> bool:
@@ -329,12 +312,6 @@ def _with_commit(ended: Ended) -> tuple[Ended, tuple[str, ...]]:
             f"{first_of(leaked)}. Take them out of {saved.branch} yourself (git rebase), and merge "
             "it, or discard it"
         )
-    if forged := tree.in_our_place(saved.base):
-        raise NotSteerable(
-            f"nothing was delivered: {saved.branch} changes what is where cao's own files are, "
-            f"{first_of(forged)}. Take it out of {saved.branch} yourself (git rebase), and merge "
-            "that, or discard it"
-        )
     return ended, remarks
 
 
@@ -342,7 +319,12 @@ def _commit(ended: Ended) -> tuple[Ended, tuple[str, ...]]:
     """Commit what a run left uncommitted that has passed: it was killed just then."""
     record, tree = ended.record, ended.tree
     if is_untouched(ended.state_folder, record):
-        raise NotSteerable(_nothing_done(ended))
+        text = f"nothing was done in the run {record.id}: it was ended before its first turn"
+        text += "; start a new one with `cao run`"
+        made = tree.worktree
+        if made.branch_tip() or os.path.lexists(made.folder) or made.entry.names():
+            text += f". `cao discard {record.id}` removes what is left of this one"
+        raise NotSteerable(text)
     seals = UserSeals(ended.state_folder)
     state = StateFile(tree.state_file, SystemClock(), tree.wd, seals).load_state()
     if state is None or state.final_status is not FinalStatus.PASS:
@@ -350,7 +332,7 @@ def _commit(ended: Ended) -> tuple[Ended, tuple[str, ...]]:
             f"the run {record.id} has not passed, so nothing was committed; {_where(ended)}"
         )
     try:
-        tree.mend(ended.store)
+        tree.repair(ended.store)
         committed, done = tree.commit(ended.store, record.id, state, record.task_line)
     except (RunError, GitError, OSError) as error:
         raise RunError(
@@ -361,17 +343,6 @@ def _commit(ended: Ended) -> tuple[Ended, tuple[str, ...]]:
         raise NotSteerable(f"the run {record.id} changed no file; there is nothing to deliver")
     ended = replace(ended, tree=committed, saved=committed.saved)
     return _note(ended, Fate.NOT_YET), done.remarks
-
-
-def _nothing_done(ended: Ended) -> str:
-    """Say that a run was ended before anybody worked, and what to do about it."""
-    run, tree = ended.record.id, ended.tree.worktree
-    text = f"nothing was done in the run {run}: it was ended before its first turn"
-    text += "; start a new one with `cao run`"
-    is_left = tree.branch_tip() or any(
-        os.path.lexists(path) for path in (tree.folder, tree.link.entry.path)
-    )
-    return f"{text}. `cao discard {run}` removes what is left of this one" if is_left else text
 
 
 def _where(ended: Ended) -> str:

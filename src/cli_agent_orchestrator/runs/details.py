@@ -20,9 +20,8 @@ from ..settings.layout import PROMPT_LABEL, archive_folder, kept_archive, kept_n
 from ..settings.table import BY_NAME
 from ..usage.tokens import Tokens
 from ..work.changes import REST_LEFT_OUT, Change
-from .moments import before, find_span
 from .record import RunRecord
-from .restore import changes_of_turn, read_kept
+from .restore import before, changes_of_turn, find_span, read_kept
 from .screens import ROLE_PATTERN, read_screen
 from .state_file import read_state_of
 from .usage import usage_of_turns
@@ -107,8 +106,8 @@ def changes_of_run(folder: Folder, environ: Mapping[str, str]) -> tuple[str, tup
     with suppress(OrchestratorError, OSError):
         kept = read_kept(folder, environ)
         old, new = find_span(kept.taken, "")
-        patch = kept.snapshots.diff(old.commit, new.commit, limit=LARGEST_PATCH_OF_RUN)
-        return patch.decode(errors="replace"), kept.snapshots.changes(old.commit, new.commit)
+        patch = kept.snapshots.diff(old.tree, new.tree, limit=LARGEST_PATCH_OF_RUN)
+        return patch.decode(errors="replace"), kept.snapshots.changes(old.tree, new.tree)
     return "", ()
 
 

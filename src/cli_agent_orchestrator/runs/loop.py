@@ -225,6 +225,14 @@ class Looks:
                 )
         ledger.count_to(sequence)
 
+    def look_before_turn(self, plan: Plan) -> None:
+        """Keep what a person changed while no agent was at work, so that no turn is blamed."""
+        number = self._ledger.next_sequence()
+        if files := plan.work.look_before_turn(number):
+            self._ledger.count_to(number)
+            text = "changed while no agent was at work, so it counts as yours"
+            self._ledger.warn(f"{text}: {first_names(files)}")
+
     def look(self, plan: Plan, origin: Origin, *, is_author: bool) -> Work:
         """Keep the work folder after a turn or a gate, and return what it has come to.
 
@@ -488,6 +496,8 @@ class Runner:
             )
 
     def _take(self, turn: Turn) -> None:
+        if self.state.progress.in_flight is None:
+            self._looks.look_before_turn(self._plan)
         dispatch = self._dispatch(turn)
         self._stopwatch = Stopwatch(dispatch.worked, self._ledger.now)
         self._handoff.rules = self._plan.handoff

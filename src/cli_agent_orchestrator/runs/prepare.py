@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from ..core.clock import Clock
 from ..errors import (
     ApiRefused,
     ApiUnreachable,
+    GitError,
     OrchestratorError,
     PromptError,
     ResumeError,
@@ -40,8 +41,8 @@ from ..settings.table import BY_NAME, PROVIDER_SUFFIX
 from ..settings.trust import Trust, check_consent, commands_text
 from ..settings.values import canonical, read_role_providers, read_word
 from ..work.folder import GONE
-from ..work.git import MISSING, find_git
-from ..work.repository import has_repository
+from ..work.git import MISSING, find_program
+from ..work.repository import find_repository
 from .environment import Surroundings
 from .loop import in_need_of_snapshots
 from .record import RunRecord, is_run_id, new_run_id, read_record
@@ -111,12 +112,16 @@ def check_folder(saved: RunState, config: RunConfig) -> None:
 
 
 def check_repository(record: RunRecord | None, wd: Path, environ: Mapping[str, str]) -> None:
-    """Refuse a run whose repository was removed; in a work tree it is mended instead."""
+    """Refuse a run whose repository was removed; in a work tree it is repaired instead."""
     if record is None or record.wd != str(wd) or record.tree is not None:
         return
-    had_one = bool(record.base or record.branch)
-    if had_one and not has_repository(Path(record.top), environ):
-        raise ResumeError(GONE.format(record.top, "was there when the run began"))
+    if not record.base and not record.branch:
+        return
+    # Git that cannot be asked says why at the first snapshot.
+    with suppress(GitError):
+        found = find_repository(Path(record.top), environ)
+        if found is None or str(found.top) != record.top:
+            raise ResumeError(GONE.format(record.top, "was there when the run began"))
 
 
 def check_remedy(saved: RunState, config: RunConfig) -> None:
@@ -161,7 +166,7 @@ def check_gates(gates: Sequence[Gate], environ: Mapping[str, str]) -> None:
 
 def check_snapshots(config: RunConfig, environ: Mapping[str, str]) -> None:
     """Refuse settings that nobody could go by without git."""
-    if find_git(environ) is not None:
+    if find_program("git", environ) is not None:
         return
     if needy := in_need_of_snapshots(config.rules, config.readonly_roles, config.gates):
         raise UsageError(

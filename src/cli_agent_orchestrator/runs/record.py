@@ -109,8 +109,6 @@ class SavedTree:
     """The repository that it belongs to."""
     held_back: tuple[str, ...] = ()
     """Paths that are left out of it."""
-    ours: tuple[str, ...] = ()
-    """Paths where the user's own folders of cao are."""
     delivered: Fate = Fate.NOT_YET
     earlier: Fate = Fate.NOT_YET
     """What had become of the work before the tree was discarded."""

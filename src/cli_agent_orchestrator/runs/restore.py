@@ -1,29 +1,53 @@
 """What a run kept of its work folder: looked at afterwards, and brought back.
 
-Whoever goes back keeps the present state first, under a number of its own, so that nothing is lost
-by it and it can be undone. HEAD, index and stash are never touched.
+A word means snapshots of a run:
+
+    start         before the first turn
+    7             after turn 7, or the gate of that number
+    programmer    after the last turn of that role, or of a gate of that name
+    3..7          from after turn 3 to after turn 7; without a side, from the start or to the end
+
+Going back undoes what turns did since. A file that a person changed, while no agent was at work or
+since the run's last turn, stays as it is unless all is asked for. The present state is kept first,
+under a number of its own, so that nothing is lost and this can be undone, too. HEAD, index and
+stash are never touched.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from ..core.clock import Clock
 from ..core.files import Folder
-from ..errors import GitError, GitFailed, RunError, RunLocked, StateError
+from ..errors import GitError, GitFailed, NotFound, RunError, RunLocked, StateError
 from ..events import Warned
-from ..settings.layout import RECORD_FILE, SNAPSHOTS_FOLDER, ours_in, temporary_folder
-from ..work.changes import Change
-from ..work.folder import ABOUT_SNAPSHOTS, repository_of
-from ..work.left_out import LeftOut, odd_files
-from ..work.snapshots import Scope, Snapshot, Snapshots
-from ..work.store import Store, is_ready
+from ..settings.layout import RECORD_FILE, SNAPSHOTS_FOLDER, temporary_folder
+from ..work.changes import Change, LeftOut
+from ..work.folder import (
+    ABOUT_SNAPSHOTS,
+    PERSON_LABEL,
+    RESUMED_LABEL,
+    START_LABEL,
+    repository_of,
+)
+from ..work.snapshots import Snapshot, Snapshots
 from .event_log import read_events
-from .moments import AFTER_LABEL, BEFORE_LABEL, before, in_order, own_of_run
 from .record import RunRecord, keeping_runs_out
 from .view import read_settled, view_run
+
+BETWEEN = ".."
+BEFORE_LABEL, AFTER_LABEL = "before going back", "after going back"
+"""Of what a person kept by going back; no role has such a name."""
+DISCARDED_LABEL = "discarded"
+"""Of a work tree that was removed."""
+BY_PERSON = (PERSON_LABEL, RESUMED_LABEL, BEFORE_LABEL)
+"""What changed up to such a snapshot was no turn's doing."""
+
+Span = tuple[Snapshot, Snapshot]
+"""Two snapshots: what is different in the second one is what is meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,33 +63,39 @@ class Kept:
     """In their order."""
 
 
-@dataclass(frozen=True, slots=True)
-class WayBack:
-    """What going back to a snapshot would do."""
-
-    target: Snapshot
-    restored: tuple[str, ...]
-    """Files that become what they were."""
-    removed: tuple[str, ...]
-    """Files that were not there then."""
-    changed_since: tuple[str, ...]
-    """Which of these somebody has changed since the run's last turn."""
+def find_moment(taken: Sequence[Snapshot], word: str) -> Snapshot:
+    """Return the snapshot that a word means, of those in their order."""
+    fitting = [one for one in taken if word in (str(one.sequence), one.label)]
+    if not fitting:
+        raise NotFound("snapshot for", word, map(name_of, taken))
+    return fitting[-1]
 
 
-@dataclass(frozen=True, slots=True)
-class BroughtBack:
-    """What going back did."""
+def find_span(taken: Sequence[Snapshot], word: str) -> Span:
+    """Return the two snapshots that a word means: for a turn, what it changed; for none, all."""
+    first, between, second = word.partition(BETWEEN)
+    if not between and word not in ("", START_LABEL):
+        after = find_moment(taken, word)
+        return before(taken, after), after
+    return find_moment(taken, first or START_LABEL), (
+        find_moment(taken, second) if second else last_of_run(taken)
+    )
 
-    kept: int
-    """The number under which the state before it is kept."""
-    paths: tuple[str, ...]
-    left_alone: tuple[LeftOut, ...]
-    """What no snapshot has."""
+
+def before(taken: Sequence[Snapshot], snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot before one; the first has itself."""
+    return taken[max(taken.index(snapshot) - 1, 0)]
 
 
-def has_snapshots(folder: Folder) -> bool:
-    """Are there snapshots in a run folder? No git is asked."""
-    return is_ready(folder.path / SNAPSHOTS_FOLDER)
+def last_of_run(taken: Sequence[Snapshot]) -> Snapshot:
+    """Return the last snapshot that the run itself took."""
+    of_people = (BEFORE_LABEL, AFTER_LABEL, DISCARDED_LABEL)
+    return [one for one in taken if one.label not in of_people][-1]
+
+
+def name_of(snapshot: Snapshot) -> str:
+    """Return the number of a snapshot, and whose turn it was: `7 (programmer)`."""
+    return f"{snapshot.sequence} ({snapshot.label})"
 
 
 def read_kept(folder: Folder, environ: Mapping[str, str]) -> Kept:
@@ -74,12 +104,20 @@ def read_kept(folder: Folder, environ: Mapping[str, str]) -> Kept:
     if record is None:
         raise StateError(f"{folder.path / RECORD_FILE} cannot be read")
     # Paths are the same whatever has become of the repository.
-    store = Store(folder.path / SNAPSHOTS_FOLDER, Path(record.wd), None, environ)
-    snapshots = Snapshots(store)
-    taken = in_order(snapshots.all())
-    if not taken:
-        raise RunError(f"the run {record.id} has no snapshots: {_why_none(folder)}")
-    return Kept(folder, record, snapshots, taken)
+    snapshots = Snapshots(folder.path / SNAPSHOTS_FOLDER, Path(record.wd), None, environ)
+    if taken := snapshots.all():
+        return Kept(folder, record, snapshots, taken)
+    warnings = [
+        one
+        for one in read_events(folder)
+        if isinstance(one, Warned) and one.about == ABOUT_SNAPSHOTS
+    ]
+    reason = "they were removed, or it is from before there were any"
+    if warnings:
+        reason = warnings[0].text
+    elif not view_run(folder).turns:
+        reason = "it has not come to its first turn"
+    raise RunError(f"the run {record.id} has no snapshots: {reason}")
 
 
 def changes_of_turn(
@@ -94,33 +132,64 @@ def changes_of_turn(
     if after is None:
         raise RunError(f"the run {kept.record.id} has no snapshot of turn {sequence}")
     old = before(kept.taken, after)
-    patch = kept.snapshots.diff(old.commit, after.commit, limit=limit)
-    return patch, kept.snapshots.changes(old.commit, after.commit)
+    patch = kept.snapshots.diff(old.tree, after.tree, limit=limit)
+    return patch, kept.snapshots.changes(old.tree, after.tree)
+
+
+@dataclass(frozen=True, slots=True)
+class WayBack:
+    """What going back to a snapshot would do."""
+
+    target: Snapshot
+    restored: tuple[str, ...]
+    """Files that become what they were."""
+    removed: tuple[str, ...]
+    """Files that were not there then."""
+    yours: tuple[str, ...]
+    """Files that differ and stay, since a person changed them."""
+    left_alone: tuple[LeftOut, ...]
+    """What no snapshot has as it belongs there."""
+    head_moved: str = ""
+    """How what is checked out differs from what it was when the run began; empty if it does not."""
 
 
 @contextmanager
 def opened_to_go_back(kept: Kept, clock: Clock) -> Iterator["GoingBack"]:
     """Yield what can bring the work folder of a run back; meanwhile no run can begin there."""
-    wd = Path(kept.record.wd)
-    _check(kept, wd)
+    record, wd = kept.record, Path(kept.record.wd)
+    if record.status.is_open:
+        raise RunLocked(f"the run {record.id} is at work; end it first: cao stop {record.id}")
+    if not wd.is_dir() and record.tree is not None:
+        text = f"the work tree {wd} of the run is gone; `cao diff {record.id}` has its work"
+        raise RunError(text)
+    if not wd.is_dir():
+        raise RunError(
+            f"the work folder {wd} is not there any more; make it if it is to be filled again "
+            "from the snapshots"
+        )
+    if not os.access(wd, os.W_OK | os.X_OK):
+        raise RunError(f"the work folder {wd} cannot be written by you")
     environ = kept.snapshots.environ
     repository = repository_of(wd, environ)
     top = wd if repository is None else repository.top
     # That of a repository was noted without links: one on the way there now leads elsewhere.
-    began_in = kept.record.top if repository else os.path.realpath(kept.record.top)
-    if kept.record.top and began_in != os.path.realpath(top):
+    began_in = record.top if repository else os.path.realpath(record.top)
+    if record.top and began_in != os.path.realpath(top):
         raise RunError(
-            f"the repository of {wd} was {kept.record.top} when the run began and is {top} now; "
+            f"the repository of {wd} was {record.top} when the run began and is {top} now; "
             "nothing is brought back into another one"
         )
     with keeping_runs_out(temporary_folder(wd)):
-        store = Store(kept.folder.path / SNAPSHOTS_FOLDER, wd, repository, environ)
-        tree = kept.record.tree
-        kept_out = () if tree is None else (*tree.held_back, *tree.ours)
-        apart = (*kept_out, *ours_in(top, kept.folder.root))
-        snapshots = Snapshots(store, clock, Scope(tree is not None, apart))
-        readable = snapshots.make_readable(kept.taken[0].left_out)
-        yield GoingBack(kept, snapshots, apart, readable)
+        snapshots = Snapshots(
+            kept.snapshots.path,
+            wd,
+            repository,
+            environ,
+            clock,
+            whole=record.tree is not None,
+            apart=() if record.tree is None else record.tree.held_back,
+        )
+        yield GoingBack(kept, snapshots)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,87 +198,61 @@ class GoingBack:
 
     kept: Kept
     snapshots: Snapshots
-    apart: tuple[str, ...] = ()
-    """What is in no snapshot and is not looked at."""
-    made_readable: tuple[str, ...] = ()
-    """What could not be read before, so that it can be kept."""
 
-    def plan(self, target: Snapshot) -> WayBack:
-        """Return what it would do."""
-        last = self.kept.taken[-1]
-        differing = self.snapshots.differing(target.commit)
-        since = {one.path for one in self.snapshots.differing(last.commit)} | self._not_by_run(last)
+    def plan(self, target: Snapshot, *, everything: bool = False) -> WayBack:
+        """Return what it would do; with everything, a person's changes are no exception."""
+        differing = self.snapshots.differing(target.tree)
         paths = [one.path for one in differing]
+        yours = set() if everything else self._by_person(target)
+        filtered = self.snapshots.through_filters(paths)
+        stay = yours | {one.path for one in filtered}
+        going = [one for one in differing if one.path not in stay]
+        repository, record = self.snapshots.repository, self.kept.record
+        moved = ""
+        if repository is not None and record.tree is None and record.base:
+            was, now = (record.base, record.branch), (repository.head, repository.branch)
+            if was != now:
+                shown = (f"{commit[:12]} ({at or 'no branch'})" for commit, at in (was, now))
+                moved = " and is ".join(shown)
         return WayBack(
             target,
-            tuple(one.path for one in differing if one.status != "D"),
-            tuple(one.path for one in differing if one.status == "D"),
-            tuple(path for path in paths if path in since),
+            tuple(one.path for one in going if one.status != "D"),
+            tuple(one.path for one in going if one.status == "D"),
+            tuple(path for path in paths if path in yours),
+            (*filtered, *target.left_out),
+            moved,
         )
 
-    def go(self, target: Snapshot) -> BroughtBack:
-        """Keep the present state and bring the work folder back."""
-        number = self._next_number()
-        present = self.snapshots.take(number, BEFORE_LABEL)
+    def _by_person(self, target: Snapshot) -> set[str]:
+        """Return the files that a person changed since a snapshot, in whatever turn it was."""
+        taken = self.kept.taken
+        since = [*taken[taken.index(target) :]]
+        found = {one.path for one in self.snapshots.differing(since[-1].tree)}
+        for old, new in pairwise(since):
+            if new.label in BY_PERSON:
+                changes = self.snapshots.changes(old.tree, new.tree)
+                found |= {path for one in changes for path in (one.path, one.old_path)}
+        return found
+
+    def go(self, way: WayBack) -> tuple[int, tuple[str, ...]]:
+        """Keep the present state and bring the work folder back.
+
+        Return the number under which that state is kept, and what was changed.
+        """
+        begun = [turn.sequence for turn in view_run(self.kept.folder).turns]
+        number = max(*begun, *(one.sequence for one in self.kept.taken), 0) + 1
+        self.snapshots.take(number, BEFORE_LABEL)
+        paths = [*way.restored, *way.removed]
         try:
-            paths = self.snapshots.restore(target.commit)
+            done = self.snapshots.restore(way.target.tree, paths)
         except GitFailed as error:
             raise RunError(
                 f"it cannot be brought back, and nothing was changed: {error}; snapshots borrow "
                 "from the repository, which may have lost what they need"
             ) from error
         except GitError as error:
-            undo = f"cao restore {self.kept.record.id} {number}"
+            undo = f"cao undo {self.kept.record.id} --to {number}"
             raise RunError(f"{error}. What was there before is kept: {undo}") from error
         finally:
             self.snapshots.take(number + 1, AFTER_LABEL)
-        left_out = [one for one in (*target.left_out, *present.left_out) if not one.is_odd]
-        left_alone = {one.path: one for one in (*left_out, *self.odd_files())}
-        return BroughtBack(number, paths, tuple(left_alone.values()))
-
-    def odd_files(self) -> tuple[LeftOut, ...]:
-        """Return the pipes and sockets that were made since the run began; they stay."""
-        record = self.kept.record
-        return tuple(odd_files(Path(record.top or record.wd), record.started, self.apart))
-
-    def _not_by_run(self, last: Snapshot) -> set[str]:
-        """Return the files that a snapshot has as none has them that the run itself took.
-
-        Whoever went back and forth has brought back what a person had changed.
-        """
-        own = own_of_run(self.kept.taken)
-        if not own or last in own:
-            return set()
-        changes = (self.snapshots.changes(one.commit, last.commit) for one in own)
-        return set.intersection(*({one.path for one in found} for found in changes))
-
-    def _next_number(self) -> int:
-        """Return a number that no snapshot has, nor a turn that was begun."""
-        begun = [turn.sequence for turn in view_run(self.kept.folder).turns]
-        return max(*begun, *(one.sequence for one in self.kept.taken), 0) + 1
-
-
-def _check(kept: Kept, wd: Path) -> None:
-    record = kept.record
-    if record.status.is_open:
-        raise RunLocked(f"the run {record.id} is at work; end it first: cao stop {record.id}")
-    if not wd.is_dir() and record.tree is not None:
-        raise RunError(
-            f"the work tree {wd} of the run is gone; `cao diff {record.id}` has its work"
-        )
-    if not wd.is_dir():
-        raise RunError(
-            f"the work folder {wd} is not there any more; make it if it is to be filled again "
-            "from the snapshots"
-        )
-    if not os.access(wd, os.W_OK | os.X_OK):
-        raise RunError(f"the work folder {wd} cannot be written by you")
-
-
-def _why_none(folder: Folder) -> str:
-    for event in read_events(folder):
-        if isinstance(event, Warned) and event.about == ABOUT_SNAPSHOTS:
-            return event.text
-    if not view_run(folder).turns:
-        return "it has not come to its first turn"
-    return "they were removed, or it is from before there were any"
+        return number, done

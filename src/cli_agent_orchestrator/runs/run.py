@@ -257,7 +257,9 @@ def _open_folder(run: OpenRun) -> WorkFolder:
     wd = run.prepared.config.wd
     if run.in_tree is None:
         return open_work_folder(wd, run.folder, run.environ)
-    return open_work_folder(wd, run.folder, run.environ, run.in_tree.mend, run.in_tree.kept_out)
+    return open_work_folder(
+        wd, run.folder, run.environ, run.in_tree.repair, run.in_tree.tree.worktree.held_back
+    )
 
 
 NO_ARCHIVE = "none"
@@ -358,7 +360,7 @@ class Conductor:
                 f"the run {run} was ended before its first turn, and nothing of it is saved: start "
                 f"a new one, and remove what is left of this with `cao discard {run}`"
             )
-        in_tree.mend()
+        in_tree.repair()
         with self._holding_folder():
             saved = self._preparation.reopened(self._state_file.load_state())
             if saved is None:

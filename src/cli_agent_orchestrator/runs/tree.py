@@ -1,8 +1,8 @@
-"""A run in a work tree of its own: the tree is prepared, mended, and its work committed."""
+"""A run in a work tree of its own: the tree is prepared, repaired, and its work committed."""
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,22 +29,17 @@ from ..settings.layout import (
     SNAPSHOTS_FOLDER,
     STATE_NAME,
     TEMPORARY_FOLDER,
-    ours_in,
+    path_inside,
     run_folder,
     temporary_folder,
     worktree_folder,
 )
 from ..settings.run_config import RunConfig
-from ..work import included as inclusion
-from ..work.folder import KeptOut, held_back_of
-from ..work.git import Git
+from ..work.folder import held_back_of
 from ..work.held_back import find, in_their_place
-from ..work.left_out import walk
-from ..work.pull_request import CommittedWork, GateResult, Reviewer, commit_message
-from ..work.repository import Repository, find_repository, user_identity
-from ..work.snapshots import Scope, Snapshot, Snapshots, last_of
-from ..work.store import Store
-from ..work.uncommitted import uncommitted
+from ..work.pull_request import CommittedWork, commit_message
+from ..work.repository import Repository, find_repository, uncommitted, user_identity
+from ..work.snapshots import Snapshots, is_of_cao
 from ..work.worktree import Commit, Worktree, first_of
 from .record import Fate, RunRecord, SavedTree, keeping_runs_out, read_record, short_name
 from .recorder import Recorder
@@ -88,16 +83,11 @@ class OwnTree:
         return replace(
             tree.repository,
             top=tree.folder,
-            git_dir=tree.link.entry.path,
+            git_dir=tree.entry.path,
             head=tree.tip,
             branch=tree.branch,
             under_way="",
         )
-
-    @property
-    def apart(self) -> tuple[str, ...]:
-        """What of it is in no snapshot."""
-        return (*self.worktree.held_back, *self.worktree.ours)
 
     @property
     def note(self) -> str:
@@ -118,7 +108,6 @@ class OwnTree:
             included=tree.included,
             common_dir=str(tree.repository.common_dir),
             held_back=tree.held_back,
-            ours=tree.ours,
         )
 
     def make(self) -> "tuple[OwnTree, tuple[str, ...]]":
@@ -137,13 +126,16 @@ class OwnTree:
         """Remove it again, with its branch; nobody has worked there."""
         self.worktree.remove(self.base)
 
-    def mend(self, store: Path) -> tuple[str, ...]:
+    def repair(self, store: Path) -> tuple[str, ...]:
         """Bring back what others have broken, and return it; files come from the last snapshot."""
         is_lost = self._is_lost()
         try:
-            faults = self.worktree.mend()
+            faults = self.worktree.repair()
             if is_lost:
-                self._restore(store)
+                snapshots = self.snapshots(store)
+                if taken := snapshots.all():
+                    snapshots.restore(taken[-1].tree)
+                self.worktree.include()
         except (GitError, OSError) as error:
             raise RunError(f"the run's work tree is broken: {error}") from error
         return (FOLDER_GONE, *faults) if is_lost else faults
@@ -156,16 +148,18 @@ class OwnTree:
         if os.path.lexists(tree.folder / ".git"):
             return False
         ours = self.wd / TEMPORARY_FOLDER
-        for place, folders, files in walk(tree.folder):
-            folders[:] = [name for name in folders if place / name != ours]
+        for place, folders, files in os.walk(tree.folder):
+            folders[:] = [name for name in folders if Path(place, name) != ours]
             if files:
                 return False
         return True
 
     def snapshots(self, store: Path) -> Snapshots:
         """Return the snapshots of the run, by what is known and not by what an agent may write."""
-        own = Store(store, self.wd, self.repository, self.worktree.environ)
-        return Snapshots(own, scope=Scope(whole=True, apart=self.apart))
+        tree = self.worktree
+        return Snapshots(
+            store, self.wd, self.repository, tree.environ, whole=True, apart=tree.held_back
+        )
 
     def commit(
         self, store: Path, run: str, state: RunState, task_line: str
@@ -174,12 +168,12 @@ class OwnTree:
         tree = self.worktree
         identity = user_identity(tree.repository, tree.environ)
         late = self._keep_late(store, state)
-        judged, put_back = self._put_back(store)
-        done = tree.commit(commit_message(task_line, work_of(run, state)), identity, judged)
-        done = replace(done, remarks=(*late, *done.remarks))
+        put_back = self._put_back(store)
+        done = tree.commit(commit_message(task_line, work_of(run, state)), identity)
+        remarks = [*late, *done.remarks]
         if put_back:
-            text = f"changed after the verdict, and not committed: {first_of(put_back)}"
-            done = replace(done, remarks=(*done.remarks, text))
+            remarks.append(f"changed after the verdict, and not committed: {first_of(put_back)}")
+        done = replace(done, remarks=tuple(remarks))
         return replace(self, worktree=replace(tree, tip=done.id)), done
 
     def _keep_late(self, store: Path, state: RunState) -> tuple[str, ...]:
@@ -189,40 +183,33 @@ class OwnTree:
         """
         snapshots = self.snapshots(store)
         taken, turn = snapshots.all(), last_turn(state)
-        if not taken or turn is None or any(_has_turn(one, *turn) for one in taken):
+        if not taken or turn is None:
+            return ()
+        if any(one.sequence > turn[0] or (one.sequence, one.label) == turn for one in taken):
             return ()
         # After the turn, so that it counts as one of it from then on.
         last = max(turn[0], *(one.sequence for one in taken))
         snapshots.take(last + 1, LATE_LABEL)
         return (f"the turn of {turn[1]} has no snapshot: committed is what there was afterwards",)
 
-    def _put_back(self, store: Path) -> tuple[list[str], list[str]]:
-        """Bring back what was judged, which the last snapshot has.
+    def _put_back(self, store: Path) -> list[str]:
+        """Bring back what was judged, which the last snapshot has; return which files differed.
 
-        Return its files, and which were different; those are kept in a snapshot of their own.
+        Those are kept in a snapshot of their own.
         """
         snapshots = self.snapshots(store)
         taken = snapshots.all()
         if not taken:
-            return [], []
-        judged = last_of(taken)
-        differing = [one.path for one in snapshots.differing(judged.commit)]
+            return []
+        judged = taken[-1]
+        differing = [one.path for one in snapshots.differing(judged.tree)]
         changed = [path for path in differing if not is_left_behind(path)]
         if changed:
             number = max(one.sequence for one in taken) + 1
             snapshots.take(number, AFTER_VERDICT_LABEL)
-            snapshots.restore(judged.commit, changed)
+            snapshots.restore(judged.tree, changed)
             snapshots.take(number + 1, PUT_BACK_LABEL)
-        return snapshots.files(judged.commit), changed
-
-    def _restore(self, store: Path) -> None:
-        snapshots = self.snapshots(store)
-        taken = snapshots.all()
-        if taken:
-            snapshots.restore(last_of(taken).commit)
-        repository = self.worktree.repository
-        git = Git(repository.git_dir, repository.top, self.worktree.environ)
-        inclusion.include(git, self.worktree.folder, list(self.worktree.included))
+        return changed
 
 
 def plan_tree(
@@ -238,7 +225,14 @@ def plan_tree(
         raise UsageError(f"{repository.top} has no commit yet: commit something, or work in place")
     if repository.under_way:
         raise UsageError(f"{repository.under_way} is under way in {repository.top}; end it first")
-    git = Git(repository.git_dir, repository.top, environ)
+    for own in (state_folder, config_folder(environ)):
+        if path_inside(repository.top, own):
+            raise UsageError(
+                f"cao's own folder {own} is inside of the repository {repository.top}, so a work "
+                "tree of it could change that; work in the folder itself (--workspace folder), or "
+                "set CAO_STATE_DIR and CAO_CONFIG_DIR to folders elsewhere"
+            )
+    git = repository.git(environ)
     inside = f"{repository.head}:{repository.prefix}"
     if repository.prefix and git.ask("cat-file", "-e", inside).code:
         raise UsageError(f"{project} is in no commit yet, so a work tree would not have it")
@@ -249,7 +243,6 @@ def plan_tree(
         repository.head,
         environ,
         held_back=_from_top(repository, held_back),
-        ours=ours_in(repository.top, state_folder, config_folder(environ)),
     )
     find(repository.top, tree.held_back)
     planned = OwnTree(
@@ -260,7 +253,16 @@ def plan_tree(
         base=repository.head,
         onto=repository.branch,
     )
-    return planned, tuple(_warnings(repository, planned.apart, environ))
+    dirty = [
+        path
+        for path, letters in uncommitted(repository, environ).items()
+        if not is_of_cao(
+            path.rstrip("/"), repository.prefix, repository.top, is_known=letters != "??"
+        )
+    ]
+    if not dirty:
+        return planned, ()
+    return planned, (f"what is not committed is not in the work tree: {first_of(dirty)}",)
 
 
 def reopen_tree(
@@ -271,7 +273,6 @@ def reopen_tree(
     repository = _repository(project, environ)
     if str(repository.common_dir) != saved.common_dir:
         raise UsageError(f"the work tree of {record.id} belongs to {saved.common_dir}, not to that")
-    ours = ours_in(repository.top, state_folder, config_folder(environ))
     tree = Worktree(
         repository,
         Path(saved.folder),
@@ -281,7 +282,6 @@ def reopen_tree(
         saved.included,
         saved.name,
         saved.held_back,
-        tuple(dict.fromkeys((*saved.ours, *ours))),
     )
     return OwnTree(
         project=project,
@@ -309,11 +309,6 @@ def last_turn(state: RunState) -> tuple[int, str] | None:
     return max(found, default=None)
 
 
-def _has_turn(snapshot: Snapshot, sequence: int, role: str) -> bool:
-    """Was a snapshot taken after a turn?"""
-    return snapshot.sequence > sequence or (snapshot.sequence, snapshot.label) == (sequence, role)
-
-
 def work_of(run: str, state: RunState) -> CommittedWork:
     """Return what the trailers of a commit say: how the work was judged.
 
@@ -326,11 +321,11 @@ def work_of(run: str, state: RunState) -> CommittedWork:
         round=state.round,
         flow=state.flow.name,
         gates=tuple(
-            GateResult(name, "passed", "" if said.run < 0 else _tests(said.run))
+            f"{name} passed" if said.run < 0 else f"{name} passed ({_tests(said.run)})"
             for name, said in state.progress.passed.items()
         ),
         reviewers=tuple(
-            Reviewer(role, state.provider_of(role))
+            f"{role} ({state.provider_of(role)})"
             for role in reviewers
             if state.has_output(role) and role not in still_open
         ),
@@ -362,13 +357,6 @@ def _repository(project: Path, environ: Mapping[str, str]) -> Repository:
     return found
 
 
-def _warnings(
-    repository: Repository, apart: Sequence[str], environ: Mapping[str, str]
-) -> Iterator[str]:
-    if dirty := uncommitted(repository, environ, apart):
-        yield f"what is not committed is not in the work tree: {first_of([*dirty])}"
-
-
 SETUP = "setup"
 """What prepares a work tree is logged like a gate of this name."""
 
@@ -386,11 +374,6 @@ class TreeRun:
         self._teller = teller
         self._noticed: set[str] = set()
         """Files in the place of those that are held back, which were named."""
-
-    @property
-    def kept_out(self) -> KeptOut:
-        """What of the tree is in no snapshot."""
-        return KeptOut(self.tree.worktree.held_back, self.tree.worktree.ours)
 
     def placed(self, config: RunConfig) -> RunConfig:
         """Return settings by which all happens in the work tree."""
@@ -436,10 +419,10 @@ class TreeRun:
                 f"{page_of(result)}"
             )
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Bring back what agents have broken of the tree, and say it."""
-        for fault in self.tree.mend(store_of(self._state_folder, self._run)):
-            self._teller.warn(f"the work tree was broken, and is mended: {fault}")
+        for fault in self.tree.repair(store_of(self._state_folder, self._run)):
+            self._teller.warn(f"the work tree was broken, and is repaired: {fault}")
         worktree = self.tree.worktree
         made = in_their_place(worktree.folder, worktree.held_back)
         if new := [path for path in made if path not in self._noticed]:
@@ -450,8 +433,8 @@ class TreeRun:
             )
 
     def bring_back(self, gone: FolderGone) -> RunError:
-        """Mend a tree that was removed under its agents, which are to be ended; return the news."""
-        self.mend()
+        """Repair a tree that was removed under its agents; return what to tell the user."""
+        self.repair()
         resume = f"cao resume {short_name(self._run)} --replace-terminals"
         return RunError(
             f"the work tree {gone.folder} was removed while {gone.role} was at work. It is back as "
@@ -465,7 +448,7 @@ class TreeRun:
         if state.final_status is not FinalStatus.PASS:
             return
         try:
-            self.mend()
+            self.repair()
             store = store_of(self._state_folder, self._run)
             self.tree, done = self.tree.commit(store, self._run, state, task_line)
             self._recorder.note_tree(self.tree.saved)

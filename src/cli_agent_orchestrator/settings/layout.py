@@ -182,34 +182,20 @@ def said_of_place(state_folder: Path, wd: Path) -> Iterator[str]:
 
 
 def check_place(state_folder: Path, wd: Path) -> None:
-    """Refuse to work in the state folder itself, of which nothing could be kept apart."""
+    """Refuse to work where cao keeps its own files, in whatever folder above that, too."""
     own, work = _resolved(state_folder), _resolved(wd)
     if work in (own, own / RUNS_FOLDER):
         raise UsageError(
             f"{wd} is where cao keeps its own files, and no place for agents: name a folder of "
             "your project with --wd"
         )
-
-
-def ours_in(folder: Path, *own: Path) -> tuple[str, ...]:
-    """Return what is ours in a folder of the user's: the state folder, say, if it lies there.
-
-    It is in no snapshot, it counts as nobody's change, and nothing in it is put back. Where links
-    lead there, they count as well: somebody may put a folder in the place of one.
-    """
-    found = (place for path in own for place in (path_inside(folder, path), _named(folder, path)))
-    return tuple(dict.fromkeys(filter(None, found)))
+    if work in own.parents:
+        raise UsageError(IN_WORK_FOLDER.format(state_folder))
 
 
 def path_inside(folder: Path, path: Path) -> str:
     """Return where in a folder a path lies, wherever links lead; nothing if it does not."""
     above, below = _resolved(folder), _resolved(path)
-    return str(below.relative_to(above)) if above in below.parents else ""
-
-
-def _named(folder: Path, path: Path) -> str:
-    """Return where in a folder a path lies by its name alone; nothing if it does not."""
-    above, below = Path(os.path.abspath(folder)), Path(os.path.abspath(path))  # noqa: PTH100
     return str(below.relative_to(above)) if above in below.parents else ""
 
 

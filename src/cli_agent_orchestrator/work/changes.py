@@ -1,4 +1,4 @@
-"""What is different between two snapshots, read from what git writes."""
+"""What is different between two snapshots, read from what git writes, and what is in none."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,6 +7,14 @@ BINARY = -1
 REPOSITORY_MODE = "160000"
 REST_LEFT_OUT = "(the rest is left out: it is too long)"
 """The last line of a patch that is cut; no line of a patch begins like that."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Something that is not in a snapshot, or not in a commit."""
+
+    path: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)

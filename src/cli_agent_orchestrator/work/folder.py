@@ -10,24 +10,22 @@ from ..core.files import Folder, is_left_behind
 from ..core.text import first_names
 from ..errors import GitError, GitMissing, RunError
 from ..events import RunEvent, Warned
-from ..settings.layout import CHECKOUTS_FOLDER, HELD_BACK_FOLDER, SNAPSHOTS_FOLDER, ours_in
-from .changes import UNSEEN, Change, Work
-from .held_back import HeldBack, is_held
-from .left_out import LeftOut, make_writable
+from ..settings.layout import CHECKOUTS_FOLDER, HELD_BACK_FOLDER, SNAPSHOTS_FOLDER
+from .changes import UNSEEN, Change, LeftOut, Work
+from .held_back import HeldBack, is_held, remove_folder
 from .repository import Repository, find_repository
-from .snapshots import Scope, Snapshot, Snapshots, last_of
-from .store import Store
-from .uncommitted import compare_with_commit
+from .snapshots import Snapshot, Snapshots
 from .watch import RepositoryWatch
 
-START_LABEL, RESUMED_LABEL = "start", "resumed"
+START_LABEL, RESUMED_LABEL, PERSON_LABEL = "start", "resumed", "you"
+"""Of snapshots that are of no turn; what changed up to the last two is a person's."""
 PUT_BACK = ", put back"
 """Behind the role in the label of a snapshot that was taken after files were put back."""
 NO_FOLDER = "the run has no folder for them"
 REMOVED = "the snapshots of the run are not there any more, so its start is not known"
 GONE = (
     "the repository is gone: {}/.git {}. Bring it back, from a copy or a clone, and resume the "
-    "run; the files as they were are kept: cao diff, cao restore, cao undo"
+    "run; the files as they were are kept: cao diff, cao undo"
 )
 """What is said when a repository was removed: which one, and when that was seen."""
 ABOUT_REPOSITORY = "repository"
@@ -74,18 +72,8 @@ class Seen:
         return tuple(path for path in paths if path not in self.restorable)
 
 
-@dataclass(frozen=True, slots=True)
-class KeptOut:
-    """Paths of a work tree, from its top, that are in no snapshot."""
-
-    held_back: tuple[str, ...] = ()
-    """Only checkouts have them, as they are in the user's folder."""
-    ours: tuple[str, ...] = ()
-    """There the user's own folders of cao are, in the repository that the tree belongs to."""
-
-
 def leave_alone() -> None:
-    """Do nothing: a folder that is the user's own is not for us to mend."""
+    """Do nothing: a folder that is the user's own is not for us to repair."""
 
 
 class WorkFolder:
@@ -98,8 +86,9 @@ class WorkFolder:
         run_folder: Folder | None = None,
         tend: Callable[[], None] = leave_alone,
         held_back: HeldBack | None = None,
+        environ: Mapping[str, str] | None = None,
     ) -> None:
-        """Take what can be kept, and where; `tend` mends the folder before it is looked at.
+        """Take what can be kept, and where; `tend` repairs the folder before it is looked at.
 
         What is held back is in every checkout, and in no snapshot.
         """
@@ -112,7 +101,10 @@ class WorkFolder:
         self._last: Snapshot | None = None
         self._looked: Snapshot | None = None
         """Of the turn that is recorded next, if a process that was killed has looked already."""
-        self._watch = None if repository is None else RepositoryWatch(repository, run_folder)
+        self._inodes = () if repository is None else repository.inodes
+        self._watch: RepositoryWatch | None = None
+        if repository is not None:
+            self._watch = RepositoryWatch(repository, run_folder, environ or {})
         self.changed_before: tuple[str, ...] = ()
         """What of the repository was changed since an earlier process of the run looked."""
         self.why_no_snapshots = NO_FOLDER if snapshots is None else ""
@@ -166,7 +158,7 @@ class WorkFolder:
         snapshots = self._snapshots
         if snapshots is None:
             return ()
-        start = snapshots.all()[0].commit
+        start = snapshots.all()[0].tree
         changes = (one for commit in commits for one in snapshots.changes(start, commit))
         paths = {path for one in changes for path in (one.path, one.old_path)}
         found = {path for path in paths if is_left_behind(path)}
@@ -194,7 +186,7 @@ class WorkFolder:
             if over:
                 self._snapshots.lay_over(over, folder, paths)
             if left := self.left_behind(*filter(None, (commit, over))):
-                self._snapshots.lay_over(self._snapshots.all()[0].commit, folder, left)
+                self._snapshots.lay_over(self._snapshots.all()[0].tree, folder, left)
             if self._held_back is not None:
                 self._held_back.lay_over(folder)
             for path, text in (texts or {}).items():
@@ -234,59 +226,68 @@ class WorkFolder:
             # A run that was killed may have left some.
             _clear(self._checkouts)
         if not snapshots.has_any and sequence:
-            self._do_without(REMOVED)
+            self._snapshots, self.why_no_snapshots = None, REMOVED
             return sequence, []
         try:
-            return self._go_on(snapshots, sequence, is_in_flight, replied) or (
-                sequence,
-                self._start(snapshots),
-            )
+            if taken := snapshots.all():
+                return self._resume(snapshots, taken, sequence, is_in_flight, replied), []
+            return sequence, self._start(snapshots)
         except (GitError, OSError) as error:
             if snapshots.has_any:
                 raise RunError(
                     f"the work folder could not be kept when the run was resumed: {error}; {MENDED}"
                 ) from error
             reason = error if isinstance(error, GitMissing) else f"it cannot be kept: {error}"
-            self._do_without(str(reason))
+            self._snapshots, self.why_no_snapshots = None, str(reason)
             return sequence, []
-
-    def _do_without(self, reason: str) -> None:
-        """Take no snapshots."""
-        self._snapshots = None
-        self.why_no_snapshots = reason
 
     def _start(self, snapshots: Snapshots) -> list[str]:
         """Take the first snapshot, and return what to say."""
-        self._last = snapshots.take(0, START_LABEL)
-        remarks = self._about_start(snapshots, self._last)
+        start = self._last = snapshots.take(0, START_LABEL)
+        said = []
+        if dirty := snapshots.keep_base(start):
+            said.append(f"{first_names(dirty)} had {UNCOMMITTED}; they count as yours")
+        if start.left_out:
+            left = [f"{one.path} ({one.reason})" for one in start.left_out]
+            said.append(f"not kept in snapshots: {first_names(left)}")
         try:
             # An agent may do anything to the repository that they are borrowed from.
             snapshots.keep_for_good(LONGEST_COPY)
         except (GitError, OSError) as error:
-            remarks.append(f"{BORROWED}{error}")
-        return remarks
+            said.append(f"{BORROWED}{error}")
+        return said
 
-    def _go_on(
+    def _resume(
         self,
         snapshots: Snapshots,
+        taken: Sequence[Snapshot],
         sequence: int,
         is_in_flight: bool,
         replied: tuple[int, str] | None,
-    ) -> tuple[int, list[str]] | None:
-        """Go on from the last snapshot; None if there is none yet."""
-        taken = snapshots.all()
-        if not taken:
-            return None
-        self._last = last_of(taken)
+    ) -> int:
+        """Begin at the last snapshot; return the last number."""
+        self._last = taken[-1]
         self._looked = next((one for one in taken if (one.sequence, one.label) == replied), None)
         # A person may have gone back meanwhile, which takes numbers of its own.
-        sequence = max(sequence, taken[-1].sequence)
+        sequence = max(sequence, *(one.sequence for one in taken))
         if self._looked is not None or not is_in_flight:
-            now = snapshots.take(sequence + 1, RESUMED_LABEL)
-            if (now.tree, now.left_out) != (self._last.tree, self._last.left_out):
-                self._last = now
-                return sequence + 1, []
-        return sequence, []
+            self._last = snapshots.take(sequence + 1, RESUMED_LABEL, after=self._last)
+            sequence = max(sequence, self._last.sequence)
+        return sequence
+
+    def look_before_turn(self, number: int) -> tuple[str, ...]:
+        """Keep what changed while no agent was at work, under a number; return these files.
+
+        They are the person's: no turn is blamed for them, and none is undone with a turn.
+        """
+        before, snapshots = self._last, self._snapshots
+        if before is None or snapshots is None or not snapshots.has_any:
+            return ()
+        # What hinders is told by the look after the turn.
+        with suppress(GitError, OSError):
+            self._last = snapshots.take(number, PERSON_LABEL, after=before)
+            return tuple(one.path for one in snapshots.changes(before.tree, self._last.tree))
+        return ()
 
     def look(self, sequence: int, label: str, approved_tree: str = "") -> Seen:
         """Keep the folder as it is after a turn or a gate, and return what that did to it.
@@ -306,14 +307,14 @@ class WorkFolder:
     def _gone(self, label: str) -> RunError | None:
         """Return that the repository is not there any more, if that is so."""
         repository, snapshots = self._repository, self._snapshots
-        if repository is None:
+        if repository is None or repository.inodes == self._inodes != ():
             return None
-        became = "removed" if repository.is_gone else ""
-        if not became and snapshots is not None and not repository.top.is_symlink():
-            # Git that cannot be asked says why at the next snapshot, and so does what is a link.
-            with suppress(GitError):
-                is_another = repository.is_another(snapshots.environ)
-                became = "replaced by another one" if is_another else ""
+        became = "removed"
+        # Git that cannot be asked says why at the next snapshot, and so does what is a link.
+        with suppress(GitError):
+            if repository.inodes and snapshots is not None:
+                is_link = repository.top.is_symlink()
+                became = "" if is_link else repository.became(snapshots.environ)
         if not became:
             return None
         return RunError(GONE.format(repository.top, f"was {became} while {label} was at work"))
@@ -325,7 +326,7 @@ class WorkFolder:
             raise RunError(f"while {label} was at work, {REMOVED}; the reply is kept")
         try:
             self._before, after = self._around(self._snapshots, self._last, sequence, label)
-            changes = self._between(self._before.tree, after.tree)
+            changes = self._snapshots.changes(self._before.tree, after.tree)
             unreviewed = self._since(approved_tree, after.tree)
         except (GitError, OSError) as error:
             raise RunError(
@@ -345,7 +346,7 @@ class WorkFolder:
         """
         looked, self._looked = self._looked, None
         if looked is not None and (looked.sequence, looked.label) == (sequence, label):
-            return last_of(one for one in snapshots.all() if one.at < looked.at), looked
+            return [one for one in snapshots.all() if one.at < looked.at][-1], looked
         self._last = snapshots.take(sequence, label)
         return last, self._last
 
@@ -360,7 +361,9 @@ class WorkFolder:
 
     def _since(self, approved_tree: str, tree: str) -> tuple[str, ...]:
         """Return the files that differ from what was approved, if that is known."""
-        since = self._between(approved_tree, tree) if approved_tree else ()
+        if self._snapshots is None or not approved_tree:
+            return ()
+        since = self._snapshots.changes(approved_tree, tree)
         return tuple(one.path for one in since if not is_left_behind(one.path))
 
     def put_back(self, number: int, label: str, seen: Seen, approved_tree: str = "") -> Seen:
@@ -372,35 +375,9 @@ class WorkFolder:
         assert self._snapshots is not None, "something was seen"
         assert self._before is not None, "there was a look before"
         paths = {path for one in seen.touched for path in (one.path, one.old_path)}
-        self._snapshots.restore(self._before.commit, sorted(paths))
+        self._snapshots.restore(self._before.tree, sorted(paths))
         self._last = self._before
         return self.look(number, f"{label}{PUT_BACK}", approved_tree)
-
-    def _between(self, old: str, new: str) -> tuple[Change, ...]:
-        assert self._snapshots is not None, "there are two snapshots"
-        return () if old == new else self._snapshots.changes(old, new)
-
-    def _about_start(self, snapshots: Snapshots, start: Snapshot) -> list[str]:
-        """Keep what is committed beside the first snapshot, and return what to say."""
-        said = []
-        repository = self._repository
-        if repository is not None and repository.head:
-            found = snapshots.changes(repository.head, start.commit)
-            unsure = frozenset(one.path for one in found if may_be_same(one))
-            compared = compare_with_commit(repository, unsure, snapshots.environ)
-            base = snapshots.keep_base(repository.head, start, unsure - compared.changed)
-            dirty = [one.path for one in snapshots.changes(base, start.commit)]
-            if dirty:
-                said.append(f"{first_names(dirty)} had {UNCOMMITTED}; they count as yours")
-            if compared.doubtful:
-                said.append(
-                    f"{first_names(sorted(compared.doubtful))} may have had {UNCOMMITTED}: only a "
-                    "filter of the repository could tell, and none is run; they count as yours"
-                )
-        if start.left_out:
-            left = [f"{one.path} ({one.reason})" for one in start.left_out]
-            said.append(f"not kept in snapshots: {first_names(left)}")
-        return said
 
 
 def open_work_folder(
@@ -408,26 +385,27 @@ def open_work_folder(
     run_folder: Folder | None,
     environ: Mapping[str, str],
     tend: Callable[[], None] = leave_alone,
-    kept_out: KeptOut | None = None,
+    held_back: tuple[str, ...] | None = None,
 ) -> WorkFolder:
     """Return the work folder of a run; raise `UsageError` if it is none to work in.
 
-    Of a work tree is said what is kept out of snapshots; all else in it is the run's. What is held
-    back lies in the folder of the run: `held_back_of`.
+    Of a work tree is said what is held back; all else in it is the run's.
     """
     repository = repository_of(wd, environ)
-    whole, kept_out = kept_out is not None, kept_out or KeptOut()
     if run_folder is None:
-        if kept_out.held_back:
+        if held_back:
             raise RunError("without the folder of the run there is nothing of what is held back")
-        return WorkFolder(None, repository)
-    top = wd if repository is None else repository.top
-    held_back = kept_out.held_back
-    apart = (*held_back, *kept_out.ours, *ours_in(top, run_folder.root))
-    store = Store(run_folder.path / SNAPSHOTS_FOLDER, wd, repository, environ)
-    snapshots = Snapshots(store, scope=Scope(whole, apart))
+        return WorkFolder(None, repository, environ=environ)
+    snapshots = Snapshots(
+        run_folder.path / SNAPSHOTS_FOLDER,
+        wd,
+        repository,
+        environ,
+        whole=held_back is not None,
+        apart=held_back or (),
+    )
     held = held_back_of(run_folder, held_back) if held_back else None
-    return WorkFolder(snapshots, repository, run_folder, tend, held)
+    return WorkFolder(snapshots, repository, run_folder, tend, held, environ)
 
 
 def held_back_of(run_folder: Folder, paths: tuple[str, ...]) -> HeldBack:
@@ -474,11 +452,6 @@ def said_of_repository(events: Iterable[RunEvent]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(said))
 
 
-def may_be_same(change: Change) -> bool:
-    """Can a file be as it is committed though its bytes are not, by how git lays it out?"""
-    return change.status in ("M", "T") and not change.is_repository
-
-
 def _checkouts_of(run_folder: Folder) -> Folder:
     return Folder(run_folder.root, (*run_folder.parts, CHECKOUTS_FOLDER), private=True)
 
@@ -486,8 +459,4 @@ def _checkouts_of(run_folder: Folder) -> Folder:
 def _clear(checkouts: Folder) -> None:
     """Remove all checkouts, also those that a gate has made unwritable; what resists is left."""
     with suppress(OSError):
-        checkouts.remove_all()
-        return
-    make_writable(checkouts.path)
-    with suppress(OSError):
-        checkouts.remove_all()
+        remove_folder(checkouts)

@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from ..core.files import Folder, NotPlain, Owner
+from ..core.files import Folder, NotPlain
 from ..errors import GitError, UsageError, in_words
 
 MOST_NAMED = 5
-ROOT = 0
 
 
 @dataclass
@@ -30,6 +29,8 @@ class Laying:
     """May all that is in the way be removed? Otherwise only what holds no content."""
     keep: tuple[str, ...] = ()
     """A folder below the root that is never removed, nor are those on the way to it."""
+    private: frozenset[str] = frozenset()
+    """Paths that nobody but their owner may read."""
     done: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
 
@@ -46,10 +47,8 @@ class Laying:
         if self.failed:
             named = "; ".join(self.failed[:MOST_NAMED])
             more = len(self.failed) - MOST_NAMED
-            raise GitError(
-                f"not everything in {self.root} could be put back: {named}"
-                + (f"; and {more} more" if more > 0 else "")
-            )
+            rest = f"; and {more} more" if more > 0 else ""
+            raise GitError(f"not everything in {self.root} could be put back: {named}{rest}")
 
     def _each(self, paths: Iterable[str], act: Callable[[str], None]) -> None:
         for path in paths:
@@ -66,28 +65,22 @@ class Laying:
         for depth, part in enumerate(above):
             self._clear(Folder(self.root, tuple(above[:depth])), part)
         folder = Folder(self.root, tuple(above))
-        owner = self._owner(folder, name)
-        if stat.S_ISDIR(folder.mode(name)):
+        before = folder.mode(name)
+        if stat.S_ISDIR(before):
             self._clear_folder(Folder(self.root, (*above, name)))
         else:
             folder.remove(name)
         if source.is_symlink():
             # A Path would make `a` of `./a`.
             folder.create_link(name, os.readlink(source))  # noqa: PTH115
-        else:
-            mode = 0o777 if source.stat().st_mode & 0o100 else 0o666
-            folder.create(name, source.read_bytes(), mode, lasting=False, owner=owner)
-
-    def _owner(self, folder: Folder, name: str) -> Owner | None:
-        """Return whose a file is to be; None if it is ours, or we may not give it to anybody.
-
-        One that is not there comes to whom its folder belongs, or the nearest that is there.
-        """
-        if self.is_ours or os.geteuid() != ROOT:
-            return None
-        depths = range(len(folder.parts), -1, -1)
-        above = (Folder(self.root, folder.parts[:depth]).owner() for depth in depths)
-        return folder.owner(name) or next(filter(None, above), None)
+            return
+        # Git knows only whether a file may be run.
+        mode = 0o600 if path in self.private else 0o666
+        if stat.S_ISREG(before):
+            mode &= before
+        if source.stat().st_mode & 0o100:
+            mode |= (mode & 0o444) >> 2
+        folder.create(name, source.read_bytes(), mode, lasting=False)
 
     def _clear(self, folder: Folder, name: str) -> None:
         """Remove what is no folder where one is needed."""
@@ -122,6 +115,19 @@ class Laying:
             if not Folder(self.root, tuple(above)).remove_if_empty():
                 return
             above.pop()
+
+
+def remove_folder(folder: Folder) -> None:
+    """Remove a folder with all that is in it, also what may not be changed as it is."""
+    with suppress(PermissionError):
+        folder.remove_all()
+        return
+    for place, names, _ in os.walk(folder.path):
+        for name in names:
+            with suppress(OSError):
+                if not (path := Path(place, name)).is_symlink():
+                    path.chmod(stat.S_IRWXU)
+    folder.remove_all()
 
 
 MOST_FILES = 10_000

@@ -1,15 +1,16 @@
 """A run's branch becomes a pull request (a merge request at GitLab), when the user asks for it.
 
-Here alone the user's own git is meant: their settings, credentials and hooks. Nothing is forced:
-where the other side has a branch of that name with other commits, the push is refused.
+Here alone the user's own git is meant: their settings and credentials, but no hook. Nothing is
+forced: where the other side has a branch of that name with other commits, the push is refused.
 
 `gh` or `glab` opens the request if it is installed; otherwise it is said what to type.
 """
 
+import os
 import re
 import shlex
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -40,33 +41,16 @@ PROSE_PATTERN = r"(?!diff -|From )(?:[-*] )?\w(?![\w-]*\s*:)"
 
 
 @dataclass(frozen=True, slots=True)
-class GateResult:
-    """What a gate found."""
-
-    name: str
-    outcome: str
-    """passed, failed, could not run"""
-    details: str = ""
-    """12 tests"""
-
-
-@dataclass(frozen=True, slots=True)
-class Reviewer:
-    """Who approved of the work."""
-
-    role: str
-    provider: str
-
-
-@dataclass(frozen=True, slots=True)
 class CommittedWork:
     """What a commit holds."""
 
     run: str
     round: int
     flow: str
-    gates: tuple[GateResult, ...] = ()
-    reviewers: tuple[Reviewer, ...] = ()
+    gates: tuple[str, ...] = ()
+    """Each with what it found: `tests passed (12 tests)`."""
+    reviewers: tuple[str, ...] = ()
+    """Who approved of the work: `programmer_review (codex)`."""
     proof: str = ""
     """What was proven, in words; names of files and tests in it may be anybody's."""
     is_known: bool = True
@@ -107,35 +91,22 @@ def subject(task: str) -> str:
 
 def trailers(work: CommittedWork, longest: int = LONGEST_VALUE) -> str:
     """Return the lines that programs read, each of one line whatever its value is made of."""
-    return "\n".join(f"Cao-{key}: {_value(value, longest)}" for key, value in _facts(work))
-
-
-def _facts(work: CommittedWork) -> Iterator[tuple[str, str]]:
-    yield "Run", work.run
-    yield "Round", str(work.round)
-    yield "Flow", work.flow
-    for gate in work.gates:
-        details = f" ({gate.details})" if gate.details else ""
-        yield "Gate", f"{gate.name} {gate.outcome}{details}"
+    facts = [("Run", work.run), ("Round", str(work.round)), ("Flow", work.flow)]
+    facts += [("Gate", gate) for gate in work.gates]
     if work.proof:
-        yield "Proof", re.sub(PLACE_PATTERN, "…/", work.proof)
-    for reviewer in work.reviewers:
-        yield "Reviewer", f"{reviewer.role} ({reviewer.provider})"
-
-
-def _value(text: str, longest: int) -> str:
-    return _shortened(_one_line(text), longest) or "-"
+        facts.append(("Proof", re.sub(PLACE_PATTERN, "…/", work.proof)))
+    facts += [("Reviewer", reviewer) for reviewer in work.reviewers]
+    values = ((key, _shortened(_one_line(value), longest) or "-") for key, value in facts)
+    return "\n".join(f"Cao-{key}: {value}" for key, value in values)
 
 
 def _quoted(body: str) -> str:
     """Return a text of others' in which no line can be taken for one of ours."""
     lines = [line.rstrip() for line in _lines(body[:LONGEST_BODY])]
-    return "\n".join(_harmless(lines)).strip("\n")
-
-
-def _harmless(lines: Iterable[str]) -> Iterator[str]:
-    for line in lines:
-        yield line if not line or re.match(PROSE_PATTERN, line) else INDENT + line
+    is_prose = re.compile(PROSE_PATTERN).match
+    return "\n".join(line if not line or is_prose(line) else INDENT + line for line in lines).strip(
+        "\n"
+    )
 
 
 def _lines(text: str) -> list[str]:
@@ -160,11 +131,12 @@ ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GI
 ADDRESS_PATTERN = r"\w[\w+.-]*://(?:[^/@]*@)?([^/:]+)"
 # git@host:path
 SHORT_ADDRESS_PATTERN = r"(?:[^/@:]*@)?([^/:]+):(?!//)"
+PROGRAMS = ("gh", "glab")
 LINK_PATTERN = r"https?://\S+"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Request:
     """What the request is to be."""
 
     title: str
@@ -178,33 +150,40 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class PullRequest:
-    """What was done: the branch is pushed in any case."""
+    """The branch is pushed; perhaps a request is open."""
 
     remote: str
     url: str = ""
-    """Of the request; nothing if none was opened."""
+    """Of the request; empty if none was opened."""
     to_type: str = ""
     """The command that opens one, if none was opened."""
     said: str = ""
     """What the other side or the program said; often there is an address in it."""
 
 
-def pull_request(repository: Repository, branch: str, wish: Wish) -> PullRequest:
+def pull_request(repository: Repository, branch: str, asked: Request) -> PullRequest:
     """Push a branch, and open a request to merge it if there is a program that can."""
-    remote = _remote(repository, wish)
+    remote = _remote(repository, asked)
     source = f"refs/heads/{branch}"
-    pushed = _git(repository, wish, "push", "--", remote, f"{source}:{source}")
+    # A hook may have come with the work that is pushed.
+    no_hooks = ("-c", f"core.hooksPath={os.devnull}")
+    words = ("git", *no_hooks, "push", "--no-verify", "--", remote, f"{source}:{source}")
+    pushed = _run(repository, asked, words)
     if pushed.returncode:
         raise GitFailed("push", pushed.returncode, _complaint(pushed))
-    address = _git(repository, wish, "remote", "get-url", "--push", "--", remote).stdout.strip()
-    program = forge_program(host_of(address), [name for name in COMMANDS if _found(name, wish)])
+    get_url = ("git", "remote", "get-url", "--push", "--", remote)
+    address = _run(repository, asked, get_url).stdout.strip()
+    installed = [name for name in PROGRAMS if find_program(name, asked.environ)]
+    program = forge_program(host_of(address), installed)
     if not program:
         return PullRequest(remote, said=_complaint(pushed))
-    command = COMMANDS[program](branch, wish)
-    to_type = _typed(program, command, wish)
-    if not _found(program, wish):
+    command, text = _command(program, branch, asked)
+    to_type = shlex.join(command)
+    if program == "glab":
+        to_type += f' --description="$(cat {shlex.quote(str(asked.body_file))})"'
+    if program not in installed:
         return PullRequest(remote, to_type=to_type, said=_complaint(pushed))
-    answer = _run(repository, wish, [*command, *_text(program, wish)])
+    answer = _run(repository, asked, [*command, *text])
     links = re.findall(LINK_PATTERN, answer.stdout)
     if answer.returncode or not links:
         return PullRequest(remote, to_type=to_type, said=_complaint(answer))
@@ -234,72 +213,48 @@ def forge_program(host: str, installed: Sequence[str]) -> str:
     return installed[0] if host and len(installed) == 1 else ""
 
 
-def _gh(branch: str, wish: Wish) -> list[str]:
-    words = ["gh", "pr", "create", f"--head={branch}", f"--base={wish.onto}"]
-    words += [f"--title={_title(branch, wish)}", f"--body-file={wish.body_file}"]
-    return [*words, *(["--draft"] if wish.draft else [])]
+def _command(program: str, branch: str, asked: Request) -> tuple[list[str], list[str]]:
+    """Return the command that opens a request, and its text where a file cannot be named."""
+    title = subject(asked.title) or branch
+    draft = ["--draft"] if asked.draft else []
+    if program == "gh":
+        words = ["gh", "pr", "create", f"--head={branch}", f"--base={asked.onto}"]
+        return [*words, f"--title={title}", f"--body-file={asked.body_file}", *draft], []
+    words = ["glab", "mr", "create", f"--source-branch={branch}", f"--target-branch={asked.onto}"]
+    body = read_named(asked.body_file).decode(errors="replace").replace("\0", "")
+    text = [f"--description={body[:LARGEST_BODY]}"]
+    return [*words, f"--title={title}", "--yes", "--no-editor", *draft], text
 
 
-def _glab(branch: str, wish: Wish) -> list[str]:
-    words = ["glab", "mr", "create", f"--source-branch={branch}", f"--target-branch={wish.onto}"]
-    words += [f"--title={_title(branch, wish)}", "--yes", "--no-editor"]
-    return [*words, *(["--draft"] if wish.draft else [])]
-
-
-COMMANDS = {"gh": _gh, "glab": _glab}
-
-
-def _text(program: str, wish: Wish) -> list[str]:
-    """Return the text of a request where it cannot be named as a file."""
-    if program != "glab":
-        return []
-    body = read_named(wish.body_file).decode(errors="replace").replace("\0", "")
-    return [f"--description={body[:LARGEST_BODY]}"]
-
-
-def _typed(program: str, command: Sequence[str], wish: Wish) -> str:
-    """Return a command as a person would type it."""
-    text = f' --description="$(cat {shlex.quote(str(wish.body_file))})"'
-    return shlex.join(command) + (text if program == "glab" else "")
-
-
-def _title(branch: str, wish: Wish) -> str:
-    return subject(wish.title) or branch
-
-
-def _remote(repository: Repository, wish: Wish) -> str:
+def _remote(repository: Repository, asked: Request) -> str:
     """Return where the user pushes to."""
-    known = _git(repository, wish, "remote").stdout.split("\n")
+    known = _run(repository, asked, ["git", "remote"]).stdout.split()
     for key in (
-        f"branch.{wish.onto}.pushRemote",
+        f"branch.{asked.onto}.pushRemote",
         "remote.pushDefault",
-        f"branch.{wish.onto}.remote",
+        f"branch.{asked.onto}.remote",
     ):
-        name = _git(repository, wish, "config", "--get", key).stdout.strip()
-        if name in known and name:
+        name = _run(repository, asked, ["git", "config", "--get", key]).stdout.strip()
+        if name in known:
             return name
-    names = [name for name in known if name]
-    if "origin" in names or len(names) == 1:
-        return "origin" if "origin" in names else names[0]
-    if names:
-        raise GitError(f"there are several remotes; set remote.pushDefault to one: {names}")
+    if "origin" in known or len(known) == 1:
+        return "origin" if "origin" in known else known[0]
+    if known:
+        raise GitError(f"there are several remotes; set remote.pushDefault to one: {known}")
     raise GitError("there is no remote to push to; git remote add origin ADDRESS")
 
 
-def _git(repository: Repository, wish: Wish, *words: str) -> subprocess.CompletedProcess[str]:
-    if not _found("git", wish):
-        raise GitMissing("git is not installed, or not on the PATH")
-    return _run(repository, wish, ["git", *words])
-
-
 def _run(
-    repository: Repository, wish: Wish, words: Sequence[str]
+    repository: Repository, asked: Request, words: Sequence[str]
 ) -> subprocess.CompletedProcess[str]:
     """Run a program of the user's as the user would, but without questions."""
-    kept = {key: value for key, value in wish.environ.items() if key not in ELSEWHERE}
+    program = find_program(words[0], asked.environ)
+    if program is None:
+        raise GitMissing(f"{words[0]} is not installed, or not on the PATH")
+    kept = {key: value for key, value in asked.environ.items() if key not in ELSEWHERE}
     try:
         return subprocess.run(
-            [_found(words[0], wish), *words[1:]],
+            [program, *words[1:]],
             cwd=repository.top,
             env={**kept, "GH_PROMPT_DISABLED": "1"},
             stdin=subprocess.DEVNULL,
@@ -310,11 +265,7 @@ def _run(
             timeout=LONGEST_SECONDS,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise GitError(f"{words[0]} {words[1]} did not end well: {in_words(error)}") from error
-
-
-def _found(program: str, wish: Wish) -> str:
-    return find_program(program, wish.environ) or ""
+        raise GitError(f"{words[0]} did not end well: {in_words(error)}") from error
 
 
 def _complaint(answer: subprocess.CompletedProcess[str]) -> str:

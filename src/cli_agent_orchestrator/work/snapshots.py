@@ -1,65 +1,158 @@
-"""The work folder as it was at moments of a run: each a commit in a git directory of the run's own.
+"""The work folder as it was at moments of a run: each a tree in a git directory of the run's own.
 
-    repository = find_repository(folder, environ)
-    snapshots = Snapshots(Store(path, folder, repository, environ))
+    snapshots = Snapshots(path, folder, find_repository(folder, environ), environ)
     before = snapshots.take(0, "start")
     after = snapshots.take(1, "programmer")
-    snapshots.changes(before.commit, after.commit)
+    snapshots.changes(before.tree, after.tree)
 
 Tracked and untracked files are kept, ignored ones are not. Nothing of the user's repository is
 written: its index, HEAD, branches, stash and configuration stay as they are. What cannot be kept is
 named in the snapshot; where an earlier one had it, its tree goes on having that.
 
-Paths are relative to the top of the repository, or to the work folder where there is none. Only
-what lies in the work folder counts, or all of a work tree that is the run's own, and nothing that
-is kept apart.
+The git directory borrows the objects of the user's repository until they are copied, and starts
+from a copy of its index, so that only what differs has to be read. Of the repository's settings and
+attributes it knows nothing: bytes are kept as they are, and there is no filter that could run.
+Files are named to git one by one. `git add -A` would ask each repository that lies in the folder
+for its state, and run the filters in its configuration.
+
+Paths are relative to the top of the repository, or to the work folder where there is none.
 """
 
+import functools
 import json
+import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+import shutil
+import stat
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ..core.clock import Clock, SystemClock
+from ..core.files import Folder
 from ..errors import GitError, GitFailed
-from .changes import REPOSITORY_MODE, REST_LEFT_OUT, Change, read_changes
-from .gathering import LIMITS, Gathering, LookLimits, Scope
-from .git import LONGEST_SECONDS
-from .held_back import Laying
-from .left_out import UNREADABLE, LeftOut, Untouched, open_to_owner
-from .store import Store
+from ..settings.layout import TEMPORARY_FOLDER
+from .changes import REPOSITORY_MODE, REST_LEFT_OUT, Change, LeftOut, read_changes
+from .git import LONGEST_SECONDS, Git, alone_in, listed, literal
+from .held_back import Laying, is_held
+from .repository import LONGEST_LOOK, Repository, filtered, uncommitted, user_options
 
-__all__ = ["Change", "LeftOut", "Scope", "Snapshot", "Snapshots"]
-
-REFS = "refs/cao/"
-BASE_REF = "refs/cao-base"
+LARGEST_FILE = 50 * 1024 * 1024
+TOO_LARGE = f"larger than {LARGEST_FILE // 1024 // 1024} MB"
+OWN_REPOSITORY = "a repository of its own: only its commit id is kept"
+NO_COMMIT = "a repository without a commit that can be read"
+UNREADABLE = "it cannot be read"
+ODD = "neither a file nor a link"
+THROUGH_FILTER = "it goes through the filter {}, which is not run"
+MOST_BYTES = 2 * 1024 * 1024 * 1024
+"""Of a first snapshot, in files that no repository has."""
 LARGEST_DIFF = 8 * 1024 * 1024
-DIFF_OPTIONS = ("-r", "-M", "--no-ext-diff", "--no-textconv")
-DEEPEST_SHUT = 32
-"""Folders in each other that nobody may read, which are made readable."""
+LARGEST_INDEX = 512 * 1024 * 1024
+LONGEST_LISTING = 120.0
+LONGEST_WAIT = 120.0
+"""Seconds for a process that was killed, and whose git is still at work."""
 TICK = 0.001
 """Seconds at least from one snapshot to the next."""
+OURS = (TEMPORARY_FOLDER, ".claude/.cc-writes")
+"""Folders of ours and of the agents' sandboxes."""
+MARKER = ".codex"
+"""An empty file that one agent leaves behind."""
+TAKEN_FILE = "taken.json"
+"""Made last: a store without it is not complete."""
+REFS = "refs/cao/"
+DRAFTS = ("*.lock", "refs/*.lock", "refs/cao/*.lock", "objects/*/tmp_*", "objects/pack/.tmp-*")
+"""What a killed process leaves in a store, besides folders."""
+STAGING_PREFIX = "staging-"
+OPTIONS = {
+    "core.bare": "false",
+    "core.untrackedCache": "false",
+    "core.splitIndex": "false",
+    # A file that a sparse checkout leaves out counts as soon as it is there.
+    "core.sparseCheckout": "true",
+    "index.sparse": "false",
+    "core.logAllRefUpdates": "false",
+}
+ATTRIBUTES = b"* -text !filter !diff !merge !ident !working-tree-encoding\n"
+DIFF_OPTIONS = ("-r", "-M", "--no-ext-diff", "--no-textconv")
 # 1b4f0e9851971998e732078544c96b36c3d01cedf7caa332359d6f1d83567014
 ID_PATTERN = r"[0-9a-f]{40}([0-9a-f]{24})?"
+# H 100644 d00491fd7e5bb6fa28c517a0bb32b8b506539d4d 0	path
+ENTRY_PATTERN = r"(?s)(.) (\d+) ([0-9a-f]+) (\d)\t(.*)"
+SPECIAL_PATTERN = r"[\\*?\[\]#! ]"
+"""Characters that mean something in a `.gitignore`."""
+# warning: could not open directory 'src/': Permission denied
+SHUT_PATTERN = r"(?m)^warning: could not open directory '(.+)/': "
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """The work folder at one moment."""
 
-    commit: str
     tree: str
     sequence: int
     label: str
     at: float
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[LeftOut, ...] = ()
+    private: tuple[str, ...] = ()
+    """Files that nobody but their owner may read, which git does not know of a file."""
 
 
-def last_of(taken: Iterable[Snapshot]) -> Snapshot:
-    """Return the one that was taken last: a turn may have a lower number than what came since."""
-    return max(taken, key=lambda one: one.at)
+@dataclass(slots=True)
+class Found:
+    """What differs from the index of the store."""
+
+    to_store: list[str] = field(default_factory=list)
+    """To be read by git; a file that is gone is removed from the index."""
+    to_forget: list[str] = field(default_factory=list)
+    """No file of the work folder any more, whatever can be seen under its name."""
+    repositories: list[str] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+    private: list[str] = field(default_factory=list)
+    size: int = 0
+
+
+def look_at(top: Path, path: str) -> tuple[os.stat_result | None, str]:
+    """Return what lies at a path, None if nothing does, and why git cannot keep it, or empty."""
+    place = os.path.join(top, path)  # noqa: PTH118 - for 50,000 files
+    try:
+        status = os.lstat(place)
+    except (FileNotFoundError, NotADirectoryError):
+        return None, ""
+    except OSError:
+        return None, UNREADABLE
+    if stat.S_ISLNK(status.st_mode):
+        return status, ""
+    if not stat.S_ISREG(status.st_mode):
+        return status, ODD
+    if status.st_size > LARGEST_FILE:
+        return status, TOO_LARGE
+    return status, "" if os.access(place, os.R_OK) else UNREADABLE
+
+
+def is_of_cao(path: str, prefix: str, top: Path, *, is_known: bool) -> bool:
+    """Is a path ours or an agent's, in the work folder `prefix` below the top or at the top itself?
+
+    An empty file of an agent's is, unless it is known to be the project's.
+    """
+    if is_held(path, ours_below(prefix)):
+        return True
+    if is_known or path not in (MARKER, f"{prefix}/{MARKER}"):
+        return False
+    status, reason = look_at(top, path)
+    return status is not None and not reason and not status.st_size
+
+
+def ours_below(prefix: str) -> list[str]:
+    starts = ("", f"{prefix}/") if prefix else ("",)
+    return [f"{start}{name}" for start in starts for name in OURS]
+
+
+def has_snapshots(path: Path) -> bool:
+    """Is there a complete store at a path? No git is asked."""
+    return (path / TAKEN_FILE).is_file()
 
 
 class Snapshots:
@@ -67,86 +160,111 @@ class Snapshots:
 
     def __init__(
         self,
-        store: Store,
+        path: Path,
+        folder: Path,
+        repository: Repository | None,
+        environ: Mapping[str, str],
         clock: Clock | None = None,
-        scope: Scope | None = None,
-        limits: LookLimits = LIMITS,
+        *,
+        whole: bool = False,
+        apart: Sequence[str] = (),
+        most_files: int = 100_000,
     ) -> None:
-        self._store = store
-        self._top = store.git.work_tree
-        self._repository = store.repository
-        self._git = store.reader
-        self._clock = clock or SystemClock()
-        self._gathering = Gathering(store, scope or Scope(), limits)
-        self._newest: float | None = None
+        """Take where the store is, the work folder, and the repository that this lies in, if any.
 
-    @property
-    def environ(self) -> Mapping[str, str]:
-        """The environment of git."""
-        return self._git.environ
-
-    def take(self, sequence: int, label: str) -> Snapshot:
-        """Keep the work folder as it is now; the same sequence again takes the place of the first.
-
-        It may change meanwhile: each file is kept as it was at some moment of that time.
+        `whole`: is everything below the top the run's, not the work folder alone? What is `apart`
+        is in no snapshot. The limit is for files of a first snapshot that no repository has.
         """
-        if not self._top.is_dir():
-            raise GitError(f"{self._top} is not there any more; there is nothing to keep")
-        if self._repository is not None and self._top.is_symlink():
-            raise GitError(f"{self._top} is a link now; nothing is kept of where it leads")
-        with self._store.opened(self._gathering.ignored()) as is_new:
-            tree, left_out = self._gathering.gather(is_new, self._last_commit)
-            at = self._newest = self._later_time()
-            about = {"label": label, "at": at, "left_out": [asdict(one) for one in left_out]}
-            commit = self._git.text("commit-tree", tree, given=json.dumps(about).encode())
-            self._git.run("update-ref", f"{REFS}{sequence:06d}", commit)
-            if is_new:
-                self._store.mark_ready()
-        return Snapshot(commit, tree, sequence, label, at, left_out)
-
-    def _later_time(self) -> float:
-        """Return the time, or one after all others: a clock may go back, and it tells the order."""
-        if self._newest is None:
-            self._newest = max((one.at for one in self.all()), default=0.0)
-        return max(self._clock.now(), self._newest + TICK)
+        self.path = path
+        self.environ = environ
+        self.repository = repository
+        self._top = folder if repository is None else repository.top
+        self._prefix = "" if repository is None else repository.prefix
+        self._reach = "" if whole else self._prefix
+        self._apart = tuple(apart)
+        self._clock = clock or SystemClock()
+        self._most_files = most_files
+        self._git = Git(path, self._top, environ, options=OPTIONS)
+        self._written: tuple[object, str] = (None, "")
+        """How the index looked when it was last written as a tree, and that tree."""
 
     @property
     def has_any(self) -> bool:
         """Has one been taken? No git is asked."""
-        return self._store.is_ready
+        return has_snapshots(self.path)
 
     def all(self) -> tuple[Snapshot, ...]:
-        """Return all snapshots, oldest first."""
-        if not self._store.is_ready:
-            return ()
-        fields = "%(refname)%00%(objectname)%00%(tree)%00%(contents)%00"
-        listed = self._git.text("for-each-ref", f"--format={fields}", REFS).split("\0")
-        found = []
-        for name, commit, tree, about in zip(*(listed[i::4] for i in range(4)), strict=False):
-            sequence = int(name.rpartition("/")[2])
-            found.append(_read_snapshot(commit, tree, sequence, about))
-        return tuple(found)
-
-    def keep_base(self, head: str, start: Snapshot, same: Collection[str]) -> str:
-        """Keep what is committed as the first snapshot has it, and return that commit.
-
-        Files that are the same but for how git lays them out are as they are in the snapshot.
-        """
-        with self._store.opened(self._gathering.ignored()):
-            tree = self._store.overlaid(_ids(head)[0], start.commit, same)
-            commit = self._git.text("commit-tree", tree, given=b"base")
-            self._git.run("update-ref", BASE_REF, commit)
-        return commit
+        """Return all snapshots in the order in which they were taken."""
+        taken = tuple(map(_read_snapshot, self._notes().get("taken", ())))
+        return tuple(sorted(taken, key=lambda one: (one.at, one.sequence)))
 
     @property
     def base(self) -> str:
-        """What was committed when the run began, as a commit of ours; empty if nothing was."""
-        return self._git.ask("rev-parse", "--verify", "-q", BASE_REF).text
+        """What was committed when the run began, as a tree; empty if nothing was."""
+        return str(self._notes().get("base", ""))
+
+    def take(self, sequence: int, label: str, *, after: Snapshot | None = None) -> Snapshot:
+        """Keep the work folder as it is now; the same sequence again takes the place of the first.
+
+        It may change meanwhile: each file is kept as it was at some moment of that time. If it is
+        as it was in the snapshot `after` which this would come, none is taken and that returned.
+        """
+        if not self._top.is_dir():
+            raise GitError(f"{self._top} is not there any more; there is nothing to keep")
+        if self.repository is not None and self._top.is_symlink():
+            raise GitError(f"{self._top} is a link now; nothing is kept of where it leads")
+        with self._held() as git:
+            tree, found = self._gather(git)
+            left_out = tuple(found.left_out)
+            if after is not None and (tree, left_out) == (after.tree, after.left_out):
+                return after
+            taken = self.all()
+            last = taken[-1] if taken else None
+            # A clock may go back, and the time tells the order.
+            at = self._clock.now() if last is None else max(self._clock.now(), last.at + TICK)
+            known = () if last is None else last.private
+            private = {*found.private, *known}.difference(
+                path for path in found.to_store if path not in found.private
+            )
+            snapshot = Snapshot(tree, sequence, label, at, left_out, tuple(sorted(private)))
+            kept = [one for one in taken if one.sequence != sequence]
+            self._note(taken=[*map(asdict, kept), asdict(snapshot)])
+        return snapshot
+
+    def keep_base(self, start: Snapshot) -> tuple[str, ...]:
+        """Keep what is committed beside the first snapshot; return what the user has changed since.
+
+        A file whose bytes differ only by how git lays it out is as it is in the snapshot.
+        """
+        if self.repository is None or not self.repository.head:
+            return ()
+        head = self.repository.head
+        found = [
+            one for one in self.changes(head, start.tree) if not is_held(one.path, self._apart)
+        ]
+        is_unsure = any(_may_be_same(one) for one in found)
+        changed = uncommitted(self.repository, self.environ) if is_unsure else {}
+        dirty = [one for one in found if not _may_be_same(one) or one.path in changed]
+        paths = sorted({path for one in dirty for path in (one.path, one.old_path)})
+        tree = start.tree
+        with self._held() as git, self._staging() as scratch:
+            if paths:
+                git = replace(git, index=scratch / "index")
+                git.run("read-tree", start.tree)
+                git.run("update-index", "-z", "--force-remove", "--stdin", given=listed(paths))
+                entries = git.names("ls-tree", "-r", "-z", head)
+                taken = [one for one in entries if one.partition("\t")[2] in paths]
+                git.run("update-index", "-z", "--index-info", given=listed(taken))
+                tree = git.text("write-tree")
+            self._note(base=tree)
+        return tuple(one.path for one in dirty)
 
     def changes(self, old: str, new: str) -> tuple[Change, ...]:
         """Return what is different in `new`."""
+        if old == new:
+            return ()
         words = ("diff-tree", "-z", "--raw", "--numstat", *DIFF_OPTIONS, *_ids(old, new), "--")
-        return read_changes(self._git.text(*words, *self._gathering.within()))
+        return read_changes(self._git.text(*words, *self._within()))
 
     def diff(
         self,
@@ -159,8 +277,8 @@ class Snapshots:
     ) -> bytes:
         """Return what is different in `new` as a patch, or as a table; a very long one is cut."""
         form = ("--stat=100", "--summary") if stat else ("-p",)
-        words = ("diff-tree", *form, *DIFF_OPTIONS, *_ids(old, new), "--")
-        answer = self._git.ask(*words, *self._gathering.within(paths), limit=limit)
+        words = ("diff-tree", *form, *DIFF_OPTIONS, *_ids(old, new), "--", *self._within(paths))
+        answer = self._git.ask(*words, limit=limit)
         if answer.is_cut:
             shown, _, _ = answer.output.rpartition(b"\n")
             return shown + f"\n{REST_LEFT_OUT}\n".encode()
@@ -173,54 +291,74 @@ class Snapshots:
 
         Of what is longer than the limit in all, the rest of a patch and all after it are left out.
         """
-        if not pairs:
-            return []
         asked = [" ".join(_ids(*pair)) for pair in pairs]
-        words = ("diff-tree", "--stdin", "-p", *DIFF_OPTIONS, "--", *self._gathering.within())
+        words = ("diff-tree", "--stdin", "-p", *DIFF_OPTIONS, "--", *self._within())
         given = "".join(f"{line}\n" for line in asked).encode()
         answer = self._git.ask(*words, given=given, limit=limit)
         if answer.code and not answer.is_cut:
             raise GitFailed("diff-tree", answer.code, answer.complaint)
-        return _split_diffs(answer.output, asked, is_cut=answer.is_cut)
+        # Git writes each pair on a line of its own; no line of a patch is like that.
+        patches: list[bytes] = []
+        rest = answer.output
+        for line in asked:
+            part, mark, after = (b"\n" + rest).partition(f"\n{line}\n".encode())
+            if not mark:
+                break
+            patches.append((part + b"\n")[1:])
+            rest = after
+        patches.append(rest)
+        if answer.is_cut:
+            patches[-1] = rest.rpartition(b"\n")[0] + f"\n{REST_LEFT_OUT}\n".encode()
+        missing = len(asked) + 1 - len(patches)
+        return [*patches[1:], *([b""] * missing)]
 
-    def read(self, commit: str, path: str, limit: int) -> bytes | None:
+    def read(self, tree: str, path: str, limit: int) -> bytes | None:
         """Return a file of a snapshot, up to a limit, or None if it is not there."""
-        answer = self._git.ask("cat-file", "blob", f"{_ids(commit)[0]}:{path}", limit=limit)
+        answer = self._git.ask("cat-file", "blob", f"{_ids(tree)[0]}:{path}", limit=limit)
         return answer.output if answer.is_cut or answer.code == 0 else None
 
-    def mentioning(self, commit: str, word: str) -> tuple[str, ...]:
+    def files(self, tree: str) -> list[str]:
+        """Return the files and links of a snapshot."""
+        entries = self._git.names("ls-tree", "-r", "-z", *_ids(tree))
+        return [one.partition("\t")[2] for one in entries if not one.startswith(REPOSITORY_MODE)]
+
+    def mentioning(self, tree: str, word: str) -> tuple[str, ...]:
         """Return the files of a snapshot in which a word stands."""
-        words = ("grep", "-l", "-z", "-w", "-F", "-e", word, *_ids(commit))
-        answer = self._git.ask(*words)
+        answer = self._git.ask("grep", "-l", "-z", "-w", "-F", "-e", word, *_ids(tree))
         if answer.code > 1:
             raise GitFailed("grep", answer.code, answer.complaint)
-        listed = answer.output.decode(errors="surrogateescape").split("\0")
-        return tuple(one.removeprefix(f"{commit}:") for one in listed if one)
+        return tuple(one.removeprefix(f"{tree}:") for one in answer.names)
 
-    def lay_out(self, commit: str, folder: Path) -> None:
+    def lay_out(self, tree: str, folder: Path) -> None:
         """Put a snapshot into an empty folder, which is made if it is not there."""
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise GitError(f"{folder} is not empty; a snapshot needs a folder of its own")
-        self._store.lay_out(_ids(commit)[0], folder)
+        self._check_out(_ids(tree)[0], folder, None)
 
-    def lay_over(self, commit: str, folder: Path, paths: Sequence[str]) -> None:
+    def lay_over(self, tree: str, folder: Path, paths: Sequence[str]) -> None:
         """Put some files of a snapshot, or all below some folders, over what is laid out.
 
         A path that the snapshot does not have is removed.
         """
         wanted: dict[str, list[str]] = {asked.rstrip("/"): [] for asked in paths}
-        for path in self.files(commit):
+        for path in self.files(tree):
             for above in {path, *map(str, PurePosixPath(path).parents)} & wanted.keys():
                 wanted[above].append(path)
         files = [path for found in wanted.values() for path in found]
         laying = Laying(folder, is_ours=True)
         laying.remove(asked for asked, found in wanted.items() if not found)
-        with self._store.laid_out(commit, files) as source:
-            laying.put(files, source)
+        with self._staging() as scratch:
+            self._check_out(tree, scratch / "files", files)
+            laying.put(files, scratch / "files")
         laying.check()
 
-    def restore(self, commit: str, paths: Sequence[str] | None = None) -> tuple[str, ...]:
+    def differing(self, tree: str) -> tuple[Change, ...]:
+        """Return what bringing back all of a snapshot would do now; `D` is what it would remove."""
+        with self._held() as git:
+            return tuple(self._differing(git, tree, ()))
+
+    def restore(self, tree: str, paths: Sequence[str] | None = None) -> tuple[str, ...]:
         """Bring the work folder, or some paths of it, back to a snapshot; return what changed.
 
         Files that were made since are removed. Ignored files, and what either state could not
@@ -229,105 +367,323 @@ class Snapshots:
         if self._top.is_symlink():
             raise GitError(f"{self._top} is a link now; nothing is put where it leads")
         self._top.mkdir(parents=True, exist_ok=True)
-        laying = Laying(self._top, is_ours=False, keep=self._gathering.folder)
-        with self._store.opened(self._gathering.ignored()) as is_new:
-            differ = self._differing(commit, paths or (), is_new)
+        private = {path for one in self.all() if one.tree == tree for path in one.private}
+        keep = tuple(self._prefix.split("/")) if self._prefix else ()
+        laying = Laying(self._top, is_ours=False, keep=keep, private=frozenset(private))
+        with self._held() as git, self._staging() as scratch:
+            differ = [] if paths == [] else list(self._differing(git, tree, paths or ()))
             files = [one.path for one in differ if one.status != "D"]
             # Laid out first: if something of it cannot be read, nothing is touched.
-            with self._store.laid_out(commit, files) as source:
-                laying.remove(one.path for one in differ if one.status == "D")
-                laying.put(files, source)
+            self._check_out(tree, scratch / "files", files)
+            laying.remove(one.path for one in differ if one.status == "D")
+            laying.put(files, scratch / "files")
         laying.check()
         return tuple(sorted(laying.done))
 
-    def differing(self, commit: str) -> tuple[Change, ...]:
-        """Return what a restore would do now; `D` is what it would remove."""
-        with self._store.opened(self._gathering.ignored()) as is_new:
-            return tuple(self._differing(commit, (), is_new))
+    def through_filters(self, paths: Collection[str]) -> tuple[LeftOut, ...]:
+        """Return which files the user's repository lets go through a filter, Git LFS for example.
 
-    def make_readable(self, but: Iterable[LeftOut]) -> tuple[str, ...]:
-        """Let the user read what is theirs and cannot be read; return what that was.
-
-        Only so can it be kept before something else takes its place. What was so before is left.
+        A snapshot may have what git stores of them, which is not what belongs in the folder.
         """
-        before = {one.path for one in but}
-        done: set[str] = set()
-        with self._store.opened(self._gathering.ignored()) as is_new:
-            for _ in range(DEEPEST_SHUT):
-                _, left_out = self._gathering.gather(is_new, self._last_commit)
-                shut = {one.path for one in left_out if one.reason == UNREADABLE} - done - before
-                opened = {path for path in sorted(shut) if open_to_owner(self._top / path)}
-                if not opened:
-                    break
-                done |= opened
-        return tuple(sorted(done))
+        if self.repository is None or not paths:
+            return ()
+        found = filtered(self.repository.git(self.environ), paths)
+        return tuple(
+            LeftOut(path, THROUGH_FILTER.format(name)) for name in found for path in found[name]
+        )
 
     def keep_for_good(self, seconds: float = LONGEST_SECONDS) -> None:
         """Copy what is borrowed from the user's repository, so that it may change in any way."""
-        with self._store.opened(self._gathering.ignored()):
-            self._store.copy_borrowed(seconds)
+        trees = dict.fromkeys([*(one.tree for one in self.all()), self.base])
+        refs = "".join(f"update {REFS}{tree} {tree}\n" for tree in trees if tree)
+        with self._held() as git:
+            git.run("update-ref", "--stdin", given=refs.encode())
+            # What is packed already is taken as it is; the rest is not worth the time.
+            options = {**OPTIONS, "pack.window": "0", "pack.compression": "1"}
+            replace(git, options=options, seconds=seconds).run("repack", "-a", "-d", "-q")
+            (self.path / "objects/info/alternates").unlink(missing_ok=True)
 
-    def _differing(self, commit: str, paths: Sequence[str], is_new: bool) -> list[Change]:
-        """Return how a snapshot differs from what is there now, without what is left alone."""
-        left_out = self._left_out_of(commit)
-        tree, present = self._gathering.gather(is_new, self._last_commit)
-        words = ("diff-tree", "-r", "-z", "--raw", "--no-renames", tree, commit, "--")
-        listed = self._git.text(*words, *self._gathering.within(paths))
-        untouched = Untouched(left_out, present)
-        return [
-            one
-            for one in read_changes(listed)
-            if self._gathering.is_inside(one.path) and not untouched.has(one)
+    def _differing(self, git: Git, tree: str, paths: Sequence[str]) -> Iterator[Change]:
+        """Yield how a snapshot differs from what is there now, without what is left alone."""
+        now, found = self._gather(git)
+        words = ("diff-tree", "-r", "-z", "--raw", "--no-renames", now, *_ids(tree), "--")
+        then = {left.path for one in self.all() if one.tree == tree for left in one.left_out}
+        present = {one.path for one in found.left_out}
+        for one in read_changes(git.text(*words, *self._within(paths))):
+            parts = one.path.split("/")
+            above = {"/".join(parts[:depth]) for depth in range(1, len(parts) + 1)}
+            if not (one.is_repository or above & then or one.path in present):
+                yield one
+
+    def _gather(self, git: Git) -> tuple[str, Found]:
+        """Bring the index up to date with the work folder; return its tree, and what was found."""
+        is_new = not self.has_any
+        more, repositories = self._prepare_index(git) if is_new else ([], [])
+        for one in self.all()[-1:]:
+            repositories = [left.path for left in one.left_out if left.reason == OWN_REPOSITORY]
+        found = self._look(git, more)
+        files = len(found.to_store) - len(more)
+        if is_new and (files > self._most_files or found.size > MOST_BYTES):
+            raise GitError(
+                f"{self._top} has {files} files ({found.size // 1024 // 1024} MB) that are in no "
+                "repository, too many to keep; commit them, ignore them (.gitignore), or work in "
+                "a smaller folder"
+            )
+        update = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
+        for path in found.repositories:
+            is_kept = git.ask(*update, given=listed([path])).code == 0
+            found.left_out.append(LeftOut(path, OWN_REPOSITORY if is_kept else NO_COMMIT))
+        found.left_out += [
+            LeftOut(path, OWN_REPOSITORY)
+            for path in repositories
+            if path not in found.repositories and os.path.lexists(self._top / path / ".git")
         ]
+        if found.to_forget:
+            words = ("update-index", "-z", "--force-remove", "--stdin")
+            git.run(*words, given=listed(found.to_forget))
+        if found.to_store:
+            git.run(*update, given=listed(found.to_store))
+        found.left_out.sort(key=lambda one: one.path)
+        try:
+            status = (self.path / "index").stat()
+            look = (status.st_ino, status.st_size, status.st_mtime_ns)
+        except FileNotFoundError:
+            look = None
+        if look is None or look != self._written[0]:
+            self._written = (look, git.text("write-tree"))
+        return self._written[1], found
 
-    def files(self, commit: str) -> list[str]:
-        """Return the files and links of a snapshot."""
-        listed = self._git.names("ls-tree", "-r", "-z", *_ids(commit))
-        return [one.partition("\t")[2] for one in listed if not one.startswith(REPOSITORY_MODE)]
+    def _prepare_index(self, git: Git) -> tuple[list[str], list[str]]:
+        """Correct the copy of the user's index.
 
-    def _left_out_of(self, commit: str) -> tuple[LeftOut, ...]:
-        _, _, about = self._git.text("cat-file", "commit", *_ids(commit)).partition("\n\n")
-        return _read_snapshot("", "", 0, about).left_out
+        Return the paths that are to be read again, and those of repositories.
+        """
+        index = git.ask("ls-files", "-v", "-s", "-z")
+        if index.code:
+            (self.path / "index").unlink(missing_ok=True)
+            if self.repository is not None and self.repository.head:
+                git.run("read-tree", self.repository.head)
+            index = git.checked("ls-files", "-v", "-s", "-z")
+        trusted, again, apart, repositories, blobs = [], set(), [], [], {}
+        for entry in index.names:
+            if match := re.fullmatch(ENTRY_PATTERN, entry):
+                tag, mode, blob, stage, path = match.groups()
+                if tag.islower():
+                    trusted.append(path)
+                if is_held(path, self._apart):
+                    apart.append(path)
+                elif stage != "0":
+                    again.add(path)
+                elif mode == REPOSITORY_MODE:
+                    repositories.append(path)
+                elif mode in ("100644", "100755"):
+                    blobs[path] = blob
+        if trusted:
+            words = ("update-index", "-z", "--no-assume-unchanged", "--stdin")
+            git.run(*words, given=listed(trusted))
+        # So that later looks need not read each file; it fails if there are changes.
+        git.ask("update-index", "-q", "--refresh")
+        again.update(self._laid_out_otherwise(git, blobs))
+        if again or apart:
+            words = ("update-index", "-z", "--force-remove", "--stdin")
+            git.run(*words, given=listed([*again, *apart]))
+        return sorted(again), repositories
 
-    def _last_commit(self) -> str:
-        """Return the newest snapshot, or else what the user has checked out."""
-        taken = self.all()
-        if taken:
-            return last_of(taken).commit
-        return "" if self._repository is None else self._repository.head
+    def _laid_out_otherwise(self, git: Git, blobs: Mapping[str, str]) -> list[str]:
+        """Return which files of the user have other line ends than the blobs that are named.
 
+        They have another size. Those that go through a filter do not count: what is stored may
+        stand for a large file that is elsewhere.
+        """
+        if self.repository is None or not blobs:
+            return []
+        users = self.repository.git(self.environ)
+        has_attributes = (self.repository.common_dir / "info/attributes").exists() or any(
+            path.rpartition("/")[2] == ".gitattributes" for path in blobs
+        )
+        if not has_attributes and not user_options(users).keys() - {"core.excludesfile"}:
+            return []
+        asked = "".join(f"{blob}\n" for blob in blobs.values()).encode()
+        sizes = git.text("cat-file", "--batch-check=%(objectsize)", given=asked).split("\n")
+        found = []
+        for path, size in zip(blobs, sizes, strict=True):
+            with suppress(OSError):
+                if str((self._top / path).lstat().st_size) != size:
+                    found.append(path)
+        through = {path for paths in filtered(users, found).values() for path in paths}
+        return [path for path in found if path not in through]
 
-def _read_snapshot(commit: str, tree: str, sequence: int, about: str) -> Snapshot:
+    def _look(self, git: Git, more: Collection[str]) -> Found:
+        """Return what may differ from the index, and `more` paths, by what can be done with it.
+
+        Each is looked at before git reads it: git would follow a link on the way to it, or give up
+        at the first that it cannot keep.
+        """
+        words = ("ls-files", "-t", "-z", "-m", "-o", "--exclude-standard", "--", *self._within())
+        answer = replace(git, seconds=LONGEST_LISTING).checked(*words)
+        # `C changed.txt`, `? new.txt`
+        seen = {name[2:]: name[0] != "?" for name in answer.names} | dict.fromkeys(more, True)
+        found = Found()
+        top = str(self._top)
+
+        @functools.cache
+        def is_plain(folder: str) -> bool:
+            path = os.path.join(top, folder) if folder else top  # noqa: PTH118 - for 50,000 files
+            return os.path.realpath(path) == path
+
+        for name, is_known in seen.items():
+            path = name.rstrip("/")
+            if self._is_apart(path, is_known=is_known):
+                continue
+            if not is_plain(path.rpartition("/")[0]):
+                found.to_forget.append(path)
+                continue
+            status, reason = look_at(self._top, path)
+            if status is not None and stat.S_ISDIR(status.st_mode):
+                # Either it is a repository or it took the place of a file: then its files are told.
+                is_repository = os.path.lexists(self._top / path / ".git")
+                (found.repositories if is_repository else found.to_forget).append(path)
+            elif reason:
+                found.left_out.append(LeftOut(path, reason))
+                found.to_forget += [path] * (is_known and reason == ODD)
+            else:
+                found.to_store.append(path)
+            if status is not None and not reason:
+                found.size += status.st_size
+                if stat.S_ISREG(status.st_mode) and not status.st_mode & 0o077:
+                    found.private.append(path)
+        shut = re.findall(SHUT_PATTERN, answer.complaint)
+        found.left_out += [LeftOut(path, UNREADABLE) for path in shut if not self._is_apart(path)]
+        return found
+
+    def _is_apart(self, path: str, *, is_known: bool = True) -> bool:
+        is_ours = is_of_cao(path, self._prefix, self._top, is_known=is_known)
+        return is_ours or is_held(path, self._apart)
+
+    def _within(self, paths: Sequence[str] = ()) -> list[str]:
+        """Return the words that limit a command to paths, or to what is looked at."""
+        return literal(paths or ([self._reach] if self._reach else []))
+
+    @contextmanager
+    def _staging(self) -> Iterator[Path]:
+        with tempfile.TemporaryDirectory(dir=self.path, prefix=STAGING_PREFIX) as scratch:
+            yield Path(scratch)
+
+    def _check_out(self, tree: str, folder: Path, paths: Iterable[str] | None) -> None:
+        """Put the files of a snapshot, or some of them, into an empty folder of ours."""
+        folder.mkdir(exist_ok=True)
+        with self._staging() as scratch:
+            git = replace(self._git, work_tree=folder, index=scratch / "index")
+            git.run("read-tree", tree)
+            if paths is None:
+                git.run("checkout-index", "-a", "-q")
+            else:
+                git.run("checkout-index", "-q", "-z", "--stdin", given=listed(paths))
+
     # Any: JSON
-    said: dict[str, Any] = json.loads(about)
-    left_out = tuple(LeftOut(**one) for one in said["left_out"])
-    return Snapshot(commit, tree, sequence, said["label"], said["at"], left_out)
+    def _notes(self) -> dict[str, Any]:
+        try:
+            notes: dict[str, Any] = json.loads(Folder(self.path).read(TAKEN_FILE))
+        except FileNotFoundError:
+            return {}
+        return notes
+
+    def _note(self, **news: object) -> None:
+        text = json.dumps({**self._notes(), **news})
+        Folder(self.path, private=True).replace(TAKEN_FILE, text.encode(), lasting=False)
+
+    @contextmanager
+    def _held(self) -> Iterator[Git]:
+        """Hold the store, which is made if need be, and yield git that works on it.
+
+        Each git that is started meanwhile holds it, too: one that outlives its process, because
+        that was killed, is waited for.
+        """
+        Folder(self.path, private=True).make()
+        with alone_in(self.path, LONGEST_WAIT) as held:
+            if held is None:
+                raise GitError(
+                    f"another process, or git of a run that was killed, is still at work in "
+                    f"{self.path}; wait for its end, or end it"
+                )
+            git = replace(self._git, inherited=(held,))
+            self._remove_drafts()
+            if not self.has_any:
+                self._make(git)
+            try:
+                yield git
+            except GitError:
+                # Where the disk is full, what was half written must not stay on it.
+                self._remove_drafts()
+                raise
+
+    def _remove_drafts(self) -> None:
+        for left in (path for pattern in DRAFTS for path in self.path.glob(pattern)):
+            left.unlink(missing_ok=True)
+        for left in self.path.glob(f"{STAGING_PREFIX}*"):
+            shutil.rmtree(left, ignore_errors=True)
+
+    def _make(self, git: Git) -> None:
+        """Make the store. A second time does no harm: what a killed process began is completed."""
+        repository = self.repository
+        object_format, exclude, alternates = "sha1", b"", b""
+        users = Git(self.path, self.path, self.environ, seconds=LONGEST_LOOK)
+        if repository is not None:
+            users = repository.git(self.environ)
+            object_format = users.text("rev-parse", "--show-object-format")
+            alternates = _objects_of(repository) + b"\n"
+            with suppress(OSError):
+                exclude = Folder(repository.common_dir, ("info",)).read("exclude") + b"\n"
+        replace(git, work_tree=self.path).run(
+            "init", "-q", "--template=", f"--object-format={object_format}"
+        )
+        ours = (
+            re.sub(SPECIAL_PATTERN, r"\\\g<0>", f"/{name}/") for name in ours_below(self._prefix)
+        )
+        info = Folder(self.path, ("info",), private=True)
+        info.replace("exclude", exclude + b"".join(os.fsencode(line) + b"\n" for line in ours))
+        info.replace("attributes", ATTRIBUTES)
+        Folder(self.path, ("objects", "info"), private=True).replace("alternates", alternates)
+        ignored = user_options(users).get("core.excludesfile", "")
+        if ignored and Path(ignored).is_file():
+            git.run("config", "core.excludesFile", ignored)
+        (self.path / "index").unlink(missing_ok=True)
+        if repository is None:
+            return
+        of, to = Folder(repository.git_dir), Folder(self.path, private=True)
+        with suppress(OSError):
+            # A split index has its other part in files of that name.
+            for name in of.names():
+                if name == "index" or name.startswith("sharedindex."):
+                    to.replace(name, of.read(name, LARGEST_INDEX), lasting=False)
+            if (status := of.status("index")) is not None:
+                # Git tells by it which files may have changed after they were looked at.
+                os.utime(self.path / "index", ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-def _ids(*commits: str) -> tuple[str, ...]:
-    for commit in commits:
-        if not re.fullmatch(ID_PATTERN, commit):
-            raise GitError(f"{commit!r} is not the id of a snapshot")
-    return commits
+def _may_be_same(change: Change) -> bool:
+    """Can a file be as it is committed though its bytes are not, by how git lays it out?"""
+    return change.status in ("M", "T") and not change.is_repository
 
 
-def _split_diffs(output: bytes, asked: Sequence[str], *, is_cut: bool) -> list[bytes]:
-    """Return the patch of each pair; git writes the pair on a line of its own before it.
+# Any: JSON
+def _read_snapshot(said: dict[str, Any]) -> Snapshot:
+    left_out = tuple(LeftOut(**one) for one in said.pop("left_out"))
+    return Snapshot(**said | {"private": tuple(said["private"])}, left_out=left_out)
 
-    No line of a patch is like that: those of files have a mark before them.
-    """
-    written, at = b"\n" + output, 0
-    starts: list[int] = []
-    for line in asked:
-        at = written.find(f"\n{line}\n".encode(), at)
-        if at < 0:
-            break
-        starts.append(at)
-    ends = [*starts[1:], len(written)]
-    found = [
-        written[start + len(line) + 2 : end + 1]
-        for start, end, line in zip(starts, ends, asked, strict=False)
-    ]
-    if is_cut and found:
-        found[-1] = found[-1].rpartition(b"\n")[0] + f"\n{REST_LEFT_OUT}\n".encode()
-    return [*found, *([b""] * (len(asked) - len(found)))]
+
+def _ids(*trees: str) -> tuple[str, ...]:
+    for tree in trees:
+        if not re.fullmatch(ID_PATTERN, tree):
+            raise GitError(f"{tree!r} is not the id of a snapshot")
+    return trees
+
+
+def _objects_of(repository: Repository) -> bytes:
+    """Return where the objects of a repository are, as git takes it from a list of such places."""
+    plain = os.fsencode(repository.common_dir / "objects")
+    if not any(byte < 32 or byte in b'":\\' for byte in plain):
+        return plain
+    return b'"' + b"".join(
+        b"\\%03o" % byte if byte < 32 or byte in b'"\\' else bytes([byte]) for byte in plain
+    ) + b'"'  # fmt: skip

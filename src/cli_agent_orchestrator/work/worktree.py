@@ -5,41 +5,58 @@
     worktree = replace(worktree, tip=commit.id)
 
 Agents work in the folder and do not commit; we do. What they can reach they can also break: the
-folder, its `.git` file, the branch. So we go by what we know ourselves, look whether it still holds
-(`faults`), and bring it back (`mend`). What was in the files is for the snapshots to keep.
+folder, its `.git` file, the branch. So we go by what we know ourselves, see whether it still holds
+(`faults`), and bring it back (`repair`). The content of files is kept by the snapshots.
 
 The folder belongs where agents cannot write (not below `/tmp`), and so does what is beside it.
+
+`.worktreeinclude` at the top of the project has the form of a `.gitignore`; other tools know it,
+too. It names files like `.env` that are ignored or not yet added. They are copied, never linked; a
+link is not followed, and what is in the new tree already stays as it is.
 """
 
 import os
+import stat
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from ..core.files import Folder
+from ..core.files import Folder, cache_of, is_left_behind
 from ..errors import GitError, in_words
-from . import included as inclusion
-from . import staging
-from .git import NOBODY, Git, Identity, alone_in
-from .held_back import is_held
-from .left_out import LeftOut, refuse_pipes_of
-from .repository import LONGEST_POINTER, Link, Repository
-from .staging import Fixed, Staged
+from .changes import LeftOut
+from .git import NOBODY, Git, Identity, alone_in, listed, literal
+from .held_back import is_held, remove_folder
+from .repository import STATUS, STATUS_LETTERS, Repository, filtered, user_options
+from .snapshots import OURS, is_of_cao, look_at
 
+LEFT_BEHIND = "left behind by a program that was run; .gitignore does not name it"
+PRIVATE = "copied from your folder, and not for the repository"
+OWN_REPOSITORY = "a repository of its own"
+UNFINISHED = (b"initializing", b"added with --lock")
+"""What locks a work tree until its files are there: git's own words."""
+INCLUDE_FILE = ".worktreeinclude"
+LARGEST_LIST = 64 * 1024
+LARGEST_COPY = 64 * 1024 * 1024
+MOST_COPIED_BYTES = 256 * 1024 * 1024
+MOST_COPIED = 10_000
+LONGEST_POINTER = 8192
 SHOWN_NAMES = 5
 LONGEST_WAIT = 10.0
 """Seconds for others that make a work tree."""
 OPTIONS = {
-    **staging.OPTIONS,
+    # All files are in the tree, and the index is a file of its own.
+    "core.sparseCheckout": "false",
+    "core.splitIndex": "false",
+    "core.untrackedCache": "false",
     "i18n.commitEncoding": "UTF-8",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What became of the wish to commit all that is in a work tree."""
+    """The result of committing all that is in a work tree."""
 
     id: str
     """The commit that the branch is at now."""
@@ -68,51 +85,55 @@ class Worktree:
     """What git calls it, if not by the name of its folder."""
     held_back: tuple[str, ...] = ()
     """Paths that are left out of it; commits have there what `tip` has."""
-    ours: tuple[str, ...] = ()
-    """Paths where the user's own folders of cao are; commits have there what `tip` has."""
 
     def make(self) -> "tuple[Worktree, tuple[str, ...]]":
-        """Make the branch, and the folder with its files; say what is special about it."""
+        """Make the branch, and the folder with its files; return what is special about it."""
         if not self.tip:
             raise GitError("the repository has no commit yet, so there is nothing to branch off")
         if os.path.lexists(self.folder):
             raise GitError(f"there is something at {self.folder} already; move it away")
-        worktree = replace(self, folder=Path(os.path.realpath(self.folder)))
-        if worktree.branch_tip():
+        made = replace(self, folder=Path(os.path.realpath(self.folder)))
+        if made.branch_tip():
             raise GitError(
                 f"the branch {self.branch} exists already; rename it (git branch -m) or remove it"
             )
         self.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        words = ("worktree", "add", "-q", "--lock", "--no-checkout", "--no-track", "-b")
-        # Git gives up where it reads half of what another one is writing.
-        with alone_in(self.repository.common_dir, LONGEST_WAIT):
-            worktree._store.run(*words, self.branch, str(worktree.folder), self.tip)
-        pointer = Folder(worktree.folder).read(".git", LONGEST_POINTER)
-        worktree = replace(worktree, name=Path(os.fsdecode(pointer.strip())).name)
+        made._add("--no-track", "-b", self.branch, str(made.folder), self.tip)
+        pointer = Folder(made.folder).read(".git", LONGEST_POINTER)
+        made = replace(made, name=Path(os.fsdecode(pointer.strip())).name)
         try:
-            worktree.link.write()
-            worktree._fill()
+            made._fill()
         except (GitError, OSError):
-            # Nobody worked there: half a work tree is of no use.
-            worktree.remove(self.tip)
+            # No agent worked there: half a work tree is of no use.
+            made.remove(self.tip)
             raise
-        return worktree._with_included()
+        remarks = list(made._special())
+        try:
+            copied, left_out = made._include(made._named_files())
+        except (GitError, OSError) as error:
+            reason = getattr(error, "strerror", error)
+            return made, (*remarks, f"{INCLUDE_FILE} was not followed: {reason}")
+        remarks += [f"{one.path} was not copied: {one.reason}" for one in left_out]
+        return replace(made, included=copied), tuple(remarks)
 
     @property
-    def link(self) -> Link:
-        """How git, folder and branch find each other."""
-        name = self.name or self.folder.name
-        return Link(self.repository.common_dir, name, self.folder, self.branch)
+    def entry(self) -> Folder:
+        """What git keeps about the work tree, its index too."""
+        return Folder(self.repository.common_dir, ("worktrees", self.name or self.folder.name))
 
     @property
     def exists(self) -> bool:
         """Is there a folder that is no link?"""
-        return self.link.has_folder
+        return self.folder.is_dir() and not self.folder.is_symlink()
 
     @property
     def is_unfinished(self) -> bool:
         """Was it left while it was made, so that there may be half of it or none?"""
-        return self.link.is_unfinished or not (self.exists and self.link.entry.names())
+        return self._is_marked_unfinished or not (self.exists and self.entry.names())
+
+    @property
+    def is_locked(self) -> bool:
+        return "locked" in self.entry.names()
 
     @property
     def ref(self) -> str:
@@ -123,87 +144,84 @@ class Worktree:
         return self._store.ask("rev-parse", "-q", "--verify", f"{self.ref}^{{commit}}").text
 
     def faults(self) -> tuple[str, ...]:
-        """Say what of it others have broken; files, and commits on top of ours, are no faults."""
-        return (*self.link.faults(), *self._branch_faults())
+        """Return what of it others have broken; files, and commits on top of ours, are none."""
+        return (*self._link_faults(), *self._branch_faults())
 
-    def mend(self) -> tuple[str, ...]:
+    def repair(self) -> tuple[str, ...]:
         """Bring branch, folder and `.git` file back; return what was broken.
 
         The files of a lost folder are those of the last commit. All others stay as they are. A
         `.git` folder in the place of the file is moved out, beside the work tree.
         """
-        faults = self.faults()
-        if not faults:
+        link_faults, branch_faults = tuple(self._link_faults()), self._branch_faults()
+        if not link_faults and not branch_faults:
             return ()
         if self._store.ask("cat-file", "-e", f"{self.tip}^{{commit}}").code:
             raise GitError(f"the commits of {self.branch} are gone from the repository")
-        if self._branch_faults():
-            self._store.run("update-ref", "--no-deref", "-m", "cao: mend", self.ref, self.tip)
-        is_empty = not self.exists or self.link.is_unfinished
+        if branch_faults:
+            self._store.run("update-ref", "--no-deref", "-m", "cao: repair", self.ref, self.tip)
+        is_empty = not self.exists or self._is_marked_unfinished
         try:
-            self.link.write()
+            if link_faults:
+                self._link_again()
         except OSError as error:
-            raise GitError(f"the work tree cannot be mended: {in_words(error)}") from error
+            raise GitError(f"the work tree cannot be repaired: {in_words(error)}") from error
         if is_empty:
             self._fill()
-            inclusion.include(self._user_git, self.folder, list(self.included))
+            self.include()
         else:
-            git = self._checked_out
-            git.run("read-tree", self.ref)
-            self._fixed.hide(git)
-        return faults
+            self._refresh()
+            self.entry.remove("locked")
+        return (*link_faults, *branch_faults)
 
-    def commit(self, message: str, identity: Identity, also: Sequence[str] = ()) -> Commit:
-        """Commit all files, `also` those that somebody has had ignored since.
-
-        Without a change there is no new commit.
-        """
-        faults = self.faults()
-        if faults:
+    def commit(self, message: str, identity: Identity) -> Commit:
+        """Commit all files; without a change there is no new commit."""
+        if faults := self.faults():
             raise GitError(f"the work tree {self.folder} is damaged: {'; '.join(faults)}")
         parent = self.branch_tip()
         with self._own_index(identity) as git:
-            fixed = Fixed(self.tip, (*self.held_back, *self.ours))
-            prefix = self.repository.prefix
-            rules = staging.Rules(fixed, self.included, also, self.ours, prefix)
-            staged = staging.stage(git, parent, rules)
-            is_new = staged.tree != git.text("rev-parse", f"{parent}^{{tree}}")
-            commit = parent
+            git.run("read-tree", parent)
+            changed, left_out = self._stage(git)
+            if self.held_back:
+                git.run("reset", "-q", self.tip, "--", *literal(self.held_back))
+            tree, commit = git.text("write-tree"), parent
+            is_new = tree != git.text("rev-parse", f"{parent}^{{tree}}")
             if is_new:
-                words = ("commit-tree", staged.tree, "-p", parent)
+                words = ("commit-tree", tree, "-p", parent)
                 commit = git.text(*words, given=message.encode(errors="replace"))
                 git.run("update-ref", "--no-deref", "-m", "cao: commit", self.ref, commit, parent)
-            self._fixed.hide(git)
-            assert git.index is not None, "it has one of its own"
-            # Agents that ask for the status see that all is committed.
-            self.link.entry.replace("index", git.index.read_bytes(), lasting=False)
             by_agents = tuple(git.text("rev-list", f"{self.tip}..{parent}").split())
-            remarks = tuple(self._remarks(git, staged, by_agents))
-        return Commit(commit, is_new, by_agents, staged.left_out, remarks)
+            remarks = []
+            if by_agents:
+                text = f"{len(by_agents)} commits in {self.branch} were made by an agent; they stay"
+                remarks.append(text)
+            if leaked := self.leaked(self.tip):
+                text = f"an agent committed files that are yours alone: {first_of(leaked)}"
+                remarks.append(text)
+            for name, files in filtered(git, changed).items():
+                text = f"stored as they are, not through the filter {name}: {first_of([*files])}"
+                remarks.append(text)
+        # Agents that ask for the status see that all is committed.
+        self._refresh()
+        return Commit(commit, is_new, by_agents, tuple(left_out), tuple(remarks))
+
+    def include(self) -> None:
+        """Copy the user's own files into it again that are not there any more."""
+        self._include(self.included)
 
     def uncommitted(self) -> tuple[str, ...]:
         """Return the files that differ from the last commit, but those of ours and ignored ones."""
         with self._own_index() as git:
             git.run("read-tree", self.ref)
-            return tuple(
-                one.path
-                for one in staging.differences(git)
-                if not one.is_ours(self.repository.prefix, self.folder)
-                and not is_held(one.path, self.held_back)
-                and not staging.is_at(one.path, self.ours)
-            )
+            return tuple(path for path, _ in self._differences(git))
 
     def leaked(self, base: str) -> list[str]:
         """Return the user's own files that agents have committed since a commit."""
-        return self._leaked(self._store, base, self.ref)
-
-    def _leaked(self, git: Git, base: str, tip: str) -> list[str]:
-        return sorted(_touched(git, base, tip) & {*self.included}) if self.included else []
-
-    def in_our_place(self, base: str) -> list[str]:
-        """Return what was committed since a commit where the user's own folders of cao are."""
-        touched = _touched(self._store, base, self.ref) if self.ours else ()
-        return sorted(path for path in touched if staging.is_at(path, self.ours))
+        if not self.included:
+            return []
+        log = ("log", "-z", "--format=", "--name-only", "--no-renames", "--no-ext-diff", "-m")
+        touched = self._store.names(*log, f"{base}..{self.ref}", "--")
+        return sorted({*touched} & {*self.included})
 
     def checked_out_elsewhere(self) -> str:
         """Return the folder of another work tree that has the branch checked out, if any."""
@@ -219,43 +237,34 @@ class Worktree:
     def remove(self, tip: str) -> None:
         """Remove the folder, what git knows of it, and the branch if it is still at a commit."""
         try:
-            self.link.remove()
+            if os.path.lexists(self.folder) and not self.exists:
+                self.folder.unlink()
+            remove_folder(Folder(self.folder.parent, (self.folder.name,)))
+            remove_folder(self.entry)
         except OSError as error:
             raise GitError(f"the work tree cannot be removed: {in_words(error)}") from error
         if tip:
             self._store.run("update-ref", "--no-deref", "-d", self.ref, tip)
 
-    def _remarks(self, git: Git, staged: Staged, by_agents: tuple[str, ...]) -> Iterator[str]:
-        if by_agents:
-            yield f"{len(by_agents)} commits in {self.branch} were made by an agent; they stay"
-        if by_agents and (leaked := self._leaked(git, self.tip, by_agents[0])):
-            yield f"an agent committed files that are yours alone: {first_of(leaked)}"
-        for name, files in staging.filters(git, staged.changed).items():
-            yield f"stored as they are, not through the filter {name}: {first_of(files)}"
+    def _add(self, *words: str) -> None:
+        """Let git make a work tree without its files."""
+        # Git gives up where it reads half of what another one is writing.
+        with alone_in(self.repository.common_dir, LONGEST_WAIT):
+            self._store.run("worktree", "add", "-q", "-f", "--lock", "--no-checkout", *words)
 
-    def _with_included(self) -> "tuple[Worktree, tuple[str, ...]]":
-        remarks = list(self._special())
-        copied: tuple[str, ...] = ()
-        try:
-            named = inclusion.named_files(self._user_git, self.folder.parent)
-        except (GitError, OSError) as error:
-            reason = getattr(error, "strerror", error)
-            remarks.append(f"{inclusion.FILE} was not followed: {reason}")
-        else:
-            names = [name for name in named if not is_held(name, self.held_back)]
-            copied, left_out = inclusion.include(self._user_git, self.folder, names)
-            remarks += [f"{one.path} was not copied: {one.reason}" for one in left_out]
-        return replace(self, included=copied), tuple(remarks)
-
-    def _special(self) -> Iterator[str]:
-        """Say what differs from the user's own checkout of the same commit."""
-        git = self._checked_out
-        entries = [line.partition("\t") for line in git.names("ls-files", "-z", "--stage")]
-        submodules = [name for mode, _, name in entries if mode.startswith("160000")]
-        if submodules:
-            yield f"submodules are empty here: {first_of(submodules)}"
-        for name, files in staging.filters(git, [name for _, _, name in entries]).items():
-            yield f"here as they are stored, not through the filter {name}: {first_of(files)}"
+    def _link_faults(self) -> Iterator[str]:
+        pointer = b"gitdir: " + os.fsencode(self.entry.path)
+        if not self.exists:
+            yield f"its folder {self.folder} is gone"
+        elif _line(Folder(self.folder), ".git") != pointer:
+            yield "its .git file is gone or changed"
+        known = (_line(self.entry, "gitdir"), _line(self.entry, "commondir"))
+        if known != (os.fsencode(self.folder / ".git"), b"../.."):
+            yield "what git knows about it is gone or changed"
+        elif _line(self.entry, "HEAD") != f"ref: {self.ref}".encode():
+            yield f"the branch {self.branch} is not checked out in it"
+        if self._is_marked_unfinished:
+            yield "it was not finished when it was made"
 
     def _branch_faults(self) -> tuple[str, ...]:
         if self._store.ask("symbolic-ref", "-q", self.ref).code == 0:
@@ -267,18 +276,134 @@ class Worktree:
             return (f"the history of {self.branch} was rewritten; what it was is {now}",)
         return ()
 
-    def _fill(self) -> None:
-        """Bring the files of the branch into the folder; none that is there is written over."""
-        git = self._checked_out
-        git.run("read-tree", self.ref)
-        self._fixed.hide(git)
-        missing = git.run("ls-files", "-z", "--deleted")
-        git.run("checkout-index", "-z", "--stdin", "--index", given=missing)
-        self.link.finish()
+    def _link_again(self) -> None:
+        """Let git make the link between folder and repository anew."""
+        if os.path.lexists(self.folder) and not self.exists:
+            self.folder.unlink()
+        folder, beside = Folder(self.folder), Folder(self.folder.parent)
+        folder.make()
+        if os.path.lexists(self.folder / ".git"):
+            if (self.folder / ".git").is_dir() and not (self.folder / ".git").is_symlink():
+                folder.move(".git", beside, beside.free_name(f"{self.folder.name}.git"))
+            folder.remove(".git")
+        remove_folder(self.entry)
+        with tempfile.TemporaryDirectory(dir=self.folder.parent, prefix=".link-") as scratch:
+            place = Path(scratch, self.entry.path.name)
+            self._add(str(place), self.branch)
+            Folder(place).move(".git", folder, ".git")
+            self._store.run("worktree", "repair", str(self.folder))
 
     @property
-    def _fixed(self) -> Fixed:
-        return Fixed(self.tip, self.held_back)
+    def _is_marked_unfinished(self) -> bool:
+        return _line(self.entry, "locked") in UNFINISHED
+
+    def _fill(self) -> None:
+        """Bring the files of the branch into the folder; none that is there is written over."""
+        git = self._refresh()
+        missing = git.run("ls-files", "-z", "--deleted")
+        git.run("checkout-index", "-z", "--stdin", "--index", given=missing)
+        self.entry.remove("locked")
+
+    def _refresh(self) -> Git:
+        """Let the index that agents see be that of the branch, without what is held back."""
+        git = Git(self.entry.path, self.folder, self.environ, options=OPTIONS).defused()
+        # An agent that was ended may have left it.
+        self.entry.remove("index.lock")
+        git.run("read-tree", self.ref)
+        if self.held_back:
+            # Git does not miss them in the work tree then, nor brings them back there.
+            known = git.run("ls-files", "-z", "--", *literal(self.held_back))
+            git.run("update-index", "-z", "--skip-worktree", "--stdin", given=known)
+        git.ask("update-index", "-q", "--refresh")
+        return git
+
+    def _special(self) -> Iterator[str]:
+        """Say what differs from the user's own checkout of the same commit."""
+        git = Git(self.entry.path, self.folder, self.environ, options=OPTIONS)
+        entries = [line.partition("\t") for line in git.names("ls-files", "-z", "--stage")]
+        submodules = [name for mode, _, name in entries if mode.startswith("160000")]
+        if submodules:
+            yield f"submodules are empty here: {first_of(submodules)}"
+        for name, files in filtered(git, [name for _, _, name in entries]).items():
+            yield f"here as they are stored, not through the filter {name}: {first_of([*files])}"
+
+    def _differences(self, git: Git) -> Iterator[tuple[str, bool]]:
+        """Yield what differs from the index, and whether that knows it.
+
+        A repository within the tree is not asked for its state.
+        """
+        for entry in git.names(*STATUS, "--untracked-files=all"):
+            letters, path = entry[: STATUS_LETTERS - 1], entry[STATUS_LETTERS:].rstrip("/")
+            is_known = letters != "??"
+            is_same = letters[1] == " "
+            is_ours = is_of_cao(path, self.repository.prefix, self.folder, is_known=is_known)
+            if not (is_same or is_ours or is_held(path, self.held_back)):
+                yield path, is_known
+
+    def _stage(self, git: Git) -> tuple[list[str], list[LeftOut]]:
+        """Take what differs from an index into it; return that, and what is left out."""
+        changed, left_out = [], {}
+        for path, is_known in self._differences(git):
+            status, reason = look_at(self.folder, path)
+            if path in self.included:
+                left_out[path] = PRIVATE
+            elif not is_known and is_left_behind(path):
+                left_out[cache_of(path)] = LEFT_BEHIND
+            elif status is not None and stat.S_ISDIR(status.st_mode):
+                left_out[path] = OWN_REPOSITORY
+            elif reason:
+                left_out[path] = reason
+            else:
+                changed.append(path)
+        words = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
+        git.run(*words, given=listed(changed))
+        return changed, [LeftOut(path, reason) for path, reason in sorted(left_out.items())]
+
+    def _named_files(self) -> list[str]:
+        """Return the files outside of git's care that the list in the user's work tree names.
+
+        Raises OSError if the list is not a plain file of a usual size. It is copied for git for a
+        moment, so that no link in the project is followed.
+        """
+        users = self.repository.git(self.environ)
+        try:
+            patterns = Folder(users.work_tree).read(INCLUDE_FILE, LARGEST_LIST)
+        except FileNotFoundError:
+            return []
+        with tempfile.NamedTemporaryFile(dir=self.folder.parent, prefix=".include-") as copy:
+            copy.write(patterns)
+            copy.flush()
+            words = ("ls-files", "-z", "--others", "--ignored", f"--exclude-from={copy.name}")
+            names = users.names(*words)
+        apart = (*OURS, *self.held_back)
+        return [name for name in names if not name.endswith("/") and not is_held(name, apart)]
+
+    def _include(self, names: Sequence[str]) -> tuple[tuple[str, ...], tuple[LeftOut, ...]]:
+        """Copy files from the user's work tree; return those that were copied, and those not."""
+        copied: list[str] = []
+        left_out: list[LeftOut] = []
+        room = MOST_COPIED_BYTES
+        for name in names:
+            place = PurePosixPath(name)
+            of = Folder(self.repository.top, place.parent.parts)
+            to = Folder(self.folder, place.parent.parts)
+            if len(copied) >= MOST_COPIED:
+                reason = f"there are more than {MOST_COPIED} files to copy"
+                left_out.append(LeftOut(name, reason))
+                break
+            try:
+                if to.mode(place.name):
+                    raise FileExistsError(17, "the work tree has a file of that name")
+                data = of.read(place.name, min(LARGEST_COPY, room))
+                mode = stat.S_IMODE(of.mode(place.name)) & 0o777
+                to.create(place.name, data, mode, lasting=False)
+                (to.path / place.name).chmod(mode)
+            except OSError as error:
+                left_out.append(LeftOut(name, error.strerror or str(error)))
+                continue
+            room -= len(data)
+            copied.append(name)
+        return tuple(copied), tuple(left_out)
 
     @property
     def _store(self) -> Git:
@@ -286,32 +411,22 @@ class Worktree:
         common_dir = self.repository.common_dir
         return Git(common_dir, self.repository.top, self.environ, options=OPTIONS)
 
-    @property
-    def _user_git(self) -> Git:
-        return Git(self.repository.git_dir, self.repository.top, self.environ)
-
-    @property
-    def _checked_out(self) -> Git:
-        """Git as it is in the folder, with the index that agents see."""
-        return Git(self.link.entry.path, self.folder, self.environ, options=OPTIONS).defused()
-
     @contextmanager
     def _own_index(self, identity: Identity = NOBODY) -> Iterator[Git]:
         """Lend git with an index that no agent could write to, and nothing of theirs besides."""
         if not self.exists:
             raise GitError(f"the folder {self.folder} is gone")
-        common_dir = self.repository.common_dir
-        refuse_pipes_of(self.folder, common_dir)
         with tempfile.TemporaryDirectory(dir=self.folder.parent, prefix=".index-") as scratch:
-            git = Git(common_dir, self.folder, self.environ, Path(scratch) / "index", OPTIONS)
-            git = replace(git, options={**OPTIONS, **staging.user_ignore_file(git)}).defused()
-            yield replace(git, identity=identity)
+            git = replace(self._store, work_tree=self.folder, index=Path(scratch, "index"))
+            git = replace(git, options={**OPTIONS, **user_options(git)}, identity=identity)
+            yield git.defused()
 
 
-def _touched(git: Git, base: str, tip: str) -> set[str]:
-    """Return every path that a commit since another one changes."""
-    log = ("log", "-z", "--format=", "--name-only", "--no-renames", "--no-ext-diff", "-m")
-    return {*git.names(*log, f"{base}..{tip}", "--")}
+def _line(folder: Folder, name: str) -> bytes | None:
+    """Return what is in a small file, or None if there is none to read."""
+    with suppress(OSError):
+        return folder.read(name, LONGEST_POINTER).strip()
+    return None
 
 
 def first_of(names: list[str]) -> str:
