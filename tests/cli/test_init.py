@@ -16,7 +16,7 @@ from cli_agent_orchestrator.runs.request import read_all_settings, read_file_set
 from cli_agent_orchestrator.settings.config import state_folder
 from cli_agent_orchestrator.settings.trust import Trust, commands_text
 from tests.programs import in_a_terminal
-from tests.work.repositories import git
+from tests.work.projects import git
 
 CAO = (sys.executable, "-m", "cli_agent_orchestrator")
 
