@@ -59,6 +59,10 @@ check: $(READY) ## Lint, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python scripts/plain_english.py
+
+messages: $(READY) ## List every message that users read, in tests/contract/messages.txt
+	$(BIN)/python scripts/messages.py > tests/contract/messages.txt
 
 docs: $(DOCS) ## Build the documentation as a site, without the network, and check its links
 	@sh scripts/build-docs.sh $(BIN)/python

@@ -237,14 +237,20 @@ class QuestionGone(OrchestratorError):
         self.terminal_id = terminal_id
 
 
+MOST_ROWS = 8
+
+
+def _end_of_screen(screen: str) -> str:
+    """Return the last rows of a screen, below a heading: the cause is there, art is above it."""
+    rows = [row.rstrip() for row in screen.splitlines() if row.strip()][-MOST_ROWS:]
+    return "\nThe end of its screen:\n" + "\n".join(rows) if rows else ""
+
+
 class StartError(OrchestratorError):
     """An agent could not be started; nothing of it is left behind."""
 
     def __init__(self, provider: str, reason: str, last_screen: str = "") -> None:
-        text = f"{provider} could not be started: {reason}"
-        if last_screen.strip():
-            text += f"\nIts last screen:\n{last_screen.rstrip()}"
-        super().__init__(text)
+        super().__init__(f"{provider} could not be started: {reason}{_end_of_screen(last_screen)}")
         self.provider = provider
         self.reason = reason
         self.last_screen = last_screen
@@ -260,9 +266,7 @@ class StepFailed(OrchestratorError):
     def __init__(self, provider: str, reason: str, last_screen: str = "") -> None:
         self.summary = text = f"{provider} gave no answer: {reason}"
         """Without the screen, which may show the prompt."""
-        if last_screen.strip():
-            text += f"\nIts last screen:\n{last_screen.rstrip()}"
-        super().__init__(text)
+        super().__init__(f"{text}{_end_of_screen(last_screen)}")
 
 
 class StepTimeout(StepFailed):

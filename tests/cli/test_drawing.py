@@ -199,7 +199,7 @@ def test_keys_stand_in_the_place_of_the_commands() -> None:
 def test_the_command_that_was_asked_for_is_shown_while_its_agent_works() -> None:
     command = "  ! in another terminal: cao attach k3f9/tester"
     assert command in drawn(OPENED, BEGAN, turn("tester"), keys=Keys(attach_to="tester"))
-    for happened in ([turn("analyst")], [turn("tester"), replace(ASKS, role="tester")], []):
+    for happened in ([turn("analyst")], []):
         rows = drawn(OPENED, BEGAN, *happened, keys=Keys(attach_to="tester"))
         assert "another terminal" not in "".join(rows)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.cli.drawing import Keys, offers, press
+from cli_agent_orchestrator.cli.drawing import Answer, Canvas, Keys, draw, offers, press
 from cli_agent_orchestrator.cli.picture import Picture, fold
 from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.events import EventKind, PauseAsked, Paused, RunEnded, RunEvent
@@ -39,10 +39,10 @@ REVIEW = picture_of(turn("analyst_review"))
 
 def pressed(
     *pieces: bytes, at: Picture = WORK, keys: Keys | None = None
-) -> tuple[Keys, list[Wish]]:
+) -> tuple[Keys, list[Wish | Answer]]:
     """Return what is left and what is wished after pieces were read, one after the other."""
     keys = keys or Keys()
-    wishes: list[Wish] = []
+    wishes: list[Wish | Answer] = []
     for piece in pieces:
         keys, more = press(keys, piece, at)
         wishes += more
@@ -69,7 +69,7 @@ def pressed(
                 turn("programmer"),
                 handoff(EventKind.WAITING_FOR_PERSON, "x", TerminalStatus.WAITING_USER_ANSWER),
             ),
-            {"h": "hint", "p": "pause"},
+            {"a": "attach", "h": "hint", "p": "pause"},
         ),
         (picture_of(turn("analyst_review"), RunEnded(NOON, "PASS", 1, 0)), {}),
         (replace(REVIEW, run=""), {"a": "attach"}),
@@ -189,7 +189,22 @@ def test_whatever_is_pressed_each_wish_can_be_asked(
 ) -> None:
     keys, wishes = pressed(*pieces, at=reduce(fold, happened, REVIEW))
     for wish in wishes:
+        assert not isinstance(wish, Answer), "no choice is known"
         ask = Ask("1", 1.0, wish)
         assert read_ask(to_line(ask)) == ask
     assert len(keys.unread) < 50
     assert "\x1b" not in (keys.line or "")
+
+
+def test_the_keys_of_a_question_answer_it() -> None:
+    asks = handoff(EventKind.WAITING_FOR_PERSON, "x", TerminalStatus.WAITING_USER_ANSWER)
+    asked = picture_of(turn("programmer"), asks)
+    assert asked.question is not None
+    choices = {"1": "Yes", "p": "No", "Escape": "Cancel"}
+    known = replace(asked, question=replace(asked.question, choices=choices))
+    assert pressed(b"1", b"p", b"h", at=known)[1] == [Answer("1"), Answer("p")]
+    assert pressed(PASTE, b"1", PASTE_END, at=known)[1] == []
+    assert pressed(b"1", at=asked)[1] == []
+    rows = [row.plain for row in draw(known, Canvas(80, 24, NOON + 70), Keys())]
+    assert "  1 Yes · p No" in rows
+    assert rows[-1] == "  a attach · h hint"

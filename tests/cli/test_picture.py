@@ -265,7 +265,10 @@ def test_a_resumed_run_keeps_its_reasons_and_counts_on() -> None:
     before = [*a_whole_run(), RunEnded(NOON + 100, "RUNNING", 1, 130)]
     picture = seen(*before, RunOpened(NOON + 5000, RUN, "/p", resumed=True))
     assert len(picture.reasons) == 1
-    assert (picture.final_status, picture.agents) == ("", ())
+    assert (picture.final_status, picture.present) == ("", "")
+    finished = {agent.role for agent in seen(*before).agents if agent.doing is Doing.DONE}
+    picture = fold(picture, replace(BEGAN, resumed=True))
+    assert {agent.role for agent in picture.agents if agent.doing is Doing.DONE} == finished
     assert picture.total(NOON + 5010) == 110.0
 
 
@@ -302,3 +305,11 @@ def test_the_last_turn_that_began_is_the_present_one(happened: list[RunEvent], n
     began: TurnBegan = turn("tester", number)
     picture = fold(seen(*happened), began)
     assert (picture.present, picture.round) == ("tester", number)
+
+
+def test_an_approval_that_comes_too_early_speaks_against_nothing() -> None:
+    early = replace(ended("analyst_review", "sent_back", "REVISE", ""), early=True)
+    picture = seen(OPENED, BEGAN, turn("analyst_review"), early)
+    agent = picture.agent("analyst_review")
+    assert agent is not None
+    assert (agent.outcome, picture.reasons) == ("approved, second look follows", ())

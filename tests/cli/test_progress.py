@@ -126,7 +126,7 @@ class TestWords:
 
     def test_a_delayed_delivery_says_for_how_long_and_why(self) -> None:
         assert told(BEGAN, delayed("its input box holds text", 40)) == (
-            "Round 1, cycle 2, analyst_review waits to be given its message, 40.0 s: "
+            "Round 1, cycle 2, analyst_review: message not delivered for 40.0 s: "
             "its input box holds text"
         )
 
@@ -222,8 +222,7 @@ class TestWords:
         told_all = told(RunOpened(NOON, "20261115-084037-k3f9", "/p"), BEGAN, asks)
         assert "asks you: May I run make?\n" in told_all
         assert told_all.endswith(
-            "\n  See the choices: cao output k3f9/analyst_review --screen"
-            "\n  Press a key:     cao answer k3f9 KEY"
+            "\n  See the choices: cao answer k3f9\n  Press a key:     cao answer k3f9 KEY"
         )
 
     def test_an_answered_agent_goes_on(self) -> None:
@@ -729,7 +728,7 @@ class TestViews:
             written = shown.text.count("! not delivered")
             shown.view.tell(Warned(NOON, "odd"))
         assert shown.text.count("! not delivered") == written
-        assert shown.text.count("waits to be given its message") == 1
+        assert shown.text.count("message not delivered for") == 1
         assert shown.text.count("has its message now") == 1
 
     def test_a_terminal_that_does_not_know_its_size_has_the_usual_one(self) -> None:

@@ -47,6 +47,13 @@ DROPPED_PATTERN = f"[{CONTROLS}{HALVES}]"
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """A key that is pressed in the terminal of the agent that asks."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
 class Keys:
     """What has been pressed and has not been done yet."""
 
@@ -70,7 +77,7 @@ def offers(picture: Picture) -> Mapping[str, str]:
         return {}
     offered = {}
     agent = picture.agent(picture.present)
-    if agent is not None and agent.terminal_id and picture.question is None:
+    if agent is not None and agent.terminal_id:
         offered["a"] = "attach"
     if picture.run and picture.round:
         held = picture.pausing or picture.paused is not None
@@ -80,11 +87,17 @@ def offers(picture: Picture) -> Mapping[str, str]:
     return offered
 
 
-def press(keys: Keys, data: bytes, picture: Picture) -> tuple[Keys, tuple[Wish, ...]]:
+def choices(picture: Picture) -> Mapping[str, str]:
+    """Return the keys that answer the open question, each with what it picks."""
+    asked = picture.question.choices if picture.question else {}
+    return {key: label for key, label in asked.items() if len(key) == 1}
+
+
+def press(keys: Keys, data: bytes, picture: Picture) -> tuple[Keys, tuple[Wish | Answer, ...]]:
     """Return what is left to be done after more was read, and what the person wishes."""
     pressed, unread = _split(keys.unread + data, is_all=not data)
     keys = replace(keys, unread=unread)
-    wishes: list[Wish] = []
+    wishes: list[Wish | Answer] = []
     for key in pressed:
         keys, wish = _press(keys, key, picture)
         if wish is not None:
@@ -102,11 +115,13 @@ def _split(data: bytes, is_all: bool) -> tuple[list[str], bytes]:
     return whole, begun[0].encode() + data[used:]
 
 
-def _press(keys: Keys, key: str, picture: Picture) -> tuple[Keys, Wish | None]:
+def _press(keys: Keys, key: str, picture: Picture) -> tuple[Keys, Wish | Answer | None]:
     if key in (PASTE_BEGINS, PASTE_ENDS):
         return replace(keys, pasting=key == PASTE_BEGINS), None
     if keys.line is not None:
         return _type(keys, keys.line, key, picture)
+    if key in choices(picture) and not keys.pasting:
+        return replace(keys, attach_to=""), Answer(key)
     word = "" if keys.pasting else offers(picture).get(key, "")
     attach_to = picture.present if word == "attach" and not keys.attach_to else ""
     keys = replace(keys, attach_to=attach_to, line="" if word == "hint" else None)
@@ -194,7 +209,7 @@ def draw(picture: Picture, canvas: Canvas, keys: Keys | None = None) -> list[Tex
     rows = [
         Row(Need.HEAD, _head(picture, canvas.now)),
         *_strip(picture, canvas),
-        *_present(picture, canvas),
+        *_present(picture, canvas, can_press=keys is not None),
         *_pressed(picture, keys or Keys(), _room(canvas.width)),
     ]
     words: Sequence[str] = () if canvas.is_alone else _commands(picture)
@@ -273,7 +288,7 @@ def _mark(agent: AgentRow, present: bool) -> tuple[str, str]:
     return "    ", ""
 
 
-def _present(picture: Picture, canvas: Canvas) -> Iterator[Row]:
+def _present(picture: Picture, canvas: Canvas, *, can_press: bool) -> Iterator[Row]:
     """Yield what happens now, besides that an agent works."""
     now = canvas.now
     if picture.action:
@@ -286,7 +301,7 @@ def _present(picture: Picture, canvas: Canvas) -> Iterator[Row]:
     if picture.delay is not None:
         yield Row(Need.ALERT, Text(_delay(picture.delay, now), "yellow"))
     if picture.question is not None:
-        yield from _question(picture, picture.question, canvas)
+        yield from _question(picture, picture.question, canvas, can_press=can_press)
     if picture.countdown is not None:
         left = clock_face(picture.countdown.until - now)
         then = _words(picture.countdown.then)
@@ -302,11 +317,18 @@ def _delay(delay: Delay, now: float) -> str:
     return f"  ! not delivered for {clock_face(now - delay.since)}: {_words(delay.why)}"
 
 
-def _question(picture: Picture, question: OpenQuestion, canvas: Canvas) -> Iterator[Row]:
-    """Yield what is asked, and below it the commands that answer it, each of them whole."""
+def _question(
+    picture: Picture, question: OpenQuestion, canvas: Canvas, *, can_press: bool
+) -> Iterator[Row]:
+    """Yield what is asked, and below it the keys or the commands that answer it."""
     asked = f": {_words(question.text)}" if question.text else ""
     since = clock_face(canvas.now - question.since)
     yield Row(Need.ALERT, Text(f"  ! asks you, {since}{asked}", "bold yellow"))
+    if can_press and (keys := choices(picture)):
+        answers = [_words(f"{key} {label}") for key, label in keys.items()]
+        for row in _in_rows(answers, _room(canvas.width)):
+            yield Row(Need.ALERT, Text(row, "bold yellow"))
+        return
     prefix, run = picture.attach_prefix, short_name(picture.run)
     ways = [_words(f"{prefix}{question.command}")]
     ways += [_words(f"{prefix}cao answer {run} KEY")] if run else []
@@ -323,7 +345,9 @@ def _reason(reason: Reason) -> Text:
 
 def _commands(picture: Picture) -> list[str]:
     """Return what a person can type in another terminal."""
-    return [_command(picture, word) for word in offers(picture).values()]
+    # A question brings its own command that attaches.
+    skipped = "attach" if picture.question else ""
+    return [_command(picture, word) for word in offers(picture).values() if word != skipped]
 
 
 def _command(picture: Picture, word: str) -> str:
@@ -339,7 +363,8 @@ def _keys(picture: Picture, keys: Keys) -> Sequence[str]:
     """Return what a person can press."""
     if keys.line is not None:
         return LINE_KEYS
-    return [f"{key} {word}" for key, word in offers(picture).items()]
+    taken = choices(picture)
+    return [f"{key} {word}" for key, word in offers(picture).items() if key not in taken]
 
 
 def _pressed(picture: Picture, keys: Keys, width: int) -> Iterator[Row]:

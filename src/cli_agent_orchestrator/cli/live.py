@@ -9,8 +9,9 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, ExitStack, suppress
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
 from queue import Empty, SimpleQueue
@@ -19,11 +20,20 @@ from typing import Any, Self
 from rich.console import Console
 from rich.text import Text
 
+from ..client.client import ApiClient
 from ..errors import OrchestratorError
-from ..events import AgentStarted, EventKind, HandoffEvent, RunEvent, RunOpened, TurnBegan
+from ..events import (
+    AgentStarted,
+    EventKind,
+    HandoffEvent,
+    RunEvent,
+    RunOpened,
+    ServerChosen,
+    TurnBegan,
+)
 from ..notices.decide import NoticeSettings, Noticing, signal_of
 from ..pipeline.steering import Wish
-from .drawing import Canvas, Keys, draw, press
+from .drawing import Answer, Canvas, Keys, draw, press
 from .interrupts import ERASE_BLOCK, SHOW_CURSOR, Keyboard
 from .narration import Narration
 from .picture import Picture, fold
@@ -51,6 +61,17 @@ Ask = Callable[[str, Wish], None]
 """Asks something of the run with an id; raises why it cannot be asked."""
 Recall = Callable[[str], Iterable[RunEvent]]
 """Returns the events of the run with an id, as far as they are kept."""
+Connect = Callable[[str | None], AbstractContextManager[ApiClient]]
+"""Connects to the server with an address; to the user's own without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The choices of the question that an agent asks, as its server knows them."""
+
+    terminal_id: str = ""
+    choices: Mapping[str, str] = field(default_factory=dict)
+    fingerprint: str | None = None
 
 
 class Wake(Enum):
@@ -73,10 +94,11 @@ class LiveView:
         refresh_seconds: float = REFRESH_SECONDS,
         ask: Ask | None = None,
         recall: Recall | None = None,
+        connect: Connect | None = None,
     ) -> None:
         """`ask` is what keys do; without it there are none.
 
-        `recall` tells what a run did before it was resumed.
+        `recall` returns what a run did before it was resumed; by `connect` agents are answered.
         """
         self._refresh_seconds = refresh_seconds
         self._console = console or Console(highlight=False)
@@ -84,6 +106,9 @@ class LiveView:
         self._picture = Picture()
         self._ask = ask
         self._recall = recall
+        self._connect = connect
+        self._api: str | None = None
+        self._asked = Asked()
         self.is_alone = False
         """Would a command of another terminal not find the run?"""
         self._way = NoticeSettings().terminal
@@ -124,7 +149,11 @@ class LiveView:
         line = self._narration.tell(event)
         if isinstance(event, RunOpened) and event.resumed and not self._picture.run:
             self._remember(event)
+        if isinstance(event, ServerChosen):
+            self._api = event.url if event.attach_prefix else None
         before, self._picture = self._picture, fold(self._picture, event)
+        if self._picture.question is None:
+            self._asked = Asked()
         self._ring(event)
         if line is None or _is_drawn(event, before):
             self._wakes.put(Wake.NEWS)
@@ -146,11 +175,52 @@ class LiveView:
             if event.seq < resumed.seq:
                 self._picture = fold(self._picture, event)
 
+    def _now(self) -> Picture:
+        """Return the picture with the choices of the open question, which are looked up once."""
+        picture = self._picture
+        agent = picture.agent(picture.present)
+        if picture.question is None or agent is None or self._connect is None:
+            return picture
+        if agent.terminal_id != self._asked.terminal_id:
+            self._asked = Asked(agent.terminal_id)
+            self._apart(self._find_choices, agent.terminal_id)
+        return replace(picture, question=replace(picture.question, choices=self._asked.choices))
+
+    def _apart(self, do: Callable[[str], None], word: str) -> None:
+        """Do something in a thread of its own: the server may take its time."""
+
+        def attempt() -> None:
+            try:
+                do(word)
+            except (OrchestratorError, OSError) as error:
+                with suppress(OSError):
+                    self._show(Line(f"cao: {error}", Tone.ALERT))
+
+        threading.Thread(target=attempt, name="answer", daemon=True).start()
+
+    def _find_choices(self, terminal_id: str) -> None:
+        assert self._connect is not None
+        with self._connect(self._api) as client:
+            question = client.get_question(terminal_id) or {}
+        choices = {str(one["key"]): str(one["label"]) for one in question.get("choices") or ()}
+        self._asked = Asked(terminal_id, choices, question.get("fingerprint"))
+        self._wakes.put(Wake.NEWS)
+
+    def _answer(self, key: str) -> None:
+        """Press a key for the agent that asks; what came of it is among the events of the run."""
+        assert self._connect is not None
+        asked = self._asked
+        with self._connect(self._api) as client:
+            client.answer_agent(asked.terminal_id, key, asked.fingerprint)
+
     def _hear(self, data: bytes) -> bool:
         """Do what was pressed; return whether more may belong to it."""
-        self._keys, wishes = press(self._keys, data, self._picture)
+        self._keys, wishes = press(self._keys, data, self._now())
         for wish in wishes:
-            self._pass_on(wish)
+            if isinstance(wish, Answer):
+                self._apart(self._answer, wish.key)
+            else:
+                self._pass_on(wish)
         self._wakes.put(Wake.NEWS)
         return self._keys.is_escaping
 
@@ -206,7 +276,7 @@ class LiveView:
         width, height = self._console.size
         can_press = self._keyboard is not None and self._keyboard.is_on
         canvas = Canvas(width, height, time.time(), self.is_alone)
-        return draw(self._picture, canvas, self._keys if can_press else None)
+        return draw(self._now(), canvas, self._keys if can_press else None)
 
     def _signal(self, text: str) -> None:
         """Write what moves no cursor, and between no two parts of another sequence."""

@@ -356,9 +356,7 @@ class Narration:
             case EventKind.DELAYED:
                 self._delayed = True
                 waited = duration(event.at - (event.since or event.at))
-                return Line(
-                    f"{who} waits to be given its message, {waited}: {event.text}", Tone.ALERT
-                )
+                return Line(f"{who}: message not delivered for {waited}: {event.text}", Tone.ALERT)
             case EventKind.DISPATCHED if self._delayed:
                 self._delayed = False
                 return Line(f"{who} has its message now", Tone.QUIET)
@@ -373,7 +371,7 @@ class Narration:
         prefix = self._ending.attach_prefix
         ways = [f"  Look and answer: {prefix}{event.text}"]
         if run := short_name(self._ending.run):
-            ways.append(f"  See the choices: {prefix}cao output {run}/{event.role} --screen")
+            ways.append(f"  See the choices: {prefix}cao answer {run}")
             # Which key means what is for a person to see: none is proposed.
             ways.append(f"  Press a key:     {prefix}cao answer {run} KEY")
         return "\n".join(ways)
@@ -430,7 +428,9 @@ def _step_line(event: Step | Answer) -> Line:
         case TurnEnded() | CheckEnded():
             kept = f", {Path(event.archive).name}" if event.archive else ""
             why = f" “{event.reason}”" if isinstance(event, TurnEnded) and event.reason else ""
-            text = f"{place(event)}: {event.detail}{why}  [{duration(event.seconds)}{kept}]"
+            is_early = isinstance(event, TurnEnded) and event.early
+            detail = "approved, second look follows" if is_early else event.detail
+            text = f"{place(event)}: {detail}{why}  [{duration(event.seconds)}{kept}]"
             return Line(text, TONES.get(event.outcome, Tone.PLAIN))
 
 

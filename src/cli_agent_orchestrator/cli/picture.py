@@ -8,7 +8,7 @@ fits nothing that is known changes nothing.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from ..core.models import TerminalStatus
@@ -72,6 +72,8 @@ DOING_OF_STATUS: Mapping[TerminalStatus, Doing] = {
 CHANGED_FILES = "changed_files"
 """Stands in the place of an outcome where somebody changed files whose task it is not."""
 OUTCOMES_FOR = ("approved", "skipped", "passed", "cleared")
+EARLY = "approved, second look follows"
+"""Stands in the place of an outcome where an approval came too early to count."""
 MAX_ROUNDS = "MAX_ROUNDS"
 DIGITS = 9
 """Of a number that somebody may have written; no limit has more."""
@@ -139,6 +141,8 @@ class OpenQuestion:
     """Leads to its terminal."""
     text: str = ""
     """What it asks, if that is known."""
+    choices: Mapping[str, str] = field(default_factory=dict)
+    """What it offers, by the key that picks it; empty if that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,11 +237,16 @@ def _opened(before: Picture, event: RunOpened) -> Picture:
     """Begin anew; what is known of the stretches before a resume is kept."""
     if not event.resumed:
         return Picture(event.run, began=event.at, last=event.at)
+    agents = (
+        agent if agent.doing is Doing.DONE else replace(agent, doing=Doing.READY)
+        for agent in before.agents
+    )
     return Picture(
         event.run,
         began=event.at,
         last=event.at,
         earlier=before.total(before.last),
+        agents=tuple(agents),
         round=before.round,
         max_rounds=before.max_rounds,
         reasons=before.reasons,
@@ -285,7 +294,8 @@ def _ready(picture: Picture, event: RunBegan, role: str) -> AgentRow:
     return replace(
         known,
         provider=event.providers[role],
-        doing=Doing.READY,
+        # What was done before a resume is still done.
+        doing=Doing.DONE if event.resumed and known.doing is Doing.DONE else Doing.READY,
         terminal_id=event.terminals.get(role, known.terminal_id),
     )
 
@@ -380,13 +390,13 @@ def _end(picture: Picture, event: TurnEnded | CheckEnded) -> Picture:
     role = event.role if isinstance(event, TurnEnded) else event.gate
     known = picture.agent(role)
     if known is not None:
-        picture = _put(
-            picture,
-            replace(known, doing=Doing.DONE, outcome=event.outcome, worked=event.seconds),
-        )
+        is_early = isinstance(event, TurnEnded) and event.early
+        outcome = EARLY if is_early else event.outcome
+        done = replace(known, doing=Doing.DONE, outcome=outcome, worked=event.seconds)
+        picture = _put(picture, done)
     if role == picture.present:
         picture = _rest(picture)
-    if event.outcome not in AGAINST:
+    if event.outcome not in AGAINST or (isinstance(event, TurnEnded) and event.early):
         return picture
     cycle, why = 0, ""
     if isinstance(event, TurnEnded):

@@ -87,6 +87,7 @@ def choose_view(
     if as_json:
         return JsonView()
     if sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+        from .connect import connected
         from .live import LiveView
 
         ask = recall = None
@@ -94,7 +95,10 @@ def choose_view(
             recall = partial(_kept_events, state_folder)
             if not is_inside(tmux_socket(state_folder), os.environ):
                 ask = partial(pass_on, state_folder)
-        view = LiveView(Narration(base, report, unfinished), ask=ask, recall=recall)
+        # Only who can press keys needs to know the choices of a question.
+        connect = None if ask is None else partial(connected, os.environ)
+        narration = Narration(base, report, unfinished)
+        view = LiveView(narration, ask=ask, recall=recall, connect=connect)
         view.is_alone = state_folder is None
         if state_folder is not None:
             view.notify_by(read_notices(os.environ))

@@ -26,7 +26,15 @@ from .config import (
 from .gates import Gate, read_gates
 from .layout import STATE_FILE
 from .table import BY_NAME, KEPT_NAMES
-from .values import canonical, expand_path, given, read_paths, read_role_providers, read_word
+from .values import (
+    canonical,
+    check_path,
+    expand_path,
+    given,
+    read_paths,
+    read_role_providers,
+    read_word,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +237,7 @@ def _read_folder(texts: Mapping[str, str], name: str) -> Path:
         folder = path.resolve(strict=True)
     except (OSError, RuntimeError) as error:
         raise ConfigError(name, str(path), "a folder that exists") from error
+    check_path(name, str(folder))
     try:
         str(folder).encode()
     except UnicodeEncodeError:

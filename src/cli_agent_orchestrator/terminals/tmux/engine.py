@@ -207,6 +207,7 @@ class Tmux:
     async def start(self) -> None:
         """Connect, starting the server if there is none; the listener is `connected` before this
         returns. TmuxMissing if tmux is not there or too old, TmuxGone if it does not answer."""
+        hub.check_socket_path(self._address.socket, self._address.env)
         said = await hub.read_version(self._address.program, self._address.env)
         version = parse_version(said)
         self._rewrites_pastes = version is None or version >= REWRITING_VERSION

@@ -10,6 +10,7 @@ import signal
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from ...errors import TmuxMissing
 from .connection import ControlConnection
@@ -31,6 +32,8 @@ from .protocol import (
 OLDEST_VERSION = (3, 2)
 INSTALL_HINT = "install it with `apt install tmux` or `brew install tmux`"
 VERSION_SECONDS = 20.0
+LONGEST_SOCKET_PATH = 103
+"""Bytes of a path, where systems allow the least."""
 LAST_WORDS_SECONDS = 2.0
 LONGEST_VERSION = 200
 MOST_SAID = 64 * 1024
@@ -54,6 +57,17 @@ def server_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the few variables that tmux itself needs; no secret is among them."""
     kept = {name: environ[name] for name in INHERITED if environ.get(name)}
     return {"TERM": CLIENT_TERM, "SHELL": "/bin/sh", **kept}
+
+
+def check_socket_path(socket: str, env: Mapping[str, str]) -> None:
+    """Refuse a folder in which no socket can be made, before tmux is waited for in vain."""
+    folder = env.get("TMUX_TMPDIR") or "/tmp"
+    size = len(os.fsencode(Path(folder, f"tmux-{os.getuid()}", socket)))
+    if size > LONGEST_SOCKET_PATH:
+        raise TmuxMissing(
+            f"TMUX_TMPDIR ({folder}) is too long for a socket: {size} bytes with the socket's "
+            f"name, at most {LONGEST_SOCKET_PATH}; set it to a shorter folder"
+        )
 
 
 async def read_version(program: str, env: Mapping[str, str]) -> str:
