@@ -138,7 +138,7 @@ def test_claude_code_tells_what_it_is_about_to_do(
     )
 
 
-@pytest.mark.parametrize("length", range(194, 200))
+@pytest.mark.parametrize("length", [194, 199])
 @pytest.mark.parametrize("hard", ["\x1b", "\n", '"', "\\", "\\u00", "ä"])
 def test_a_long_command_of_claude_code_is_told_wherever_it_is_cut(
     length: int, hard: str, tmp_path: Path

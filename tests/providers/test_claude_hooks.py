@@ -53,26 +53,16 @@ def settings_of(argv: tuple[str, ...]) -> dict[str, Any]:  # JSON
 def test_the_profile_is_one_argument_and_never_goes_through_a_shell() -> None:
     argv = claude_code.launch(request()).argv
     assert argv[argv.index("--append-system-prompt") + 1] == PROFILE.prompt
+    empty = claude_code.launch(request(profile=Profile("none", "", "  \n"))).argv
+    assert "--append-system-prompt" not in empty
 
 
-def test_an_empty_profile_is_left_out() -> None:
-    argv = claude_code.launch(request(profile=Profile("none", "", "  \n"))).argv
-    assert "--append-system-prompt" not in argv
-
-
-def test_the_program_is_not_told_that_it_runs_in_tmux() -> None:
-    argv = claude_code.launch(request()).argv
-    assert argv[:6] == ("env", "-u", "TMUX", "-u", "TMUX_PANE", "/opt/bin/claude")
-
-
-def test_the_scrollback_is_kept() -> None:
-    assert claude_code.launch(request()).env["CLAUDE_CODE_DISABLE_ALTERNATE_SCREEN"] == "1"
-
-
-def test_the_users_own_arguments_come_last() -> None:
-    argv = claude_code.launch(request(args=("--model", "opus"))).argv
-    assert argv[-2:] == ("--model", "opus")
-    assert argv[-4] == "--settings"
+def test_it_keeps_its_scrollback_and_is_not_told_that_it_runs_in_tmux() -> None:
+    launch = claude_code.launch(request(args=("--model", "opus")))
+    assert launch.argv[:6] == ("env", "-u", "TMUX", "-u", "TMUX_PANE", "/opt/bin/claude")
+    assert launch.env["CLAUDE_CODE_DISABLE_ALTERNATE_SCREEN"] == "1"
+    assert launch.argv[-2:] == ("--model", "opus"), "the user's own arguments come last"
+    assert launch.argv[-4] == "--settings"
 
 
 def test_workspace_lets_it_work_without_asking_inside_its_own_sandbox() -> None:
@@ -171,14 +161,12 @@ def test_a_hook_leaves_a_line_in_a_file_with_any_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("event", HOOKS_SINCE)
-def test_only_the_owner_can_read_what_hooks_write(event: str, tmp_path: Path) -> None:
+def test_a_hook_writes_for_the_owner_alone_and_is_silent_where_it_cannot(
+    event: str, tmp_path: Path
+) -> None:
     file = tmp_path / "events"
     run_hook(event, file, {})
     assert file.stat().st_mode & 0o077 == 0
-
-
-@pytest.mark.parametrize("event", HOOKS_SINCE)
-def test_a_hook_that_cannot_write_is_silent_and_stops_nothing(event: str, tmp_path: Path) -> None:
     run_hook(event, tmp_path / "missing" / "events", {"prompt": "x"})
 
 
@@ -346,24 +334,16 @@ def record(content: object, **more: object) -> str:
     return json.dumps({"type": "user", "message": {"role": "user", "content": content}, **more})
 
 
-def test_the_session_record_tells_of_an_interruption() -> None:
-    text = "[Request interrupted by user for tool use]"
-    line = record([{"type": "text", "text": text}])
-    assert claude_code.read_signal(line) == AgentSignal(SignalKind.INTERRUPTED, text)
-
-
-def test_the_session_record_has_the_answer() -> None:
+def test_the_session_record_tells_of_interruptions_answers_and_errors() -> None:
+    stopped = "[Request interrupted by user for tool use]"
+    line = record([{"type": "text", "text": stopped}])
+    assert claude_code.read_signal(line) == AgentSignal(SignalKind.INTERRUPTED, stopped)
     said = {"type": "text", "text": "The test passes now.\n\nAll of it."}
-    line = json.dumps({"type": "assistant", "message": {"content": [said]}})
-    expected = AgentSignal(SignalKind.ANSWERED, "answered", answer=said["text"])
-    assert claude_code.read_signal(line) == expected
-
-
-def test_the_session_record_has_the_error_in_the_place_of_an_answer() -> None:
-    said = {"type": "text", "text": "API Error: 529 overloaded"}
-    fields = {"type": "assistant", "isApiErrorMessage": True, "message": {"content": [said]}}
-    expected = AgentSignal(SignalKind.ERRED, said["text"])
-    assert claude_code.read_signal(json.dumps(fields)) == expected
+    fields = {"type": "assistant", "message": {"content": [said]}}
+    answered = AgentSignal(SignalKind.ANSWERED, "answered", answer=said["text"])
+    assert claude_code.read_signal(json.dumps(fields)) == answered
+    erred = AgentSignal(SignalKind.ERRED, said["text"])
+    assert claude_code.read_signal(json.dumps({**fields, "isApiErrorMessage": True})) == erred
 
 
 @pytest.mark.parametrize(

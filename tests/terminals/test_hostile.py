@@ -99,12 +99,12 @@ async def test_a_pipe_in_place_of_the_event_file_holds_nobody_up(
     assert (await service.create_session(new(ground))).alive
 
 
-@pytest.mark.parametrize("folder", ["/" + "a" * 300, "/tmp/\0", "/" + "/a" * 2000])
 async def test_a_folder_that_no_system_has_is_a_bad_folder(
-    service: TerminalService, ground: Ground, folder: str
+    service: TerminalService, ground: Ground
 ) -> None:
-    with pytest.raises(BadFolder):
-        await service.create_session(replace(new(ground), working_directory=folder))
+    for folder in ("/" + "a" * 300, "/tmp/\0", "/" + "/a" * 2000):
+        with pytest.raises(BadFolder):
+            await service.create_session(replace(new(ground), working_directory=folder))
 
 
 async def test_exit_does_not_type_into_the_middle_of_a_message(

@@ -185,10 +185,8 @@ async def test_a_step_of_an_unknown_agent_starts_nothing(ground: Ground) -> None
         assert left_behind(service, ground) == (0, "")
 
 
-@pytest.mark.parametrize("prompt", ["", " \n", "\x1b"])
-async def test_a_step_without_a_prompt_is_refused_before_anything_else(
-    ground: Ground, prompt: str
-) -> None:
+async def test_a_step_without_a_prompt_is_refused_before_anything_else(ground: Ground) -> None:
     async with ground.service() as service:
-        with pytest.raises(BadMessage, match="empty"):
-            await service.run_step(Step(NewTerminal("nonesuch", "tester"), prompt))
+        for prompt in ("", " \n", "\x1b"):
+            with pytest.raises(BadMessage, match="empty"):
+                await service.run_step(Step(NewTerminal("nonesuch", "tester"), prompt))

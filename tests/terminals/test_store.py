@@ -19,6 +19,7 @@ from cli_agent_orchestrator.core.models import Delivery
 from cli_agent_orchestrator.errors import FolderTaken, StoreError
 from cli_agent_orchestrator.terminals.store import Begun, Mark, TerminalRow, TerminalStore
 
+STORED = ("terminals.sqlite3", "server.lock", "server.pid")
 MARK = Mark(7.0, 3)
 ROW = TerminalRow("a1", "tester-1", "scripted", "cao-x", "tester", "/tmp", 5.0)
 
@@ -138,12 +139,11 @@ def test_a_store_may_be_closed_by_another_thread(tmp_path: Path) -> None:
         one.submit(TerminalStore, tmp_path).result().close()
 
 
-@pytest.mark.parametrize("name", ["terminals.sqlite3", "server.lock", "server.pid"])
-def test_nobody_else_can_read_the_files(tmp_path: Path, name: str) -> None:
+def test_nobody_else_can_read_the_files(tmp_path: Path) -> None:
     folder = tmp_path / "state"
     store = TerminalStore(folder)
-    assert folder.stat().st_mode & 0o077 == 0
-    assert (folder / name).stat().st_mode & 0o077 == 0
+    for path in (folder, *(folder / name for name in STORED)):
+        assert path.stat().st_mode & 0o077 == 0
     store.close()
 
 

@@ -48,20 +48,12 @@ def block(*lines: bytes, guard: bytes = b"1700000000 7 1", end: bytes = b"%end")
 
 def test_a_block_is_the_answer_to_a_command() -> None:
     assert parsed(block(b"one", b"two")) == [Answer(ok=True, lines=(b"one", b"two"), ours=True)]
-
-
-def test_an_answer_can_be_empty() -> None:
     assert parsed(block()) == [Answer(ok=True, lines=(), ours=True)]
-
-
-def test_an_error_is_an_answer_that_is_not_ok() -> None:
-    [answer] = parsed(block(b"can't find pane: %9", end=b"%error"))
-    assert answer == Answer(ok=False, lines=(b"can't find pane: %9",), ours=True)
-
-
-def test_the_flags_tell_the_answers_to_others() -> None:
-    [answer] = parsed(block(guard=b"1700000000 7 0"))
-    assert answer == Answer(ok=True, lines=(), ours=False)
+    wrong = b"can't find pane: %9"
+    assert parsed(block(wrong, end=b"%error")) == [Answer(ok=False, lines=(wrong,), ours=True)]
+    others = b"1700000000 7 0"
+    assert parsed(block(guard=others)) == [Answer(ok=True, lines=(), ours=False)]
+    assert parsed(block(b"a\rb\r")) == [Answer(ok=True, lines=(b"a\rb\r",), ours=True)]
 
 
 @pytest.mark.parametrize("line", LOOKALIKES)
@@ -93,11 +85,7 @@ def test_a_malformed_begin_opens_no_block(line: bytes) -> None:
 
 def test_output_is_kept_escaped() -> None:
     assert parsed(b"%output %12 a\\033[1mb\\134 c\n") == [PaneOutput("%12", b"a\\033[1mb\\134 c")]
-
-
-def test_extended_output_is_output_too() -> None:
-    stream = b"%extended-output %3 150 : a : b\n"
-    assert parsed(stream) == [PaneOutput("%3", b"a : b")]
+    assert parsed(b"%extended-output %3 150 : a : b\n") == [PaneOutput("%3", b"a : b")]
 
 
 @pytest.mark.parametrize("line", [b"%output", b"%output ", b"%output %1", b"%extended-output %1 2"])
@@ -123,21 +111,10 @@ def test_what_is_no_text_is_replaced() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("escaped", "data"), [(b"\\000", b"\0"), (b"\\377", b"\xff"), (b"\\400", b"\\400")]
-)
-def test_an_escape_is_a_byte(escaped: bytes, data: bytes) -> None:
-    assert unescape(b"a" + escaped + b"b") == b"a" + data + b"b"
-
-
 def test_a_line_is_taken_only_when_it_is_complete() -> None:
     parser = Parser()
     assert parser.feed(b"%output %1 a\\0") == []
     assert parser.feed(b"33\n%ex") == [PaneOutput("%1", b"a\\033")]
-
-
-def test_a_carriage_return_ends_no_line() -> None:
-    assert parsed(block(b"a\rb\r")) == [Answer(ok=True, lines=(b"a\rb\r",), ours=True)]
 
 
 def test_an_answer_as_text_replaces_what_is_not_utf_8() -> None:
@@ -195,9 +172,10 @@ def test_unescape_gives_back_what_a_program_wrote(data: bytes) -> None:
     assert unescape(escaped) == data
 
 
-@pytest.mark.parametrize("data", [b"\\", b"\\12", b"\\8", b"\\400", b"\\777x"])
-def test_unescape_leaves_alone_what_is_no_escape(data: bytes) -> None:
-    assert unescape(data) == data
+def test_unescape_leaves_alone_what_is_no_escape() -> None:
+    assert unescape(b"a\\000\\377b") == b"a\0\xffb"
+    for data in (b"\\", b"\\12", b"\\8", b"\\400", b"\\777x"):
+        assert unescape(data) == data
 
 
 def test_a_plain_word_needs_no_quotes() -> None:
