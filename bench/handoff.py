@@ -7,6 +7,7 @@ from pathlib import Path
 from bench.figures import Figure, latency_figures
 from bench.machine import Machine, private_machine
 from cli_agent_orchestrator.client.client import ApiClient
+from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.handoff.files import ResponseFiles
 from cli_agent_orchestrator.handoff.handoff import Handoff
 from cli_agent_orchestrator.pipeline.prompts import response_file_instruction
@@ -54,7 +55,9 @@ class Table:
 
     @property
     def files(self) -> ResponseFiles:
-        return ResponseFiles(self.machine.work, "bench", {ROLE: "reply.md"})
+        return ResponseFiles(
+            self.machine.work, Folder(self.machine.home, ("kept",)), {ROLE: "reply.md"}
+        )
 
     @property
     def prompt(self) -> str:

@@ -59,7 +59,6 @@ def _end_a_run(state: Path, name: str) -> None:
         id=name,
         wd="/home/ada/shop",
         state_file="/home/ada/shop/.tmp/state.json",
-        archive=name,
         task=TASK * TASK_LINES,
         task_line=TASK.strip(),
         started=1_700_000_000.0,

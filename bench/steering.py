@@ -58,7 +58,9 @@ def _answer(machine: Machine, events: Iterator[dict[str, Any]], told: _Told) -> 
             case "turn_began":
                 _ask(machine, run, Pause())
             case "dispatched" if hint:
-                told.arrived += _was_told(machine.work / ".tmp" / run, hint)
+                told.arrived += _was_told(
+                    run_folder(state_folder(machine.env), run).path / "turns", hint
+                )
                 hint = ""
             case "turn_ended":
                 ended = event["at"]

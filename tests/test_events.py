@@ -112,7 +112,6 @@ ALL: tuple[RunEvent, ...] = (
         proven=True,
         to_resume="x",
         error="RunLocked",
-        is_lost=True,
     ),
 )
 

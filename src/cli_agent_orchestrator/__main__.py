@@ -2,12 +2,11 @@
 
 import sys
 
-from .cli.main import main
-
 if __name__ == "__main__" and not sys.flags.safe_path:
     # Python looks in the current folder first, and a project must not bring modules of its own.
     del sys.path[0]
 
+from .cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -465,8 +465,6 @@ class RunEnded(Event):
     """The command that resumes it, if why it ended asks for a special one."""
     error: str = ""
     """The kind of error that ended it: RunLocked, UsageError, else RunError; empty if none did."""
-    is_lost: bool = False
-    """Is what was saved of it not there any more, so that it cannot be resumed?"""
 
 
 Steered = (

@@ -170,6 +170,5 @@ events: st.SearchStrategy[RunEvent] = st.one_of(
         before=texts,
         to_resume=texts,
         error=texts,
-        is_lost=st.booleans(),
     ),
 )

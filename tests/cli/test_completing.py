@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.cli.main import COMMANDS
-from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.events import AgentsStarting, RunBegan, RunEnded
 from cli_agent_orchestrator.runs.record import RunRecord
 from cli_agent_orchestrator.runs.recorder import Recorder
@@ -74,8 +73,8 @@ class Desk:
 def desk(tmp_path: Path) -> Iterator[Desk]:
     found = Desk(tmp_path)
     make_run(found.state, Path("/p"), OLD)
-    record = RunRecord(LIVE, str(found.work), "/s.json", LIVE, "x", "x: y", NOON)
-    recorder = Recorder(found.state, SystemClock())
+    record = RunRecord(LIVE, str(found.work), "/s.json", "x: y", "x: y", NOON)
+    recorder = Recorder(found.state)
     # Its process, this one, is at work as long as this is open.
     with closing(recorder):
         recorder.start(record, resumed=False)
@@ -98,9 +97,9 @@ def test_where_only_a_run_under_way_will_do_no_other_is_offered(desk: Desk) -> N
 
 def test_only_a_run_that_can_go_on_is_offered_to_be_resumed(desk: Desk) -> None:
     failed = RunEnded(NOON, "FAIL", 8, 1)
-    recorder = Recorder(desk.state, SystemClock())
+    recorder = Recorder(desk.state)
     with closing(recorder):
-        recorder.start(RunRecord(FAILED, "/p", "/s.json", FAILED, "x", "x", NOON), resumed=False)
+        recorder.start(RunRecord(FAILED, "/p", "/s.json", "x", "x", NOON), resumed=False)
         for event in (AgentsStarting(NOON, BEGAN.providers), BEGAN, failed):
             recorder.take(event)
     assert desk.asked("cao watch ") == ["x7zq", "w2bn", "k3f9"]

@@ -168,11 +168,3 @@ def test_the_words_of_a_tester_are_quoted() -> None:
     step = TurnEnded(5.0, "tester", 1, 1, 9, "failed", "FAIL: no; x", 1.0, "", why="no")
     assert reason_of_fail(replace(step, reason="one fails")) == "tester: no “one fails”"
     assert reason_of_fail(step) == "tester: no"
-
-
-def test_nobody_is_told_to_resume_a_run_of_which_nothing_is_saved() -> None:
-    lost = replace(FAILED, final_status="RUNNING", is_lost=True, to_resume="cao resume k3f9 --x")
-    text = after(RunOpened(0.0, RUN, "/p"), BUILT_IN).tell(lost).text
-    assert "cannot be resumed" in text
-    assert "`cao undo k3f9`" in text
-    assert "cao resume" not in text

@@ -30,11 +30,10 @@ from cli_agent_orchestrator.runs.record import (
 from cli_agent_orchestrator.runs.recorder import Recorder
 from cli_agent_orchestrator.settings.layout import (
     SNAPSHOTS_FOLDER,
-    archive_folder,
     cast_name,
     replay_folder,
     run_folder,
-    screens_folder,
+    turns_folder,
 )
 from tests.cli.test_markdown import NASTY, NASTY_LINES, markup_of
 from tests.pipeline.samples import FAIL, approval
@@ -68,9 +67,10 @@ def printed(*words: str) -> Result:
 def page_of(rig: Rig, *words: str) -> str:
     """Take a run to its end, recorded in its folder, and return its report."""
     saved = rig.begin()
-    recorder = Recorder(rig.folder.parent / "state", rig.clock)
-    run, path = saved.progress.archive, str(rig.state_file.path)
-    recorder.start(RunRecord(run, str(rig.folder), path, run, "", "x", 0.0), resumed=False)
+    recorder = Recorder(rig.folder.parent / "state")
+    run, path = saved.progress.archive, str(rig.export.path)
+    record = RunRecord(run, str(rig.folder), path, "", "x", 0.0)
+    rig.keep_in(recorder.start(record, resumed=False))
     try:
         final = rig.run(saved, lambda event: recorder.tell(event, rig.events.append))
         code = 0 if final.final_status is FinalStatus.PASS else 1
@@ -85,15 +85,16 @@ def keep_record(rig: Rig, status: RunStatus, run: str = RUN, **fields: Any) -> F
     """Keep the record of a run in the state folder, and return its own folder."""
     folder = run_folder(rig.folder.parent / "state", run)
     folder.make()
-    path = str(rig.state_file.path) if run == RUN else "/nowhere"
+    path = str(rig.export.path) if run == RUN else "/nowhere"
     started = 0.0 if run == RUN else 9.0
-    record = RunRecord(run, str(rig.folder), path, run, "", "", started, status=status)
+    record = RunRecord(run, str(rig.folder), path, "", "", started, status=status)
     write_record(folder, replace(record, **fields))
     return folder
 
 
 def save_begun(rig: Rig) -> None:
     saved = rig.begin()
+    rig.keep_in(run_folder(rig.folder.parent / "state", RUN))
     rig.state_file.save_state(replace(saved, progress=replace(saved.progress, archive=RUN)))
 
 
@@ -138,7 +139,7 @@ class TestPage:
         rig.server.answer = answer
         with pytest.raises(Enough):
             page_of(rig)
-        words = ["--wd", str(rig.folder), "--state-file", str(rig.state_file.path)]
+        words = ["--wd", str(rig.folder), "--state-file", str(rig.export.path)]
         page = printed(*words).output
         due = "round 2, cycle 1, programmer is due"
         assert page.startswith(f"# Not finished (interrupted): {due}\n")
@@ -240,7 +241,7 @@ class TestPage:
         save_begun(rig)
         reason = f"{rig.folder}/a.py is odd\n  Ask *again*:  cao resume x"
         with keep_record(rig, status, reason=reason).locked():
-            named = ["--wd", str(rig.folder), "--state-file", str(rig.state_file.path)]
+            named = ["--wd", str(rig.folder), "--state-file", str(rig.export.path)]
             for words in (named, [RUN]):
                 page = printed(*words).output
                 assert page.startswith(f"# Not finished ({word}): round 1, cycle 1, analyst is due")
@@ -380,8 +381,8 @@ class TestWork:
             CheckEnded(1.0, "tests", 1, 1, "base_failed", "before: 1 failed", 1.0, "", "base"),
             self.PROOF,
         )
-        make_run(state, tmp_path, events=events)
-        archive_folder(tmp_path, RUN).create("012-proof.md", PROOF_PAGE.encode())
+        folder = make_run(state, tmp_path, events=events)
+        turns_folder(folder).create("012-proof.md", PROOF_PAGE.encode())
         page = printed("k3f9").output
         assert page.startswith("# PASS after 1 round, proven\n")
         assert "## Where it did not converge for a while\n\n- The gate tests failed twice" in page
@@ -437,8 +438,8 @@ class TestForms:
         snapshots.take(1, "programmer")
         said = f"{TOKEN} is in {wd}/a.py.\n\n<img src=x> {state}/x and {tmp_path}/y http://evil.org"
         for name in ("001-programmer.md", "001-programmer-prompt.md", "002-tester.md"):
-            archive_folder(wd, RUN).create(name, said.encode())
-        screens_folder(folder).create("001-programmer.txt", said.encode())
+            turns_folder(folder).create(name, said.encode())
+        turns_folder(folder).create("001-programmer.txt", said.encode())
         change_record(folder, task=said, task_line=said.partition(".")[0], reason=said)
         return folder
 
@@ -465,7 +466,7 @@ class TestForms:
 
     def test_a_secret_that_goes_on_in_the_next_row_is_in_no_screen(self, folder: Folder) -> None:
         rows = [f"│ {'see this: ' + TOKEN[:20]:>36} │", f"│ {TOKEN[20:]:<36} │"]
-        screens_folder(folder).create("002-tester.txt", "\n".join(rows).encode())
+        turns_folder(folder).create("002-tester.txt", "\n".join(rows).encode())
         colored = {row: f"\x1b[0;31m{text}\x1b[0m" for row, text in enumerate(rows)}
         cast = header_line(1, 40, 3, "tester") + frame_line(Frame(0.5, colored, is_whole=True))
         replay_folder(folder).create(cast_name("tester"), cast)
@@ -494,7 +495,7 @@ class TestForms:
     def test_a_run_without_a_folder_of_its_own_has_no_html(self, tmp_path: Path) -> None:
         rig = Rig(tmp_path)
         rig.run(rig.begin())
-        words = ["--wd", str(rig.folder), "--state-file", str(rig.state_file.path)]
+        words = ["--wd", str(rig.folder), "--state-file", str(rig.export.path)]
         assert isinstance(printed(*words, "--format", "html").exception, UsageError)
         assert printed(*words).exit_code == 0
 

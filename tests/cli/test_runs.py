@@ -70,7 +70,7 @@ def test_whoever_watches_is_told_why_a_run_stopped(
     monkeypatch.setenv("CAO_STATE_DIR", str(tmp_path))
     folder = run_folder(tmp_path, ID)
     folder.make()
-    write_record(folder, RunRecord(ID, "/p", "/p/s", ID, "", "", 1.0, status=RunStatus.FAILED))
+    write_record(folder, RunRecord(ID, "/p", "/p/s", "", "", 1.0, status=RunStatus.FAILED))
     log = EventLog(folder)
     log.append(RunEnded(2.0, "RUNNING", 1, 3, "analyst: usage \x1b[2Jlimit"))
     log.close()

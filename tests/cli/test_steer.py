@@ -14,7 +14,6 @@ from click.testing import CliRunner, Result
 
 from cli_agent_orchestrator.cli.main import COMMANDS, STEERING, cao
 from cli_agent_orchestrator.cli.steer import change, pause, resume, send
-from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.errors import NotSteerable, UsageError
 from cli_agent_orchestrator.events import (
     AskDeclined,
@@ -40,8 +39,8 @@ def invoke(command: click.Command, *words: str) -> Result:
 @contextmanager
 def live_run(answer: Callable[[Ask], RunEvent], proof: str = "report") -> Iterator[Path]:
     """A run that is under way and says the same to every ask; yield its folder."""
-    recorder = Recorder(state_folder(os.environ), SystemClock())
-    record = RunRecord(RUN, "/p", "/p/s.json", RUN, "x", "x", 1.0, providers={"tester": "codex"})
+    recorder = Recorder(state_folder(os.environ))
+    record = RunRecord(RUN, "/p", "/p/s.json", "x", "x", 1.0, providers={"tester": "codex"})
     settings = {"PROOF": SavedSetting(proof, "option")}
     recorder.start(replace(record, settings=settings), resumed=False)
     assert recorder.folder is not None

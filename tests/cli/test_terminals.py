@@ -106,7 +106,6 @@ def write_run(folder: Path, tail: str, **terminals: str) -> Folder:
         id=place.parts[-1],
         wd=str(folder),
         state_file=str(folder / "state.json"),
-        archive=place.parts[-1],
         task="",
         task_line="",
         started=1.0,

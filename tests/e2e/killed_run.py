@@ -20,9 +20,10 @@ from cli_agent_orchestrator.pipeline.task import parse_task
 from cli_agent_orchestrator.runs.agents import init_new_run
 from cli_agent_orchestrator.runs.loop import Plan, Records, Runner
 from cli_agent_orchestrator.runs.prepare import Prepared
-from cli_agent_orchestrator.runs.record import new_run_id
-from cli_agent_orchestrator.runs.run import response_files, state_file_of
-from cli_agent_orchestrator.runs.state_file import read_task_text
+from cli_agent_orchestrator.runs.record import RunRecord, new_run_id
+from cli_agent_orchestrator.runs.recorder import Recorder
+from cli_agent_orchestrator.runs.run import response_files
+from cli_agent_orchestrator.runs.state_file import ExportedState, StateFile, read_task_text
 from cli_agent_orchestrator.settings.config import state_folder
 from cli_agent_orchestrator.settings.run_config import RunConfig
 
@@ -83,16 +84,21 @@ def main(checkpoint: str, role: str) -> None:
         state = init_new_run(client, new)
         if checkpoint == "after delivery":
             client.doomed_terminal = state.terminal_of(role)
-        files = response_files(config.wd, state)
+        recorder = Recorder(state_folder(os.environ))
+        record = RunRecord(new.run_id, str(config.wd), str(config.state_file))
+        folder = recorder.start(record, resumed=False)
+        files = response_files(config.wd, folder, state)
         files.ensure_response_dir()
         plan = Plan(
             Briefing(task, Path(files.folder), config.rules.condensation),
             config.rules,
             config.handoff,
         )
-        records = Records(state_file_of(config, state_folder(os.environ), clock), files)
+        export = ExportedState(config.state_file, config.wd)
+        records = Records(StateFile(folder, clock, export), files)
 
         def on_event(event: RunEvent) -> None:
+            recorder.take(event)
             if checkpoint_of(event, role) == checkpoint:
                 die()
 

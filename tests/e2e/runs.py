@@ -121,8 +121,15 @@ def state_of(machine: Machine) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
+def saved_of(machine: Machine) -> Any:
+    """Return the state of the run that the project's state file names, from its own folder."""
+    path = machine.home / "state" / "runs" / state_of(machine)["run"] / "state.json"
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
 def archive_of(machine: Machine) -> Path:
-    (archive,) = (machine.work / ".tmp").glob("20*")
+    """Return where prompts and replies of the only run are kept."""
+    (archive,) = (machine.home / "state" / "runs").glob("20*/turns")
     return archive
 
 

@@ -10,7 +10,7 @@ from cli_agent_orchestrator.cli.flow import write_flow
 from cli_agent_orchestrator.pipeline.flow import FlowSource
 from cli_agent_orchestrator.pipeline.flow_file import read_flow
 from tests.e2e.conftest import Machine
-from tests.e2e.runs import at, prepare, running, script, state_of
+from tests.e2e.runs import archive_of, at, prepare, running, script, state_of
 from tests.e2e.test_runs import ASKS, answer
 from tests.pipeline.test_flow_file import TEMPLATES, TEXT
 
@@ -34,7 +34,7 @@ def once(command: str) -> str:
 
 def archived(machine: Machine) -> list[str]:
     return sorted(
-        path.name for path in (machine.work / ".tmp").glob("2*/*.md") if "prompt" not in path.name
+        path.name for path in archive_of(machine).glob("*.md") if "prompt" not in path.name
     )
 
 
@@ -75,7 +75,7 @@ def test_a_gate_that_fails_is_told_in_the_next_round_and_the_run_can_be_reported
     done = ready.cao("run", "task.md", "--flow", "solo", "--gate", once(gate))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Round 1, gate: FAIL" in done.stdout
-    prompts = sorted((ready.work / ".tmp").glob("2*/*programmer-prompt.md"))
+    prompts = sorted(archive_of(ready).glob("*programmer-prompt.md"))
     assert "It wrote:\nnot yet" in prompts[1].read_text(encoding="utf-8")
     report = ready.cao("report")
     assert report.returncode == 0, report.stderr

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.e2e.conftest import Machine
-from tests.e2e.runs import prepare, rule, script, state_of
+from tests.e2e.runs import prepare, rule, saved_of, script
 
 pytestmark = pytest.mark.tmux
 
@@ -17,7 +17,7 @@ def stop_at(machine: Machine, role: str) -> None:
     stopped = machine.cao("run", "task.md")
     assert stopped.returncode == 3, stopped.stdout + stopped.stderr
     assert "--missing take" in stopped.stderr
-    assert state_of(machine)["progress"]["in_flight"]["role"] == role
+    assert saved_of(machine)["progress"]["in_flight"]["turn"]["role"] == role
     machine.env["IDLE_GRACE_SECONDS"] = "30"
 
 

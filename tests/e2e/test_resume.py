@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -27,6 +28,7 @@ from tests.e2e.runs import (
     replies_of,
     rule,
     running,
+    saved_of,
     script,
     state_of,
 )
@@ -81,7 +83,7 @@ class TestAfterAFailedTurn:
         assert failed.returncode == 3, failed.stdout + failed.stderr
         assert "error state" in failed.stderr
         assert "--replace-terminals" in failed.stderr
-        assert state_of(machine)["progress"]["in_flight"]["sent"] == "failed"
+        assert saved_of(machine)["progress"]["in_flight"]["sent"] == "failed"
         with running(machine, "task.md") as run:
             assert run.end() == 0, run.errors
         assert [event["role"] for event in run.told("asked_again")] == ["programmer"]
@@ -132,7 +134,7 @@ class TestAfterAnUncertainDelivery:
         prepare(impatient, script(asked, only_reminded))
         impatient.env["MAX_FILE_REMINDERS"] = "0"
         assert impatient.cao("run", "task.md").returncode == 3
-        assert state_of(impatient)["progress"]["in_flight"]["sent"] == "maybe"
+        assert saved_of(impatient)["progress"]["in_flight"]["sent"] == "maybe"
         impatient.env["MAX_FILE_REMINDERS"] = "1"
         with running(impatient, "task.md") as run:
             assert run.end() == 0, run.errors
@@ -223,7 +225,7 @@ class TestWhichRunIsMeant:
         prompts = {path.name: path.read_text() for path in archive_of(unfinished).glob("*-prompt*")}
         assert "empty lines" in prompts["001-analyst-prompt.md"]
         assert "make special-check" in prompts["005-tester-prompt.md"]
-        assert state_of(unfinished)["progress"]["settings"]["MAX_ROUNDS"] == "5"
+        assert saved_of(unfinished)["progress"]["settings"]["MAX_ROUNDS"] == "5"
 
     def test_the_agents_of_the_run_that_is_given_up_do_not_write_into_the_new_one(
         self, machine: Machine
@@ -243,25 +245,20 @@ class TestWhichRunIsMeant:
             with running(machine, "other.md", "--no-resume") as run:
                 assert run.end() == 3, run.errors
             warned = [event["text"] for event in run.told("run_warning")]
-            assert any("agents of the unfinished run are ended" in text for text in warned)
+            assert any("unfinished run's agents are ended" in text for text in warned)
             listed = machine.cao("ls", "--json").stdout
             assert not [one for one in terminals if one in listed]
             assert [
                 one for one in state_of(machine)["terminals"].values() if one not in listed
             ] == []
 
-    def test_a_state_of_another_machine_is_resumed_only_if_that_is_said(
+    def test_a_state_of_another_machine_is_taken_over_without_its_settings(
         self, unfinished: Machine
     ) -> None:
-        (unfinished.home / "state" / "run.key").unlink()
-        before = state_of(unfinished)
+        shutil.rmtree(unfinished.home / "state" / "runs")
         done = unfinished.cao("run", "task.md")
-        assert done.returncode == 2
-        assert "not saved like that by you on this machine" in done.stderr
-        assert state_of(unfinished) == before
-        done = unfinished.cao("run", "task.md", "--resume")
         assert done.returncode == 0, done.stdout + done.stderr
-        # Nor does it then go by settings that somebody else may have chosen.
+        assert "is taken over" in done.stdout
         tester = archive_of(unfinished) / "005-tester-prompt.md"
         assert "make special-check" not in tester.read_text()
 
@@ -269,7 +266,7 @@ class TestWhichRunIsMeant:
         self, unfinished: Machine
     ) -> None:
         named = set(state_of(unfinished)["terminals"].values())
-        (unfinished.home / "state" / "run.key").unlink()
+        shutil.rmtree(unfinished.home / "state" / "runs")
         with running(unfinished, "task.md", "--no-resume") as run:
             run.until(at("turn_began", "analyst"))
             assert named <= set(unfinished.tmux("list-panes", "-a", "-F", "#{@cao_id}").split())

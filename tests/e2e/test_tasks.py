@@ -22,7 +22,7 @@ def ready(machine: Machine) -> Machine:
 
 
 def prompt_of(machine: Machine, role: str) -> str:
-    path = min((machine.work / ".tmp").glob(f"2*/*-{role}-prompt.md"))
+    path = min((machine.home / "state" / "runs").glob(f"2*/turns/*-{role}-prompt.md"))
     return path.read_text(encoding="utf-8")
 
 

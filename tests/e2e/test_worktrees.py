@@ -12,7 +12,7 @@ import pytest
 from cli_agent_orchestrator.runs.record import short_name
 from cli_agent_orchestrator.settings.layout import run_folder
 from tests.e2e.conftest import Machine
-from tests.e2e.runs import at, prepare, rule, running, script
+from tests.e2e.runs import archive_of, at, prepare, rule, running, script
 from tests.e2e.test_run import wait_for_window
 from tests.e2e.test_runs import ASKS, answer
 from tests.work.projects import Project, make_hostile, make_project, with_other_git
@@ -545,7 +545,7 @@ def test_a_run_of_a_folder_within_a_repository_works_in_the_same_folder(
 
 def test_agents_are_told_not_to_commit(machine: Machine, project: Project) -> None:
     run_to_pass(machine)
-    (prompt,) = tree_of(machine).glob(".tmp/2*/*programmer-prompt.md")
+    (prompt,) = archive_of(machine).glob("*programmer-prompt.md")
     assert "=== WHERE YOU WORK ===" in prompt.read_text()
     assert "Do not commit" in prompt.read_text()
 

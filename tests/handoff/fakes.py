@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.core.models import Delivery, FileChange, TerminalEvent, TerminalStatus
 from cli_agent_orchestrator.core.watch import OnChange
 from cli_agent_orchestrator.errors import ApiError
@@ -164,7 +165,7 @@ class Stage:
         self.clock = FakeClock()
         self.mailbox = FakeMailbox(self.clock)
         self.agents = FakeAgents(self.clock)
-        self.files = ResponseFiles(folder, "20250131-120000", NAMES)
+        self.files = ResponseFiles(folder, Folder(folder, ("kept",), private=True), NAMES)
         self.files.ensure_response_dir()
         self.role = role
         self.path = self.files.response_path_for(role)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cli_agent_orchestrator.core.files import LARGEST_TEXT
+from cli_agent_orchestrator.core.files import LARGEST_TEXT, Folder
 from cli_agent_orchestrator.core.models import FileChange, TerminalStatus
 from cli_agent_orchestrator.core.watch import OnChange
 from cli_agent_orchestrator.errors import (
@@ -186,7 +186,7 @@ class TestIncompleteFiles:
                     stage.path.write_text("the second version")
                 return found
 
-        stage.files = Overtaken(tmp_path, "20250131-120000", NAMES)
+        stage.files = Overtaken(tmp_path, Folder(tmp_path, ("kept",), private=True), NAMES)
         world = World(stage.clock, stage.mailbox, no_watch)
         stage.handoff = Handoff(stage.agents, stage.files, RULES, world=world)
         stage.status(0, PROCESSING)
@@ -440,7 +440,7 @@ def test_turns_follow_each_other(stage: Stage) -> None:
     for number in (1, 2, 3):
         stage.agents.on_send = partial(stage.write, f"reply {number}")
         assert send(stage) == f"reply {number}"
-    names = sorted(path.name for path in stage.files.archive_folder.iterdir())
+    names = sorted(path.name for path in stage.files.kept.path.iterdir())
     assert names == ["001-analyst.md", "002-analyst.md", "003-analyst.md"]
 
 

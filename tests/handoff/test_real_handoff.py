@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.client.client import ApiClient
+from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.core.watch import REPORTS_CLOSE
 from cli_agent_orchestrator.errors import ApiUnreachable, Stopped
@@ -35,7 +36,7 @@ class Play:
 
     def __init__(self, folder: Path, server: SmallServer, rules: HandoffRules) -> None:
         self.server = server
-        self.files = ResponseFiles(folder, "20250131-120000", NAMES)
+        self.files = ResponseFiles(folder, Folder(folder, ("kept",), private=True), NAMES)
         self.path = self.files.response_path_for("analyst")
         self.events: list[HandoffEvent] = []
         self._told: queue.SimpleQueue[HandoffEvent] = queue.SimpleQueue()
@@ -130,7 +131,7 @@ def test_many_turns_follow_each_other_without_any_poll(by_events: Play) -> None:
         by_events.path.write_text(f"reply {number}")
         by_events.server.become(TerminalStatus.COMPLETED)
         assert reply.result(LIMIT).text == f"reply {number}"
-    assert len(list(by_events.files.archive_folder.iterdir())) == 10
+    assert len(list(by_events.files.kept.path.iterdir())) == 10
 
 
 def test_a_turn_that_is_silent_for_many_heartbeats_is_still_on_the_stream(by_events: Play) -> None:

@@ -6,19 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.core.files import LARGEST_FILE, LARGEST_TEXT
-from cli_agent_orchestrator.errors import BadFolder, HandoffError, UnknownName, UsageError
+from cli_agent_orchestrator.core.files import LARGEST_FILE, LARGEST_TEXT, Folder
+from cli_agent_orchestrator.errors import BadFolder, HandoffError, UnknownName
 from cli_agent_orchestrator.handoff.files import ResponseFiles, decode_response
 from tests.handoff.fakes import NAMES
-
-RUN = "20250131-120000"
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> ResponseFiles:
-    files = ResponseFiles(tmp_path, RUN, NAMES)
+    files = ResponseFiles(tmp_path, kept_in(tmp_path), NAMES)
     files.ensure_response_dir()
     return files
+
+
+def kept_in(folder: Path) -> Folder:
+    return Folder(folder, (".tmp", "kept"), private=True)
 
 
 def write(files: ResponseFiles, data: bytes, role: str = "analyst") -> Path:
@@ -34,19 +36,13 @@ def read(files: ResponseFiles) -> str:
 
 
 def test_paths_are_absolute_even_if_the_folder_is_not() -> None:
-    files = ResponseFiles(Path("project"), RUN, NAMES)
+    files = ResponseFiles(Path("project"), kept_in(Path("kept")), NAMES)
     assert files.response_path_for("tester").is_absolute()
 
 
 def test_an_unknown_role_is_refused(files: ResponseFiles) -> None:
     with pytest.raises(UnknownName, match="role 'poet'"):
         files.response_path_for("poet")
-
-
-@pytest.mark.parametrize("run", ["", "..", "a/b", "agent-responses", ".hidden", "a\nb"])
-def test_an_archive_cannot_be_named_so_that_it_leads_elsewhere(tmp_path: Path, run: str) -> None:
-    with pytest.raises(UsageError):
-        ResponseFiles(tmp_path, run, NAMES)
 
 
 def test_git_does_not_see_what_a_run_leaves_behind(tmp_path: Path, files: ResponseFiles) -> None:
@@ -61,14 +57,14 @@ def test_git_does_not_see_what_a_run_leaves_behind(tmp_path: Path, files: Respon
 def test_a_gitignore_of_the_user_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / ".tmp").mkdir()
     (tmp_path / ".tmp" / ".gitignore").write_text("mine\n")
-    ResponseFiles(tmp_path, RUN, NAMES).ensure_response_dir()
+    ResponseFiles(tmp_path, kept_in(tmp_path), NAMES).ensure_response_dir()
     assert (tmp_path / ".tmp" / ".gitignore").read_text() == "mine\n"
 
 
 def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / ".tmp").write_text("a file is in the way")
     with pytest.raises(BadFolder, match="cannot be written"):
-        ResponseFiles(tmp_path, RUN, NAMES).ensure_response_dir()
+        ResponseFiles(tmp_path, kept_in(tmp_path), NAMES).ensure_response_dir()
 
 
 def test_no_file_is_no_response(files: ResponseFiles) -> None:
@@ -156,16 +152,24 @@ def test_a_prompt_may_hold_several_of_the_largest_replies(files: ResponseFiles) 
 def test_an_archived_file_keeps_its_bytes(files: ResponseFiles) -> None:
     path = write(files, b"\xef\xbb\xbfa\r\n\0\xff")
     kept = files.archive("analyst", 12)
-    assert kept == files.archive_folder / "012-analyst.md"
+    assert kept == files.kept.path / "012-analyst.md"
     assert kept.read_bytes() == b"\xef\xbb\xbfa\r\n\0\xff"
     assert not path.exists()
+    assert files.path_for_agents(kept).read_bytes() == kept.read_bytes()
+
+
+def test_what_prompts_refer_to_lies_where_agents_may_read(files: ResponseFiles) -> None:
+    page = files.archive_text("tests", 3, "the page of a gate")
+    prompt = files.archive_text("tester-prompt", 4, "a prompt", shown=False)
+    assert files.path_for_agents(page).read_text() == "the page of a gate"
+    assert not files.path_for_agents(prompt).exists()
 
 
 def test_nothing_in_the_archive_is_ever_overwritten(files: ResponseFiles) -> None:
     for text in (b"first", b"second", b"third"):
         write(files, text)
         files.archive("analyst", 1)
-    kept = {path.name: path.read_bytes() for path in files.archive_folder.iterdir()}
+    kept = {path.name: path.read_bytes() for path in files.kept.path.iterdir()}
     assert kept == {
         "001-analyst.md": b"first",
         "001-analyst-2.md": b"second",
@@ -179,7 +183,7 @@ def test_numbers_go_on_after_the_highest(files: ResponseFiles) -> None:
     files.archive("analyst", 999)
     assert files.next_sequence() == 1000
     files.archive_text("tester", 1000, "y")
-    (files.archive_folder / "notes.txt").write_text("not numbered")
+    (files.kept.path / "notes.txt").write_text("not numbered")
     assert files.next_sequence() == 1001
 
 
@@ -193,10 +197,10 @@ def test_a_kept_reply_is_found_by_its_number(files: ResponseFiles) -> None:
 
 
 def test_a_draft_left_by_a_crash_is_in_nobodys_way(files: ResponseFiles) -> None:
-    files.archive_folder.mkdir()
-    (files.archive_folder / ".001-tester.md.draft").write_text("half")
+    files.kept.path.mkdir()
+    (files.kept.path / ".001-tester.md.draft").write_text("half")
     assert files.archive_text("tester", 1, "whole").read_text() == "whole"
-    assert [path.name for path in files.archive_folder.iterdir()] == ["001-tester.md"]
+    assert [path.name for path in files.kept.path.iterdir()] == ["001-tester.md"]
 
 
 def test_a_file_written_since_is_not_stale(files: ResponseFiles) -> None:
@@ -248,7 +252,7 @@ class TestHostileFolders:
     def test_a_response_folder_elsewhere_is_refused(self, tmp_path: Path, secret: Path) -> None:
         (tmp_path / ".tmp").mkdir()
         (tmp_path / ".tmp" / "agent-responses").symlink_to(secret.parent)
-        files = ResponseFiles(tmp_path, RUN, NAMES)
+        files = ResponseFiles(tmp_path, kept_in(tmp_path), NAMES)
         with pytest.raises(BadFolder, match="agent-responses is a symbolic link, not a folder"):
             files.ensure_response_dir()
         self.refused(files, "agent-responses is a symbolic link, not a folder")
@@ -256,11 +260,11 @@ class TestHostileFolders:
     def test_a_temporary_folder_elsewhere_is_refused(self, tmp_path: Path, secret: Path) -> None:
         (tmp_path / ".tmp").symlink_to(secret.parent)
         with pytest.raises(BadFolder, match=r"\.tmp is a symbolic link, not a folder"):
-            ResponseFiles(tmp_path, RUN, NAMES).ensure_response_dir()
+            ResponseFiles(tmp_path, kept_in(tmp_path), NAMES).ensure_response_dir()
         assert [path.name for path in secret.parent.iterdir()] == ["secret.md"]
 
     def test_an_archive_elsewhere_is_refused(self, files: ResponseFiles, secret: Path) -> None:
-        files.archive_folder.symlink_to(secret.parent)
+        files.kept.path.symlink_to(secret.parent)
         path = write(files, b"reply")
         for deed in (
             lambda: files.archive("analyst", 1),
@@ -268,7 +272,7 @@ class TestHostileFolders:
             lambda: files.archived("analyst", 1),
             files.next_sequence,
         ):
-            with pytest.raises(HandoffError, match=f"{RUN} is a symbolic link, not a folder"):
+            with pytest.raises(HandoffError, match="kept is a symbolic link, not a folder"):
                 deed()
         assert path.read_bytes() == b"reply"
         assert [path.name for path in secret.parent.iterdir()] == ["secret.md"]
@@ -276,7 +280,7 @@ class TestHostileFolders:
     def test_a_working_directory_may_itself_be_a_link(self, tmp_path: Path) -> None:
         (tmp_path / "real").mkdir()
         (tmp_path / "link").symlink_to(tmp_path / "real")
-        files = ResponseFiles(tmp_path / "link", RUN, NAMES)
+        files = ResponseFiles(tmp_path / "link", kept_in(tmp_path), NAMES)
         files.ensure_response_dir()
         write(files, b"reply")
         assert read(files) == "reply"

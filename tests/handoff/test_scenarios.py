@@ -26,7 +26,7 @@ def test_a_file_and_a_terminal_at_rest_are_a_reply(stage: Stage) -> None:
     stage.status(6, IDLE)
     reply = stage.handoff.wait_for_response_file(TERMINAL, stage.role, 7)
     assert reply.text == "the reply\n"
-    assert reply.archive == stage.files.archive_folder / "007-analyst.md"
+    assert reply.archive == stage.files.kept.path / "007-analyst.md"
     assert reply.archive.read_text() == "the reply\n"
     assert not stage.path.exists()
 
@@ -162,7 +162,7 @@ def test_a_stale_file_is_moved_out_of_the_way(stage: Stage) -> None:
     stage.path.write_text("old")
     kept = stage.files.clear_stale_response("analyst")
     assert not stage.path.exists()
-    assert kept == stage.files.archive_folder / "001-analyst-stale.md"
+    assert kept == stage.files.kept.path / "001-analyst-stale.md"
     assert kept.read_text() == "old"
 
 
@@ -195,5 +195,5 @@ def test_sending_clears_then_sends_then_waits(stage: Stage) -> None:
     assert there_when_sent == [False]
     assert [sent.message for sent in stage.agents.sent] == ["do it"]
     assert reply.text == "new"
-    kept = {path.name: path.read_text() for path in stage.files.archive_folder.iterdir()}
+    kept = {path.name: path.read_text() for path in stage.files.kept.path.iterdir()}
     assert kept == {"001-analyst-stale.md": "old", "001-analyst.md": "new"}

@@ -219,7 +219,7 @@ class TestResuming:
         stage.agents.on_send = lambda: stage.write("reply")
         assert send(stage, Envelope("turn-1", 2, since=4000, sent=Sent.MAYBE)) == "reply"
         assert [sent.key for sent in stage.agents.sent] == ["turn-1"]
-        stale = stage.files.archive_folder / "002-analyst-stale.md"
+        stale = stage.files.kept.path / "002-analyst-stale.md"
         assert stale.read_text() == "of an earlier turn"
 
     def test_a_prompt_perhaps_sent_to_a_server_without_keys_is_sent_with_a_word_about_that(
@@ -257,7 +257,7 @@ class TestAFailedTurn:
         assert send(stage, Envelope("turn-1", 2, sent=sent)) == "reply"
         assert [sent.message for sent in stage.agents.sent] == [AGAIN + "do it"]
         assert stage.told(EventKind.ASKED_AGAIN) == ["its last turn failed"]
-        stale = stage.files.archive_folder / "002-analyst-stale.md"
+        stale = stage.files.kept.path / "002-analyst-stale.md"
         assert stale.read_text() == "half of a reply"
 
     def test_one_that_fails_each_time_is_asked_under_a_new_key_each_time(

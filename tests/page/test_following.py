@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cli_agent_orchestrator.core import jsonio
 from cli_agent_orchestrator.core.cast import Frame, frame_line, header_line
 from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.core.models import (
@@ -31,7 +32,6 @@ from cli_agent_orchestrator.events import (
 )
 from cli_agent_orchestrator.page.context import Page, PageContext
 from cli_agent_orchestrator.page.follow import (
-    LOOK_SECONDS,
     FollowAgent,
     FollowRun,
     FollowRuns,
@@ -40,9 +40,15 @@ from cli_agent_orchestrator.page.follow import (
     watched,
 )
 from cli_agent_orchestrator.page.news import News
+from cli_agent_orchestrator.pipeline.state_json import KEPT_VERSION
 from cli_agent_orchestrator.runs.record import write_record
 from cli_agent_orchestrator.runs.service import RunService
-from cli_agent_orchestrator.settings.layout import replay_folder, run_folder, screens_folder
+from cli_agent_orchestrator.settings.layout import (
+    STATE_NAME,
+    replay_folder,
+    run_folder,
+    turns_folder,
+)
 from tests.page.view_data import check_page, part_of, written
 from tests.runs.kept_runs import snapshots_in
 from tests.server.run_rig import NOON, RUN, Rig
@@ -160,9 +166,16 @@ async def test_a_new_run_appears_and_a_removed_one_goes(rig: Rig) -> None:
         assert "another one" in written(page)
 
 
+def save_state(rig: Rig) -> Path:
+    """Save what a run is resumed from."""
+    state = {"version": KEPT_VERSION, "final_status": "RUNNING"}
+    rig.folder.replace(STATE_NAME, jsonio.encode(state))
+    return rig.folder.path / STATE_NAME
+
+
 async def test_a_killed_run_needs_somebody(rig: Rig) -> None:
     rig.record = replace(rig.record, started=SystemClock().now())
-    (rig.project / "state.json").write_text('{"final_status": "RUNNING"}')
+    save_state(rig)
     with ExitStack() as alive:
         alive.enter_context(rig.folder.locked())
         rig.happen(*BEGAN)
@@ -177,7 +190,7 @@ async def test_a_killed_run_needs_somebody(rig: Rig) -> None:
 def test_a_run_that_goes_on_is_read_at_each_look(rig: Rig) -> None:
     """That it was killed changes nothing in its folder."""
     runs = RunList(rig.state)
-    (rig.project / "state.json").write_text('{"final_status": "RUNNING"}')
+    save_state(rig)
     rig.happen(*BEGAN)
     with rig.folder.locked():
         assert [run.is_live for run in runs.look(NOON)] == [True]
@@ -188,19 +201,6 @@ def test_something_else_with_the_name_of_a_run_is_no_run(rig: Rig) -> None:
     rig.happen(*BEGAN, *DONE)
     (rig.folder.path.parent / "20261115-084037-zzzz").write_text("no folder")
     assert [run.id for run in RunList(rig.state).look(NOON)] == [RUN]
-
-
-def test_an_ended_run_is_read_again_after_some_time(rig: Rig) -> None:
-    """It may be other because of what does not lie in its folder: the saved state is gone."""
-    runs = RunList(rig.state)
-    saved = rig.project / "state.json"
-    saved.write_text('{"final_status": "RUNNING"}')
-    rig.happen(*BEGAN)
-    (before,) = runs.look(NOON)
-    saved.unlink()
-    assert runs.look(NOON + LOOK_SECONDS) == [before]
-    (after,) = runs.look(NOON + LOOK_SECONDS + 1)
-    assert (before.lost, after.lost) == (False, True)
 
 
 async def test_a_run_grows_on_its_page(rig: Rig) -> None:
@@ -364,8 +364,8 @@ async def test_the_next_agent_of_a_role_does_not_show_the_screen_of_the_last(rig
 
 async def test_an_agent_that_is_gone_shows_its_last_screen(rig: Rig) -> None:
     rig.happen(*BEGAN, *DONE)
-    screens_folder(rig.folder).make()
-    screens_folder(rig.folder).create("001-analyst.txt", b"the last words")
+    turns_folder(rig.folder).make()
+    turns_folder(rig.folder).create("001-analyst.txt", b"the last words")
 
     async with looking(context_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
         page = await tab.first()
@@ -449,9 +449,7 @@ async def test_there_is_no_such_piece(rig: Rig, path: str) -> None:
 
 async def test_an_opened_turn(rig: Rig) -> None:
     rig.happen(*BEGAN, *DONE)
-    archive = rig.project / ".tmp" / RUN
-    archive.mkdir(parents=True)
-    (archive / "001-analyst.md").write_text("<b>the reply</b>")
+    turns_folder(rig.folder).create("001-analyst.md", b"<b>the reply</b>")
 
     html = await fragment(f"/dashboard/runs/{RUN}/turns/1?open", context_of(rig))
 

@@ -33,7 +33,7 @@ def state(tmp_path: Path) -> Path:
 def make_run(state: Path, run: str) -> Folder:
     folder = run_folder(state, run)
     folder.make()
-    record = RunRecord(run, "/p", "/p/state.json", run, "do it", "do it", 1.0)
+    record = RunRecord(run, "/p", "/p/state.json", "do it", "do it", 1.0)
     write_record(folder, replace(record, id=run))
     return folder
 
@@ -60,7 +60,7 @@ async def test_who_listens_is_told_what_happens_in_a_run(state: Path) -> None:
         await told(one)
         await told(both)
         assert not await is_told(two)
-        write_record(run_folder(state, TWO), RunRecord(TWO, "/q", "/q/s", TWO, "", "", 1.0))
+        write_record(run_folder(state, TWO), RunRecord(TWO, "/q", "/q/s", "", "", 1.0))
         await told(two)
         await told(both)
 

@@ -1,17 +1,16 @@
 """Replies of many megabytes: they are judged as a whole, and the state stays small."""
 
-import json
 from pathlib import PurePosixPath
 
 import pytest
 
+from cli_agent_orchestrator.core.files import LARGEST_FILE
 from cli_agent_orchestrator.core.models import MESSAGE_LIMIT
 from cli_agent_orchestrator.pipeline.prompts import Briefing, build_prompt
 from cli_agent_orchestrator.pipeline.reply import LONGEST_REPLY
 from cli_agent_orchestrator.pipeline.state import FinalStatus
-from cli_agent_orchestrator.pipeline.state_json import to_json
+from cli_agent_orchestrator.pipeline.state_json import encode_state
 from cli_agent_orchestrator.pipeline.task import parse_task
-from cli_agent_orchestrator.runs.state_file import LARGEST_STATE
 from cli_agent_orchestrator.settings.config import Condensation
 from tests.pipeline.samples import TASK_TEXT, new_state
 from tests.pipeline.test_machine import REVISE, SHORT, at_tester, due, reply
@@ -40,4 +39,4 @@ def test_a_run_of_gigantic_replies_can_be_sent_saved_and_read_again() -> None:
         state = reply(state, "\x7fé" * 1_000_000 + f"\n{REVISE}", SHORT)
         prompt = build_prompt(due(state), state, briefing)
         assert len(prompt.encode()) < MESSAGE_LIMIT
-    assert len(json.dumps(to_json(state))) < LARGEST_STATE
+    assert len(encode_state(state)) < LARGEST_FILE

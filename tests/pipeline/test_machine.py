@@ -1,6 +1,5 @@
 """What comes next in a run, and what a reply changes."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -44,7 +43,7 @@ from cli_agent_orchestrator.pipeline.state import (
     RunState,
     Turn,
 )
-from cli_agent_orchestrator.pipeline.state_json import from_json, to_json
+from cli_agent_orchestrator.pipeline.state_json import decode_state, encode_state
 from cli_agent_orchestrator.settings.config import Condensation, Limits, LoopRules, ReviewRules
 from tests.pipeline.samples import FAIL, NOTES, PASS, ROLES, approval, new_state, review
 
@@ -86,7 +85,7 @@ def at_tester() -> RunState:
 
 
 def through_json(state: RunState) -> RunState:
-    return from_json(json.loads(json.dumps(to_json(state))))
+    return decode_state(encode_state(state))
 
 
 def test_a_run_begins_with_the_analyst() -> None:

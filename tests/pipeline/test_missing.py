@@ -65,7 +65,7 @@ def test_a_taken_answer_is_remembered() -> None:
     dispatch = missing_turn(state)
     assert dispatch is not None
     (act,) = note_taken(state, dispatch, 5.0).progress.acts
-    assert (act.at, act.text) == (
+    assert (act.at, act.words) == (
         5.0,
         "the last answer of analyst was taken in place of its file, in round 1",
     )

@@ -116,7 +116,7 @@ class TestObjections:
         ],
     )
     def test_nothing_speaks_against_the_same_again(self, asked: Wanted) -> None:
-        assert find_objections(self.saved, asked, own=True) == ()
+        assert find_objections(self.saved, asked) == ()
 
     @pytest.mark.parametrize(
         ("asked", "words"),
@@ -135,21 +135,17 @@ class TestObjections:
         ],
     )
     def test_what_differs_is_named(self, asked: Wanted, words: str) -> None:
-        (objection,) = find_objections(self.saved, asked, own=True)
+        (objection,) = find_objections(self.saved, asked)
         assert words in objection
-
-    def test_a_state_of_somebody_else_is_named(self) -> None:
-        (objection,) = find_objections(self.saved, Wanted(), own=False)
-        assert "not saved like that by you on this machine" in objection
 
     def test_everything_is_named_at_once(self) -> None:
         asked = Wanted(GivenTask("b.md", "other"), "nope", {"tester": "nope"})
-        assert len(find_objections(self.saved, asked, own=False)) == 4
+        assert len(find_objections(self.saved, asked)) == 3
 
     def test_a_state_that_says_nothing_is_not_contradicted(self) -> None:
         empty = replace(self.saved, prompt=" ", provider="", progress=Progress())
         asked = Wanted(GivenTask("b.md", "other"), "codex", {"tester": "codex"})
-        assert find_objections(empty, asked, own=True) == ()
+        assert find_objections(empty, asked) == ()
 
 
 class TestSettings:

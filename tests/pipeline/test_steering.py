@@ -38,7 +38,7 @@ from cli_agent_orchestrator.pipeline.state import (
     hints_for,
     note_act,
 )
-from cli_agent_orchestrator.pipeline.state_json import from_json, to_json
+from cli_agent_orchestrator.pipeline.state_json import decode_state, encode_state
 from cli_agent_orchestrator.pipeline.steering import (
     NO_REVIEW,
     PAUSED_ALREADY,
@@ -78,7 +78,7 @@ def reviewing() -> RunState:
 
 
 def acts(state: RunState) -> list[str]:
-    return [act.text for act in state.progress.acts]
+    return [act.words for act in state.progress.acts]
 
 
 def declined(state: RunState, wish: Wish, why: str, since: float = 0.0) -> None:
@@ -164,7 +164,7 @@ class TestHint:
     def test_it_is_saved(self) -> None:
         state, _ = grant(new_state(), asked(Hint(None, "a")), AT)
         state, _ = grant(state, asked(Hint("tester", "b")), AT)
-        assert from_json(to_json(state)).progress.hints == state.progress.hints
+        assert decode_state(encode_state(state)).progress.hints == state.progress.hints
 
     @pytest.mark.parametrize(
         "text",

@@ -24,8 +24,9 @@ from cli_agent_orchestrator.runs.loop import Plan, Records, Runner
 from cli_agent_orchestrator.runs.prepare import Prepared
 from cli_agent_orchestrator.runs.record import new_run_id
 from cli_agent_orchestrator.runs.screens import Screens
-from cli_agent_orchestrator.runs.state_file import StateFile
+from cli_agent_orchestrator.runs.state_file import ExportedState, StateFile, load_state
 from cli_agent_orchestrator.settings.config import Condensation, HandoffRules, Limits, LoopRules
+from cli_agent_orchestrator.settings.layout import run_folder, turns_folder
 from cli_agent_orchestrator.settings.run_config import RunConfig
 from cli_agent_orchestrator.work.folder import WorkFolder
 from tests.handoff.fakes import FakeClock, FakeMailbox, no_watch
@@ -233,13 +234,14 @@ class Rig:
         self.events: list[RunEvent] = []
         self.rules = LoopRules(Limits(max_rounds=3), proof="off")
         self.handoff_rules = HandoffRules(max_reminders=0)
-        self.state_file = StateFile(folder / ".tmp" / "state.json", self.clock)
+        self.run_folder = run_folder(folder / "state", "20261115-084037-k3f9")
+        self.export = ExportedState(folder / ".tmp" / "state.json", folder)
+        self.state_file = StateFile(self.run_folder, self.clock, self.export)
         self.test_command = ""
         self.flow = LOOP
         self.gate = ""
         self.work = WorkFolder(None)
         self.readonly_roles = "warn"
-        self.run_folder = Folder(folder, ("state", "run"), private=True)
 
     def config(self, **values: str) -> RunConfig:
         if self.gate:
@@ -256,7 +258,12 @@ class Rig:
 
     def files(self, state: RunState) -> ResponseFiles:
         names = {role.name: role.response_file for role in state.flow.roles}
-        return ResponseFiles(self.folder, state.progress.archive, names)
+        return ResponseFiles(self.folder, turns_folder(self.run_folder), names)
+
+    def keep_in(self, folder: Folder) -> None:
+        """Let the run have another folder for itself."""
+        self.run_folder = folder
+        self.state_file = StateFile(folder, self.clock, self.export)
 
     def runner(self, state: RunState, on_event: OnRunEvent | None = None) -> Runner:
         files = self.files(state)
@@ -281,10 +288,10 @@ class Rig:
             return runner.run(state)
 
     def saved(self) -> RunState:
-        state = self.state_file.load_state()
+        state = load_state(self.run_folder)
         assert state is not None
         return state
 
     def archived(self, state: RunState) -> Mapping[str, str]:
-        folder = self.files(state).archive_folder
+        folder = self.files(state).kept.path
         return {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.md"))}

@@ -4,7 +4,6 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.events import RunEnded, RunEvent
 from cli_agent_orchestrator.runs.record import RunRecord, read_record, write_record
@@ -24,7 +23,6 @@ def make_run(state: Path, wd: Path, run: str = RUN, events: tuple[RunEvent, ...]
         run,
         str(wd),
         f"{wd}/s.json",
-        run,
         "x",
         "x",
         1.0,
@@ -32,7 +30,7 @@ def make_run(state: Path, wd: Path, run: str = RUN, events: tuple[RunEvent, ...]
         branch=repository.branch if repository else "",
         top=str(repository.top if repository else wd),
     )
-    recorder = Recorder(state, SystemClock())
+    recorder = Recorder(state)
     recorder.start(record, resumed=False)
     for event in (*events, RunEnded(3.0, "PASS", 1, 0)):
         recorder.take(event)

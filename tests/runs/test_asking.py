@@ -1,6 +1,5 @@
 """What can be asked of a run, and what its answers mean."""
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from typing import get_args
 
 import pytest
 
+from cli_agent_orchestrator.core import jsonio
 from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.errors import NotSteerable, UnknownName, UsageError
 from cli_agent_orchestrator.events import (
@@ -23,6 +23,7 @@ from cli_agent_orchestrator.events import (
     SettingChanged,
     Unpaused,
 )
+from cli_agent_orchestrator.pipeline.state_json import KEPT_VERSION
 from cli_agent_orchestrator.pipeline.steering import Ask, Heard, Hint, Pause, Set, Skip, Stop, Wish
 from cli_agent_orchestrator.runs.control import (
     QUEUED,
@@ -36,7 +37,7 @@ from cli_agent_orchestrator.runs.control import (
 )
 from cli_agent_orchestrator.runs.event_log import EventLog
 from cli_agent_orchestrator.runs.record import RunRecord, RunStatus, SavedTree, write_record
-from cli_agent_orchestrator.settings.layout import CONTROL_FILE, run_folder
+from cli_agent_orchestrator.settings.layout import CONTROL_FILE, STATE_NAME, run_folder
 from tests.runs.views import a_run
 
 RUN = a_run(wd="/p", round=1, providers={"analyst": "codex"})
@@ -197,10 +198,9 @@ def test_a_run_that_was_killed_after_it_had_passed_is_not_resumed(
 ) -> None:
     folder = run_folder(tmp_path, RUN.id)
     folder.make()
-    saved = tmp_path / "state.json"
-    saved.write_text(json.dumps({"final_status": "PASS", "progress": {"archive": RUN.id}}))
+    folder.replace(STATE_NAME, jsonio.encode({"version": KEPT_VERSION, "final_status": "PASS"}))
     tree = SavedTree("/t", "cao/x", "a", "a") if in_tree else None
-    record = RunRecord(RUN.id, str(tmp_path), str(saved), RUN.id, "", "", 0.0, tree=tree)
+    record = RunRecord(RUN.id, str(tmp_path), tree=tree)
     write_record(folder, record)
     with pytest.raises(NotSteerable, match="it has passed, and was ended just then") as caught:
         options_to_resume(replace(RUN, status=RunStatus.INTERRUPTED), folder)

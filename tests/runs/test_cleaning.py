@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cli_agent_orchestrator.errors import ApiRefused
+from cli_agent_orchestrator.pipeline.state_json import KEPT_VERSION
 from cli_agent_orchestrator.runs.clean import (
     KnownRun,
     end_agents,
@@ -34,6 +35,7 @@ from cli_agent_orchestrator.settings.layout import (
     DRAFT_PREFIX,
     RECORD_FILE,
     RUNS_FOLDER,
+    STATE_NAME,
     run_folder,
     worktree_folder,
 )
@@ -52,7 +54,6 @@ def record(tmp_path: Path) -> RunRecord:
         id=RUN,
         wd=str(project),
         state_file=str(project / "state.json"),
-        archive=RUN,
         task="do it",
         task_line="do it",
         started=NOON,
@@ -71,9 +72,9 @@ def save(tmp_path: Path, record: RunRecord) -> Path:
     return state
 
 
-def save_state(record: RunRecord, archive: str, status: str = "RUNNING") -> None:
-    data = {"final_status": status, "progress": {"archive": archive}}
-    Path(record.state_file).write_text(json.dumps(data), encoding="utf-8")
+def save_state(state: Path, status: str = "RUNNING") -> None:
+    data = {"version": KEPT_VERSION, "final_status": status}
+    run_folder(state, RUN).replace(STATE_NAME, json.dumps(data).encode())
 
 
 class Server:
@@ -134,8 +135,9 @@ class TestPlan:
 
 class TestInUse:
     def test_a_verdict_is_the_end(self, tmp_path: Path, record: RunRecord) -> None:
-        save_state(record, RUN)
-        (run,) = known_runs(save(tmp_path, record), os.environ)
+        state = save(tmp_path, record)
+        save_state(state)
+        (run,) = known_runs(state, os.environ)
         assert not run.in_use
 
     @pytest.mark.parametrize(
@@ -144,14 +146,15 @@ class TestInUse:
     def test_what_can_be_resumed_is_in_use(
         self, tmp_path: Path, record: RunRecord, status: RunStatus
     ) -> None:
-        save_state(record, RUN)
-        (run,) = known_runs(save(tmp_path, replace(record, status=status)), os.environ)
+        state = save(tmp_path, replace(record, status=status))
+        save_state(state)
+        (run,) = known_runs(state, os.environ)
         assert run.in_use
 
     def test_what_was_discarded_is_not(self, tmp_path: Path, record: RunRecord) -> None:
-        save_state(record, RUN)
         tree = SavedTree("/t", "cao/x", "a", "a", delivered=Fate.DISCARDED)
         state = save(tmp_path, replace(record, status=RunStatus.STOPPED, tree=tree))
+        save_state(state)
         (run,) = known_runs(state, os.environ)
         assert not run.in_use
 
@@ -169,20 +172,18 @@ class TestInUse:
             assert end_agents(Server(a1="cao-1"), state, RUN) == 0
             assert remove_folder(state, RUN, os.environ) == "another command is at work on it"
 
-    def test_a_state_file_that_is_about_another_run_or_gone_waits_for_none(
-        self, record: RunRecord
+    def test_a_state_that_is_over_or_gone_waits_for_nobody(
+        self, tmp_path: Path, record: RunRecord
     ) -> None:
-        assert not can_resume(record)
-        save_state(record, OTHER)
-        assert not can_resume(record)
-        save_state(record, RUN, "PASS")
-        assert not can_resume(record)
-        Path(record.state_file).write_text("rubbish", encoding="utf-8")
-        assert can_resume(record)
-
-    def test_a_state_file_of_the_earlier_script_may_wait_for_it(self, record: RunRecord) -> None:
-        Path(record.state_file).write_text('{"final_status": "RUNNING"}', encoding="utf-8")
-        assert can_resume(record)
+        state = save(tmp_path, record)
+        folder = run_folder(state, RUN)
+        assert not can_resume(folder)
+        save_state(state, "PASS")
+        assert not can_resume(folder)
+        save_state(state)
+        assert can_resume(folder)
+        folder.replace(STATE_NAME, b"rubbish")
+        assert can_resume(folder)
 
 
 class TestUnreadable:
@@ -286,7 +287,7 @@ class TestDoing:
         self, tmp_path: Path, record: RunRecord
     ) -> None:
         state = save(tmp_path, replace(record, status=RunStatus.STOPPED))
-        save_state(record, RUN)
+        save_state(state)
         server = Server(a1="cao-1")
         assert end_agents(server, state, RUN) == 0
         assert remove_folder(state, RUN, os.environ) == "it can be resumed"

@@ -278,7 +278,7 @@ class TestRepositoryGone:
 
     def test_the_run_stops_with_the_reply_kept(self, stage: Stage) -> None:
         self.remove(stage, "tester")
-        assert list(stage.project.glob(".tmp/2*/*-tester.md"))
+        assert list(stage.state.glob("runs/2*/turns/*-tester.md"))
         (snapshots,) = stage.state.glob("runs/2*/snapshots.git")
         assert len(Snapshots(snapshots, stage.project, None, os.environ).all()) == 6
 
@@ -392,7 +392,7 @@ def leave_at(stage: Stage, role: str, **options: str) -> None:
 def test_a_command_of_the_project_needs_consent_in_a_resumed_run_too(stage: Stage) -> None:
     leave_at(stage, "tester")
     # So that the run goes by the settings of now: it may have come with a clone.
-    (stage.state / "run.key").unlink()
+    shutil.rmtree(stage.state / "runs")
     write(stage.project, {"cao.toml": '[gates]\ntests = "touch ran"\n'})
     with (
         stage.conductor(RESUME="1") as conductor,
@@ -454,7 +454,7 @@ def test_a_new_run_ends_the_agents_of_an_unfinished_one_unless_it_came_with_a_cl
     before = set(stage.server.terminals)
     if not is_own:
         # What somebody else has written could name any agent.
-        (stage.state / "run.key").unlink()
+        shutil.rmtree(stage.state / "runs")
     with stage.conductor(RESUME="0", PROOF="off") as conductor:
         assert conductor.run().final_status is FinalStatus.PASS
     assert before
@@ -517,15 +517,11 @@ def test_a_run_whose_agent_is_not_signed_in_leaves_nothing(stage: Stage) -> None
     assert list_runs(stage.state) == []
 
 
-@pytest.mark.parametrize("is_removed", [True, False])
-def test_a_run_whose_saved_state_an_agent_has_removed_is_told_to_be_lost(
-    stage: Stage, is_removed: bool
-) -> None:
+def test_a_run_whose_folder_for_scripts_an_agent_has_removed_goes_on(stage: Stage) -> None:
     def answer(asked: Asked) -> str:
         if asked.role == "programmer":
-            if is_removed:
-                shutil.rmtree(stage.project / ".tmp")
-                (stage.project / ".tmp").symlink_to(stage.state)
+            shutil.rmtree(stage.project / ".tmp")
+            (stage.project / ".tmp").symlink_to(stage.state)
             raise Stopped("enough")
         return agree(asked)
 
@@ -534,9 +530,13 @@ def test_a_run_whose_saved_state_an_agent_has_removed_is_told_to_be_lost(
         with pytest.raises(Stopped):
             conductor.run()
         conductor.end(EXIT_ERROR)
-    ended = stage.view.events[-1]
-    assert isinstance(ended, RunEnded)
-    assert ended.is_lost is is_removed
+    (run,) = list_runs(stage.state)
+    (stage.project / ".tmp").unlink()
+    stage.server.answer = agree
+    asked = {"WD": str(stage.project), "PROOF": "off"}
+    request = replace(build_request(asked, {}), run=run.id)
+    with Conductor(request, stage.given()) as conductor:
+        assert conductor.run().final_status is FinalStatus.PASS
 
 
 @pytest.mark.parametrize("held_back", ["a.txt", "b.txt"])
@@ -695,15 +695,3 @@ def test_what_is_ignored_everywhere_by_whom_a_run_is_for_is_in_no_snapshot(
     with stage.conductor() as conductor:
         conductor.run()
     assert not [text for text in stage.view.warnings if "notes.swp" in text]
-
-
-def test_a_run_that_needs_snapshots_and_has_none_stops_before_its_first_turn(stage: Stage) -> None:
-    # Nothing can be kept where a file is.
-    stage.state.mkdir()
-    (stage.state / "runs").write_text("in the way", encoding="utf-8")
-    with (
-        stage.conductor(PROOF="require") as conductor,
-        pytest.raises(RunError, match=r"no way to go by PROOF=require \(say --proof report\)"),
-    ):
-        conductor.run()
-    assert stage.server.asked == []

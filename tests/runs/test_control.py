@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
@@ -24,8 +24,8 @@ from cli_agent_orchestrator.pipeline.steering import (
     Wish,
     to_line,
 )
-from cli_agent_orchestrator.runs.control import LARGEST_PIECE, MOST_REJECTED, Listener, write_ask
-from cli_agent_orchestrator.settings.layout import CONTROL_FILE, REJECTED_FILE, run_folder
+from cli_agent_orchestrator.runs.control import Listener, write_ask
+from cli_agent_orchestrator.settings.layout import CONTROL_FILE, run_folder
 
 RUN = "20261115-084037-k3f9"
 WAIT_SECONDS = 60.0
@@ -204,53 +204,17 @@ class TestListening:
             b'{"do": "pause"}\n',
             b"[" * 100_000 + b"\n",
             b"x" * (LARGEST_LINE + 1),
-            b"a\n" * 1000,
         ],
     )
-    def test_rubbish_is_set_aside_with_a_warning(self, folder: Folder, rubbish: bytes) -> None:
+    def test_rubbish_is_passed_over_with_one_warning(self, folder: Folder, rubbish: bytes) -> None:
         with listening(folder) as run:
             add(folder, rubbish)
             new = ask(folder, Pause())
             assert run.next_ask() == new
-            assert REJECTED_FILE in run.next_warning()
-        kept = (folder.path / REJECTED_FILE).read_bytes()
-        assert kept.rstrip(b"\n") == rubbish[:MOST_REJECTED].rstrip(b"\n")
-        assert (folder.path / REJECTED_FILE).stat().st_mode & 0o777 == 0o600
-
-    def test_of_rubbish_without_end_only_so_much_is_kept(self, folder: Folder) -> None:
-        add(folder, (b"y" * 999 + b"\n") * (MOST_REJECTED // 500))
-        with listening(folder) as run:
-            new = ask(folder, Pause())
-            assert run.next_ask() == new
-        assert (folder.path / REJECTED_FILE).stat().st_size == MOST_REJECTED
-
-    def test_of_rubbish_without_end_only_the_last_is_read_with_few_warnings(
-        self, folder: Folder
-    ) -> None:
-        lost = ask(folder, Skip())
-        add(folder, (b"y" * 1023 + b"\n") * (3 * LARGEST_PIECE // 1024))
-        new = ask(folder, Pause())
-        with listening(folder) as run:
-            assert run.next_ask() == new != lost
-            assert "is not read" in run.next_warning()
-            assert "lines in control.jsonl" in run.next_warning()
-            add(folder, b"y\n")
-            assert run.next() == Heard(None, size(folder))
+            assert CONTROL_FILE in run.next_warning()
+            add(folder, rubbish)
+            assert ask(folder, Skip()) == run.next_ask()
         assert run.is_quiet
-
-    def test_a_line_that_is_cut_is_no_ask(self, folder: Folder) -> None:
-        inner = to_line(Ask("a1", 1.0, Pause())).encode() + b"\n"
-        rest = (b"y" * (LARGEST_LINE - 1) + b"\n") * (LARGEST_PIECE // LARGEST_LINE)
-        add(folder, b"x" * 10 + inner + rest[len(inner) :])
-        with listening(folder) as run:
-            new = ask(folder, Skip())
-            assert run.next_ask() == new
-
-    def test_a_folder_that_is_none_any_more_is_said_once(self, folder: Folder) -> None:
-        folder.path.rmdir()
-        folder.path.touch()
-        with listening(folder) as run:
-            assert "nothing can be asked of the run" in run.next_warning()
 
     def test_it_goes_on_listening_when_nobody_reads_the_warnings(self, folder: Folder) -> None:
         run = Run()
@@ -261,50 +225,13 @@ class TestListening:
 
         with Listener(folder, 0, run.hear, warn):
             add(folder, b"rubbish\n")
-            assert REJECTED_FILE in run.next_warning()
-            new = ask(folder, Pause())
-            assert run.next_ask() == new
+            assert CONTROL_FILE in run.next_warning()
+            assert ask(folder, Pause()) == run.next_ask()
 
-    @pytest.mark.parametrize(
-        "put",
-        [
-            lambda path: path.symlink_to("/etc/passwd"),
-            os.mkfifo,
-            lambda path: path.mkdir(),
-        ],
-    )
-    def test_what_is_no_file_is_moved_out_of_the_way(
-        self, folder: Folder, put: Callable[[Path], None]
-    ) -> None:
-        put(folder.path / CONTROL_FILE)
+    def test_what_is_no_file_is_said_once(self, folder: Folder) -> None:
+        (folder.path / CONTROL_FILE).mkdir()
         with listening(folder) as run:
-            assert REJECTED_FILE in run.next_warning()
-            new = ask(folder, Pause())
-            assert run.next() == Heard(new, size(folder))
-
-    def test_what_was_set_aside_before_is_not_lost(self, folder: Folder) -> None:
-        add(folder, b"rubbish\n")
-        with listening(folder) as run:
-            assert REJECTED_FILE in run.next_warning()
-        path = folder.path / CONTROL_FILE
-        path.unlink()
-        path.symlink_to("/etc/passwd")
-        with listening(folder) as run:
-            assert f"{REJECTED_FILE}-2" in run.next_warning()
-        assert (folder.path / REJECTED_FILE).read_bytes() == b"rubbish\n"
-
-    def test_rubbish_that_cannot_be_set_aside_stops_nothing(
-        self, folder: Folder, tmp_path: Path
-    ) -> None:
-        precious = tmp_path / "precious"
-        precious.write_bytes(b"mine")
-        (folder.path / REJECTED_FILE).symlink_to(precious)
-        add(folder, b"rubbish\n")
-        new = ask(folder, Pause())
-        with listening(folder) as run:
-            assert REJECTED_FILE in run.next_warning()
-            assert run.next_ask() == new
-        assert precious.read_bytes() == b"mine"
+            assert "nothing can be asked of the run" in run.next_warning()
 
     def test_another_file_in_its_place_is_read_from_its_beginning(self, folder: Folder) -> None:
         with listening(folder, 10_000) as run:

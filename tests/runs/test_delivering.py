@@ -12,12 +12,15 @@ from cli_agent_orchestrator.pipeline.reply import Output
 from cli_agent_orchestrator.pipeline.state import FinalStatus, Progress
 from cli_agent_orchestrator.runs.clean import known_runs, plan_cleanup, remove_folder
 from cli_agent_orchestrator.runs.deliver import apply_run, discard_run, ended_run, request_run
-from cli_agent_orchestrator.runs.details import archive_of, read_kept_text
 from cli_agent_orchestrator.runs.record import Fate, RunStatus, read_record, write_record
-from cli_agent_orchestrator.runs.state_file import StateFile, UserSeals
+from cli_agent_orchestrator.runs.state_file import StateFile
 from cli_agent_orchestrator.runs.tree import OwnTree, plan_tree, store_of
 from cli_agent_orchestrator.runs.view import Turn
-from cli_agent_orchestrator.settings.layout import REQUEST_FILE, archive_folder, run_folder
+from cli_agent_orchestrator.settings.layout import (
+    REQUEST_FILE,
+    run_folder,
+    turns_folder,
+)
 from cli_agent_orchestrator.work.delivery import MergeKind, MergeResult
 from cli_agent_orchestrator.work.snapshots import Snapshots
 from tests.handoff.fakes import FakeClock
@@ -157,7 +160,7 @@ class TestNotCommittedYet:
         write_record(run_folder(state, RUN), record_of(tree))
         (tree.wd / "new.txt").write_text("new")
         saved = replace(STATE, wd=str(tree.wd), final_status=status)
-        StateFile(tree.state_file, FakeClock(), tree.wd, UserSeals(state)).save_state(saved)
+        StateFile(run_folder(state, RUN), FakeClock()).save_state(saved)
         return tree
 
     def apply(self, state: Path) -> MergeResult:
@@ -257,64 +260,16 @@ class TestNotCommittedYet:
         assert project.state() == before
 
 
-class TestArchive:
-    """Prompts and replies lie in the work tree, and outlive it."""
-
-    def make(self, project: Project, state: Path) -> OwnTree:
+class TestTurns:
+    def test_they_outlive_the_tree(self, project: Project, state: Path) -> None:
         tree = plan_tree(project.folder, state, RUN, os.environ)[0].make()[0]
-        write_record(run_folder(state, RUN), record_of(tree))
-        archive = archive_folder(tree.wd, RUN)
-        for name in ("001-analyst.md", "001-analyst-prompt.md"):
-            archive.create(name, name.encode())
-        return tree
-
-    def discard(self, state: Path) -> None:
+        folder = run_folder(state, RUN)
+        write_record(folder, record_of(tree))
+        turns_folder(folder).create("001-analyst.md", b"reply")
         with ended_run(state, RUN, os.environ) as ended:
             discard_run(ended)
-
-    def texts(self, state: Path) -> tuple[str | None, str | None]:
-        folder = run_folder(state, RUN)
-        record = read_record(folder)
-        assert record is not None
-        archive = archive_of(folder, record)
-        return read_kept_text(archive, TURN, "prompt"), read_kept_text(archive, TURN)
-
-    def test_they_are_found_when_the_tree_is_gone(self, project: Project, state: Path) -> None:
-        tree = self.make(project, state)
-        before = self.texts(state)
-        assert before == ("001-analyst-prompt.md", "001-analyst.md")
-        self.discard(state)
         assert not tree.worktree.folder.exists()
-        assert self.texts(state) == before
-
-    def test_nothing_is_taken_along_that_is_none(self, project: Project, state: Path) -> None:
-        tree = self.make(project, state)
-        archive = archive_folder(tree.wd, RUN)
-        archive.create("huge.bin", b"x")
-        archive.create_link("002-analyst.md", "/etc/hostname")
-        os.mkfifo(archive.path / "003-analyst.md")
-        self.discard(state)
-        kept = archive_of(run_folder(state, RUN), record_of(tree))
-        assert kept is not None
-        assert sorted(kept.names()) == ["001-analyst-prompt.md", "001-analyst.md"]
-
-    def test_a_link_in_the_place_of_the_archive_is_not_followed(
-        self, project: Project, state: Path, tmp_path: Path
-    ) -> None:
-        tree = self.make(project, state)
-        archive_folder(tree.wd, RUN).remove_all()
-        (tree.wd / ".tmp" / RUN).symlink_to(tmp_path)
-        (tmp_path / "001-analyst.md").write_text("somebody's")
-        self.discard(state)
-        assert self.texts(state) == (None, None)
-
-    def test_nothing_is_removed_if_they_cannot_be_kept(self, project: Project, state: Path) -> None:
-        tree = self.make(project, state)
-        (run_folder(state, RUN).path / "archive").write_text("in the way")
-        with pytest.raises(NotSteerable, match="nothing was removed: prompts and replies"):
-            self.discard(state)
-        assert self.texts(state)[1] == "001-analyst.md"
-        assert tree.worktree.folder.exists()
+        assert turns_folder(folder).read("001-analyst.md") == b"reply"
 
 
 class TestClean:
@@ -345,7 +300,7 @@ class TestClean:
         tree.snapshots(store_of(state, RUN)).take(0, "start")
         write_record(run_folder(state, RUN), replace(record_of(tree), status=RunStatus.PASS))
         saved = replace(STATE, wd=str(tree.wd), final_status=FinalStatus.PASS)
-        StateFile(tree.state_file, FakeClock(), tree.wd, UserSeals(state)).save_state(saved)
+        StateFile(run_folder(state, RUN), FakeClock()).save_state(saved)
         return tree
 
     def test_so_is_one_in_which_no_file_was_changed(self, project: Project, state: Path) -> None:
@@ -385,7 +340,7 @@ class TestClean:
         tree = self.leave_unchanged(project, state)
         write_record(run_folder(state, RUN), replace(record_of(tree), status=RunStatus.FAILED))
         unfinished = replace(STATE, wd=str(tree.wd), progress=Progress(archive=RUN))
-        StateFile(tree.state_file, FakeClock(), tree.wd, UserSeals(state)).save_state(unfinished)
+        StateFile(run_folder(state, RUN), FakeClock()).save_state(unfinished)
         with ended_run(state, RUN, os.environ) as ended:
             discard_run(ended)
         plan = plan_cleanup(known_runs(state, os.environ), LATER)
@@ -448,10 +403,9 @@ class TestNotCommitted:
         """Leave a run whose agent has changed a file, after the snapshot of its start."""
         tree = plan_tree(project.folder, state, RUN, os.environ)[0].make()[0]
         write_record(run_folder(state, RUN), record_of(tree))
-        seals = UserSeals(state)
         outputs = {"programmer": Output("done", f"{tree.wd}/.tmp/{RUN}/001-programmer.md")}
         passed = replace(STATE, final_status=FinalStatus.PASS, outputs=outputs)
-        StateFile(tree.state_file, FakeClock(), tree.wd, seals).save_state(passed)
+        StateFile(run_folder(state, RUN), FakeClock()).save_state(passed)
         tree.snapshots(store_of(state, RUN)).take(0, "start")
         write(tree.wd, {"a.txt": "by the agent\n"})
         return tree

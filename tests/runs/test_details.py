@@ -1,6 +1,5 @@
 """The turns of a run with all that there is of them, from what is on the disk."""
 
-import json
 import os
 import shutil
 from dataclasses import replace
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.errors import NotFound
 from cli_agent_orchestrator.events import RunBegan, RunEvent, TurnBegan, TurnEnded
@@ -15,11 +15,9 @@ from cli_agent_orchestrator.pipeline.findings import FindingAnswer, Findings
 from cli_agent_orchestrator.pipeline.flow import Flow
 from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
 from cli_agent_orchestrator.pipeline.state import Progress, RunState
-from cli_agent_orchestrator.pipeline.state_json import to_json
 from cli_agent_orchestrator.runs.details import (
     MOST_LINES,
     all_details,
-    archive_of,
     changes_of_run,
     course_of_run,
     detail_of,
@@ -28,12 +26,12 @@ from cli_agent_orchestrator.runs.details import (
 )
 from cli_agent_orchestrator.runs.record import SavedSetting
 from cli_agent_orchestrator.runs.restore import read_kept
-from cli_agent_orchestrator.runs.state_file import read_state_of
+from cli_agent_orchestrator.runs.state_file import StateFile, read_state_of
 from cli_agent_orchestrator.runs.view import view_run
-from cli_agent_orchestrator.settings.layout import SNAPSHOTS_FOLDER, archive_folder, screens_folder
+from cli_agent_orchestrator.settings.layout import SNAPSHOTS_FOLDER, STATE_NAME, turns_folder
 from cli_agent_orchestrator.work.changes import REST_LEFT_OUT
 from tests.runs.kept_runs import RUN, change_record, make_run, snapshots_in
-from tests.runs.views import a_run, a_turn
+from tests.runs.views import a_turn
 
 REVIEWER = "programmer_review"
 REVIEWS = RunBegan(0.5, "s", {}, {}, "/x", reviewers=(REVIEWER,))
@@ -57,14 +55,14 @@ def turn(sequence: int, role: str, round: int = 1, cycle: int = 1) -> tuple[RunE
     return began, ended
 
 
-def reply(wd: Path, sequence: int, role: str, text: str) -> None:
-    archive_folder(wd, RUN).create(f"{sequence:03d}-{role}.md", text.encode())
+def reply(folder: Folder, sequence: int, role: str, text: str) -> None:
+    turns_folder(folder).create(f"{sequence:03d}-{role}.md", text.encode())
 
 
-def save_state(wd: Path, flow: Flow, archive: str = RUN, **progress: object) -> None:
-    state = RunState("", "codex", str(wd), "x", flow=flow)
-    done = Progress(archive=archive, **progress)  # type: ignore[arg-type]
-    (wd / "s.json").write_text(json.dumps(to_json(replace(state, progress=done))))
+def save_state(folder: Folder, flow: Flow, **progress: object) -> None:
+    done = Progress(archive=RUN, **progress)  # type: ignore[arg-type]
+    state = RunState("", "codex", "/p", "x", flow=flow, progress=done)
+    StateFile(folder, SystemClock()).save_state(state)
 
 
 @pytest.fixture
@@ -90,11 +88,9 @@ def changed_run(state: Path, wd: Path, *texts: str) -> Folder:
 class TestCourse:
     def course(self, folder: Folder) -> str:
         run = view_run(folder)
-        return " ".join(step.name for step in course_of_run(run, read_state_of(run)))
+        return " ".join(step.name for step in course_of_run(run, read_state_of(folder)))
 
-    def test_it_is_that_of_the_saved_flow_if_it_is_of_this_run(
-        self, tmp_path: Path, wd: Path
-    ) -> None:
+    def test_it_is_that_of_the_saved_flow_if_there_is_one(self, tmp_path: Path, wd: Path) -> None:
         folder = make_run(tmp_path / "state", wd)
         names = {
             flow: " ".join(stage.name for stage in packaged_flow(flow).stages)
@@ -102,10 +98,9 @@ class TestCourse:
         }
         change_record(folder, flow="pair")
         assert self.course(folder) == names["pair"]
-        save_state(wd, packaged_flow("solo"))
+        save_state(folder, packaged_flow("solo"))
         assert self.course(folder) == names["solo"]
-        save_state(wd, packaged_flow("solo"), archive="20261115-084037-aaaa")
-        assert self.course(folder) == names["pair"]
+        (folder.path / STATE_NAME).unlink()
         change_record(folder, flow="my-own")
         assert self.course(folder) == ""
 
@@ -136,10 +131,11 @@ class TestFindings:
             *turn(3, REVIEWER, cycle=2),
             *turn(4, REVIEWER, cycle=3),
         )
+        folder = make_run(tmp_path / "state", wd, events=events)
         for sequence, text in ((1, FIRST), (3, SECOND), (4, THIRD)):
-            reply(wd, sequence, REVIEWER, text)
-        reply(wd, 2, "programmer", "F9 blocking x.py:1 no reviewer says this")
-        return make_run(tmp_path / "state", wd, events=events)
+            reply(folder, sequence, REVIEWER, text)
+        reply(folder, 2, "programmer", "F9 blocking x.py:1 no reviewer says this")
+        return folder
 
     def test_they_are_the_saved_ones_else_followed_through_the_replies(
         self, folder: Folder, wd: Path
@@ -148,8 +144,8 @@ class TestFindings:
         ledger = findings_of(folder, run)[REVIEWER]
         assert [entry.finding.id for entry in ledger.tracked] == ["F1", "F2", "F3"]
         assert [entry.finding.id for entry in ledger.open] == ["F3"]
-        save_state(wd, packaged_flow("loop"), findings={"analyst_review": Findings()})
-        saved = read_state_of(run)
+        save_state(folder, packaged_flow("loop"), findings={"analyst_review": Findings()})
+        saved = read_state_of(folder)
         assert findings_of(folder, run, saved) == {"analyst_review": Findings()}
 
     def test_a_review_has_those_that_it_names_and_their_fate(self, folder: Folder) -> None:
@@ -180,8 +176,8 @@ class TestDetail:
 
     def test_it_has_what_was_said_shown_and_changed(self, tmp_path: Path, wd: Path) -> None:
         folder = changed_run(tmp_path / "state", wd, "1\n", "4\n")
-        reply(wd, 1, "programmer", "done")
-        screens_folder(folder).create("001-programmer.txt", b"the screen")
+        reply(folder, 1, "programmer", "done")
+        turns_folder(folder).create("001-programmer.txt", b"the screen")
         found = detail_of(folder, 1, os.environ)
         assert (found.prompt, found.reply, found.screen) == (None, "done", "the screen")
         assert "+4" in (found.patch or "")
@@ -193,9 +189,9 @@ class TestDetail:
 
     def test_all_together_are_as_each_alone(self, tmp_path: Path, wd: Path) -> None:
         folder = changed_run(tmp_path / "state", wd, "", "1\n", "1\n", "2\n", "2\n")
-        reply(wd, 2, REVIEWER, FIRST)
-        reply(wd, 4, REVIEWER, SECOND)
-        archive_folder(wd, RUN).create("001-programmer-prompt.md", b"do it")
+        reply(folder, 2, REVIEWER, FIRST)
+        reply(folder, 4, REVIEWER, SECOND)
+        turns_folder(folder).create("001-programmer-prompt.md", b"do it")
         details = all_details(folder, view_run(folder), os.environ)
         alone = [detail_of(folder, number, os.environ) for number in (1, 2, 3, 4)]
         assert list(details) == [replace(one, files=None, patch=one.patch or None) for one in alone]
@@ -228,27 +224,22 @@ class TestTexts:
     TURN = a_turn(1)
 
     @pytest.fixture
-    def archive(self, tmp_path: Path) -> Folder:
+    def folder(self, tmp_path: Path) -> Folder:
         (tmp_path / "secret.md").write_text("secret")
-        folder = archive_folder(tmp_path, "run")
-        folder.create("001-analyst.md", b"reply")
+        folder = Folder(tmp_path, ("run",), private=True)
+        turns_folder(folder).create("001-analyst.md", b"reply")
         return folder
 
-    def test_what_was_said_is_in_the_archive(self, archive: Folder) -> None:
-        assert read_kept_text(archive, self.TURN) == "reply"
-        assert read_kept_text(archive, replace(self.TURN, sequence=2)) is None
-        assert read_kept_text(None, self.TURN) is None
+    def test_what_was_said_is_kept(self, folder: Folder) -> None:
+        assert read_kept_text(folder, self.TURN) == "reply"
+        assert read_kept_text(folder, replace(self.TURN, sequence=2)) is None
 
     @pytest.mark.parametrize("role", ["../../secret", "a/../../../secret", "", "x\0", "."])
-    def test_no_role_leads_out_of_it(self, archive: Folder, role: str) -> None:
-        assert read_kept_text(archive, replace(self.TURN, role=role)) is None
+    def test_no_role_leads_out_of_it(self, folder: Folder, role: str) -> None:
+        assert read_kept_text(folder, replace(self.TURN, role=role)) is None
 
-    @pytest.mark.parametrize("archive", ["..", "../..", "", "a/b", "agent-responses"])
-    def test_no_archive_lies_elsewhere(self, archive: str) -> None:
-        assert archive_of(Folder(Path("/nowhere")), a_run(archive=archive)) is None
-
-    def test_a_link_is_not_followed(self, archive: Folder, tmp_path: Path) -> None:
-        kept = archive.path / "001-analyst.md"
+    def test_a_link_is_not_followed(self, folder: Folder, tmp_path: Path) -> None:
+        kept = turns_folder(folder).path / "001-analyst.md"
         kept.unlink()
         kept.symlink_to(tmp_path / "secret.md")
-        assert read_kept_text(archive, self.TURN) is None
+        assert read_kept_text(folder, self.TURN) is None

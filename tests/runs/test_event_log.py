@@ -189,7 +189,7 @@ def test_the_end_before_a_resume_is_not_the_end(folder: Folder) -> None:
     with folder.locked():
         log = EventLog(folder)
         log.append(RunEnded(NOON, "RUNNING", 1, 3))
-        write_record(folder, RunRecord(RUN, "/p", "/p/s.json", RUN, "do it", "do it", NOON))
+        write_record(folder, RunRecord(RUN, "/p", "/p/s.json", "do it", "do it", NOON))
         reading = Reading(folder)
         assert reading.came.acquire(timeout=60)
         log.append(Warned(NOON, "resumed"))

@@ -58,7 +58,7 @@ def test_its_last_answer_is_taken_and_the_run_says_so(rig: Rig) -> None:
     final = resume(rig, saved, Remedy.TAKE)
     assert final.final_status is FinalStatus.PASS
     assert rig.archived(final)["001-analyst.md"] == "what the screen says"
-    assert "the last answer of analyst was taken" in final.progress.acts[0].text
+    assert "the last answer of analyst was taken" in final.progress.acts[0].words
 
 
 def test_an_answer_that_is_empty_is_not_taken(rig: Rig) -> None:
@@ -74,7 +74,7 @@ def test_a_review_is_skipped(rig: Rig) -> None:
     final = resume(rig, saved, Remedy.SKIP)
     assert final.final_status is FinalStatus.PASS
     assert len(asked_of(rig, "analyst_review")) == 1
-    assert "it counts as approved" in final.progress.acts[0].text
+    assert "it counts as approved" in final.progress.acts[0].words
 
 
 def test_a_reply_that_has_come_meanwhile_is_not_replaced(rig: Rig) -> None:

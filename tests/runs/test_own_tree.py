@@ -33,7 +33,7 @@ def made(project: Project, state: Path) -> OwnTree:
 
 def record_of(tree: OwnTree) -> RunRecord:
     return RunRecord(
-        RUN, str(tree.wd), str(tree.state_file), RUN, "do it", "Do it", 1.0,
+        RUN, str(tree.wd), "", "Do it", "Do it", 1.0,
         project=str(tree.project), tree=tree.saved,
     )  # fmt: skip
 

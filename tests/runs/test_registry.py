@@ -27,6 +27,7 @@ from cli_agent_orchestrator.events import (
     Unpaused,
     Warned,
 )
+from cli_agent_orchestrator.pipeline.state_json import KEPT_VERSION
 from cli_agent_orchestrator.runs.event_log import EventLog
 from cli_agent_orchestrator.runs.record import (
     Fate,
@@ -35,7 +36,6 @@ from cli_agent_orchestrator.runs.record import (
     SavedSetting,
     SavedTree,
     forget_agents,
-    note_kept_aside,
     one_line,
     read_record,
     resumed_record,
@@ -50,7 +50,13 @@ from cli_agent_orchestrator.runs.registry import (
     run_of_process,
 )
 from cli_agent_orchestrator.runs.view import RunView, read_run
-from cli_agent_orchestrator.settings.layout import EVENTS_FILE, RECORD_FILE, RUNS_FOLDER, run_folder
+from cli_agent_orchestrator.settings.layout import (
+    EVENTS_FILE,
+    RECORD_FILE,
+    RUNS_FOLDER,
+    STATE_NAME,
+    run_folder,
+)
 from tests.runs.views import a_run
 
 NOON = 1_700_000_000.0
@@ -70,7 +76,7 @@ def changed(count: int, *, allowed: bool = True) -> FilesChanged:
     return FilesChanged(NOON, "programmer", 1, 3, ("a.py",)[:count], count, 4, 2, allowed=allowed)
 
 
-RECORD = RunRecord(RUN, "/p", "/p/.tmp/s.json", RUN, "do it\n\nmore", "do it", NOON)
+RECORD = RunRecord(RUN, "/p", "/p/.tmp/s.json", "do it\n\nmore", "do it", NOON)
 
 
 def save(state: Path, record: RunRecord) -> Folder:
@@ -84,7 +90,7 @@ def ended(state: Path, name: str, wd: str = "/p", at: float = NOON) -> None:
     save(state, replace(RECORD, id=name, wd=wd, started=at, status=RunStatus.PASS))
 
 
-OWN: dict[str, object] = {"final_status": "RUNNING", "progress": {"archive": RUN}}
+OWN: dict[str, object] = {"version": KEPT_VERSION, "final_status": "RUNNING"}
 
 
 def test_a_run_is_found_by_its_process_while_it_is_at_work(tmp_path: Path) -> None:
@@ -104,7 +110,7 @@ class TestWhatIsSaved:
         [
             (0, None, "not begun"),
             (1, None, "gone"),
-            (1, {**OWN, "progress": {"archive": "another"}}, "gone"),
+            (1, {**OWN, "version": 1}, "gone"),
             (0, OWN, ""),
             (1, OWN, ""),
             (1, {**OWN, "final_status": "PASS"}, ""),
@@ -118,24 +124,12 @@ class TestWhatIsSaved:
         saved: dict[str, object] | None,
         words: str,
     ) -> None:
-        path = tmp_path / "s.json"
+        folder = save(tmp_path, replace(RECORD, status=status, round=number))
         if saved is not None:
-            path.write_text(json.dumps(saved))
-        record = replace(RECORD, wd=str(tmp_path), state_file=str(path))
-        record = replace(record, status=status, round=number)
-        found = read_run(save(tmp_path / "state", record))
+            folder.replace(STATE_NAME, json.dumps(saved).encode())
+        found = read_run(folder)
         usual = "interrupted" if status is RunStatus.RUNNING else status.word
         assert (found.words, found.is_unfinished) == (words or usual, not words)
-
-    def test_a_run_that_is_kept_aside_is_found_there(self, tmp_path: Path) -> None:
-        folder = save(tmp_path, replace(RECORD, terminals={"tester": "t1"}, session_name="s"))
-        assert note_kept_aside(folder, "/p/.tmp/aside")
-        record = read_record(folder)
-        assert record is not None
-        assert (record.state_file, record.terminals) == ("/p/.tmp/aside", {})
-        with folder.locked():
-            assert not note_kept_aside(folder, "/elsewhere")
-        assert not note_kept_aside(run_folder(tmp_path, "20261115-084037-aaaa"), "/elsewhere")
 
 
 class TestRecord:
@@ -226,7 +220,7 @@ class TestRecord:
         assert resumed.settings == {"MAX_ROUNDS": kept, "POLL_SECONDS": changed, "FLOW": kept}
 
     @pytest.mark.parametrize(
-        "text", ["", "x", "[]", "[" * 100_000, "{}", '{"version": 1}', '{"version": 2, "wd": "/p"}']
+        "text", ["", "x", "[]", "[" * 100_000, "{}", '{"version": 1}', '{"version": 9, "wd": "/p"}']
     )
     def test_what_is_no_record_is_none(self, tmp_path: Path, text: str) -> None:
         folder = save(tmp_path, RECORD)

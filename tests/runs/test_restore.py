@@ -10,7 +10,7 @@ from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.errors import GitError, NotFound, RunError, RunLocked
 from cli_agent_orchestrator.events import TurnBegan, Warned
-from cli_agent_orchestrator.runs.record import run_lock
+from cli_agent_orchestrator.runs.record import keeping_runs_out
 from cli_agent_orchestrator.runs.restore import (
     AFTER_LABEL,
     BEFORE_LABEL,
@@ -24,7 +24,6 @@ from cli_agent_orchestrator.runs.restore import (
     opened_to_go_back,
     read_kept,
 )
-from cli_agent_orchestrator.settings.layout import temporary_folder
 from cli_agent_orchestrator.work.folder import PERSON_LABEL, WorkFolder
 from cli_agent_orchestrator.work.snapshots import Snapshot
 from tests.runs.kept_runs import RUN, make_run, snapshots_in, worked_run
@@ -208,7 +207,7 @@ def test_a_turn_that_was_begun_keeps_its_number(tmp_path: Path, wd: Path) -> Non
 
 
 def test_a_run_at_work_is_left_alone(folder: Folder, wd: Path) -> None:
-    with run_lock(temporary_folder(wd), SystemClock()), pytest.raises(RunLocked):
+    with keeping_runs_out(wd), pytest.raises(RunLocked):
         go_back(folder, "start")
     assert (wd / "a.txt").read_text() == "3\n"
 

@@ -11,6 +11,7 @@ from queue import SimpleQueue
 import pytest
 
 from cli_agent_orchestrator.core.clock import Clock
+from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.core.models import Delivery, TerminalStatus
 from cli_agent_orchestrator.errors import (
     ApiUnreachable,
@@ -58,7 +59,7 @@ from cli_agent_orchestrator.runs.screens import read_screen
 from cli_agent_orchestrator.runs.state_file import StateFile
 from cli_agent_orchestrator.runs.view import turns_of
 from cli_agent_orchestrator.settings.config import Condensation, Limits, LoopRules, ReviewRules
-from cli_agent_orchestrator.settings.layout import records_folder
+from cli_agent_orchestrator.settings.layout import STATE_NAME, records_folder
 from tests.handoff.fakes import FakeClock
 from tests.pipeline.samples import FAIL, PASS, ROLES
 from tests.runs.fakes import Asked, FakeServer, Rig, agree, response_path
@@ -190,11 +191,10 @@ class TestSaving:
         old = rig.files(state).ensure_response_dir() / "analyst_summary.md"
         old.write_text("from another run", encoding="utf-8")
         assert old.stat().st_mtime > rig.clock.now()
-        path = rig.state_file.path
-        rig.state_file = Deadly(path, rig.clock, after=2, written=True)
+        rig.state_file = Deadly(rig.run_folder, rig.clock, after=2, written=True)
         with pytest.raises(Killed):
             rig.run(state)
-        rig.state_file = StateFile(path, rig.clock)
+        rig.state_file = StateFile(rig.run_folder, rig.clock)
         assert rig.saved().progress.in_flight is not None
         final = rig.run(rig.saved())
         assert rig.archived(final)["001-analyst-stale.md"] == "from another run"
@@ -202,10 +202,10 @@ class TestSaving:
 
     def test_a_full_disk_stops_the_run_and_it_can_be_resumed(self, rig: Rig) -> None:
         state = rig.begin()
-        rig.state_file = FullDisk(rig.state_file.path, rig.clock, after=8)
+        rig.state_file = FullDisk(rig.run_folder, rig.clock, after=8)
         with pytest.raises(StateError, match="No space left"):
             rig.run(state)
-        rig.state_file = StateFile(rig.state_file.path, rig.clock)
+        rig.state_file = StateFile(rig.run_folder, rig.clock)
         final = rig.run(rig.saved())
         assert final.final_status is FinalStatus.PASS
         assert [role for role, _ in rig.server.turns()] == NINE_TURNS
@@ -219,7 +219,7 @@ class TestSaving:
 
         state = rig.begin()
         rig.rules = SHORT
-        rig.state_file = NoVerdicts(rig.state_file.path, rig.clock)
+        rig.state_file = NoVerdicts(rig.run_folder, rig.clock)
         with rig.runner(state) as runner:
             with pytest.raises(StateError):
                 runner.run(state)
@@ -229,7 +229,7 @@ class TestSaving:
         state = rig.begin()
         rig.server.answer = lambda asked: None
         rig.server.statuses[state.terminal_of("analyst")] = TerminalStatus.PROCESSING
-        rig.state_file = FullDisk(rig.state_file.path, rig.clock, after=3)
+        rig.state_file = FullDisk(rig.run_folder, rig.clock, after=3)
         with pytest.raises(HandoffTimeout):
             rig.run(state)
 
@@ -303,7 +303,7 @@ class TestResuming:
 
     def test_a_first_save_that_fails_is_the_error_that_is_told(self, rig: Rig) -> None:
         state = rig.begin()
-        rig.state_file.path.mkdir(parents=True)
+        (rig.run_folder.path / STATE_NAME).mkdir(parents=True)
         with rig.runner(state) as runner:
             with pytest.raises(StateError, match="cannot be saved"):
                 runner.run(state)
@@ -318,12 +318,11 @@ class TestResuming:
             rig = Rig(folder)
             rig.rules = SHORT
             state = rig.begin()
-            path = rig.state_file.path
-            StateFile(path, rig.clock).save_state(state)
-            rig.state_file = Deadly(path, rig.clock, after=number, written=written)
+            rig.state_file.save_state(state)
+            rig.state_file = Deadly(rig.run_folder, rig.clock, after=number, written=written)
             with pytest.raises(Killed):
                 rig.run(state)
-            rig.state_file = StateFile(path, rig.clock)
+            rig.state_file = StateFile(rig.run_folder, rig.clock)
             state = rig.run(rig.saved())
             assert state.final_status is FinalStatus.PASS
             assert [role for role, _ in rig.server.turns()] == FIVE_TURNS
@@ -549,8 +548,8 @@ class TestBadDays:
 class FullDisk(StateFile):
     """A state file that cannot be written any more after some saves."""
 
-    def __init__(self, path: Path, clock: Clock, after: int) -> None:
-        super().__init__(path, clock)
+    def __init__(self, run: Folder, clock: Clock, after: int) -> None:
+        super().__init__(run, clock)
         self._left = after
 
     def save_state(self, state: RunState) -> None:
@@ -563,8 +562,8 @@ class FullDisk(StateFile):
 class Deadly(StateFile):
     """A state file at whose n-th save the process dies, before or after the file is there."""
 
-    def __init__(self, path: Path, clock: Clock, after: int, written: bool) -> None:
-        super().__init__(path, clock)
+    def __init__(self, run: Folder, clock: Clock, after: int, written: bool) -> None:
+        super().__init__(run, clock)
         self._left = after
         self._written = written
 
@@ -863,7 +862,7 @@ class TestAsks:
         assert told == ["programmer"]
         assert rig.saved().progress.hints == ()
         assert rig.saved().progress.heard == 10
-        assert [act.text for act in rig.saved().progress.acts] == [
+        assert [act.words for act in rig.saved().progress.acts] == [
             "hint for programmer: Mind the tabs."
         ]
 

@@ -44,7 +44,7 @@ def kept(run: Folder, agent: Showing) -> str | None:
 
 def test_a_screen_is_kept_for_the_owner_alone(run: Folder) -> None:
     assert kept(run, Showing()) == "› all done ✓"
-    path = run.path / "screens/007-tester.txt"
+    path = run.path / "turns/007-tester.txt"
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     assert read_screen(run, 8, "tester") is None
 
@@ -79,20 +79,20 @@ def test_what_cannot_be_seen_is_not_known(run: Folder, agent: Showing) -> None:
 
 
 def test_what_cannot_be_kept_is_not_known(run: Folder, tmp_path: Path) -> None:
-    (run.path / "screens").symlink_to(tmp_path)
+    (run.path / "turns").symlink_to(tmp_path)
     assert kept(run, Showing()) is None
     assert not list(tmp_path.glob("*.txt"))
 
 
 @pytest.mark.parametrize("role", ["../../secret", "a/../secret", "", "x\0", "."])
 def test_no_role_leads_elsewhere(run: Folder, role: str) -> None:
-    (run.path / "screens").mkdir()
+    (run.path / "turns").mkdir()
     for folder in (run.path, run.path.parent):
         (folder / "secret.txt").write_text("secret")
     assert read_screen(run, 7, role) is None
 
 
 def test_a_pipe_is_not_waited_for(run: Folder) -> None:
-    (run.path / "screens").mkdir()
-    os.mkfifo(run.path / "screens/007-tester.txt")
+    (run.path / "turns").mkdir()
+    os.mkfifo(run.path / "turns/007-tester.txt")
     assert read_screen(run, 7, "tester") is None

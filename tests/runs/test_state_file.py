@@ -1,7 +1,6 @@
 """Where a run comes from and where it is kept."""
 
 import json
-import logging
 import os
 import re
 import subprocess
@@ -10,16 +9,31 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
 
-from cli_agent_orchestrator.core.files import LARGEST_FILE, LARGEST_TEXT, is_too_large
-from cli_agent_orchestrator.errors import ConfigError, PromptError, StateError, UsageError
-from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
-from cli_agent_orchestrator.pipeline.state import OpenNotes, Progress
-from cli_agent_orchestrator.runs.state_file import StateFile, read_task_settings, read_task_text
+from cli_agent_orchestrator.core import jsonio
+from cli_agent_orchestrator.core.files import LARGEST_TEXT, Folder
+from cli_agent_orchestrator.errors import PromptError, StateError
+from cli_agent_orchestrator.pipeline.flow import FlowSource
+from cli_agent_orchestrator.pipeline.flow_file import read_flow
+from cli_agent_orchestrator.pipeline.reply import Output
+from cli_agent_orchestrator.pipeline.state import Progress, RunState
+from cli_agent_orchestrator.runs.state_file import (
+    ExportedState,
+    StateFile,
+    load_state,
+    read_state_of,
+    read_task_settings,
+    read_task_text,
+)
+from cli_agent_orchestrator.settings.layout import STATE_NAME
 from cli_agent_orchestrator.settings.run_config import RunConfig
-from tests.pipeline.samples import ROLES, TASK_TEXT, new_state
+from tests.pipeline.samples import TASK_TEXT, new_state
+from tests.pipeline.test_flow_file import TEMPLATES, TEXT
+from tests.pipeline.test_state import SHELL_STATE, states
 
 NOON = 1738324800.0
+STAMP = "2025-01-31T12:00:00Z"
 
 
 @dataclass(frozen=True)
@@ -33,170 +47,159 @@ class Noon:
         return 0.0
 
 
+class Saved:
+    """A run's folder, and the file for scripts in its project."""
+
+    def __init__(self, path: Path) -> None:
+        self.folder = Folder(path, ("runs", "a"), private=True)
+        self.path = self.folder.path / STATE_NAME
+        self.export = ExportedState(path / "project" / "state.json", path / "project")
+        self.warned: list[str] = []
+        self.file = StateFile(self.folder, Noon(), self.export, self.warned.append)
+
+    def save(self, state: RunState) -> None:
+        self.file.save_state(state)
+
+    def exported(self) -> RunState:
+        state = self.export.load_state()
+        assert state is not None
+        return state
+
+
 @pytest.fixture
-def state_file(tmp_path: Path) -> StateFile:
-    return StateFile(tmp_path / "state.json", Noon())
+def saved(tmp_path: Path) -> Saved:
+    (tmp_path / "project").mkdir()
+    return Saved(tmp_path)
 
 
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
+class TestRunFolder:
+    @given(state=states)
+    def test_every_state_is_loaded_as_it_was_saved(
+        self, tmp_path_factory: pytest.TempPathFactory, state: RunState
+    ) -> None:
+        folder = Folder(tmp_path_factory.getbasetemp(), ("run",), private=True)
+        StateFile(folder, Noon()).save_state(state)
+        assert load_state(folder) == replace(state, updated_at=STAMP)
+
+    def test_so_are_odd_texts_and_a_flow_of_the_users_own(self, saved: Saved) -> None:
+        flow = read_flow(FlowSource(TEXT, TEMPLATES), "mine", "it")
+        odd = {"programmer": Output("Zeilen — 行 😀\r\n\0", "/a/\udcff.md")}
+        state = replace(new_state(), flow=flow, outputs=odd)
+        saved.save(state)
+        assert load_state(saved.folder) == replace(state, updated_at=STAMP)
+        assert json.loads(saved.path.read_bytes())["flow"]["name"] == "mine"
+
+    def test_it_is_the_owners_alone_and_nothing_else_is_left(self, saved: Saved) -> None:
+        saved.save(new_state())
+        saved.save(replace(new_state(), round=2))
+        assert [path.name for path in saved.path.parent.iterdir()] == [STATE_NAME]
+        assert saved.path.stat().st_mode & 0o777 == 0o600
+
+    def test_no_file_is_no_state(self, saved: Saved) -> None:
+        assert load_state(saved.folder) is None
+
+    @pytest.mark.parametrize(
+        "content",
+        [b"", b"[]", b'{"version": 2', b'{"version": 2}', b'{"version": 1, "api": ""}', b"\xff"],
+    )
+    def test_what_is_no_state_is_an_error(self, saved: Saved, content: bytes) -> None:
+        saved.save(new_state())
+        saved.path.write_bytes(content)
+        with pytest.raises(StateError, match=re.escape(str(saved.path))):
+            load_state(saved.folder)
+        assert read_state_of(saved.folder) is None
+
+    def test_damaged_parts_have_their_defaults_but_not_how_it_stands(self, saved: Saved) -> None:
+        saved.save(replace(new_state(), round=3, progress=Progress(cycle=2, heard=7)))
+        data = json.loads(saved.path.read_bytes())
+        progress = {**data["progress"], "in_flight": {"id": "x"}, "cycle": "two"}
+        saved.path.write_bytes(jsonio.encode({**data, "progress": progress, "round": []}))
+        state = load_state(saved.folder)
+        assert state is not None
+        assert (state.round, state.progress) == (1, Progress(heard=7))
+        saved.path.write_bytes(jsonio.encode({**data, "final_status": "DONE"}))
+        with pytest.raises(StateError, match="DONE"):
+            load_state(saved.folder)
+
+    def test_a_full_disk_leaves_the_saved_state_intact(self, saved: Saved) -> None:
+        saved.save(new_state())
+        before = saved.path.read_bytes()
+        run = subprocess.run(
+            [sys.executable, "-c", FULL_DISK, str(saved.folder.root), *saved.folder.parts],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+        assert "cannot be saved" in run.stdout
+        assert saved.path.read_bytes() == before
+        assert [path.name for path in saved.path.parent.iterdir()] == [STATE_NAME]
 
 
-def test_a_saved_state_is_loaded_as_it_was(state_file: StateFile) -> None:
-    """Scenario: State roundtrip"""
-    outputs = {**new_state().outputs, "analyst": Output("Zeilen — 行 😀\r\n\0", "/a/1.md")}
-    state = replace(new_state(), outputs=outputs)
-    state_file.save_state(state)
-    assert state_file.load_state() == replace(state, updated_at="2025-01-31T12:00:00Z")
-
-
-def test_the_saved_file_is_json_of_version_1(state_file: StateFile) -> None:
-    state_file.save_state(new_state())
-    data = json.loads(state_file.path.read_bytes())
-    assert data["version"] == 1
-    assert data["updated_at"] == "2025-01-31T12:00:00Z"
-    assert data["prompt"] == TASK_TEXT
-
-
-def test_nothing_but_the_state_is_left_in_the_folder(state_file: StateFile) -> None:
-    state_file.save_state(new_state())
-    state_file.save_state(replace(new_state(), round=2))
-    assert names(state_file.path.parent) == ["state.json"]
-
-
-def test_a_folder_that_does_not_exist_is_made(tmp_path: Path) -> None:
-    state_file = StateFile(tmp_path / "a" / "b" / "state.json", Noon())
-    state_file.save_state(new_state())
-    assert state_file.load_state() is not None
-
-
-def test_no_file_is_no_state(tmp_path: Path) -> None:
-    assert StateFile(tmp_path / "state.json", Noon()).load_state() is None
-    assert StateFile(tmp_path / "missing" / "state.json", Noon()).load_state() is None
-
-
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (b"", "Expecting value"),
-        (b'{"version": 1', "Expecting"),
-        (b"not json", "Expecting value"),
-        (b"\xff\xfe{\x00}\x00", "decode"),
-        (b"[1]", "does not hold a JSON object"),
-        (b'{"version": 2}', "its version is 2, expected 1"),
-        # What Python calls it differs from version to version.
-        (b"[" * 100_000, "cannot be used"),
-    ],
-)
-def test_a_state_that_cannot_be_used_is_moved_aside(
-    state_file: StateFile, content: bytes, reason: str
-) -> None:
-    state_file.path.write_bytes(content)
-    with pytest.raises(StateError, match=reason) as caught:
-        state_file.load_state()
-    aside = state_file.path.with_name("state.json.unreadable-20250131-120000")
-    assert str(aside) in str(caught.value)
-    assert aside.read_bytes() == content
-    assert state_file.load_state() is None
-
-
-@pytest.mark.parametrize("name", ["config", "task.md", "cao.toml", "state.json.bak", ".json"])
-def test_another_file_that_is_no_state_is_left_alone(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    path.write_text("precious")
-    with pytest.raises(ConfigError, match=r"the state of a run .*; it is left alone") as caught:
-        StateFile(path, Noon()).load_state()
-    assert str(path) in str(caught.value)
-    assert names(tmp_path) == [name]
-    assert path.read_text() == "precious"
-
-
-def test_nothing_that_was_moved_aside_is_ever_overwritten(
-    state_file: StateFile, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.WARNING):
-        for content in ("one", "two", "three"):
-            state_file.path.write_text(content)
-            state_file.move_aside("unfinished")
-    stem = "state.json.unfinished-20250131-120000"
-    assert names(state_file.path.parent) == [stem, f"{stem}-2", f"{stem}-3"]
-    assert state_file.path.with_name(f"{stem}-2").read_text() == "two"
-    assert len(caplog.messages) == 3
-
-
-def test_a_state_that_is_a_folder_is_an_error_and_stays(tmp_path: Path) -> None:
-    state_file = StateFile(tmp_path, Noon())
-    with pytest.raises(StateError, match="cannot be read"):
-        state_file.load_state()
-    (tmp_path / "state.json").mkdir()
-    with pytest.raises(StateError, match="cannot be saved"):
-        StateFile(tmp_path / "state.json", Noon()).save_state(new_state())
-    assert names(tmp_path) == ["state.json"]
-
-
-def test_a_state_that_is_not_there_cannot_be_moved(state_file: StateFile) -> None:
-    with pytest.raises(StateError, match="cannot be moved aside"):
-        state_file.move_aside("unfinished")
-
-
-def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    state_file = StateFile(tmp_path / "file" / "state.json", Noon())
-    with pytest.raises(StateError, match="cannot be saved"):
-        state_file.save_state(new_state())
-
-
-def test_a_draft_left_by_a_killed_run_is_not_followed(state_file: StateFile) -> None:
-    other = state_file.path.with_name("other")
-    other.write_text("precious")
-    state_file.path.with_name(".state.json.draft").symlink_to(other)
-    state_file.save_state(new_state())
-    assert other.read_text() == "precious"
-    assert names(state_file.path.parent) == ["other", "state.json"]
-
-
-# A file size limit is a disk that is full, for one process only.
 FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
 from dataclasses import replace
 from cli_agent_orchestrator.core.clock import SystemClock
+from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.errors import StateError
-from cli_agent_orchestrator.runs.state_file import StateFile
+from cli_agent_orchestrator.runs.state_file import StateFile, load_state
 
-state_file = StateFile(Path(sys.argv[1]), SystemClock())
-state = state_file.load_state()
+folder = Folder(Path(sys.argv[1]), tuple(sys.argv[2:]), private=True)
+state = load_state(folder)
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
 try:
-    state_file.save_state(replace(state, prompt="x" * 100_000))
+    StateFile(folder, SystemClock()).save_state(replace(state, prompt="x" * 100_000))
 except StateError as error:
     print(error)
 """
 
 
-def test_a_full_disk_leaves_the_saved_state_intact(state_file: StateFile) -> None:
-    state_file.save_state(new_state())
-    before = state_file.path.read_bytes()
-    run = subprocess.run(
-        [sys.executable, "-c", FULL_DISK, str(state_file.path)],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
+class TestExport:
+    def test_every_save_writes_it_as_version_1(self, saved: Saved) -> None:
+        """Scenario: State roundtrip"""
+        state = replace(new_state(), progress=Progress(archive="20261115-084037-k3f9"))
+        saved.save(state)
+        data = json.loads(saved.export.path.read_bytes())
+        assert (data["version"], data["updated_at"], data["prompt"]) == (1, STAMP, TASK_TEXT)
+        assert saved.export.named_run() == "20261115-084037-k3f9"
+        assert saved.exported() == replace(state, updated_at=STAMP, progress=Progress())
+
+    def test_a_state_of_the_shell_script_is_read(self, saved: Saved) -> None:
+        text = "\ufeff" + json.dumps(SHELL_STATE)
+        saved.export.path.write_text(text, encoding="utf-8")
+        assert (saved.exported().round, saved.export.named_run()) == (3, "")
+
+    def test_no_file_is_no_state(self, saved: Saved) -> None:
+        assert saved.export.load_state() is None
+
+    @pytest.mark.parametrize(
+        "content", [b"", b"[]", b'{"version": 2}', b"{", b"\xff", b"[" * 99999]
     )
-    assert "cannot be saved" in run.stdout
-    assert "resume" in run.stdout
-    assert state_file.path.read_bytes() == before
-    assert names(state_file.path.parent) == ["state.json"]
+    def test_what_is_no_state_is_left_alone(self, saved: Saved, content: bytes) -> None:
+        saved.export.path.write_bytes(content)
+        with pytest.raises(StateError, match=re.escape(str(saved.export.path))):
+            saved.export.load_state()
+        assert saved.export.path.read_bytes() == content
 
+    def test_one_that_cannot_be_written_is_said_before_a_run_and_once_in_it(
+        self, saved: Saved
+    ) -> None:
+        saved.export.path.mkdir()
+        with pytest.raises(StateError, match="it is a folder"):
+            saved.export.check()
+        saved.save(new_state())
+        saved.save(replace(new_state(), round=2))
+        (warning,) = saved.warned
+        assert "out of date" in warning
+        state = load_state(saved.folder)
+        assert state is not None
+        assert state.round == 2
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_without_access_is_an_error(tmp_path: Path) -> None:
-    folder = tmp_path / "locked"
-    folder.mkdir(mode=0o500)
-    with pytest.raises(StateError, match="Permission denied"):
-        StateFile(folder / "state.json", Noon()).save_state(new_state())
+    def test_checking_leaves_nothing_behind(self, saved: Saved) -> None:
+        saved.export.check()
+        assert list(saved.export.path.parent.iterdir()) == []
 
 
 def config(tmp_path: Path, **settings: str) -> RunConfig:
@@ -239,7 +242,7 @@ def test_where_it_is_in_another_folder_the_command_goes_there(tmp_path: Path) ->
 
 def test_what_is_no_task_file_is_not_pointed_out(tmp_path: Path) -> None:
     (tmp_path / "task.md").symlink_to("/etc/hosts")
-    with pytest.raises(PromptError, match="name its file"):
+    with pytest.raises(PromptError, match="there is no task"):
         read_task_text(config(tmp_path))
 
 
@@ -311,45 +314,6 @@ def test_a_task_that_cannot_be_read_sets_nothing_yet(tmp_path: Path) -> None:
     assert read_task_settings(config(tmp_path, PROMPT_FILE=str(tmp_path / "none.md"))) == {}
 
 
-def test_a_state_of_more_than_64_megabytes_is_not_read_whole(state_file: StateFile) -> None:
-    with state_file.path.open("wb") as file:
-        file.truncate(64 * 1024 * 1024 + 1)
-    with pytest.raises(StateError, match="it has more than 67108864 bytes"):
-        state_file.load_state()
-    assert names(state_file.path.parent) == ["state.json"]
-
-
-def test_a_state_of_the_largest_texts_can_be_read_again(state_file: StateFile) -> None:
-    # A control character takes six bytes in JSON, and the marks around a text take two.
-    text = "\x01" * ((LARGEST_TEXT - 2) // 6)
-    assert not is_too_large(text)
-    note = Excerpt(text)
-    reviewers = ("analyst_review", "programmer_review")
-    state = replace(
-        new_state(),
-        prompt=text,
-        outputs={role: Output(text) for role in ROLES},
-        feedback=note,
-        notes=dict.fromkeys(reviewers, note),
-        progress=Progress(
-            open_notes=tuple(
-                OpenNotes(role, number, note) for role in reviewers for number in (1, 2)
-            )
-        ),
-    )
-    state_file.save_state(state)
-    assert state_file.load_state() == replace(state, updated_at="2025-01-31T12:00:00Z")
-
-
-def test_a_state_that_could_not_be_read_again_is_not_saved(state_file: StateFile) -> None:
-    state_file.save_state(new_state())
-    before = state_file.path.read_bytes()
-    huge = replace(new_state(), prompt="x" * LARGEST_FILE)
-    with pytest.raises(StateError, match="What was saved before is unharmed"):
-        state_file.save_state(huge)
-    assert state_file.path.read_bytes() == before
-
-
 @pytest.mark.parametrize(
     "text", ["x" * LARGEST_TEXT, "\x01" * (LARGEST_TEXT // 6 + 1)], ids=["plain", "as JSON"]
 )
@@ -357,43 +321,3 @@ def test_a_task_that_no_state_could_hold_is_refused(tmp_path: Path, text: str) -
     (tmp_path / "task.md").write_text(text, encoding="utf-8")
     with pytest.raises(PromptError, match="more than 4 MB"):
         read_task_text(config(tmp_path, PROMPT_FILE=str(tmp_path / "task.md")))
-
-
-@pytest.mark.parametrize(
-    ("content", "name"),
-    [
-        ({"prompt": "\ud800"}, "prompt"),
-        ({"outputs": {"analyst": "x\udfff"}}, "outputs.analyst"),
-        ({"progress": {"briefed": ["a", "\ud83d"]}}, "progress.briefed.1"),
-        ({"progress": {"\udcff": 1}}, "progress"),
-    ],
-)
-@pytest.mark.parametrize("file", ["state.json", "state"])
-def test_a_state_with_half_a_character_is_refused_and_left_alone(
-    tmp_path: Path, content: dict[str, object], name: str, file: str
-) -> None:
-    path = tmp_path / file
-    text = json.dumps({"version": 1, "final_status": "RUNNING", **content})
-    path.write_text(text, encoding="ascii")
-    with pytest.raises(UsageError, match=f"'{re.escape(name)}' holds half a character") as caught:
-        StateFile(path, Noon()).load_state()
-    assert str(path) in str(caught.value)
-    assert names(tmp_path) == [file]
-
-
-def test_whole_characters_may_be_written_in_two_halves(state_file: StateFile) -> None:
-    state_file.path.write_text(
-        r'{"version": 1, "final_status": "RUNNING", "prompt": "\ud83d\ude00"}', encoding="ascii"
-    )
-    state = state_file.load_state()
-    assert state is not None
-    assert state.prompt == "\N{GRINNING FACE}"
-
-
-def test_a_state_with_half_a_character_is_not_saved(state_file: StateFile) -> None:
-    state_file.save_state(new_state())
-    settings = {"PROJECT_TEST_CMD": "make \udcff"}
-    halved = replace(new_state(), progress=Progress(settings=settings))
-    with pytest.raises(UsageError, match=r"progress\.settings\.PROJECT_TEST_CMD' holds half"):
-        state_file.save_state(halved)
-    assert state_file.load_state() is not None

@@ -17,7 +17,6 @@ def a_run(**changes: Any) -> RunView:
         id=RUN,
         wd="/home/ada/shop",
         state_file="/home/ada/shop/.tmp/state.json",
-        archive=RUN,
         task="Fix the discount\n\nAll of it.",
         task_line="Fix the discount",
         started=NOON - 600,

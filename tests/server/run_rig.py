@@ -74,7 +74,6 @@ class Rig:
             id=RUN,
             wd=str(self.project),
             state_file=str(self.project / "state.json"),
-            archive=RUN,
             task="do it",
             task_line="do it",
             started=NOON,

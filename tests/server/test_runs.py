@@ -28,6 +28,7 @@ from cli_agent_orchestrator.events import (
     StopAsked,
     Unpaused,
 )
+from cli_agent_orchestrator.pipeline.state_json import KEPT_VERSION
 from cli_agent_orchestrator.pipeline.steering import (
     Answered,
     Ask,
@@ -47,8 +48,8 @@ from cli_agent_orchestrator.settings.layout import (
     CONTROL_FILE,
     EVENTS_FILE,
     SNAPSHOTS_FOLDER,
-    archive_folder,
-    screens_folder,
+    STATE_NAME,
+    turns_folder,
 )
 from cli_agent_orchestrator.work.snapshots import Snapshots
 from tests.server.run_rig import EVENTS, NOON, RUN, Answering, Rig
@@ -88,7 +89,7 @@ def test_runs_are_listed_and_shown_as_documented(rig: Rig, http: httpx.Client) -
 
 def test_a_turn_has_its_prompt_and_its_reply(rig: Rig, http: httpx.Client) -> None:
     rig.happen(*EVENTS)
-    kept = archive_folder(rig.project, RUN)
+    kept = turns_folder(rig.folder)
     kept.create("001-analyst.md", "the reply ✓".encode())
     turn = http.get(f"/runs/{RUN}/turns/1").json()
     msgspec.convert(turn, RunTurnTextBody)
@@ -100,7 +101,7 @@ def test_a_turn_has_its_prompt_and_its_reply(rig: Rig, http: httpx.Client) -> No
 def test_a_turn_has_what_its_agent_showed_at_the_end(rig: Rig, http: httpx.Client) -> None:
     rig.happen(*EVENTS)
     assert http.get(f"/runs/{RUN}/turns/1").json()["screen"] is None
-    screens_folder(rig.folder).create("001-analyst.txt", "› done ✓".encode())
+    turns_folder(rig.folder).create("001-analyst.txt", "› done ✓".encode())
     turn = http.get(f"/runs/{RUN}/turns/1").json()
     msgspec.convert(turn, RunTurnTextBody)
     assert turn["screen"] == "› done ✓"
@@ -146,7 +147,7 @@ def test_there_is_no_other_run(http: httpx.Client, name: str, rest: str) -> None
 def test_a_record_that_leads_elsewhere_leads_nowhere(rig: Rig, http: httpx.Client) -> None:
     rig.happen(*EVENTS)
     (rig.project / "001-analyst.md").write_text("secret")
-    write_record(rig.folder, replace(rig.record, id="../../etc", archive=".."))
+    write_record(rig.folder, replace(rig.record, id="../../etc"))
     assert http.get(f"/runs/{RUN}").json()["id"] == RUN
     assert http.get(f"/runs/{RUN}/turns/1").json()["reply"] is None
 
@@ -215,7 +216,7 @@ class TestStart:
         assert folder == rig.project
         assert request.options == {
             "WD": str(rig.project),
-            "PROMPT": "# Task\n\ndo it",
+            "PROMPT": "do it",
             "MAX_ROUNDS": "3",
             "RESUME": "0",
         }
@@ -358,8 +359,8 @@ class TestSteer:
         self, rig: Rig, http: httpx.Client
     ) -> None:
         assert http.post(f"/runs/{RUN}/resume").status_code == 409
-        state = {"final_status": "RUNNING", "progress": {"archive": RUN}}
-        Path(rig.record.state_file).write_text(json.dumps(state), encoding="utf-8")
+        state = {"version": KEPT_VERSION, "final_status": "RUNNING"}
+        rig.folder.replace(STATE_NAME, json.dumps(state).encode())
         assert http.post(f"/runs/{RUN}/resume").status_code == 200
         ((request, folder),) = rig.launcher.asked
         assert folder == rig.project

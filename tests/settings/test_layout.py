@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.settings import layout
 
 HERE = Path("/p")
@@ -14,26 +13,19 @@ HERE = Path("/p")
 def test_all_that_is_in_the_project_is_in_one_folder() -> None:
     assert layout.temporary_folder(HERE).path == Path("/p/.tmp")
     assert layout.response_folder(HERE).path == Path("/p/.tmp/agent-responses")
-    assert layout.archive_folder(HERE, "20250131-120000").path == Path("/p/.tmp/20250131-120000")
     assert (HERE / layout.STATE_FILE).parent == Path("/p/.tmp")
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        *(layout.IGNORE_FILE, layout.STATE_FILE, layout.OWNER_FILE, layout.LOG_FILE),
+        *(layout.IGNORE_FILE, layout.STATE_FILE, layout.LOG_FILE, layout.REPLACED_STATE),
         *(layout.RECORD_FILE, layout.EVENTS_FILE, layout.CONTROL_FILE),
-        *(layout.REJECTED_FILE, layout.WATCH_FILE, layout.REQUEST_FILE, layout.STATE_NAME),
+        *(layout.WATCH_FILE, layout.REQUEST_FILE, layout.STATE_NAME),
     ],
 )
 def test_every_file_is_told_to_readers(name: str) -> None:
     assert f"/{name} " in (layout.__doc__ or "")
-
-
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../x", "agent-responses", "a\n", "a\0b"])
-def test_an_archive_is_never_elsewhere(name: str) -> None:
-    with pytest.raises(UsageError, match="cannot name"):
-        layout.archive_folder(HERE, name)
 
 
 def test_what_is_kept_has_number_role_and_label() -> None:
@@ -43,8 +35,8 @@ def test_what_is_kept_has_number_role_and_label() -> None:
 
 def test_screens_are_in_the_folder_of_the_run() -> None:
     run = layout.run_folder(HERE, "20261115-084037-k3f9")
-    folder = layout.screens_folder(run)
-    assert (folder.path, folder.private) == (run.path / "screens", True)
+    folder = layout.turns_folder(run)
+    assert (folder.path, folder.private) == (run.path / "turns", True)
     assert layout.screen_name(7, "analyst") == "007-analyst.txt"
 
 

@@ -54,10 +54,9 @@ def clean(days: float, yes: bool, api: str | None) -> None:
     """Remove what ended runs have left: their agents, and the records of old ones.
 
     It shows what it would remove and asks first. A run that is at work or not finished keeps
-    everything, and so does your project: prompts and replies in its .tmp folder stay. Agents
-    on another server than yours are ended if you name it. Agents of a run whose folder is gone or
-    cannot be read are ended if none of them is at work, but only if you name no server: it may
-    have runs of others.
+    everything; prompts and replies of the others go with their records. Agents on another server
+    than yours are ended if you name it. Agents of a run whose folder is gone or cannot be read are
+    ended if none of them is at work, but only if you name no server: it may have runs of others.
 
     What was listed and could not be removed is named with the reason; it then ends with 3.
     """

@@ -24,7 +24,7 @@ from ..runs.view import Turn, view_run
 from ..scripted_agent.packaged import DEMO_PROJECT, DEMO_SCRIPT
 from ..settings.config import ServerConfig, check_state_folder, state_folder
 from ..settings.gates import PROOF, When
-from ..settings.layout import DRAFT_PREFIX, TASK_FILE, TEMPORARY_FOLDER, run_folder, runs_folder
+from ..settings.layout import DRAFT_PREFIX, TASK_FILE, run_folder, runs_folder, turns_folder
 from ..settings.run_config import RunConfig
 from ..settings.table import BY_NAME
 from ..show.report_markdown import text_table
@@ -66,11 +66,8 @@ The project stays in
   {project}
 Every prompt and reply is kept in
   {archive}
-The run on one page:
+It is among your own runs now. On one page, and in the browser:
   {cao} report {run}
-"""
-KEPT = """\
-It is among your own runs now, as {run}. In the browser:
   {cao} dashboard
 """
 NEXT_STEPS = """\
@@ -206,20 +203,18 @@ def _tmux(socket: str, *words: str) -> str:
 
 
 def _show_result(project: Path, flow: str, turns: Sequence[Turn], kept: str) -> None:
-    """Say what came of it; `kept` is its id among the user's own runs."""
-    archive = max((project / TEMPORARY_FOLDER).glob("[0-9]*"))
+    """Say what came of it; `kept` is its id among the user's own runs, empty if it is none."""
     click.secho("\nWhat the agents changed\n", bold=True)
     for line in diff_lines(DEMO_PROJECT, project):
         click.secho(line, fg=DIFF_STYLES.get(line[:1]))
+    cao = own_command(sys.argv[0], sys.executable, os.environ.get("PATH"))
     click.secho("\nTimeline\n", bold=True)
     click.echo(text_table(turns, _width()))
     click.secho("\nWhat was proven\n", bold=True)
     _say(what_was_proven(turns, flow))
-    cao = own_command(sys.argv[0], sys.executable, os.environ.get("PATH"))
-    run = kept or f"--wd {shlex.quote(str(project))}"
-    _say(WHERE.format(project=project, archive=archive, cao=cao, run=run))
     if kept:
-        _say(KEPT.format(run=kept, cao=cao))
+        archive = turns_folder(run_folder(state_folder(os.environ), kept))
+        _say(WHERE.format(project=project, archive=archive.path, cao=cao, run=kept))
     _say(NEXT_STEPS.format(cao=cao))
 
 

@@ -69,10 +69,6 @@ def unfinished_words(resume: bool | None) -> str:
 
 UNFINISHED = unfinished_words(None)
 RESUME_BY_ID = f"{SAVED}. `cao resume {{id}}` resumes it"
-LOST = (
-    "What was saved of the run is not there any more, so it cannot be resumed. `cao undo {id}` "
-    "brings its folder back to the start"
-)
 RESUME_ANEW = f"{SAVED}, and its agents are ended. `cao resume {{id}}` resumes it with new ones"
 """The command that began a run looks for the agents that it had."""
 
@@ -172,8 +168,6 @@ class Ending:
 
     def _goes_on(self, event: RunEnded) -> str:
         """Say how a run is resumed, if it can be."""
-        if event.is_lost:
-            return self._named(LOST)
         if event.to_resume:
             return f"{SAVED}. `{event.to_resume}` resumes it"
         is_anew = self.run and not event.session_left and self.unfinished.startswith(SAVED)

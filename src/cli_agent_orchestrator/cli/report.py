@@ -18,7 +18,7 @@ from ..runs.registry import choose_run, find_run, list_runs
 from ..runs.replay import read_cast, roles_with_cast, screen_at, steps_of
 from ..runs.report import Report, report_json, report_of_run, report_of_state
 from ..runs.request import read_all_settings
-from ..runs.state_file import read_state
+from ..runs.state_file import ExportedState
 from ..runs.view import RunView
 from ..settings.config import state_folder
 from ..settings.layout import TASK_FILE, run_folder
@@ -164,9 +164,9 @@ def _meant(run: str | None, options: Mapping[str, str | None]) -> tuple[Folder |
     if not meant:
         # The state may be that of a run with a folder of its own.
         with suppress(OrchestratorError):
-            archive = read_state(config.state_file, config.wd).progress.archive
-            record = read_record(run_folder(state, archive)) if is_run_id(archive) else None
-            meant = archive if record is not None and record.wd == str(config.wd) else ""
+            run = ExportedState(config.state_file, config.wd).named_run()
+            record = read_record(run_folder(state, run)) if is_run_id(run) else None
+            meant = run if record is not None and record.wd == str(config.wd) else ""
     return run_folder(state, meant) if meant else None, config.state_file, config.wd
 
 

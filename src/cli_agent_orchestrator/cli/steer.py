@@ -113,7 +113,7 @@ def resume(
     options = options_to_resume(found, run_folder(state, found.id), max_rounds)
     anew = how["replace_terminals"] or not found.has_agents
     options_of_start = StartOptions(
-        how["as_json"], how["detach"], replace_terminals=anew, run=found.in_tree, by_id=True
+        how["as_json"], how["detach"], replace_terminals=anew, run=found.id, by_id=True
     )
     given = {"MISSING": missing, "GATES": "\n".join(gates) or None}
     start({**options, **given}, None, options_of_start)

@@ -1,7 +1,6 @@
 """The response files of a run: where an agent writes its reply, and where replies are kept.
 
-`layout.py` has the picture. What lies in a working directory may come from anybody:
-`plain_files.py` is how it is touched.
+`settings/layout.py` has the picture.
 """
 
 import os
@@ -16,7 +15,6 @@ from ..errors import BadFolder, HandoffError, UnknownName
 from ..settings.layout import (
     IGNORE_FILE,
     KEPT_PATTERN,
-    archive_folder,
     kept_name,
     response_folder,
     temporary_folder,
@@ -59,22 +57,33 @@ def check_size(text: str, what: str) -> None:
         )
 
 
-class ResponseFiles:
-    """The response files of one run in one working directory."""
+def ensure_response_dir(working_directory: Path) -> Path:
+    """Make the folder agents write to, with its parents, if it is not there."""
+    responses = response_folder(working_directory)
+    try:
+        responses.make()
+        # So that git does not see any of it.
+        with suppress(FileExistsError):
+            temporary_folder(working_directory).create(IGNORE_FILE, b"*\n")
+    except OSError as error:
+        reason = f"cannot be written: {error.strerror}"
+        raise BadFolder(str(working_directory), reason) from error
+    return responses.path
 
-    def __init__(self, working_directory: Path, run: str, names: Mapping[str, str]) -> None:
-        """Take where the agents work, what the archive is called, and the file of each role."""
+
+class ResponseFiles:
+    """The response files of one run: those in the working directory, and what is kept of them."""
+
+    def __init__(self, working_directory: Path, kept: Folder, names: Mapping[str, str]) -> None:
+        """Take where the agents work, where replies are kept, and the file of each role."""
         self._names = dict(names)
         root = working_directory.absolute()
         self.temporary = temporary_folder(root)
         """Where everything is that belongs to runs."""
         self._responses = response_folder(root)
-        self.kept = archive_folder(root, run)
-        """Where replies are kept, and the journal beside them."""
+        self.kept = kept
         self.folder = self._responses.path
         """Where agents write."""
-        self.archive_folder = self.kept.path
-        """The path of `kept`."""
 
     def shown(self, path: Path) -> str:
         """Return a path as people in the working directory write it."""
@@ -94,20 +103,12 @@ class ResponseFiles:
 
     def ensure_response_dir(self) -> Path:
         """Make the folder agents write to, with its parents, if it is not there."""
-        try:
-            self._responses.make()
-            # So that git does not see any of it.
-            with suppress(FileExistsError):
-                self.temporary.create(IGNORE_FILE, b"*\n")
-        except OSError as error:
-            reason = f"cannot be written: {error.strerror}"
-            raise BadFolder(str(self.temporary.root), reason) from error
-        return self.folder
+        return ensure_response_dir(self.temporary.root)
 
     def clear_stale_response(
         self, role: str, sequence: int | None = None, before: float | None = None
     ) -> Path | None:
-        """Move a response that is already there to the archive, marked as stale.
+        """Move a response that is already there to what is kept, marked as stale.
 
         With `before` (unix time) only a file that was last written earlier. Return where it went,
         or None if there was none.
@@ -116,7 +117,7 @@ class ResponseFiles:
         if status is None or (before is not None and status.st_mtime >= before):
             return None
         number = self.next_sequence() if sequence is None else sequence
-        return self._move(role, f"{number:03d}-{role}-stale")
+        return self._keep(role, f"{number:03d}-{role}-stale", shown=False)
 
     def signature(self, role: str) -> Signature | None:
         """Return the present form of a role's response file, or None if there is none."""
@@ -132,35 +133,51 @@ class ResponseFiles:
         return response
 
     def archive(self, role: str, sequence: int) -> Path:
-        """Move a role's response to the archive and return where it went."""
-        return self._move(role, f"{sequence:03d}-{role}")
+        """Keep a role's response and return where; agents find it under its number from then on."""
+        return self._keep(role, f"{sequence:03d}-{role}", shown=True)
 
-    def archive_text(self, role: str, sequence: int, text: str) -> Path:
-        """Keep a text that did not come as a file, and return where."""
-        with _explained(self.archive_folder, "written"):
+    def archive_text(self, role: str, sequence: int, text: str, *, shown: bool = True) -> Path:
+        """Keep a text that did not come as a file, and return where.
+
+        What prompts may refer to is `shown`: agents have a copy of it.
+        """
+        data = text.encode(errors="replace")
+        with _explained(self.kept.path, "written"):
             name = self.kept.free_name(f"{sequence:03d}-{role}", ".md")
-            self.kept.replace(name, text.encode(errors="replace"))
-        return self.archive_folder / name
+            self.kept.replace(name, data)
+        if shown:
+            with suppress(OSError):
+                self._responses.replace(name, data, lasting=False)
+        return self.kept.path / name
+
+    def path_for_agents(self, kept: Path) -> Path:
+        """Return where agents find the copy of what is kept: some read nothing but their folder."""
+        return self.folder / kept.name
 
     def archived(self, role: str, sequence: int) -> tuple[Path, Response] | None:
         """Return the reply that was kept under a number, and where; None if there is none."""
         name = kept_name(sequence, role)
         response = _read(self.kept, name)
-        return None if response is None else (self.archive_folder / name, response)
+        return None if response is None else (self.kept.path / name, response)
 
     def next_sequence(self) -> int:
-        """Return the number after the highest one in the archive; the first is 1."""
-        with _explained(self.archive_folder, "read"):
+        """Return the number after the highest one that is kept; the first is 1."""
+        with _explained(self.kept.path, "read"):
             names = self.kept.names()
         found = (re.fullmatch(KEPT_PATTERN, name) for name in names)
         return max((int(match[1]) for match in found if match), default=0) + 1
 
-    def _move(self, role: str, stem: str) -> Path:
+    def _keep(self, role: str, stem: str, *, shown: bool) -> Path:
+        """Copy a role's response to what is kept, which may be on another disk."""
         path = self.response_path_for(role)
-        with _explained(path, f"moved to {self.archive_folder}"):
+        with _explained(path, f"moved to {self.kept.path}"):
             name = self.kept.free_name(stem, ".md")
-            self._responses.move(path.name, self.kept, name)
-        return self.archive_folder / name
+            self.kept.replace(name, self._responses.read(path.name))
+            if shown:
+                self._responses.move(path.name, self._responses, name)
+            else:
+                self._responses.remove(path.name)
+        return self.kept.path / name
 
     def _status(self, role: str) -> os.stat_result | None:
         path = self.response_path_for(role)

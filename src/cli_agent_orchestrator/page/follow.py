@@ -180,7 +180,7 @@ class RunReader:
     def page(self) -> RunOnPage:
         """Return the run with what is saved of it; for one thread at a time."""
         run = self.read()
-        saved = read_state_of(run)
+        saved = read_state_of(self.folder)
         return RunOnPage(run, course_of_run(run, saved), findings_of(self.folder, run, saved))
 
 

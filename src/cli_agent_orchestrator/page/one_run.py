@@ -13,6 +13,7 @@ from ..core.text import age, duration, plural, short_line, twice_as_many
 from ..events import FilesChanged, HintTaken, Steered
 from ..pipeline.findings import Findings
 from ..pipeline.flow import Planned, PlannedCheck, Stage, StageKind
+from ..pipeline.state import PersonalAct
 from ..runs.record import RunStatus, short_name
 from ..runs.view import RunView, Turn
 from ..settings import gates
@@ -360,7 +361,7 @@ def _told(run: RunView, now: float) -> Iterator[Part]:
         yield Part("acts", _section("acts", "What people did", acts), "more")
 
 
-def _act(act: Steered, now: float) -> Markup:
+def _act(act: Steered | PersonalAct, now: float) -> Markup:
     words = act.words
     if isinstance(act, HintTaken) and "\n" in act.text.strip():
         # A hint of several lines, such as a comment on code, keeps them.

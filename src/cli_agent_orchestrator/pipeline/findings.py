@@ -8,16 +8,12 @@ A number is kept for good. Who begins at F1 again with something else has a new 
 the next number; the same number with the same place or text is the finding there was, and so is
 the same place and text with another number. What is not answered stays open. What was fixed or
 withdrawn and is found again is open again, as unfixed.
-
-Reading JSON mends what is damaged: what has no number of its own is dropped, a finding that does
-not say whether it is blocking is, and unknown answers are left out.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
 
 from .reply import DOUBT_PATTERN, split_lines, unfenced
 
@@ -163,8 +159,6 @@ MOST_ANSWERS = 20
 """Answers to one finding that are kept, the last ones."""
 STALLED_AFTER = 2
 """So many times a blocking finding may be unfixed."""
-LARGEST_COUNT = 1_000_000
-"""Of rounds and cycles."""
 LONGEST_NAME = 80
 HOW_TO_RAISE = (
     "Number your findings from {first} on, each on a line of its own outside of code blocks: "
@@ -408,60 +402,3 @@ def findings_block(ledger: Findings) -> str:
 def _line(finding: Finding) -> str:
     severity = BLOCKING if finding.blocking else ADVISORY
     return " ".join(filter(None, (finding.id, severity, finding.where, finding.text)))
-
-
-def ledger_to_json(ledger: Findings) -> list[dict[str, Any]]:
-    """Return the ledger as JSON data."""
-    return [
-        {
-            "id": entry.finding.id,
-            "blocking": entry.finding.blocking,
-            "where": entry.finding.where,
-            "text": entry.finding.text,
-            "raised": entry.raised,
-            "round": entry.round,
-            "answers": [str(answer) for answer in entry.answers],
-        }
-        for entry in ledger.tracked
-    ]
-
-
-def ledger_from_json(data: object) -> Findings:
-    """Return the ledger that JSON data describes, mended as the top of this file says."""
-    found: dict[str, Tracked] = {}
-    for item in data if isinstance(data, list) else []:
-        entry = _tracked(item) if isinstance(item, dict) else None
-        if entry is not None:
-            found.setdefault(entry.finding.id, entry)
-    return Findings(_most_needed(list(found.values())))
-
-
-def _tracked(data: Mapping[str, Any]) -> Tracked | None:
-    number, answers = data.get("id"), data.get("answers")
-    if not isinstance(number, str) or not re.fullmatch(ID_PATTERN, number):
-        return None
-    finding = Finding(
-        id=tidy_id(number),
-        blocking=data.get("blocking") is not False,
-        where=_text(data.get("where"), LONGEST_PLACE),
-        text=_text(data.get("text"), LONGEST_TEXT),
-    )
-    known = (
-        [FindingAnswer(word) for word in answers if word in list(FindingAnswer)]
-        if isinstance(answers, list)
-        else []
-    )
-    return Tracked(
-        finding, _count(data.get("raised")), _count(data.get("round")), tuple(known[-MOST_ANSWERS:])
-    )
-
-
-def _text(value: object, longest: int) -> str:
-    return one_line(value, longest) if isinstance(value, str) else ""
-
-
-def _count(value: object) -> int:
-    """Return the number of a round or a cycle; the first one in place of anything else."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        return 1
-    return min(max(value, 1), LARGEST_COUNT)

@@ -6,7 +6,7 @@
     unfinished     new run     resumed     resumed; if anything speaks against it, nothing is done
 
 Against it speaks: another task than the saved one, an edited one, one that cannot be read; another
-flow; another agent than the saved ones; a state file that was not saved by this user here.
+flow; another agent than the saved ones.
 
 A run keeps the settings it began with. One that is given anew, by option or variable, wins; one
 that merely stands in a task or a settings file does not.
@@ -26,7 +26,7 @@ from .state import Dispatch, FinalStatus, RunState, note_act
 BEGIN = "leave out --resume to start a new one"
 CHOICES = (
     "Nothing was started or sent. `cao run --resume` goes on with the saved run and its own task; "
-    "your command with --no-resume added starts a new run and sets the saved one aside"
+    "your command with --no-resume added starts a new run and leaves the saved one"
 )
 
 
@@ -74,16 +74,11 @@ def should_auto_resume(
     raise UsageError(f"the saved run has ended with {saved.final_status}{more}; {BEGIN}")
 
 
-def find_objections(saved: RunState, asked: Wanted, *, own: bool) -> tuple[str, ...]:
+def find_objections(saved: RunState, asked: Wanted) -> tuple[str, ...]:
     """Return what speaks against going on with a saved run, in words; nothing if all is well."""
     found = [*_about_task(saved, asked.task), *_about_agents(saved, asked)]
     if asked.flow and asked.flow != saved.flow.name:
         found.append(f"its flow is {saved.flow.name}, not {asked.flow}")
-    if not own:
-        found.append(
-            "its state file was not saved like that by you on this machine (it may have come with "
-            "the project)"
-        )
     return tuple(found)
 
 

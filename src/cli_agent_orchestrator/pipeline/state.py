@@ -80,7 +80,7 @@ class PersonalAct:
 
     at: float
     """Unix time."""
-    text: str
+    words: str
 
 
 @dataclass(frozen=True, slots=True)

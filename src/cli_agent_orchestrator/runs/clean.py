@@ -127,7 +127,7 @@ def known_runs(state_folder: Path, environ: Mapping[str, str]) -> list[KnownRun]
             if record is None:
                 found += _unreadable_run(state_folder, name, words)
                 continue
-            in_use = folder.is_locked() or record.status.is_open or _may_go_on(record)
+            in_use = folder.is_locked() or record.status.is_open or _may_go_on(folder, record)
             waits = ""
             is_work = not is_unchanged(state_folder, record, environ)
             if is_work and has_tree(state_folder, record):
@@ -143,7 +143,7 @@ def _unreadable_run(state_folder: Path, name: str, words: str) -> list[KnownRun]
     began = began_at(name)
     if began is None:
         return []
-    record = RunRecord(name, "", "", "", "", "", began, status=RunStatus.INTERRUPTED)
+    record = RunRecord(name, "", started=began, status=RunStatus.INTERRUPTED)
     in_use = run_folder(state_folder, name).is_locked()
     waits = TREE_LEFT if _has_folder(state_folder, name) else ""
     return [KnownRun(record, words, in_use, waits)]
@@ -191,7 +191,7 @@ def end_agents(terminals: AgentsToEnd, state_folder: Path, run_id: str) -> int:
     try:
         with folder.locked():
             record = read_record(folder)
-            if record is None or _may_go_on(record):
+            if record is None or _may_go_on(folder, record):
                 return 0
             return end_all(terminals, folder, record)
     except BlockingIOError:
@@ -245,7 +245,7 @@ def remove_folder(state_folder: Path, name: str, environ: Mapping[str, str]) -> 
     try:
         with folder.locked():
             record = read_record(folder)
-            if record is not None and _may_go_on(record):
+            if record is not None and _may_go_on(folder, record):
                 return "it can be resumed"
             folder.remove_all()
     except FileNotFoundError:
@@ -257,7 +257,7 @@ def remove_folder(state_folder: Path, name: str, environ: Mapping[str, str]) -> 
     return ""
 
 
-def _may_go_on(record: RunRecord) -> bool:
+def _may_go_on(folder: Folder, record: RunRecord) -> bool:
     """Can a run that nobody holds be resumed?"""
     is_over = record.status.is_verdict or is_discarded(record)
-    return not is_over and can_resume(record)
+    return not is_over and can_resume(folder)

@@ -1,8 +1,8 @@
-"""The control file of a run: what people ask of it, a line of JSON each; see `pipeline/asks.py`.
+"""The control file of a run: what people ask of it, a line of JSON each.
 
 Whoever asks adds a line, and nobody changes or removes one: how much of the file was heeded, in
-bytes, is saved with the run, so that nothing is heeded twice. No server is needed. What is no ask
-is set aside in a file of its own, with a warning; it never stops the run.
+bytes, is saved with the run, so that nothing is heeded twice. No server is needed. A line that is
+no ask is passed over, with a warning.
 """
 
 import fcntl
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Self
 
 from ..core.clock import Clock, SystemClock
-from ..core.files import Folder, NotPlain
+from ..core.files import LARGEST_FILE, Folder
 from ..core.text import twice_as_many
 from ..core.watch import Waker, watch_file
 from ..errors import NotSteerable, UnknownName, UsageError
@@ -37,18 +37,12 @@ from ..events import (
     Unpaused,
 )
 from ..pipeline.steering import Ask, Heard, Hint, Set, Wish, read_asks, to_line
-from ..settings.layout import CONTROL_FILE, EVENTS_FILE, REJECTED_FILE, run_folder
+from ..settings.layout import CONTROL_FILE, EVENTS_FILE, run_folder
 from ..settings.values import read_change
 from .event_log import EventReader
-from .record import RunRecord, RunStatus, is_run_id, read_record
+from .record import VERSION, RunRecord, RunStatus, is_run_id, read_record
 from .view import RUNNING, RunView, can_resume, has_passed, read_run
 
-LARGEST_PIECE = 1024 * 1024
-"""What is read at a look, in bytes; of more, the last."""
-MOST_REJECTED = 256 * 1024
-"""Bytes that are kept of what is no ask."""
-MORE_REJECTED = 10
-"""So many times as much must have been set aside before that is said again."""
 LOOK_SECONDS = 10.0
 """So often it is looked at where the system can tell of no change."""
 
@@ -87,11 +81,8 @@ class Listener:
         self._folder = folder
         self._position = position
         self._hear = hear
-        self._tell_warning = warn
+        self._warn = warn
         self._said: set[str] = set()
-        self._rejected = 0
-        """Lines that are no asks."""
-        self._rejected_said = 0
         self._waker = Waker()
         self._stopped = False
         self._thread = threading.Thread(target=self._listen, name="control", daemon=True)
@@ -115,76 +106,28 @@ class Listener:
 
     def _look(self) -> None:
         try:
-            for heard in self._read():
-                self._hear(heard)
+            with self._folder.open_to_read(CONTROL_FILE) as file:
+                if os.fstat(file.fileno()).st_size < self._position:
+                    self._position = 0  # somebody has put another file in its place
+                file.seek(self._position)
+                data = file.read(LARGEST_FILE)
         except FileNotFoundError:
             return  # nobody has asked for anything yet
-        except NotPlain as error:
-            self._put_aside(str(error.strerror))
         except OSError as error:
-            self._warn_once(f"what is asked of the run cannot be read: {error.strerror}")
-        self._warn_of_rejected()
-
-    def _read(self) -> Iterator[Heard]:
-        with self._folder.open_to_read(CONTROL_FILE) as file:
-            size = os.fstat(file.fileno()).st_size
-            if size < self._position:
-                self._position = 0  # somebody has put another file in its place
-            start = max(self._position, size - LARGEST_PIECE)
-            piece = os.pread(file.fileno(), LARGEST_PIECE, start)
-        if start > self._position:
-            # Nobody is steered by half of a line.
-            cut = piece.find(b"\n") + 1
-            self._position, piece = start + cut, piece[cut:]
-            self._warn_once(
-                f"{CONTROL_FILE} of the run grew too fast: what stood before its last "
-                f"{LARGEST_PIECE} bytes is not read"
-            )
-            yield Heard(None, self._position)
-        start = self._position
-        for heard in read_asks(piece, start):
-            if heard.ask is None:
-                self._reject(piece[self._position - start : heard.upto - start])
-            self._position = heard.upto
-            yield heard
-
-    def _reject(self, data: bytes) -> None:
-        """Set aside what is no ask, as far as there is room for it."""
-        with suppress(OSError), self._folder.append(REJECTED_FILE) as file:
-            room = MOST_REJECTED - os.fstat(file.fileno()).st_size
-            file.write(data[: max(0, room)])
-        self._rejected += data.count(b"\n") or 1
-
-    def _warn_of_rejected(self) -> None:
-        """Say how much was set aside: the first, and whenever it is ten times as much."""
-        lines = self._rejected
-        if lines < max(1, self._rejected_said * MORE_REJECTED):
+            self._warn_once(f"nothing can be asked of the run: {CONTROL_FILE}: {error.strerror}")
             return
-        self._rejected_said = lines
-        self._warn(
-            f"{lines} line{'' if lines == 1 else 's'} in {CONTROL_FILE} of the run ask"
-            f"{'s' if lines == 1 else ''} for nothing that is known; kept in {REJECTED_FILE}"
-        )
-
-    def _put_aside(self, reason: str) -> None:
-        """Make room for a control file where something else lies."""
-        try:
-            name = self._folder.free_name(REJECTED_FILE)
-            self._folder.move(CONTROL_FILE, self._folder, name)
-        except OSError:
-            self._warn_once(f"nothing can be asked of the run: {CONTROL_FILE}: {reason}")
-        else:
-            self._warn(f"{CONTROL_FILE} of the run is kept as {name}: {reason}")
+        for heard in read_asks(data, self._position):
+            self._position = heard.upto
+            self._hear(heard)
+            if heard.ask is None:
+                self._warn_once(f"{CONTROL_FILE} of the run has lines that ask for nothing known")
 
     def _warn_once(self, text: str) -> None:
         if text not in self._said:
             self._said.add(text)
-            self._warn(text)
-
-    def _warn(self, text: str) -> None:
-        # That nobody reads any more is for the run to find out; what is asked of it still counts.
-        with suppress(OSError):
-            self._tell_warning(text)
+            # That nobody reads any more is for the run to find out; what is asked still counts.
+            with suppress(OSError):
+                self._warn(text)
 
 
 ANSWER_SECONDS = 4.0
@@ -266,7 +209,7 @@ def more_rounds_words(run: str, number: int) -> str:
 def options_to_resume(
     run: RunView, folder: Folder, max_rounds: str | None = None
 ) -> dict[str, str]:
-    """Return by which options `cao run` resumes a run; raise why it cannot be resumed.
+    """Return by which options `cao run` resumes a run by its id; raise why it cannot be resumed.
 
     One that has used up its rounds goes on if it is given more.
     """
@@ -281,8 +224,8 @@ def options_to_resume(
     elif run.status.is_verdict:
         raise NotSteerable(f"the run {run.id} has ended with {run.status}; nothing is left to do")
     record = read_record(folder)
-    if record is None or not can_resume(record, str(RunStatus.FAIL) if has_failed else RUNNING):
-        raise NotSteerable(f"the run {run.id} cannot be resumed: {_why_not(run, record)}")
+    if record is None or not can_resume(folder, str(RunStatus.FAIL) if has_failed else RUNNING):
+        raise NotSteerable(f"the run {run.id} cannot be resumed: {_why_not(run, folder, record)}")
     given = {} if max_rounds is None else {"MAX_ROUNDS": max_rounds}
     if record.tree is not None:
         # Settings and consent are those of the user's own folder.
@@ -302,10 +245,12 @@ def _check_rounds(run: RunView, max_rounds: str | None) -> None:
         )
 
 
-def _why_not(run: RunView, record: RunRecord | None) -> str:
+def _why_not(run: RunView, folder: Folder, record: RunRecord | None) -> str:
     if record is None:
         return UNREADABLE
-    if has_passed(record):
+    if record.version != VERSION:
+        return "it was begun by an earlier version of cao"
+    if has_passed(folder):
         deliver = f"; `cao apply {run.id}` brings its work to you" if record.tree else ""
         return f"it has passed, and was ended just then{deliver}"
     if not run.round:

@@ -5,7 +5,6 @@ may have made after the verdict, is left to people.
 """
 
 import os
-import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -13,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from ..core.clock import SystemClock
 from ..core.files import is_left_behind
 from ..errors import (
     GitError,
@@ -21,16 +19,13 @@ from ..errors import (
     OrchestratorError,
     RunError,
     StateError,
-    UsageError,
     in_words,
 )
 from ..pipeline.state import FinalStatus
 from ..settings.layout import (
-    KEPT_PATTERN,
     RECORD_FILE,
     REQUEST_FILE,
-    archive_folder,
-    kept_archive,
+    STATE_NAME,
     run_folder,
     worktree_folder,
 )
@@ -43,7 +38,7 @@ from ..work.watch import RepositoryWatch
 from ..work.worktree import first_of
 from .record import Fate, RunRecord, SavedTree, read_record, write_record
 from .restore import DISCARDED_LABEL
-from .state_file import StateFile, UserSeals
+from .state_file import load_state, read_state_of
 from .tree import OwnTree, reopen_tree, store_of, work_of
 
 LARGEST_FILE = 512 * 1024 * 1024
@@ -186,7 +181,6 @@ def discard_run(ended: Ended) -> bool:
     is_new = is_untouched(ended.state_folder, ended.record) and tree.is_unfinished
     read: Callable[[str], bytes | None] = dict[str, bytes]().get
     if tree.exists and not is_new:
-        _keep_archive(ended)
         taken = snapshots.all()
         number = max((one.sequence for one in taken), default=-1) + 1
         last = snapshots.take(number, DISCARDED_LABEL)
@@ -197,28 +191,6 @@ def discard_run(ended: Ended) -> bool:
         raise NotSteerable(f"nothing was removed: {reason}")
     _note(ended, Fate.DISCARDED)
     return is_work and any(one.label == DISCARDED_LABEL for one in snapshots.all())
-
-
-def _keep_archive(ended: Ended) -> None:
-    """Copy prompts and replies out of a work tree; what an agent put in their place is left."""
-    kept = kept_archive(run_folder(ended.state_folder, ended.record.id))
-    names: list[str] = []
-    with suppress(OSError, UsageError):
-        archive = archive_folder(ended.tree.wd, ended.record.archive)
-        names = archive.names()
-    for name in names:
-        if not re.fullmatch(KEPT_PATTERN, name):
-            continue
-        try:
-            content = archive.read(name)
-        except OSError:
-            continue
-        try:
-            kept.replace(name, content)
-        except OSError as error:
-            raise NotSteerable(
-                f"nothing was removed: prompts and replies cannot be kept: {in_words(error)}"
-            ) from error
 
 
 def has_tree(state_folder: Path, record: RunRecord) -> bool:
@@ -236,7 +208,8 @@ def is_untouched(state_folder: Path, record: RunRecord) -> bool:
         return False
     ours = os.path.realpath(worktree_folder(state_folder, record.id))
     is_begun = has_snapshots(store_of(state_folder, record.id))
-    return saved.folder == ours and not os.path.lexists(record.state_file) and not is_begun
+    is_saved = os.path.lexists(run_folder(state_folder, record.id).path / STATE_NAME)
+    return saved.folder == ours and not is_saved and not is_begun
 
 
 def is_unchanged(state_folder: Path, record: RunRecord, environ: Mapping[str, str]) -> bool:
@@ -325,8 +298,7 @@ def _commit(ended: Ended) -> tuple[Ended, tuple[str, ...]]:
         if made.branch_tip() or os.path.lexists(made.folder) or made.entry.names():
             text += f". `cao discard {record.id}` removes what is left of this one"
         raise NotSteerable(text)
-    seals = UserSeals(ended.state_folder)
-    state = StateFile(tree.state_file, SystemClock(), tree.wd, seals).load_state()
+    state = load_state(run_folder(ended.state_folder, record.id))
     if state is None or state.final_status is not FinalStatus.PASS:
         raise NotSteerable(
             f"the run {record.id} has not passed, so nothing was committed; {_where(ended)}"
@@ -364,10 +336,8 @@ def _note(ended: Ended, delivered: Fate) -> Ended:
 
 def _judged(ended: Ended) -> CommittedWork:
     """Return how the work was judged, as the commit says it."""
-    record, tree = ended.record, ended.tree
-    with suppress(StateError):
-        seals = UserSeals(ended.state_folder)
-        state = StateFile(tree.state_file, SystemClock(), tree.wd, seals).load_state()
-        if state is not None:
-            return work_of(record.id, state)
+    record = ended.record
+    state = read_state_of(run_folder(ended.state_folder, record.id))
+    if state is not None:
+        return work_of(record.id, state)
     return CommittedWork(record.id, record.round, record.flow, is_known=False)

@@ -1,14 +1,12 @@
 """What there is of the turns of a run: what was said, shown, found, changed and used in them."""
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from ..core.files import Folder
-from ..errors import ConfigError, GitError, NotFound, OrchestratorError, RunError, UsageError
+from ..errors import ConfigError, GitError, NotFound, OrchestratorError, RunError
 from ..handoff.files import decode_response
 from ..pipeline.findings import Findings, ReviewForm, Tracked, follow, read_findings
 from ..pipeline.flow import Flow, Planned, course_of
@@ -16,7 +14,7 @@ from ..pipeline.flow_file import PACKAGED, packaged_flow
 from ..pipeline.review import met_evidence
 from ..pipeline.state import RunState
 from ..settings.gates import Gate, read_gates
-from ..settings.layout import PROMPT_LABEL, archive_folder, kept_archive, kept_name
+from ..settings.layout import PROMPT_LABEL, kept_name, turns_folder
 from ..settings.table import BY_NAME
 from ..usage.tokens import Tokens
 from ..work.changes import REST_LEFT_OUT, Change
@@ -55,22 +53,14 @@ class TurnDetail:
     """Of a review: those that it raised or answered, and what has become of them."""
 
 
-def archive_of(folder: Folder, record: RunRecord) -> Folder | None:
-    """Return where prompts and replies of a run are: in its own folder if its work tree is gone."""
-    if record.tree is not None and not os.path.lexists(record.tree.folder):
-        return kept_archive(folder)
-    with suppress(UsageError):
-        return archive_folder(Path(record.wd), record.archive)
-    return None
-
-
-def read_kept_text(archive: Folder | None, turn: Turn, label: str = "") -> str | None:
-    """Return the reply of a turn, or its prompt; None if it is not there."""
+def read_kept_text(folder: Folder, turn: Turn, label: str = "") -> str | None:
+    """Return the reply of a turn of the run in a folder, or its prompt; None if it is not there."""
     # An event that others wrote names nothing but a role.
-    if archive is None or not re.fullmatch(ROLE_PATTERN, turn.role):
+    if not re.fullmatch(ROLE_PATTERN, turn.role):
         return None
     with suppress(OSError, ValueError):
-        return decode_response(archive.read(kept_name(turn.sequence, turn.role, label))).text
+        name = kept_name(turn.sequence, turn.role, label)
+        return decode_response(turns_folder(folder).read(name)).text
     return None
 
 
@@ -125,7 +115,7 @@ def author_of(folder: Folder, sequence: int) -> str | None:
     """
     run = view_run(folder)
     turn_of(run, sequence)
-    flow = flow_of(run, read_state_of(run))
+    flow = flow_of(run, read_state_of(folder))
     if flow is None:
         return None
     roles = [turn.role for turn in run.turns if turn.sequence <= sequence]
@@ -157,31 +147,29 @@ def findings_of(
     """Return the findings by reviewer: as they are saved, else followed through the replies."""
     if saved is not None:
         return saved.progress.findings
-    archive = archive_of(folder, run)
-    found = {role: _follow(run, role, archive)[0] for role in run.reviewers}
+    found = {role: _follow(run, role, folder)[0] for role in run.reviewers}
     return {role: ledger for role, ledger in found.items() if ledger.tracked}
 
 
 def _details(folder: Folder, run: RunView, turns: Sequence[Turn]) -> list[TurnDetail]:
     """Return turns with all but what they changed."""
-    flow = flow_of(run, read_state_of(run))
-    archive = archive_of(folder, run)
+    flow = flow_of(run, read_state_of(folder))
     terminals = {turn.terminal_id for turn in turns}
     agents = [turn for turn in run.turns if turn.terminal_id in terminals]
     used = usage_of_turns(folder, agents, run.ended)
     reviewers = {turn.role for turn in turns} & {*run.reviewers}
     findings: dict[int, tuple[Tracked, ...]] = {}
     for role in reviewers:
-        findings |= _follow(run, role, archive)[1]
+        findings |= _follow(run, role, folder)[1]
     found = []
     for turn in turns:
-        reply = read_kept_text(archive, turn)
+        reply = read_kept_text(folder, turn)
         is_known = flow is not None and turn.role in {role.name for role in flow.roles}
         judged = flow.role(turn.role) if flow and is_known and turn.role in reviewers else None
         found.append(
             TurnDetail(
                 turn=turn,
-                prompt=read_kept_text(archive, turn, PROMPT_LABEL),
+                prompt=read_kept_text(folder, turn, PROMPT_LABEL),
                 reply=reply,
                 screen=read_screen(folder, turn.sequence, turn.role),
                 usage=used.get(turn.sequence),
@@ -193,7 +181,7 @@ def _details(folder: Folder, run: RunView, turns: Sequence[Turn]) -> list[TurnDe
 
 
 def _follow(
-    run: RunView, role: str, archive: Folder | None
+    run: RunView, role: str, folder: Folder
 ) -> tuple[Findings, dict[int, tuple[Tracked, ...]]]:
     """Follow the findings of a reviewer through its reviews.
 
@@ -204,7 +192,7 @@ def _follow(
     for turn in run.turns:
         form = None
         if turn.role == role:
-            form = read_findings(read_kept_text(archive, turn) or "")
+            form = read_findings(read_kept_text(folder, turn) or "")
         if form is not None:
             known = set(ledger.tracked)
             ledger = follow(ledger, form, turn.round, turn.cycle)

@@ -307,7 +307,7 @@ class GateTurns:
         if check.when is When.BASE:
             self._heed_base(gate, result, plan.run)
         archive = ledger.records.files.archive_text(check.gate, sequence, page_of(result))
-        result = replace(result, archive=str(archive))
+        result = replace(result, archive=str(ledger.records.files.path_for_agents(archive)))
         work = self._looks.look(plan, Origin(check.gate, check.round, sequence), is_author=True)
         state, outcome = record_check(ledger.state, check, result, plan.rules, work)
         ended = check_ended(began, ledger.now, outcome, str(archive))
@@ -545,7 +545,7 @@ class Runner:
         if kept is not None:
             return kept[1].text
         prompt = build_prompt(dispatch.turn, self.state, self._plan.briefing)
-        self._ledger.records.files.archive_text(label, dispatch.sequence, prompt)
+        self._ledger.records.files.archive_text(label, dispatch.sequence, prompt, shown=False)
         # Not saved before the turn is in flight: without that, the prompt is built anew.
         self._ledger.take(drop_hints(self.state, dispatch.turn.role))
         return prompt
@@ -588,7 +588,8 @@ class Runner:
 
     def _record(self, dispatch: Dispatch, reply: Reply, worked: float) -> None:
         turn = dispatch.turn
-        output = Output(reply.text, str(reply.archive))
+        path = self._ledger.records.files.path_for_agents(reply.archive)
+        output = Output(reply.text, str(path))
         # The reply is archived: whatever happens here, it is found again.
         terminal_id = self.state.terminal_of(turn.role)
         origin = Origin(turn.role, turn.round, dispatch.sequence, turn.cycle, terminal_id)

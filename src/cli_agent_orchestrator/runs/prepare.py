@@ -35,7 +35,6 @@ from ..pipeline.state import RunState
 from ..pipeline.task import Task, parse_task
 from ..settings.config import DEFAULT_API
 from ..settings.gates import Gate, When
-from ..settings.layout import run_folder
 from ..settings.run_config import RunConfig
 from ..settings.table import BY_NAME, PROVIDER_SUFFIX
 from ..settings.trust import Trust, check_consent, commands_text
@@ -45,7 +44,7 @@ from ..work.git import MISSING, find_program
 from ..work.repository import find_repository
 from .environment import Surroundings
 from .loop import in_need_of_snapshots
-from .record import RunRecord, is_run_id, new_run_id, read_record
+from .record import RunRecord, new_run_id
 from .request import RunRequest
 from .state_file import read_task_text
 from .tree import OwnTree
@@ -66,6 +65,19 @@ class Prepared:
         return {role.name: self.config.provider_of(role.name) for role in self.flow.roles}
 
 
+@dataclass(frozen=True, slots=True)
+class SavedRun:
+    """A saved run that is to go on."""
+
+    state: RunState
+    record: RunRecord | None
+    """None if it comes from a state file that no run of this user wrote."""
+    config: RunConfig
+    """What is given now, for the folder that the run is in."""
+    tree: OwnTree | None = None
+    """Its work tree, if it has one."""
+
+
 logger = logging.getLogger(__name__)
 
 ONE_LINE = "the given text"
@@ -74,8 +86,8 @@ NOT_BEGUN = "no run was begun"
 TOO_LATE = "ignored: a resumed run keeps the settings it started with"
 
 
-def objections_to(saved: RunState, request: RunRequest, *, own: bool) -> tuple[str, ...]:
-    """Return what speaks against going on with a saved run, which may not be the user's `own`."""
+def objections_to(saved: RunState, request: RunRequest) -> tuple[str, ...]:
+    """Return what speaks against going on with a saved run."""
     insisted = request.insisted
     # With new agents for lost ones, these may be of a different vendor.
     free = request.replace_terminals
@@ -85,7 +97,7 @@ def objections_to(saved: RunState, request: RunRequest, *, own: bool) -> tuple[s
         role_providers={} if free else read_role_providers(insisted),
         flow=Path(insisted.get("FLOW", "")).stem,
     )
-    return find_objections(saved, asked, own=own)
+    return find_objections(saved, asked)
 
 
 def told_too_late(saved: RunState, request: RunRequest) -> Iterator[str]:
@@ -98,7 +110,7 @@ def told_too_late(saved: RunState, request: RunRequest) -> Iterator[str]:
         role_providers=read_role_providers(given),
         flow=Path(given.get("FLOW", "")).stem,
     )
-    for text in find_objections(saved, asked, own=True):
+    for text in find_objections(saved, asked):
         yield f"{TOO_LATE}: {text}"
 
 
@@ -111,9 +123,9 @@ def check_folder(saved: RunState, config: RunConfig) -> None:
         )
 
 
-def check_repository(record: RunRecord | None, wd: Path, environ: Mapping[str, str]) -> None:
+def check_repository(record: RunRecord, wd: Path, environ: Mapping[str, str]) -> None:
     """Refuse a run whose repository was removed; in a work tree it is repaired instead."""
-    if record is None or record.wd != str(wd) or record.tree is not None:
+    if record.wd != str(wd) or record.tree is not None:
         return
     if not record.base and not record.branch:
         return
@@ -200,20 +212,20 @@ def check_commands(request: RunRequest, config: RunConfig, state_folder: Path) -
         check_consent(trust, request.config.wd, text, request.project_file)
 
 
-def with_saved_api(config: RunConfig, saved: RunState, *, own: bool) -> RunConfig:
+def with_saved_api(config: RunConfig, saved: SavedRun) -> RunConfig:
     """Go back to the server that was named when the run began, unless one is named now.
 
-    A state file that is not the user's `own` may have come with a cloned project, so it can lead
-    to nobody.
+    A state file that nobody knows may have come with a cloned project, so it can lead to nobody.
     """
-    if config.api_given or saved.api in ("", DEFAULT_API):
+    api = saved.state.api
+    if config.api_given or api in ("", DEFAULT_API):
         return config
-    if not own or not is_loopback(saved.api):
+    if saved.record is None or not is_loopback(api):
         raise ResumeError(
-            f"the saved run used the server {saved.api}: name it with --api to resume the run, or "
+            f"the saved run used the server {api}: name it with --api to resume the run, or "
             "start a new one with --no-resume"
         )
-    return replace(config, api=saved.api, api_named_by="the saved run")
+    return replace(config, api=api, api_named_by="the saved run")
 
 
 @contextmanager
@@ -250,19 +262,6 @@ def _is_folder(text: str, folder: Path) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class SavedRun:
-    """A saved run that is to go on."""
-
-    state: RunState
-    own: bool
-    """Was it saved like that by this user on this machine?"""
-    config: RunConfig
-    """What is given now, for the folder that the run is in."""
-    tree: OwnTree | None = None
-    """Its work tree, if it has one."""
-
-
-@dataclass(frozen=True, slots=True)
 class Preparation:
     """What is asked for, looked at by what is there; who is warned of what is surely not meant."""
 
@@ -282,10 +281,10 @@ class Preparation:
         self._check_server(prepared)
         return prepared
 
-    def reopened(self, saved: RunState | None) -> RunState | None:
+    def reopened(self, saved: RunState) -> RunState:
         """Return a saved run; one that has failed goes on if it is resumed with more rounds."""
         config = self.request.config
-        if saved is None or not config.resume or "MAX_ROUNDS" not in self.request.insisted:
+        if not config.resume or "MAX_ROUNDS" not in self.request.insisted:
             return saved
         return with_more_rounds(saved, config.rules.limits.max_rounds)
 
@@ -299,26 +298,26 @@ class Preparation:
             saved.tree.check_held_back(config.held_back)
         in_tree = saved.tree is not None or config.in_worktree
         self._check_settings(config, state.flow, in_tree=in_tree)
-        config = with_saved_api(config, state, own=saved.own)
+        config = with_saved_api(config, saved)
         if self.request.replace_terminals:
             roles = (role.name for role in state.flow.roles)
             used = (self.request.chosen_provider(one) or state.provider_of(one) for one in roles)
             self._check_providers(config, set(filter(None, used)))
         task = parse_task(state.prompt if state.prompt.strip() else read_task_text(config))
         check_remedy(state, config)
-        archive = state.progress.archive or new_run_id(self.clock)
-        if is_run_id(archive):
-            record = read_record(run_folder(self.given.state_folder, archive))
-            check_repository(record, config.wd, self.given.environ)
-        progress = replace(state.progress, archive=archive, settings=config.settings)
-        return Prepared(config, state.flow, task, archive), replace(state, progress=progress)
+        run_id = new_run_id(self.clock)
+        if saved.record is not None:
+            run_id = saved.record.id
+            check_repository(saved.record, config.wd, self.given.environ)
+        progress = replace(state.progress, archive=run_id, settings=config.settings)
+        return Prepared(config, state.flow, task, run_id), replace(state, progress=progress)
 
     def _settings_of(self, saved: SavedRun) -> RunConfig:
         """Return the settings with which a run began, and those that are given anew."""
         asked, here = self.request.settings, saved.config
         request = replace(self.request, settings=self._still_told(saved))
         # Somebody else's could let the agents do more than this user would.
-        began_with = saved.state.progress.settings if saved.own else {}
+        began_with = {} if saved.record is None else saved.state.progress.settings
         resumed = choose_settings(began_with, request.insisted, request.settings)
         for remark in (*resumed.remarks, *told_too_late(saved.state, request)):
             self.warn(remark)
@@ -328,12 +327,10 @@ class Preparation:
 
     def _still_told(self, saved: SavedRun) -> Mapping[str, str]:
         """Return what is given without what an option or variable won over from the start."""
-        run, request = saved.state.progress.archive, self.request
-        known = saved.own and is_run_id(run)
-        record = read_record(run_folder(self.given.state_folder, run)) if known else None
-        won = {name for name, its in record.settings.items() if its.is_given} if record else set()
-        lost = won - set(request.insisted)
-        return {name: text for name, text in request.settings.items() if name not in lost}
+        settings = {} if saved.record is None else saved.record.settings
+        won = {name for name, its in settings.items() if its.is_given}
+        lost = won - set(self.request.insisted)
+        return {name: text for name, text in self.request.settings.items() if name not in lost}
 
     def _check_settings(self, config: RunConfig, flow: Flow, *, in_tree: bool) -> None:
         """Refuse what does not fit, or is not allowed."""

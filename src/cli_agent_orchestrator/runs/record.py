@@ -5,8 +5,6 @@ That a run was interrupted is never written, since nobody is left who could: it 
 running, and nobody holds its lock.
 """
 
-import json
-import os
 import re
 import secrets
 import string
@@ -24,9 +22,10 @@ from ..core.files import Folder
 from ..core.models import MOST_RUNS
 from ..core.text import short_line
 from ..errors import RunLocked, StateError
-from ..settings.layout import OWNER_FILE, RECORD_FILE, index_folder
+from ..settings.layout import RECORD_FILE, index_folder
 
-VERSION = 1
+VERSION = 2
+"""Runs of version 1 kept their state, prompts and replies in the project."""
 LINE_CHARACTERS = 200
 # "## Fix the sum ##"
 HEADING_PATTERN = r"#{1,6}[ \t]+(?P<title>[^\n]+?)[ \t#]*(?:\n|\Z)"
@@ -134,8 +133,7 @@ class RunRecord:
     wd: str
     """Where its agents work."""
     state_file: str = ""
-    archive: str = ""
-    """The name of the folder with its prompts and replies."""
+    """Where scripts find its state; empty in a work tree."""
     task: str = field(default="", repr=False)
     """The whole text."""
     task_line: str = ""
@@ -215,6 +213,7 @@ def resumed_record(before: RunRecord, now: RunRecord, left: float) -> RunRecord:
         before,
         status=RunStatus.RUNNING,
         state_file=now.state_file,
+        version=now.version,
         flow=now.flow,
         settings={**before.settings, **now.settings, **kept},
         pid=now.pid,
@@ -258,24 +257,11 @@ def forget_agents(folder: Folder) -> None:
             write_record(folder, replace(record, session_name="", terminals={}))
 
 
-def note_kept_aside(folder: Folder, state_file: str) -> bool:
-    """Note where the state of a run is kept now that another takes its place; was it noted?
-
-    Its agents are ended then.
-    """
-    with suppress(OSError), folder.locked():
-        record = read_record(folder)
-        if record is not None:
-            kept = replace(record, state_file=state_file, session_name="", terminals={})
-            write_record(folder, kept)
-            return True
-    return False
-
-
 def read_record(folder: Folder) -> RunRecord | None:
     """Return the record in a run folder; None if there is none that can be used.
 
-    The folder says which run it is, whatever stands in the file.
+    The folder says which run it is, whatever stands in the file. Of an earlier version it is listed
+    and no more: nothing else of that is read.
     """
     try:
         record = decode_record(folder.read(RECORD_FILE))
@@ -293,10 +279,7 @@ def decode_record(data: bytes, kind: type[RunRecord] | None = None) -> RunRecord
         record = jsonio.decode(kind or RunRecord, data, needed=("status", "version"))
     except ValueError:
         return None
-    return record if record.version == VERSION and record.wd else None
-
-
-LARGEST_OWNER = 1000
+    return record if 1 <= record.version <= VERSION and record.wd else None
 
 
 def nobody() -> str:
@@ -305,58 +288,24 @@ def nobody() -> str:
 
 
 @contextmanager
-def run_lock(folder: Folder, clock: Clock, at_work: Callable[[], str] = nobody) -> Iterator[None]:
-    """Hold the lock of a work folder; raise `RunLocked` if another run has it.
+def keeping_runs_out(wd: Path, at_work: Callable[[], str] = nobody) -> Iterator[None]:
+    """Hold the lock of a work folder; raise `RunLocked` if a run has it.
 
-    `folder` is the one in it for the files of runs; `at_work` returns the id of the run that works
-    there, if it is known.
+    `at_work` returns the id of the run that works there, if it is known.
     """
-    with keeping_runs_out(folder, at_work):
-        _sign(folder, clock)
-        try:
-            yield
-        finally:
-            with suppress(OSError):
-                folder.remove(OWNER_FILE)
-
-
-@contextmanager
-def keeping_runs_out(folder: Folder, at_work: Callable[[], str] = nobody) -> Iterator[None]:
-    """Hold the lock of a work folder without leaving a trace in it."""
     with ExitStack() as held:
         try:
-            held.enter_context(Folder(folder.root).locked())
+            held.enter_context(Folder(wd).locked())
         except BlockingIOError:
-            raise RunLocked(_words(folder, at_work())) from None
+            run = at_work()
+            named, typed = (f": {run}", f" {run}") if run else ("", "")
+            raise RunLocked(
+                f"another run works in {wd}{named}. Follow it with `cao watch{typed}`, end it with "
+                f"`cao stop{typed}`, or work in another folder"
+            ) from None
         except OSError as error:
-            raise StateError(f"{folder.root} cannot be locked: {error.strerror}") from error
+            raise StateError(f"{wd} cannot be locked: {error.strerror}") from error
         yield
-
-
-def _words(folder: Folder, run: str) -> str:
-    """Say who works in a folder, and what can be done about it."""
-    named, typed = (f"{run}, ", f" {run}") if run else ("", "")
-    return (
-        f"another run works in {folder.root}: {named}{_owner(folder)}. Follow it with "
-        f"`cao watch{typed}`, end it with `cao stop{typed}`, or work in another folder"
-    )
-
-
-def _sign(folder: Folder, clock: Clock) -> None:
-    note = {"pid": os.getpid(), "since": clock.now()}
-    try:
-        folder.replace(OWNER_FILE, json.dumps(note).encode())
-    except OSError as error:
-        path = folder.path / OWNER_FILE
-        raise StateError(f"{path} cannot be written: {error.strerror}") from error
-
-
-def _owner(folder: Folder) -> str:
-    with suppress(OSError, ValueError, KeyError, TypeError, OverflowError):
-        data = json.loads(folder.read(OWNER_FILE, LARGEST_OWNER))
-        since = datetime.fromtimestamp(data["since"])
-        return f"process {int(data['pid'])}, since {since:%Y-%m-%d %H:%M:%S}"
-    return "its process is not known"
 
 
 @contextmanager

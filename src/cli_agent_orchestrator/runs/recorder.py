@@ -13,11 +13,10 @@ from dataclasses import replace
 from io import TextIOWrapper
 from pathlib import Path
 
-from ..core.clock import Clock
 from ..core.files import Folder
 from ..core.models import EXIT_FAIL, EXIT_PASS, TerminalStatus
 from ..core.text import BREAKS, CONTROLS, HALVES
-from ..errors import RunLocked, StateError, UsageError
+from ..errors import RunLocked, StateError
 from ..events import (
     AgentsStarting,
     AgentStarted,
@@ -40,15 +39,13 @@ from ..events import (
     Unpaused,
 )
 from ..settings.config import check_state_folder
-from ..settings.layout import DRAFT_PREFIX, LOG_FILE, run_folder
+from ..settings.layout import DRAFT_PREFIX, LOG_FILE, RECORD_FILE, run_folder
 from .event_log import EventLog, read_events
 from .record import (
     RunRecord,
     RunStatus,
     SavedSetting,
     SavedTree,
-    is_run_id,
-    new_run_id,
     read_record,
     resumed_record,
     without_secrets,
@@ -253,62 +250,70 @@ def status_at_end(event: RunEnded) -> RunStatus:
 class Recorder:
     """Numbers the events of a run, and writes them and the run's record to its folder."""
 
-    def __init__(self, state_folder: Path, clock: Clock) -> None:
+    def __init__(self, state_folder: Path) -> None:
         self._state_folder = state_folder
-        self._clock = clock
         self._held = ExitStack()
         self._locked: Folder | None = None
-        self._folder: Folder | None = None
-        self._log: EventLog | None = None
+        self.folder: Folder | None = None
+        """The folder of the run; None as long as it has none."""
         self._record: RunRecord | None = None
+        self._log: EventLog | None = None
         self._seq = 0
         self._telling = threading.RLock()
         self._said: set[str] = set()
         self._troubles: list[str] = []
 
-    @property
-    def folder(self) -> Folder | None:
-        """The folder of the run; None if it has none that can be written."""
-        return None if self._log is None else self._folder
-
     def hold(self, run: str) -> None:
         """Keep others from a run that is to go on; raise `RunLocked` if one of them is at work."""
-        folder = run_folder(self._state_folder, run)
         try:
-            self._lock(folder, run)
+            self._lock(run_folder(self._state_folder, run), run)
         except FileNotFoundError:
             raise RunLocked(f"the run {run} is removed") from None
 
-    def start(self, record: RunRecord, *, resumed: bool) -> str:
-        """Take the folder of a run, or make it, and return the id that the run has now.
+    def start(self, record: RunRecord, *, resumed: bool) -> Folder:
+        """Take the folder of a run, or make it, and return it.
 
         Raise `RunLocked` if another command holds it: that may be about to remove the run.
         """
-        self._record = record
+        check_state_folder(self._state_folder)
+        folder = run_folder(self._state_folder, record.id)
         try:
-            check_state_folder(self._state_folder)
-            self._folder, self._record = self._take_folder(record, resumed)
-            self._log = EventLog(self._folder)
-            self._held.callback(self._log.close)
-            self._seq = self._log.last_seq
-            with suppress(StateError):
-                self._held.enter_context(logging_to(self._folder))
-        except (OSError, UsageError) as error:
-            self._say(f"this run will not be listed by `cao runs`: {_reason(error)}")
-        return self._record.id
+            if resumed:
+                self.hold(record.id)
+                # As it is now that nobody else changes it.
+                before = read_record(folder)
+                if before is None:
+                    raise RunLocked(f"the run {record.id} is removed")
+                record = resumed_record(before, record, _left(folder, before))
+                write_record(folder, record)
+            else:
+                # Whoever sees the folder sees it locked and with its record.
+                draft = run_folder(self._state_folder, DRAFT_PREFIX + record.id)
+                draft.make()
+                self._lock(draft, record.id)
+                write_record(draft, record)
+                draft.rename_to(record.id)
+            self._log = EventLog(folder)
+        except OSError as error:
+            raise StateError(f"no run can be kept in {folder.path}: {error.strerror}") from error
+        self._held.callback(self._log.close)
+        self._seq = self._log.last_seq
+        self.folder, self._record = folder, record
+        with suppress(StateError):
+            self._held.enter_context(logging_to(folder))
+        return folder
 
     def note_tree(self, tree: SavedTree) -> None:
         """Write down how the work tree of the run stands now; raise OSError if that cannot be."""
+        assert self.folder is not None, "the run was started"
         assert self._record is not None, "the run was started"
         self._record = replace(self._record, tree=tree)
-        if self._folder is not None and self._log is not None:
-            write_record(self._folder, self._record)
+        write_record(self.folder, self._record)
 
     def close(self) -> None:
         """Let go of the folder."""
         self._held.close()
-        self._locked = None
-        self._log = None
+        self._locked = self._log = None
 
     def tell(self, event: RunEvent, on_event: OnRunEvent) -> None:
         """Write an event and pass it on; several threads may, and each has to wait its turn."""
@@ -317,59 +322,26 @@ class Recorder:
 
     def take(self, event: RunEvent) -> RunEvent:
         """Return an event with its number, after it was written."""
-        # The record first: whoever reads the last event finds that the run has ended.
-        self._note(event)
         self._seq += 1
-        if self._log is None:
+        if self.folder is None or self._record is None or self._log is None:
             return replace(event, seq=self._seq)
+        # The record first: whoever reads the last event finds that the run has ended.
+        before, self._record = self._record, after_event(self._record, event)
+        if self._record != before:
+            try:
+                write_record(self.folder, self._record, lasting=isinstance(event, RunEnded))
+            except OSError as error:
+                self._say(f"the run's {RECORD_FILE} is out of date: {error.strerror}")
         try:
             return self._log.append(event)
         except OSError as error:
-            self._say(f"what happens cannot be recorded in {self._place()}: {_reason(error)}")
+            self._say(f"what happens cannot be recorded: {error.strerror}")
             return replace(event, seq=self._seq)
 
     def pop_troubles(self) -> list[str]:
         """Return why the folder cannot be written, each reason once."""
         troubles, self._troubles = self._troubles, []
         return troubles
-
-    def _note(self, event: RunEvent) -> None:
-        if self._record is None:
-            return
-        record = after_event(self._record, event)
-        if record == self._record:
-            return
-        self._record = record
-        if self._folder is not None and self._log is not None:
-            try:
-                write_record(self._folder, record, lasting=isinstance(event, RunEnded))
-            except OSError as error:
-                self._say(f"the run's record in {self._place()} is out of date: {_reason(error)}")
-
-    def _take_folder(self, record: RunRecord, resumed: bool) -> tuple[Folder, RunRecord]:
-        if resumed and is_run_id(record.id):
-            folder = run_folder(self._state_folder, record.id)
-            before = read_record(folder)
-            if before is not None and (before.wd, before.archive) == (record.wd, record.archive):
-                self._lock(folder, record.id)
-                # As it is now that nobody else changes it.
-                before = read_record(folder)
-                if before is None:
-                    raise RunLocked(f"the run {record.id} is removed")
-                record = resumed_record(before, record, _left(folder, before))
-                write_record(folder, record)
-                return folder, record
-            if folder.path.name in Folder(folder.root, folder.parts[:-1]).names():
-                # Somebody else's run: the saved state was not made here.
-                record = replace(record, id=new_run_id(self._clock))
-        elif not is_run_id(record.id):
-            record = replace(record, id=new_run_id(self._clock))
-        # Whoever sees it sees it locked and with its record.
-        draft = run_folder(self._state_folder, DRAFT_PREFIX + record.id)
-        draft.make()
-        self._lock(draft, record.id)
-        write_record(draft, record)
-        return draft.rename_to(record.id), record
 
     def _lock(self, folder: Folder, run: str) -> None:
         if self._locked == folder:
@@ -383,9 +355,6 @@ class Recorder:
             ) from None
         self._locked = folder
 
-    def _place(self) -> str:
-        return str(self._folder.path) if self._folder else "its folder"
-
     def _say(self, text: str) -> None:
         if text not in self._said:
             self._said.add(text)
@@ -397,7 +366,3 @@ def _left(folder: Folder, record: RunRecord) -> float:
     if record.ended is not None:
         return record.ended
     return max((event.at for event in read_events(folder)), default=record.started)
-
-
-def _reason(error: OSError | UsageError) -> str:
-    return str((error.strerror if isinstance(error, OSError) else None) or error)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.files import Folder
 from ..core.markdown import excerpt, read_block
-from ..errors import PromptError
+from ..errors import PromptError, UsageError
 from ..pipeline.condense import extract_review_notes, extract_test_evidence, first_point
 from ..pipeline.findings import Findings
 from ..pipeline.flow import StageKind
@@ -17,17 +17,17 @@ from ..pipeline.state import FinalStatus, RunState
 from ..pipeline.task import parse_task
 from ..proof.verdict import BEFORE_TITLE, DIFF_TITLE
 from ..settings.gates import PROOF
+from ..settings.layout import turns_folder
 from ..work.changes import Change
 from .details import (
     TurnDetail,
     all_details,
-    archive_of,
     changes_of_run,
     findings_of,
     read_kept_text,
 )
 from .record import RunStatus, one_line, short_name
-from .state_file import read_state, read_state_of
+from .state_file import ExportedState, read_state_of
 from .view import RunView, Turn, detailed_json, view_run
 
 EXCERPT_LINES = 30
@@ -85,12 +85,14 @@ def report_of_run(folder: Folder, environ: Mapping[str, str], *, full: bool = Fa
     A full one has all turns with what was said in them.
     """
     run = view_run(folder)
-    saved = read_state_of(run)
+    saved = read_state_of(folder)
+    if saved is not None:
+        # What a person decided about a reply that did not come is no event.
+        run = replace(run, acts=saved.progress.acts)
     if saved is not None and saved.final_status is not FinalStatus.RUNNING and not run.is_live:
         # It was killed just before it could note that it had ended.
         run = replace(run, status=RunStatus(saved.final_status))
-    archive = archive_of(folder, run)
-    replies = {turn.sequence: read_kept_text(archive, turn) or "" for turn in run.turns}
+    replies = {turn.sequence: read_kept_text(folder, turn) or "" for turn in run.turns}
     tested = _last_test(run)
     reviews = {turn.role: turn for turn in run.turns if turn.outcome in REVIEWED}
     page = "" if run.proof_check is None else replies.get(run.proof_check.sequence, "")
@@ -101,7 +103,7 @@ def report_of_run(folder: Folder, environ: Mapping[str, str], *, full: bool = Fa
     found = Report(
         run=run,
         state_file=run.state_file,
-        archive=str(archive.path) if archive else "",
+        archive=str(turns_folder(folder).path),
         due=_due(run, saved),
         to_resume=_to_resume(run),
         evidence=_evidence(replies[tested.sequence]) if tested else "",
@@ -128,7 +130,9 @@ def report_of_run(folder: Folder, environ: Mapping[str, str], *, full: bool = Fa
 
 def report_of_state(path: Path, wd: Path) -> Report:
     """Return what a saved state tells of a run that has no folder of its own."""
-    saved = read_state(path, wd)
+    saved = ExportedState(path, wd).load_state()
+    if saved is None:
+        raise UsageError(f"there is no saved run in {path}; `cao run` makes one")
     try:
         summary = parse_task(saved.prompt).explore_summary
     except PromptError:
@@ -138,7 +142,6 @@ def report_of_state(path: Path, wd: Path) -> Report:
         id="",
         wd=saved.wd or str(wd),
         state_file=str(path),
-        archive=saved.progress.archive,
         task=saved.prompt,
         task_line=one_line(summary),
         started=0.0,

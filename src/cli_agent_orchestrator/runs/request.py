@@ -113,7 +113,7 @@ class RunRequest:
     project_file: str = ""
     """That file, if it was named and is not the `cao.toml` of the work folder."""
     run: str = ""
-    """The id of the run in a work tree that is to go on; empty if it is none of these."""
+    """The id of the run that is to go on, if it was named."""
 
     def chosen_provider(self, role: str) -> str:
         """Return the agent that was named for a role; empty if none was."""

@@ -24,7 +24,7 @@ from ..core.clock import Clock
 from ..core.files import Folder
 from ..errors import GitError, GitFailed, NotFound, RunError, RunLocked, StateError
 from ..events import Warned
-from ..settings.layout import RECORD_FILE, SNAPSHOTS_FOLDER, temporary_folder
+from ..settings.layout import RECORD_FILE, SNAPSHOTS_FOLDER
 from ..work.changes import Change, LeftOut
 from ..work.folder import (
     ABOUT_SNAPSHOTS,
@@ -179,7 +179,7 @@ def opened_to_go_back(kept: Kept, clock: Clock) -> Iterator["GoingBack"]:
             f"the repository of {wd} was {record.top} when the run began and is {top} now; "
             "nothing is brought back into another one"
         )
-    with keeping_runs_out(temporary_folder(wd)):
+    with keeping_runs_out(wd):
         snapshots = Snapshots(
             kept.snapshots.path,
             wd,

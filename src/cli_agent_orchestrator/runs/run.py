@@ -7,7 +7,7 @@ the loop. Whoever starts a conductor tells it at last how that ended.
 
 import os
 import platform
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from ..client.client import ApiClient
-from ..core.clock import Clock, SystemClock
+from ..core.clock import SystemClock
 from ..core.files import Folder
 from ..core.models import (
     EXIT_CLOSED,
@@ -40,15 +40,20 @@ from ..errors import (
 )
 from ..events import RunBegan, ServerChosen
 from ..gates.checking import GatePlace
-from ..handoff.files import ResponseFiles
+from ..handoff.files import ResponseFiles, ensure_response_dir
 from ..pipeline.prompts import Briefing
 from ..pipeline.resuming import Remedy, should_auto_resume
 from ..pipeline.state import FinalStatus, RunState
-from ..settings.layout import check_place, run_folder, said_of_place
+from ..settings.layout import (
+    REPLACED_STATE,
+    check_place,
+    run_folder,
+    said_of_place,
+    turns_folder,
+)
 from ..settings.run_config import RunConfig
 from ..work.folder import WorkFolder, began_at, open_work_folder, said_of_start
 from .agents import (
-    AgentServer,
     Onlooker,
     exit_left_terminals,
     exit_terminals,
@@ -64,50 +69,27 @@ from .events import run_began, run_ended, with_error
 from .loop import Plan, Records, Runner, StoppedByPerson
 from .prepare import NOT_BEGUN, Preparation, Prepared, SavedRun, logging_refusals, objections_to
 from .record import (
+    VERSION,
     RunRecord,
     SavedSetting,
+    forget_agents,
     is_run_id,
-    note_kept_aside,
+    keeping_runs_out,
     one_line,
+    read_record,
     run_index,
-    run_lock,
     short_name,
     without_secrets,
 )
-from .recorder import Recorder, logging_to
+from .recorder import Recorder
 from .registry import list_runs, run_at_work
 from .request import RunRequest
 from .screens import Screens
-from .state_file import StateFile, UserSeals
+from .state_file import ExportedState, StateFile, load_state
 from .teller import Teller
 from .tree import OwnTree, TreeRun, hold_tree, plan_tree, reopen_tree
 
 MOST_NAMED = 3
-
-
-def keep_aside(
-    saved: RunState,
-    state_file: StateFile,
-    terminals: AgentServer,
-    state_folder: Path,
-    warn: Callable[[str], None],
-) -> None:
-    """Make room for another run where an unfinished one is saved.
-
-    Somebody else's state could name any agent and any run, so that nothing is done to these.
-    """
-    # They know the same response files.
-    if state_file.own and exit_left_terminals(terminals, saved):
-        warn("the agents of the unfinished run are ended, so that they do not write into this one")
-    aside = state_file.move_aside("unfinished")
-    warn(f"the unfinished run that was saved here is kept in {aside}")
-    run = saved.progress.archive
-    if not state_file.own or not is_run_id(run):
-        return
-    # Its seal is for the place where it was.
-    state_file.at(aside).save_state(saved)
-    if note_kept_aside(run_folder(state_folder, run), str(aside)):
-        warn(f"`cao resume {run}` goes on with it when this one has ended")
 
 
 def said_of_unfinished(state_folder: Path, project: Path) -> Iterator[str]:
@@ -132,10 +114,9 @@ class OpenRun:
     prepared: Prepared
     record: RunRecord
     """Of this start; if the run is resumed, its folder has that of the first."""
-    folder: Folder | None
-    """None if there is none that can be written."""
-    number: int | None
-    """By which it keeps out of the way of others; None without a folder."""
+    folder: Folder
+    number: int
+    """By which it keeps out of the way of others."""
     environ: Mapping[str, str] = field(repr=False)
     """What its commands inherit."""
     in_tree: TreeRun | None
@@ -158,8 +139,7 @@ def new_record(
     return RunRecord(
         id=prepared.run_id,
         wd=str(config.wd),
-        state_file=str(config.state_file),
-        archive=prepared.run_id,
+        state_file="" if tree else str(config.state_file),
         task=task.text,
         task_line=one_line(task.explore_summary),
         started=now,
@@ -239,18 +219,10 @@ def make_plan(run: OpenRun, files: ResponseFiles) -> Plan:
     )
 
 
-def make_records(
-    run: OpenRun, state_file: StateFile, files: ResponseFiles, client: ApiClient
-) -> Records:
-    """Return where a run keeps its state, its replies, its turns and what its agents show."""
-    screens = None if run.folder is None else Screens(client, run.folder)
-    return Records(state_file, files, screens)
-
-
-def response_files(wd: Path, state: RunState) -> ResponseFiles:
-    """Return the response files of a run that works in a folder."""
+def response_files(wd: Path, run: Folder, state: RunState) -> ResponseFiles:
+    """Return the response files of a run that works in a folder and has another for itself."""
     names = {role.name: role.response_file for role in state.flow.roles}
-    return ResponseFiles(wd, state.progress.archive, names)
+    return ResponseFiles(wd, turns_folder(run), names)
 
 
 def _open_folder(run: OpenRun) -> WorkFolder:
@@ -262,9 +234,6 @@ def _open_folder(run: OpenRun) -> WorkFolder:
     )
 
 
-NO_ARCHIVE = "none"
-
-
 class Conductor:
     """One run, from its beginning or from where it was left."""
 
@@ -274,8 +243,8 @@ class Conductor:
         self._given = given
         self._interrupts = given.interrupts
         self._clock = SystemClock()
-        self._state_file = state_file_of(request.config, given.state_folder, self._clock)
-        self._recorder = Recorder(given.state_folder, self._clock)
+        self._export = ExportedState(request.config.state_file, request.config.wd)
+        self._recorder = Recorder(given.state_folder)
         self._teller = Teller(self._recorder, given.view, self._clock, given.pop_warnings)
         self._tell = self._teller.tell
         self._warn = self._teller.warn
@@ -284,6 +253,7 @@ class Conductor:
         self._in_tree: TreeRun | None = None
         self._held = ExitStack()
         """What ends with the run, after it was told how it ended."""
+        self._state_file: StateFile | None = None
         self._state: RunState | None = None
         self._agents_ended = False
         self.is_saved = False
@@ -300,13 +270,14 @@ class Conductor:
         """Return the state of the finished run."""
         check_place(self._given.state_folder, self._config.wd)
         if self._request.run:
-            return self._resume_in_tree(self._request.run)
+            return self._resume_known(self._request.run)
         if self._config.in_worktree:
             return self._begin_in_tree()
         with self._holding_folder():
-            saved = self._preparation.reopened(self._state_file.load_state())
-            against = objections_to(saved, self._request, own=self._state_file.own) if saved else ()
-            if should_auto_resume(saved, self._config.resume, against):
+            saved = self._find_saved()
+            state = None if saved is None else saved.state
+            against = objections_to(state, self._request) if state else ()
+            if should_auto_resume(state, self._config.resume, against):
                 assert saved is not None, "only what is saved is resumed"
                 for objection in against:
                     self._warn(f"the saved run goes on all the same: {objection}")
@@ -316,7 +287,26 @@ class Conductor:
             prepared = self._preparation.new_run()
             if said := said_of_start(self._config.wd, self._given.environ):
                 self._warn(said)
-            return self._begin(self._open(prepared, resumed=False), saved)
+            return self._begin(self._open(prepared), saved)
+
+    def _find_saved(self) -> SavedRun | None:
+        """Return the run that the state file names, from its own folder if there is one."""
+        run = self._export.named_run()
+        record = read_record(run_folder(self._given.state_folder, run)) if is_run_id(run) else None
+        if record is not None and record.wd == str(self._config.wd):
+            return self._load_saved(record)
+        state = self._export.load_state()
+        if state is None:
+            return None
+        return SavedRun(self._preparation.reopened(state), None, self._config)
+
+    def _load_saved(self, record: RunRecord) -> SavedRun | None:
+        """Return a run as its own folder has it; None if it ended before its first turn."""
+        state = load_state(run_folder(self._given.state_folder, record.id))
+        if state is None:
+            return None
+        tree = None if self._in_tree is None else self._in_tree.tree
+        return SavedRun(self._preparation.reopened(state), record, self._config, tree)
 
     def _begin_in_tree(self) -> RunState:
         """Make a work tree and take a new run to its end there."""
@@ -337,7 +327,7 @@ class Conductor:
         for warning in (*warnings, *said_of_unfinished(self._given.state_folder, tree.project)):
             self._warn(warning)
         in_tree = self._move_into(tree, prepared.run_id)
-        run = self._open(replace(prepared, config=self._config), resumed=False)
+        run = self._open(replace(prepared, config=self._config))
         remarks = in_tree.make()
         try:
             in_tree.prepare(remarks, self._config, run.environ, self._interrupts.when_noted)
@@ -349,47 +339,50 @@ class Conductor:
                 with suppress(GitError):
                     in_tree.tree.remove()
 
-    def _resume_in_tree(self, run: str) -> RunState:
-        """Find the work tree of a run, mend it and take the run to its end there."""
+    def _resume_known(self, run: str) -> RunState:
+        """Take the run with an id to its end, in its work tree if it has one."""
         given = self._given
-        record, saved_tree = hold_tree(run, given.state_folder, self._recorder)
-        tree = reopen_tree(record, saved_tree, given.state_folder, given.environ)
-        in_tree = self._move_into(tree, run)
-        if not os.path.lexists(tree.state_file):
+        record = read_record(run_folder(given.state_folder, run))
+        if record is None:
+            raise UsageError(f"the run {run} is removed, or its record cannot be read")
+        if record.version != VERSION:
+            raise UsageError(
+                f"the run {run} was begun by an earlier version of cao: start a new one"
+            )
+        if record.tree is not None:
+            record, saved_tree = hold_tree(run, given.state_folder, self._recorder)
+            tree = reopen_tree(record, saved_tree, given.state_folder, given.environ)
+            self._move_into(tree, run)
+        saved = self._load_saved(record)
+        if saved is None:
+            discard = f", and remove what is left of this with `cao discard {run}`"
             raise UsageError(
                 f"the run {run} was ended before its first turn, and nothing of it is saved: start "
-                f"a new one, and remove what is left of this with `cao discard {run}`"
+                f"a new one{discard if record.tree else ''}"
             )
-        in_tree.repair()
+        if self._in_tree is not None:
+            self._in_tree.repair()
         with self._holding_folder():
-            saved = self._preparation.reopened(self._state_file.load_state())
-            if saved is None:
-                raise UsageError(f"the run {run} cannot be resumed: nothing of it is saved")
             return self._resume(saved)
 
     @contextmanager
     def _holding_folder(self) -> Iterator[None]:
         """Keep others from the work folder."""
         wd = self._config.wd
-        files = ResponseFiles(wd, NO_ARCHIVE, {})
-        files.ensure_response_dir()
-        self._state_file.check()
+        ensure_response_dir(wd)
+        if self._in_tree is None:
+            self._export.check()
         at_work = partial(run_at_work, self._given.state_folder, wd)
-        with (
-            run_lock(files.temporary, self._clock, at_work),
-            logging_to(files.temporary),
-            logging_refusals(),
-        ):
+        with keeping_runs_out(wd, at_work), logging_refusals():
             yield
 
     def _move_into(self, tree: OwnTree, run: str) -> TreeRun:
         """Let all that follows happen in a work tree."""
         self._in_tree = TreeRun(tree, run, self._given.state_folder, self._recorder, self._teller)
         self._config = self._in_tree.placed(self._config)
-        self._state_file = state_file_of(self._config, self._given.state_folder, self._clock)
         return self._in_tree
 
-    def _open(self, prepared: Prepared, *, resumed: bool) -> OpenRun:
+    def _open(self, prepared: Prepared, *, resumed: bool = False) -> OpenRun:
         """Give the run its folder, and tell its id before anything else."""
         given, in_tree = self._given, self._in_tree
         if given.state_stays:
@@ -397,15 +390,14 @@ class Conductor:
                 self._warn(warning)
         tree = None if in_tree is None else in_tree.tree
         record = new_record(prepared, self._request, tree, self._clock.now(), self._given.environ)
-        self._teller.begin(record, resumed=resumed)
-        folder = self._recorder.folder
-        if folder is None:
-            return OpenRun(prepared, record, None, None, given.environ, in_tree)
+        folder = self._teller.begin(record, resumed=resumed)
         number = self._held.enter_context(run_index(given.state_folder))
         environ = {**given.environ, RUN_INDEX: str(number)}
+        export = self._export if in_tree is None else None
+        self._state_file = StateFile(folder, self._clock, export, self._warn)
         return OpenRun(prepared, record, folder, number, environ, in_tree)
 
-    def _begin(self, run: OpenRun, saved: RunState | None) -> RunState:
+    def _begin(self, run: OpenRun, saved: SavedRun | None) -> RunState:
         """Start the agents of a flow and take a new run to its end."""
         # Before anything that takes its time, so that there is something to be seen.
         self._teller.tell_starting(run.prepared.providers)
@@ -414,16 +406,35 @@ class Conductor:
         with ExitStack() as undo:
             undo.callback(exit_terminals, client, state)
             self._interrupts.check()
-            if saved is not None and saved.final_status is FinalStatus.RUNNING:
-                folder = self._given.state_folder
-                keep_aside(saved, self._state_file, client, folder, self._warn)
-            self._state_file.save_state(state)
-            self.is_saved = True
+            if saved is not None and saved.state.final_status is FinalStatus.RUNNING:
+                self._leave(saved, run.folder, client)
+            self._save(state)
             undo.pop_all()
         with self._runner(run, client, state) as runner:
-            self._tell(self._began(client, state))
+            self._tell(self._began(run, client, state))
             state = self._loop(run, client, runner, state)
         return self._committed(run, state)
+
+    def _leave(self, saved: SavedRun, new: Folder, client: ApiClient) -> None:
+        """Leave an unfinished run for another one in the same work folder.
+
+        Somebody else's state could name any agent, so that nothing is done to these.
+        """
+        if saved.record is None:
+            new.replace(REPLACED_STATE, self._export.read() or b"")
+            self._warn(f"the unfinished run of {self._export.path} is kept in {new.path}")
+            return
+        # They know the same response files.
+        if exit_left_terminals(client, saved.state):
+            self._warn("the unfinished run's agents are ended, so that they do not write into this")
+        run = saved.record.id
+        forget_agents(run_folder(self._given.state_folder, run))
+        self._warn(f"`cao resume {run}` goes on with the unfinished run when this one has ended")
+
+    def _save(self, state: RunState) -> None:
+        assert self._state_file is not None, "the run is open"
+        self._state_file.save_state(state)
+        self.is_saved = True
 
     def _connect(self, run: OpenRun) -> ApiClient:
         """Lead to the server; one of our own stays, and with it the page, until all is told."""
@@ -439,14 +450,15 @@ class Conductor:
             # All or none are started, so there is nothing that could be resumed.
             raise UsageError(f"{NOT_BEGUN}: {error.detail}") from error
 
-    def _resume(self, saved: RunState) -> RunState:
+    def _resume(self, found: SavedRun) -> RunState:
         """Take a saved run to its end with its own agents, and new ones for those that are lost."""
         self.is_saved = True
-        tree = None if self._in_tree is None else self._in_tree.tree
-        found = SavedRun(saved, self._state_file.own, self._config, tree)
         prepared, saved = self._preparation.saved_run(found)
         self._config = prepared.config
-        run = self._open(prepared, resumed=True)
+        run = self._open(prepared, resumed=found.record is not None)
+        if found.record is None:
+            self._warn(f"the run that was saved in {self._export.path} is taken over")
+            self._save(saved)
         client = self._connect(run)
         with self._runner(run, client, saved) as runner:
             try:
@@ -456,7 +468,7 @@ class Conductor:
                 self._state = saved
                 raise
             state, replaced = self._find_agents(client, state)
-            began = self._began(client, state)
+            began = self._began(run, client, state)
             self._tell(replace(began, resumed=True, replaced=replaced))
             if self._config.missing:
                 state = runner.answer_missing(state, Remedy(self._config.missing))
@@ -477,14 +489,14 @@ class Conductor:
         }
         self._teller.tell_starting(successors)
         state = replace_terminals(client, state, successors, self._onlooker)
-        self._state_file.save_state(state)
+        self._save(state)
         return state, tuple(successors)
 
     def _runner(self, run: OpenRun, client: ApiClient, state: RunState) -> Runner:
-        files = response_files(self._config.wd, state)
-        plan = make_plan(run, files)
-        records = make_records(run, self._state_file, files, client)
-        return Runner(client, plan, records, self._tell)
+        assert self._state_file is not None, "the run is open"
+        files = response_files(self._config.wd, run.folder, state)
+        records = Records(self._state_file, files, Screens(client, run.folder))
+        return Runner(client, make_plan(run, files), records, self._tell)
 
     def _loop(self, run: OpenRun, client: ApiClient, runner: Runner, state: RunState) -> RunState:
         self._state = state
@@ -492,9 +504,8 @@ class Conductor:
             if self._config.cleanup_on_exit:
                 stack.callback(lambda: exit_terminals(client, state))
             self._interrupts.when_noted(runner.stop)
-            if run.folder is not None:
-                heard = state.progress.heard
-                stack.enter_context(Listener(run.folder, heard, runner.hear, self._warn))
+            heard = state.progress.heard
+            stack.enter_context(Listener(run.folder, heard, runner.hear, self._warn))
             try:
                 return runner.run(state)
             except StoppedByPerson:
@@ -530,8 +541,6 @@ class Conductor:
         stay = not self._config.cleanup_on_exit and not self._agents_ended
         if self._state is not None and stay:
             ended = replace(ended, session_left=self._state.session_name)
-        if self.is_saved and ended.final_status == FinalStatus.RUNNING:
-            ended = replace(ended, is_lost=not self._state_file.is_there)
         if self._in_tree is not None:
             tree = self._in_tree.tree
             if tree.saved.has_work:
@@ -540,15 +549,10 @@ class Conductor:
                 ended = replace(ended, tree=str(tree.wd))
         self._tell(with_error(ended, error))
 
-    def _began(self, client: ApiClient, state: RunState) -> RunBegan:
-        archive = str(response_files(self._config.wd, state).archive_folder)
+    def _began(self, run: OpenRun, client: ApiClient, state: RunState) -> RunBegan:
+        archive = str(turns_folder(run.folder).path)
         most = self._config.rules.limits.max_rounds
         return run_began(self._clock.now(), state, archive, most, permissions_of(client, state))
-
-
-def state_file_of(config: RunConfig, state_folder: Path, clock: Clock) -> StateFile:
-    """Return the state file of a run, sealed with the key in the user's own state folder."""
-    return StateFile(config.state_file, clock, config.wd, UserSeals(state_folder))
 
 
 EXIT_CODES = {FinalStatus.PASS: EXIT_PASS, FinalStatus.FAIL: EXIT_FAIL}

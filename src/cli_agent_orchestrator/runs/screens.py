@@ -8,7 +8,7 @@ from typing import Protocol
 from ..core.files import Folder
 from ..core.models import AgentView
 from ..errors import OrchestratorError
-from ..settings.layout import screen_name, screens_folder
+from ..settings.layout import screen_name, turns_folder
 from .usage import note_records
 
 # analyst_review
@@ -36,7 +36,7 @@ class Screens:
             view = self.agents.get_view(terminal_id)
             if view.screen:
                 data = view.screen.encode(errors="replace")[-LARGEST_SCREEN:]
-                screens_folder(self.run).replace(screen_name(sequence, role), data, lasting=False)
+                turns_folder(self.run).replace(screen_name(sequence, role), data, lasting=False)
             note_records(self.run, terminal_id, view.records)
 
 
@@ -46,7 +46,7 @@ def read_screen(run: Folder, sequence: int, role: str) -> str | None:
     if not re.fullmatch(ROLE_PATTERN, role):
         return None
     try:
-        data = screens_folder(run).read(screen_name(sequence, role), LARGEST_SCREEN)
+        data = turns_folder(run).read(screen_name(sequence, role), LARGEST_SCREEN)
     except OSError:
         return None
     # The first character may have been cut.

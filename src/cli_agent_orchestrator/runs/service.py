@@ -117,7 +117,7 @@ class RunService:
         run, wish = read_run(folder), demand_wish(wanted)
         if isinstance(wish, Unpause) and not run.is_live:
             options = options_to_resume(run, folder)
-            request = RunToLaunch(options, replace_terminals=not run.has_agents, run=run.in_tree)
+            request = RunToLaunch(options, replace_terminals=not run.has_agents, run=run.id)
             self.launcher.launch(request, Path(run.project or run.wd))
             return asdict(Asked(True, "The run goes on."))
         check_wish(run, wish)

@@ -42,7 +42,7 @@ class Teller:
 
     @property
     def folder(self) -> Folder | None:
-        """The folder of the run; None if it has none that can be written."""
+        """The folder of the run; None as long as it has none."""
         return self._recorder.folder
 
     @property
@@ -50,11 +50,12 @@ class Teller:
         """The time, in unix time."""
         return self._clock.now()
 
-    def begin(self, record: RunRecord, *, resumed: bool) -> None:
-        """Give the run its folder, and tell its id before anything else."""
-        run_id = self._recorder.start(record, resumed=resumed)
-        self.tell(RunOpened(self.now, run_id, record.wd, resumed, record.project))
+    def begin(self, record: RunRecord, *, resumed: bool) -> Folder:
+        """Give the run its folder, which is returned, and tell its id before anything else."""
+        folder = self._recorder.start(record, resumed=resumed)
+        self.tell(RunOpened(self.now, record.id, record.wd, resumed, record.project))
         self.speak_up()
+        return folder
 
     def speak_up(self) -> None:
         """Say what has waited, whether the run has come to an id or not."""

@@ -27,11 +27,9 @@ from ..settings.gates import Gate
 from ..settings.layout import (
     KEPT_PATTERN,
     SNAPSHOTS_FOLDER,
-    STATE_NAME,
     TEMPORARY_FOLDER,
     path_inside,
     run_folder,
-    temporary_folder,
     worktree_folder,
 )
 from ..settings.run_config import RunConfig
@@ -68,8 +66,6 @@ class OwnTree:
     """The user's own folder."""
     wd: Path
     """The same folder in the work tree: there the agents work."""
-    state_file: Path
-    """Not in the work tree: an agent may remove all of that."""
     worktree: Worktree
     base: str
     """The commit that it began at."""
@@ -248,7 +244,6 @@ def plan_tree(
     planned = OwnTree(
         project=project,
         wd=tree.folder / repository.prefix,
-        state_file=run_folder(state_folder, run).path / STATE_NAME,
         worktree=tree,
         base=repository.head,
         onto=repository.branch,
@@ -286,7 +281,6 @@ def reopen_tree(
     return OwnTree(
         project=project,
         wd=tree.folder / repository.prefix,
-        state_file=run_folder(state_folder, record.id).path / STATE_NAME,
         worktree=tree,
         base=saved.base,
         onto=saved.onto,
@@ -377,7 +371,7 @@ class TreeRun:
 
     def placed(self, config: RunConfig) -> RunConfig:
         """Return settings by which all happens in the work tree."""
-        return replace(config, wd=self.tree.wd, state_file=self.tree.state_file)
+        return replace(config, wd=self.tree.wd)
 
     def make(self) -> tuple[str, ...]:
         """Make the tree and return what the user should know.
@@ -474,7 +468,7 @@ def hold_tree(run: str, state_folder: Path, recorder: Recorder) -> tuple[RunReco
         recorder.hold(run)
     except RunLocked:
         # If it is a run itself that is at work, this says which.
-        with suppress(StateError), keeping_runs_out(temporary_folder(Path(found.wd))):
+        with suppress(StateError), keeping_runs_out(Path(found.wd)):
             pass
         raise
     # As it is now that nobody else changes it.

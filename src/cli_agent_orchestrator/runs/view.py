@@ -5,7 +5,6 @@ one run has its events folded in, in one pass (`view_run`). Words are made of it
 shown.
 """
 
-import json
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from copy import copy
@@ -13,7 +12,8 @@ from dataclasses import asdict, dataclass, fields, make_dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..core.files import Folder, folder_of
+from ..core import jsonio
+from ..core.files import Folder
 from ..errors import StateError
 from ..events import (
     AGAINST,
@@ -34,8 +34,10 @@ from ..events import (
     Unpaused,
     Warned,
 )
+from ..pipeline.state import PersonalAct
+from ..pipeline.state_json import KEPT_VERSION
 from ..settings.gates import PROOF
-from ..settings.layout import RECORD_FILE, kept_name
+from ..settings.layout import RECORD_FILE, STATE_NAME, kept_name
 from .event_log import last_events, read_events
 from .record import Fate, RunRecord, RunStatus, decode_record, is_run_id, read_record
 from .recorder import after_event, end_told
@@ -113,7 +115,7 @@ class RunView(RunRecord):
     """In order, gates among them; one that was begun again is one turn."""
     changes: tuple[FilesChanged, ...] = ()
     """Who changed files."""
-    acts: tuple[Steered, ...] = ()
+    acts: tuple[Steered | PersonalAct, ...] = ()
     """What people did to it."""
     warnings: tuple[str, ...] = ()
     repository: tuple[str, ...] = ()
@@ -288,7 +290,6 @@ def _view(folder: Folder, record: RunRecord | None) -> RunView:
             id=folder.parts[-1],
             wd="",
             state_file="",
-            archive="",
             task="",
             task_line=UNREADABLE,
             started=0.0,
@@ -299,7 +300,7 @@ def _view(folder: Folder, record: RunRecord | None) -> RunView:
     record = settled(folder, record)
     told = {name: getattr(record, name) for name in LISTED_FIELDS}
     status = record.status
-    needs_nothing = status.is_open or status.is_verdict or can_resume(record)
+    needs_nothing = status.is_open or status.is_verdict or can_resume(folder)
     is_whole = isinstance(record, RunRecord)
     told |= {
         "id": folder.parts[-1],
@@ -310,7 +311,7 @@ def _view(folder: Folder, record: RunRecord | None) -> RunView:
     return RunView(
         **told,
         unsaved=not (needs_nothing or record.round),
-        lost=not needs_nothing and record.round > 0 and not has_passed(record),
+        lost=not needs_nothing and record.round > 0 and not has_passed(folder),
     )
 
 
@@ -454,21 +455,18 @@ def is_discarded(record: RunRecord) -> bool:
     return tree is not None and not tree.is_applied and tree.delivered is Fate.DISCARDED
 
 
-def has_passed(record: RunRecord) -> bool:
-    """Does the state file of a run say that it has passed, whatever its record says?"""
-    return can_resume(record, str(RunStatus.PASS))
+def has_passed(folder: Folder) -> bool:
+    """Does the saved state of a run say that it has passed, whatever its record says?"""
+    return can_resume(folder, str(RunStatus.PASS))
 
 
-def can_resume(record: RunRecord, status: str = RUNNING) -> bool:
-    """Does the state file of a run still wait for it, with this status? What cannot be read may."""
-    path = Path(record.state_file)
+def can_resume(folder: Folder, status: str = RUNNING) -> bool:
+    """Does the saved state of a run wait for it, with this status? What cannot be read may."""
     try:
-        data = json.loads(folder_of(path, Path(record.wd)).read(path.name))
+        content = jsonio.parse(folder.read(STATE_NAME))
     except FileNotFoundError:
         return False
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError):
         return True
-    if not isinstance(data, dict) or data.get("final_status") != status:
-        return False
-    progress = data.get("progress")
-    return not isinstance(progress, dict) or progress.get("archive") == record.archive
+    is_ours = isinstance(content, dict) and content.get("version") == KEPT_VERSION
+    return is_ours and content.get("final_status") == status

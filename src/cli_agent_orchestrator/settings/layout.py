@@ -3,43 +3,37 @@
 In the project, where agents can write:
 
     WD/.tmp/.gitignore                         so that a run never dirties a repository
-    WD/.tmp/orchestrator-loop-state.json       the saved run
-    WD/.tmp/run.owner                          who works in the folder
-    WD/.tmp/run.log                            what was logged
+    WD/.tmp/orchestrator-loop-state.json       the run for scripts, written with every save
     WD/.tmp/agent-responses/<file of a role>   written by an agent
-    WD/.tmp/<run>/NNN-<role>.md                a reply that was accepted
-    WD/.tmp/<run>/NNN-<role>-prompt.md         what the agent was told
-    WD/.tmp/<run>/NNN-<stage>.md               what the command of a gate wrote
-    WD/.tmp/<run>/NNN-<role>-stale.md          a file that lay there before the prompt was sent
+    WD/.tmp/agent-responses/NNN-<role>.md      what prompts refer to: replies, pages of gates
 
 In the user's state folder, where no agent can; the run holds a lock on its folder while it lives:
 
     <state folder>/runs/<run>/run.json         what the run is, and how it stands
+    <state folder>/runs/<run>/state.json       the saved run: from here it is resumed
     <state folder>/runs/<run>/events.jsonl     what has happened
     <state folder>/runs/<run>/control.jsonl    what it is asked to do
-    <state folder>/runs/<run>/control.rejected what stood there and asked for nothing
     <state folder>/runs/<run>/run.log          what was logged
+    <state folder>/runs/<run>/turns/NNN-<role>-prompt.md  what the agent was told
+    <state folder>/runs/<run>/turns/NNN-<role>.md         a reply that was accepted
+    <state folder>/runs/<run>/turns/NNN-<gate>.md         the page of a gate
+    <state folder>/runs/<run>/turns/NNN-<role>-stale.md   what lay there before the prompt was sent
+    <state folder>/runs/<run>/turns/NNN-<role>.txt        what the agent showed at the end
     <state folder>/runs/<run>/snapshots.git    the work folder as it was, again and again
     <state folder>/runs/<run>/gates/NNN-<gate>.log  what a gate wrote
-    <state folder>/runs/<run>/screens/NNN-<role>.txt  what an agent showed when its turn had ended
     <state folder>/runs/<run>/replay/<role>.cast  the screens of a role's agent, over time
     <state folder>/runs/<run>/records/<terminal>.json  where an agent keeps its own records
     <state folder>/runs/<run>/checkouts/<name> a snapshot laid out, while a gate runs in it
     <state folder>/runs/<run>/held_back        files that gates have and agents do not
     <state folder>/runs/<run>/repository.json  what the user's repository was like at the last look
     <state folder>/runs/<run>/pull-request.md  what the last `cao pr` wrote about the work
+    <state folder>/runs/<run>/state-before.json  what another program had saved in the project
 
-    <state folder>/runs/<run>/state.json       the saved run, if its agents have a work tree
-    <state folder>/runs/<run>/archive          prompts and replies, once that work tree is gone
     <state folder>/indexes/<number>            locked by the run that has this number
-
-In the user's state folder, where agents work that have a work tree of their own:
-
-    <state folder>/worktrees/<run>
+    <state folder>/worktrees/<run>             where agents work that have a work tree
 """
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,7 +46,6 @@ TEMPORARY_FOLDER = ".tmp"
 IGNORE_FILE = ".gitignore"
 STATE_FILE = f"{TEMPORARY_FOLDER}/orchestrator-loop-state.json"
 RESPONSE_FOLDER = "agent-responses"
-OWNER_FILE = "run.owner"
 LOG_FILE = "run.log"
 PROMPT_LABEL = "prompt"
 
@@ -60,10 +53,8 @@ RUNS_FOLDER = "runs"
 RECORD_FILE = "run.json"
 EVENTS_FILE = "events.jsonl"
 CONTROL_FILE = "control.jsonl"
-REJECTED_FILE = "control.rejected"
 SNAPSHOTS_FOLDER = "snapshots.git"
 GATES_FOLDER = "gates"
-SCREENS_FOLDER = "screens"
 REPLAY_FOLDER = "replay"
 CAST_SUFFIX = ".cast"
 RECORDS_FOLDER = "records"
@@ -73,13 +64,12 @@ WATCH_FILE = "repository.json"
 REQUEST_FILE = "pull-request.md"
 WORKTREES_FOLDER = "worktrees"
 STATE_NAME = "state.json"
-ARCHIVE_FOLDER = "archive"
+REPLACED_STATE = "state-before.json"
+TURNS_FOLDER = "turns"
 INDEXES_FOLDER = "indexes"
 DRAFT_PREFIX = ".new-"
 """Begins the name of a run folder that is being made."""
 
-# 20250131-120000   20250131-120000-k3f9
-ARCHIVE_PATTERN = r"[0-9A-Za-z][0-9A-Za-z._-]*"
 # 007-analyst.md
 KEPT_PATTERN = r"(\d{3,})-.*"
 
@@ -94,15 +84,8 @@ def response_folder(wd: Path) -> Folder:
     return Folder(wd, (TEMPORARY_FOLDER, RESPONSE_FOLDER))
 
 
-def archive_folder(wd: Path, run: str) -> Folder:
-    """Return the folder in which prompts and replies of a run are kept."""
-    if not re.fullmatch(ARCHIVE_PATTERN, run) or run == RESPONSE_FOLDER:
-        raise UsageError(f"{run!r} cannot name the archive folder of a run")
-    return Folder(wd, (TEMPORARY_FOLDER, run))
-
-
 def kept_name(sequence: int, role: str, label: str = "") -> str:
-    """Return what a reply is called in the archive, or with a label something that goes with it."""
+    """Return what a kept reply is called, or with a label something that goes with it."""
     return f"{sequence:03d}-{role}{'-' if label else ''}{label}.md"
 
 
@@ -116,9 +99,9 @@ def run_folder(state_folder: Path, name: str) -> Folder:
     return Folder(state_folder, (RUNS_FOLDER, name), private=True)
 
 
-def screens_folder(run: Folder) -> Folder:
-    """Return the folder of a run in which the screens of its agents are kept."""
-    return Folder(run.root, (*run.parts, SCREENS_FOLDER), run.private)
+def turns_folder(run: Folder) -> Folder:
+    """Return the folder of a run with its prompts, replies and screens."""
+    return Folder(run.root, (*run.parts, TURNS_FOLDER), run.private)
 
 
 def screen_name(sequence: int, role: str) -> str:
@@ -144,11 +127,6 @@ def records_folder(run: Folder) -> Folder:
 def records_name(terminal_id: str) -> str:
     """Return what the note of an agent's records is called."""
     return f"{terminal_id}.json"
-
-
-def kept_archive(run: Folder) -> Folder:
-    """Return the folder of a run with its prompts and replies, once its work tree is gone."""
-    return Folder(run.root, (*run.parts, ARCHIVE_FOLDER), run.private)
 
 
 def worktree_folder(state_folder: Path, run: str) -> Path:

@@ -44,7 +44,7 @@ class RunConfig:
     wd: Path
     """The project's folder, absolute (WD)."""
     state_file: Path
-    """Where the run is saved, absolute (STATE_FILE)."""
+    """Where scripts find the run as it was saved, absolute (STATE_FILE)."""
     api: str = DEFAULT_API
     """The server's address, without a slash at its end (API)."""
     api_named_by: str = ""

@@ -261,7 +261,7 @@ SETTINGS = (
         "STATE_FILE",
         ValueKind.PATH,
         "",
-        f"Where the run is saved (WD/{STATE_FILE} if not given).",
+        f"Where scripts find the run as it was saved (WD/{STATE_FILE} if not given).",
     ),
     Setting(
         "CLEANUP_ON_EXIT",
