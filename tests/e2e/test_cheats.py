@@ -86,7 +86,7 @@ class Stage(Rig):
         self.state_folder = folder / "state"
         self.state_folder.mkdir()
         self.script = parse_script(script_of(cheat), "cheat")
-        super().__init__(self.project, FakeServer(self.answer))
+        super().__init__(self.project, FakeServer(self.answer), self.state_folder)
         self.flow = packaged_flow(cheat.flow)
         self.rules = LoopRules(
             Limits(max_rounds=1, max_review_cycles=1),
@@ -180,7 +180,7 @@ class TestWholeRuns:
             "REQUIRE_REVIEW_EVIDENCE": "0",
         }
         words = ("--flow", cheat.flow, "--gate", cheat.gate, "--end-agents")
-        return ("-m", "Ten pieces are cheaper.", "--wd", "project", *words)
+        return ("Ten pieces are cheaper.", "--wd", "project", *words)
 
     @pytest.mark.parametrize(
         ("name", "code"),

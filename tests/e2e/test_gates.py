@@ -273,7 +273,6 @@ class TestConsent:
             (("run", "nosuch.md"), "nosuch.md"),
             (("run", "task.md", "--provider", "scriptd"), "did you mean scripted?"),
             (("run", "task.md", "--max-rounds", "many"), "--max-rounds"),
-            (("run", "task.md", "-m", "x"), "name the task once"),
         ],
     )
     def test_what_is_wrong_with_a_command_is_said_before_anything_is_asked(
@@ -334,7 +333,7 @@ def test_without_a_sandbox_nothing_begins(ready: Machine, tmp_path: Path) -> Non
 def test_a_dry_run_with_a_failing_gate_says_once_that_it_goes_in_circles_and_why_it_must(
     ready: Machine,
 ) -> None:
-    words = ("run", "-m", "Mend it", "--flow", "solo", "--gate", "tests=false")
+    words = ("run", "Mend it", "--flow", "solo", "--gate", "tests=false")
     done = ready.cao(*words, "--max-rounds", "4")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "DRY RUN: FAIL after 4 rounds" in done.stdout

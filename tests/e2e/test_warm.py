@@ -12,7 +12,13 @@ from tests.e2e.conftest import CAO, Machine
 
 @pytest.mark.parametrize(
     "words",
-    [("--version",), ("run", "nowhere.md"), ("run", "-"), ("dance",), ("runs", "--json")],
+    [
+        ("--version",),
+        ("run", "nowhere.md"),
+        ("run", "-", "--provider", "nosuch"),
+        ("dance",),
+        ("runs", "--json"),
+    ],
     ids=" ".join,
 )
 def test_a_forked_command_cannot_be_told_from_a_new_one(

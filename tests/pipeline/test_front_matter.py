@@ -55,9 +55,10 @@ def test_a_task_names_no_command_server_path_or_permission(name: str) -> None:
         *("HELD_BACK", "PROOF", "READONLY_ROLES", "REVIEW_BOUND", "STALL"),
     }
     assert set(IN_TASK) == set(BY_NAME) - forbidden
+    key = {"WORKSPACE": "worktree", "WORKTREE_SETUP": "setup"}.get(name, name.lower())
     if name in forbidden:
-        with pytest.raises(PromptError, match=f"line 2: a task cannot set {name.lower()};"):
-            read(f"{name.lower()}: x")
+        with pytest.raises(PromptError, match=f"line 2: a task cannot set {key};"):
+            read(f"{key}: x")
     else:
         assert read(f"{name.lower()}: ") == {name: ""}
 

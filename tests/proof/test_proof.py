@@ -20,7 +20,7 @@ from cli_agent_orchestrator.pipeline.machine import (
 from cli_agent_orchestrator.pipeline.outcomes import Cleared, Failed, NotProven, Passed
 from cli_agent_orchestrator.pipeline.reply import Output
 from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState, Turn
-from cli_agent_orchestrator.pipeline.state_json import from_json, to_json
+from cli_agent_orchestrator.pipeline.state_json import decode_state, encode_state
 from cli_agent_orchestrator.proof.canary import CanaryResult
 from cli_agent_orchestrator.proof.tampering import Suspicion, Trick
 from cli_agent_orchestrator.proof.verdict import GateProof, Proof, page_of_proof, still_failing
@@ -223,7 +223,7 @@ class TestInARun:
     def test_it_is_due_when_all_gates_have_passed(self) -> None:
         state = proving(LoopRules(proof="report"))
         assert next_step(state) == Check("proof", 1)
-        assert from_json(to_json(state)) == state
+        assert decode_state(encode_state(state)) == state
         assert next_step(proving(LoopRules(proof="off"))) == Done(FinalStatus.PASS)
 
     @pytest.mark.parametrize("proof", [UNPROVEN, PROVEN])
@@ -236,7 +236,7 @@ class TestInARun:
         assert str(outcome) == f"PASS, {proof}"
         assert state.final_status is FinalStatus.PASS
         assert state.progress.proof == proof.words
-        assert from_json(to_json(state)) == state
+        assert decode_state(encode_state(state)) == state
 
     def test_where_it_is_required_a_pass_without_it_fails_with_the_reason(self) -> None:
         rules = LoopRules(proof="require")

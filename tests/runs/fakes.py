@@ -226,7 +226,9 @@ def round_of(message: str) -> int:
 class Rig:
     """A project folder, a server, and runs on them."""
 
-    def __init__(self, folder: Path, server: FakeServer | None = None) -> None:
+    def __init__(
+        self, folder: Path, server: FakeServer | None = None, state: Path | None = None
+    ) -> None:
         self.folder = folder
         self.server = server or FakeServer()
         self.clock = FakeClock()
@@ -234,7 +236,7 @@ class Rig:
         self.events: list[RunEvent] = []
         self.rules = LoopRules(Limits(max_rounds=3), proof="off")
         self.handoff_rules = HandoffRules(max_reminders=0)
-        self.run_folder = run_folder(folder / "state", "20261115-084037-k3f9")
+        self.run_folder = run_folder(state or folder / "state", "20261115-084037-k3f9")
         self.export = ExportedState(folder / ".tmp" / "state.json", folder)
         self.state_file = StateFile(self.run_folder, self.clock, self.export)
         self.test_command = ""

@@ -56,9 +56,13 @@ class Repository:
         if not (os.path.lexists(self.top / ".git") and os.path.lexists(self.git_dir / "HEAD")):
             return ()
         try:
-            return tuple((self.common_dir / name).stat().st_ino for name in ("objects", "refs"))
+            config, *folders = (
+                (self.common_dir / name).stat() for name in ("config", "objects", "refs")
+            )
         except OSError:
             return ()
+        # A new repository may get the inodes of the removed one; its settings are newer.
+        return (config.st_mtime_ns, *(folder.st_ino for folder in folders))
 
     def became(self, environ: Mapping[str, str]) -> str:
         """Return what became of it if it is not the same any more, or empty."""
@@ -71,6 +75,8 @@ class Repository:
 def find_repository(folder: Path, environ: Mapping[str, str]) -> Repository | None:
     """Return the repository that a folder lies in, or None if it lies in none."""
     folder = Path(os.path.realpath(folder))
+    if not folder.is_dir():
+        return None
     git = Git(None, folder, environ, seconds=LONGEST_LOOK)
     places = ("--show-toplevel", "--absolute-git-dir", "--git-common-dir")
     answer = git.ask("rev-parse", "--path-format=absolute", *places)
