@@ -500,7 +500,7 @@ def test_a_branch_is_pushed_only_when_it_is_asked_for(machine: Machine, project:
 
 
 class TestSetup:
-    SETTINGS = 'workspace = "worktree"\n[worktree]\nsetup = "echo ready > ready.txt"\n'
+    SETTINGS = 'worktree = true\nsetup = "echo ready > ready.txt"\n'
 
     def test_a_command_of_the_projects_own_file_needs_consent(
         self, machine: Machine, project: Project

@@ -328,6 +328,8 @@ class Conductor:
             self._warn(warning)
         in_tree = self._move_into(tree, prepared.run_id)
         run = self._open(replace(prepared, config=self._config))
+        # Before anything that takes its time, as a work tree of many files does.
+        self._teller.tell_starting(prepared.providers)
         remarks = in_tree.make()
         try:
             in_tree.prepare(remarks, self._config, run.environ, self._interrupts.when_noted)
@@ -399,8 +401,8 @@ class Conductor:
 
     def _begin(self, run: OpenRun, saved: SavedRun | None) -> RunState:
         """Start the agents of a flow and take a new run to its end."""
-        # Before anything that takes its time, so that there is something to be seen.
-        self._teller.tell_starting(run.prepared.providers)
+        if run.in_tree is None:
+            self._teller.tell_starting(run.prepared.providers)
         client = self._connect(run)
         state = self._start(client, run.prepared)
         with ExitStack() as undo:

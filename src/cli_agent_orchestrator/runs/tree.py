@@ -225,7 +225,7 @@ def plan_tree(
         if path_inside(repository.top, own):
             raise UsageError(
                 f"cao's own folder {own} is inside of the repository {repository.top}, so a work "
-                "tree of it could change that; work in the folder itself (--workspace folder), or "
+                "tree of it could change that; work in the folder itself (--no-worktree), or "
                 "set CAO_STATE_DIR and CAO_CONFIG_DIR to folders elsewhere"
             )
     git = repository.git(environ)

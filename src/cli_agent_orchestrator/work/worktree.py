@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from ..core.files import Folder, cache_of, is_left_behind
-from ..errors import GitError, in_words
+from ..errors import GitError, GitFailed, in_words
 from .changes import LeftOut
 from .git import NOBODY, Git, Identity, alone_in, listed, literal
 from .held_back import is_held, remove_folder
@@ -300,8 +300,10 @@ class Worktree:
     def _fill(self) -> None:
         """Bring the files of the branch into the folder; none that is there is written over."""
         git = self._refresh()
-        missing = git.run("ls-files", "-z", "--deleted")
-        git.run("checkout-index", "-z", "--stdin", "--index", given=missing)
+        # It fails where a file is there already, too; named one by one they take far longer.
+        done = git.ask("checkout-index", "--all", "-q", "--index")
+        if git.run("ls-files", "-z", "--deleted"):
+            raise GitFailed("checkout-index", done.code, done.complaint)
         self.entry.remove("locked")
 
     def _refresh(self) -> Git:
