@@ -23,6 +23,7 @@ from cli_agent_orchestrator.settings.layout import (
 )
 from cli_agent_orchestrator.work.delivery import MergeKind, MergeResult
 from cli_agent_orchestrator.work.snapshots import Snapshots
+from cli_agent_orchestrator.work.watch import RepositoryWatch
 from tests.handoff.fakes import FakeClock
 from tests.runs.kept_runs import make_run
 from tests.runs.test_own_tree import RUN, STATE, record_of
@@ -216,6 +217,20 @@ class TestNotCommittedYet:
         assert record is not None
         assert record.tree is not None
         assert record.tree.delivered is (Fate.APPLIED if applied else Fate.REQUESTED)
+
+    def test_nothing_is_pushed_where_an_agent_has_said_to(
+        self, project: Project, state: Path, tmp_path: Path
+    ) -> None:
+        project.git("init", "-q", "--bare", str(tmp_path / "other.git"))
+        project.git("remote", "add", "origin", str(tmp_path / "other.git"))
+        tree = self.leave(project, state, FinalStatus.PASS)
+        RepositoryWatch(tree.repository, run_folder(state, RUN), os.environ).begin()
+        project.git("config", "remote.origin.pushurl", str(tmp_path / "evil.git"))
+        with (
+            ended_run(state, RUN, os.environ) as ended,
+            pytest.raises(NotSteerable, match=r"remote\.origin\.pushurl"),
+        ):
+            request_run(ended, "", draft=False)
 
     def test_no_request_is_made_if_nobody_knows_for_which_branch(
         self, project: Project, state: Path

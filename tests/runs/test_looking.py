@@ -19,7 +19,7 @@ from cli_agent_orchestrator.pipeline.resuming import Remedy
 from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState
 from cli_agent_orchestrator.pipeline.steering import Ask, Heard, Skip
 from cli_agent_orchestrator.settings.layout import run_folder
-from cli_agent_orchestrator.work.folder import WorkFolder, open_work_folder
+from cli_agent_orchestrator.work.folder import PERSON_LABEL, WorkFolder, open_work_folder
 from cli_agent_orchestrator.work.snapshots import LARGEST_FILE
 from tests.pipeline.samples import PASS
 from tests.runs.fakes import Asked, FakeServer, Rig, agree, response_path
@@ -86,6 +86,22 @@ def test_what_a_tester_changes_is_told_and_put_back_as_wanted(
     (kept,) = [one for one in rig.work.snapshots.all() if one.label == "tester"]
     assert kept.sequence == by_tester.sequence
     assert rig.work.snapshots.read(kept.tree, "new.py", 99) == b"cheated\n"
+
+
+def test_what_a_person_changes_between_turns_is_no_turns_doing(rig: Rig) -> None:
+    def on_event(event: RunEvent) -> None:
+        if isinstance(event, TurnEnded) and event.role == "programmer":
+            (rig.folder / "mine.txt").write_text("mine\n", encoding="utf-8")
+        rig.events.append(event)
+
+    rig.server.answer = agree
+    rig.readonly_roles = "restore"
+    assert rig.run(rig.begin(), on_event).final_status is FinalStatus.PASS
+    assert told(rig) == []
+    assert (rig.folder / "mine.txt").exists()
+    assert rig.work.snapshots is not None
+    (kept,) = [one for one in rig.work.snapshots.all() if one.label == PERSON_LABEL]
+    assert rig.work.snapshots.read(kept.tree, "mine.txt", 99) == b"mine\n"
 
 
 def test_every_event_of_a_turn_says_whose_and_which_it_is(rig: Rig) -> None:
