@@ -186,20 +186,6 @@ def test_elsewhere_a_diff_is_of_the_only_run_there_is(
         invoke(undo, "--yes")
 
 
-def test_a_run_is_looked_at_also_where_the_one_of_the_folder_has_nothing_to_show(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    other = make_repository(tmp_path / "other", {"b.txt": "1\n"})
-    make_run(state_folder(os.environ), other, OTHER)
-    monkeypatch.chdir(other)
-    assert "+++ b/new.txt" in invoke(diff, RUN).stdout
-
-
-def test_so_is_it_if_a_turn_is_named(project: Path) -> None:
-    make_run(state_folder(os.environ), project, OTHER)
-    assert "back to 1 (programmer)" in invoke(undo, "--to", "1", "--yes").stdout
-
-
 def test_the_last_of_several_turns_says_that_it_is_and_how_to_see_the_one_before(
     project: Path,
 ) -> None:

@@ -258,13 +258,6 @@ def test_a_conflict_is_named_and_nothing_is_touched(project: Project) -> None:
     assert project.state() == before
 
 
-def test_a_file_removed_here_and_changed_there_is_a_conflict(project: Project) -> None:
-    worked(project, {"touched.txt": "work\n"})
-    project.git("rm", "-q", "touched.txt")
-    project.git("commit", "-q", "-m", "removed")
-    assert delivered(project).files == ("touched.txt",)
-
-
 def test_what_is_there_already_is_not_brought_again(project: Project) -> None:
     worked(project)
     first = delivered(project)
@@ -275,18 +268,6 @@ def test_what_is_there_already_is_not_brought_again(project: Project) -> None:
         MergeKind.ALREADY_THERE, project.git("rev-parse", "HEAD")
     )
     assert project.state() == before
-
-
-def test_without_a_branch_to_bring_it_is_said(project: Project) -> None:
-    assert "no branch cao/r1" in delivered(project).reason
-
-
-def test_any_branch_will_do_if_none_is_named(project: Project) -> None:
-    worked(project)
-    project.git("switch", "-q", "-c", "other")
-    result = delivered(project, replace(TERMS, onto=""))
-    assert result.kind is MergeKind.FAST_FORWARDED
-    assert project.git("rev-parse", "other") == result.commit
 
 
 def test_a_folder_that_becomes_a_file_takes_nothing_unknown_with_it(project: Project) -> None:
@@ -302,15 +283,6 @@ def test_a_folder_that_becomes_a_file_takes_nothing_unknown_with_it(project: Pro
     (project.folder / "folder/made.log").unlink()
     assert delivered(project).kind is MergeKind.FAST_FORWARDED
     assert (project.folder / "folder").read_text() == "a file now\n"
-
-
-def test_a_file_that_becomes_a_folder_arrives(project: Project) -> None:
-    worktree = worked(project, {})
-    (worktree.folder / "mine.txt").unlink()
-    write(worktree.folder, {"mine.txt/inner": "x\n"})
-    worktree.commit("work\n", AUTHOR)
-    assert delivered(project).kind is MergeKind.FAST_FORWARDED
-    assert (project.folder / "mine.txt/inner").read_text() == "x\n"
 
 
 def test_a_linked_work_tree_of_the_users_is_a_checkout_like_any(

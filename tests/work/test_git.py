@@ -1,7 +1,6 @@
 """The one way to git, on real repositories."""
 
 import os
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -100,50 +99,3 @@ def test_no_variable_leads_git_elsewhere(repository: Git, tmp_path: Path) -> Non
     assert repository.names("ls-files", "-z") == ["a"]
     assert not (tmp_path / "index").exists()
     assert not (tmp_path / "objects").exists()
-
-
-def hostile(git: Git, tmp_path: Path) -> Path:
-    """Let everything that can start a program leave a mark; return the folder of the marks."""
-    marks = tmp_path / "marks"
-    marks.mkdir()
-
-    def leave(name: str) -> str:
-        return f"sh -c 'touch {marks}/{name}; cat' --"
-
-    settings = {
-        "core.fsmonitor": leave("fsmonitor"),
-        "filter.evil.clean": leave("clean"),
-        "filter.evil.smudge": leave("smudge"),
-        "filter.evil.required": "true",
-        "diff.evil.textconv": leave("textconv"),
-        "diff.external": leave("external"),
-        "merge.evil.driver": leave("driver"),
-        "core.pager": leave("pager"),
-        "commit.gpgSign": "true",
-        "gpg.program": leave("gpg"),
-    }
-    for key, value in settings.items():
-        subprocess.run(["git", "-C", git.work_tree, "config", key, value], check=True)
-    hooks = Path(str(git.git_dir)) / "hooks"
-    hooks.mkdir(exist_ok=True)
-    for name in ("post-index-change", "reference-transaction", "post-checkout", "pre-commit"):
-        (hooks / name).write_text(f"#!/bin/sh\ntouch {marks}/{name}\n")
-        (hooks / name).chmod(0o755)
-    (git.work_tree / ".gitattributes").write_text("* filter=evil diff=evil merge=evil\n")
-    (git.work_tree / "a").write_text("a\n")
-    return marks
-
-
-def test_a_command_in_a_hostile_repository_runs_no_program_of_its(
-    repository: Git, tmp_path: Path
-) -> None:
-    marks = hostile(repository, tmp_path)
-    git = repository.defused()
-    git.run("status", "--porcelain")
-    git.run("add", "-A")
-    git.run("commit", "-q", "-m", "one")
-    (git.work_tree / "a").write_text("b\n")
-    git.run("diff", "--no-ext-diff", "--no-textconv")
-    git.run("worktree", "add", "-q", "-b", "other", str(tmp_path / "tree"))
-    assert list(marks.iterdir()) == []
-    assert (tmp_path / "tree/a").read_text() == "a\n"

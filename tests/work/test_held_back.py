@@ -140,12 +140,6 @@ def test_no_snapshot_has_them_and_none_tells_of_them(worktree: Worktree, tmp_pat
     assert (worktree.folder / "tests/acceptance/test_x.py").read_text() == "mine\n"
 
 
-def test_a_snapshot_does_without_an_index_too(worktree: Worktree, tmp_path: Path) -> None:
-    (worktree.entry.path / "index").write_bytes(b"nonsense")
-    snapshots = snapshots_of(worktree, tmp_path)
-    assert snapshots.files(snapshots.take(0, "start").tree) == ["a.txt", "tests/test_a.py"]
-
-
 class TestKeeping:
     def test_they_are_taken_as_they_are_and_laid_over_all_others(
         self, project: Project, tmp_path: Path

@@ -99,17 +99,6 @@ def test_a_linked_work_tree(project: Path, tmp_path: Path) -> None:
     check_round_trip(tmp_path / "tree", set(FILES))
 
 
-@pytest.mark.parametrize("is_relative", [True, False])
-def test_a_repository_that_borrows_objects_itself(
-    project: Path, tmp_path: Path, is_relative: bool
-) -> None:
-    git(tmp_path, "clone", "-q", "--shared", str(project), "borrower")
-    if is_relative:
-        alternates = tmp_path / "borrower/.git/objects/info/alternates"
-        alternates.write_text("../../../project/.git/objects\n")
-    check_round_trip(tmp_path / "borrower", set(FILES))
-
-
 @pytest.mark.parametrize("name", ['quo"te', "back\\slash", "#hash", "é \udcff", "a:b"])
 def test_a_repository_whose_folder_has_an_odd_name(tmp_path: Path, name: str) -> None:
     check_round_trip(make_repository(tmp_path / name, FILES), set(FILES))
@@ -131,11 +120,6 @@ def test_a_corrupt_index(project: Path) -> None:
     git(project, "commit", "-q", "-m", "two")
     (project / ".git/index").write_bytes(b"DIRC nonsense")
     check_round_trip(project, {*FILES, "kept.log"})
-
-
-def test_a_lock_in_the_users_repository(project: Path) -> None:
-    (project / ".git/index.lock").touch()
-    check_round_trip(project, set(FILES))
 
 
 def test_files_that_git_was_told_to_trust_are_looked_at(project: Path) -> None:
@@ -466,21 +450,6 @@ def test_a_folder_replaced_by_a_link_is_restored_and_nothing_behind_it_touched(
     assert fingerprint(home) == home_before
 
 
-def test_a_link_that_is_ignored_is_not_followed_either(project: Path, tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    write(home, {"b.py": "the user's own\n"})
-    snapshots = snapshots_of(project)
-    old = snapshots.take(0, "start")
-    (project / "src").rename(tmp_path / "moved")
-    (project / "src").symlink_to(home)
-    write(project, {".gitignore": "src\n"})
-    new = snapshots.take(1, "programmer")
-    assert set(content(snapshots, new)) == {"a.txt", ".gitignore"}
-    assert snapshots.restore(old.tree) == (".gitignore", "src/b.py")
-    assert (project / "src/b.py").read_text() == "b\n"
-    assert (home / "b.py").read_text() == "the user's own\n"
-
-
 def test_a_file_that_no_snapshot_has_is_not_written_over(project: Path) -> None:
     snapshots = snapshots_of(project)
     old = snapshots.take(0, "start")
@@ -587,13 +556,3 @@ def test_a_tree_that_changes_while_it_is_read_is_no_failure(project: Path) -> No
                 assert "a.txt" in content(snapshots, taken)
         finally:
             writer.kill()
-
-
-@pytest.mark.parametrize("name", ["x\x01y", "tab\tname", "line\nbreak", "\x7f"])
-def test_a_repository_without_a_commit_may_have_any_name(tmp_path: Path, name: str) -> None:
-    project = make_repository(tmp_path / "project", {"a.txt": "a\n"})
-    (project / name).mkdir()
-    git(project / name, "init", "-q")
-    write(project, {f"{name}/file": "x\n"})
-    taken = snapshots_of(project).take(0, "start")
-    assert [one.path for one in taken.left_out] == [name]

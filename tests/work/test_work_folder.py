@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,13 +10,11 @@ import pytest
 
 from cli_agent_orchestrator.errors import GitError, RunError
 from cli_agent_orchestrator.settings.layout import run_folder
-from cli_agent_orchestrator.work.changes import UNSEEN, Change, LeftOut
 from cli_agent_orchestrator.work.folder import Seen, WorkFolder, open_work_folder
 from cli_agent_orchestrator.work.repository import find_repository
-from cli_agent_orchestrator.work.snapshots import UNREADABLE, Snapshots
+from cli_agent_orchestrator.work.snapshots import Snapshots
 from cli_agent_orchestrator.work.worktree import Worktree
 from tests.work.projects import git, make_repository, with_other_git, write
-from tests.work.test_odd_trees import somebody_else
 
 
 @pytest.fixture
@@ -107,20 +104,6 @@ def test_what_the_user_had_survives_the_loss_of_the_repository(project: Path) ->
     assert work.snapshots.restore(start.tree) == ("a.py", "staged.txt")
     assert (project / "staged.txt").read_text(encoding="utf-8") == "mine\n"
     assert (project / "a.py").read_text(encoding="utf-8") == "one\n"
-
-
-def make_large_repository(folder: Path, files: int) -> Path:
-    """Make a repository with one commit of many files, a hundred in each folder."""
-    folder.mkdir()
-    git(folder, "init", "-q", "-b", "main")
-    lines = ["commit refs/heads/main", "committer u <u@x> 0 +0000", "data 0"]
-    for number in range(files):
-        text = f"{number}\n"
-        lines += [f"M 644 inline d{number // 100}/f{number}", f"data {len(text)}", text]
-    words = ["git", "-C", str(folder), "fast-import", "--quiet"]
-    subprocess.run(words, input="\n".join([*lines, ""]).encode(), check=True)
-    git(folder, "reset", "-q", "--hard")
-    return folder
 
 
 def test_where_a_folder_cannot_be_kept_because_its_repository_is_gone_that_is_said(
@@ -219,12 +202,6 @@ def test_what_a_killed_process_has_put_back_is_known_when_the_run_is_resumed(
     assert (b"by the user\n" in kept) == edited
 
 
-def test_what_programs_leave_behind_is_not_held_against_anybody() -> None:
-    paths = ["a/__pycache__/x.pyc", ".pytest_cache/v", ".coverage", "src/a.py", "targets/x"]
-    changes = tuple(Change(path, path, "A", "", "", 1, 0) for path in paths)
-    assert [one.path for one in Seen(UNSEEN, changes).touched] == ["src/a.py", "targets/x"]
-
-
 def test_a_folder_that_is_no_repository_is_kept_too(tmp_path: Path) -> None:
     folder = tmp_path / "plain"
     folder.mkdir()
@@ -240,11 +217,6 @@ def test_without_a_run_folder_nothing_is_known_and_nothing_is_in_the_way(project
     assert work.look(4, "programmer") == Seen()
     with pytest.raises(RunError, match="no fresh checkout"), work.laid_out("x"):
         pass
-
-
-def test_without_one_no_gate_can_have_what_is_held_back(project: Path) -> None:
-    with pytest.raises(RunError, match="nothing of what is held back"):
-        open_work_folder(project, None, os.environ, held_back=("a.py",))
 
 
 def test_where_none_can_be_taken_the_run_goes_on_and_says_so(project: Path) -> None:
@@ -410,30 +382,6 @@ def test_a_change_of_the_repository_is_told_though_the_run_could_not_go_on_at_fi
     again = open_here(project)
     again.begin(1, is_in_flight=False)
     assert again.changed_before == (".git/config (core.fsmonitor)",)
-
-
-def test_what_a_turn_has_made_unreadable_is_told_once() -> None:
-    with tempfile.TemporaryDirectory() as parent:
-        project = make_repository(Path(parent, "project"), {"a.txt": "1\n", "b.txt": "1\n"})
-        with somebody_else(Path(parent)):
-            work = open_here(project)
-            work.begin(0, is_in_flight=False)
-            write(project, {"a.txt": "2\n", "b.txt": "2\n", "x/y": "y\n"})
-            for name in ("a.txt", "x"):
-                (project / name).chmod(0)
-            seen = work.look(1, "programmer")
-            assert seen.work.changed == ("b.txt", "a.txt", "x")
-            assert seen.left_out == (LeftOut("a.txt", UNREADABLE), LeftOut("x", UNREADABLE))
-            assert work.look(2, "tests").left_out == ()
-            (project / "x").chmod(0o755)
-
-
-class Unread(WorkFolder):
-    """Has what cannot be read after the turn of the programmer."""
-
-    def look(self, sequence: int, label: str, approved_tree: str = "") -> Seen:
-        left_out = (LeftOut("a.txt", UNREADABLE), LeftOut("x", UNREADABLE))
-        return Seen(left_out=left_out if label == "programmer" else ())
 
 
 def checked_out(folder: Path, attributes: str, *settings: str) -> Path:

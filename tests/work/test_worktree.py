@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.errors import GitError, GitFailed
-from cli_agent_orchestrator.work.git import Identity
 from cli_agent_orchestrator.work.repository import user_identity
 from cli_agent_orchestrator.work.snapshots import LARGEST_FILE
 from cli_agent_orchestrator.work.worktree import Worktree
@@ -76,14 +75,6 @@ def test_the_folder_of_a_work_tree_may_have_any_name(project: Project, tmp_path:
     write(other.folder, {"new\nline": "1\n", 'quo"te': "2\n", "ümlaut": "3\n"})
     commit = other.commit("odd names\n", AUTHOR)
     assert {"new\nline", 'quo"te', "ümlaut"} <= set(names(project, commit.id))
-
-
-def test_the_folder_may_be_reached_by_a_link(project: Project, tmp_path: Path) -> None:
-    (tmp_path / "real").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "real")
-    worktree = made(project, tmp_path / "link")
-    assert not worktree.faults()
-    assert worktree.folder == tmp_path / "real/worktrees/r1"
 
 
 @pytest.mark.parametrize("branch", ["cao/r1", "cao"])
@@ -167,37 +158,6 @@ def test_files_that_the_list_names_are_copied(project: Project, state: Path) -> 
     assert not {"build.log", "node_modules/m.js", ".env.production"} & set(there)
 
 
-def test_what_is_held_back_is_not_copied(project: Project, state: Path) -> None:
-    project.commit({".gitignore": "*.key\n", ".worktreeinclude": "*.key\n"})
-    project.write({"a.key": "a\n", "held/b.key": "b\n"})
-    repository = project.repository()
-    worktree, _ = Worktree(
-        repository,
-        state / "worktrees/r1",
-        "cao/r1",
-        repository.head,
-        os.environ,
-        held_back=("held",),
-    ).make()
-    assert worktree.included == ("a.key",)
-    assert not (worktree.folder / "held").exists()
-
-
-def test_a_branch_that_is_made_another_name_of_the_users_moves_nothing(
-    project: Project, state: Path
-) -> None:
-    worktree = made(project, state)
-    project.commit({"mine.txt": "mine\n"})
-    before = project.git("rev-parse", "main")
-    project.git("symbolic-ref", "refs/heads/cao/r1", "refs/heads/main")
-    assert worktree.faults() == ("the branch cao/r1 was made another name of a branch",)
-    worktree.repair()
-    write(worktree.folder, {"new.txt": "new\n"})
-    commit = worktree.commit("one\n", AUTHOR)
-    assert project.git("rev-parse", "main") == before
-    assert project.git("rev-parse", "cao/r1") == commit.id
-
-
 def test_what_was_copied_is_never_committed(project: Project, state: Path) -> None:
     project.commit({".gitignore": ".env\n"})
     project.write({".worktreeinclude": ".env\nlocal\n", ".env": "A=1\n", "local": "x\n"})
@@ -245,14 +205,6 @@ def test_a_list_that_is_a_link_is_not_followed(project: Project, state: Path) ->
 
 
 # --- committing ---
-
-
-def test_author_and_committer_may_be_two(project: Project, state: Path) -> None:
-    worktree = made(project, state)
-    write(worktree.folder, {"a.txt": "2\n"})
-    commit = worktree.commit("one\n", Identity(("Eve", "e@b"), ("Bot", "c@b")))
-    told = project.git("show", "-s", "--format=%an %ae %cn %ce", commit.id)
-    assert told == "Eve e@b Bot c@b"
 
 
 def test_everything_is_committed_in_the_name_of_the_user(project: Project, state: Path) -> None:
