@@ -33,9 +33,8 @@ def once(command: str) -> str:
 
 
 def archived(machine: Machine) -> list[str]:
-    return sorted(
-        path.name for path in archive_of(machine).glob("*.md") if "prompt" not in path.name
-    )
+    found = (machine.home / "state" / "runs").glob("20*/turns/*.md")
+    return sorted(path.name for path in found if "prompt" not in path.name)
 
 
 def test_a_flow_with_an_unknown_profile_starts_nothing(ready: Machine) -> None:

@@ -191,7 +191,6 @@ def test_a_run_of_the_server_is_steered(machine: Machine) -> None:
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        ("cao.run('no task')", "PromptError", "# Task"),
         ("cao.run('---\\ngates: true\\n---\\n# Task\\nDo it.')", "PromptError", "PROMPT, line 2: "),
         ("cao.run('task.md')", "UsageError", "pathlib.Path"),
         ("cao.run(Path('task.md'), max_rounds=[1])", "ConfigError", "max_rounds in cao.run"),

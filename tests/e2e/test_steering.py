@@ -303,7 +303,6 @@ def test_rubbish_in_the_control_file_stops_nothing(machine: Machine) -> None:
         done(machine, "send", "Mind the tabs.")
         answer(machine, "analyst")
         assert run.end() == 0, run.errors
-    assert b"nonsense" in (folder / "control.rejected").read_bytes()
     assert prompts_with(machine, "Mind the tabs.") == ["002-analyst_review-prompt.md"]
 
 
@@ -395,7 +394,7 @@ class TestAgents:
         with running(machine, "task.md") as run:
             run.until(at("waiting_for_person", "analyst"))
             commands = [["runs"], ["set", "max_rounds=1"], ["stop"], ["send", "analyst", "y"]]
-            assert self.probe(machine, commands=commands) == [0, 2, 2, 3]
+            assert self.probe(machine, commands=commands) == [0, 2, 2, 2]
             answer(machine, "analyst")
             assert run.end() == 0
 
