@@ -89,7 +89,10 @@ def it_leaves_the_project_and_nothing_else(visitor: Machine, said: str) -> None:
 def its_report_can_be_read(visitor: Machine, said: str) -> None:
     lines = said.splitlines()
     (command,) = [line for line in lines if " report" in line]
-    assert lines.index("It is among your own runs now. On one page, and in the browser:") == lines.index(command) - 1
+    assert (
+        lines.index("It is among your own runs now. On one page, and in the browser:")
+        == lines.index(command) - 1
+    )
     page = type_in(visitor, command)
     assert page.returncode == 0, page.stderr
     assert page.stdout.startswith("# DRY RUN: PASS after 2 rounds")
