@@ -100,7 +100,7 @@ def its_report_can_be_read(visitor: Machine, said: str) -> None:
 
 def it_is_among_the_runs_of_the_user(visitor: Machine, said: str) -> None:
     (run,) = json.loads(visitor.cao("runs", "--json").stdout)
-    assert f"as {run['id']}." in said
+    assert f" report {run['id'][-4:]}" in said or f" report {run['id']}" in said
     assert (run["status"], run["terminals"]) == ("PASS", {})
     page = visitor.cao("report", run["id"], "--format", "html")
     assert page.returncode == 0, page.stderr

@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import shutil
 import signal
 import subprocess
 from typing import Any
@@ -264,15 +263,6 @@ class TestWhosePlaceWasTaken:
         assert done.returncode == 0, done.stdout + done.stderr
         assert f"PASS after 1 round (cao report {name} says more)" in done.stdout
         assert {run["status"] for run in runs_of(machine)} == {"PASS"}
-
-    def test_one_whose_project_is_cleaned_up_goes_on(self, machine: Machine) -> None:
-        prepare(machine, script(ASKS))
-        name = interrupted(machine)
-        machine.script(script())
-        shutil.rmtree(machine.work / ".tmp")
-        done = machine.cao("resume", name)
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert state_of(machine)["final_status"] == "PASS"
 
 
 def test_a_run_that_was_stopped_for_a_stall_does_not_stop_for_it_again(

@@ -236,7 +236,7 @@ def logging_refusals() -> Iterator[None]:
     except OrchestratorError as error:
         cause: BaseException | None = error
         while cause is not None:
-            if isinstance(cause, ApiRefused | ApiUnreachable):
+            if isinstance(cause, ApiRefused | ApiUnreachable) and cause.request:
                 logger.warning("the request that stopped the run: %s", cause.request)
                 break
             cause = cause.__cause__
