@@ -24,6 +24,8 @@ from .settings.config import DEFAULT_API
 from .settings.file import PathText, Value, read_called, read_task
 
 logger = logging.getLogger(__name__)
+# A program that sets up no logging sees errors raised, and no lines of ours among its own.
+logging.getLogger(__package__).addHandler(logging.NullHandler())
 
 STOPPED = "stopped by the program that had started it"
 NO_SERVER = "no server of yours is there; `cao server` starts one"
