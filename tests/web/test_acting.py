@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from cli_agent_orchestrator.settings.config import state_folder
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import rule
 from tests.web.browser import Windows, expect
@@ -17,9 +18,9 @@ REFUSED = "Failed to load resource: the server responded with a status of 409"
 REVISE = "REVIEW_RESULT: REVISE\nREVIEW_NOTES:\n- code, test, risk: see the comment"
 
 
-def prompts_of(project: Path, text: str) -> list[str]:
+def prompts_of(machine: Machine, text: str) -> list[str]:
     """Return which prompts of a run hold a text."""
-    found = project.glob(".tmp/*/*-prompt.md")
+    found = state_folder(machine.env).glob("runs/20*/turns/*-prompt.md")
     return sorted(path.name for path in found if text in path.read_text(encoding="utf-8"))
 
 
@@ -93,7 +94,7 @@ def test_a_comment_at_a_line_becomes_a_hint_to_its_author(
         expect(page.locator("#said")).to_contain_text("next prompt")
         answer(page)
         expect_end(page, "PASS")
-    told = prompts_of(project, "Say why in <b>one</b> line.")
+    told = prompts_of(machine, "Say why in <b>one</b> line.")
     assert [re.sub(r"^\d+-", "", name) for name in told[:1]] == ["programmer-prompt.md"]
     assert len(told) == 1
 

@@ -14,6 +14,7 @@ from cli_agent_orchestrator.page import follow as following
 from cli_agent_orchestrator.page.all_runs import MOST_DONE
 from cli_agent_orchestrator.page.context import PageContext, Watched
 from cli_agent_orchestrator.runs.record import write_record
+from cli_agent_orchestrator.settings.config import state_folder
 from cli_agent_orchestrator.settings.layout import run_folder
 from cli_agent_orchestrator.show.markup import Markup
 from tests.e2e.conftest import Machine
@@ -68,7 +69,7 @@ def opened(page: Page, part: str) -> Page:
     return found
 
 
-def test_a_run_is_steered_by_its_forms(reviewed: Reviewed) -> None:
+def test_a_run_is_steered_by_its_forms(reviewed: Reviewed, machine: Machine) -> None:
     page, said = reviewed.page, reviewed.page.locator("#said")
     hint = opened(page, "#hint")
     hint.get_by_label("Hint").fill("Mind the <tabs>.")
@@ -89,7 +90,7 @@ def test_a_run_is_steered_by_its_forms(reviewed: Reviewed) -> None:
     expect(said).to_contain_text("programmer_review skipped in round 1")
     tester = page.locator("#turns > li").filter(has=page.get_by_role("heading", name="tester"))
     expect(tester.first).to_contain_text("round 1")
-    (prompt,) = reviewed.project.glob(".tmp/*/*-tester-prompt.md")
+    (prompt,) = state_folder(machine.env).glob("runs/20*/turns/*-tester-prompt.md")
     assert "Mind the <tabs>." in prompt.read_text(encoding="utf-8")
 
 
