@@ -48,7 +48,7 @@ ALLOWED = {
 PURE = [
     "errors.py",
     "events.py",
-    *(f"core/{name}.py" for name in ("text", "ansi", "cast", "toml", "models", "markdown")),
+    *(f"core/{name}.py" for name in ("text", "ansi", "codec", "models", "markdown")),
     "core/secrets.py",
     "settings/table.py",
     "settings/gates.py",
@@ -76,7 +76,7 @@ IMPURE_IMPORTS = {
 }  # fmt: skip
 LAZY = {
     "cli/*",  # each command imports what it needs
-    "core/jsonio.py",  # `cao --help` reads nothing
+    "core/codec.py",  # `cao --help` reads nothing
     "hosting/server.py",  # most servers show no page
     "runs/service.py",  # nor are they asked about a turn
     "hosting/connect.py",  # most commands find a server and need not import what runs one

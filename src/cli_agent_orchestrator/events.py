@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from .core import jsonio
+from .core import codec
 from .core.models import LATEST_TIME, TerminalStatus
 from .core.text import on_a_line, plural, short_line
 
@@ -536,7 +536,7 @@ def tell_nobody(event: RunEvent) -> None:
 # Any: JSON of any form
 def to_json(event: RunEvent) -> dict[str, Any]:
     """Return an event as JSON data."""
-    told = jsonio.plain(event)
+    told = codec.plain(event)
     name = told.pop("kind") if isinstance(event, HandoffEvent) else NAMES[type(event)]
     return {"seq": told.pop("seq"), "at": told.pop("at"), "type": name, **told}
 
@@ -553,7 +553,7 @@ def from_json(data: object) -> RunEvent | None:
     if kind is None or not isinstance(data, dict):
         return None
     try:
-        event = jsonio.convert(kind, {**data, "kind": name} if kind is HandoffEvent else data)
+        event = codec.convert(kind, {**data, "kind": name} if kind is HandoffEvent else data)
     except ValueError:
         return None
     return event if 0 <= event.at <= LATEST_TIME else None
@@ -562,6 +562,6 @@ def from_json(data: object) -> RunEvent | None:
 def from_line(line: str | bytes) -> RunEvent | None:
     """Return the event on a line; None if there is none that is known."""
     try:
-        return from_json(jsonio.parse(line))
+        return from_json(codec.parse(line))
     except ValueError:
         return None

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cli_agent_orchestrator.cli.replay import replay
-from cli_agent_orchestrator.core.cast import Frame, frame_line, header_line
+from cli_agent_orchestrator.core.ansi import Frame, frame_line, header_line
 from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.errors import NotFound, UsageError
 from cli_agent_orchestrator.events import TurnBegan, TurnEnded

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.core.ansi import MOST_ROWS
-from cli_agent_orchestrator.core.cast import (
+from cli_agent_orchestrator.core.ansi import (
     MOST_COLUMNS,
     MOST_FRAMES,
+    MOST_ROWS,
     Cast,
     Frame,
     changed_lines,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.core.toml import Path, find_line
+from cli_agent_orchestrator.core.codec import Path, find_line
 
 TEXT = """\
 # a comment with [brackets] and key = "value"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.core.toml import MOST_DOTS, read_toml, toml_value
+from cli_agent_orchestrator.core.codec import MOST_DOTS, read_toml, toml_value
 
 
 def test_a_key_that_would_take_hours_is_refused() -> None:

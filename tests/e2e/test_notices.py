@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cli_agent_orchestrator.core.toml import toml_value
+from cli_agent_orchestrator.core.codec import toml_value
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import prepare, rule, running, script
 from tests.e2e.test_python import python

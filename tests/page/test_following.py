@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.core import jsonio
-from cli_agent_orchestrator.core.cast import Frame, frame_line, header_line
+from cli_agent_orchestrator.core import codec
+from cli_agent_orchestrator.core.ansi import Frame, frame_line, header_line
 from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.core.models import (
     BUILT_IN,
@@ -169,7 +169,7 @@ async def test_a_new_run_appears_and_a_removed_one_goes(rig: Rig) -> None:
 def save_state(rig: Rig) -> Path:
     """Save what a run is resumed from."""
     state = {"version": KEPT_VERSION, "final_status": "RUNNING"}
-    rig.folder.replace(STATE_NAME, jsonio.encode(state))
+    rig.folder.replace(STATE_NAME, codec.encode(state))
     return rig.folder.path / STATE_NAME
 
 

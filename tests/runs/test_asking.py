@@ -9,7 +9,7 @@ from typing import get_args
 
 import pytest
 
-from cli_agent_orchestrator.core import jsonio
+from cli_agent_orchestrator.core import codec
 from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.errors import NotSteerable, UnknownName, UsageError
 from cli_agent_orchestrator.events import (
@@ -198,7 +198,7 @@ def test_a_run_that_was_killed_after_it_had_passed_is_not_resumed(
 ) -> None:
     folder = run_folder(tmp_path, RUN.id)
     folder.make()
-    folder.replace(STATE_NAME, jsonio.encode({"version": KEPT_VERSION, "final_status": "PASS"}))
+    folder.replace(STATE_NAME, codec.encode({"version": KEPT_VERSION, "final_status": "PASS"}))
     tree = SavedTree("/t", "cao/x", "a", "a") if in_tree else None
     record = RunRecord(RUN.id, str(tmp_path), tree=tree)
     write_record(folder, record)

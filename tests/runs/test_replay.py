@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.core.cast import frame_line, header_line
+from cli_agent_orchestrator.core.ansi import frame_line, header_line
 from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.core.models import TerminalFacts
 from cli_agent_orchestrator.runs.replay import (

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from cli_agent_orchestrator.core import jsonio
+from cli_agent_orchestrator.core import codec
 from cli_agent_orchestrator.core.files import LARGEST_TEXT, Folder
 from cli_agent_orchestrator.errors import PromptError, StateError
 from cli_agent_orchestrator.pipeline.flow import FlowSource
@@ -113,11 +113,11 @@ class TestRunFolder:
         saved.save(replace(new_state(), round=3, progress=Progress(cycle=2, heard=7)))
         data = json.loads(saved.path.read_bytes())
         progress = {**data["progress"], "in_flight": {"id": "x"}, "cycle": "two"}
-        saved.path.write_bytes(jsonio.encode({**data, "progress": progress, "round": []}))
+        saved.path.write_bytes(codec.encode({**data, "progress": progress, "round": []}))
         state = load_state(saved.folder)
         assert state is not None
         assert (state.round, state.progress) == (1, Progress(heard=7))
-        saved.path.write_bytes(jsonio.encode({**data, "final_status": "DONE"}))
+        saved.path.write_bytes(codec.encode({**data, "final_status": "DONE"}))
         with pytest.raises(StateError, match="DONE"):
             load_state(saved.folder)
 

@@ -22,8 +22,8 @@ from importlib.resources.abc import Traversable
 from string import Template
 from typing import Any, TypeVar
 
+from ..core.codec import Path, find_line, read_toml
 from ..core.text import BREAKS, CONTROLS
-from ..core.toml import Path, find_line, read_toml
 from ..errors import FlowError, UnknownName
 from .flow import (
     DONE,

@@ -18,7 +18,7 @@ whether such a run is to go on), another flow than the specification's, and what
 from collections.abc import Mapping
 from typing import Any
 
-from ..core import jsonio
+from ..core import codec
 from ..errors import StateError
 from .flow import DONE
 from .flow_file import LOOP, packaged_flow
@@ -33,18 +33,18 @@ NOTES_KEYS = {"analyst_feedback": "analyst_review", "programmer_feedback": "prog
 
 def encode_state(state: RunState) -> bytes:
     """Return the state as it is kept."""
-    content = {"version": KEPT_VERSION, **jsonio.plain(state)}
+    content = {"version": KEPT_VERSION, **codec.plain(state)}
     if state.flow == packaged_flow(LOOP):
         del content["flow"]
-    return jsonio.encode(content)
+    return codec.encode(content)
 
 
 def decode_state(data: bytes) -> RunState:
     """Return a state that was kept; damaged parts have their defaults."""
     try:
-        content = jsonio.parse(data)
+        content = codec.parse(data)
         if content["version"] == KEPT_VERSION:
-            return jsonio.repaired(RunState, content, needed=("final_status", "flow"))
+            return codec.repaired(RunState, content, needed=("final_status", "flow"))
     except (ValueError, LookupError, TypeError) as error:
         raise StateError(f"it is not the state of a run: {error}") from error
     raise StateError("it was written by another version of cao")

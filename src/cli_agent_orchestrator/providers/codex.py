@@ -14,8 +14,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from ..core.codec import toml_value
 from ..core.models import TerminalStatus
-from ..core.toml import toml_value
 from .base import AgentSignal, Dialog, Launch, LaunchRequest, Marks, Permissions, SignalKind
 from .codex_screen import (
     SHELL_MARK,

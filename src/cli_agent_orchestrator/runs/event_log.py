@@ -11,7 +11,7 @@ from dataclasses import replace
 from errno import ENOSPC
 from typing import Self
 
-from ..core import jsonio
+from ..core import codec
 from ..core.files import Folder
 from ..events import RunEvent, from_line, to_line
 from ..settings.layout import EVENTS_FILE
@@ -115,7 +115,7 @@ def _mend(folder: Folder, file: int) -> int:
 def _seq_of(line: bytes) -> int:
     """Return the number on a line, of events too that only a later version knows."""
     try:
-        seq = jsonio.parse(line)["seq"]
+        seq = codec.parse(line)["seq"]
     except (ValueError, LookupError, TypeError):
         return 0
     return seq if isinstance(seq, int) else 0

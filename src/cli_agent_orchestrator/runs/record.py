@@ -16,7 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-from ..core import jsonio
+from ..core import codec
 from ..core.clock import Clock
 from ..core.files import Folder
 from ..core.models import MOST_RUNS
@@ -246,7 +246,7 @@ def without_secrets(url: str) -> str:
 
 def write_record(folder: Folder, record: RunRecord, *, lasting: bool = True) -> None:
     """Write the record of a run; raise OSError if that cannot be."""
-    folder.replace(RECORD_FILE, jsonio.encode(record, indent=1), lasting=lasting)
+    folder.replace(RECORD_FILE, codec.encode(record, indent=1), lasting=lasting)
 
 
 def forget_agents(folder: Folder) -> None:
@@ -276,7 +276,7 @@ def decode_record(data: bytes, kind: type[RunRecord] | None = None) -> RunRecord
     `kind` may have fewer fields.
     """
     try:
-        record = jsonio.decode(kind or RunRecord, data, needed=("status", "version"))
+        record = codec.decode(kind or RunRecord, data, needed=("status", "version"))
     except ValueError:
         return None
     return record if 1 <= record.version <= VERSION and record.wd else None

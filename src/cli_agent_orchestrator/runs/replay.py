@@ -6,8 +6,7 @@ from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
 
-from ..core.ansi import plain_text
-from ..core.cast import Cast, Frame, parse_cast
+from ..core.ansi import Cast, Frame, parse_cast, plain_text
 from ..core.files import Folder
 from ..core.models import TerminalFacts
 from ..settings.layout import CAST_SUFFIX, RECORD_FILE, cast_name, replay_folder, run_folder

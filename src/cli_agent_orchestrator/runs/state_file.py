@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..core import jsonio
+from ..core import codec
 from ..core.clock import Clock
 from ..core.files import LARGEST_TEXT, Folder, folder_of, is_too_large, read_file
 from ..core.text import on_a_line
@@ -58,7 +58,7 @@ class ExportedState:
 
     def save_state(self, state: RunState) -> None:
         """Write the state; raise OSError if that cannot be."""
-        data = jsonio.encode(to_json(state), indent=2)
+        data = codec.encode(to_json(state), indent=2)
         self._folder.replace(self.path.name, data, lasting=False)
 
     def read(self) -> bytes | None:
@@ -91,7 +91,7 @@ class ExportedState:
     def _content(self) -> Any:
         data = self.read()
         try:
-            return None if data is None else jsonio.parse(data.removeprefix(BOM))
+            return None if data is None else codec.parse(data.removeprefix(BOM))
         except ValueError as error:
             raise self._unusable("it is no JSON") from error
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields, make_dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..core import jsonio
+from ..core import codec
 from ..core.files import Folder
 from ..errors import StateError
 from ..events import (
@@ -463,7 +463,7 @@ def has_passed(folder: Folder) -> bool:
 def can_resume(folder: Folder, status: str = RUNNING) -> bool:
     """Does the saved state of a run wait for it, with this status? What cannot be read may."""
     try:
-        content = jsonio.parse(folder.read(STATE_NAME))
+        content = codec.parse(folder.read(STATE_NAME))
     except FileNotFoundError:
         return False
     except (OSError, ValueError):

@@ -7,8 +7,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from ..core.codec import read_toml, toml_value
 from ..core.files import Folder, read_named
-from ..core.toml import read_toml, toml_value
 from ..errors import ConfigError, UsageError
 from .gates import read_gates, read_gates_table
 from .table import (

@@ -32,7 +32,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
-from ..core.toml import toml_value
+from ..core.codec import toml_value
 from ..errors import ConfigError
 
 NAME_PATTERN = r"[a-z][a-z0-9_-]{0,39}"

@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ..core.codec import convert, encode, parse
 from ..core.files import Folder
-from ..core.jsonio import convert, encode, parse
 from ..errors import ConfigError, NotAllowed, StateError
 from .gates import gates_toml, read_gates
 from .table import COMMANDS

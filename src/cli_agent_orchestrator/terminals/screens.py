@@ -9,16 +9,18 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import BinaryIO
 
-from ..core.ansi import clean_lines, columns_of, plain_text
-from ..core.cast import (
+from ..core.ansi import (
     MOST_COLUMNS,
     Cast,
     Frame,
     changed_lines,
+    clean_lines,
+    columns_of,
     frame_line,
     full_line,
     header_line,
     parse_cast,
+    plain_text,
     size_line,
 )
 from ..core.clock import Clock

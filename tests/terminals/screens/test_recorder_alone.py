@@ -6,7 +6,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
-from cli_agent_orchestrator.core.cast import Frame, frame_line, full_line, header_line
+from cli_agent_orchestrator.core.ansi import Frame, frame_line, full_line, header_line
 from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.errors import TmuxError

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.core import jsonio
+from cli_agent_orchestrator.core import codec
 
 
 class Colour(StrEnum):
@@ -50,9 +50,9 @@ WHOLES = st.builds(
 
 @given(WHOLES, st.none() | st.just(1))
 def test_a_value_is_the_same_after_it_was_saved(value: Whole, indent: int | None) -> None:
-    data = jsonio.encode(value, indent)
+    data = codec.encode(value, indent)
     assert data.isascii()
-    assert jsonio.decode(Whole, data) == value
+    assert codec.decode(Whole, data) == value
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_value_is_the_same_after_it_was_saved(value: Whole, indent: int | None
     ],
 )
 def test_a_damaged_field_has_its_default(damage: dict[str, object], expected: Whole) -> None:
-    assert jsonio.decode(Whole, jsonio.encode({"id": "x", **damage})) == expected
+    assert codec.decode(Whole, codec.encode({"id": "x", **damage})) == expected
 
 
 @pytest.mark.parametrize(
@@ -75,14 +75,14 @@ def test_a_damaged_field_has_its_default(damage: dict[str, object], expected: Wh
 )
 def test_what_cannot_be_repaired_is_an_error(data: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - whatever the reader says
-        jsonio.decode(Whole, data)
+        codec.decode(Whole, data)
 
 
 def test_a_needed_field_is_not_repaired() -> None:
     with pytest.raises(ValueError, match="blue"):
-        jsonio.decode(Whole, b'{"id": "x", "colour": "blue"}', needed=("colour",))
+        codec.decode(Whole, b'{"id": "x", "colour": "blue"}', needed=("colour",))
 
 
 @given(st.dictionaries(st.sampled_from(["colour", "names", "parts", "by_name", "first"]), JSON))
 def test_no_damage_to_the_rest_keeps_a_value_from_being_read(damage: dict[str, object]) -> None:
-    assert jsonio.repaired(Whole, {"id": "x", **damage}).id == "x"
+    assert codec.repaired(Whole, {"id": "x", **damage}).id == "x"
