@@ -17,8 +17,7 @@ from .events import OnRunEvent, RunBegan, RunEnded, RunEvent, RunOpened, tell_no
 from .hosting.environment import NotifyingView, flows_of, notifying, surroundings_of
 from .pipeline import flow as pipeline
 from .pipeline.state import FinalStatus
-from .runs.environment import Surroundings
-from .runs.request import RunRequest, build_request
+from .runs.request import RunRequest, Surroundings, build_request
 from .runs.run import Conductor, carry_out
 from .settings.config import DEFAULT_API
 from .settings.file import PathText, Value, read_called, read_task

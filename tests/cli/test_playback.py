@@ -17,7 +17,7 @@ from cli_agent_orchestrator.cli.replay import (
     title_of,
 )
 from cli_agent_orchestrator.core.ansi import clean_line
-from cli_agent_orchestrator.runs.replay import Cast, Frame, screen_at
+from cli_agent_orchestrator.runs.screens import Cast, Frame, screen_at
 from cli_agent_orchestrator.runs.view import Turn
 from tests.core.test_ansi import ANY
 

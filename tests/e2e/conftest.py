@@ -16,7 +16,7 @@ import pytest
 from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.runs.record import read_record
-from cli_agent_orchestrator.runs.registry import list_runs
+from cli_agent_orchestrator.runs.view import list_runs
 from cli_agent_orchestrator.settings.config import ServerConfig
 from cli_agent_orchestrator.settings.layout import run_folder
 from tests.e2e.warm import Command, WarmCao

@@ -5,8 +5,8 @@ import signal
 import pytest
 
 from cli_agent_orchestrator.core.files import Folder
-from cli_agent_orchestrator.runs.registry import list_runs
-from cli_agent_orchestrator.runs.replay import roles_with_cast
+from cli_agent_orchestrator.runs.screens import roles_with_cast
+from cli_agent_orchestrator.runs.view import list_runs
 from cli_agent_orchestrator.settings.layout import run_folder
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import FIVE_TURNS, at, prepare, rule, running, script

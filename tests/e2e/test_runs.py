@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from cli_agent_orchestrator.runs.follow import Follower
+from cli_agent_orchestrator.runs.event_log import Follower
 from cli_agent_orchestrator.settings.layout import run_folder
 from tests.e2e.conftest import Machine, Process, ended_at_last
 from tests.e2e.runs import (

@@ -19,8 +19,8 @@ from cli_agent_orchestrator.page.app import Views, mount
 from cli_agent_orchestrator.page.context import Page, PageContext, Part, Watched
 from cli_agent_orchestrator.page.news import News
 from cli_agent_orchestrator.page.sign_in import request_words, signature
-from cli_agent_orchestrator.runs.registry import list_runs
 from cli_agent_orchestrator.runs.service import RunService
+from cli_agent_orchestrator.runs.view import list_runs
 from cli_agent_orchestrator.server.app import create_app, serve_runs
 from cli_agent_orchestrator.server.serve import BackgroundServer
 from cli_agent_orchestrator.show.markup import Markup, tag

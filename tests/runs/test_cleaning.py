@@ -11,7 +11,7 @@ import pytest
 
 from cli_agent_orchestrator.errors import ApiRefused
 from cli_agent_orchestrator.pipeline.state_json import KEPT_VERSION
-from cli_agent_orchestrator.runs.clean import (
+from cli_agent_orchestrator.runs.deliver import (
     KnownRun,
     end_agents,
     end_unlisted,

@@ -10,8 +10,15 @@ import pytest
 from cli_agent_orchestrator.errors import GitError, NotSteerable, RunError
 from cli_agent_orchestrator.pipeline.reply import Output
 from cli_agent_orchestrator.pipeline.state import FinalStatus, Progress
-from cli_agent_orchestrator.runs.clean import known_runs, plan_cleanup, remove_folder
-from cli_agent_orchestrator.runs.deliver import apply_run, discard_run, ended_run, request_run
+from cli_agent_orchestrator.runs.deliver import (
+    apply_run,
+    discard_run,
+    ended_run,
+    known_runs,
+    plan_cleanup,
+    remove_folder,
+    request_run,
+)
 from cli_agent_orchestrator.runs.record import Fate, RunStatus, read_record, write_record
 from cli_agent_orchestrator.runs.state_file import StateFile
 from cli_agent_orchestrator.runs.tree import OwnTree, plan_tree, store_of

@@ -15,7 +15,8 @@ from cli_agent_orchestrator.pipeline.findings import FindingAnswer, Findings
 from cli_agent_orchestrator.pipeline.flow import Flow
 from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
 from cli_agent_orchestrator.pipeline.state import Progress, RunState
-from cli_agent_orchestrator.runs.details import (
+from cli_agent_orchestrator.runs.record import SavedSetting
+from cli_agent_orchestrator.runs.report import (
     MOST_LINES,
     all_details,
     changes_of_run,
@@ -24,7 +25,6 @@ from cli_agent_orchestrator.runs.details import (
     findings_of,
     read_kept_text,
 )
-from cli_agent_orchestrator.runs.record import SavedSetting
 from cli_agent_orchestrator.runs.restore import read_kept
 from cli_agent_orchestrator.runs.state_file import StateFile, read_state_of
 from cli_agent_orchestrator.runs.view import view_run

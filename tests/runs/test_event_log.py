@@ -12,9 +12,9 @@ from cli_agent_orchestrator.runs.event_log import (
     LARGEST_PIECE,
     EventLog,
     EventReader,
+    Follower,
     read_events,
 )
-from cli_agent_orchestrator.runs.follow import Follower
 from cli_agent_orchestrator.runs.record import RunRecord, write_record
 from cli_agent_orchestrator.settings.layout import EVENTS_FILE, run_folder
 

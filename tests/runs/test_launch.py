@@ -10,7 +10,7 @@ import pytest
 
 from cli_agent_orchestrator.errors import OrchestratorError, RunError, RunLocked, UsageError
 from cli_agent_orchestrator.events import RunBegan, RunEnded, RunEvent, RunOpened, Warned, to_line
-from cli_agent_orchestrator.runs.launch import RunLauncher, RunToLaunch, run_command
+from cli_agent_orchestrator.runs.service import RunLauncher, RunToLaunch, run_command
 
 NOON = 1_700_000_000.0
 RUN = "20261115-084037-k3f9"

@@ -7,14 +7,14 @@ import pytest
 
 from cli_agent_orchestrator.errors import NotFound, NotSteerable, UsageError
 from cli_agent_orchestrator.runs.record import RunStatus
-from cli_agent_orchestrator.runs.registry import (
+from cli_agent_orchestrator.runs.view import (
+    RunView,
     choose_live_run,
     choose_run_to_resume,
     find_agent,
     is_surely_run,
     runs_that_fit,
 )
-from cli_agent_orchestrator.runs.view import RunView
 from tests.runs.views import a_run
 
 HERE, THERE = Path("/here"), Path("/there")

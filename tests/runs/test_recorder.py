@@ -20,7 +20,7 @@ from cli_agent_orchestrator.events import (
 from cli_agent_orchestrator.runs.event_log import read_events
 from cli_agent_orchestrator.runs.record import RunRecord, RunStatus, read_record
 from cli_agent_orchestrator.runs.recorder import Recorder
-from cli_agent_orchestrator.runs.registry import list_runs
+from cli_agent_orchestrator.runs.view import list_runs
 from cli_agent_orchestrator.settings.layout import EVENTS_FILE, RUNS_FOLDER, run_folder
 
 NOON = 1_700_000_000.0

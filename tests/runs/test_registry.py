@@ -35,6 +35,7 @@ from cli_agent_orchestrator.runs.record import (
     RunStatus,
     SavedSetting,
     SavedTree,
+    after_event,
     forget_agents,
     one_line,
     read_record,
@@ -42,14 +43,14 @@ from cli_agent_orchestrator.runs.record import (
     without_secrets,
     write_record,
 )
-from cli_agent_orchestrator.runs.recorder import after_event
-from cli_agent_orchestrator.runs.registry import (
+from cli_agent_orchestrator.runs.view import (
+    RunView,
     choose_run_to_resume,
     find_run,
     list_runs,
+    read_run,
     run_of_process,
 )
-from cli_agent_orchestrator.runs.view import RunView, read_run
 from cli_agent_orchestrator.settings.layout import (
     EVENTS_FILE,
     RECORD_FILE,

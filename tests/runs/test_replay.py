@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cli_agent_orchestrator.core.ansi import frame_line, header_line
 from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.core.models import TerminalFacts
-from cli_agent_orchestrator.runs.replay import (
+from cli_agent_orchestrator.runs.screens import (
     MOST_READ,
     Cast,
     Frame,

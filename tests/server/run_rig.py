@@ -20,10 +20,8 @@ from cli_agent_orchestrator.events import (
 from cli_agent_orchestrator.pipeline.steering import Ask, Heard, Wish
 from cli_agent_orchestrator.runs.control import Listener
 from cli_agent_orchestrator.runs.event_log import EventLog
-from cli_agent_orchestrator.runs.launch import Launched, RunLauncher, RunToLaunch
-from cli_agent_orchestrator.runs.record import RunRecord, SavedSetting, write_record
-from cli_agent_orchestrator.runs.recorder import after_event
-from cli_agent_orchestrator.runs.service import RunService
+from cli_agent_orchestrator.runs.record import RunRecord, SavedSetting, after_event, write_record
+from cli_agent_orchestrator.runs.service import Launched, RunLauncher, RunService, RunToLaunch
 from cli_agent_orchestrator.server.app import create_app, serve_runs
 from cli_agent_orchestrator.server.serve import BackgroundServer
 from cli_agent_orchestrator.settings.layout import run_folder

@@ -16,9 +16,8 @@ from cli_agent_orchestrator.core.secrets import masked
 from cli_agent_orchestrator.events import CheckEnded, FilesChanged, HintTaken, PauseAsked
 from cli_agent_orchestrator.pipeline.findings import Findings
 from cli_agent_orchestrator.pipeline.state import FinalStatus
-from cli_agent_orchestrator.runs.details import TurnDetail
 from cli_agent_orchestrator.runs.record import Fate, RunStatus, SavedSetting, SavedTree
-from cli_agent_orchestrator.runs.report import Report
+from cli_agent_orchestrator.runs.report import Report, TurnDetail
 from cli_agent_orchestrator.show import report_markdown as limits
 from cli_agent_orchestrator.show.report_html import ONLY_HERE, report_page, reproduction, shortened
 from cli_agent_orchestrator.show.report_markdown import markdown, request_page

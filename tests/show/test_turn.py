@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.pipeline.findings import Finding, FindingAnswer, Tracked
-from cli_agent_orchestrator.runs.details import TurnDetail
+from cli_agent_orchestrator.runs.report import TurnDetail
 from cli_agent_orchestrator.show import turn as limits
 from cli_agent_orchestrator.show.turn import long_text, turn_html
 from cli_agent_orchestrator.usage.tokens import Tokens

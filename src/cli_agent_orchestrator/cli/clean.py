@@ -13,7 +13,7 @@ from ..client.find import name_server
 from ..core.models import TerminalStatus
 from ..core.text import age
 from ..errors import ApiError, RunError, ServerConflict, StoreError, TmuxError, UsageError
-from ..runs.clean import (
+from ..runs.deliver import (
     DAY_SECONDS,
     Cleanup,
     KnownRun,

@@ -17,8 +17,7 @@ from ..core.files import Folder
 from ..core.text import short_line
 from ..errors import OrchestratorError
 from ..runs.record import short_name
-from ..runs.registry import BETWEEN, list_runs, runs_that_fit
-from ..runs.view import RunView
+from ..runs.view import BETWEEN, RunView, list_runs, runs_that_fit
 from ..settings.config import config_folder, state_folder
 from ..settings.table import (
     AGENTS,

@@ -8,9 +8,9 @@ import click
 
 from ..hosting.environment import notifying, surroundings_of
 from ..runs.prepare import NOT_BEGUN
+from ..runs.recorder import View
 from ..runs.request import RunRequest
 from ..runs.run import Conductor, carry_out
-from ..runs.teller import View
 from .imports import importing
 from .interrupts import Interrupts
 

@@ -12,12 +12,10 @@ from pathlib import Path
 import click
 
 from ..errors import RunError, UsageError
-from ..runs.clean import end_all
-from ..runs.deliver import Ended, apply_run, discard_run, ended_run, has_tree, request_run
+from ..runs.deliver import Ended, apply_run, discard_run, end_all, ended_run, has_tree, request_run
 from ..runs.record import RunRecord, RunStatus, read_record, short_name
-from ..runs.registry import choose_run, find_run, list_runs
 from ..runs.restore import BETWEEN, DISCARDED_LABEL
-from ..runs.view import RunView
+from ..runs.view import RunView, choose_run, find_run, list_runs
 from ..settings.config import state_folder
 from ..settings.layout import REQUEST_FILE, run_folder
 from ..work.delivery import MergeKind, MergeResult

@@ -1,4 +1,4 @@
-"""The process of a run that was started apart from any terminal; see `runs/launch.py`."""
+"""The process of a run that was started apart from any terminal; see `runs/service.py`."""
 
 import json
 import os

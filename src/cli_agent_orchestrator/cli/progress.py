@@ -14,7 +14,7 @@ from ..events import RunEvent, to_line
 from ..hosting.user import read_notices
 from ..runs.control import pass_on
 from ..runs.event_log import read_events
-from ..runs.teller import View
+from ..runs.recorder import View
 from ..settings.config import tmux_socket
 from ..settings.layout import run_folder
 from ..terminals.programs import is_inside

@@ -17,9 +17,8 @@ from ..core.ansi import USUAL, clean_line, cut_line, plain_text
 from ..core.files import Folder
 from ..errors import NotFound, UsageError
 from ..runs.record import short_name
-from ..runs.registry import find_run
-from ..runs.replay import Cast, fault_of_cast, read_cast, roles_with_cast, screen_at
-from ..runs.view import Turn, view_run
+from ..runs.screens import Cast, fault_of_cast, read_cast, roles_with_cast, screen_at
+from ..runs.view import Turn, find_run, view_run
 from ..settings.config import state_folder
 from ..settings.layout import cast_name, replay_folder, run_folder
 from .complete import complete_roles_of_run, complete_runs

@@ -14,12 +14,11 @@ from ..core.secrets import masked, masked_screen
 from ..core.text import plural
 from ..errors import OrchestratorError, UsageError, in_words
 from ..runs.record import is_run_id, read_record
-from ..runs.registry import choose_run, find_run, list_runs
-from ..runs.replay import read_cast, roles_with_cast, screen_at, steps_of
 from ..runs.report import Report, report_json, report_of_run, report_of_state
 from ..runs.request import read_all_settings
+from ..runs.screens import read_cast, roles_with_cast, screen_at, steps_of
 from ..runs.state_file import ExportedState
-from ..runs.view import RunView
+from ..runs.view import RunView, choose_run, find_run, list_runs
 from ..settings.config import state_folder
 from ..settings.layout import TASK_FILE, run_folder
 from ..settings.run_config import RunConfig

@@ -267,7 +267,7 @@ def _launch(
 ) -> None:
     """Start a run apart from this terminal, and say how to find it again."""
     with importing():
-        from ..runs.launch import RunLauncher, RunToLaunch, run_command
+        from ..runs.service import RunLauncher, RunToLaunch, run_command
         from .progress import JsonView, PlainView
 
     launcher = RunLauncher(run_command(sys.executable), os.environ)

@@ -15,8 +15,7 @@ import click
 from ..core.models import DRY_RUN, EXIT_ERROR, is_dry
 from ..core.text import age
 from ..runs.record import short_name
-from ..runs.registry import find_run, list_runs
-from ..runs.view import RunView, listed_json, read_run
+from ..runs.view import RunView, find_run, list_runs, listed_json, read_run
 from ..settings.config import state_folder
 from ..settings.layout import run_folder
 from .complete import complete_runs
@@ -180,7 +179,7 @@ def watch(run: str | None, as_json: bool) -> None:
     cao watch k3f9
     """
     from ..events import RunEnded
-    from ..runs.follow import Follower
+    from ..runs.event_log import Follower
     from .interrupts import Interrupts
     from .narration import RESUME_BY_ID
     from .progress import choose_view

@@ -14,7 +14,7 @@ from ..hosting.server import serve_terminals
 from ..hosting.user import read_server_config
 from ..runs.record import short_name
 from ..runs.recorder import OneLine
-from ..runs.registry import run_of_process
+from ..runs.view import run_of_process
 from ..server.serve import run
 from ..settings.config import ServerConfig
 

@@ -12,8 +12,14 @@ from ..errors import ApiRefused, NotSteerable, UsageError
 from ..pipeline.steering import Pause, Set, Skip, Stop, Unpause, Wish, demand_wish
 from ..runs.control import check_live
 from ..runs.record import short_name
-from ..runs.registry import choose_live_run, choose_run_to_resume, find_addressee, list_runs
-from ..runs.view import RunView, read_run
+from ..runs.view import (
+    RunView,
+    choose_live_run,
+    choose_run_to_resume,
+    find_addressee,
+    list_runs,
+    read_run,
+)
 from ..settings.config import state_folder
 from ..settings.layout import run_folder
 from ..settings.table import BY_NAME, CHANGEABLE_NAMES

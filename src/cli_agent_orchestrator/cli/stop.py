@@ -13,8 +13,15 @@ from ..client.client import ApiClient
 from ..client.find import name_server
 from ..errors import NotFound, NotSteerable, UsageError
 from ..runs.record import forget_agents, session_name_of
-from ..runs.registry import choose_live_run, choose_run, is_surely_run, list_runs, runs_that_fit
-from ..runs.view import RunView, read_run
+from ..runs.view import (
+    RunView,
+    choose_live_run,
+    choose_run,
+    is_surely_run,
+    list_runs,
+    read_run,
+    runs_that_fit,
+)
 from ..settings.config import state_folder
 from ..settings.layout import run_folder
 from .complete import complete_ended

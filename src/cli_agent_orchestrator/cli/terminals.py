@@ -19,7 +19,7 @@ from ..core.text import age
 from ..errors import NotFound, OrchestratorError, TmuxMissing, UsageError
 from ..hosting.user import read_server_config
 from ..runs.record import short_name
-from ..runs.registry import find_agent, list_runs
+from ..runs.view import find_agent, list_runs
 from ..settings.config import state_folder
 from .complete import complete_agents
 from .connect import NOT_TOLD, Listed, all_terminals, connected, find_terminal

@@ -15,7 +15,6 @@ from ..events import FilesChanged
 from ..runs.deliver import refuse_committed
 from ..runs.event_log import read_events
 from ..runs.record import short_name
-from ..runs.registry import choose_run, list_runs, runs_that_fit
 from ..runs.restore import (
     BETWEEN,
     Kept,
@@ -26,7 +25,7 @@ from ..runs.restore import (
     opened_to_go_back,
     read_kept,
 )
-from ..runs.view import RunView
+from ..runs.view import RunView, choose_run, list_runs, runs_that_fit
 from ..settings.config import state_folder
 from ..settings.layout import SNAPSHOTS_FOLDER, STATE_FILE, run_folder
 from ..work.folder import START_LABEL

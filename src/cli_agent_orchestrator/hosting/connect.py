@@ -16,7 +16,7 @@ from ..core.clock import Clock, SystemClock
 from ..core.programs import ask
 from ..core.sockets import FOLDER, LASTING
 from ..errors import FolderTaken, OrchestratorError, ServerConflict, ServerSilent
-from ..runs.environment import ServerLink
+from ..runs.request import ServerLink
 from ..settings.config import state_folder
 from ..settings.run_config import RunConfig
 

@@ -10,10 +10,9 @@ from ..notices.channels import channels_of
 from ..notices.send import Sender
 from ..pipeline.flow import Flow
 from ..providers import get_provider
-from ..runs.environment import Interrupts, ServerLink, Surroundings
 from ..runs.flows import Flows
-from ..runs.recorder import log_afterwards
-from ..runs.teller import View
+from ..runs.recorder import View, log_afterwards
+from ..runs.request import Interrupts, ServerLink, Surroundings
 from ..settings.config import config_folder, state_folder
 from ..settings.layout import run_folder
 from ..settings.run_config import RunConfig

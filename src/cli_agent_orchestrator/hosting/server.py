@@ -23,9 +23,8 @@ from ..core.sockets import (
 from ..page.app import Views, mount
 from ..page.context import PageContext
 from ..page.news import News
-from ..runs.launch import RunLauncher, run_command
-from ..runs.replay import recording_folder
-from ..runs.service import RunService
+from ..runs.screens import recording_folder
+from ..runs.service import RunLauncher, RunService, run_command
 from ..server.app import create_app, serve_runs
 from ..server.serve import BackgroundServer, bind, listen, serve
 from ..settings.config import DEFAULT_PORT, ServerConfig

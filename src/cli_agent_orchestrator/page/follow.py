@@ -11,15 +11,13 @@ from ..core.files import Folder
 from ..core.models import Terminal, TerminalEvent
 from ..errors import NotFound, OrchestratorError
 from ..events import CheckOutput, EventKind, HandoffEvent, RunEvent
-from ..runs.details import course_of_run, detail_of, findings_of
 from ..runs.event_log import EventReader
 from ..runs.flows import Flows
 from ..runs.record import is_run_id, session_name_of
-from ..runs.registry import list_runs
-from ..runs.replay import first_shown, read_cast, roles_with_cast, screen_at
-from ..runs.screens import read_screen
+from ..runs.report import course_of_run, detail_of, findings_of
+from ..runs.screens import first_shown, read_cast, read_screen, roles_with_cast, screen_at
 from ..runs.state_file import read_state_of
-from ..runs.view import RunView, read_run, view_run
+from ..runs.view import RunView, list_runs, read_run, view_run
 from ..settings.config import config_folder
 from ..settings.layout import run_folder, runs_folder
 from ..show.markup import Markup, joined, tag

@@ -42,10 +42,9 @@ from ..settings.values import canonical, read_role_providers, read_word
 from ..work.folder import GONE
 from ..work.git import MISSING, find_program
 from ..work.repository import find_repository
-from .environment import Surroundings
 from .loop import in_need_of_snapshots
 from .record import RunRecord, new_run_id
-from .request import RunRequest
+from .request import RunRequest, Surroundings
 from .state_file import read_task_text
 from .tree import OwnTree
 

@@ -8,7 +8,7 @@ running, and nobody holds its lock.
 import re
 import secrets
 import string
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -19,9 +19,29 @@ from urllib.parse import urlsplit, urlunsplit
 from ..core import codec
 from ..core.clock import Clock
 from ..core.files import Folder
-from ..core.models import MOST_RUNS
+from ..core.models import EXIT_FAIL, EXIT_PASS, MOST_RUNS, TerminalStatus
 from ..core.text import short_line
 from ..errors import RunLocked, StateError
+from ..events import (
+    AgentsStarting,
+    AgentStarted,
+    CheckBegan,
+    CheckEnded,
+    EventKind,
+    FilesChanged,
+    HandoffEvent,
+    NotConverging,
+    Paused,
+    RunBegan,
+    RunEnded,
+    RunEvent,
+    RunOpened,
+    ServerChosen,
+    SettingChanged,
+    TurnBegan,
+    TurnEnded,
+    Unpaused,
+)
 from ..settings.layout import RECORD_FILE, index_folder
 
 VERSION = 2
@@ -225,6 +245,133 @@ def resumed_record(before: RunRecord, now: RunRecord, left: float) -> RunRecord:
         to_resume="",
         exit_code=None,
     )
+
+
+FIRST_SIGNAL_CODE, LAST_SIGNAL_CODE = 129, 192
+"""128 and the number of the signal that ended a program."""
+BY_PERSON = "cao set"
+VERDICTS = {
+    "passed": (RunStatus.PASS, EXIT_PASS),
+    "rounds_used_up": (RunStatus.FAIL, EXIT_FAIL),
+}
+"""Outcomes of a turn or a gate after which a run has nothing left to do."""
+
+
+def after_event(record: RunRecord, event: RunEvent) -> RunRecord:
+    """Return how a run stands after an event."""
+    record = _after_circle(_after_question(record, event), event)
+    match event:
+        case ServerChosen():
+            return replace(record, api=without_secrets(event.url))
+        case AgentsStarting():
+            return replace(record, providers={**record.providers, **event.providers})
+        case AgentStarted():
+            terminals = {**record.terminals, event.role: event.terminal_id}
+            return replace(record, terminals=terminals)
+        case RunBegan():
+            return replace(
+                record,
+                session_name=event.session_name,
+                terminals=event.terminals,
+                providers=event.providers,
+            )
+        case TurnBegan():
+            return replace(record, role=event.role, round=event.round, cycle=event.cycle)
+        case Paused():
+            return replace(record, status=RunStatus.PAUSED, role="")
+        case Unpaused():
+            return replace(record, status=RunStatus.RUNNING)
+        case CheckBegan():
+            return replace(record, role=event.gate, round=event.round, cycle=0)
+        case RunEnded():
+            return _after_end(record, event)
+    return _with_changed_setting(record, event)
+
+
+def _after_question(record: RunRecord, event: RunEvent) -> RunRecord:
+    """Note who asks a person something, until its status says that it does not any more."""
+    match event:
+        case HandoffEvent(kind=EventKind.WAITING_FOR_PERSON):
+            return replace(record, asking=event.role)
+        case HandoffEvent(status=None):
+            return record
+        case HandoffEvent() if event.status is not TerminalStatus.WAITING_USER_ANSWER:
+            return replace(record, asking="")
+        case TurnBegan() | TurnEnded() | RunEnded():
+            return replace(record, asking="")
+    return record
+
+
+def _after_circle(record: RunRecord, event: RunEvent) -> RunRecord:
+    """Note why the run does not converge, until an author has changed files or it passes."""
+    match event:
+        case NotConverging():
+            return replace(record, circling=event.why)
+        case FilesChanged(allowed=True) if event.count > 0:
+            return replace(record, circling="")
+        case RunEnded(final_status=RunStatus.PASS):
+            return replace(record, circling="")
+    return record
+
+
+def _with_changed_setting(record: RunRecord, event: RunEvent) -> RunRecord:
+    if not isinstance(event, SettingChanged):
+        return record
+    changed = {event.name: SavedSetting(event.value, BY_PERSON)}
+    return replace(record, settings={**record.settings, **changed})
+
+
+def _after_end(record: RunRecord, event: RunEnded) -> RunRecord:
+    ended = replace(
+        record,
+        status=status_at_end(event),
+        ended=event.at,
+        role="",
+        reason=event.reason,
+        to_resume=event.to_resume,
+        exit_code=event.exit_code,
+        proof=event.proof,
+        proven=event.proven,
+        round=event.round or record.round,
+    )
+    if event.session_left or (record.session_name and not event.round):
+        # Without a round it ended before it went on; nobody has ended the agents it had.
+        return ended
+    return replace(ended, session_name="", terminals={})
+
+
+def end_told(events: Sequence[RunEvent], session: str) -> RunEnded | None:
+    """Return how a run ended by what it told last; None if more was to come.
+
+    One that was killed right after its verdict has told that, but not its end. Its agents are in
+    the `session` still.
+    """
+    for event in reversed(events):
+        match event:
+            case RunEnded():
+                return event
+            case TurnEnded() | CheckEnded() if event.outcome in VERDICTS:
+                status, code = VERDICTS[event.outcome]
+                return RunEnded(
+                    event.at,
+                    status,
+                    event.round,
+                    code,
+                    session_left=session,
+                    proof=event.why,
+                    proven=isinstance(event, CheckEnded) and event.proven,
+                )
+            case TurnEnded() | CheckEnded() | TurnBegan() | CheckBegan() | RunOpened():
+                return None
+    return None
+
+
+def status_at_end(event: RunEnded) -> RunStatus:
+    """Return how a run stands that has ended like that."""
+    if event.final_status in (RunStatus.PASS, RunStatus.FAIL):
+        return RunStatus(event.final_status)
+    by_signal = FIRST_SIGNAL_CODE <= event.exit_code <= LAST_SIGNAL_CODE
+    return RunStatus.STOPPED if by_signal else RunStatus.FAILED
 
 
 def one_line(text: str) -> str:

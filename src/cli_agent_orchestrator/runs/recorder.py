@@ -7,48 +7,36 @@ that is said once, and each event is tried anew.
 import logging
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from io import TextIOWrapper
 from pathlib import Path
+from typing import Protocol, Self
 
+from ..core.clock import Clock
 from ..core.files import Folder
-from ..core.models import EXIT_FAIL, EXIT_PASS, TerminalStatus
 from ..core.text import BREAKS, CONTROLS, HALVES
 from ..errors import RunLocked, StateError
 from ..events import (
     AgentsStarting,
     AgentStarted,
-    CheckBegan,
-    CheckEnded,
-    EventKind,
-    FilesChanged,
-    HandoffEvent,
-    NotConverging,
     OnRunEvent,
-    Paused,
-    RunBegan,
     RunEnded,
     RunEvent,
     RunOpened,
-    ServerChosen,
-    SettingChanged,
-    TurnBegan,
-    TurnEnded,
-    Unpaused,
+    Warned,
 )
 from ..settings.config import check_state_folder
 from ..settings.layout import DRAFT_PREFIX, LOG_FILE, RECORD_FILE, run_folder
+from ..work.folder import said_of_repository
 from .event_log import EventLog, read_events
 from .record import (
     RunRecord,
-    RunStatus,
-    SavedSetting,
     SavedTree,
+    after_event,
     read_record,
     resumed_record,
-    without_secrets,
     write_record,
 )
 
@@ -118,133 +106,6 @@ def _log_of(folder: Folder) -> Iterator[LogFile]:
         handler.close()
         with suppress(OSError):
             file.close()
-
-
-FIRST_SIGNAL_CODE, LAST_SIGNAL_CODE = 129, 192
-"""128 and the number of the signal that ended a program."""
-BY_PERSON = "cao set"
-VERDICTS = {
-    "passed": (RunStatus.PASS, EXIT_PASS),
-    "rounds_used_up": (RunStatus.FAIL, EXIT_FAIL),
-}
-"""Outcomes of a turn or a gate after which a run has nothing left to do."""
-
-
-def after_event(record: RunRecord, event: RunEvent) -> RunRecord:
-    """Return how a run stands after an event."""
-    record = _after_circle(_after_question(record, event), event)
-    match event:
-        case ServerChosen():
-            return replace(record, api=without_secrets(event.url))
-        case AgentsStarting():
-            return replace(record, providers={**record.providers, **event.providers})
-        case AgentStarted():
-            terminals = {**record.terminals, event.role: event.terminal_id}
-            return replace(record, terminals=terminals)
-        case RunBegan():
-            return replace(
-                record,
-                session_name=event.session_name,
-                terminals=event.terminals,
-                providers=event.providers,
-            )
-        case TurnBegan():
-            return replace(record, role=event.role, round=event.round, cycle=event.cycle)
-        case Paused():
-            return replace(record, status=RunStatus.PAUSED, role="")
-        case Unpaused():
-            return replace(record, status=RunStatus.RUNNING)
-        case CheckBegan():
-            return replace(record, role=event.gate, round=event.round, cycle=0)
-        case RunEnded():
-            return _after_end(record, event)
-    return _with_changed_setting(record, event)
-
-
-def _after_question(record: RunRecord, event: RunEvent) -> RunRecord:
-    """Note who asks a person something, until its status says that it does not any more."""
-    match event:
-        case HandoffEvent(kind=EventKind.WAITING_FOR_PERSON):
-            return replace(record, asking=event.role)
-        case HandoffEvent(status=None):
-            return record
-        case HandoffEvent() if event.status is not TerminalStatus.WAITING_USER_ANSWER:
-            return replace(record, asking="")
-        case TurnBegan() | TurnEnded() | RunEnded():
-            return replace(record, asking="")
-    return record
-
-
-def _after_circle(record: RunRecord, event: RunEvent) -> RunRecord:
-    """Note why the run does not converge, until an author has changed files or it passes."""
-    match event:
-        case NotConverging():
-            return replace(record, circling=event.why)
-        case FilesChanged(allowed=True) if event.count > 0:
-            return replace(record, circling="")
-        case RunEnded(final_status=RunStatus.PASS):
-            return replace(record, circling="")
-    return record
-
-
-def _with_changed_setting(record: RunRecord, event: RunEvent) -> RunRecord:
-    if not isinstance(event, SettingChanged):
-        return record
-    changed = {event.name: SavedSetting(event.value, BY_PERSON)}
-    return replace(record, settings={**record.settings, **changed})
-
-
-def _after_end(record: RunRecord, event: RunEnded) -> RunRecord:
-    ended = replace(
-        record,
-        status=status_at_end(event),
-        ended=event.at,
-        role="",
-        reason=event.reason,
-        to_resume=event.to_resume,
-        exit_code=event.exit_code,
-        proof=event.proof,
-        proven=event.proven,
-        round=event.round or record.round,
-    )
-    if event.session_left or (record.session_name and not event.round):
-        # Without a round it ended before it went on; nobody has ended the agents it had.
-        return ended
-    return replace(ended, session_name="", terminals={})
-
-
-def end_told(events: Sequence[RunEvent], session: str) -> RunEnded | None:
-    """Return how a run ended by what it told last; None if more was to come.
-
-    One that was killed right after its verdict has told that, but not its end. Its agents are in
-    the `session` still.
-    """
-    for event in reversed(events):
-        match event:
-            case RunEnded():
-                return event
-            case TurnEnded() | CheckEnded() if event.outcome in VERDICTS:
-                status, code = VERDICTS[event.outcome]
-                return RunEnded(
-                    event.at,
-                    status,
-                    event.round,
-                    code,
-                    session_left=session,
-                    proof=event.why,
-                    proven=isinstance(event, CheckEnded) and event.proven,
-                )
-            case TurnEnded() | CheckEnded() | TurnBegan() | CheckBegan() | RunOpened():
-                return None
-    return None
-
-
-def status_at_end(event: RunEnded) -> RunStatus:
-    """Return how a run stands that has ended like that."""
-    if event.final_status in (RunStatus.PASS, RunStatus.FAIL):
-        return RunStatus(event.final_status)
-    by_signal = FIRST_SIGNAL_CODE <= event.exit_code <= LAST_SIGNAL_CODE
-    return RunStatus.STOPPED if by_signal else RunStatus.FAILED
 
 
 class Recorder:
@@ -366,3 +227,82 @@ def _left(folder: Folder, record: RunRecord) -> float:
     if record.ended is not None:
         return record.ended
     return max((event.at for event in read_events(folder)), default=record.started)
+
+
+class View(Protocol):
+    """Whoever shows a run; the events of the run are all it needs."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def tell(self, event: RunEvent) -> None: ...
+
+
+class Teller:
+    """What is said before the run has an id waits until it has one."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        view: View,
+        clock: Clock,
+        pop_warnings: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
+        """`pop_warnings` returns what else is to be warned of, each thing once."""
+        self._recorder = recorder
+        self._view = view
+        self._clock = clock
+        self._pop_warnings = pop_warnings
+        self._is_open = False
+        self._early: list[str] = []
+
+    @property
+    def folder(self) -> Folder | None:
+        """The folder of the run; None as long as it has none."""
+        return self._recorder.folder
+
+    @property
+    def now(self) -> float:
+        """The time, in unix time."""
+        return self._clock.now()
+
+    def begin(self, record: RunRecord, *, resumed: bool) -> Folder:
+        """Give the run its folder, which is returned, and tell its id before anything else."""
+        folder = self._recorder.start(record, resumed=resumed)
+        self.tell(RunOpened(self.now, record.id, record.wd, resumed, record.project))
+        self.speak_up()
+        return folder
+
+    def speak_up(self) -> None:
+        """Say what has waited, whether the run has come to an id or not."""
+        self._is_open = True
+        early, self._early = self._early, []
+        for text in early:
+            self.warn(text)
+
+    def warn(self, text: str) -> None:
+        """Say what is not as it should be."""
+        if self._is_open:
+            self.tell(Warned(self.now, text))
+        else:
+            self._early.append(text)
+
+    def tell(self, event: RunEvent) -> None:
+        """Record an event, show it, and say if it could not be recorded or sent."""
+        self._recorder.tell(event, self._view.tell)
+        for trouble in (*self._recorder.pop_troubles(), *self._pop_warnings()):
+            self.warn(trouble)
+
+    def tell_starting(self, providers: Mapping[str, str]) -> None:
+        """Tell which agents are about to be started, if any are, by role."""
+        if providers:
+            self.tell(AgentsStarting(self.now, providers))
+
+    def tell_started(self, role: str, terminal_id: str) -> None:
+        """Tell that the agent of a role is there."""
+        self.tell(AgentStarted(self.now, role, terminal_id))
+
+    def said_of_repository(self) -> tuple[str, ...]:
+        """Return what was said of changes to the repository itself, in all the time of the run."""
+        return () if self.folder is None else said_of_repository(read_events(self.folder))

@@ -64,7 +64,6 @@ from .agents import (
     verify_resume_terminals,
 )
 from .control import Listener
-from .environment import Interrupts, Surroundings
 from .events import run_began, run_ended, with_error
 from .loop import Plan, Records, Runner, StoppedByPerson
 from .prepare import NOT_BEGUN, Preparation, Prepared, SavedRun, logging_refusals, objections_to
@@ -81,13 +80,12 @@ from .record import (
     short_name,
     without_secrets,
 )
-from .recorder import Recorder
-from .registry import list_runs, run_at_work
-from .request import RunRequest
+from .recorder import Recorder, Teller
+from .request import Interrupts, RunRequest, Surroundings
 from .screens import Screens
 from .state_file import ExportedState, StateFile, load_state
-from .teller import Teller
 from .tree import OwnTree, TreeRun, hold_tree, plan_tree, reopen_tree
+from .view import list_runs, run_at_work
 
 MOST_NAMED = 3
 

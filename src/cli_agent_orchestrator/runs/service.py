@@ -1,14 +1,28 @@
 """The runs of a user, for whoever serves them: what their folders hold, and starting a new one."""
 
+import json
+import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ..core.files import Folder
 from ..core.models import RunAgents
-from ..errors import BadFolder, NotSteerable, PromptError, StateError, UnknownName
+from ..core.programs import without_repository
+from ..errors import (
+    BadFolder,
+    NotSteerable,
+    OrchestratorError,
+    PromptError,
+    RunError,
+    StateError,
+    UnknownName,
+    error_of,
+)
+from ..events import OnRunEvent, RunBegan, RunEnded, RunOpened, from_line, tell_nobody
 from ..pipeline.steering import Answered, Unpause, demand_wish
 from ..settings.gates import without_quotes
 from ..settings.layout import RECORD_FILE, run_folder
@@ -24,11 +38,130 @@ from .control import (
     options_to_resume,
     pass_on,
 )
-from .follow import Follower
-from .launch import RunLauncher, RunToLaunch
+from .event_log import Follower
 from .record import read_record, run_of_session
-from .registry import find_run, list_runs
-from .view import detailed_json, listed_json, read_run, view_run
+from .view import detailed_json, find_run, list_runs, listed_json, read_run, view_run
+
+RUN_MODULE = "cli_agent_orchestrator.cli.detached"
+"""What the process runs: a command line of its own, at the other end of two pipes."""
+STOP_SECONDS = 30.0
+
+
+def run_command(python: str) -> tuple[str, ...]:
+    """Return what starts the process of a run.
+
+    `-P`: it is started in the project, whose modules are not ours.
+    """
+    return (python, "-P", "-m", RUN_MODULE)
+
+
+@dataclass(frozen=True, slots=True)
+class RunToLaunch:
+    """What is to be run."""
+
+    options: Mapping[str, str | None]
+    """Settings by variable name, as if they were given by option."""
+    config_file: str | None = None
+    replace_terminals: bool = False
+    run: str = ""
+    """The run in a work tree that goes on, if it is one of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A run that has begun."""
+
+    run: str
+    """Its id."""
+    pid: int
+    wd: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunLauncher:
+    """Knows how such a process is started."""
+
+    command: Sequence[str]
+    """The program and its arguments."""
+    environ: Mapping[str, str]
+
+    def launch(
+        self, request: RunToLaunch, folder: Path, on_event: OnRunEvent = tell_nobody
+    ) -> Launched:
+        """Start a run in a folder and return when it has begun; raise why it has not.
+
+        If the caller is interrupted meanwhile, the run is stopped. It goes on if nobody reads what
+        the caller writes.
+        """
+        try:
+            process = subprocess.Popen(
+                self.command,
+                env=without_repository(self.environ),
+                cwd=folder,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as error:
+            # The folder may be gone, or not to be entered.
+            raise RunError(f"no run can be started in {folder}: {error.strerror}") from error
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            with process.stdout as told:
+                _ask(process.stdin, request)
+                launched = _wait(told, process.pid, on_event)
+        except BaseException:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(STOP_SECONDS)
+            raise
+        # Whoever lives longer than the run leaves no dead process behind.
+        threading.Thread(target=process.wait, name="run", daemon=True).start()
+        return launched
+
+
+def _ask(file: IO[bytes], request: RunToLaunch) -> None:
+    try:
+        with file:
+            file.write(json.dumps(asdict(request)).encode())
+    except BrokenPipeError:
+        raise RunError("the run could not be started: its process ended at once") from None
+
+
+def _wait(told: IO[bytes], pid: int, on_event: OnRunEvent) -> Launched:
+    opened: RunOpened | None = None
+    for line in told:
+        event = from_line(line)
+        if event is None:
+            raise _failure(line)
+        try:
+            on_event(event)
+        except BrokenPipeError:
+            on_event = tell_nobody
+        match event:
+            case RunOpened():
+                opened = event
+            case RunBegan() if opened is not None:
+                return Launched(opened.run, pid, opened.wd)
+            case RunEnded():
+                raise _error(event.error, event.reason)
+    raise RunError("the run ended before it began; `cao runs` may say more")
+
+
+def _failure(line: bytes) -> OrchestratorError:
+    """Return the error on a line that is no event."""
+    try:
+        data = json.loads(line)
+        return _error(str(data["kind"]), str(data["error"]))
+    except (ValueError, LookupError, TypeError):
+        return RunError("the run could not be started")
+
+
+def _error(kind: str, text: str) -> OrchestratorError:
+    return error_of(kind, text or "the run was stopped before it began")
+
 
 # Any: JSON
 Answer = dict[str, Any]
@@ -60,7 +193,7 @@ class RunService:
     def turn(self, name: str, sequence: int) -> Answer:
         """Return a turn: prompt, reply, the screen at its end, its changes, the tokens it took."""
         # A quarter of what a server imports, and seldom asked for.
-        from .details import detail_of
+        from .report import detail_of
 
         found = detail_of(self._find(name), sequence, self.launcher.environ)
         return {
@@ -75,7 +208,7 @@ class RunService:
 
     def author(self, name: str, sequence: int) -> str | None:
         """Return whose work a turn is or judges; None if the flow of the run is not known."""
-        from .details import author_of
+        from .report import author_of
 
         return author_of(self._find(name), sequence)
 

@@ -40,8 +40,7 @@ from ..work.repository import Repository, find_repository, uncommitted, user_ide
 from ..work.snapshots import Snapshots, is_of_cao
 from ..work.worktree import Commit, Worktree, first_of
 from .record import Fate, RunRecord, SavedTree, keeping_runs_out, read_record, short_name
-from .recorder import Recorder
-from .teller import Teller
+from .recorder import Recorder, Teller
 
 BRANCH_PREFIX = "cao/"
 FOLDER_GONE = "all of its files were gone; they are as the last snapshot has them"

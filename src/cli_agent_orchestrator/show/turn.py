@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from ..core.secrets import CUT, before_mask
 from ..core.text import duration
 from ..pipeline.findings import FindingAnswer, Tracked
-from ..runs.details import TurnDetail
+from ..runs.report import TurnDetail
 from ..usage.tokens import Tokens
 from .diff import patches_html, read_patch
 from .markup import Markup, joined, tag

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.core.ansi import Cast, clean_lines, parse_cast
-from cli_agent_orchestrator.runs.replay import read_cast, screen_at
+from cli_agent_orchestrator.runs.screens import read_cast, screen_at
 from cli_agent_orchestrator.settings.layout import cast_name, replay_folder, run_folder
 from cli_agent_orchestrator.terminals.screens import (
     FRAME_SECONDS,

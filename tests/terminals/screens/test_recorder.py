@@ -14,7 +14,7 @@ import pytest
 from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.core.models import NewTerminal, Terminal, TerminalStatus
-from cli_agent_orchestrator.runs.replay import (
+from cli_agent_orchestrator.runs.screens import (
     Cast,
     read_cast,
     recording_folder,

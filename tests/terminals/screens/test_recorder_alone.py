@@ -11,7 +11,7 @@ from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.errors import TmuxError
 from cli_agent_orchestrator.providers import get_provider
-from cli_agent_orchestrator.runs.replay import read_cast, screen_at
+from cli_agent_orchestrator.runs.screens import read_cast, screen_at
 from cli_agent_orchestrator.settings.layout import cast_name, replay_folder
 from cli_agent_orchestrator.terminals.board import LiveTerminal
 from cli_agent_orchestrator.terminals.screens import LARGEST_CAST, ScreenRecorder
