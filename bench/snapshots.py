@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from bench.figures import AtLeast, AtMost, Figure
-from cli_agent_orchestrator.work.repository import find_repository
+from cli_agent_orchestrator.work.git import find_repository
 from cli_agent_orchestrator.work.snapshots import Snapshots
 
 SIZES = {300: 60.0, 50_000: 400.0}

@@ -22,7 +22,7 @@ from cli_agent_orchestrator.runs.tree import plan_tree
 from cli_agent_orchestrator.runs.view import RunView
 from cli_agent_orchestrator.settings.config import state_folder
 from cli_agent_orchestrator.settings.layout import run_folder
-from cli_agent_orchestrator.work.pull_request import PullRequest
+from cli_agent_orchestrator.work.delivery import PullRequest
 from tests.runs.kept_runs import make_run
 from tests.runs.test_own_tree import RUN, record_of
 from tests.runs.views import a_run

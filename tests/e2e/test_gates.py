@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cli_agent_orchestrator.gates.sandbox import find_sandbox
+from cli_agent_orchestrator.gates.checking import find_sandbox
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import archive_of, prepare, running, script, state_of
 

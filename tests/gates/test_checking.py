@@ -10,8 +10,7 @@ from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.errors import RunError
 from cli_agent_orchestrator.gates.check import CheckResult
-from cli_agent_orchestrator.gates.checking import Checker, GatePlace
-from cli_agent_orchestrator.gates.command import GateRunner
+from cli_agent_orchestrator.gates.checking import Checker, GatePlace, GateRunner
 from cli_agent_orchestrator.runs.record import new_run_id
 from cli_agent_orchestrator.settings.gates import Gate
 from cli_agent_orchestrator.settings.layout import run_folder

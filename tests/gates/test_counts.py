@@ -12,8 +12,7 @@ from cli_agent_orchestrator.gates.counts import (
     lines_of,
     read_junit,
 )
-from cli_agent_orchestrator.gates.runners import read_counts
-from cli_agent_orchestrator.gates.script_runners import MOST_GROUPS, MOST_LINES
+from cli_agent_orchestrator.gates.runners import MOST_GROUPS, MOST_LINES, read_counts
 from tests.gates.kept_outputs import FAKES, NAMES, TRUE, numbers, output
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from cli_agent_orchestrator.errors import Stopped
 from cli_agent_orchestrator.gates.check import CheckResult
-from cli_agent_orchestrator.gates.command import (
+from cli_agent_orchestrator.gates.checking import (
     LOG_HEAD,
     LOG_TAIL,
     Bounded,

@@ -11,9 +11,15 @@ import pytest
 
 from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.gates.check import CheckResult
-from cli_agent_orchestrator.gates.checking import Checker, GatePlace
-from cli_agent_orchestrator.gates.command import GateRunner
-from cli_agent_orchestrator.gates.sandbox import Sandbox, Search, find_sandbox, sandbox_words
+from cli_agent_orchestrator.gates.checking import (
+    Checker,
+    GatePlace,
+    GateRunner,
+    Sandbox,
+    Search,
+    find_sandbox,
+    sandbox_words,
+)
 from cli_agent_orchestrator.settings.gates import Gate
 
 needs_sandbox = pytest.mark.skipif(

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 import pytest
 
 from cli_agent_orchestrator.gates.counts import TestCounts
-from cli_agent_orchestrator.proof.canary import (
+from cli_agent_orchestrator.proof.proving import (
+    MOST_CANARY_FILES,
     MOST_DEEDS,
-    MOST_FILES,
     Canaries,
-    CanaryResult,
     add_canaries,
     candidates,
     judge_canaries,
 )
+from cli_agent_orchestrator.proof.verdict import CanaryResult
 
 PYTHON = "import unittest\n\nclass A(unittest.TestCase):\n    def test_price(self): ...\n"
 MAIN = 'if __name__ == "__main__":\n    unittest.main()\n'
@@ -211,8 +211,8 @@ def test_they_are_spread_over_all_files_of_tests() -> None:
         "testc.py",
     )
     assert candidates([]) == ()
-    for number in (MOST_FILES, MOST_FILES + 1, 10 * MOST_FILES):
+    for number in (MOST_CANARY_FILES, MOST_CANARY_FILES + 1, 10 * MOST_CANARY_FILES):
         many = candidates([f"test_{n:04}.py" for n in range(number)])
-        assert MOST_FILES / 2 < len(many) <= MOST_FILES
+        assert MOST_CANARY_FILES / 2 < len(many) <= MOST_CANARY_FILES
         assert many[0] == "test_0000.py"
         assert many[-1] >= f"test_{number * 3 // 4:04}.py"

@@ -21,9 +21,14 @@ from cli_agent_orchestrator.pipeline.outcomes import Cleared, Failed, NotProven,
 from cli_agent_orchestrator.pipeline.reply import Output
 from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState, Turn
 from cli_agent_orchestrator.pipeline.state_json import decode_state, encode_state
-from cli_agent_orchestrator.proof.canary import CanaryResult
 from cli_agent_orchestrator.proof.tampering import Suspicion, Trick
-from cli_agent_orchestrator.proof.verdict import GateProof, Proof, page_of_proof, still_failing
+from cli_agent_orchestrator.proof.verdict import (
+    CanaryResult,
+    GateProof,
+    Proof,
+    page_of_proof,
+    still_failing,
+)
 from cli_agent_orchestrator.settings.config import Limits, LoopRules
 from tests.pipeline.test_flows_in_machine import begin, with_gates
 

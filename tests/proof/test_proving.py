@@ -11,8 +11,13 @@ import pytest
 
 from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.gates.check import BaseResult, CheckResult, base_of
-from cli_agent_orchestrator.gates.checking import Checker, GatePlace
-from cli_agent_orchestrator.gates.command import GateCommand, GateRunner, ignore
+from cli_agent_orchestrator.gates.checking import (
+    Checker,
+    GateCommand,
+    GatePlace,
+    GateRunner,
+    ignore,
+)
 from cli_agent_orchestrator.proof.proving import MOST_FILES, Prover
 from cli_agent_orchestrator.proof.tampering import Trick
 from cli_agent_orchestrator.proof.verdict import Proof

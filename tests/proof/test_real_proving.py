@@ -13,8 +13,7 @@ import pytest
 
 from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.gates.check import BaseResult
-from cli_agent_orchestrator.gates.checking import Checker, GatePlace
-from cli_agent_orchestrator.gates.command import GateRunner
+from cli_agent_orchestrator.gates.checking import Checker, GatePlace, GateRunner
 from cli_agent_orchestrator.proof.proving import Prover
 from cli_agent_orchestrator.proof.verdict import Proof
 from cli_agent_orchestrator.runs.record import new_run_id

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.proof.languages import (
+from cli_agent_orchestrator.proof.suites import (
     GO,
     JAVA,
     JAVASCRIPT,
@@ -15,11 +15,12 @@ from cli_agent_orchestrator.proof.languages import (
     RUST,
     SETTINGS_SKIPS,
     Language,
+    holds_tests,
+    is_found,
     language_of,
     marks_of,
     spoken_part,
 )
-from cli_agent_orchestrator.proof.suites import holds_tests, is_found
 
 MARKS = [
     (PYTHON.skips, [

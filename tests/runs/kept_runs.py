@@ -9,7 +9,7 @@ from cli_agent_orchestrator.events import RunEnded, RunEvent
 from cli_agent_orchestrator.runs.record import RunRecord, read_record, write_record
 from cli_agent_orchestrator.runs.recorder import Recorder
 from cli_agent_orchestrator.settings.layout import SNAPSHOTS_FOLDER
-from cli_agent_orchestrator.work.repository import find_repository
+from cli_agent_orchestrator.work.git import find_repository
 from cli_agent_orchestrator.work.snapshots import Snapshots
 from tests.work.projects import make_repository, write
 

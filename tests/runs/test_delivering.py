@@ -29,8 +29,8 @@ from cli_agent_orchestrator.settings.layout import (
     turns_folder,
 )
 from cli_agent_orchestrator.work.delivery import MergeKind, MergeResult
+from cli_agent_orchestrator.work.git import RepositoryWatch
 from cli_agent_orchestrator.work.snapshots import Snapshots
-from cli_agent_orchestrator.work.watch import RepositoryWatch
 from tests.handoff.fakes import FakeClock
 from tests.runs.kept_runs import make_run
 from tests.runs.test_own_tree import RUN, STATE, record_of

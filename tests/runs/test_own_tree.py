@@ -15,7 +15,7 @@ from cli_agent_orchestrator.runs.deliver import apply_run, ended_run, has_tree
 from cli_agent_orchestrator.runs.record import Fate, RunRecord, read_record, write_record
 from cli_agent_orchestrator.runs.tree import FOLDER_GONE, OwnTree, plan_tree, reopen_tree, work_of
 from cli_agent_orchestrator.settings.layout import run_folder
-from cli_agent_orchestrator.work.pull_request import trailers
+from cli_agent_orchestrator.work.delivery import trailers
 from tests.work.projects import Project, make_project, write
 
 RUN = "20261115-084037-k3f9"

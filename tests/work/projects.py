@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from cli_agent_orchestrator.work.git import Identity
-from cli_agent_orchestrator.work.repository import Repository, find_repository
+from cli_agent_orchestrator.work.git import Identity, Repository, find_repository
 from cli_agent_orchestrator.work.snapshots import Snapshot, Snapshots
 
 ADA = ("Ada", "ada@example.org")

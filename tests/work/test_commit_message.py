@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.work.pull_request import (
+from cli_agent_orchestrator.work.delivery import (
     JUDGED,
     LONGEST_BODY,
     LONGEST_SUBJECT,

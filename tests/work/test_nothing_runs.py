@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.errors import GitError
-from cli_agent_orchestrator.work.git import Git
-from cli_agent_orchestrator.work.repository import find_repository, uncommitted, user_identity
+from cli_agent_orchestrator.work.git import Git, find_repository, uncommitted, user_identity
 from cli_agent_orchestrator.work.worktree import Worktree
 from tests.work.projects import (
     fingerprint,

@@ -11,7 +11,7 @@ import pytest
 
 from cli_agent_orchestrator.errors import GitError
 from cli_agent_orchestrator.work.changes import LeftOut
-from cli_agent_orchestrator.work.repository import find_repository
+from cli_agent_orchestrator.work.git import find_repository
 from cli_agent_orchestrator.work.snapshots import (
     LARGEST_FILE,
     NO_COMMIT,

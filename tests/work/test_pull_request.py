@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.errors import GitError, GitFailed, GitMissing
-from cli_agent_orchestrator.work.pull_request import (
+from cli_agent_orchestrator.work.delivery import (
     PullRequest,
     Request,
     forge_program,

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.errors import GitError, UsageError
-from cli_agent_orchestrator.work.git import NOBODY, Identity
-from cli_agent_orchestrator.work.repository import (
+from cli_agent_orchestrator.work.git import (
+    NOBODY,
+    Identity,
     Repository,
     find_repository,
     uncommitted,

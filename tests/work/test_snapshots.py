@@ -10,7 +10,7 @@ import pytest
 from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.errors import GitError
 from cli_agent_orchestrator.work.changes import Change
-from cli_agent_orchestrator.work.repository import find_repository
+from cli_agent_orchestrator.work.git import find_repository
 from cli_agent_orchestrator.work.snapshots import Snapshots
 from tests.work.projects import (
     content,

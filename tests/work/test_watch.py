@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.core.files import Folder
-from cli_agent_orchestrator.work.watch import RepositoryWatch
+from cli_agent_orchestrator.work.git import RepositoryWatch
 from tests.work.projects import Project, git, make_project, write
 
 

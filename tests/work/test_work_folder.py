@@ -11,7 +11,7 @@ import pytest
 from cli_agent_orchestrator.errors import GitError, RunError
 from cli_agent_orchestrator.settings.layout import run_folder
 from cli_agent_orchestrator.work.folder import Seen, WorkFolder, open_work_folder
-from cli_agent_orchestrator.work.repository import find_repository
+from cli_agent_orchestrator.work.git import find_repository
 from cli_agent_orchestrator.work.snapshots import Snapshots
 from cli_agent_orchestrator.work.worktree import Worktree
 from tests.work.projects import git, make_repository, with_other_git, write

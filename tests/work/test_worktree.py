@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.errors import GitError, GitFailed
-from cli_agent_orchestrator.work.repository import user_identity
+from cli_agent_orchestrator.work.git import user_identity
 from cli_agent_orchestrator.work.snapshots import LARGEST_FILE
 from cli_agent_orchestrator.work.worktree import Worktree
 from tests.work.projects import (

@@ -18,9 +18,8 @@ from ..runs.restore import BETWEEN, DISCARDED_LABEL
 from ..runs.view import RunView, choose_run, find_run, list_runs
 from ..settings.config import state_folder
 from ..settings.layout import REQUEST_FILE, run_folder
-from ..work.delivery import MergeKind, MergeResult
+from ..work.delivery import MergeKind, MergeResult, PullRequest
 from ..work.folder import START_LABEL
-from ..work.pull_request import PullRequest
 from .complete import complete_runs
 from .connect import connected
 from .interrupts import Interrupts

@@ -18,7 +18,7 @@ from ..client.find import Found, find_server, name_server
 from ..core.models import BUILT_IN
 from ..core.programs import Programs
 from ..errors import ApiError, ApiUnreachable, TmuxMissing, UsageError, in_words
-from ..gates.sandbox import Sandbox, find_sandbox
+from ..gates.checking import Sandbox, find_sandbox
 from ..hosting.agents import Program, ask_agent, find_program, login_command
 from ..hosting.user import read_user_file
 from ..providers import PROVIDERS

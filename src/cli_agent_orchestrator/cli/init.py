@@ -22,7 +22,7 @@ from ..settings.gates import USUAL_NAME, gates_text, read_gates
 from ..settings.layout import TASK_FILE
 from ..settings.table import BY_NAME, SETTINGS_FILE
 from ..settings.trust import Trust, commands_text
-from ..work.repository import find_repository
+from ..work.git import find_repository
 from .imports import importing, own_command
 from .printable import one_line
 from .trust import own_folder

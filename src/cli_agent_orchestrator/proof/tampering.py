@@ -29,17 +29,21 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ..core.text import SEPARATORS, plural
-from .languages import (
+from .suites import (
+    BY_PATH,
     LANGUAGES,
     PYTHON,
     RUST,
     SETTINGS_SKIPS,
+    Kinds,
     Language,
+    PathKind,
+    is_found,
+    kind_of,
     language_of,
     marks_of,
     spoken_part,
 )
-from .suites import BY_PATH, Kinds, PathKind, is_found, kind_of
 
 LARGEST_TEXT = 1_000_000
 """Characters of a file that is looked into."""

@@ -19,7 +19,6 @@ from ..core.markdown import block_of, excerpt, harmless
 from ..core.text import first_names, on_a_line, plural
 from ..gates.check import CheckResult, page_of
 from ..gates.counts import TestCounts
-from .canary import ALL_HEARD, CanaryResult
 from .tampering import Suspicion, Trick
 
 MOST_LISTED = 30
@@ -50,6 +49,19 @@ class ProofWords:
         tail = f"; look at {self.look_at}" if self.look_at else ""
         tail += f"; {BEFORE}{self.before}" if self.before else ""
         return f"{PROVEN if self.is_proven else NOT_PROVEN}: {self.said}{tail}"
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryResult:
+    """What a gate reports of tests that must fail."""
+
+    missed: tuple[str, ...] = ()
+    """Those that it reports on the base, and not on the result."""
+    betrayed: tuple[str, ...] = ()
+    """Tests that pass on the result as long as there are none that must fail."""
+
+
+ALL_HEARD = CanaryResult()
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,11 +34,18 @@ from ..settings.layout import (
     worktree_folder,
 )
 from ..work import delivery
-from ..work.delivery import MergeKind, MergeResult, Terms
-from ..work.pull_request import CommittedWork, PullRequest, Request, pull_request, request_text
-from ..work.repository import find_repository, user_identity
+from ..work.delivery import (
+    CommittedWork,
+    MergeKind,
+    MergeResult,
+    PullRequest,
+    Request,
+    Terms,
+    pull_request,
+    request_text,
+)
+from ..work.git import RepositoryWatch, find_repository, user_identity
 from ..work.snapshots import has_snapshots
-from ..work.watch import RepositoryWatch
 from ..work.worktree import first_of
 from .record import (
     Fate,

@@ -32,8 +32,7 @@ from ..events import (
     tell_nobody,
 )
 from ..gates.check import CheckResult, doubt_on_base, page_of, refusal_on_base, resume_with_another
-from ..gates.checking import Checker, GatePlace
-from ..gates.command import GateRunner
+from ..gates.checking import Checker, GatePlace, GateRunner
 from ..handoff.files import ResponseFiles
 from ..handoff.handoff import Agents, Handoff, World
 from ..handoff.prompt import Envelope, Reply, ReplySource, Sent

@@ -19,8 +19,7 @@ from ..errors import (
     UnknownName,
     UsageError,
 )
-from ..gates.command import unreadable
-from ..gates.sandbox import find_sandbox
+from ..gates.checking import find_sandbox, unreadable
 from ..pipeline.flow import Flow
 from ..pipeline.machine import unpause, with_more_rounds
 from ..pipeline.resuming import (
@@ -40,8 +39,7 @@ from ..settings.table import BY_NAME, PROVIDER_SUFFIX
 from ..settings.trust import Trust, check_consent, commands_text
 from ..settings.values import canonical, read_role_providers, read_word
 from ..work.folder import GONE
-from ..work.git import MISSING, find_program
-from ..work.repository import find_repository
+from ..work.git import MISSING, find_program, find_repository
 from .loop import in_need_of_snapshots
 from .record import RunRecord, new_run_id
 from .request import RunRequest, Surroundings

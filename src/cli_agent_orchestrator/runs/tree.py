@@ -19,8 +19,7 @@ from ..errors import (
     UsageError,
 )
 from ..gates.check import page_of
-from ..gates.checking import Checker, GatePlace
-from ..gates.command import GateRunner
+from ..gates.checking import Checker, GatePlace, GateRunner
 from ..pipeline.state import FinalStatus, RunState
 from ..settings.config import config_folder
 from ..settings.gates import Gate
@@ -33,10 +32,10 @@ from ..settings.layout import (
     worktree_folder,
 )
 from ..settings.run_config import RunConfig
+from ..work.delivery import CommittedWork, commit_message
 from ..work.folder import held_back_of
+from ..work.git import Repository, find_repository, uncommitted, user_identity
 from ..work.held_back import find, in_their_place
-from ..work.pull_request import CommittedWork, commit_message
-from ..work.repository import Repository, find_repository, uncommitted, user_identity
 from ..work.snapshots import Snapshots, is_of_cao
 from ..work.worktree import Commit, Worktree, first_of
 from .record import Fate, RunRecord, SavedTree, keeping_runs_out, read_record, short_name

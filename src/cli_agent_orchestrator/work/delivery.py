@@ -1,25 +1,42 @@
-"""The work of a run comes to the user: into the branch that is checked out, or away with it.
+"""The work of a run comes to the user: merged, as a pull request, or away with it.
 
 Nothing uncommitted is ever lost. Whether a merge would have conflicts is found out first, without
 touching anything. Then the checkout is moved in one way only, a fast-forward: where it takes a
 merge, the merge commit is made beforehand. So there is no merge that could stop halfway, and what
 is staged elsewhere stays staged. Git refuses where a file of the user's would be written over; an
 ignored one is as precious as any other.
+
+For a pull request alone the user's own git is meant: their settings and credentials, but no hook.
+Nothing is forced. `gh` or `glab` opens the request if it is installed; otherwise it is said what to
+type.
 """
 
 import os
 import re
 import shlex
-from collections.abc import Callable, Collection, Mapping
+import subprocess
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
-from ..core.files import Folder
-from ..errors import GitError
-from .git import Git, GitAnswer, Identity, alone_in, listed
-from .repository import STATUS, STATUS_LETTERS, Repository, filtered, find_repository
+from ..core.files import Folder, read_named
+from ..core.text import BREAKS, CONTROLS, DIRECTIONS, HALVES
+from ..errors import GitError, GitFailed, GitMissing, in_words
+from .git import (
+    STATUS,
+    STATUS_LETTERS,
+    Git,
+    GitAnswer,
+    Identity,
+    Repository,
+    alone_in,
+    filtered,
+    find_program,
+    find_repository,
+    listed,
+)
 from .worktree import Worktree, first_of
 
 MINIMUM_VERSION = (2, 38)
@@ -218,3 +235,255 @@ def _is_kept(worktree: Worktree, path: str, read: Callable[[str], bytes | None])
         return read(path) == Folder(worktree.folder, place.parent.parts).read(place.name)
     except OSError:
         return False
+
+
+LONGEST_SUBJECT = 72
+LONGEST_VALUE = 200
+LONGEST_SHOWN = 2000
+"""Characters of a value in a pull request."""
+LONGEST_BODY = 8000
+INDENT = "    "
+UNPRINTABLE_PATTERN = f"[{CONTROLS}{HALVES}{DIRECTIONS}\ufeff]"
+"""Also what lets text run backwards: a reader would see other words than a program."""
+LINE_PATTERN = r"\r\n|[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]"
+HEADING_PATTERN = r"^\s*#+\s+"
+PLACE_PATTERN = r"(?<![\w.…/-])(?:~|//)?/(?:[^\s/:;,'\"`()]+/)*(?=[^\s/]|['\"])"
+"""The folders of a path that begins at the root or at home: they lie on one machine alone."""
+JUDGED = "How it was judged:"
+NOT_KNOWN = "How it was judged is not known any more; its commit may say it:"
+NOT_CHECKED = "No gate was run, so this is the word of the agents alone:"
+PROSE_PATTERN = r"(?!diff -|From )(?:[-*] )?\w(?![\w-]*\s*:)"
+"""A line that is neither a trailer ("Reviewed-by: me") nor a rule ("---") nor the head of a patch
+("diff -", "From ")."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedWork:
+    """What a commit holds."""
+
+    run: str
+    round: int
+    flow: str
+    gates: tuple[str, ...] = ()
+    """Each with what it found: `tests passed (12 tests)`."""
+    reviewers: tuple[str, ...] = ()
+    """Who approved of the work: `programmer_review (codex)`."""
+    proof: str = ""
+    """What was proven, in words; names of files and tests in it may be anybody's."""
+    is_known: bool = True
+    """Is it still known how it was judged?"""
+
+
+def commit_message(task: str, work: CommittedWork, body: str = "") -> str:
+    """Return the whole message: a subject from the task, a text if there is one, the trailers."""
+    parts = [subject(task) or f"Work of run {_one_line(work.run)}", _quoted(body), trailers(work)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def request_text(task: str, work: CommittedWork) -> str:
+    """Return the text of a pull request: what was asked, and how it was judged.
+
+    What others have named is in a block of code, where it is no markup: nobody is called by it,
+    and no issue is closed.
+    """
+    lines = trailers(work, LONGEST_SHOWN).split("\n")
+    judged = JUDGED if work.gates else NOT_CHECKED
+    if not work.is_known:
+        judged = NOT_KNOWN
+    return "\n".join([task.strip(), "", judged, "", *(f"{INDENT}{line}" for line in lines), ""])
+
+
+def subject(task: str) -> str:
+    """Return the first line of a task that says something, shortened.
+
+    >>> subject("# Slugify: keep digits")
+    'Slugify: keep digits'
+    """
+    for line in _lines(task):
+        words = _one_line(re.sub(HEADING_PATTERN, "", line))
+        if any(character.isalnum() for character in words):
+            return _shortened(words, LONGEST_SUBJECT)
+    return ""
+
+
+def trailers(work: CommittedWork, longest: int = LONGEST_VALUE) -> str:
+    """Return the lines that programs read, each of one line whatever its value is made of."""
+    facts = [("Run", work.run), ("Round", str(work.round)), ("Flow", work.flow)]
+    facts += [("Gate", gate) for gate in work.gates]
+    if work.proof:
+        facts.append(("Proof", re.sub(PLACE_PATTERN, "…/", work.proof)))
+    facts += [("Reviewer", reviewer) for reviewer in work.reviewers]
+    values = ((key, _shortened(_one_line(value), longest) or "-") for key, value in facts)
+    return "\n".join(f"Cao-{key}: {value}" for key, value in values)
+
+
+def _quoted(body: str) -> str:
+    """Return a text of others' in which no line can be taken for one of ours."""
+    lines = [line.rstrip() for line in _lines(body[:LONGEST_BODY])]
+    is_prose = re.compile(PROSE_PATTERN).match
+    return "\n".join(line if not line or is_prose(line) else INDENT + line for line in lines).strip(
+        "\n"
+    )
+
+
+def _lines(text: str) -> list[str]:
+    return [re.sub(UNPRINTABLE_PATTERN, "", line) for line in re.split(LINE_PATTERN, text)]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(re.sub(UNPRINTABLE_PATTERN, "", re.sub(f"[{BREAKS}\r]", " ", text)).split())
+
+
+def _shortened(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+
+LONGEST_PUSH = 600.0
+LARGEST_BODY = 60_000
+"""Characters; the usual hosts take little more."""
+LONGEST_ANSWER = 2000
+ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
+"""Variables that would lead git to another repository."""
+# ssh://git@host:22/path, https://name:secret@host/path
+ADDRESS_PATTERN = r"\w[\w+.-]*://(?:[^/@]*@)?([^/:]+)"
+# git@host:path
+SHORT_ADDRESS_PATTERN = r"(?:[^/@:]*@)?([^/:]+):(?!//)"
+PROGRAMS = ("gh", "glab")
+LINK_PATTERN = r"https?://\S+"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the request is to be."""
+
+    title: str
+    body_file: Path
+    onto: str
+    """The branch it is to be merged into."""
+    environ: Mapping[str, str] = field(repr=False)
+    draft: bool = False
+    """Is it not to be merged yet?"""
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequest:
+    """The branch is pushed; perhaps a request is open."""
+
+    remote: str
+    url: str = ""
+    """Of the request; empty if none was opened."""
+    to_type: str = ""
+    """The command that opens one, if none was opened."""
+    said: str = ""
+    """What the other side or the program said; often there is an address in it."""
+
+
+def pull_request(repository: Repository, branch: str, asked: Request) -> PullRequest:
+    """Push a branch, and open a request to merge it if there is a program that can."""
+    remote = _remote(repository, asked)
+    source = f"refs/heads/{branch}"
+    # A hook may have come with the work that is pushed.
+    no_hooks = ("-c", f"core.hooksPath={os.devnull}")
+    words = ("git", *no_hooks, "push", "--no-verify", "--", remote, f"{source}:{source}")
+    pushed = _run(repository, asked, words)
+    if pushed.returncode:
+        raise GitFailed("push", pushed.returncode, _complaint(pushed))
+    get_url = ("git", "remote", "get-url", "--push", "--", remote)
+    address = _run(repository, asked, get_url).stdout.strip()
+    installed = [name for name in PROGRAMS if find_program(name, asked.environ)]
+    program = forge_program(host_of(address), installed)
+    if not program:
+        return PullRequest(remote, said=_complaint(pushed))
+    command, text = _command(program, branch, asked)
+    to_type = shlex.join(command)
+    if program == "glab":
+        to_type += f' --description="$(cat {shlex.quote(str(asked.body_file))})"'
+    if program not in installed:
+        return PullRequest(remote, to_type=to_type, said=_complaint(pushed))
+    answer = _run(repository, asked, [*command, *text])
+    links = re.findall(LINK_PATTERN, answer.stdout)
+    if answer.returncode or not links:
+        return PullRequest(remote, to_type=to_type, said=_complaint(answer))
+    return PullRequest(remote, links[-1])
+
+
+def host_of(address: str) -> str:
+    """Return the host of a remote, in small letters; nothing for a folder.
+
+    >>> host_of("git@gitlab.example.org:team/project.git")
+    'gitlab.example.org'
+    """
+    match = re.match(ADDRESS_PATTERN, address) or re.match(SHORT_ADDRESS_PATTERN, address)
+    return match[1].lower() if match else ""
+
+
+def forge_program(host: str, installed: Sequence[str]) -> str:
+    """Return the program that opens requests at a host; nothing if nobody can know.
+
+    >>> forge_program("git.example.org", ["glab"])
+    'glab'
+    """
+    for word, program in (("github", "gh"), ("gitlab", "glab")):
+        if word in host:
+            return program
+    # A company's own host: the only program there is will be the one for it.
+    return installed[0] if host and len(installed) == 1 else ""
+
+
+def _command(program: str, branch: str, asked: Request) -> tuple[list[str], list[str]]:
+    """Return the command that opens a request, and its text where a file cannot be named."""
+    title = subject(asked.title) or branch
+    draft = ["--draft"] if asked.draft else []
+    if program == "gh":
+        words = ["gh", "pr", "create", f"--head={branch}", f"--base={asked.onto}"]
+        return [*words, f"--title={title}", f"--body-file={asked.body_file}", *draft], []
+    words = ["glab", "mr", "create", f"--source-branch={branch}", f"--target-branch={asked.onto}"]
+    body = read_named(asked.body_file).decode(errors="replace").replace("\0", "")
+    text = [f"--description={body[:LARGEST_BODY]}"]
+    return [*words, f"--title={title}", "--yes", "--no-editor", *draft], text
+
+
+def _remote(repository: Repository, asked: Request) -> str:
+    """Return where the user pushes to."""
+    known = _run(repository, asked, ["git", "remote"]).stdout.split()
+    for key in (
+        f"branch.{asked.onto}.pushRemote",
+        "remote.pushDefault",
+        f"branch.{asked.onto}.remote",
+    ):
+        name = _run(repository, asked, ["git", "config", "--get", key]).stdout.strip()
+        if name in known:
+            return name
+    if "origin" in known or len(known) == 1:
+        return "origin" if "origin" in known else known[0]
+    if known:
+        raise GitError(f"there are several remotes; set remote.pushDefault to one: {known}")
+    raise GitError("there is no remote to push to; git remote add origin ADDRESS")
+
+
+def _run(
+    repository: Repository, asked: Request, words: Sequence[str]
+) -> subprocess.CompletedProcess[str]:
+    """Run a program of the user's as the user would, but without questions."""
+    program = find_program(words[0], asked.environ)
+    if program is None:
+        raise GitMissing(f"{words[0]} is not installed, or not on the PATH")
+    kept = {key: value for key, value in asked.environ.items() if key not in ELSEWHERE}
+    try:
+        return subprocess.run(
+            [program, *words[1:]],
+            cwd=repository.top,
+            env={**kept, "GH_PROMPT_DISABLED": "1"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=LONGEST_PUSH,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise GitError(f"{words[0]} did not end well: {in_words(error)}") from error
+
+
+def _complaint(answer: subprocess.CompletedProcess[str]) -> str:
+    return f"{answer.stdout}\n{answer.stderr}".strip()[:LONGEST_ANSWER]

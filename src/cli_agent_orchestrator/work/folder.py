@@ -12,10 +12,9 @@ from ..errors import GitError, GitMissing, RunError
 from ..events import RunEvent, Warned
 from ..settings.layout import CHECKOUTS_FOLDER, HELD_BACK_FOLDER, SNAPSHOTS_FOLDER
 from .changes import UNSEEN, Change, LeftOut, Work
+from .git import Repository, RepositoryWatch, find_repository
 from .held_back import HeldBack, is_held, remove_folder
-from .repository import Repository, find_repository
 from .snapshots import Snapshot, Snapshots
-from .watch import RepositoryWatch
 
 START_LABEL, RESUMED_LABEL, PERSON_LABEL = "start", "resumed", "you"
 """Of snapshots that are of no turn; what changed up to the last two is a person's."""

@@ -1,15 +1,19 @@
-"""The only way to git: its command line, in an environment where no program of a repository runs.
+"""Git: how it is called, which repository a folder is in, and what others change in that.
 
     Git(store, work_tree, environ).run("write-tree")
 
-Nothing is inherited that could lead git elsewhere: no GIT_* variable, no configuration of the
+Git is called by its command line alone, in an environment where no program of a repository runs.
+Nothing is inherited that could lead it elsewhere: no GIT_* variable, no configuration of the
 user's or the system's. What a repository's own configuration can start (fsmonitor, hooks, gpg, a
 pager) is switched off. What cannot be switched off by an option, filters and merge drivers above
 all, needs a git directory that is ours (`snapshots.py`), or `defused` ahead of the command.
 """
 
 import fcntl
+import hashlib
+import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -20,8 +24,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic, sleep
+from typing import Any
 
-from ..errors import GitError, GitFailed, GitMissing
+from ..core.files import Folder
+from ..errors import GitError, GitFailed, GitMissing, UsageError
+from ..settings.layout import WATCH_FILE
 
 OPTIONS = {
     "core.fsmonitor": "false",
@@ -250,3 +257,266 @@ def _lock(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+LONGEST_LOOK = 10.0
+"""Seconds that git may take to read a few small files."""
+NOT_FOUND = "not a git repository"
+STATUS = ("status", "-z", "--porcelain", "--no-renames", "--ignore-submodules=all")
+STATUS_LETTERS = 3
+"""`?? new.txt`, ` M changed.txt`"""
+UNDER_WAY = {
+    # in the git directory: what the user has begun there
+    "MERGE_HEAD": "a merge",
+    "rebase-merge": "a rebase",
+    "rebase-apply": "a rebase",
+    "CHERRY_PICK_HEAD": "a cherry-pick",
+    "REVERT_HEAD": "a revert",
+    "BISECT_LOG": "a bisect",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """The repository of a work folder, as it was when git was asked."""
+
+    top: Path
+    git_dir: Path
+    """Of this work tree."""
+    common_dir: Path
+    """Of all work trees: objects, branches, configuration."""
+    prefix: str
+    """Where the work folder lies below `top`: `sub/folder`, or empty."""
+    head: str
+    """The commit that is checked out; empty if there is none."""
+    branch: str
+    """Empty if no branch is checked out."""
+    under_way: str
+    """What the user has begun and not ended: `a merge`, or empty."""
+
+    def git(self, environ: Mapping[str, str], seconds: float = LONGEST_LOOK) -> Git:
+        return Git(self.git_dir, self.top, environ, seconds=seconds)
+
+    @property
+    def inodes(self) -> tuple[int, ...]:
+        """What stays the same as long as it is the same; empty if it is gone."""
+        if not (os.path.lexists(self.top / ".git") and os.path.lexists(self.git_dir / "HEAD")):
+            return ()
+        try:
+            config, *folders = (
+                (self.common_dir / name).stat() for name in ("config", "objects", "refs")
+            )
+        except OSError:
+            return ()
+        # A new repository may get the inodes of the removed one; its settings are newer.
+        return (config.st_mtime_ns, *(folder.st_ino for folder in folders))
+
+    def became(self, environ: Mapping[str, str]) -> str:
+        """Return what became of it if it is not the same any more, or empty."""
+        if not self.inodes:
+            return "removed"
+        has_head = self.git(environ).ask("cat-file", "-e", f"{self.head}^{{commit}}").code == 0
+        return "" if has_head or not self.head else "replaced by another one"
+
+
+def find_repository(folder: Path, environ: Mapping[str, str]) -> Repository | None:
+    """Return the repository that a folder lies in, or None if it lies in none."""
+    folder = Path(os.path.realpath(folder))
+    if not folder.is_dir():
+        return None
+    git = Git(None, folder, environ, seconds=LONGEST_LOOK)
+    places = ("--show-toplevel", "--absolute-git-dir", "--git-common-dir")
+    answer = git.ask("rev-parse", "--path-format=absolute", *places)
+    if answer.code and NOT_FOUND in answer.complaint:
+        return None
+    if answer.code and "work tree" in answer.complaint:
+        raise UsageError(
+            f"{folder} is inside of a bare repository or of a git directory: "
+            "there are no files to work on; name a folder with a checkout"
+        )
+    lines = answer.text.split("\n")
+    if answer.code or len(lines) != len(places):
+        raise GitError(f"the repository of {folder} cannot be read: {answer.complaint}")
+    top, git_dir, common_dir = map(Path, lines)
+    if folder != top and top not in folder.parents:
+        raise GitError(f"core.worktree of the repository at {folder} names another folder, {top}")
+    git = replace(git, git_dir=git_dir, work_tree=top)
+    below = folder.relative_to(top)
+    return Repository(
+        top=top,
+        git_dir=git_dir,
+        common_dir=common_dir,
+        prefix="" if below == Path() else below.as_posix(),
+        head=git.ask("rev-parse", "--verify", "-q", "HEAD").text,
+        branch=git.ask("symbolic-ref", "-q", "HEAD").text.removeprefix("refs/heads/"),
+        under_way=next(
+            (what for name, what in UNDER_WAY.items() if os.path.lexists(git_dir / name)), ""
+        ),
+    )
+
+
+def user_identity(repository: Repository | None, environ: Mapping[str, str]) -> Identity:
+    """Return in whose name the user commits there, by variables and settings; else `NOBODY`."""
+    git = Git(Path(os.devnull), Path(os.sep), environ) if repository is None else (
+        repository.git(environ)
+    )  # fmt: skip
+    git = replace(git, with_user_settings=True, seconds=LONGEST_LOOK)
+    answer = git.ask("config", "-z", "--get-regexp", r"^user\.(name|email)$")
+    said = dict(entry.partition("\n")[::2] for entry in answer.names)
+
+    def person(kind: str, otherwise: tuple[str, str]) -> tuple[str, str]:
+        name = environ.get(f"GIT_{kind}_NAME", "").strip() or said.get("user.name", "")
+        address = environ.get(f"GIT_{kind}_EMAIL", "").strip() or said.get("user.email", "")
+        return (name, address) if name.strip() and address.strip() else otherwise
+
+    return Identity(person("AUTHOR", NOBODY.author), person("COMMITTER", NOBODY.committer))
+
+
+def uncommitted(repository: Repository, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what is in no commit yet, each with the two letters by which git calls it.
+
+    No filter is run. A file that goes through one is listed as soon as git's notes on it do not
+    hold any more.
+    """
+    git = Git(repository.git_dir, repository.top, environ)
+    git = replace(git, options=user_options(git)).defused()
+    return {one[STATUS_LETTERS:]: one[: STATUS_LETTERS - 1] for one in git.names(*STATUS)}
+
+
+def user_options(git: Git) -> Mapping[str, str]:
+    """Return the user's own settings about ignored files and line ends; they start nothing."""
+    reader = replace(git, with_user_settings=True, seconds=LONGEST_LOOK)
+    pattern = r"^core\.(excludesfile|autocrlf|eol)$"
+    entries = reader.ask("config", "-z", "--type=path", "--get-regexp", pattern).names
+    return dict(entry.partition("\n")[::2] for entry in entries)
+
+
+def filtered(git: Git, names: Iterable[str]) -> Mapping[str, Sequence[str]]:
+    """Return which files are meant to go through which filter: `lfs` for files in Git LFS."""
+    answer = git.names("check-attr", "-z", "--stdin", "filter", given=listed(names))
+    found: dict[str, list[str]] = {}
+    for name, value in zip(answer[::3], answer[2::3], strict=True):
+        if value not in ("unspecified", "unset", "set"):
+            found.setdefault(value, []).append(name)
+    return found
+
+
+CONFIGS = ("config", "config.worktree")
+HOOKS = "hooks"
+NOT_RUN = ".sample"
+LARGEST_WATCHED = 16 * 1024 * 1024
+# remote.origin.pushurl, core.sshcommand
+PUSH_PATTERN = r"(remote|url|http|credential|include|includeif|core|push|protocol|ssh)\."
+"""Settings that decide where a push goes, and what it starts."""
+
+Settings = Mapping[str, list[str]]
+
+
+class RepositoryWatch:
+    """One repository, as it was when it was last looked at."""
+
+    def __init__(
+        self, repository: Repository, kept_in: Folder | None, environ: Mapping[str, str]
+    ) -> None:
+        """Take the folder in which each look is kept, if it is to outlive this process."""
+        self._repository = repository
+        self._kept_in = kept_in
+        self._environ = environ
+        # Any: JSON
+        self._last: dict[str, Any] = {}
+        self.has_compared = False
+        """Was there an earlier look with which the first one was compared?"""
+
+    def begin(self) -> tuple[str, ...]:
+        """Look for the first time; return what is different from the last look that was kept."""
+        self._last = self._kept()
+        self.has_compared = bool(self._last)
+        return self.look()
+
+    def look(self) -> tuple[str, ...]:
+        """Return what is different from the last look; from none, that is nothing."""
+        before, files = self._last, self._files()
+        if before and files == before["files"]:
+            return ()
+        settings = self._settings()
+        start = before.get("start", settings)
+        self._last = {"files": files, "settings": settings, "start": start}
+        if self._kept_in is not None:
+            # Without it a crash is the only thing that hides a change.
+            with suppress(OSError):
+                text = json.dumps(self._last)
+                self._kept_in.replace(WATCH_FILE, text.encode(), lasting=False)
+        if not before:
+            return ()
+        old = before["files"]
+        changed = [path for path in {**files, **old} if files.get(path) != old.get(path)]
+        keys = ", ".join(_changed_settings(before["settings"], settings))
+        words = []
+        for path in changed:
+            is_config = path.rpartition("/")[2] in CONFIGS
+            kind = "gone" if path not in files else "new" if path not in old else ""
+            about = keys if is_config and path in files else kind
+            words.append(f"{path} ({about})" if about else path)
+        return tuple(words)
+
+    def settings_since_start(self) -> tuple[str, ...] | None:
+        """Return the settings of a push that changed since the run began; None if unknown."""
+        kept = self._kept()
+        if not kept:
+            return None
+        changed = _changed_settings(kept["start"], self._settings())
+        return tuple(key for key in changed if re.match(PUSH_PATTERN, key))
+
+    # Any: JSON
+    def _kept(self) -> dict[str, Any]:
+        if self._kept_in is not None:
+            with suppress(OSError, ValueError):
+                kept: dict[str, Any] = json.loads(self._kept_in.read(WATCH_FILE))
+                return kept
+        return {}
+
+    def _settings(self) -> Settings:
+        config = self._repository.common_dir / "config"
+        words = ("config", "-z", "--list", "--includes", "--file", str(config))
+        found: dict[str, list[str]] = {}
+        for entry in self._repository.git(self._environ).ask(*words).names:
+            key, _, value = entry.partition("\n")
+            found.setdefault(key, []).append(value)
+        return found
+
+    def _files(self) -> dict[str, str]:
+        """Return what is watched, by path, each with a number that stands for its content."""
+        repository = self._repository
+        places = [
+            folder / name
+            for folder in dict.fromkeys((repository.common_dir, repository.git_dir))
+            for name in CONFIGS
+        ]
+        hooks = repository.common_dir / HOOKS
+        with suppress(OSError):
+            names = sorted(Folder(repository.common_dir, (HOOKS,)).names())
+            places += [hooks / name for name in names if not name.endswith(NOT_RUN)]
+        places.append(repository.common_dir / "info" / "attributes")
+        found = {}
+        for place in places:
+            with suppress(FileNotFoundError):
+                found[self._shown(place)] = _digest(place)
+        return found
+
+    def _shown(self, path: Path) -> str:
+        top = self._repository.top
+        return str(path.relative_to(top) if path.is_relative_to(top) else path)
+
+
+def _digest(path: Path) -> str:
+    status = path.lstat()
+    try:
+        content = Folder(path.parent).read(path.name, LARGEST_WATCHED)
+    except OSError:
+        # A link, a folder or too large: what it is changes with its times.
+        content = str(status.st_ctime_ns).encode()
+    return f"{status.st_mode:o} {hashlib.sha256(content).hexdigest()}"
+
+
+def _changed_settings(old: Settings, new: Settings) -> tuple[str, ...]:
+    return tuple(sorted(key for key in {**old, **new} if old.get(key) != new.get(key)))

@@ -36,9 +36,19 @@ from ..core.files import Folder
 from ..errors import GitError, GitFailed
 from ..settings.layout import TEMPORARY_FOLDER
 from .changes import REPOSITORY_MODE, REST_LEFT_OUT, Change, LeftOut, read_changes
-from .git import LONGEST_SECONDS, Git, alone_in, listed, literal
+from .git import (
+    LONGEST_LOOK,
+    LONGEST_SECONDS,
+    Git,
+    Repository,
+    alone_in,
+    filtered,
+    listed,
+    literal,
+    uncommitted,
+    user_options,
+)
 from .held_back import Laying, is_held
-from .repository import LONGEST_LOOK, Repository, filtered, uncommitted, user_options
 
 LARGEST_FILE = 50 * 1024 * 1024
 TOO_LARGE = f"larger than {LARGEST_FILE // 1024 // 1024} MB"

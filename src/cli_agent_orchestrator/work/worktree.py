@@ -26,9 +26,20 @@ from pathlib import Path, PurePosixPath
 from ..core.files import Folder, cache_of, is_left_behind
 from ..errors import GitError, GitFailed, in_words
 from .changes import LeftOut
-from .git import NOBODY, Git, Identity, alone_in, listed, literal
+from .git import (
+    NOBODY,
+    STATUS,
+    STATUS_LETTERS,
+    Git,
+    Identity,
+    Repository,
+    alone_in,
+    filtered,
+    listed,
+    literal,
+    user_options,
+)
 from .held_back import is_held, remove_folder
-from .repository import STATUS, STATUS_LETTERS, Repository, filtered, user_options
 from .snapshots import OURS, is_of_cao, look_at
 
 LEFT_BEHIND = "left behind by a program that was run; .gitignore does not name it"
