@@ -203,6 +203,9 @@ class TestAgentsTerminal:
         socket = tmux_socket(state_folder(os.environ))
         return {"TMUX": f"/tmp/tmux-1000/{socket},4711,0"}
 
+    def test_what_starts_a_run_or_types_into_a_terminal_is_steering(self) -> None:
+        assert {"run", "demo", "send", "answer", "attach"} <= {*STEERING}
+
     @pytest.mark.parametrize("name", STEERING)
     def test_nothing_is_steered(self, name: str, inside: dict[str, str]) -> None:
         done = CliRunner().invoke(cao, [name, "x"], env=inside)

@@ -237,6 +237,22 @@ def test_a_run_is_killed_and_resumed_in_its_work_tree(machine: Machine, project:
     assert (machine.work / "kept.txt").read_text() == "kept\n"
 
 
+@pytest.mark.parametrize("words", [("task.md",), ("--resume",)])
+def test_the_same_command_resumes_it(
+    machine: Machine, project: Project, words: tuple[str, ...]
+) -> None:
+    prepare(machine, script(ASKS))
+    with running(machine, "task.md", "--worktree") as run:
+        run.until(at("waiting_for_person", "programmer"))
+        run.interrupt()
+        assert run.end() == 128 + signal.SIGINT
+    answer(machine, "programmer")
+    done = machine.cao("run", *words, "--worktree")
+    assert done.returncode == 0, done.stdout + done.stderr
+    [listed] = json.loads(machine.cao("runs", "--json").stdout)
+    assert listed["status"] == "PASS"
+
+
 def test_a_folder_that_is_gone_comes_back_from_the_last_snapshot(
     machine: Machine, project: Project
 ) -> None:

@@ -1,7 +1,8 @@
 """Has a run carried out from the command line."""
 
-from collections.abc import Mapping
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import click
@@ -14,6 +15,8 @@ from ..runs.run import Conductor, carry_out
 from .imports import importing
 from .interrupts import Interrupts
 
+SLOW_SECONDS = 1.0
+"""How long a run may be prepared without a word."""
 CLOSED = "cao: nobody reads the output any more"
 
 
@@ -30,12 +33,32 @@ def conduct(
         notifying(view, environ, _warn) as notified,
         Interrupts() as interrupts,
         view,
+        announcing_slow_start(lambda: bool(notified.run)),
     ):
         given = surroundings_of(
             notified, interrupts, environ, importing=importing, api_given=request.config.api_given
         )
         with Conductor(request, replace(given, state_stays=state_stays)) as conductor:
             return take_to_its_end(conductor, interrupts)
+
+
+@contextmanager
+def announcing_slow_start(
+    has_begun: Callable[[], bool], seconds: float = SLOW_SECONDS
+) -> Iterator[None]:
+    """Say what takes so long, once, if a run has not begun by then: its folder may be large."""
+
+    def announce() -> None:
+        if not has_begun():
+            _warn("looking at the files ...")
+
+    timer = threading.Timer(seconds, announce)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _warn(text: str) -> None:

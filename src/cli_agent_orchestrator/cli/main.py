@@ -77,7 +77,7 @@ MOVED = {
     "restore": "cao undo --to TURN",
 }
 STEERING = (
-    *("run", "pause", "resume", "send", "answer", "set", "skip", "stop"),
+    *("run", "demo", "pause", "resume", "send", "answer", "set", "skip", "stop", "attach"),
     *("undo", "apply", "pr", "discard", "clean", "trust"),
 )
 """What an agent may not do from its terminal; what goes to a server is refused there."""

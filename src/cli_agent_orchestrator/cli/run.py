@@ -116,8 +116,7 @@ def run(
 
     TASK is a file, or the text itself. Below a heading `# Test` a task says what the tester does;
     without it the tester checks that the project's tests pass and that the change does what was
-    asked. Without TASK the run of this folder that was interrupted is resumed; one in a work tree
-    is resumed by `cao resume`.
+    asked. Without TASK the run of this folder that was interrupted is resumed.
 
     Other flows (--flow) have other roles; `cao flow ls` lists them.
 

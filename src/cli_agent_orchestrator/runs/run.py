@@ -269,6 +269,8 @@ class Conductor:
         check_place(self._given.state_folder, self._config.wd)
         if self._request.run:
             return self._resume_known(self._request.run)
+        if self._config.in_worktree and (unfinished := self._unfinished_in_tree()):
+            return self._resume_known(unfinished)
         if self._config.in_worktree:
             return self._begin_in_tree()
         with self._holding_folder():
@@ -305,6 +307,23 @@ class Conductor:
             return None
         tree = None if self._in_tree is None else self._in_tree.tree
         return SavedRun(self._preparation.reopened(state), record, self._config, tree)
+
+    def _unfinished_in_tree(self) -> str:
+        """Return the last run of this project, in a work tree, that the same command began."""
+        given, config = self._given, self._config
+        if config.resume is False:
+            return ""
+        for run in list_runs(given.state_folder):
+            if not (run.is_unfinished and run.round and run.project == str(config.wd)):
+                continue
+            state = load_state(run_folder(given.state_folder, run.id))
+            if state is None or (not config.resume and objections_to(state, self._request)):
+                continue
+            if not run.has_agents:
+                self._request = replace(self._request, replace_terminals=True)
+                self._preparation = replace(self._preparation, request=self._request)
+            return run.id
+        return ""
 
     def _begin_in_tree(self) -> RunState:
         """Make a work tree and take a new run to its end there."""
