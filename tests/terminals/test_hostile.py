@@ -8,8 +8,8 @@ import pytest
 
 from cli_agent_orchestrator.core.models import NewTerminal
 from cli_agent_orchestrator.errors import BadFolder, InputRefused, NotFound, StartError
+from cli_agent_orchestrator.terminals.programs import members
 from cli_agent_orchestrator.terminals.service import TerminalService
-from cli_agent_orchestrator.terminals.tmux.death import members
 from tests.terminals.conftest import Ground
 
 pytestmark = pytest.mark.tmux

@@ -194,14 +194,6 @@ def why_not_ready(live: LiveTerminal, seconds: float) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class WindowPlan:
-    """All that is needed to open an agent's window."""
-
-    command: Command
-    raw_output: bool
-
-
 @dataclass(slots=True)
 class Launcher:
     """Knows how to start every agent on this machine."""
@@ -225,7 +217,7 @@ class Launcher:
         row: TerminalRow,
         event_file: Path,
         run_index: int | None = None,
-    ) -> WindowPlan:
+    ) -> Command:
         """Return the command that starts an agent, or say that its program is missing."""
         settings = self.config.provider(provider.name)
         env = agent_environment(self.config.environ, settings.env, run_index)
@@ -241,8 +233,8 @@ class Launcher:
                 event_file=str(event_file),
             )
         )
-        command = Command(launch.argv, row.working_directory, {**env, **launch.env})
-        return WindowPlan(command, launch.raw_output)
+        env = {**env, **launch.env}
+        return Command(launch.argv, row.working_directory, env, launch.raw_output)
 
     async def wait_until_ready(self, live: LiveTerminal) -> None:
         """Wait until an agent shows its input box, passing the start-up dialogs that are safe."""

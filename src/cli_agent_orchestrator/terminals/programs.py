@@ -13,6 +13,7 @@ Processes and files come and go meanwhile: what has just gone is passed over.
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -152,6 +153,45 @@ def _ask_lsof(pid: int) -> Iterator[Path]:
                 access = line[1:]
             case "n" if access in ("w", "u") and Path(line[1:]).is_file():
                 yield Path(line[1:])
+
+
+def members(leader: int) -> list[int]:
+    """Return the living processes of a session, named by the program that leads or led it."""
+    return [pid for pid in _living() if _session_of(pid) == leader]
+
+
+def send_signal(pids: Iterable[int], number: signal.Signals) -> None:
+    """Signal processes; those that have just ended do not matter."""
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def _session_of(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return None
+
+
+def _living() -> Iterator[int]:
+    if sys.platform == "linux":
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdecimal() and _state(entry) not in ("", "Z", "X"):
+                yield int(entry.name)
+        return
+    for pid, state in (line.split() for line in _ps("-A", "-o", "pid=,stat=").splitlines()):
+        if not state.startswith("Z"):
+            yield int(pid)
+
+
+def _state(process: Path) -> str:
+    """Return the letter behind the name in `/proc/PID/stat`; the name may hold anything."""
+    try:
+        stat = (process / "stat").read_text("utf-8", "replace")
+    except OSError:
+        return ""
+    return stat.rpartition(")")[2].strip()[:1]
 
 
 def _ps(*options: str) -> str:

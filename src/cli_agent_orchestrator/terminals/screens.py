@@ -30,7 +30,7 @@ from ..errors import TmuxError
 from ..providers.questions import ShownQuestion, read_question
 from ..settings.layout import cast_name
 from .board import LiveTerminal, wait_for_change
-from .tmux import DEFAULT_SIZE, PaneScreen, Tmux
+from .tmux import COLUMNS, ROWS, PaneScreen, Tmux
 
 FINGERPRINT_LENGTH = 32
 
@@ -261,7 +261,7 @@ def _open(folder: Folder, role: str, now: float) -> tuple[BinaryIO, Tape]:
         added = b"" if before.endswith(b"\n") else b"\n"
         tape = go_on(cast, len(before) + len(added))
     else:
-        tape, added = begin(now, DEFAULT_SIZE.columns, DEFAULT_SIZE.rows, role)
+        tape, added = begin(now, COLUMNS, ROWS, role)
     file = folder.append(name)
     try:
         _write(file, added)

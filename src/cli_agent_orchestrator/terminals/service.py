@@ -46,16 +46,15 @@ from ..errors import (
 )
 from ..providers import get_provider
 from ..settings.config import ServerConfig
-from . import tracker
+from . import programs, tracker
 from .board import Board, LiveTerminal, wait_for_change
 from .courier import Courier, typeable
 from .follow import RecordFinder
 from .launch import Launcher, check_folder
-from .programs import has_client
 from .screens import FolderOf, ScreenRecorder, keys_for, nowhere, question_of, watch_screen
 from .signals import SignalFiles, remove_signal_file
 from .store import TerminalRow, TerminalStore
-from .tmux import HUB_SESSION, Address, Tmux, processes
+from .tmux import HUB_SESSION, Address, Tmux, drop_error
 
 GONE = "is not asked any more: it was answered elsewhere, or has gone"
 """What became of a question."""
@@ -340,7 +339,7 @@ class TerminalService:
     def has_client(self, client: int, port: int | None) -> bool:
         """Is a client of our server in a terminal? See `programs.has_client`; blocks."""
         pids = [live.pid for live in self._board if live.alive and live.pid is not None]
-        return has_client(pids, client, port)
+        return programs.has_client(pids, client, port)
 
     async def _create(self, session_name: str, new: NewTerminal) -> Terminal:
         """Start an agent, in a task of its own so that a deletion of its session can end it."""
@@ -393,13 +392,11 @@ class TerminalService:
         async with AsyncExitStack() as undo:
             live = self._board.add(row, provider)
             undo.push_async_callback(self._discard, live)
-            launch = await self._launcher.prepare(provider, profile, row, events, new.run_index)
+            command = await self._launcher.prepare(provider, profile, row, events, new.run_index)
             await asyncio.to_thread(store.save, row)
             events.touch(mode=0o600)
             self._recorder.follow_events(live, events)
-            pane = await self._tmux.open_window(
-                session_name, row.name, launch.command, row.id, launch.raw_output
-            )
+            pane = await self._tmux.open_window(session_name, row.name, command, row.id)
             self._board.opened(live, pane)
             self._screens.follow(live)
             await self._launcher.wait_until_ready(live)
@@ -454,7 +451,8 @@ class TerminalService:
         """
         ending = asyncio.create_task(self._end(live))
         self._endings.add(ending)
-        ending.add_done_callback(self._ended)
+        ending.add_done_callback(self._endings.discard)
+        ending.add_done_callback(drop_error)
         try:
             await asyncio.wait({ending}, timeout=within)
         except asyncio.CancelledError:
@@ -462,12 +460,6 @@ class TerminalService:
             raise
         if ending.done():
             ending.result()
-
-    def _ended(self, ending: asyncio.Task[None]) -> None:
-        self._endings.discard(ending)
-        # asyncio complains about errors that nobody has looked at.
-        if not ending.cancelled():
-            ending.exception()
 
     async def _end(self, live: LiveTerminal) -> None:
         """End a terminal; others may be doing the same."""
@@ -487,12 +479,12 @@ class TerminalService:
     async def _end_programs(self, live: LiveTerminal, leader: int) -> None:
         """End an agent and what it runs; some ignore the end of their terminal."""
         deadline = self._clock.monotonic() + HANG_UP_SECONDS
-        running = await asyncio.to_thread(processes.members, leader)
-        processes.send_signal(running, signal.SIGHUP)
+        running = await asyncio.to_thread(programs.members, leader)
+        programs.send_signal(running, signal.SIGHUP)
         await self._wait_for_end(live, HANG_UP_SECONDS)
-        while running := await asyncio.to_thread(processes.members, leader):
+        while running := await asyncio.to_thread(programs.members, leader):
             if self._clock.monotonic() >= deadline:
-                processes.send_signal(running, signal.SIGKILL)
+                programs.send_signal(running, signal.SIGKILL)
                 return
             await asyncio.sleep(LEFTOVER_LOOK)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from cli_agent_orchestrator.core.models import OutputMode, TerminalStatus
 from cli_agent_orchestrator.errors import NotFound, OrchestratorError
 from cli_agent_orchestrator.providers import get_provider
-from cli_agent_orchestrator.terminals.tmux import death as processes
+from cli_agent_orchestrator.terminals import programs
 from tests.agents.accuracy.score import Score, Told, Truth, score, score_all
 from tests.agents.accuracy.taking import (
     LOOK_SECONDS,
@@ -176,9 +176,9 @@ async def _measure_kill(driven: Driven, socket: str) -> TurnResult:
     words = ["tmux", "-L", socket, "list-panes", "-a", "-F", "#{pane_pid} #{@cao_id}"]
     panes = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     own = next(line for line in panes.splitlines() if line.endswith(driven.terminal.id))
-    running = processes.members(int(own.split()[0]))
+    running = programs.members(int(own.split()[0]))
     killed = time.monotonic()
-    processes.send_signal(running, signal.SIGKILL)
+    programs.send_signal(running, signal.SIGKILL)
     with suppress(TimeoutError):
         await driven.reached(TerminalStatus.ERROR, after=killed, within=TOLD_SECONDS)
     until = time.monotonic() + SETTLE_SECONDS

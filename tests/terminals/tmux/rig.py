@@ -112,11 +112,9 @@ class Rig:
 
     async def run(self, *argv: str, session: str = "work", raw_output: bool = False) -> str:
         """Run a program in a new window and return its pane."""
-        command = Command(argv, "/", {"PATH": os.environ["PATH"]})
+        command = Command(argv, "/", {"PATH": os.environ["PATH"]}, raw_output)
         number = next(self._numbers)
-        info = await self.tmux.open_window(
-            session, f"window {number}", command, f"tag-{number}", raw_output
-        )
+        info = await self.tmux.open_window(session, f"window {number}", command, f"tag-{number}")
         return info.pane
 
     async def python(self, script: str, *args: str, session: str = "work") -> str:

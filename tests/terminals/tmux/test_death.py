@@ -2,11 +2,11 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 
-from cli_agent_orchestrator.terminals.tmux.death import DeathWatch, Ended, PollWatch, death_watch
+from cli_agent_orchestrator.terminals.tmux.observer import DeathWatch, open_process_watch
 
 PATIENCE = 60.0
 
@@ -29,12 +29,8 @@ class Ends:
                 await self._news.wait()
 
 
-def best(ended: Ended) -> DeathWatch:
-    return death_watch(ended)
-
-
-def polling(ended: Ended) -> DeathWatch:
-    return PollWatch(asyncio.get_running_loop(), ended)
+def no_descriptor(pid: int) -> int:
+    raise OSError
 
 
 @pytest.fixture
@@ -42,10 +38,9 @@ def ends() -> Ends:
     return Ends()
 
 
-@pytest.fixture(params=[best, polling])
+@pytest.fixture(params=[open_process_watch, no_descriptor])
 async def watch(request: pytest.FixtureRequest, ends: Ends) -> AsyncIterator[DeathWatch]:
-    make: Callable[[Ended], DeathWatch] = request.param
-    watch = make(ends.add)
+    watch = DeathWatch(ends.add, request.param)
     yield watch
     watch.close()
 

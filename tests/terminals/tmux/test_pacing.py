@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from cli_agent_orchestrator.terminals.tmux.observer import LEADING_EDGE, Due, PaneWatch
+from cli_agent_orchestrator.terminals.tmux.observer import LEADING_EDGE, PaneWatch
 
 
 @pytest.fixture
@@ -15,12 +15,15 @@ def watch() -> PaneWatch:
     return watch
 
 
-def look(watch: PaneWatch, now: float, *, changed: bool = True) -> Due:
-    """Do the work that is due, as if it was answered at once."""
-    work = watch.take(now)
-    for pane in work.look:
+Panes = tuple[str, ...]
+
+
+def look(watch: PaneWatch, now: float, *, changed: bool = True) -> tuple[Panes, Panes]:
+    """Do the work that is due, as if it was answered at once; return what is looked at, resumed."""
+    panes, resumed = watch.take(now)
+    for pane in panes:
         watch.answered(pane, changed=changed)
-    return work
+    return panes, resumed
 
 
 def make_busy(watch: PaneWatch, *panes: str) -> None:
@@ -38,7 +41,7 @@ def spin(watch: PaneWatch, pane: str, start: float, frames: int, step: float = 0
     for frame in range(frames):
         now = start + frame * step
         while (due := watch.next_at()) is not None and due <= now:
-            if pane in look(watch, due).look:
+            if pane in look(watch, due)[0]:
                 looks.append(due)
         watch.output(pane, now)
         watch.take_pauses()
@@ -47,13 +50,13 @@ def spin(watch: PaneWatch, pane: str, start: float, frames: int, step: float = 0
 
 def test_nothing_is_due_while_nothing_is_written(watch: PaneWatch) -> None:
     assert watch.next_at() is None
-    assert watch.take(5.0) == Due((), ())
+    assert watch.take(5.0) == ((), ())
 
 
 def test_the_first_output_is_looked_at_a_moment_later(watch: PaneWatch) -> None:
     assert watch.output("%1", 5.0) == 5.0 + LEADING_EDGE
-    assert watch.take(5.0).look == ()
-    assert watch.take(5.0 + LEADING_EDGE).look == ("%1",)
+    assert watch.take(5.0)[0] == ()
+    assert watch.take(5.0 + LEADING_EDGE)[0] == ("%1",)
 
 
 def test_more_output_before_the_look_schedules_nothing_new(watch: PaneWatch) -> None:
@@ -96,21 +99,21 @@ def test_the_end_of_a_burst_is_looked_at(watch: PaneWatch) -> None:
     watch.output("%1", 5.1)
     due = watch.next_at()
     assert due is not None
-    assert look(watch, due).look == ("%1",)
+    assert look(watch, due)[0] == ("%1",)
     assert watch.next_at() is None
 
 
 def test_panes_are_looked_at_one_by_one_when_they_change_apart(watch: PaneWatch) -> None:
     watch.output("%1", 5.0)
     watch.output("%2", 5.009)
-    assert look(watch, 5.01).look == ("%1",)
-    assert look(watch, 5.02).look == ("%2",)
+    assert look(watch, 5.01)[0] == ("%1",)
+    assert look(watch, 5.02)[0] == ("%2",)
 
 
 def test_panes_that_are_due_together_are_one_batch(watch: PaneWatch) -> None:
     watch.output("%1", 5.0)
     watch.output("%2", 5.0)
-    assert look(watch, 5.01).look == ("%1", "%2")
+    assert look(watch, 5.01)[0] == ("%1", "%2")
 
 
 def test_a_pane_that_writes_three_times_in_an_interval_is_paused(watch: PaneWatch) -> None:
@@ -140,7 +143,7 @@ def test_a_pane_that_was_quiet_is_counted_anew(watch: PaneWatch) -> None:
     look(watch, 5.02)
     watch.output("%3", 9.0)
     watch.output("%1", 9.02)
-    assert watch.take(9.02).look == ("%3",), "it is busy no more, and kept company by nobody"
+    assert watch.take(9.02)[0] == ("%3",), "it is busy no more, and kept company by nobody"
 
 
 @pytest.mark.parametrize(("written", "together"), [(5.5, ("%3",)), (5.51, ())])
@@ -152,7 +155,7 @@ def test_a_pane_is_quiet_after_more_than_two_intervals(
         watch.output("%3", now)
     look(watch, 5.0)
     watch.output("%3", written)
-    assert watch.take(written).look == together
+    assert watch.take(written)[0] == together
 
 
 @pytest.mark.parametrize(("written", "pause"), [(5.25, 0.06), (5.251, 0.03)])
@@ -170,14 +173,14 @@ def test_a_paused_pane_is_looked_at_every_interval_while_it_changes(watch: PaneW
     make_busy(watch, "%1")
     for due in (5.26, 5.51, 5.76):
         assert watch.next_at() == pytest.approx(due)
-        assert look(watch, due) == Due(look=("%1",), resume=())
+        assert look(watch, due) == (("%1",), ())
 
 
 def test_a_paused_pane_that_stands_still_is_resumed_with_one_more_look(watch: PaneWatch) -> None:
     make_busy(watch, "%1")
-    assert look(watch, 5.26, changed=False) == Due(look=("%1",), resume=())
+    assert look(watch, 5.26, changed=False) == (("%1",), ())
     assert watch.next_at() == 5.26
-    assert look(watch, 5.27, changed=False) == Due(look=("%1",), resume=("%1",))
+    assert look(watch, 5.27, changed=False) == (("%1",), ("%1",))
     assert watch.next_at() is None
 
 
@@ -211,8 +214,8 @@ def test_busy_panes_that_are_due_soon_keep_each_other_company(watch: PaneWatch) 
     make_busy(watch, "%1")
     for now in (5.03, 5.031, 5.032):
         watch.output("%2", now)
-    assert look(watch, 5.05).look == ("%2",)
-    assert look(watch, 5.26).look == ("%1", "%2")
+    assert look(watch, 5.05)[0] == ("%2",)
+    assert look(watch, 5.26)[0] == ("%1", "%2")
 
 
 def test_a_pane_is_not_asked_again_before_it_has_answered(watch: PaneWatch) -> None:
@@ -220,9 +223,9 @@ def test_a_pane_is_not_asked_again_before_it_has_answered(watch: PaneWatch) -> N
     watch.take(5.01)
     watch.output("%1", 5.02)
     assert watch.next_at() is None
-    assert watch.take(6.0).look == ()
+    assert watch.take(6.0)[0] == ()
     watch.answered("%1", changed=True)
-    assert watch.take(6.0).look == ("%1",)
+    assert watch.take(6.0)[0] == ("%1",)
 
 
 @pytest.mark.parametrize(("panes", "interval"), [(10, 0.25), (50, 0.25), (100, 0.5), (400, 1.0)])
@@ -251,7 +254,7 @@ def test_busy_panes_count_for_two_intervals_if_their_looks_are_not_answered() ->
 
 def test_a_change_that_is_no_output_is_looked_at_too(watch: PaneWatch) -> None:
     assert watch.touch("%1", 5.0) == 5.0 + LEADING_EDGE
-    assert look(watch, 5.01).look == ("%1",)
+    assert look(watch, 5.01)[0] == ("%1",)
 
 
 def test_a_pane_that_is_not_known_is_no_matter(watch: PaneWatch) -> None:

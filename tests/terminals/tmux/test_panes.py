@@ -8,13 +8,13 @@ import pytest
 
 from cli_agent_orchestrator.terminals.tmux.protocol import (
     HUB_SESSION,
+    LIST_PANES,
     PANE_FORMAT,
     STATE_FORMAT,
     Answer,
     PaneInfo,
     PaneScreen,
     exit_code,
-    list_line,
     look_lines,
     parse_looks,
     parse_pane,
@@ -126,9 +126,9 @@ def test_many_panes_are_asked_for_their_states_in_one_go() -> None:
 def test_the_states_of_one_list_find_their_screens() -> None:
     listed = answer(b"%1:0:::0:one", b"%2:0:::1:two", b"%3:1:4::0:three", b"noise")
     looks = parse_looks(["%3", "%1", "%9"], [listed, answer(b"c"), answer(b"a"), answer(b"x")])
-    assert {pane: (look.title, look.body) for pane, look in looks.items()} == {
-        "%3": ("three", (b"c",)),
-        "%1": ("one", (b"a",)),
+    assert {pane: (look.title, look.text) for pane, look in looks.items()} == {
+        "%3": ("three", "c"),
+        "%1": ("one", "a"),
     }
 
 
@@ -136,7 +136,7 @@ def test_the_states_of_one_list_find_their_screens() -> None:
 def test_a_title_is_data_whatever_it_says(title: str) -> None:
     head = f"%1:0:::0:{title}".encode()
     looks = parse_looks(["%1"], [answer(head), answer(b"one", b"", b"three")])
-    assert looks["%1"].screen("%1") == PaneScreen("%1", "one\n\nthree", title, in_mode=False)
+    assert looks["%1"] == PaneScreen("%1", "one\n\nthree", title, in_mode=False)
 
 
 def test_a_look_tells_mode_and_end() -> None:
@@ -204,9 +204,9 @@ def test_what_is_asked_for_is_what_is_read(ended: Mapping[str, str], code: int) 
 
 
 def test_all_panes_of_all_sessions_are_listed_in_that_form() -> None:
-    words = list_line().split()
+    words = LIST_PANES.split()
     assert words[:3] == ["list-panes", "-a", "-F"]
-    assert PANE_FORMAT in list_line()
+    assert PANE_FORMAT in LIST_PANES
 
 
 def test_states_are_asked_for_in_the_form_that_is_read() -> None:
@@ -220,6 +220,6 @@ def test_states_are_asked_for_in_the_form_that_is_read() -> None:
 def test_a_look_shows_the_same_as_long_as_a_person_would_see_no_difference() -> None:
     [look] = parse_looks(["%1"], [answer(b"%1:0:::0:t"), answer(b"text")]).values()
     assert look.shows_the_same(replace(look, dead=True, exit_code=1))
-    assert not look.shows_the_same(replace(look, body=(b"other",)))
+    assert not look.shows_the_same(replace(look, text="other"))
     assert not look.shows_the_same(replace(look, title="u"))
     assert not look.shows_the_same(replace(look, in_mode=True))

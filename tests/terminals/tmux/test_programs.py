@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.errors import UsageError
-from cli_agent_orchestrator.terminals.tmux import HUB_SESSION, Address, Command, Size, Tmux
+from cli_agent_orchestrator.terminals.tmux import HUB_SESSION, Command
 from tests.programs import python_program
 from tests.terminals.tmux.rig import LONG_SLEEP, REPORTER, Rig, running_tmux
 
@@ -141,16 +141,6 @@ async def test_the_program_starts_in_its_folder(rig: Rig, tmp_path: Path, name: 
 async def test_a_window_has_the_size_of_the_engine(rig: Rig) -> None:
     pane = await rig.run("sh", "-c", "stty size; sleep 1000")
     await rig.recorder.until_shown(pane, "40 120")
-
-
-async def test_another_size_can_be_had(rig: Rig) -> None:
-    await rig.tmux.close()
-    other = Tmux(Address(rig.socket, rig.environ, size=Size(200, 50)), rig.recorder)
-    await other.start()
-    command = Command(("sh", "-c", "stty size; sleep 1000"), "/", dict(os.environ))
-    info = await other.open_window("work", "w", command, "t")
-    await rig.recorder.until_shown(info.pane, "50 200")
-    await other.kill_server()
 
 
 async def test_what_tmux_would_misunderstand_is_refused(rig: Rig) -> None:

@@ -3,23 +3,22 @@
 Others import only what is named here. The engine knows nothing of agents.
 """
 
-from . import death as processes
-from .engine import DEFAULT_SIZE, Address, Tmux
-from .hub import INSTALL_HINT, checked_version
+from .connection import INSTALL_HINT, checked_version, drop_error
+from .engine import Address, Tmux
 from .observer import TmuxListener
-from .protocol import HUB_SESSION, Command, PaneInfo, PaneScreen, Size
+from .protocol import COLUMNS, HUB_SESSION, ROWS, Command, PaneInfo, PaneScreen
 
 __all__ = [
-    "DEFAULT_SIZE",
+    "COLUMNS",
     "HUB_SESSION",
     "INSTALL_HINT",
+    "ROWS",
     "Address",
     "Command",
     "PaneInfo",
     "PaneScreen",
-    "Size",
     "Tmux",
     "TmuxListener",
     "checked_version",
-    "processes",
+    "drop_error",
 ]

@@ -1,21 +1,39 @@
-"""One control-mode client of tmux: batches of command lines out, their answers and messages in.
+"""One control-mode client of tmux, and how the server behind it is made ours.
 
-A connection is used once. When it ends, however it ends, every batch that was not answered fails
-with TmuxGone and the receiver is told once. A server that does not answer counts as gone: what it
-says later, it says to nobody. Whoever reconnects makes a new one, so nothing that
-belongs to an old connection can touch a new one.
+Batches of command lines go out, their answers and messages come in. A connection is used once.
+When it ends, however it ends, every batch that was not answered fails with TmuxGone and `lost` is
+called once. A server that does not answer counts as gone: what it says later is dropped. To
+reconnect, make a new connection: nothing that belongs to an old one can touch it.
+
+The server is started with next to no environment, and even that is taken out again: a program gets
+the variables that its command names, and what tmux itself sets.
 """
 
 import asyncio
 import os
 import signal
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Protocol, cast
+from dataclasses import dataclass, field
+from typing import Any, cast
 
-from ...errors import TmuxGone
-from .protocol import Answer, Message, Notice, Parser
+from ...errors import TmuxGone, TmuxMissing
+from .protocol import (
+    HUB_SESSION,
+    LIST_PANES,
+    OPTION_LINES,
+    Answer,
+    Message,
+    Notice,
+    PaneInfo,
+    Parser,
+    command,
+    parse_panes,
+    parse_version,
+    unset_lines,
+    windows_outside_hub,
+)
 
 CONNECT_TIMEOUT = 10.0
 ANSWER_SECONDS = 15.0
@@ -24,32 +42,38 @@ SILENT_LOOKS = 3
 """In how many looks that is seen, so that it hardly counts when we ourselves were stopped."""
 STDERR_LIMIT = 2000
 
+OLDEST_VERSION = (3, 2)
+INSTALL_HINT = "install it with `apt install tmux` or `brew install tmux`"
+VERSION_SECONDS = 20.0
+LAST_WORDS_SECONDS = 2.0
+LONGEST_VERSION = 200
+CODE_LOOKS = (0.01, 0.03, 0.1)
+"""Pauses between looks for the exit code of a program that has just ended."""
+
 Answers = list[Answer]
 
 
-class Receiver(Protocol):
-    """Gets what comes unasked."""
-
-    def received(self, connection: "ControlConnection", messages: list[Message]) -> None: ...
-    def lost(self, connection: "ControlConnection", reason: str) -> None: ...
-
-
+@dataclass(slots=True)
 class _Batch:
     """Command lines that were sent in one go and are answered one by one."""
 
-    __slots__ = ("answers", "done", "expected")
-
-    def __init__(self, expected: int, done: asyncio.Future[Answers]) -> None:
-        self.expected = expected
-        self.done = done
-        self.answers: Answers = []
+    expected: int
+    done: asyncio.Future[Answers]
+    answers: Answers = field(default_factory=list)
 
 
 class ControlConnection(asyncio.SubprocessProtocol):
     """The control client, which is a child process, and the conversation with it."""
 
-    def __init__(self, receiver: Receiver, patience: float) -> None:
-        self._receiver = receiver
+    def __init__(
+        self,
+        received: Callable[["ControlConnection", list[Message]], None],
+        lost: Callable[["ControlConnection", str], None],
+        patience: float,
+    ) -> None:
+        """`received` gets what tmux says unasked, `lost` why the connection ended by itself."""
+        self._received = received
+        self._lost = lost
         self._patience = patience
         self._answered = 0
         """How many answers have come."""
@@ -67,32 +91,22 @@ class ControlConnection(asyncio.SubprocessProtocol):
         self._reason = ""
         self._open = True
 
-    @classmethod
-    async def open(
-        cls,
-        argv: Sequence[str],
-        env: Mapping[str, str],
-        receiver: Receiver,
-        patience: float = ANSWER_SECONDS,
-    ) -> "ControlConnection":
+    async def open(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
         """Start the client and wait until it is attached; TmuxGone if that does not come about."""
-        connection = cls(receiver, patience)
-        loop = asyncio.get_running_loop()
         # The server that the client may start inherits the folder: it must not hold on to one.
         # What is sent to us and our process group (Ctrl-C) is not for the client: we end it.
-        await loop.subprocess_exec(
-            lambda: connection, *argv, env=dict(env), cwd="/", start_new_session=True
+        await self._loop.subprocess_exec(
+            lambda: self, *argv, env=dict(env), cwd="/", start_new_session=True
         )
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
-                await connection._ready
+                await self._ready
         except TimeoutError:
-            await connection.close()
+            await self.close()
             raise TmuxGone("tmux did not answer in time") from None
         except BaseException:
-            await connection.close()
+            await self.close()
             raise
-        return connection
 
     @property
     def is_open(self) -> bool:
@@ -127,17 +141,16 @@ class ControlConnection(asyncio.SubprocessProtocol):
         return done
 
     def tell(self, lines: Sequence[str]) -> None:
-        """Send command lines whose answers nobody waits for."""
-        self.send(lines).add_done_callback(_take_notice)
+        """Send command lines without waiting for their answers."""
+        self.send(lines).add_done_callback(drop_error)
 
     async def close(self) -> None:
-        """End the client; it is gone when this returns. The receiver is not told."""
+        """End the client; it is gone when this returns. `lost` is not called."""
         self._open = False
         self._end("the connection was closed")
         await self.wait_ended()
 
     async def wait_ended(self) -> None:
-        """Wait until the client is gone."""
         await asyncio.shield(self._ended)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -150,10 +163,24 @@ class ControlConnection(asyncio.SubprocessProtocol):
             return
         if not self._open:
             return
-        messages = self._parser.feed(data)
-        unasked = [message for message in messages if not self._is_handled(message)]
+        unasked: list[Message] = []
+        for message in self._parser.feed(data):
+            match message:
+                case Answer(ours=True):
+                    self._answer(message)
+                case Answer(ok=True):
+                    # It answers the command that the client was started with. Commands sent before
+                    # it would be carried out before the client is attached.
+                    if not self._ready.done():
+                        self._ready.set_result(None)
+                case Answer():
+                    self._reason = self._reason if self._ready.done() else message.text
+                case Notice(name="exit", rest=reason):
+                    self._reason = reason
+                case _:
+                    unasked.append(message)
         if unasked and self._open:
-            self._receiver.received(self, unasked)
+            self._received(self, unasked)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         if fd != 2:
@@ -165,18 +192,6 @@ class ControlConnection(asyncio.SubprocessProtocol):
             self._transport.close()
         if not self._ended.done():
             self._ended.set_result(None)
-
-    def _is_handled(self, message: Message) -> bool:
-        match message:
-            case Answer(ours=True):
-                self._answer(message)
-            case Answer():
-                self._attached(message)
-            case Notice(name="exit", rest=reason):
-                self._reason = reason
-            case _:
-                return False
-        return True
 
     def _look_later(self) -> None:
         self._look = self._loop.call_later(
@@ -206,22 +221,12 @@ class ControlConnection(asyncio.SubprocessProtocol):
             if not batch.done.done():
                 batch.done.set_result(batch.answers)
 
-    def _attached(self, answer: Answer) -> None:
-        # The first block answers the command the client was started with. Commands sent before it
-        # would be carried out before the client is attached.
-        if self._ready.done():
-            return
-        if answer.ok:
-            self._ready.set_result(None)
-        else:
-            self._reason = answer.text
-
     def _lose(self) -> None:
         was_connected = self._open and self._ready.done()
         self._open = False
         self._end(self._gone_text())
         if was_connected:
-            self._receiver.lost(self, self._gone_text())
+            self._lost(self, self._gone_text())
 
     def _end(self, reason: str) -> None:
         if self._look is not None:
@@ -247,7 +252,91 @@ class ControlConnection(asyncio.SubprocessProtocol):
         return f"tmux went away: {said}" if said else "tmux went away"
 
 
-def _take_notice(done: asyncio.Future[Answers]) -> None:
-    # asyncio complains about errors that nobody has looked at.
+def drop_error(done: asyncio.Future[Any]) -> None:  # whatever its result is
+    """Look at the error of a future that is not awaited: asyncio complains about others."""
     if not done.cancelled():
         done.exception()
+
+
+async def read_version(program: str, env: Mapping[str, str]) -> str:
+    """Return the version of tmux as it says it: `3.3a`; TmuxMissing if it cannot serve."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *(program, "-V"),
+            env=env,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except OSError as error:
+        reason = f"tmux was not found ({program}: {error.strerror}); {INSTALL_HINT}"
+        raise TmuxMissing(reason) from error
+    try:
+        async with asyncio.timeout(VERSION_SECONDS):
+            said, _ = await process.communicate()
+    except TimeoutError:
+        reason = f"{program} -V did not answer within {VERSION_SECONDS:g} seconds"
+        raise TmuxMissing(reason) from None
+    finally:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        # Python waits for the end of what is said, too, and that has to be read.
+        with suppress(TimeoutError):
+            await asyncio.wait_for(process.communicate(), LAST_WORDS_SECONDS)
+    return checked_version(program, process.returncode, said.decode("utf-8", "replace"))
+
+
+def checked_version(program: str, code: int | None, said: str) -> str:
+    """Return the version of a tmux that has answered; TmuxMissing if it cannot serve."""
+    text = " ".join(said.split())[:LONGEST_VERSION]
+    if code != 0:
+        raise TmuxMissing(f"{program} -V failed: {text}; {INSTALL_HINT}")
+    version = parse_version(text)
+    if version is not None and version < OLDEST_VERSION:
+        raise TmuxMissing(f"{text} is too old, 3.2 or later is needed; {INSTALL_HINT}")
+    return text.removeprefix("tmux ")
+
+
+async def take_over(connection: ControlConnection) -> tuple[int, list[PaneInfo]]:
+    """Set the server up and end what an earlier life of ours left behind.
+
+    Return the server's process id and all tagged panes, the dead with their exit codes as far as
+    they can be had.
+    """
+    clients = command(
+        "list-clients", "-t", f"={HUB_SESSION}", "-F", "#{client_control_mode}:#{client_pid}"
+    )
+    ask_pid = command("display-message", "-p", "#{pid}")
+    ask_environment = command("show-environment", "-g")
+    asked = [*OPTION_LINES, ask_pid, ask_environment, clients, LIST_PANES]
+    *_, pid, environment, listed_clients, listed = await connection.send(asked)
+    for line in listed_clients.text.splitlines():
+        control, _, client = line.partition(":")
+        # tmux waits for a control client to read, for ever, though its owner was killed.
+        if control == "1" and client.isdecimal() and int(client) != connection.pid:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(int(client), signal.SIGKILL)
+    lines = unset_lines(environment.text.splitlines())
+    for window in windows_outside_hub(listed.lines):
+        lines.append(command("link-window", "-d", "-s", window, "-t", f"={HUB_SESSION}:"))
+    if lines:
+        await connection.send(lines)
+    server = int(pid.text)
+    for pause in (*CODE_LOOKS, None):
+        [answer] = await connection.send([LIST_PANES])
+        panes = parse_panes(answer.lines)
+        if pause is None or all(info.exit_code is not None for info in panes if info.dead):
+            break
+        remind_of_children(server)
+        await asyncio.sleep(pause)
+    return server, panes
+
+
+def remind_of_children(server: int) -> None:
+    """Make tmux collect the exit codes of programs that have ended.
+
+    tmux 3.3a now and then misses the signal of a child's end and then knows no exit code until
+    another child ends.
+    """
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(server, signal.SIGCHLD)

@@ -9,27 +9,31 @@ import secrets
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
 
-from ...errors import TmuxCommandError, TmuxError, TmuxGone
-from . import hub
+from ...errors import TmuxCommandError, TmuxError, TmuxGone, TmuxMissing
 from . import protocol as commands
-from .connection import ANSWER_SECONDS, Answers, ControlConnection
-from .observer import Observer, TmuxListener, look_at, screens_of, tell
+from .connection import (
+    ANSWER_SECONDS,
+    Answers,
+    ControlConnection,
+    drop_error,
+    read_version,
+    take_over,
+)
+from .observer import Observer, TmuxListener, look_at, tell
 from .protocol import (
+    LIST_PANES,
+    NEW_WINDOW,
     Answer,
     Command,
-    Look,
     Message,
     PaneInfo,
     PaneScreen,
-    Size,
-    attach_words,
     command,
-    list_line,
     parse_pane,
     parse_panes,
     parse_version,
@@ -42,8 +46,14 @@ SETTLE_SECONDS = 2.0
 """How long a connection that is not wanted any more may take to be there."""
 
 
-DEFAULT_SIZE = Size(120, 40)
-Attached = tuple[ControlConnection, hub.TmuxServer, dict[str, Look]]
+LONGEST_SOCKET_PATH = 103
+"""Bytes of a path, where systems allow the least."""
+CLIENT_TERM = "xterm-256color"
+"""What our client says it is, whatever the server runs in: some agents ask tmux for it."""
+INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMUX_TMPDIR")
+
+Attached = tuple[ControlConnection, int, list[PaneInfo], dict[str, PaneScreen]]
+"""A connection, the process id of its server, and what there is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +64,14 @@ class Address:
     environ: Mapping[str, str] = field(repr=False)
     """Where tmux's few variables and TMPDIR are taken from."""
     program: str = "tmux"
-    size: Size = DEFAULT_SIZE
     patience: float = ANSWER_SECONDS
     """A server that answers nothing for so many seconds counts as gone."""
 
     @property
     def env(self) -> dict[str, str]:
-        """All variables that tmux itself gets."""
-        return hub.server_environment(self.environ)
+        """The few variables that tmux itself needs; no secret is among them."""
+        kept = {name: self.environ[name] for name in INHERITED if self.environ.get(name)}
+        return {"TERM": CLIENT_TERM, "SHELL": "/bin/sh", **kept}
 
 
 class Keeper:
@@ -140,34 +150,33 @@ class Keeper:
     async def _connect(self) -> None:
         attaching = asyncio.create_task(self._attach())
         try:
-            connection, server, looks = await asyncio.shield(attaching)
+            connection, server, panes, screens = await asyncio.shield(attaching)
         except asyncio.CancelledError:
             await _let_go(attaching)
             raise
         self._connection = connection
         self._restored.set()
-        self._observer = Observer(connection, server.pid, self._listener)
-        for info in server.panes:
+        self._observer = Observer(connection, server, self._listener)
+        for info in panes:
             if not info.dead:
-                self._observer.adopt(info, looks.get(info.pane))
-        tell(self._listener.connected, server.panes, screens_of(looks))
+                self._observer.adopt(info, screens.get(info.pane))
+        tell(self._listener.connected, panes, screens)
 
     async def _attach(self) -> Attached:
         address = self._address
         client = (address.program, "-u", "-L", address.socket, "-f", "/dev/null", "-C")
-        argv = (*client, *attach_words(address.size))
-        connection = await ControlConnection.open(argv, address.env, self, address.patience)
+        connection = ControlConnection(self.received, self.lost, address.patience)
+        await connection.open((*client, *commands.ATTACH), address.env)
         try:
-            server = await hub.take_over(connection, address.size)
-            panes = [info.pane for info in server.panes]
-            looks = await look_at(connection, panes, len(panes))
+            server, panes = await take_over(connection)
+            screens = await look_at(connection, [info.pane for info in panes], len(panes))
         except BaseException:
             await connection.close()
             raise
         if not connection.is_open:
             await connection.close()
             raise TmuxGone("the connection to tmux ended while it was being set up")
-        return connection, server, looks
+        return connection, server, panes, screens
 
 
 async def _let_go(attaching: asyncio.Task[Attached]) -> None:
@@ -207,9 +216,15 @@ class Tmux:
     async def start(self) -> None:
         """Connect, starting the server if there is none; the listener is `connected` before this
         returns. TmuxMissing if tmux is not there or too old, TmuxGone if it does not answer."""
-        hub.check_socket_path(self._address.socket, self._address.env)
-        said = await hub.read_version(self._address.program, self._address.env)
-        version = parse_version(said)
+        folder = self._address.env.get("TMUX_TMPDIR") or "/tmp"
+        socket = Path(folder, f"tmux-{os.getuid()}", self._address.socket)
+        size = len(os.fsencode(socket))
+        if size > LONGEST_SOCKET_PATH:
+            raise TmuxMissing(
+                f"TMUX_TMPDIR ({folder}) is too long for a socket: {size} bytes with the socket's "
+                f"name, at most {LONGEST_SOCKET_PATH}; set it to a shorter folder"
+            )
+        version = parse_version(await read_version(self._address.program, self._address.env))
         self._rewrites_pastes = version is None or version >= REWRITING_VERSION
         await self._keeper.start()
 
@@ -243,41 +258,41 @@ class Tmux:
         await connection.close()
         await self.close()
 
-    async def open_window(
-        self, session: str, name: str, command: Command, tag: str, raw_output: bool = False
-    ) -> PaneInfo:
+    async def open_window(self, session: str, name: str, command: Command, tag: str) -> PaneInfo:
         """Run a program in a window of its own, in a session that is made if it is not there.
 
         The listener hears of the new pane only after this has returned to its caller.
         """
-        window = commands.Window(session, name, tag, command, raw_output, self._address.size)
-        commands.check_window(window)
+        lines = commands.open_lines(session, name, tag, command)
         connection, observer = self._keeper.current()
         with observer.opening():
-            change = self._change(connection, commands.open_lines(window))
+            change = self._change(connection, lines)
             try:
                 answers = await asyncio.shield(change)
             except asyncio.CancelledError:
                 change.add_done_callback(partial(self._undo_opening, connection))
                 raise
-            info = commands.opened_pane(window, answers[commands.NEW_WINDOW])
-            if info is None:
-                raise _refused("new-window", answers[commands.NEW_WINDOW])
-            if not answers[commands.LINK_WINDOW].ok:
-                await asyncio.shield(self._change(connection, [_kill_window(info.window)]))
-                raise _refused("link-window", answers[commands.LINK_WINDOW])
+            opened = _opened_pane(answers)
+            if opened is None:
+                raise _refused("new-window", answers[NEW_WINDOW])
+            linked = answers[commands.LINK_WINDOW]
+            if not linked.ok:
+                await asyncio.shield(self._change(connection, [_kill_window(opened.window)]))
+                raise _refused("link-window", linked)
+            # tmux knows it by a temporary name, in the hub, when it answers.
+            raw = command.raw_output
+            info = replace(opened, session=session, name=name, tag=tag, raw_output=raw)
             observer.adopt(info)
         return info
 
     async def panes(self) -> list[PaneInfo]:
         """Return every pane that was opened with a tag, each once, under its real session."""
-        return parse_panes((await self._ask("list-panes", list_line())).lines)
+        return parse_panes((await self._ask("list-panes", LIST_PANES)).lines)
 
     async def read(self, panes: Sequence[str]) -> dict[str, PaneScreen]:
         """Return what these panes show; those that do not exist are left out."""
         connection, observer = self._keeper.current()
-        looks = await look_at(connection, list(dict.fromkeys(panes)), observer.followed)
-        return screens_of(looks)
+        return await look_at(connection, list(dict.fromkeys(panes)), observer.followed)
 
     async def read_ansi(self, pane: str, above: int = 0) -> str:
         """Return the visible screen with its colors and other attributes as escape sequences.
@@ -340,14 +355,9 @@ class Tmux:
         """
         task = asyncio.create_task(self._in_turn(connection, lines))
         self._changes.add(task)
-        task.add_done_callback(self._changed)
+        task.add_done_callback(self._changes.discard)
+        task.add_done_callback(drop_error)
         return task
-
-    def _changed(self, change: "asyncio.Task[Answers]") -> None:
-        self._changes.discard(change)
-        # asyncio complains about errors that nobody has looked at.
-        if not change.cancelled():
-            change.exception()
 
     async def _in_turn(self, connection: ControlConnection, lines: Sequence[str]) -> Answers:
         async with self._turn:
@@ -357,8 +367,7 @@ class Tmux:
         """Close a window that nobody waits for any more."""
         if change.cancelled() or change.exception() is not None:
             return
-        answer = change.result()[commands.NEW_WINDOW]
-        info = parse_pane(answer.lines[0]) if answer.ok and answer.lines else None
+        info = _opened_pane(change.result())
         if info is not None:
             self._change(connection, [_kill_window(info.window)])
 
@@ -367,6 +376,11 @@ class Tmux:
         if not answer.ok:
             raise _refused(subcommand, answer)
         return answer
+
+
+def _opened_pane(answers: Answers) -> PaneInfo | None:
+    answer = answers[NEW_WINDOW]
+    return parse_pane(answer.lines[0]) if answer.ok and answer.lines else None
 
 
 def _kill_window(target: str) -> str:

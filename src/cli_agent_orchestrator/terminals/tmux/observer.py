@@ -1,21 +1,24 @@
 """Watches the panes of one connection and tells the listener what happens in them.
 
-An observer lives as long as its connection. What it decides by is in `pacing.py`.
+An observer lives as long as its connection. `PaneWatch` decides when each pane is looked at, and
+`DeathWatch` notices within milliseconds that a program has ended: tmux says nothing when the
+program of a kept window ends.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+import select
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import inf
 from typing import ParamSpec, Protocol
 
 from ...errors import TmuxGone
-from .connection import Answers, ControlConnection
-from .death import death_watch, remind_of_children
+from .connection import Answers, ControlConnection, remind_of_children
 from .protocol import (
-    Look,
     Message,
     Notice,
     PaneInfo,
@@ -37,14 +40,6 @@ BUSY_OUTPUTS = 3
 """Outputs within an interval that make a pane busy."""
 COMPANY = 0.25
 """The part of an interval by which a busy pane may be looked at early, together with others."""
-
-
-@dataclass(frozen=True, slots=True)
-class Due:
-    """What is to be done now: first resume, then look."""
-
-    look: tuple[str, ...]
-    resume: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -109,8 +104,11 @@ class PaneWatch:
         pauses, self._pauses = tuple(self._pauses), []
         return pauses
 
-    def take(self, now: float) -> Due:
-        """Return the work that is due; its panes count as asked until `answered`."""
+    def take(self, now: float) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the panes to be looked at and those to be resumed before that.
+
+        Panes that are looked at count as asked until `answered`.
+        """
         soon = now + COMPANY * self.interval
         look, resume = [], []
         for pane, state in self._panes.items():
@@ -123,8 +121,10 @@ class PaneWatch:
             state.pause = min(max(2 * state.pause, FIRST_PAUSE), self.interval)
             state.looked, state.due = now, None
             state.asked, state.outputs = True, 0
-        self.interval = self._fitting_interval(now)
-        return Due(tuple(look), tuple(resume))
+        recent = now - 2 * self.interval
+        busy = sum(state.busy and state.looked >= recent for state in self._panes.values())
+        self.interval = min(max(busy / BUSY_PANES_PER_SECOND, SHORTEST_INTERVAL), LONGEST_INTERVAL)
+        return tuple(look), tuple(resume)
 
     def answered(self, pane: str, *, changed: bool) -> None:
         """Note that a look came back, and whether it showed something new."""
@@ -138,17 +138,88 @@ class PaneWatch:
 
     def next_at(self) -> float | None:
         """Return when there is work again, None if nothing is to be done before the next output."""
-        return min(self._waiting(), default=None)
+        waiting = [state.due for state in self._panes.values() if not state.asked]
+        return min((due for due in waiting if due is not None), default=None)
 
-    def _waiting(self) -> Iterator[float]:
-        for state in self._panes.values():
-            if state.due is not None and not state.asked:
-                yield state.due
 
-    def _fitting_interval(self, now: float) -> float:
-        recent = now - 2 * self.interval
-        busy = sum(state.busy and state.looked >= recent for state in self._panes.values())
-        return min(max(busy / BUSY_PANES_PER_SECOND, SHORTEST_INTERVAL), LONGEST_INTERVAL)
+Ended = Callable[[str], None]
+POLL_INTERVAL = 0.25
+
+
+class DeathWatch:
+    """Reports once, from the event loop, that a process which is not our child has ended.
+
+    A file descriptor for each process is readable then: a pidfd on Linux, a kqueue on macOS and the
+    BSDs. Where there is none (an old kernel, a strict sandbox, too many open files), or the process
+    is gone already, it is looked for four times a second.
+    """
+
+    def __init__(self, ended: Ended, open_watch: Callable[[int], int] | None = None) -> None:
+        """`ended` gets the key of the process."""
+        self._loop = asyncio.get_running_loop()
+        self._ended = ended
+        self._open = open_watch or open_process_watch
+        self._fds: dict[str, int] = {}
+        self._polled: dict[str, int] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def watch(self, key: str, pid: int) -> None:
+        try:
+            fd = self._open(pid)
+        except (AttributeError, OSError):
+            self._polled[key] = pid
+            if self._timer is None:
+                self._timer = self._loop.call_later(0, self._poll)
+            return
+        self._fds[key] = fd
+        self._loop.add_reader(fd, self._report, key)
+
+    def forget(self, key: str) -> None:
+        self._polled.pop(key, None)
+        fd = self._fds.pop(key, None)
+        if fd is not None:
+            self._loop.remove_reader(fd)
+            os.close(fd)
+
+    def close(self) -> None:
+        for key in (*self._fds, *self._polled):
+            self.forget(key)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _poll(self) -> None:
+        gone = [key for key, pid in self._polled.items() if not _is_alive(pid)]
+        self._timer = self._loop.call_later(POLL_INTERVAL, self._poll) if self._polled else None
+        for key in gone:
+            if key in self._polled:
+                self._report(key)
+
+    def _report(self, key: str) -> None:
+        self.forget(key)
+        self._ended(key)
+
+
+def open_process_watch(pid: int) -> int:
+    """Return a file descriptor that is readable when a process has ended."""
+    if sys.platform == "linux":
+        return os.pidfd_open(pid)
+    else:  # type checkers follow the platform through branches only
+        queue = select.kqueue()
+        flags = select.KQ_EV_ADD | select.KQ_EV_ONESHOT
+        event = select.kevent(pid, select.KQ_FILTER_PROC, flags, select.KQ_NOTE_EXIT)
+        queue.control([event], 0)
+        return os.dup(queue.fileno())
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 EXIT_LOOKS = (0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.5, 1.0)
@@ -166,11 +237,11 @@ class TmuxListener(Protocol):
     """Is told what happens in tmux, from the event loop."""
 
     def screen_changed(self, screen: PaneScreen) -> None:
-        """A screen, a title or copy mode is not what it was."""
+        """A screen, a title or copy mode has changed."""
         ...
 
     def output(self, pane: str, data: bytes) -> None:
-        """A program wrote this; only for panes opened with raw_output.
+        """A program wrote this; only for commands with `raw_output`.
 
         tmux drops what it has not passed on yet when a program ends: its last words may be missing
         here. They are on the screen.
@@ -205,22 +276,17 @@ def tell(
 
 async def look_at(
     connection: ControlConnection, panes: Sequence[str], among: int
-) -> dict[str, Look]:
+) -> dict[str, PaneScreen]:
     """Read panes once; `among` is how many there are in all."""
     if not panes:
         return {}
     return parse_looks(panes, await connection.send(look_lines(panes, among)))
 
 
-def screens_of(looks: Mapping[str, Look]) -> dict[str, PaneScreen]:
-    """Return what was seen, by pane."""
-    return {pane: look.screen(pane) for pane, look in looks.items()}
-
-
 @dataclass(slots=True)
 class _ObservedPane:
     info: PaneInfo
-    shown: Look | None = None
+    shown: PaneScreen | None = None
     ending: bool = False
 
 
@@ -234,7 +300,7 @@ class Observer:
         self._listener = listener
         self._loop = asyncio.get_running_loop()
         self._watch = PaneWatch()
-        self._deaths = death_watch(self._ended)
+        self._deaths = DeathWatch(self._ended)
         self._panes: dict[str, _ObservedPane] = {}
         self._timer: asyncio.Handle | None = None
         self._timer_at = 0.0
@@ -245,7 +311,7 @@ class Observer:
         self._early: dict[str, list[bytes]] = {}
         """Output of panes that are being opened and are not known yet."""
 
-    def adopt(self, info: PaneInfo, shown: Look | None = None) -> None:
+    def adopt(self, info: PaneInfo, shown: PaneScreen | None = None) -> None:
         """Follow a pane from now on, to the end of its program if that was not told yet.
 
         Nothing is told before the caller has returned.
@@ -300,41 +366,34 @@ class Observer:
             match message:
                 case PaneOutput(pane, escaped):
                     self._output(pane, escaped, now)
-                case Notice(name, rest):
-                    self._notice(name, rest, now)
+                case Notice("pane-mode-changed", rest):
+                    self._wake(self._watch.touch(rest.partition(" ")[0], now))
+                case Notice("layout-change", rest):
+                    for pane in self._in_window(rest):
+                        self._wake(self._watch.touch(pane, now))
+                case Notice("window-close" | "unlinked-window-close", rest):
+                    for pane in self._in_window(rest):
+                        self._ended(pane)
         pauses = self._watch.take_pauses()
         if pauses:
             self._connection.tell([flow_line(pauses, "pause")])
 
     def _output(self, pane: str, escaped: bytes, now: float) -> None:
         known = self._panes.get(pane)
-        if known is None:
-            if self._openings:
-                self._early.setdefault(pane, []).append(escaped)
-            return
-        if known.info.raw_output:
-            self._tell_output(pane, escaped)
-        due = self._watch.output(pane, now)
-        if due is not None:
-            self._wake(due)
+        if known is not None:
+            if known.info.raw_output:
+                self._tell_output(pane, escaped)
+            self._wake(self._watch.output(pane, now))
+        elif self._openings:
+            self._early.setdefault(pane, []).append(escaped)
 
     def _tell_output(self, pane: str, escaped: bytes) -> None:
         if pane in self._panes:
             tell(self._listener.output, pane, unescape(escaped))
 
-    def _notice(self, name: str, rest: str, now: float) -> None:
-        subject = rest.partition(" ")[0]
-        match name:
-            case "pane-mode-changed":
-                self._wake(self._watch.touch(subject, now))
-            case "layout-change":
-                for pane in self._in_window(subject):
-                    self._wake(self._watch.touch(pane, now))
-            case "window-close" | "unlinked-window-close":
-                for pane in self._in_window(subject):
-                    self._ended(pane)
-
-    def _in_window(self, window: str) -> list[str]:
+    def _in_window(self, rest: str) -> list[str]:
+        """Return the panes of the window that a notice begins with."""
+        window = rest.partition(" ")[0]
         return [pane for pane, known in self._panes.items() if known.info.window == window]
 
     def _wake(self, due: float | None) -> None:
@@ -349,14 +408,13 @@ class Observer:
 
     def _work(self) -> None:
         self._timer = None
-        work = self._watch.take(self._loop.time())
-        if work.look:
-            lines = look_lines(work.look, len(self._panes))
-            if work.resume:
+        panes, resume = self._watch.take(self._loop.time())
+        if panes:
+            if resume:
                 # Output goes on before the look, so that nothing falls between the two.
-                self._connection.tell([flow_line(work.resume, "continue")])
-            done = self._connection.send(lines)
-            done.add_done_callback(lambda done: self._looked(work.look, done))
+                self._connection.tell([flow_line(resume, "continue")])
+            done = self._connection.send(look_lines(panes, len(self._panes)))
+            done.add_done_callback(lambda done: self._looked(panes, done))
         self._wake(self._watch.next_at())
 
     def _looked(self, panes: Sequence[str], done: "asyncio.Future[Answers]") -> None:
@@ -371,7 +429,7 @@ class Observer:
                 self._watch.answered(pane, changed=self._show(pane, look))
         self._wake(self._watch.next_at())
 
-    def _show(self, pane: str, look: Look) -> bool:
+    def _show(self, pane: str, look: PaneScreen) -> bool:
         """Tell of a screen if it is new; return whether it was."""
         known = self._panes.get(pane)
         if known is None:
@@ -379,7 +437,7 @@ class Observer:
         before, known.shown = known.shown, look
         if before is not None and before.shows_the_same(look):
             return False
-        tell(self._listener.screen_changed, look.screen(pane))
+        tell(self._listener.screen_changed, look)
         return True
 
     def _ended(self, pane: str) -> None:
@@ -408,7 +466,7 @@ class Observer:
             self.forget(pane)
             tell(self._listener.exited, pane, look.exit_code if look else None)
 
-    async def _last_look(self, pane: str) -> Look | None:
+    async def _last_look(self, pane: str) -> PaneScreen | None:
         """Return the final screen with the exit code; None if the window is gone."""
         look = None
         ended = False

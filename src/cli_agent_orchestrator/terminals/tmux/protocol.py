@@ -16,8 +16,8 @@ The rules of the wire:
 
 import re
 import signal
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from ...errors import UsageError
 
@@ -72,23 +72,16 @@ class Notice:
 Message = Answer | PaneOutput | Notice
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """An answer that has begun."""
-
-    ends: dict[bytes, bool]
-    """The two lines that may end it, and whether each means success."""
-    ours: bool
-    lines: list[bytes] = field(default_factory=list)
-
-
 class Parser:
     """Turns the chunks of a control-mode stream into messages, however the stream is cut."""
 
     def __init__(self) -> None:
         self._tail = bytearray()
         """The beginning of a line; it grows in place, for a line may be as long as a scrollback."""
-        self._block: _Block | None = None
+        self._ends: dict[bytes, bool] = {}
+        """The two lines that may end the open block, and whether each means success."""
+        self._lines: list[bytes] = []
+        self._ours = False
 
     def feed(self, data: bytes) -> list[Message]:
         """Return the messages that are complete with this chunk."""
@@ -100,41 +93,28 @@ class Parser:
         self._tail = bytearray(lines.pop())
         messages: list[Message] = []
         for line in lines:
-            block = self._block
-            message = self._outside(line) if block is None else self._inside(line, block)
-            if message is not None:
-                messages.append(message)
+            if line in self._ends:
+                messages.append(Answer(self._ends[line], tuple(self._lines), self._ours))
+                self._ends, self._lines = {}, []
+            elif self._ends:
+                self._lines.append(line)
+            elif line.startswith(b"%"):
+                messages += self._notification(line)
         return messages
 
-    def _inside(self, line: bytes, block: _Block) -> Answer | None:
-        ok = block.ends.get(line)
-        if ok is None:
-            block.lines.append(line)
-            return None
-        self._block = None
-        return Answer(ok, tuple(block.lines), block.ours)
-
-    def _outside(self, line: bytes) -> PaneOutput | Notice | None:
-        if not line.startswith(b"%"):
-            return None
+    def _notification(self, line: bytes) -> list[Message]:
         name, _, rest = line.partition(b" ")
-        if name == b"%output":
-            pane, _, escaped = rest.partition(b" ")
-            return PaneOutput(_ascii(pane), escaped)
         if name == b"%begin":
-            self._block = _begun(rest)
-            return None
+            if _guard.fullmatch(rest):
+                self._ends = {b"%end " + rest: True, b"%error " + rest: False}
+                self._ours = bool(int(rest.rpartition(b" ")[2]) & 1)
+            return []
+        pane, _, data = rest.partition(b" ")
+        if name == b"%output":
+            return [PaneOutput(_ascii(pane), data)]
         if name == b"%extended-output":
-            pane, _, after = rest.partition(b" ")
-            return PaneOutput(_ascii(pane), after.partition(b" : ")[2])
-        return Notice(_ascii(name[1:]), rest.decode("utf-8", "replace"))
-
-
-def _begun(guard: bytes) -> _Block | None:
-    if not _guard.fullmatch(guard):
-        return None
-    ends = {b"%end " + guard: True, b"%error " + guard: False}
-    return _Block(ends, ours=bool(int(guard.rpartition(b" ")[2]) & 1))
+            return [PaneOutput(_ascii(pane), data.partition(b" : ")[2])]
+        return [Notice(_ascii(name[1:]), rest.decode("utf-8", "replace"))]
 
 
 def _ascii(name: bytes) -> str:
@@ -207,41 +187,17 @@ HUB_SESSION = "cao-hub"
 
 TAG_PATTERN = r"[A-Za-z0-9_-]+"
 
-PANE_FORMAT = ":".join(
-    (
-        "#{pane_id}",
-        "#{window_id}",
-        "#{pane_pid}",
-        "#{pane_dead}",
-        "#{pane_dead_status}",
-        "#{pane_dead_signal}",
-        "#{@cao_raw}",
-        "#{@cao_id}",
-        "#{session_name}",
-        "#{window_name}",
-    )
+PANE_FORMAT = (
+    "#{pane_id}:#{window_id}:#{pane_pid}:#{pane_dead}:#{pane_dead_status}:#{pane_dead_signal}"
+    ":#{@cao_raw}:#{@cao_id}:#{session_name}:#{window_name}"
 )
-STATE_FORMAT = ":".join(
-    (
-        "#{pane_id}",
-        "#{pane_dead}",
-        "#{pane_dead_status}",
-        "#{pane_dead_signal}",
-        "#{pane_in_mode}",
-        "#{pane_title}",
-    )
+STATE_FORMAT = (
+    "#{pane_id}:#{pane_dead}:#{pane_dead_status}:#{pane_dead_signal}:#{pane_in_mode}:#{pane_title}"
 )
+LIST_PANES = command("list-panes", "-a", "-F", PANE_FORMAT)
 
 LIST_COST = 3
 """Asking for the state of one pane costs tmux as much as listing this many."""
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """The size of a terminal in characters."""
-
-    columns: int
-    rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +208,8 @@ class Command:
     cwd: str
     env: Mapping[str, str]
     """The whole environment of the program; tmux adds TERM, TMUX and the like."""
+    raw_output: bool = False
+    """Is the listener to get every byte that it writes?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,36 +232,18 @@ class PaneInfo:
 
 @dataclass(frozen=True, slots=True)
 class PaneScreen:
-    """What a terminal shows."""
+    """What a terminal shows, with the life signs that were read in the same moment."""
 
     pane: str
     text: str
     title: str
     in_mode: bool
     """Is it in copy mode, which eats keys?"""
+    dead: bool = False
+    exit_code: int | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """A screen together with the life signs that were read in the same moment."""
-
-    body: tuple[bytes, ...]
-    title: str
-    in_mode: bool
-    dead: bool
-    exit_code: int | None
-
-    def shows_the_same(self, other: "Look") -> bool:
-        return (self.body, self.title, self.in_mode) == (other.body, other.title, other.in_mode)
-
-    def screen(self, pane: str) -> PaneScreen:
-        text = b"\n".join(self.body).decode("utf-8", "replace")
-        return PaneScreen(pane, text, self.title, self.in_mode)
-
-
-def list_line() -> str:
-    """Return the command that lists all panes."""
-    return command("list-panes", "-a", "-F", PANE_FORMAT)
+    def shows_the_same(self, other: "PaneScreen") -> bool:
+        return (self.text, self.title, self.in_mode) == (other.text, other.title, other.in_mode)
 
 
 def parse_panes(lines: Iterable[bytes]) -> list[PaneInfo]:
@@ -343,7 +283,9 @@ def parse_pane(line: bytes) -> PaneInfo | None:
         name=name,
         tag=tag if re.fullmatch(TAG_PATTERN, tag) else "",
         pid=int(pid) if pid else None,
-        dead=_has_ended(dead, code) or not pid,
+        # While a child of the program holds the terminal open, tmux knows the exit code of the
+        # program but does not call the pane dead.
+        dead=dead == "1" or code is not None or not pid,
         exit_code=code,
         raw_output=raw == "1",
     )
@@ -355,34 +297,27 @@ def look_lines(panes: Sequence[str], among: int) -> list[str]:
     `among` is how many panes there are in all: the states of a good part of them are had cheaper
     by one list of everything. Their order means that no screen is older than its state.
     """
-    return [*_state_lines(panes, among), *(command("capture-pane", "-p", "-t", p) for p in panes)]
-
-
-def _state_lines(panes: Sequence[str], among: int) -> Iterator[str]:
     if len(panes) * LIST_COST >= among > LIST_COST:
-        yield command("list-panes", "-s", "-t", f"={HUB_SESSION}", "-F", STATE_FORMAT)
+        states = [command("list-panes", "-s", "-t", f"={HUB_SESSION}", "-F", STATE_FORMAT)]
     else:
-        for pane in panes:
-            yield command("display-message", "-p", "-t", pane, STATE_FORMAT)
+        states = [command("display-message", "-p", "-t", pane, STATE_FORMAT) for pane in panes]
+    return [*states, *(command("capture-pane", "-p", "-t", pane) for pane in panes)]
 
 
-def parse_looks(panes: Sequence[str], answers: Sequence[Answer]) -> dict[str, Look]:
+def parse_looks(panes: Sequence[str], answers: Sequence[Answer]) -> dict[str, PaneScreen]:
     """Return what `look_lines` was answered; panes that are not there are left out."""
     states, bodies = answers[: len(answers) - len(panes)], answers[len(answers) - len(panes) :]
     lines = (line for state in states if state.ok for line in state.lines)
     # display-message answers for a pane that does not exist, too, with empty fields.
     heads = {line.partition(b":")[0]: line for line in lines}
-    return {
-        pane: _parse_look(head, body.lines)
-        for pane, body in zip(panes, bodies, strict=True)
-        if body.ok and (head := heads.get(pane.encode()))
-    }
-
-
-def _parse_look(head: bytes, body: tuple[bytes, ...]) -> Look:
-    _, dead, status, killed_by, mode, title = head.decode("utf-8", "replace").split(":", 5)
-    code = exit_code(status, killed_by)
-    return Look(body, title, in_mode=mode not in ("", "0"), dead=dead == "1", exit_code=code)
+    seen = {}
+    for pane, body in zip(panes, bodies, strict=True):
+        head = heads.get(pane.encode())
+        if body.ok and head is not None:
+            _, dead, status, killed_by, mode, title = head.decode("utf-8", "replace").split(":", 5)
+            in_mode, code = mode not in ("", "0"), exit_code(status, killed_by)
+            seen[pane] = PaneScreen(pane, body.text, title, in_mode, dead == "1", code)
+    return seen
 
 
 def exit_code(status: str, killed_by: str) -> int | None:
@@ -401,18 +336,14 @@ def exit_code(status: str, killed_by: str) -> int | None:
         return None
 
 
-def _has_ended(dead: str, code: int | None) -> bool:
-    # While a child of the program holds the terminal open, tmux knows the exit code of the program
-    # but does not call the pane dead.
-    return dead == "1" or code is not None
-
-
 SESSION_PATTERN = r"[A-Za-z0-9_-]+"
 """Names that tmux takes over unchanged and that are no special targets."""
 PLACEHOLDER = ("cat", "-")
 """A program that does nothing, for windows that only hold a session open."""
 PLACEHOLDER_WINDOW = "cao-placeholder"
 HISTORY_LINES = 200_000
+COLUMNS, ROWS = 120, 40
+"""The size of every terminal, in characters."""
 DEFAULT_SHELL = "/bin/sh"
 ENDED = "cao: the program has ended"
 """What a guarded command answers in place of doing its work."""
@@ -442,83 +373,23 @@ WINDOW_OPTIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """A window to be opened."""
+NEW_SESSION_SIZE = ("-x", str(COLUMNS), "-y", str(ROWS))
+ATTACH = (
+    *("new-session", "-A", "-E", "-s", HUB_SESSION, "-n", PLACEHOLDER_WINDOW),
+    *(*NEW_SESSION_SIZE, "-f", "ignore-size", "--", *PLACEHOLDER),
+)
+"""The command of the control client: attach to the hub, or make it first. The client has no say in
+the size of windows."""
 
-    session: str
-    name: str
-    tag: str
-    command: Command
-    raw_output: bool
-    size: Size
-
-    @property
-    def temporary_name(self) -> str:
-        """The name it is known by until it is set up; no other window has it."""
-        return f"cao-new-{self.tag}"
-
-
-def check_window(window: Window) -> None:
-    """Refuse what tmux would misunderstand."""
-    if not re.fullmatch(SESSION_PATTERN, window.session) or window.session == HUB_SESSION:
-        raise UsageError(f"session name {window.session!r}: use letters, digits, `-` and `_`")
-    if not re.fullmatch(TAG_PATTERN, window.tag):
-        raise UsageError(f"terminal id {window.tag!r}: use letters, digits, `-` and `_`")
-    argv = window.command.argv
-    if not argv or not argv[0] or (len(argv) == 1 and "=" in argv[0]):
-        raise UsageError(f"{argv!r} is no command that can be run")
-    env = window.command.env
-    words = (window.name, window.command.cwd, *argv, *env.keys(), *env.values())
-    if not all(map(_can_be_sent, words)):
-        raise UsageError("a command, its folder and environment cannot hold NUL or half characters")
-
-
-def _can_be_sent(word: str) -> bool:
-    try:
-        return b"\0" not in word.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return False
-
-
-def opened_pane(window: Window, answer: Answer) -> PaneInfo | None:
-    """Return the pane that new-window made; tmux knows it by a temporary name at that time."""
-    info = parse_pane(answer.lines[0]) if answer.ok and answer.lines else None
-    if info is None:
-        return None
-    return replace(
-        info,
-        session=window.session,
-        name=window.name,
-        tag=window.tag,
-        raw_output=window.raw_output,
-    )
-
-
-def attach_words(size: Size) -> tuple[str, ...]:
-    """Return the command of the control client: attach to the hub, or make it first.
-
-    The client is told to have no say in the size of windows.
-    """
-    return (
-        *("new-session", "-A", "-E", "-s", HUB_SESSION, "-n", PLACEHOLDER_WINDOW),
-        *("-x", str(size.columns), "-y", str(size.rows), "-f", "ignore-size", "--", *PLACEHOLDER),
-    )
-
-
-def option_lines(size: Size) -> list[str]:
-    """Return the commands that make the server ours.
-
-    Some options are not known to every version; that they are refused does no harm.
-    """
-    default_size = f"{size.columns}x{size.rows}"
-    return [
-        *(command("set-option", "-s", name, value) for name, value in SERVER_OPTIONS.items()),
-        *(command("set-option", "-g", name, value) for name, value in SESSION_OPTIONS.items()),
-        *(command("set-option", "-gw", name, value) for name, value in WINDOW_OPTIONS.items()),
-        command("set-option", "-g", "default-size", default_size),
-        command("set-option", "-t", f"={HUB_SESSION}:", "default-size", default_size),
-    ]
+OPTION_LINES = [
+    *(command("set-option", "-s", name, value) for name, value in SERVER_OPTIONS.items()),
+    *(command("set-option", "-g", name, value) for name, value in SESSION_OPTIONS.items()),
+    *(command("set-option", "-gw", name, value) for name, value in WINDOW_OPTIONS.items()),
+    command("set-option", "-g", "default-size", f"{COLUMNS}x{ROWS}"),
+    command("set-option", "-t", f"={HUB_SESSION}:", "default-size", f"{COLUMNS}x{ROWS}"),
+]
+"""The commands that make the server ours. Some options are not known to every version; that they
+are refused does no harm."""
 
 
 def unset_lines(environment: Sequence[str]) -> list[str]:
@@ -527,30 +398,50 @@ def unset_lines(environment: Sequence[str]) -> list[str]:
     return [command("set-environment", "-g", "-u", name) for name in names if name]
 
 
-def open_lines(window: Window) -> list[str]:
-    """Return the commands that open a window; `opened_pane` reads the one to new-window.
+def open_lines(session: str, name: str, tag: str, program: Command) -> list[str]:
+    """Return the commands that open a window, or raise for what tmux would misunderstand.
 
     The window is made in the hub, so that not a byte of its output is missed, and linked into its
     session. It goes by a temporary name until then: a command that follows a failed one finds
     nothing, rather than another terminal. The session, if it is new, is held open by a placeholder,
     because variables given to new-session would stay in the session for every later window.
     """
-    temporary = f"={HUB_SESSION}:={window.temporary_name}"
-    session = f"={window.session}:"
-    shell = window.command.env.get("SHELL", DEFAULT_SHELL)
-    marks = {"@cao_id": window.tag} | ({"@cao_raw": "1"} if window.raw_output else {})
+    if not re.fullmatch(SESSION_PATTERN, session) or session == HUB_SESSION:
+        raise UsageError(f"session name {session!r}: use letters, digits, `-` and `_`")
+    if not re.fullmatch(TAG_PATTERN, tag):
+        raise UsageError(f"terminal id {tag!r}: use letters, digits, `-` and `_`")
+    argv = program.argv
+    if not argv or not argv[0] or (len(argv) == 1 and "=" in argv[0]):
+        raise UsageError(f"{argv!r} is no command that can be run")
+    words = (name, program.cwd, *argv, *program.env.keys(), *program.env.values())
+    if not all(map(_can_be_sent, words)):
+        raise UsageError("a command, its folder and environment cannot hold NUL or half characters")
+    if len(argv) == 1:
+        # tmux would hand a single word to a shell.
+        argv = ("/usr/bin/env", "--", *argv)
+    variables = [word for item in program.env.items() for word in ("-e", "=".join(item))]
+    hub, target = f"={HUB_SESSION}:", f"={session}:"
+    temporary_name = f"cao-new-{tag}"
+    temporary = f"{hub}={temporary_name}"
+    marks = {"@cao_id": tag} | ({"@cao_raw": "1"} if program.raw_output else {})
     return [
-        _new_session(window),
+        command(
+            *("new-session", "-d", "-E", "-s", session, "-n", PLACEHOLDER_WINDOW),
+            *(*NEW_SESSION_SIZE, "--", *PLACEHOLDER),
+        ),
         # tmux sets SHELL to this option, whatever the environment says.
-        command("set-option", "-t", f"={HUB_SESSION}:", "default-shell", DEFAULT_SHELL),
-        command("set-option", "-t", f"={HUB_SESSION}:", "default-shell", shell),
-        command(*_new_window_words(window)),
+        command("set-option", "-t", hub, "default-shell", DEFAULT_SHELL),
+        command("set-option", "-t", hub, "default-shell", program.env.get("SHELL", DEFAULT_SHELL)),
+        command(
+            *("new-window", "-d", "-P", "-F", PANE_FORMAT, "-n", temporary_name, "-t", hub),
+            *("-c", literal(program.cwd), *variables, "--", *argv),
+        ),
         *(command("set-option", "-p", "-t", temporary, mark, marks[mark]) for mark in marks),
         # tmux gives a new pane the name of the machine for a title.
         command("select-pane", "-t", temporary, "-T", ""),
-        command("link-window", "-d", "-s", temporary, "-t", session),
-        command("kill-window", "-t", f"{session}={PLACEHOLDER_WINDOW}"),
-        command("rename-window", "-t", temporary, literal(window.name)),
+        command("link-window", "-d", "-s", temporary, "-t", target),
+        command("kill-window", "-t", f"{target}={PLACEHOLDER_WINDOW}"),
+        command("rename-window", "-t", temporary, literal(name)),
     ]
 
 
@@ -559,30 +450,11 @@ NEW_WINDOW = 3
 LINK_WINDOW = -3
 
 
-def _new_session(window: Window) -> str:
-    size = ("-x", str(window.size.columns), "-y", str(window.size.rows))
-    named = ("-s", window.session, "-n", PLACEHOLDER_WINDOW)
-    return command("new-session", "-d", "-E", *named, *size, "--", *PLACEHOLDER)
-
-
-def _new_window_words(window: Window) -> Iterator[str]:
-    yield from ("new-window", "-d", "-P", "-F", PANE_FORMAT)
-    yield from ("-n", window.temporary_name, "-t", f"={HUB_SESSION}:")
-    yield from ("-c", literal(window.command.cwd))
-    yield from _environment_words(window.command.env)
-    yield "--"
-    yield from program_words(window.command.argv)
-
-
-def _environment_words(env: Mapping[str, str]) -> Iterator[str]:
-    for name, value in env.items():
-        yield "-e"
-        yield f"{name}={value}"
-
-
-def program_words(argv: Sequence[str]) -> tuple[str, ...]:
-    """Return what makes tmux run exactly this program: it hands a single word to a shell."""
-    return tuple(argv) if len(argv) > 1 else ("/usr/bin/env", "--", *argv)
+def _can_be_sent(word: str) -> bool:
+    try:
+        return b"\0" not in word.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
 
 
 def guarded(pane: str, words: Sequence[str]) -> str:
@@ -595,11 +467,6 @@ def guarded(pane: str, words: Sequence[str]) -> str:
     return command("if-shell", "-F", "-t", pane, "#{pane_dead}", report, command(*words))
 
 
-def leave_mode(pane: str) -> str:
-    """Return the command that ends copy mode and its like, which eat what is typed."""
-    return command("copy-mode", "-q", "-t", pane)
-
-
 def paste_lines(
     pane: str, buffer: str, path: str, *, keep_bytes: bool, brackets: bool
 ) -> list[str]:
@@ -610,7 +477,7 @@ def paste_lines(
     flags = ("-r", "-d", *(("-p",) if brackets else ()), *(("-S",) if keep_bytes else ()))
     return [
         command("load-buffer", "-b", buffer, literal(path)),
-        leave_mode(pane),
+        command("copy-mode", "-q", "-t", pane),
         guarded(pane, ("paste-buffer", *flags, "-b", buffer, "-t", pane)),
         # Only there if the paste did not take place.
         command("delete-buffer", "-b", buffer),
@@ -621,8 +488,9 @@ PASTE_ANSWERS = 5
 
 
 def press_lines(pane: str, keys: Sequence[str]) -> list[str]:
-    """Return the commands that press keys, by tmux's names for them."""
-    return [leave_mode(pane), guarded(pane, ("send-keys", "-t", pane, "--", *keys))]
+    """Return the commands that press keys; copy mode and its like, which eat keys, are left."""
+    keys_line = guarded(pane, ("send-keys", "-t", pane, "--", *keys))
+    return [command("copy-mode", "-q", "-t", pane), keys_line]
 
 
 PRESS_ANSWERS = 3
