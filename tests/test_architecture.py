@@ -222,7 +222,7 @@ PROJECT_FILES = ["handoff/*.py", "pipeline/*.py", "runs/*.py", "settings/*.py"]
 """Rooms that deal with the files of a project, which are not trusted."""
 OTHER_FILES = {
     "settings/config.py": "looks at the user's own folders",
-    "settings/file.py": "looks whether a file that a program named is there",
+    "settings/values.py": "looks whether a file that a program named is there",
     "pipeline/flow_file.py": "reads flows that come with the package",
     "runs/state_file.py": "keeps a key in the user's own state folder",
 }

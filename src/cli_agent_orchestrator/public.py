@@ -20,7 +20,7 @@ from .pipeline.state import FinalStatus
 from .runs.request import RunRequest, Surroundings, build_request
 from .runs.run import Conductor, carry_out
 from .settings.config import DEFAULT_API
-from .settings.file import PathText, Value, read_called, read_task
+from .settings.values import PathText, Value, read_called, read_task
 
 logger = logging.getLogger(__name__)
 # A program that sets up no logging sees errors raised, and no lines of ours among its own.

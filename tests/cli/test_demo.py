@@ -14,7 +14,7 @@ from cli_agent_orchestrator.cli.demo import (
     wrapped,
 )
 from cli_agent_orchestrator.pipeline.flow_file import PACKAGED
-from cli_agent_orchestrator.show.report_markdown import text_table
+from cli_agent_orchestrator.show.report_text import text_table
 from tests.runs.views import a_turn
 
 LONG = "APPROVED does not count: cycle 1 is too early, an approval counts from cycle 2 on"

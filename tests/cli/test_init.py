@@ -14,7 +14,7 @@ from cli_agent_orchestrator.errors import PromptError, UsageError
 from cli_agent_orchestrator.pipeline.task import parse_task
 from cli_agent_orchestrator.runs.request import read_all_settings, read_file_settings
 from cli_agent_orchestrator.settings.config import state_folder
-from cli_agent_orchestrator.settings.trust import Trust, commands_text
+from cli_agent_orchestrator.settings.gates import Trust, commands_text
 from tests.programs import in_a_terminal
 from tests.work.projects import git
 

@@ -13,7 +13,7 @@ from cli_agent_orchestrator.client.find import name_server
 from cli_agent_orchestrator.errors import ConfigError, PromptError, UsageError
 from cli_agent_orchestrator.providers import PROVIDERS
 from cli_agent_orchestrator.runs.request import build_request
-from cli_agent_orchestrator.settings.run_config import RunConfig
+from cli_agent_orchestrator.settings.config import RunConfig
 from cli_agent_orchestrator.settings.table import AGENTS, NEVER_BARE, SETTINGS, Setting, ValueKind
 from cli_agent_orchestrator.settings.values import read_environment
 

@@ -14,9 +14,9 @@ from cli_agent_orchestrator.cli.init import (
     Proposal,
     propose,
 )
-from cli_agent_orchestrator.settings.file import settings_toml
 from cli_agent_orchestrator.settings.gates import read_gates_table
 from cli_agent_orchestrator.settings.table import BY_KEY
+from cli_agent_orchestrator.settings.values import settings_toml
 
 
 def package(test: str) -> str:

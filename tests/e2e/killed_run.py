@@ -24,8 +24,7 @@ from cli_agent_orchestrator.runs.record import RunRecord, new_run_id
 from cli_agent_orchestrator.runs.recorder import Recorder
 from cli_agent_orchestrator.runs.run import response_files
 from cli_agent_orchestrator.runs.state_file import ExportedState, StateFile, read_task_text
-from cli_agent_orchestrator.settings.config import state_folder
-from cli_agent_orchestrator.settings.run_config import RunConfig
+from cli_agent_orchestrator.settings.config import RunConfig, state_folder
 
 CHECKPOINTS = (
     "before dispatch",

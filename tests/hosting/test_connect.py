@@ -23,7 +23,7 @@ from cli_agent_orchestrator.hosting.connect import (
     run_own_server,
     server_for,
 )
-from cli_agent_orchestrator.settings.run_config import RunConfig
+from cli_agent_orchestrator.settings.config import RunConfig
 from tests.handoff.fakes import FakeClock
 from tests.server.running import running_api
 from tests.third_party import third_party

@@ -7,7 +7,7 @@ import pytest
 
 from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.hosting.user import read_user_file
-from cli_agent_orchestrator.settings.file import LARGEST_SETTINGS
+from cli_agent_orchestrator.settings.values import LARGEST_SETTINGS
 
 
 def read(folder: Path) -> object:

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from cli_agent_orchestrator.notices.channels import (
+from cli_agent_orchestrator.notices.decide import NoticeKind, RunNotice, read_notice_settings
+from cli_agent_orchestrator.notices.send import (
     Desktop,
     NotSent,
     Ntfy,
@@ -20,7 +21,6 @@ from cli_agent_orchestrator.notices.channels import (
     WebHook,
     channels_of,
 )
-from cli_agent_orchestrator.notices.decide import NoticeKind, RunNotice, read_notice_settings
 
 NOTICE = RunNotice(
     NoticeKind.NEEDS_YOU, "shop: needs you", "-- & <b>programmer</b> asks", "k3f9", "shop", 7.5

@@ -7,9 +7,8 @@ from contextlib import closing
 import pytest
 
 from cli_agent_orchestrator.events import Paused, RunEnded, RunOpened, Unpaused
-from cli_agent_orchestrator.notices.channels import NotSent, WebHook
 from cli_agent_orchestrator.notices.decide import NoticeKind, Noticing, RunNotice
-from cli_agent_orchestrator.notices.send import MOST_WAITING, Sender
+from cli_agent_orchestrator.notices.send import MOST_WAITING, NotSent, Sender, WebHook
 from tests.cli.run_events import NOON
 from tests.notices.test_channels import Hook
 

@@ -18,7 +18,7 @@ from cli_agent_orchestrator.page.one_agent import (
     scrollback_html,
 )
 from cli_agent_orchestrator.runs.record import RunStatus
-from cli_agent_orchestrator.show.screen import screen_lines
+from cli_agent_orchestrator.show.markup import screen_lines
 from tests.page.view_data import HOSTILE, a_terminal, check_page, part_of, written
 from tests.runs.views import NOON, RUN, a_run
 from tests.show.reading import Elements

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from cli_agent_orchestrator.errors import PromptError
 from cli_agent_orchestrator.pipeline.task import parse_task, read_front_matter
-from cli_agent_orchestrator.settings.run_config import RunConfig
+from cli_agent_orchestrator.settings.config import RunConfig
 from cli_agent_orchestrator.settings.table import BY_NAME, IN_TASK
 
 BODY = "# Task\nDo it.\n"

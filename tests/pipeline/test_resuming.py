@@ -14,7 +14,7 @@ from cli_agent_orchestrator.pipeline.resuming import (
     should_auto_resume,
 )
 from cli_agent_orchestrator.pipeline.state import FinalStatus, Progress, RunState
-from cli_agent_orchestrator.settings.run_config import RunConfig
+from cli_agent_orchestrator.settings.config import RunConfig
 from cli_agent_orchestrator.settings.table import BY_NAME, KEPT_NAMES, ValueKind
 from cli_agent_orchestrator.settings.values import canonical
 from tests.pipeline.samples import TASK_TEXT, new_state

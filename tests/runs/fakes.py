@@ -25,9 +25,14 @@ from cli_agent_orchestrator.runs.prepare import Prepared
 from cli_agent_orchestrator.runs.record import new_run_id
 from cli_agent_orchestrator.runs.screens import Screens
 from cli_agent_orchestrator.runs.state_file import ExportedState, StateFile, load_state
-from cli_agent_orchestrator.settings.config import Condensation, HandoffRules, Limits, LoopRules
+from cli_agent_orchestrator.settings.config import (
+    Condensation,
+    HandoffRules,
+    Limits,
+    LoopRules,
+    RunConfig,
+)
 from cli_agent_orchestrator.settings.layout import run_folder, turns_folder
-from cli_agent_orchestrator.settings.run_config import RunConfig
 from cli_agent_orchestrator.work.folder import WorkFolder
 from tests.handoff.fakes import FakeClock, FakeMailbox, no_watch
 from tests.pipeline.samples import (

@@ -34,8 +34,8 @@ from cli_agent_orchestrator.pipeline.state import FinalStatus
 from cli_agent_orchestrator.runs.request import ServerLink, Surroundings, build_request
 from cli_agent_orchestrator.runs.run import Conductor
 from cli_agent_orchestrator.runs.view import list_runs
+from cli_agent_orchestrator.settings.config import RunConfig
 from cli_agent_orchestrator.settings.layout import STATE_FILE, said_of_place
-from cli_agent_orchestrator.settings.run_config import RunConfig
 from cli_agent_orchestrator.work.snapshots import Snapshots
 from tests.pipeline.samples import TASK_TEXT
 from tests.runs.fakes import Asked, FakeServer, agree

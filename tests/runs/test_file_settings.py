@@ -6,8 +6,8 @@ import pytest
 
 from cli_agent_orchestrator.errors import ConfigError, UsageError
 from cli_agent_orchestrator.runs.request import check_project_file, read_all_settings
+from cli_agent_orchestrator.settings.config import RunConfig
 from cli_agent_orchestrator.settings.gates import Gate
-from cli_agent_orchestrator.settings.run_config import RunConfig
 
 
 def test_an_option_wins_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:

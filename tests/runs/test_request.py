@@ -6,7 +6,7 @@ import pytest
 
 from cli_agent_orchestrator.errors import ConfigError, PromptError
 from cli_agent_orchestrator.runs.request import RunRequest, build_request
-from cli_agent_orchestrator.settings.run_config import RunConfig
+from cli_agent_orchestrator.settings.config import RunConfig
 
 
 def project(folder: Path, settings: str = "", task: str = "# Task\nMend it.\n") -> dict[str, str]:

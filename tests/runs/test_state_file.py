@@ -26,8 +26,8 @@ from cli_agent_orchestrator.runs.state_file import (
     read_task_settings,
     read_task_text,
 )
+from cli_agent_orchestrator.settings.config import RunConfig
 from cli_agent_orchestrator.settings.layout import STATE_NAME
-from cli_agent_orchestrator.settings.run_config import RunConfig
 from tests.pipeline.samples import TASK_TEXT, new_state
 from tests.pipeline.test_flow_file import TEMPLATES, TEXT
 from tests.pipeline.test_state import SHELL_STATE, states

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from cli_agent_orchestrator.errors import ConfigError, UnknownName
 from cli_agent_orchestrator.providers import PROVIDERS, get_provider
-from cli_agent_orchestrator.settings.run_config import RunConfig
+from cli_agent_orchestrator.settings.config import RunConfig
 from cli_agent_orchestrator.settings.table import AGENTS, full_name, meant_by
 from cli_agent_orchestrator.settings.values import read_role_providers, read_word
 

@@ -14,11 +14,11 @@ from cli_agent_orchestrator.settings.config import (
     LoopRules,
     ProviderSettings,
     ReviewRules,
+    RunConfig,
     ServerConfig,
     config_folder,
     state_folder,
 )
-from cli_agent_orchestrator.settings.run_config import RunConfig
 from cli_agent_orchestrator.settings.table import SETTINGS
 
 

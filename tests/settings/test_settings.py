@@ -6,10 +6,15 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.errors import ConfigError, UsageError
-from cli_agent_orchestrator.settings.file import flatten_settings, read_settings_file
-from cli_agent_orchestrator.settings.run_config import RunConfig
+from cli_agent_orchestrator.settings.config import RunConfig
 from cli_agent_orchestrator.settings.table import BY_KEY, SETTINGS
-from cli_agent_orchestrator.settings.values import find_sources, merge_settings, read_change
+from cli_agent_orchestrator.settings.values import (
+    find_sources,
+    flatten_settings,
+    merge_settings,
+    read_change,
+    read_settings_file,
+)
 
 SPECIFIED = {
     # the table of the requirements: what a variable is when it is not set

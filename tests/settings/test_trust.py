@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.errors import NotAllowed, StateError
-from cli_agent_orchestrator.settings.trust import (
+from cli_agent_orchestrator.settings.gates import (
     TRUST_FILE,
     Allowed,
     Trust,

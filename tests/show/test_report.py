@@ -18,16 +18,17 @@ from cli_agent_orchestrator.pipeline.findings import Findings
 from cli_agent_orchestrator.pipeline.state import FinalStatus
 from cli_agent_orchestrator.runs.record import Fate, RunStatus, SavedSetting, SavedTree
 from cli_agent_orchestrator.runs.report import Report, TurnDetail
-from cli_agent_orchestrator.show import report_markdown as limits
+from cli_agent_orchestrator.show import report_text as limits
 from cli_agent_orchestrator.show.report_html import ONLY_HERE, report_page, reproduction, shortened
-from cli_agent_orchestrator.show.report_markdown import markdown, request_page
-from cli_agent_orchestrator.show.report_words import (
+from cli_agent_orchestrator.show.report_text import (
     Fact,
     anonymized,
     facts_of,
     in_each_text,
     last_notes,
     local_time,
+    markdown,
+    request_page,
     shown_folder,
     title_of,
     without_places,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.show.screen import color_rules, screen_lines
+from cli_agent_orchestrator.show.markup import color_rules, screen_lines
 from tests.show.test_markup import Reader
 
 CLASSES = r"(?:[fb](?:25[0-5]|2[0-4]\d|1?\d?\d)|[odiusrw])"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.runs.view import Turn
-from cli_agent_orchestrator.show.timeline import (
+from cli_agent_orchestrator.show.turn import (
     LEGEND,
     LONGEST_NAME,
     NARROWEST,

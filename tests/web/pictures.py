@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cli_agent_orchestrator.show.markup import joined, tag
-from cli_agent_orchestrator.show.screen import color_rules, screen_lines
+from cli_agent_orchestrator.show.markup import color_rules, joined, screen_lines, tag
 from tests.e2e.conftest import CAO, Machine, inherited
 from tests.e2e.runs import rule
 from tests.e2e.warm import WarmCao

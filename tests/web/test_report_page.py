@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.show.report_html import report_page
-from cli_agent_orchestrator.show.report_words import title_of
+from cli_agent_orchestrator.show.report_text import title_of
 from tests.show.test_report import FULL
 from tests.web.browser import LOOKS, PHONE, Look, Windows, assert_usable, expect
 

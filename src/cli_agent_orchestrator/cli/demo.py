@@ -22,12 +22,11 @@ from ..pipeline.flow_file import LOOP, PACKAGED
 from ..runs.record import is_run_id
 from ..runs.view import Turn, view_run
 from ..scripted_agent.packaged import DEMO_PROJECT, DEMO_SCRIPT
-from ..settings.config import ServerConfig, check_state_folder, state_folder
+from ..settings.config import RunConfig, ServerConfig, check_state_folder, state_folder
 from ..settings.gates import PROOF, When
 from ..settings.layout import DRAFT_PREFIX, TASK_FILE, run_folder, runs_folder, turns_folder
-from ..settings.run_config import RunConfig
 from ..settings.table import BY_NAME
-from ..show.report_markdown import text_table
+from ..show.report_text import text_table
 from .imports import importing, own_command
 
 PROJECT_NAME = "shopping-basket"

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 from ..client.find import find_server, name_server
 from ..errors import UsageError, in_words
-from ..notices.channels import Desktop, UserCommand
 from ..notices.decide import TABLE, read_notice_settings
+from ..notices.send import Desktop, UserCommand
 from ..runs.deliver import DAY_SECONDS, Cleanup, known_runs, left_drafts, plan_cleanup
 from ..settings.config import ServerConfig
 from .clean import KEPT_DAYS

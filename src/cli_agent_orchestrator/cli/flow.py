@@ -17,8 +17,7 @@ from ..hosting.environment import flows_of
 from ..pipeline.flow import DONE, Amount, Block, BlockSource, Flow, Repeat, Role, Stage, StageKind
 from ..pipeline.task import EXPLORE_HEADER, SCENARIO_HEADER
 from ..runs.flows import Flows
-from ..settings.config import config_folder
-from ..settings.run_config import RunConfig
+from ..settings.config import RunConfig, config_folder
 from .complete import complete_flows
 from .demo import private_environment
 from .imports import importing

@@ -17,11 +17,10 @@ from ..core.files import Folder
 from ..errors import OrchestratorError, UsageError
 from ..hosting.user import read_server_config
 from ..pipeline.task import TASK_HEADING, TEST_HEADING
-from ..settings.file import settings_toml
-from ..settings.gates import USUAL_NAME, gates_text, read_gates
+from ..settings.gates import USUAL_NAME, Trust, commands_text, gates_text, read_gates
 from ..settings.layout import TASK_FILE
 from ..settings.table import BY_NAME, SETTINGS_FILE
-from ..settings.trust import Trust, commands_text
+from ..settings.values import settings_toml
 from ..work.git import find_repository
 from .imports import importing, own_command
 from .printable import one_line

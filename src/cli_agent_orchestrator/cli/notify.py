@@ -60,7 +60,7 @@ def test(event: str) -> None:
     Ends with 0 if all have arrived, 3 if one has not, 2 if nothing is configured.
     """
     with importing():  # httpx is heavy
-        from ..notices.channels import NotSent, channels_of
+        from ..notices.send import NotSent, channels_of
 
     settings = read_notices(os.environ)
     channels = channels_of(settings, os.environ)

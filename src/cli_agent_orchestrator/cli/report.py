@@ -19,13 +19,18 @@ from ..runs.request import read_all_settings
 from ..runs.screens import read_cast, roles_with_cast, screen_at, steps_of
 from ..runs.state_file import ExportedState
 from ..runs.view import RunView, choose_run, find_run, list_runs
-from ..settings.config import state_folder
+from ..settings.config import RunConfig, state_folder
 from ..settings.layout import TASK_FILE, run_folder
-from ..settings.run_config import RunConfig
 from ..settings.values import merge_settings, read_environment
 from ..show.report_html import report_page, shortened
-from ..show.report_markdown import markdown, request_page
-from ..show.report_words import anonymized, in_each_text, local_time, without_places
+from ..show.report_text import (
+    anonymized,
+    in_each_text,
+    local_time,
+    markdown,
+    request_page,
+    without_places,
+)
 from ..version import __version__
 from .complete import complete_files, complete_runs
 from .printable import one_line, printable

@@ -11,9 +11,8 @@ from typing import Any, TypeVar
 import click
 
 from ..errors import ConfigError, PromptError
-from ..settings.config import state_folder
+from ..settings.config import RunConfig, state_folder
 from ..settings.layout import STATE_FILE
-from ..settings.run_config import RunConfig
 from ..settings.table import BY_NAME, PROVIDER_SUFFIX, ROLE_SETTINGS, SETTINGS, Setting, ValueKind
 from ..settings.values import expand_path, merge_settings, read_environment
 from .complete import complete_files, complete_role_agents, complete_setting
@@ -177,7 +176,7 @@ def start(given: Mapping[str, str | None], config_file: str | None, how: StartOp
     """Begin or resume a run, here or apart from this terminal; here it ends the program."""
     with importing():  # heavy, unlike --help
         from ..runs.request import build_request
-        from ..settings.trust import commands_text
+        from ..settings.gates import commands_text
 
     replacing = how.replace_terminals
     request = build_request(given, os.environ, config_file, replace_terminals=replacing)

@@ -19,7 +19,7 @@ from ..core.models import AgentView, Delivery, Feature, OutputMode, TerminalEven
 from ..errors import ApiRefused, UsageError
 from ..events import RunEvent, from_line
 from ..settings.config import DEFAULT_API
-from ..settings.file import PathText, Value, read_called, read_task
+from ..settings.values import PathText, Value, read_called, read_task
 from .connection import Answer, Connection, body_of, segment
 
 STARTING = httpx.Timeout(120, connect=5, pool=5)

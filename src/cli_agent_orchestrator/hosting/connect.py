@@ -17,8 +17,7 @@ from ..core.programs import ask
 from ..core.sockets import FOLDER, LASTING
 from ..errors import FolderTaken, OrchestratorError, ServerConflict, ServerSilent
 from ..runs.request import ServerLink
-from ..settings.config import state_folder
-from ..settings.run_config import RunConfig
+from ..settings.config import RunConfig, state_folder
 
 ABSENCE_SECONDS = 2.0
 """How long a server that was found may be away, to be restarted for example."""

@@ -6,16 +6,14 @@ from pathlib import Path
 from typing import Self
 
 from ..events import RunEvent, RunOpened
-from ..notices.channels import channels_of
-from ..notices.send import Sender
+from ..notices.send import Sender, channels_of
 from ..pipeline.flow import Flow
 from ..providers import get_provider
 from ..runs.flows import Flows
 from ..runs.recorder import View, log_afterwards
 from ..runs.request import Interrupts, ServerLink, Surroundings
-from ..settings.config import config_folder, state_folder
+from ..settings.config import RunConfig, config_folder, state_folder
 from ..settings.layout import run_folder
-from ..settings.run_config import RunConfig
 from ..terminals.launch import profile_folders, profile_names
 from .agents import check_sign_in
 from .connect import Importing, server_for

@@ -12,7 +12,7 @@ from ..core.files import Folder
 from ..errors import UsageError
 from ..notices.decide import TABLE, NoticeSettings, read_notice_settings
 from ..settings.config import ServerConfig, check_state_folder, config_folder
-from ..settings.file import read_own_file
+from ..settings.values import read_own_file
 
 MAX_TOKEN = 1000
 TOKEN_PATTERN = rb"[!-~]{16,%d}" % MAX_TOKEN

@@ -1,18 +1,263 @@
-"""Sends notices beside a run, which never waits for them.
+"""Sends notices beside a run, which never waits for them: to the desktop, the web, a program.
 
-Each channel has a thread of its own, so that a slow one keeps no other waiting.
+Each channel has a thread of its own, so that a slow one keeps no other waiting. None of them shows
+an address or a token, whatever goes wrong.
 """
 
+import json
+import os
+import shutil
+import signal
+import subprocess
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
 from queue import Empty, SimpleQueue
+from typing import Any, Protocol
+from urllib.parse import urlsplit
 
-from ..core.clock import Retry
+import httpx
+
+from ..core.clock import NOT_NOW, Retry
+from ..core.programs import without_repository
 from ..events import RunEvent
-from .channels import Channel, NotSent
-from .decide import NoticeKind, Noticing, RunNotice
+from ..version import __version__
+from .decide import NoticeKind, NoticeSettings, Noticing, RunNotice
+
+ANSWER_SECONDS = 10.0
+"""How long a server may take."""
+COMMAND_SECONDS = 30.0
+"""How long a program may take."""
+END_SECONDS = 5.0
+"""How long one that is killed may take to be gone."""
+NOTIFY_SEND, OSASCRIPT = "notify-send", "osascript"
+SCRIPT = (
+    *("-e", "on run argv"),
+    *("-e", "display notification (item 2 of argv) with title (item 1 of argv)"),
+    *("-e", "end run"),
+)
+TAGS = {NoticeKind.PASS: "white_check_mark", NoticeKind.FAIL: "x", NoticeKind.NEEDS_YOU: "question"}
+"""What ntfy shows as a sign beside the title."""
+HIGH, USUAL = 4, 3
+"""Priorities of ntfy."""
+
+
+class NotSent(Exception):
+    """A notice did not arrive."""
+
+    def __init__(self, why: str, *, again: bool = False) -> None:
+        """`again` says whether it is worth another try."""
+        super().__init__(why)
+        self.again = again
+
+
+class Channel(Protocol):
+    """One way on which notices leave."""
+
+    @property
+    def name(self) -> str:
+        """What the user's configuration calls it."""
+        ...
+
+    def send(self, notice: RunNotice) -> None:
+        """Send one and return when it has arrived; raise NotSent if it does not."""
+        ...
+
+    def abort(self) -> None:
+        """End what is under way; another thread waits for it."""
+        ...
+
+
+def channels_of(settings: NoticeSettings, environ: Mapping[str, str]) -> list[Channel]:
+    """Return the channels that the user has chosen."""
+    found: list[Channel] = []
+    if settings.desktop:
+        found.append(Desktop(environ))
+    if settings.ntfy:
+        found.append(Ntfy(settings.ntfy, settings.ntfy_token))
+    if settings.webhook:
+        found.append(WebHook(settings.webhook))
+    if settings.command:
+        found.append(UserCommand(settings.command, environ))
+    return found
+
+
+class NoticeProgram:
+    """A program that is run for each notice: without a shell, in a process group of its own."""
+
+    def __init__(self, environ: Mapping[str, str], seconds: float = COMMAND_SECONDS) -> None:
+        self._environ = without_repository(environ)
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._running: subprocess.Popen[bytes] | None = None
+        self._is_over = False
+
+    def find(self, name: str) -> str | None:
+        """Return where a program is; none is taken from the folder that we happen to be in."""
+        found = shutil.which(Path(name).expanduser(), path=self._environ.get("PATH"))
+        return found if found is not None and Path(found).is_absolute() else None
+
+    def run(self, argv: Sequence[str], data: bytes = b"") -> None:
+        """Run a program to its end."""
+        with self._lock:
+            if self._is_over:
+                raise NotSent("the run is over")
+            try:
+                process = self._running = subprocess.Popen(
+                    argv,
+                    env=self._environ,
+                    cwd="/",
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+            except (OSError, ValueError) as error:
+                why = error.strerror if isinstance(error, OSError) else "its arguments are none"
+                raise NotSent(f"it cannot be run: {why}") from None
+        try:
+            process.communicate(data, timeout=self._seconds)
+        except subprocess.TimeoutExpired:
+            _end(process)
+            raise NotSent(f"it was not done after {self._seconds:g} s, and was ended") from None
+        finally:
+            with self._lock:
+                self._running = None
+        if process.returncode:
+            raise NotSent(f"it ended with exit code {process.returncode}")
+
+    def abort(self) -> None:
+        with self._lock:
+            self._is_over = True
+            if self._running is not None:
+                _end(self._running)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a program and its group; one that has become another user's goes on."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(END_SECONDS)
+
+
+class Desktop(NoticeProgram):
+    """The notifications of the desktop: `notify-send`, or `osascript` of a Mac."""
+
+    name = "desktop"
+
+    @property
+    def is_possible(self) -> bool:
+        return any(map(self.find, (NOTIFY_SEND, OSASCRIPT)))
+
+    def send(self, notice: RunNotice) -> None:
+        if program := self.find(NOTIFY_SEND):
+            urgency = "critical" if notice.urgent else "normal"
+            # Desktops take it for markup.
+            text = notice.text.replace("&", "&amp;").replace("<", "&lt;")
+            words = ["--app-name=cao", f"--urgency={urgency}", "--", notice.title, text]
+            self.run([program, *words])
+        elif program := self.find(OSASCRIPT):
+            self.run([program, *SCRIPT, "--", notice.title, notice.text])
+        else:
+            raise NotSent("there is no notify-send (package libnotify-bin) and no osascript here")
+
+
+class UserCommand(NoticeProgram):
+    """A program of the user's, which gets each notice as JSON on its standard input."""
+
+    name = "command"
+
+    def __init__(
+        self, argv: Sequence[str], environ: Mapping[str, str], seconds: float = COMMAND_SECONDS
+    ) -> None:
+        super().__init__(environ, seconds)
+        self._argv = argv
+
+    @property
+    def is_possible(self) -> bool:
+        return self.find(self._argv[0]) is not None
+
+    def send(self, notice: RunNotice) -> None:
+        program = self.find(self._argv[0])
+        if program is None:
+            raise NotSent("there is no such program, or it cannot be run")
+        self.run([program, *self._argv[1:]], json.dumps(as_json(notice)).encode() + b"\n")
+
+
+class WebHook:
+    """A server to which each notice is posted as JSON."""
+
+    name = "webhook"
+
+    def __init__(self, url: str, seconds: float = ANSWER_SECONDS) -> None:
+        self._url = url
+        self._seconds = seconds
+
+    def send(self, notice: RunNotice) -> None:
+        post(self._url, as_json(notice), seconds=self._seconds)
+
+    def abort(self) -> None:
+        """It ends by its own time limit, and with the process."""
+
+
+class Ntfy:
+    """A topic of an ntfy server."""
+
+    name = "ntfy"
+
+    def __init__(self, url: str, token: str = "", seconds: float = ANSWER_SECONDS) -> None:
+        parts = urlsplit(url)
+        self._url = parts._replace(path="/").geturl()
+        self._topic = parts.path.removeprefix("/")
+        self._token = token
+        self._seconds = seconds
+
+    def send(self, notice: RunNotice) -> None:
+        message = {
+            "topic": self._topic,
+            "title": notice.title,
+            "message": f"{notice.text}\nrun {notice.run}" if notice.run else notice.text,
+            "priority": HIGH if notice.urgent else USUAL,
+            "tags": [TAGS[notice.kind]] if notice.kind in TAGS else [],
+        }
+        post(self._url, message, token=self._token, seconds=self._seconds)
+
+    def abort(self) -> None:
+        """It ends by its own time limit, and with the process."""
+
+
+# Any: JSON
+def as_json(notice: RunNotice) -> dict[str, Any]:
+    """Return a notice as programs get it."""
+    return {"type": "cao_notice", **asdict(notice), "urgent": notice.urgent}
+
+
+def post(url: str, message: Mapping[str, Any], *, token: str = "", seconds: float) -> None:
+    """Post JSON; no redirect is followed, and of the answer no more than its head is read."""
+    headers = {"User-Agent": f"cao/{__version__}"}
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    try:
+        with (
+            httpx.Client(trust_env=False, follow_redirects=False, timeout=seconds) as client,
+            client.stream("POST", url, json=message, headers=headers) as answer,
+        ):
+            code = answer.status_code
+    except httpx.TimeoutException:
+        raise NotSent(f"no answer within {seconds:g} s", again=True) from None
+    except httpx.TransportError as error:
+        # Its words could hold the address.
+        raise NotSent(f"no connection ({type(error).__name__})", again=True) from None
+    except httpx.InvalidURL:
+        raise NotSent("its address is none") from None
+    if code >= 300:
+        moved = ": another address, which is not followed" if code < 400 else ""
+        raise NotSent(f"the server answered {code}{moved}", again=code >= 500 or code in NOT_NOW)
+
 
 RETRY_SECONDS = 30.0
 """For how long a notice is tried that does not arrive."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..errors import NotFound
 from ..show import markup
-from ..show.screen import color_rules
+from ..show.markup import color_rules
 
 SHELL = "shell.html"
 SCREEN_COLORS = "screen.css"

@@ -20,8 +20,7 @@ from ..runs.state_file import read_state_of
 from ..runs.view import RunView, list_runs, read_run, view_run
 from ..settings.config import config_folder
 from ..settings.layout import run_folder, runs_folder
-from ..show.markup import Markup, joined, tag
-from ..show.screen import screen_lines
+from ..show.markup import Markup, joined, screen_lines, tag
 from ..show.turn import turn_html
 from .all_runs import RunRow, all_runs, done_first, older_runs
 from .asking import AskedBy

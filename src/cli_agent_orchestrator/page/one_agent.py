@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from ..core.models import Explanation, Terminal
 from ..core.text import age, short_line
 from ..runs.view import RunView
-from ..show.markup import Child, Markup, joined, tag
-from ..show.screen import screen_lines
+from ..show.markup import Child, Markup, joined, screen_lines, tag
 from .asking import AskedBy, key_buttons, question_html
 from .context import Page, Part
 from .words import (

@@ -20,10 +20,9 @@ from ..settings import gates
 from ..settings.gates import When
 from ..show.diff import counts_html
 from ..show.markup import Child, Markup, joined, tag
-from ..show.report_words import proof_words
-from ..show.timeline import badge as outcome_badge
-from ..show.timeline import look_of, timeline
-from ..show.turn import findings_html
+from ..show.report_text import proof_words
+from ..show.turn import badge as outcome_badge
+from ..show.turn import findings_html, look_of, timeline
 from .all_runs import RunStanding, standing_of
 from .asking import AskedBy, control_buttons, hint_form, question_html, rounds_form
 from .context import Page, Part

@@ -9,10 +9,9 @@ from ..core.models import Terminal, TerminalStatus
 from ..core.text import age, duration, short_line
 from ..runs.view import RunView
 from ..settings.gates import PROOF
-from ..show import timeline as outcome
+from ..show import turn as outcome
 from ..show.markup import Child, Markup, joined, tag
-from ..show.timeline import OutcomeLook
-from ..show.turn import tokens_words
+from ..show.turn import OutcomeLook, tokens_words
 from ..usage.tokens import Tokens
 
 HOME = "/dashboard"

@@ -58,10 +58,9 @@ from ..pipeline.state import Dispatch, RunState, Turn, drop_hints, hints_for
 from ..pipeline.steering import Ask, Heard, Skip, Stop, grant
 from ..proof.proving import Prover
 from ..proof.verdict import page_of_proof
-from ..settings.config import HandoffRules, LoopRules
+from ..settings.config import HandoffRules, LoopRules, read_gate_timeout, read_handoff, read_rules
 from ..settings.gates import PROOF, Gate, When
 from ..settings.layout import PROMPT_LABEL
-from ..settings.run_config import read_gate_timeout, read_handoff, read_rules
 from ..work.changes import Work
 from ..work.folder import ABOUT_REPOSITORY, ABOUT_SNAPSHOTS, WorkFolder
 from .events import (

@@ -32,11 +32,9 @@ from ..pipeline.resuming import (
 )
 from ..pipeline.state import RunState
 from ..pipeline.task import Task, parse_task
-from ..settings.config import DEFAULT_API
-from ..settings.gates import Gate, When
-from ..settings.run_config import RunConfig
+from ..settings.config import DEFAULT_API, RunConfig
+from ..settings.gates import Gate, Trust, When, check_consent, commands_text
 from ..settings.table import BY_NAME, PROVIDER_SUFFIX
-from ..settings.trust import Trust, check_consent, commands_text
 from ..settings.values import canonical, read_role_providers, read_word
 from ..work.folder import GONE
 from ..work.git import MISSING, find_program, find_repository

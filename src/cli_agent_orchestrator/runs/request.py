@@ -13,9 +13,8 @@ from ..client.find import ARGUMENT, OPTION, Named, name_server
 from ..errors import ConfigError
 from ..pipeline.flow import Flow
 from ..pipeline.flow_file import packaged_flow
-from ..settings.file import read_project_settings, read_settings_file
+from ..settings.config import RunConfig
 from ..settings.layout import TEMPORARY_FOLDER
-from ..settings.run_config import RunConfig
 from ..settings.table import BY_NAME, COMMANDS, OUT_OF_PROJECT, SETTINGS_FILE
 from ..settings.values import (
     FLOW_NAME_PATTERN,
@@ -25,6 +24,8 @@ from ..settings.values import (
     merge_settings,
     name_as_given,
     read_environment,
+    read_project_settings,
+    read_settings_file,
     read_word,
 )
 from .recorder import View

@@ -44,6 +44,7 @@ from ..handoff.files import ResponseFiles, ensure_response_dir
 from ..pipeline.prompts import Briefing
 from ..pipeline.resuming import Remedy, should_auto_resume
 from ..pipeline.state import FinalStatus, RunState
+from ..settings.config import RunConfig
 from ..settings.layout import (
     REPLACED_STATE,
     check_place,
@@ -51,7 +52,6 @@ from ..settings.layout import (
     said_of_place,
     turns_folder,
 )
-from ..settings.run_config import RunConfig
 from ..work.folder import WorkFolder, began_at, open_work_folder, said_of_start
 from .agents import (
     Onlooker,

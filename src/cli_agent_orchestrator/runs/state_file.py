@@ -24,8 +24,8 @@ from ..errors import PromptError, StateError
 from ..pipeline.state import RunState
 from ..pipeline.state_json import decode_state, encode_state, from_json, to_json
 from ..pipeline.task import LARGEST_TASK, has_headings, read_front_matter
+from ..settings.config import RunConfig
 from ..settings.layout import STATE_NAME, TASK_FILE
-from ..settings.run_config import RunConfig
 
 logger = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from ..errors import (
 from ..gates.check import page_of
 from ..gates.checking import Checker, GatePlace, GateRunner
 from ..pipeline.state import FinalStatus, RunState
-from ..settings.config import config_folder
+from ..settings.config import RunConfig, config_folder
 from ..settings.gates import Gate
 from ..settings.layout import (
     KEPT_PATTERN,
@@ -31,7 +31,6 @@ from ..settings.layout import (
     run_folder,
     worktree_folder,
 )
-from ..settings.run_config import RunConfig
 from ..work.delivery import CommittedWork, commit_message
 from ..work.folder import held_back_of
 from ..work.git import Repository, find_repository, uncommitted, user_identity

@@ -1,6 +1,6 @@
 """The table of a run's settings: names, defaults, help, and what may be done with each.
 
-The table drives the reading (`run_config.py`), the options of `cao run`, the commented `cao.toml`
+The table drives the reading (`config.py`), the options of `cao run`, the commented `cao.toml`
 that `cao init` writes, and the documentation.
 """
 
@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from .config import PERMISSIONS
 from .layout import STATE_FILE
 
+PERMISSIONS = ("workspace", "full", "ask")
+"""What agents may do without asking; the first is the default."""
 SETTINGS_FILE = "cao.toml"
 PREFIX = "CAO_"
 """Before the name of a setting in the environment; `cao run` also reads the bare names."""

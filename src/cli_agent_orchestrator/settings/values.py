@@ -1,21 +1,33 @@
-"""How the values of settings are written, as text, and what is none."""
+"""Settings as text: how values are written, which are none, and the places they come from.
 
+A value comes from a mapping of text to text: the environment, the options, or a file flattened to
+the same names. Empty means unset. A bad value is a `ConfigError` that names the variable, its
+value and what was expected.
+"""
+
+import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
+from ..core.codec import read_toml, toml_value
+from ..core.files import Folder, read_named
 from ..core.text import BREAKS, CONTROLS
 from ..errors import ConfigError, UsageError, suggestion
-from .config import read_bool, read_choice, read_int, read_seconds
-from .gates import gates_text, read_gates
+from .gates import gates_text, read_gates, read_gates_table
 from .layout import TEMPORARY_FOLDER
 from .table import (
+    BY_KEY,
     BY_NAME,
     CHANGEABLE_NAMES,
     NEVER_BARE,
     PREFIX,
     PROVIDER_SUFFIX,
     ROLE_SETTINGS,
+    SETTINGS_FILE,
     Setting,
     ValueKind,
     full_name,
@@ -30,6 +42,66 @@ CONTROL_PATTERN = f"[{CONTROLS}{BREAKS}]"
 
 FLOW_NAME_PATTERN = r"[a-z][a-z0-9_]*"
 """A flow by its name; the path of a file is for the user alone to give."""
+
+
+MOST_SECONDS = 1e7
+"""Months: whoever means "for ever" can say this, and no clock of the system overflows."""
+
+TRUE_WORDS = ("1", "true", "yes", "on")
+FALSE_WORDS = ("0", "false", "no", "off")
+
+
+def read_text(values: Mapping[str, str], name: str, default: str) -> str:
+    return values.get(name) or default
+
+
+def read_bool(values: Mapping[str, str], name: str, default: bool) -> bool:
+    text = values.get(name)
+    if not text:
+        return default
+    word = text.strip().lower()
+    if word not in TRUE_WORDS + FALSE_WORDS:
+        raise ConfigError(name, text, "1/0, true/false, yes/no or on/off")
+    return word in TRUE_WORDS
+
+
+def read_int(
+    values: Mapping[str, str], name: str, default: int, minimum: int, maximum: int | None = None
+) -> int:
+    text = values.get(name)
+    if not text:
+        return default
+    limits = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
+    expected = f"a whole number {limits}"
+    try:
+        number = int(text)
+    except ValueError:
+        raise ConfigError(name, text, expected) from None
+    if number < minimum or (maximum is not None and number > maximum):
+        raise ConfigError(name, text, expected)
+    return number
+
+
+def read_seconds(values: Mapping[str, str], name: str, default: float) -> float:
+    text = values.get(name)
+    if not text:
+        return default
+    expected = f"a number of seconds from 0 to {MOST_SECONDS:.0f}"
+    try:
+        number = float(text)
+    except ValueError:
+        raise ConfigError(name, text, expected) from None
+    if not 0 <= number <= MOST_SECONDS:
+        raise ConfigError(name, text, expected)
+    return number
+
+
+def read_choice(values: Mapping[str, str], name: str, default: str, known: tuple[str, ...]) -> str:
+    text = (values.get(name) or default).strip().lower()
+    if text not in known:
+        expected = f"one of {', '.join(known)}{suggestion(text, known)}"
+        raise ConfigError(name, values.get(name), expected)
+    return text
 
 
 def read_role_providers(texts: Mapping[str, str]) -> dict[str, str]:
@@ -233,3 +305,163 @@ def given(level: Mapping[str, str | None]) -> dict[str, str]:
         if BY_NAME[name].kind is ValueKind.PATH:
             check_path(name, text)
     return texts
+
+
+LARGEST_SETTINGS = 1024 * 1024
+LARGEST_NUMBER_BITS = 64
+"""More is no number of anything here."""
+
+FROM_FILE_FOLDER = ("PROMPT_FILE", "WD")
+GATES = "GATES"
+WORKTREE_KEY = BY_NAME["WORKSPACE"].key
+MOVED = {"workspace": "worktree = true", "worktree_setup": 'setup = "COMMAND"'}
+"""Keys of earlier versions, and what is written now."""
+
+
+def read_project_settings(project: Path) -> dict[str, str]:
+    """Return the settings of a project's own file, by variable name; none if there is no file."""
+    path = project / SETTINGS_FILE
+    try:
+        data = Folder(project).read(SETTINGS_FILE, LARGEST_SETTINGS)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+    return flatten_settings(_parse(data, path), path)
+
+
+def read_settings_file(path: Path) -> dict[str, str]:
+    """Return the settings of a TOML file that the user has named, by variable name."""
+    return flatten_settings(read_own_file(path), path)
+
+
+# Any: what a TOML file holds
+def read_own_file(path: Path) -> dict[str, Any]:
+    """Return what a TOML file of the user's own holds; it may be a link, but to a regular file."""
+    try:
+        data = read_named(path, LARGEST_SETTINGS)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+    return _parse(data, path)
+
+
+def _parse(data: bytes, path: Path) -> dict[str, Any]:
+    try:
+        return read_toml(data.decode("utf-8-sig"))
+    except ValueError as error:
+        raise UsageError(f"{path} is not a TOML file in UTF-8: {error}") from error
+
+
+def flatten_settings(table: Mapping[str, Any], path: Path) -> dict[str, str]:
+    """Turn the parsed table of a settings file into text by variable name.
+
+    `{"max_rounds": 4, "prompt_file": "task.md"}` of `/p/cao.toml` becomes
+    `{"MAX_ROUNDS": "4", "PROMPT_FILE": "/p/task.md"}`: the path is meant from the file's folder.
+    """
+    return dict(_flatten(key, value, path) for key, value in table.items())
+
+
+def _flatten(key: str, value: object, path: Path) -> tuple[str, str]:
+    setting = BY_KEY.get(key)
+    where = f"{key} in {path.name}"
+    if setting is None:
+        raise ConfigError(where, _shown(value), "a known setting" + _suggestion(key))
+    if setting.kind is ValueKind.PATH and isinstance(value, str):
+        check_path(where, value)
+    if key == WORKTREE_KEY and not isinstance(value, bool):
+        raise ConfigError(where, _shown(value), "true or false; setup stands in a line of its own")
+    match value:
+        case bool() if key == WORKTREE_KEY:
+            return setting.name, "worktree" if value else "folder"
+        case bool():
+            return setting.name, "true" if value else "false"
+        case int() if value.bit_length() > LARGEST_NUMBER_BITS:
+            raise ConfigError(where, _shown(value), "a smaller number")
+        case int() | float():
+            return setting.name, str(value)
+        case dict() if setting.kind is ValueKind.GATES:
+            return setting.name, read_gates_table(value, f" in {path.name}")
+        case list() if setting.kind is ValueKind.PATHS:
+            return setting.name, _paths_text(value, where)
+        case str() if setting.name in FROM_FILE_FOLDER and value.strip() and value[0] != "~":
+            return setting.name, str(path.parent / value)
+        case str():
+            return setting.name, value
+        case _:
+            raise ConfigError(where, _shown(value), "text, a number, true or false")
+
+
+def _paths_text(items: list[object], where: str) -> str:
+    for item in items:
+        if not isinstance(item, str) or len(read_paths(where, item)) != 1:
+            raise ConfigError(where, _shown(item), PLAIN_PATHS)
+    return "\n".join(map(str, items))
+
+
+def _shown(value: object) -> object:
+    """Return what can be told of a value; Python does not print all that a file can hold."""
+    match value:
+        case int() if value.bit_length() > LARGEST_NUMBER_BITS:
+            return f"a number of {value.bit_length()} bits"
+        case list():
+            return "a list"
+        case dict():
+            return "a table"
+    return value
+
+
+def _suggestion(key: str) -> str:
+    if key == "providers":
+        return "; how an agent is started stands in your own configuration, never in a project"
+    if key in MOVED:
+        return f": {MOVED[key]}"
+    close = get_close_matches(key.lower().replace("-", "_"), BY_KEY)
+    return f"; did you mean {' or '.join(close)}?" if close else f": {', '.join(BY_KEY)}"
+
+
+def settings_toml(chosen: Mapping[str, str]) -> str:
+    """Return a `cao.toml` with these settings, which are given as text by variable name."""
+    lines = [
+        "# Settings of `cao run`. An option or an environment variable wins over this file.",
+        "# All settings are explained in docs/run.md of cao.",
+        "",
+    ]
+    for name, text in chosen.items():
+        if name == "WORKSPACE":
+            lines.append(f"{WORKTREE_KEY} = {'true' if text == 'worktree' else 'false'}")
+        elif name != GATES:
+            lines.append(f"{BY_NAME[name].key} = {toml_value(text)}")
+    if GATES in chosen:
+        # A table takes all keys that follow it.
+        lines += ["", f"[{BY_NAME[GATES].key}]"]
+        lines += [f"{gate.name} = {toml_value(gate.run)}" for gate in read_gates(chosen[GATES])]
+    return "\n".join(lines) + "\n"
+
+
+PathText = str | os.PathLike[str]
+Value = str | int | float | bool | os.PathLike[str] | None
+
+
+def read_called(values: Mapping[str, Value], called: str) -> dict[str, str]:
+    """Return settings by variable name; a fault is told as one of what was `called`."""
+    table = {
+        name: os.fspath(value) if isinstance(value, os.PathLike) else value
+        for name, value in values.items()
+        if value is not None
+    }
+    return flatten_settings(table, Path(called))
+
+
+def read_task(task: PathText | None) -> Mapping[str, Value]:
+    """Return the setting that names the task: a text, or the path of a file."""
+    if not isinstance(task, str):
+        return {} if task is None else {"prompt_file": task}
+    if "\n" not in task and _is_file(task):
+        raise UsageError(f"the task {task!r} is the name of a file: give it as a pathlib.Path")
+    return {"prompt": task}
+
+
+def _is_file(text: str) -> bool:
+    with suppress(OSError, ValueError):
+        return Path(text).is_file()
+    return False

@@ -5,13 +5,27 @@
 Text becomes HTML in one place, here: whatever is no `Markup` is escaped, and there is no other way
 to a `Markup` than `tag`, `joined` and `text`. So a page can only be as its writer has put it
 together, whatever the names, replies and screens in it say.
+
+A terminal's screen becomes HTML too: colors and attributes are classes, all else of an escape is
+gone.
+
+    screen_lines("\\x1b[1;31mno\\x1b[0m yes")  →  ['<span class="f1 o">no</span> yes']
+
+`f0` to `f255` and `b0` to `b255` are the colors of letters and of what is behind them, `o` bold,
+`d` dim, `i` italic, `u` underlined, `s` struck out, `r` reversed, `w` a letter that takes two
+cells. `color_rules` is their stylesheet. It counts inside of an element of the class `screen`.
 """
 
 import re
-from collections.abc import Iterable
-from functools import lru_cache
+import unicodedata
+from bisect import bisect
+from collections.abc import Iterable, Iterator
+from functools import cache, lru_cache
 from html import escape
+from importlib.resources import files
+from itertools import groupby, pairwise
 
+from ..core.ansi import Pen, Piece, Style, columns_of, read_line
 from ..core.text import CONTROLS, DIRECTIONS, HALVES, is_plain
 
 # div, h1, font-face; with a capital letter only in SVG: linearGradient
@@ -108,3 +122,144 @@ def _attribute(key: str, value: Attribute) -> str:
     if name in ADDRESSES and not re.fullmatch(OWN_ADDRESS_PATTERN, written):
         raise ValueError(f"an address of somebody else: {written!r}")
     return f' {name}="{text(written)}"'
+
+
+MARKS = {"1": "o", "2": "d", "3": "i", "4": "u", "7": "r", "9": "s"}
+"""The classes of attributes, by the numbers that ask for them."""
+BRIGHT_TENS, BRIGHT = (9, 10), 8
+"""31 and 41 ask for color 1, 91 and 101 for color 9."""
+
+CUBE = (0, 95, 135, 175, 215, 255)
+"""The shades of red, green and blue that colors 16 to 231 are mixed from."""
+GREYS = range(8, 248, 10)
+"""The colors 232 to 255."""
+CUBE_BORDERS, GREY_BORDERS = (
+    [(low + high) / 2 for low, high in pairwise(shades)] for shades in (CUBE, GREYS)
+)
+"""Where the next of these is nearer."""
+CUBE_START, GREY_START = 16, 232
+BASIC = (
+    *("000000", "f2777a", "7fc77f", "e5c07b", "7aa6f0", "d68fd6", "66c2cd", "d4d4d4"),
+    *("9a9a9a", "ff9a9a", "a6e3a1", "ffe08a", "a8c7ff", "f0b3f0", "94e2ec", "ffffff"),
+)
+"""Colors 0 to 15, which every terminal chooses for itself: all but black read well on black."""
+LAYOUT = """\
+.screen{--f:var(--screen-text,#d4d4d4);--b:var(--screen-ground,#1b1b1b);color:var(--f);\
+background:var(--b)}
+.screen span{color:var(--f);background:var(--b)}
+.screen .o{font-weight:bold}
+.screen .d{color:color-mix(in srgb,var(--f) 70%,var(--b))}
+.screen .i{font-style:italic}
+.screen .u{text-decoration:underline}
+.screen .s{text-decoration:line-through}
+.screen .u.s{text-decoration:underline line-through}
+.screen .r{color:var(--b);background:var(--f)}
+.screen .w{display:inline-block;width:2ch;overflow:hidden;vertical-align:bottom;color:inherit;\
+background:inherit}
+"""
+
+
+def screen_lines(ansi: str) -> list[Markup]:
+    """Return the inside of each line. What is drawn in a color stays so over the line's end."""
+    lines = []
+    pen = Pen()
+    for line in ansi.split("\n"):
+        drawn, pen = _line(line, pen)
+        lines.append(drawn)
+    return lines
+
+
+# Most lines of a screen that has changed are as they were.
+@lru_cache(maxsize=1024)
+def _line(line: str, pen: Pen) -> tuple[Markup, Pen]:
+    """Return the inside of a line, and the pen that the next one begins with."""
+    pieces, pen = read_line(line, pen)
+    drawn = groupby(pieces, lambda piece: piece.style)
+    return joined(_drawn(style, same) for style, same in drawn), pen
+
+
+def _drawn(style: Style, pieces: Iterable[Piece]) -> Markup:
+    run = "".join(piece.text for piece in pieces)
+    inner = text(run) if columns_of(run) == len(run) else joined(_spaced(run))
+    classes = _classes(style)
+    return tag("span", inner, class_=classes) if classes else inner
+
+
+def _spaced(run: str) -> Iterator[str]:
+    """Yield a text with each letter that takes two cells in an element of its own."""
+    for is_wide, letters in groupby(_letters(run), lambda letter: columns_of(letter[0]) > 1):
+        if is_wide:
+            yield from (tag("span", letter, class_="w") for letter in letters)
+        else:
+            yield "".join(letters)
+
+
+def _letters(run: str) -> list[str]:
+    """Return the letters of a text, each with the marks that are put on it."""
+    letters: list[str] = []
+    for character in run:
+        # A mark, a choice between two looks, or what joins two signs to one.
+        if letters and unicodedata.category(character) in ("Mn", "Me", "Cf"):
+            letters[-1] += character
+        else:
+            letters.append(character)
+    return letters
+
+
+@lru_cache(maxsize=1024)
+def _classes(style: Style) -> str:
+    fore = [f"f{_color(style.foreground)}"] if style.foreground else []
+    back = [f"b{_color(style.background)}"] if style.background else []
+    return " ".join([*fore, *back, *sorted(MARKS[mark] for mark in style.marks & MARKS.keys())])
+
+
+def _color(written: str) -> int:
+    """Return which of 256 colors is asked for: `31`, `91`, `38;5;208`, `38;2;1;2;3`."""
+    code, *values = map(int, written.split(";"))
+    match values:
+        case [_, number]:
+            return number
+        case [_, red, green, blue]:
+            return _nearest((red, green, blue))
+    ten, one = divmod(code, 10)
+    return one + (BRIGHT if ten in BRIGHT_TENS else 0)
+
+
+@lru_cache(maxsize=1024)
+def _nearest(color: tuple[int, int, int]) -> int:
+    """Return which of the colors 16 to 255 is nearest to one of red, green and blue."""
+    red, green, blue = (bisect(CUBE_BORDERS, value) for value in color)
+    mixed = CUBE_START + 36 * red + 6 * green + blue
+    grey = GREY_START + bisect(GREY_BORDERS, sum(color) / 3)
+    return min((mixed, grey), key=lambda number: _distance(_rgb(number), color))
+
+
+def _rgb(number: int) -> tuple[int, ...]:
+    """Return red, green and blue of a color from 16 to 255."""
+    if number >= GREY_START:
+        return (GREYS[number - GREY_START],) * 3
+    step = number - CUBE_START
+    return CUBE[step // 36], CUBE[step // 6 % 6], CUBE[step % 6]
+
+
+def _distance(one: Iterable[int], other: Iterable[int]) -> int:
+    return sum((a - b) ** 2 for a, b in zip(one, other, strict=True))
+
+
+def color_rules() -> str:
+    """Return the stylesheet of everything that `screen_lines` writes."""
+    mixed = ("".join(f"{shade:02x}" for shade in _rgb(n)) for n in range(CUBE_START, 256))
+    colors = [*BASIC, *mixed]
+    rules = (f".{side}{n}{{--{side}:#{color}}}" for side in "fb" for n, color in enumerate(colors))
+    return LAYOUT + "".join(rules) + "\n"
+
+
+BASE = "base.css"
+"""What the live page and the report share."""
+REPORT = "report.css"
+
+
+@cache
+def stylesheet(name: str) -> str:
+    """Return a stylesheet that comes with the package."""
+    return (files("cli_agent_orchestrator.show") / name).read_text(encoding="utf-8")

@@ -9,13 +9,14 @@ from hashlib import sha256
 from ..core.secrets import before_secret, masked_over_lines, masked_screen
 from ..core.text import duration, plural
 from ..proof.verdict import BEFORE_TITLE
+from ..runs.details import TurnDetail
 from ..runs.record import RunRecord, RunStatus
-from ..runs.report import Report, TurnDetail
+from ..runs.report import Report
 from ..settings.table import PREFIX
 from ..usage.tokens import NONE_USED
 from .diff import counts_html, patches_html, read_patch
-from .markup import Markup, joined, tag, text
-from .report_words import (
+from .markup import BASE, REPORT, Markup, color_rules, joined, screen_lines, stylesheet, tag, text
+from .report_text import (
     STALLED,
     evidence_title,
     facts_of,
@@ -25,16 +26,17 @@ from .report_words import (
     proof_words,
     title_of,
 )
-from .screen import BASE, REPORT, color_rules, screen_lines, stylesheet
-from .timeline import badge, look_of, timeline
 from .turn import (
     FIRST_LINES,
     LAST_LINES,
     CutText,
+    badge,
     cut_text,
     facts_html,
     findings_html,
     long_text,
+    look_of,
+    timeline,
     tokens_words,
     turn_html,
 )
