@@ -1,14 +1,14 @@
 """What becomes of a message, and of its key, when tmux fails at each step of the typing."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cli_agent_orchestrator.core.clock import SystemClock
-from cli_agent_orchestrator.core.models import Delivery
+from cli_agent_orchestrator.core.models import Delivery, TerminalStatus
 from cli_agent_orchestrator.errors import NotFound, TmuxCommandError, TmuxError, TmuxGone
 from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.providers.base import AgentSignal, SignalKind
@@ -31,6 +31,8 @@ class FailingTmux(Tmux):
         self.marked = False
         self.look = "\u25a2 ready\nscripted \u276f {}\n"
         self.failures: dict[str, TmuxError] = {}
+        self.swallows: Callable[[], None] | None = None
+        """What happens when the next Enter gets lost."""
 
     def _fail(self, step: str) -> None:
         error = self.failures.pop(step, None)
@@ -49,7 +51,11 @@ class FailingTmux(Tmux):
 
     async def press(self, pane: str, keys: Sequence[str]) -> None:
         self._fail("press")
-        self.draft = ""
+        if self.swallows is None:
+            self.draft = ""
+        else:
+            self.swallows()
+            self.swallows = None
 
 
 class Desk:
@@ -112,6 +118,19 @@ async def test_a_paste_is_marked_for_an_agent_that_asks_for_marks_too_late(
     desk.tmux.look = look
     assert (await desk.courier.deliver(live, "hello", "key")).confirmed
     assert desk.tmux.marked is marked
+
+
+async def test_an_earlier_message_is_no_sign_that_this_one_was_taken(store: TerminalStore) -> None:
+    desk = Desk(store)
+    live = desk.add_terminal()
+
+    def swallow() -> None:
+        desk.board.submitted(live, "an earlier message", desk.board.now())
+        assert live.status is TerminalStatus.PROCESSING
+
+    desk.tmux.swallows = swallow
+    delivery = await desk.courier.deliver(live, "hello", None)
+    assert (delivery.confirmed, delivery.enter_presses) == (True, 2)
 
 
 async def lose(desk: Desk, live: LiveTerminal, step: str) -> Delivery:

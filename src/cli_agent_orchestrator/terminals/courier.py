@@ -18,7 +18,7 @@ from ..errors import (
 )
 from ..providers.base import SIGN_IN, Provider
 from ..providers.screen import strip_escapes
-from . import sending
+from . import sending, tracker
 from .board import Board, LiveTerminal, wait_for_change
 from .sending import AgentLook, Sending
 from .store import Begun, Mark, TerminalStore
@@ -222,7 +222,10 @@ class Courier:
             draft = live.provider.draft(screen)
             now_seen = live.provider.detect_status(strip_escapes(screen))
             asks = now_seen is TerminalStatus.WAITING_USER_ANSWER
-        status = TerminalStatus.WAITING_USER_ANSWER if asks else live.status
+        now = self._board.now()
+        # Typing changes the screen, so that an earlier message of ours may count as work again.
+        track = tracker.without_submission(live.track) if entered_at else live.track
+        status = TerminalStatus.WAITING_USER_ANSWER if asks else tracker.judge(track, now).status
         heard = live.heard
         taken = heard.taken.detail if heard.taken and 0 < entered_at <= heard.taken_at else None
-        return AgentLook(self._board.now(), status, draft, taken, live.alive)
+        return AgentLook(now, status, draft, taken, live.alive)

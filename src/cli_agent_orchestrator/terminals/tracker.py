@@ -348,6 +348,12 @@ def observe_submission(track: Track, detail: str, at: float) -> Track:
     return observe_signal(replace(track, submitted_at=at), SignalSource.SUBMISSION, signal, at)
 
 
+def without_submission(track: Track) -> Track:
+    """Return what is known from the agent itself: our own earlier message proves nothing."""
+    ours = track.signal is not None and track.signal.source == SignalSource.SUBMISSION
+    return replace(track, signal=None) if ours else track
+
+
 def observe_screen(track: Track, seen: Evidence, title: Evidence | None, changed: bool) -> Track:
     """Fold in a reading of the screen; one that shows the work makes our submission old news."""
     fulfilled = track.signal is not None and track.signal.source == SignalSource.SUBMISSION
