@@ -9,9 +9,8 @@ from hashlib import sha256
 from ..core.secrets import before_secret, masked_over_lines, masked_screen
 from ..core.text import duration, plural
 from ..proof.verdict import BEFORE_TITLE
-from ..runs.details import TurnDetail
 from ..runs.record import RunRecord, RunStatus
-from ..runs.report import Report
+from ..runs.report import Report, TurnDetail
 from ..settings.table import PREFIX
 from ..usage.tokens import NONE_USED
 from .diff import counts_html, patches_html, read_patch

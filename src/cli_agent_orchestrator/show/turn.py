@@ -12,7 +12,7 @@ from ..core.secrets import CUT, before_mask
 from ..core.text import duration, plural
 from ..pipeline.findings import FindingAnswer, Tracked
 from ..pipeline.outcomes import BASE_FAILED
-from ..runs.details import TurnDetail
+from ..runs.report import TurnDetail
 from ..runs.view import Turn
 from ..usage.tokens import Tokens
 from .diff import patches_html, read_patch
