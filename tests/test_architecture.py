@@ -57,7 +57,6 @@ PURE = [
     "terminals/tracker.py",
     "terminals/sending.py",
     "handoff/wait.py",
-    "handoff/prompt.py",
     "pipeline/*.py",
     *(f"gates/{name}.py" for name in ("check", "counts", "runners")),
     *(f"proof/{name}.py" for name in ("verdict", "suites", "tampering")),

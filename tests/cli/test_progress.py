@@ -49,7 +49,7 @@ from cli_agent_orchestrator.events import (
     Warned,
 )
 from cli_agent_orchestrator.notices.decide import Noticing, read_notice_settings
-from cli_agent_orchestrator.pipeline.outcomes import (
+from cli_agent_orchestrator.pipeline.machine import (
     Approved,
     CyclesUsedUp,
     Delivered,

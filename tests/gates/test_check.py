@@ -19,7 +19,7 @@ from cli_agent_orchestrator.gates.check import (
     refusal_on_base,
 )
 from cli_agent_orchestrator.gates.counts import TestCounts
-from cli_agent_orchestrator.pipeline.condense import extract_test_evidence, first_point
+from cli_agent_orchestrator.pipeline.reply import extract_test_evidence, first_point
 from cli_agent_orchestrator.settings.config import Condensation
 from cli_agent_orchestrator.settings.gates import Gate
 

@@ -23,7 +23,7 @@ from cli_agent_orchestrator.errors import (
 from cli_agent_orchestrator.events import EventKind
 from cli_agent_orchestrator.handoff.files import Response, ResponseFiles
 from cli_agent_orchestrator.handoff.handoff import Handoff, World
-from cli_agent_orchestrator.handoff.prompt import Envelope, Sent
+from cli_agent_orchestrator.handoff.wait import Envelope, Sent
 from cli_agent_orchestrator.handoff.watch import ActionSignal, StatusSignal, WakeSignal
 from tests.handoff.fakes import NAMES, RULES, TERMINAL, Stage, no_watch
 

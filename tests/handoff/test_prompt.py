@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.core.models import TerminalStatus
-from cli_agent_orchestrator.handoff.prompt import (
+from cli_agent_orchestrator.handoff.wait import (
     AGAIN,
     Envelope,
     FirstStep,

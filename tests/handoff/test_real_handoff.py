@@ -20,7 +20,7 @@ from cli_agent_orchestrator.errors import ApiUnreachable, Stopped
 from cli_agent_orchestrator.events import EventKind, HandoffEvent
 from cli_agent_orchestrator.handoff.files import ResponseFiles
 from cli_agent_orchestrator.handoff.handoff import Handoff
-from cli_agent_orchestrator.handoff.prompt import Envelope, Reply, Sent
+from cli_agent_orchestrator.handoff.wait import Envelope, Reply, Sent
 from cli_agent_orchestrator.settings.config import HandoffRules
 from tests.handoff.fakes import NAMES
 from tests.handoff.server import LIMIT, TERMINAL, SmallServer, Typed, small_server

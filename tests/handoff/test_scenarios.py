@@ -9,7 +9,7 @@ import pytest
 from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.errors import HandoffError, HandoffTimeout, NoResponseFile
 from cli_agent_orchestrator.events import EventKind
-from cli_agent_orchestrator.handoff.prompt import ReplySource
+from cli_agent_orchestrator.handoff.wait import ReplySource
 from tests.handoff.fakes import RULES, TERMINAL, Stage
 
 IDLE = TerminalStatus.IDLE

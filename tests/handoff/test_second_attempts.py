@@ -10,7 +10,7 @@ import pytest
 from cli_agent_orchestrator.core.models import Delivery, TerminalStatus
 from cli_agent_orchestrator.errors import HandoffError, NoResponseFile, Stopped, TurnFailed
 from cli_agent_orchestrator.events import EventKind
-from cli_agent_orchestrator.handoff.prompt import AGAIN, Envelope, ReplySource, Sent, reminder_for
+from cli_agent_orchestrator.handoff.wait import AGAIN, Envelope, ReplySource, Sent, reminder_for
 from tests.handoff.fakes import RULES, TERMINAL, Stage
 
 IDLE = TerminalStatus.IDLE

@@ -40,7 +40,7 @@ from cli_agent_orchestrator.page.follow import (
     watched,
 )
 from cli_agent_orchestrator.page.news import News
-from cli_agent_orchestrator.pipeline.state_json import KEPT_VERSION
+from cli_agent_orchestrator.pipeline.state import KEPT_VERSION
 from cli_agent_orchestrator.runs.record import write_record
 from cli_agent_orchestrator.runs.service import RunService
 from cli_agent_orchestrator.settings.layout import (

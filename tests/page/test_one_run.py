@@ -25,9 +25,9 @@ from cli_agent_orchestrator.page.one_run import (
     one_run,
     with_notice,
 )
-from cli_agent_orchestrator.pipeline.findings import Finding, FindingAnswer, Findings, Tracked
 from cli_agent_orchestrator.pipeline.flow import course_of
 from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
+from cli_agent_orchestrator.pipeline.review import Finding, FindingAnswer, Findings, Tracked
 from cli_agent_orchestrator.runs.record import RunStatus, SavedTree
 from cli_agent_orchestrator.runs.view import Turn
 from cli_agent_orchestrator.settings.gates import Gate

@@ -4,15 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.pipeline.condense import (
+from cli_agent_orchestrator.pipeline.reply import (
+    Excerpt,
+    Output,
     excerpt_of,
     extract_handoff,
     extract_implementation,
     extract_review_notes,
     extract_test_evidence,
     first_point,
+    split_lines,
 )
-from cli_agent_orchestrator.pipeline.reply import Excerpt, Output, split_lines
 from tests.pipeline.samples import ANALYST_SUMMARY, PROGRAMMER_SUMMARY
 
 EXTRACTS = [extract_review_notes, extract_test_evidence, extract_handoff, extract_implementation]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.pipeline.findings import FormLine, one_line, read_line, tidy_id
+from cli_agent_orchestrator.pipeline.review import FormLine, one_line, read_line, tidy_id
 
 WRONG = FormLine(("F1",), "blocking", "src/a.py:12", "The sum is wrong.")
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.pipeline.findings import (
+from cli_agent_orchestrator.pipeline.review import (
     MOST_ANSWERS,
     MOST_FINDINGS,
     Finding,

@@ -14,9 +14,17 @@ from cli_agent_orchestrator.gates.check import BaseResult, CheckResult
 from cli_agent_orchestrator.pipeline.flow import USUAL_SCENARIO, Flow, FlowSource, StageKind
 from cli_agent_orchestrator.pipeline.flow_file import packaged_flow, read_flow
 from cli_agent_orchestrator.pipeline.machine import (
+    Approved,
+    BaseKnown,
     Check,
+    Cleared,
+    Delivered,
     Done,
+    Failed,
+    Outcome,
+    Passed,
     Pause,
+    RoundsUsedUp,
     next_step,
     pause,
     record_check,
@@ -25,16 +33,6 @@ from cli_agent_orchestrator.pipeline.machine import (
     unpause,
 )
 from cli_agent_orchestrator.pipeline.machine import begin as begin_run
-from cli_agent_orchestrator.pipeline.outcomes import (
-    Approved,
-    BaseKnown,
-    Cleared,
-    Delivered,
-    Failed,
-    Outcome,
-    Passed,
-    RoundsUsedUp,
-)
 from cli_agent_orchestrator.pipeline.prompts import Briefing, build_prompt
 from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
 from cli_agent_orchestrator.pipeline.state import (
@@ -44,8 +42,10 @@ from cli_agent_orchestrator.pipeline.state import (
     Progress,
     RunState,
     Turn,
+    decode_state,
+    encode_state,
+    to_json,
 )
-from cli_agent_orchestrator.pipeline.state_json import decode_state, encode_state, to_json
 from cli_agent_orchestrator.pipeline.task import parse_task
 from cli_agent_orchestrator.settings.config import Condensation, Limits, LoopRules, ReviewRules
 from cli_agent_orchestrator.settings.gates import When

@@ -8,8 +8,7 @@ from cli_agent_orchestrator.core.files import LARGEST_FILE
 from cli_agent_orchestrator.core.models import MESSAGE_LIMIT
 from cli_agent_orchestrator.pipeline.prompts import Briefing, build_prompt
 from cli_agent_orchestrator.pipeline.reply import LONGEST_REPLY
-from cli_agent_orchestrator.pipeline.state import FinalStatus
-from cli_agent_orchestrator.pipeline.state_json import encode_state
+from cli_agent_orchestrator.pipeline.state import FinalStatus, encode_state
 from cli_agent_orchestrator.pipeline.task import parse_task
 from cli_agent_orchestrator.settings.config import Condensation
 from tests.pipeline.samples import TASK_TEXT, new_state

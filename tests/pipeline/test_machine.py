@@ -10,21 +10,19 @@ from hypothesis import strategies as st
 from cli_agent_orchestrator.pipeline.machine import (
     EMPTY_REPLY,
     NO_RESULT,
+    Approved,
+    CyclesUsedUp,
+    Delivered,
     Done,
+    Failed,
+    Passed,
+    RoundsUsedUp,
+    SentBack,
     judge_reply,
     next_step,
     reason_against,
     record_reply,
     with_more_rounds,
-)
-from cli_agent_orchestrator.pipeline.outcomes import (
-    Approved,
-    CyclesUsedUp,
-    Delivered,
-    Failed,
-    Passed,
-    RoundsUsedUp,
-    SentBack,
 )
 from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
 from cli_agent_orchestrator.pipeline.review import (
@@ -42,8 +40,9 @@ from cli_agent_orchestrator.pipeline.state import (
     Progress,
     RunState,
     Turn,
+    decode_state,
+    encode_state,
 )
-from cli_agent_orchestrator.pipeline.state_json import decode_state, encode_state
 from cli_agent_orchestrator.settings.config import Condensation, Limits, LoopRules, ReviewRules
 from tests.pipeline.samples import FAIL, NOTES, PASS, ROLES, approval, new_state, review
 

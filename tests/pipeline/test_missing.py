@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from cli_agent_orchestrator.handoff.prompt import Sent
+from cli_agent_orchestrator.handoff.wait import Sent
 from cli_agent_orchestrator.pipeline.resuming import (
     Remedy,
     ask_again,

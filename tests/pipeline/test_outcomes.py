@@ -3,7 +3,7 @@
 import pytest
 
 from cli_agent_orchestrator.gates.check import CheckResult
-from cli_agent_orchestrator.pipeline.outcomes import (
+from cli_agent_orchestrator.pipeline.machine import (
     MOST_FILES,
     Approved,
     BaseKnown,

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.pipeline.findings import Finding, FindingAnswer, Findings, Tracked
 from cli_agent_orchestrator.pipeline.flow import Block, BlockSource, Repeat
 from cli_agent_orchestrator.pipeline.prompts import (
     EXPLORE_REFERENCE,
@@ -20,6 +19,7 @@ from cli_agent_orchestrator.pipeline.prompts import (
     response_file_instruction,
 )
 from cli_agent_orchestrator.pipeline.reply import Excerpt, Output, clean_text
+from cli_agent_orchestrator.pipeline.review import Finding, FindingAnswer, Findings, Tracked
 from cli_agent_orchestrator.pipeline.state import OpenNotes, Progress, RunState, Turn
 from cli_agent_orchestrator.pipeline.task import Task, parse_task
 from cli_agent_orchestrator.settings.config import Condensation

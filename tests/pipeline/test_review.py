@@ -8,10 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.pipeline.flow import Role
-from cli_agent_orchestrator.pipeline.reply import find_unclear, find_verdict
+from cli_agent_orchestrator.pipeline.reply import REVIEW_FORM, TEST_FORM, find_unclear, find_verdict
 from cli_agent_orchestrator.pipeline.review import (
-    REVIEW_FORM,
-    TEST_FORM,
     EvidenceMissing,
     NotesMissing,
     ReviewAnswer,

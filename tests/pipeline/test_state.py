@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cli_agent_orchestrator.errors import StateError
 from cli_agent_orchestrator.gates.check import BaseResult
-from cli_agent_orchestrator.handoff.prompt import Sent
+from cli_agent_orchestrator.handoff.wait import Sent
 from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
 from cli_agent_orchestrator.pipeline.state import (
     NO_FEEDBACK,
@@ -19,8 +19,9 @@ from cli_agent_orchestrator.pipeline.state import (
     Progress,
     RunState,
     Turn,
+    from_json,
+    to_json,
 )
-from cli_agent_orchestrator.pipeline.state_json import from_json, to_json
 from cli_agent_orchestrator.proof.verdict import ProofWords
 from cli_agent_orchestrator.settings.gates import When
 from cli_agent_orchestrator.settings.table import KEPT_NAMES

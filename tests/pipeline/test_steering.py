@@ -34,11 +34,12 @@ from cli_agent_orchestrator.pipeline.state import (
     KeptHint,
     RunState,
     Turn,
+    decode_state,
     drop_hints,
+    encode_state,
     hints_for,
     note_act,
 )
-from cli_agent_orchestrator.pipeline.state_json import decode_state, encode_state
 from cli_agent_orchestrator.pipeline.steering import (
     NO_REVIEW,
     PAUSED_ALREADY,

@@ -9,6 +9,12 @@ from cli_agent_orchestrator.gates.check import CheckResult
 from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
 from cli_agent_orchestrator.pipeline.machine import (
     Check,
+    Failed,
+    NotApproved,
+    NotReviewed,
+    Outcome,
+    Passed,
+    RoundsUsedUp,
     next_step,
     record_check,
     record_proof,
@@ -17,17 +23,14 @@ from cli_agent_orchestrator.pipeline.machine import (
     stall_marks,
     stall_of,
 )
-from cli_agent_orchestrator.pipeline.outcomes import (
-    Failed,
-    NotApproved,
-    NotReviewed,
-    Outcome,
-    Passed,
-    RoundsUsedUp,
-)
 from cli_agent_orchestrator.pipeline.reply import Output
-from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState, Turn
-from cli_agent_orchestrator.pipeline.state_json import decode_state, encode_state
+from cli_agent_orchestrator.pipeline.state import (
+    FinalStatus,
+    RunState,
+    Turn,
+    decode_state,
+    encode_state,
+)
 from cli_agent_orchestrator.proof.verdict import Proof
 from cli_agent_orchestrator.settings.config import Limits, LoopRules, ReviewRules
 from cli_agent_orchestrator.settings.gates import PROOF as PROOF_GATE

@@ -11,16 +11,24 @@ from cli_agent_orchestrator.gates.counts import TestCounts
 from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
 from cli_agent_orchestrator.pipeline.machine import (
     Check,
+    Cleared,
     Done,
+    Failed,
+    NotProven,
+    Passed,
     next_step,
     record_check,
     record_proof,
     record_reply,
 )
-from cli_agent_orchestrator.pipeline.outcomes import Cleared, Failed, NotProven, Passed
 from cli_agent_orchestrator.pipeline.reply import Output
-from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState, Turn
-from cli_agent_orchestrator.pipeline.state_json import decode_state, encode_state
+from cli_agent_orchestrator.pipeline.state import (
+    FinalStatus,
+    RunState,
+    Turn,
+    decode_state,
+    encode_state,
+)
 from cli_agent_orchestrator.proof.tampering import Suspicion, Trick
 from cli_agent_orchestrator.proof.verdict import (
     CanaryResult,

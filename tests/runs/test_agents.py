@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable, ResumeError, RunError, Stopped
-from cli_agent_orchestrator.handoff.prompt import Sent
+from cli_agent_orchestrator.handoff.wait import Sent
 from cli_agent_orchestrator.pipeline.state import Dispatch, FinalStatus, RunState, Turn
 from cli_agent_orchestrator.runs.agents import (
     Onlooker,

@@ -23,7 +23,7 @@ from cli_agent_orchestrator.events import (
     SettingChanged,
     Unpaused,
 )
-from cli_agent_orchestrator.pipeline.state_json import KEPT_VERSION
+from cli_agent_orchestrator.pipeline.state import KEPT_VERSION
 from cli_agent_orchestrator.pipeline.steering import Ask, Heard, Hint, Pause, Set, Skip, Stop, Wish
 from cli_agent_orchestrator.runs.control import (
     QUEUED,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cli_agent_orchestrator.errors import ApiRefused
-from cli_agent_orchestrator.pipeline.state_json import KEPT_VERSION
+from cli_agent_orchestrator.pipeline.state import KEPT_VERSION
 from cli_agent_orchestrator.runs.deliver import (
     KnownRun,
     end_agents,

@@ -11,9 +11,9 @@ from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.errors import NotFound
 from cli_agent_orchestrator.events import RunBegan, RunEvent, TurnBegan, TurnEnded
-from cli_agent_orchestrator.pipeline.findings import FindingAnswer, Findings
 from cli_agent_orchestrator.pipeline.flow import Flow
 from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
+from cli_agent_orchestrator.pipeline.review import FindingAnswer, Findings
 from cli_agent_orchestrator.pipeline.state import Progress, RunState
 from cli_agent_orchestrator.runs.record import SavedSetting
 from cli_agent_orchestrator.runs.report import (

@@ -27,7 +27,7 @@ from cli_agent_orchestrator.events import (
     Unpaused,
     Warned,
 )
-from cli_agent_orchestrator.pipeline.state_json import KEPT_VERSION
+from cli_agent_orchestrator.pipeline.state import KEPT_VERSION
 from cli_agent_orchestrator.runs.event_log import EventLog
 from cli_agent_orchestrator.runs.record import (
     Fate,

@@ -37,7 +37,7 @@ from cli_agent_orchestrator.events import (
     Unpaused,
     Warned,
 )
-from cli_agent_orchestrator.handoff.prompt import AGAIN, Sent
+from cli_agent_orchestrator.handoff.wait import AGAIN, Sent
 from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
 from cli_agent_orchestrator.pipeline.machine import unpause
 from cli_agent_orchestrator.pipeline.prompts import EXPLORE_REFERENCE

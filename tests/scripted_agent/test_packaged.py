@@ -8,8 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.pipeline.findings import Findings, follow, read_findings
-from cli_agent_orchestrator.pipeline.review import TestAnswer, is_review_approved, judge_test
+from cli_agent_orchestrator.pipeline.review import (
+    Findings,
+    TestAnswer,
+    follow,
+    is_review_approved,
+    judge_test,
+    read_findings,
+)
 from cli_agent_orchestrator.pipeline.task import parse_task
 from cli_agent_orchestrator.scripted_agent.agent import Ran, find_rule, read_turn, render_answer
 from cli_agent_orchestrator.scripted_agent.packaged import DEFAULT_SCRIPT, DEMO_PROJECT, DEMO_SCRIPT

@@ -28,7 +28,7 @@ from cli_agent_orchestrator.events import (
     StopAsked,
     Unpaused,
 )
-from cli_agent_orchestrator.pipeline.state_json import KEPT_VERSION
+from cli_agent_orchestrator.pipeline.state import KEPT_VERSION
 from cli_agent_orchestrator.pipeline.steering import (
     Answered,
     Ask,

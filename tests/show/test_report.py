@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cli_agent_orchestrator.core.secrets import masked
 from cli_agent_orchestrator.events import CheckEnded, FilesChanged, HintTaken, PauseAsked
-from cli_agent_orchestrator.pipeline.findings import Findings
+from cli_agent_orchestrator.pipeline.review import Findings
 from cli_agent_orchestrator.pipeline.state import FinalStatus
 from cli_agent_orchestrator.runs.record import Fate, RunStatus, SavedSetting, SavedTree
 from cli_agent_orchestrator.runs.report import Report, TurnDetail

@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.pipeline.findings import Finding, FindingAnswer, Tracked
+from cli_agent_orchestrator.pipeline.review import Finding, FindingAnswer, Tracked
 from cli_agent_orchestrator.runs.report import TurnDetail
 from cli_agent_orchestrator.show import turn as limits
 from cli_agent_orchestrator.show.turn import long_text, turn_html

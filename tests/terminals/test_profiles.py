@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.errors import UnknownName, UsageError
-from cli_agent_orchestrator.pipeline.findings import Findings, how_to_raise
+from cli_agent_orchestrator.pipeline.review import Findings, how_to_raise
 from cli_agent_orchestrator.terminals.launch import MAX_BYTES, find_profile, profile_names
 
 PACKAGED = ("peer_programmer", "peer_system_analyst", "programmer", "system_analyst", "tester")

@@ -28,7 +28,7 @@ from rich.text import Text
 
 from ..core.text import BREAKS, CONTROLS, HALVES
 from ..events import AGAINST
-from ..pipeline.outcomes import BASE_FAILED
+from ..pipeline.machine import BASE_FAILED
 from ..pipeline.steering import LARGEST_HINT, Hint, Pause, Skip, Unpause, Wish
 from ..runs.record import short_name
 from .picture import OUTCOMES_FOR, AgentRow, Delay, Doing, OpenQuestion, Picture, Reason

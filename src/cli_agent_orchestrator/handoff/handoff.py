@@ -24,32 +24,30 @@ from ..errors import (
 from ..events import EventKind
 from ..settings.config import HandoffRules
 from .files import ResponseFiles, check_size
-from .prompt import (
+from .wait import (
     AGAIN,
+    Accept,
     Envelope,
+    Fail,
+    FallBackToOutput,
+    FileMissing,
     FirstStep,
+    FolderLost,
+    GiveUp,
+    KeepWaiting,
     Reply,
     ReplySource,
     SaveSent,
     Sent,
     Situation,
-    first_step,
-    reminder_for,
-    save_nothing,
-)
-from .wait import (
-    Accept,
-    Fail,
-    FallBackToOutput,
-    FileMissing,
-    FolderLost,
-    GiveUp,
-    KeepWaiting,
     TimeOut,
     TurnEnd,
     Wait,
     advance,
     file_missing_in,
+    first_step,
+    reminder_for,
+    save_nothing,
 )
 from .watch import (
     STOPS,

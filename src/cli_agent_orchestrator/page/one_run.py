@@ -11,8 +11,8 @@ from pathlib import PurePosixPath
 from ..core.models import Terminal
 from ..core.text import age, duration, plural, short_line, twice_as_many
 from ..events import FilesChanged, HintTaken, Steered
-from ..pipeline.findings import Findings
 from ..pipeline.flow import Planned, PlannedCheck, Stage, StageKind
+from ..pipeline.review import Findings
 from ..pipeline.state import PersonalAct
 from ..runs.record import RunStatus, short_name
 from ..runs.view import RunView, Turn

@@ -19,11 +19,10 @@ from pathlib import PurePath
 from string import Template
 
 from ..settings.config import Condensation
-from .condense import excerpt_of, extract_handoff, extract_implementation
-from .findings import Findings, findings_block
 from .flow import Amount, Block, BlockSource, Repeat
 from .flow_file import response_file_template
-from .reply import Excerpt, Output, clean_text
+from .reply import Excerpt, Output, clean_text, excerpt_of, extract_handoff, extract_implementation
+from .review import Findings, findings_block
 from .state import RunState, Turn, hints_for
 from .task import Task
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from ..errors import ResumeChoice, UsageError
-from ..handoff.prompt import Sent
+from ..handoff.wait import Sent
 from ..settings.table import BY_NAME, KEPT_NAMES
 from ..settings.values import canonical
 from .machine import due_review, due_step

@@ -1,4 +1,4 @@
-"""Whether a review approves, and whether a test passed.
+"""What a review says: whether it approves, and what it found; and whether a test passed.
 
 A reviewer's approval counts when all of this is true:
 
@@ -8,23 +8,37 @@ A reviewer's approval counts when all of this is true:
    evidence groups that its flow has for the role. Where a flow has none, notes are enough.
 
 A tester's verdict is the last `RESULT: PASS` or `RESULT: FAIL` line; without one it did not pass.
+
+A reviewer that numbers its findings writes a line for each of them, and in later cycles an answer
+to each that is open. A number is kept for good: the same number with the same place or text is the
+finding there was, and so is the same place and text with another number; a number that is used
+again for something else is replaced by the next free one. What is not answered stays open. What
+was fixed or withdrawn and is found again is open again, as unfixed.
 """
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ..settings.config import ReviewRules
 from .flow import Role
-from .reply import VerdictForm, find_label, find_unclear, find_verdict, has_label, split_lines
-
-REVIEW_FORM = VerdictForm("REVIEW_RESULT", "APPROVED", "REVISE")
-TEST_FORM = VerdictForm("RESULT", "PASS(?:ED)?", "FAIL(?:ED)?")
+from .reply import (
+    DOUBT_PATTERN,
+    NOTES_LABEL,
+    REVIEW_FORM,
+    TEST_FORM,
+    VerdictForm,
+    find_label,
+    find_unclear,
+    find_verdict,
+    has_label,
+    split_lines,
+    unfenced,
+)
 
 NOT_COUNTED = "APPROVED does not count"
 """Begins what is said of an approval that something stands against."""
-NOTES_LABEL = "REVIEW_NOTES"
 # what ends the notes: the verdict, or a copy of the text under review
 AFTER_NOTES = ("REVIEW_RESULT", "ANALYST_SUMMARY", "PROGRAMMER_SUMMARY")
 
@@ -219,3 +233,390 @@ def _notes_section(lines: Sequence[str]) -> str | None:
     rest = range(start + 1, len(lines))
     end = next((i for i in rest if any(has_label(lines[i], a) for a in AFTER_NOTES)), len(lines))
     return "\n".join(lines[start:end])
+
+
+BLOCKING, ADVISORY = "blocking", "advisory"
+LONGEST_LINE = 2000
+"""Characters of a line that are looked at."""
+LONGEST_TEXT = 500
+LONGEST_PLACE = 200
+LARGEST_ID = 9999
+
+# "- **", "3. ", "| ", "- [x] ", "REVIEW_NOTES: ": what may stand before a number, but no quotation
+BEFORE_PATTERN = (
+    r"(?:\[[xX]\]|[^\w>\"'“”„‘’«»]|_|\d{1,9}[.)](?=\s))*+"
+    r"(?:(?:REVIEW_NOTES|FINDINGS)\b[\W_]*+)?"
+)
+ID_PATTERN = r"F0{0,3}[1-9]\d{0,3}(?![^\W_])"
+# "F1", "F1, **F2** and F3"
+IDS_PATTERN = rf"{ID_PATTERN}(?:[\s,&+/*_`]{{1,9}}(?:and\s[*_`]{{0,3}})?{ID_PATTERN}){{0,99}}"
+SEVERITY_PATTERN = r"blocking|advisory|non-?blocking"
+# "F1: still unfixed"
+ANSWER_PATTERN = (
+    r"(?:(?:is|now|still)\s){0,2}(?P<answer>fixed|unfixed|not[ -]fixed|withdrawn)(?!\w|-\w)"
+)
+LINE_PATTERN = (
+    rf"{BEFORE_PATTERN}(?P<ids>{IDS_PATTERN})[\W_]*+"
+    rf"(?:(?P<severity>{SEVERITY_PATTERN})(?![^\W_]|-\w))?(?P<rest>.*)"
+)
+# "F1 (blocking): fixed": nothing, or something set off by a mark; "F1 blocking fixed sizes" is none
+SET_OFF_PATTERN = r"[\s*_`|)\]]*+(?:$|[.:;,(–—-])"
+# "|advisory", " or blocking", "|unfixed", ", unfixed or withdrawn": the form, and no use of it
+OTHER_SEVERITY_PATTERN = r"\s*+(?:[|/]|or\b)[\W_]*+(?:blocking|advisory)\b"
+OTHER_ANSWER_PATTERN = r"[\W_]*+(?:or[\W_]++)?(?:not )?(?:fixed|unfixed|withdrawn)\b"
+# "path:line text", "<text>"
+BLANK_PATTERN = r"`?(?:path:line\b|<(?:path|place|file|text)\b)"
+# ": ", "** – ", ") ", ". ": what may stand before a place or a text, but not what these begin with
+GAP_PATTERN = r"(?:[\s*:;,|)\]–—-]|\.(?=\s|$)|_++(?!\w)|`(?=[\s*:;,|)\]–—-]|$))*+"
+# ":12", "#L12-L14", ":12:5"
+LINE_NUMBER_PATTERN = r"(?::|#)L?\d{1,7}(?:[-–:]L?\d{1,7})?"
+# "src/a.py:12", "(`src/a.py:12-14`)", "[a.py:3](src/a.py#L3)", "`my files/a.py:3`"
+PLACE_PATTERN = (
+    rf"[(\[]?\*{{0,2}}(?:`(?P<quoted>[^`:#]{{1,150}}{LINE_NUMBER_PATTERN})`"
+    rf"|`?(?P<bare>[^\s`:#|*<>()\[\]\"]{{1,150}}{LINE_NUMBER_PATTERN})`?)"
+    r"\*{0,2}(?:\]\([^)\s]{0,300}\)|[)\]])?(?=[\s:;,.|*–—-]|$)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FormLine:
+    """What a line says about findings."""
+
+    ids: tuple[str, ...]
+    """`F1`; several only in an answer."""
+    severity: str = ""
+    """`blocking` or `advisory` if it raises a finding."""
+    where: str = ""
+    text: str = ""
+    answer: str = ""
+    """`fixed`, `unfixed` or `withdrawn` if it answers."""
+
+
+def read_line(line: str) -> FormLine | None:
+    """Return what a line says about findings; None if nothing.
+
+    >>> read_line("- **F1** (blocking) `a.py:3`: wrong").where
+    'a.py:3'
+    """
+    found = re.match(LINE_PATTERN, line[:LONGEST_LINE], re.I)
+    if found is None:
+        return None
+    ids = tuple(dict.fromkeys(map(tidy_id, re.findall(ID_PATTERN, found["ids"], re.I))))
+    rest = found["rest"]
+    if not found["severity"]:
+        answer = _read_answer(rest)
+        return FormLine(ids, answer=answer) if answer else None
+    severity = ADVISORY if found["severity"].lower() != BLOCKING else BLOCKING
+    if re.match(OTHER_SEVERITY_PATTERN, rest, re.I):
+        return None
+    rest = _without_gap(rest)
+    answer = _read_answer(rest, set_off=True)
+    if answer:
+        return FormLine(ids, answer=answer)
+    if re.match(BLANK_PATTERN, rest, re.I):
+        return None
+    where, end = _read_place(rest)
+    return FormLine(ids[:1], severity, where, tidy_text(rest[end:]))
+
+
+def tidy_id(text: str) -> str:
+    """Return a number as it is kept: `f01` is F1."""
+    return f"F{int(text[1:])}"
+
+
+def tidy_text(text: str) -> str:
+    """Return the text of a finding without the marks around it, on one line."""
+    bare = _without_gap(text).replace("**", "").rstrip("*_| \t")
+    if bare.endswith("`") and bare.count("`") % 2:
+        bare = bare[:-1]
+    return one_line(bare, LONGEST_TEXT)
+
+
+def one_line(text: str, longest: int) -> str:
+    """Return a text on one line, cut, and without what does not show."""
+    shown = "".join(char if char.isprintable() else " " for char in text)
+    line = " ".join(shown.split())
+    return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
+
+
+def _read_answer(text: str, set_off: bool = False) -> str:
+    found = re.match(ANSWER_PATTERN, text, re.I)
+    if found is None:
+        return ""
+    rest = text[found.end() :]
+    if re.match(OTHER_ANSWER_PATTERN, rest, re.I) or rest.startswith("?"):
+        return ""
+    if set_off and not re.match(SET_OFF_PATTERN, rest):
+        return ""
+    word = found["answer"].lower()
+    if word in ("unfixed", "not fixed", "not-fixed"):
+        return "unfixed"
+    return "" if re.match(DOUBT_PATTERN, rest, re.I) else word
+
+
+def _read_place(text: str) -> tuple[str, int]:
+    """Return the place that a text begins with, and where it ends."""
+    found = re.match(PLACE_PATTERN, text)
+    if found is None:
+        return "", 0
+    place = found["quoted"] or found["bare"]
+    path, line = re.split(r"[:#]L?", place, maxsplit=1)
+    if not re.search(r"[^\W\d_]", path):
+        return "", 0
+    numbers = line.replace("L", "").replace("–", "-")
+    return one_line(f"{path}:{numbers}", LONGEST_PLACE), found.end()
+
+
+def _without_gap(text: str) -> str:
+    return re.sub(rf"\A{GAP_PATTERN}", "", text)
+
+
+MOST_FINDINGS = 100
+"""So many are followed: open before closed, blocking before advisory, old before new."""
+MOST_ANSWERS = 20
+"""Answers to one finding that are kept, the last ones."""
+STALLED_AFTER = 2
+"""So many times a blocking finding may be unfixed."""
+LONGEST_NAME = 80
+HOW_TO_RAISE = (
+    "Number your findings from {first} on, each on a line of its own outside of code blocks: "
+    "`{first} blocking path:line text` if it has to change before an approval, "
+    "`{first} advisory path:line text` if not; without a place, leave `path:line` out."
+)
+HOW_TO_ANSWER = """\
+Author: deal with each of them, the blocking ones first, and say under its number what you did.
+Reviewer: answer each of them on a line of its own: its number, and `fixed`, `unfixed` or
+`withdrawn`, with a few words if they help. An approval counts when no blocking one is open."""
+
+
+class FindingAnswer(StrEnum):
+    """What a reviewer says about a finding that was open."""
+
+    FIXED = "fixed"
+    UNFIXED = "unfixed"
+    WITHDRAWN = "withdrawn"
+
+
+class Stall(StrEnum):
+    """Why a run does not converge, in words to be filled in."""
+
+    UNFIXED = "{} still unfixed after two attempts"
+    UNCHANGED = "{} of the {} changed nothing"
+    SAME_GATE = "the gate `{}` failed twice on the same files"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that a reviewer found."""
+
+    id: str
+    """Such as `F1`."""
+    blocking: bool
+    where: str
+    """Such as `src/total.py:12`; empty if it has no place."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewForm:
+    """What a review says in the form."""
+
+    findings: tuple[Finding, ...]
+    answers: Mapping[str, FindingAnswer]
+    """By the numbers of findings that were open before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tracked:
+    """A finding and what became of it."""
+
+    finding: Finding
+    raised: int
+    """The cycle in which it was found."""
+    round: int
+    answers: tuple[FindingAnswer, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Is something still to be done about it?"""
+        return self.answers[-1:] in ((), (FindingAnswer.UNFIXED,))
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """All findings that are followed, in the order in which they were found."""
+
+    tracked: tuple[Tracked, ...] = ()
+
+    @property
+    def open(self) -> tuple[Tracked, ...]:
+        """Return those about which something is still to be done."""
+        return tuple(entry for entry in self.tracked if entry.is_open)
+
+    @property
+    def open_blocking(self) -> tuple[Tracked, ...]:
+        """Return those that stand against an approval."""
+        return tuple(entry for entry in self.open if entry.finding.blocking)
+
+
+def read_findings(reply: str) -> ReviewForm | None:
+    """Return what a review says in the form; None if its reviewer does not follow it."""
+    findings: list[Finding] = []
+    answers: dict[str, FindingAnswer] = {}
+    is_untold = False
+    for _, line in unfenced(split_lines(reply)):
+        said = read_line(line)
+        if said is None:
+            if is_untold and line.strip():
+                findings[-1] = replace(findings[-1], text=_text_below(line))
+                is_untold = False
+            continue
+        is_untold = False
+        if said.answer:
+            answers |= {number: FindingAnswer(said.answer) for number in said.ids}
+        elif len(findings) < MOST_FINDINGS:
+            raised = Finding(said.ids[0], said.severity == BLOCKING, said.where, said.text)
+            findings.append(raised)
+            is_untold = not raised.text
+    if not findings and not answers:
+        return None
+    return ReviewForm(tuple(dict.fromkeys(findings)), answers)
+
+
+def _text_below(line: str) -> str:
+    """Return the text of a finding whose own line has none."""
+    return "" if re.match(r"[\W_]*+(?:REVIEW_)?RESULT\b", line, re.I) else tidy_text(line)
+
+
+def follow(ledger: Findings, form: ReviewForm, round: int, cycle: int) -> Findings:
+    """Return the ledger after one more review."""
+    tracked = [_answer(entry, form.answers.get(entry.finding.id)) for entry in ledger.tracked]
+    for finding in form.findings:
+        known = _find(tracked, finding)
+        if known is None:
+            number = _free_id(finding.id, tracked, form)
+            tracked.append(Tracked(replace(finding, id=number), cycle, round))
+        else:
+            is_answered = tracked[known].finding.id in form.answers
+            tracked[known] = _raise_again(tracked[known], finding, is_answered)
+    return Findings(_most_needed(tracked))
+
+
+def _answer(entry: Tracked, answer: FindingAnswer | None) -> Tracked:
+    if answer is None or not (entry.is_open or answer is FindingAnswer.UNFIXED):
+        return entry
+    return replace(entry, answers=(*entry.answers, answer)[-MOST_ANSWERS:])
+
+
+def _raise_again(entry: Tracked, finding: Finding, is_answered: bool) -> Tracked:
+    where = finding.where or entry.finding.where
+    kept = replace(entry.finding, blocking=finding.blocking, where=where)
+    again = replace(entry, finding=kept)
+    return again if entry.is_open or is_answered else _answer(again, FindingAnswer.UNFIXED)
+
+
+def _find(tracked: Sequence[Tracked], finding: Finding) -> int | None:
+    """Return which of the findings there are this one is."""
+    place, words = finding.where, finding.text.casefold()
+    for index, entry in enumerate(tracked):
+        known = entry.finding
+        same_place = bool(place) and place == known.where
+        same_words = bool(words) and words == known.text.casefold()
+        if known.id == finding.id and (same_place or same_words or not (place or words)):
+            return index
+    return next(
+        (
+            index
+            for index, entry in enumerate(tracked)
+            if entry.is_open
+            and words
+            and (entry.finding.where, entry.finding.text.casefold()) == (place, words)
+        ),
+        None,
+    )
+
+
+def _free_id(wanted: str, tracked: Sequence[Tracked], form: ReviewForm) -> str:
+    """Return the wanted number if it is free, else the next one that nobody uses."""
+    taken = {entry.finding.id for entry in tracked}
+    if wanted not in taken:
+        return wanted
+    taken |= {finding.id for finding in form.findings}
+    following = _next_id(taken)
+    if int(following[1:]) <= LARGEST_ID:
+        return following
+    return next(number for n in range(1, LARGEST_ID) if (number := f"F{n}") not in taken)
+
+
+def _next_id(taken: set[str]) -> str:
+    return f"F{1 + max((int(number[1:]) for number in taken), default=0)}"
+
+
+def _most_needed(tracked: Sequence[Tracked]) -> tuple[Tracked, ...]:
+    """Return as many findings as are followed, in their order."""
+
+    def worth(index: int) -> tuple[bool, bool]:
+        return not tracked[index].is_open, not tracked[index].finding.blocking
+
+    kept = sorted(range(len(tracked)), key=worth)[:MOST_FINDINGS]
+    return tuple(tracked[index] for index in sorted(kept))
+
+
+def stalled(ledger: Findings) -> tuple[Tracked, ...]:
+    """Return the blocking findings that were unfixed too often."""
+    return tuple(
+        entry
+        for entry in ledger.open_blocking
+        if entry.answers.count(FindingAnswer.UNFIXED) >= STALLED_AFTER
+    )
+
+
+def find_stall(ledger: Findings, author: str, unchanged_turns: int, repeated_gate: str) -> str:
+    """Say in a sentence why a run does not converge; empty if it may.
+
+    `unchanged_turns` counts the last turns of the `author` that changed nothing; `repeated_gate`
+    is the gate that failed twice on the same files, if one did.
+    """
+    reasons: list[str] = []
+    if unfixed := stalled(ledger):
+        verb = "is" if len(unfixed) == 1 else "are"
+        reasons.append(Stall.UNFIXED.format(f"{_ids(unfixed)} {verb}"))
+    if unchanged_turns > 0:
+        turns = "the last turn" if unchanged_turns == 1 else f"the last {unchanged_turns} turns"
+        reasons.append(Stall.UNCHANGED.format(turns, author))
+    if gate := one_line(repeated_gate, LONGEST_NAME):
+        reasons.append(Stall.SAME_GATE.format(gate))
+    return f"Not converging: {'; '.join(reasons)}." if reasons else ""
+
+
+def objection(ledger: Findings) -> str:
+    """Say what stands against an approval; empty if nothing does."""
+    blocking = ledger.open_blocking
+    if not blocking:
+        return ""
+    counted = (
+        "1 blocking finding is" if len(blocking) == 1 else f"{len(blocking)} blocking findings are"
+    )
+    return f"{counted} open: {_ids(blocking)}"
+
+
+def _ids(tracked: Sequence[Tracked]) -> str:
+    return ", ".join(entry.finding.id for entry in tracked)
+
+
+def how_to_raise(ledger: Findings) -> str:
+    """Return how a reviewer is asked to number what it finds."""
+    return HOW_TO_RAISE.format(first=_next_id({entry.finding.id for entry in ledger.tracked}))
+
+
+def findings_block(ledger: Findings) -> str:
+    """Return what author and reviewer are told about open findings; empty if there are none."""
+    if not ledger.open:
+        return ""
+    lines = [_line(entry.finding) for entry in ledger.open]
+    return "\n".join([*lines, "", HOW_TO_ANSWER, how_to_raise(ledger)])
+
+
+def _line(finding: Finding) -> str:
+    severity = BLOCKING if finding.blocking else ADVISORY
+    return " ".join(filter(None, (finding.id, severity, finding.where, finding.text)))

@@ -16,12 +16,12 @@ from ..events import (
     TurnEnded,
 )
 from ..pipeline.flow import Stage
-from ..pipeline.machine import Check
-from ..pipeline.outcomes import (
+from ..pipeline.machine import (
     BASE_FAILED,
     BASE_PASSED,
     Approved,
     BaseKnown,
+    Check,
     Cleared,
     CyclesUsedUp,
     Delivered,

@@ -35,11 +35,12 @@ from ..gates.check import CheckResult, doubt_on_base, page_of, refusal_on_base, 
 from ..gates.checking import Checker, GatePlace, GateRunner
 from ..handoff.files import ResponseFiles
 from ..handoff.handoff import Agents, Handoff, World
-from ..handoff.prompt import Envelope, Reply, ReplySource, Sent
+from ..handoff.wait import Envelope, Reply, ReplySource, Sent
 from ..pipeline.machine import (
     Check,
     Done,
     Pause,
+    Skipped,
     due_review,
     due_step,
     next_step,
@@ -50,7 +51,6 @@ from ..pipeline.machine import (
     stall_marks,
     stall_of,
 )
-from ..pipeline.outcomes import Skipped
 from ..pipeline.prompts import Briefing, build_prompt
 from ..pipeline.reply import Output
 from ..pipeline.resuming import Remedy, ask_again, missing_turn, note_taken

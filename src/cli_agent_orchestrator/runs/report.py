@@ -19,12 +19,19 @@ from ..errors import (
     UsageError,
 )
 from ..handoff.files import decode_response
-from ..pipeline.condense import extract_review_notes, extract_test_evidence, first_point
-from ..pipeline.findings import Findings, ReviewForm, Tracked, follow, read_findings
 from ..pipeline.flow import Flow, Planned, StageKind, course_of
 from ..pipeline.flow_file import PACKAGED, packaged_flow
 from ..pipeline.machine import Check, due_step
-from ..pipeline.review import NOT_COUNTED, met_evidence
+from ..pipeline.reply import extract_review_notes, extract_test_evidence, first_point
+from ..pipeline.review import (
+    NOT_COUNTED,
+    Findings,
+    ReviewForm,
+    Tracked,
+    follow,
+    met_evidence,
+    read_findings,
+)
 from ..pipeline.state import FinalStatus, RunState
 from ..pipeline.task import parse_task
 from ..proof.verdict import BEFORE_TITLE, DIFF_TITLE

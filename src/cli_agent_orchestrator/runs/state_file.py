@@ -21,8 +21,7 @@ from ..core.clock import Clock
 from ..core.files import LARGEST_TEXT, Folder, folder_of, is_too_large, read_file
 from ..core.text import on_a_line
 from ..errors import PromptError, StateError
-from ..pipeline.state import RunState
-from ..pipeline.state_json import decode_state, encode_state, from_json, to_json
+from ..pipeline.state import RunState, decode_state, encode_state, from_json, to_json
 from ..pipeline.task import LARGEST_TASK, has_headings, read_front_matter
 from ..settings.config import RunConfig
 from ..settings.layout import STATE_NAME, TASK_FILE

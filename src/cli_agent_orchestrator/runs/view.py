@@ -35,8 +35,7 @@ from ..events import (
     Unpaused,
     Warned,
 )
-from ..pipeline.state import PersonalAct
-from ..pipeline.state_json import KEPT_VERSION
+from ..pipeline.state import KEPT_VERSION, PersonalAct
 from ..settings.config import check_state_folder
 from ..settings.gates import PROOF
 from ..settings.layout import RECORD_FILE, STATE_NAME, kept_name, run_folder, runs_folder

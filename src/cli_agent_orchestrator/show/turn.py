@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from ..core.secrets import CUT, before_mask
 from ..core.text import duration, plural
-from ..pipeline.findings import FindingAnswer, Tracked
-from ..pipeline.outcomes import BASE_FAILED
+from ..pipeline.machine import BASE_FAILED
+from ..pipeline.review import FindingAnswer, Tracked
 from ..runs.report import TurnDetail
 from ..runs.view import Turn
 from ..usage.tokens import Tokens
