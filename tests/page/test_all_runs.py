@@ -107,7 +107,7 @@ def test_a_run_that_broke_can_be_resumed_at_once() -> None:
 
 
 def test_a_run_in_circles_says_why_and_offers_no_resume() -> None:
-    run = a_run(circling="F1 is still unfixed after two attempts.")
+    run = a_run(stalled="F1 is still unfixed after two attempts.")
 
     row = part_of(all_runs([RunRow(run)], 0, NOON), f"run-{run.id}")
 
@@ -133,7 +133,7 @@ def test_work_that_waits_is_a_note_in_its_row() -> None:
 def test_the_time_until_it_was_resumed_is_none_that_a_run_took(
     changes: dict[str, object], words: str
 ) -> None:
-    run = a_run(rested=598.0, **changes)
+    run = a_run(paused_seconds=598.0, **changes)
 
     assert words in part_of(all_runs([RunRow(run)], 0, NOON), f"run-{run.id}").written
     assert words in part_of(one_run(a_page(run), NOON), "head").written

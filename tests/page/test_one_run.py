@@ -263,13 +263,13 @@ def test_what_people_did_stands_with_its_time() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"circling": "F1 is still unfixed."}, "F1 is still unfixed."),
+        ({"stalled": "F1 is still unfixed."}, "F1 is still unfixed."),
         ({"status": RunStatus.PAUSED}, "It is paused and waits for you."),
-        ({"status": RunStatus.PAUSED, "circling": "the last turn."}, "for you. The last turn."),
-        ({"circling": "the last turn changed nothing."}, "The last turn changed nothing."),
+        ({"status": RunStatus.PAUSED, "stalled": "the last turn."}, "for you. The last turn."),
+        ({"stalled": "the last turn changed nothing."}, "The last turn changed nothing."),
         ({"status": RunStatus.INTERRUPTED}, "Its process was killed."),
         ({"status": RunStatus.FAIL, **ENDED}, "cao resume k3f9 --max-rounds 4"),
-        ({"status": RunStatus.FAIL, "circling": "F1.", **ENDED}, "It did not converge: F1."),
+        ({"status": RunStatus.FAIL, "stalled": "F1.", **ENDED}, "It did not converge: F1."),
         ({"status": RunStatus.PASS, "tree": TREE, **ENDED}, "cao apply k3f9"),
     ],
 )
@@ -471,7 +471,7 @@ def test_nothing_in_a_run_breaks_its_page(one: str, two: str, three: str, four: 
         acts=(PauseAsked(NOON),),
         proof_check=replace(PROOF, why=three),
         question=four,
-        circling=two,
+        stalled=two,
     )
     asked = AskedBy("p1", Question(one, (Choice("1", two),), three))
 

@@ -19,9 +19,9 @@ LONG_AGO = {"started": NOON - FORGOTTEN_SECONDS - 9, "ended": NOON - FORGOTTEN_S
     [
         ({}, RunGroup.WORKING, "running"),
         ({"asking": "programmer"}, RunGroup.NEEDS, "asks you"),
-        ({"circling": "F1 is still unfixed."}, RunGroup.NEEDS, "not converging"),
+        ({"stalled": "F1 is still unfixed."}, RunGroup.NEEDS, "not converging"),
         ({"status": RunStatus.PAUSED}, RunGroup.NEEDS, "paused"),
-        ({"status": RunStatus.PAUSED, "circling": "F1"}, RunGroup.NEEDS, "paused"),
+        ({"status": RunStatus.PAUSED, "stalled": "F1"}, RunGroup.NEEDS, "paused"),
         ({"status": RunStatus.INTERRUPTED}, RunGroup.NEEDS, "interrupted"),
         ({"status": RunStatus.FAILED, **ENDED}, RunGroup.NEEDS, "error"),
         # A person wanted it so, or nothing is left to be done.
@@ -62,20 +62,20 @@ def test_the_group_of_a_run(changes: dict[str, object], group: RunGroup, words: 
 
 
 def test_a_pause_of_a_run_in_circles_says_both() -> None:
-    run = a_run(status=RunStatus.PAUSED, circling="F1 is still unfixed.")
+    run = a_run(status=RunStatus.PAUSED, stalled="F1 is still unfixed.")
 
     assert standing_of(run, NOON).why == "It is paused and waits for you. F1 is still unfixed."
 
 
 def test_a_question_is_more_urgent_than_a_circle_and_that_than_a_pause() -> None:
-    both = a_run(asking="tester", circling="in circles", status=RunStatus.PAUSED)
+    both = a_run(asking="tester", stalled="in circles", status=RunStatus.PAUSED)
 
     assert standing_of(both, NOON).words == "asks you"
     ranks = [
         standing_of(a_run(**changes), NOON).rank
         for changes in (
             {"asking": "tester"},
-            {"circling": "in circles"},
+            {"stalled": "in circles"},
             {"status": RunStatus.PAUSED},
             {"status": RunStatus.INTERRUPTED},
         )

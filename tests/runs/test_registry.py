@@ -143,7 +143,7 @@ class TestRecord:
             ended=NOON + 1,
             exit_code=3,
             pid=7,
-            circling="F1 is open.",
+            stalled="F1 is open.",
         )
         assert read_record(save(tmp_path, record)) == record
 
@@ -165,16 +165,16 @@ class TestRecord:
             ([Paused(NOON), Unpaused(NOON)], {"status": RunStatus.RUNNING}),
             ([CheckBegan(NOON, "gate", 2, 9, "make")], {"round": 2, "role": "gate"}),
             ([Warned(NOON, "odd")], {"status": RunStatus.RUNNING}),
-            ([CIRCLE], {"circling": "F1 is open."}),
-            ([CIRCLE, TurnBegan(NOON, "tester", 1, 1, 9, "t", "codex")], {"circling": CIRCLE.why}),
-            ([CIRCLE, CheckBegan(NOON, "gate", 1, 9, "make")], {"circling": CIRCLE.why}),
-            ([CIRCLE, changed(1)], {"circling": ""}),
-            ([changed(1), CIRCLE], {"circling": CIRCLE.why}),
-            ([CIRCLE, changed(0)], {"circling": CIRCLE.why}),
-            ([CIRCLE, changed(1, allowed=False)], {"circling": CIRCLE.why}),
-            ([CIRCLE, RunEnded(NOON, "FAIL", 1, 1)], {"circling": CIRCLE.why}),
-            ([CIRCLE, RunEnded(NOON, "RUNNING", 1, 130)], {"circling": CIRCLE.why}),
-            ([CIRCLE, RunEnded(NOON, "PASS", 1, 0)], {"circling": ""}),
+            ([CIRCLE], {"stalled": "F1 is open."}),
+            ([CIRCLE, TurnBegan(NOON, "tester", 1, 1, 9, "t", "codex")], {"stalled": CIRCLE.why}),
+            ([CIRCLE, CheckBegan(NOON, "gate", 1, 9, "make")], {"stalled": CIRCLE.why}),
+            ([CIRCLE, changed(1)], {"stalled": ""}),
+            ([changed(1), CIRCLE], {"stalled": CIRCLE.why}),
+            ([CIRCLE, changed(0)], {"stalled": CIRCLE.why}),
+            ([CIRCLE, changed(1, allowed=False)], {"stalled": CIRCLE.why}),
+            ([CIRCLE, RunEnded(NOON, "FAIL", 1, 1)], {"stalled": CIRCLE.why}),
+            ([CIRCLE, RunEnded(NOON, "RUNNING", 1, 130)], {"stalled": CIRCLE.why}),
+            ([CIRCLE, RunEnded(NOON, "PASS", 1, 0)], {"stalled": ""}),
         ],
     )
     def test_it_follows_the_events(self, events: list[RunEvent], fields: dict[str, object]) -> None:

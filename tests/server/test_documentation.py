@@ -42,7 +42,7 @@ def test_every_operation_has_a_name_of_its_own() -> None:
 
 def test_what_stands_below_a_field_in_the_source_describes_it() -> None:
     schemas = SCHEMA["components"]["schemas"]
-    for name, field in (("TerminalBody", "exit_code"), ("RunDetailBody", "rested")):
+    for name, field in (("TerminalBody", "exit_code"), ("RunDetailBody", "paused_seconds")):
         assert schemas[name]["properties"][field]["description"]
 
 

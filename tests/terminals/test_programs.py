@@ -72,6 +72,21 @@ def test_all_records_that_are_written_to_are_found(tmp_path: Path) -> None:
         assert sorted(open_files(os.getpid(), PATTERN)) == [older, newer]
 
 
+@pytest.mark.parametrize(("own_session", "refused"), [(True, True), (False, False)])
+def test_what_a_gate_started_cannot_steer_its_run(own_session: bool, refused: bool) -> None:
+    below = (
+        "from cli_agent_orchestrator.errors import NotSteerable\n"
+        "from cli_agent_orchestrator.terminals.programs import check_no_gate_of\n"
+        "try:\n"
+        f"    check_no_gate_of({os.getpid()})\n"
+        "except NotSteerable:\n"
+        "    raise SystemExit(4)\n"
+    )
+    argv = ("/bin/sh", "-c", '"$@"; exit $?', "sh", sys.executable, "-c", below)
+    done = subprocess.run(argv, check=False, start_new_session=own_session)
+    assert done.returncode == (4 if refused else 0)
+
+
 def asked_below(*words: str) -> bool:
     """Return what a process finds out that has an ancestor with these arguments."""
     shell = ("/bin/sh", "-c", '"$@"; exit $?', "sh")

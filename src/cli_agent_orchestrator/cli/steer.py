@@ -235,8 +235,10 @@ def steer(run: RunView, wish: Wish, *, agreed: bool = False) -> None:
     """Ask something of a run, and print what it says; `agreed` is that of `ask_run`."""
     with importing():
         from ..runs.control import ask_run, check_wish
+        from ..terminals.programs import check_no_gate_of
 
     check_wish(run, wish)
+    check_no_gate_of(run.pid)
     asked = ask_run(run_folder(state_folder(os.environ), run.id), wish, agreed=agreed)
     click.echo(f"{run.id}: {printable(asked.text)}")
 

@@ -79,16 +79,16 @@ def standing_of(run: RunView, now: float) -> RunStanding:
 
 
 def _live(run: RunView) -> RunStanding:
-    circling = as_sentence(run.circling)
+    stalled = as_sentence(run.stalled)
     if run.asking:
         return RunStanding(
             RunGroup.NEEDS, run.words, "needs", f"The {name(run.asking)} asks you something."
         )
     if run.status is RunStatus.PAUSED:
-        why = " ".join(filter(None, ("It is paused and waits for you.", circling)))
+        why = " ".join(filter(None, ("It is paused and waits for you.", stalled)))
         return RunStanding(RunGroup.NEEDS, run.words, "needs", why, 2)
-    if run.circling:
-        return RunStanding(RunGroup.NEEDS, "not converging", "needs", circling, 1)
+    if run.stalled:
+        return RunStanding(RunGroup.NEEDS, "not converging", "needs", stalled, 1)
     return RunStanding(RunGroup.WORKING, run.words, "now")
 
 

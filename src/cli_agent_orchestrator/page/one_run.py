@@ -181,8 +181,8 @@ def _needs(page: RunOnPage, stand: RunStanding) -> Iterator[Markup]:
     if run.reason and not run.is_live:
         yield tag("p", with_code(run.reason[:LONGEST_REASON]), class_="reason")
     if run.status is RunStatus.FAIL:
-        if run.circling:
-            yield tag("p", f"It did not converge: {run.circling}")
+        if run.stalled:
+            yield tag("p", f"It did not converge: {run.stalled}")
         command = f"cao resume {short} --max-rounds {twice_as_many(run.round)}"
         yield tag("p", "It can go on with more rounds: ", tag("code", command))
         report = f"cao report {short} --format html"

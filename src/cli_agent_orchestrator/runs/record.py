@@ -174,10 +174,10 @@ class RunRecord:
     """Whose turn it is."""
     asking: str = ""
     """The role whose agent asks a person something; empty if none does."""
-    circling: str = ""
+    stalled: str = ""
     """Why it does not converge, until an author has changed files; empty if it may, or passed."""
     ended: float | None = None
-    rested: float = 0.0
+    paused_seconds: float = 0.0
     """Seconds from each end to when it was resumed, all together."""
     providers: Mapping[str, str] = field(default_factory=dict)
     """The agent of each role."""
@@ -238,7 +238,7 @@ def resumed_record(before: RunRecord, now: RunRecord, left: float) -> RunRecord:
         settings={**before.settings, **now.settings, **kept},
         pid=now.pid,
         ended=None,
-        rested=before.rested + max(now.started - left, 0.0),
+        paused_seconds=before.paused_seconds + max(now.started - left, 0.0),
         role="",
         asking="",
         reason="",
@@ -306,11 +306,11 @@ def _after_circle(record: RunRecord, event: RunEvent) -> RunRecord:
     """Note why the run does not converge, until an author has changed files or it passes."""
     match event:
         case NotConverging():
-            return replace(record, circling=event.why)
+            return replace(record, stalled=event.why)
         case FilesChanged(allowed=True) if event.count > 0:
-            return replace(record, circling="")
+            return replace(record, stalled="")
         case RunEnded(final_status=RunStatus.PASS):
-            return replace(record, circling="")
+            return replace(record, stalled="")
     return record
 
 

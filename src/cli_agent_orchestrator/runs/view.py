@@ -224,7 +224,7 @@ class RunView(RunRecord):
 
     def spent(self, until: float) -> float:
         """Return how many seconds it was under way until a time."""
-        return until - self.started - self.rested
+        return until - self.started - self.paused_seconds
 
     def works_at(self, folder: Path) -> bool:
         """Is it at work in this very folder?"""
@@ -241,9 +241,9 @@ class RunView(RunRecord):
 
 
 LISTED = (
-    *("id", "wd", "flow", "status", "round", "role", "started", "ended", "rested"),
+    *("id", "wd", "flow", "status", "round", "role", "started", "ended", "paused_seconds"),
     *("providers", "terminals", "project", "waiting", "discarded", "applied", "asking"),
-    *("circling", "unsaved", "lost", "reason", "proof", "machine"),
+    *("stalled", "unsaved", "lost", "reason", "proof", "machine"),
 )
 """What programs are told of a run in a list, besides its task."""
 DETAILED = ("base", "branch", "exit_code", "session_name")

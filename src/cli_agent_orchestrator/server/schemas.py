@@ -245,7 +245,7 @@ class RunBody(Struct, forbid_unknown_fields=True):
     started: float
     """Unix time, as all times here."""
     ended: float | None
-    rested: float
+    paused_seconds: float
     """Seconds from each end to when it was resumed, all together."""
     providers: dict[str, str]
     terminals: dict[str, str]
@@ -260,7 +260,7 @@ class RunBody(Struct, forbid_unknown_fields=True):
     """Was its work brought into the user's branch? The work tree may be gone since."""
     asking: str
     """The role whose agent asks a person something; empty if none does."""
-    circling: str
+    stalled: str
     """Why it does not converge, until an author has changed files; empty if it may, or passed."""
     unsaved: bool
     """Was it ended before its first turn, with nothing to resume?"""

@@ -72,21 +72,35 @@ def is_inside(socket: str, environ: Mapping[str, str]) -> bool:
     """Does this process run in a terminal of the tmux server with this socket?"""
     # TMUX=/tmp/tmux-1000/cao-9f3c1a2b,4711,0
     named = Path(environ.get("TMUX", "").partition(",")[0]).name == socket
-    return named or any(("-L", socket) in pairwise(words) for words in _ancestors(os.getpid()))
+    return named or any(("-L", socket) in pairwise(words) for _, words in _ancestors(os.getpid()))
 
 
-def _ancestors(pid: int) -> Iterator[list[str]]:
-    """Yield the command lines of the processes above one, from its parent on."""
+def check_no_gate_of(pid: int) -> None:
+    """Raise if this process was started by the gate of a run with this process.
+
+    Gates have sessions of their own; a program that conducts a run and calls a command shares its.
+    """
+    above = (one for one, _ in _ancestors(os.getpid()))
+    with suppress(ProcessLookupError):
+        if pid in above and os.getsid(pid) != os.getsid(0):
+            raise NotSteerable(
+                "this is a command of the run itself: what a gate starts cannot steer its run; use "
+                "a terminal of your own"
+            )
+
+
+def _ancestors(pid: int) -> Iterator[tuple[int, list[str]]]:
+    """Yield the processes above one, from its parent on, with their command lines."""
     with suppress(OSError, ValueError, LookupError):
         while pid > 1:
             if sys.platform == "linux":
                 # 4711 (name, which may hold anything) S 4710 …
                 stat = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
                 pid = int(stat.rpartition(")")[2].split()[1])
-                yield Path(f"/proc/{pid}/cmdline").read_text("utf-8", "replace").split("\0")
+                yield pid, Path(f"/proc/{pid}/cmdline").read_text("utf-8", "replace").split("\0")
             else:
                 pid = int(_ps("-o", "ppid=", "-p", str(pid)))
-                yield _ps("-o", "args=", "-p", str(pid)).split()
+                yield pid, _ps("-o", "args=", "-p", str(pid)).split()
 
 
 def _written_files(pid: int) -> Iterator[Path]:
