@@ -388,6 +388,35 @@ def leave_at(stage: Stage, role: str, **options: str) -> None:
     stage.server.answer = agree
 
 
+@pytest.mark.parametrize(
+    "options", [{"WORKSPACE": "worktree"}, {"RESUME": "1"}, {"PROMPT": ""}], ids=str
+)
+def test_the_same_command_resumes_a_run_in_a_work_tree(
+    stage: Stage, options: dict[str, str]
+) -> None:
+    make_repository_here(stage)
+    leave_at(stage, "tester", WORKSPACE="worktree")
+    with stage.conductor(None, **options) as conductor:
+        assert conductor.run().final_status is FinalStatus.PASS
+        conductor.end(0)
+    (run,) = list_runs(stage.state)
+    assert run.project == str(stage.project)
+    with stage.conductor(WORKSPACE="worktree") as conductor:
+        conductor.run()
+    assert len(list_runs(stage.state)) == 2
+
+
+@pytest.mark.parametrize("options", [{"PROMPT": "Another task"}, {"RESUME": "0"}], ids=str)
+def test_another_command_leaves_the_run_in_a_work_tree(
+    stage: Stage, options: dict[str, str]
+) -> None:
+    make_repository_here(stage)
+    leave_at(stage, "tester", WORKSPACE="worktree")
+    with stage.conductor(None, WORKSPACE="worktree", **options) as conductor:
+        conductor.run()
+    assert len(list_runs(stage.state)) == 2
+
+
 def test_a_command_of_the_project_needs_consent_in_a_resumed_run_too(stage: Stage) -> None:
     leave_at(stage, "tester")
     # So that the run goes by the settings of now: it may have come with a clone.

@@ -115,7 +115,8 @@ def run(
 
     TASK is a file, or the text itself. Below a heading `# Test` a task says what the tester does;
     without it the tester checks that the project's tests pass and that the change does what was
-    asked. Without TASK the run of this folder that was interrupted is resumed.
+    asked. Without TASK the run of this folder that was interrupted is resumed; so is one in a work
+    tree of it, also by the same command.
 
     Other flows (--flow) have other roles; `cao flow ls` lists them.
 

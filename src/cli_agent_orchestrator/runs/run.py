@@ -83,23 +83,9 @@ from .record import (
 from .recorder import Recorder, Teller
 from .request import Interrupts, RunRequest, Surroundings
 from .screens import Screens
-from .state_file import ExportedState, StateFile, load_state
+from .state_file import ExportedState, StateFile, load_state, read_state_of
 from .tree import OwnTree, TreeRun, hold_tree, plan_tree, reopen_tree
 from .view import list_runs, run_at_work
-
-MOST_NAMED = 3
-
-
-def said_of_unfinished(state_folder: Path, project: Path) -> Iterator[str]:
-    """Say which run of a project, in a work tree of its own, could go on instead of a new one."""
-    runs = [run for run in list_runs(state_folder) if run.is_unfinished and run.round]
-    if found := [run.id for run in runs if run.project == str(project)]:
-        named = ", ".join(found[:MOST_NAMED])
-        one = f"an unfinished run of this project is there too: {named}"
-        some = f"{len(found)} unfinished runs of this project are there too: {named}"
-        text = one if len(found) == 1 else some
-        yield f"{text}; `cao resume {found[0]}` goes on with it, and this one is new"
-
 
 NOT_RECORDED = ("PROMPT", "RESUME", "MISSING")
 """The task is recorded as such; the others are about one start."""
@@ -272,7 +258,39 @@ class Conductor:
         if self._config.in_worktree and (unfinished := self._unfinished_in_tree()):
             return self._resume_known(unfinished)
         if self._config.in_worktree:
-            return self._begin_in_tree()
+            left = self._left_in_tree()
+            return self._resume_known(left) if left else self._begin_in_tree()
+        saved = self._find_saved()
+        is_here = saved is not None and saved.state.final_status is FinalStatus.RUNNING
+        left = "" if is_here else self._left_in_tree()
+        return self._resume_known(left) if left else self._run_here()
+
+    def _left_in_tree(self) -> str:
+        """Return the run in a work tree of this project that goes on; empty if none does.
+
+        It is the last one that is asked for, or that the same command began.
+        """
+        config, store = self._config, self._given.state_folder
+        is_task_named = config.prompt_file is not None or bool(config.prompt)
+        if config.resume is False or (is_task_named and not (config.resume or config.in_worktree)):
+            return ""
+        others = []
+        for run in list_runs(store):
+            if run.is_unfinished and run.round and run.project == str(config.wd):
+                saved = read_state_of(run_folder(store, run.id))
+                against = saved is None or objections_to(saved, self._request)
+                if config.resume or not against:
+                    return run.id
+                others.append(run.id)
+        if others and config.in_worktree:
+            self._warn(
+                f"an unfinished run of this project is there too: {others[0]}; "
+                f"`cao resume {others[0]}` goes on with it, and this one is new"
+            )
+        return ""
+
+    def _run_here(self) -> RunState:
+        """Take a run to its end in the user's own folder: the saved one, else a new one."""
         with self._holding_folder():
             saved = self._find_saved()
             state = None if saved is None else saved.state
@@ -328,7 +346,9 @@ class Conductor:
     def _begin_in_tree(self) -> RunState:
         """Make a work tree and take a new run to its end there."""
         if self._config.resume or self._config.missing:
-            raise UsageError("say which run goes on: `cao resume RUN`; `cao runs` lists them")
+            raise UsageError(
+                "no run of this project in a work tree can go on; `cao runs` lists all"
+            )
         if "STATE_FILE" in self._request.insisted:
             raise UsageError(
                 "a run in a work tree is saved in its own folder: leave out CAO_STATE_FILE"
@@ -341,7 +361,7 @@ class Conductor:
             self._given.environ,
             self._config.held_back,
         )
-        for warning in (*warnings, *said_of_unfinished(self._given.state_folder, tree.project)):
+        for warning in warnings:
             self._warn(warning)
         in_tree = self._move_into(tree, prepared.run_id)
         run = self._open(replace(prepared, config=self._config))
