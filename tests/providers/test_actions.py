@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.providers import claude_code, codex, opencode, scripted
+from cli_agent_orchestrator.providers import codex, opencode, scripted
 from cli_agent_orchestrator.providers.base import AgentSignal, SignalKind
-from cli_agent_orchestrator.providers.claude_hooks import hook_command
+from cli_agent_orchestrator.providers.claude_hooks import hook_command, read_signal
 from cli_agent_orchestrator.providers.screen import LONGEST_ACTION, action_line
 
 JSON = st.recursive(
@@ -133,9 +133,7 @@ def test_claude_code_tells_what_it_is_about_to_do(
 ) -> None:
     line = told_before_use(tool, given_to_it, tmp_path / "events.jsonl")
     assert "secret" not in line
-    assert claude_code.read_signal(line) == AgentSignal(
-        SignalKind.ACTING, "PreToolUse", action=action
-    )
+    assert read_signal(line) == AgentSignal(SignalKind.ACTING, "PreToolUse", action=action)
 
 
 @pytest.mark.parametrize("length", [194, 199])
@@ -145,7 +143,7 @@ def test_a_long_command_of_claude_code_is_told_wherever_it_is_cut(
 ) -> None:
     command = "x" * length + hard * 20
     line = told_before_use("Bash", {"command": command}, tmp_path / "events.jsonl")
-    signal = claude_code.read_signal(line)
+    signal = read_signal(line)
     assert signal is not None
     assert signal.action == action_line("Bash", {"command": command})
 

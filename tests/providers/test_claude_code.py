@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.providers import claude_code
 from cli_agent_orchestrator.providers.claude_code import detect_status, title_status
+from cli_agent_orchestrator.providers.claude_hooks import read_signal
 
 IDLE = TerminalStatus.IDLE
 PROCESSING = TerminalStatus.PROCESSING
@@ -102,7 +103,7 @@ def test_any_text_is_read_without_a_fault(text: str) -> None:
     claude_code.startup_dialog(text)
     claude_code.draft(text)
     claude_code.last_answer(text)
-    claude_code.read_signal(text)
+    read_signal(text)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,12 @@ from cli_agent_orchestrator.providers.base import (
     Profile,
     SignalKind,
 )
-from cli_agent_orchestrator.providers.claude_hooks import HOOKS_SINCE, hook_command, hook_settings
+from cli_agent_orchestrator.providers.claude_hooks import (
+    HOOKS_SINCE,
+    hook_command,
+    hook_settings,
+    read_signal,
+)
 
 NEWEST = (2, 1, 325)
 RECORDINGS = Path(__file__).parent / "events" / "claude_code"
@@ -146,7 +151,7 @@ def run_hook(event: str, file: Path, given: Mapping[str, object]) -> None:
 
 def read_signals(file: Path) -> list[AgentSignal]:
     lines = file.read_text(encoding="utf-8").split("\n")
-    return [signal for line in lines if (signal := claude_code.read_signal(line))]
+    return [signal for line in lines if (signal := read_signal(line))]
 
 
 def stop(kind: SignalKind, answer: str | None, **more: Any) -> AgentSignal:
@@ -221,7 +226,7 @@ def test_a_used_tool_tells_of_which_agent_it_is_and_whether_it_works_on(
 
 def test_a_stop_names_what_works_in_the_background() -> None:
     lines = (RECORDINGS / "2.1.325-background.jsonl").read_text(encoding="utf-8").splitlines()
-    told = [signal for line in lines if (signal := claude_code.read_signal(line))]
+    told = [signal for line in lines if (signal := read_signal(line))]
     stops = [(stop.kind, stop.detail, stop.background) for stop in told if stop.revocable]
     assert stops == [
         (SignalKind.BACKGROUND, "Stop; in the background: shell, subagent", True),
@@ -232,7 +237,7 @@ def test_a_stop_names_what_works_in_the_background() -> None:
 
 def test_the_session_record_tells_how_many_hooks_were_asked_at_the_end() -> None:
     line = json.dumps({"type": "system", "subtype": "stop_hook_summary", "hookCount": 3})
-    signal = claude_code.read_signal(line)
+    signal = read_signal(line)
     assert signal is not None
     assert (signal.kind, signal.consulted) == (SignalKind.CONSULTED, 3)
     assert signal.detail == "stop_hook_summary"
@@ -327,7 +332,7 @@ def test_lines_of_hooks_that_run_at_once_are_not_mixed(tmp_path: Path) -> None:
     ],
 )
 def test_each_event_is_read_for_what_it_says(fields: object, expected: AgentSignal | None) -> None:
-    assert claude_code.read_signal(json.dumps(fields)) == expected
+    assert read_signal(json.dumps(fields)) == expected
 
 
 def record(content: object, **more: object) -> str:
@@ -337,13 +342,13 @@ def record(content: object, **more: object) -> str:
 def test_the_session_record_tells_of_interruptions_answers_and_errors() -> None:
     stopped = "[Request interrupted by user for tool use]"
     line = record([{"type": "text", "text": stopped}])
-    assert claude_code.read_signal(line) == AgentSignal(SignalKind.INTERRUPTED, stopped)
+    assert read_signal(line) == AgentSignal(SignalKind.INTERRUPTED, stopped)
     said = {"type": "text", "text": "The test passes now.\n\nAll of it."}
     fields = {"type": "assistant", "message": {"content": [said]}}
     answered = AgentSignal(SignalKind.ANSWERED, "answered", answer=said["text"])
-    assert claude_code.read_signal(json.dumps(fields)) == answered
+    assert read_signal(json.dumps(fields)) == answered
     erred = AgentSignal(SignalKind.ERRED, said["text"])
-    assert claude_code.read_signal(json.dumps({**fields, "isApiErrorMessage": True})) == erred
+    assert read_signal(json.dumps({**fields, "isApiErrorMessage": True})) == erred
 
 
 @pytest.mark.parametrize(
@@ -370,4 +375,4 @@ def test_the_session_record_tells_of_interruptions_answers_and_errors() -> None:
     ],
 )
 def test_all_else_in_the_session_record_says_nothing(line: str) -> None:
-    assert claude_code.read_signal(line) is None
+    assert read_signal(line) is None

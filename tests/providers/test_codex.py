@@ -13,9 +13,10 @@ from cli_agent_orchestrator.providers.codex import (
     ACTIVE_WORK_UI_PATTERN,
     USER_PREFIX_PATTERN,
     detect_status,
+    footer_row,
+    split_cells,
     title_status,
 )
-from cli_agent_orchestrator.providers.codex_screen import footer_row, split_cells
 
 IDLE = TerminalStatus.IDLE
 PROCESSING = TerminalStatus.PROCESSING
@@ -253,7 +254,7 @@ def test_an_exploration_is_over_when_something_is_said_after_it() -> None:
 
 def test_a_row_that_is_indented_by_one_column_is_no_cell_of_its_own() -> None:
     [cell] = split_cells(["• Said.", " ■ more"])
-    assert cell.body == (" ■ more",)
+    assert cell.lines == ("• Said.", " ■ more")
 
 
 def test_a_footer_may_have_several_rows() -> None:

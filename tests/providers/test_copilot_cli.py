@@ -87,11 +87,6 @@ def test_a_form_waits_for_a_person() -> None:
     assert detect_status(f" ❯ Ask me\n\n ○ Asking user\n\n{FORM}") is WAITING
 
 
-def test_the_title_says_nothing() -> None:
-    assert copilot_cli.title_status("Working - GitHub Copilot") is None
-    assert detect_status(BUSY, "Fix it - GitHub Copilot") is PROCESSING
-
-
 def test_a_tool_that_ran_is_a_reply() -> None:
     assert detect_status(f" ❯ Do it    12:30\n\n $ Shell List\n   ls\n{AT_REST}") is COMPLETED
 

@@ -1,5 +1,7 @@
 """Kiro CLI: its classic interface line by line, and what is known of the newer one."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -203,6 +205,8 @@ def test_the_classic_interface_is_asked_for_where_it_is_not_the_default(
     assert ("--legacy-ui" in argv) is classic
 
 
-def test_it_has_no_signals_of_its_own() -> None:
-    assert kiro_cli.title_status("◐ anything") is None
-    assert kiro_cli.read_signal('{"hook_event_name": "Stop"}') is None
+def test_q_cli_is_the_same_program_by_its_older_name() -> None:
+    failed = ASKED + FAILURE.replace("Kiro", "Amazon Q") + PROMPT
+    assert kiro_cli.Q_CLI.detect_status(failed) is ERROR
+    asked = replace(request(Permissions.ASK, (1, 19), ""), program="/opt/bin/q")
+    assert kiro_cli.Q_CLI.launch(asked).argv == ("/opt/bin/q", "chat", "--model", "auto")

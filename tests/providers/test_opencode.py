@@ -77,11 +77,6 @@ def request(permissions: Permissions, *args: str) -> LaunchRequest:
     )
 
 
-def test_the_title_says_nothing() -> None:
-    assert opencode.title_status("OC | working") is None
-    assert detect_status(BUSY, "OC | a session") is PROCESSING
-
-
 @pytest.mark.parametrize("took", ["577ms", "6.5s", "1m 2s", "2h 1m 0s"])
 def test_a_turn_that_tells_how_long_it_took_is_completed(took: str) -> None:
     assert detect_status(f"     Done.\n\n     ▣  Build · GPT · {took}\n{AT_REST}") is COMPLETED
@@ -130,7 +125,6 @@ def test_no_screen_is_too_strange_to_be_read(screen: str) -> None:
     assert detect_status(screen) in TerminalStatus
     opencode.draft(screen)
     opencode.last_answer(screen)
-    assert opencode.startup_dialog(screen) is None
     opencode.read_signal(screen)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.core.models import TerminalStatus
-from cli_agent_orchestrator.providers import get_provider, scripted
+from cli_agent_orchestrator.providers import scripted
 from cli_agent_orchestrator.providers.base import (
     AgentSignal,
     LaunchRequest,
@@ -23,10 +23,6 @@ SCREENS = Path(__file__).parent / "screens" / "scripted"
 
 def screen(name: str) -> str:
     return (SCREENS / f"{name}.txt").read_text(encoding="utf-8")
-
-
-def test_it_is_found_by_its_name() -> None:
-    assert get_provider("scripted") is scripted
 
 
 def test_it_is_started_as_a_module_that_the_working_directory_cannot_replace() -> None:

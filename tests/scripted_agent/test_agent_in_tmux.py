@@ -97,11 +97,11 @@ def test_the_keys_of_the_provider_clear_the_box_and_quit(in_tmux: Start) -> None
     assert agent.draft() == ""
     agent.paste(b"unsent")
     eventually(lambda: agent.draft() == "unsent", "the draft")
-    agent.press(*scripted.clear_keys)
+    agent.press(*scripted.PROVIDER.clear_keys)
     eventually(lambda: agent.draft() == "", "an empty box")
     agent.paste(b"unsent\nlines")
     eventually(lambda: agent.draft() == "[pasted 12 chars]", "the folded draft")
-    agent.press(*scripted.exit_keys)
+    agent.press(*scripted.PROVIDER.exit_keys)
     eventually(lambda: agent.exit_code == 0, "the end")
     assert agent.status() is TerminalStatus.UNKNOWN
 

@@ -50,6 +50,15 @@ def parse(data: bytes | str) -> Any:
         raise ValueError("it is nested too deep") from None
 
 
+def object_of(line: str | bytes) -> dict[str, Any]:
+    """Return the JSON object on a line that a program wrote; an empty one if there is none."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def decode(kind: type[Value], data: bytes, needed: Collection[str] = ()) -> Value:
     """Return the value that a file holds, repaired."""
     import msgspec

@@ -65,7 +65,7 @@ def startable_agents(config: ServerConfig) -> list[str]:
     return [
         name
         for name, provider in PROVIDERS.items()
-        if name == scripted.name or find_program(provider, config, config.environ)[1]
+        if name == scripted.PROVIDER.name or find_program(provider, config, config.environ)[1]
     ]
 
 

@@ -2,18 +2,21 @@
 
 from ..errors import UnknownName
 from ..settings.table import full_name
-from . import claude_code, codex, copilot_cli, gemini_cli, kiro_cli, opencode, q_cli, scripted
+from . import claude_code, codex, copilot_cli, gemini_cli, kiro_cli, opencode, scripted
 from .base import Provider
 
 PROVIDERS: dict[str, Provider] = {
-    codex.name: codex,
-    claude_code.name: claude_code,
-    kiro_cli.name: kiro_cli,
-    q_cli.name: q_cli,
-    gemini_cli.name: gemini_cli,
-    copilot_cli.name: copilot_cli,
-    opencode.name: opencode,
-    scripted.name: scripted,
+    provider.name: provider
+    for provider in (
+        codex.PROVIDER,
+        claude_code.PROVIDER,
+        kiro_cli.PROVIDER,
+        kiro_cli.Q_CLI,
+        gemini_cli.PROVIDER,
+        copilot_cli.PROVIDER,
+        opencode.PROVIDER,
+        scripted.PROVIDER,
+    )
 }
 
 

@@ -1,14 +1,13 @@
-"""What the server must know about an agent CLI: a provider is a module with these members.
+"""What the server must know about an agent CLI: a provider.
 
 Everything here is pure. Screens come in as text, files and processes never do. A provider knows
 nothing of tmux, time or terminals: it says what is on a screen, what to start and what to press.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from typing import Protocol
 
 from ..core.models import TerminalStatus
 
@@ -59,6 +58,20 @@ class Launch:
     """Set on top of the terminal's own environment."""
     raw_output: bool = False
     """Does the agent report its state in its output (see stream_state.py)?"""
+
+
+@dataclass(frozen=True, slots=True)
+class StartupQuestion:
+    """A dialog that may come before the input box does."""
+
+    name: str
+    sign: str
+    """Pattern of a line that no other dialog has."""
+    advice: str
+    choice: str | None = None
+    """Pattern of the option that passes it; None if only a person may choose."""
+    anytime: bool = False
+    """May it come up in the middle of the work as well?"""
 
 
 SIGN_IN = "sign in"
@@ -144,11 +157,13 @@ class AgentSignal:
     """What is about to be done, on one line, of a signal that tells of it."""
 
 
-class Provider(Protocol):
-    """One agent CLI. The modules of this package are the implementations.
+def _nothing(text: str) -> None:
+    """Stand in where a title, a screen or a line of an agent says nothing."""
 
-    All that is not a function is a plain module constant.
-    """
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """One agent CLI. Each module of this package makes one."""
 
     name: str
     """As in the API: `codex`."""
@@ -160,51 +175,37 @@ class Provider(Protocol):
     """tmux key names that make an agent at rest quit, pressed one after the other."""
     clear_keys: tuple[str, ...]
     """tmux key names that empty the input box."""
-    completes: str
-    """What words begin with that it would complete at the end of a message, for an Enter."""
-    guards: dict[str, str]
-    """What a message must not begin with, for it would be no text, and what is typed before it."""
-    marks_pastes: bool
-    """Is a paste marked as one also before the agent asks for that?"""
-    record_pattern: str
-    """What the path of its session record looks like, empty if it keeps none that is of use."""
     tested_versions: tuple[tuple[int, ...], ...]
     """Versions whose screens and signals were tested."""
+    launch: Callable[[LaunchRequest], Launch]
+    """Return the command and environment that start the agent with its profile."""
+    detect_status: Callable[..., TerminalStatus]
+    """Return what the visible screen, and as a second text the pane's title if known, say."""
+    draft: Callable[[str], str | None]
+    """Return the unsent text in the input box, None when no input box can be seen.
 
-    def launch(self, request: LaunchRequest) -> Launch:
-        """Return the command and environment that start the agent with its profile."""
-        ...
+    Takes a capture with escape sequences, because a placeholder is told from a draft by its dim
+    color alone. A folded paste counts as a draft by its placeholder text.
+    """
+    last_answer: Callable[[str], str]
+    """Return the agent's last answer as far as the scrollback shows it, else an empty text."""
+    title_status: Callable[[str], TerminalStatus | None] = _nothing
+    """Return what the title alone says, None if it says nothing.
 
-    def detect_status(self, screen: str, title: str | None = None) -> TerminalStatus:
-        """Return what the visible screen, and the pane's title if it is known, say."""
-        ...
-
-    def title_status(self, title: str) -> TerminalStatus | None:
-        """Return what the title alone says, None if it says nothing.
-
-        IDLE stands for "at rest": a title does not tell idle from completed or failed.
-        """
-        ...
-
-    def startup_dialog(self, screen: str) -> Dialog | None:
-        """Return the start-up question on the screen, if there is one."""
-        ...
-
-    def draft(self, ansi_screen: str) -> str | None:
-        """Return the unsent text in the input box, None when no input box can be seen.
-
-        Takes a capture with escape sequences, because a placeholder is told from a draft by
-        its dim color alone. A folded paste counts as a draft by its placeholder text.
-        """
-        ...
-
-    def read_signal(self, line: str) -> AgentSignal | None:
-        """Return what one line of the event file or session record says, None if nothing."""
-        ...
-
-    def last_answer(self, scrollback: str) -> str:
-        """Return the agent's last answer as far as the scrollback shows it, else an empty text."""
-        ...
+    IDLE stands for "at rest": a title does not tell idle from completed or failed.
+    """
+    startup_dialog: Callable[[str], Dialog | None] = _nothing
+    """Return the start-up question on the screen, if there is one."""
+    read_signal: Callable[[str], AgentSignal | None] = _nothing
+    """Return what one line of the event file or session record says, None if nothing."""
+    completes: str = ""
+    """What words begin with that it would complete at the end of a message, for an Enter."""
+    guards: Mapping[str, str] = field(default_factory=dict)
+    """What a message must not begin with, for it would be no text, and what is typed before it."""
+    marks_pastes: bool = False
+    """Is a paste marked as one also before the agent asks for that?"""
+    record_pattern: str = ""
+    """What the path of its session record looks like, empty if it keeps none that is of use."""
 
 
 # codex-cli 0.166.2
@@ -245,19 +246,13 @@ def read_states(data: bytes) -> tuple[list[AgentSignal], bytes]:
         state = next((f[6:] for f in fields if f.startswith("state=")), "")
         if state in KIND_OF_STATE:
             signals.append(AgentSignal(KIND_OF_STATE[state], state))
-    return signals, _unfinished(data[end:])
-
-
-def _unfinished(data: bytes) -> bytes:
-    """Return the beginning of a report that goes on in the next piece."""
+    data = data[end:]
     begun = data.rfind(START)
-    if begun >= 0:
-        rest = data[begun:]
-        return rest if len(rest) <= MAX_REPORT else b""
-    for length in range(len(START) - 1, 0, -1):
-        if data.endswith(START[:length]):
-            return START[:length]
-    return b""
+    if begun < 0:
+        cuts = (length for length in range(len(START) - 1, 0, -1) if data.endswith(START[:length]))
+        begun = len(data) - next(cuts, 0)
+    rest = data[begun:]
+    return signals, rest if len(rest) <= MAX_REPORT else b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ import json
 import shlex
 from typing import Any
 
+from ..core.codec import object_of
 from .base import AgentSignal, SignalKind
 from .screen import action_line
 
@@ -129,12 +130,9 @@ def hook_command(event: str, event_file: str) -> str:
     )
 
 
-def read_line(line: str) -> AgentSignal | None:
-    """Return what a line of the event file or of the session record says, None if nothing."""
-    try:
-        fields = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
+def read_signal(line: str) -> AgentSignal | None:
+    """Return what one line of the event file or session record says, None if nothing."""
+    fields = object_of(line)
     match fields:
         case {"hook_event_name": str(event)}:
             return _read_hook(event, fields)
@@ -156,13 +154,25 @@ def read_line(line: str) -> AgentSignal | None:
 def _read_hook(event: str, fields: dict[str, Any]) -> AgentSignal | None:  # JSON
     match event:
         case "SessionStart":
-            return _read_start(fields)
+            source = fields.get("source")
+            kind = KIND_OF_START.get(str(source), SignalKind.READY)
+            record = _text(fields, "transcript_path")
+            return AgentSignal(kind, _with(event, source), transcript=record)
         case "UserPromptSubmit":
             return AgentSignal(SignalKind.SUBMITTED, event, ends_aloud=True)
         case "PreCompact":
             return AgentSignal(SignalKind.SHORTENING, event, ends_aloud=True)
-        case "PreToolUse" | "PostToolUse" | "PostToolUseFailure":
-            return _read_tool(event, fields)
+        case "PreToolUse":
+            action = action_line(str(fields.get("tool_name")), {"told": fields.get("told")})
+            return AgentSignal(SignalKind.ACTING, event, action=action)
+        case "PostToolUse" | "PostToolUseFailure":
+            return AgentSignal(
+                SignalKind.WORKING,
+                event,
+                agent=_agent(fields),
+                background=True if fields.get("in_background") is True else None,
+                ends_aloud=True,
+            )
         case "PermissionRequest":
             asks = _with(event, fields.get("tool_name"))
             return AgentSignal(SignalKind.WAITING, asks, agent=_agent(fields))
@@ -178,35 +188,16 @@ def _read_hook(event: str, fields: dict[str, Any]) -> AgentSignal | None:  # JSO
             return None
 
 
-def _read_start(fields: dict[str, Any]) -> AgentSignal:  # JSON
-    """Tell the start of a conversation from one that is shortened or left for another."""
-    source = fields.get("source")
-    kind = KIND_OF_START.get(str(source), SignalKind.READY)
-    record = _text(fields, "transcript_path")
-    return AgentSignal(kind, _with("SessionStart", source), transcript=record)
-
-
-def _read_tool(event: str, fields: dict[str, Any]) -> AgentSignal:  # JSON
-    if event == "PreToolUse":
-        action = action_line(str(fields.get("tool_name")), {"told": fields.get("told")})
-        return AgentSignal(SignalKind.ACTING, event, action=action)
-    in_background = True if fields.get("in_background") is True else None
-    return AgentSignal(
-        SignalKind.WORKING,
-        event,
-        agent=_agent(fields),
-        background=in_background,
-        ends_aloud=True,
-    )
-
-
 def _read_stop(fields: dict[str, Any]) -> AgentSignal:  # JSON
     """Tell an end from a turn that leaves something at work.
 
     Before 2.1 it carries no answer, and a turn that failed stops like any other.
     """
     tasks = fields.get("background_tasks")
-    running = [task for task in tasks if _is_running(task)] if isinstance(tasks, list) else None
+    running = None
+    if isinstance(tasks, list):
+        own = [task for task in tasks if isinstance(task, dict)]
+        running = [task for task in own if task.get("status") == "running"]
     if running:
         kinds = ", ".join(sorted({str(task.get("type")) for task in running}))
         kind, detail = SignalKind.BACKGROUND, f"Stop; in the background: {kinds}"
@@ -221,10 +212,6 @@ def _read_stop(fields: dict[str, Any]) -> AgentSignal:  # JSON
         background=None if running is None else bool(running),
         revocable=True,
     )
-
-
-def _is_running(task: object) -> bool:
-    return isinstance(task, dict) and task.get("status") == "running"
 
 
 def _agent(fields: dict[str, Any]) -> str:  # JSON

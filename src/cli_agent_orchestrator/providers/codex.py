@@ -1,5 +1,9 @@
 """Codex: what its screen says, how it is started, what its session record tells.
 
+Codex draws its own marks at the left edge and indents all prose by two columns. So a cell is a
+line at the left edge and the indented lines below it. Below the transcript stands the composer
+(`›`, with a placeholder or a draft in it) over a footer; a dialog takes the place of both.
+
 Only the form and the place of a line count, never its words: an answer may quote any sign of the
 interface without changing the status. The newest turn is what stands between the last message of
 the user and the composer; in it, a row that only a working Codex draws means work, and a failure
@@ -8,55 +12,35 @@ counts if nothing follows it. Without a composer and a sign of work nothing can 
 While an answer streams, the screen of every version looks like a finished one: the title tells.
 """
 
-import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from ..core.codec import toml_value
+from ..core.codec import object_of, toml_value
 from ..core.models import TerminalStatus
-from .base import AgentSignal, Dialog, Launch, LaunchRequest, Marks, Permissions, SignalKind
-from .codex_screen import (
-    SHELL_MARK,
-    TOOL_CALLS,
+from .base import (
+    SIGN_IN,
+    AgentSignal,
+    Dialog,
+    Launch,
+    LaunchRequest,
+    Marks,
+    Permissions,
+    Provider,
+    SignalKind,
+    StartupQuestion,
+)
+from .screen import (
     Cell,
     Kind,
-    action_of,
-    composer_row,
-    find_startup_dialog,
-    footer_row,
-    footer_start,
-    is_dialog,
-    split_cells,
-    transcript_end,
-)
-from .screen import dedent_cell, find, screen_lines, without_dim
-
-name = "codex"
-program = "codex"
-install_hint = "npm install -g @openai/codex"
-# One empties a draft or stops a turn, the next one quits; with an empty composer the first quits.
-exit_keys: tuple[str, ...] = ("C-c", "C-c")
-CLEARED_LINES = 32
-# Each takes a line or a line end, before the cursor and behind it: after a command that it does not
-# know the cursor stands before the text. The last leaves the shell mode. Ctrl-C would quit if the
-# composer were empty.
-clear_keys: tuple[str, ...] = (*("C-u",) * CLEARED_LINES, *("C-k",) * CLEARED_LINES, "BSpace")
-
-# `$skill` and `@file` at the end of a message open a list that takes the Enter for itself.
-completes = "$@"
-# A blank is cut off before `!` is looked at, and the text would be run: this one is no blank.
-guards: dict[str, str] = {"!": "\u2800", "/": " "}
-marks_pastes = False
-# ~/.codex/sessions/2026/05/01/rollout-2026-05-01T10-00-00-0190….jsonl
-record_pattern = r"/sessions/\d+/\d+/\d+/rollout-[^/]+\.jsonl$"
-tested_versions: tuple[tuple[int, ...], ...] = (
-    (0, 101, 0),
-    (0, 125, 0),
-    (0, 149, 1),
-    (0, 166, 0),
-    (0, 169, 0),
+    action_line,
+    dedent_cell,
+    find,
+    last_turn,
+    screen_lines,
+    without_dim,
 )
 
 # • Working (3s • esc to interrupt)        • Exploring
@@ -87,26 +71,58 @@ TITLE_WAITING_PATTERN = r"^\[ [!.] \] Action Required\b"
 # Ready
 TITLE_REST_PATTERN = r"^Ready$"
 
+SHELL_MARK = "!"
+"""Stands in the place of the composer's `›` while what is typed would be run by a shell."""
+#   gpt-5.1-codex default · /home/me        Shell mode
+SHELL_FOOTER_PATTERN = r"\b(?:Bash|Shell) mode\b"
+#   ? for shortcuts        100% context left        gpt-5.1-codex default · 100% left · /home/me
+FOOTER_PATTERN = r"\? for shortcuts|\d% (?:context )?left\b"
+# │ >_ OpenAI Codex (v0.125.0)        │
+BANNER_PATTERN = r"^[│ ]*(?:>_ )?OpenAI Codex\b"
+#   └ Read slow.fifo        ↳ queued message
+DETAIL_PATTERN = r"^\s+[└↳]|^ {4}"
+# › 1. Yes, proceed (y)        > 1. Sign in with ChatGPT
+OPTION_PATTERN = r"^ {0,2}[›>] \d+\. \S"
+#   Press enter to confirm or esc to cancel        enter continue · esc quit
+CONFIRM_PATTERN = r"\b[Ee]nter (?:to )?(?:confirm|continue|submit|select)\b"
+#   tab to add notes | enter to submit answer | esc to interrupt
+SUBMIT_ANSWER_PATTERN = r"\benter to submit\b"
+
+# • Added notes.txt (+2 -0)        • Questions 1/1 answered
+TOOL_PATTERN = (
+    r"^• (?:\S.*\(\+\d+ -\d+\)$|Questions \d+/\d+ answered|Messages to be submitted"
+    r"|Model interrupted to submit|Context compacted|Updated Plan)"
+)
+# • Ran make test        • Explored        the details below it start with one of these
+TOOL_BODY_PATTERN = r"^  [│└]"
+MOST_HINT_ROWS = 4
+"""A hint below a dialog has no more rows, however narrow the window."""
+
+MARKS = {
+    "›": Kind.MESSAGE,
+    "•": Kind.ANSWER,
+    # The blinking form of a mark.
+    "◦": Kind.WORKING,
+    "■": Kind.ERROR,
+    **dict.fromkeys("⚠✔✗─╭│╰", Kind.NOTE),
+}
+
 
 def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
     """Return what the visible screen, and the pane's title if it is known, say."""
-    return read_marks(screen).status(title_status(title) if title else None)
-
-
-def read_marks(text: str) -> Marks:
-    """Return what can be seen."""
-    lines = screen_lines(text)
+    lines = screen_lines(screen)
     asks = is_dialog(lines)
     composer = None if asks else composer_row(lines)
     cells = split_cells(lines[: footer_start(lines) if composer is None else composer])
-    turn = last_turn(cells)
-    return Marks(
+    turn = last_turn(cells, USER_PREFIX_PATTERN)
+    marks = Marks(
         asks=asks,
         ready=composer is not None and not is_loading(cells, lines[composer + 1 :]),
         working=is_working(turn),
         failed=has_failed(turn),
         replied=has_reply(turn, asked=len(turn) < len(cells)),
     )
+    return marks.status(title_status(title or ""))
 
 
 def title_status(title: str) -> TerminalStatus | None:
@@ -130,29 +146,26 @@ def is_loading(cells: Sequence[Cell], footer: Sequence[str]) -> bool:
     return models[-1:] == ["loading"] or bool(find(BARE_FOOTER_PATTERN, "".join(footer)))
 
 
-def last_turn(cells: Sequence[Cell]) -> list[Cell]:
-    """Return the cells below the last message of the user; all of them if there is none."""
-    asked = [row for row, cell in enumerate(cells) if find(USER_PREFIX_PATTERN, cell.head)]
-    return list(cells[asked[-1] + 1 :]) if asked else list(cells)
-
-
 def is_working(turn: Sequence[Cell]) -> bool:
     """Is there a row in the turn that Codex draws only while it works?"""
-    return any(map(is_busy_row, turn)) or (bool(turn) and is_exploring(turn[-1]))
+    if any(map(is_busy_row, turn)):
+        return True
+    # The last cell may be `• Exploring this or that`, with nothing said below it.
+    return bool(turn) and turn[-1].is_like(EXPLORING_PHRASE_PATTERN) and has_only_details(turn[-1])
 
 
 def is_busy_row(cell: Cell) -> bool:
     """Is this a status row, or the head of an exploration that goes on?"""
-    if cell.kind is Kind.LIVE:
+    if cell.kind is Kind.WORKING:
         return True
-    if not find(ACTIVE_WORK_UI_PATTERN, cell.head) or not cell.has_only_details:
+    if not find(ACTIVE_WORK_UI_PATTERN, cell.head) or not has_only_details(cell):
         return False
     return bool(find(BUSY_ROW_PATTERN, cell.head) or find(EXPLORING_PATTERN, cell.head))
 
 
-def is_exploring(last: Cell) -> bool:
-    """Is the last cell `• Exploring this or that`, with nothing said below it?"""
-    return bool(find(EXPLORING_PHRASE_PATTERN, last.head)) and last.has_only_details
+def has_only_details(cell: Cell) -> bool:
+    """Is there nothing below the head but what Codex itself writes there?"""
+    return all(find(DETAIL_PATTERN, line) for line in cell.lines[1:] if line)
 
 
 def has_failed(turn: Sequence[Cell]) -> bool:
@@ -165,7 +178,7 @@ def has_failed(turn: Sequence[Cell]) -> bool:
 
 def has_reply(turn: Sequence[Cell], asked: bool) -> bool:
     """Has the agent said or done something in the turn, and was not stopped?"""
-    kinds = [cell.kind for cell in turn if cell.kind not in (Kind.NOTE, Kind.PROMPT)]
+    kinds = [cell.kind for cell in turn if cell.kind not in (Kind.NOTE, Kind.MESSAGE)]
     if not kinds or kinds[-1] is Kind.ERROR:
         return False
     if Kind.ANSWER in kinds:
@@ -174,9 +187,178 @@ def has_reply(turn: Sequence[Cell], asked: bool) -> bool:
     return Kind.BANNER not in kinds and (asked or Kind.REST in kinds)
 
 
+def split_cells(lines: Sequence[str]) -> list[Cell]:
+    """Return the transcript as cells.
+
+    Errors and warnings that are too long go on at the edge, without a mark; messages and answers
+    never do.
+    """
+    parts: list[list[str]] = []
+    wraps = False
+    for line in lines:
+        at_edge = not is_indented(line)
+        if at_edge and (line[0] in MARKS or not wraps):
+            parts.append([line])
+        elif parts:
+            parts[-1].append(line)
+        elif line:
+            parts.append(["", line])
+        wraps = at_edge and line[0] not in "›•◦"
+    return [Cell(tuple(part), _kind(part)) for part in parts]
+
+
+def _kind(part: Sequence[str]) -> Kind:
+    head, *body = part
+    if find(BANNER_PATTERN, head or body[0]):
+        return Kind.BANNER
+    if not head:
+        return Kind.REST
+    if head[0] in MARKS:
+        return MARKS[head[0]]
+    # warnings of the start may stand right above the banner
+    return Kind.BANNER if find(BANNER_PATTERN, "\n".join(body)) else Kind.OTHER
+
+
+def is_indented(line: str) -> bool:
+    """Is the column at the left edge empty?"""
+    return not line[:1].strip()
+
+
+def is_dialog(lines: Sequence[str]) -> bool:
+    """Do options to choose from stand at the end of the screen, where the composer would be?"""
+    rows = next(reversed(blocks(lines)), [])
+    # A narrow window breaks the hint into a few rows.
+    hint = " ".join(row.strip() for row in (rows if len(rows) <= MOST_HINT_ROWS else rows[-1:]))
+    if not find(CONFIRM_PATTERN, hint):
+        return False
+    return bool(find(SUBMIT_ANSWER_PATTERN, hint) or find(OPTION_PATTERN, "\n".join(lines)))
+
+
+def blocks(lines: Sequence[str]) -> list[list[str]]:
+    """Return the lines in groups, as blank ones part them."""
+    found: list[list[str]] = [[]]
+    for line in lines:
+        if line.strip():
+            found[-1].append(line)
+        elif found[-1]:
+            found.append([])
+    return [block for block in found if block]
+
+
+def composer_row(lines: Sequence[str]) -> int | None:
+    """Return the row of the composer's `›`: below it there is only a draft and the footer.
+
+    Without a footer below it, `› text` is a message that was sent.
+    """
+    for row, line in reversed(list(enumerate(lines))):
+        if line == "›" or line.startswith("› "):
+            return row if line == "›" or footer_row(lines, row) < len(lines) else None
+        if line.startswith(SHELL_MARK) and find(SHELL_FOOTER_PATTERN, lines[-1]):
+            return row
+        if not is_indented(line) and not find(FOOTER_PATTERN, line):
+            return None
+    return None
+
+
+def footer_start(lines: Sequence[str]) -> int:
+    """Return the row of a footer that stands alone, the number of lines if there is none."""
+    has_footer = bool(lines) and bool(find(FOOTER_PATTERN, lines[-1]))
+    return len(lines) - 1 if has_footer else len(lines)
+
+
+def transcript_end(lines: Sequence[str]) -> int | None:
+    """Return the row where the composer or a dialog starts, None if there is neither.
+
+    A dialog is indented but for the mark of its options, and has two blank rows above it.
+    """
+    if not is_dialog(lines):
+        return composer_row(lines)
+    heads = (
+        row
+        for row, line in enumerate(lines)
+        if not is_indented(line) and not find(OPTION_PATTERN, line)
+    )
+    last_cell = max(heads, default=0)
+    below = range(last_cell + 1, len(lines))
+    return next((row for row in below if not lines[row - 1] + lines[row]), None)
+
+
+def footer_row(lines: Sequence[str], composer: int) -> int:
+    """Return the row where the footer below a composer starts, the number of lines if nowhere.
+
+    All rows behind the last blank one are the footer; without a blank one its words tell.
+    """
+    below = range(composer + 1, len(lines))
+    for row in reversed(below):
+        if not lines[row - 1]:
+            return row
+    return next((row for row in below if find(FOOTER_PATTERN, lines[row])), len(lines))
+
+
+STARTUP_QUESTIONS = (
+    StartupQuestion(
+        "trust this folder",
+        # Do you trust the contents of this directory?        Trust this folder? Codex can read
+        r"^ +(?:Do you trust the contents of this directory|Trust this folder)\?",
+        "run codex in the folder once and trust it",
+        choice=r"Yes, continue$|Trust and continue$",
+    ),
+    StartupQuestion(
+        "update notice",
+        #   ✨ Update available! 0.101.0 -> 0.166.0
+        r"^ +(?:✨\W*)?Update available\b",
+        "update codex, or set check_for_update_on_startup = false in its config.toml",
+        choice=r"Skip$",
+    ),
+    StartupQuestion(
+        "new model",
+        #   Choose how you'd like Codex to proceed.
+        r"^ +Choose how you'd like Codex to proceed\b",
+        "choose a model with -m in CAO_CODEX_ARGS or in codex's config.toml",
+        choice=r"Use existing model$",
+    ),
+    StartupQuestion(
+        SIGN_IN,
+        # > 1. Sign in with ChatGPT
+        r"^[›> ] 1\. Sign in with ChatGPT$",
+        "run `codex login` once",
+    ),
+    StartupQuestion(
+        "review of hooks",
+        #   Hooks need review
+        r"^ +Hooks need review$",
+        "run codex once and decide about its hooks",
+    ),
+    StartupQuestion(
+        "approaching rate limits",
+        #   Approaching rate limits
+        r"^ +Approaching rate limits$",
+        "set notice.hide_rate_limit_model_nudge = true in codex's config.toml",
+        choice=r"Keep current model$",
+        anytime=True,
+    ),
+)
+
+
 def startup_dialog(screen: str) -> Dialog | None:
-    """Return the start-up question on the screen, if there is one."""
-    return find_startup_dialog(screen_lines(screen))
+    """Return the start-up question at the end of the screen, if there is one.
+
+    The key is the number of the option as it stands on the screen: nothing is chosen by being
+    preselected, and in a composer the number would be text that is not submitted.
+    """
+    lines = screen_lines(screen)
+    if not is_dialog(lines):
+        return None
+    text = "\n".join(lines)
+    # Of the dialog at the end, as blank lines part it: none of them are words of an answer.
+    *_, heading, options, _ = ["", "", *map("\n".join, blocks(lines))]
+    for question in STARTUP_QUESTIONS:
+        if find(question.sign, heading if question.anytime else text):
+            shown = options if question.anytime else text
+            found = find(rf"^[›> ] (\d)\. (?:{question.choice})", shown)
+            keys = (found[1],) if found and question.choice else ()
+            return Dialog(question.name, keys, question.advice, question.anytime)
+    return None
 
 
 def draft(ansi_screen: str) -> str | None:
@@ -193,16 +375,22 @@ def draft(ansi_screen: str) -> str | None:
 def last_answer(scrollback: str) -> str:
     """Return what the agent said last in the newest turn, without what it did."""
     lines = screen_lines(scrollback)
+    cells = split_cells(lines[: transcript_end(lines)])
     said = [
         cell
-        for cell in last_turn(split_cells(lines[: transcript_end(lines)]))
-        if cell.is_prose and not is_busy_row(cell)
+        for cell in last_turn(cells, USER_PREFIX_PATTERN)
+        if cell.kind is Kind.ANSWER and not is_tool(cell) and not is_busy_row(cell)
     ]
     if not said:
         return ""
-    text = dedent_cell([said[-1].head, *said[-1].body], 2)
+    text = dedent_cell(said[-1].lines, 2)
     worked = find(WORKED_PATTERN, text)
     return text[: worked.start()].rstrip() if worked else text.rstrip()
+
+
+def is_tool(cell: Cell) -> bool:
+    """Is this something the agent did, as opposed to something it said?"""
+    return cell.is_like(TOOL_PATTERN) or bool(find(TOOL_BODY_PATTERN, "".join(cell.lines[1:2])))
 
 
 def read_signal(line: str) -> AgentSignal | None:
@@ -212,15 +400,21 @@ def read_signal(line: str) -> AgentSignal | None:
     ready; but it tells a sub-agent's record, and that of a Codex which this one runs, from its own.
     The text of a message is left out of what is told.
     """
-    when, event = _event(line)
-    signal = _signal_of(event)
-    return replace(signal, at=when) if signal else None
-
-
-def _signal_of(event: dict[str, Any]) -> AgentSignal | None:  # whatever JSON holds
-    match event:
-        case {"type": "session_meta", "source": {"subagent": _} | "exec" | "mcp"}:
+    record = object_of(line)
+    signal = None
+    match record:
+        case {"type": "session_meta", "payload": {"source": {"subagent": _} | "exec" | "mcp"}}:
             return AgentSignal(SignalKind.FOREIGN, "session_meta")
+        case {"type": "event_msg", "payload": dict(event)}:
+            signal = _read_event(event)
+        case {"type": "response_item", "payload": {"type": str(kind)} as call}:
+            if kind in TOOL_CALLS:
+                signal = AgentSignal(SignalKind.ACTING, kind, action=action_of(call))
+    return replace(signal, at=_unix_time(record.get("timestamp"))) if signal else None
+
+
+def _read_event(event: dict[str, Any]) -> AgentSignal | None:  # whatever JSON holds
+    match event:
         case {"type": "task_started" | "turn_started"}:
             return AgentSignal(SignalKind.WORKING, "task_started")
         case {"type": "user_message"} | {"type": "item_completed", "item": {"type": "UserMessage"}}:
@@ -231,27 +425,8 @@ def _signal_of(event: dict[str, Any]) -> AgentSignal | None:  # whatever JSON ho
             return AgentSignal(SignalKind.INTERRUPTED, f"turn_aborted: {event.get('reason')}")
         case {"type": "error"}:
             return AgentSignal(SignalKind.FAILED, f"error: {event.get('message')}")
-        case {"type": str(kind)} if kind in TOOL_CALLS:
-            return AgentSignal(SignalKind.ACTING, kind, action=action_of(event))
         case _:
             return None
-
-
-def _event(line: str) -> tuple[float | None, dict[str, Any]]:  # whatever JSON holds
-    """Return an event and when it happened, as far as the line says."""
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        return None, {}
-    match record:
-        case {"type": "event_msg", "payload": dict(event)}:
-            return _unix_time(record.get("timestamp")), event
-        case {"type": "response_item", "payload": dict(item)} if item.get("type") in TOOL_CALLS:
-            return _unix_time(record.get("timestamp")), item
-        case {"type": "session_meta", "payload": dict(head)}:
-            return None, {**head, "type": "session_meta"}
-        case _:
-            return None, {}
 
 
 def _unix_time(stamp: object) -> float | None:
@@ -277,6 +452,31 @@ def _end_of_turn(event: dict[str, Any]) -> AgentSignal:  # whatever JSON holds
             return AgentSignal(SignalKind.FINISHED, "task_complete without a message")
         case _:
             return AgentSignal(SignalKind.STOPPED, "task_complete without a message")
+
+
+TOOL_CALLS = ("function_call", "custom_tool_call", "local_shell_call", "web_search_call")
+# *** Update File: src/basket.py
+PATCHED_FILE_PATTERN = r"(?m)^\*\*\* (?:Add|Update|Delete) File: (.+)$"
+
+
+def action_of(call: dict[str, Any]) -> str:  # whatever JSON holds
+    """Return what a call of a tool does: the command, or the file that a patch is for."""
+    match call:
+        case {"name": "apply_patch", "input": str(patch)}:
+            file = re.search(PATCHED_FILE_PATTERN, patch)
+            return action_line("apply_patch", {"path": file[1] if file else ""})
+        case {"name": str(name), "arguments": str(text)}:
+            arguments = {key: _inner(value) for key, value in object_of(text).items()}
+            return action_line(name, arguments)
+        case {"action": {"command": command}}:
+            return action_line("shell", {"command": _inner(command)})
+    return action_line(str(call.get("name") or call["type"]), {})
+
+
+def _inner(command: object) -> object:
+    """Return the command that a shell is to run: the last of `["bash", "-lc", "make test"]`."""
+    is_shell = isinstance(command, list) and len(command) == 3 and command[1] in ("-lc", "-c")
+    return command[2] if isinstance(command, list) and is_shell else command
 
 
 PERMISSION_FLAGS = {
@@ -322,3 +522,30 @@ def launch(request: LaunchRequest) -> Launch:
         argv += ["-c", setting]
     reports_state = not request.version or request.version >= STATE_SINCE
     return Launch((*argv, *request.args), raw_output=reports_state)
+
+
+PROVIDER = Provider(
+    name="codex",
+    program="codex",
+    install_hint="npm install -g @openai/codex",
+    # One empties a draft or stops a turn, the next one quits; with an empty composer the first.
+    exit_keys=("C-c", "C-c"),
+    # Each takes a line or a line end, before the cursor and behind it: after a command that it does
+    # not know the cursor stands before the text. The last leaves the shell mode. Ctrl-C would quit
+    # if the composer were empty.
+    clear_keys=(*("C-u",) * 32, *("C-k",) * 32, "BSpace"),
+    # `$skill` and `@file` at the end of a message open a list that takes the Enter for itself.
+    completes="$@",
+    # A blank is cut off before `!` is looked at, and the text would be run: this one is no blank.
+    guards={"!": "\u2800", "/": " "},
+    # ~/.codex/sessions/2026/05/01/rollout-2026-05-01T10-00-00-0190….jsonl
+    record_pattern=r"/sessions/\d+/\d+/\d+/rollout-[^/]+\.jsonl$",
+    tested_versions=((0, 101, 0), (0, 125, 0), (0, 149, 1), (0, 166, 0), (0, 169, 0)),
+    launch=launch,
+    detect_status=detect_status,
+    title_status=title_status,
+    startup_dialog=startup_dialog,
+    draft=draft,
+    read_signal=read_signal,
+    last_answer=last_answer,
+)

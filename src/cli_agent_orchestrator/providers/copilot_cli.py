@@ -23,9 +23,9 @@ come as far as to name that hook.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from ..core.codec import object_of
 from ..core.models import TerminalStatus
 from .base import (
     SIGN_IN,
@@ -35,26 +35,20 @@ from .base import (
     LaunchRequest,
     Marks,
     Permissions,
+    Provider,
     SignalKind,
 )
-from .screen import dedent_cell, find, screen_lines, without_dim
-
-name = "copilot_cli"
-program = "copilot"
-install_hint = "npm install -g @github/copilot"
-# One empties a draft or stops a turn, and announces the end; the next one quits.
-exit_keys: tuple[str, ...] = ("C-c", "C-c")
-CLEARED_LINES = 32
-# Each pair takes a line and the line end before it. Ctrl-C would quit if the box were empty.
-clear_keys: tuple[str, ...] = ("C-u", "BSpace") * CLEARED_LINES
-# `@file` at the end of a message opens a list that takes the Enter for itself.
-completes = "@"
-# `!` opens its shell, `/` its commands, also behind blanks: this one is no blank.
-guards: dict[str, str] = {"!": "\u2800", "/": "\u2800"}
-marks_pastes = False
-# It is not kept open.
-record_pattern = ""
-tested_versions: tuple[tuple[int, ...], ...] = ((1, 0, 102),)
+from .screen import (
+    Box,
+    Cell,
+    cells_by_margin,
+    dedent_cell,
+    find,
+    last_frame,
+    last_turn,
+    screen_lines,
+    without_dim,
+)
 
 PLUGIN = Path(__file__).with_name("copilot_plugin")
 
@@ -86,10 +80,6 @@ NOTE_PATTERN = (
 CANCELLED_PATTERN = r"^ ● Operation cancelled by user$"
 #  ✗ Authentication failed with provider
 FAILED_PATTERN = r"^ ✗ "
-# ╭────╮
-FRAME_START_PATTERN = r"^╭─+╮$"
-# ╰────╯
-FRAME_END_PATTERN = r"^╰─+╯$"
 # │ ❯ 1. Yes        │ ↑/↓ to navigate · enter to select · esc to cancel
 CHOICE_PATTERN = r"^│ +❯ +\d+\. |^│ .*\b[Ee]nter to \w+"
 #  ↑/↓ select · enter accept · ctrl+d decline · esc cancel
@@ -108,52 +98,23 @@ QUESTIONS = ("permission_prompt", "elicitation_dialog")
 """Notifications that a person has to answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
-    """Where the input box is: its first row, and the row of the rule below it."""
-
-    row: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A row with a mark in the second column, and the indented rows below it."""
-
-    head: str
-    body: tuple[str, ...] = ()
-
-    def is_like(self, pattern: str) -> bool:
-        """Does the row with the mark look like this?"""
-        return bool(find(pattern, self.head))
-
-
 def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
     """Return what the visible screen says; the title names the session and no more."""
-    return read_marks(screen).status()
-
-
-def read_marks(text: str) -> Marks:
-    """Return what can be seen."""
-    lines = screen_lines(text)
+    lines = screen_lines(screen)
     box = find_box(lines)
-    cells = split_cells(conversation(lines, box))
-    turn = last_turn(cells)
-    last = next((cell for cell in reversed(turn) if not cell.is_like(NOTE_PATTERN)), Cell(""))
-    return Marks(
-        asks=box is None and (bool(last_dialog(lines)) or is_form(lines)),
+    cells = cells_by_margin(conversation(lines, box))
+    turn = last_turn(cells, MESSAGE_PATTERN)
+    last = next((cell for cell in reversed(turn) if not cell.is_like(NOTE_PATTERN)), Cell(("",)))
+    marks = Marks(
+        asks=box is None and (bool(last_frame(lines, CHOICE_PATTERN)) or is_form(lines)),
         ready=box is not None,
         drafted=box is not None and lines[box.row : box.end] != ["❯"],
         working=box is not None and bool(find(BUSY_PATTERN, lines[-1])),
         failed=last.is_like(FAILED_PATTERN),
-        interrupted=last.is_like(CANCELLED_PATTERN) and not any(last.body),
+        interrupted=last.is_like(CANCELLED_PATTERN) and not any(last.lines[1:]),
         replied=has_reply(turn, asked=len(turn) < len(cells)),
     )
-
-
-def title_status(title: str) -> TerminalStatus | None:
-    """Return None: the title says nothing about the status."""
-    return None
+    return marks.status()
 
 
 def find_box(lines: Sequence[str]) -> Box | None:
@@ -178,15 +139,6 @@ def _without_scrollbar(line: str) -> str:
     return line[: bar.start()] if bar else line
 
 
-def last_dialog(lines: Sequence[str]) -> list[str]:
-    """Return the rows of the frame that ends the screen, if it has something to choose."""
-    if not lines or not find(FRAME_END_PATTERN, lines[-1]):
-        return []
-    starts = [row for row, line in enumerate(lines) if find(FRAME_START_PATTERN, line)]
-    frame = list(lines[starts[-1] :]) if starts else []
-    return frame if any(find(CHOICE_PATTERN, line) for line in frame) else []
-
-
 def is_form(lines: Sequence[str]) -> bool:
     """Does the screen end with a form that stands between two rules?"""
     return (
@@ -194,26 +146,6 @@ def is_form(lines: Sequence[str]) -> bool:
         and bool(find(RULE_PATTERN, lines[-1]))
         and bool(find(FORM_PATTERN, lines[-2]))
     )
-
-
-def split_cells(lines: Sequence[str]) -> list[Cell]:
-    """Split the conversation at the rows with a mark in the second column.
-
-    Indented rows at the top are the banner, or the rest of a cell that has scrolled away.
-    """
-    cells: list[Cell] = []
-    for line in lines:
-        if line[:2].strip() or not cells:
-            cells.append(Cell(line))
-        else:
-            cells[-1] = Cell(cells[-1].head, (*cells[-1].body, line))
-    return cells
-
-
-def last_turn(cells: Sequence[Cell]) -> list[Cell]:
-    """Return the cells below the last message of the user; all of them if there is none."""
-    asked = [row for row, cell in enumerate(cells) if cell.is_like(MESSAGE_PATTERN)]
-    return list(cells[asked[-1] + 1 :]) if asked else list(cells)
 
 
 def has_reply(turn: Sequence[Cell], asked: bool) -> bool:
@@ -227,7 +159,7 @@ def has_reply(turn: Sequence[Cell], asked: bool) -> bool:
 
 
 def _has_banner(cells: Sequence[Cell]) -> bool:
-    rows = (row for cell in cells for row in (cell.head, *cell.body))
+    rows = (row for cell in cells for row in cell.lines)
     return any(find(BANNER_PATTERN, row) for row in rows)
 
 
@@ -240,7 +172,7 @@ def startup_dialog(screen: str) -> Dialog | None:
     lines = screen_lines(screen)
     if is_signed_out(lines):
         return SIGNED_OUT
-    text = "\n".join(last_dialog(lines))
+    text = "\n".join(last_frame(lines, CHOICE_PATTERN))
     if not find(TRUST_PATTERN, text):
         return None
     keys = ("1",) if find(TRUST_ONCE_PATTERN, text) else ()
@@ -270,15 +202,15 @@ def draft(ansi_screen: str) -> str | None:
 def last_answer(scrollback: str) -> str:
     """Return what the agent said last in the newest turn, as far as the screen shows it."""
     lines = screen_lines(scrollback)
-    turn = last_turn(split_cells(conversation(lines, find_box(lines))))
+    cells = cells_by_margin(conversation(lines, find_box(lines)))
     said = [
         cell
-        for cell in turn
+        for cell in last_turn(cells, MESSAGE_PATTERN)
         if cell.is_like(ANSWER_PATTERN)
         and not cell.is_like(NOTE_PATTERN)
         and not cell.is_like(CANCELLED_PATTERN)
     ]
-    return dedent_cell([said[-1].head, *said[-1].body], 3).strip() if said else ""
+    return dedent_cell(said[-1].lines, 3).strip() if said else ""
 
 
 def read_signal(line: str) -> AgentSignal | None:
@@ -286,11 +218,7 @@ def read_signal(line: str) -> AgentSignal | None:
 
     Beside what the hooks tell, it has the last message of each turn, as in the session record.
     """
-    try:
-        fields = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    match fields:
+    match object_of(line):
         case {"hook": "userPromptSubmitted" as hook}:
             return AgentSignal(SignalKind.SUBMITTED, hook)
         case {"hook": "postToolUse" | "postToolUseFailure" | "errorOccurred" as hook}:
@@ -333,3 +261,25 @@ def launch(request: LaunchRequest) -> Launch:
             "CAO_SESSION_CONTEXT": json.dumps({"additionalContext": profile}) if profile else "",
         },
     )
+
+
+PROVIDER = Provider(
+    name="copilot_cli",
+    program="copilot",
+    install_hint="npm install -g @github/copilot",
+    # One empties a draft or stops a turn, and announces the end; the next one quits.
+    exit_keys=("C-c", "C-c"),
+    # Each pair takes a line and the line end before it. Ctrl-C would quit if the box were empty.
+    clear_keys=("C-u", "BSpace") * 32,
+    # `@file` at the end of a message opens a list that takes the Enter for itself.
+    completes="@",
+    # `!` opens its shell, `/` its commands, also behind blanks: this one is no blank.
+    guards={"!": "\u2800", "/": "\u2800"},
+    tested_versions=((1, 0, 102),),
+    launch=launch,
+    detect_status=detect_status,
+    startup_dialog=startup_dialog,
+    draft=draft,
+    read_signal=read_signal,
+    last_answer=last_answer,
+)

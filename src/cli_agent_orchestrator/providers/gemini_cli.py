@@ -20,29 +20,19 @@ settings beside the user's own count only if they belong to root.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import dropwhile
 
 from ..core.models import TerminalStatus
-from .base import SIGN_IN, AgentSignal, Dialog, Launch, LaunchRequest, Marks, Permissions
-from .screen import dedent_cell, find, screen_lines
-
-name = "gemini_cli"
-program = "gemini"
-install_hint = "npm install -g @google/gemini-cli"
-# One empties a draft or stops a turn, one announces the end, one quits.
-exit_keys: tuple[str, ...] = ("C-c",) * 3
-CLEARED_LINES = 32
-# Each pair takes a line and the line end before it. Ctrl-C would quit if the box were empty.
-clear_keys: tuple[str, ...] = ("C-u", "BSpace") * CLEARED_LINES
-# `@file` at the end of a message opens a list that takes the Enter for itself.
-completes = "@"
-# `/` opens its commands, also behind blanks.
-guards: dict[str, str] = {"/": "\u2800"}
-# It shows its input box before it asks for marked pastes. As single keys, all that follows a `!`
-# anywhere in a message would be run by a shell.
-marks_pastes = True
-record_pattern = ""
-tested_versions: tuple[tuple[int, ...], ...] = ((0, 61, 0),)
+from .base import SIGN_IN, Dialog, Launch, LaunchRequest, Marks, Permissions, Provider
+from .screen import (
+    Cell,
+    cells_by_margin,
+    dedent_cell,
+    find,
+    last_frame,
+    last_turn,
+    screen_lines,
+)
 
 # ◇  Ready (my-project)
 TITLE_REST_PATTERN = r"^◇ "
@@ -74,10 +64,8 @@ TAKEN_PATTERN = r"^ℹ Initializing\.\.\. Prompts will be queued"
 FAILED_PATTERN = r"^✕ "
 # ℹ Request cancelled.        ℹ User cancelled the request.
 CANCELLED_PATTERN = r"^ℹ (?:Request cancelled|User cancelled)\b"
-# ╰────╯
-BOX_END_PATTERN = r"^ ?╰─+╯$"
-# ╭────╮
-BOX_START_PATTERN = r"^ ?╭─+╮$"
+OUTCOME_PATTERNS = (REPLY_PATTERN, FAILED_PATTERN, CANCELLED_PATTERN)
+"""What a cell looks like that says how the turn went."""
 # │ ● 1. Allow once        │ Enter to select · ↑/↓ to navigate · Esc to cancel
 CHOICE_PATTERN = r"^ ?│ +● +\d+\. |^ ?│ +(?:\(?Use )?Enter to \w+"
 # ESC[7m ESC[39m ESC[0m ESC[38;5;248m Type your message: the cursor stands before a placeholder
@@ -95,35 +83,17 @@ STARTUP_DIALOGS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A row that begins at the left edge, and the indented rows below it."""
-
-    head: str
-    body: tuple[str, ...] = ()
-
-    def is_like(self, pattern: str) -> bool:
-        """Does the row at the left edge look like this?"""
-        return bool(find(pattern, self.head))
-
-
 def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
     """Return what the visible screen, and the pane's title if it is known, say."""
-    return read_marks(screen).status(title_status(title) if title else None)
-
-
-def read_marks(text: str) -> Marks:
-    """Return what can be seen."""
-    lines = screen_lines(text)
+    lines = screen_lines(screen)
     rule = last_rule(lines)
     box = input_row(lines, rule)
-    asks = box is None and bool(last_dialog(lines))
-    cells = split_cells(conversation(lines, rule))
-    turn = last_turn(cells)
-    marks = [cell for cell in turn if is_outcome(cell)]
-    last = marks[-1] if marks else Cell("")
-    return Marks(
-        asks=asks,
+    cells = cells_by_margin(conversation(lines, rule))
+    turn = last_turn(cells, MESSAGE_PATTERN)
+    outcomes = [cell for cell in turn if any(map(cell.is_like, OUTCOME_PATTERNS))]
+    last = outcomes[-1] if outcomes else Cell(("",))
+    marks = Marks(
+        asks=box is None and bool(last_frame(lines, CHOICE_PATTERN)),
         ready=box is not None,
         # The status row says so, or a message that came during the start waits to be taken.
         working=is_working(lines[:rule]) or any(cell.is_like(TAKEN_PATTERN) for cell in turn),
@@ -131,6 +101,7 @@ def read_marks(text: str) -> Marks:
         interrupted=last.is_like(CANCELLED_PATTERN),
         replied=has_reply(turn, asked=len(turn) < len(cells)),
     )
+    return marks.status(title_status(title or ""))
 
 
 def title_status(title: str) -> TerminalStatus | None:
@@ -163,7 +134,7 @@ def conversation(lines: Sequence[str], rule: int | None) -> list[str]:
     rows = list(lines[:rule])
     while rule is not None and rows and rows[-1]:
         rows.pop()
-    return rows
+    return list(dropwhile(lambda row: not row, rows))
 
 
 def is_working(above: Sequence[str]) -> bool:
@@ -177,40 +148,6 @@ def is_working(above: Sequence[str]) -> bool:
     while rows and rows[-1].startswith("    "):
         rows.pop()
     return bool(rows) and bool(find(QUEUE_PATTERN, rows[-1]))
-
-
-def last_dialog(lines: Sequence[str]) -> list[str]:
-    """Return the rows of the frame that ends the screen, if it has something to choose."""
-    if not lines or not find(BOX_END_PATTERN, lines[-1]):
-        return []
-    starts = [row for row, line in enumerate(lines) if find(BOX_START_PATTERN, line)]
-    frame = list(lines[starts[-1] :]) if starts else []
-    return frame if any(find(CHOICE_PATTERN, line) for line in frame) else []
-
-
-def split_cells(lines: Sequence[str]) -> list[Cell]:
-    """Split the conversation at the rows that begin at the left edge.
-
-    Indented rows at the top are the rest of a cell that has scrolled away.
-    """
-    cells: list[Cell] = []
-    for line in lines:
-        if line[:2].strip() or (not cells and line):
-            cells.append(Cell(line))
-        elif cells:
-            cells[-1] = Cell(cells[-1].head, (*cells[-1].body, line))
-    return cells
-
-
-def last_turn(cells: Sequence[Cell]) -> list[Cell]:
-    """Return the cells below the last message of the user; all of them if there is none."""
-    asked = [row for row, cell in enumerate(cells) if cell.is_like(MESSAGE_PATTERN)]
-    return list(cells[asked[-1] + 1 :]) if asked else list(cells)
-
-
-def is_outcome(cell: Cell) -> bool:
-    """Does the cell say how the turn went?"""
-    return any(map(cell.is_like, (REPLY_PATTERN, FAILED_PATTERN, CANCELLED_PATTERN)))
 
 
 def has_reply(turn: Sequence[Cell], asked: bool) -> bool:
@@ -228,7 +165,7 @@ def has_reply(turn: Sequence[Cell], asked: bool) -> bool:
 
 def startup_dialog(screen: str) -> Dialog | None:
     """Return the start-up question on the screen, if there is one."""
-    text = "\n".join(last_dialog(screen_lines(screen)))
+    text = "\n".join(last_frame(screen_lines(screen), CHOICE_PATTERN))
     found = (dialog for pattern, dialog in STARTUP_DIALOGS.items() if find(pattern, text))
     return next(found, None)
 
@@ -255,17 +192,13 @@ def draft(ansi_screen: str) -> str | None:
     return mode + dedent_cell(typed, 3).strip()
 
 
-def read_signal(line: str) -> AgentSignal | None:
-    """Return None: nothing is written to the event file."""
-    return None
-
-
 def last_answer(scrollback: str) -> str:
     """Return what the agent said last in the newest turn, without what it did."""
     lines = screen_lines(scrollback)
-    turn = last_turn(split_cells(conversation(lines, last_rule(lines))))
+    cells = cells_by_margin(conversation(lines, last_rule(lines)))
+    turn = last_turn(cells, MESSAGE_PATTERN)
     said = [cell for cell in turn if cell.is_like(ANSWER_PATTERN)]
-    return dedent_cell([said[-1].head, *said[-1].body], 2).strip() if said else ""
+    return dedent_cell(said[-1].lines, 2).strip() if said else ""
 
 
 APPROVAL_MODES = {
@@ -291,3 +224,28 @@ def launch(request: LaunchRequest) -> Launch:
     if any(argument.split("=")[0] in OWN_APPROVAL_FLAGS for argument in request.args):
         flags = ()
     return Launch((request.program, "--skip-trust", *flags, *request.args))
+
+
+PROVIDER = Provider(
+    name="gemini_cli",
+    program="gemini",
+    install_hint="npm install -g @google/gemini-cli",
+    # One empties a draft or stops a turn, one announces the end, one quits.
+    exit_keys=("C-c",) * 3,
+    # Each pair takes a line and the line end before it. Ctrl-C would quit if the box were empty.
+    clear_keys=("C-u", "BSpace") * 32,
+    # `@file` at the end of a message opens a list that takes the Enter for itself.
+    completes="@",
+    # `/` opens its commands, also behind blanks.
+    guards={"/": "\u2800"},
+    # It shows its input box before it asks for marked pastes. As single keys, all that follows a
+    # `!` anywhere in a message would be run by a shell.
+    marks_pastes=True,
+    tested_versions=((0, 61, 0),),
+    launch=launch,
+    detect_status=detect_status,
+    title_status=title_status,
+    startup_dialog=startup_dialog,
+    draft=draft,
+    last_answer=last_answer,
+)

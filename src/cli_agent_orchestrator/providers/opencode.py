@@ -23,28 +23,12 @@ Its HTTP port is not used.
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from ..core.codec import object_of
 from ..core.models import TerminalStatus
-from .base import AgentSignal, Dialog, Launch, LaunchRequest, Marks, Permissions, SignalKind
-from .screen import action_line, find, screen_lines
-
-name = "opencode"
-program = "opencode"
-install_hint = "npm install -g opencode-ai"
-# One empties a draft, or quits if there is none.
-exit_keys: tuple[str, ...] = ("C-c", "C-c")
-CLEARED_WORDS = 64
-# Each takes a word or a folded paste. Ctrl-C would quit if the box were empty.
-clear_keys: tuple[str, ...] = ("C-w",) * CLEARED_WORDS
-# `@file` at the end of a message opens a list that takes the Enter for itself.
-completes = "@"
-# `/compact` and the like are its commands.
-guards: dict[str, str] = {"/": " "}
-marks_pastes = False
-record_pattern = ""
-tested_versions: tuple[tuple[int, ...], ...] = ((1, 18, 18), (1, 18, 33))
+from .base import AgentSignal, Launch, LaunchRequest, Marks, Permissions, Provider, SignalKind
+from .screen import Box, action_line, find, screen_lines
 
 PLUGIN = Path(__file__).parent / "opencode_plugin" / "signals.mjs"
 
@@ -76,26 +60,13 @@ KIND_OF_EVENT = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
-    """Where the input box is: its first row, and the row of its lower edge."""
-
-    start: int
-    end: int
-
-
 def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
     """Return what the visible screen says; the title names the session and no more."""
-    return read_marks(screen).status()
-
-
-def read_marks(text: str) -> Marks:
-    """Return what can be seen."""
-    lines = screen_lines(text)
+    lines = screen_lines(screen)
     box = find_box(lines)
-    above = lines[: box.start] if box else []
+    above = lines[: box.row] if box else []
     last = next((line for line in reversed(above) if line), "")
-    return Marks(
+    marks = Marks(
         asks=is_dialog(lines),
         ready=box is not None,
         working=box is not None and bool(find(BUSY_PATTERN, lines[-1])),
@@ -104,11 +75,7 @@ def read_marks(text: str) -> Marks:
         failed=bool(find(TURN_PATTERN, last)) and not find(DONE_PATTERN, last),
         replied=bool(find(DONE_PATTERN, last)),
     )
-
-
-def title_status(title: str) -> TerminalStatus | None:
-    """Return None: the title says nothing about the status."""
-    return None
+    return marks.status()
 
 
 def find_box(lines: Sequence[str]) -> Box | None:
@@ -137,11 +104,6 @@ def is_dialog(lines: Sequence[str]) -> bool:
     return any(find(DIALOG_PATTERN, line) for line in frame)
 
 
-def startup_dialog(screen: str) -> Dialog | None:
-    """Return None: no question of its start is known."""
-    return None
-
-
 def draft(ansi_screen: str) -> str | None:
     """Return the unsent text in the input box row by row, None when it cannot be seen.
 
@@ -153,7 +115,7 @@ def draft(ansi_screen: str) -> str | None:
     if box is None:
         return None
     rows = ansi_screen.split("\n")
-    typed = "\n".join(rows[box.start + 1 : box.end - 2])
+    typed = "\n".join(rows[box.row + 1 : box.end - 2])
     if muted := find(MUTED_PATTERN, rows[box.end - 1]):
         typed = re.sub(re.escape(muted[1]) + r"[^\x1b\n]*", "", typed)
     return "\n".join(line.lstrip(" ").removeprefix("┃")[2:] for line in screen_lines(typed)).strip()
@@ -163,7 +125,7 @@ def last_answer(scrollback: str) -> str:
     """Return what the agent said last, as far as the screen shows it."""
     lines = screen_lines(scrollback)
     box = find_box(lines)
-    rows = list(lines[: box.start if box else None])
+    rows = list(lines[: box.row if box else None])
     while rows and not rows[-1]:
         rows.pop()
     if not rows or not find(TURN_PATTERN, rows.pop()):
@@ -176,17 +138,13 @@ def last_answer(scrollback: str) -> str:
 
 def read_signal(line: str) -> AgentSignal | None:
     """Return what one line of the event file says, None if nothing."""
-    try:
-        fields = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    match fields:
+    match object_of(line):
         case {"event": "finished", "answer": str(answer)}:
             return AgentSignal(SignalKind.FINISHED, "finished", answer=answer)
         case {"event": "failed", "message": str(message)}:
             return AgentSignal(SignalKind.FAILED, f"failed: {message}")
-        case {"event": "acts", "tool": str(tool)}:
-            action = action_line(tool, {"told": fields.get("told")})
+        case {"event": "acts", "tool": str(tool), **more}:
+            action = action_line(tool, {"told": more.get("told")})
             return AgentSignal(SignalKind.ACTING, "acts", action=action)
         case {"event": "asks", "what": str(what)}:
             return AgentSignal(SignalKind.WAITING, f"asks: {what}")
@@ -222,3 +180,24 @@ def launch(request: LaunchRequest) -> Launch:
             "CAO_SESSION_CONTEXT": request.profile.prompt.strip(),
         },
     )
+
+
+PROVIDER = Provider(
+    name="opencode",
+    program="opencode",
+    install_hint="npm install -g opencode-ai",
+    # One empties a draft, or quits if there is none.
+    exit_keys=("C-c", "C-c"),
+    # Each takes a word or a folded paste. Ctrl-C would quit if the box were empty.
+    clear_keys=("C-w",) * 64,
+    # `@file` at the end of a message opens a list that takes the Enter for itself.
+    completes="@",
+    # `/compact` and the like are its commands.
+    guards={"/": " "},
+    tested_versions=((1, 18, 18), (1, 18, 33)),
+    launch=launch,
+    detect_status=detect_status,
+    draft=draft,
+    read_signal=read_signal,
+    last_answer=last_answer,
+)

@@ -7,6 +7,8 @@ Patterns are plain strings named `…_PATTERN`; `find` and `find_all` add the fl
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
 from functools import cache
 
 from ..core.text import CONTROLS, HALVES
@@ -21,6 +23,11 @@ ESCAPE_PATTERN = (
 COLOR_PATTERN = r"\x1b\[([\d;:]*)m"
 # everything that moves or rings and is not a line end or a tab
 CONTROL_PATTERN = r"[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f]"
+
+# ╭────╮
+FRAME_START_PATTERN = r"^ ?╭─+╮$"
+# ╰────╯
+FRAME_END_PATTERN = r"^ ?╰─+╯$"
 
 FAINT = "2"
 NOT_FAINT = ("", "0", "22")
@@ -90,6 +97,79 @@ def dedent_cell(lines: Sequence[str], margin: int) -> str:
     The first line's own mark stands in the margin and is cut off with it.
     """
     return "\n".join(line[margin:] for line in lines).strip("\n")
+
+
+class Kind(Enum):
+    """What a cell is."""
+
+    MESSAGE = auto()
+    """A message of the user, or an input box that was left behind."""
+    ANSWER = auto()
+    """What the agent said or did."""
+    DONE = auto()
+    """The note that a turn is over."""
+    WORKING = auto()
+    """A sign of work going on."""
+    ERROR = auto()
+    NOTE = auto()
+    """What the program itself says."""
+    BANNER = auto()
+    REST = auto()
+    """The lower part of a cell whose head has left the screen."""
+    OTHER = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A block of the conversation: its head, empty if it has left the screen, and what follows."""
+
+    lines: tuple[str, ...]
+    kind: Kind = Kind.OTHER
+
+    @property
+    def head(self) -> str:
+        return self.lines[0]
+
+    def is_like(self, pattern: str) -> bool:
+        """Does the head look like this?"""
+        return bool(find(pattern, self.head))
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Where an input box is: its first row, and the row that closes it."""
+
+    row: int
+    end: int
+
+
+def last_turn(cells: Sequence[Cell], message: str) -> list[Cell]:
+    """Return the cells below the last one that looks like a message; all if there is none."""
+    asked = [row for row, cell in enumerate(cells) if cell.is_like(message)]
+    return list(cells[asked[-1] + 1 :]) if asked else list(cells)
+
+
+def cells_by_margin(lines: Sequence[str]) -> list[Cell]:
+    """Split a conversation at the rows with a mark in one of the first two columns.
+
+    Indented rows at the top are the banner, or the rest of a cell that has scrolled away.
+    """
+    parts: list[list[str]] = []
+    for line in lines:
+        if line[:2].strip() or not parts:
+            parts.append([line])
+        else:
+            parts[-1].append(line)
+    return [Cell(tuple(part)) for part in parts]
+
+
+def last_frame(lines: Sequence[str], choice: str) -> list[str]:
+    """Return the rows of the frame that ends the screen, if it has something to choose."""
+    if not lines or not find(FRAME_END_PATTERN, lines[-1]):
+        return []
+    starts = [row for row, line in enumerate(lines) if find(FRAME_START_PATTERN, line)]
+    frame = list(lines[starts[-1] :]) if starts else []
+    return frame if any(find(choice, line) for line in frame) else []
 
 
 def _shown(text: str, faint: bool) -> str:

@@ -12,24 +12,10 @@ The program that runs it is the Python interpreter of the server (`sys.executabl
 neither the working directory nor what lies in it can replace a module.
 """
 
-import json
-from dataclasses import dataclass
-
+from ..core.codec import object_of
 from ..core.models import TerminalStatus
-from .base import AgentSignal, Dialog, Launch, LaunchRequest, SignalKind
+from .base import AgentSignal, Dialog, Launch, LaunchRequest, Provider, SignalKind
 from .screen import action_line, screen_lines, without_dim
-
-name = "scripted"
-program = "python"
-install_hint = "the scripted agent is part of this package; only its Python interpreter is needed"
-exit_keys: tuple[str, ...] = ("C-u", "C-d")
-clear_keys: tuple[str, ...] = ("C-u",)
-completes = ""
-guards: dict[str, str] = {}
-marks_pastes = False
-record_pattern = ""
-# It comes with this package: there is no other version of it.
-tested_versions: tuple[tuple[int, ...], ...] = ()
 
 MODULE = "cli_agent_orchestrator.scripted_agent"
 
@@ -81,41 +67,12 @@ KIND_OF_EVENT = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Screen:
-    """What can be seen."""
-
-    asks: bool
-    ready: bool
-    """Is the input box the last thing on the screen?"""
-    mark: str
-    """The mark of the row above the input box, or of the last row if there is no box."""
-
-    @classmethod
-    def read(cls, text: str) -> "Screen":
-        lines = ["", *screen_lines(text)]
-        ready = lines[-1].startswith(PROMPT)
-        mark = lines[-2] if ready else lines[-1]
-        return cls(asks=lines[-1].startswith(QUESTION), ready=ready, mark=mark)
-
-    @property
-    def drawing(self) -> bool:
-        """Is the agent in the middle of a frame?"""
-        return self.mark.startswith(DRAWING)
-
-
 def launch(request: LaunchRequest) -> Launch:
     """Return the command that starts the agent; it does the same whatever the permissions."""
     return Launch(
         (
-            request.program,
-            "-P",
-            "-m",
-            MODULE,
-            "--profile",
-            request.profile.name,
-            "--events",
-            request.event_file,
+            *(request.program, "-P", "-m", MODULE),
+            *("--profile", request.profile.name, "--events", request.event_file),
             *request.args,
         )
     )
@@ -123,15 +80,18 @@ def launch(request: LaunchRequest) -> Launch:
 
 def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
     """Return what the last rows say; a title that says "busy" or "asking" goes before them."""
-    by_title = title_status(title) if title is not None else None
+    by_title = title_status(title or "")
     if by_title in (TerminalStatus.PROCESSING, TerminalStatus.WAITING_USER_ANSWER):
         return by_title
-    seen = Screen.read(screen)
-    if seen.asks:
+    lines = ["", "", *screen_lines(screen)]
+    if lines[-1].startswith(QUESTION):
         return TerminalStatus.WAITING_USER_ANSWER
-    if seen.ready and seen.mark[:2] in STATUS_OF_MARK:
-        return STATUS_OF_MARK[seen.mark[:2]]
-    return TerminalStatus.PROCESSING if seen.drawing else TerminalStatus.UNKNOWN
+    if lines[-1].startswith(PROMPT):
+        lines.pop()
+        if lines[-1][:2] in STATUS_OF_MARK:
+            return STATUS_OF_MARK[lines[-1][:2]]
+    drawing = lines[-1].startswith(DRAWING)
+    return TerminalStatus.PROCESSING if drawing else TerminalStatus.UNKNOWN
 
 
 def title_status(title: str) -> TerminalStatus | None:
@@ -146,9 +106,10 @@ def title_status(title: str) -> TerminalStatus | None:
 
 def startup_dialog(screen: str) -> Dialog | None:
     """Return the start-up question on the screen, if it is the last thing there."""
-    if not Screen.read(screen).asks:
+    lines = screen_lines(screen)
+    if not lines or not lines[-1].startswith(QUESTION):
         return None
-    headings = [line for line in screen_lines(screen)[:-1] if line.startswith(QUESTION)]
+    headings = [line for line in lines[:-1] if line.startswith(QUESTION)]
     return STARTUP_DIALOGS.get(headings[-1]) if headings else None
 
 
@@ -162,12 +123,7 @@ def draft(ansi_screen: str) -> str | None:
 
 def read_signal(line: str) -> AgentSignal | None:
     """Return what one line of the event file says: `{"event": "Stop", "message": "…"}`."""
-    try:
-        fields = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(fields, dict):
-        return None
+    fields = object_of(line)
     event, message = str(fields.get("event")), fields.get("message")
     kind = KIND_OF_EVENT.get(event)
     if kind is None:
@@ -191,3 +147,23 @@ def last_answer(scrollback: str) -> str:
         elif line.startswith(LINE):
             answer.append(line.removeprefix(LINE).removeprefix(" "))
     return "\n".join(answer)
+
+
+PROVIDER = Provider(
+    name="scripted",
+    program="python",
+    install_hint=(
+        "the scripted agent is part of this package; only its Python interpreter is needed"
+    ),
+    exit_keys=("C-u", "C-d"),
+    clear_keys=("C-u",),
+    # It comes with this package: there is no other version of it.
+    tested_versions=(),
+    launch=launch,
+    detect_status=detect_status,
+    title_status=title_status,
+    startup_dialog=startup_dialog,
+    draft=draft,
+    read_signal=read_signal,
+    last_answer=last_answer,
+)
