@@ -119,10 +119,11 @@ class PromptError(UsageError):
 class FlowError(UsageError):
     """A flow file, or a prompt template of it, has a fault."""
 
-    def __init__(self, where: str, line: int, fault: str, expected: str) -> None:
-        super().__init__(f"{where}, line {line}: {fault}; expected {expected}")
+    def __init__(self, where: str, place: str, fault: str, expected: str) -> None:
+        """Name the file and the place in it: a key such as `roles.tester.sees`, or a line."""
+        super().__init__(f"{where}, {place}: {fault}; expected {expected}")
         self.where = where
-        self.line = line
+        self.place = place
         self.fault = fault
         self.expected = expected
 

@@ -41,7 +41,7 @@ def test_a_flow_with_an_unknown_profile_starts_nothing(ready: Machine) -> None:
     path = write_flow(MINE, ready.work)
     done = ready.cao("run", "task.md", "--flow", path.name, "--gate", "tests=true")
     assert done.returncode == 2
-    assert "mine.toml, line 16: unknown profile `writer`; expected one of " in done.stderr
+    assert "mine.toml, roles.writer.profile: unknown profile `writer`; " in done.stderr
     assert not (ready.home / "state" / "runs").exists()
 
 
@@ -110,7 +110,7 @@ def test_a_fault_in_a_flow_file_is_named_and_nothing_is_started(ready: Machine) 
     path.write_text(TEXT.replace('tester = "user"', 'tester = "nobody"'), encoding="utf-8")
     done = ready.cao("run", "task.md", "--flow", "bad.toml")
     assert done.returncode == 2
-    assert "bad.toml, line 10: unknown role `nobody`; expected" in done.stderr
+    assert "bad.toml, stages[2].tester: unknown role `nobody`; expected" in done.stderr
     unknown = ready.cao("run", "task.md", "--flow", "lop")
     assert unknown.returncode == 2
     assert "unknown flow 'lop' (did you mean loop?); there are: loop, pair, solo" in unknown.stderr

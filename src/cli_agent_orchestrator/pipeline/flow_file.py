@@ -1,4 +1,4 @@
-"""A flow file: its text becomes a flow, or an error that names the line and what was expected.
+"""A flow file: its text becomes a flow, or an error that names the place and what was expected.
 
     description                     text
     scenario                        text: how a task that names no scenario is tested
@@ -22,7 +22,7 @@ from importlib.resources.abc import Traversable
 from string import Template
 from typing import Any, TypeVar
 
-from ..core.codec import Path, find_line, read_toml
+from ..core.codec import read_toml
 from ..core.text import BREAKS, CONTROLS
 from ..errors import FlowError, UnknownName
 from .flow import (
@@ -56,8 +56,6 @@ PROFILE_FORM = "the name of a profile, such as `programmer`"
 # "EXPLORE SUMMARY": it stands between two marks on a line
 TITLE_PATTERN = rf"(?=\S)[^={CONTROLS}{BREAKS}]{{1,100}}(?<=\S)"
 TITLE_FORM = "a line of text without `=`"
-# (at line 3, column 7)
-PLACE_PATTERN = r"at line (\d+)"
 
 MOST_ROLES = 16
 """Each has an agent, and all of them run at once."""
@@ -65,6 +63,8 @@ MOST_ROLES = 16
 PLACEHOLDERS = ("round", "cycle", "context", "response_file")
 NEEDED_PLACEHOLDERS = ("context", "response_file")
 
+Path = tuple[str | int, ...]
+"""The way to a value: `("roles", "tester", "sees", 2, "title")`."""
 # Any: what a TOML file holds.
 Table = Mapping[str, Any]
 Member = TypeVar("Member", bound=StrEnum)
@@ -83,6 +83,16 @@ def read_flow(
 def template_name(flow: str, role: str) -> str:
     """Name the template of a role as it lies beside the flow file."""
     return f"{flow}/{role}.md"
+
+
+def place_name(path: Path) -> str:
+    """Name the place of a value, with lists counted from 1.
+
+    >>> place_name(("roles", "tester", "sees", 2, "title"))
+    'roles.tester.sees[3].title'
+    """
+    steps = (f"[{step + 1}]" if isinstance(step, int) else f".{step}" for step in path)
+    return "".join(steps).removeprefix(".")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,16 +133,14 @@ class _Reader:
         )
 
     def _fault(self, path: Path, fault: str, expected: str) -> FlowError:
-        return FlowError(self._where, find_line(self._source.text, path), fault, expected)
+        return FlowError(self._where, place_name(path), fault, expected)
 
     def _parsed(self) -> Table:
         try:
             return read_toml(self._source.text)
         except ValueError as error:
-            place = re.search(PLACE_PATTERN, str(error))
-            line = int(place[1]) if place else self._source.text.count("\n") + 1
-            reason = str(error).partition(" (at ")[0]
-            raise FlowError(self._where, line, reason, "a TOML file") from None
+            reason, _, place = str(error).rstrip(")").partition(" (at ")
+            raise FlowError(self._where, place or "the end", reason, "a TOML file") from None
 
     def _tables(self, key: str, kind: type[dict[str, Any]] | type[list[Any]]) -> Any:
         found = self._top.table.get(key)
@@ -318,7 +326,8 @@ class _Reader:
             if needed not in found:
                 last = text.rstrip("\n").count("\n") + 1
                 where = f"{self._where} ({file})"
-                raise FlowError(where, last, f"no `${needed}` in it", f"a line with ${needed}")
+                fault = f"no `${needed}` in it"
+                raise FlowError(where, f"line {last}", fault, f"a line with ${needed}")
         return text
 
     def _blocks(self, place: _Place, roles: list[str], reviewers: list[str]) -> tuple[Block, ...]:
@@ -397,7 +406,8 @@ def _bad_placeholder(where: str, text: str) -> FlowError:
         unknown = [one for one in Template(line).get_identifiers() if one not in PLACEHOLDERS]
         if unknown or not Template(line).is_valid():
             fault = f"unknown placeholder `${unknown[0]}`" if unknown else "a single `$`"
-            return FlowError(where, number, fault, f"{names}, or $$ for the sign itself")
+            expected = f"{names}, or $$ for the sign itself"
+            return FlowError(where, f"line {number}", fault, expected)
     raise AssertionError("a template is as good as its lines")
 
 

@@ -93,7 +93,9 @@ class Flows:
         """Return the flow of a file, with the prompts in the folder of its name beside it."""
         path = folder.path / f"{name}{SUFFIX}"
         if not re.fullmatch(NAME_PATTERN, name):
-            raise FlowError(str(path), 1, f"a flow cannot be named {name!r}", "a plain name")
+            raise FlowError(
+                str(path), "its name", f"a flow cannot be named {name!r}", "a plain name"
+            )
         text = _text(folder, path.name)
         prompts = Folder(folder.root, (*folder.parts, name))
         templates = {
