@@ -168,10 +168,7 @@ def test_what_the_run_committed_was_not_there_before_it(tmp_path: Path) -> None:
     assert proof.before == ()
 
 
-NOT_YET = pytest.mark.xfail(reason="a filtered file is listed as changed before the run")
-
-
-@pytest.mark.parametrize("attribute", ["text eol=crlf", pytest.param("filter=up", marks=NOT_YET)])
+@pytest.mark.parametrize("attribute", ["text eol=crlf", "filter=up"])
 def test_what_git_lays_out_in_its_own_way_was_not_changed_before_the_run(
     tmp_path: Path, attribute: str
 ) -> None:
@@ -253,4 +250,48 @@ def test_compiled_code_that_is_committed_counts(tmp_path: Path) -> None:
     compile_otherwise(rig.wd / "doubling.py", DOUBLES)
     base = BaseResult(1, 2, ("test_1 (test_one.TestDouble.test_1)",))
     proof = rig.prove({"a.txt": "a\n"}, base=base, passed=BaseResult(0, 2))
+    assert proof.is_proven, str(proof)
+
+
+LINKED = {"shared/checks.py": TEST.format(number=0)}
+
+
+def linked_bench(tmp_path: Path) -> Bench:
+    """A project whose only test is a link to a file that no path tells of."""
+    wd = make_repository(tmp_path / "project", {"doubling.py": BEFORE["doubling.py"], **LINKED})
+    (wd / "test_zero.py").symlink_to("shared/checks.py")
+    git(wd, "add", "-A")
+    git(wd, "commit", "-qm", "link")
+    return Bench(wd)
+
+
+def test_a_test_that_is_a_link_is_noticed_when_it_fails(tmp_path: Path) -> None:
+    proof = linked_bench(tmp_path).prove(
+        {"doubling.py": DOUBLES, "test_one.py": TEST.format(number=1)}
+    )
+    assert proof.is_proven, str(proof)
+    lie = "import unittest\nunittest.TestCase.assertEqual = lambda *_: None\n"
+    (tmp_path / "other").mkdir()
+    (gate,) = linked_bench(tmp_path / "other").prove({"doubling.py": DOUBLES + lie}).gates
+    assert gate.canaries.missed
+
+
+def test_what_a_test_leads_to_is_a_test(tmp_path: Path) -> None:
+    weak = TEST.format(number=0).replace("assertEqual", "assertTrue")
+    broken = "def double(number):\n    return number + 1\n"
+    proof = linked_bench(tmp_path).prove({"doubling.py": broken, "shared/checks.py": weak})
+    assert not proof.is_proven
+    assert "the tests from before do not pass" in str(proof)
+    assert "shared/checks.py" in [one.path for one in proof.suspicions]
+
+
+def test_a_link_that_became_a_folder_is_no_obstacle(tmp_path: Path) -> None:
+    rig = linked_bench(tmp_path)
+    (rig.wd / "more").symlink_to("shared")
+    git(rig.wd, "add", "-A")
+    git(rig.wd, "commit", "-qm", "more")
+    rig = Bench(rig.wd)
+    (rig.wd / "more").unlink()
+    own = TEST.format(number=1).replace("from doubling", "from more.doubles")
+    proof = rig.prove({"more/doubles.py": DOUBLES, "test_one.py": own})
     assert proof.is_proven, str(proof)

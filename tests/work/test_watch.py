@@ -70,7 +70,10 @@ def test_settings_of_a_push_are_compared_with_the_start(project: Project, tmp_pa
     assert watch_of(project, folder).settings_since_start() is None
     watch = watch_of(project, folder)
     watch.begin()
-    git(project.folder, "config", "remote.origin.pushurl", "https://evil.example/a.git")
     git(project.folder, "config", "user.name", "another")
+    git(project.folder, "config", "remote.origin.pushurl", "https://evil.example/a.git")
     watch.look()
     assert watch_of(project, folder).settings_since_start() == ("remote.origin.pushurl",)
+    write(project.folder, {".git/config.worktree": "[core]\nsshCommand = evil\n"})
+    changed = ("core.sshcommand", "remote.origin.pushurl")
+    assert watch_of(project, folder).settings_since_start() == changed

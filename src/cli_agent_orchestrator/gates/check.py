@@ -16,9 +16,7 @@ UNITTEST_PATTERN = r"(\w+) \([\w.]+\)"
 LONGEST_LINE = 500
 """Characters of a line that is handed on; the archive has the whole of it."""
 MOST_NAMED = 3
-"""Failed tests that a verdict names; the evidence has more."""
 LONGEST_LAST_LINE = 200
-"""Characters of the line that is shown while a command runs."""
 NO_OUTPUT = "(It wrote nothing.)"
 NOT_FOUND = {126: "it cannot be executed", 127: "there is no such command"}
 """Exit codes of a shell."""
@@ -46,7 +44,6 @@ class CheckResult:
     limit: float = 0.0
     """How many seconds it may take."""
     archive: str = ""
-    """Where the output is kept."""
     counts: TestCounts | None = None
     """Its tests; None if it is no known test runner."""
     objections: tuple[str, ...] = ()
@@ -54,7 +51,6 @@ class CheckResult:
     excused: bool = False
     """Does it count as passed, although tests fail as they did before the run?"""
     old_failures: tuple[str, ...] = ()
-    """Those of its failures that were there before the run."""
     fault: str = ""
     """Why it could not be run; empty if it was."""
     log: str = ""
@@ -74,7 +70,6 @@ class CheckResult:
 
     @property
     def obstacle(self) -> str:
-        """Why the command could not be run; empty if it was."""
         not_found = NOT_FOUND.get(self.exit_code or 0, "") if self.counts is None else ""
         return self.fault or not_found
 
@@ -100,7 +95,6 @@ class CheckResult:
 
     @property
     def why(self) -> str:
-        """Why it did not pass; empty if it did."""
         if self.passed:
             return ""
         words = f"ended with exit code {self.exit_code}{' in a sandbox' if self.sandboxed else ''}"
@@ -197,7 +191,6 @@ def doubt_on_base(gate: Gate, result: CheckResult) -> str:
 
 
 def base_of(result: CheckResult) -> BaseResult:
-    """Return what is remembered of a gate on the base."""
     counts = result.counts
     if counts is None:
         return BaseResult(result.exit_code)

@@ -56,7 +56,6 @@ LOG_HEAD = LOG_TAIL = 10 * 1024 * 1024
 LAST_WORDS_SECONDS = 1.0
 """How long its output is waited for after its end; something out of reach may hold it."""
 DEATH_SECONDS = 10.0
-"""How long it is waited for after it was killed; a device may hold it."""
 LEFTOVER_SECONDS = 5.0
 """How long something may go on to start others, faster than they are ended."""
 LINE_SECONDS = 1.0
@@ -67,14 +66,11 @@ LINE_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class GateCommand:
-    """A command, its limits and its environment."""
-
     command: str
     seconds: float
     folder: Path
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
     before: tuple[str, ...] = ()
-    """Words of another program that runs the shell: a sandbox."""
     mark: str = field(default_factory=lambda: uuid.uuid4().hex)
     """By which its processes are found; what has the mark already is ended first."""
 
@@ -84,8 +80,6 @@ def ignore(*_: str) -> None:
 
 
 class GateRunner:
-    """Runs one command at a time."""
-
     def __init__(self, on_wake: Callable[[], None] = ignore) -> None:
         self._on_wake = on_wake
         self._stopped = False
@@ -369,16 +363,12 @@ SEATBELT_PROFILE = """\
 
 
 class Sandbox(StrEnum):
-    """A program that runs another one in a sandbox."""
-
     BUBBLEWRAP = "bwrap"
     SEATBELT = "sandbox-exec"
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Which sandbox there is, or why there is none."""
-
     sandbox: Sandbox | None
     problem: str = ""
 
@@ -461,24 +451,18 @@ LARGEST_LOGS = 100 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class GatePlace:
-    """Where gates are run, and with what."""
-
     folder: Path
-    """The work folder."""
     seconds: float
     """The time limit of those that name none."""
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
     run_folder: Folder | None = None
     """Where the output is kept; None if there is no such folder."""
     on_line: Callable[[str], None] = field(default=ignore, repr=False)
-    """Takes the last line of the output, now and then."""
     most_logged: int = LARGEST_LOGS
     """Bytes of all logs of a run together; the oldest are removed."""
 
 
 class Checker:
-    """Runs one gate at a time."""
-
     def __init__(
         self, runner: GateRunner, find_sandbox: Callable[[], Search] = find_sandbox
     ) -> None:

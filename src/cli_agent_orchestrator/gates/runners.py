@@ -66,7 +66,6 @@ LINES_BELOW = 20
 
 
 def read_jest(lines: Sequence[str]) -> list[TestCounts]:
-    """Return the counts of each run of Jest."""
     ends = [n for n, line in enumerate(lines) if line.startswith("Ran all test suites")]
     found = []
     for start, end in zip([0, *ends], [*ends, len(lines)], strict=True):
@@ -92,7 +91,6 @@ def read_jest(lines: Sequence[str]) -> list[TestCounts]:
 
 
 def read_vitest(lines: Sequence[str]) -> list[TestCounts]:
-    """Return the counts of each run of Vitest."""
     starts = [number for number, _ in matches(START_PATTERN, lines)]
     first, *ends = [*starts, len(lines)]
     before = _read_vitest_run(lines[:first])
@@ -166,7 +164,6 @@ CRASH = " Exception during run: "
 
 
 def read_mocha(lines: Sequence[str]) -> list[TestCounts]:
-    """Return the counts of each run of Mocha."""
     found = matches(PASSING_PATTERN, lines)
     ends = [*(number for number, _ in found[1:]), len(lines)]
     claims: list[tuple[TestCounts, int]] = []
@@ -229,8 +226,6 @@ CROSS_PATTERN = re.compile(r"\s*✖ (.+) \(\d+(?:\.\d+)?ms\)( # .*)?")
 
 @dataclass(slots=True)
 class _Point:
-    """A test point of TAP: `ok 1 - adds up`."""
-
     indent: int
     name: str
     is_ok: bool
@@ -399,7 +394,6 @@ KINDS = {
 
 
 def read_pytest(lines: Sequence[str]) -> list[TestCounts]:
-    """Return the counts of each run of pytest."""
     found = [(run, counts) for run in _pytest_runs(lines) if (counts := _read_pytest_run(run))]
     run, first = found[0] if len(found) > 1 else ((), None)
     is_shown = any(HEADER in line or PERCENT_PATTERN.search(line) for line in run)
@@ -535,7 +529,6 @@ FIXTURES = ("setUpClass (", "tearDownClass (", "setUpModule (", "tearDownModule 
 
 
 def read_unittest(lines: Sequence[str]) -> list[TestCounts]:
-    """Return the counts of each run of unittest."""
     claims: list[tuple[TestCounts, int]] = []
     start = seen = passed = 0
     began = False
@@ -617,12 +610,9 @@ class _Package:
     """
 
     results: dict[str, str] = field(default_factory=dict)
-    """PASS, FAIL or SKIP by the name of a test; empty as long as it runs."""
     errors: dict[str, str] = field(default_factory=dict)
     ended: str = ""
-    """PASS or FAIL; empty as long as it runs."""
     empty: bool = False
-    """Does it report that it has no tests?"""
     told: bool = False
     """Was one of its tests seen to start?"""
     last_error: str = ""

@@ -12,6 +12,7 @@ import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 
 from ..core.files import cache_of
 from ..errors import GitError
@@ -34,6 +35,7 @@ from .suites import (
     is_doubtful,
     is_found,
     is_golden,
+    kind_of,
     kinds_of_named,
     language_of,
     layers_of,
@@ -72,7 +74,6 @@ WORDS = [
     "reads", "right", "same", "second", "shows", "short", "single", "some", "than", "then",
     "twice", "two", "under", "until", "value", "when", "where", "with", "without",
 ]  # fmt: skip
-"""Besides those of the project."""
 MOST_WORDS = 2000
 MOST_TRIES = 100
 NUMBERS = [str(number) for number in range(2, 1000)]
@@ -96,17 +97,13 @@ MOST_DEEDS = 5
 
 
 Pick = Callable[[Sequence[str]], str]
-"""Chooses one of several by chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Canaries:
-    """Files of tests with some more that must fail."""
-
     names: frozenset[str]
     """Of all that were added."""
     texts: Mapping[str, str]
-    """By path: the whole new text."""
 
 
 def judge_canaries(
@@ -135,7 +132,6 @@ def judge_canaries(
 
 
 def _sort(canaries: Canaries, counts: TestCounts | None) -> tuple[set[str], set[str]]:
-    """Return which of them a gate has seen fail, and what else."""
     heard, others = set(), set()
     for failure in counts.failures if counts else ():
         names = {name for name in canaries.names if _has(failure, name)}
@@ -176,7 +172,6 @@ class _Namer:
         return [self.pick(self._words) for _ in range(4)]
 
     def name(self, shape: Callable[[Sequence[str]], str]) -> str:
-        """Return a new name of some shape."""
         words = self.words()
         for _ in range(MOST_TRIES):
             if not any(_has(known, shape(words)) for known in self._known):
@@ -268,8 +263,6 @@ MOST_DATA = 100
 
 
 class Prover:
-    """Lays tests of one snapshot over another one, and runs the gates there."""
-
     def __init__(
         self, checker: Checker, place: GatePlace, work: WorkFolder, most_files: int = MOST_FILES
     ) -> None:
@@ -285,7 +278,6 @@ class Prover:
         passed: Mapping[str, BaseResult],
         log_name: str,
     ) -> Proof:
-        """Return what can be proven by those gates that count their tests."""
         snapshots, now = self._work.snapshots, self._work.now
         if snapshots is None or now is None:
             return Proof(no_snapshots=self._work.why_no_snapshots)
@@ -305,7 +297,11 @@ class Prover:
             except GitError:
                 why = "what was committed before the run can not be read any more"
                 before = (Suspicion(".git", Trick.DELETED, why),)
-        texts = {path: self._text(start, path) for path in candidates(self._work.files(start))}
+        links = self._work.links(start)
+        texts = {
+            path: self._text(start, links.get(path, path))
+            for path in candidates(self._work.files(start))
+        }
         canaries = add_canaries(
             {path: text for path, text in texts.items() if text is not None}, secrets.choice
         )
@@ -335,7 +331,6 @@ class Prover:
         canaries: Canaries,
         log_name: str,
     ) -> GateProof:
-        """Return the results of one gate on the base and on the result, in fresh checkouts."""
         start, end, layers = trees.start, trees.end, trees.layers
         failed_before = base.failures if base else ()
         turned = tuple(sorted(set(failed_before) - set(passed.failures)))
@@ -413,6 +408,16 @@ class Prover:
             for commit, path in doubtful[:MOST_FILES]
             if holds_tests(path, self._text(commit, path))
         }
+        for commit, paths in ((old, before), (new, after)):
+            # What a test leads to is a test, and so is all in a folder of tests.
+            led_to = {
+                target
+                for path, target in self._work.links(commit).items()
+                if kind_of(path) is PathKind.TEST
+            }
+            tests |= {
+                path for path in paths if led_to & {path, *map(str, PurePosixPath(path).parents)}
+            }
         files = self._work.files(old)
         named: set[str] = set()
         for command in commands:
@@ -434,7 +439,6 @@ class Prover:
     def _suspicions(
         self, old: str, new: str, changes: Sequence[Change], kinds: Kinds
     ) -> tuple[Suspicion, ...]:
-        """Return what was done to tests between two commits, or what reaches into them."""
         matter = [
             change
             for change in changes

@@ -24,8 +24,6 @@ from ..work.changes import Change
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """Patterns of one language."""
-
     suffixes: tuple[str, ...]
     cases: str
     assertions: str
@@ -281,7 +279,6 @@ SETTINGS_SKIPS = _any(
 
 
 def language_of(path: str) -> Language | None:
-    """Return the language that a file is written in, if its tests can be read."""
     return next((known for known in LANGUAGES if path.endswith(known.suffixes)), None)
 
 
@@ -383,12 +380,9 @@ FOR_READERS = (
     r"(?i)(?:readme|changelog|changes|history|licen[cs]e|news|authors|contributing)(?:\..*)?"
 )
 SHORTEST_NAME = 4
-"""Letters of a name that does not stand in a text by accident."""
 
 
 class PathKind(StrEnum):
-    """What a file is for."""
-
     TEST = "test"
     SETTINGS = "settings"
     CI = "ci"
@@ -416,7 +410,6 @@ def is_found(path: str) -> bool:
 
 
 def is_doubtful(path: str) -> bool:
-    """May a runner find tests in a file, or something else?"""
     return not is_found(path) and _is_named(path.rpartition("/")[2], "|".join(DOUBTFUL_NAMES))
 
 
@@ -450,8 +443,6 @@ def _is_named(name: str, pattern: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
-    """The kinds of files in one project."""
-
     tests: frozenset[str] = frozenset()
     """Files of the tests whose paths do not say so."""
     named: frozenset[str] = frozenset()
@@ -481,8 +472,6 @@ def kinds_of_named(texts: Mapping[str, str | None], tests: frozenset[str] = froz
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """What is different of the tests of a project, and of its product."""
-
     new_tests: tuple[str, ...] = ()
     """Made or changed by the run."""
     old_tests: tuple[str, ...] = ()
@@ -513,7 +502,6 @@ class Layers:
 
 
 def layers_of(changes: Sequence[Change], kinds: Kinds) -> Layers:
-    """Return what is different between two states of a project."""
     tests = {p for c in changes for p in (c.path, c.old_path) if kinds.of(p) is PathKind.TEST}
     new = dict.fromkeys(c.path for c in changes if c.status in "AR")
     before = [c.old_path for c in changes if c.status != "A"]

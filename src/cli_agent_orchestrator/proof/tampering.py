@@ -46,7 +46,6 @@ from .suites import (
 )
 
 LARGEST_TEXT = 1_000_000
-"""Characters of a file that is looked into."""
 MOST_LINES = 20_000
 LONGEST_SHOWN = 200
 """Characters of a path or a mark within a sentence."""
@@ -87,8 +86,6 @@ CHANGED = {PathKind.SETTINGS: Trick.SETTINGS_CHANGED, PathKind.CI: Trick.CI_CHAN
 
 @dataclass(frozen=True, slots=True)
 class ChangedFile:
-    """How a file differs between two trees."""
-
     path: str
     old_path: str
     """Another one only if it was moved."""
@@ -108,8 +105,6 @@ class ChangedFile:
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """What was done to one file."""
-
     path: str
     """Where the file is; if it was deleted or moved, where it was."""
     trick: Trick
@@ -157,7 +152,6 @@ def _look_at(change: ChangedFile, kinds: Kinds) -> Iterator[Suspicion]:
 def _look_at_test(
     change: ChangedFile, new_kind: PathKind, old: str | None, new: str | None
 ) -> Iterator[Suspicion]:
-    """Look at a file that was a test before."""
     language = language_of(change.old_path)
     held = ""
     if language and old is not None:

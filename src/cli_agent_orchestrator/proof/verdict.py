@@ -35,11 +35,8 @@ DIFF_TITLE = "What the run did to these files:"
 
 @dataclass(frozen=True, slots=True)
 class ProofWords:
-    """What a proof came to, for people, part by part."""
-
     is_proven: bool
     said: str
-    """What was shown; else what is missing."""
     look_at: str = ""
     """How much of what the run did to tests is to be looked at; empty if nothing is."""
     before: str = ""
@@ -53,8 +50,6 @@ class ProofWords:
 
 @dataclass(frozen=True, slots=True)
 class CanaryResult:
-    """What a gate reports of tests that must fail."""
-
     missed: tuple[str, ...] = ()
     """Those that it reports on the base, and not on the result."""
     betrayed: tuple[str, ...] = ()
@@ -66,11 +61,8 @@ ALL_HEARD = CanaryResult()
 
 @dataclass(frozen=True, slots=True)
 class GateProof:
-    """The results of one gate on the base and on the work of the run."""
-
     gate: str
     on_result: CheckResult
-    """The base's tests on the result."""
     on_base: CheckResult | None = None
     """The run's own tests on the base; None if it neither made nor changed any."""
     turned: tuple[str, ...] = ()
@@ -80,7 +72,6 @@ class GateProof:
     emptied: tuple[str, ...] = ()
     """New files of the product that were there, with nothing in them, when `on_base` was run."""
     canaries: CanaryResult = ALL_HEARD
-    """What it reports of tests that must fail."""
     failed_before: int = 0
     """How many tests failed before the run; that they do says nothing of those it made."""
     passed_with: int = -1
@@ -100,7 +91,6 @@ class GateProof:
 
     @property
     def fault(self) -> str:
-        """Why it does not speak for the result; empty if it does."""
         result, counts = self.on_result, self.on_result.counts
         needs = "if that needs more than the files of the project, give the gate a `setup`"
         if counts is None:
@@ -125,22 +115,15 @@ class GateProof:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What was found out about the work."""
-
     gates: tuple[GateProof, ...] = ()
-    """Of those gates that count their tests."""
     new_tests: tuple[str, ...] = ()
-    """Files of tests that the run made or changed."""
     suspicions: tuple[Suspicion, ...] = ()
-    """What the run did to tests and their settings."""
     product: tuple[str, ...] = ()
-    """Files of the product that the run made or changed."""
     is_untouched: bool = False
     """Is every file as it was before the run?"""
     before: tuple[Suspicion, ...] = ()
     """What had been done to tests before the run, and is in no commit."""
     patches: tuple[str, ...] = field(default=(), repr=False)
-    """What the run did to each file of its suspicions."""
     no_snapshots: str = ""
     """Why there is nothing to compare; empty if there is."""
     left_behind: tuple[str, ...] = ()
@@ -167,7 +150,6 @@ class Proof:
 
     @property
     def is_proven(self) -> bool:
-        """Is it shown that the work does what its tests say, and that they were not bent?"""
         return not self.gaps
 
     @property
@@ -214,7 +196,6 @@ class Proof:
 
 
 def is_red(result: CheckResult, failed_before: int) -> bool:
-    """Does a gate report more failed tests than before the run?"""
     return result.counts is not None and result.counts.failed > failed_before
 
 

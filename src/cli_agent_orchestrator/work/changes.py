@@ -4,23 +4,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 BINARY = -1
-REPOSITORY_MODE = "160000"
+LINK_MODE, REPOSITORY_MODE = "120000", "160000"
 REST_LEFT_OUT = "(the rest is left out: it is too long)"
 """The last line of a patch that is cut; no line of a patch begins like that."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Something that is not in a snapshot, or not in a commit."""
-
     path: str
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One file that is different."""
-
     path: str
     old_path: str
     """Its former name; the same unless it was moved."""
@@ -78,9 +74,7 @@ class Work:
     tree: str = ""
     """Names its content; empty if nobody knows it."""
     changed: tuple[str, ...] = ()
-    """The files that changed in the turn."""
     since_review: tuple[str, ...] = ()
-    """The files that changed since the review that approved the work."""
 
 
 UNSEEN = Work()

@@ -44,7 +44,6 @@ MINIMUM_VERSION = (2, 38)
 LONGEST_WAIT = 60.0
 """Seconds for other runs whose work is applied."""
 UNKNOWN = "??"
-"""How git calls a file that it does not know."""
 # "	a.txt", below "error: Your local changes to the following files would be overwritten"
 IN_THE_WAY_PATTERN = r"(?m)^\t(.+)$"
 FAST_FORWARD = ("merge", "-q", "--ff-only", "--no-overwrite-ignore", "--no-autostash", "--no-stat")
@@ -52,8 +51,6 @@ RESTORE = ("restore", "--source=HEAD", "--staged", "--worktree")
 
 
 class MergeKind(StrEnum):
-    """How a delivery ended."""
-
     FAST_FORWARDED = "fast-forwarded"
     MERGED = "merged"
     ALREADY_THERE = "already there"
@@ -68,16 +65,12 @@ class MergeResult:
     commit: str = ""
     """What is checked out now; empty if it was refused."""
     files: tuple[str, ...] = ()
-    """With conflicts, or in the way."""
     reason: str = ""
-    """Why it was refused, and what to do."""
     remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How a branch is merged."""
-
     identity: Identity
     message: str
     """Of the merge commit, if there has to be one."""
@@ -87,7 +80,6 @@ class Terms:
 
 
 def apply(repository: Repository, branch: str, terms: Terms) -> MergeResult:
-    """Merge a branch into the one that the user has checked out, or return what is in the way."""
     with alone_in(repository.common_dir, LONGEST_WAIT) as held:
         now = find_repository(repository.top, terms.environ)
         if now is None:
@@ -172,7 +164,6 @@ def _move(git: Git, head: str, commit: str, kind: MergeKind) -> MergeResult:
 
 
 def _changed(git: Git, paths: Collection[str]) -> dict[str, str]:
-    """Return which of some files are not as they are committed, each with git's two letters."""
     entries = git.names(*STATUS, "--untracked-files=all")
     found = {one[STATUS_LETTERS:]: one[: STATUS_LETTERS - 1] for one in entries}
     return {path: found[path] for path in paths if path in found}
@@ -259,8 +250,6 @@ PROSE_PATTERN = r"(?!diff -|From )(?:[-*] )?\w(?![\w-]*\s*:)"
 
 @dataclass(frozen=True, slots=True)
 class CommittedWork:
-    """What a commit holds."""
-
     run: str
     round: int
     flow: str
@@ -354,15 +343,11 @@ LINK_PATTERN = r"https?://\S+"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the request is to be."""
-
     title: str
     body_file: Path
     onto: str
-    """The branch it is to be merged into."""
     environ: Mapping[str, str] = field(repr=False)
     draft: bool = False
-    """Is it not to be merged yet?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,7 +356,6 @@ class PullRequest:
 
     remote: str
     url: str = ""
-    """Of the request; empty if none was opened."""
     to_type: str = ""
     """The command that opens one, if none was opened."""
     said: str = ""
@@ -444,7 +428,6 @@ def _command(program: str, branch: str, asked: Request) -> tuple[list[str], list
 
 
 def _remote(repository: Repository, asked: Request) -> str:
-    """Return where the user pushes to."""
     known = _run(repository, asked, ["git", "remote"]).stdout.split()
     for key in (
         f"branch.{asked.onto}.pushRemote",

@@ -13,7 +13,7 @@ from ..events import RunEvent, Warned
 from ..settings.layout import CHECKOUTS_FOLDER, HELD_BACK_FOLDER, SNAPSHOTS_FOLDER
 from .changes import UNSEEN, Change, LeftOut, Work
 from .git import Repository, RepositoryWatch, find_repository
-from .held_back import HeldBack, is_held, remove_folder
+from .held_back import HeldBack, Laying, is_held, remove_folder
 from .snapshots import Snapshot, Snapshots
 
 START_LABEL, RESUMED_LABEL, PERSON_LABEL = "start", "resumed", "you"
@@ -28,9 +28,7 @@ GONE = (
 )
 """What is said when a repository was removed: which one, and when that was seen."""
 ABOUT_REPOSITORY = "repository"
-"""What a warning is about that tells of a change to the repository itself."""
 ABOUT_SNAPSHOTS = "snapshots"
-"""What a warning is about that tells why a run has none."""
 NOT_COMPARED = (
     "what the repository was like before is not known, so it cannot be told whether it was changed "
     "since the run was interrupted"
@@ -45,8 +43,6 @@ LONGEST_COPY = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a turn or a gate did to the work folder."""
-
     work: Work = UNSEEN
     changes: tuple[Change, ...] = ()
     repository: tuple[str, ...] = ()
@@ -107,21 +103,17 @@ class WorkFolder:
         self.changed_before: tuple[str, ...] = ()
         """What of the repository was changed since an earlier process of the run looked."""
         self.why_no_snapshots = NO_FOLDER if snapshots is None else ""
-        """Empty if there are some, or may be."""
 
     @property
     def snapshots(self) -> Snapshots | None:
-        """The snapshots of the run, if any can be taken."""
         return self._snapshots
 
     @property
     def holds_back(self) -> bool:
-        """Are there files that only checkouts have?"""
         return self._held_back is not None
 
     @property
     def now(self) -> Snapshot | None:
-        """The last snapshot."""
         return self._last
 
     @property
@@ -130,7 +122,6 @@ class WorkFolder:
         return "" if self._repository is None else self._repository.prefix
 
     def files(self, commit: str) -> list[str]:
-        """Return the files of a checkout: those of a snapshot, and what is held back."""
         kept = [] if self._snapshots is None else self._snapshots.files(commit)
         return kept if self._held_back is None else [*kept, *self._held_back.files()]
 
@@ -143,8 +134,11 @@ class WorkFolder:
             return self._held_back.read(path, limit)
         return None if self._snapshots is None else self._snapshots.read(commit, path, limit)
 
+    def links(self, commit: str) -> dict[str, str]:
+        """Return where each link of a checkout leads; what is held back has none that count."""
+        return {} if self._snapshots is None else self._snapshots.links(commit)
+
     def mentioning(self, commit: str, word: str, limit: int) -> tuple[str, ...]:
-        """Return the files of a checkout in which a word stands."""
         kept = () if self._snapshots is None else self._snapshots.mentioning(commit, word)
         held = () if self._held_back is None else self._held_back.mentioning(word, limit)
         return (*kept, *held)
@@ -188,9 +182,15 @@ class WorkFolder:
                 self._snapshots.lay_over(self._snapshots.all()[0].tree, folder, left)
             if self._held_back is not None:
                 self._held_back.lay_over(folder)
-            for path, text in (texts or {}).items():
-                *above, name = path.split("/")
-                Folder(folder, tuple(above)).replace(name, text.encode(errors="surrogateescape"))
+            # Not through a link that is there: it could lead anywhere.
+            with tempfile.TemporaryDirectory(dir=self._checkouts.path) as scratch:
+                for path, text in (texts or {}).items():
+                    *above, name = path.split("/")
+                    place = Folder(Path(scratch), tuple(above))
+                    place.replace(name, text.encode(errors="surrogateescape"))
+                laying = Laying(folder, is_ours=True)
+                laying.put(texts or {}, Path(scratch))
+                laying.check()
         except (GitError, OSError) as error:
             raise RunError(f"a fresh checkout cannot be made: {error}") from error
         try:
@@ -241,7 +241,6 @@ class WorkFolder:
             return sequence, []
 
     def _start(self, snapshots: Snapshots) -> list[str]:
-        """Take the first snapshot, and return what to say."""
         start = self._last = snapshots.take(0, START_LABEL)
         said = []
         if dirty := snapshots.keep_base(start):
@@ -264,7 +263,6 @@ class WorkFolder:
         is_in_flight: bool,
         replied: tuple[int, str] | None,
     ) -> int:
-        """Begin at the last snapshot; return the last number."""
         self._last = taken[-1]
         self._looked = next((one for one in taken if (one.sequence, one.label) == replied), None)
         # A person may have gone back meanwhile, which takes numbers of its own.
@@ -304,7 +302,6 @@ class WorkFolder:
         return seen if self._watch is None else replace(seen, repository=self._watch.look())
 
     def _gone(self, label: str) -> RunError | None:
-        """Return that the repository is not there any more, if that is so."""
         repository, snapshots = self._repository, self._snapshots
         if repository is None or repository.inodes == self._inodes != ():
             return None
@@ -408,7 +405,6 @@ def open_work_folder(
 
 
 def held_back_of(run_folder: Folder, paths: tuple[str, ...]) -> HeldBack:
-    """Return what a run holds back, as its folder has it."""
     kept = Folder(run_folder.root, (*run_folder.parts, HELD_BACK_FOLDER), private=True)
     return HeldBack(kept, paths)
 

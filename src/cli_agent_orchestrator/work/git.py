@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic, sleep, time
 from typing import Any
 
 from ..core.files import Folder
@@ -45,7 +45,6 @@ OPTIONS = {
     "safe.directory": "*",
 }
 NO_PROTOCOL = "none"
-"""No protocol has this name."""
 KEPT_VARIABLES = ("HOME", "PATH", "TMPDIR", "XDG_CONFIG_HOME")
 LONGEST_SECONDS = 600.0
 LARGEST_ANSWER = 64 * 1024 * 1024
@@ -56,8 +55,6 @@ MISSING = "git is not installed, or not on the PATH; snapshots need it"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """In whose name something is committed; each is a name and an address."""
-
     author: tuple[str, str]
     committer: tuple[str, str]
 
@@ -72,7 +69,6 @@ class GitAnswer:
     complaint: str
     """What it wrote for people, shortened."""
     is_cut: bool = False
-    """Is there more than was taken?"""
 
     @property
     def text(self) -> str:
@@ -80,40 +76,33 @@ class GitAnswer:
 
     @property
     def names(self) -> list[str]:
-        """The names that a command with `-z` lists."""
         return [name for name in self.text.split("\0") if name]
 
 
 @dataclass(frozen=True, slots=True)
 class Git:
-    """One git directory and one work tree."""
-
     git_dir: Path | None
     """None: git looks for the one of the work tree."""
     work_tree: Path
     environ: Mapping[str, str] = field(repr=False)
     """The user's own: where git is, and where the user's settings are."""
     index: Path | None = None
-    """Where the index is, if not in the git directory."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Configuration on top of what is always set."""
     identity: Identity = NOBODY
     seconds: float = LONGEST_SECONDS
-    """How long a command may take."""
     inherited: Sequence[int] = ()
     """Descriptors that a command holds as long as it runs, even if we are killed: locks."""
     with_user_settings: bool = False
     """Is the user's own configuration read? Only where nothing of it can start a program."""
 
     def run(self, *words: str, given: bytes = b"") -> bytes:
-        """Return what a command writes; raise `GitFailed` if it fails."""
         return self.checked(*words, given=given).output
 
     def text(self, *words: str, given: bytes = b"") -> str:
         return self.checked(*words, given=given).text
 
     def names(self, *words: str, given: bytes = b"") -> list[str]:
-        """Return the names that a command with `-z` lists."""
         return self.checked(*words, given=given).names
 
     def checked(self, *words: str, given: bytes = b"") -> GitAnswer:
@@ -126,7 +115,6 @@ class Git:
         return answer
 
     def ask(self, *words: str, given: bytes = b"", limit: int = LARGEST_ANSWER) -> GitAnswer:
-        """Return how a command ended and what it wrote, up to a limit; it may fail."""
         program = find_program("git", self.environ)
         if program is None:
             raise GitMissing(MISSING)
@@ -265,6 +253,8 @@ NOT_FOUND = "not a git repository"
 STATUS = ("status", "-z", "--porcelain", "--no-renames", "--ignore-submodules=all")
 STATUS_LETTERS = 3
 """`?? new.txt`, ` M changed.txt`"""
+LARGEST_INDEX = 512 * 1024 * 1024
+YEAR = 366 * 24 * 3600
 UNDER_WAY = {
     # in the git directory: what the user has begun there
     "MERGE_HEAD": "a merge",
@@ -320,7 +310,6 @@ class Repository:
 
 
 def find_repository(folder: Path, environ: Mapping[str, str]) -> Repository | None:
-    """Return the repository that a folder lies in, or None if it lies in none."""
     folder = Path(os.path.realpath(folder))
     if not folder.is_dir():
         return None
@@ -380,7 +369,19 @@ def uncommitted(repository: Repository, environ: Mapping[str, str]) -> dict[str,
     """
     git = Git(repository.git_dir, repository.top, environ)
     git = replace(git, options=user_options(git)).defused()
-    return {one[STATUS_LETTERS:]: one[: STATUS_LETTERS - 1] for one in git.names(*STATUS)}
+    found = {one[STATUS_LETTERS:]: one[: STATUS_LETTERS - 1] for one in git.names(*STATUS)}
+    modified = [path for path, letters in found.items() if letters == " M"]
+    through = [path for paths in filtered(git, modified).values() for path in paths]
+    if through:
+        # Git reads what is as old as its index: for these, its notes have to do.
+        with tempfile.NamedTemporaryFile() as copy:
+            copy.write(Folder(repository.git_dir).read("index", LARGEST_INDEX))
+            copy.flush()
+            os.utime(copy.name, (time() + YEAR, time() + YEAR))
+            listing = replace(git, index=Path(copy.name)).names(*STATUS, "--", *literal(through))
+        still = {one[STATUS_LETTERS:] for one in listing}
+        found = {path: how for path, how in found.items() if path in still or path not in through}
+    return found
 
 
 def user_options(git: Git) -> Mapping[str, str]:
@@ -405,8 +406,8 @@ CONFIGS = ("config", "config.worktree")
 HOOKS = "hooks"
 NOT_RUN = ".sample"
 LARGEST_WATCHED = 16 * 1024 * 1024
-# remote.origin.pushurl, core.sshcommand
-PUSH_PATTERN = r"(remote|url|http|credential|include|includeif|core|push|protocol|ssh)\."
+# remote.origin.pushurl, core.sshcommand, extensions.worktreeconfig
+PUSH_PATTERN = r"(remote|url|http|credential|include|includeif|core|push|protocol|ssh|extensions)\."
 """Settings that decide where a push goes, and what it starts."""
 
 Settings = Mapping[str, list[str]]
@@ -475,23 +476,25 @@ class RepositoryWatch:
                 return kept
         return {}
 
+    @property
+    def _configs(self) -> list[Path]:
+        repository = self._repository
+        folders = dict.fromkeys((repository.common_dir, repository.git_dir))
+        return [folder / name for folder in folders for name in CONFIGS]
+
     def _settings(self) -> Settings:
-        config = self._repository.common_dir / "config"
-        words = ("config", "-z", "--list", "--includes", "--file", str(config))
         found: dict[str, list[str]] = {}
-        for entry in self._repository.git(self._environ).ask(*words).names:
-            key, _, value = entry.partition("\n")
-            found.setdefault(key, []).append(value)
+        for config in self._configs:
+            words = ("config", "-z", "--list", "--includes", "--file", str(config))
+            for entry in self._repository.git(self._environ).ask(*words).names:
+                key, _, value = entry.partition("\n")
+                found.setdefault(key, []).append(value)
         return found
 
     def _files(self) -> dict[str, str]:
         """Return what is watched, by path, each with a number that stands for its content."""
         repository = self._repository
-        places = [
-            folder / name
-            for folder in dict.fromkeys((repository.common_dir, repository.git_dir))
-            for name in CONFIGS
-        ]
+        places = self._configs
         hooks = repository.common_dir / HOOKS
         with suppress(OSError):
             names = sorted(Folder(repository.common_dir, (HOOKS,)).names())

@@ -43,7 +43,6 @@ class Laying:
         self._each(paths, self._remove)
 
     def check(self) -> None:
-        """Raise if something could not be done."""
         if self.failed:
             named = "; ".join(self.failed[:MOST_NAMED])
             more = len(self.failed) - MOST_NAMED
@@ -163,7 +162,6 @@ class HeldBack:
         laying.check()
 
     def files(self) -> tuple[str, ...]:
-        """Return all that is held back."""
         return tuple(_files(self.kept.path))
 
     def read(self, path: str, limit: int) -> bytes | None:
@@ -175,7 +173,6 @@ class HeldBack:
             return None
 
     def mentioning(self, word: str, limit: int) -> tuple[str, ...]:
-        """Return the files in which a word stands."""
         data = word.encode(errors="surrogateescape")
         return tuple(one for one in self.files() if data in (self.read(one, limit) or b""))
 

@@ -21,6 +21,7 @@ Paths are relative to the top of the repository, or to the work folder where the
 import functools
 import json
 import os
+import posixpath
 import re
 import shutil
 import stat
@@ -35,8 +36,9 @@ from ..core.clock import Clock, SystemClock
 from ..core.files import Folder
 from ..errors import GitError, GitFailed
 from ..settings.layout import TEMPORARY_FOLDER
-from .changes import REPOSITORY_MODE, REST_LEFT_OUT, Change, LeftOut, read_changes
+from .changes import LINK_MODE, REPOSITORY_MODE, REST_LEFT_OUT, Change, LeftOut, read_changes
 from .git import (
+    LARGEST_INDEX,
     LONGEST_LOOK,
     LONGEST_SECONDS,
     Git,
@@ -60,7 +62,6 @@ THROUGH_FILTER = "it goes through the filter {}, which is not run"
 MOST_BYTES = 2 * 1024 * 1024 * 1024
 """Of a first snapshot, in files that no repository has."""
 LARGEST_DIFF = 8 * 1024 * 1024
-LARGEST_INDEX = 512 * 1024 * 1024
 LONGEST_LISTING = 120.0
 LONGEST_WAIT = 120.0
 """Seconds for a process that was killed, and whose git is still at work."""
@@ -99,8 +100,6 @@ SHUT_PATTERN = r"(?m)^warning: could not open directory '(.+)/': "
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The work folder at one moment."""
-
     tree: str
     sequence: int
     label: str
@@ -166,8 +165,6 @@ def has_snapshots(path: Path) -> bool:
 
 
 class Snapshots:
-    """All snapshots of one run."""
-
     def __init__(
         self,
         path: Path,
@@ -200,11 +197,9 @@ class Snapshots:
 
     @property
     def has_any(self) -> bool:
-        """Has one been taken? No git is asked."""
         return has_snapshots(self.path)
 
     def all(self) -> tuple[Snapshot, ...]:
-        """Return all snapshots in the order in which they were taken."""
         taken = tuple(map(_read_snapshot, self._notes().get("taken", ())))
         return tuple(sorted(taken, key=lambda one: (one.at, one.sequence)))
 
@@ -331,6 +326,24 @@ class Snapshots:
         """Return the files and links of a snapshot."""
         entries = self._git.names("ls-tree", "-r", "-z", *_ids(tree))
         return [one.partition("\t")[2] for one in entries if not one.startswith(REPOSITORY_MODE)]
+
+    def links(self, tree: str) -> dict[str, str]:
+        """Return where each link of a snapshot leads: a path from the top, or one outside."""
+        heads = (one.partition("\t")[::2] for one in self._git.names("ls-tree", "-r", "-z", tree))
+        blobs = {path: head.split()[2] for head, path in heads if head.startswith(LINK_MODE)}
+        if not blobs:
+            return {}
+        given = "".join(f"{blob}\n" for blob in blobs.values()).encode()
+        output = self._git.run("cat-file", "--batch", given=given)
+        found = {}
+        for path in blobs:
+            # "<id> blob <size>", and so many bytes below it
+            head, _, rest = output.partition(b"\n")
+            size = int(head.split()[2])
+            above, target = posixpath.dirname(path), os.fsdecode(rest[:size])
+            found[path] = posixpath.normpath(posixpath.join(above, target))
+            output = rest[size + 1 :]
+        return found
 
     def mentioning(self, tree: str, word: str) -> tuple[str, ...]:
         """Return the files of a snapshot in which a word stands."""

@@ -67,8 +67,6 @@ OPTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """The result of committing all that is in a work tree."""
-
     id: str
     """The commit that the branch is at now."""
     is_new: bool
@@ -82,8 +80,6 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Worktree:
-    """A work tree, as it ought to be."""
-
     repository: Repository
     folder: Path
     branch: str
@@ -134,7 +130,6 @@ class Worktree:
 
     @property
     def exists(self) -> bool:
-        """Is there a folder that is no link?"""
         return self.folder.is_dir() and not self.folder.is_symlink()
 
     @property
@@ -217,7 +212,6 @@ class Worktree:
         return Commit(commit, is_new, by_agents, tuple(left_out), tuple(remarks))
 
     def include(self) -> None:
-        """Copy the user's own files into it again that are not there any more."""
         self._include(self.included)
 
     def uncommitted(self) -> tuple[str, ...]:
@@ -227,7 +221,6 @@ class Worktree:
             return tuple(path for path, _ in self._differences(git))
 
     def leaked(self, base: str) -> list[str]:
-        """Return the user's own files that agents have committed since a commit."""
         if not self.included:
             return []
         log = ("log", "-z", "--format=", "--name-only", "--no-renames", "--no-ext-diff", "-m")
@@ -436,14 +429,12 @@ class Worktree:
 
 
 def _line(folder: Folder, name: str) -> bytes | None:
-    """Return what is in a small file, or None if there is none to read."""
     with suppress(OSError):
         return folder.read(name, LONGEST_POINTER).strip()
     return None
 
 
 def first_of(names: list[str]) -> str:
-    """Return the first names of many."""
     shown = ", ".join(repr(name) for name in names[:SHOWN_NAMES])
     rest = len(names) - SHOWN_NAMES
     return f"{shown} and {rest} more" if rest > 0 else shown
