@@ -37,7 +37,6 @@ ALONE = r"(?<![A-Za-z0-9])"
 MIXED = r"(?=[^\s\"'A-Za-z]{0,60}[A-Za-z])(?=[^\s\"'0-9]{0,60}[0-9])"
 END = r"(?=[\s\"',;&)`]|\Z)"
 BARE = r"[^\s\"'`<>${}()\[\]*,;&]"
-WORD = r"[^\s\"'<>|;&]{1,200}"
 # What takes the place of a secret: $PASSWORD, <yours>
 GIVEN = r"(?![$<{(*\[])"
 IN_QUOTES = rf"(?P<quote>[\"'])({GIVEN}[^\n\"']{{3,200}})(?P=quote)"
@@ -53,15 +52,6 @@ END_OF_MARKED = r"(?=[\s\"',;&)`*]|\Z)"
 CURL = (
     r"(?<![\w-])curl(?:\.exe)?(?=\s)(?:(?!curl\s)[^\n|;]|\\\n){0,300}?"
     r"[ \t](?:-[A-Za-z]{0,8}u[ \t]{0,4}|--(?:proxy-)?user[ \t=]{1,4})"
-)
-# Not -p8080:80, which are ports
-MYSQL = (
-    r"(?<![\w-])(?:mysql|mariadb)(?:dump|admin)?(?=\s)"
-    r"(?:(?!(?:mysql|mariadb)(?:dump|admin)?\s)[^\n|;]){0,200}?[ \t]-p(?!\d{1,5}:)"
-)
-LOGIN = (
-    rf"{NAME}(?=\s)(?:(?!(?:docker|podman) login)[^\n|;&]){{0,200}}?"
-    r"[ \t](?:-p[ \t=]{0,4}|--password[ \t=]{1,4})"
 )
 
 # Where one begins with these words, as they are written, it ends like this. A part of one is
@@ -105,12 +95,6 @@ OVER_LINES: Shapes = (
         rf"{CURL}(?:[\"'][^\s:\"'$]{{0,100}}:({GIVEN}[^\n\"']{{1,200}})[\"']"
         rf"|[\"']?[^\s:\"'$]{{0,100}}:({GIVEN}[^\s\"'<>|;]{{1,200}}))",
     ),
-    # Of .netrc
-    (
-        ("machine ",),
-        r"machine {1,8}(?:[^\s.]{1,100}\.\S{1,200}|localhost)[\s+>]{1,20}login[\s+>]{1,20}\S{1,100}"
-        rf"[\s+>]{{1,20}}password[ \t]{{1,8}}({GIVEN}\S{{1,200}})",
-    ),
 )
 SHAPES: Shapes = (
     *OVER_LINES,
@@ -147,11 +131,6 @@ SHAPES: Shapes = (
     ),
     (("cookie",), rf"{NAME}{HEADER}(?<!=)([\w.-]{{1,100}}=[^\n\"'<>(]{{4,}})"),
     (("bearer ",), rf"{NAME}({MIXED}[\w.~+/=-]{{16,}})"),
-    (("mysql", "mariadb"), rf"{MYSQL}(?:{IN_QUOTES}|({GIVEN}(?!-){WORD}))"),
-    (("docker login", "podman login"), rf"{LOGIN}(?:{IN_QUOTES}|({GIVEN}(?!-){WORD}))"),
-    (("sshpass ",), rf"{NAME}[ \t]{{0,4}}-p[ \t]{{0,4}}(?:{IN_QUOTES}|({GIVEN}(?!-){WORD}))"),
-    # Of a connection; PWD of a shell is a folder.
-    (("pwd=",), rf"{ALONE}{NAME}((?![/~.]){MIXED}{BARE}{{6,200}}){END}"),
     (("accountkey=", "sharedaccesskey="), rf"{NAME}([A-Za-z0-9+/=]{{16,}})"),
     (
         PASSWORDS,
@@ -166,15 +145,6 @@ SHAPES: Shapes = (
     ),
     (PASSWORDS, rf"(?<=--){NAME}[ \t]{{1,4}}(?:{IN_QUOTES}|((?!-){MIXED}{BARE}{{6,200}}){END})"),
     (PASSWORDS, rf"{NAME}{MARKED}({MIXED}{BARE}{{8,200}}){END_OF_MARKED}"),
-    # "password: correct horse 7b", with a word in it that is none
-    *(
-        (
-            PASSWORDS,
-            rf"(?<={quote}){NAME}(?:=|:[ \t]{{1,4}})((?:[^\s\"'<>${{}}()\[\]*]{{1,60}}[ \t]){{0,8}}"
-            rf"{MIXED}[^\n\"'<>${{}}()\[\]*]{{6,200}}){quote}",
-        )
-        for quote in "\"'"
-    ),
     # Where a variable of the environment is set, whatever it is.
     (PASSWORDS, r"(?:PASSWORD|PASSWD|PASSPHRASE|SECRET)=([^\s\"'<>${}()\[\]*]{3,200})"),
     (
@@ -182,7 +152,6 @@ SHAPES: Shapes = (
         rf"(?<=[A-Z0-9])_PASS=(?:{IN_QUOTES}|({GIVEN}"
         r"(?!(?:\d{1,9}|(?i:true|false|yes|no|none|null))(?![\w-]))[^\s\"'<>${}()\[\]*]{3,200}))",
     ),
-    (("pass=",), rf"(?<![A-Za-z0-9_])PASS=(?:{IN_QUOTES}|({MIXED}{BARE}{{6,200}}){END})"),
     (
         TOKENS,
         r"[A-Z_]{5,20}=[\"']?((?!\w{0,40}[Tt]oken)(?=[^\sA-Z]{0,60}[A-Z])(?=[^\sa-z]{0,60}[a-z])"
