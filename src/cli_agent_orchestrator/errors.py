@@ -487,12 +487,10 @@ KINDS: Mapping[str, type[OrchestratorError]] = {
 
 
 def kind_of(error: OrchestratorError) -> str:
-    """Return the name of the kind of an error."""
     return next(
         (name for name, kind in KINDS.items() if isinstance(error, kind)), RunError.__name__
     )
 
 
 def error_of(kind: str, text: str) -> OrchestratorError:
-    """Return an error of a kind that is named."""
     return KINDS.get(kind, RunError)(text)

@@ -306,7 +306,6 @@ class NotConverging(Event):
 
     @property
     def why(self) -> str:
-        """The reason alone."""
         return self.text.removeprefix(NOT_CONVERGING)
 
 
@@ -535,7 +534,6 @@ def tell_nobody(event: RunEvent) -> None:
 
 # Any: JSON of any form
 def to_json(event: RunEvent) -> dict[str, Any]:
-    """Return an event as JSON data."""
     told = codec.plain(event)
     name = told.pop("kind") if isinstance(event, HandoffEvent) else NAMES[type(event)]
     return {"seq": told.pop("seq"), "at": told.pop("at"), "type": name, **told}

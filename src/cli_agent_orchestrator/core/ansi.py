@@ -76,12 +76,7 @@ class Style:
     marks: frozenset[str] = frozenset()
 
     @property
-    def is_usual(self) -> bool:
-        return self == USUAL
-
-    @property
     def escape(self) -> str:
-        """Ask for this style, whatever was before."""
         return _escape(self)
 
     @property
@@ -183,14 +178,28 @@ def kept_line(line: str) -> str:
 
 def write_line(pieces: Iterable[Piece]) -> str:
     """Return a line of text; its attributes end with it, and blanks that nobody sees are not it."""
+    joined: list[Piece] = []
+    left = MOST_LETTERS
+    for piece in pieces:
+        text = piece.text[:left]
+        left -= len(text)
+        if joined and joined[-1].style == piece.style:
+            joined[-1] = Piece(joined[-1].text + text, piece.style)
+        elif text:
+            joined.append(Piece(text, piece.style))
+    while joined and not joined[-1].style.shows_blanks:
+        last_piece = joined.pop()
+        if text := last_piece.text.rstrip(" "):
+            joined.append(Piece(text, last_piece.style))
+            break
     written: list[str] = []
     last = USUAL
-    for piece in _without_end(_joined(pieces)):
+    for piece in joined:
         if piece.style != last:
             written.append(piece.style.escape)
             last = piece.style
         written.append(piece.text)
-    if not last.is_usual:
+    if last != USUAL:
         written.append(USUAL.escape)
     return "".join(written)
 
@@ -206,7 +215,6 @@ def cut_line(line: str, columns: int) -> str:
 
 
 def plain_text(line: str) -> str:
-    """Return a line without its colors."""
     return "".join(piece.text for piece in read_lines(line)[0])
 
 
@@ -264,13 +272,10 @@ def _color(code: str, words: Iterable[str]) -> str:
     if count == 3 and not parts[0]:
         # 38:2::1:2:3, with a color space that nobody names
         parts = [*parts[1:], next(words, "")]
-    if not parts or not all(map(_is_part, parts)):
+    are_parts = all(re.fullmatch(PART_PATTERN, part) for part in parts)
+    if not parts or not are_parts or max(map(int, parts)) > HIGHEST_PART:
         return ""
     return ";".join((code, kind, *(str(int(part)) for part in parts)))
-
-
-def _is_part(word: str) -> bool:
-    return re.fullmatch(PART_PATTERN, word) is not None and int(word) <= HIGHEST_PART
 
 
 def _tokens(line: str) -> Iterator[tuple[str, re.Match[str] | None]]:
@@ -280,30 +285,6 @@ def _tokens(line: str) -> Iterator[tuple[str, re.Match[str] | None]]:
         yield line[position : token.start()], token
         position = token.end()
     yield line[position:], None
-
-
-def _joined(pieces: Iterable[Piece]) -> list[Piece]:
-    """Return the same with no two pieces of one style side by side, and not too many letters."""
-    joined: list[Piece] = []
-    left = MOST_LETTERS
-    for piece in pieces:
-        text = piece.text[:left]
-        left -= len(text)
-        if joined and joined[-1].style == piece.style:
-            joined[-1] = Piece(joined[-1].text + text, piece.style)
-        elif text:
-            joined.append(Piece(text, piece.style))
-    return joined
-
-
-def _without_end(pieces: Sequence[Piece]) -> Sequence[Piece]:
-    """Return the same without the blanks at its end that nobody sees."""
-    kept = list(pieces)
-    while kept and not kept[-1].style.shows_blanks:
-        last = kept.pop()
-        if text := last.text.rstrip(" "):
-            return [*kept, Piece(text, last.style)]
-    return kept
 
 
 @lru_cache(CHANGES_KEPT)
@@ -352,24 +333,20 @@ class Cast:
 
 
 def header_line(began: int, width: int, height: int, title: str) -> bytes:
-    """Return the beginning of a recording."""
     size = {"width": width, "height": height}
     return _line({"version": VERSION, **size, "timestamp": began, "title": title})
 
 
 def frame_line(frame: Frame) -> bytes:
-    """Return a frame as a line of the file."""
     places = (f"\x1b[{row + 1};1H\x1b[0m\x1b[2K{line}" for row, line in frame.lines.items())
     return _line([frame.at, "o", (CLEARED if frame.is_whole else "") + "".join(places)])
 
 
 def size_line(at: float, width: int, height: int) -> bytes:
-    """Return the line that tells of another size."""
     return _line([at, "r", f"{width}x{height}"])
 
 
 def full_line(at: float) -> bytes:
-    """Return the line that ends a recording before its time."""
     return _line([at, "m", FULL])
 
 

@@ -81,7 +81,6 @@ NOT_NOW = frozenset({408, 425, 429})
 
 
 def is_transient(error: ApiError) -> bool:
-    """May the same request succeed later?"""
     match error:
         case ApiUnreachable():
             return True
@@ -110,7 +109,6 @@ class Retry:
     """After how many seconds it is time to give up."""
 
     def after_failure(self) -> "Retry":
-        """Return the row with one more failure."""
         return replace(self, failures=self.failures + 1)
 
     def counted_from(self, now: float) -> "Retry":
@@ -119,7 +117,6 @@ class Retry:
 
     @property
     def pause(self) -> float:
-        """How long to wait before the next try."""
         return pause_after(self.failures)
 
     def seconds(self, now: float) -> float:
@@ -127,7 +124,6 @@ class Retry:
         return now - self.since
 
     def is_over(self, now: float) -> bool:
-        """Is it time to give up?"""
         return now >= self.since + self.limit
 
     def next_try(self, now: float, longest_pause: float = LONGEST_PAUSE_SECONDS) -> float:

@@ -187,7 +187,6 @@ class Folder:
             os.rename(name, new_name, src_dir_fd=folder, dst_dir_fd=other)
 
     def remove(self, name: str) -> None:
-        """Remove a file if it is there."""
         with suppress(FileNotFoundError), self._opened() as folder:
             os.unlink(name, dir_fd=folder)
 

@@ -66,7 +66,6 @@ def harmless(text: str) -> str:
 
 
 def block_of(patch: str) -> str:
-    """Return a patch as a block of Markdown."""
     fence = fence_of(patch)
     return f"{fence}diff\n{patch}\n{fence}"
 

@@ -249,7 +249,6 @@ class TerminalEvent:
 
 
 def check_size(message: str) -> str:
-    """Return a message that is not too large."""
     size = len(message.encode())
     if size > MESSAGE_LIMIT:
         raise MessageTooLarge(size, MESSAGE_LIMIT)

@@ -158,7 +158,6 @@ class Programs:
         return self._threads.submit(look)
 
     def find(self, name: str) -> str | None:
-        """Return where a program is, if it is anywhere."""
         return shutil.which(name, path=self._environ.get("PATH"))
 
     def ask(

@@ -88,7 +88,6 @@ class RunNotice:
 
     @property
     def urgent(self) -> bool:
-        """Should somebody look now?"""
         return self.kind in URGENT
 
 
@@ -110,7 +109,6 @@ class Noted:
 
     @property
     def folder(self) -> str:
-        """The name of the project."""
         return _line(masked(PurePath(self.places[0]).name), LONGEST_NAME) if self.places else ""
 
 

@@ -72,7 +72,6 @@ class Channel(Protocol):
 
 
 def channels_of(settings: NoticeSettings, environ: Mapping[str, str]) -> list[Channel]:
-    """Return the channels that the user has chosen."""
     found: list[Channel] = []
     if settings.desktop:
         found.append(Desktop(environ))
@@ -232,7 +231,6 @@ class Ntfy:
 
 # Any: JSON
 def as_json(notice: RunNotice) -> dict[str, Any]:
-    """Return a notice as programs get it."""
     return {"type": "cao_notice", **asdict(notice), "urgent": notice.urgent}
 
 

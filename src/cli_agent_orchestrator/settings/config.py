@@ -178,7 +178,6 @@ class ServerConfig:
         )
 
     def provider(self, name: str) -> ProviderSettings:
-        """Return how the user adjusted one agent."""
         return read_provider_settings(self.environ, name, self.user_tables.get(name, {}))
 
     @property
@@ -355,7 +354,6 @@ class RunConfig:
         return bool(self.api_named_by)
 
     def provider_of(self, role: str) -> str:
-        """Return the agent of a role."""
         return self.providers.get(role, self.provider)
 
     def warnings(self, evidence_groups: int | None) -> tuple[str, ...]:

@@ -88,6 +88,7 @@ class Gate:
 
 
 USUAL = Gate("", "")
+KINDS = {bool: "true or false", float: "a number"}
 
 
 @lru_cache(maxsize=8)
@@ -127,7 +128,13 @@ def gates_toml(gates: tuple[Gate, ...]) -> Iterator[str]:
 
 def gates_text(gates: tuple[Gate, ...]) -> str:
     """Return gates in the one form in which they are compared and saved."""
-    return "\n".join(_line_of(gate) for gate in gates)
+    lines = []
+    for gate in gates:
+        unusual = _unusual(gate)
+        is_plain = set(unusual) == {"name", "run"}
+        text = f"{gate.name}={gate.run}" if is_plain else json.dumps(unusual, ensure_ascii=False)
+        lines.append(text)
+    return "\n".join(lines)
 
 
 def read_gates_table(table: Mapping[str, Any], where: str) -> str:
@@ -176,7 +183,8 @@ def _from_table(data: Mapping[str, Any], where: str) -> Gate:
     for key, value in data.items():
         usual = getattr(USUAL, key)
         if not _is_like(value, usual):
-            raise ConfigError(f"{key} of {where}", value, _kind(usual))
+            expected = KINDS.get(type(usual), "a text")
+            raise ConfigError(f"{key} of {where}", value, expected)
     name, command = data.get("name", ""), data.get("run", "").strip()
     if not re.fullmatch(NAME_PATTERN, name) or name == PROOF:
         expected = "a name of small letters, digits, - and _ (not proof)"
@@ -228,22 +236,6 @@ def _is_like(value: object, usual: object) -> bool:
         case str():
             return isinstance(value, str)
     return True
-
-
-def _kind(usual: object) -> str:
-    match usual:
-        case bool():
-            return "true or false"
-        case float():
-            return "a number"
-    return "a text"
-
-
-def _line_of(gate: Gate) -> str:
-    unusual = _unusual(gate)
-    if set(unusual) == {"name", "run"}:
-        return f"{gate.name}={gate.run}"
-    return json.dumps(unusual, ensure_ascii=False)
 
 
 # Any: what a gate has, each of its own type
@@ -312,7 +304,6 @@ class Trust:
         self._folder = Folder(state_folder, private=True)
 
     def allows(self, folder: Path, commands: str) -> bool:
-        """Has the user allowed just these commands in this folder?"""
         return any((one.folder, one.commands) == (str(folder), commands) for one in self.all())
 
     def allow(self, folder: Path, commands: str, at: float) -> None:

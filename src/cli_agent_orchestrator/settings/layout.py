@@ -75,7 +75,6 @@ KEPT_PATTERN = r"(\d{3,})-.*"
 
 
 def temporary_folder(wd: Path) -> Folder:
-    """Return the folder of a project for everything that belongs to runs."""
     return Folder(wd, (TEMPORARY_FOLDER,))
 
 
@@ -90,7 +89,6 @@ def kept_name(sequence: int, role: str, label: str = "") -> str:
 
 
 def runs_folder(state_folder: Path) -> Folder:
-    """Return the folder with all run folders of a user."""
     return Folder(state_folder, (RUNS_FOLDER,), private=True)
 
 
@@ -100,22 +98,18 @@ def run_folder(state_folder: Path, name: str) -> Folder:
 
 
 def turns_folder(run: Folder) -> Folder:
-    """Return the folder of a run with its prompts, replies and screens."""
     return Folder(run.root, (*run.parts, TURNS_FOLDER), run.private)
 
 
 def screen_name(sequence: int, role: str) -> str:
-    """Return what the screen at the end of a turn is called."""
     return f"{sequence:03d}-{role}.txt"
 
 
 def replay_folder(run: Folder) -> Folder:
-    """Return the folder of a run in which its agents' screens are kept over time."""
     return Folder(run.root, (*run.parts, REPLAY_FOLDER), run.private)
 
 
 def cast_name(role: str) -> str:
-    """Return what the recording of a role is called."""
     return f"{role}{CAST_SUFFIX}"
 
 
@@ -125,7 +119,6 @@ def records_folder(run: Folder) -> Folder:
 
 
 def records_name(terminal_id: str) -> str:
-    """Return what the note of an agent's records is called."""
     return f"{terminal_id}.json"
 
 
@@ -135,7 +128,6 @@ def worktree_folder(state_folder: Path, run: str) -> Path:
 
 
 def index_folder(state_folder: Path, number: int) -> Folder:
-    """Return the folder that a run with this number holds."""
     return Folder(state_folder, (INDEXES_FOLDER, str(number)), private=True)
 
 

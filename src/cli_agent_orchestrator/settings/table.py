@@ -62,12 +62,10 @@ class Setting:
 
     @property
     def key(self) -> str:
-        """Name the setting as `cao.toml` does."""
         return self.file_key or self.name.lower()
 
     @property
     def variable(self) -> str:
-        """Name the setting as the environment does."""
         return f"{PREFIX}{self.name}"
 
     @property

@@ -80,11 +80,9 @@ class Hunk:
     """Its lines, each after its mark."""
 
     def count(self, kind: LineKind) -> int:
-        """Return how many of its lines became this."""
         return len([line for line in self.written if line[0] == kind])
 
     def lines(self, most: int) -> Iterator[PatchLine]:
-        """Yield its first lines."""
         old, new = self.old, self.new
         for line in self.written[:most]:
             kind = LineKind(line[0])
@@ -120,7 +118,6 @@ class FilePatch:
 
     @property
     def length(self) -> int:
-        """How many lines it has to show."""
         return sum(len(hunk.written) for hunk in self.hunks)
 
 

@@ -68,7 +68,6 @@ def text(value: str) -> Markup:
 
 
 def joined(parts: Iterable[Child], between: str = "") -> Markup:
-    """Return parts one after another, with a text between them."""
     return Markup(_inner(between).join(_inner(part) for part in parts if part is not None))
 
 
@@ -247,7 +246,6 @@ def _distance(one: Iterable[int], other: Iterable[int]) -> int:
 
 
 def color_rules() -> str:
-    """Return the stylesheet of everything that `screen_lines` writes."""
     mixed = ("".join(f"{shade:02x}" for shade in _rgb(n)) for n in range(CUBE_START, 256))
     colors = [*BASIC, *mixed]
     rules = (f".{side}{n}{{--{side}:#{color}}}" for side in "fb" for n, color in enumerate(colors))
@@ -261,5 +259,4 @@ REPORT = "report.css"
 
 @cache
 def stylesheet(name: str) -> str:
-    """Return a stylesheet that comes with the package."""
     return (files("cli_agent_orchestrator.show") / name).read_text(encoding="utf-8")

@@ -215,7 +215,6 @@ def turns_title(turns: Sequence[Turn]) -> str:
 
 
 def change_words(event: FilesChanged) -> str:
-    """Say who changed which files."""
     named = f": {event.named}" if event.allowed else ""
     return f"Round {event.round}, {event.role} (turn {event.sequence}) {event.words}{named}"
 
@@ -250,7 +249,6 @@ HEADINGS = ("round", "cycle", "role", "agent", "time", "outcome")
 
 
 def rows_of(turns: Sequence[Turn]) -> list[tuple[str, ...]]:
-    """Return a row of cells for each turn that has ended."""
     return [
         (
             str(turn.round),
@@ -277,7 +275,6 @@ def text_table(turns: Sequence[Turn], width: int) -> str:
 
 
 def markdown(found: Report) -> str:
-    """Return a report for people."""
     run = found.run
     has_passed = run.status is RunStatus.PASS
     parts = [f"# {escape(title_of(found))}"]

@@ -70,7 +70,6 @@ NOT_KEPT = "It is not kept."
 
 
 def turn_html(detail: TurnDetail, *, commentable: bool = False) -> Markup:
-    """Return what there is of a turn; lines of its diff can be commented on if wanted."""
     return tag("div", *_parts(detail, commentable), class_="turn")
 
 
@@ -107,7 +106,6 @@ def _facts(detail: TurnDetail) -> Iterator[tuple[str, str | Markup]]:
 
 
 def facts_html(facts: Iterable[tuple[str, str | Markup]]) -> Markup:
-    """Return names and values as a list."""
     pairs = (tag("div", tag("dt", name), tag("dd", value)) for name, value in facts)
     return tag("dl", *pairs, class_="facts")
 
@@ -120,7 +118,6 @@ def tokens_words(used: Tokens) -> str:
 
 
 def evidence_html(groups: Mapping[str, bool]) -> Markup:
-    """Return which evidence groups the notes of a review touch."""
     items = (
         tag(
             "li",
@@ -137,7 +134,6 @@ def evidence_html(groups: Mapping[str, bool]) -> Markup:
 
 
 def findings_html(findings: Sequence[Tracked]) -> Markup:
-    """Return findings with what became of each."""
     return tag("ul", *map(_finding_html, findings), class_="findings")
 
 
@@ -231,7 +227,6 @@ def look_of(turn: Turn) -> OutcomeLook:
 
 
 def badge(look: OutcomeLook) -> Markup:
-    """Return an outcome as a small label."""
     return tag("span", f"{look.mark} {look.words}", class_=f"badge badge-{look.kind}")
 
 
