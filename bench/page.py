@@ -14,7 +14,7 @@ from bench.snapshots import make_project
 from bench.usage import Meter
 from bench.wire import Answer, EventStream, Wire
 from cli_agent_orchestrator.core.models import TerminalStatus
-from cli_agent_orchestrator.scripted_agent.packaged import DEFAULT_SCRIPT
+from cli_agent_orchestrator.scripted_agent import DEFAULT_SCRIPT
 from tests.web.browser import Page, Windows, find_chromium, started_browser
 
 TURNS = 200

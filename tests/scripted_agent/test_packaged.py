@@ -17,8 +17,8 @@ from cli_agent_orchestrator.pipeline.review import (
     read_findings,
 )
 from cli_agent_orchestrator.pipeline.task import parse_task
+from cli_agent_orchestrator.scripted_agent import DEFAULT_SCRIPT, DEMO_PROJECT, DEMO_SCRIPT
 from cli_agent_orchestrator.scripted_agent.agent import Ran, find_rule, read_turn, render_answer
-from cli_agent_orchestrator.scripted_agent.packaged import DEFAULT_SCRIPT, DEMO_PROJECT, DEMO_SCRIPT
 from cli_agent_orchestrator.scripted_agent.script import Script, parse_script
 from cli_agent_orchestrator.settings.config import ReviewRules
 from tests.pipeline.samples import LOOP

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.usage.claude_code import read_calls
-from cli_agent_orchestrator.usage.tokens import Call, Tokens, sum_between
+from cli_agent_orchestrator.usage.tokens import Call, Tokens, claude_calls, sum_between
 from tests.usage.lines import NOON, claude_line, claude_usage, encode, stamp
 
 USAGE = claude_usage(12, 102, 1002, 202, 30)
@@ -18,13 +17,13 @@ JSON = st.recursive(
 
 
 def test_a_call_is_read() -> None:
-    assert list(read_calls([claude_line(NOON, "msg_1", USAGE)])) == [Call("msg_1", NOON, TOKENS)]
+    assert list(claude_calls([claude_line(NOON, "msg_1", USAGE)])) == [Call("msg_1", NOON, TOKENS)]
 
 
 def test_the_parts_of_an_answer_are_one_call() -> None:
     parts = [claude_line(NOON + part, "msg_1", USAGE) for part in range(4)]
     other = claude_line(NOON + 9, "msg_2", USAGE)
-    found = sum_between(read_calls([*parts, other]), NOON, NOON + 60)
+    found = sum_between(claude_calls([*parts, other]), NOON, NOON + 60)
     assert found == TOKENS + TOKENS
 
 
@@ -56,7 +55,7 @@ def test_the_parts_of_an_answer_are_one_call() -> None:
     ],
 )
 def test_tokens_have_one_meaning(usage: object, tokens: Tokens | None) -> None:
-    assert list(read_calls([claude_line(NOON, "m", usage)])) == [Call("m", NOON, tokens)]
+    assert list(claude_calls([claude_line(NOON, "m", usage)])) == [Call("m", NOON, tokens)]
 
 
 @pytest.mark.parametrize(
@@ -77,11 +76,11 @@ def test_tokens_have_one_meaning(usage: object, tokens: Tokens | None) -> None:
     ],
 )
 def test_what_is_no_call_is_left_out(line: bytes) -> None:
-    assert list(read_calls([line])) == []
+    assert list(claude_calls([line])) == []
 
 
 def test_an_error_of_another_kind_is_a_call() -> None:
-    assert list(read_calls([claude_line(NOON, "m", USAGE, isApiErrorMessage=False)]))
+    assert list(claude_calls([claude_line(NOON, "m", USAGE, isApiErrorMessage=False)]))
 
 
 @given(st.lists(st.tuples(COUNT, COUNT, COUNT, COUNT), max_size=20))
@@ -93,11 +92,11 @@ def test_each_call_counts_once_however_many_parts_it_has(
         usage = claude_usage(fresh, written, read, made, made // 2)
         lines += [claude_line(NOON + place, f"msg_{place}", usage)] * (1 + place % 3)
         total += Tokens(fresh + written + read, read, made, made // 2)
-    found = sum_between(read_calls(lines), NOON, NOON + 99)
+    found = sum_between(claude_calls(lines), NOON, NOON + 99)
     assert found == (total if total.input + total.output else None)
 
 
 @given(JSON, JSON, JSON)
 def test_nothing_that_json_can_hold_is_an_obstacle(name: object, usage: object, at: object) -> None:
-    for call in read_calls([claude_line(NOON, name, usage, timestamp=at)]):
+    for call in claude_calls([claude_line(NOON, name, usage, timestamp=at)]):
         assert isinstance(call.id, str)

@@ -4,8 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.usage.codex import Head, family_of, read_calls, read_head
-from cli_agent_orchestrator.usage.tokens import Call, Tokens, sum_between
+from cli_agent_orchestrator.usage.tokens import (
+    Call,
+    Head,
+    Tokens,
+    codex_calls,
+    family_of,
+    read_head,
+    sum_between,
+)
 from tests.usage.lines import (
     NOON,
     codex_head,
@@ -29,7 +36,7 @@ JSON = st.recursive(
 
 
 def calls_of(*lines: bytes) -> list[Call]:
-    found = read_calls(lines)
+    found = codex_calls(lines)
     assert found is not None
     return found
 
@@ -174,8 +181,8 @@ class TestOldVersions:
 
     def test_a_copy_cannot_be_counted(self) -> None:
         lines = [token_count(NOON, codex_usage(n, 0, n, 0)) for n in (5, 10)]
-        assert read_calls([FORK, *lines]) is None
-        assert read_calls([FORK, *lines, usage_record(NOON, "r1", USAGE)]) is None
+        assert codex_calls([FORK, *lines]) is None
+        assert codex_calls([FORK, *lines, usage_record(NOON, "r1", USAGE)]) is None
 
     def test_a_total_that_falls_is_not_understood(self) -> None:
         lines = [token_count(NOON, codex_usage(n, 0, n, 0)) for n in (10, 4, 6)]
@@ -196,12 +203,12 @@ class TestOldVersions:
 
 @pytest.mark.parametrize("lines", [[], [b"x"], [usage_record(NOON, "r1", USAGE)]])
 def test_what_begins_otherwise_is_no_record(lines: list[bytes]) -> None:
-    assert read_calls(lines) is None
+    assert codex_calls(lines) is None
 
 
 def test_the_head_of_a_copied_record_is_not_that_of_the_record() -> None:
     lines = [HEAD, FORK, token_count(NOON, USAGE)]
-    assert [call.tokens for call in read_calls(lines) or ()] == [TOKENS]
+    assert [call.tokens for call in codex_calls(lines) or ()] == [TOKENS]
 
 
 @given(st.lists(st.tuples(COUNT, COUNT), max_size=20))
@@ -226,6 +233,6 @@ def test_nothing_that_json_can_hold_is_an_obstacle(one: object, other: object) -
         encode({"type": "event_msg", "payload": {"type": "token_count", "info": one}}),
         encode({"type": "session_meta", "payload": one}),
     ]
-    assert read_calls(lines) is not None
+    assert codex_calls(lines) is not None
     read_head(encode({"type": "session_meta", "payload": {"id": "t", "source": one}}))
     read_head(lines[-1])

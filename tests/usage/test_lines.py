@@ -4,12 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.usage.tokens import fields_of, unix_time
+from cli_agent_orchestrator.core.codec import object_of
+from cli_agent_orchestrator.usage.tokens import unix_time
 from tests.usage.lines import NOON, stamp
 
 
 def test_an_object_is_read() -> None:
-    assert fields_of('{"a": "é"}'.encode()) == {"a": "é"}
+    assert object_of('{"a": "é"}'.encode()) == {"a": "é"}
 
 
 @pytest.mark.parametrize(
@@ -28,12 +29,12 @@ def test_an_object_is_read() -> None:
     ],
 )
 def test_what_is_no_object_has_no_fields(line: bytes) -> None:
-    assert fields_of(line) == {}
+    assert object_of(line) == {}
 
 
 @given(st.binary())
 def test_any_line_can_be_read(line: bytes) -> None:
-    assert isinstance(fields_of(line), dict)
+    assert isinstance(object_of(line), dict)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import cycle
 from pathlib import Path
 
-from cli_agent_orchestrator.scripted_agent.packaged import DEMO_PROJECT, DEMO_SCRIPT
+from cli_agent_orchestrator.scripted_agent import DEMO_PROJECT, DEMO_SCRIPT
 from cli_agent_orchestrator.settings.gates import When
 from cli_agent_orchestrator.settings.layout import run_folder
 from tests.e2e.conftest import Machine

@@ -21,7 +21,7 @@ from ..errors import UsageError
 from ..pipeline.flow_file import LOOP, PACKAGED
 from ..runs.record import is_run_id
 from ..runs.view import Turn, view_run
-from ..scripted_agent.packaged import DEMO_PROJECT, DEMO_SCRIPT
+from ..scripted_agent import DEMO_PROJECT, DEMO_SCRIPT
 from ..settings.config import RunConfig, ServerConfig, check_state_folder, state_folder
 from ..settings.gates import PROOF, When
 from ..settings.layout import DRAFT_PREFIX, TASK_FILE, run_folder, runs_folder, turns_folder

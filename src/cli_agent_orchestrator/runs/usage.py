@@ -15,8 +15,16 @@ from typing import BinaryIO
 
 from ..core.files import Folder
 from ..settings.layout import records_folder, records_name
-from ..usage import claude_code, codex
-from ..usage.tokens import Call, Tokens, sum_between
+from ..usage.tokens import (
+    Call,
+    Head,
+    Tokens,
+    claude_calls,
+    codex_calls,
+    family_of,
+    read_head,
+    sum_between,
+)
 from .view import Turn
 
 # 9f3c2a7b
@@ -130,10 +138,10 @@ def _count_claude_code(
 ) -> Iterable[Call] | None:
     calls: list[Call] = []
     for record in records:
-        calls += claude_code.read_calls(files.lines(Folder(record.parent), record.name))
+        calls += claude_calls(files.lines(Folder(record.parent), record.name))
         subagents = Folder(record.parent, (record.stem, "subagents"))
         for name in _changed(subagents, "agent-", since):
-            calls += claude_code.read_calls(files.lines(subagents, name))
+            calls += claude_calls(files.lines(subagents, name))
     return calls
 
 
@@ -146,19 +154,19 @@ def _count_codex(records: Sequence[Path], since: float, files: _Files) -> Iterab
         if len(heads) > MOST_FILES:
             return None
         heads[record] = _head(record, files)
-    family = codex.family_of(filter(None, heads.values()), own)
+    family = family_of(filter(None, heads.values()), own)
     calls: list[Call] = []
     for record, head in heads.items():
         if head is not None and head.thread in family:
-            found = codex.read_calls(files.lines(Folder(record.parent), record.name))
+            found = codex_calls(files.lines(Folder(record.parent), record.name))
             if found is None:
                 return None
             calls += found
     return calls
 
 
-def _head(record: Path, files: _Files) -> codex.Head | None:
-    return codex.read_head(files.first_line(Folder(record.parent), record.name))
+def _head(record: Path, files: _Files) -> Head | None:
+    return read_head(files.first_line(Folder(record.parent), record.name))
 
 
 def _beside(records: Sequence[Path], since: float) -> Iterator[Path]:

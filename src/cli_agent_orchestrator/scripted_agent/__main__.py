@@ -6,9 +6,9 @@ from pathlib import Path
 
 from ..core.clock import SystemClock
 from ..errors import UsageError
+from . import DEFAULT_SCRIPT
 from .agent import Agent
 from .console import Console, Quit, Terminal
-from .packaged import DEFAULT_SCRIPT
 from .script import Script, Signals, parse_script
 
 USAGE = "usage: scripted_agent --profile NAME [--events FILE] [--script FILE] [--check]"

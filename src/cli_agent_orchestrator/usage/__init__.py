@@ -1,4 +1,1 @@
-"""How much agents have used, from their own records; all of it pure.
-
-Prices and limits will have their place here, beside the tokens.
-"""
+"""How much agents have used, from their own records."""

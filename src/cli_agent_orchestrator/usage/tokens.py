@@ -1,10 +1,15 @@
-"""Tokens of calls to a model: one meaning whatever agent made them, no call counted twice."""
+"""How much agents have used, from their own records: no call is counted twice.
 
-import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+All of it is pure. Tokens have one meaning, whatever agent used them. The calls that shorten a
+conversation or make up its title are in no record.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeGuard
+
+from ..core.codec import object_of
 
 MOST_TOKENS = 10**12
 """Of one call; what claims more is no count."""
@@ -104,15 +109,6 @@ def _rank(tokens: Tokens | None) -> tuple[int, ...]:
     return (tokens.output, tokens.input, reasoning, tokens.cached_input)
 
 
-def fields_of(line: bytes) -> dict[str, Any]:  # Any: whatever JSON holds
-    """Return the JSON object on a line; an empty one if there is none."""
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def unix_time(stamp: object) -> float | None:
     """Return when a line was written; None if it does not say that for all places on earth."""
     # 2026-11-15T06:34:26.123Z
@@ -123,3 +119,186 @@ def unix_time(stamp: object) -> float | None:
     except ValueError:
         return None
     return None if at.tzinfo is None else at.timestamp()
+
+
+CLAUDE_MARK = b'"usage"'
+"""In every line that may tell of a call: most do not, and need not be read further."""
+
+
+def claude_calls(lines: Iterable[bytes]) -> Iterator[Call]:
+    """Yield the calls that lines of a record of Claude Code tell of, some several times.
+
+    A call has a line for each part of its answer, all with the same `message.id` and usage:
+
+        {"type":"assistant","timestamp":"…","message":{"id":"msg_…","model":"…","usage":{
+         "input_tokens":12,"cache_creation_input_tokens":102,"cache_read_input_tokens":1002,
+         "output_tokens":202,"output_tokens_details":{"thinking_tokens":0}}}}
+
+    The three kinds of input exclude each other. A sub-agent has such a record of its own.
+    """
+    for line in lines:
+        fields = object_of(line) if CLAUDE_MARK in line else {}
+        match fields:
+            case {"isApiErrorMessage": True} | {"message": {"model": "<synthetic>"}}:
+                # Claude Code has made it itself, in the place of an answer.
+                continue
+            case {"type": "assistant", "message": {"id": str(name), "usage": usage}}:
+                if (at := unix_time(fields.get("timestamp"))) is not None:
+                    yield Call(name, at, _claude_tokens(usage))
+
+
+def _claude_tokens(usage: object) -> Tokens | None:
+    if not isinstance(usage, dict):
+        return None
+    # An account without a cache may not name it.
+    written = usage.get("cache_creation_input_tokens") or 0
+    cached = usage.get("cache_read_input_tokens") or 0
+    fresh = usage.get("input_tokens")
+    if not (is_count(fresh) and is_count(written) and is_count(cached)):
+        return None
+    details = usage.get("output_tokens_details")
+    thinking = details.get("thinking_tokens") if isinstance(details, dict) else None
+    return read_tokens(fresh + written + cached, cached, usage.get("output_tokens"), thinking)
+
+
+CODEX_MARKS = (b'"token_usage_record"', b'"token_count"', b'"session_meta"')
+"""One of them is in every line of use: most are of none, and need not be read further."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Whose a record of Codex is, by its first line."""
+
+    thread: str
+    session: str
+    """The thread that a person began, of which this is a part."""
+    parent: str
+    """The thread that started this one as its sub-agent; empty if none did."""
+    is_own: bool
+    """Is it the session of a person, and not of a sub-agent or of a program?"""
+    is_forked: bool
+    """Does it go on from a copy of another thread?"""
+
+
+def read_head(line: bytes) -> Head | None:
+    """Return whose a record is that begins with a line; None if it is no record."""
+    match object_of(line):
+        case {"type": "session_meta", "payload": {"id": str(thread)} as told}:
+            pass
+        case _:
+            return None
+    source, parent = told.get("source"), told.get("parent_thread_id")
+    match source:
+        case {"subagent": {"thread_spawn": {"parent_thread_id": named}}}:
+            parent = named
+    session = told.get("session_id")
+    return Head(
+        thread=thread,
+        session=session if isinstance(session, str) else thread,
+        parent=parent if isinstance(parent, str) else "",
+        is_own=not (isinstance(source, dict) or source in ("exec", "mcp")),
+        is_forked=told.get("forked_from_id") is not None,
+    )
+
+
+def family_of(heads: Iterable[Head], sessions: Iterable[str]) -> set[str]:
+    """Return those threads that belong to sessions: their own, and all sub-agents in them."""
+    heads = list(heads)
+    family = set(sessions)
+    while True:
+        new = {
+            head.thread
+            for head in heads
+            if head.thread not in family and (head.session in family or head.parent in family)
+        }
+        if not new:
+            return family
+        family |= new
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What the lines of a record have told so far."""
+
+    head: Head
+    total: Tokens | None
+    """What the session has taken; None if its beginning is that of another."""
+    told: list[Call] = field(default_factory=list)
+    grown: list[Call] = field(default_factory=list)
+
+    def take(self, fields: dict[str, Any]) -> None:
+        at = unix_time(fields.get("timestamp"))
+        if at is None:
+            return
+        match fields:
+            case {"type": "token_usage_record", "payload": {"response_id": str(name), **more}}:
+                self.told.append(Call(name, at, _codex_tokens(more.get("usage"))))
+            case {
+                "type": "event_msg",
+                "payload": {"type": "token_count", "info": {"total_token_usage": usage}},
+            } if not self.told:
+                self._grow(at, _codex_tokens(usage))
+
+    def _grow(self, at: float, total: Tokens | None) -> None:
+        before = self.total
+        if total is None or total == before:
+            return
+        self.total = total
+        if before is not None:
+            name = f"{self.head.thread} {total.input} {total.output}"
+            self.grown.append(Call(name, at, _growth(before, total)))
+
+
+def codex_calls(lines: Iterable[bytes]) -> list[Call] | None:
+    """Return the calls that the lines of a record of Codex tell of, None if that is unknown.
+
+    Newer versions write a line for each call, before its tool runs:
+
+        {"timestamp":"…","type":"token_usage_record","payload":{"response_id":"resp_3","usage":{
+         "input_tokens":1003,"cached_input_tokens":503,"output_tokens":103,
+         "reasoning_output_tokens":13,…},…}}
+
+    Older ones only say, again and again, what the session has taken so far. How much that has grown
+    is what the calls in between took; what is said of the last call alone is not always true.
+
+        {"timestamp":"…","type":"event_msg","payload":{"type":"token_count","info":{
+         "total_token_usage":{…the same fields…},"last_token_usage":{…}}}}
+
+    Newer versions write that too, but without a call in whose tool Codex was killed: from the first
+    line of the other kind on, those alone count. A sub-agent has a record of its own.
+    """
+    reading: _Reading | None = None
+    for line in lines:
+        if not any(mark in line for mark in CODEX_MARKS):
+            continue
+        if reading is not None:
+            reading.take(object_of(line))
+        elif (head := read_head(line)) is not None:
+            reading = _Reading(head, None if head.is_forked else NONE_USED)
+    # Older versions copy what another thread has told, and nothing says where that ends.
+    if reading is None or (reading.head.is_forked and reading.grown):
+        return None
+    return reading.grown + reading.told
+
+
+def _codex_tokens(usage: object) -> Tokens | None:
+    if not isinstance(usage, dict):
+        return None
+    return read_tokens(
+        usage.get("input_tokens"),
+        usage.get("cached_input_tokens"),
+        usage.get("output_tokens"),
+        usage.get("reasoning_output_tokens"),
+    )
+
+
+def _growth(before: Tokens, after: Tokens) -> Tokens | None:
+    """Return what came between two totals; None if the second does not go on from the first."""
+    known = before.reasoning is not None and after.reasoning is not None
+    reasoning = (after.reasoning or 0) - (before.reasoning or 0) if known else None
+    return read_tokens(
+        after.input - before.input,
+        after.cached_input - before.cached_input,
+        after.output - before.output,
+        reasoning,
+    )
