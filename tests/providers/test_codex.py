@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.core.models import TerminalStatus
-from cli_agent_orchestrator.providers import codex
 from cli_agent_orchestrator.providers.codex import (
     ACTIVE_WORK_UI_PATTERN,
     USER_PREFIX_PATTERN,
@@ -321,22 +320,6 @@ def test_no_quoting_message_of_the_user_changes_the_status(
 def test_a_lone_chevron_never_is_user_input(below: str, gap: str) -> None:
     match = re.search(USER_PREFIX_PATTERN, f"›{gap}\n{below}", re.MULTILINE)
     assert match is None or match.start() > 0
-
-
-ANYTHING = st.one_of(
-    st.text(),
-    st.text("›•◦■⚠│>_12. \n\t\x1b[2m;abc"),
-    st.lists(PROSE_LINES).map("\n".join),
-)
-
-
-@given(ANYTHING, ANYTHING)
-def test_no_screen_is_too_strange_to_be_read(screen: str, title: str) -> None:
-    assert detect_status(screen, title) in TerminalStatus
-    codex.draft(screen)
-    codex.last_answer(screen)
-    codex.startup_dialog(screen)
-    codex.read_signal(screen)
 
 
 @pytest.mark.parametrize(

@@ -117,25 +117,6 @@ def test_all_that_is_indented_below_a_failure_is_part_of_it(indent: str) -> None
     assert detect_status(failed + AT_REST) is ERROR
 
 
-@pytest.mark.parametrize(
-    "screen",
-    [
-        "",
-        "\n\n",
-        TABS,
-        "user@host:~$ ls\nnotes.txt\n",
-        "❯ ls\n",
-        f"{RULE}\n",
-        f"{RULE}\nno input box\n{RULE}\n footer\n",
-        f"{RULE}\n❯ a draft, and no row below\n{RULE}\n",
-        "╭──────────╮\n│ nothing to choose │\n╰──────────╯\n",
-        "╰──────────╯\n",
-    ],
-)
-def test_what_shows_nothing_of_copilot_is_unknown(screen: str) -> None:
-    assert detect_status(screen) is UNKNOWN
-
-
 @given(before=PROSE, last=PROSE)
 def test_no_prose_changes_the_status(before: list[str], last: list[str]) -> None:
     screen = " ❯ Explain    12:30\n\n ● It is like this.\n"
@@ -151,18 +132,6 @@ def test_no_quoting_message_of_the_user_changes_the_status(said: list[str]) -> N
     for line in said:
         screen += f"   {line}\n"
     assert detect_status(f"{screen}\n ● It is clear.\n{AT_REST}") is COMPLETED
-
-
-ANYTHING = st.one_of(st.text(), st.text("●✗❯│╭╮╰╯─$ ┃12.\n\t\x1b[2m;ab"))
-
-
-@given(ANYTHING)
-def test_no_screen_is_too_strange_to_be_read(screen: str) -> None:
-    assert detect_status(screen) in TerminalStatus
-    copilot_cli.draft(screen)
-    copilot_cli.last_answer(screen)
-    copilot_cli.startup_dialog(screen)
-    copilot_cli.read_signal(screen)
 
 
 @pytest.mark.parametrize(

@@ -136,24 +136,6 @@ def test_gemini_without_an_input_box_and_a_sign_of_work_is_unknown(screen: str) 
     assert detect_status(screen) is UNKNOWN
 
 
-@pytest.mark.parametrize(
-    "screen",
-    [
-        "",
-        "\n\n",
-        "user@host:~$ ls\nnotes.txt\n",
-        " > quoted mail\n > more of it\n",
-        "╭──────────╮\n│ nothing to choose │\n╰──────────╯\n",
-        "╰──────────╯\n",
-        f"{DIALOG}\n╭──────╮\n│ it was answered │\n╰──────╯\n",
-        f"{RULE}\nno input box\n",
-        "✦starts like nothing of ours\n",
-    ],
-)
-def test_what_shows_nothing_of_gemini_is_unknown(screen: str) -> None:
-    assert detect_status(screen) is UNKNOWN
-
-
 @given(before=PROSE, last=PROSE)
 def test_no_prose_changes_the_status(before: list[str], last: list[str]) -> None:
     screen = " > Explain\n\n✦ It is like this.\n"
@@ -169,17 +151,6 @@ def test_no_quoting_message_of_the_user_changes_the_status(said: list[str]) -> N
     for line in said:
         screen += f"   {line}\n"
     assert detect_status(f"{screen}\n✦ It is clear.\n{AT_REST}") is COMPLETED
-
-
-ANYTHING = st.one_of(st.text(), st.text("✦✕ℹ│╭╮╰╯─>* ⠼12.\n\t\x1b[7m;ab"))
-
-
-@given(ANYTHING, ANYTHING)
-def test_no_screen_is_too_strange_to_be_read(screen: str, title: str) -> None:
-    assert detect_status(screen, title) in TerminalStatus
-    gemini_cli.draft(screen)
-    gemini_cli.last_answer(screen)
-    gemini_cli.startup_dialog(screen)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.providers import kiro_cli
@@ -106,14 +104,6 @@ def test_trusting_all_tools_is_for_a_person_to_accept() -> None:
 def test_a_question_that_has_scrolled_up_is_no_longer_asked() -> None:
     later = TRUST_ALL + "a line of its work\n" * kiro_cli.DIALOG_LINES
     assert kiro_cli.startup_dialog(later) is None
-
-
-@given(text=st.text(max_size=300))
-def test_any_text_is_read_without_a_fault(text: str) -> None:
-    assert kiro_cli.detect_status(text) in TerminalStatus
-    kiro_cli.startup_dialog(text)
-    kiro_cli.draft(text)
-    kiro_cli.last_answer(text)
 
 
 GREEN = "\x1b[38;5;10m> \x1b[39m"

@@ -87,22 +87,6 @@ def test_a_message_alone_is_no_reply() -> None:
     assert detect_status(AT_REST) is IDLE
 
 
-@pytest.mark.parametrize(
-    "screen",
-    [
-        "",
-        "\n\n",
-        "user@host:~$ ls\nnotes.txt\n",
-        "  ┃\n  ┃  a message\n  ┃\n",
-        f"{EDGE}\n   a footer\n",
-        f"  ┃\n  ┃ too low\n{EDGE}\n   a footer\n",
-        f"{AT_REST}  ┃  a frame below it\n",
-    ],
-)
-def test_what_shows_nothing_of_opencode_is_unknown(screen: str) -> None:
-    assert detect_status(screen) is UNKNOWN
-
-
 @given(before=PROSE, last=PROSE)
 def test_no_prose_changes_the_status(before: list[str], last: list[str]) -> None:
     screen = "  ┃\n  ┃  Explain\n  ┃\n\n     It is like this.\n"
@@ -118,14 +102,6 @@ def test_no_quoting_message_of_the_user_changes_the_status(said: list[str]) -> N
     for line in said:
         screen += f"  ┃  {line}\n"
     assert detect_status(f"{screen}  ┃\n\n     So.\n{ENDINGS[COMPLETED]}") is COMPLETED
-
-
-@given(st.one_of(st.text(), st.text("▣┃╹▀⬝■△· 12ms\n\t\x1b[2m;ab")))
-def test_no_screen_is_too_strange_to_be_read(screen: str) -> None:
-    assert detect_status(screen) in TerminalStatus
-    opencode.draft(screen)
-    opencode.last_answer(screen)
-    opencode.read_signal(screen)
 
 
 @pytest.mark.parametrize(

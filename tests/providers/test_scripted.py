@@ -63,11 +63,6 @@ def test_no_answer_changes_the_status(answer: str) -> None:
     assert scripted.startup_dialog(half_drawn) is None
 
 
-@given(st.text())
-def test_a_screen_of_something_else_is_never_at_rest(text: str) -> None:
-    assert not scripted.detect_status(text).at_rest
-
-
 @pytest.mark.parametrize(
     ("title", "status"),
     [

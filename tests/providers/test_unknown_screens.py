@@ -29,6 +29,11 @@ host_names = st.from_regex(r"[a-z][a-z0-9.-]{0,20}", fullmatch=True)
 at_rest = st.sampled_from(["Ready", "◇  Ready (app)", "✳ Claude Code", "scripted"])
 titles = st.none() | host_names | at_rest
 
+captured_lines = st.sampled_from(
+    sorted({line for file in CAPTURES for line in file.read_text(encoding="utf-8").split("\n")})
+)
+mixed_screens = st.lists(captured_lines | st.text(max_size=40), max_size=30).map("\n".join)
+
 every_provider = pytest.mark.parametrize("provider", PROVIDERS.values(), ids=PROVIDERS)
 
 
@@ -53,3 +58,13 @@ def test_an_agent_that_draws_its_input_box_anew_is_never_at_rest(provider: Provi
         if file.relative_to(SCREENS).parts[0] == provider.name:
             text = file.read_text(encoding="utf-8").translate(NEW_MARKS)
             assert not provider.detect_status(text).at_rest, file
+
+
+@given(screen=mixed_screens, title=st.none() | st.text(max_size=40))
+def test_no_screen_is_too_strange_to_be_read(screen: str, title: str | None) -> None:
+    for provider in PROVIDERS.values():
+        assert provider.detect_status(screen, title) in TerminalStatus
+        provider.startup_dialog(screen)
+        provider.draft(screen)
+        provider.last_answer(screen)
+        provider.read_signal(screen)

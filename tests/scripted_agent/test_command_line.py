@@ -20,10 +20,6 @@ def test_options_are_read_in_both_forms() -> None:
     }
 
 
-def test_the_last_option_of_a_name_wins() -> None:
-    assert read_options(["--profile", "a", "--profile", "b"]) == {"--profile": "b"}
-
-
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from cli_agent_orchestrator.scripted_agent.console import (
     PASTE_END,
     PASTE_START,
-    Box,
     Input,
     Key,
     KeyReader,
@@ -100,27 +99,3 @@ def test_typed_text_is_the_same_however_it_is_cut(text: str, size: int) -> None:
         for item in reader.feed(data[start : start + size])
     ]
     assert joined(inputs) == ([Typed(text)] if text else [])
-
-
-def test_the_box_shows_short_text_as_it_is() -> None:
-    box = Box().typed("ab").pasted("cd").typed("e")
-    assert (box.text, box.shown()) == ("abcde", "abcde")
-
-
-@pytest.mark.parametrize("paste", ["x" * 201, "a\nb", "a\rb"])
-def test_the_box_folds_a_long_paste(paste: str) -> None:
-    box = Box().typed("see ").pasted(paste).typed(" ok")
-    assert box.shown() == f"see [pasted {len(paste)} chars] ok"
-    assert box.text == f"see {paste} ok"
-
-
-def test_backspace_takes_a_character_or_a_folded_paste() -> None:
-    box = Box().pasted("a\nb").typed("c")
-    assert box.backspaced().shown() == "[pasted 3 chars]"
-    assert box.backspaced().backspaced() == Box()
-    assert Box().typed("ab").backspaced().text == "a"
-    assert Box().backspaced() == Box()
-
-
-def test_an_empty_paste_leaves_the_box_empty() -> None:
-    assert Box().pasted("").parts == ()

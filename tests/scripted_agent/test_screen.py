@@ -1,6 +1,5 @@
 """Rows fit the terminal, and nothing the agent says can look like a mark."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,18 +11,13 @@ from cli_agent_orchestrator.scripted_agent.console import (
     Painter,
     Row,
     answer_rows,
-    clip,
-    clip_left,
-    dialog_rows,
     message_row,
     plain,
     prompt_row,
-    styled,
     width_of,
 )
 
 columns = st.integers(16, 200)
-lines = st.text(alphabet=st.characters(exclude_categories=["Cc", "Cs", "Mn", "Me", "Cf"]))
 
 
 @given(st.text(), columns)
@@ -61,51 +55,9 @@ def test_a_long_message_shows_its_head_and_its_length() -> None:
     assert message_row("Fix it", 60) == "▌ Fix it"
 
 
-def test_a_question_that_is_too_long_is_wrapped_behind_blanks() -> None:
-    rows = dialog_rows("permission needed", "x" * 50, True, 40)
-    assert rows[0] == "▨ permission needed"
-    assert all(row.startswith("  ") for row in rows[1:-1])
-    assert rows[-3:-1] == ["  ▸ 1. Yes", "    2. No"]
-
-
-def test_the_mark_of_a_question_moves() -> None:
-    assert dialog_rows("t", "q", False, 80)[-3:-1] == ["    1. Yes", "  ▸ 2. No"]
-
-
 def test_control_characters_are_not_drawn() -> None:
     assert plain("a\x1b[2Jb\x9b\x00\udcff\x7fc") == "a[2Jbc"
     assert plain("a\tb") == "a   b"
-
-
-@pytest.mark.parametrize(
-    ("text", "room", "head", "tail"),
-    [
-        ("abc", 3, "abc", "abc"),
-        ("abcd", 3, "ab…", "…cd"),
-        ("漢字漢", 5, "漢字…", "…字漢"),
-        ("abcd", 0, "", ""),
-    ],
-)
-def test_what_does_not_fit_is_cut(text: str, room: int, head: str, tail: str) -> None:
-    assert clip(text, room) == head
-    assert clip_left(text, room) == tail
-
-
-def test_a_combining_mark_takes_no_column() -> None:
-    assert width_of("e\u0301") == 1
-
-
-def test_rows_have_the_color_of_their_mark() -> None:
-    assert styled("▧ error: x").drawn.startswith("\x1b[31m")
-    assert styled("▒▒ banner").drawn.startswith("\x1b[1m")
-    assert styled("│ answer").drawn == "│ answer"
-    assert styled("") == Row("", "")
-
-
-def test_live_rows_are_painted_over() -> None:
-    painter = Painter(80)
-    painter.paint([], [styled("▖ working"), styled("scripted ❯ ")], 11)
-    assert painter.paint(["∙ done"], [styled("scripted ❯ ")], 11).startswith("\x1b[1A\r\x1b[J")
 
 
 def test_rows_that_a_narrower_terminal_has_wrapped_are_painted_over() -> None:

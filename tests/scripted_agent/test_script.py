@@ -195,11 +195,6 @@ def test_any_text_is_a_script_or_a_clear_error(text: str) -> None:
     assert isinstance(outcome, Script) or outcome.startswith("x.toml: ")
 
 
-def test_a_number_with_too_many_digits_is_a_clear_error() -> None:
-    with pytest.raises(UsageError, match=r"^x\.toml: "):
-        parse_script("start_delay = " + "9" * 5000, "x.toml")
-
-
 @given(
     st.lists(st.integers(1, 99), min_size=1, max_size=3, unique=True),
     st.floats(0, 1000),

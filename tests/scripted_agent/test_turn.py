@@ -154,11 +154,6 @@ def test_placeholders_are_filled_in_once() -> None:
     assert text == "programmer_review peer_programmer 2.? 7: 3 FAIL\n{role}"
 
 
-def test_braces_that_are_no_placeholder_stay() -> None:
-    rule = Rule(answer="f'{x}' {} {Role} {result}")
-    assert render_answer(rule, read_turn("t", 1, "x"), Ran()) == "f'{x}' {} {Role} PASS"
-
-
 def test_without_a_rule_the_answer_says_what_was_received() -> None:
     message = "grüße\n"
     text = render_answer(Rule(), read_turn("t", 1, message), Ran())
