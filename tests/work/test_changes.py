@@ -20,16 +20,3 @@ def test_modes_and_counts_are_put_together() -> None:
         Change(":odd", ":odd", "A", "000000", "100644", 12, 0),
         Change("binary", "binary", "D", "100644", "000000", -1, -1),
     )
-
-
-def test_without_counts_there_are_none() -> None:
-    assert [(one.path, one.added, one.removed) for one in read_changes(RAW)] == [
-        ("a.txt", 0, 0),
-        ("new\tname", 0, 0),
-        (":odd", 0, 0),
-        ("binary", 0, 0),
-    ]
-
-
-def test_no_difference_is_no_change() -> None:
-    assert read_changes("") == ()

@@ -1,6 +1,5 @@
 """What is different between two snapshots, read from what git writes, and what is in none."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 BINARY = -1
@@ -44,7 +43,9 @@ def read_changes(output: str) -> tuple[Change, ...]:
     word = next(words)
     while word.startswith(":"):
         old_mode, new_mode, _, _, status = word[1:].split(" ")
-        old_path, path = _names(status, words)
+        old_path = path = next(words)
+        if status.startswith("R"):
+            path = next(words)
         heads.append((path, old_path, status[0], old_mode, new_mode))
         word = next(words)
     changes = []
@@ -53,18 +54,10 @@ def read_changes(output: str) -> tuple[Change, ...]:
         if not name:
             # Moved: both names follow.
             next(words), next(words)
-        changes.append(Change(*head, _count(added), _count(removed)))
+        counts = (BINARY if number == "-" else int(number) for number in (added, removed))
+        changes.append(Change(*head, *counts))
         word = next(words, "")
     return tuple(changes)
-
-
-def _names(status: str, words: Iterator[str]) -> tuple[str, str]:
-    old = next(words)
-    return old, next(words) if status.startswith("R") else old
-
-
-def _count(number: str) -> int:
-    return BINARY if number == "-" else int(number)
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,11 +89,11 @@ class WorkFolder:
         """
         self._held_back = held_back
         self._tend = tend
-        self._snapshots = snapshots
+        self.snapshots = snapshots
         self._repository = repository
         self._checkouts = None if run_folder is None else _checkouts_of(run_folder)
         self._before: Snapshot | None = None
-        self._last: Snapshot | None = None
+        self.now: Snapshot | None = None
         self._looked: Snapshot | None = None
         """Of the turn that is recorded next, if a process that was killed has looked already."""
         self._inodes = () if repository is None else repository.inodes
@@ -105,16 +105,8 @@ class WorkFolder:
         self.why_no_snapshots = NO_FOLDER if snapshots is None else ""
 
     @property
-    def snapshots(self) -> Snapshots | None:
-        return self._snapshots
-
-    @property
     def holds_back(self) -> bool:
         return self._held_back is not None
-
-    @property
-    def now(self) -> Snapshot | None:
-        return self._last
 
     @property
     def prefix(self) -> str:
@@ -122,7 +114,7 @@ class WorkFolder:
         return "" if self._repository is None else self._repository.prefix
 
     def files(self, commit: str) -> list[str]:
-        kept = [] if self._snapshots is None else self._snapshots.files(commit)
+        kept = [] if self.snapshots is None else self.snapshots.files(commit)
         return kept if self._held_back is None else [*kept, *self._held_back.files()]
 
     def read(self, commit: str, path: str, limit: int) -> bytes | None:
@@ -132,14 +124,14 @@ class WorkFolder:
         """
         if self._held_back is not None and is_held(path, self._held_back.paths):
             return self._held_back.read(path, limit)
-        return None if self._snapshots is None else self._snapshots.read(commit, path, limit)
+        return None if self.snapshots is None else self.snapshots.read(commit, path, limit)
 
     def links(self, commit: str) -> dict[str, str]:
         """Return where each link of a checkout leads; what is held back has none that count."""
-        return {} if self._snapshots is None else self._snapshots.links(commit)
+        return {} if self.snapshots is None else self.snapshots.links(commit)
 
     def mentioning(self, commit: str, word: str, limit: int) -> tuple[str, ...]:
-        kept = () if self._snapshots is None else self._snapshots.mentioning(commit, word)
+        kept = () if self.snapshots is None else self.snapshots.mentioning(commit, word)
         held = () if self._held_back is None else self._held_back.mentioning(word, limit)
         return (*kept, *held)
 
@@ -148,7 +140,7 @@ class WorkFolder:
 
         It is no part of the work, and no commit gets it. What was committed before is.
         """
-        snapshots = self._snapshots
+        snapshots = self.snapshots
         if snapshots is None:
             return ()
         start = snapshots.all()[0].tree
@@ -170,16 +162,16 @@ class WorkFolder:
 
         Some files may have another text there. What programs left behind is as it was at the start.
         """
-        if self._snapshots is None or self._checkouts is None:
+        if self.snapshots is None or self._checkouts is None:
             raise RunError("without snapshots there is no fresh checkout to run a gate in")
         try:
             self._checkouts.make()
             folder = Path(tempfile.mkdtemp(dir=self._checkouts.path))
-            self._snapshots.lay_out(commit, folder)
+            self.snapshots.lay_out(commit, folder)
             if over:
-                self._snapshots.lay_over(over, folder, paths)
+                self.snapshots.lay_over(over, folder, paths)
             if left := self.left_behind(*filter(None, (commit, over))):
-                self._snapshots.lay_over(self._snapshots.all()[0].tree, folder, left)
+                self.snapshots.lay_over(self.snapshots.all()[0].tree, folder, left)
             if self._held_back is not None:
                 self._held_back.lay_over(folder)
             # Not through a link that is there: it could lead anywhere.
@@ -218,30 +210,39 @@ class WorkFolder:
     def _begin_snapshots(
         self, sequence: int, is_in_flight: bool, replied: tuple[int, str] | None
     ) -> tuple[int, list[str]]:
-        snapshots = self._snapshots
+        snapshots = self.snapshots
         if snapshots is None:
             return sequence, []
         if self._checkouts is not None:
             # A run that was killed may have left some.
             _clear(self._checkouts)
         if not snapshots.has_any and sequence:
-            self._snapshots, self.why_no_snapshots = None, REMOVED
+            self.snapshots, self.why_no_snapshots = None, REMOVED
             return sequence, []
         try:
-            if taken := snapshots.all():
-                return self._resume(snapshots, taken, sequence, is_in_flight, replied), []
-            return sequence, self._start(snapshots)
+            taken = snapshots.all()
+            remarks = [] if taken else self._start(snapshots)
+            if taken:
+                self.now = taken[-1]
+                at_reply = (one for one in taken if (one.sequence, one.label) == replied)
+                self._looked = next(at_reply, None)
+                # A person may have gone back meanwhile, which takes numbers of its own.
+                sequence = max(sequence, *(one.sequence for one in taken))
+                if self._looked is not None or not is_in_flight:
+                    self.now = snapshots.take(sequence + 1, RESUMED_LABEL, after=self.now)
+                    sequence = max(sequence, self.now.sequence)
         except (GitError, OSError) as error:
             if snapshots.has_any:
                 raise RunError(
                     f"the work folder could not be kept when the run was resumed: {error}; {MENDED}"
                 ) from error
             reason = error if isinstance(error, GitMissing) else f"it cannot be kept: {error}"
-            self._snapshots, self.why_no_snapshots = None, str(reason)
+            self.snapshots, self.why_no_snapshots = None, str(reason)
             return sequence, []
+        return sequence, remarks
 
     def _start(self, snapshots: Snapshots) -> list[str]:
-        start = self._last = snapshots.take(0, START_LABEL)
+        start = self.now = snapshots.take(0, START_LABEL)
         said = []
         if dirty := snapshots.keep_base(start):
             said.append(f"{first_names(dirty)} had {UNCOMMITTED}; they count as yours")
@@ -255,35 +256,18 @@ class WorkFolder:
             said.append(f"{BORROWED}{error}")
         return said
 
-    def _resume(
-        self,
-        snapshots: Snapshots,
-        taken: Sequence[Snapshot],
-        sequence: int,
-        is_in_flight: bool,
-        replied: tuple[int, str] | None,
-    ) -> int:
-        self._last = taken[-1]
-        self._looked = next((one for one in taken if (one.sequence, one.label) == replied), None)
-        # A person may have gone back meanwhile, which takes numbers of its own.
-        sequence = max(sequence, *(one.sequence for one in taken))
-        if self._looked is not None or not is_in_flight:
-            self._last = snapshots.take(sequence + 1, RESUMED_LABEL, after=self._last)
-            sequence = max(sequence, self._last.sequence)
-        return sequence
-
     def look_before_turn(self, number: int) -> tuple[str, ...]:
         """Keep what changed while no agent was at work, under a number; return these files.
 
         They are the person's: no turn is blamed for them, and none is undone with a turn.
         """
-        before, snapshots = self._last, self._snapshots
+        before, snapshots = self.now, self.snapshots
         if before is None or snapshots is None or not snapshots.has_any:
             return ()
         # What hinders is told by the look after the turn.
         with suppress(GitError, OSError):
-            self._last = snapshots.take(number, PERSON_LABEL, after=before)
-            return tuple(one.path for one in snapshots.changes(before.tree, self._last.tree))
+            self.now = snapshots.take(number, PERSON_LABEL, after=before)
+            return tuple(one.path for one in snapshots.changes(before.tree, self.now.tree))
         return ()
 
     def look(self, sequence: int, label: str, approved_tree: str = "") -> Seen:
@@ -302,7 +286,7 @@ class WorkFolder:
         return seen if self._watch is None else replace(seen, repository=self._watch.look())
 
     def _gone(self, label: str) -> RunError | None:
-        repository, snapshots = self._repository, self._snapshots
+        repository, snapshots = self._repository, self.snapshots
         if repository is None or repository.inodes == self._inodes != ():
             return None
         became = "removed"
@@ -316,13 +300,20 @@ class WorkFolder:
         return RunError(GONE.format(repository.top, f"was {became} while {label} was at work"))
 
     def _keep(self, sequence: int, label: str, approved_tree: str) -> Seen:
-        if self._snapshots is None or self._last is None:
+        if self.snapshots is None or self.now is None:
             return Seen()
-        if not self._snapshots.has_any:
+        if not self.snapshots.has_any:
             raise RunError(f"while {label} was at work, {REMOVED}; the reply is kept")
         try:
-            self._before, after = self._around(self._snapshots, self._last, sequence, label)
-            changes = self._snapshots.changes(self._before.tree, after.tree)
+            looked, self._looked = self._looked, None
+            if looked is not None and (looked.sequence, looked.label) == (sequence, label):
+                # What a process that was killed has taken stays: its changes may be put back.
+                after = looked
+                self._before = [one for one in self.snapshots.all() if one.at < after.at][-1]
+            else:
+                self._before, after = self.now, self.snapshots.take(sequence, label)
+                self.now = after
+            changes = self.snapshots.changes(self._before.tree, after.tree)
             unreviewed = self._since(approved_tree, after.tree)
         except (GitError, OSError) as error:
             raise RunError(
@@ -333,33 +324,20 @@ class WorkFolder:
         paths = dict.fromkeys([*(one.path for one in changes), *(one.path for one in left_out)])
         return Seen(Work(after.tree, tuple(paths), unreviewed), changes, left_out=left_out)
 
-    def _around(
-        self, snapshots: Snapshots, last: Snapshot, sequence: int, label: str
-    ) -> tuple[Snapshot, Snapshot]:
-        """Return the snapshots before and after a turn or a gate.
-
-        What a process that was killed has taken stays: its changes may be put back already.
-        """
-        looked, self._looked = self._looked, None
-        if looked is not None and (looked.sequence, looked.label) == (sequence, label):
-            return [one for one in snapshots.all() if one.at < looked.at][-1], looked
-        self._last = snapshots.take(sequence, label)
-        return last, self._last
-
     def kept(self, approved_tree: str) -> Work:
         """Return the last snapshot as the work that it holds; take none."""
-        if self._snapshots is None or self._last is None:
+        if self.snapshots is None or self.now is None:
             return UNSEEN
         try:
-            return Work(self._last.tree, (), self._since(approved_tree, self._last.tree))
+            return Work(self.now.tree, (), self._since(approved_tree, self.now.tree))
         except (GitError, OSError) as error:
             raise RunError(f"the snapshots of the run cannot be read: {error}") from error
 
     def _since(self, approved_tree: str, tree: str) -> tuple[str, ...]:
         """Return the files that differ from what was approved, if that is known."""
-        if self._snapshots is None or not approved_tree:
+        if self.snapshots is None or not approved_tree:
             return ()
-        since = self._snapshots.changes(approved_tree, tree)
+        since = self.snapshots.changes(approved_tree, tree)
         return tuple(one.path for one in since if not is_left_behind(one.path))
 
     def put_back(self, number: int, label: str, seen: Seen, approved_tree: str = "") -> Seen:
@@ -368,11 +346,11 @@ class WorkFolder:
         The snapshot of the turn has them all the same: they may be somebody else's. What is left
         has a number of its own.
         """
-        assert self._snapshots is not None, "something was seen"
+        assert self.snapshots is not None, "something was seen"
         assert self._before is not None, "there was a look before"
         paths = {path for one in seen.touched for path in (one.path, one.old_path)}
-        self._snapshots.restore(self._before.tree, sorted(paths))
-        self._last = self._before
+        self.snapshots.restore(self._before.tree, sorted(paths))
+        self.now = self._before
         return self.look(number, f"{label}{PUT_BACK}", approved_tree)
 
 

@@ -231,20 +231,17 @@ def alone_in(folder: Path, seconds: float) -> Iterator[int | None]:
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     until = monotonic() + seconds
+    is_held = False
     try:
-        while not (is_held := _lock(descriptor)) and monotonic() < until:
-            sleep(PAUSE_SECONDS)
+        while not is_held and monotonic() < until:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                is_held = True
+            except BlockingIOError:
+                sleep(PAUSE_SECONDS)
         yield descriptor if is_held else None
     finally:
         os.close(descriptor)
-
-
-def _lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 LONGEST_LOOK = 10.0

@@ -148,7 +148,16 @@ class HeldBack:
         found = find(top, self.paths)
         try:
             for path in found:
-                self._copy(top, path)
+                *above, name = path.split("/")
+                of = Folder(top, tuple(above))
+                to = Folder(self.kept.root, (*self.kept.parts, *above), private=True)
+                mode = of.mode(name)
+                if stat.S_ISLNK(mode):
+                    # A Path would make `a` of `./a`.
+                    to.create_link(name, os.readlink(of.path / name))  # noqa: PTH115
+                else:
+                    data = of.read(name, MOST_BYTES)
+                    to.create(name, data, stat.S_IMODE(mode), lasting=False)
         except OSError as error:
             raise UsageError(f"what is held back cannot be kept: {in_words(error)}") from error
 
@@ -175,17 +184,6 @@ class HeldBack:
     def mentioning(self, word: str, limit: int) -> tuple[str, ...]:
         data = word.encode(errors="surrogateescape")
         return tuple(one for one in self.files() if data in (self.read(one, limit) or b""))
-
-    def _copy(self, top: Path, path: str) -> None:
-        *above, name = path.split("/")
-        of = Folder(top, tuple(above))
-        to = Folder(self.kept.root, (*self.kept.parts, *above), private=True)
-        mode = of.mode(name)
-        if stat.S_ISLNK(mode):
-            # A Path would make `a` of `./a`.
-            to.create_link(name, os.readlink(of.path / name))  # noqa: PTH115
-        else:
-            to.create(name, of.read(name, MOST_BYTES), stat.S_IMODE(mode), lasting=False)
 
 
 def is_held(path: str, held: Iterable[str]) -> bool:
