@@ -7,7 +7,7 @@ from bench.figures import Figure, RatioAtMost
 from bench.machine import Machine, private_machine
 from bench.polling import Poller
 from bench.usage import Meter
-from cli_agent_orchestrator.server.serve import run
+from cli_agent_orchestrator.server.app import run
 from cli_agent_orchestrator.settings.config import ServerConfig
 from cli_agent_orchestrator.terminals.tmux import Address, Command, PaneInfo, PaneScreen, Tmux
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from cli_agent_orchestrator.server.app import OPERATIONS
 from cli_agent_orchestrator.server.openapi import describe
+from cli_agent_orchestrator.server.routes import OPERATIONS
 from cli_agent_orchestrator.settings.table import (
     CHANGEABLE_NAMES,
     IN_TASK,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from cli_agent_orchestrator.server.app import OPERATIONS
+from cli_agent_orchestrator.server.routes import OPERATIONS
 from cli_agent_orchestrator.settings.table import SETTINGS
 
 ROOT = Path(__file__).parent.parent

@@ -10,7 +10,7 @@ from cli_agent_orchestrator.cli.doctor import (
     remarks_on_version,
     version_words,
 )
-from cli_agent_orchestrator.hosting.agents import Program, login_command
+from cli_agent_orchestrator.hosting.user import Program, login_command
 from cli_agent_orchestrator.providers import PROVIDERS
 from cli_agent_orchestrator.providers.base import Provider
 

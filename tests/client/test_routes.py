@@ -10,8 +10,7 @@ import httpx
 import pytest
 
 from cli_agent_orchestrator.client.client import ApiClient
-from cli_agent_orchestrator.server.app import OPERATIONS
-from cli_agent_orchestrator.server.run_routes import Verb
+from cli_agent_orchestrator.server.routes import OPERATIONS, Verb
 
 PAGE = Path(__file__).parents[2] / "docs" / "server.md"
 ROW_PATTERN = r"(?m)^\| (`(?:GET|POST|DELETE) .*?) \| "

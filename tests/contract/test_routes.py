@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cli_agent_orchestrator.server.app import OPERATIONS
 from cli_agent_orchestrator.server.openapi import describe
+from cli_agent_orchestrator.server.routes import OPERATIONS
 
 CONTRACT = Path(__file__).with_name("routes.txt")
 DOCUMENT = describe(OPERATIONS)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.errors import UsageError
-from cli_agent_orchestrator.hosting.agents import check_sign_in
+from cli_agent_orchestrator.hosting.user import check_sign_in
 
 CODEX = ("codex", "echo 0.166.0", "echo Not logged in >&2; exit 1")
 CLAUDE = ("claude", "echo 2.1.325", "echo '{ \"loggedIn\": false }'; exit 1")

@@ -15,14 +15,13 @@ from starlette.applications import Starlette
 from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.core.models import BUILT_IN
 from cli_agent_orchestrator.errors import NotFound
-from cli_agent_orchestrator.page.app import Views, mount
-from cli_agent_orchestrator.page.context import Page, PageContext, Part, Watched
-from cli_agent_orchestrator.page.news import News
+from cli_agent_orchestrator.page.app import mount
 from cli_agent_orchestrator.page.sign_in import request_words, signature
+from cli_agent_orchestrator.page.stream import News, PageContext
+from cli_agent_orchestrator.page.words import Page, Part
 from cli_agent_orchestrator.runs.service import RunService
 from cli_agent_orchestrator.runs.view import list_runs
-from cli_agent_orchestrator.server.app import create_app, serve_runs
-from cli_agent_orchestrator.server.serve import BackgroundServer
+from cli_agent_orchestrator.server.app import BackgroundServer, create_app
 from cli_agent_orchestrator.show.markup import Markup, tag
 from tests.server.run_rig import Rig
 from tests.server.running import TOKEN, WAIT_SECONDS, serve_at
@@ -32,35 +31,26 @@ GIVES_UP = "/dashboard/gives-up"
 CALM_SECONDS = 600.0
 
 
-class RunWords:
-    """A small page: how each run stands, made again when there are news."""
-
-    def __init__(self, context: PageContext, made: list[int]) -> None:
-        self._context = context
-        self._made = made
-
-    async def pages(self) -> AsyncGenerator[Page, None]:
-        async with self._context.news.of() as listening:
-            is_last = False
-            while not is_last:
-                is_last = listening.is_last
-                runs = await asyncio.to_thread(list_runs, self._context.state_folder)
-                self._made.append(len(runs))
-                parts = [Part("runs", tag("ul", id="runs"))]
-                parts += [
-                    Part(run.id, tag("li", f"{run.id} {run.words}", id=run.id), "runs")
-                    for run in runs
-                ]
-                yield Page("Runs", tuple(parts))
-                await listening.wait(CALM_SECONDS)
+async def run_words(context: PageContext, made: list[int]) -> AsyncGenerator[Page, None]:
+    """Yield a small page: how each run stands, made again when there are news."""
+    async with context.news.of() as listening:
+        is_last = False
+        while not is_last:
+            is_last = listening.is_last
+            runs = await asyncio.to_thread(list_runs, context.state_folder)
+            made.append(len(runs))
+            parts = [Part("runs", tag("ul", id="runs"))]
+            parts += [
+                Part(run.id, tag("li", f"{run.id} {run.words}", id=run.id), "runs") for run in runs
+            ]
+            yield Page("Runs", tuple(parts))
+            await listening.wait(CALM_SECONDS)
 
 
-class GivesUp:
-    """A page whose run is removed while somebody looks."""
-
-    async def pages(self) -> AsyncGenerator[Page, None]:
-        yield Page("", ())
-        raise NotFound("run", "x", [])
+async def gives_up() -> AsyncGenerator[Page, None]:
+    """Yield a page whose run is removed while somebody looks."""
+    yield Page("", ())
+    raise NotFound("run", "x", [])
 
 
 class LaterClock(SystemClock):
@@ -95,12 +85,12 @@ class PageRig(Rig):
             raise NotFound("page", path, [])
         return tag("p", "<more>")
 
-    def watched(self, path: str, context: PageContext) -> Watched:
+    def watched(self, path: str, context: PageContext) -> AsyncGenerator[Page, None]:
         if path == GIVES_UP:
-            return GivesUp()
+            return gives_up()
         if path != HOME:
             raise NotFound("page", path, [HOME])
-        return RunWords(context, self.made)
+        return run_words(context, self.made)
 
     async def goes_on(self, changed: asyncio.Event) -> bool:
         """Wait until a page has changed, or has come to its end with the server."""
@@ -120,15 +110,14 @@ class PageRig(Rig):
         self, patience: float = WAIT_SECONDS, *, secret: str = TOKEN, port: int = 0
     ) -> Iterator[str]:
         async def main(ready: Callable[[int], None], stop: asyncio.Event) -> None:
-            app = create_app(self.terminals, token=self.token and secret, heartbeat=0.05)
             runs = RunService(self.state, self.launcher, patience)
-            serve_runs(app, runs)
+            app = create_app(self.terminals, runs, token=self.token and secret, heartbeat=0.05)
             news = News(self.state)
             self.context = PageContext(
                 self.terminals, runs, self.state, news, self.clock, {}, lambda: [BUILT_IN]
             )
             self.loop = asyncio.get_running_loop()
-            mount(app, self.context, secret, lambda: Views(self.watched, self.fragment))
+            mount(app, self.context, secret, lambda: (self.watched, self.fragment))
             self.app = app
             await serve_at(port, app, ready, stop)
 

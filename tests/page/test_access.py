@@ -71,8 +71,8 @@ def test_an_old_cookie_is_worthless(rig: PageRig) -> None:
     secret = PageSecret(TOKEN)
     old = secret.sign_in(1000.0, "5f" * 16)
     with rig.served() as url:
-        cookies = httpx.Cookies({secret.cookie_name: old.cookie})
-        with Browser(url, cookies=cookies, key=old.key) as browser:
+        cookies = httpx.Cookies({secret.cookie_name: old[0]})
+        with Browser(url, cookies=cookies, key=old[1]) as browser:
             assert browser.get("/runs").status_code == 401
 
 

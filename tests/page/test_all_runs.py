@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 
 from cli_agent_orchestrator.page.all_runs import MOST_DONE, RunRow, all_runs, done_first, older_runs
-from cli_agent_orchestrator.page.context import Page
 from cli_agent_orchestrator.page.one_run import one_run
-from cli_agent_orchestrator.page.words import RunTokens
+from cli_agent_orchestrator.page.words import Page, RunTokens
 from cli_agent_orchestrator.runs.record import RunStatus, SavedSetting, SavedTree
 from cli_agent_orchestrator.usage.tokens import Tokens
 from tests.page.view_data import HOSTILE, a_page, check_page, part_of, written

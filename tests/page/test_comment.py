@@ -3,36 +3,36 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.page.stream import Comment, hint_of
+from cli_agent_orchestrator.page.app import CommentBody, hint_of
 
 
 def test_a_hint_names_the_line_and_shows_it() -> None:
-    comment = Comment(3, "src/a.py", 12, "new", "Why not a set?", "\tseen = []")
+    comment = CommentBody(3, "src/a.py", 12, "Why not a set?", "new", "\tseen = []")
     assert hint_of(comment) == (
         "About src/a.py:12, as turn 3 left it:\n        seen = []\nWhy not a set?"
     )
 
 
 def test_a_line_that_is_gone_is_named_as_it_was() -> None:
-    comment = Comment(3, "src/a.py", 12, "old", "Keep it.\nPlease.", "x = 1")
+    comment = CommentBody(3, "src/a.py", 12, "Keep it.\nPlease.", "old", "x = 1")
     assert hint_of(comment) == (
         "About src/a.py:12, as it was before turn 3:\n    x = 1\nKeep it.\nPlease."
     )
 
 
 def test_a_line_need_not_be_known() -> None:
-    for comment in (Comment(1, "a", 1, "new", "No.", "  "), Comment(1, "a", 1, "new", "No.")):
+    for comment in (CommentBody(1, "a", 1, "No.", code="  "), CommentBody(1, "a", 1, "No.")):
         assert hint_of(comment) == "About a:1, as turn 1 left it:\nNo."
 
 
 @given(st.text(), st.text())
 def test_a_name_and_a_line_stay_on_their_lines(path: str, code: str) -> None:
-    lines = hint_of(Comment(1, path, 1, "new", "mine", code)).split("\n")
+    lines = hint_of(CommentBody(1, path, 1, "mine", code=code)).split("\n")
     assert lines[-1] == "mine"
     assert len(lines) == 2 + bool(code.strip())
     assert all(line.isprintable() for line in lines)
 
 
 def test_a_long_line_is_cut() -> None:
-    hint = hint_of(Comment(1, "a", 1, "new", "", "x" * 600))
+    hint = hint_of(CommentBody(1, "a", 1, "", code="x" * 600))
     assert hint.split("\n")[1] == " " * 4 + "x" * 300

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.events import CheckBegan, CheckEnded, RunEnded, TurnBegan, TurnEnded
-from cli_agent_orchestrator.page.news import Listening, counting_tokens
+from cli_agent_orchestrator.page.follow import Counted
+from cli_agent_orchestrator.page.stream import Listening, beside
 from cli_agent_orchestrator.page.words import RunTokens
 from cli_agent_orchestrator.runs.usage import note_records
 from cli_agent_orchestrator.runs.view import read_run
@@ -31,7 +32,8 @@ def turn(rig: Rig, sequence: int, role: str, provider: str) -> None:
 async def counted(rig: Rig) -> RunTokens | None:
     """Return what becomes known; nothing is at first."""
     listening = Listening(None, asyncio.Event())
-    async with counting_tokens(rig.state, listening) as tokens:
+    tokens = Counted(rig.state)
+    async with beside(tokens.count(listening)):
         run = read_run(rig.folder)
         assert tokens.of(run) is None
         assert await listening.wait(WAIT_SECONDS)
@@ -71,7 +73,8 @@ async def test_a_run_is_counted_once_for_each_of_its_turns(rig: Rig, tmp_path: P
     record.write_bytes(claude_call(NOON + 110, "m1") + b"\n")
     note_records(rig.folder, "t-analyst", [str(record)])
     listening = Listening(None, asyncio.Event())
-    async with counting_tokens(rig.state, listening) as tokens:
+    tokens = Counted(rig.state)
+    async with beside(tokens.count(listening)):
         tokens.of(read_run(rig.folder))
         assert await listening.wait(WAIT_SECONDS)
         with record.open("ab") as file:
@@ -86,7 +89,8 @@ async def test_a_run_is_counted_once_for_each_of_its_turns(rig: Rig, tmp_path: P
 async def test_a_run_that_is_gone_is_counted_as_nothing(rig: Rig) -> None:
     run = read_run(rig.folder)
     rig.folder.remove_all()
-    async with counting_tokens(rig.state, Listening(None, asyncio.Event())) as tokens:
+    tokens = Counted(rig.state)
+    async with beside(tokens.count(Listening(None, asyncio.Event()))):
         tokens.of(run)
         await asyncio.sleep(0)
         assert tokens.of(run) is None

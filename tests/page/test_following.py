@@ -30,16 +30,13 @@ from cli_agent_orchestrator.events import (
     TurnBegan,
     TurnEnded,
 )
-from cli_agent_orchestrator.page.context import Page, PageContext
 from cli_agent_orchestrator.page.follow import (
-    FollowAgent,
-    FollowRun,
-    FollowRuns,
     RunList,
     fragment,
     watched,
 )
-from cli_agent_orchestrator.page.news import News
+from cli_agent_orchestrator.page.stream import News, PageContext
+from cli_agent_orchestrator.page.words import Page
 from cli_agent_orchestrator.pipeline.state import KEPT_VERSION
 from cli_agent_orchestrator.runs.record import write_record
 from cli_agent_orchestrator.runs.service import RunService
@@ -113,10 +110,7 @@ class Looking:
 
 @asynccontextmanager
 async def looking(context: PageContext, path: str = "/dashboard") -> AsyncGenerator[Looking, None]:
-    page = watched(path, context)
-    if isinstance(page, FollowRun | FollowRuns | FollowAgent):
-        page = replace(page, look_seconds=NEVER)
-    async with aclosing(page.pages()) as pages:
+    async with aclosing(watched(path, replace(context, look_seconds=NEVER))) as pages:
         yield Looking(pages)
     assert context.news.is_at_rest
     assert context.terminals.listeners == 0  # type: ignore[attr-defined]

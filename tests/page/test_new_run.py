@@ -1,13 +1,17 @@
 """The page that starts a run."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.page.new_run import MOST_FOLDERS, FlowOffered, new_run
+from cli_agent_orchestrator.page.new_run import MOST_FOLDERS, new_run
+from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
 from cli_agent_orchestrator.settings.table import AGENTS, BY_NAME
 from tests.page.view_data import HOSTILE, check_page, part_of
 
-FLOWS = [FlowOffered("loop", "all five"), FlowOffered("solo", "")]
+FLOW = packaged_flow("loop")
+FLOWS = [replace(FLOW, description="all five"), replace(FLOW, name="solo", description="")]
 INSTALLED = ["claude_code", "scripted"]
 
 
@@ -74,4 +78,4 @@ def test_only_the_last_folders_are_offered() -> None:
 
 @given(st.lists(HOSTILE), HOSTILE, HOSTILE)
 def test_no_name_breaks_the_page(folders: list[str], flow: str, described: str) -> None:
-    check_page(new_run(folders, [FlowOffered(flow, described)], INSTALLED))
+    check_page(new_run(folders, [replace(FLOW, name=flow, description=described)], INSTALLED))

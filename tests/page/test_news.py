@@ -11,7 +11,7 @@ from watchdog.observers.api import BaseObserver
 
 from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.events import RunEnded
-from cli_agent_orchestrator.page.news import Listening, News
+from cli_agent_orchestrator.page.stream import Listening, News
 from cli_agent_orchestrator.runs.event_log import EventLog
 from cli_agent_orchestrator.runs.record import RunRecord, write_record
 from cli_agent_orchestrator.settings.layout import run_folder

@@ -9,7 +9,6 @@ from cli_agent_orchestrator.core.models import (
     Question,
     TerminalStatus,
 )
-from cli_agent_orchestrator.page.asking import AskedBy
 from cli_agent_orchestrator.page.one_agent import (
     SCROLLBACK_LINES,
     AgentSeen,
@@ -17,6 +16,7 @@ from cli_agent_orchestrator.page.one_agent import (
     replay_html,
     scrollback_html,
 )
+from cli_agent_orchestrator.page.words import AskedBy
 from cli_agent_orchestrator.runs.record import RunStatus
 from cli_agent_orchestrator.show.markup import screen_lines
 from tests.page.view_data import HOSTILE, a_terminal, check_page, part_of, written

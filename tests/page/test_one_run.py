@@ -16,8 +16,6 @@ from cli_agent_orchestrator.events import (
     QuestionAnswered,
     Unpaused,
 )
-from cli_agent_orchestrator.page.asking import AskedBy
-from cli_agent_orchestrator.page.context import Page
 from cli_agent_orchestrator.page.one_run import (
     GONE,
     LAST_SEEN,
@@ -25,6 +23,7 @@ from cli_agent_orchestrator.page.one_run import (
     one_run,
     with_notice,
 )
+from cli_agent_orchestrator.page.words import AskedBy, Page
 from cli_agent_orchestrator.pipeline.flow import course_of
 from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
 from cli_agent_orchestrator.pipeline.review import Finding, FindingAnswer, Findings, Tracked

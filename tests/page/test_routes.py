@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cli_agent_orchestrator.errors import NotFound
 from cli_agent_orchestrator.events import CheckBegan, HintTaken, RunBegan, TurnBegan
-from cli_agent_orchestrator.page.files import FOLDERS, page_file
+from cli_agent_orchestrator.page.app import FOLDERS, page_file
 from cli_agent_orchestrator.pipeline.steering import Ask, Hint
 from cli_agent_orchestrator.runs.record import write_record
 from cli_agent_orchestrator.settings.layout import run_folder
@@ -55,7 +55,11 @@ def test_files_have_their_types_and_are_fetched_again_only_if_they_changed(rig: 
 
 def test_files_with_other_content_have_other_tags() -> None:
     files = [page_file(name) for name in ("app.js", "shell.css", "icon.svg", "screen.css")]
-    assert len({file.etag for file in files}) == len({file.body for file in files}) == len(files)
+    assert (
+        len({file.headers["etag"] for file in files})
+        == len({bytes(file.body) for file in files})
+        == len(files)
+    )
 
 
 def test_all_that_the_shell_names_is_there(rig: PageRig) -> None:

@@ -5,8 +5,8 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from errno import EACCES
 
-from cli_agent_orchestrator.page.context import Page, Part, Watched
 from cli_agent_orchestrator.page.stream import SharedPages, updates
+from cli_agent_orchestrator.page.words import Page, Part
 from cli_agent_orchestrator.show.markup import tag
 from tests.virtual_time import run_at_once
 
@@ -31,18 +31,16 @@ class Restless:
             await asyncio.sleep(0)
 
 
-class Unreadable:
-    """A page whose files nobody may read any more."""
-
-    async def pages(self) -> AsyncGenerator[Page, None]:
-        yield Page("", ())
-        raise PermissionError(EACCES, "Permission denied", "/state/runs")
+async def unreadable() -> AsyncGenerator[Page, None]:
+    """Yield a page whose files nobody may read any more."""
+    yield Page("", ())
+    raise PermissionError(EACCES, "Permission denied", "/state/runs")
 
 
-async def told_in_a_second(watched: Watched) -> list[float]:
+async def told_in_a_second(pages: AsyncGenerator[Page, None]) -> list[float]:
     """Return when a tab was told something."""
     loop, told = asyncio.get_running_loop(), []
-    async with aclosing(updates(watched)) as sent:
+    async with aclosing(updates(pages)) as sent:
         async for _ in sent:
             if loop.time() > SECOND:
                 break
@@ -52,14 +50,14 @@ async def told_in_a_second(watched: Watched) -> list[float]:
 
 def test_a_tab_is_told_at_once_and_then_so_often_that_it_can_follow() -> None:
     page = Restless()
-    told = run_at_once(lambda: told_in_a_second(page))
+    told = run_at_once(lambda: told_in_a_second(page.pages()))
     assert told[0] == 0.0
     assert LEAST <= len(told) <= MOST + 1
     assert page.made <= MOST + 2
 
 
 async def test_a_page_whose_files_cannot_be_read_says_why() -> None:
-    first, last = [update async for update in updates(Unreadable())]
+    first, last = [update async for update in updates(unreadable())]
     assert first == {"title": "", "parts": [], "gone": []}
     assert "Permission denied" in last["problem"]
 
@@ -68,7 +66,7 @@ def test_a_page_that_many_look_at_is_not_made_more_often() -> None:
     page, shared = Restless(), SharedPages()
 
     async def look() -> list[list[float]]:
-        tabs = [shared.of("/", lambda: page) for _ in range(5)]
+        tabs = [shared.of("/", page.pages) for _ in range(5)]
         return await asyncio.gather(*map(told_in_a_second, tabs))
 
     told = run_at_once(look)

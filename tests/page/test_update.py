@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.page.context import Page, Part
-from cli_agent_orchestrator.page.stream import Displayed, Update, update_of
+from cli_agent_orchestrator.page.stream import Update, update_of
+from cli_agent_orchestrator.page.words import Page, Part
 from cli_agent_orchestrator.show.markup import Markup, tag
 
 PLACES = ("main", "box", "list")
@@ -14,13 +14,14 @@ class Tab:
     """The elements of a page as a browser has them: ids by what holds them, and their HTML."""
 
     def __init__(self) -> None:
-        self.shown = Displayed()
+        self.shown: Page | None = None
         self.places: dict[str, list[str]] = {"main": []}
         self.html: dict[str, str] = {}
         self.title = ""
 
     def take(self, page: Page) -> Update | None:
-        self.shown, update = update_of(self.shown, page)
+        update = update_of(self.shown, page)
+        self.shown = page
         if update is not None:
             self.title = update["title"]
             for one in update["gone"]:
@@ -97,9 +98,9 @@ def test_what_has_not_changed_is_not_sent(page: Page) -> None:
 
 
 def test_the_first_update_has_all_and_later_ones_what_has_changed() -> None:
-    one, two = part("one", "a"), part("two", "b")
-    shown, first = update_of(Displayed(), Page("Runs", (one, two)))
-    assert first == {
+    one, two, new = part("one", "a"), part("two", "b"), part("two", "c")
+    first, second, third = Page("Runs", (one, two)), Page("Runs", (one, new)), Page("Runs", (new,))
+    assert update_of(None, first) == {
         "title": "Runs",
         "parts": [
             {"id": "one", "into": "main", "html": one.html, "after": None},
@@ -107,51 +108,37 @@ def test_the_first_update_has_all_and_later_ones_what_has_changed() -> None:
         ],
         "gone": [],
     }
-    new = part("two", "c")
-    shown, second = update_of(shown, Page("Runs", (one, new)))
-    assert second == {
+    assert update_of(first, second) == {
         "title": "Runs",
         "parts": [{"id": "two", "into": "main", "html": new.html}],
         "gone": [],
     }
-    _, third = update_of(shown, Page("Runs", (new,)))
-    assert third == {"title": "Runs", "parts": [], "gone": ["one"]}
+    assert update_of(second, third) == {"title": "Runs", "parts": [], "gone": ["one"]}
 
 
-def test_an_empty_page_is_sent_once() -> None:
-    shown, update = update_of(Displayed(), Page("", ()))
-    assert update == {"title": "", "parts": [], "gone": []}
-    assert update_of(shown, Page("", ())) == (shown, None)
-
-
-def test_another_title_is_told() -> None:
-    shown, _ = update_of(Displayed(), Page("One", ()))
-    _, update = update_of(shown, Page("Two", ()))
+def test_an_empty_page_is_sent_once_and_another_title_is_told() -> None:
+    assert update_of(None, Page("", ())) == {"title": "", "parts": [], "gone": []}
+    assert update_of(Page("", ()), Page("", ())) is None
+    update = update_of(Page("One", ()), Page("Two", ()))
     assert update == {"title": "Two", "parts": [], "gone": []}
 
 
-def test_a_part_that_is_new_on_top_does_not_send_the_others_again() -> None:
-    old = tuple(part(str(number), "x") for number in range(3))
-    shown, _ = update_of(Displayed(), Page("Runs", old))
-    _, update = update_of(shown, Page("Runs", (part("new", "y"), *old)))
-    assert update is not None
-    assert [(one["id"], one["after"]) for one in update["parts"]] == [("new", None)]
-
-
-def test_parts_that_change_their_order_are_placed_anew() -> None:
+def test_parts_that_are_new_or_change_their_order_are_placed_anew() -> None:
     one, two, three = (part(number, "x") for number in ("1", "2", "3"))
     tab = Tab()
     tab.take(Page("", (one, two, three)))
     update = tab.take(Page("", (one, three, two)))
     assert update is not None
     assert [(sent["id"], sent["after"]) for sent in update["parts"]] == [("3", "1"), ("2", "3")]
-    assert tab.places["main"] == ["1", "3", "2"]
+    update = tab.take(Page("", (part("new", "y"), one, three, two)))
+    assert update is not None
+    assert [(sent["id"], sent["after"]) for sent in update["parts"]] == [("new", None)]
 
 
 def test_what_stands_in_a_part_that_is_replaced_comes_again() -> None:
     inner = part("row", "x", "list")
-    shown, _ = update_of(Displayed(), Page("", (part("box", "a", holds="list"), inner)))
-    _, update = update_of(shown, Page("", (part("box", "b", holds="list"), inner)))
+    shown = Page("", (part("box", "a", holds="list"), inner))
+    update = update_of(shown, Page("", (part("box", "b", holds="list"), inner)))
     assert update is not None
     assert [one["id"] for one in update["parts"]] == ["box", "row"]
     assert "after" not in update["parts"][0]
@@ -161,7 +148,7 @@ def test_what_stands_in_a_part_that_is_replaced_comes_again() -> None:
 def test_a_text_that_looks_like_an_id_holds_nothing() -> None:
     inner = part("row", "x", "list")
     box = part("box", ' id="list"', holds="list")
-    shown, _ = update_of(Displayed(), Page("", (box, inner, part("z", ""))))
-    _, update = update_of(shown, Page("", (box, inner, part("z", ' id="list"'))))
+    shown = Page("", (box, inner, part("z", "")))
+    update = update_of(shown, Page("", (box, inner, part("z", ' id="list"'))))
     assert update is not None
     assert [one["id"] for one in update["parts"]] == ["z"]

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.core.models import Terminal, TerminalStatus
-from cli_agent_orchestrator.page.context import Page
 from cli_agent_orchestrator.page.one_run import RunOnPage
+from cli_agent_orchestrator.page.words import Page
 from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
 from cli_agent_orchestrator.runs.record import SavedSetting
 from cli_agent_orchestrator.runs.view import RunView

@@ -22,8 +22,7 @@ from cli_agent_orchestrator.runs.control import Listener
 from cli_agent_orchestrator.runs.event_log import EventLog
 from cli_agent_orchestrator.runs.record import RunRecord, SavedSetting, after_event, write_record
 from cli_agent_orchestrator.runs.service import Launched, RunLauncher, RunService, RunToLaunch
-from cli_agent_orchestrator.server.app import create_app, serve_runs
-from cli_agent_orchestrator.server.serve import BackgroundServer
+from cli_agent_orchestrator.server.app import BackgroundServer, create_app
 from cli_agent_orchestrator.settings.layout import run_folder
 from tests.fakes import FakeService
 from tests.server.running import TOKEN, WAIT_SECONDS, serve_at
@@ -93,8 +92,8 @@ class Rig:
         """Serve the run, and yield at which address."""
 
         async def main(ready, stop) -> None:  # type: ignore[no-untyped-def]
-            app = create_app(self.terminals, token=TOKEN, heartbeat=0.05)
-            serve_runs(app, RunService(self.state, self.launcher, patience))
+            runs = RunService(self.state, self.launcher, patience)
+            app = create_app(self.terminals, runs, token=TOKEN, heartbeat=0.05)
             await serve_at(0, app, ready, stop)
 
         server = BackgroundServer(main)

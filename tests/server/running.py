@@ -12,8 +12,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from cli_agent_orchestrator.core.sockets import ADDRESS_FILE, LASTING, PASSING, listening
-from cli_agent_orchestrator.server.app import create_app
-from cli_agent_orchestrator.server.serve import BackgroundServer, bind, serve
+from cli_agent_orchestrator.server.app import BackgroundServer, bind, create_app, serve
 from tests.fakes import FakeService
 
 TOKEN = "0123456789abcdef-secret"

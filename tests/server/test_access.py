@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.client.connection import socket_transport
+from cli_agent_orchestrator.client.client import socket_transport
 from cli_agent_orchestrator.core.sockets import LASTING, find_socket
 from cli_agent_orchestrator.server.access import (
     LOOPBACK,
     Access,
     AccessRules,
-    RequestLine,
     allowed_names,
     check,
     host_name,
@@ -31,7 +30,7 @@ LOCAL = (b"host", b"localhost:9889")
 
 def refused(*headers: tuple[bytes, bytes], path: str = "/sessions", method: str = "GET") -> int:
     """Return the status a request is refused with, 0 if it may pass."""
-    refusal = check(RULES, RequestLine(method, path), headers)
+    refusal = check(RULES, {"method": method, "path": path, "headers": headers})
     return refusal.status_code if refusal else 0
 
 

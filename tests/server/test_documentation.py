@@ -9,8 +9,8 @@ from typing import Any
 
 import httpx
 
-from cli_agent_orchestrator.server.app import OPERATIONS as OFFERED
 from cli_agent_orchestrator.server.openapi import describe
+from cli_agent_orchestrator.server.routes import OPERATIONS as OFFERED
 
 SCHEMA: dict[str, Any] = describe(OFFERED)
 OPERATIONS = {

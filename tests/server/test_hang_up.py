@@ -11,8 +11,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
 
 from cli_agent_orchestrator.core.models import Delivery, NewTerminal, Step, StepAnswer, Terminal
+from cli_agent_orchestrator.server.answers import while_connected
 from cli_agent_orchestrator.server.app import create_app
-from cli_agent_orchestrator.server.stream import while_connected
 from tests.fakes import FakeService
 from tests.server.running import TOKEN, running_api
 

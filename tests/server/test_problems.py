@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from cli_agent_orchestrator import errors
-from cli_agent_orchestrator.server.problems import status_code_of
+from cli_agent_orchestrator.server.answers import status_code_of
 from tests.server.running import RunningApi
 
 

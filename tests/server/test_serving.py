@@ -17,12 +17,17 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from cli_agent_orchestrator import __version__
-from cli_agent_orchestrator.client.connection import socket_transport
+from cli_agent_orchestrator.client.client import socket_transport
 from cli_agent_orchestrator.core.sockets import LASTING, find_socket
 from cli_agent_orchestrator.errors import ServerConflict, UsageError
 from cli_agent_orchestrator.server.access import OVER_SOCKET
-from cli_agent_orchestrator.server.app import create_app
-from cli_agent_orchestrator.server.serve import MOST_CONNECTIONS, BackgroundServer, bind, run
+from cli_agent_orchestrator.server.app import (
+    MOST_CONNECTIONS,
+    BackgroundServer,
+    bind,
+    create_app,
+    run,
+)
 from tests.fakes import FakeService
 from tests.server.running import WAIT_SECONDS, RunningApi, running_api, serve_at
 

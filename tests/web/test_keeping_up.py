@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.events import HintTaken, PauseAsked, RunEvent
-from cli_agent_orchestrator.page.context import Page, PageContext, Part, Watched
 from cli_agent_orchestrator.page.sign_in import LINK_SECONDS, SIGNED_IN_SECONDS
+from cli_agent_orchestrator.page.stream import PageContext
+from cli_agent_orchestrator.page.words import Page, Part
 from cli_agent_orchestrator.pipeline.steering import Ask, Hint
 from cli_agent_orchestrator.show.markup import Markup, joined, tag
 from tests.page.rig import PageRig, link
@@ -44,8 +45,8 @@ class Showcase(PageRig):
         assert self.loop is not None
         self.loop.call_soon_threadsafe(self._changed.set)
 
-    def watched(self, path: str, context: PageContext) -> Watched:
-        return self
+    def watched(self, path: str, context: PageContext) -> AsyncGenerator[Page, None]:
+        return self.pages()
 
     async def pages(self) -> AsyncGenerator[Page, None]:
         self.looking += 1

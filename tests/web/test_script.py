@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from cli_agent_orchestrator.errors import NotFound, UsageError
-from cli_agent_orchestrator.page.context import Page, PageContext, Part, Watched
-from cli_agent_orchestrator.page.files import page_file
+from cli_agent_orchestrator.page.app import page_file
 from cli_agent_orchestrator.page.one_run import turn_part
+from cli_agent_orchestrator.page.stream import PageContext
+from cli_agent_orchestrator.page.words import Page, Part
 from cli_agent_orchestrator.show.markup import Child, Markup, joined, tag
 from tests.page.rig import PageRig, link
 from tests.runs.views import a_turn
@@ -52,10 +53,10 @@ class Stage(PageRig):
         if self.loop is not None:
             self.loop.call_soon_threadsafe(self._changed.set)
 
-    def watched(self, path: str, context: PageContext) -> Watched:
+    def watched(self, path: str, context: PageContext) -> AsyncGenerator[Page, None]:
         if path == NOWHERE:
             raise NotFound("run", "nowhere", [])
-        return Broken() if path == BROKEN else self
+        return Broken().pages() if path == BROKEN else self.pages()
 
     async def pages(self) -> AsyncGenerator[Page, None]:
         yield self._page()
@@ -277,7 +278,7 @@ def test_fields_that_were_left_empty_are_not_posted(tab: Tab, stage: Stage) -> N
 
 
 def test_what_is_said_stays_for_its_own_time(tab: Tab, stage: Stage, url: str) -> None:
-    source = page_file("app.js").body.decode()
+    source = bytes(page_file("app.js").body).decode()
     (found,) = re.findall(r"SAID_MS = ([\d_]+);", source)
     lasting = int(found)
     said = tab.locator("#said")
@@ -316,7 +317,7 @@ def test_no_script_can_read_the_key_of_the_page(tab: Tab) -> None:
 def test_a_connection_that_is_silent_for_too_long_is_given_up(
     tab: Tab, stage: Stage, url: str
 ) -> None:
-    (found,) = re.findall(r"QUIET_MS = ([\d_]+);", page_file("app.js").body.decode())
+    (found,) = re.findall(r"QUIET_MS = ([\d_]+);", bytes(page_file("app.js").body).decode())
     tab.clock.install()
     dead: list[Any] = []  # Any: see `Page`
     tab.route("**/dashboard/stream*", lambda route: dead.append(route))

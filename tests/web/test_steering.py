@@ -4,7 +4,7 @@
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,7 +12,8 @@ import pytest
 
 from cli_agent_orchestrator.page import follow as following
 from cli_agent_orchestrator.page.all_runs import MOST_DONE
-from cli_agent_orchestrator.page.context import PageContext, Watched
+from cli_agent_orchestrator.page.stream import PageContext
+from cli_agent_orchestrator.page.words import Page as ShownPage
 from cli_agent_orchestrator.runs.record import write_record
 from cli_agent_orchestrator.settings.config import state_folder
 from cli_agent_orchestrator.settings.layout import run_folder
@@ -180,7 +181,7 @@ class ManyRuns(PageRig):
             folder_of_it.make()
             write_record(folder_of_it, replace(self.record, id=folder_of_it.path.name))
 
-    def watched(self, path: str, context: PageContext) -> Watched:
+    def watched(self, path: str, context: PageContext) -> AsyncGenerator[ShownPage, None]:
         return following.watched(path, context)
 
     async def fragment(self, path: str, context: PageContext) -> Markup:

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..client.client import ApiClient
-from ..client.connection import Answer
+from ..client.client import Answer, ApiClient
 from ..errors import ApiRefused, NotFound, OrchestratorError, UsageError
 from ..hosting.connect import client_for
 from ..runs.record import run_of_session

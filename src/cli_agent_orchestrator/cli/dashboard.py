@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import httpx
 
-from ..client.connection import Connection
+from ..client.client import Connection
 from ..client.find import Found, find_server, name_server
 from ..core.files import Folder
 from ..core.watch import Waker

@@ -19,8 +19,7 @@ from ..core.models import BUILT_IN
 from ..core.programs import Programs
 from ..errors import ApiError, ApiUnreachable, TmuxMissing, UsageError, in_words
 from ..gates.checking import Sandbox, find_sandbox
-from ..hosting.agents import Program, ask_agent, find_program, login_command
-from ..hosting.user import read_user_file
+from ..hosting.user import Program, ask_agent, find_program, login_command, read_user_file
 from ..providers import PROVIDERS
 from ..providers.base import Provider, find_version
 from ..settings.config import DEFAULT_PORT, ServerConfig, check_state_folder

@@ -15,7 +15,7 @@ from ..hosting.user import read_server_config
 from ..runs.record import short_name
 from ..runs.recorder import OneLine
 from ..runs.view import run_of_process
-from ..server.serve import run
+from ..server.app import run
 from ..settings.config import ServerConfig
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")

@@ -12,8 +12,7 @@ from typing import Any
 
 import click
 
-from ..client.client import ApiClient
-from ..client.connection import Answer
+from ..client.client import Answer, ApiClient
 from ..core.models import Feature, TerminalStatus
 from ..core.text import age
 from ..errors import NotFound, OrchestratorError, TmuxMissing, UsageError

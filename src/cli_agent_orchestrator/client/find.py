@@ -22,8 +22,7 @@ from ..core.sockets import ADDRESS_FILE, LASTING, NOWHERE, PASSING, find_socket
 from ..errors import ApiError, ApiRefused, ApiUnreachable, ConfigError
 from ..settings.config import check_state_folder, state_folder
 from ..settings.table import SETTINGS_FILE
-from .client import is_loopback
-from .connection import Connection, socket_transport
+from .client import Connection, is_loopback, socket_transport
 
 OPTION, ARGUMENT = "--api", "api="
 """What the user calls the option, in a command and in Python."""

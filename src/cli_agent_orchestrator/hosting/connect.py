@@ -9,8 +9,7 @@ from pathlib import Path
 
 import httpx
 
-from ..client.client import ApiClient
-from ..client.connection import socket_transport
+from ..client.client import ApiClient, socket_transport
 from ..client.find import Found, Named, find_server, name_server
 from ..core.clock import Clock, SystemClock
 from ..core.programs import ask

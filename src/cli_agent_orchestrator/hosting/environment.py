@@ -15,9 +15,8 @@ from ..runs.request import Interrupts, ServerLink, Surroundings
 from ..settings.config import RunConfig, config_folder, state_folder
 from ..settings.layout import run_folder
 from ..terminals.launch import profile_folders, profile_names
-from .agents import check_sign_in
 from .connect import Importing, server_for
-from .user import read_notices
+from .user import check_sign_in, read_notices
 
 
 def flows_of(project: Path, environ: Mapping[str, str], *, api_given: bool = False) -> Flows:

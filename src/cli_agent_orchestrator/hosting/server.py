@@ -20,18 +20,15 @@ from ..core.sockets import (
     listening,
     server_url,
 )
-from ..page.app import Views, mount
-from ..page.context import PageContext
-from ..page.news import News
+from ..page.app import Fetch, Watch, mount
+from ..page.stream import News, PageContext
 from ..runs.screens import recording_folder
 from ..runs.service import RunLauncher, RunService, run_command
-from ..server.app import create_app, serve_runs
-from ..server.serve import BackgroundServer, bind, listen, serve
+from ..server.app import BackgroundServer, bind, create_app, listen, serve
 from ..settings.config import DEFAULT_PORT, ServerConfig
 from ..settings.table import BY_NAME
 from ..terminals.service import TerminalService
-from .agents import startable_agents
-from .user import make_token, read_server_config
+from .user import make_token, read_server_config, startable_agents
 
 
 async def serve_terminals(
@@ -53,10 +50,9 @@ async def serve_terminals(
     await service.start()
     async with AsyncExitStack() as stack:
         stack.push_async_callback(service.close)
-        app = create_app(service, token=token if auth else None, allowed_hosts={config.host})
         launcher = RunLauncher(run_command(sys.executable), environment_of_runs(config))
         runs = RunService(config.state_dir, launcher)
-        serve_runs(app, runs)
+        app = create_app(service, runs, token=token if auth else None, allowed_hosts={config.host})
         port, listeners = 0, []
         if lasting:
             agents = partial(startable_agents, config)
@@ -80,11 +76,11 @@ async def serve_terminals(
         await serve(app, listeners, stop=stop)
 
 
-def _load_views() -> Views:
+def _load_views() -> tuple[Watch, Fetch]:
     # Heavy, and most servers show no page.
     from ..page.follow import fragment, watched
 
-    return Views(watched, fragment)
+    return watched, fragment
 
 
 def environment_of_runs(config: ServerConfig) -> dict[str, str]:

@@ -4,13 +4,20 @@ import os
 import re
 import secrets
 import shlex
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..core.files import Folder
+from ..core.programs import Programs, ShortAnswer
 from ..errors import UsageError
 from ..notices.decide import TABLE, NoticeSettings, read_notice_settings
+from ..providers import PROVIDERS, scripted
+from ..providers.base import Provider, find_version
 from ..settings.config import ServerConfig, check_state_folder, config_folder
 from ..settings.values import read_own_file
 
@@ -64,3 +71,117 @@ def make_token(state_dir: Path) -> str:
             f"with: rm {shlex.quote(str(file))}"
         )
     return token.decode()
+
+
+LOGIN_QUESTIONS = {
+    # agent: (first version that knows the question, the question, how the answer says no);
+    # older ones might take the question as work
+    "codex": ((0, 101), ("login", "status"), "Not logged in"),
+    "claude_code": ((2, 1, 105), ("auth", "status"), '"loggedIn": false'),
+}
+LOGIN_COMMANDS = {"codex": ("login",), "claude_code": ("auth", "login")}
+"""The words after the program that sign somebody in."""
+
+OWN_MODELS = {
+    # agent: (what names a model server or a key that its answer does not count, in which files);
+    # its arguments are looked at, too
+    "codex": (
+        r"model_provider|oss_provider|--oss\b|--profile\b|^-p",
+        ("{CODEX_HOME}/config.toml", "/etc/codex/config.toml", ".codex/config.toml"),
+    ),
+    "claude_code": (
+        r"apiKeyHelper|ANTHROPIC_|CLAUDE_CODE_USE_|--settings\b",
+        (".claude/settings.json", ".claude/settings.local.json"),
+    ),
+}
+SIGN_IN_SECONDS = 3.0
+"""How long an agent may take for each of its two answers before a run begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What the program of an agent told about itself."""
+
+    path: str
+    version: tuple[int, ...]
+    """Empty if it could not be read."""
+    logged_in: bool | None
+    """None if that cannot be known."""
+
+
+def find_program(
+    provider: Provider, config: ServerConfig, environ: Mapping[str, str]
+) -> tuple[str, str | None]:
+    """Return by which name the program of an agent is looked for, and where it is, if it is."""
+    wanted = config.provider(provider.name).command or provider.program
+    return wanted, shutil.which(str(Path(wanted).expanduser()), path=environ.get("PATH"))
+
+
+def startable_agents(config: ServerConfig) -> list[str]:
+    """Return the agents whose programs are there, and the one that is built in."""
+    return [
+        name
+        for name, provider in PROVIDERS.items()
+        if name == scripted.PROVIDER.name or find_program(provider, config, config.environ)[1]
+    ]
+
+
+def ask_agent(
+    name: str, program: str, config: ServerConfig, wd: Path, programs: Programs
+) -> Program | ShortAnswer:
+    """Ask an agent for its version and its login; return what it says instead of a version."""
+    env = config.provider(name).env
+    answer = programs.ask([program, "--version"], is_agent=True, env=env)
+    if answer.code is None:
+        return answer
+    version = find_version(answer.text)
+    since, question, no = LOGIN_QUESTIONS.get(name, ((), (), ""))
+    if not question or version < since or _has_own_model(name, config, wd):
+        return Program(program, version, None)
+    told = programs.ask([program, *question], is_agent=True, with_errors=True, env=env)
+    if told.code == 0:
+        return Program(program, version, True)
+    return Program(program, version, False if no in told.text else None)
+
+
+def login_command(name: str, path: str) -> str:
+    """Return the command by which somebody signs in."""
+    return shlex.join([path, *LOGIN_COMMANDS.get(name, ())])
+
+
+def check_sign_in(
+    names: Iterable[str],
+    wd: Path,
+    environ: Mapping[str, str],
+    seconds: float = SIGN_IN_SECONDS,
+) -> None:
+    """Refuse agents which say that nobody is signed in; one that does not answer may be used."""
+    config = read_server_config(environ)
+    with Programs(environ, agent_seconds=seconds) as programs:
+        asked = {}
+        for name in LOGIN_QUESTIONS.keys() & set(names):
+            _, program = find_program(PROVIDERS[name], config, environ)
+            if program is not None:
+                asked[name] = programs.begin(
+                    partial(ask_agent, name, program, config, wd, programs)
+                )
+        told = {name: one.result() for name, one in asked.items()}
+    refused = [
+        f"{name} is not signed in: run `{login_command(name, found.path)}`"
+        for name, found in sorted(told.items())
+        if isinstance(found, Program) and found.logged_in is False
+    ]
+    if refused:
+        raise UsageError(f"{'; '.join(refused)}, then try again")
+
+
+def _has_own_model(name: str, config: ServerConfig, wd: Path) -> bool:
+    """May the agent use a model server or a key of which it says nothing when it is asked?"""
+    pattern, files = OWN_MODELS[name]
+    env = {**config.environ, **config.provider(name).env}
+    home = env.get("CODEX_HOME") or f"{env.get('HOME') or Path.home()}/.codex"
+    texts = list(config.provider(name).args)
+    for file in (wd / name.format(CODEX_HOME=home) for name in files):
+        with suppress(OSError):
+            texts += [file.read_text("utf-8", "replace")] if file.is_file() else []
+    return any(re.search(pattern, text) for text in texts)

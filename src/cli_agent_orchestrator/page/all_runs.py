@@ -11,10 +11,11 @@ from ..core.text import plural, short_line
 from ..runs.record import RunStatus, short_name
 from ..runs.view import RunView
 from ..show.markup import Child, Markup, joined, tag
-from .context import Page, Part
 from .words import (
     HOME,
     NEW_RUN,
+    Page,
+    Part,
     RunTokens,
     about,
     agent_path,

@@ -5,7 +5,10 @@ import re
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -14,22 +17,20 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from ..server.access import PageAccess, PageRequest
+from ..core.text import on_a_line
+from ..errors import NotFound
+from ..server.access import PageRequest
+from ..server.answers import EventStream, Problem
 from ..server.app import serve_page
-from ..server.backend import Backend
-from ..server.operations import Handler, operation, route_of
-from ..server.problems import Problem
-from ..server.run_routes import steered
-from ..server.schemas import AskBody, AskedBody, Json, Path, RunId
-from ..server.stream import EventStream
-from ..show.markup import Markup
-from .context import PageContext, Watched
-from .files import PageFile, page_file, shell
-from .news import beside
+from ..server.operations import Backend, Handler, operation, route_of
+from ..server.routes import steered
+from ..server.schemas import AskBody, AskedBody, Json, PathName, RunId
+from ..show import markup
+from ..show.markup import Markup, color_rules
 from .sign_in import SIGNED_IN_SECONDS, Links, PageSecret, request_words
-from .stream import Comment, SharedPages, Update, hint_of, update_bytes, updates
+from .stream import PageContext, SharedPages, Update, beside, update_bytes, updates
+from .words import HOME, Page
 
-HOME = "/dashboard"
 SIGN_IN = f"{HOME}/sign-in"
 CHALLENGE = f"{HOME}/challenge"
 LINKS = f"{HOME}/links"
@@ -46,6 +47,26 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+SHELL = "shell.html"
+SCREEN_COLORS = "screen.css"
+"""The colors of terminals: so many rules that they are computed, and in no file."""
+# app.js   page.css
+NAME_PATTERN = r"[a-z]{1,30}\.(?:js|css|svg)"
+TYPES = {
+    "js": "text/javascript",
+    "css": "text/css",
+    "svg": "image/svg+xml",
+    "html": "text/html",
+}
+FOLDERS = (Path(__file__).with_name("static"), Path(markup.__file__).parent)
+"""Where the files lie: those of the page, and those that it has in common with reports."""
+LONGEST_CODE = 300
+"""Characters of a line: it is there so that the agent finds it, and it may be of any length."""
+
+Watch = Callable[[str, PageContext], AsyncGenerator[Page, None]]
+"""Returns the page with an address over time; raises NotFound if there is none."""
+Fetch = Callable[[str, PageContext], Awaitable[Markup]]
+"""Returns HTML that is fetched when it is opened; raises NotFound too."""
 
 
 class CodeBody(AskBody):
@@ -58,23 +79,19 @@ class CommentBody(AskBody):
     """What a person writes at a line of a diff."""
 
     turn: Annotated[int, Meta(ge=0)]
-    path: Path
+    """In whose diff the line stands."""
+    path: PathName
     line: Annotated[int, Meta(ge=0)]
     text: Annotated[str, Meta(pattern=r"\S")]
     side: Literal["old", "new"] = "new"
+    """`old` if the turn has removed or replaced the line."""
     code: Annotated[str, Meta(max_length=10_000)] = ""
+    """The line itself, if it is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Views:
-    """What there is to see, by the address of the page; both raise NotFound."""
-
-    watched: Callable[[str, PageContext], Watched]
-    fragment: Callable[[str, PageContext], Awaitable[Markup]]
-    """HTML that is fetched when it is opened."""
-
-
-def mount(app: Starlette, context: PageContext, token: str, load: Callable[[], Views]) -> Starlette:
+def mount(
+    app: Starlette, context: PageContext, token: str, load: Callable[[], tuple[Watch, Fetch]]
+) -> Starlette:
     """Let an application show the page; `token` is the one that its server has, wanted or not.
 
     `load` is called, in a thread, whenever somebody begins to look at something.
@@ -83,8 +100,7 @@ def mount(app: Starlette, context: PageContext, token: str, load: Callable[[], V
     routes = [
         route_of(operation(method, path, "")(handler)) for method, path, handler in page.table()
     ]
-    access = PageAccess(is_open, page.is_signed_in)
-    return serve_page(app, access, routes)
+    return serve_page(app, is_open, page.is_signed_in, routes)
 
 
 def is_open(method: str, path: str) -> bool:
@@ -97,7 +113,9 @@ def is_open(method: str, path: str) -> bool:
 class _Handlers:
     """Answers what the page asks for."""
 
-    def __init__(self, context: PageContext, secret: PageSecret, load: Callable[[], Views]) -> None:
+    def __init__(
+        self, context: PageContext, secret: PageSecret, load: Callable[[], tuple[Watch, Fetch]]
+    ) -> None:
         self._context = context
         self._secret = secret
         self._load = load
@@ -107,10 +125,10 @@ class _Handlers:
 
     def is_signed_in(self, shown: PageRequest) -> bool:
         """Was a request signed by somebody who has come by a link?"""
-        if shown.sent.path.startswith(LINKS):
+        if shown.path.startswith(LINKS):
             # Whoever may use the page for some time must not make that longer.
             return False
-        words = request_words(self._challenge, shown.host, shown.sent.method, shown.sent.target)
+        words = request_words(self._challenge, shown.host, shown.method, shown.target)
         now = self._context.clock.now()
         return self._secret.is_signed_in(shown.cookies, words, shown.proof, now)
 
@@ -136,10 +154,10 @@ class _Handlers:
         return RedirectResponse(HOME, 303)
 
     async def shell(self, request: Request) -> Response:
-        return _sent(shell(), request)
+        return _unless_known(sent_file(FOLDERS[0] / SHELL), request)
 
-    async def file(self, request: Request, name: Path) -> Response:
-        return _sent(page_file(name), request)
+    async def file(self, request: Request, name: PathName) -> Response:
+        return _unless_known(page_file(name), request)
 
     async def challenge(self) -> Json:
         return Json({"challenge": self._challenge})
@@ -152,46 +170,86 @@ class _Handlers:
     async def sign_in(self, body: CodeBody) -> Json:
         if not self._links.use(body.code, self._context.clock.monotonic()):
             return Problem(403, NO_LINK)
-        signed_in = self._secret.sign_in(self._context.clock.now(), secrets.token_hex(16))
+        value, key = self._secret.sign_in(self._context.clock.now(), secrets.token_hex(16))
         cookie = (
-            f"{self._secret.cookie_name}={signed_in.cookie}; HttpOnly; SameSite=Strict; Path=/; "
+            f"{self._secret.cookie_name}={value}; HttpOnly; SameSite=Strict; Path=/; "
             f"Max-Age={SIGNED_IN_SECONDS}"
         )
-        return Json({"key": signed_in.key}, headers={"Set-Cookie": cookie})
+        return Json({"key": key}, headers={"Set-Cookie": cookie})
 
-    async def stream(self, backend: Backend, path: Path) -> EventStream[Update]:
-        views = await asyncio.to_thread(self._load)
-        watched = self._shared.of(path, lambda: views.watched(path, self._context))
+    async def stream(self, backend: Backend, path: PathName) -> EventStream[Update]:
+        watch, _ = await asyncio.to_thread(self._load)
+        pages = self._shared.of(path, lambda: watch(path, self._context))
         # It ends by itself, when the tab has been sent how all stood at last.
         lasting = replace(backend, closing=asyncio.Event())
-        return EventStream(self._updates(watched, backend.closing), lasting, update_bytes)
+        return EventStream(self._updates(pages, backend.closing), lasting, update_bytes)
 
     async def _updates(
-        self, watched: Watched, closing: asyncio.Event
+        self, pages: AsyncGenerator[Page, None], closing: asyncio.Event
     ) -> AsyncGenerator[Update, None]:
         async def end() -> None:
             await closing.wait()
             self._context.news.end()
 
-        async with beside(end()), aclosing(updates(watched)) as sent:
+        async with beside(end()), aclosing(updates(pages)) as sent:
             async for update in sent:
                 yield update
 
-    async def fragment(self, path: Path) -> Response:
-        views = await asyncio.to_thread(self._load)
-        html = await views.fragment(path, self._context)
+    async def fragment(self, path: PathName) -> Response:
+        _, fetch = await asyncio.to_thread(self._load)
+        html = await fetch(path, self._context)
         headers = {**HEADERS, "Cache-Control": "no-store"}
         return Response(html.encode("utf-8", "replace"), media_type="text/html", headers=headers)
 
     async def comment(self, run: RunId, body: CommentBody) -> AskedBody:
         role = await asyncio.to_thread(self._context.runs.author, run, body.turn)
-        said = Comment(body.turn, body.path, body.line, body.side, body.text, body.code)
-        return await steered(self._context.runs, run, "hint", role=role, text=hint_of(said))
+        return await steered(self._context.runs, run, "hint", role=role, text=hint_of(body))
 
 
-def _sent(file: PageFile, request: Request) -> Response:
+def hint_of(comment: CommentBody) -> str:
+    """Return a comment as a hint.
+
+    >>> print(hint_of(CommentBody(3, "src/a.py", 12, "Why not a set?", "new", "seen = []")))
+    About src/a.py:12, as turn 3 left it:
+        seen = []
+    Why not a set?
+    """
+    turn = f"turn {comment.turn}"
+    when = f"as it was before {turn}" if comment.side == "old" else f"as {turn} left it"
+    lines = [f"About {on_a_line(comment.path)}:{comment.line}, {when}:"]
+    if comment.code.strip():
+        lines.append(f"    {on_a_line(comment.code.expandtabs(4)[:LONGEST_CODE])}")
+    return "\n".join([*lines, comment.text])
+
+
+@cache
+def page_file(name: str) -> Response:
+    """Return what the shell refers to; raise NotFound if it is none of that."""
+    if name == SCREEN_COLORS:
+        return _sent(color_rules().encode(), "css")
+    if re.fullmatch(NAME_PATTERN, name, re.ASCII):
+        for folder in FOLDERS:
+            if (folder / name).is_file():
+                return sent_file(folder / name)
+    raise NotFound("file", name[:100], [])
+
+
+@cache
+def sent_file(path: Path) -> Response:
+    """Return a file as it is sent."""
+    return _sent(path.read_bytes(), path.suffix[1:])
+
+
+def _sent(body: bytes, kind: str) -> Response:
+    # Its tag changes with what is in it, so that a browser need not fetch again what it has.
+    tag = f'"{sha256(body).hexdigest()[:32]}"'
+    headers = {**HEADERS, "ETag": tag, "Cache-Control": "no-cache"}
+    return Response(body, media_type=TYPES[kind], headers=headers)
+
+
+def _unless_known(file: Response, request: Request) -> Response:
     """Send a file, or say that it is still the one that the browser has."""
-    headers = {**HEADERS, "ETag": file.etag, "Cache-Control": "no-cache"}
-    if request.headers.get("if-none-match") == file.etag:
-        return Response(status_code=304, headers=headers)
-    return Response(file.body, media_type=file.media_type, headers=headers)
+    if request.headers.get("if-none-match") != file.headers["etag"]:
+        return file
+    headers = {**HEADERS, "ETag": file.headers["etag"], "Cache-Control": "no-cache"}
+    return Response(status_code=304, headers=headers)

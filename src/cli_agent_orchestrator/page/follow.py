@@ -2,31 +2,32 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from ..core.files import Folder
-from ..core.models import Terminal, TerminalEvent
-from ..errors import NotFound, OrchestratorError
+from ..core.models import Terminal
+from ..errors import NotFound, OrchestratorError, StateError
 from ..events import CheckOutput, EventKind, HandoffEvent, RunEvent
+from ..pipeline.flow import Flow
 from ..runs.event_log import EventReader
 from ..runs.flows import Flows
 from ..runs.record import is_run_id, session_name_of
 from ..runs.report import course_of_run, detail_of, findings_of
 from ..runs.screens import first_shown, read_cast, read_screen, roles_with_cast, screen_at
 from ..runs.state_file import read_state_of
+from ..runs.usage import usage_of_turns
 from ..runs.view import RunView, list_runs, read_run, view_run
 from ..settings.config import config_folder
 from ..settings.layout import run_folder, runs_folder
 from ..show.markup import Markup, joined, screen_lines, tag
 from ..show.turn import turn_html
+from ..usage.tokens import NONE_USED
 from .all_runs import RunRow, all_runs, done_first, older_runs
-from .asking import AskedBy
-from .context import Page, PageContext, Watched
-from .new_run import FlowOffered, new_run
-from .news import Listening, beside, counting_tokens, woken_by_agents
+from .new_run import new_run
 from .one_agent import (
     OWN_TURN,
     SCROLLBACK_LINES,
@@ -36,12 +37,19 @@ from .one_agent import (
     scrollback_html,
 )
 from .one_run import GONE, NOT_READABLE, RunOnPage, one_run, with_notice
-from .words import HOME, agent_path, quoted, run_path
+from .stream import Listening, PageContext, beside
+from .words import HOME, AskedBy, Page, RunTokens, agent_path, quoted, run_path
 
-LOOK_SECONDS = 20.0
-"""So often the ages of runs are written anew."""
-MOST_FOLDERS = 5
+RENEW_SECONDS = 20.0
+"""So often all runs are read anew."""
+ASKED_SECONDS = 0.5
+"""So often it is looked whether an agent that asks has drawn its question anew."""
+MOST_FLOW_FOLDERS = 5
 """Project folders whose flows are offered."""
+MOST_KEPT = 500
+"""Runs whose tokens are kept in mind."""
+Moment = tuple[float | None, int, str]
+"""When a run ended, its round, and who works: when its tokens were counted."""
 
 
 class RunList:
@@ -54,7 +62,7 @@ class RunList:
 
     def look(self, now: float) -> list[RunView]:
         """Return all runs, the newest first; for one thread at a time."""
-        if now - self._read > LOOK_SECONDS:
+        if now - self._read > RENEW_SECONDS:
             # What else they depend on may have changed: a state file that is gone.
             self._known, self._read = {}, now
         changed = runs_folder(self._state_folder).changed()
@@ -72,93 +80,44 @@ class RunList:
         return sorted(runs, key=lambda run: (run.started, run.id), reverse=True)
 
 
-@dataclass(frozen=True, slots=True)
-class FollowRuns:
-    """The page of all runs."""
-
-    context: PageContext
-    look_seconds: float = LOOK_SECONDS
-
-    async def pages(self) -> AsyncGenerator[Page, None]:
-        context, runs = self.context, RunList(self.context.state_folder)
-        async with (
-            context.news.of() as listening,
-            counting_tokens(context.state_folder, listening) as counted,
-        ):
-            is_last = False
-            while not is_last:
-                is_last = listening.is_last
-                now = context.clock.now()
-                found = await asyncio.to_thread(runs.look, now)
-                shown, older = done_first(found, now)
-                rows = [RunRow(run, self._question(run), counted.of(run)) for run in shown]
-                yield all_runs(rows, len(older), now)
-                await listening.wait(self.look_seconds)
-
-    def _question(self, run: RunView) -> str:
-        terminal = run.terminals.get(run.asking) if run.is_live else None
-        if terminal is None:
-            return ""
-        with suppress(OrchestratorError):
-            question = self.context.terminals.question(terminal)
-            return question.text if question is not None else ""
-        return ""
+async def follow_runs(context: PageContext) -> AsyncGenerator[Page, None]:
+    """Yield the page of all runs."""
+    runs, counted = RunList(context.state_folder), Counted(context.state_folder)
+    async with context.news.of() as listening, beside(counted.count(listening)):
+        is_last = False
+        while not is_last:
+            is_last = listening.is_last
+            now = context.clock.now()
+            found = await asyncio.to_thread(runs.look, now)
+            shown, older = done_first(found, now)
+            rows = []
+            for run in shown:
+                asker = run.terminals.get(run.asking) if run.is_live else None
+                asked = question_of(context, asker) if asker is not None else None
+                question = asked.question.text if asked is not None else ""
+                rows.append(RunRow(run, question, counted.of(run)))
+            yield all_runs(rows, len(older), now)
+            await listening.wait(context.look_seconds)
 
 
-def older_fragment(context: PageContext) -> Markup:
-    """Return the ended runs that the page does not show at once."""
-    now = context.clock.now()
-    _, older = done_first(list_runs(context.state_folder), now)
-    return older_runs([RunRow(run) for run in older], now)
+async def start_run(context: PageContext) -> AsyncGenerator[Page, None]:
+    """Yield the page that starts a run; it does not change while it is filled in."""
 
-
-@dataclass(frozen=True, slots=True)
-class StartRun:
-    """The page that starts a run; it does not change while it is filled in."""
-
-    context: PageContext
-
-    async def pages(self) -> AsyncGenerator[Page, None]:
-        yield await asyncio.to_thread(self._page)
-        await self.context.news.over.wait()
-
-    def _page(self) -> Page:
-        runs = list_runs(self.context.state_folder)
+    def read() -> Page:
+        runs = list_runs(context.state_folder)
         folders = [*dict.fromkeys(run.project or run.wd for run in runs if run.is_readable)]
-        flows = _flows(folders, config_folder(self.context.environ))
-        return new_run(folders, flows, self.context.agents())
+        own = config_folder(context.environ)
+        # The flows of the package, of the user, and of the projects worked on last.
+        flows: dict[str, Flow] = {}
+        for folder in folders[:MOST_FLOW_FOLDERS] or [str(own)]:
+            with suppress(OrchestratorError, OSError):
+                for one in Flows(Path(folder), own).all():
+                    if one.flow is not None:
+                        flows.setdefault(one.flow.name, one.flow)
+        return new_run(folders, [*flows.values()], context.agents())
 
-
-def _flows(folders: Sequence[str], own: Path) -> list[FlowOffered]:
-    """Return the flows of the package, of the user, and of the projects worked on last."""
-    found: dict[str, FlowOffered] = {}
-    for folder in folders[:MOST_FOLDERS] or [str(own)]:
-        with suppress(OrchestratorError, OSError):
-            for one in Flows(Path(folder), own).all():
-                if one.flow is not None:
-                    offered = FlowOffered(one.flow.name, one.flow.description)
-                    found.setdefault(one.flow.name, offered)
-    return [*found.values()]
-
-
-class NoSuchRun(NotFound):
-    """There is no run with this id; which ones there are, its own page says."""
-
-    def __init__(self, run: str) -> None:
-        super().__init__("run", run, ())
-        self.args = (f"no run {run!r}",)
-
-
-def check_run(context: PageContext, run: str) -> None:
-    """Raise NotFound if there is no run with this id."""
-    if not is_run_id(run) or run not in runs_folder(context.state_folder).names():
-        raise NoSuchRun(run)
-
-
-LOOK_SECONDS_FOLLOW_RUN = 5.0
-"""So often times are written anew."""
-ASKED_SECONDS = 0.5
-"""So often it is looked whether an agent that asks has drawn its question anew."""
+    yield await asyncio.to_thread(read)
+    await context.news.over.wait()
 
 
 class RunReader:
@@ -191,50 +150,45 @@ def _tells(event: RunEvent) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class FollowRun:
-    """The page of one run."""
+async def follow_run(context: PageContext, run: str) -> AsyncGenerator[Page, None]:
+    """Yield the page of the run with this id."""
+    reader = RunReader(run_folder(context.state_folder, run))
+    page, shown, counted = Page(run, ()), QuestionOnPage(), Counted(context.state_folder)
+    async with (
+        context.news.of(run) as listening,
+        beside(shown.watch(context, listening)),
+        beside(counted.count(listening)),
+        beside(hear_agents(context, run, listening)),
+    ):
+        is_last = False
+        while not is_last:
+            is_last = listening.is_last
+            try:
+                found = await asyncio.to_thread(reader.page)
+            except (OrchestratorError, OSError):
+                names = await asyncio.to_thread(runs_folder(context.state_folder).names)
+                page = with_notice(page, NOT_READABLE if run in names else GONE)
+            else:
+                terminals = agents_here(context, found.run)
+                asker = terminals.get(found.run.asking) if found.run.is_live else None
+                found = replace(
+                    found,
+                    terminals=terminals,
+                    asked=shown.look(context, asker.id if asker is not None else ""),
+                    tokens=counted.of(found.run),
+                )
+                page = one_run(found, context.clock.now())
+            yield page
+            await listening.wait(context.look_seconds)
 
-    context: PageContext
-    run: str
-    """Its id."""
-    look_seconds: float = LOOK_SECONDS_FOLLOW_RUN
 
-    async def pages(self) -> AsyncGenerator[Page, None]:
-        context, folder = self.context, run_folder(self.context.state_folder, self.run)
-        reader, page, shown = RunReader(folder), Page(self.run, ()), QuestionOnPage()
-        async with (
-            context.news.of(self.run) as listening,
-            beside(shown.watch(context, listening)),
-            counting_tokens(context.state_folder, listening) as counted,
-            woken_by_agents(listening, context.terminals, self._is_ours),
-        ):
-            is_last = False
-            while not is_last:
-                is_last = listening.is_last
-                try:
-                    found = await asyncio.to_thread(reader.page)
-                except (OrchestratorError, OSError):
-                    is_there = await asyncio.to_thread(self._is_there)
-                    page = with_notice(page, NOT_READABLE if is_there else GONE)
-                else:
-                    terminals = agents_here(context, found.run)
-                    asks = terminals.get(found.run.asking) if found.run.is_live else None
-                    found = replace(
-                        found,
-                        terminals=terminals,
-                        asked=shown.look(context, asks),
-                        tokens=counted.of(found.run),
-                    )
-                    page = one_run(found, context.clock.now())
-                yield page
-                await listening.wait(self.look_seconds)
-
-    def _is_ours(self, event: TerminalEvent) -> bool:
-        return event.session_name == session_name_of(self.run)
-
-    def _is_there(self) -> bool:
-        return self.run in runs_folder(self.context.state_folder).names()
+async def hear_agents(context: PageContext, run: str, listening: Listening) -> None:
+    """Wake who listens whenever something happens to an agent of a run."""
+    session = session_name_of(run)
+    async with aclosing(context.terminals.subscribe()) as events:
+        async for event in events:
+            if event.session_name == session:
+                listening.wake()
 
 
 @dataclass(slots=True)
@@ -245,29 +199,29 @@ class QuestionOnPage:
     it was before is refused.
     """
 
-    terminal: Terminal | None = None
+    terminal_id: str = ""
     """Who may ask."""
     asked: AskedBy | None = None
 
-    def look(self, context: PageContext, terminal: Terminal | None) -> AskedBy | None:
+    def look(self, context: PageContext, terminal_id: str) -> AskedBy | None:
         """Return what an agent asks now, for a page that shows it from now on."""
-        self.terminal = terminal
-        self.asked = None if terminal is None else question_of(context, terminal)
+        self.terminal_id = terminal_id
+        self.asked = question_of(context, terminal_id) if terminal_id else None
         return self.asked
 
     async def watch(self, context: PageContext, listening: Listening) -> None:
         """Wake the page whenever something else is asked than it shows."""
         while True:
             await asyncio.sleep(ASKED_SECONDS)
-            if self.terminal is not None and question_of(context, self.terminal) != self.asked:
+            if self.terminal_id and question_of(context, self.terminal_id) != self.asked:
                 listening.wake()
 
 
-def question_of(context: PageContext, terminal: Terminal) -> AskedBy | None:
+def question_of(context: PageContext, terminal_id: str) -> AskedBy | None:
     """Return what an agent asks now."""
     with suppress(OrchestratorError):
-        question = context.terminals.question(terminal.id)
-        return None if question is None else AskedBy(terminal.id, question)
+        question = context.terminals.question(terminal_id)
+        return None if question is None else AskedBy(terminal_id, question)
     return None
 
 
@@ -280,14 +234,51 @@ def agents_here(context: PageContext, run: RunView) -> dict[str, Terminal]:
     return found
 
 
-LOOK_SECONDS_FOLLOW_AGENT = 5.0
+class Counted:
+    """The tokens of the runs that a page shows, counted one after the other; nobody waits."""
+
+    def __init__(self, state_folder: Path) -> None:
+        self._state_folder = state_folder
+        self._wanted: asyncio.Queue[tuple[str, Moment]] = asyncio.Queue()
+        self._asked: dict[str, Moment] = {}
+        self._found: dict[str, RunTokens | None] = {}
+
+    def of(self, run: RunView) -> RunTokens | None:
+        """Return what is known of a run; what is not, or has changed since, is counted soon."""
+        moment = (run.ended, run.round, run.role)
+        if self._asked.get(run.id) != moment:
+            self._asked[run.id] = moment
+            self._wanted.put_nowait((run.id, moment))
+        return self._found.get(run.id)
+
+    async def count(self, listening: Listening) -> None:
+        """Count what is asked for, and wake who listens when that changes something."""
+        while True:
+            run, moment = await self._wanted.get()
+            tokens = await asyncio.to_thread(count_tokens, self._state_folder, run, moment)
+            if self._found.get(run) != tokens:
+                self._found[run] = tokens
+                listening.wake()
+
+
+@lru_cache(maxsize=MOST_KEPT)
+def count_tokens(state_folder: Path, run: str, moment: Moment) -> RunTokens | None:
+    """Return what the agents of a run took, counted once for each moment of it."""
+    folder = run_folder(state_folder, run)
+    try:
+        turns = [turn for turn in view_run(folder).turns if not turn.is_gate]
+    except (OSError, StateError):
+        return None
+    ended, _, _ = moment
+    found = usage_of_turns(folder, turns, ended)
+    is_whole = all(turn.sequence in found for turn in turns if turn.outcome)
+    return RunTokens(sum(found.values(), NONE_USED), is_whole) if found else None
 
 
 @dataclass(slots=True)
 class _Screen:
     """What a terminal shows, for as long as it is the agent's."""
 
-    listening: Listening
     terminal_id: str = ""
     text: str = ""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -298,111 +289,100 @@ class _Screen:
             self.terminal_id, self.text = terminal_id, ""
             self.changed.set()
 
-    async def watch(self, context: PageContext) -> None:
+    async def watch(self, context: PageContext, listening: Listening) -> None:
+        async def show(terminal_id: str) -> None:
+            with suppress(OrchestratorError):
+                async with aclosing(context.terminals.watch_screen(terminal_id)) as screens:
+                    async for text in screens:
+                        self.text = text
+                        listening.wake()
+
         while True:
             self.changed.clear()
-            async with beside(self._show(context, self.terminal_id)):
+            async with beside(show(self.terminal_id)) if self.terminal_id else nullcontext():
                 await self.changed.wait()
 
-    async def _show(self, context: PageContext, terminal_id: str) -> None:
-        if not terminal_id:
-            return
-        with suppress(OrchestratorError):
-            async with aclosing(context.terminals.watch_screen(terminal_id)) as screens:
-                async for text in screens:
-                    self.text = text
-                    self.listening.wake()
+
+async def follow_agent(context: PageContext, run: str, role: str) -> AsyncGenerator[Page, None]:
+    """Yield the page of the agent that has a role in a run."""
+    reader = RunReader(run_folder(context.state_folder, run))
+    page, screen, shown = Page(run, ()), _Screen(), QuestionOnPage()
+    async with (
+        context.news.of(run) as listening,
+        beside(hear_agents(context, run, listening)),
+        beside(screen.watch(context, listening)),
+        beside(shown.watch(context, listening)),
+    ):
+        is_last = False
+        while not is_last:
+            is_last = listening.is_last
+            try:
+                seen = await asyncio.to_thread(_agent_kept, reader, role)
+            except (OrchestratorError, OSError):
+                page = with_notice(page, GONE)
+            else:
+                terminal = agents_here(context, seen.run).get(role)
+                here = terminal.id if terminal is not None else ""
+                screen.turn_to(here)
+                asked = shown.look(context, here)
+                if terminal is not None:
+                    explanation = None
+                    with suppress(OrchestratorError):
+                        explanation = context.terminals.explain(here)
+                    seen = replace(
+                        seen,
+                        terminal=terminal,
+                        screen=screen.text,
+                        explanation=explanation,
+                        asked=asked,
+                    )
+                page = one_agent(seen, context.clock.now())
+            yield page
+            await listening.wait(context.look_seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class FollowAgent:
-    """The page of one agent."""
-
-    context: PageContext
-    run: str
-    """The id of its run."""
-    role: str
-    look_seconds: float = LOOK_SECONDS_FOLLOW_AGENT
-
-    async def pages(self) -> AsyncGenerator[Page, None]:
-        context, page = self.context, Page(self.run, ())
-        reader = RunReader(run_folder(context.state_folder, self.run))
-        async with context.news.of(self.run) as listening:
-            screen, shown = _Screen(listening), QuestionOnPage()
-            async with (
-                woken_by_agents(listening, context.terminals, self._is_ours),
-                beside(screen.watch(context)),
-                beside(shown.watch(context, listening)),
-            ):
-                is_last = False
-                while not is_last:
-                    is_last = listening.is_last
-                    try:
-                        run = await asyncio.to_thread(reader.read)
-                        seen = await self._seen(run, screen, shown)
-                    except (OrchestratorError, OSError):
-                        page = with_notice(page, GONE)
-                    else:
-                        page = one_agent(seen, context.clock.now())
-                    yield page
-                    await listening.wait(self.look_seconds)
-
-    def _is_ours(self, event: TerminalEvent) -> bool:
-        return event.session_name == session_name_of(self.run)
-
-    async def _seen(self, run: RunView, screen: _Screen, shown: QuestionOnPage) -> AgentSeen:
-        terminal = agents_here(self.context, run).get(self.role)
-        screen.turn_to(terminal.id if terminal is not None else "")
-        kept = await asyncio.to_thread(self._kept, run)
-        asked = shown.look(self.context, terminal)
-        if terminal is None:
-            return kept
-        explanation = None
-        with suppress(OrchestratorError):
-            explanation = self.context.terminals.explain(terminal.id)
-        return replace(
-            kept,
-            terminal=terminal,
-            screen=screen.text,
-            explanation=explanation,
-            asked=asked,
-        )
-
-    def _kept(self, run: RunView) -> AgentSeen:
-        """Return what can be seen of an agent that is not here."""
-        folder = run_folder(self.context.state_folder, self.run)
-        turns = [turn.sequence for turn in run.done_turns if turn.role == self.role]
-        last = turns[-1] if turns else 0
-        return AgentSeen(
-            run,
-            self.role,
-            screen=read_screen(folder, last, self.role) or "" if last else "",
-            api=run.api,
-            is_recorded=self.role in roles_with_cast(folder),
-            last_turn=last,
-        )
+def _agent_kept(reader: RunReader, role: str) -> AgentSeen:
+    """Return what can be seen of an agent that is not here."""
+    run = reader.read()
+    turns = [turn.sequence for turn in run.done_turns if turn.role == role]
+    last = turns[-1] if turns else 0
+    return AgentSeen(
+        run,
+        role,
+        screen=read_screen(reader.folder, last, role) or "" if last else "",
+        api=run.api,
+        is_recorded=role in roles_with_cast(reader.folder),
+        last_turn=last,
+    )
 
 
 LONGEST_NUMBER = 9
 """Digits of a number in an address."""
 
 
-def watched(path: str, context: PageContext) -> Watched:
-    """Return the view that a page's address means; raise NotFound if it means none."""
+class NoSuchRun(NotFound):
+    """There is no run with this id; which ones there are, its own page says."""
+
+    def __init__(self, run: str) -> None:
+        super().__init__("run", run, ())
+        self.args = (f"no run {run!r}",)
+
+
+def watched(path: str, context: PageContext) -> AsyncGenerator[Page, None]:
+    """Return the page over time that an address means; raise NotFound if it means none."""
     match _words(path):
         case []:
-            return FollowRuns(context)
+            return follow_runs(context)
         case ["new"]:
-            return StartRun(context)
+            return start_run(context)
         case ["runs", run]:
-            check_run(context, run)
-            return FollowRun(context, run)
+            _known_run(context, run)
+            return follow_run(context, run)
         case ["runs", run, "agents", role]:
-            check_run(context, run)
-            known = read_run(run_folder(context.state_folder, run)).providers
+            known = read_run(_known_run(context, run)).providers
             if role not in known:
                 raise NotFound("agent", role, known)
-            return FollowAgent(context, run, role)
+            return follow_agent(context, run, role)
     raise NotFound("page", path, (HOME,))
 
 
@@ -410,16 +390,19 @@ async def fragment(path: str, context: PageContext) -> Markup:
     """Return a piece of a page that is fetched when it is opened; NotFound if there is none."""
     match _words(path):
         case ["older"]:
-            return await asyncio.to_thread(older_fragment, context)
+            return await asyncio.to_thread(_older, context)
         case ["runs", run, "turns", number]:
-            check_run(context, run)
+            # On the agent's own page no link leads there.
             is_own = urlsplit(path).query == OWN_TURN
             return await asyncio.to_thread(_turn, context, run, _number(number), is_own)
         case ["runs", run, "agents", role, "scrollback"]:
-            check_run(context, run)
-            return await _scrollback(context, run, role)
+            folder = _known_run(context, run)
+            known = (await asyncio.to_thread(read_run, folder)).terminals
+            if role not in known:
+                raise NotFound("agent", role, known)
+            shown = await context.terminals.scrollback(known[role], SCROLLBACK_LINES)
+            return scrollback_html(shown)
         case ["runs", run, "replay", role, *number] if len(number) <= 1:
-            check_run(context, run)
             step = _number(number[0]) if number else None
             return await asyncio.to_thread(_replay, context, (run, role), step)
     raise NotFound("piece of a page", path, ())
@@ -442,9 +425,22 @@ def _number(text: str) -> int:
     return int(text)
 
 
+def _known_run(context: PageContext, run: str) -> Folder:
+    """Return the folder of a run; raise NotFound if there is no run with this id."""
+    if not is_run_id(run) or run not in runs_folder(context.state_folder).names():
+        raise NoSuchRun(run)
+    return run_folder(context.state_folder, run)
+
+
+def _older(context: PageContext) -> Markup:
+    """Return the ended runs that the page does not show at once."""
+    now = context.clock.now()
+    _, older = done_first(list_runs(context.state_folder), now)
+    return older_runs([RunRow(run) for run in older], now)
+
+
 def _turn(context: PageContext, run: str, sequence: int, is_own: bool) -> Markup:
-    """Return a turn, with the way to its agent unless it is on the agent's own page."""
-    folder = run_folder(context.state_folder, run)
+    folder = _known_run(context, run)
     detail = detail_of(folder, sequence, context.environ)
     shown = turn_html(detail, commentable=read_run(folder).is_live)
     if is_own or detail.turn.is_gate:
@@ -453,18 +449,10 @@ def _turn(context: PageContext, run: str, sequence: int, is_own: bool) -> Markup
     return joined((shown, tag("p", link, class_="muted")))
 
 
-async def _scrollback(context: PageContext, run: str, role: str) -> Markup:
-    known = (await asyncio.to_thread(read_run, run_folder(context.state_folder, run))).terminals
-    if role not in known:
-        raise NotFound("agent", role, known)
-    return scrollback_html(await context.terminals.scrollback(known[role], SCROLLBACK_LINES))
-
-
 def _replay(context: PageContext, agent: tuple[str, str], step: int | None) -> Markup:
     """Return a step of a recording; if none is named, the first that shows something."""
     run, role = agent
-    folder: Folder = run_folder(context.state_folder, run)
-    cast = read_cast(folder, role)
+    cast = read_cast(_known_run(context, run), role)
     if cast is None or not cast.frames:
         raise NotFound("recording", role, ())
     number = first_shown(cast) if step is None else min(step, len(cast.frames) - 1)

@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 
 from ..core.models import BUILT_IN
+from ..pipeline.flow import Flow
 from ..pipeline.task import TEST_HEADING
 from ..settings.table import AGENTS, BY_NAME, PROVIDER_SUFFIX
 from ..show.markup import Child, Markup, joined, tag
-from .context import Page, Part
-from .words import HOME, name
+from .words import HOME, Page, Part, name
 
 MOST_FOLDERS = 20
 FOLDER_NOTE = (
@@ -39,17 +38,7 @@ ROLES = tuple(
 """The roles that have a setting of their own for their agent."""
 
 
-@dataclass(frozen=True, slots=True)
-class FlowOffered:
-    """A flow that a run can be started with."""
-
-    name: str
-    description: str
-
-
-def new_run(
-    folders: Sequence[str], flows: Sequence[FlowOffered], installed: Collection[str]
-) -> Page:
+def new_run(folders: Sequence[str], flows: Sequence[Flow], installed: Collection[str]) -> Page:
     """Return the page; `folders` are those of earlier runs, the newest first.
 
     `installed` are the agents that can be started.
@@ -85,7 +74,7 @@ def _field(label: str, field: Markup, number: str, note: Child = None) -> Markup
     return tag("div", tag("label", label, for_=number), field, told, class_="field")
 
 
-def _work(folders: Sequence[str], flows: Sequence[FlowOffered]) -> Iterator[Markup]:
+def _work(folders: Sequence[str], flows: Sequence[Flow]) -> Iterator[Markup]:
     """Yield the fields that say what is done, where, and by which flow."""
     task = tag("textarea", id="task-text", name="task", rows=10, required=True, spellcheck="true")
     first, heading, rest = TASK_NOTE.partition(TEST_HEADING)

@@ -7,18 +7,21 @@ from ..core.models import Explanation, Terminal
 from ..core.text import age, short_line
 from ..runs.view import RunView
 from ..show.markup import Child, Markup, joined, screen_lines, tag
-from .asking import AskedBy, key_buttons, question_html
-from .context import Page, Part
 from .words import (
     AGENT_LOOKS,
     HOME,
+    AskedBy,
+    Page,
+    Part,
     about,
     agent_badge,
     agent_path,
     as_sentence,
     badge,
     fetched,
+    key_buttons,
     name,
+    question_html,
     quoted,
     run_path,
 )

@@ -24,20 +24,25 @@ from ..show.report_text import proof_words
 from ..show.turn import badge as outcome_badge
 from ..show.turn import findings_html, look_of, timeline
 from .all_runs import RunStanding, standing_of
-from .asking import AskedBy, control_buttons, hint_form, question_html, rounds_form
-from .context import Page, Part
 from .words import (
     DOT,
     HOME,
     LOADING,
+    AskedBy,
+    Page,
+    Part,
     RunTokens,
     about,
     agent_badge,
     agent_path,
     at_work,
     badge,
+    control_buttons,
+    hint_form,
     moment,
     name,
+    question_html,
+    rounds_form,
     run_path,
     run_tokens,
     time_of,

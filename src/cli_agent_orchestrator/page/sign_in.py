@@ -17,7 +17,6 @@ worthless. Nothing of them is kept on the server.
 
 import hmac
 import re
-from dataclasses import dataclass, field
 from hashlib import sha256
 
 VERSION = "1"
@@ -30,14 +29,6 @@ MOST_COOKIES = 10
 # 1.1763200000.5f0c….90ab…
 COOKIE_PATTERN = r"1\.(?P<expiry>[0-9]{1,12})\.(?P<nonce>[0-9a-f]{32})\.(?P<mac>[0-9a-f]{64})"
 NONCE_PATTERN = r"[0-9a-f]{32}"
-
-
-@dataclass(frozen=True, slots=True)
-class SignedIn:
-    """What a browser is given that has signed in."""
-
-    cookie: str = field(repr=False)
-    key: str = field(repr=False)
 
 
 def request_words(challenge: str, host: str, method: str, target: str) -> str:
@@ -58,12 +49,12 @@ class PageSecret:
         self.cookie_name = f"cao_page_{self._mac('name')[:8]}"
         """Different for servers of different tokens, which would else overwrite each other's."""
 
-    def sign_in(self, now: float, nonce: str) -> SignedIn:
+    def sign_in(self, now: float, nonce: str) -> tuple[str, str]:
         """Return a new cookie and its key; the nonce has 32 random hexadecimal digits."""
         if not re.fullmatch(NONCE_PATTERN, nonce):
             raise ValueError("a nonce has 32 hexadecimal digits")
         words = f"{VERSION}.{int(now) + SIGNED_IN_SECONDS}.{nonce}"
-        return SignedIn(f"{words}.{self._mac('cookie', words)}", self._mac("key", words))
+        return f"{words}.{self._mac('cookie', words)}", self._mac("key", words)
 
     def is_signed_in(self, cookies: str, request: str, proof: str, now: float) -> bool:
         """Does a Cookie header hold a cookie of ours, and is a request signed with its key?

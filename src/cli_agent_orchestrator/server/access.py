@@ -22,7 +22,7 @@ from hmac import compare_digest
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from .problems import EarlyProblem
+from .answers import EarlyProblem
 
 # localhost:9889   127.0.0.1   [::1]:9889
 HOST_PATTERN = r"([a-z0-9._-]{1,253}|\[[0-9a-f:.]{2,45}\])(?::[0-9]{1,5})?"
@@ -46,42 +46,20 @@ OVER_SOCKET = "socket"
 """The host of a client that came by the Unix socket, which only the user can open; its port is the
 number of its process."""
 
-Headers = Iterable[tuple[bytes, bytes]]
-
-
-@dataclass(frozen=True, slots=True)
-class PageAccess:
-    """What the server's own page in a browser may do."""
-
-    is_open: Callable[[str, str], bool]
-    """Is a request, by its method and path, answered for everybody? It holds nothing of the user's
-    then."""
-    is_signed_in: Callable[["PageRequest"], bool]
-    """Does a request show who has signed in at this server?"""
-
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """What the page sends in place of a token."""
+    """What the server's own page in a browser sends in place of a token."""
 
-    sent: "RequestLine"
+    method: str
+    path: str
+    target: str
+    """Path and query, letter by letter."""
     host: str
     """As the browser knows it, with its port."""
     cookies: str
     proof: str
     """That of this very request."""
-
-
-@dataclass(frozen=True, slots=True)
-class RequestLine:
-    """A request as it came."""
-
-    method: str
-    path: str
-    target: str = ""
-    """Path and query, letter by letter."""
-    port: int | None = None
-    """Where it was taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,19 +70,14 @@ class AccessRules:
     """None: no token is asked for. Host and Origin are checked all the same."""
     allowed_hosts: frozenset[str] = frozenset()
     """Names besides the loopback ones, as `host_name` returns them."""
-    page: PageAccess | None = None
-    """None: there is no page."""
+    is_open: Callable[[str, str], bool] = lambda method, path: False
+    """Is a request, by its method and path, one of the page that is answered for everybody? It
+    holds nothing of the user's then."""
+    is_signed_in: Callable[[PageRequest], bool] = lambda request: False
+    """Does a request show who has signed in at this server?"""
     from_agent: Callable[[int, int | None], bool] | None = None
     """Is a client in an agent's terminal? It is named by its port and ours, else, over the socket,
     by its process. Blocks. None: there are no agents here."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a request is not answered."""
-
-    status_code: int
-    detail: str
 
 
 def host_name(host: str) -> str | None:
@@ -125,35 +98,35 @@ def allowed_names(hosts: Iterable[str]) -> frozenset[str]:
     return frozenset(f"[{host}]" if ":" in host else host for host in plain)
 
 
-def check(rules: AccessRules, sent: RequestLine, headers: Headers) -> Refusal | None:
-    """Return why a request is refused, None if it may pass. Header names are in lower case."""
+def check(rules: AccessRules, scope: Scope) -> EarlyProblem | None:
+    """Return why a request is refused, None if it may pass."""
     picked: dict[bytes, list[str]] = {name: [] for name in LOOKED_AT}
-    for name, value in headers:
+    for name, value in scope["headers"]:
         if name in picked:
             picked[name].append(value.decode("latin-1"))
-    is_open = (sent.method, sent.path) in OPEN_REQUESTS
-    is_page = rules.page is not None and rules.page.is_open(sent.method, sent.path)
-    return (
-        _check_host(rules, picked[b"host"])
-        or _check_page(picked, may_be_led_to=is_page and sent.method == "GET")
-        or (None if is_open or is_page else _check_token(rules, sent, picked))
-    )
+    method, path = scope["method"], scope["path"]
+    is_page = rules.is_open(method, path)
+    refused = _check_host(rules, picked[b"host"])
+    refused = refused or _check_page(picked, may_be_led_to=is_page and method == "GET")
+    if refused is None and not is_page and (method, path) not in OPEN_REQUESTS:
+        return _check_token(rules, scope, picked)
+    return refused
 
 
-def _check_host(rules: AccessRules, hosts: list[str]) -> Refusal | None:
+def _check_host(rules: AccessRules, hosts: list[str]) -> EarlyProblem | None:
     name = host_name(hosts[0]) if len(hosts) == 1 else None
     if name is None:
-        return Refusal(400, "the request needs exactly one well-formed Host header")
+        return EarlyProblem(400, "the request needs exactly one well-formed Host header")
     if name in LOOPBACK or name in rules.allowed_hosts:
         return None
-    return Refusal(
+    return EarlyProblem(
         421,
         f"this server does not answer to the name {name}: "
         "use 127.0.0.1, or start the server with that name allowed",
     )
 
 
-def _check_page(headers: dict[bytes, list[str]], *, may_be_led_to: bool) -> Refusal | None:
+def _check_page(headers: dict[bytes, list[str]], *, may_be_led_to: bool) -> EarlyProblem | None:
     """Refuse what a web page asks for, unless the page is this server's own on a loopback name.
 
     Another page, or a file, may lead the user to ours: it sees nothing of it.
@@ -162,24 +135,20 @@ def _check_page(headers: dict[bytes, list[str]], *, may_be_led_to: bool) -> Refu
     origins = headers[b"origin"]
     own = host_name(host) in LOOPBACK and [o.lower() for o in origins] == [f"http://{host}"]
     if origins and not own:
-        return Refusal(403, "requests from web pages of another origin are refused")
-    if may_be_led_to and _is_visit(headers):
+        return EarlyProblem(403, "requests from web pages of another origin are refused")
+    modes, places = headers[b"sec-fetch-mode"], headers[b"sec-fetch-dest"]
+    if may_be_led_to and modes == ["navigate"] and places == ["document"]:
+        # In a tab of its own, and not in a frame.
         return None
     if any(site not in ("none", "same-origin") for site in headers[b"sec-fetch-site"]):
-        return Refusal(403, "requests from web pages of another site are refused")
+        return EarlyProblem(403, "requests from web pages of another site are refused")
     return None
 
 
-def _is_visit(headers: dict[bytes, list[str]]) -> bool:
-    """Does the user go to a page, in a tab of its own and not in a frame?"""
-    modes, places = headers[b"sec-fetch-mode"], headers[b"sec-fetch-dest"]
-    return modes == ["navigate"] and places == ["document"]
-
-
 def _check_token(
-    rules: AccessRules, sent: RequestLine, headers: dict[bytes, list[str]]
-) -> Refusal | None:
-    if rules.token is None or _is_signed_in(rules, sent, headers):
+    rules: AccessRules, scope: Scope, headers: dict[bytes, list[str]]
+) -> EarlyProblem | None:
+    if rules.token is None or _is_signed_in(rules, scope, headers):
         return None
     authorizations = headers[b"authorization"]
     scheme, _, given = authorizations[0].partition(" ") if len(authorizations) == 1 else ("",) * 3
@@ -187,23 +156,30 @@ def _check_token(
     if scheme.lower() == "bearer" and matches:
         return None
     problem = "the token is wrong" if authorizations else "a token is needed"
-    return Refusal(
+    return EarlyProblem(
         401,
         f"{problem}: send 'Authorization: Bearer TOKEN'; "
         "the token is in the file 'token' of the server's state folder",
+        {"WWW-Authenticate": "Bearer"},
     )
 
 
-def _is_signed_in(rules: AccessRules, sent: RequestLine, headers: dict[bytes, list[str]]) -> bool:
+def _is_signed_in(rules: AccessRules, scope: Scope, headers: dict[bytes, list[str]]) -> bool:
     proofs = headers[PROOF_HEADER.lower().encode()]
-    if rules.page is None or len(proofs) != 1 or headers[b"authorization"]:
+    if len(proofs) != 1 or headers[b"authorization"]:
         return False
     host = headers[b"host"][0].lower()
     # Somebody at another port could pass on what our page has sent to him.
-    if port_of(host) != sent.port:
+    if port_of(host) != scope["server"][1]:
         return False
+    query = scope["query_string"]
+    target = scope["raw_path"] + (b"?" + query if query else b"")
     cookies = "; ".join(headers[b"cookie"])
-    return rules.page.is_signed_in(PageRequest(sent, host, cookies, proofs[0]))
+    return rules.is_signed_in(
+        PageRequest(
+            scope["method"], scope["path"], target.decode("latin-1"), host, cookies, proofs[0]
+        )
+    )
 
 
 def port_of(host: str) -> int:
@@ -216,14 +192,6 @@ def port_of(host: str) -> int:
     return int(port) if port else USUAL_PORT
 
 
-def sent_by(scope: Scope) -> RequestLine:
-    """Return a request as it came."""
-    query = scope["query_string"]
-    target = scope["raw_path"] + (b"?" + query if query else b"")
-    port = scope["server"][1] if scope.get("server") else None
-    return RequestLine(scope["method"], scope["path"], target.decode("latin-1"), port)
-
-
 class Access:
     """ASGI middleware that lets through only what `check` has nothing against."""
 
@@ -232,31 +200,21 @@ class Access:
         self._rules = rules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        match scope["type"]:
-            case "http":
-                refusal = await self._refusal(scope)
-                if refusal is None:
-                    await self._app(scope, receive, send)
-                else:
-                    await _answer(refusal)(scope, receive, send)
-            case "lifespan":
-                await self._app(scope, receive, send)
-            case _:
-                # The server speaks no WebSocket; closing before accepting answers 403.
-                await send({"type": "websocket.close", "code": 1008})
+        if scope["type"] == "websocket":
+            # The server speaks no WebSocket; closing before accepting answers 403.
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        refusal = await self._refusal(scope) if scope["type"] == "http" else None
+        await (refusal or self._app)(scope, receive, send)
 
-    async def _refusal(self, scope: Scope) -> Refusal | None:
+    async def _refusal(self, scope: Scope) -> EarlyProblem | None:
         host, number = scope.get("client") or ("", None)
-        sent, is_own = sent_by(scope), host == OVER_SOCKET
-        if not is_own and (refusal := check(self._rules, sent, scope["headers"])) is not None:
+        is_own = host == OVER_SOCKET
+        if not is_own and (refusal := check(self._rules, scope)) is not None:
             return refusal
-        from_agent, port = self._rules.from_agent, None if is_own else sent.port
-        if from_agent is None or sent.method == "GET" or number is None:
+        from_agent = self._rules.from_agent
+        if from_agent is None or scope["method"] == "GET" or number is None:
             return None
+        port = None if is_own else scope["server"][1]
         is_agents = await asyncio.to_thread(from_agent, number, port)
-        return Refusal(403, FROM_AGENT) if is_agents else None
-
-
-def _answer(refusal: Refusal) -> EarlyProblem:
-    challenge = {"WWW-Authenticate": "Bearer"} if refusal.status_code == 401 else None
-    return EarlyProblem(refusal.status_code, refusal.detail, challenge)
+        return EarlyProblem(403, FROM_AGENT) if is_agents else None

@@ -14,10 +14,9 @@ import msgspec
 
 from ..version import __version__
 from .access import OPEN_REQUESTS
+from .answers import EVENT_STREAM, PROBLEMS, EventStream
 from .operations import ACCEPTED, Operation
-from .problems import PROBLEMS
 from .schemas import ProblemBody
-from .stream import EVENT_STREAM, EventStream
 
 DESCRIPTION = """Runs CLI coding agents in tmux terminals, and tasks through them.
 

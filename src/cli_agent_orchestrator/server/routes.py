@@ -1,6 +1,11 @@
-"""What clients can do with sessions and terminals: handlers that hand it all to the service."""
+"""What clients can do with sessions, terminals and runs: handlers that hand it all on."""
 
-from typing import Annotated
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -11,42 +16,108 @@ from ..core.models import (
     Feature,
     NewTerminal,
     OutputMode,
+    RunAgents,
     Step,
     StepAnswer,
+    Terminal,
     TerminalEvent,
+    TerminalStatus,
     check_size,
 )
-from ..errors import UsageError
+from ..errors import NotFound, NotSteerable, UsageError
+from ..events import RunEvent, to_json
 from ..version import __version__
-from .backend import Backend, Terminals
-from .operations import Header, Operation, operation
-from .run_routes import answer_question
+from .answers import EventStream, sse_bytes, while_connected
+from .operations import Backend, Following, Header, Operation, Runs, Terminals, operation
 from .schemas import (
     SERVICE_NAME,
+    AnswerBody,
     AnsweredBody,
+    AskedBody,
     AskingBody,
+    ChangeBody,
     DeliveryBody,
     DoneBody,
     ExplanationBody,
     FolderBody,
     HealthBody,
+    HintBody,
     IdempotencyKey,
     InputBody,
     Key,
     KeyBody,
     Name,
+    NewRunBody,
     NewSessionQuery,
     NewTerminalQuery,
     OutputBody,
+    RunBody,
+    RunDetailBody,
+    RunEventBody,
+    RunId,
+    RunTurnTextBody,
     SessionBody,
+    SkipBody,
     StepAnswerBody,
     StepBody,
     TerminalBody,
 )
-from .stream import EventStream, sse_bytes, while_connected
+
+LONGEST_CHOICE = 200
+logger = logging.getLogger(__name__)
 
 ANSWERED = "The question is answered."
 STILL_ASKS = "The key was pressed; the agent asks still, or again."
+UNHEARD = ("heard", "Written down; the run has not heard of it yet.")
+
+# Any: JSON
+Run = Mapping[str, Any]
+Verb = Literal["pause", "resume", "stop"]
+
+
+async def answer_question(
+    backend: Backend, terminal_id: str, key: str, fingerprint: str | None
+) -> bool:
+    """Press a key that answers what an agent asks; say whether it ceases to ask.
+
+    The run of the agent keeps it with all else that people do, in the words of the choice.
+    """
+    terminals = backend.terminals
+    session, asked = terminals.terminal(terminal_id).session_name, terminals.question(terminal_id)
+    is_answered = await terminals.answer(terminal_id, key, fingerprint=fingerprint)
+    if backend.runs is not None:
+        labels = [one.label.strip() for one in asked.choices if one.key == key] if asked else []
+        text = next(filter(None, labels), key)[:LONGEST_CHOICE]
+        await asyncio.to_thread(backend.runs.note_answer, session, terminal_id, text)
+    return is_answered
+
+
+def find_asking(terminals: Terminals, agents: RunAgents) -> tuple[str, str]:
+    """Return the role and the terminal of the one agent that asks; raise who does what instead."""
+    found: dict[str, Terminal | None] = {}
+    for role, terminal_id in agents.terminals.items():
+        found[role] = None
+        with contextlib.suppress(NotFound):
+            terminal = terminals.terminal(terminal_id)
+            # Until all agents are there, the run has not said which session they are in.
+            if agents.session_name in ("", terminal.session_name):
+                found[role] = terminal
+    if not found:
+        raise NotSteerable(f"the run {agents.run} has no agents yet")
+    if not any(found.values()):
+        whose = f"the server at {agents.api} has them" if agents.api else "another server has them"
+        raise NotSteerable(f"the agents of the run {agents.run} are not on this server; {whose}")
+    states = {role: one.status if one else "not there" for role, one in found.items()}
+    asking = [role for role, state in states.items() if state == TerminalStatus.WAITING_USER_ANSWER]
+    if not asking:
+        others = ", ".join(f"{role} is {state}" for role, state in states.items())
+        raise NotSteerable(f"nobody asks anything in the run {agents.run}: {others}")
+    if len(asking) > 1:
+        raise NotSteerable(
+            f"several agents of the run {agents.run} ask something, say which role is meant: "
+            f"{', '.join(asking)}"
+        )
+    return asking[0], agents.terminals[asking[0]]
 
 
 # First, because they are tried in order and this one is asked for all the time.
@@ -220,6 +291,163 @@ async def follow_events(
 ) -> EventStream[TerminalEvent]:
     events = backend.terminals.subscribe(last_event_id)
     return EventStream(events, backend, lambda event: sse_bytes(event.kind, event.id, event))
+
+
+@operation("GET", "/runs", "List the runs, the newest first", answer=list[RunBody])
+async def list_runs(runs: Runs) -> Sequence[Run]:
+    return await asyncio.to_thread(runs.list)
+
+
+@operation(
+    "POST",
+    "/runs",
+    "Start a run as a process of its own, and answer when it has begun",
+    409,
+    answer=RunBody,
+    status=201,
+)
+async def start_run(runs: Runs, body: NewRunBody) -> Run:
+    options = dict(body.settings)
+    if body.task is not None:
+        options["PROMPT"] = check_size(body.task)
+    if body.task_file is not None:
+        options["PROMPT_FILE"] = body.task_file
+    if body.resume is not None:
+        options["RESUME"] = str(int(body.resume))
+    return await asyncio.to_thread(
+        runs.start, body.wd, options, replace_terminals=body.replace_terminals
+    )
+
+
+@operation("GET", "/runs/{run}", "Show a run with its settings and turns", answer=RunDetailBody)
+async def get_run(runs: Runs, run: RunId) -> Run:
+    return await asyncio.to_thread(runs.get, run)
+
+
+@operation(
+    "POST", "/runs/{run}/hint", "Tell an agent something with its next prompt", 409, later=UNHEARD
+)
+async def hint(runs: Runs, run: RunId, body: HintBody) -> AskedBody:
+    return await steered(runs, run, "hint", role=body.role, text=body.text)
+
+
+@operation(
+    "POST",
+    "/runs/{run}/answer",
+    "Answer what an agent of a run asks",
+    *(409, 503),
+    later=("heard", "The key was pressed, and the agent asks still, or again."),
+    description="Presses a key in the terminal of the agent that asks. No text is typed: into a "
+    "dialog, a letter of it might answer what nobody wanted to be answered like that.",
+)
+async def answer(backend: Backend, runs: Runs, run: RunId, body: AnswerBody) -> AskedBody:
+    agents = await asyncio.to_thread(runs.agents, run, body.role)
+    role, terminal_id = find_asking(backend.terminals, agents)
+    is_answered = await answer_question(backend, terminal_id, body.text, body.question)
+    still = f"The key was pressed; {role} asks still, or again."
+    return AskedBody(is_answered, f"The question of {role} is answered." if is_answered else still)
+
+
+@operation(
+    "POST", "/runs/{run}/set", "Let a run go on by another value of a setting", 409, later=UNHEARD
+)
+async def change_setting(runs: Runs, run: RunId, body: ChangeBody) -> AskedBody:
+    return await steered(runs, run, "set", name=body.name, value=body.value)
+
+
+@operation(
+    "POST",
+    "/runs/{run}/skip",
+    "Count the review that is under way or due as approved",
+    409,
+    later=UNHEARD,
+    description="With a body, only if it is the review that the body names: else nothing is "
+    "skipped, and the answer is 409.",
+)
+async def skip(runs: Runs, run: RunId, body: SkipBody | None) -> AskedBody:
+    meant = body or SkipBody()
+    return await steered(runs, run, "skip", role=meant.role, round=meant.round, cycle=meant.cycle)
+
+
+@operation(
+    "POST",
+    "/runs/{run}/{do}",
+    "Pause a run after the present turn, resume it, stop it",
+    409,
+    later=UNHEARD,
+    description="`resume` lifts a pause, or resumes a run that was interrupted, as a process of "
+    "its own. `stop` ends its agents too.",
+)
+async def steer(runs: Runs, run: RunId, do: Verb) -> AskedBody:
+    return await steered(runs, run, do)
+
+
+async def steered(runs: Runs, run: str, do: str, **more: str | int | None) -> AskedBody:
+    asked = await asyncio.to_thread(runs.steer, run, {"do": do, **more})
+    return AskedBody(asked["heard"], asked["text"])
+
+
+@operation(
+    "GET",
+    "/runs/{run}/turns/{sequence}",
+    "Show a turn: its prompt, its reply, the agent's last screen, its changes, its tokens",
+    answer=RunTurnTextBody,
+)
+async def get_turn(runs: Runs, run: RunId, sequence: Annotated[int, Meta(ge=0)]) -> Run:
+    return await asyncio.to_thread(runs.turn, run, sequence)
+
+
+@operation(
+    "GET",
+    "/runs/{run}/events",
+    "Follow what happens in a run",
+    503,
+    answer=EventStream[RunEventBody],
+    meaning="The name of an event is its `type`, its id its `seq`.",
+    description="Server-sent events: all that has happened, or what came after the event named by "
+    "`Last-Event-ID`, then each thing as it happens. Ends with the run.",
+)
+async def follow_run(
+    backend: Backend,
+    runs: Runs,
+    run: RunId,
+    last_event_id: Header[Annotated[str, Meta(max_length=20)]] = "",
+) -> EventStream[RunEvent]:
+    is_number = last_event_id.isdecimal() and last_event_id.isascii()
+    following = await asyncio.to_thread(runs.follow, run, int(last_event_id) if is_number else 0)
+    return EventStream(stream(following), backend, event_bytes)
+
+
+def event_bytes(event: RunEvent) -> bytes:
+    data = to_json(event)
+    return sse_bytes(data["type"], str(event.seq), data)
+
+
+async def stream(following: Following) -> AsyncGenerator[RunEvent, None]:
+    """Yield what a thread reads, until there is no more or nobody listens."""
+    loop = asyncio.get_running_loop()
+    events: asyncio.Queue[RunEvent | None] = asyncio.Queue()
+
+    def tell(event: RunEvent | None) -> None:
+        # The server may have ended meanwhile.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(events.put_nowait, event)
+
+    def read() -> None:
+        try:
+            for event in following:
+                tell(event)
+        except OSError as error:
+            logger.warning("the events of a run cannot be read: %s", error)
+        finally:
+            tell(None)
+
+    threading.Thread(target=read, name="run-events", daemon=True).start()
+    try:
+        while (event := await events.get()) is not None:
+            yield event
+    finally:
+        following.stop()
 
 
 OPERATIONS = [one for one in list(vars().values()) if isinstance(one, Operation)]

@@ -35,7 +35,7 @@ AT_THE_END = r"(?!\n)"
 """After `$`, which in Python lets a line break follow."""
 
 Name = Annotated[str, Meta(max_length=200)]
-Path = Annotated[str, Meta(max_length=4096)]
+PathName = Annotated[str, Meta(max_length=4096)]
 RunId = Annotated[Name, Meta(description="The id, the beginning of it or its end.")]
 Key = Annotated[str, Meta(max_length=50)]
 Role = Annotated[str, Meta(pattern=f"^[A-Za-z0-9_-]{{1,64}}${AT_THE_END}")]
@@ -120,7 +120,7 @@ class NewTerminalQuery(Struct):
     provider: Name
     agent_profile: Name
     working_directory: Annotated[
-        Path | None, Meta(description="Where the agent works; else in the server's own folder.")
+        PathName | None, Meta(description="Where the agent works; else in the server's own folder.")
     ] = None
     permissions: Annotated[
         Permissions | None,
@@ -159,7 +159,7 @@ class StepBody(RequestBody):
     provider: Name
     agent: Name
     prompt: str
-    working_directory: Path | None = None
+    working_directory: PathName | None = None
     session_name: Name | None = None
     """Is joined if it is there, else made."""
     timeout: Annotated[float, Meta(gt=0, le=86_400)] = 600.0
@@ -361,10 +361,10 @@ class RunEventBody(Struct):
 
 
 class NewRunBody(RequestBody):
-    wd: Path
+    wd: PathName
     task: str | None = None
     """The text of the task; the heading `# Task` may be left out."""
-    task_file: Path | None = None
+    task_file: PathName | None = None
     settings: dict[str, str] = {}
     resume: bool | None = None
     """As `--resume` and `--no-resume`."""

@@ -1,17 +1,148 @@
-"""Streams of server-sent events, and the events of terminals as such."""
+"""Errors as HTTP answers: one table from error class to status, `{"detail": …}` as the body."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Generic, TypeVar
 
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..errors import ServerEnding
-from .backend import Backend
-from .problems import Problem, status_code_of
-from .schemas import to_json
+from ..errors import (
+    InputRefused,
+    MessageTooLarge,
+    NotFound,
+    NotSteerable,
+    OrchestratorError,
+    QuestionGone,
+    RunError,
+    ServerEnding,
+    StartError,
+    StepFailed,
+    StepTimeout,
+    TmuxError,
+    UsageError,
+)
+from .operations import Backend
+from .schemas import Json, to_json
+
+logger = logging.getLogger(__name__)
+
+STATUS_CODES: Mapping[type[Exception], int] = {
+    UsageError: 400,
+    NotSteerable: 409,
+    NotFound: 404,
+    InputRefused: 409,
+    QuestionGone: 409,
+    RunError: 409,
+    MessageTooLarge: 413,
+    StartError: 422,
+    StepFailed: 502,
+    StepTimeout: 504,
+    TmuxError: 503,
+    ServerEnding: 503,
+    OrchestratorError: 500,
+}
+"""The nearest ancestor of an error counts."""
+
+LINGER_SECONDS = 3.0
+NOT_DONE = {"Retry-After": "1"}
+"""Tells a client that nothing was done, and that it may ask again."""
+
+PROBLEMS: Mapping[int, str] = {
+    400: "What was asked for cannot be right, an unknown provider for example.",
+    401: "The token is missing or wrong.",
+    403: "A web page of another origin asked, or an agent that may only look.",
+    404: "There is no such terminal, session or run.",
+    409: "The terminal cannot take input now, or does not ask this any more, or the run cannot "
+    "start or do it.",
+    413: "The message is too large.",
+    415: "The body is not JSON.",
+    421: "The Host header names another server.",
+    422: "A parameter is missing or malformed, or an agent could not be started.",
+    502: "The agent gave no answer.",
+    503: "tmux does not answer, or the server ends or is full.",
+    504: "The agent did not end its work in time.",
+}
+
+
+class Problem(Json):
+    """Says what went wrong."""
+
+    def __init__(
+        self, status_code: int, detail: str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__({"detail": detail}, status_code, headers)
+
+
+class EarlyProblem(Problem):
+    """A problem that is told before the request was read to its end.
+
+    The answer goes out at once. Then the rest of the request is thrown away for a moment: closing
+    while the client still sends would reset the connection, and the client would not see why.
+    """
+
+    def __init__(
+        self, status_code: int, detail: str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(status_code, detail, {**(headers or {}), "Connection": "close"})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        start = {"status": self.status_code, "headers": self.raw_headers}
+        await send({"type": "http.response.start", **start})
+        await send({"type": "http.response.body", "body": self.body, "more_body": True})
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LINGER_SECONDS):
+                while (await receive()).get("more_body", False):
+                    pass
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def status_code_of(error: Exception) -> int:
+    """Return the HTTP status of an error."""
+    return next((STATUS_CODES[c] for c in type(error).__mro__ if c in STATUS_CODES), 500)
+
+
+async def _own_error(request: Request, error: Exception) -> Response:
+    status_code = status_code_of(error)
+    where = f"{request.method} {request.url.path}"
+    if isinstance(error, StepFailed):
+        logger.warning("%s: %s", where, error.summary)
+    elif isinstance(error, ServerEnding):
+        logger.warning("%s: given up, because the server ends", where)
+    elif status_code >= 500:
+        logger.error("%s: %s", where, error)
+    # What is too large has perhaps not been read to its end.
+    kind = EarlyProblem if status_code == 413 else Problem
+    return kind(status_code, str(error), NOT_DONE if isinstance(error, ServerEnding) else None)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """Answer for what is no operation of ours, or was asked for in the wrong way."""
+    assert isinstance(error, HTTPException)
+    return Problem(error.status_code, error.detail, error.headers)
+
+
+async def _gone(request: Request, error: Exception) -> Response:
+    """Return something for nobody: the client hung up while it was sending."""
+    return Response(status_code=400)
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    """Answer for a fault of ours; it is raised again after that, so the log has the traceback."""
+    return Problem(500, "internal error; the log of the server says more")
+
+
+PROBLEM_HANDLERS: Mapping[Any, Any] = {  # Any: what Starlette calls for
+    OrchestratorError: _own_error,
+    HTTPException: _refused,
+    ClientDisconnect: _gone,
+    Exception: _unexpected,
+}
+
 
 Result = TypeVar("Result")
 
