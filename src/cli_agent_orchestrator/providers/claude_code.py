@@ -112,7 +112,6 @@ HEADS = (
 
 
 def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
-    """Return what the visible screen, and the pane's title if it is known, say."""
     lines = screen_lines(screen)
     box = find_box(lines)
     footer = "\n".join(lines[box.end + 1 :]) if box else ""
@@ -134,7 +133,6 @@ def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
 
 
 def title_status(title: str) -> TerminalStatus | None:
-    """Return PROCESSING for a title with a spinner; no other title says anything."""
     return TerminalStatus.PROCESSING if find(TITLE_BUSY_PATTERN, title) else None
 
 
@@ -332,7 +330,6 @@ def draft(ansi_screen: str) -> str | None:
 
 
 def last_answer(scrollback: str) -> str:
-    """Return what the agent said last in the newest turn, without what it did."""
     lines = screen_lines(scrollback)
     turn = last_turn(conversation(lines, find_box(lines)), USER_PATTERN)
     said = [cell for cell in turn if cell.kind is Kind.ANSWER and not is_tool(cell)]

@@ -131,7 +131,6 @@ def hook_command(event: str, event_file: str) -> str:
 
 
 def read_signal(line: str) -> AgentSignal | None:
-    """Return what one line of the event file or session record says, None if nothing."""
     fields = object_of(line)
     match fields:
         case {"hook_event_name": str(event)}:

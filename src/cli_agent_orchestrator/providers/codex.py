@@ -109,7 +109,6 @@ MARKS = {
 
 
 def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
-    """Return what the visible screen, and the pane's title if it is known, say."""
     lines = screen_lines(screen)
     asks = is_dialog(lines)
     composer = None if asks else composer_row(lines)
@@ -126,7 +125,6 @@ def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
 
 
 def title_status(title: str) -> TerminalStatus | None:
-    """Return what the title alone says, None if it says nothing."""
     if find(TITLE_WAITING_PATTERN, title):
         return TerminalStatus.WAITING_USER_ANSWER
     if find(TITLE_BUSY_PATTERN, title):
@@ -362,7 +360,6 @@ def startup_dialog(screen: str) -> Dialog | None:
 
 
 def draft(ansi_screen: str) -> str | None:
-    """Return the unsent text in the composer row by row, None when it cannot be seen."""
     lines = screen_lines(ansi_screen)
     row = None if is_dialog(lines) else composer_row(lines)
     if row is None:
@@ -373,7 +370,6 @@ def draft(ansi_screen: str) -> str | None:
 
 
 def last_answer(scrollback: str) -> str:
-    """Return what the agent said last in the newest turn, without what it did."""
     lines = screen_lines(scrollback)
     cells = split_cells(lines[: transcript_end(lines)])
     said = [

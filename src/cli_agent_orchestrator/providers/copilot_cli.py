@@ -99,7 +99,6 @@ QUESTIONS = ("permission_prompt", "elicitation_dialog")
 
 
 def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
-    """Return what the visible screen says; the title names the session and no more."""
     lines = screen_lines(screen)
     box = find_box(lines)
     cells = cells_by_margin(conversation(lines, box))
@@ -200,7 +199,6 @@ def draft(ansi_screen: str) -> str | None:
 
 
 def last_answer(scrollback: str) -> str:
-    """Return what the agent said last in the newest turn, as far as the screen shows it."""
     lines = screen_lines(scrollback)
     cells = cells_by_margin(conversation(lines, find_box(lines)))
     said = [

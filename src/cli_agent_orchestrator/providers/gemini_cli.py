@@ -84,7 +84,6 @@ STARTUP_DIALOGS = {
 
 
 def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
-    """Return what the visible screen, and the pane's title if it is known, say."""
     lines = screen_lines(screen)
     rule = last_rule(lines)
     box = input_row(lines, rule)
@@ -105,7 +104,6 @@ def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
 
 
 def title_status(title: str) -> TerminalStatus | None:
-    """Return what the title alone says, None if it says nothing."""
     if find(TITLE_WAITING_PATTERN, title):
         return TerminalStatus.WAITING_USER_ANSWER
     if find(TITLE_BUSY_PATTERN, title):
@@ -164,7 +162,6 @@ def has_reply(turn: Sequence[Cell], asked: bool) -> bool:
 
 
 def startup_dialog(screen: str) -> Dialog | None:
-    """Return the start-up question on the screen, if there is one."""
     text = "\n".join(last_frame(screen_lines(screen), CHOICE_PATTERN))
     found = (dialog for pattern, dialog in STARTUP_DIALOGS.items() if find(pattern, text))
     return next(found, None)
@@ -193,7 +190,6 @@ def draft(ansi_screen: str) -> str | None:
 
 
 def last_answer(scrollback: str) -> str:
-    """Return what the agent said last in the newest turn, without what it did."""
     lines = screen_lines(scrollback)
     cells = cells_by_margin(conversation(lines, last_rule(lines)))
     turn = last_turn(cells, MESSAGE_PATTERN)

@@ -61,7 +61,6 @@ KIND_OF_EVENT = {
 
 
 def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
-    """Return what the visible screen says; the title names the session and no more."""
     lines = screen_lines(screen)
     box = find_box(lines)
     above = lines[: box.row] if box else []
@@ -122,7 +121,6 @@ def draft(ansi_screen: str) -> str | None:
 
 
 def last_answer(scrollback: str) -> str:
-    """Return what the agent said last, as far as the screen shows it."""
     lines = screen_lines(scrollback)
     box = find_box(lines)
     rows = list(lines[: box.row if box else None])
@@ -137,7 +135,6 @@ def last_answer(scrollback: str) -> str:
 
 
 def read_signal(line: str) -> AgentSignal | None:
-    """Return what one line of the event file says, None if nothing."""
     match object_of(line):
         case {"event": "finished", "answer": str(answer)}:
             return AgentSignal(SignalKind.FINISHED, "finished", answer=answer)

@@ -48,7 +48,6 @@ def find(pattern: str, text: str) -> re.Match[str] | None:
 
 
 def find_all(pattern: str, text: str) -> Iterator[re.Match[str]]:
-    """Yield every place where a pattern matches; `^` and `$` mean a line."""
     return _compiled(pattern).finditer(text)
 
 

@@ -16,7 +16,6 @@ BAD_USAGE = 2
 
 
 def main(arguments: list[str]) -> int:
-    """Run the agent, and return its exit code."""
     try:
         options = read_options(arguments)
         script = load_script(Path(options.get("--script", DEFAULT_SCRIPT)))
@@ -52,7 +51,6 @@ def read_options(arguments: list[str]) -> dict[str, str]:
 
 
 def load_script(path: Path) -> Script:
-    """Return the script in a file."""
     try:
         return parse_script(path.read_text(encoding="utf-8"), path.name)
     except OSError as error:

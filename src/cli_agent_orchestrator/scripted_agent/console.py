@@ -274,7 +274,6 @@ def plain(text: str) -> str:
 
 
 def width_of(text: str) -> int:
-    """Return how many columns a text takes."""
     return len(text) if text.isascii() else sum(map(_columns_of, text))
 
 
@@ -529,7 +528,6 @@ class Console:
         """Asked with the message when Enter is pressed; False swallows the key."""
 
     def next_message(self) -> str:
-        """Return the next message that is submitted."""
         while not self._messages:
             self.pump(None)
         return self._messages.popleft()
@@ -566,7 +564,6 @@ class Console:
 
     @property
     def elapsed(self) -> float:
-        """Return the seconds since the turn began."""
         return self._clock.monotonic() - self._busy_since
 
     def ignore_stops(self) -> None:

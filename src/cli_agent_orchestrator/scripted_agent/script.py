@@ -135,7 +135,6 @@ def parse_script(text: str, name: str) -> Script:
 
 
 def read_script(table: object, name: str) -> Script:
-    """Return the script in an already parsed table."""
     values = _read_table(table, name, SETTINGS | {"rule": _tables})
     rules = values.pop("rule", ())
     return Script(
