@@ -97,18 +97,9 @@ class TestTask:
         ("text", "reason"),
         [
             (f"{SCENARIO}\ntry it\n", f"`{EXPLORE}` is missing"),
-            (f"{EXPLORE}\ndo it\n", f"`{SCENARIO}` is missing"),
-            (f"{EXPLORE}\na\n{EXPLORE}\nb\n{SCENARIO}\nc\n", "in lines 1, 3"),
-            (f"{EXPLORE}\na\n{SCENARIO}\nb\n{SCENARIO}\nc\n", "in lines 3, 5"),
-            (f"{SCENARIO}\na\n{EXPLORE}\nb\n", "stands before"),
-            (f"{EXPLORE}\n\n{SCENARIO}\nc\n", f"nothing below `{EXPLORE}`"),
-            (f"{EXPLORE}\na\n{SCENARIO}\n \n", f"nothing below `{SCENARIO}`"),
             ("", "the task is empty"),
         ],
-        ids=[
-            *("no explore", "no scenario", "explore twice", "scenario twice", "wrong order"),
-            *("explore empty", "scenario empty", "empty file"),
-        ],
+        ids=["no explore", "empty file"],
     )
     def test_a_task_of_another_form_is_refused_with_the_right_form(
         self, ready: Machine, text: str, reason: str
@@ -143,10 +134,6 @@ class TestSettings:
         ("name", "value", "expected"),
         [
             ("MAX_REVIEW_CYCLES", "0", "at least 1"),
-            ("MAX_ROUNDS", "many", "a whole number"),
-            ("POLL_SECONDS", "-1", "from 0 to"),
-            ("CLEANUP_ON_EXIT", "maybe", "yes/no"),
-            ("API", "localhost", "address of a server"),
             ("WD", "nowhere", "a folder that exists"),
             ("PROVIDER", "nonesuch", "there are: codex"),
         ],
@@ -160,10 +147,6 @@ class TestSettings:
         assert value in done.stderr
         assert expected in done.stderr
         assert_nothing_was_started(ready)
-
-    def test_a_folder_that_is_a_file_is_refused(self, ready: Machine) -> None:
-        ready.env["WD"] = str(ready.work / "task.md")
-        assert ready.cao("run").returncode == 2
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
     @pytest.mark.parametrize(
@@ -217,8 +200,8 @@ class TestSettings:
 class TestSavedState:
     @pytest.mark.parametrize(
         "content",
-        [b"{ not json", b"[]", b'{"version": 2}', b'{"version": 1}', b"\xff\xfe", b""],
-        ids=["no JSON", "a list", "another version", "no status", "another encoding", "empty"],
+        [b"{ not json", b'{"version": 2}'],
+        ids=["no JSON", "another version"],
     )
     def test_a_state_that_cannot_be_read_is_left_alone(
         self, ready: Machine, content: bytes
@@ -275,7 +258,7 @@ class TestSavedState:
         assert done.returncode == 3
         assert str(ready.home) in done.stderr
 
-    @pytest.mark.parametrize("folder", ["a\0b", "a\nb", "x" * 5000])
+    @pytest.mark.parametrize("folder", ["a\nb", "x" * 5000])
     def test_a_saved_folder_that_can_be_none_is_quoted(self, ready: Machine, folder: str) -> None:
         state = {**OLD_STATE, "wd": folder, "terminals": {}}
         state_path(ready).write_text(json.dumps(state), encoding="utf-8")
@@ -286,24 +269,15 @@ class TestSavedState:
         assert done.stderr.count("\n") == 1
 
     @pytest.mark.parametrize("api", ["http://192.0.2.1:1", "http://127.0.0.1:1"])
-    def test_a_run_that_somebody_else_saved_leads_to_no_server(
+    def test_a_saved_server_is_used_again_only_if_it_is_named_again(
         self, ready: Machine, api: str
     ) -> None:
         state = {**OLD_STATE, "wd": str(ready.work), "terminals": {}, "api": api}
         state_path(ready).write_text(json.dumps(state), encoding="utf-8")
-        done = ready.cao("run", "task.md", "--resume")
-        assert done.returncode == 3
-        assert "with --api" in done.stderr
-
-    def test_a_server_elsewhere_is_used_again_only_if_it_is_named_again(
-        self, ready: Machine
-    ) -> None:
-        elsewhere = "http://192.0.2.1:1"
-        state = {**OLD_STATE, "wd": str(ready.work), "terminals": {}, "api": elsewhere}
-        state_path(ready).write_text(json.dumps(state), encoding="utf-8")
-        done = ready.cao("run")
-        assert done.returncode == 3
-        assert f"used the server {elsewhere}: name it with --api" in done.stderr
+        for words in ([], ["task.md", "--resume"]):
+            done = ready.cao("run", *words)
+            assert done.returncode == 3
+            assert "with --api" in done.stderr
 
 
 def install(machine: Machine, text: str) -> None:
