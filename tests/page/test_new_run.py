@@ -64,12 +64,6 @@ def test_what_is_wrong_is_said_at_the_form() -> None:
     assert form.of("button")[0]["data-busy"] == "Starting …"
 
 
-def test_without_earlier_runs_the_folder_is_empty() -> None:
-    form = part_of(new_run([], FLOWS, INSTALLED), "new")
-
-    assert form.of("input")[0].get("value") is None
-
-
 def test_only_the_last_folders_are_offered() -> None:
     form = part_of(new_run([f"/f{n}" for n in range(50)], FLOWS, INSTALLED), "new")
 

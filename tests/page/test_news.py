@@ -131,17 +131,6 @@ async def test_a_run_whose_process_is_gone_is_news(state: Path) -> None:
             assert not await is_told(two)
 
 
-async def test_nothing_runs_while_nobody_listens(state: Path) -> None:
-    news = News(state)
-    assert news.is_at_rest
-    for _ in range(2):
-        async with news.of(ONE):
-            async with news.of():
-                assert not news.is_at_rest
-            assert not news.is_at_rest
-        assert news.is_at_rest
-
-
 async def test_no_task_and_no_watch_is_left_when_nobody_listens(state: Path) -> None:
     def under_way() -> tuple[int, int]:
         """Return how many tasks there are, and how many threads that watch folders."""
