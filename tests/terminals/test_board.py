@@ -28,7 +28,7 @@ def board_with_codex() -> tuple[Board, LiveTerminal]:
 async def test_history_is_not_told_but_how_it_ended_is() -> None:
     board, live = board_with_codex()
     for signal in (STARTED, COMPLETE, STARTED):
-        board.remember(live, SignalSource.RECORD, signal, at=5)
+        board.signal(live, SignalSource.RECORD, signal, at=5, old=True)
         assert live.status is TerminalStatus.UNKNOWN
     board.refresh(live)
     assert live.upkeep.published == (TerminalStatus.PROCESSING, True, False)
@@ -39,7 +39,7 @@ async def test_history_is_older_than_what_is_known_already() -> None:
     board, live = board_with_codex()
     board.signal(live, SignalSource.STREAM, STARTED, at=10)
     for signal in (STARTED, COMPLETE):
-        board.remember(live, SignalSource.RECORD, signal, at=9)
+        board.signal(live, SignalSource.RECORD, signal, at=9, old=True)
     board.refresh(live)
     assert live.status is TerminalStatus.PROCESSING
 
@@ -94,7 +94,7 @@ def test_nobody_knows_when_what_was_told_before_the_server_began_unless_it_says_
     live = board.add(row, get_provider("scripted"))
     for at, is_found in ((None, True), (7.0, False)):
         signal = AgentSignal(SignalKind.SUBMITTED, "UserPromptSubmit", at=at)
-        board.remember(live, SignalSource.HOOK, signal, 7.0)
+        board.signal(live, SignalSource.HOOK, signal, 7.0, old=True)
         assert live.track.signal is not None
         assert live.track.signal.found is is_found
 
@@ -184,13 +184,6 @@ async def test_an_agent_whose_window_is_gone_while_it_starts_has_ended() -> None
     assert live.verdict.reason == "its tmux window is gone"
 
 
-async def test_one_whose_window_is_not_open_yet_has_not() -> None:
-    board, other = board_with_codex()
-    live = board.add(replace(other.row, id="t2", ready=False), get_provider("codex"))
-    board.connected([], {})
-    assert live.alive
-
-
 async def test_who_is_not_ready_yet_is_given_to_nobody() -> None:
     board, other = board_with_codex()
     board.add(replace(other.row, id="t2", ready=False), get_provider("codex"))
@@ -260,14 +253,6 @@ async def test_who_is_given_up_in_the_moment_of_a_change_does_not_go_on() -> Non
         await waiting
 
 
-async def test_a_change_is_waited_for_as_long_as_said() -> None:
-    _, live = board_with_codex()
-    assert not await wait_for_change(live.changed, 0)
-    changed = live.changed
-    live.notify()
-    assert await wait_for_change(changed, 0)
-
-
 async def test_who_has_waited_long_enough_does_not_look_given_up() -> None:
     _, live = board_with_codex()
     waiting = asyncio.create_task(wait_for_change(live.changed, 0))
@@ -304,14 +289,4 @@ async def test_what_an_agent_does_leaves_its_status_alone() -> None:
     for signal in (STARTED, waits, acts("read")):
         board.signal(live, SignalSource.HOOK, signal, at=5)
     assert live.status is TerminalStatus.WAITING_USER_ANSWER
-    board.remove(live)
-
-
-async def test_an_agent_that_has_finished_does_nothing() -> None:
-    board, live = board_with_codex()
-    for signal in (STARTED, acts("read"), STARTED):
-        board.signal(live, SignalSource.HOOK, signal, at=5)
-    assert live.public().action == "read"
-    board.signal(live, SignalSource.HOOK, COMPLETE, at=6)
-    assert live.public().action == ""
     board.remove(live)

@@ -97,7 +97,7 @@ async def test_a_message_of_which_nothing_was_typed_can_be_sent_again_under_its_
     desk.tmux.failures[step] = error
     with pytest.raises(type(error)):
         await desk.courier.deliver(live, "hello", "key")
-    assert not live.box.leftover
+    assert not live.leftover
     assert (await desk.courier.deliver(live, "hello", "key")).confirmed
     assert desk.tmux.pastes == 1
 

@@ -65,13 +65,3 @@ async def test_a_listener_who_is_too_far_behind_gets_a_snapshot() -> None:
         log.publish(event("status", "x"))
     assert [e.kind for e in await take(log, "s-1", 2)] == ["snapshot", "snapshot"]
     assert [e.id for e in await take(log, "s-2", 1)] == ["s-3"]
-
-
-async def test_every_listener_gets_everything() -> None:
-    log = EventFeed("s", lambda: iter(()))
-    tasks = [asyncio.create_task(take(log, None, 100)) for _ in range(3)]
-    await asyncio.sleep(0)
-    for number in range(100):
-        log.publish(event("status", str(number)))
-    for task in tasks:
-        assert [e.terminal_id for e in await task] == [str(number) for number in range(100)]

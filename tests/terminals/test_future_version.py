@@ -76,15 +76,6 @@ async def test_one_that_changes_its_look_is_unknown_and_nothing_is_typed_into_it
         assert "matches nothing that is known" in why.reason
 
 
-async def test_one_that_is_recognized_again_is_idle_again(ground: Ground) -> None:
-    new = install(ground, IDLE_LOOK, NEW_LOOK, IDLE_LOOK)
-    async with ground.service() as service:
-        terminal = await service.create_session(new)
-        for status in (UNKNOWN, IDLE):
-            await service.press(terminal.id, "Enter")
-            await reached(service, terminal, status)
-
-
 async def test_one_that_wants_a_sign_in_after_its_start_takes_no_message(ground: Ground) -> None:
     new = install(ground, IDLE_LOOK, SIGN_IN_LOOK)
     async with ground.service() as service:

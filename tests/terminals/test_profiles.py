@@ -130,12 +130,3 @@ def test_a_profile_that_cannot_be_read_says_so(tmp_path: Path) -> None:
         pytest.skip("this user may read everything")
     with pytest.raises(UsageError, match="cannot be read"):
         find_profile("locked", [tmp_path])
-
-
-def test_what_is_no_file_is_no_profile(tmp_path: Path) -> None:
-    (tmp_path / "folder.md").mkdir()
-    os.mkfifo(tmp_path / "pipe.md")
-    assert profile_names([tmp_path]) == PACKAGED
-    for name in ("folder", "pipe"):
-        with pytest.raises(UnknownName):
-            find_profile(name, [tmp_path])

@@ -18,8 +18,7 @@ from cli_agent_orchestrator.core.models import Evidence, TerminalStatus
 from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.terminals import tracker
 from cli_agent_orchestrator.terminals.board import Board, LiveTerminal
-from cli_agent_orchestrator.terminals.follow import RecordFinder
-from cli_agent_orchestrator.terminals.signals import SignalFiles
+from cli_agent_orchestrator.terminals.signals import RecordFinder, SignalFiles
 from cli_agent_orchestrator.terminals.store import TerminalRow
 from cli_agent_orchestrator.terminals.tracker import SignalSource
 
@@ -245,7 +244,7 @@ async def test_the_records_of_an_agent_that_is_forgotten_tell_nothing_any_more(
     await agent.reaches(COMPLETED)
     other = agent.board.add(replace(agent.live.row, id="t2"), agent.live.provider)
     marker = agent.folder / "events.jsonl"
-    agent.recorder.follow_events(other, marker)
+    agent.recorder.follow(other, marker)
     agent.recorder.forget(agent.live)
     record.writes("task_started")
     with marker.open("a", buffering=1) as file:

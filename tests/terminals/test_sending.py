@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.core.models import Delivery, TerminalStatus
 from cli_agent_orchestrator.terminals.sending import (
     BOX_SECONDS,
     CONFIRM_SECONDS,
@@ -18,15 +18,11 @@ from cli_agent_orchestrator.terminals.sending import (
     REDRAW_SECONDS,
     Action,
     AgentLook,
-    Clear,
-    Confirmed,
+    Do,
     LookAgain,
-    Paste,
     Phase,
-    PressEnter,
     Refuse,
     Sending,
-    Unconfirmed,
     advance,
 )
 
@@ -41,13 +37,29 @@ PASTED = Sending(Phase.PASTED, since=0)
 ENTERED = Sending(Phase.ENTERED, since=0, presses=1)
 
 
+def taken(sign: str) -> Delivery:
+    return Delivery(True, sign, 1)
+
+
+def given_up(reason: str, presses: int = 0) -> Delivery:
+    return Delivery(False, reason, presses)
+
+
+def is_taken(action: Action) -> bool:
+    return isinstance(action, Delivery) and action.confirmed
+
+
+def is_given_up(action: Action) -> bool:
+    return isinstance(action, Delivery) and not action.confirmed
+
+
 def after(sending: Sending, look: AgentLook) -> Action:
     return advance(sending, look)[1]
 
 
 @pytest.mark.parametrize("status", [IDLE, COMPLETED, ERROR])
 def test_an_agent_at_rest_with_an_empty_box_gets_the_message(status: TerminalStatus) -> None:
-    assert after(Sending(), AgentLook(0, status, "")) == Paste()
+    assert after(Sending(), AgentLook(0, status, "")) == Do.PASTE
 
 
 @pytest.mark.parametrize("status", [PROCESSING, WAITING, UNKNOWN])
@@ -67,7 +79,7 @@ def test_a_text_that_was_sent_before_may_still_be_seen_for_a_moment() -> None:
     sending, action = advance(Sending(since=10), AgentLook(10.1, IDLE, "sent before"))
     assert isinstance(action, LookAgain)
     assert isinstance(after(sending, AgentLook(10.15, IDLE, None)), LookAgain)
-    assert after(sending, AgentLook(10.2, IDLE, "")) == Paste()
+    assert after(sending, AgentLook(10.2, IDLE, "")) == Do.PASTE
     assert isinstance(after(sending, AgentLook(10 + REDRAW_SECONDS, IDLE, "typed")), Refuse)
 
 
@@ -91,14 +103,14 @@ def test_what_a_message_of_ours_left_in_the_box_is_cleared_first() -> None:
     sending = Sending(own_leftover=True)
     for _ in range(MAX_CLEARS):
         sending, action = advance(sending, AgentLook(0, IDLE, "left over"))
-        assert action == Clear()
+        assert action == Do.CLEAR
     assert isinstance(after(sending, AgentLook(0, IDLE, "left over")), Refuse)
-    assert after(sending, AgentLook(0, IDLE, "")) == Paste()
+    assert after(sending, AgentLook(0, IDLE, "")) == Do.PASTE
 
 
 def test_a_message_of_ours_that_the_agent_put_back_is_cleared_first() -> None:
     sending = Sending(message="the next one", last_draft="[Pasted text #1 +9 lines]")
-    assert after(sending, AgentLook(0, IDLE, "[Pasted text #1 +9 lines]")) == Clear()
+    assert after(sending, AgentLook(0, IDLE, "[Pasted text #1 +9 lines]")) == Do.CLEAR
     assert isinstance(after(sending, AgentLook(0, IDLE, "[Pasted text #2 +9 lines]")), Refuse)
 
 
@@ -106,10 +118,10 @@ def test_a_message_of_ours_that_the_agent_put_back_is_cleared_first() -> None:
 def test_a_message_that_came_behind_the_one_before_is_taken_back(draft: str) -> None:
     sending = Sending(message="second", last_draft="first", phase=Phase.PASTED)
     sending, action = advance(sending, AgentLook(0, IDLE, draft))
-    assert action == Clear()
-    assert after(sending, AgentLook(0.1, IDLE, "")) == Paste()
+    assert action == Do.CLEAR
+    assert after(sending, AgentLook(0.1, IDLE, "")) == Do.PASTE
     stubborn = replace(sending, phase=Phase.PASTED, clears=MAX_CLEARS)
-    assert isinstance(after(stubborn, AgentLook(1, IDLE, draft)), Unconfirmed)
+    assert is_given_up(after(stubborn, AgentLook(1, IDLE, draft)))
 
 
 @pytest.mark.parametrize(
@@ -125,8 +137,8 @@ def test_a_message_that_came_behind_the_one_before_is_taken_back(draft: str) -> 
 )
 def test_a_message_that_is_alone_in_the_box_is_submitted(message: str, draft: str) -> None:
     sending = Sending(message=message, last_draft="first", phase=Phase.PASTED)
-    assert after(sending, AgentLook(0, IDLE, draft)) == PressEnter()
-    assert after(replace(sending, last_draft=""), AgentLook(0, IDLE, draft)) == PressEnter()
+    assert after(sending, AgentLook(0, IDLE, draft)) == Do.PRESS_ENTER
+    assert after(replace(sending, last_draft=""), AgentLook(0, IDLE, draft)) == Do.PRESS_ENTER
 
 
 @pytest.mark.parametrize("phase", [Phase.CHECKING, Phase.PASTED, Phase.ENTERED])
@@ -134,16 +146,16 @@ def test_a_question_counts_only_when_it_stays(phase: Phase) -> None:
     sending, action = advance(Sending(phase, since=0, message="m"), AgentLook(0, WAITING, None))
     assert isinstance(action, LookAgain)
     passing, action = advance(sending, AgentLook(0.2, IDLE, "m" if phase is Phase.PASTED else ""))
-    assert isinstance(action, Paste | PressEnter | Confirmed)
+    assert isinstance(action, Do | Delivery)
     assert passing.asked_at is None
     action = after(sending, AgentLook(QUESTION_SECONDS, WAITING, None))
-    assert isinstance(action, Refuse | Unconfirmed | Confirmed)
+    assert isinstance(action, Refuse | Delivery)
 
 
 def test_enter_waits_until_the_text_is_in_the_box() -> None:
     assert isinstance(after(PASTED, AgentLook(1, IDLE, "")), LookAgain)
     assert isinstance(after(PASTED, AgentLook(1, IDLE, None)), LookAgain)
-    assert after(PASTED, AgentLook(1, IDLE, "[pasted 9000 chars]")) == PressEnter()
+    assert after(PASTED, AgentLook(1, IDLE, "[pasted 9000 chars]")) == Do.PRESS_ENTER
 
 
 @pytest.mark.parametrize("sending", [PASTED, ENTERED])
@@ -154,20 +166,18 @@ def test_looks_are_close_together_at_first(sending: Sending) -> None:
 
 
 def test_a_paste_that_never_shows_is_not_submitted_and_not_called_sent() -> None:
-    assert isinstance(after(PASTED, AgentLook(BOX_SECONDS, IDLE, "")), Unconfirmed)
+    assert is_given_up(after(PASTED, AgentLook(BOX_SECONDS, IDLE, "")))
 
 
 def test_enter_is_not_pressed_on_a_question_that_came_up_after_the_paste() -> None:
     sending, action = advance(PASTED, AgentLook(0.1, WAITING, "text"))
     assert isinstance(action, LookAgain)
-    assert isinstance(
-        after(sending, AgentLook(0.2 + QUESTION_SECONDS, WAITING, "text")), Unconfirmed
-    )
+    assert is_given_up(after(sending, AgentLook(0.2 + QUESTION_SECONDS, WAITING, "text")))
 
 
 @pytest.mark.parametrize("sending", [PASTED, ENTERED])
 def test_an_agent_that_dies_meanwhile_did_not_confirm(sending: Sending) -> None:
-    assert isinstance(after(sending, AgentLook(0.1, ERROR, None, alive=False)), Unconfirmed)
+    assert is_given_up(after(sending, AgentLook(0.1, ERROR, None, alive=False)))
 
 
 @pytest.mark.parametrize(
@@ -180,7 +190,7 @@ def test_an_agent_that_dies_meanwhile_did_not_confirm(sending: Sending) -> None:
     ],
 )
 def test_every_positive_sign_confirms(look: AgentLook) -> None:
-    assert isinstance(after(replace(ENTERED, asked_at=-QUESTION_SECONDS), look), Confirmed)
+    assert is_taken(after(replace(ENTERED, asked_at=-QUESTION_SECONDS), look))
 
 
 def test_a_lost_enter_is_pressed_again_a_few_times() -> None:
@@ -188,21 +198,21 @@ def test_a_lost_enter_is_pressed_again_a_few_times() -> None:
     while True:
         now += ENTER_SECONDS[sending.presses - 1] + 0.01
         sending, action = advance(sending, AgentLook(now, COMPLETED, "text"))
-        if not isinstance(action, PressEnter):
+        if action is not Do.PRESS_ENTER:
             break
         presses += 1
-    assert isinstance(action, Unconfirmed)
+    assert is_given_up(action)
     assert presses == sending.presses == len(ENTER_SECONDS)
 
 
 def test_no_sign_and_no_box_is_unconfirmed_in_the_end() -> None:
     assert isinstance(after(ENTERED, AgentLook(0.1, IDLE, None)), LookAgain)
-    assert isinstance(after(ENTERED, AgentLook(CONFIRM_SECONDS, IDLE, None)), Unconfirmed)
+    assert is_given_up(after(ENTERED, AgentLook(CONFIRM_SECONDS, IDLE, None)))
 
 
 def test_a_text_that_is_still_in_the_box_is_looked_at_again_before_enter_is() -> None:
     assert isinstance(after(ENTERED, AgentLook(ENTER_SECONDS[0] / 2, IDLE, "x")), LookAgain)
-    assert after(ENTERED, AgentLook(ENTER_SECONDS[0], IDLE, "x")) == PressEnter()
+    assert after(ENTERED, AgentLook(ENTER_SECONDS[0], IDLE, "x")) == Do.PRESS_ENTER
 
 
 def test_an_agent_that_takes_no_enter_at_its_start_is_given_longer_and_longer() -> None:
@@ -230,9 +240,9 @@ def test_a_message_is_pasted_once_at_most_and_always_comes_to_an_end(
     pastes, presses = 0, 0
     for step, (status, draft, taken, alive) in enumerate(looks):
         sending, action = advance(sending, AgentLook(step * 0.4, status, draft, taken, alive))
-        pastes += isinstance(action, Paste)
-        presses += isinstance(action, PressEnter)
-        if isinstance(action, Confirmed | Unconfirmed | Refuse):
+        pastes += action is Do.PASTE
+        presses += action is Do.PRESS_ENTER
+        if isinstance(action, Delivery | Refuse):
             break
     else:
         pytest.fail("no end after 24 seconds")
@@ -241,7 +251,7 @@ def test_a_message_is_pasted_once_at_most_and_always_comes_to_an_end(
     assert pastes or not presses
     if isinstance(action, Refuse):
         assert not pastes
-    if isinstance(action, Confirmed):
+    if is_taken(action):
         assert presses
 
 
@@ -284,46 +294,46 @@ PRESSED = replace(ENTERED, presses=len(ENTER_SECONDS))
         (
             PASTED,
             AgentLook(0, IDLE, "x", alive=False),
-            Unconfirmed("its program ended while the message was being typed"),
+            given_up("its program ended while the message was being typed"),
         ),
         (
             ASKED,
             AgentLook(9, WAITING, "x"),
-            Unconfirmed("a question came up before the message was submitted"),
+            given_up("a question came up before the message was submitted"),
         ),
         (
             PASTED,
             AgentLook(BOX_SECONDS, IDLE, ""),
-            Unconfirmed("the pasted text did not appear in the input box"),
+            given_up("the pasted text did not appear in the input box"),
         ),
         (
             MERGED,
             AgentLook(1, IDLE, "a b"),
-            Unconfirmed("older text in its input box could not be cleared"),
+            given_up("older text in its input box could not be cleared"),
         ),
         (
             ENTERED,
             AgentLook(1, IDLE, "x", alive=False),
-            Unconfirmed("its program ended right after the message was submitted"),
+            given_up("its program ended right after the message was submitted", 1),
         ),
         (
             ENTERED,
             AgentLook(CONFIRM_SECONDS, IDLE, None),
-            Unconfirmed("no sign that the agent took the message"),
+            given_up("no sign that the agent took the message", 1),
         ),
         (
             PRESSED,
             AgentLook(ENTER_SECONDS[-1], IDLE, "x"),
-            Unconfirmed("Enter was pressed 5 times and the text is still in the input box"),
+            given_up("Enter was pressed 5 times and the text is still in the input box", 5),
         ),
-        (ENTERED, AgentLook(0, IDLE, "x", taken="its hook"), Confirmed("its hook")),
-        (ENTERED, AgentLook(0, PROCESSING, "x"), Confirmed("the agent is working")),
+        (ENTERED, AgentLook(0, IDLE, "x", taken="its hook"), taken("its hook")),
+        (ENTERED, AgentLook(0, PROCESSING, "x"), taken("the agent is working")),
         (
             replace(ENTERED, asked_at=0),
             AgentLook(9, WAITING, "x"),
-            Confirmed("the agent asks a question"),
+            taken("the agent asks a question"),
         ),
-        (ENTERED, AgentLook(0, IDLE, ""), Confirmed("the input box is empty again")),
+        (ENTERED, AgentLook(0, IDLE, ""), taken("the input box is empty again")),
     ],
     ids=lambda value: value.phase.name if isinstance(value, Sending) else "",
 )
@@ -335,6 +345,6 @@ def test_a_message_is_taken_back_only_so_often() -> None:
     sending = Sending(message="second", last_draft="first", phase=Phase.PASTED)
     for clears in range(1, MAX_CLEARS + 1):
         sending, action = advance(sending, AgentLook(0, IDLE, "first second"))
-        assert (action, sending.clears) == (Clear(), clears)
+        assert (action, sending.clears) == (Do.CLEAR, clears)
         sending = replace(sending, phase=Phase.PASTED)
-    assert isinstance(after(sending, AgentLook(0, IDLE, "first second")), Unconfirmed)
+    assert is_given_up(after(sending, AgentLook(0, IDLE, "first second")))

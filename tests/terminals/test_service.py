@@ -1,9 +1,7 @@
 """The terminal service with real tmux and the scripted agent."""
 
 import asyncio
-import os
 import re
-import signal
 from contextlib import closing
 from dataclasses import replace
 from hashlib import sha256
@@ -98,16 +96,6 @@ async def test_a_window_is_named_after_the_role_of_its_agent(
     assert terminal.created_at
     windows = ground.tmux("list-windows", "-t", "cao-named", "-F", "#{window_name}")
     assert windows.split() == [terminal.name]
-
-
-async def test_several_agents_are_started_at_once(service: TerminalService, ground: Ground) -> None:
-    first = await service.create_session(new(ground), "many")
-    rest = await asyncio.gather(
-        *(service.create_terminal("cao-many", new(ground)) for _ in range(4))
-    )
-    session = service.session("cao-many")
-    assert {t.id for t in session.terminals} == {first.id, *(t.id for t in rest)}
-    assert all(t.status is IDLE for t in session.terminals)
 
 
 @pytest.mark.parametrize("size", [1, 1000, 100_000, 500_000])
@@ -516,11 +504,6 @@ async def test_the_scripted_agent_imports_nothing_from_the_project(
     assert not (ground.work / "imported").exists()
 
 
-async def test_ids_are_eight_hex_digits(service: TerminalService, ground: Ground) -> None:
-    terminal = await service.create_session(new(ground))
-    assert re.fullmatch(r"[0-9a-f]{8}", terminal.id)
-
-
 def test_an_id_that_a_terminal_has_is_not_given_again() -> None:
     drawn = iter(["0000000a", "0000000b", "0000000a", "0000000c"])
     assert free_id({"0000000a", "0000000b"}, lambda: next(drawn)) == "0000000c"
@@ -573,13 +556,3 @@ async def test_permissions_are_told_and_remembered(ground: Ground) -> None:
     async with ground.service() as service:
         assert service.terminal(usual.id).permissions == "ask"
         assert service.terminal(full.id).permissions == "full"
-
-
-async def test_an_agent_killed_by_a_signal_tells_its_number(
-    service: TerminalService, ground: Ground
-) -> None:
-    terminal = await service.create_session(new(ground))
-    [(_, pid)] = [pane.split() for pane in processes_of(ground)]
-    os.kill(int(pid), signal.SIGKILL)
-    await gone(service, terminal)
-    assert service.terminal(terminal.id).exit_code == 128 + signal.SIGKILL

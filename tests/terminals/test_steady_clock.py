@@ -23,14 +23,6 @@ class MachineClock:
         self.counter += seconds
 
 
-def test_it_is_the_time_of_the_machine() -> None:
-    machine = MachineClock()
-    steady = SteadyClock(machine)
-    assert (steady.now(), steady.monotonic()) == (1_000.0, 5.0)
-    machine.pass_seconds(2)
-    assert (steady.now(), steady.monotonic()) == (1_002.0, 7.0)
-
-
 def test_a_clock_that_is_set_back_does_not_take_time_back() -> None:
     machine = MachineClock()
     steady = SteadyClock(machine)

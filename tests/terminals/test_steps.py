@@ -85,15 +85,6 @@ async def test_steps_that_begin_together_share_the_session_that_they_name(ground
         assert {t.id for t in session.terminals} == {one.terminal_id for one in done}
 
 
-async def test_a_step_without_a_session_joins_none(ground: Ground) -> None:
-    ground.script(ANSWER)
-    async with ground.service() as service:
-        kept = replace(step(ground), keep=True)
-        await service.run_step(replace(kept, session_name="None"))
-        await service.run_step(kept)
-        assert len(service.sessions()) == 2
-
-
 async def test_a_step_that_takes_too_long_is_ended(ground: Ground) -> None:
     ground.script(HANG)
     async with ground.service() as service:

@@ -17,10 +17,10 @@ import pytest
 
 from cli_agent_orchestrator.core.models import Delivery
 from cli_agent_orchestrator.errors import FolderTaken, StoreError
-from cli_agent_orchestrator.terminals.store import Begun, Mark, TerminalRow, TerminalStore
+from cli_agent_orchestrator.terminals.store import Begun, TerminalRow, TerminalStore
 
 STORED = ("terminals.sqlite3", "server.lock", "server.pid")
-MARK = Mark(7.0, 3)
+BEGUN = Begun("d", None, 7.0, 3)
 ROW = TerminalRow("a1", "tester-1", "scripted", "cao-x", "tester", "/tmp", 5.0)
 
 
@@ -37,40 +37,21 @@ def test_terminals_are_found_again(tmp_path: Path) -> None:
     again.close()
 
 
-def test_terminals_of_an_earlier_version_are_found_with_their_longer_ids(tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / "terminals.sqlite3")) as db:
-        db.execute(
-            "CREATE TABLE terminals (id TEXT PRIMARY KEY, name TEXT NOT NULL, provider TEXT "
-            "NOT NULL, session_name TEXT NOT NULL, agent_profile TEXT NOT NULL, working_directory "
-            "TEXT NOT NULL, created_at REAL NOT NULL, ready INTEGER NOT NULL) STRICT"
-        )
-        old = ("9f3c2a7be1d04c58", "tester-1", "scripted", "cao-x", "tester", "/tmp", 5.0, 1)
-        db.execute("INSERT INTO terminals VALUES (?, ?, ?, ?, ?, ?, ?, ?)", old)
-        db.commit()
-    for _ in range(2):
-        with closing(TerminalStore(tmp_path)) as store:
-            [row] = store.terminals()
-            assert (row.id, row.ready, row.permissions) == ("9f3c2a7be1d04c58", True, None)
-    with closing(TerminalStore(tmp_path)) as store:
-        store.save(replace(ROW, permissions="ask"))
-        assert store.terminals()[-1].permissions == "ask"
-
-
 def test_what_a_killed_server_wrote_is_there(tmp_path: Path) -> None:
     program = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from cli_agent_orchestrator.terminals.store import Mark\n"
+        "from cli_agent_orchestrator.terminals.store import Begun\n"
         "from cli_agent_orchestrator.terminals.store import TerminalStore, TerminalRow\n"
         "store = TerminalStore(Path(sys.argv[1]))\n"
         "store.save(TerminalRow('a1', 'n', 'p', 's', 'a', '/', 1.0))\n"
-        "store.begin_delivery('a1', 'key', 'digest', Mark(7.0, 3))\n"
+        "store.begin_delivery('a1', 'key', Begun('digest', None, 7.0, 3))\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     ended = subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False)
     assert ended.returncode == -9
     store = TerminalStore(tmp_path)
     assert [row.id for row in store.terminals()] == ["a1"]
-    assert store.delivery("a1", "key") == Begun("digest", None, Mark(7.0, 3))
+    assert store.delivery("a1", "key") == Begun("digest", None, 7.0, 3)
     assert store.unsettled("a1")
     store.close()
 
@@ -117,12 +98,12 @@ def test_deliveries_are_remembered_with_their_answer_until_the_terminal_goes(
     store = TerminalStore(tmp_path)
     store.save(ROW)
     assert store.delivery("a1", "k") is None
-    store.begin_delivery("a1", "k", "d", MARK)
-    assert store.delivery("a1", "k") == Begun("d", None, MARK)
+    store.begin_delivery("a1", "k", BEGUN)
+    assert store.delivery("a1", "k") == BEGUN
     answer = Delivery(True, "UserPromptSubmit", 1, 2)
     store.end_delivery("a1", "k", answer)
-    assert store.delivery("a1", "k") == Begun("d", answer, MARK)
-    store.begin_delivery("a1", "other", "d", MARK)
+    assert store.delivery("a1", "k") == replace(BEGUN, answer=answer)
+    store.begin_delivery("a1", "other", BEGUN)
     store.forget_delivery("a1", "other")
     assert store.delivery("a1", "other") is None
     store.save(ROW)
@@ -204,27 +185,15 @@ def test_a_message_is_unsettled_until_it_is_confirmed_or_another_one_comes(tmp_p
     store = TerminalStore(tmp_path)
     store.save(ROW)
     assert not store.unsettled("a1")
-    store.begin_delivery("a1", "confirmed", "d", MARK)
+    store.begin_delivery("a1", "confirmed", BEGUN)
     store.end_delivery("a1", "confirmed", Delivery(True, "it took it"))
     assert not store.unsettled("a1")
-    store.begin_delivery("a1", "uncertain", "d", MARK)
+    store.begin_delivery("a1", "uncertain", BEGUN)
     store.end_delivery("a1", "uncertain", Delivery(False, "no sign"))
     assert store.unsettled("a1")
     store.outdate("a1")
     assert not store.unsettled("a1")
-    assert store.delivery("a1", "uncertain") == Begun("d", Delivery(False, "no sign"), None)
-    store.close()
-
-
-def test_the_store_of_an_earlier_version_is_taken_over(tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / "terminals.sqlite3")) as db:
-        db.execute(
-            "CREATE TABLE deliveries (terminal_id TEXT NOT NULL, key TEXT NOT NULL, "
-            "digest TEXT NOT NULL, confirmed INTEGER, detail TEXT, enter_presses INTEGER, "
-            "removed_characters INTEGER, PRIMARY KEY (terminal_id, key)) STRICT"
-        )
-        db.execute("INSERT INTO deliveries (terminal_id, key, digest) VALUES ('a1', 'k', 'd')")
-        db.commit()
-    store = TerminalStore(tmp_path)
-    assert store.delivery("a1", "k") == Begun("d", None, None)
+    assert store.delivery("a1", "uncertain") == replace(
+        BEGUN, answer=Delivery(False, "no sign"), heard=None
+    )
     store.close()

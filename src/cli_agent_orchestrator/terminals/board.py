@@ -10,6 +10,7 @@ import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
+from itertools import islice
 from pathlib import Path
 
 from ..core.clock import Clock
@@ -24,12 +25,6 @@ from .tracker import SignalSource, Track, Verdict
 KEPT_EVENTS = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Numbered:
-    number: int
-    event: TerminalEvent
-
-
 class EventFeed:
     """Numbers events and hands them to every subscriber."""
 
@@ -37,23 +32,23 @@ class EventFeed:
         """`start_id` names this server start; `snapshot` tells how all terminals are now."""
         self._start_id = start_id
         self._snapshot = snapshot
-        self._kept: deque[_Numbered] = deque(maxlen=KEPT_EVENTS)
+        self._kept: deque[TerminalEvent] = deque(maxlen=KEPT_EVENTS)
         self._last = 0
         self._more = asyncio.Event()
 
     def publish(self, event: TerminalEvent) -> None:
-        """Number an event and wake every subscriber."""
         self._last += 1
-        self._kept.append(_Numbered(self._last, replace(event, id=self._id(self._last))))
+        self._kept.append(replace(event, id=self._id(self._last)))
         self._more.set()
         self._more = asyncio.Event()
 
     async def subscribe(self, after: str | None) -> AsyncGenerator[TerminalEvent, None]:
         """Yield what was missed since `after` (or the state of all terminals), then what comes."""
-        seen = self._number_of(after)
+        start, _, number = (after or "").rpartition("-")
+        seen = int(number) if start == self._start_id and number.isdecimal() else -1
         while True:
             more = self._more
-            if seen is None or not self._has_all_after(seen):
+            if not self._last - len(self._kept) <= seen <= self._last:
                 seen = self._last
                 state = list(self._snapshot())
                 for event in state[:-1]:
@@ -61,40 +56,19 @@ class EventFeed:
                 for event in state[-1:]:
                     # Only who has seen all of the state can go on from here.
                     yield replace(event, id=self._id(seen))
-            for item in self._after(seen):
-                yield item.event
-                seen = item.number
+            missed = list(islice(reversed(self._kept), self._last - seen))
+            for event in reversed(missed):
+                yield event
+                seen += 1
             if seen == self._last:
                 await more.wait()
 
     def _id(self, number: int) -> str:
         return f"{self._start_id}-{number}"
 
-    def _number_of(self, event_id: str | None) -> int | None:
-        """Return the number behind a resume point, None if it is not of this server start."""
-        start, _, number = (event_id or "").rpartition("-")
-        if start != self._start_id or not number.isdecimal():
-            return None
-        return int(number)
-
-    def _has_all_after(self, number: int) -> bool:
-        oldest = self._kept[0].number if self._kept else self._last + 1
-        return oldest - 1 <= number <= self._last
-
-    def _after(self, number: int) -> list[_Numbered]:
-        missed: list[_Numbered] = []
-        for item in reversed(self._kept):
-            if item.number <= number:
-                break
-            missed.append(item)
-        missed.reverse()
-        return missed
-
 
 @dataclass(frozen=True, slots=True)
 class ToldByAgent:
-    """What an agent itself has told of its messages and its session."""
-
     taken: AgentSignal | None = None
     """The last signal that it took a message."""
     taken_at: float = 0.0
@@ -113,7 +87,6 @@ LEAVE_ACTION = (SignalKind.WORKING, SignalKind.WAITING, SignalKind.CONSULTED, Si
 
 
 def hear(heard: ToldByAgent, signal: AgentSignal, at: float) -> ToldByAgent:
-    """Fold in a signal of the agent's own."""
     if signal.kind in (SignalKind.SUBMITTED, SignalKind.WORKING):
         heard = replace(heard, taken=signal, taken_at=at, answer=None)
     if signal.kind is SignalKind.CLEARED:
@@ -128,37 +101,21 @@ def hear(heard: ToldByAgent, signal: AgentSignal, at: float) -> ToldByAgent:
 
 
 @dataclass(slots=True)
-class InputBox:
-    """What the courier knows of messages that may still be in an input box."""
-
-    leftover: bool = False
-    """May a message of ours that was not confirmed still be in it?"""
-    unsettled: bool = False
-    """Has the store a last message of which nobody knows what became?"""
-    last_draft: str = ""
-    """What was submitted last, as the box showed it: agents may put it back there."""
-
-
-@dataclass(slots=True)
 class Upkeep:
     """What the board needs to keep a terminal up to date; nobody else looks at it."""
 
     unread: bytes = b""
-    """The beginning of a report that goes on in the next piece of output."""
     decay: asyncio.TimerHandle | None = None
     """Judges it anew when its verdict runs out."""
     action: asyncio.TimerHandle | None = None
     """Runs while nothing more is to be told of what the agent does."""
     told_action: str = ""
-    """What was last told of it."""
     published: tuple[TerminalStatus, bool, bool] = (TerminalStatus.UNKNOWN, True, False)
     """What was last published: its status, whether it lives, and says itself what it asks."""
 
 
 @dataclass(slots=True)
 class LiveTerminal:
-    """One terminal as it is now."""
-
     row: TerminalRow
     provider: Provider
     last_active: float
@@ -182,7 +139,12 @@ class LiveTerminal:
     typing: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by whoever types into it."""
     upkeep: Upkeep = field(default_factory=Upkeep)
-    box: InputBox = field(default_factory=InputBox)
+    leftover: bool = False
+    """May a message of ours that was not confirmed still be in its input box?"""
+    unsettled: bool = False
+    """Has the store a last message whose outcome is not known?"""
+    last_draft: str = ""
+    """What was submitted last, as the box showed it: agents may put it back there."""
     records: set[Path] = field(default_factory=set)
     """The session records of the agent that were found; a person may go back to an older one."""
 
@@ -192,12 +154,10 @@ class LiveTerminal:
 
     @property
     def alive(self) -> bool:
-        """Does its program run, as far as is known?"""
         return self.track.end is None
 
     @property
     def text(self) -> str:
-        """What is on its screen."""
         return self.screen.text if self.screen else ""
 
     @property
@@ -207,12 +167,10 @@ class LiveTerminal:
         return sorted(map(str, self.records | named))
 
     def notify(self) -> None:
-        """Wake everyone who waits for a change."""
         self.changed.set()
         self.changed = asyncio.Event()
 
     def public(self) -> Terminal:
-        """Return what others may see."""
         return Terminal(
             **{fact.name: getattr(self.row, fact.name) for fact in fields(TerminalFacts)},
             status=self.status,
@@ -253,7 +211,6 @@ class Board:
         start_id: str,
         told: Callable[[LiveTerminal], None] = lambda live: None,
     ) -> None:
-        """`told` is called after each change of a status."""
         self._clock = clock
         self._when_told = told
         self._terminals: dict[str, LiveTerminal] = {}
@@ -261,7 +218,6 @@ class Board:
         self.log = EventFeed(start_id, self._snapshot)
 
     def now(self) -> float:
-        """Return the time that evidence is stamped with."""
         return self._clock.now()
 
     def __iter__(self) -> Iterator[LiveTerminal]:
@@ -276,7 +232,6 @@ class Board:
         return live
 
     def has(self, live: LiveTerminal) -> bool:
-        """Is a terminal still on the board?"""
         return self._terminals.get(live.row.id) is live
 
     def add(self, row: TerminalRow, provider: Provider) -> LiveTerminal:
@@ -287,7 +242,6 @@ class Board:
         return live
 
     def opened(self, live: LiveTerminal, pane: PaneInfo) -> None:
-        """Note the window of a terminal."""
         live.pane = pane.pane
         live.pid = pane.pid
         self._by_pane[pane.pane] = live
@@ -298,11 +252,9 @@ class Board:
         return live.row
 
     def publish(self, live: LiveTerminal) -> None:
-        """Tell everyone about a terminal as it is now."""
         self.log.publish(self._event("status", live))
 
     def remove(self, live: LiveTerminal) -> None:
-        """Take a terminal off the board."""
         if self._terminals.pop(live.row.id, None) is None:
             return
         self._forget_pane(live)
@@ -314,31 +266,22 @@ class Board:
         live.notify()
 
     def signal(
-        self, live: LiveTerminal, source: SignalSource, signal: AgentSignal, at: float
+        self,
+        live: LiveTerminal,
+        source: SignalSource,
+        signal: AgentSignal,
+        at: float,
+        *,
+        old: bool = False,
     ) -> None:
-        """Fold in a signal of the agent's own."""
-        live.track = tracker.observe_signal(live.track, source, signal, at)
+        """Fold in a signal of the agent's own. After `old` ones, more come before it is judged."""
+        found = old and signal.at is None
+        live.track = tracker.observe_signal(live.track, source, signal, at, found=found)
         live.heard = hear(live.heard, signal, at)
-        self.refresh(live)
-
-    def remember(
-        self, live: LiveTerminal, source: SignalSource, signal: AgentSignal, at: float
-    ) -> None:
-        """Fold in a signal that was there before, without judging anew: more is about to come."""
-        is_found = signal.at is None
-        live.track = tracker.observe_signal(live.track, source, signal, at, found=is_found)
-        live.heard = hear(live.heard, signal, at)
-
-    def pressed(self, live: LiveTerminal) -> None:
-        """Note that a key was pressed: what is asked from now on is another question."""
-        live.asked += 1
-
-    def answered(self, live: LiveTerminal, fingerprint: str) -> None:
-        """Note which question was answered."""
-        live.answered = fingerprint
+        if not old:
+            self.refresh(live)
 
     def submitted(self, live: LiveTerminal, detail: str, at: float) -> None:
-        """Fold in that the agent took our message."""
         live.track = tracker.observe_submission(live.track, detail, at)
         live.last_active = self.now()
         if live.heard.taken_at < at:
@@ -425,16 +368,17 @@ class Board:
         )
         state = (live.status, live.alive, asks_aloud)
         if live.upkeep.published != state:
-            live.asked += _begins_to_ask(live)
+            waiting = TerminalStatus.WAITING_USER_ANSWER
+            live.asked += live.status is waiting and live.upkeep.published[0] is not waiting
             live.upkeep.published = state
             live.last_active = now
             if live.row.ready:
                 self.publish(live)
             self._when_told(live)
-        self._tell_action(live)
+        self._publish_action(live)
         live.notify()
 
-    def _tell_action(self, live: LiveTerminal) -> None:
+    def _publish_action(self, live: LiveTerminal) -> None:
         """Publish what an agent does if that is news, but no more often than people can read."""
         upkeep = live.upkeep
         if upkeep.action is not None or upkeep.told_action == live.heard.action:
@@ -443,11 +387,11 @@ class Board:
         if live.row.ready:
             self.log.publish(self._event("action", live))
         loop = asyncio.get_running_loop()
-        upkeep.action = loop.call_later(ACTION_SECONDS, self._go_on_telling, live)
+        upkeep.action = loop.call_later(ACTION_SECONDS, self._publish_next_action, live)
 
-    def _go_on_telling(self, live: LiveTerminal) -> None:
+    def _publish_next_action(self, live: LiveTerminal) -> None:
         live.upkeep.action = None
-        self._tell_action(live)
+        self._publish_action(live)
 
     def _snapshot(self) -> Iterator[TerminalEvent]:
         return (self._event("snapshot", live) for live in self if live.row.ready)
@@ -465,12 +409,6 @@ class Board:
             exit_code=live.exit_code,
             action=live.heard.action,
         )
-
-
-def _begins_to_ask(live: LiveTerminal) -> bool:
-    """Does it ask since it was told last?"""
-    waiting = TerminalStatus.WAITING_USER_ANSWER
-    return live.status is waiting and live.upkeep.published[0] is not waiting
 
 
 def _ended(exit_code: int | None) -> str:

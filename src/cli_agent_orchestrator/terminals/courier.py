@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 
 from ..core.models import Delivery, TerminalStatus, check_size
@@ -20,24 +20,11 @@ from ..providers.base import SIGN_IN, Provider
 from ..providers.screen import strip_escapes
 from . import sending, tracker
 from .board import Board, LiveTerminal, wait_for_change
-from .sending import AgentLook, Sending
-from .store import Begun, Mark, TerminalStore
+from .sending import AgentLook, Do, Sending
+from .store import Begun, TerminalStore
 from .tmux import Tmux
 
 UNTYPEABLE_PATTERN = f"[{CONTROLS}{HALVES}]"
-
-
-@dataclass(slots=True)
-class _Letter:
-    """A message on its way."""
-
-    text: str
-    typed: bool = False
-    """May anything of it have reached the agent?"""
-
-    @property
-    def digest(self) -> str:
-        return sha256(self.text.encode()).hexdigest()
 
 
 def as_text(message: str, provider: Provider) -> str:
@@ -53,7 +40,6 @@ def as_text(message: str, provider: Provider) -> str:
 
 
 def typeable(message: str) -> tuple[str, int]:
-    """Return what can be typed of a message, and how many characters cannot be."""
     text, removed = re.subn(UNTYPEABLE_PATTERN, "", message)
     if not text.strip():
         raise BadMessage("the message is empty")
@@ -83,9 +69,8 @@ class Courier:
             await asyncio.wait(self._deliveries)
 
     async def adopt(self, live: LiveTerminal) -> None:
-        """Learn what may still be in the input box of a terminal that was there before us."""
         unsettled = await asyncio.to_thread(self._store.unsettled, live.row.id)
-        live.box.unsettled = live.box.leftover = unsettled
+        live.unsettled = live.leftover = unsettled
 
     async def deliver(self, live: LiveTerminal, message: str, key: str | None) -> Delivery:
         """Type a message and see it taken.
@@ -96,7 +81,7 @@ class Courier:
         async with live.typing:
             self._board.get(live.row.id)  # or it was deleted meanwhile
             # Once typing has begun it is carried through, whatever becomes of the request.
-            typing = asyncio.create_task(self._once(live, _Letter(text), key))
+            typing = asyncio.create_task(self._once(live, text, key))
             self._deliveries.add(typing)
             typing.add_done_callback(self._deliveries.discard)
             try:
@@ -106,25 +91,24 @@ class Courier:
                 raise
         return replace(delivery, removed_characters=removed)
 
-    async def _once(self, live: LiveTerminal, letter: _Letter, key: str | None) -> Delivery:
-        begun = None
+    async def _once(self, live: LiveTerminal, text: str, key: str | None) -> Delivery:
+        """Type a message that was not sent before; note it before and after."""
+        digest = sha256(text.encode()).hexdigest()
         if key is not None:
             begun = await asyncio.to_thread(self._store.delivery, live.row.id, key)
-        if key is not None and begun is not None:
-            if begun.digest != letter.digest:
-                raise BadMessage(f"the idempotency key {key!r} was used for another message")
-            return await self._settle(live, letter, key, begun)
-        if live.box.unsettled:
+            if begun is not None:
+                if begun.digest != digest:
+                    raise BadMessage(f"the idempotency key {key!r} was used for another message")
+                return await self._settle(live, text, key, begun)
+        if live.unsettled:
             await asyncio.to_thread(self._store.outdate, live.row.id)
-            live.box.unsettled = False
-        return await self._type(live, letter) if key is None else await self._new(live, letter, key)
-
-    async def _new(self, live: LiveTerminal, letter: _Letter, key: str) -> Delivery:
-        """Type a message that was not sent before; note it before and after."""
-        mark = Mark(self._board.now(), live.heard.count)
-        await asyncio.to_thread(self._store.begin_delivery, live.row.id, key, letter.digest, mark)
+            live.unsettled = False
+        if key is None:
+            return await self._type(live, text)
+        begun = Begun(digest, None, self._board.now(), live.heard.count)
+        await asyncio.to_thread(self._store.begin_delivery, live.row.id, key, begun)
         try:
-            delivery = await self._type(live, letter)
+            delivery = await self._type(live, text)
         except OrchestratorError:
             await asyncio.to_thread(self._store.forget_delivery, live.row.id, key)
             raise
@@ -132,86 +116,75 @@ class Courier:
 
     async def _note(self, live: LiveTerminal, key: str, delivery: Delivery) -> Delivery:
         await asyncio.to_thread(self._store.end_delivery, live.row.id, key, delivery)
-        live.box.unsettled = not delivery.confirmed
+        live.unsettled = not delivery.confirmed
         return delivery
 
-    async def _settle(
-        self, live: LiveTerminal, letter: _Letter, key: str, begun: Begun
-    ) -> Delivery:
-        """Say what became of a message that was sent before.
+    async def _settle(self, live: LiveTerminal, text: str, key: str, begun: Begun) -> Delivery:
+        """Return what became of a message that was sent before.
 
         If that is not known, the agent's own signals and its input box may tell by now. Only a
         text that is still in the box is typed again: the agent certainly has not taken it.
         """
         known = begun.answer or Delivery(False, "the server ended while it typed this message")
-        if known.confirmed or begun.mark is None:
+        if known.confirmed or begun.heard is None:
             return known
         heard = live.heard
-        if heard.taken and heard.count > begun.mark.heard and heard.taken_at >= begun.mark.at:
+        if heard.taken and heard.count > begun.heard and heard.taken_at >= begun.at:
             return await self._note(live, key, Delivery(True, heard.taken.detail))
         look = await self._look(live, 0)
-        if look.draft and live.box.leftover:
-            return await self._note(live, key, await self._type(live, letter))
+        if look.draft and live.leftover:
+            return await self._note(live, key, await self._type(live, text))
         if look.status is TerminalStatus.PROCESSING:
             return await self._note(live, key, Delivery(True, "the agent is working"))
         return known
 
-    async def _type(self, live: LiveTerminal, letter: _Letter) -> Delivery:
-        """Type a message. What is raised means that nothing was typed."""
-        try:
-            return await self._carry(live, letter)
-        except TmuxError as error:
-            if not letter.typed:
-                raise
-            return Delivery(False, f"it is not known what became of the message: {error}")
-
-    async def _carry(self, live: LiveTerminal, letter: _Letter) -> Delivery:
+    async def _type(self, live: LiveTerminal, text: str) -> Delivery:
+        """Type a message. An error that is raised means that nothing was typed."""
         state = Sending(
             since=self._board.now(),
-            own_leftover=live.box.leftover,
-            message=as_text(letter.text, live.provider),
-            last_draft=live.box.last_draft,
+            own_leftover=live.leftover,
+            message=as_text(text, live.provider),
+            last_draft=live.last_draft,
         )
         entered_at = 0.0
-        while True:
-            changed = live.changed
-            look = await self._look(live, entered_at)
-            state, action = sending.advance(state, look)
-            pane = live.pane or ""
-            match action:
-                case sending.Paste():
-                    await self._paste(live, letter, state.message)
-                case sending.Clear():
-                    await self._tmux.press(pane, live.provider.clear_keys)
-                    await wait_for_change(changed, sending.CLEAR_SECONDS)
-                case sending.PressEnter():
-                    entered_at = entered_at or self._board.now()
-                    live.box.last_draft = look.draft or ""
-                    await self._tmux.press(pane, ["Enter"])
-                    self._entered(live)
-                case sending.LookAgain(within):
-                    await wait_for_change(changed, within)
-                case sending.Confirmed(sign):
-                    live.box.leftover = False
-                    self._board.submitted(live, sign, entered_at)
-                    return Delivery(True, sign, state.presses)
-                case sending.Unconfirmed(reason):
-                    return Delivery(False, reason, state.presses)
-                case sending.Refuse(reason):
-                    dialog = live.provider.startup_dialog(live.text)
-                    if dialog is not None and dialog.name == SIGN_IN:
-                        raise StartError(live.row.provider, dialog.reason)
-                    raise InputRefused(live.row.id, reason)
-
-    async def _paste(self, live: LiveTerminal, letter: _Letter, text: str) -> None:
-        before = live.box.leftover
-        live.box.leftover = letter.typed = True
+        typed = False
         try:
-            marked = live.provider.marks_pastes
-            await self._tmux.paste(live.pane or "", text.encode(), marked=marked)
-        except TmuxCommandError:
-            live.box.leftover, letter.typed = before, False
-            raise
+            while True:
+                changed = live.changed
+                look = await self._look(live, entered_at)
+                state, action = sending.advance(state, look)
+                pane = live.pane or ""
+                match action:
+                    case Do.PASTE:
+                        before = live.leftover
+                        live.leftover = typed = True
+                        try:
+                            marked = live.provider.marks_pastes
+                            await self._tmux.paste(pane, state.message.encode(), marked=marked)
+                        except TmuxCommandError:
+                            live.leftover, typed = before, False
+                            raise
+                    case Do.CLEAR:
+                        await self._tmux.press(pane, live.provider.clear_keys)
+                        await wait_for_change(changed, sending.CLEAR_SECONDS)
+                    case Do.PRESS_ENTER:
+                        entered_at = entered_at or self._board.now()
+                        live.last_draft = look.draft or ""
+                        await self._tmux.press(pane, ["Enter"])
+                        self._entered(live)
+                    case sending.LookAgain(within):
+                        await wait_for_change(changed, within)
+                    case sending.Refuse(reason):
+                        raise _refusal(live, reason)
+                    case Delivery():
+                        if action.confirmed:
+                            live.leftover = False
+                            self._board.submitted(live, action.detail, entered_at)
+                        return action
+        except TmuxError as error:
+            if not typed:
+                raise
+            return Delivery(False, f"it is not known what became of the message: {error}")
 
     async def _look(self, live: LiveTerminal, entered_at: float) -> AgentLook:
         """See the input box and the agent's signals as they are at this moment."""
@@ -229,3 +202,10 @@ class Courier:
         heard = live.heard
         taken = heard.taken.detail if heard.taken and 0 < entered_at <= heard.taken_at else None
         return AgentLook(now, status, draft, taken, live.alive)
+
+
+def _refusal(live: LiveTerminal, reason: str) -> OrchestratorError:
+    dialog = live.provider.startup_dialog(live.text)
+    if dialog is not None and dialog.name == SIGN_IN:
+        return StartError(live.row.provider, dialog.reason)
+    return InputRefused(live.row.id, reason)

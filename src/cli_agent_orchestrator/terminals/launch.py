@@ -60,26 +60,29 @@ def find_profile(name: str, folders: Sequence[Path]) -> Profile:
 
 
 def profile_folders(project: Path, config_folder: Path) -> tuple[Path, Path]:
-    """Return where profiles are besides the package: the project's own, then the user's own."""
     return project / ".cao" / "profiles", config_folder / "profiles"
 
 
 def profile_names(folders: Sequence[Path]) -> tuple[str, ...]:
-    """Return the names of all profiles there are, in alphabetical order."""
     files = [file for folder in (*folders, PACKAGED) for file in folder.glob("*.md")]
-    return tuple(
-        sorted(
-            {
-                file.stem
-                for file in files
-                if re.fullmatch(NAME_PATTERN, file.stem) and file.is_file()
-            }
-        )
-    )
+    named = (file for file in files if re.fullmatch(NAME_PATTERN, file.stem) and file.is_file())
+    return tuple(sorted({file.stem for file in named}))
 
 
 def _read(name: str, file: Path) -> Profile:
-    text = _text(file)
+    try:
+        with file.open("rb") as source:
+            data = source.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise _bad(file, f"cannot be read: {error.strerror}") from None
+    if len(data) > MAX_BYTES:
+        raise _bad(file, f"has more than {MAX_BYTES} bytes")
+    try:
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise _bad(file, f"is not UTF-8 (byte {error.start})") from None
+    if "\0" in text:
+        raise _bad(file, "has a zero byte in it")
     front = re.match(FRONT_MATTER_PATTERN, text)
     if front is None:
         raise _bad(file, "does not begin with front matter: name and description between two '---'")
@@ -93,23 +96,6 @@ def _read(name: str, file: Path) -> Profile:
     if not prompt:
         raise _bad(file, "has no text below its front matter")
     return Profile(name, description.strip(), prompt)
-
-
-def _text(file: Path) -> str:
-    try:
-        with file.open("rb") as source:
-            data = source.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise _bad(file, f"cannot be read: {error.strerror}") from None
-    if len(data) > MAX_BYTES:
-        raise _bad(file, f"has more than {MAX_BYTES} bytes")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise _bad(file, f"is not UTF-8 (byte {error.start})") from None
-    if "\0" in text:
-        raise _bad(file, "has a zero byte in it")
-    return text.replace("\r\n", "\n")
 
 
 def _fields(source: str, file: Path) -> dict[str, Any]:  # whatever YAML holds
@@ -196,17 +182,13 @@ def why_not_ready(live: LiveTerminal, seconds: float) -> str:
 
 @dataclass(slots=True)
 class Launcher:
-    """Knows how to start every agent on this machine."""
-
     config: ServerConfig
     tmux: Tmux
     clock: Clock
     dialog_seconds: float = DIALOG_SECONDS
-    """How long a dialog may take until it is gone when it was answered."""
     _versions: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
 
     def profile(self, name: str, working_directory: str) -> Profile:
-        """Return a profile: the project's own, the user's own, or the packaged one."""
         folders = profile_folders(Path(working_directory), self.config.config_dir)
         return find_profile(name, folders)
 
@@ -245,7 +227,12 @@ class Launcher:
                 raise ProgramEnded(live.row.provider, live.verdict.reason, live.text)
             dialog = live.provider.startup_dialog(live.text)
             if dialog is not None:
-                await self._answer(live, dialog, answered)
+                times = answered.get(dialog.name, 0)
+                if not dialog.keys or times == MAX_DIALOG_ANSWERS:
+                    screen = "" if dialog.name == SIGN_IN else live.text
+                    raise StartError(live.row.provider, dialog.reason, screen)
+                answered[dialog.name] = times + 1
+                await self._press(live, dialog)
                 continue
             seen = live.track.screen.status if live.track.screen else None
             if seen is not None and seen.at_rest:
@@ -274,15 +261,6 @@ class Launcher:
                     return
                 with suppress(TmuxError):
                     await self._press(live, dialog)
-
-    async def _answer(self, live: LiveTerminal, dialog: Dialog, answered: dict[str, int]) -> None:
-        """Pass a start-up dialog, unless that was tried often enough."""
-        times = answered.get(dialog.name, 0)
-        if not dialog.keys or times == MAX_DIALOG_ANSWERS:
-            screen = "" if dialog.name == SIGN_IN else live.text
-            raise StartError(live.row.provider, dialog.reason, screen)
-        answered[dialog.name] = times + 1
-        await self._press(live, dialog)
 
     async def _press(self, live: LiveTerminal, dialog: Dialog) -> None:
         """Answer a dialog, and wait a moment until it is gone from the screen."""

@@ -33,8 +33,9 @@ LOCAL, REMOTE, INODE = 1, 2, 9
 
 
 def open_files(pid: int, pattern: str) -> list[Path]:
-    """Return the files that a process or its children write to and whose paths match."""
-    return [path for path in _written_files(pid) if re.search(pattern, str(path))]
+    written = _written_by if sys.platform == "linux" else _written_by_lsof
+    paths = (path for process in _family(pid) for path in written(process))
+    return [path for path in paths if re.search(pattern, str(path))]
 
 
 def has_client(pids: Iterable[int], client: int, port: int | None) -> bool:
@@ -60,7 +61,6 @@ def has_client(pids: Iterable[int], client: int, port: int | None) -> bool:
 
 
 def check_outside(environ: Mapping[str, str]) -> None:
-    """Raise if this process runs in a terminal of an agent of this user's."""
     if is_inside(tmux_socket(state_folder(environ)), environ):
         raise NotSteerable(
             "this is an agent's terminal: runs can be looked at from here, not started or steered; "
@@ -103,15 +103,7 @@ def _ancestors(pid: int) -> Iterator[tuple[int, list[str]]]:
                 yield pid, _ps("-o", "args=", "-p", str(pid)).split()
 
 
-def _written_files(pid: int) -> Iterator[Path]:
-    for process in _family(pid):
-        if sys.platform == "linux":
-            yield from _read_proc(process)
-        else:
-            yield from _ask_lsof(process)
-
-
-def _read_proc(pid: int) -> Iterator[Path]:
+def _written_by(pid: int) -> Iterator[Path]:
     for number, target in _descriptors(pid):
         with suppress(OSError):
             if not target.is_absolute() or not target.is_file():
@@ -136,11 +128,13 @@ def _names(folder: Path) -> list[str]:
 
 
 def _family(pid: int) -> list[int]:
-    """Return a process and all that it started."""
     family = [pid]
     if sys.platform == "linux":
         for member in family:
-            family += _children(member)
+            threads = Path(f"/proc/{member}/task")
+            for thread in _names(threads):
+                with suppress(OSError):
+                    family += map(int, (threads / thread / "children").read_text().split())
         return family
     parents = [tuple(map(int, line.split())) for line in _ps("-A", "-o", "pid=,ppid=").splitlines()]
     for member in family:
@@ -148,16 +142,7 @@ def _family(pid: int) -> list[int]:
     return family
 
 
-def _children(pid: int) -> list[int]:
-    found: list[int] = []
-    threads = Path(f"/proc/{pid}/task")
-    for thread in _names(threads):
-        with suppress(OSError):
-            found += map(int, (threads / thread / "children").read_text().split())
-    return found
-
-
-def _ask_lsof(pid: int) -> Iterator[Path]:
+def _written_by_lsof(pid: int) -> Iterator[Path]:
     access = ""
     for line in _lsof("-Fan", "-p", str(pid)).splitlines():
         match line[:1]:
@@ -171,7 +156,12 @@ def _ask_lsof(pid: int) -> Iterator[Path]:
 
 def members(leader: int) -> list[int]:
     """Return the living processes of a session, named by the program that leads or led it."""
-    return [pid for pid in _living() if _session_of(pid) == leader]
+    found = []
+    for pid in _living():
+        with suppress(OSError):
+            if os.getsid(pid) == leader:
+                found.append(pid)
+    return found
 
 
 def send_signal(pids: Iterable[int], number: signal.Signals) -> None:
@@ -179,13 +169,6 @@ def send_signal(pids: Iterable[int], number: signal.Signals) -> None:
     for pid in pids:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
-
-
-def _session_of(pid: int) -> int | None:
-    try:
-        return os.getsid(pid)
-    except OSError:
-        return None
 
 
 def _living() -> Iterator[int]:
@@ -213,7 +196,6 @@ def _ps(*options: str) -> str:
 
 
 def _lsof(*options: str) -> str:
-    """Return what lsof lists; nothing if it is not there or takes too long."""
     with suppress(OSError, subprocess.TimeoutExpired):
         return subprocess.run(
             ["lsof", *options], capture_output=True, text=True, timeout=LSOF_SECONDS, check=False

@@ -5,6 +5,7 @@ import errno
 import logging
 import os
 from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import BinaryIO
@@ -27,7 +28,7 @@ from ..core.clock import Clock
 from ..core.files import Folder
 from ..core.models import Question, TerminalFacts, TerminalStatus
 from ..errors import TmuxError
-from ..providers.questions import ShownQuestion, read_question
+from ..providers.questions import read_question
 from ..settings.layout import cast_name
 from .board import LiveTerminal, wait_for_change
 from .tmux import COLUMNS, ROWS, PaneScreen, Tmux
@@ -38,26 +39,22 @@ FINGERPRINT_LENGTH = 32
 def question_of(live: LiveTerminal, start_id: str, screen: str | None = None) -> Question | None:
     """Return what an agent asks now, None if it does not wait for an answer.
 
-    `start_id` is that of the service: after a new start it counts from the beginning. `screen` is
-    what the terminal shows, where that is known better than it was told.
+    Its fingerprint stands for this terminal, this asking, and what is shown of it. `start_id` is
+    that of the service: after a new start it counts from the beginning. `screen` is what the
+    terminal shows, where that is known better than it was told.
     """
     if live.status is not TerminalStatus.WAITING_USER_ANSWER:
         return None
     asked = read_question(live.text if screen is None else screen)
-    return Question(asked.text, asked.choices, _fingerprint(live, start_id, asked))
+    facts = "\0".join((start_id, live.row.id, str(live.asked), asked.shown))
+    fingerprint = sha256(facts.encode("utf-8", "replace")).hexdigest()[:FINGERPRINT_LENGTH]
+    return Question(asked.text, asked.choices, fingerprint)
 
 
 def keys_for(live: LiveTerminal, key: str) -> list[str]:
-    """Return what is to be pressed for a key that answers what an agent asks."""
     asked = read_question(live.text)
     picks = any(choice.key == key for choice in asked.choices)
     return [key, *(asked.then if picks else ())]
-
-
-def _fingerprint(live: LiveTerminal, start_id: str, asked: ShownQuestion) -> str:
-    """Return what stands for this terminal, this asking, and what is shown of it."""
-    facts = "\0".join((start_id, live.row.id, str(live.asked), asked.shown))
-    return sha256(facts.encode("utf-8", "replace")).hexdigest()[:FINGERPRINT_LENGTH]
 
 
 LARGEST_CAST = 4 * 1024 * 1024
@@ -75,22 +72,18 @@ class Tape:
     """A recording that is being written, as far as it is."""
 
     began: float
-    """Unix time."""
     width: int
     height: int
     size: int
-    """Bytes in the file."""
     at: float = 0.0
     """When the last frame was, in seconds since the beginning."""
     lines: tuple[str, ...] | None = None
     """The screen at that time; None if it is not known, so that the next frame is a whole one."""
     changed: int = 0
-    """Rows that were written with the last frame."""
     is_full: bool = False
 
 
 def begin(now: float, width: int, height: int, title: str) -> tuple[Tape, bytes]:
-    """Return a new recording, and how its file begins."""
     began = int(now)
     header = header_line(began, width, height, title)
     return Tape(began, width, height, len(header)), header
@@ -141,25 +134,18 @@ FolderOf = Callable[[TerminalFacts], Folder | None]
 
 
 def nowhere(facts: TerminalFacts) -> Folder | None:
-    """Record no terminal."""
     return None
 
 
 @dataclass(slots=True)
 class Recording:
-    """A terminal that is being recorded."""
-
     live: LiveTerminal
     ending: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when its last screen is to be kept."""
     seen: PaneScreen | None = None
-    """What it showed when it was last looked at."""
     task: asyncio.Task[None] | None = None
 
 
 class ScreenRecorder:
-    """The recordings of a server."""
-
     def __init__(self, tmux: Tmux, clock: Clock, folder_of: FolderOf) -> None:
         self._tmux = tmux
         self._clock = clock
@@ -168,7 +154,6 @@ class ScreenRecorder:
         """By session and role: two never write to one file."""
 
     def follow(self, live: LiveTerminal) -> None:
-        """Record a terminal from now on, if that was asked for."""
         key = (live.row.session_name, live.row.role)
         if not live.row.record or live.row.role is None or key in self._recordings:
             return
@@ -202,7 +187,9 @@ class ScreenRecorder:
             file, tape = await asyncio.to_thread(_open, folder, str(row.role), now)
             with file:
                 while not tape.is_full:
-                    await _wait_for_another_screen(recording)
+                    live = recording.live
+                    while live.screen is recording.seen and not recording.ending.is_set():
+                        await _first_of(live.changed, recording.ending)
                     # Asked for before it is read: it may come to its end meanwhile.
                     is_last = recording.ending.is_set()
                     tape = await self._add_frame(recording, tape, file)
@@ -213,7 +200,6 @@ class ScreenRecorder:
             logger.warning("%s: its screens are not recorded: %s", row.id, error.strerror)
 
     async def _add_frame(self, recording: Recording, tape: Tape, file: BinaryIO) -> Tape:
-        """Add what a terminal shows now to its recording."""
         live = recording.live
         recording.seen = live.screen
         if live.pane is None:
@@ -229,15 +215,7 @@ class ScreenRecorder:
         return tape
 
 
-async def _wait_for_another_screen(recording: Recording) -> None:
-    """Wait until a terminal shows something else, or its last screen is to be kept."""
-    live = recording.live
-    while live.screen is recording.seen and not recording.ending.is_set():
-        await _first_of(live.changed, recording.ending)
-
-
 async def _first_of(*events: asyncio.Event) -> None:
-    """Wait until one of some events is set."""
     waiting = {asyncio.create_task(event.wait()) for event in events}
     try:
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -291,19 +269,11 @@ async def watch_screen(
     shown = None
     while is_there():
         changed, began = live.changed, clock.monotonic()
-        screen = await _look(live, tmux)
+        screen = None
+        with suppress(TmuxError):
+            screen = live.text if live.pane is None else await tmux.read_ansi(live.pane)
         if screen is not None and screen != shown:
             shown = screen
             yield screen
         await wait_for_change(changed, UNTOLD_SECONDS)
         await asyncio.sleep(max(0.0, began + LOOK_SECONDS - clock.monotonic()))
-
-
-async def _look(live: LiveTerminal, tmux: Tmux) -> str | None:
-    """Return what a terminal shows; None while tmux does not say."""
-    if live.pane is None:
-        return live.text
-    try:
-        return await tmux.read_ansi(live.pane)
-    except TmuxError:
-        return None

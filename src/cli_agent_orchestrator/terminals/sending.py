@@ -18,7 +18,7 @@ A pure machine: `advance` gets what can be seen and returns what to do next. Its
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from ..core.models import TerminalStatus
+from ..core.models import Delivery, TerminalStatus
 
 REDRAW_SECONDS = 2.0
 """How long the input box may be hidden, or show what was sent before, while it is redrawn."""
@@ -64,35 +64,22 @@ class AgentLook:
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """A message on its way."""
-
     phase: Phase = Phase.CHECKING
     since: float = -REDRAW_SECONDS
-    """When this phase began."""
     presses: int = 0
     clears: int = 0
     own_leftover: bool = False
     """May text in the box be of an earlier message of ours that was not confirmed?"""
     asked_at: float | None = None
-    """Since when a question is in sight."""
     message: str = ""
     last_draft: str = ""
     """What the message before this one looked like in the box when it was submitted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Clear:
-    """Empty the input box."""
-
-
-@dataclass(frozen=True, slots=True)
-class Paste:
-    """Paste the message."""
-
-
-@dataclass(frozen=True, slots=True)
-class PressEnter:
-    """Submit what is in the box."""
+class Do(Enum):
+    CLEAR = auto()
+    PASTE = auto()
+    PRESS_ENTER = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,27 +90,14 @@ class LookAgain:
 
 
 @dataclass(frozen=True, slots=True)
-class Confirmed:
-    """The agent took the message."""
-
-    sign: str
-
-
-@dataclass(frozen=True, slots=True)
-class Unconfirmed:
-    """The message was typed, but nobody knows whether the agent took it."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Refuse:
     """Nothing was typed, and nothing may be."""
 
     reason: str
 
 
-Action = Clear | Paste | PressEnter | LookAgain | Confirmed | Unconfirmed | Refuse
+Action = Do | LookAgain | Refuse | Delivery
+"""A delivery is the end: the message was typed, and this is known of it."""
 
 REFUSALS = {
     TerminalStatus.PROCESSING: "the agent is working; send again when it is at rest",
@@ -134,7 +108,10 @@ REFUSALS = {
 
 def advance(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     """Return what to do next, by the rules at the top of this module."""
-    sending = _note_question(sending, look)
+    if look.status is not TerminalStatus.WAITING_USER_ANSWER:
+        sending = replace(sending, asked_at=None)
+    elif sending.asked_at is None:
+        sending = replace(sending, asked_at=look.now)
     match sending.phase:
         case Phase.CHECKING:
             return _check(sending, look)
@@ -144,14 +121,7 @@ def advance(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
             return _confirm(sending, look)
 
 
-def _note_question(sending: Sending, look: AgentLook) -> Sending:
-    if look.status is not TerminalStatus.WAITING_USER_ANSWER:
-        return replace(sending, asked_at=None)
-    return replace(sending, asked_at=look.now) if sending.asked_at is None else sending
-
-
 def _is_asked(sending: Sending, look: AgentLook) -> bool:
-    """Is there a question that stays?"""
     return sending.asked_at is not None and look.now - sending.asked_at >= QUESTION_SECONDS
 
 
@@ -163,7 +133,7 @@ def _check(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     if look.status in REFUSALS:
         return sending, Refuse(REFUSALS[look.status])
     if look.draft == "":
-        return replace(sending, phase=Phase.PASTED, since=look.now), Paste()
+        return replace(sending, phase=Phase.PASTED, since=look.now), Do.PASTE
     left = sending.since + REDRAW_SECONDS - look.now
     if left > 0:
         return sending, LookAgain(min(left, LOOK_SECONDS))
@@ -173,21 +143,25 @@ def _check(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
         return sending, Refuse("there is unsent text in its input box; send or clear it first")
     if sending.clears == MAX_CLEARS:
         return sending, Refuse("unsent text in its input box could not be cleared")
-    return replace(sending, clears=sending.clears + 1), Clear()
+    return replace(sending, clears=sending.clears + 1), Do.CLEAR
 
 
 def _submit(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     if not look.alive:
-        return sending, Unconfirmed("its program ended while the message was being typed")
+        return _give_up(sending, "its program ended while the message was being typed")
     if _is_asked(sending, look):
-        return sending, Unconfirmed("a question came up before the message was submitted")
+        return _give_up(sending, "a question came up before the message was submitted")
     if look.draft and is_merged(look.draft, sending):
-        return _take_back(sending, look)
+        # The box is emptied and all begins anew; nothing has been submitted.
+        if sending.clears == MAX_CLEARS:
+            return _give_up(sending, "older text in its input box could not be cleared")
+        again = replace(sending, phase=Phase.CHECKING, since=look.now, own_leftover=True)
+        return replace(again, clears=sending.clears + 1), Do.CLEAR
     if look.draft and sending.asked_at is None:
         return _press(sending, look)
     left = sending.since + BOX_SECONDS - look.now
     if left <= 0:
-        return sending, Unconfirmed("the pasted text did not appear in the input box")
+        return _give_up(sending, "the pasted text did not appear in the input box")
     return sending, LookAgain(min(left, _pause(sending, look)))
 
 
@@ -202,57 +176,42 @@ def is_merged(draft: str, sending: Sending) -> bool:
     return "".join(draft.split()) != "".join(sending.message.split())
 
 
-def _take_back(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
-    """Empty the box and begin anew; nothing has been submitted."""
-    if sending.clears == MAX_CLEARS:
-        return sending, Unconfirmed("older text in its input box could not be cleared")
-    again = replace(
-        sending,
-        phase=Phase.CHECKING,
-        since=look.now,
-        clears=sending.clears + 1,
-        own_leftover=True,
-    )
-    return again, Clear()
-
-
 def _press(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     pressed = replace(sending, phase=Phase.ENTERED, since=look.now, presses=sending.presses + 1)
-    return pressed, PressEnter()
+    return pressed, Do.PRESS_ENTER
 
 
 def _confirm(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
-    sign = _sign(sending, look)
+    sign = look.taken
+    if not sign and look.status is TerminalStatus.PROCESSING:
+        sign = "the agent is working"
+    elif not sign and _is_asked(sending, look):
+        sign = "the agent asks a question"
+    elif not sign and look.draft == "":
+        sign = "the input box is empty again"
     if sign:
-        return sending, Confirmed(sign)
+        return sending, Delivery(True, sign, sending.presses)
     if not look.alive:
-        return sending, Unconfirmed("its program ended right after the message was submitted")
+        return _give_up(sending, "its program ended right after the message was submitted")
     waited = look.now - sending.since
     if look.draft is None:
         if waited >= CONFIRM_SECONDS:
-            return sending, Unconfirmed("no sign that the agent took the message")
+            return _give_up(sending, "no sign that the agent took the message")
         return sending, LookAgain(_pause(sending, look))
     if waited < ENTER_SECONDS[sending.presses - 1]:
         return sending, LookAgain(_pause(sending, look))
     if sending.presses == len(ENTER_SECONDS):
-        return sending, Unconfirmed(
-            f"Enter was pressed {sending.presses} times and the text is still in the input box"
+        return _give_up(
+            sending,
+            f"Enter was pressed {sending.presses} times and the text is still in the input box",
         )
     return _press(sending, look)
+
+
+def _give_up(sending: Sending, reason: str) -> tuple[Sending, Action]:
+    return sending, Delivery(False, reason, sending.presses)
 
 
 def _pause(sending: Sending, look: AgentLook) -> float:
     """Return when to look again: most agents take a few milliseconds, some take long."""
     return min(max(look.now - sending.since, FIRST_LOOK_SECONDS), LOOK_SECONDS)
-
-
-def _sign(sending: Sending, look: AgentLook) -> str | None:
-    if look.taken:
-        return look.taken
-    if look.status is TerminalStatus.PROCESSING:
-        return "the agent is working"
-    if _is_asked(sending, look):
-        return "the agent asks a question"
-    if look.draft == "":
-        return "the input box is empty again"
-    return None

@@ -49,10 +49,9 @@ from ..settings.config import ServerConfig
 from . import programs, tracker
 from .board import Board, LiveTerminal, wait_for_change
 from .courier import Courier, typeable
-from .follow import RecordFinder
 from .launch import Launcher, check_folder
 from .screens import FolderOf, ScreenRecorder, keys_for, nowhere, question_of, watch_screen
-from .signals import SignalFiles, remove_signal_file
+from .signals import RecordFinder, SignalFiles, remove_signal_file
 from .store import TerminalRow, TerminalStore
 from .tmux import HUB_SESSION, Address, Tmux, drop_error
 
@@ -105,14 +104,11 @@ class TerminalService:
         self._screens = ScreenRecorder(self._tmux, clock, recording_folder)
         self._events = config.state_dir / "events"
         self._passing: set[asyncio.Task[None]] = set()
-        """Dialogs that are being passed."""
         self._adopted = False
         self._creations: dict[asyncio.Task[Terminal], str] = {}
         """Terminals that are being started, each with the name of its session."""
         self._steps: set[asyncio.Task[Any]] = set()
-        """Those who run a step."""
         self._endings: set[asyncio.Task[None]] = set()
-        """Terminals that are being ended."""
         self._store: TerminalStore | None = None
         self._courier: Courier | None = None
 
@@ -137,7 +133,11 @@ class TerminalService:
         await self._screens.close()
         for passing in self._passing:
             passing.cancel()
-        await self._end_begun()
+        # What was begun is undone as far as tmux answers.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await _give_up({*self._steps, *self._creations})
+                await _wait_for_all(self._endings)
         if self._adopted and not list(self._board):
             with contextlib.suppress(TmuxError):
                 await self._tmux.kill_server()
@@ -152,15 +152,7 @@ class TerminalService:
             await asyncio.to_thread(self._store.close)
             self._store = None
 
-    async def _end_begun(self) -> None:
-        """Undo what was begun, as far as tmux answers."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(CLOSE_SECONDS):
-                await _give_up({*self._steps, *self._creations})
-                await _wait_for_all(self._endings)
-
     async def create_session(self, new: NewTerminal, session_name: str | None = None) -> Terminal:
-        """Start an agent in a session of its own; its name gets the prefix `cao-`."""
         name = session_name or secrets.token_hex(4)
         if not re.fullmatch(SESSION_PATTERN, name):
             raise UsageError(
@@ -173,12 +165,10 @@ class TerminalService:
         return await self._create(name, new)
 
     async def create_terminal(self, session_name: str, new: NewTerminal) -> Terminal:
-        """Start another agent in a session that exists."""
         self.session(session_name)
         return await self._create(session_name, new)
 
     def sessions(self) -> list[Session]:
-        """Return all sessions with their terminals."""
         grouped: dict[str, list[Terminal]] = {}
         for live in self._board:
             if live.row.ready:
@@ -186,7 +176,6 @@ class TerminalService:
         return [Session(name, tuple(terminals)) for name, terminals in grouped.items()]
 
     def session(self, name: str) -> Session:
-        """Return one session."""
         sessions = {session.name: session for session in self.sessions()}
         if name not in sessions:
             raise NotFound("session", name, sessions)
@@ -201,7 +190,6 @@ class TerminalService:
         await asyncio.gather(_give_up(creations), *map(self._discard, ready))
 
     def terminal(self, terminal_id: str) -> Terminal:
-        """Return one terminal as it is now."""
         return self._board.get(terminal_id).public()
 
     async def send(self, terminal_id: str, message: str, key: str | None = None) -> Delivery:
@@ -246,7 +234,6 @@ class TerminalService:
             return StepAnswer(terminal.id, answer, live.status)
 
     async def press(self, terminal_id: str, key: str) -> None:
-        """Press one key."""
         _check_key(key)
         await self._press(self._board.get(terminal_id), [key])
 
@@ -272,7 +259,7 @@ class TerminalService:
         async with live.typing:
             question = await self._asked(live, fingerprint)
             await self._press(live, keys_for(live, key))
-            self._board.answered(live, question.fingerprint)
+            live.answered = question.fingerprint
             deadline = self._clock.monotonic() + within
             while live.status is TerminalStatus.WAITING_USER_ANSWER:
                 left = deadline - self._clock.monotonic()
@@ -312,7 +299,6 @@ class TerminalService:
         return self._board.get(terminal_id).known_records
 
     def explain(self, terminal_id: str) -> Explanation:
-        """Return why a terminal has the status it has."""
         return tracker.explain(self._board.get(terminal_id).track, self._clock.now())
 
     async def exit(self, terminal_id: str) -> None:
@@ -329,7 +315,6 @@ class TerminalService:
         await self._discard(live)
 
     async def delete(self, terminal_id: str) -> None:
-        """End an agent and remove its terminal."""
         await self._discard(self._board.get(terminal_id))
 
     def subscribe(self, after: str | None = None) -> AsyncGenerator[TerminalEvent, None]:
@@ -343,7 +328,7 @@ class TerminalService:
 
     async def _create(self, session_name: str, new: NewTerminal) -> Terminal:
         """Start an agent, in a task of its own so that a deletion of its session can end it."""
-        creation = asyncio.create_task(self._start_within(START_ATTEMPTS, session_name, new))
+        creation = asyncio.create_task(self._start_again(session_name, new))
         self._creations[creation] = session_name
         creation.add_done_callback(self._creations.pop)
         try:
@@ -358,16 +343,14 @@ class TerminalService:
                 raise
             raise StartError(new.provider, "its session was deleted meanwhile") from None
 
-    async def _start_within(self, attempts: int, session_name: str, new: NewTerminal) -> Terminal:
+    async def _start_again(self, session_name: str, new: NewTerminal) -> Terminal:
         """Start an agent, once more if its program ended by itself.
 
         Several Codexes that start at the same time may quarrel over a database of theirs.
         """
-        for _ in range(attempts - 1):
-            try:
+        for _ in range(START_ATTEMPTS - 1):
+            with contextlib.suppress(ProgramEnded):
                 return await self._start_agent(session_name, new)
-            except ProgramEnded:
-                continue
         return await self._start_agent(session_name, new)
 
     async def _start_agent(self, session_name: str, new: NewTerminal) -> Terminal:
@@ -395,7 +378,7 @@ class TerminalService:
             command = await self._launcher.prepare(provider, profile, row, events, new.run_index)
             await asyncio.to_thread(store.save, row)
             events.touch(mode=0o600)
-            self._recorder.follow_events(live, events)
+            self._recorder.follow(live, events)
             pane = await self._tmux.open_window(session_name, row.name, command, row.id)
             self._board.opened(live, pane)
             self._screens.follow(live)
@@ -418,7 +401,7 @@ class TerminalService:
             if row.ready:
                 live = self._board.add(row, provider)
                 await courier.adopt(live)
-                self._recorder.follow_events(live, self._event_file(row.id))
+                self._recorder.follow(live, self._event_file(row.id))
             else:
                 unfinished.append(row.id)
         await self._tmux.start()
@@ -536,7 +519,8 @@ class TerminalService:
         except TmuxCommandError as error:
             # It ended in this very moment.
             raise InputRefused(live.row.id, error.stderr) from error
-        self._board.pressed(live)
+        # What is asked from now on is another question.
+        live.asked += 1
 
     async def _scrollback(self, live: LiveTerminal) -> str:
         return await self._tmux.scrollback(live.pane) if live.pane is not None else live.text
@@ -568,7 +552,6 @@ def _check_key(key: str) -> None:
 
 
 async def _give_up(begun: Iterable[asyncio.Task[Any]]) -> None:
-    """End what was begun and wait until nothing is left of it."""
     ending = set(begun)
     for task in ending:
         # One that is being undone already must not be disturbed in that.
@@ -578,6 +561,5 @@ async def _give_up(begun: Iterable[asyncio.Task[Any]]) -> None:
 
 
 async def _wait_for_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Wait until these have ended, in whichever way."""
     if waiting := set(tasks):
         await asyncio.wait(waiting)

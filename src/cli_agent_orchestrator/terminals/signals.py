@@ -1,8 +1,14 @@
-"""Reads the agents' own signals: event files that hooks append to, and session records.
+"""Follows what agents write down about themselves: event files of their hooks, session records.
 
 One watcher thread tells which file has changed; the reading is done in the event loop, a piece at
 a time, each file from where it was left. Nothing is polled. An agent may make anything of its file:
 only a plain file is read, and never so much at once that others have to wait.
+
+An event file is ours and there from the start. A session record is the agent's: it comes with the
+first prompt of a session, whoever typed it, and a person may begin or resume another session at any
+time. So it is looked for after every message of ours, whenever an agent is seen at work of which no
+record tells, and when there is a new file beside a record. One that was found is followed from then
+on, for its session may be resumed.
 """
 
 import asyncio
@@ -12,6 +18,7 @@ import shutil
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from watchdog.events import (
@@ -26,6 +33,11 @@ from watchdog.observers import Observer
 from watchdog.observers.api import ObservedWatch
 
 from ..core.clock import Clock
+from ..core.models import TerminalStatus
+from ..providers.base import SignalKind
+from .board import Board, LiveTerminal
+from .programs import open_files
+from .tracker import SignalSource
 
 logger = logging.getLogger(__name__)
 
@@ -46,20 +58,17 @@ class _Followed:
     when_caught_up: Callable[[], None]
     offset: int = 0
     rest: bytearray = field(default_factory=bytearray)
-    """The beginning of a line that is not complete yet."""
     skips: bool = False
     """Is it in the middle of a line that is too long?"""
     caught_up: bool = False
     """Has all been read that was there before?"""
 
     def restart(self) -> None:
-        """Begin anew: the file is not the one that was read."""
         self.offset = 0
         self.rest.clear()
         self.skips = self.caught_up = False
 
     def take(self, data: bytes) -> list[bytes]:
-        """Return the lines that are complete with this piece."""
         self.offset += len(data)
         first, *others = data.split(b"\n")
         self.rest += first
@@ -75,7 +84,7 @@ class _Followed:
         return [*lines, *whole]
 
 
-class SignalFiles:
+class SignalFiles(FileSystemEventHandler):
     """Follows files and hands every complete new line to its reader."""
 
     def __init__(
@@ -95,7 +104,6 @@ class SignalFiles:
         self._observer.start()
 
     def close(self) -> None:
-        """Stop watching."""
         self._loop = None
         if self._observer.is_alive():
             self._observer.stop()
@@ -117,7 +125,6 @@ class SignalFiles:
         self._read(path)
 
     def forget(self, path: Path) -> None:
-        """Stop following a file."""
         path = path.absolute()
         self._files.pop(path, None)
         if not any(other.parent == path.parent for other in self._files):
@@ -128,20 +135,19 @@ class SignalFiles:
     def _watch(self, folder: Path) -> None:
         if folder not in self._watches:
             self._watches[folder] = self._observer.schedule(
-                _Changes(self._changed, self._created),
+                self,
                 str(folder),
                 event_filter=[FileCreatedEvent, FileModifiedEvent, FileClosedEvent, FileMovedEvent],
             )
 
-    def _changed(self, path: Path) -> None:
+    def on_any_event(self, event: FileSystemEvent) -> None:
         """Called in the watcher's thread."""
-        if path in self._files:
-            self._in_loop(self._read, path)
-
-    def _created(self, path: Path) -> None:
-        """Called in the watcher's thread."""
-        if path not in self._files:
-            self._in_loop(self._appeared, path.parent)
+        for name in (event.src_path, event.dest_path):
+            path = Path(os.fsdecode(name))
+            if name and path in self._files:
+                self._in_loop(self._read, path)
+            elif name and isinstance(event, FileCreatedEvent):
+                self._in_loop(self._appeared, path.parent)
 
     def _in_loop(self, call: Callable[[Path], None], path: Path) -> None:
         loop = self._loop
@@ -193,16 +199,111 @@ def remove_signal_file(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-class _Changes(FileSystemEventHandler):
-    """Names the file of every change, and those that are new."""
+LOOKS = (0.0, *(0.02,) * 25, *(0.1,) * 25)
+"""Pauses between looks: Codex opens its record within 30 ms of a prompt, or later under load."""
+TURN = (TerminalStatus.PROCESSING, TerminalStatus.COMPLETED, TerminalStatus.ERROR)
+"""What is told of an agent that was given a prompt."""
 
-    def __init__(self, changed: Callable[[Path], None], created: Callable[[Path], None]) -> None:
-        self._changed_file = changed
-        self._created_file = created
 
-    def on_any_event(self, event: FileSystemEvent) -> None:
-        for name in (event.src_path, event.dest_path):
-            if name:
-                self._changed_file(Path(os.fsdecode(name)))
-                if isinstance(event, FileCreatedEvent):
-                    self._created_file(Path(os.fsdecode(name)))
+class RecordFinder:
+    """Finds the files of all agents and hands what they say to the board."""
+
+    def __init__(self, board: Board, signals: SignalFiles) -> None:
+        self._board = board
+        self._signals = signals
+        self._searches: dict[str, asyncio.Task[None]] = {}
+
+    def close(self) -> None:
+        for search in self._searches.values():
+            search.cancel()
+
+    def forget(self, live: LiveTerminal) -> None:
+        search = self._searches.pop(live.row.id, None)
+        if search is not None:
+            search.cancel()
+        for record in live.records:
+            self._signals.forget(record)
+
+    def told(self, live: LiveTerminal) -> None:
+        """A status was told: if it is one of a turn, and no record told it, there may be one."""
+        signal = live.track.signal
+        recorded = signal is not None and signal.source == SignalSource.RECORD
+        if live.status in TURN and not (recorded and signal and signal.status is live.status):
+            self.look(live)
+
+    def appeared(self, folder: Path) -> None:
+        """There is a new file in a folder: it may be another session of an agent that writes there.
+
+        A short turn in it may be over before the screen was read.
+        """
+        for live in self._board:
+            if any(record.parent == folder for record in live.records):
+                self.look(live)
+
+    def look(self, live: LiveTerminal) -> None:
+        """Look for a record that is new, for a while."""
+        if not live.alive or live.heard.transcript in live.records:
+            return
+        if not (live.heard.transcript or live.provider.record_pattern):
+            return
+        running = self._searches.get(live.row.id)
+        if running is not None:
+            running.cancel()
+        search = asyncio.create_task(self._search(live))
+        self._searches[live.row.id] = search
+
+    async def _search(self, live: LiveTerminal) -> None:
+        began = self._board.now()
+        for pause in LOOKS:
+            await asyncio.sleep(pause)
+            found = await asyncio.to_thread(_records_of, live)
+            own = False
+            for path in found:
+                if path not in live.records:
+                    live.records.add(path)
+                    # What hooks have told is newer than the older part of a record they named.
+                    named = live.heard.transcript is not None
+                    own |= self.follow(live, path, SignalSource.RECORD, only_new=named)
+            if own:
+                return
+            signal = live.track.signal
+            if signal is not None and signal.source == SignalSource.RECORD and signal.at >= began:
+                return
+
+    def follow(
+        self,
+        live: LiveTerminal,
+        path: Path,
+        source: SignalSource = SignalSource.HOOK,
+        *,
+        only_new: bool = False,
+    ) -> bool:
+        """Fold in what a file says; return whether it is of this agent's own sessions.
+
+        What was there before is history: it is not published.
+        """
+        own = True
+
+        def read_line(line: str, at: float, old: bool) -> None:
+            nonlocal own
+            found = live.provider.read_signal(line) if own else None
+            if found is None:
+                return
+            if found.kind is SignalKind.FOREIGN:
+                own = False
+                self._signals.forget(path)
+            elif not old:
+                self._board.signal(live, source, found, at)
+            elif found.at is None or found.at >= live.row.created_at:
+                self._board.signal(live, source, found, min(at, found.at or at), old=True)
+
+        refresh = partial(self._board.refresh, live)
+        self._signals.follow(path, read_line, refresh, only_new=only_new)
+        return own
+
+
+def _records_of(live: LiveTerminal) -> list[Path]:
+    """Return the records that an agent names, or else those it has open."""
+    if live.heard.transcript is not None:
+        return [live.heard.transcript] if live.heard.transcript.is_file() else []
+    return open_files(live.pid, live.provider.record_pattern) if live.pid is not None else []

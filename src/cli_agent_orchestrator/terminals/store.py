@@ -55,16 +55,6 @@ MAKE_ROOM = (
     "verdict)"
 )
 
-ADDED_COLUMNS = (
-    ("terminals", "permissions", "TEXT"),
-    ("terminals", "step", "INTEGER"),
-    ("terminals", "role", "TEXT"),
-    ("terminals", "record", "INTEGER"),
-    ("deliveries", "begun_at", "REAL"),
-    ("deliveries", "heard", "INTEGER"),
-)
-"""What the tables of earlier versions lack: table, column, kind."""
-
 
 @dataclass(frozen=True, slots=True)
 class TerminalRow(TerminalFacts):
@@ -76,7 +66,6 @@ class TerminalRow(TerminalFacts):
     step: bool = False
     """Is it to end with a step? After a crash nobody waits for that any more."""
     record: bool = False
-    """Are its screens recorded?"""
 
 
 COLUMNS = tuple(field.name for field in fields(TerminalRow))
@@ -88,18 +77,11 @@ class Begun:
 
     digest: str
     answer: Delivery | None
-    mark: "Mark | None" = None
-    """How far the agent was when it was begun; None if another message has come since."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """How far an agent was at a moment: what it tells later is about something later."""
-
-    at: float
-    """Unix time."""
-    heard: int
-    """How many messages it had told to have taken."""
+    at: float = 0.0
+    """When it was begun, in unix time: a signal after that may be about it."""
+    heard: int | None = None
+    """How many messages the agent had reported as taken by then; None if another message has come
+    since."""
 
 
 class TerminalStore:
@@ -112,7 +94,17 @@ class TerminalStore:
         self._path = folder / "terminals.sqlite3"
         self._mutex = threading.Lock()
         try:
-            self._lock_folder(folder)
+            check_state_folder(folder)
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._lock = FileLock(folder / "server.lock", mode=0o600, thread_local=False)
+            self._owner = folder / "server.pid"
+            try:
+                self._lock.acquire(timeout=0)
+            except Timeout:
+                raise FolderTaken(str(folder), self._holder()) from None
+            self._owner.unlink(missing_ok=True)
+            self._owner.touch(mode=0o600)
+            self._owner.write_text(str(os.getpid()))
         except OSError as error:
             reason = f"the state folder {folder} cannot be used: {error.strerror}"
             room = f"{MAKE_ROOM}, or " if error.errno in FULL else ""
@@ -125,19 +117,6 @@ class TerminalStore:
             self._lock.release()
             raise
 
-    def _lock_folder(self, folder: Path) -> None:
-        check_state_folder(folder)
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._lock = FileLock(folder / "server.lock", mode=0o600, thread_local=False)
-        self._owner = folder / "server.pid"
-        try:
-            self._lock.acquire(timeout=0)
-        except Timeout:
-            raise FolderTaken(str(folder), self._holder()) from None
-        self._owner.unlink(missing_ok=True)
-        self._owner.touch(mode=0o600)
-        self._owner.write_text(str(os.getpid()))
-
     def _open(self) -> sqlite3.Connection:
         db = sqlite3.connect(self._path, check_same_thread=False, isolation_level=None)
         try:
@@ -146,7 +125,6 @@ class TerminalStore:
             db.execute("PRAGMA synchronous=FULL")
             db.execute("PRAGMA foreign_keys=ON")
             db.executescript(SCHEMA)
-            _add_columns(db)
             db.execute(f"SELECT {', '.join(COLUMNS)} FROM terminals LIMIT 0")
         except BaseException:
             db.close()
@@ -154,13 +132,11 @@ class TerminalStore:
         return db
 
     def close(self) -> None:
-        """Close the store and unlock the folder."""
         self._db.close()
         self._owner.unlink(missing_ok=True)
         self._lock.release()
 
     def terminals(self) -> list[TerminalRow]:
-        """Return all terminals, oldest first."""
         with self._cursor() as cursor:
             rows = cursor.execute(
                 f"SELECT {', '.join(COLUMNS)} FROM terminals ORDER BY created_at"
@@ -172,7 +148,6 @@ class TerminalStore:
         ]
 
     def save(self, row: TerminalRow) -> None:
-        """Add a terminal, or replace what is known of it."""
         changes = ", ".join(f"{name} = excluded.{name}" for name in COLUMNS[1:])
         with self._cursor() as cursor:
             cursor.execute(
@@ -183,12 +158,10 @@ class TerminalStore:
             )
 
     def remove(self, terminal_id: str) -> None:
-        """Forget a terminal and the messages typed into it."""
         with self._cursor() as cursor:
             cursor.execute("DELETE FROM terminals WHERE id = ?", (terminal_id,))
 
     def delivery(self, terminal_id: str, key: str) -> Begun | None:
-        """Return what is known of the message with that key."""
         with self._cursor() as cursor:
             row = cursor.execute(
                 "SELECT digest, begun_at, heard, "
@@ -199,19 +172,15 @@ class TerminalStore:
         if row is None:
             return None
         digest, at, heard, confirmed, *rest = row
-        return Begun(
-            digest,
-            Delivery(bool(confirmed), *rest) if confirmed is not None else None,
-            Mark(at, heard) if heard is not None else None,
-        )
+        answer = Delivery(bool(confirmed), *rest) if confirmed is not None else None
+        return Begun(digest, answer, at or 0.0, heard)
 
-    def begin_delivery(self, terminal_id: str, key: str, digest: str, mark: Mark) -> None:
-        """Note that a message is about to be typed."""
+    def begin_delivery(self, terminal_id: str, key: str, begun: Begun) -> None:
         with self._cursor() as cursor:
             cursor.execute(
                 "INSERT INTO deliveries (terminal_id, key, digest, begun_at, heard) "
                 "VALUES (?, ?, ?, ?, ?)",
-                (terminal_id, key, digest, mark.at, mark.heard),
+                (terminal_id, key, begun.digest, begun.at, begun.heard),
             )
 
     def unsettled(self, terminal_id: str) -> bool:
@@ -234,7 +203,6 @@ class TerminalStore:
             )
 
     def end_delivery(self, terminal_id: str, key: str, answer: Delivery) -> None:
-        """Note what became of the message."""
         with self._cursor() as cursor:
             cursor.execute(
                 "UPDATE deliveries SET confirmed = ?, detail = ?, enter_presses = ?, "
@@ -269,16 +237,7 @@ class TerminalStore:
             ) from error
 
     def _holder(self) -> int | None:
-        """Return the process that has the folder, if that is known."""
         try:
             return int(self._owner.read_text())
         except (OSError, ValueError):
             return None
-
-
-def _add_columns(db: sqlite3.Connection) -> None:
-    """Give the tables of an earlier version the columns they lack."""
-    for table, name, kind in ADDED_COLUMNS:
-        there = {row[1] for row in db.execute(f"PRAGMA table_info({table})")}
-        if name not in there:
-            db.execute(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")

@@ -61,8 +61,6 @@ FLICKER_SECONDS = 0.2
 
 
 class SignalSource(StrEnum):
-    """Who says something about an agent."""
-
     PROCESS = "process"
     HOOK = "hook"
     RECORD = "session record"
@@ -165,7 +163,6 @@ class Track:
     signal: Evidence | None = None
     """The newest signal of the agent's own, or our confirmed submission."""
     told: AgentSignal | None = None
-    """That signal as the agent gave it."""
     asked: Evidence | None = None
     """The question that the stream told of right before that signal, if that is a record's end."""
     alone: bool = False
@@ -177,7 +174,6 @@ class Track:
     submitted_at: float | None = None
     """When the agent last took a message of ours."""
     began_at: float | None = None
-    """When the agent last took a message, ours or a person's."""
     answered_at: float | None = None
     """When a signal last took back that the agent asks."""
     stream_began_at: float | None = None
@@ -197,9 +193,7 @@ class Track:
     shown_since: float = 0.0
     """Since when that is the same, whatever came in between that is not known."""
     screen_changed_at: float = 0.0
-    """When the screen's text last changed."""
     screen_worked_at: float | None = None
-    """When the screen last told of work."""
     title: Evidence | None = None
     """What the pane's title says; the screen's evidence has it folded in."""
     title_worked_at: float | None = None
@@ -207,7 +201,6 @@ class Track:
     title_rests_since: float = 0.0
     """Since when the title tells of no work."""
     end: Evidence | None = None
-    """How the program ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +231,9 @@ def observe_signal(
         return replace(track, said=evidence)
     track = replace(track, recorded=track.recorded or source is SignalSource.RECORD)
     if track.signal is not None and track.signal.at > at:
-        if source is SignalSource.SUBMISSION and _is_start(track.signal):
+        # The signal of the agent's start may come after the first Enter.
+        by_agent = track.signal.source in (SignalSource.HOOK, SignalSource.STREAM)
+        if source is SignalSource.SUBMISSION and by_agent and track.signal.status is _IDLE:
             return replace(track, signal=replace(evidence, at=track.signal.at), told=signal)
         return track
     if source is SignalSource.STREAM and _is_old_news(track, evidence):
@@ -283,14 +278,15 @@ def _is_beside_the_point(track: Track, source: SignalSource, signal: AgentSignal
     if signal.kind is SignalKind.STOPPED and before is _ERROR:
         return True  # it is the turn that failed
     if signal.kind is SignalKind.READY:
-        return source is SignalSource.HOOK and _has_begun(track)
+        # The hook of its start may come after its first prompt.
+        busy = track.screen is not None and track.screen.status in (_PROCESSING, _WAITING)
+        return source is SignalSource.HOOK and (track.signal is not None or busy)
     asker = _asker(track)
     others = None not in (asker, signal.agent) and asker != signal.agent
     return others and signal.kind in OF_ONE_AGENT
 
 
 def _asker(track: Track) -> str | None:
-    """Return which agent asks; None if none does, or that is not known."""
     asks = track.signal is not None and track.signal.status is _WAITING
     return track.told.agent if track.told and asks else None
 
@@ -308,11 +304,6 @@ def _with_asker(track: Track, signal: AgentSignal) -> AgentSignal:
     if signal.kind is SignalKind.WAITING and signal.agent is None:
         return replace(signal, agent=_asker(track))
     return signal
-
-
-def _is_start(signal: Evidence) -> bool:
-    """Does it tell of the agent's start? That may come after the first Enter."""
-    return signal.source in (SignalSource.HOOK, SignalSource.STREAM) and signal.status is _IDLE
 
 
 def _is_old_news(track: Track, state: Evidence) -> bool:
@@ -335,15 +326,7 @@ def _is_old_news(track: Track, state: Evidence) -> bool:
     return False
 
 
-def _has_begun(track: Track) -> bool:
-    """Has the agent worked already? The hook of its start may come after its first prompt."""
-    return track.signal is not None or (
-        track.screen is not None and track.screen.status in (_PROCESSING, _WAITING)
-    )
-
-
 def observe_submission(track: Track, detail: str, at: float) -> Track:
-    """Fold in that the agent took a message at that time."""
     signal = AgentSignal(SignalKind.SUBMITTED, detail)
     return observe_signal(replace(track, submitted_at=at), SignalSource.SUBMISSION, signal, at)
 
@@ -386,12 +369,10 @@ def _tells_of_work(title: Evidence | None) -> bool:
 
 
 def observe_end(track: Track, detail: str, at: float) -> Track:
-    """Fold in that the agent's program has ended."""
     return replace(track, end=Evidence(SignalSource.PROCESS, _ERROR, detail, at))
 
 
 def judge(track: Track, now: float) -> Verdict:
-    """Return the status, by the rules at the top of this module."""
     if track.end is not None:
         return Verdict(_ERROR, track.end.detail)
     signal = track.signal
@@ -400,12 +381,14 @@ def judge(track: Track, now: float) -> Verdict:
     if track.asked is not None and now < signal.at + QUESTION_LAG:
         reason = f"{_says(track.asked)}; another turn ended meanwhile"
         return Verdict(_WAITING, reason, signal.at + QUESTION_LAG)
-    how = _how_it_ended(track)
-    if how is not None:
-        signal = replace(how, at=signal.at)
-    elif track.open_end and now < signal.at + RECORD_LAG:
-        reason = f"{_says(signal)}; how it ended is not known yet"
-        return Verdict(_PROCESSING, reason, signal.at + RECORD_LAG)
+    if track.open_end:
+        failed = track.screen is not None and track.screen.status is _ERROR
+        how = track.said or (track.screen if failed else None)
+        if how is not None:
+            signal = replace(how, at=signal.at)
+        elif now < signal.at + RECORD_LAG:
+            reason = f"{_says(signal)}; how it ended is not known yet"
+            return Verdict(_PROCESSING, reason, signal.at + RECORD_LAG)
     screen = _telling_screen(track)
     if screen is None or screen.status is None:
         return Verdict(signal.status or TerminalStatus.UNKNOWN, _says(signal))
@@ -420,16 +403,6 @@ def _telling_screen(track: Track) -> Evidence | None:
     hidden = track.screen is not None and track.screen.status is TerminalStatus.UNKNOWN
     worked = track.shown is not None and track.shown.status is _PROCESSING
     return track.shown if hidden and worked and track.background else track.screen
-
-
-def _how_it_ended(track: Track) -> Evidence | None:
-    """Return what tells how a turn ended, if the signal of its end leaves that open."""
-    if not track.open_end:
-        return None
-    if track.said is not None:
-        return track.said
-    failed = track.screen is not None and track.screen.status is _ERROR
-    return track.screen if failed else None
 
 
 def _by_screen(track: Track, now: float) -> Verdict:
@@ -460,25 +433,24 @@ def _weigh(track: Track, signal: Evidence, screen: Evidence, now: float) -> Verd
     winner = CONTRADICTIONS.get((signal.status, screen.status), Winner.SIGNAL)
     if winner is Winner.SIGNAL:
         return _unless_taken_back(track, signal, now)
-    if winner is Winner.STILL_SCREEN and _ends_by_record(track):
+    told_by = track.signal.source if track.signal else None
+    recorded = track.recorded and told_by in (SignalSource.RECORD, SignalSource.STREAM)
+    if winner is Winner.STILL_SCREEN and recorded:
+        # Its session record will tell the end of the turn.
         return Verdict(signal.status, f"{_says(signal)}; the screen does not show it")
-    holds_until = _holds_until(track, signal, screen, winner)
+    if winner is Winner.STILL_SCREEN:
+        holds_until = _still_enough_at(track, signal)
+    elif track.answered_at is not None and _is_question_beside(track, signal, screen):
+        holds_until = track.answered_at + SCREEN_LAG
+    else:
+        holds_until = signal.at + SCREEN_LAG
     at_once = winner is Winner.SCREEN_AT_ONCE or _is_news(track, signal, screen)
     if now < holds_until and not at_once:
         return Verdict(signal.status, f"{_says(signal)}; the screen does not show it", holds_until)
-    if screen.status is _COMPLETED and _ended_silently(track):
+    # Stopped before any answer, a turn leaves the screen, and what stands there is older.
+    if screen.status is _COMPLETED and track.told is not None and track.told.ends_aloud:
         return Verdict(_IDLE, f"{_says(screen)}, but no end was told after the {_says(signal)}")
     return Verdict(screen.status, f"{_says(screen)}, against the older {_says(signal)}")
-
-
-def _holds_until(track: Track, signal: Evidence, screen: Evidence, winner: Winner) -> float:
-    """Return from when on a screen that says something else, and is no news, is believed."""
-    if winner is Winner.STILL_SCREEN:
-        return _still_enough_at(track, signal)
-    answered_at = track.answered_at
-    if answered_at is not None and _is_question_beside(track, signal, screen):
-        return answered_at + SCREEN_LAG
-    return signal.at + SCREEN_LAG
 
 
 def _unless_taken_back(track: Track, signal: Evidence, now: float) -> Verdict:
@@ -488,31 +460,12 @@ def _unless_taken_back(track: Track, signal: Evidence, now: float) -> Verdict:
         if track.to_report and now < signal.at + REPORT_SECONDS:
             reason = f"{_says(signal)}; what it put in the background may still be reported"
             return Verdict(_PROCESSING, reason, signal.at + REPORT_SECONDS)
-        if _is_undrawn(track) and now < signal.at + DRAW_SECONDS:
+        began_at, worked_at = track.began_at, track.screen_worked_at
+        undrawn = began_at is not None and (worked_at is None or worked_at < began_at)
+        if undrawn and _may_be_taken_back(track) and now < signal.at + DRAW_SECONDS:
             reason = f"{_says(signal)}; it may be taken back, and no work was drawn yet"
             return Verdict(_PROCESSING, reason, signal.at + DRAW_SECONDS)
     return Verdict(signal.status, _says(signal))
-
-
-def _is_undrawn(track: Track) -> bool:
-    """May the turn whose end was told go on, and has the screen shown none of its work yet?"""
-    began_at, worked_at = track.began_at, track.screen_worked_at
-    undrawn = began_at is not None and (worked_at is None or worked_at < began_at)
-    return undrawn and _may_be_taken_back(track)
-
-
-def _ended_silently(track: Track) -> bool:
-    """Is the turn over whose end would have been told, had no person stopped it?
-
-    Stopped before any answer, it leaves the screen, and what stands there is older.
-    """
-    return track.told is not None and track.told.ends_aloud
-
-
-def _ends_by_record(track: Track) -> bool:
-    """Is the agent at work of which its session record will tell the end?"""
-    told_by = track.signal.source if track.signal else None
-    return track.recorded and told_by in (SignalSource.RECORD, SignalSource.STREAM)
 
 
 def _is_news(track: Track, signal: Evidence, screen: Evidence) -> bool:
@@ -531,16 +484,14 @@ def _is_question_beside(track: Track, signal: Evidence, screen: Evidence) -> boo
 
 
 def _may_be_taken_back(track: Track) -> bool:
-    """Is the signal that of an end which need not be one?"""
     revocable = track.told is not None and track.told.revocable
     return revocable and (track.background or track.to_report or not track.alone)
 
 
 def _still_enough_at(track: Track, signal: Evidence) -> float:
     """Return from when on a screen at rest wins over a signal of work."""
-    confirmed = (
-        signal.source != SignalSource.SUBMISSION
-    )  # by the agent, whose title is in time then
+    # By the agent itself, whose title is in time then.
+    confirmed = signal.source != SignalSource.SUBMISSION
     if confirmed and track.title_worked_at is not None and not _tells_of_work(track.title):
         if track.title_worked_at > signal.at:
             return track.title_rests_since + TITLE_LAG
@@ -550,7 +501,6 @@ def _still_enough_at(track: Track, signal: Evidence) -> float:
 
 
 def asks_aloud(track: Track) -> bool:
-    """Does the agent itself say that it asks, and so what? A screen may be ahead of it."""
     signal = track.signal
     aloud = signal is not None and signal.source in (SignalSource.HOOK, SignalSource.RECORD)
     return aloud and signal is not None and signal.status is _WAITING

@@ -1,7 +1,6 @@
 """Screens become a recording."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import given
@@ -13,7 +12,6 @@ from cli_agent_orchestrator.settings.layout import cast_name, replay_folder, run
 from cli_agent_orchestrator.terminals.screens import (
     FRAME_SECONDS,
     LARGEST_CAST,
-    ROOM_FOR_END,
     Tape,
     add_screen,
     begin,
@@ -64,12 +62,6 @@ def test_a_recording_goes_on_after_a_restart(
     assert tape.size == len(data)
 
 
-def test_frames_have_their_times() -> None:
-    cast = read(recorded(["a", "b"]))
-    assert (cast.began, [frame.at for frame in cast.frames]) == (1000.0, [0.25, 1.25])
-    assert [frame.is_whole for frame in cast.frames] == [True, False]
-
-
 def test_the_size_is_the_largest_that_was_needed() -> None:
     cast = read(recorded(["a", "漢" * 65, "a"]))
     assert (cast.width, cast.height) == (130, 40)
@@ -99,22 +91,11 @@ def test_a_recording_ends_at_its_largest_size_and_says_so() -> None:
     assert add_screen(go_on(cast, len(data)), "more", 9000)[1] == b""
 
 
-def test_a_frame_may_fill_all_the_room_there_is() -> None:
-    tape, _ = begin(1000, 120, 40, "tester")
-    room = LARGEST_CAST - ROOM_FOR_END - len(add_screen(tape, "a", 1001)[1])
-    assert not add_screen(replace(tape, size=room), "a", 1001)[0].is_full
-    assert add_screen(replace(tape, size=room + 1), "a", 1001)[0].is_full
-
-
 def test_frames_come_less_often_as_a_recording_grows() -> None:
     quarter = LARGEST_CAST // 4
     sizes = (0, quarter - 1, quarter, 2 * quarter, 3 * quarter)
     pauses = [pause_after(Tape(0, 120, 40, size, changed=9)) for size in sizes]
     assert pauses == [FRAME_SECONDS * times for times in (1, 1, 2, 4, 8)]
-
-
-def test_a_recording_has_at_most_4_mib_and_at_most_two_frames_a_second() -> None:
-    assert (LARGEST_CAST, FRAME_SECONDS) == (4 * 1024 * 1024, 0.5)
 
 
 def test_where_little_changes_frames_come_half_as_often() -> None:
@@ -125,11 +106,6 @@ def test_where_little_changes_frames_come_half_as_often() -> None:
         tape, _ = add_screen(tape, screen, 1000 + seconds)
         pauses.append(pause_after(tape))
     assert pauses == [FRAME_SECONDS * times for times in (1, 2, 1, 2)]
-
-
-def test_a_recording_that_was_only_begun_goes_on() -> None:
-    assert go_on(read(recorded([])), 99) == Tape(1000, 120, 40, 99)
-    assert go_on(read(recorded(["a", "b", "c"])), 99) == Tape(1000, 120, 40, 99, 2.25)
 
 
 def test_a_recording_is_found_in_the_folder_of_its_run(tmp_path: Path) -> None:

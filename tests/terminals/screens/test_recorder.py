@@ -141,20 +141,6 @@ async def test_the_next_agent_of_a_role_goes_on_with_a_recording(
     assert [frame.is_whole for frame in cast_of(run).frames].count(True) == 2
 
 
-async def test_each_role_has_a_recording_of_its_own(ground: Ground, run: Folder) -> None:
-    async with recording(ground) as service:
-        first = await service.create_session(wanted(ground), RUN)
-        second = await service.create_terminal(first.session_name, wanted(ground, "analyst"))
-        # Two that say to be the same do not write over each other.
-        third = await service.create_terminal(first.session_name, wanted(ground))
-        answers = [await answered(service, one, one.name) for one in (first, second, third)]
-        await service.delete_session(first.session_name)
-    assert roles_with_cast(run) == ["analyst", "tester"]
-    assert answers[0] in last_screen(run)
-    assert answers[1] in last_screen(run, "analyst")
-    assert answers[2] not in last_screen(run)
-
-
 @pytest.mark.parametrize(
     ("role", "record", "session"),
     [

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.errors import TmuxCommandError, TmuxMissing
-from cli_agent_orchestrator.terminals.tmux import Address, Command, PaneScreen, Tmux
+from cli_agent_orchestrator.terminals.tmux import Address, Command, Tmux
 from tests.terminals.tmux.rig import LONG_SLEEP, PATIENCE, Recorder, Rig, running_tmux
 
 pytestmark = pytest.mark.tmux
@@ -30,19 +30,6 @@ async def test_windows_and_sessions_are_listed_once_with_their_tags(rig: Rig) ->
     assert sorted((info.session, info.tag) for info in listed) == names
     assert sorted(info.name for info in listed) == [f"#{{name}} of {tag}:" for _, tag in names]
     assert not any(info.dead for info in listed)
-
-
-async def test_many_windows_can_be_opened_at_once(rig: Rig) -> None:
-    panes = await asyncio.gather(*(rig.run(*LONG_SLEEP) for _ in range(8)))
-    listed = await rig.tmux.panes()
-    assert {info.pane for info in listed} == set(panes)
-    assert {info.session for info in listed} == {"work"}
-
-
-async def test_only_the_windows_of_terminals_are_in_a_session(rig: Rig) -> None:
-    await rig.run(*LONG_SLEEP)
-    await rig.run(*LONG_SLEEP)
-    assert len((await rig.by_hand("list-windows", "-t", "work")).splitlines()) == 2
 
 
 async def test_a_window_that_nobody_waits_for_is_closed_again(rig: Rig) -> None:
@@ -73,12 +60,6 @@ async def test_closing_a_window_ends_its_program_and_tells_nothing_more(rig: Rig
     await rig.tmux.press(other, ["Enter"])
     await rig.recorder.until_exited(other)
     assert rig.recorder.exits == [(other, 4)]
-
-
-async def test_closing_a_window_twice_does_no_harm(rig: Rig) -> None:
-    pane = await rig.run(*LONG_SLEEP)
-    await rig.tmux.close_window(pane)
-    await rig.tmux.close_window(pane)
 
 
 async def test_a_session_ends_with_its_windows(rig: Rig) -> None:
@@ -112,13 +93,6 @@ async def test_a_title_alone_is_a_change(rig: Rig) -> None:
     await rig.recorder.until(lambda: rig.recorder.of(pane)[-1].title == "done")
 
 
-async def test_changes_after_quiet_are_told(rig: Rig) -> None:
-    pane = await rig.run("sh", "-c", "while read line; do echo said $line; done")
-    for word in ("first", "second", "third"):
-        await rig.tmux.paste(pane, word.encode() + b"\n")
-        await rig.recorder.until_shown(pane, f"said {word}")
-
-
 async def test_a_spinner_is_reported_as_long_as_it_turns_and_its_end_too(rig: Rig) -> None:
     spinner = 'for i in $(seq 40); do printf "\\rframe $i "; sleep 0.05; done; echo; echo "the end"'
     pane = await rig.run("sh", "-c", f"{spinner}; sleep 1000")
@@ -148,15 +122,6 @@ async def test_lines_that_look_like_the_protocol_are_just_text(rig: Rig) -> None
     pane = await rig.python(f"print(*{fakes!r}, sep='\\n'); input()")
     screen = await rig.recorder.until_shown(pane, "%pause")
     assert screen.text.splitlines()[: len(fakes)] == fakes
-
-
-async def test_screens_of_all_sessions_are_reported(rig: Rig) -> None:
-    panes = [
-        await rig.run("sh", "-c", f"echo I am {name}; sleep 1000", session=name)
-        for name in ("one", "two", "three")
-    ]
-    for pane, name in zip(panes, ("one", "two", "three"), strict=True):
-        await rig.recorder.until_shown(pane, f"I am {name}")
 
 
 async def test_several_panes_are_read_in_one_go(rig: Rig) -> None:
@@ -228,10 +193,3 @@ async def test_tmux_that_is_too_old_is_said_with_advice(tmp_path: Path, version:
     program.chmod(0o755)
     with pytest.raises(TmuxMissing, match=r"too old.*brew install tmux"):
         await Tmux(Address("nowhere", {}, str(program)), Recorder()).start()
-
-
-async def test_screens_are_values(rig: Rig) -> None:
-    pane = await rig.run("sh", "-c", "echo hello; sleep 1000")
-    screen = await rig.recorder.until_shown(pane, "hello")
-    assert (await rig.tmux.read([pane]))[pane] == screen
-    assert isinstance(screen, PaneScreen)

@@ -66,14 +66,6 @@ async def test_a_marked_paste_has_its_brackets_once(rig: Rig, tmp_path: Path, as
     assert record.read_bytes() == b"\x1b[200~two\nlines\x1b[201~"
 
 
-async def test_an_empty_paste_types_nothing(rig: Rig, tmp_path: Path) -> None:
-    record = tmp_path / "record"
-    pane = await rig.reader(record)
-    await rig.tmux.paste(pane, b"")
-    await rig.tmux.paste(pane, b"x")
-    await rig.recorder.until_shown(pane, "got 1.")
-
-
 async def test_nothing_of_a_paste_stays_behind(rig: Rig, tmp_path: Path) -> None:
     pane = await rig.reader(tmp_path / "record")
     await rig.tmux.paste(pane, b"secret")

@@ -59,12 +59,6 @@ def test_the_first_output_is_looked_at_a_moment_later(watch: PaneWatch) -> None:
     assert watch.take(5.0 + LEADING_EDGE)[0] == ("%1",)
 
 
-def test_more_output_before_the_look_schedules_nothing_new(watch: PaneWatch) -> None:
-    watch.output("%1", 5.0)
-    assert watch.output("%1", 5.001) is None
-    assert watch.next_at() == 5.0 + LEADING_EDGE
-
-
 def test_looks_follow_each_other_more_slowly_up_to_the_interval(watch: PaneWatch) -> None:
     now, pauses = 5.0, []
     for _ in range(6):
@@ -77,37 +71,10 @@ def test_looks_follow_each_other_more_slowly_up_to_the_interval(watch: PaneWatch
     assert pauses == pytest.approx([LEADING_EDGE, 0.03, 0.06, 0.12, 0.24, 0.25])
 
 
-def test_after_quiet_the_leading_edge_is_back(watch: PaneWatch) -> None:
-    watch.output("%1", 5.0)
-    look(watch, 5.01)
-    watch.output("%1", 5.02)
-    look(watch, 5.04)
-    assert watch.output("%1", 9.0) == 9.0 + LEADING_EDGE
-    look(watch, 9.01)
-    assert watch.output("%1", 9.02) == pytest.approx(9.04)
-
-
 def test_a_spinner_that_never_rests_is_looked_at_steadily(watch: PaneWatch) -> None:
     looks = spin(watch, "%1", start=5.0, frames=100)
     assert len(looks) >= 30
     assert max(b - a for a, b in itertools.pairwise(looks)) < 0.36
-
-
-def test_the_end_of_a_burst_is_looked_at(watch: PaneWatch) -> None:
-    watch.output("%1", 5.0)
-    look(watch, 5.01)
-    watch.output("%1", 5.1)
-    due = watch.next_at()
-    assert due is not None
-    assert look(watch, due)[0] == ("%1",)
-    assert watch.next_at() is None
-
-
-def test_panes_are_looked_at_one_by_one_when_they_change_apart(watch: PaneWatch) -> None:
-    watch.output("%1", 5.0)
-    watch.output("%2", 5.009)
-    assert look(watch, 5.01)[0] == ("%1",)
-    assert look(watch, 5.02)[0] == ("%2",)
 
 
 def test_panes_that_are_due_together_are_one_batch(watch: PaneWatch) -> None:
@@ -134,16 +101,6 @@ def test_two_outputs_in_an_interval_do_not_pause_a_pane(watch: PaneWatch) -> Non
     assert watch.take_pauses() == ()
     watch.output("%1", 9.102)
     assert watch.take_pauses() == ("%1",)
-
-
-def test_a_pane_that_was_quiet_is_counted_anew(watch: PaneWatch) -> None:
-    watch.add("%3", pausable=False)
-    for now in (5.0, 5.001, 5.002):
-        watch.output("%3", now)
-    look(watch, 5.02)
-    watch.output("%3", 9.0)
-    watch.output("%1", 9.02)
-    assert watch.take(9.02)[0] == ("%3",), "it is busy no more, and kept company by nobody"
 
 
 @pytest.mark.parametrize(("written", "together"), [(5.5, ("%3",)), (5.51, ())])
@@ -200,14 +157,6 @@ def test_a_busy_pane_that_cannot_be_paused_is_looked_at_when_it_writes() -> None
     watch.take(20.0)
     watch.answered("%1", changed=True)
     assert watch.next_at() is None
-
-
-def test_a_pane_whose_raw_output_is_wanted_is_never_paused() -> None:
-    watch = PaneWatch()
-    watch.add("%1", pausable=False)
-    for frame in range(50):
-        watch.output("%1", 5.0 + frame / 100)
-    assert watch.take_pauses() == ()
 
 
 def test_busy_panes_that_are_due_soon_keep_each_other_company(watch: PaneWatch) -> None:

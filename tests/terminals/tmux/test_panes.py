@@ -8,13 +8,11 @@ import pytest
 
 from cli_agent_orchestrator.terminals.tmux.protocol import (
     HUB_SESSION,
-    LIST_PANES,
     PANE_FORMAT,
     STATE_FORMAT,
     Answer,
     PaneInfo,
     PaneScreen,
-    exit_code,
     look_lines,
     parse_looks,
     parse_pane,
@@ -38,10 +36,6 @@ DEAD_SINCE_3_8 = [
 
 def answer(*lines: bytes, ok: bool = True) -> Answer:
     return Answer(ok=ok, lines=lines, ours=True)
-
-
-def test_a_line_of_the_list_is_a_pane() -> None:
-    assert parse_pane(listed()) == PaneInfo("%1", "@2", "s", "n", "t", 77, False, None)
 
 
 @pytest.mark.parametrize("name", ["a:b", ":", "#{pid}", "two words", "漢"])
@@ -89,11 +83,6 @@ def test_a_pane_is_listed_once_with_its_real_session() -> None:
         assert info.session == "work"
 
 
-def test_a_pane_that_is_in_the_hub_alone_is_listed_there() -> None:
-    [info] = parse_panes([listed(session=HUB_SESSION)])
-    assert info.session == HUB_SESSION
-
-
 @pytest.mark.parametrize("tag", ["", "not a tag", "#{x}"])
 def test_panes_without_our_tag_are_left_out(tag: str) -> None:
     assert parse_panes([listed(tag=tag), b"noise"]) == []
@@ -139,11 +128,6 @@ def test_a_title_is_data_whatever_it_says(title: str) -> None:
     assert looks["%1"] == PaneScreen("%1", "one\n\nthree", title, in_mode=False)
 
 
-def test_a_look_tells_mode_and_end() -> None:
-    [look] = parse_looks(["%1"], [answer(b"%1:1::15:1:t"), answer()]).values()
-    assert (look.in_mode, look.dead, look.exit_code) == (True, True, 143)
-
-
 @pytest.mark.parametrize(
     ("head", "body"),
     [
@@ -156,14 +140,6 @@ def test_a_look_tells_mode_and_end() -> None:
 )
 def test_a_pane_that_is_not_there_has_no_look(head: Answer, body: Answer) -> None:
     assert parse_looks(["%1"], [head, body]) == {}
-
-
-@pytest.mark.parametrize(
-    ("status", "killed_by", "code"),
-    [("0", "", 0), ("255", "", 255), ("", "15", 143), ("", "KILL", 137), ("", "?", None)],
-)
-def test_exit_codes(status: str, killed_by: str, code: int | None) -> None:
-    assert exit_code(status, killed_by) == code
 
 
 def filled_in(form: str, values: Mapping[str, str]) -> bytes:
@@ -201,12 +177,6 @@ def test_what_is_asked_for_is_what_is_read(ended: Mapping[str, str], code: int) 
     head = answer(filled_in(STATE_FORMAT, values))
     [look] = parse_looks(["%1"], [head, answer(b"text")]).values()
     assert (look.title, look.in_mode, look.dead, look.exit_code) == ("a title", True, True, code)
-
-
-def test_all_panes_of_all_sessions_are_listed_in_that_form() -> None:
-    words = LIST_PANES.split()
-    assert words[:3] == ["list-panes", "-a", "-F"]
-    assert PANE_FORMAT in LIST_PANES
 
 
 def test_states_are_asked_for_in_the_form_that_is_read() -> None:

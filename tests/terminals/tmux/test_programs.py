@@ -91,14 +91,6 @@ async def test_the_environment_is_the_given_one(rig: Rig, tmp_path: Path) -> Non
     assert told["env"]["SHELL"] == "/bin/sh"
 
 
-async def test_a_terminal_type_of_ones_own_wins(rig: Rig, tmp_path: Path) -> None:
-    report = tmp_path / "report"
-    env = {"REPORT": str(report), "TERM": "xterm-direct"}
-    told = await report_of(rig, Command((sys.executable, "-c", REPORTER), "/", env), report)
-    assert isinstance(told["env"], dict)
-    assert told["env"]["TERM"] == "xterm-direct"
-
-
 @pytest.mark.parametrize("term", [None, "dumb"])
 async def test_a_program_is_told_of_a_capable_terminal_wherever_the_server_was_started(
     term: str | None,
@@ -136,11 +128,6 @@ async def test_the_program_starts_in_its_folder(rig: Rig, tmp_path: Path, name: 
     folder.mkdir()
     command = Command((sys.executable, "-c", REPORTER), str(folder), {"REPORT": str(report)})
     assert (await report_of(rig, command, report))["cwd"] == str(folder)
-
-
-async def test_a_window_has_the_size_of_the_engine(rig: Rig) -> None:
-    pane = await rig.run("sh", "-c", "stty size; sleep 1000")
-    await rig.recorder.until_shown(pane, "40 120")
 
 
 async def test_what_tmux_would_misunderstand_is_refused(rig: Rig) -> None:

@@ -13,7 +13,6 @@ from cli_agent_orchestrator.terminals.tmux.protocol import (
     Notice,
     PaneOutput,
     Parser,
-    command,
     literal,
     parse_version,
     quote,
@@ -54,20 +53,6 @@ def test_a_block_is_the_answer_to_a_command() -> None:
     others = b"1700000000 7 0"
     assert parsed(block(guard=others)) == [Answer(ok=True, lines=(), ours=False)]
     assert parsed(block(b"a\rb\r")) == [Answer(ok=True, lines=(b"a\rb\r",), ours=True)]
-
-
-@pytest.mark.parametrize("line", LOOKALIKES)
-def test_a_screen_may_show_a_line_that_looks_like_a_message(line: bytes) -> None:
-    [answer] = parsed(block(b"before", line, b"after"))
-    assert answer == Answer(ok=True, lines=(b"before", line, b"after"), ours=True)
-
-
-def test_pausing_is_announced_inside_a_block_and_does_not_end_it() -> None:
-    stream = block(b"%pause %0", b"%continue %0") + block(b"next", guard=b"1700000000 8 1")
-    assert [m.lines for m in parsed(stream) if isinstance(m, Answer)] == [
-        (b"%pause %0", b"%continue %0"),
-        (b"next",),
-    ]
 
 
 def test_text_outside_of_blocks_is_dropped() -> None:
@@ -115,12 +100,6 @@ def test_a_line_is_taken_only_when_it_is_complete() -> None:
     parser = Parser()
     assert parser.feed(b"%output %1 a\\0") == []
     assert parser.feed(b"33\n%ex") == [PaneOutput("%1", b"a\\033")]
-
-
-def test_an_answer_as_text_replaces_what_is_not_utf_8() -> None:
-    [answer] = parsed(block("é漢".encode(), b"\xff"))
-    assert isinstance(answer, Answer)
-    assert answer.text == "é漢\n�"
 
 
 body_lines = st.lists(st.sampled_from(LOOKALIKES) | st.binary(max_size=30), max_size=6).map(
@@ -176,10 +155,6 @@ def test_unescape_leaves_alone_what_is_no_escape() -> None:
     assert unescape(b"a\\000\\377b") == b"a\0\xffb"
     for data in (b"\\", b"\\12", b"\\8", b"\\400", b"\\777x"):
         assert unescape(data) == data
-
-
-def test_a_plain_word_needs_no_quotes() -> None:
-    assert command("set-option", "-g", "status", "off") == "set-option -g status off"
 
 
 @pytest.mark.parametrize(

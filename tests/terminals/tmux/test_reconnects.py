@@ -39,14 +39,6 @@ async def until_connected_again(rig: Rig, times: int = 2) -> None:
     await rig.recorder.until(lambda: len(rig.recorder.connections) == times)
 
 
-def test_the_first_connection_is_told_before_start_returns() -> None:
-    async def scenario() -> list[str]:
-        async with running_tmux() as rig:
-            return list(rig.recorder.order)
-
-    assert asyncio.run(scenario()) == ["connected"]
-
-
 async def test_a_killed_connection_is_replaced_and_the_programs_live(rig: Rig) -> None:
     pane = await rig.run("sh", "-c", SPEAKER)
     await rig.recorder.until_shown(pane, "hello")
@@ -82,13 +74,6 @@ async def test_a_killed_server_is_replaced_by_an_empty_one(rig: Rig) -> None:
     assert rig.recorder.order[-2:] == ["disconnected", "connected"]
     pane = await rig.run("sh", "-c", SPEAKER)
     await rig.recorder.until_shown(pane, "hello")
-
-
-async def test_a_server_that_is_killed_hard_is_replaced_too(rig: Rig) -> None:
-    await rig.run(*LONG_SLEEP)
-    os.kill(int(await rig.by_hand("display-message", "-p", "#{pid}")), signal.SIGKILL)
-    await until_connected_again(rig)
-    assert rig.recorder.connections[-1] == ([], {})
 
 
 async def test_a_killed_hub_is_made_again_with_all_windows(rig: Rig) -> None:
@@ -221,13 +206,6 @@ async def test_a_client_whose_owner_was_killed_is_ended(rig: Rig) -> None:
     assert stale.returncode == -signal.SIGKILL
     assert len(await client_pids(rig)) == 1
     await tmux.kill_server()
-
-
-async def test_a_killed_engine_tells_nothing_more(rig: Rig) -> None:
-    await rig.run(*LONG_SLEEP)
-    await rig.tmux.kill_server()
-    assert rig.recorder.reasons == []
-    assert rig.recorder.exits == []
 
 
 async def test_windows_opened_and_closed_wildly_do_not_bring_tmux_down(rig: Rig) -> None:

@@ -76,9 +76,7 @@ class ControlConnection(asyncio.SubprocessProtocol):
         self._lost = lost
         self._patience = patience
         self._answered = 0
-        """How many answers have come."""
         self._silent = 0
-        """How many looks in a row have seen none."""
         self._look: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._parser = Parser()
@@ -114,7 +112,6 @@ class ControlConnection(asyncio.SubprocessProtocol):
 
     @property
     def pid(self) -> int:
-        """The process id of the client."""
         return self._transport.get_pid() or 0 if self._transport else 0
 
     def send(self, lines: Sequence[str], *, answers: int | None = None) -> asyncio.Future[Answers]:
@@ -141,7 +138,6 @@ class ControlConnection(asyncio.SubprocessProtocol):
         return done
 
     def tell(self, lines: Sequence[str]) -> None:
-        """Send command lines without waiting for their answers."""
         self.send(lines).add_done_callback(drop_error)
 
     async def close(self) -> None:

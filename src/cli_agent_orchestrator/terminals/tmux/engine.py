@@ -122,12 +122,10 @@ class Keeper:
         return connection
 
     def received(self, connection: ControlConnection, messages: list[Message]) -> None:
-        """Hand on what tmux says unasked."""
         if connection is self._connection and self._observer is not None:
             self._observer.received(messages)
 
     def lost(self, connection: ControlConnection, reason: str) -> None:
-        """Note that a connection has ended by itself."""
         if connection is self._connection:
             self.drop()
             self._lost.set()
@@ -229,7 +227,6 @@ class Tmux:
         await self._keeper.start()
 
     async def close(self) -> None:
-        """Disconnect; the programs go on."""
         await self._keeper.stop()
         with suppress(TimeoutError):
             # Also what a change that was given up leads to: its undoing.
@@ -353,18 +350,18 @@ class Tmux:
         tmux 3.3a crashes when a session ends before it has announced that its current window
         changed. It does so once it has carried out all that it has read.
         """
-        task = asyncio.create_task(self._in_turn(connection, lines))
+
+        async def send_in_turn() -> Answers:
+            async with self._turn:
+                return await connection.send(lines)
+
+        task = asyncio.create_task(send_in_turn())
         self._changes.add(task)
         task.add_done_callback(self._changes.discard)
         task.add_done_callback(drop_error)
         return task
 
-    async def _in_turn(self, connection: ControlConnection, lines: Sequence[str]) -> Answers:
-        async with self._turn:
-            return await connection.send(lines)
-
     def _undo_opening(self, connection: ControlConnection, change: "asyncio.Task[Answers]") -> None:
-        """Close a window that nobody waits for any more."""
         if change.cancelled() or change.exception() is not None:
             return
         info = _opened_pane(change.result())

@@ -100,7 +100,6 @@ class PaneWatch:
         return state.due
 
     def take_pauses(self) -> tuple[str, ...]:
-        """Return the panes to be paused at once."""
         pauses, self._pauses = tuple(self._pauses), []
         return pauses
 
@@ -155,7 +154,6 @@ class DeathWatch:
     """
 
     def __init__(self, ended: Ended, open_watch: Callable[[int], int] | None = None) -> None:
-        """`ended` gets the key of the process."""
         self._loop = asyncio.get_running_loop()
         self._ended = ended
         self._open = open_watch or open_process_watch
@@ -294,7 +292,6 @@ class Observer:
     """Reads panes when they have changed, and follows programs to their end."""
 
     def __init__(self, connection: ControlConnection, server: int, listener: TmuxListener) -> None:
-        """`server` is the process id of the tmux server."""
         self._connection = connection
         self._server = server
         self._listener = listener
@@ -330,7 +327,6 @@ class Observer:
 
     @property
     def followed(self) -> int:
-        """How many panes are followed."""
         return len(self._panes)
 
     def forget(self, pane: str) -> None:
@@ -360,7 +356,6 @@ class Observer:
             task.cancel()
 
     def received(self, messages: Sequence[Message]) -> None:
-        """Take in what tmux says unasked."""
         now = self._loop.time()
         for message in messages:
             match message:

@@ -40,8 +40,6 @@ _guard = re.compile(GUARD_PATTERN)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one command answered."""
-
     ok: bool
     lines: tuple[bytes, ...]
     ours: bool
@@ -84,7 +82,6 @@ class Parser:
         self._ours = False
 
     def feed(self, data: bytes) -> list[Message]:
-        """Return the messages that are complete with this chunk."""
         first, *others = data.split(b"\n")
         self._tail += first
         if not others:
@@ -122,7 +119,6 @@ def _ascii(name: bytes) -> str:
 
 
 def unescape(escaped: bytes) -> bytes:
-    """Return what a program really wrote."""
     if b"\\" not in escaped:
         return escaped
     return _escape.sub(_byte_of, escaped)
@@ -214,8 +210,6 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class PaneInfo:
-    """One terminal as tmux keeps it."""
-
     pane: str
     window: str
     session: str
