@@ -69,7 +69,7 @@ from cli_agent_orchestrator.pipeline.review import (
 )
 from cli_agent_orchestrator.pipeline.state import Dispatch, FinalStatus, Turn
 from cli_agent_orchestrator.pipeline.steering import Wish
-from cli_agent_orchestrator.runs.events import turn_ended
+from cli_agent_orchestrator.runs.loop import turn_ended
 from cli_agent_orchestrator.settings.config import tmux_socket
 from tests.notices.test_sending import raise_fault
 

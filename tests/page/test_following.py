@@ -37,11 +37,11 @@ from cli_agent_orchestrator.page.follow import (
 )
 from cli_agent_orchestrator.page.stream import News, PageContext
 from cli_agent_orchestrator.page.words import Page
-from cli_agent_orchestrator.pipeline.state import KEPT_VERSION
 from cli_agent_orchestrator.runs.record import write_record
 from cli_agent_orchestrator.runs.service import RunService
 from cli_agent_orchestrator.settings.layout import (
     STATE_NAME,
+    STATE_VERSION,
     replay_folder,
     run_folder,
     turns_folder,
@@ -162,7 +162,7 @@ async def test_a_new_run_appears_and_a_removed_one_goes(rig: Rig) -> None:
 
 def save_state(rig: Rig) -> Path:
     """Save what a run is resumed from."""
-    state = {"version": KEPT_VERSION, "final_status": "RUNNING"}
+    state = {"version": STATE_VERSION, "final_status": "RUNNING"}
     rig.folder.replace(STATE_NAME, codec.encode(state))
     return rig.folder.path / STATE_NAME
 

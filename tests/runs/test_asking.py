@@ -23,7 +23,6 @@ from cli_agent_orchestrator.events import (
     SettingChanged,
     Unpaused,
 )
-from cli_agent_orchestrator.pipeline.state import KEPT_VERSION
 from cli_agent_orchestrator.pipeline.steering import Ask, Heard, Hint, Pause, Set, Skip, Stop, Wish
 from cli_agent_orchestrator.runs.control import (
     QUEUED,
@@ -37,7 +36,12 @@ from cli_agent_orchestrator.runs.control import (
 )
 from cli_agent_orchestrator.runs.event_log import EventLog
 from cli_agent_orchestrator.runs.record import RunRecord, RunStatus, SavedTree, write_record
-from cli_agent_orchestrator.settings.layout import CONTROL_FILE, STATE_NAME, run_folder
+from cli_agent_orchestrator.settings.layout import (
+    CONTROL_FILE,
+    STATE_NAME,
+    STATE_VERSION,
+    run_folder,
+)
 from tests.runs.views import a_run
 
 RUN = a_run(wd="/p", round=1, providers={"analyst": "codex"})
@@ -198,7 +202,7 @@ def test_a_run_that_was_killed_after_it_had_passed_is_not_resumed(
 ) -> None:
     folder = run_folder(tmp_path, RUN.id)
     folder.make()
-    folder.replace(STATE_NAME, codec.encode({"version": KEPT_VERSION, "final_status": "PASS"}))
+    folder.replace(STATE_NAME, codec.encode({"version": STATE_VERSION, "final_status": "PASS"}))
     tree = SavedTree("/t", "cao/x", "a", "a") if in_tree else None
     record = RunRecord(RUN.id, str(tmp_path), tree=tree)
     write_record(folder, record)

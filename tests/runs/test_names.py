@@ -13,7 +13,6 @@ from cli_agent_orchestrator.runs.view import (
     choose_run_to_resume,
     find_agent,
     is_surely_run,
-    runs_that_fit,
 )
 from tests.runs.views import a_run
 
@@ -50,10 +49,6 @@ class TestAgents:
         with pytest.raises(UsageError, match=r"(?s)aaaa.*bbbb"):
             find_agent(runs, "tester", HERE)
 
-    def test_runs_without_the_role_do_not_count(self) -> None:
-        runs = [run("aaaa", RUNNING, HERE, "analyst"), run("bbbb", RUNNING, HERE, "tester")]
-        assert find_agent(runs, "tester", HERE) == "tester-of-bbbb"
-
     def test_one_that_has_ended_here_may_have_left_its_agents(self) -> None:
         runs = [run("aaaa", PASS, HERE, "tester"), run("bbbb", PASS, HERE, "tester")]
         assert find_agent(runs, "tester", HERE) == "tester-of-aaaa"
@@ -88,11 +83,6 @@ class TestAgents:
 )
 def test_what_could_be_a_terminal_is_not_surely_a_run(text: str, sure: bool) -> None:
     assert is_surely_run([run("k3f9")], text) is sure
-
-
-def test_a_whole_id_is_meant_even_if_another_one_begins_like_it() -> None:
-    runs = [run("k3f9"), run("k3f")]
-    assert [one.id[-4:] for one in runs_that_fit(runs, runs[1].id)] == ["-k3f"]
 
 
 class TestLive:

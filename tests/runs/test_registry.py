@@ -27,7 +27,6 @@ from cli_agent_orchestrator.events import (
     Unpaused,
     Warned,
 )
-from cli_agent_orchestrator.pipeline.state import KEPT_VERSION
 from cli_agent_orchestrator.runs.event_log import EventLog
 from cli_agent_orchestrator.runs.record import (
     Fate,
@@ -56,6 +55,7 @@ from cli_agent_orchestrator.settings.layout import (
     RECORD_FILE,
     RUNS_FOLDER,
     STATE_NAME,
+    STATE_VERSION,
     run_folder,
 )
 from tests.runs.views import a_run
@@ -91,7 +91,7 @@ def ended(state: Path, name: str, wd: str = "/p", at: float = NOON) -> None:
     save(state, replace(RECORD, id=name, wd=wd, started=at, status=RunStatus.PASS))
 
 
-OWN: dict[str, object] = {"version": KEPT_VERSION, "final_status": "RUNNING"}
+OWN: dict[str, object] = {"version": STATE_VERSION, "final_status": "RUNNING"}
 
 
 def test_a_run_is_found_by_its_process_while_it_is_at_work(tmp_path: Path) -> None:

@@ -94,17 +94,7 @@ class TestNote:
         note_records(run, "a1", [])
         assert self.noted(run) == ["/x", "/y", "/z"]
 
-    def test_what_is_known_is_not_written_again(self, run: Folder) -> None:
-        note_records(run, "a1", ["/x"])
-        before = (run.path / "records/a1.json").stat().st_ino
-        note_records(run, "a1", ["/x"])
-        assert (run.path / "records/a1.json").stat().st_ino == before
-
-    def test_an_agent_without_records_has_no_note(self, run: Folder) -> None:
-        note_records(run, "a1", [])
-        assert not (run.path / "records").exists()
-
-    @pytest.mark.parametrize("name", ["", "..", "../x", "a/b", "a\0", "x" * 200])
+    @pytest.mark.parametrize("name", ["", "../x", "a\0", "x" * 200])
     def test_no_terminal_leads_elsewhere(self, run: Folder, home: Path, name: str) -> None:
         note_records(run, name, ["/x"])
         assert not (run.path / "records").exists()
@@ -116,12 +106,8 @@ class TestNote:
         "text",
         [
             "",
-            "x",
-            "[]",
             "{}",
             '{"records": 7}',
-            '{"records": null}',
-            '{"records": [7]}',
             '{"records": ["relative.jsonl"]}',
             '{"records": ["/a\\u0000b"]}',
             '{"records": ' + "[" * 20_000,
@@ -175,11 +161,6 @@ class TestCodex:
         assert used(run, own, program) == took(1)
         assert usage_of_turns(run, [turn_of(1, "none", NOON)], None) == {}
 
-    def test_a_sub_agent_that_is_named_is_counted_once(self, run: Folder, home: Path) -> None:
-        own = write(rollout(home, "t1"), codex_head("t1"), codex_call(DURING, "r1"))
-        head = sub_agent_head("s1", "t1", "t1")
-        assert used(run, own, write(rollout(home, "s1"), head, codex_call(DURING, "r2"))) == took(2)
-
     def test_several_sessions_of_an_agent_count(self, run: Folder, home: Path) -> None:
         records = [
             write(rollout(home, name), codex_head(name), codex_call(DURING, name))
@@ -187,19 +168,11 @@ class TestCodex:
         ]
         assert used(run, *records) == took(2)
 
-    def test_a_record_elsewhere_has_nothing_beside_it(self, run: Folder, home: Path) -> None:
-        record = write(home / "x.jsonl", codex_head(), codex_call(DURING, "r1"))
-        write(home / "rollout-s1.jsonl", sub_agent_head("s1", "t1", "t1"), codex_call(DURING, "r2"))
-        assert used(run, record) == took(1)
-
     def test_a_copy_by_an_older_version_is_not_known(self, run: Folder, home: Path) -> None:
         own = write(rollout(home, "t1"), codex_head("t1"), codex_call(DURING, "r1"))
         totals = [token_count(DURING, codex_usage(n, 0, n, 0)) for n in (5, 10)]
         fork = write(rollout(home, "t2"), codex_head("t2", forked_from_id="t1"), *totals)
         assert used(run, own, fork) is None
-
-    def test_what_is_no_record_is_not_known(self, run: Folder, home: Path) -> None:
-        assert used(run, write(rollout(home, "t1"), b"x", codex_call(DURING, "r1"))) is None
 
     def test_of_too_many_files_it_is_not_known(self, run: Folder, home: Path) -> None:
         own = write(rollout(home, "t1"), codex_head("t1"), codex_call(DURING, "r1"))
@@ -227,14 +200,6 @@ class TestClaudeCode:
         write(folder / "notes.jsonl", claude_call(DURING, "m6"))
         write(folder.parent / "agent-c3.jsonl", claude_call(DURING, "m7"))
         assert used(run, record, provider="claude_code") == took(111)
-
-    def test_a_sub_agent_that_wrote_nothing_in_the_turn_is_not_read(
-        self, run: Folder, home: Path
-    ) -> None:
-        record = write(self.record(home), claude_call(DURING, "m1"))
-        folder = record.with_suffix("") / "subagents"
-        write(folder / "agent-a1.jsonl", claude_call(DURING, "m2"), at=BEFORE)
-        assert used(run, record, provider="claude_code") == took(1)
 
     def test_a_copied_conversation_is_counted_once(self, run: Folder, home: Path) -> None:
         record = write(self.record(home), claude_call(BEFORE, "m0"), claude_call(DURING, "m1"))
@@ -273,9 +238,6 @@ class TestNotKnown:
         record = write(rollout(home, "t1"), codex_head(), codex_call(AFTER, "r1"))
         assert used(run, record) is None
 
-    def test_a_run_of_an_earlier_version(self, run: Folder) -> None:
-        assert usage(run) is None
-
     @pytest.mark.parametrize("provider", ["codex", "claude_code"])
     def test_a_record_that_is_gone(self, run: Folder, home: Path, provider: str) -> None:
         lines = [codex_head(), codex_call(DURING, "r1"), claude_call(DURING, "m1")]
@@ -302,21 +264,6 @@ class TestNotKnown:
         target.rename(record)
         assert used(run, record, provider=provider) == took(1)
 
-    def test_sub_agents_that_are_links_or_pipes(self, run: Folder, home: Path) -> None:
-        record = write(home / "p/s.jsonl", claude_call(DURING, "m1"))
-        sub = home / "p/s/subagents/agent-1.jsonl"
-        sub.parent.mkdir(parents=True)
-        os.mkfifo(sub)
-        assert used(run, record, provider="claude_code") is None
-        sub.unlink()
-        sub.symlink_to(record)
-        assert used(run, record, provider="claude_code") is None
-        sub.unlink()
-        assert used(run, record, provider="claude_code") == took(1)
-        sub.parent.rmdir()
-        sub.parent.symlink_to(record.parent)
-        assert used(run, record, provider="claude_code") is None
-
     def test_records_that_are_too_large(self, run: Folder, home: Path) -> None:
         record = write(rollout(home, "t1"), codex_head(), codex_call(DURING, "r1"))
         note_records(run, "a1", [str(record)])
@@ -326,7 +273,7 @@ class TestNotKnown:
         assert usage(run, largest=size * 3 - 1) is None
 
 
-@pytest.mark.parametrize("size", [0, 1, LONGEST_LINE - 9, LONGEST_LINE, LONGEST_LINE + 2**20])
+@pytest.mark.parametrize("size", [0, LONGEST_LINE - 9, LONGEST_LINE + 2**20])
 def test_lines_of_any_length_lie_between_others(run: Folder, home: Path, size: int) -> None:
     calls = [claude_call(DURING, "m1"), b" " * size, claude_call(DURING, "m2")]
     record = write(home / "s.jsonl", *calls)

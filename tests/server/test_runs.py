@@ -28,7 +28,6 @@ from cli_agent_orchestrator.events import (
     StopAsked,
     Unpaused,
 )
-from cli_agent_orchestrator.pipeline.state import KEPT_VERSION
 from cli_agent_orchestrator.pipeline.steering import (
     Answered,
     Ask,
@@ -49,6 +48,7 @@ from cli_agent_orchestrator.settings.layout import (
     EVENTS_FILE,
     SNAPSHOTS_FOLDER,
     STATE_NAME,
+    STATE_VERSION,
     turns_folder,
 )
 from cli_agent_orchestrator.work.snapshots import Snapshots
@@ -359,7 +359,7 @@ class TestSteer:
         self, rig: Rig, http: httpx.Client
     ) -> None:
         assert http.post(f"/runs/{RUN}/resume").status_code == 409
-        state = {"version": KEPT_VERSION, "final_status": "RUNNING"}
+        state = {"version": STATE_VERSION, "final_status": "RUNNING"}
         rig.folder.replace(STATE_NAME, json.dumps(state).encode())
         assert http.post(f"/runs/{RUN}/resume").status_code == 200
         ((request, folder),) = rig.launcher.asked

@@ -26,6 +26,7 @@ from ..gates.check import BaseResult
 from ..handoff.wait import Sent
 from ..proof.verdict import ProofWords
 from ..settings.gates import Gate, When, read_gates
+from ..settings.layout import STATE_VERSION
 from .flow import DONE, Flow
 from .flow_file import LOOP, packaged_flow
 from .reply import Excerpt, Output
@@ -259,14 +260,13 @@ def note_act(state: RunState, at: float, text: str) -> RunState:
 
 
 VERSION = 1
-KEPT_VERSION = 2
 NOTES_KEYS = {"analyst_feedback": "analyst_review", "programmer_feedback": "programmer_review"}
 """Where the specification has the notes of these reviewers."""
 
 
 def encode_state(state: RunState) -> bytes:
     """Return the state as it is kept."""
-    content = {"version": KEPT_VERSION, **codec.plain(state)}
+    content = {"version": STATE_VERSION, **codec.plain(state)}
     if state.flow == packaged_flow(LOOP):
         del content["flow"]
     return codec.encode(content)
@@ -276,7 +276,7 @@ def decode_state(data: bytes) -> RunState:
     """Return a state that was kept; damaged parts have their defaults."""
     try:
         content = codec.parse(data)
-        if content["version"] == KEPT_VERSION:
+        if content["version"] == STATE_VERSION:
             return codec.repaired(RunState, content, needed=("final_status", "flow"))
     except (ValueError, LookupError, TypeError) as error:
         raise StateError(f"it is not the state of a run: {error}") from error

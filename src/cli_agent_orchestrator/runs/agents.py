@@ -127,7 +127,6 @@ class Onlooker:
 
 
 def new_session_name() -> str:
-    """Return a name that no session has yet."""
     return session_name_of(uuid.uuid4().hex[:8])
 
 
@@ -190,7 +189,6 @@ def start_in_session(
 
 
 def exit_quietly(terminals: Starts, terminal_id: str) -> None:
-    """End a terminal, if that can be done."""
     try:
         patiently(lambda: terminals.exit_terminal(terminal_id), seconds=EXIT_AWAY_SECONDS)
     except ApiError as error:
@@ -199,12 +197,10 @@ def exit_quietly(terminals: Starts, terminal_id: str) -> None:
 
 
 def is_gone(error: ApiError) -> bool:
-    """Does the server say that there is no such thing?"""
     return isinstance(error, ApiRefused) and error.status_code == GONE
 
 
 def id_of(answer: AnswerStarting) -> str:
-    """Return the id of the terminal that was started."""
     terminal_id = answer.get("id")
     if not isinstance(terminal_id, str) or not terminal_id:
         raise RunError("the server started an agent and returned no id; is it a cao server?")
@@ -212,7 +208,6 @@ def id_of(answer: AnswerStarting) -> str:
 
 
 def session_of(answer: AnswerStarting) -> str:
-    """Return the session of the terminal that was started."""
     session = answer.get("session_name")
     if not isinstance(session, str) or not session:
         raise RunError("the server returned no name of the session; is it a cao server?")
@@ -450,7 +445,6 @@ def _is_of_another_run(terminal: AnswerStarting, state: RunState) -> bool:
 
 
 def _exit_own(terminals: AgentServer, terminal_id: str, state: RunState) -> None:
-    """End a terminal, if it is of that run."""
     try:
         if _is_of_another_run(terminals.get_terminal(terminal_id), state):
             return

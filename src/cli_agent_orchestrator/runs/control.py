@@ -61,7 +61,6 @@ def write_ask(folder: Folder, wish: Wish, clock: Clock) -> Ask:
 
 
 def _is_whole(folder: Folder) -> bool:
-    """Is the file empty, or is its last line a whole one?"""
     with folder.open_to_read(CONTROL_FILE) as file:
         size = file.seek(0, os.SEEK_END)
         return size == 0 or os.pread(file.fileno(), 1, size - 1) == b"\n"
@@ -169,7 +168,6 @@ def check_live(run: RunView) -> None:
 
 
 def check_wish(run: RunView, wish: Wish) -> None:
-    """Raise why something cannot be asked of a run."""
     check_live(run)
     match wish:
         case Set(name, value):
@@ -188,7 +186,6 @@ def loosens(folder: Folder, wish: Wish) -> bool:
 
 
 def end_of(run: RunView) -> str:
-    """Say how a run ended, and what can be done."""
     if run.discarded:
         return f"the work of the run {run.id} was discarded; nothing can be asked of it any more"
     if run.status is RunStatus.FAIL:
@@ -202,7 +199,6 @@ def end_of(run: RunView) -> str:
 
 
 def more_rounds_words(run: str, number: int) -> str:
-    """Say how a run goes on that has used up its rounds."""
     return f"`cao resume {run} --max-rounds {twice_as_many(number)}` goes on with more rounds"
 
 
@@ -234,7 +230,6 @@ def options_to_resume(
 
 
 def _check_rounds(run: RunView, max_rounds: str | None) -> None:
-    """Refuse to go on with a run that would fail at once again."""
     if max_rounds is None:
         raise NotSteerable(end_of(run))
     _, value = read_change("max_rounds", max_rounds)
@@ -361,7 +356,6 @@ class _Answers:
         return next((one for one in self._events(seconds) if isinstance(one, RunEnded)), None)
 
     def _events(self, seconds: float) -> Iterator[RunEvent]:
-        """Yield what comes in so many seconds."""
         deadline = time.monotonic() + seconds
         waker = Waker()
         with watch_file(self._folder.path / EVENTS_FILE, waker.wake):

@@ -79,7 +79,6 @@ class Ended:
 
     @property
     def store(self) -> Path:
-        """Where its snapshots are."""
         return store_of(self.state_folder, self.record.id)
 
 
@@ -111,7 +110,6 @@ def ended_run(state_folder: Path, run: str, environ: Mapping[str, str]) -> Itera
 
 
 def apply_run(ended: Ended) -> MergeResult:
-    """Bring the work of a run into the branch that the user has checked out."""
     ended, remarks = _with_commit(ended)
     tree = ended.tree.worktree
     identity = user_identity(tree.repository, tree.environ)
@@ -340,7 +338,6 @@ def _commit(ended: Ended) -> tuple[Ended, tuple[str, ...]]:
 
 
 def _where(ended: Ended) -> str:
-    """Say where the work of a run is that has not passed."""
     if ended.tree.worktree.exists:
         return f"what it did is in {ended.record.wd}"
     run = ended.record.id
@@ -357,7 +354,6 @@ def _note(ended: Ended, delivered: Fate) -> Ended:
 
 
 def _judged(ended: Ended) -> CommittedWork:
-    """Return how the work was judged, as the commit says it."""
     record = ended.record
     state = read_state_of(run_folder(ended.state_folder, record.id))
     if state is not None:
@@ -511,7 +507,6 @@ def left_drafts(state_folder: Path) -> tuple[str, ...]:
 
 
 def is_draft(name: str) -> bool:
-    """Is it the name of a run folder that is being made?"""
     return name.startswith(DRAFT_PREFIX) and is_run_id(name.removeprefix(DRAFT_PREFIX))
 
 

@@ -67,7 +67,6 @@ class EventReader:
         """Nothing is held open."""
 
     def read(self) -> Iterator[RunEvent]:
-        """Yield the events that have come since the last time."""
         try:
             file = self._folder.open_to_read(EVENTS_FILE)
         except FileNotFoundError:
@@ -89,7 +88,6 @@ class EventReader:
 
 
 def read_events(folder: Folder, after: int = 0) -> list[RunEvent]:
-    """Return the events of a run that come after a number."""
     return list(EventReader(folder, after).read())
 
 
@@ -115,7 +113,6 @@ def _mend(folder: Folder, file: int) -> int:
 
 
 def _seq_of(line: bytes) -> int:
-    """Return the number on a line, of events too that only a later version knows."""
     try:
         seq = codec.parse(line)["seq"]
     except (ValueError, LookupError, TypeError):

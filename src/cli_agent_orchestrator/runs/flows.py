@@ -46,7 +46,6 @@ class Flows:
     """Those that agents can be started with; None if only their server knows them."""
 
     def find(self, named: str) -> Flow:
-        """Return the flow that a setting names."""
         if os.sep in named or named.endswith(SUFFIX):
             path = Path(named).expanduser().absolute()
             return self._read(folder_of(path, self.project), path.stem)
@@ -58,7 +57,6 @@ class Flows:
         raise UnknownName("flow", named, (found.name for found in self.all()))
 
     def all(self) -> Iterable[FoundFlow]:
-        """Yield every flow that can be named, and those that have a fault."""
         for name in PACKAGED:
             yield FoundFlow(name, "in the package", packaged_flow(name))
         seen = set(PACKAGED)

@@ -15,11 +15,13 @@ from queue import Empty, SimpleQueue
 from typing import Self
 
 from ..core.clock import Clock, Stopwatch
-from ..core.text import first_names
+from ..core.text import MOST_NAMED, first_names
 from ..errors import OrchestratorError, RunError, StateError, Stopped, TurnFailed
 from ..events import (
     CheckBegan,
     CheckEnded,
+    CheckOutput,
+    FilesChanged,
     HandoffEvent,
     NotConverging,
     OnRunEvent,
@@ -28,6 +30,8 @@ from ..events import (
     RunEvent,
     SettingChanged,
     StopAsked,
+    TurnBegan,
+    TurnEnded,
     Warned,
     tell_nobody,
 )
@@ -37,9 +41,21 @@ from ..handoff.files import ResponseFiles
 from ..handoff.handoff import Agents, Handoff, World
 from ..handoff.wait import Envelope, Reply, ReplySource, Sent
 from ..pipeline.machine import (
+    BASE_FAILED,
+    BASE_PASSED,
+    Approved,
+    BaseKnown,
     Check,
+    Cleared,
+    CyclesUsedUp,
+    Delivered,
     Done,
+    Failed,
+    Outcome,
+    Passed,
     Pause,
+    RoundsUsedUp,
+    SentBack,
     Skipped,
     due_review,
     due_step,
@@ -50,6 +66,8 @@ from ..pipeline.machine import (
     record_reply,
     stall_marks,
     stall_of,
+    verdict_of,
+    why_of,
 )
 from ..pipeline.prompts import Briefing, build_prompt
 from ..pipeline.reply import Output
@@ -62,18 +80,35 @@ from ..settings.config import HandoffRules, LoopRules, read_gate_timeout, read_h
 from ..settings.gates import PROOF, Gate, When
 from ..settings.layout import PROMPT_LABEL
 from ..work.changes import Work
-from ..work.folder import ABOUT_REPOSITORY, ABOUT_SNAPSHOTS, WorkFolder
-from .events import (
-    Origin,
-    check_began,
-    check_ended,
-    check_output,
-    files_changed,
-    turn_began,
-    turn_ended,
-)
+from ..work.folder import ABOUT_REPOSITORY, ABOUT_SNAPSHOTS, Seen, WorkFolder
 from .screens import Screens
 from .state_file import StateFile
+
+OUTCOME_WORDS: Mapping[type[Outcome], str] = {
+    Delivered: "delivered",
+    Approved: "approved",
+    Skipped: "skipped",
+    SentBack: "sent_back",
+    CyclesUsedUp: "cycles_used_up",
+    Passed: "passed",
+    Cleared: "cleared",
+    Failed: "failed",
+    RoundsUsedUp: "rounds_used_up",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The turn or the gate that something comes from."""
+
+    who: str
+    """The role, or the name of the gate."""
+    round: int
+    sequence: int
+    cycle: int = 0
+    """0 for a gate."""
+    terminal_id: str = ""
+    """Empty for a gate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +129,6 @@ class Plan:
     """How a person names the run; empty if it has no name."""
 
     def with_settings(self, settings: Mapping[str, str]) -> "Plan":
-        """Return the plan that goes by these settings, by variable name."""
         rules = read_rules(settings)
         place = self.gate_place and replace(self.gate_place, seconds=read_gate_timeout(settings))
         briefing = replace(self.briefing, condensation=rules.condensation)
@@ -130,7 +164,6 @@ class Ledger:
 
     @property
     def now(self) -> float:
-        """The time, in unix time."""
         return self._clock.now()
 
     def take(self, state: RunState) -> None:
@@ -158,11 +191,9 @@ class Ledger:
         self.save(replace(state, progress=replace(state.progress, sequence=sequence)))
 
     def tell(self, event: RunEvent) -> None:
-        """Tell what has happened."""
         self._tell(event)
 
     def warn(self, text: str, about: str = "") -> None:
-        """Tell what is not as it should be."""
         self._tell(Warned(self.now, text, about))
 
 
@@ -297,8 +328,7 @@ class GateTurns:
         if gate is None or place is None:
             raise RunError(f"the flow has a gate, {check.gate}, and there is no command for it")
         sequence = ledger.next_sequence()
-        began = check_began(ledger.now, check, sequence, gate.run, ledger.state.flow.last_work)
-        ledger.tell(began)
+        began = self._begin(check, sequence, gate.run)
         base = ledger.state.progress.base.get(gate.name)
         log_name = f"{sequence:03d}-{gate.name}"
         result = self._checker.run(gate, self._telling(place, began), plan.work, log_name, base)
@@ -312,6 +342,17 @@ class GateTurns:
         detail = "; ".join(filter(None, (ended.detail, result.about_log)))
         self._end(state, replace(ended, log=result.log, detail=detail))
 
+    def _begin(self, check: Check, sequence: int, command: str) -> CheckBegan:
+        """Tell that a command is about to look at the work of a stage."""
+        ledger = self._ledger
+        stage = ledger.state.flow.last_work
+        author = stage.author if stage else ""
+        began = CheckBegan(
+            ledger.now, check.gate, check.round, sequence, command, check.when, author
+        )
+        ledger.tell(began)
+        return began
+
     def _heed_base(self, gate: Gate, result: CheckResult, run: str) -> None:
         """Stop where a gate cannot be run at all, and say where it may never pass."""
         if refusal := refusal_on_base(gate, result, run):
@@ -320,10 +361,9 @@ class GateTurns:
             self._ledger.warn(doubt)
 
     def _telling(self, place: GatePlace, began: CheckBegan) -> GatePlace:
-        """Return the place of a gate whose last line is told."""
-
         def tell(line: str) -> None:
-            self._ledger.tell(check_output(began, self._ledger.now, line))
+            now = self._ledger.now
+            self._ledger.tell(CheckOutput(now, began.gate, began.round, began.sequence, line))
 
         return replace(place, on_line=tell)
 
@@ -331,8 +371,7 @@ class GateTurns:
         ledger, place = self._ledger, plan.gate_place
         assert place is not None, "the gates were run somewhere"
         sequence = ledger.next_sequence()
-        began = check_began(ledger.now, check, sequence, PROOF_WORDS, ledger.state.flow.last_work)
-        ledger.tell(began)
+        began = self._begin(check, sequence, PROOF_WORDS)
         state = ledger.state
         prover = Prover(self._checker, self._telling(place, began), plan.work)
         proof = prover.prove(
@@ -348,7 +387,6 @@ class GateTurns:
         self._end(state, replace(ended, proven=proof.is_proven))
 
     def _end(self, state: RunState, ended: CheckEnded) -> None:
-        """Save what follows from a gate, and tell it."""
         self._ledger.enter(ended.sequence, state)
         self._ledger.tell(ended)
 
@@ -550,9 +588,18 @@ class Runner:
 
     def _begin(self, dispatch: Dispatch) -> None:
         turn = dispatch.turn
-        terminal_id = self.state.terminal_of(turn.role)
-        provider = self.state.provider_of(turn.role)
-        self._ledger.tell(turn_began(self._ledger.now, dispatch, terminal_id, provider))
+        self._ledger.tell(
+            TurnBegan(
+                at=self._ledger.now,
+                role=turn.role,
+                round=turn.round,
+                cycle=turn.cycle,
+                sequence=dispatch.sequence,
+                terminal_id=self.state.terminal_of(turn.role),
+                provider=self.state.provider_of(turn.role),
+                reviewed=turn.reviewed,
+            )
+        )
 
     def _hear(self, event: HandoffEvent) -> None:
         """Watch the time and pass the event on, with its place in the run."""
@@ -602,7 +649,6 @@ class Runner:
         self._heed_stall()
 
     def _keep_screen(self, dispatch: Dispatch, source: ReplySource) -> None:
-        """Keep what the agent shows now, if its turn has ended now."""
         screens = self._ledger.records.screens
         if screens is not None and source is not ReplySource.ARCHIVE:
             role = dispatch.turn.role
@@ -662,3 +708,65 @@ class Runner:
 
 def _heard(state: RunState, upto: int) -> RunState:
     return replace(state, progress=replace(state.progress, heard=upto))
+
+
+def turn_ended(
+    at: float, dispatch: Dispatch, outcome: Outcome, seconds: float, archive: str
+) -> TurnEnded:
+    turn = dispatch.turn
+    return TurnEnded(
+        at=at,
+        role=turn.role,
+        round=turn.round,
+        cycle=turn.cycle,
+        sequence=dispatch.sequence,
+        outcome=_word(outcome),
+        detail=str(outcome),
+        seconds=seconds,
+        archive=archive,
+        reviewed=turn.reviewed,
+        verdict=verdict_of(outcome),
+        why=why_of(outcome),
+        early=isinstance(outcome, SentBack) and outcome.verdict.is_early,
+    )
+
+
+def files_changed(at: float, origin: Origin, seen: Seen) -> FilesChanged:
+    changes, not_kept = seen.touched, seen.not_kept
+    paths = list(dict.fromkeys([*(one.path for one in changes), *not_kept]))
+    return FilesChanged(
+        at=at,
+        role=origin.who,
+        round=origin.round,
+        sequence=origin.sequence,
+        files=tuple(paths[:MOST_NAMED]),
+        count=len(paths),
+        added=sum(max(one.added, 0) for one in changes),
+        removed=sum(max(one.removed, 0) for one in changes),
+        cycle=origin.cycle,
+        terminal_id=origin.terminal_id,
+        not_kept=len(not_kept),
+    )
+
+
+def check_ended(began: CheckBegan, at: float, outcome: Outcome, archive: str) -> CheckEnded:
+    return CheckEnded(
+        at=at,
+        gate=began.gate,
+        round=began.round,
+        sequence=began.sequence,
+        outcome=_word(outcome),
+        detail=str(outcome),
+        seconds=at - began.at,
+        archive=archive,
+        when=began.when,
+        verdict=verdict_of(outcome),
+        why=why_of(outcome),
+        author=began.author,
+    )
+
+
+def _word(outcome: Outcome) -> str:
+    if isinstance(outcome, BaseKnown):
+        return BASE_PASSED if outcome.result.passed else BASE_FAILED
+    return OUTCOME_WORDS[type(outcome)]

@@ -56,7 +56,6 @@ class Prepared:
 
     @property
     def providers(self) -> Mapping[str, str]:
-        """The agent of each role, if they are to be started."""
         return {role.name: self.config.provider_of(role.name) for role in self.flow.roles}
 
 
@@ -82,7 +81,6 @@ TOO_LATE = "ignored: a resumed run keeps the settings it started with"
 
 
 def objections_to(saved: RunState, request: RunRequest) -> tuple[str, ...]:
-    """Return what speaks against going on with a saved run."""
     insisted = request.insisted
     # With new agents for lost ones, these may be of a different vendor.
     free = request.replace_terminals
@@ -110,7 +108,6 @@ def told_too_late(saved: RunState, request: RunRequest) -> Iterator[str]:
 
 
 def check_folder(saved: RunState, config: RunConfig) -> None:
-    """Refuse a saved run of another folder."""
     if saved.wd and not _is_folder(saved.wd, config.wd):
         raise ResumeError(
             f"the saved run works in {saved.wd!r}, not in {config.wd}: name that with --wd, or "
@@ -138,7 +135,6 @@ def check_remedy(saved: RunState, config: RunConfig) -> None:
 
 
 def check_flow(flow: Flow, config: RunConfig) -> None:
-    """Refuse settings that do not fit a flow."""
     known = [role.name for role in flow.roles]
     for role in config.providers:
         # A variable for a role of the usual flow may well be set for all runs.
@@ -158,7 +154,6 @@ def check_flow(flow: Flow, config: RunConfig) -> None:
 
 
 def check_gates(gates: Sequence[Gate], environ: Mapping[str, str]) -> None:
-    """Refuse gates that could not be run, whatever agents do."""
     for gate in gates:
         if gate.sandbox and (problem := find_sandbox().problem):
             raise UsageError(f"the gate {gate.name} could not be run: {problem}")
@@ -172,7 +167,6 @@ def check_gates(gates: Sequence[Gate], environ: Mapping[str, str]) -> None:
 
 
 def check_snapshots(config: RunConfig, environ: Mapping[str, str]) -> None:
-    """Refuse settings that nobody could go by without git."""
     if find_program("git", environ) is not None:
         return
     if needy := in_need_of_snapshots(config.rules, config.readonly_roles, config.gates):
@@ -328,7 +322,6 @@ class Preparation:
         return {name: text for name, text in self.request.settings.items() if name not in lost}
 
     def _check_settings(self, config: RunConfig, flow: Flow, *, in_tree: bool) -> None:
-        """Refuse what does not fit, or is not allowed."""
         check_flow(flow, config)
         known = [role.name for role in flow.roles]
         for role in config.providers:

@@ -5,8 +5,8 @@ That a run was interrupted is never written, since nobody is left who could: it 
 running, and nobody holds its lock.
 """
 
+import os
 import re
-import secrets
 import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -258,7 +258,6 @@ VERDICTS = {
 
 
 def after_event(record: RunRecord, event: RunEvent) -> RunRecord:
-    """Return how a run stands after an event."""
     record = _after_circle(_after_question(record, event), event)
     match event:
         case ServerChosen():
@@ -289,7 +288,6 @@ def after_event(record: RunRecord, event: RunEvent) -> RunRecord:
 
 
 def _after_question(record: RunRecord, event: RunEvent) -> RunRecord:
-    """Note who asks a person something, until its status says that it does not any more."""
     match event:
         case HandoffEvent(kind=EventKind.WAITING_FOR_PERSON):
             return replace(record, asking=event.role)
@@ -367,7 +365,6 @@ def end_told(events: Sequence[RunEvent], session: str) -> RunEnded | None:
 
 
 def status_at_end(event: RunEnded) -> RunStatus:
-    """Return how a run stands that has ended like that."""
     if event.final_status in (RunStatus.PASS, RunStatus.FAIL):
         return RunStatus(event.final_status)
     by_signal = FIRST_SIGNAL_CODE <= event.exit_code <= LAST_SIGNAL_CODE
@@ -392,7 +389,6 @@ def without_secrets(url: str) -> str:
 
 
 def write_record(folder: Folder, record: RunRecord, *, lasting: bool = True) -> None:
-    """Write the record of a run; raise OSError if that cannot be."""
     folder.replace(RECORD_FILE, codec.encode(record, indent=1), lasting=lasting)
 
 
@@ -486,7 +482,7 @@ RUN_ID_PATTERN = r"[0-9]{8}-[0-9]{6}(-[0-9a-z]{1,8})?"
 
 def new_run_id(clock: Clock) -> str:
     """Return an id that no run has: the local time and a few random letters."""
-    tail = "".join(secrets.choice(LETTERS) for _ in range(RANDOM_LETTERS))
+    tail = "".join(LETTERS[byte % len(LETTERS)] for byte in os.urandom(RANDOM_LETTERS))
     return f"{datetime.fromtimestamp(clock.now()):%Y%m%d-%H%M%S}-{tail}"
 
 
@@ -522,6 +518,5 @@ def session_name_of(run_id: str) -> str:
 
 
 def run_of_session(session: str) -> str:
-    """Return the id of the run that a session belongs to; empty if it is no run's."""
     name = session.removeprefix(SESSION_PREFIX)
     return name if name != session and is_run_id(name) else ""

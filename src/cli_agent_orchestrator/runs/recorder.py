@@ -82,7 +82,6 @@ def logging_to(folder: Folder) -> Iterator[None]:
 
 
 def log_afterwards(folder: Folder, logger: str, text: str) -> None:
-    """Add a warning to the log of a run that has ended, if that log is still there."""
     with suppress(OSError, StateError):
         if LOG_FILE in folder.names():
             with _log_of(folder) as handler:
@@ -165,14 +164,12 @@ class Recorder:
         return folder
 
     def note_tree(self, tree: SavedTree) -> None:
-        """Write down how the work tree of the run stands now; raise OSError if that cannot be."""
         assert self.folder is not None, "the run was started"
         assert self._record is not None, "the run was started"
         self._record = replace(self._record, tree=tree)
         write_record(self.folder, self._record)
 
     def close(self) -> None:
-        """Let go of the folder."""
         self._held.close()
         self._locked = self._log = None
 
@@ -259,12 +256,10 @@ class Teller:
 
     @property
     def folder(self) -> Folder | None:
-        """The folder of the run; None as long as it has none."""
         return self._recorder.folder
 
     @property
     def now(self) -> float:
-        """The time, in unix time."""
         return self._clock.now()
 
     def begin(self, record: RunRecord, *, resumed: bool) -> Folder:
@@ -282,7 +277,6 @@ class Teller:
             self.warn(text)
 
     def warn(self, text: str) -> None:
-        """Say what is not as it should be."""
         if self._is_open:
             self.tell(Warned(self.now, text))
         else:
@@ -300,7 +294,6 @@ class Teller:
             self.tell(AgentsStarting(self.now, providers))
 
     def tell_started(self, role: str, terminal_id: str) -> None:
-        """Tell that the agent of a role is there."""
         self.tell(AgentStarted(self.now, role, terminal_id))
 
     def said_of_repository(self) -> tuple[str, ...]:

@@ -76,7 +76,6 @@ class TurnDetail:
 
 
 def read_kept_text(folder: Folder, turn: Turn, label: str = "") -> str | None:
-    """Return the reply of a turn of the run in a folder, or its prompt; None if it is not there."""
     # An event that others wrote names nothing but a role.
     if not re.fullmatch(ROLE_PATTERN, turn.role):
         return None
@@ -97,7 +96,6 @@ def detail_of(folder: Folder, sequence: int, environ: Mapping[str, str]) -> Turn
 
 
 def all_details(folder: Folder, run: RunView, environ: Mapping[str, str]) -> tuple[TurnDetail, ...]:
-    """Return all turns of a run, each with the beginning of what it changed."""
     patches: dict[int, str] = {}
     with suppress(OrchestratorError, OSError):
         kept = read_kept(folder, environ)
@@ -166,7 +164,6 @@ def course_of_run(record: RunRecord, saved: RunState | None) -> tuple[Planned, .
 def findings_of(
     folder: Folder, run: RunView, saved: RunState | None = None
 ) -> Mapping[str, Findings]:
-    """Return the findings by reviewer: as they are saved, else followed through the replies."""
     if saved is not None:
         return saved.progress.findings
     found = {role: _follow(run, role, folder)[0] for role in run.reviewers}
@@ -343,7 +340,6 @@ def report_of_run(folder: Folder, environ: Mapping[str, str], *, full: bool = Fa
 
 
 def report_of_state(path: Path, wd: Path) -> Report:
-    """Return what a saved state tells of a run that has no folder of its own."""
     saved = ExportedState(path, wd).load_state()
     if saved is None:
         raise UsageError(f"there is no saved run in {path}; `cao run` makes one")
@@ -402,7 +398,6 @@ def _last_test(run: RunView) -> Turn | None:
 
 
 def _due(run: RunView, saved: RunState | None) -> str:
-    """Say what comes next; nothing when the run is over."""
     if run.status.is_verdict:
         return ""
     if saved is None:
@@ -446,7 +441,6 @@ def _setback(turn: Turn, reply: str) -> tuple[str, str]:
 
 # Any: parts of a report
 def _on_page(page: str) -> dict[str, Any]:
-    """Return what the page of a proof lists: at its head, and in the parts after it."""
     head, _, rest = page.partition("\n\n")
     before = rest.partition("\n\n")[0] if rest.startswith(f"{BEFORE_TITLE}\n") else ""
     parts = rest.removeprefix(before).lstrip("\n")

@@ -38,14 +38,12 @@ INSIDE_ONLY = ("STATE_FILE", "WD", "PROMPT_FILE")
 def read_all_settings(
     options: Mapping[str, str | None], variables: Mapping[str, str], config_file: str | None
 ) -> dict[str, str]:
-    """Return the settings of options, environment (`read_environment`) and file."""
     return merge_settings(options, variables, read_file_settings(options, variables, config_file))
 
 
 def read_file_settings(
     options: Mapping[str, str | None], variables: Mapping[str, str], config_file: str | None
 ) -> dict[str, str]:
-    """Return the settings of the file that is named, else of the project's own."""
     if config_file is not None:
         check_path("--config", config_file)
         return read_settings_file(Path(config_file))
@@ -121,7 +119,6 @@ class RunRequest:
     """The id of the run that is to go on, if it was named."""
 
     def chosen_provider(self, role: str) -> str:
-        """Return the agent that was named for a role; empty if none was."""
         return self.config.providers.get(role) or read_word(self.settings, "PROVIDER")
 
 
@@ -193,7 +190,6 @@ def _build_request(
 
 
 def _is_of(file: str, *projects: Path) -> bool:
-    """Does a file, or a link to it, lie in one of some folders, or in the repository around it?"""
     link = Path(os.path.realpath(Path(file).parent), Path(file).name)
     places = (link, Path(os.path.realpath(file)))
     tops = [_top_of(folder) for folder in projects]

@@ -64,7 +64,6 @@ class Kept:
 
 
 def find_moment(taken: Sequence[Snapshot], word: str) -> Snapshot:
-    """Return the snapshot that a word means, of those in their order."""
     fitting = [one for one in taken if word in (str(one.sequence), one.label)]
     if not fitting:
         raise NotFound("snapshot for", word, map(name_of, taken))
@@ -83,18 +82,15 @@ def find_span(taken: Sequence[Snapshot], word: str) -> Span:
 
 
 def before(taken: Sequence[Snapshot], snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot before one; the first has itself."""
     return taken[max(taken.index(snapshot) - 1, 0)]
 
 
 def last_of_run(taken: Sequence[Snapshot]) -> Snapshot:
-    """Return the last snapshot that the run itself took."""
     of_people = (BEFORE_LABEL, AFTER_LABEL, DISCARDED_LABEL)
     return [one for one in taken if one.label not in of_people][-1]
 
 
 def name_of(snapshot: Snapshot) -> str:
-    """Return the number of a snapshot, and whose turn it was: `7 (programmer)`."""
     return f"{snapshot.sequence} ({snapshot.label})"
 
 

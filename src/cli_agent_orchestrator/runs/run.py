@@ -37,8 +37,9 @@ from ..errors import (
     Stopped,
     UsageError,
     in_words,
+    kind_of,
 )
-from ..events import RunBegan, ServerChosen
+from ..events import RunBegan, RunEnded, ServerChosen
 from ..gates.checking import GatePlace
 from ..handoff.files import ResponseFiles, ensure_response_dir
 from ..pipeline.prompts import Briefing
@@ -64,7 +65,6 @@ from .agents import (
     verify_resume_terminals,
 )
 from .control import Listener
-from .events import run_began, run_ended, with_error
 from .loop import Plan, Records, Runner, StoppedByPerson
 from .prepare import NOT_BEGUN, Preparation, Prepared, SavedRun, logging_refusals, objections_to
 from .record import (
@@ -114,7 +114,6 @@ def new_record(
     now: float,
     environ: Mapping[str, str],
 ) -> RunRecord:
-    """Return what is known of a run that is about to be started."""
     config, task = prepared.config, prepared.task
     if tree is None:
         base, branch, top = began_at(config.wd, environ)
@@ -140,7 +139,6 @@ def new_record(
 
 
 def _saved_settings(config: RunConfig, request: RunRequest) -> Mapping[str, SavedSetting]:
-    """Return what a run is started with, by name: the value and where it came from."""
     given = {name: text for name, text in request.settings.items() if name not in NOT_RECORDED}
     if "API" in given:
         given["API"] = without_secrets(given["API"])
@@ -170,7 +168,6 @@ def connected(run: OpenRun, given: Surroundings, teller: Teller) -> Iterator[Api
 
 
 def permissions_of(client: ApiClient, state: RunState) -> str:
-    """Return what the agents of a run may do without asking, as their server says it."""
     if Feature.PERMISSIONS not in patiently(client.features, repeatable=True):
         return ""
     agents = (
@@ -182,7 +179,6 @@ def permissions_of(client: ApiClient, state: RunState) -> str:
 
 
 def make_plan(run: OpenRun, files: ResponseFiles) -> Plan:
-    """Return by which rules a run goes, and what its prompts are made of."""
     config = run.prepared.config
     briefing = Briefing(
         run.prepared.task,
@@ -204,7 +200,6 @@ def make_plan(run: OpenRun, files: ResponseFiles) -> Plan:
 
 
 def response_files(wd: Path, run: Folder, state: RunState) -> ResponseFiles:
-    """Return the response files of a run that works in a folder and has another for itself."""
     names = {role.name: role.response_file for role in state.flow.roles}
     return ResponseFiles(wd, turns_folder(run), names)
 
@@ -251,12 +246,9 @@ class Conductor:
         self._held.close()
 
     def run(self) -> RunState:
-        """Return the state of the finished run."""
         check_place(self._given.state_folder, self._config.wd)
         if self._request.run:
             return self._resume_known(self._request.run)
-        if self._config.in_worktree and (unfinished := self._unfinished_in_tree()):
-            return self._resume_known(unfinished)
         if self._config.in_worktree:
             left = self._left_in_tree()
             return self._resume_known(left) if left else self._begin_in_tree()
@@ -280,6 +272,9 @@ class Conductor:
                 saved = read_state_of(run_folder(store, run.id))
                 against = saved is None or objections_to(saved, self._request)
                 if config.resume or not against:
+                    if not run.has_agents:
+                        self._request = replace(self._request, replace_terminals=True)
+                        self._preparation = replace(self._preparation, request=self._request)
                     return run.id
                 others.append(run.id)
         if others and config.in_worktree:
@@ -326,25 +321,7 @@ class Conductor:
         tree = None if self._in_tree is None else self._in_tree.tree
         return SavedRun(self._preparation.reopened(state), record, self._config, tree)
 
-    def _unfinished_in_tree(self) -> str:
-        """Return the last run of this project, in a work tree, that the same command began."""
-        given, config = self._given, self._config
-        if config.resume is False:
-            return ""
-        for run in list_runs(given.state_folder):
-            if not (run.is_unfinished and run.round and run.project == str(config.wd)):
-                continue
-            state = load_state(run_folder(given.state_folder, run.id))
-            if state is None or (not config.resume and objections_to(state, self._request)):
-                continue
-            if not run.has_agents:
-                self._request = replace(self._request, replace_terminals=True)
-                self._preparation = replace(self._preparation, request=self._request)
-            return run.id
-        return ""
-
     def _begin_in_tree(self) -> RunState:
-        """Make a work tree and take a new run to its end there."""
         if self._config.resume or self._config.missing:
             raise UsageError(
                 "no run of this project in a work tree can go on; `cao runs` lists all"
@@ -406,7 +383,6 @@ class Conductor:
 
     @contextmanager
     def _holding_folder(self) -> Iterator[None]:
-        """Keep others from the work folder."""
         wd = self._config.wd
         ensure_response_dir(wd)
         if self._in_tree is None:
@@ -573,9 +549,8 @@ class Conductor:
         return state
 
     def end(self, exit_code: int, reason: str = "", error: OrchestratorError | None = None) -> None:
-        """Tell how the run ended."""
         self._teller.speak_up()
-        ended = run_ended(self._clock.now(), self._state, exit_code, reason)
+        ended = run_ended(self._clock.now(), self._state, exit_code, reason, error)
         ended = replace(ended, repository=self._teller.said_of_repository())
         stay = not self._config.cleanup_on_exit and not self._agents_ended
         if self._state is not None and stay:
@@ -586,12 +561,46 @@ class Conductor:
                 ended = replace(ended, branch=tree.worktree.branch)
             elif self.is_saved:
                 ended = replace(ended, tree=str(tree.wd))
-        self._tell(with_error(ended, error))
+        self._tell(ended)
 
     def _began(self, run: OpenRun, client: ApiClient, state: RunState) -> RunBegan:
-        archive = str(turns_folder(run.folder).path)
-        most = self._config.rules.limits.max_rounds
-        return run_began(self._clock.now(), state, archive, most, permissions_of(client, state))
+        return RunBegan(
+            at=self._clock.now(),
+            session_name=state.session_name,
+            terminals=state.terminals,
+            providers={role: state.provider_of(role) for role in state.terminals},
+            archive=str(turns_folder(run.folder).path),
+            permissions=permissions_of(client, state),
+            max_rounds=self._config.rules.limits.max_rounds,
+            reviewers=tuple(stage.reviewer for stage in state.flow.stages if stage.reviewer),
+        )
+
+
+def run_ended(
+    at: float,
+    state: RunState | None,
+    exit_code: int,
+    reason: str,
+    error: OrchestratorError | None = None,
+) -> RunEnded:
+    """Return the event of a run that is over; without a state it had not begun."""
+    if state is None:
+        ended = RunEnded(at, FinalStatus.RUNNING, 0, exit_code, reason)
+    else:
+        ended = RunEnded(at, state.final_status, state.round, exit_code, reason)
+    if error is not None:
+        ended = replace(ended, to_resume=error.to_resume, error=kind_of(error))
+    proof = None if state is None else state.progress.proof
+    if proof is None or ended.final_status is not FinalStatus.PASS:
+        return ended
+    return replace(
+        ended,
+        proof=str(proof),
+        proven=proof.is_proven,
+        gaps="" if proof.is_proven else proof.said,
+        look_at=proof.look_at,
+        before=proof.before,
+    )
 
 
 EXIT_CODES = {FinalStatus.PASS: EXIT_PASS, FinalStatus.FAIL: EXIT_FAIL}

@@ -84,7 +84,6 @@ MOST_READ = 5 * 1024 * 1024
 
 
 def roles_with_cast(run: Folder) -> list[str]:
-    """Return the roles whose screens are kept, by name."""
     try:
         names = replay_folder(run).names()
     except OSError:
@@ -144,7 +143,6 @@ def screen_at(cast: Cast, number: int) -> str:
 
 
 def first_shown(cast: Cast) -> int:
-    """Return the number of the first frame that shows something; 0 if none does."""
     for number, frame in enumerate(cast.frames):
         if any(plain_text(line).strip() for line in frame.lines.values()):
             return number

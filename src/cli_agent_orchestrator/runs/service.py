@@ -151,7 +151,6 @@ def _wait(told: IO[bytes], pid: int, on_event: OnRunEvent) -> Launched:
 
 
 def _failure(line: bytes) -> OrchestratorError:
-    """Return the error on a line that is no event."""
     try:
         data = json.loads(line)
         return _error(str(data["kind"]), str(data["error"]))
@@ -183,15 +182,12 @@ class RunService:
     """How many seconds a run has to answer."""
 
     def list(self) -> list[Answer]:
-        """Return all runs, the newest first."""
         return [listed_json(run) for run in list_runs(self.state_folder)]
 
     def get(self, name: str) -> Answer:
-        """Return a run with its turns and what it was started with."""
         return detailed_json(view_run(self._find(name)))
 
     def turn(self, name: str, sequence: int) -> Answer:
-        """Return a turn: prompt, reply, the screen at its end, its changes, the tokens it took."""
         # A quarter of what a server imports, and seldom asked for.
         from .report import detail_of
 
@@ -213,13 +209,11 @@ class RunService:
         return author_of(self._find(name), sequence)
 
     def follow(self, name: str, after: int) -> Follower:
-        """Return what yields the events of a run after a number."""
         return Follower(self._find(name), after)
 
     def start(
         self, wd: str, options: Mapping[str, str], *, replace_terminals: bool = False
     ) -> Answer:
-        """Start a run in a folder and return it when it has begun."""
         for name in options:
             if name not in BY_NAME:
                 raise UnknownName("setting", name, BY_NAME)
@@ -233,7 +227,6 @@ class RunService:
         return listed_json(read_run(run_folder(self.state_folder, launched.run)))
 
     def agents(self, name: str, role: str | None = None) -> RunAgents:
-        """Return where the agents of a run under way are, or the one of a role."""
         run = read_run(self._find(name))
         check_live(run)
         terminals = dict(run.terminals)

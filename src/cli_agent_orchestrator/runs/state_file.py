@@ -43,7 +43,6 @@ class ExportedState:
         self._folder = folder_of(path, wd)
 
     def check(self) -> None:
-        """Find out before anything is started that a state could not be written."""
         probe = f".{self.path.name}.probe"
         try:
             self._folder.status(self.path.name)
@@ -61,7 +60,6 @@ class ExportedState:
         self._folder.replace(self.path.name, data, lasting=False)
 
     def read(self) -> bytes | None:
-        """Return what the file holds; None if it is not there."""
         try:
             return self._folder.read(self.path.name)
         except FileNotFoundError:
@@ -151,7 +149,6 @@ def load_state(run: Folder) -> RunState | None:
 
 
 def read_state_of(run: Folder) -> RunState | None:
-    """Return the saved state of the run in a folder; None if it cannot be read."""
     with suppress(StateError):
         return load_state(run)
     return None
@@ -190,7 +187,6 @@ def _task_text(config: RunConfig) -> str:
 
 
 def _no_task(project: Path) -> str:
-    """Say how a task is named; above all the one that lies there."""
     with suppress(OSError):
         if Folder(project).status(TASK_FILE) is not None:
             run = f"cao run {TASK_FILE}"

@@ -84,12 +84,10 @@ class OwnTree:
 
     @property
     def note(self) -> str:
-        """What agents are told about where they work."""
         return NOTE + HELD_BACK_NOTE if self.worktree.held_back else NOTE
 
     @property
     def saved(self) -> SavedTree:
-        """What the record of the run has to know."""
         tree = self.worktree
         return SavedTree(
             folder=str(tree.folder),
@@ -104,7 +102,6 @@ class OwnTree:
         )
 
     def make(self) -> "tuple[OwnTree, tuple[str, ...]]":
-        """Make it; return it as it is now, and what the user should know."""
         made, remarks = self.worktree.make()
         return replace(self, worktree=made), remarks
 
@@ -157,7 +154,6 @@ class OwnTree:
     def commit(
         self, store: Path, run: str, state: RunState, task_line: str
     ) -> "tuple[OwnTree, Commit]":
-        """Commit what has passed, in the user's name; return the tree with its new tip."""
         tree = self.worktree
         identity = user_identity(tree.repository, tree.environ)
         late = self._keep_late(store, state)
@@ -285,12 +281,10 @@ def reopen_tree(
 
 
 def store_of(state_folder: Path, run: str) -> Path:
-    """Return where the snapshots of a run are."""
     return run_folder(state_folder, run).path / SNAPSHOTS_FOLDER
 
 
 def last_turn(state: RunState) -> tuple[int, str] | None:
-    """Return the number and the role of an agent's last turn; None if that is not known."""
     archived = ((role, Path(one.archive).name) for role, one in state.outputs.items())
     found = [
         (int(match[1]), role)
@@ -329,7 +323,6 @@ def _tests(count: int) -> str:
 
 
 def _from_top(repository: Repository, paths: Sequence[str]) -> tuple[str, ...]:
-    """Return paths of the user's folder as they are from the top of its repository."""
     return tuple(f"{repository.prefix}/{path}" if repository.prefix else path for path in paths)
 
 
@@ -367,7 +360,6 @@ class TreeRun:
         """Files in the place of those that are held back, which were named."""
 
     def placed(self, config: RunConfig) -> RunConfig:
-        """Return settings by which all happens in the work tree."""
         return replace(config, wd=self.tree.wd)
 
     def make(self) -> tuple[str, ...]:
@@ -435,7 +427,6 @@ class TreeRun:
         )
 
     def commit(self, state: RunState, task_line: str) -> None:
-        """Commit what has passed; without a commit the work is still in the work tree."""
         if state.final_status is not FinalStatus.PASS:
             return
         try:

@@ -112,7 +112,6 @@ class _Files:
             yield from self._lines(file, PIECE)
 
     def first_line(self, folder: Folder, name: str) -> bytes:
-        """Return the first line of a file; empty if it has none."""
         with folder.open_to_read(name) as file:
             return next(self._lines(file, HEAD_PIECE), b"")
 
@@ -201,7 +200,6 @@ def _days(root: Folder, first: str) -> Iterator[Folder]:
 
 
 def _changed(folder: Folder, prefix: str, since: float) -> Iterator[str]:
-    """Yield the records in a folder that were written to since a time."""
     for name in sorted(folder.names()):
         if name.startswith(prefix) and name.endswith(".jsonl"):
             status = folder.status(name)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import asdict, dataclass, fields, make_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core import codec
 from ..core.files import Folder
@@ -35,10 +35,16 @@ from ..events import (
     Unpaused,
     Warned,
 )
-from ..pipeline.state import KEPT_VERSION, PersonalAct
 from ..settings.config import check_state_folder
 from ..settings.gates import PROOF
-from ..settings.layout import RECORD_FILE, STATE_NAME, kept_name, run_folder, runs_folder
+from ..settings.layout import (
+    RECORD_FILE,
+    STATE_NAME,
+    STATE_VERSION,
+    kept_name,
+    run_folder,
+    runs_folder,
+)
 from .event_log import last_events, read_events
 from .record import (
     Fate,
@@ -51,6 +57,10 @@ from .record import (
     read_record,
     short_name,
 )
+
+if TYPE_CHECKING:
+    # A list of runs imports nothing of the pipeline.
+    from ..pipeline.state import PersonalAct
 
 COMMAND = "command"
 """What a gate has where a turn has its agent."""
@@ -96,7 +106,6 @@ class Turn:
 
     @property
     def is_setback(self) -> bool:
-        """Did it lead to more work, or to a FAIL, because of what was found?"""
         return self.outcome in AGAINST and not self.early
 
     @property
@@ -125,7 +134,7 @@ class RunView(RunRecord):
     """In order, gates among them; one that was begun again is one turn."""
     changes: tuple[FilesChanged, ...] = ()
     """Who changed files."""
-    acts: tuple[Steered | PersonalAct, ...] = ()
+    acts: "tuple[Steered | PersonalAct, ...]" = ()
     """What people did to it."""
     warnings: tuple[str, ...] = ()
     repository: tuple[str, ...] = ()
@@ -195,7 +204,6 @@ class RunView(RunRecord):
 
     @property
     def done_turns(self) -> list[Turn]:
-        """Its turns that have an outcome."""
         return [turn for turn in self.turns if turn.outcome]
 
     @property
@@ -207,7 +215,6 @@ class RunView(RunRecord):
 
     @property
     def words(self) -> str:
-        """Its status for people."""
         if self.applied:
             return f"{self.status.word}, applied"
         if self.discarded:
@@ -223,7 +230,6 @@ class RunView(RunRecord):
         return f"{self.id} ({self.words}, {self.project or self.wd or 'folder unknown'})"
 
     def spent(self, until: float) -> float:
-        """Return how many seconds it was under way until a time."""
         return until - self.started - self.paused_seconds
 
     def works_at(self, folder: Path) -> bool:
@@ -252,13 +258,11 @@ DETAILED = ("base", "branch", "exit_code", "session_name")
 
 # Any: JSON
 def listed_json(run: RunView) -> dict[str, Any]:
-    """Return a run as lists for programs have it."""
     return {"task": run.task_line, **{name: getattr(run, name) for name in LISTED}}
 
 
 # Any: JSON
 def detailed_json(run: RunView) -> dict[str, Any]:
-    """Return a run with its settings and turns, for programs."""
     return {
         **listed_json(run),
         **{name: getattr(run, name) for name in DETAILED},
@@ -337,7 +341,6 @@ def view_run(folder: Folder, events: Iterable[RunEvent] | None = None) -> RunVie
 
 
 def fold(run: RunView, events: Iterable[RunEvent]) -> RunView:
-    """Return a run with what its events tell."""
     told: dict[type[RunEvent], list[Any]] = {}  # Any: events of this type
     acts: list[Steered] = []
     events = list(events)
@@ -478,7 +481,7 @@ def can_resume(folder: Folder, status: str = RUNNING) -> bool:
         return False
     except (OSError, ValueError):
         return True
-    is_ours = isinstance(content, dict) and content.get("version") == KEPT_VERSION
+    is_ours = isinstance(content, dict) and content.get("version") == STATE_VERSION
     return is_ours and content.get("final_status") == status
 
 
@@ -490,7 +493,6 @@ TERMINAL_PATTERN = r"[0-9a-f]+"
 
 
 def list_runs(state_folder: Path) -> list[RunView]:
-    """Return all runs, the newest first."""
     check_state_folder(state_folder)
     found = list_views(runs_folder(state_folder))
     return sorted(found, key=lambda run: (run.started, run.id), reverse=True)
@@ -504,7 +506,6 @@ def run_at_work(state_folder: Path, wd: Path) -> str:
 
 
 def run_of_process(state_folder: Path, pid: int) -> str:
-    """Return the id of the run under way in a process; empty if none is."""
     with suppress(OSError, UsageError):
         live = (one for one in list_runs(state_folder) if one.is_live)
         return next((one.id for one in live if one.pid == pid), "")
@@ -512,7 +513,6 @@ def run_of_process(state_folder: Path, pid: int) -> str:
 
 
 def find_run(state_folder: Path, text: str | None, here: Path, *, to_look: bool = False) -> RunView:
-    """Return the run that is meant; see `choose_run`."""
     if text is not None and is_run_id(text):
         check_state_folder(state_folder)
         with suppress(OSError):

@@ -64,6 +64,7 @@ WATCH_FILE = "repository.json"
 REQUEST_FILE = "pull-request.md"
 WORKTREES_FOLDER = "worktrees"
 STATE_NAME = "state.json"
+STATE_VERSION = 2
 REPLACED_STATE = "state-before.json"
 TURNS_FOLDER = "turns"
 INDEXES_FOLDER = "indexes"
