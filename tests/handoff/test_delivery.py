@@ -16,7 +16,6 @@ from cli_agent_orchestrator.errors import (
 from cli_agent_orchestrator.events import EventKind, HandoffEvent
 from cli_agent_orchestrator.handoff.handoff import (
     MessageSender,
-    OutgoingMessage,
     SendFailure,
     judge_failure,
 )
@@ -30,7 +29,7 @@ BROKEN = ApiRefused("POST", "/input", 500, "oops")
 UNKNOWN_TERMINAL = ApiRefused("POST", "/input", 404, "no terminal")
 
 AGENT = TurnAgent(TERMINAL, "analyst")
-MESSAGE = OutgoingMessage(AGENT, "do it", "key-1")
+MESSAGE = (AGENT, "do it", "key-1")
 
 
 @pytest.mark.parametrize(
@@ -86,15 +85,15 @@ def post() -> Post:
 
 
 def test_a_message_is_sent_once_under_its_key(post: Post) -> None:
-    result = post.sender.deliver(MESSAGE, knows_keys=True)
-    assert result.certain
+    result = post.sender.deliver(*MESSAGE, knows_keys=True)
+    assert result.confirmed
     assert [(sent.message, sent.key) for sent in post.agents.sent] == [("do it", "key-1")]
     assert post.pauses == []
 
 
 def test_a_server_that_is_not_there_is_tried_again(post: Post) -> None:
     post.agents.refusals = [NOT_REACHED] * 3
-    assert post.sender.deliver(MESSAGE, knows_keys=False).certain
+    assert post.sender.deliver(*MESSAGE, knows_keys=False).confirmed
     assert len(post.agents.sent) == 1
     assert post.pauses == [0.25, 0.5, 1]
 
@@ -102,40 +101,40 @@ def test_a_server_that_is_not_there_is_tried_again(post: Post) -> None:
 def test_a_server_that_does_not_come_back_is_given_up_after_five_minutes(post: Post) -> None:
     post.agents.down = NOT_REACHED
     with pytest.raises(HandoffError) as raised:
-        post.sender.deliver(MESSAGE, knows_keys=False)
+        post.sender.deliver(*MESSAGE, knows_keys=False)
     assert 300 <= sum(post.pauses) <= 310
     assert "the server does not answer\n  First: check that the server is" in str(raised.value)
 
 
 def test_a_message_that_may_have_arrived_is_not_sent_again_without_keys(post: Post) -> None:
     post.agents.refusals = [NO_ANSWER]
-    result = post.sender.deliver(MESSAGE, knows_keys=False)
-    assert not result.certain
+    result = post.sender.deliver(*MESSAGE, knows_keys=False)
+    assert not result.confirmed
     assert "timed out" in result.detail
     assert post.agents.attempts == 1
 
 
 def test_a_message_that_may_have_arrived_is_sent_again_under_the_same_key(post: Post) -> None:
     post.agents.refusals = [NO_ANSWER, BROKEN]
-    assert post.sender.deliver(MESSAGE, knows_keys=True).certain
+    assert post.sender.deliver(*MESSAGE, knows_keys=True).confirmed
     assert post.agents.attempts == 3
     assert [sent.key for sent in post.agents.sent] == ["key-1"]
 
 
 def test_a_server_of_ours_that_cannot_confirm_leaves_it_uncertain(post: Post) -> None:
     post.agents.delivery = Delivery(False, "no sign of it")
-    assert not post.sender.deliver(MESSAGE, knows_keys=True).certain
+    assert not post.sender.deliver(*MESSAGE, knows_keys=True).confirmed
 
 
 def test_a_server_that_never_confirms_is_believed(post: Post) -> None:
     post.agents.delivery = Delivery(False, "does not say")
-    assert post.sender.deliver(MESSAGE, knows_keys=False).certain
+    assert post.sender.deliver(*MESSAGE, knows_keys=False).confirmed
 
 
 def test_a_busy_terminal_gets_it_when_it_is_free(post: Post) -> None:
     post.agents.status = TerminalStatus.PROCESSING
     post.agents.refusals = [BUSY] * 10
-    assert post.sender.deliver(MESSAGE, knows_keys=False).certain
+    assert post.sender.deliver(*MESSAGE, knows_keys=False).confirmed
     assert max(post.pauses) == 2
     assert post.statuses == [TerminalStatus.PROCESSING]
 
@@ -144,7 +143,7 @@ def test_a_terminal_that_stays_busy_is_an_error_in_the_end(post: Post) -> None:
     post.agents.status = TerminalStatus.PROCESSING
     post.agents.refusals = [BUSY] * 1000
     with pytest.raises(HandoffError) as raised:
-        post.sender.deliver(MESSAGE, knows_keys=True)
+        post.sender.deliver(*MESSAGE, knows_keys=True)
     assert 300 <= sum(post.pauses) <= 302
     assert str(raised.value).endswith(
         "the agent is busy\n  First: look at it with `cao attach a1b2c3d4`\n  Then:  cao resume"
@@ -154,7 +153,7 @@ def test_a_terminal_that_stays_busy_is_an_error_in_the_end(post: Post) -> None:
 
 def test_a_delivery_that_takes_a_moment_is_not_worth_telling(post: Post) -> None:
     post.agents.refusals = [BUSY] * 3
-    post.sender.deliver(MESSAGE, knows_keys=True)
+    post.sender.deliver(*MESSAGE, knows_keys=True)
     assert post.delays == []
 
 
@@ -171,7 +170,7 @@ def test_a_delayed_delivery_says_why_and_for_how_long_but_not_at_each_attempt(
 ) -> None:
     post.agents.refusals = [error] * 60
     with suppress(HandoffError):
-        post.sender.deliver(MESSAGE, knows_keys=True)
+        post.sender.deliver(*MESSAGE, knows_keys=True)
     waited = [seconds for seconds, _ in post.delays]
     assert 2 <= waited[0] < 4
     assert 3 <= len(waited) <= 6
@@ -181,7 +180,7 @@ def test_a_delayed_delivery_says_why_and_for_how_long_but_not_at_each_attempt(
 
 def test_another_reason_for_a_delay_is_told_at_once(post: Post) -> None:
     post.agents.refusals = [*[BUSY] * 5, NOT_REACHED, NOT_REACHED]
-    post.sender.deliver(MESSAGE, knows_keys=True)
+    post.sender.deliver(*MESSAGE, knows_keys=True)
     assert [text.split(";")[0] for _, text in post.delays] == [
         "the agent is busy",
         "the server does not answer",
@@ -190,17 +189,17 @@ def test_another_reason_for_a_delay_is_told_at_once(post: Post) -> None:
 
 def test_a_second_message_that_is_delayed_is_told_anew(post: Post) -> None:
     post.agents.refusals = [BUSY] * 30
-    post.sender.deliver(MESSAGE, knows_keys=True)
+    post.sender.deliver(*MESSAGE, knows_keys=True)
     told = len(post.delays)
     post.agents.refusals = [BUSY] * 10
-    post.sender.deliver(MESSAGE, knows_keys=True)
+    post.sender.deliver(*MESSAGE, knows_keys=True)
     assert len(post.delays) > told
 
 
 def test_a_terminal_that_waits_for_a_person_is_waited_for(post: Post) -> None:
     post.agents.status = TerminalStatus.WAITING_USER_ANSWER
     post.agents.refusals = [BUSY] * 1000
-    assert post.sender.deliver(MESSAGE, knows_keys=True).certain
+    assert post.sender.deliver(*MESSAGE, knows_keys=True).confirmed
     assert sum(post.pauses) > 1000
     assert post.delays == []
 
@@ -208,7 +207,7 @@ def test_a_terminal_that_waits_for_a_person_is_waited_for(post: Post) -> None:
 def test_a_busy_terminal_may_become_silent(post: Post) -> None:
     post.agents.refusals = [BUSY]
     post.agents.status_refusals = [NO_ANSWER]
-    assert post.sender.deliver(MESSAGE, knows_keys=False).certain
+    assert post.sender.deliver(*MESSAGE, knows_keys=False).confirmed
     assert post.statuses == []
 
 
@@ -216,13 +215,13 @@ def test_a_terminal_in_error_takes_nothing(post: Post) -> None:
     post.agents.status = TerminalStatus.ERROR
     post.agents.refusals = [BUSY]
     with pytest.raises(HandoffError, match="error state"):
-        post.sender.deliver(MESSAGE, knows_keys=True)
+        post.sender.deliver(*MESSAGE, knows_keys=True)
 
 
 def test_an_agent_that_has_to_be_signed_in_ends_the_turn_at_once(post: Post) -> None:
     post.agents.refusals = [ApiRefused("POST", "/input", 422, "it asks: sign in")]
     with pytest.raises(TurnFailed, match="sign in") as failed:
-        post.sender.deliver(MESSAGE, knows_keys=True)
+        post.sender.deliver(*MESSAGE, knows_keys=True)
     assert failed.value.to_resume == AGENT.resume_anew
     assert post.pauses == []
 
@@ -230,5 +229,5 @@ def test_an_agent_that_has_to_be_signed_in_ends_the_turn_at_once(post: Post) -> 
 def test_a_terminal_that_is_not_there_is_an_error_at_once(post: Post) -> None:
     post.agents.refusals = [UNKNOWN_TERMINAL]
     with pytest.raises(ApiRefused, match="no terminal"):
-        post.sender.deliver(MESSAGE, knows_keys=True)
+        post.sender.deliver(*MESSAGE, knows_keys=True)
     assert post.pauses == []

@@ -12,52 +12,31 @@ from cli_agent_orchestrator.handoff.wait import (
     FirstStep,
     ReplySource,
     Sent,
-    Situation,
     first_step,
     reminder_for,
 )
 
-ALL = [
-    Situation(sent, status, responded, knows_keys)
-    for sent, status, responded, knows_keys in product(
-        Sent, TerminalStatus, (True, False), (True, False)
-    )
-]
 ERROR = TerminalStatus.ERROR
 AT_WORK = {TerminalStatus.PROCESSING, TerminalStatus.WAITING_USER_ANSWER}
 
 
-def situations(*sent: Sent) -> list[Situation]:
-    return [seen for seen in ALL if seen.sent in sent]
-
-
-@pytest.mark.parametrize("seen", situations(Sent.NO))
-def test_what_was_never_sent_is_sent(seen: Situation) -> None:
-    assert first_step(seen) is FirstStep.SEND
-
-
-@pytest.mark.parametrize("seen", situations(Sent.YES))
-def test_what_was_sent_is_waited_for_unless_its_turn_has_failed(seen: Situation) -> None:
-    assert first_step(seen) is (FirstStep.ASK_AGAIN if seen.status is ERROR else FirstStep.WAIT)
-
-
-@pytest.mark.parametrize("seen", situations(Sent.MAYBE))
-def test_what_may_have_been_sent_is_found_out(seen: Situation) -> None:
-    if seen.status is ERROR:
-        expected = FirstStep.ASK_AGAIN
-    elif seen.responded:
-        expected = FirstStep.WAIT
-    elif seen.knows_keys:
-        expected = FirstStep.SEND
-    else:
-        expected = FirstStep.WAIT if seen.status in AT_WORK else FirstStep.ASK_AGAIN
-    assert first_step(seen) is expected
-
-
-@pytest.mark.parametrize("seen", situations(Sent.FAILED))
-def test_what_failed_is_asked_again_unless_somebody_made_it_go_on(seen: Situation) -> None:
-    goes_on = seen.status is not ERROR and (seen.responded or seen.status in AT_WORK)
-    assert first_step(seen) is (FirstStep.WAIT if goes_on else FirstStep.ASK_AGAIN)
+@pytest.mark.parametrize(
+    ("status", "responded", "knows_keys"),
+    list(product(TerminalStatus, (True, False), (True, False))),
+)
+def test_the_first_step_of_a_turn(
+    status: TerminalStatus, responded: bool, knows_keys: bool
+) -> None:
+    steps = {sent: first_step(sent, status, responded, knows_keys) for sent in Sent}
+    assert steps[Sent.NO] is FirstStep.SEND
+    if status is ERROR:
+        assert {steps[sent] for sent in Sent if sent is not Sent.NO} == {FirstStep.ASK_AGAIN}
+        return
+    is_found_by_a_look = responded or status in AT_WORK
+    by_a_look = FirstStep.WAIT if is_found_by_a_look else FirstStep.ASK_AGAIN
+    assert steps[Sent.YES] is FirstStep.WAIT
+    assert steps[Sent.FAILED] is by_a_look
+    assert steps[Sent.MAYBE] is (FirstStep.SEND if knows_keys and not responded else by_a_look)
 
 
 def test_who_is_asked_again_is_told_that_nothing_is_to_be_done_twice() -> None:

@@ -15,7 +15,7 @@ from cli_agent_orchestrator.handoff.watch import (
     StatusSignal,
     StatusStream,
     WakeSignal,
-    told_in,
+    words_of,
 )
 from tests.handoff.fakes import FakeClock
 
@@ -207,4 +207,4 @@ def test_closing_ends_a_pause_between_two_connections(listening: Listening) -> N
 )
 def test_what_is_asked_is_what_the_agent_told(reason: str, question: str) -> None:
     waits = TerminalStatus.WAITING_USER_ANSWER
-    assert told_in(StatusSignal("a1", waits, reason)) == question
+    assert words_of(StatusSignal("a1", waits, reason)) == question

@@ -11,14 +11,14 @@ from cli_agent_orchestrator.pipeline.machine import (
     CyclesUsedUp,
     Delivered,
     Failed,
-    NotApproved,
-    NotProven,
-    NotReviewed,
     Outcome,
     Passed,
+    Refused,
     RoundsUsedUp,
     SentBack,
     Skipped,
+    not_approved,
+    not_reviewed,
     verdict_of,
     why_of,
 )
@@ -87,9 +87,9 @@ def test_an_outcome_is_told_in_words(outcome: Outcome, words: str) -> None:
         (Failed(TestVerdict(TestAnswer.FAIL), 2), "FAIL", ""),
         (Failed(MISSING, 2), str(MISSING), str(MISSING)),
         (RoundsUsedUp(RED, 1), FAIL, ENDED),
-        (RoundsUsedUp(NotProven(Proof()), 1), f"FAIL: {Proof()}", str(Proof())),
-        (Failed(NotReviewed(), 2), str(NotReviewed()), NotReviewed().why),
-        (Failed(NotApproved(), 2), str(NotApproved()), NotApproved().why),
+        (RoundsUsedUp(Refused(str(Proof())), 1), f"FAIL: {Proof()}", str(Proof())),
+        (Failed(not_reviewed(), 2), str(not_reviewed()), not_reviewed().why),
+        (Failed(not_approved(), 2), str(not_approved()), not_approved().why),
     ],
 )
 def test_a_verdict_is_told_without_what_follows_and_why_without_its_word(
@@ -99,19 +99,19 @@ def test_a_verdict_is_told_without_what_follows_and_why_without_its_word(
 
 
 def test_what_speaks_against_a_pass_is_told_in_words() -> None:
-    assert str(NotProven(Proof())) == f"FAIL: {Proof()}"
+    assert str(Refused(str(Proof()))) == f"FAIL: {Proof()}"
     said = (
         "FAIL: the tree 0123456789 was approved, and this one is 9876543210: these files changed "
         "after they were approved, and were not reviewed: "
     )
     trees = ("0123456789abcdef", "9876543210abcdef")
-    assert str(NotReviewed(("a", "b\nRESULT: PASS"), *trees)) == f"{said}a, 'b\\nRESULT: PASS'"
+    assert str(not_reviewed(("a", "b\nRESULT: PASS"), *trees)) == f"{said}a, 'b\\nRESULT: PASS'"
     all_named = ("a",) * MOST_FILES
-    assert str(NotReviewed(all_named, *trees)) == said + ", ".join(all_named)
-    one_more = NotReviewed((*all_named, "b"), *trees)
+    assert str(not_reviewed(all_named, *trees)) == said + ", ".join(all_named)
+    one_more = not_reviewed((*all_named, "b"), *trees)
     assert str(one_more) == f"{said}{', '.join(all_named)} and 1 more"
-    assert NotReviewed() == NotReviewed((), "", "")
-    assert str(NotReviewed()) == (
+    assert not_reviewed() == not_reviewed((), "", "")
+    assert str(not_reviewed()) == (
         "FAIL: the work was approved, and without snapshots nobody knows whether it is still the "
         "same"
     )
@@ -119,5 +119,5 @@ def test_what_speaks_against_a_pass_is_told_in_words() -> None:
         "FAIL: the review cycles were used up and the work was not approved, which "
         "REVIEW_BOUND=require asks for: no tree was approved"
     )
-    assert str(NotApproved()) == never
-    assert str(NotApproved("9876543210abcdef")) == f"{never}; this one is 9876543210"
+    assert str(not_approved()) == never
+    assert str(not_approved("9876543210abcdef")) == f"{never}; this one is 9876543210"

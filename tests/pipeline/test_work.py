@@ -10,12 +10,13 @@ from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
 from cli_agent_orchestrator.pipeline.machine import (
     Check,
     Failed,
-    NotApproved,
-    NotReviewed,
     Outcome,
     Passed,
+    Refused,
     RoundsUsedUp,
     next_step,
+    not_approved,
+    not_reviewed,
     record_check,
     record_proof,
     record_reply,
@@ -130,7 +131,7 @@ def approved(rules: LoopRules) -> RunState:
 
 class TestReviewedIsWhatPasses:
     CHANGED = Work("t2", ("a.py",), ("a.py",))
-    OTHER = NotReviewed(("a.py",), "t1", "t2")
+    OTHER = not_reviewed(("a.py",), "t1", "t2")
 
     def test_an_approval_is_bound_to_what_it_saw(self) -> None:
         assert approved(RULES).progress.approved_tree == "t1"
@@ -165,10 +166,10 @@ class TestReviewedIsWhatPasses:
 
     def test_a_pass_for_files_that_could_not_be_seen_is_none(self) -> None:
         _, outcome = reply(approved(BOUND), PASS, UNSEEN, BOUND)
-        assert outcome == Failed(NotReviewed(), 2)
+        assert outcome == Failed(not_reviewed(), 2)
 
     def test_many_files_are_not_all_named(self) -> None:
-        text = str(NotReviewed(tuple(f"f{n}" for n in range(22)), "t1", "t2"))
+        text = str(not_reviewed(tuple(f"f{n}" for n in range(22)), "t1", "t2"))
         assert "f19 and 2 more" in text
         assert "f20" not in text
 
@@ -245,13 +246,13 @@ def decided(state: RunState, by: Decider, work: Work, rules: LoopRules) -> tuple
     return state, outcome
 
 
-def expected(how: Review, seen: Seen) -> NotReviewed | NotApproved | None:
+def expected(how: Review, seen: Seen) -> Refused | None:
     """Return what speaks against a PASS where only what was approved may pass."""
     if how in (Review.USED_UP, Review.NOT_COUNTED):
-        return NotApproved(AT_PASS[seen].tree)
+        return not_approved(AT_PASS[seen].tree)
     if seen is Seen.NEVER:
-        return NotReviewed()
-    return NotReviewed(("a.py",), "t1", "t2") if seen is Seen.OTHER else None
+        return not_reviewed()
+    return not_reviewed(("a.py",), "t1", "t2") if seen is Seen.OTHER else None
 
 
 @pytest.mark.parametrize("is_last", [False, True])
@@ -296,7 +297,7 @@ class TestAnApproval:
         for text in ("text", NO, "text", YES, "text", NO, "text", NO):
             state, _ = reply(state, text, Work("t1"), rules)
         _, outcome = reply(state, PASS, Work("t1"), rules)
-        assert outcome == Failed(NotApproved("t1"), 3)
+        assert outcome == Failed(not_approved("t1"), 3)
 
     def test_of_the_analysis_is_none_of_the_work(self) -> None:
         rules = rules_of(bound=True, rounds=2)

@@ -14,8 +14,8 @@ from cli_agent_orchestrator.pipeline.machine import (
     Cleared,
     Done,
     Failed,
-    NotProven,
     Passed,
+    Refused,
     next_step,
     record_check,
     record_proof,
@@ -254,7 +254,7 @@ class TestInARun:
     def test_where_it_is_required_a_pass_without_it_fails_with_the_reason(self) -> None:
         rules = LoopRules(proof="require")
         state, outcome = record_proof(proving(rules), Check("proof", 1), self.UNPROVEN, rules)
-        assert outcome == Failed(NotProven(self.UNPROVEN), 2)
+        assert outcome == Failed(Refused(str(self.UNPROVEN)), 2)
         assert next_step(state) == Turn("programmer", 2, 1)
         assert "no test was made or changed" in state.feedback.text
         assert "Write a test that fails without the change" in state.feedback.text

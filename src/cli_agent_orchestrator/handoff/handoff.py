@@ -3,13 +3,13 @@
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Self
 
 from ..core.clock import LONGEST_PAUSE_SECONDS, Clock, Retry, SystemClock, is_transient
-from ..core.models import Delivery, Feature, TerminalEvent, TerminalStatus
+from ..core.models import Delivery, Feature, TerminalStatus
 from ..core.watch import REPORTS_CLOSE, WatchFile, watch_file
 from ..errors import (
     ApiError,
@@ -39,7 +39,6 @@ from .wait import (
     ReplySource,
     SaveSent,
     Sent,
-    Situation,
     TimeOut,
     TurnEnd,
     Wait,
@@ -51,6 +50,7 @@ from .wait import (
 )
 from .watch import (
     STOPS,
+    Agents,
     FileSignal,
     Mailbox,
     OnEvent,
@@ -61,7 +61,7 @@ from .watch import (
     TurnReporter,
     TurnView,
     TurnWatch,
-    heed_nothing,
+    answer_nothing,
     ignore,
 )
 
@@ -96,35 +96,6 @@ def judge_failure(error: ApiError, knows_keys: bool) -> SendFailure:
     return SendFailure.AGAIN if knows_keys else SendFailure.UNCERTAIN
 
 
-@dataclass(frozen=True, slots=True)
-class OutgoingMessage:
-    """A message for a terminal."""
-
-    agent: TurnAgent
-    text: str
-    key: str
-    """Names this message, so that a server that knows keys types it only once."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeliveryResult:
-    """How a message was delivered."""
-
-    certain: bool
-    """Does the agent have it, as far as the server can say?"""
-    detail: str
-
-
-class Inbox(Protocol):
-    """The part of the server that takes messages."""
-
-    def send_input(
-        self, terminal_id: str, message: str, *, idempotency_key: str | None = None
-    ) -> Delivery: ...
-
-    def get_status(self, terminal_id: str) -> TerminalStatus: ...
-
-
 def advice(error: ApiError, agent: TurnAgent) -> str:
     """Return what a person can do about a message that cannot be delivered."""
     match error:
@@ -139,7 +110,7 @@ class MessageSender:
     """Delivers messages, patiently."""
 
     def __init__(
-        self, inbox: Inbox, clock: Clock, pause: Callable[[float], None], reporter: TurnReporter
+        self, inbox: Agents, clock: Clock, pause: Callable[[float], None], reporter: TurnReporter
     ) -> None:
         """Take how to pause, and who reports what is waited for."""
         self._inbox = inbox
@@ -147,49 +118,48 @@ class MessageSender:
         self._pause = pause
         self._reporter = reporter
 
-    def deliver(self, message: OutgoingMessage, knows_keys: bool) -> DeliveryResult:
+    def deliver(self, agent: TurnAgent, text: str, key: str, knows_keys: bool) -> Delivery:
         """Return how the message was delivered; raise why it was not after five minutes in vain.
 
-        `knows_keys` if the server types a message only once and says whether the agent took it.
-        The time a terminal refuses because its agent waits for a person does not count.
+        `key` names it, and `knows_keys` if the server types a message only once and says whether
+        the agent took it. The time a terminal refuses because its agent waits for a person does
+        not count.
         """
         retry = Retry(self._clock.monotonic())
         while True:
             try:
-                delivery = self._inbox.send_input(
-                    message.agent.terminal_id, message.text, idempotency_key=message.key
-                )
-                return DeliveryResult(delivery.confirmed or not knows_keys, delivery.detail)
+                delivery = self._inbox.send_input(agent.terminal_id, text, idempotency_key=key)
+                return replace(delivery, confirmed=delivery.confirmed or not knows_keys)
             except ApiError as error:
                 failure = judge_failure(error, knows_keys)
                 if failure is SendFailure.UNCERTAIN:
-                    return DeliveryResult(False, str(error))
+                    return Delivery(False, str(error))
                 if isinstance(error, ApiRefused) and error.status_code == NEVER_READY:
                     raise TurnFailed(
-                        f"{message.agent} takes no input: {error.summary}{message.agent.ways_on}",
-                        to_resume=message.agent.resume_anew,
+                        f"{agent} takes no input: {error.summary}{agent.ways_on}",
+                        to_resume=agent.resume_anew,
                     ) from error
                 if failure is SendFailure.FINAL:
                     raise
                 retry = retry.after_failure()
-                if failure is SendFailure.BUSY and self._waits_for_person(message.agent):
+                if failure is SendFailure.BUSY and self._waits_for_person(agent):
                     retry = retry.counted_from(self._clock.monotonic())
-                self._be_patient(message, error, retry)
+                self._be_patient(agent, error, retry)
             now = self._clock.monotonic()
             busy = failure is SendFailure.BUSY
             longest = LONGEST_BUSY_PAUSE_SECONDS if busy else LONGEST_PAUSE_SECONDS
             self._pause(retry.next_try(now, longest) - now)
 
-    def _be_patient(self, message: OutgoingMessage, error: ApiError, retry: Retry) -> None:
+    def _be_patient(self, agent: TurnAgent, error: ApiError, retry: Retry) -> None:
         """Report what is waited for, or raise it if it has been waited for too long."""
         now = self._clock.monotonic()
-        remedy = advice(error, message.agent)
+        remedy = advice(error, agent)
         if retry.is_over(now):
             raise HandoffError(
-                f"{message.agent} could not be sent its message for "
+                f"{agent} could not be sent its message for "
                 f"{retry.seconds(now):.0f} s: {error.summary}\n  First: {remedy}\n"
-                f"  Then:  {message.agent.resume}",
-                to_resume=message.agent.resume,
+                f"  Then:  {agent.resume}",
+                to_resume=agent.resume,
             ) from error
         self._reporter.on_delay(retry.seconds(now), f"{error.summary}; {remedy}")
 
@@ -220,29 +190,6 @@ SKIP_REVIEW = """
   Count the review as approved:      {resume} --missing skip"""
 
 
-class Agents(Protocol):
-    """What a handoff needs of the server."""
-
-    def features(self) -> frozenset[str]: ...
-
-    def send_input(
-        self, terminal_id: str, message: str, *, idempotency_key: str | None = None
-    ) -> Delivery: ...
-
-    def get_status(self, terminal_id: str) -> TerminalStatus: ...
-
-    # Any: JSON from a server that may not be ours
-    def get_terminal(self, terminal_id: str) -> dict[str, Any]: ...
-
-    def get_last_output(self, terminal_id: str) -> str: ...
-
-    def events(
-        self, after: str | None = None, opened: Callable[[], None] | None = None
-    ) -> Iterator[TerminalEvent]: ...
-
-    def close_events(self) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class World:
     """What a handoff meets besides the server: time, signals, the file system."""
@@ -250,7 +197,7 @@ class World:
     clock: Clock = field(default_factory=SystemClock)
     mailbox: Mailbox = field(default_factory=QueueMailbox)
     watch: WatchFile = watch_file
-    heed: Callable[[], None] = heed_nothing
+    on_look: Callable[[], None] = answer_nothing
     """Called at every look while something is waited for; what it raises ends the wait."""
     run: str = ""
     """How a person names the run; empty if there is none."""
@@ -290,7 +237,7 @@ class Handoff:
         self._clock = world.clock
         self._watch_file = world.watch
         self._run = world.run
-        self._mailbox = StoppableMailbox(world.mailbox, world.clock, world.heed)
+        self._mailbox = StoppableMailbox(world.mailbox, world.clock, world.on_look)
         self._features: frozenset[str] | None = None
         self._stream: StatusStream | None = None
 
@@ -319,7 +266,7 @@ class Handoff:
         self._mailbox.stop()
 
     def wake(self) -> None:
-        """Let the present wait heed what people ask for; any thread may call it."""
+        """Let the present wait look at once at what people ask for; any thread may call it."""
         self._mailbox.wake()
 
     def send_and_wait(
@@ -462,7 +409,7 @@ class Handoff:
         status = watch.ask(lambda: self._agents.get_status(watch.agent.terminal_id))
         watch.old_error = status is TerminalStatus.ERROR
         responded = watch.view.is_response_there()
-        return first_step(Situation(sent, status, responded, self._knows_keys))
+        return first_step(sent, status, responded, self._knows_keys)
 
     def _ask_again(self, turn: _Turn, why: str) -> bool:
         """Send the whole prompt once more; return whether the agent certainly has it now."""
@@ -476,17 +423,17 @@ class Handoff:
     def _deliver_prompt(self, turn: _Turn, message: str, key: str) -> bool:
         """Send a prompt, and ask for what became of it; return whether the agent has it."""
         result = self._deliver(turn.watch, message, key)
-        if not result.certain and self._knows_keys:
+        if not result.confirmed and self._knows_keys:
             # By its key the server finds out more: what the agent says, what its input box holds.
             result = self._deliver(turn.watch, message, key)
         reporter = turn.watch.reporter
-        if result.certain:
+        if result.confirmed:
             turn.save_sent(Sent.YES)
             reporter.report(EventKind.DISPATCHED, result.detail)
         else:
             reporter.warn(f"it is unclear whether the prompt arrived: {result.detail}")
             reporter.report(EventKind.UNCONFIRMED, result.detail)
-        return result.certain
+        return result.confirmed
 
     def _remind(self, turn: _Turn, number: int) -> None:
         text = turn.envelope.reminder or reminder_for(turn.watch.view.path)
@@ -496,11 +443,10 @@ class Handoff:
         count = f"reminder {number} of {self.rules.max_reminders}"
         turn.watch.reporter.report(EventKind.REMINDED, count)
 
-    def _deliver(self, watch: TurnWatch, message: str, key: str) -> DeliveryResult:
+    def _deliver(self, watch: TurnWatch, message: str, key: str) -> Delivery:
         self._mailbox.check_stop()
         sender = MessageSender(self._agents, self._clock, watch.pause, watch.reporter)
-        outgoing = OutgoingMessage(watch.agent, message, key)
-        return sender.deliver(outgoing, self._knows_keys)
+        return sender.deliver(watch.agent, message, key, self._knows_keys)
 
     @property
     def _knows_keys(self) -> bool:
@@ -534,12 +480,12 @@ class Handoff:
             case GiveUp() if watch.view.error is not None:
                 raise watch.view.error
             case Fail(reason):
-                told = f" (“{watch.trouble}”)" if watch.trouble else ""
+                said = f" (“{watch.trouble}”)" if watch.trouble else ""
                 again = f"\n  Send it the prompt again: {resume}"
                 if how := self._how_it_ended(watch.agent.terminal_id):
-                    told, again = f": {how}", ""
+                    said, again = f": {how}", ""
                 raise TurnFailed(
-                    f"{watch.agent.role}: {reason}{told}{watch.agent.ways_on}{again}",
+                    f"{watch.agent.role}: {reason}{said}{watch.agent.ways_on}{again}",
                     to_resume=watch.agent.resume_anew,
                 )
         raise AssertionError(end)

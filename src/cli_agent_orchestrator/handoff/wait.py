@@ -380,29 +380,20 @@ class FirstStep(Enum):
     ASK_AGAIN = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """What is known when a turn is taken up."""
+def first_step(sent: Sent, status: TerminalStatus, responded: bool, knows_keys: bool) -> FirstStep:
+    """Return what to do, by the table at the top of this module.
 
-    sent: Sent
-    status: TerminalStatus
-    responded: bool
-    """Is there a response file?"""
-    knows_keys: bool
-    """Does the server know messages by their key?"""
-
-
-def first_step(seen: Situation) -> FirstStep:
-    """Return what to do, by the table at the top of this module."""
-    if seen.sent is Sent.NO:
+    `responded` if there is a response file, `knows_keys` if the server knows messages by their key.
+    """
+    if sent is Sent.NO:
         return FirstStep.SEND
-    if seen.status is TerminalStatus.ERROR:
+    if status is TerminalStatus.ERROR:
         return FirstStep.ASK_AGAIN
-    if seen.sent is Sent.YES or seen.responded:
+    if sent is Sent.YES or responded:
         return FirstStep.WAIT
-    if seen.sent is Sent.MAYBE and seen.knows_keys:
+    if sent is Sent.MAYBE and knows_keys:
         return FirstStep.SEND
-    return FirstStep.WAIT if seen.status in AT_WORK else FirstStep.ASK_AGAIN
+    return FirstStep.WAIT if status in AT_WORK else FirstStep.ASK_AGAIN
 
 
 def reminder_for(path: Path) -> str:

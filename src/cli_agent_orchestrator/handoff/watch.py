@@ -8,10 +8,10 @@ from enum import Enum
 from math import inf
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from ..core.clock import Clock, Retry, is_transient
-from ..core.models import FileChange, TerminalEvent, TerminalStatus
+from ..core.models import Delivery, FileChange, TerminalEvent, TerminalStatus
 from ..errors import ApiError, Stopped
 from ..events import EventKind, HandoffEvent
 from .files import Response, ResponseFiles
@@ -92,7 +92,7 @@ class QueueMailbox:
             return None
 
 
-def heed_nothing() -> None:
+def answer_nothing() -> None:
     """Do nothing about what people ask for meanwhile."""
 
 
@@ -100,11 +100,11 @@ class StoppableMailbox:
     """A mailbox that is listened to until a stop is asked for."""
 
     def __init__(
-        self, mailbox: Mailbox, clock: Clock, heed: Callable[[], None] = heed_nothing
+        self, mailbox: Mailbox, clock: Clock, on_look: Callable[[], None] = answer_nothing
     ) -> None:
-        """`heed` is called at every look; what it raises ends the wait."""
+        """`on_look` is called at every look; what it raises ends the wait."""
         self.post = mailbox.post
-        self._heed = heed
+        self._on_look = on_look
         self._mailbox = mailbox
         self._clock = clock
         self._stopping = False
@@ -115,7 +115,7 @@ class StoppableMailbox:
         self._mailbox.post(WakeSignal())
 
     def wake(self) -> None:
-        """Let a present `listen` heed what people ask for."""
+        """Let a present `listen` look at once."""
         self._mailbox.post(WakeSignal())
 
     def listen(self, until: float) -> Signal | None:
@@ -137,7 +137,7 @@ class StoppableMailbox:
 
     def _attend(self) -> None:
         self.check_stop()
-        self._heed()
+        self._on_look()
 
 
 class EventSource(Protocol):
@@ -148,6 +148,23 @@ class EventSource(Protocol):
     ) -> Iterator[TerminalEvent]: ...
 
     def close_events(self) -> None: ...
+
+
+class Agents(EventSource, Protocol):
+    """What a handoff needs of the server."""
+
+    def features(self) -> frozenset[str]: ...
+
+    def send_input(
+        self, terminal_id: str, message: str, *, idempotency_key: str | None = None
+    ) -> Delivery: ...
+
+    def get_status(self, terminal_id: str) -> TerminalStatus: ...
+
+    # Any: JSON from a server that may not be ours
+    def get_terminal(self, terminal_id: str) -> dict[str, Any]: ...
+
+    def get_last_output(self, terminal_id: str) -> str: ...
 
 
 class StatusStream:
@@ -248,7 +265,7 @@ DELAY_SECONDS = 2.0
 DELAY_FACTOR = 3.0
 """It is reported again when it has taken so many times as long."""
 STOPS = "the run stops"
-TOLD_BY = ("hook", "session record")
+SOURCES_WITH_WORDS = ("hook", "session record")
 """Who names what happened before what is asked."""
 LONGEST_QUESTION = 200
 NOT_SHOWN = "; the screen does not show it"
@@ -307,8 +324,8 @@ def ignore(event: HandoffEvent) -> None:
     """Report to nobody."""
 
 
-def told_in(signal: StatusSignal) -> str:
-    """Return what an agent itself says, out of why the server tells a status; empty if it does not.
+def words_of(signal: StatusSignal) -> str:
+    """Return the agent's own words in the reason of a status; empty if there are none.
 
     `hook: PermissionRequest: May I run make?` becomes `May I run make?`.
     """
@@ -316,7 +333,7 @@ def told_in(signal: StatusSignal) -> str:
     event, colon, text = said.partition(": ")
     is_named = bool(colon) and event.isalnum()
     asked = text if is_named else said if " " in said else ""
-    return " ".join(asked.split())[:LONGEST_QUESTION] if source in TOLD_BY else ""
+    return " ".join(asked.split())[:LONGEST_QUESTION] if source in SOURCES_WITH_WORDS else ""
 
 
 class TurnReporter:
@@ -354,9 +371,9 @@ class TurnReporter:
             asks = status is TerminalStatus.WAITING_USER_ANSWER
             self.question_due = self._clock.monotonic() + WORDS_SECONDS if asks else inf
         if self.question_due < inf and self.question:
-            self.tell_question()
+            self.report_question()
 
-    def tell_question(self) -> None:
+    def report_question(self) -> None:
         """Report that the agent asks, and what, as far as that is known."""
         self.question_due = inf
         now, kind = self._clock.now(), EventKind.WAITING_FOR_PERSON
@@ -405,12 +422,6 @@ class TurnReporter:
             self.report(EventKind.FILE_SEEN, str(path))
 
 
-class StatusSource(Protocol):
-    """The part of the server that a look needs."""
-
-    def get_status(self, terminal_id: str) -> TerminalStatus: ...
-
-
 class Reaction(Enum):
     """What to do about a signal."""
 
@@ -424,7 +435,7 @@ class TurnView:
     def __init__(
         self,
         agent: TurnAgent,
-        source: StatusSource,
+        source: Agents,
         files: ResponseFiles,
         clock: Clock,
         unchanged_seconds: float,
@@ -576,7 +587,7 @@ class TurnWatch:
         while (signal := self._mailbox.listen(min(until, self.reporter.question_due))) is None:
             if self.reporter.question_due >= until:
                 return None
-            self.reporter.tell_question()
+            self.reporter.report_question()
         return signal
 
     def _on_signal(self, signal: Signal) -> Observation | Reaction:
@@ -591,11 +602,11 @@ class TurnWatch:
     def _note_words(self, signal: StatusSignal) -> None:
         """Remember what is asked; what is told of the same question later may say less."""
         if signal.status is TerminalStatus.ERROR:
-            self.trouble = told_in(signal) or self.trouble
+            self.trouble = words_of(signal) or self.trouble
         if signal.status is not TerminalStatus.WAITING_USER_ANSWER:
             return
         now = self._clock.monotonic()
-        told = told_in(signal)
+        told = words_of(signal)
         if told or now - self._asked_at > SAME_QUESTION_SECONDS:
             self.reporter.question = told
         self._asked_at = now

@@ -72,70 +72,38 @@ SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
-class NotReviewed:
-    """A PASS came for files that changed after the review that approved them, or may have."""
+class Refused:
+    """A PASS came that does not count."""
 
-    files: tuple[str, ...] = ()
-    """Empty where nobody knows which they are."""
-    approved: str = ""
-    """The tree that was approved."""
-    tree: str = ""
-    """The tree that there is now."""
+    why: str
 
-    @property
-    def why(self) -> str:
-        """Say what is not reviewed."""
-        if not self.files:
-            return (
-                "the work was approved, and without snapshots nobody knows whether it is "
-                "still the same"
-            )
-        return (
-            f"the tree {self.approved[:SHOWN]} was approved, and this one is "
-            f"{self.tree[:SHOWN]}: these files changed after they were approved, and were not "
-            f"reviewed: {first_names(self.files, MOST_FILES)}"
+    def __str__(self) -> str:
+        return f"FAIL: {self.why}"
+
+
+def not_reviewed(files: tuple[str, ...] = (), approved: str = "", tree: str = "") -> Refused:
+    """Return that files changed after the tree that was approved, or may have if none is named."""
+    if not files:
+        return Refused(
+            "the work was approved, and without snapshots nobody knows whether it is still the same"
         )
-
-    def __str__(self) -> str:
-        return f"FAIL: {self.why}"
-
-
-@dataclass(frozen=True, slots=True)
-class NotApproved:
-    """A PASS came for work that its review had not approved when the cycles were used up."""
-
-    tree: str = ""
-    """The tree that there is now; empty if nobody knows it."""
-
-    @property
-    def why(self) -> str:
-        """Say what is asked for."""
-        this = f"; this one is {self.tree[:SHOWN]}" if self.tree else ""
-        return (
-            "the review cycles were used up and the work was not approved, which "
-            f"REVIEW_BOUND=require asks for: no tree was approved{this}"
-        )
-
-    def __str__(self) -> str:
-        return f"FAIL: {self.why}"
+    return Refused(
+        f"the tree {approved[:SHOWN]} was approved, and this one is {tree[:SHOWN]}: these files "
+        "changed after they were approved, and were not reviewed: "
+        f"{first_names(files, MOST_FILES)}"
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class NotProven:
-    """A PASS came without the proof that is required."""
-
-    proof: Proof
-
-    @property
-    def why(self) -> str:
-        """Say what is missing for a proof."""
-        return str(self.proof)
-
-    def __str__(self) -> str:
-        return f"FAIL: {self.why}"
+def not_approved(tree: str = "") -> Refused:
+    """Return that the work was not approved when the cycles were used up."""
+    this = f"; this one is {tree[:SHOWN]}" if tree else ""
+    return Refused(
+        "the review cycles were used up and the work was not approved, which "
+        f"REVIEW_BOUND=require asks for: no tree was approved{this}"
+    )
 
 
-Against = TestVerdict | CheckResult | NotReviewed | NotApproved | NotProven
+Against = TestVerdict | CheckResult | Refused
 """Why a round failed."""
 
 
@@ -262,7 +230,7 @@ BASE_PASSED, BASE_FAILED = "base_passed", "base_failed"
 
 
 def verdict_of(outcome: Outcome) -> str:
-    """Return an outcome in words, without what follows from it."""
+    """Describe an outcome without what follows from it."""
     match outcome:
         case SentBack() | CyclesUsedUp() | Failed() | RoundsUsedUp():
             return str(outcome.verdict)
@@ -321,16 +289,6 @@ def see_work(state: RunState, turn: Turn, outcome: Outcome, work: Work) -> RunSt
         asked = outcome.verdict.answer is not ReviewAnswer.APPROVED
         progress = replace(progress, is_more_asked=asked)
     return replace(state, progress=progress)
-
-
-def see_failure(state: RunState, gate: str, tree: str) -> RunState:
-    """Remember on which files a gate has failed, and whether it had before."""
-    if not tree:
-        return state
-    progress = state.progress
-    repeated = gate if progress.failed_on.get(gate) == tree else ""
-    failed_on = {**progress.failed_on, gate: tree}
-    return replace(state, progress=replace(progress, failed_on=failed_on, repeated_gate=repeated))
 
 
 EMPTY_REPLY = "(The reply was empty.)"
@@ -442,9 +400,16 @@ def record_reply(
     kept = shorten(replace(reply, text="\n".join(split_lines(reply.text)) or EMPTY_REPLY))
     state = _keep(_settle(state), turn, kept)
     if isinstance(outcome, Approved | SentBack | CyclesUsedUp):
-        state = _take_notes(state, turn, kept, rules.condensation)
+        notes = kept.text
+        if rules.condensation.review_feedback:
+            notes = extract_review_notes(notes, rules.condensation.max_feedback_lines)
+        state = replace(state, notes={**state.notes, turn.role: excerpt_of(kept, notes)})
     if isinstance(outcome, CyclesUsedUp):
-        state = _keep_open(state, turn)
+        opened = OpenNotes(turn.role, turn.round, state.notes_of(turn.role))
+        before = state.progress.open_notes
+        others = (n for n in before if (n.role, n.round) != (turn.role, turn.round))
+        progress = replace(state.progress, open_notes=(*others, opened))
+        state = replace(state, progress=progress)
     if isinstance(outcome, Failed | RoundsUsedUp):
         state = replace(state, feedback=_evidence(kept, outcome, rules.condensation))
     return _follow(state, outcome), outcome
@@ -474,7 +439,14 @@ def record_check(
     state = replace(
         state, feedback=Excerpt(*evidence_of(result, rules.condensation), result.archive)
     )
-    return see_failure(_follow(state, outcome), check.gate, work.tree), outcome
+    state = _follow(state, outcome)
+    if work.tree:
+        progress = state.progress
+        repeated = check.gate if progress.failed_on.get(check.gate) == work.tree else ""
+        failed_on = {**progress.failed_on, check.gate: work.tree}
+        progress = replace(progress, failed_on=failed_on, repeated_gate=repeated)
+        state = replace(state, progress=progress)
+    return state, outcome
 
 
 def record_proof(
@@ -488,8 +460,9 @@ def record_proof(
     state = replace(state, progress=replace(state.progress, proof=proof.words))
     outcome: Outcome = Passed(proof.words)
     if rules.proof == "require" and not proof.is_proven:
-        outcome = _failed(NotProven(proof), check.round, rules)
-        state = replace(state, feedback=Excerpt(f"{NotProven(proof)}\n{NOT_PROVEN}"))
+        refused = Refused(str(proof))
+        outcome = _failed(refused, check.round, rules)
+        state = replace(state, feedback=Excerpt(f"{refused}\n{NOT_PROVEN}"))
     return _follow(state, outcome), outcome
 
 
@@ -514,12 +487,21 @@ def judge_reply(state: RunState, turn: Turn, text: str, rules: LoopRules) -> Out
     """Return what a reply means for the run."""
     stage = state.flow.stage_of(turn.role)
     if turn.role == stage.reviewer:
-        return _judge_reviewer(state, turn, text, rules)
+        verdict = judge_review(text, state.flow.role(turn.role), turn.cycle, rules.review)
+        ledger = state.progress.findings.get(turn.role, Findings())
+        # Only a reviewer that follows the form is judged by it.
+        if verdict.approved and read_findings(text) and (against := objection(ledger)):
+            verdict = replace(verdict, obstacles=(FindingsOpen(against),))
+        if verdict.approved:
+            return Approved(verdict)
+        if turn.cycle < rules.limits.max_review_cycles:
+            return SentBack(verdict, turn.cycle + 1)
+        return CyclesUsedUp(verdict, turn.cycle)
     if stage.kind is StageKind.WORK:
         return Delivered()
-    verdict = judge_test(text)
-    if verdict.answer is not TestAnswer.PASS:
-        return _failed(verdict, turn.round, rules)
+    tested = judge_test(text)
+    if tested.answer is not TestAnswer.PASS:
+        return _failed(tested, turn.round, rules)
     gates = _gates_at(state, When.AFTER_TESTER) if stage.then == DONE else ()
     return Cleared(f"the gate {gates[0].name}") if gates else _passed(stage)
 
@@ -535,19 +517,6 @@ def reason_against(outcome: Outcome, text: str) -> str:
         case Failed(TestVerdict()) | RoundsUsedUp(TestVerdict()):
             return first_point(extract_test_evidence(text, MOST_LINES_READ))
     return ""
-
-
-def _judge_reviewer(state: RunState, turn: Turn, text: str, rules: LoopRules) -> Outcome:
-    verdict = judge_review(text, state.flow.role(turn.role), turn.cycle, rules.review)
-    ledger = state.progress.findings.get(turn.role, Findings())
-    # Only a reviewer that follows the form is judged by it.
-    if verdict.approved and read_findings(text) and (against := objection(ledger)):
-        verdict = replace(verdict, obstacles=(FindingsOpen(against),))
-    if verdict.approved:
-        return Approved(verdict)
-    if turn.cycle < rules.limits.max_review_cycles:
-        return SentBack(verdict, turn.cycle + 1)
-    return CyclesUsedUp(verdict, turn.cycle)
 
 
 def _take_findings(state: RunState, turn: Turn, text: str) -> RunState:
@@ -572,11 +541,11 @@ def _bound_to_review(
         return None
     progress = state.progress
     if not progress.is_approved:
-        return _failed(NotApproved(work.tree), number, rules)
+        return _failed(not_approved(work.tree), number, rules)
     if not progress.approved_tree or not work.tree:
-        return _failed(NotReviewed(), number, rules)
+        return _failed(not_reviewed(), number, rules)
     if work.since_review:
-        against = NotReviewed(work.since_review, progress.approved_tree, work.tree)
+        against = not_reviewed(work.since_review, progress.approved_tree, work.tree)
         return _failed(against, number, rules)
     return None
 
@@ -605,7 +574,6 @@ def _failed(verdict: Against, number: int, rules: LoopRules) -> Failed | RoundsU
 
 
 def _follow(state: RunState, outcome: Outcome) -> RunState:
-    """Return the state to which an outcome leads."""
     stage = _stage(state)
     match outcome:
         case Delivered() if stage.reviewer:
@@ -620,15 +588,11 @@ def _follow(state: RunState, outcome: Outcome) -> RunState:
             return _finish(state, FinalStatus.FAIL)
         case Cleared() if stage.then == DONE:
             return _check_at(state, When.AFTER_TESTER)
-        case Delivered() | Approved() | Skipped() | CyclesUsedUp() if _is_checked(state, stage):
-            return _check_at(state, When.AFTER_PROGRAMMER)
+        case Delivered() | Approved() | Skipped() | CyclesUsedUp():
+            if state.flow.is_checked(stage) and _gates_at(state, When.AFTER_PROGRAMMER):
+                return _check_at(state, When.AFTER_PROGRAMMER)
     # a summary that nobody reviews, the end of a review, a test that is not the last one
     return _go_on(state, stage.then)
-
-
-def _is_checked(state: RunState, stage: Stage) -> bool:
-    """Are there gates between a stage of work and what follows it?"""
-    return state.flow.is_checked(stage) and bool(_gates_at(state, When.AFTER_PROGRAMMER))
 
 
 def _gates_at(state: RunState, when: When) -> tuple[Gate, ...]:
@@ -636,7 +600,6 @@ def _gates_at(state: RunState, when: When) -> tuple[Gate, ...]:
 
 
 def _check_at(state: RunState, when: When) -> RunState:
-    """Return the state in which the gates of a point are due."""
     return replace(state, progress=replace(state.progress, checking=when, checks_passed=0))
 
 
@@ -663,7 +626,6 @@ def _gate_passed(state: RunState, when: When) -> Outcome:
 
 
 def _after_check(state: RunState) -> RunState:
-    """Return the state after a gate that does not stop the run."""
     passed = state.progress.checks_passed + 1
     state = replace(state, progress=replace(state.progress, checks_passed=passed))
     if _next_gate(state) is not None:
@@ -750,21 +712,6 @@ def _keep(state: RunState, turn: Turn, output: Output) -> RunState:
     return replace(state, outputs={**state.outputs, turn.role: output}, progress=progress)
 
 
-def _take_notes(
-    state: RunState, turn: Turn, output: Output, condensation: Condensation
-) -> RunState:
-    notes = output.text
-    if condensation.review_feedback:
-        notes = extract_review_notes(notes, condensation.max_feedback_lines)
-    return replace(state, notes={**state.notes, turn.role: excerpt_of(output, notes)})
-
-
-def _keep_open(state: RunState, turn: Turn) -> RunState:
-    opened = OpenNotes(turn.role, turn.round, state.notes_of(turn.role))
-    others = (n for n in state.progress.open_notes if (n.role, n.round) != (turn.role, turn.round))
-    return replace(state, progress=replace(state.progress, open_notes=(*others, opened)))
-
-
 def _evidence(
     output: Output, outcome: Failed | RoundsUsedUp, condensation: Condensation
 ) -> Excerpt:
@@ -773,7 +720,7 @@ def _evidence(
         text = extract_test_evidence(text, condensation.max_feedback_lines)
     evidence = excerpt_of(output, text)
     verdict = outcome.verdict
-    if isinstance(verdict, NotReviewed | NotApproved):
+    if isinstance(verdict, Refused):
         return Excerpt(str(verdict))
     if isinstance(verdict, TestVerdict) and verdict.answer is TestAnswer.MISSING:
         return replace(evidence, text=f"{NO_RESULT}{verdict}\n{evidence.text}")

@@ -397,14 +397,6 @@ class FindingAnswer(StrEnum):
     WITHDRAWN = "withdrawn"
 
 
-class Stall(StrEnum):
-    """Why a run does not converge, in words to be filled in."""
-
-    UNFIXED = "{} still unfixed after two attempts"
-    UNCHANGED = "{} of the {} changed nothing"
-    SAME_GATE = "the gate `{}` failed twice on the same files"
-
-
 @dataclass(frozen=True, slots=True)
 class Finding:
     """Something that a reviewer found."""
@@ -484,7 +476,6 @@ def read_findings(reply: str) -> ReviewForm | None:
 
 
 def _text_below(line: str) -> str:
-    """Return the text of a finding whose own line has none."""
     return "" if re.match(r"[\W_]*+(?:REVIEW_)?RESULT\b", line, re.I) else tidy_text(line)
 
 
@@ -572,7 +563,7 @@ def stalled(ledger: Findings) -> tuple[Tracked, ...]:
 
 
 def find_stall(ledger: Findings, author: str, unchanged_turns: int, repeated_gate: str) -> str:
-    """Say in a sentence why a run does not converge; empty if it may.
+    """Return in a sentence why a run does not converge; empty if it may.
 
     `unchanged_turns` counts the last turns of the `author` that changed nothing; `repeated_gate`
     is the gate that failed twice on the same files, if one did.
@@ -580,17 +571,17 @@ def find_stall(ledger: Findings, author: str, unchanged_turns: int, repeated_gat
     reasons: list[str] = []
     if unfixed := stalled(ledger):
         verb = "is" if len(unfixed) == 1 else "are"
-        reasons.append(Stall.UNFIXED.format(f"{_ids(unfixed)} {verb}"))
+        reasons.append(f"{_ids(unfixed)} {verb} still unfixed after two attempts")
     if unchanged_turns > 0:
         turns = "the last turn" if unchanged_turns == 1 else f"the last {unchanged_turns} turns"
-        reasons.append(Stall.UNCHANGED.format(turns, author))
+        reasons.append(f"{turns} of the {author} changed nothing")
     if gate := one_line(repeated_gate, LONGEST_NAME):
-        reasons.append(Stall.SAME_GATE.format(gate))
+        reasons.append(f"the gate `{gate}` failed twice on the same files")
     return f"Not converging: {'; '.join(reasons)}." if reasons else ""
 
 
 def objection(ledger: Findings) -> str:
-    """Say what stands against an approval; empty if nothing does."""
+    """Return what speaks against an approval; empty if nothing does."""
     blocking = ledger.open_blocking
     if not blocking:
         return ""

@@ -38,8 +38,9 @@ from ..events import (
 from ..gates.check import CheckResult, doubt_on_base, page_of, refusal_on_base, resume_with_another
 from ..gates.checking import Checker, GatePlace, GateRunner
 from ..handoff.files import ResponseFiles
-from ..handoff.handoff import Agents, Handoff, World
+from ..handoff.handoff import Handoff, World
 from ..handoff.wait import Envelope, Reply, ReplySource, Sent
+from ..handoff.watch import Agents
 from ..pipeline.machine import (
     BASE_FAILED,
     BASE_PASSED,
@@ -413,7 +414,7 @@ class Runner:
         on_event: OnRunEvent = tell_nobody,
         world: World | None = None,
     ) -> None:
-        world = replace(world or World(), heed=self._heed_in_turn, run=plan.run)
+        world = replace(world or World(), on_look=self._heed_in_turn, run=plan.run)
         self._plan = plan
         self._ledger = Ledger(records, on_event, world.clock)
         self._handoff = Handoff(agents, records.files, plan.handoff, self._hear, world)
