@@ -122,7 +122,9 @@ class ResponseFiles:
     def signature(self, role: str) -> Signature | None:
         """Return the present form of a role's response file, or None if there is none."""
         status = self._status(role)
-        return None if status is None else _signature(status)
+        if status is None:
+            return None
+        return Signature(status.st_ino, status.st_size, status.st_mtime_ns)
 
     def read(self, role: str) -> Response | None:
         """Return a role's response, or None if there is none, or only blank text."""
@@ -185,17 +187,13 @@ class ResponseFiles:
             return self._responses.status(path.name)
 
 
-def _signature(status: os.stat_result) -> Signature:
-    return Signature(status.st_ino, status.st_size, status.st_mtime_ns)
-
-
 @contextmanager
-def _explained(path: Path, deed: str) -> Iterator[None]:
+def _explained(path: Path, action: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         raise HandoffError(
-            f"{path} cannot be {deed}: {error.strerror}; fix that and resume"
+            f"{path} cannot be {action}: {error.strerror}; fix that and resume"
         ) from error
 
 

@@ -286,10 +286,14 @@ class Handoff:
         self._mailbox.check_stop()
         if envelope is None:
             envelope = Envelope(uuid.uuid4().hex, self._files.next_sequence(), self._clock.now())
-        if envelope.sent is not Sent.NO and (kept := self._kept_reply(role, envelope.sequence)):
-            return kept
+        number = envelope.sequence
+        if envelope.sent is not Sent.NO and (kept := self._files.archived(role, number)):
+            archive, response = kept
+            return Reply(response.text, archive, number, ReplySource.ARCHIVE)
         self._mailbox.forget()
-        self._clear_stale_response(role, envelope)
+        if envelope.sent is not Sent.YES:
+            before = None if envelope.sent is Sent.NO else envelope.since
+            self._files.clear_stale_response(role, envelope.sequence, before)
         agent = TurnAgent(terminal_id, role, self._run, envelope.is_review)
         with self._watch(agent) as watch:
             turn = _Turn(watch, message, envelope, save_sent)
@@ -338,8 +342,10 @@ class Handoff:
         while True:
             seen = watch.observe(by)
             # Of a server that does not answer at all, that is reported.
-            if seen.status is not None:
-                self._report_stream(watch)
+            if self._stream and seen.status is not None:
+                news = self._stream.take_news(self.rules.poll_seconds)
+                if news:
+                    watch.reporter.report(*news)
             wait, action = advance(wait, seen, self.rules)
             if not isinstance(action, KeepWaiting):
                 return action
@@ -347,17 +353,11 @@ class Handoff:
                 watch.reporter.warn(action.warning)
             left = file_missing_in(wait, self.rules)
             if left is not None and not awaited:
-                self._report_missing(watch, left)
+                taken = "its last output is taken"
+                consequence = watch.if_missing if self.rules.strict else taken
+                watch.reporter.on_missing_file(left, consequence)
             awaited = left is not None
             by = action.by
-
-    def _report_missing(self, watch: TurnWatch, seconds: float) -> None:
-        consequence = watch.if_missing if self.rules.strict else "its last output is taken"
-        watch.reporter.on_missing_file(seconds, consequence)
-
-    def _report_stream(self, watch: TurnWatch) -> None:
-        if self._stream and (news := self._stream.take_news(self.rules.poll_seconds)):
-            watch.reporter.report(*news)
 
     @contextmanager
     def _watch(self, agent: TurnAgent) -> Iterator[TurnWatch]:
@@ -382,13 +382,6 @@ class Handoff:
             self._stream = StatusStream(self._agents, self._mailbox.post, self._clock)
             self._stream.start()
 
-    def _clear_stale_response(self, role: str, envelope: Envelope) -> None:
-        match envelope.sent:
-            case Sent.NO:
-                self._files.clear_stale_response(role, envelope.sequence)
-            case Sent.MAYBE | Sent.FAILED:
-                self._files.clear_stale_response(role, envelope.sequence, envelope.since)
-
     def _send(self, turn: _Turn) -> bool:
         """Send a prompt unless the agent has it; return whether it certainly has it now."""
         sent = turn.envelope.sent
@@ -397,7 +390,9 @@ class Handoff:
                 turn.watch.reporter.report(EventKind.RESUMED)
                 return sent is Sent.YES
             case FirstStep.ASK_AGAIN:
-                return self._ask_again(turn, _why_again(turn.watch, sent))
+                failed = turn.watch.old_error or sent is Sent.FAILED
+                unclear = "it is unclear whether the prompt arrived"
+                return self._ask_again(turn, "its last turn failed" if failed else unclear)
         certain = self._deliver_prompt(turn, turn.message, turn.envelope.id)
         if certain or sent is Sent.NO:
             return certain
@@ -511,16 +506,6 @@ class Handoff:
         watch.reporter.warn("there is no response file; using the agent's last output instead")
         archive = self._files.archive_text(watch.agent.role, sequence, text)
         return _accepted(watch, Reply(text, archive, sequence, ReplySource.OUTPUT))
-
-    def _kept_reply(self, role: str, sequence: int) -> Reply | None:
-        kept = self._files.archived(role, sequence)
-        return None if kept is None else Reply(kept[1].text, kept[0], sequence, ReplySource.ARCHIVE)
-
-
-def _why_again(watch: TurnWatch, sent: Sent) -> str:
-    if watch.old_error or sent is Sent.FAILED:
-        return "its last turn failed"
-    return "it is unclear whether the prompt arrived"
 
 
 def _accepted(watch: TurnWatch, reply: Reply) -> Reply:

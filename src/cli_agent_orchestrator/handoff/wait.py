@@ -192,16 +192,14 @@ def file_missing_in(wait: Wait, rules: HandoffRules) -> float | None:
 def _pass_time(wait: Wait, seen: Observation) -> Wait:
     """Take out of the two clocks what does not count."""
     passed = seen.time - wait.seen_at
-    asking = wait.asking if seen.status is None else _asks(seen.status)
+    asking = wait.asking
+    if seen.status is not None:
+        asking = seen.status is TerminalStatus.WAITING_USER_ANSWER
     deadline = wait.deadline + passed if wait.asking else wait.deadline
     idle_since = wait.idle_since
     if idle_since is not None and wait.silence is not None:
         idle_since += passed
     return replace(wait, seen_at=seen.time, asking=asking, deadline=deadline, idle_since=idle_since)
-
-
-def _asks(status: TerminalStatus) -> bool:
-    return status is TerminalStatus.WAITING_USER_ANSWER
 
 
 def _without_answer(wait: Wait, now: float) -> tuple[Wait, Action]:

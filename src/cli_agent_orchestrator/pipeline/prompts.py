@@ -67,7 +67,8 @@ def build_prompt(turn: Turn, state: RunState, briefing: Briefing) -> str:
     ]
     if briefing.note and not _is_briefed(turn, state):
         context.append(_quoted(NOTE_TITLE, Excerpt(briefing.note)))
-    if findings := _open_findings(turn, state):
+    reviewer = state.flow.stage_of(turn.role).reviewer
+    if findings := findings_block(state.progress.findings.get(reviewer, Findings())):
         context.append(_quoted(FINDINGS_TITLE, Excerpt(findings)))
     context += [_quoted(HINT_TITLE, Excerpt(hint.text)) for hint in hints_for(state, turn.role)]
     instruction = response_file_instruction(briefing.response_folder / role.response_file)
@@ -92,12 +93,6 @@ def response_file_instruction(path: PurePath) -> str:
     return template.substitute(path=shlex.quote(str(path)), end=RESPONSE_END)
 
 
-def _open_findings(turn: Turn, state: RunState) -> str:
-    """Return what author and reviewer of a stage are told about the findings that are open."""
-    reviewer = state.flow.stage_of(turn.role).reviewer
-    return findings_block(state.progress.findings.get(reviewer, Findings())) if reviewer else ""
-
-
 def _is_briefed(turn: Turn, state: RunState) -> bool:
     return state.terminal_of(turn.role) in state.progress.briefed
 
@@ -105,13 +100,10 @@ def _is_briefed(turn: Turn, state: RunState) -> bool:
 def _is_left_out(block: Block, turn: Turn, state: RunState, condensation: Condensation) -> bool:
     """Is a block not shown, as its agent has had it, or as it is for a successor only?"""
     if block.repeat is Repeat.ONLY_NEW:
-        return _is_briefed(turn, state) or not _came_later(block, turn)
+        # Is there something that an earlier agent of this role was told or said?
+        number = turn.round if block.source is BlockSource.EVIDENCE else turn.cycle
+        return _is_briefed(turn, state) or number == 1
     return block.repeat is Repeat.OMIT and _is_repeated(block, turn, state, condensation)
-
-
-def _came_later(block: Block, turn: Turn) -> bool:
-    """Is there something that an earlier agent of this role was told or said?"""
-    return turn.round > 1 if block.source is BlockSource.EVIDENCE else turn.cycle > 1
 
 
 def _is_repeated(block: Block, turn: Turn, state: RunState, condensation: Condensation) -> bool:

@@ -76,24 +76,13 @@ def should_auto_resume(
 
 def find_objections(saved: RunState, asked: Wanted) -> tuple[str, ...]:
     """Return what speaks against going on with a saved run, in words; nothing if all is well."""
-    found = [*_about_task(saved, asked.task), *_about_agents(saved, asked)]
-    if asked.flow and asked.flow != saved.flow.name:
-        found.append(f"its flow is {saved.flow.name}, not {asked.flow}")
-    return tuple(found)
-
-
-def _about_task(saved: RunState, task: GivenTask | None) -> list[str]:
-    if task is None or not saved.prompt.strip():
-        return []
-    if task.problem:
-        return [task.problem]
-    if task.text == saved.prompt:
-        return []
-    return [f"{task.name} is not the task it works on, or was edited since"]
-
-
-def _about_agents(saved: RunState, asked: Wanted) -> list[str]:
-    found = []
+    found: list[str] = []
+    task = asked.task
+    if task is not None and saved.prompt.strip():
+        if task.problem:
+            found.append(task.problem)
+        elif task.text != saved.prompt:
+            found.append(f"{task.name} is not the task it works on, or was edited since")
     if asked.provider and saved.provider and asked.provider != saved.provider:
         found.append(f"its agents are {saved.provider}, not {asked.provider}")
     takes_part = {role.name for role in saved.flow.roles}
@@ -101,7 +90,9 @@ def _about_agents(saved: RunState, asked: Wanted) -> list[str]:
         before = saved.provider_of(role)
         if role in takes_part and before and provider != before:
             found.append(f"its {role} is {before}, not {provider}")
-    return found
+    if asked.flow and asked.flow != saved.flow.name:
+        found.append(f"its flow is {saved.flow.name}, not {asked.flow}")
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

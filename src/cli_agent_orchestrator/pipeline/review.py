@@ -455,28 +455,26 @@ def read_findings(reply: str) -> ReviewForm | None:
     """Return what a review says in the form; None if its reviewer does not follow it."""
     findings: list[Finding] = []
     answers: dict[str, FindingAnswer] = {}
-    is_untold = False
+    lacks_text = False
     for _, line in unfenced(split_lines(reply)):
         said = read_line(line)
         if said is None:
-            if is_untold and line.strip():
-                findings[-1] = replace(findings[-1], text=_text_below(line))
-                is_untold = False
+            if lacks_text and line.strip():
+                is_verdict = re.match(r"[\W_]*+(?:REVIEW_)?RESULT\b", line, re.I)
+                text = "" if is_verdict else tidy_text(line)
+                findings[-1] = replace(findings[-1], text=text)
+                lacks_text = False
             continue
-        is_untold = False
+        lacks_text = False
         if said.answer:
             answers |= {number: FindingAnswer(said.answer) for number in said.ids}
         elif len(findings) < MOST_FINDINGS:
             raised = Finding(said.ids[0], said.severity == BLOCKING, said.where, said.text)
             findings.append(raised)
-            is_untold = not raised.text
+            lacks_text = not raised.text
     if not findings and not answers:
         return None
     return ReviewForm(tuple(dict.fromkeys(findings)), answers)
-
-
-def _text_below(line: str) -> str:
-    return "" if re.match(r"[\W_]*+(?:REVIEW_)?RESULT\b", line, re.I) else tidy_text(line)
 
 
 def follow(ledger: Findings, form: ReviewForm, round: int, cycle: int) -> Findings:

@@ -18,6 +18,7 @@ than the specification's, and what is no object.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from ..core import codec
@@ -125,9 +126,9 @@ class Progress:
     paused: bool = False
     """Has a person asked it to pause?"""
     heard: int = 0
-    """How much of the control file has been heeded, in bytes."""
+    """How much of the control file has been dealt with, in bytes."""
     hints: tuple[KeptHint, ...] = ()
-    """Those that are still to be told."""
+    """Those that wait for their prompt."""
     acts: tuple[PersonalAct, ...] = ()
     """What people did to the run, for its report; the last ones."""
     checking: When | None = None
@@ -160,10 +161,6 @@ class Progress:
     """The work folder as the author of the work last left it."""
 
 
-def _loop() -> Flow:
-    return packaged_flow(LOOP)
-
-
 @dataclass(frozen=True, slots=True)
 class RunState:
     """A run between two turns."""
@@ -174,7 +171,7 @@ class RunState:
     prompt: str = field(repr=False)
     """The whole text of the task."""
     session_name: str = ""
-    flow: Flow = field(default_factory=_loop, repr=False)
+    flow: Flow = field(default_factory=partial(packaged_flow, LOOP), repr=False)
     terminals: Mapping[str, str] = field(default_factory=dict)
     """The id of each role's terminal."""
     round: int = 1
@@ -197,11 +194,9 @@ class RunState:
         return read_gates(self.progress.settings.get("GATES", ""))
 
     def terminal_of(self, role: str) -> str:
-        """Return the id of the terminal a role works in; empty if it has none."""
         return self.terminals.get(role, "")
 
     def provider_of(self, role: str) -> str:
-        """Return which agent a role has."""
         return self.progress.providers.get(role) or self.provider
 
     def output_of(self, role: str) -> Output:

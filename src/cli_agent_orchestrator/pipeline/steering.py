@@ -1,4 +1,4 @@
-"""What an ask of a person changes in a run, and what is told of it."""
+"""What an ask of a person changes in a run, and the event that reports it."""
 
 import json
 import re
@@ -267,15 +267,19 @@ Granted = tuple[RunState, Answer]
 def grant(
     state: RunState, ask: Ask, at: float, since: float = 0.0, *, holding: bool = False
 ) -> Granted:
-    """Return the state after an ask, and what is told of it.
+    """Return the state after an ask, and the event that reports it.
 
     What was meant for a moment that is gone does not count any more: a pause, a stop, a skip that
     nobody heeded `since` the run was taken up. `holding` says that nothing is under way: the run
     waits for its pause to be lifted.
     """
     match ask.wish:
-        case Hint() as hint:
-            return _hint(state, ask, hint, at)
+        case Hint(role, text):
+            kept = keep_hint(state, role, text)
+            if isinstance(kept, str):
+                return _decline(state, ask, at, kept)
+            taken = HintTaken(at, role or "", text, ask.id)
+            return note_act(kept, at, taken.words), taken
         case Set() as change:
             return _set(state, ask, change, at)
         case Answered(role, text):
@@ -291,7 +295,10 @@ def grant(
         case Pause():
             return _pause(state, ask, at, holding)
         case Unpause():
-            return _unpause(state, ask, at)
+            if not state.progress.paused:
+                return _decline(state, ask, at, NOT_PAUSED)
+            lifted = Unpaused(at, ask.id)
+            return note_act(unpause(state), at, lifted.words), lifted
 
 
 def _decline(state: RunState, ask: Ask, at: float, why: str) -> Granted:
@@ -303,21 +310,6 @@ def _pause(state: RunState, ask: Ask, at: float, holding: bool) -> Granted:
         return _decline(state, ask, at, PAUSED_ALREADY if holding else PAUSES_ALREADY)
     asked = PauseAsked(at, ask.id)
     return note_act(pause(state), at, asked.words), asked
-
-
-def _unpause(state: RunState, ask: Ask, at: float) -> Granted:
-    if not state.progress.paused:
-        return _decline(state, ask, at, NOT_PAUSED)
-    lifted = Unpaused(at, ask.id)
-    return note_act(unpause(state), at, lifted.words), lifted
-
-
-def _hint(state: RunState, ask: Ask, hint: Hint, at: float) -> Granted:
-    kept = keep_hint(state, hint.role, hint.text)
-    if isinstance(kept, str):
-        return _decline(state, ask, at, kept)
-    taken = HintTaken(at, hint.role or "", hint.text, ask.id)
-    return note_act(kept, at, taken.words), taken
 
 
 def _set(state: RunState, ask: Ask, change: Set, at: float) -> Granted:
