@@ -66,7 +66,7 @@ PURE = [
     "notices/decide.py",
     "page/sign_in.py",
     *(f"page/{name}.py" for name in ("all_runs", "new_run", "one_run", "one_agent", "words")),
-    *(f"cli/{name}.py" for name in ("narration", "picture", "drawing")),
+    *(f"cli/{name}.py" for name in ("narration", "picture")),
 ]
 """They decide, and touch nothing: everything they need is an argument."""
 IMPURE_IMPORTS = {

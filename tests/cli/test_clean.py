@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from cli_agent_orchestrator.cli import clean as cleaning_command
 from cli_agent_orchestrator.cli.clean import clean, ended_words, unlisted_among
-from cli_agent_orchestrator.cli.connect import Listed, read_terminal
+from cli_agent_orchestrator.cli.terminals import Listed, read_terminal
 from cli_agent_orchestrator.errors import RunError, StoreError
 from cli_agent_orchestrator.runs.record import RunStatus, write_record
 from cli_agent_orchestrator.runs.tree import plan_tree

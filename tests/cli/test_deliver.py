@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from cli_agent_orchestrator.cli.deliver import (
+from cli_agent_orchestrator.cli.work import (
     RequestDraft,
     apply,
     choose_waiting,

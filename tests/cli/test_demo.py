@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.cli.demo import (
+from cli_agent_orchestrator.cli.flow import (
     CLAIMS,
     INTRODUCTION,
     NEXT_STEPS,

@@ -17,8 +17,14 @@ from typing import Any
 
 import pytest
 
-from cli_agent_orchestrator.cli.diagnose import Diagnosis, State, install_command
-from cli_agent_orchestrator.cli.doctor import conclude, examine, is_run_possible
+from cli_agent_orchestrator.cli.doctor import (
+    Diagnosis,
+    State,
+    conclude,
+    examine,
+    install_command,
+    is_run_possible,
+)
 from cli_agent_orchestrator.core.programs import Programs
 from cli_agent_orchestrator.runs.record import read_record, write_record
 from cli_agent_orchestrator.settings.config import ServerConfig

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from cli_agent_orchestrator.cli.drawing import WIDEST, Canvas, Keys, clock_face, draw
-from cli_agent_orchestrator.cli.picture import Picture, fold
-from cli_agent_orchestrator.cli.printable import UNSAFE_PATTERN
+from cli_agent_orchestrator.cli.picture import WIDEST, Canvas, Keys, Picture, clock_face, draw, fold
 from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.core.text import UNSAFE_PATTERN
 from cli_agent_orchestrator.events import (
     CheckBegan,
     CheckEnded,

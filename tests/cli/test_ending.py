@@ -8,10 +8,10 @@ from cli_agent_orchestrator.cli.narration import (
     LONGEST_REASON,
     UNFINISHED,
     Ending,
+    Tone,
     delivery_words,
     reason_of_fail,
 )
-from cli_agent_orchestrator.cli.printable import Tone
 from cli_agent_orchestrator.events import (
     CheckEnded,
     FilesChanged,

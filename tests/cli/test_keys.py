@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.cli.drawing import Answer, Canvas, Keys, draw, offers, press
-from cli_agent_orchestrator.cli.picture import Picture, fold
+from cli_agent_orchestrator.cli.picture import (
+    Answer,
+    Canvas,
+    Keys,
+    Picture,
+    draw,
+    fold,
+    offers,
+    press,
+)
 from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.events import EventKind, PauseAsked, Paused, RunEnded, RunEvent
 from cli_agent_orchestrator.pipeline.steering import (

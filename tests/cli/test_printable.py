@@ -4,7 +4,8 @@ import unicodedata
 
 import pytest
 
-from cli_agent_orchestrator.cli.printable import beside_time, one_line, printable
+from cli_agent_orchestrator.cli.narration import beside_time
+from cli_agent_orchestrator.core.text import one_line, printable
 
 KEPT = "plain, äöü, 漢字, 🙂, e\u0301, → │ ⠋"
 

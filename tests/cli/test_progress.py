@@ -22,10 +22,11 @@ from cli_agent_orchestrator.cli.narration import (
     RESUME_BY_ID,
     UNFINISHED,
     Narration,
+    Tone,
+    beside_time,
     unfinished_words,
 )
-from cli_agent_orchestrator.cli.printable import Tone, beside_time
-from cli_agent_orchestrator.cli.progress import JsonView, PlainView
+from cli_agent_orchestrator.cli.run import JsonView, PlainView
 from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.errors import NotSteerable
 from cli_agent_orchestrator.events import (
@@ -587,7 +588,7 @@ class TestViews:
     @pytest.mark.parametrize("columns", [40, 60, 0])
     def test_plain_lines_are_broken_at_words_on_a_terminal_alone(self, columns: int) -> None:
         code = (
-            "import pathlib, cli_agent_orchestrator.cli.progress as progress\n"
+            "import pathlib, cli_agent_orchestrator.cli.run as progress\n"
             "from cli_agent_orchestrator.events import Warned\n"
             "progress.PlainView(pathlib.Path('/p')).tell(Warned(0, 'word ' * 30 + 'done'))"
         )
@@ -758,7 +759,7 @@ class TestViews:
         code = (
             "import fcntl, pathlib, termios\n"
             "fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
-            "from cli_agent_orchestrator.cli.progress import choose_view\n"
+            "from cli_agent_orchestrator.cli.run import choose_view\n"
             f"state = pathlib.Path({str(tmp_path)!r})\n"
             "with choose_view(state, False, '', state_folder=state):\n"
             "    pass\n"
@@ -788,7 +789,7 @@ class TestViews:
         self, term: str | None, view: str
     ) -> None:
         code = (
-            "import pathlib, cli_agent_orchestrator.cli.progress as progress\n"
+            "import pathlib, cli_agent_orchestrator.cli.run as progress\n"
             "print(type(progress.choose_view(pathlib.Path('/p'), False, '')).__name__)"
         )
         env = {name: value for name, value in os.environ.items() if name != "TERM"}

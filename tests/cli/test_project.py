@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.cli.project import FolderSigns, choose_project, find_project
+from cli_agent_orchestrator.cli.run import FolderSigns, choose_project, find_project
 
 STATE_FILE = ".tmp/orchestrator-loop-state.json"
 

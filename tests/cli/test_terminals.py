@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from cli_agent_orchestrator.cli import stop, terminals
-from cli_agent_orchestrator.cli.connect import read_terminal
+from cli_agent_orchestrator.cli import steer, terminals
 from cli_agent_orchestrator.cli.main import cao
+from cli_agent_orchestrator.cli.terminals import read_terminal
 from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.core.models import Delivery, OutputMode
 from cli_agent_orchestrator.errors import ApiError, NotFound, OrchestratorError, UsageError
@@ -240,7 +240,7 @@ class TestStop:
         tree = live_run("tree", Path("/state/worktrees/tree"), project=str(tmp_path))
         ended = replace(tree, id="ended", status=RunStatus.PASS)
         runs += [tree, ended]
-        sweep = stop.Sweep.of(runs, (), tmp_path, here=True, everywhere=False)
+        sweep = steer.Sweep.of(runs, (), tmp_path, here=True, everywhere=False)
         stopped = sweep.live_runs(runs, [], is_named=True)
         assert [run.id for run in stopped] == ["here", "below", "tree"]
         assert sweep.takes(read_terminal({"session_name": "cao-20261115-084037-k3f9"})) is False
@@ -248,7 +248,7 @@ class TestStop:
     def test_everywhere_stops_all_runs_or_those_of_the_server_that_is_named(self) -> None:
         name = "20261115-084037-k3f9"
         runs = [live_run(name, Path("/a")), live_run("other", Path("/b"))]
-        sweep = stop.Sweep.of(runs, (), Path("/"), here=False, everywhere=True)
+        sweep = steer.Sweep.of(runs, (), Path("/"), here=False, everywhere=True)
         known = [read_terminal({"id": "11111111", "session_name": f"cao-{name}"})]
         assert sweep.live_runs(runs, known, is_named=False) == runs
         assert sweep.live_runs(runs, known, is_named=True) == runs[:1]

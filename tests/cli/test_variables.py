@@ -7,8 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 import cli_agent_orchestrator
-from cli_agent_orchestrator.cli.project import KNOWN, remarks_on_variables
-from cli_agent_orchestrator.cli.run import run
+from cli_agent_orchestrator.cli.run import KNOWN, remarks_on_variables, run
 from cli_agent_orchestrator.providers import PROVIDERS
 
 SOURCE = Path(cli_agent_orchestrator.__file__).parent

@@ -11,7 +11,7 @@ import click
 
 from ..client.find import name_server
 from ..core.models import TerminalStatus
-from ..core.text import age
+from ..core.text import age, one_line
 from ..errors import ApiError, RunError, ServerConflict, StoreError, TmuxError, UsageError
 from ..runs.deliver import (
     DAY_SECONDS,
@@ -29,8 +29,7 @@ from ..runs.deliver import (
 from ..runs.record import run_of_session
 from ..runs.view import UNREADABLE
 from ..settings.config import check_state_folder, state_folder
-from .connect import NOT_TOLD, Listed, all_terminals, connected
-from .printable import one_line
+from .terminals import NOT_TOLD, Listed, all_terminals, connected
 from .terminals import api as api_option
 
 KEPT_DAYS = 30

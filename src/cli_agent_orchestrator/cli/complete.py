@@ -14,7 +14,7 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from ..core.files import Folder
-from ..core.text import short_line
+from ..core.text import one_line, short_line
 from ..errors import OrchestratorError
 from ..runs.record import short_name
 from ..runs.view import BETWEEN, RunView, list_runs, runs_that_fit
@@ -29,7 +29,6 @@ from ..settings.table import (
     ValueKind,
 )
 from .imports import importing
-from .printable import one_line
 
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 

@@ -1,16 +1,23 @@
-"""Has a run carried out from the command line."""
+"""Has a run carried out: by this command, or in a process apart from any terminal (`-m`)."""
 
+import json
+import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from typing import Any, Self
 
 import click
 
+from ..core.models import exit_code_of
+from ..errors import OrchestratorError, kind_of
+from ..events import RunBegan, RunEnded, RunEvent, to_line
 from ..hosting.environment import notifying, surroundings_of
 from ..runs.prepare import NOT_BEGUN
 from ..runs.recorder import View
-from ..runs.request import RunRequest
+from ..runs.request import RunRequest, build_request
 from ..runs.run import Conductor, carry_out
 from .imports import importing
 from .interrupts import Interrupts
@@ -76,3 +83,64 @@ def take_to_its_end(conductor: Conductor, interrupts: Interrupts) -> int:
         with suppress(OSError):
             click.echo(f"{CLOSED}; {left}", err=True)
         raise
+
+
+class StartView:
+    """Tells whoever waits for it how a run begins, and nothing after that."""
+
+    def __init__(self, file: int) -> None:
+        self._file: int | None = file
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def tell(self, event: RunEvent) -> None:
+        self.write(to_line(event))
+        if isinstance(event, RunBegan | RunEnded):
+            self.close()
+
+    def write(self, line: str) -> None:
+        if self._file is not None:
+            # Nobody may wait any more; the run goes on all the same.
+            with suppress(OSError):
+                os.write(self._file, line.encode() + b"\n")
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def main() -> None:
+    """Carry out the run that standard input describes."""
+    # Any: JSON of our own
+    wanted: dict[str, Any] = json.load(sys.stdin)
+    view = StartView(os.dup(sys.stdout.fileno()))
+    _let_go()
+    try:
+        request = build_request(
+            wanted["options"],
+            os.environ,
+            wanted["config_file"],
+            replace_terminals=wanted["replace_terminals"],
+        )
+        sys.exit(conduct(replace(request, run=wanted["run"]), view, os.environ))
+    except OrchestratorError as error:
+        view.write(json.dumps({"error": str(error), "kind": kind_of(error)}))
+        view.close()
+        sys.exit(exit_code_of(error))
+
+
+def _let_go() -> None:
+    """Keep nothing of the terminal or pipes of whoever started this."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(nothing, standard)
+    os.close(nothing)
+
+
+if __name__ == "__main__":
+    main()

@@ -15,6 +15,7 @@ import httpx
 from ..client.client import Connection
 from ..client.find import Found, find_server, name_server
 from ..core.files import Folder
+from ..core.text import printable
 from ..core.watch import Waker
 from ..errors import ApiRefused, UsageError
 from ..hosting.connect import find_or_start, run_own_server
@@ -22,7 +23,6 @@ from ..settings.config import state_folder
 from ..show.markup import tag
 from .imports import importing
 from .interrupts import Interrupts
-from .printable import printable
 
 LINKS = "/dashboard/links"
 # /dashboard/sign-in#b6Zk…

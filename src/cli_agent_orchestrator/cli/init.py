@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 
 from ..core.files import Folder
+from ..core.text import one_line
 from ..errors import OrchestratorError, UsageError
 from ..hosting.user import read_server_config
 from ..pipeline.task import TASK_HEADING, TEST_HEADING
@@ -23,7 +24,6 @@ from ..settings.table import BY_NAME, SETTINGS_FILE
 from ..settings.values import settings_toml
 from ..work.git import find_repository
 from .imports import importing, own_command
-from .printable import one_line
 from .trust import own_folder
 
 MARK_FILES = (

@@ -33,11 +33,9 @@ from ..events import (
 )
 from ..notices.decide import NoticeSettings, Noticing, signal_of
 from ..pipeline.steering import Wish
-from .drawing import Answer, Canvas, Keys, draw, press
 from .interrupts import ERASE_BLOCK, SHOW_CURSOR, Keyboard
-from .narration import Narration
-from .picture import Picture, fold
-from .printable import Line, Tone, beside_time
+from .narration import Line, Narration, Tone, beside_time
+from .picture import Answer, Canvas, Keys, Picture, draw, fold, press
 
 REFRESH_SECONDS = 1.0
 STYLES = {

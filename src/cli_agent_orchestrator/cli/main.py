@@ -19,16 +19,16 @@ import click
 from click.shell_completion import CompletionItem
 
 from ..core.models import EXIT_CLOSED, EXIT_ERROR, EXIT_INTERRUPTED, exit_code_of
+from ..core.text import one_line, printable
 from ..errors import OrchestratorError, OutputClosed, UsageError, in_words, suggestion
 from ..version import __version__
 from .imports import importing
-from .printable import one_line, printable
 
 GROUPS = {
     # what a group of commands is for: each with where it is and what it does, imported when run
     "Run it": {
         "run": ("run:run", "Take a task through agents until it passes."),
-        "demo": ("demo:demo", "See a whole run with built-in agents: no account, no network."),
+        "demo": ("flow:demo", "See a whole run with built-in agents: no account, no network."),
         "init": ("init:init", "Write a task to fill in and a cao.toml that fits the project."),
         "flow": ("flow:flow", "List flows, draw one, try one: who works in which order."),
     },
@@ -49,13 +49,13 @@ GROUPS = {
         "resume": ("steer:resume", "Resume a run after a pause, a stop or a crash."),
         "set": ("steer:change", "Change a setting of a run under way."),
         "skip": ("steer:skip", "Count the review under way as approved."),
-        "stop": ("stop:stop", "End a run, terminals or a whole session."),
+        "stop": ("steer:stop", "End a run, terminals or a whole session."),
         "attach": ("terminals:attach", "Look at a terminal and type into it (real tmux)."),
     },
     "Take the work": {
-        "apply": ("deliver:apply", "Bring the work of a run's branch into yours."),
-        "pr": ("deliver:pr", "Push a run's branch and open a pull request."),
-        "discard": ("deliver:discard", "Remove a run's work tree and branch."),
+        "apply": ("work:apply", "Bring the work of a run's branch into yours."),
+        "pr": ("work:pr", "Push a run's branch and open a pull request."),
+        "discard": ("work:discard", "Remove a run's work tree and branch."),
         "undo": ("work:undo", "Take back what a run did to the files, all or since a turn."),
     },
     "Set up": {

@@ -1,11 +1,14 @@
-"""A run in words: each event as a line for people."""
+"""A run in words: each event as a line for people, beside its time."""
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from pathlib import Path
 
+from ..core.ansi import columns_of
 from ..core.models import BUILT_IN, DRY_RUN, TerminalStatus, is_dry
-from ..core.text import duration, twice_as_many
+from ..core.text import duration, one_line, printable, twice_as_many
 from ..events import (
     AgentsStarting,
     AgentStarted,
@@ -37,8 +40,9 @@ from ..events import (
 )
 from ..proof.verdict import NOT_PROVEN, PROVEN
 from ..runs.record import short_name
-from .printable import Line, Tone, one_line
 
+TIME = "00:00:00  "
+"""How a time is written before a line."""
 PASS, RUNNING = "PASS", "RUNNING"
 LONGEST_REASON = 300
 
@@ -71,6 +75,48 @@ UNFINISHED = unfinished_words(None)
 RESUME_BY_ID = f"{SAVED}. `cao resume {{id}}` resumes it"
 RESUME_ANEW = f"{SAVED}, and its agents are ended. `cao resume {{id}}` resumes it with new ones"
 """The command that began a run looks for the agents that it had."""
+
+
+class Tone(Enum):
+    """How a line is meant."""
+
+    PLAIN = "plain"
+    QUIET = "quiet"
+    GOOD = "good"
+    BAD = "bad"
+    ALERT = "alert"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line for people, or the few with which a run ends."""
+
+    text: str
+    tone: Tone = Tone.PLAIN
+
+
+def beside_time(text: str, width: int = 0) -> str:
+    """Return a text to be shown behind the time: lines after its first cannot look like another.
+
+    In a terminal of a width, lines go on at a word, below their own beginning; a word that is too
+    long for a row is not broken. Without a width no line is.
+    """
+    room = max(width - len(TIME), 1) if width else 0
+    rows = [row for line in printable(text).split("\n") for row in rows_of(line, room)]
+    return ("\n" + " " * len(TIME)).join(rows)
+
+
+def rows_of(line: str, room: int) -> list[str]:
+    """Return a line as rows of so many cells at most, broken between words; 0 if it never ends."""
+    indent = line[: len(line) - len(line.lstrip(" "))]
+    rows = [""]
+    for space, word in re.findall(r"( *)([^ ]+)", line):
+        longer = f"{rows[-1]}{space}{word}"
+        if room and rows[-1] and columns_of(longer) > room:
+            rows.append(f"{indent}{word}")
+        else:
+            rows[-1] = longer
+    return rows if room else [line]
 
 
 @dataclass(frozen=True, slots=True)

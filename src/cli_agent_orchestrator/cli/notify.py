@@ -7,11 +7,11 @@ import time
 import click
 
 from ..core.models import EXIT_ERROR, EXIT_USAGE
+from ..core.text import one_line
 from ..hosting.user import read_notices
 from ..notices.decide import NoticeKind, NoticeSettings, RunNotice, TerminalWay, example, signal_of
 from ..settings.config import config_folder
 from .imports import importing
-from .printable import one_line
 
 HOW = """\
 Nobody is told of runs yet but the terminal in which one is shown. Write into

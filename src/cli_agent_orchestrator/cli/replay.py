@@ -15,6 +15,7 @@ import click
 
 from ..core.ansi import USUAL, clean_line, cut_line, plain_text
 from ..core.files import Folder
+from ..core.text import one_line
 from ..errors import NotFound, UsageError
 from ..runs.record import short_name
 from ..runs.screens import Cast, fault_of_cast, read_cast, roles_with_cast, screen_at
@@ -23,7 +24,6 @@ from ..settings.config import state_folder
 from ..settings.layout import cast_name, replay_folder, run_folder
 from .complete import complete_roles_of_run, complete_runs
 from .interrupts import SHOW_CURSOR, Interrupts, Keyboard
-from .printable import one_line
 from .runs import say_if_elsewhere
 
 AFTER_SECONDS = 5.0

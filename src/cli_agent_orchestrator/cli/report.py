@@ -11,7 +11,7 @@ import click
 from ..core.clock import SystemClock
 from ..core.files import Folder, NotPlain
 from ..core.secrets import masked, masked_screen
-from ..core.text import plural
+from ..core.text import one_line, plural, printable
 from ..errors import OrchestratorError, UsageError, in_words
 from ..runs.record import is_run_id, read_record
 from ..runs.report import Report, report_json, report_of_run, report_of_state
@@ -33,8 +33,7 @@ from ..show.report_text import (
 )
 from ..version import __version__
 from .complete import complete_files, complete_runs
-from .printable import one_line, printable
-from .project import find_project, is_placed
+from .run import find_project, is_placed
 from .runs import say_if_elsewhere
 
 FORMATS = ("md", "html", "json")

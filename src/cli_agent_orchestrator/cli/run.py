@@ -1,24 +1,45 @@
-"""`cao run`: takes a task through the five agents until it passes."""
+"""`cao run`: for which folder it is meant, with which settings, and how it is shown."""
 
 import os
 import shlex
+import stat
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import click
 
-from ..errors import ConfigError, PromptError
-from ..settings.config import RunConfig, state_folder
-from ..settings.layout import STATE_FILE
-from ..settings.table import BY_NAME, PROVIDER_SUFFIX, ROLE_SETTINGS, SETTINGS, Setting, ValueKind
+from ..core.models import RUN_INDEX
+from ..core.text import one_line
+from ..errors import ConfigError, PromptError, UsageError
+from ..events import RunEvent, to_line
+from ..hosting.user import read_notices
+from ..runs.control import pass_on
+from ..runs.event_log import read_events
+from ..runs.recorder import View
+from ..settings.config import RunConfig, state_folder, tmux_socket
+from ..settings.layout import STATE_FILE, run_folder
+from ..settings.table import (
+    AGENTS,
+    BY_NAME,
+    PREFIX,
+    PROVIDER_SUFFIX,
+    ROLE_SETTINGS,
+    SETTINGS,
+    SETTINGS_FILE,
+    Setting,
+    ValueKind,
+)
 from ..settings.values import expand_path, merge_settings, read_environment
+from ..terminals.programs import is_inside
 from .complete import complete_files, complete_role_agents, complete_setting
 from .imports import importing
-from .printable import one_line
-from .project import find_project, is_placed, remarks_on_variables
+from .narration import UNFINISHED, Narration, beside_time
 from .trust import settle_consent
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -194,7 +215,6 @@ def start(given: Mapping[str, str | None], config_file: str | None, how: StartOp
     with importing():
         from .conduct import conduct
         from .narration import RESUME_BY_ID, unfinished_words
-        from .progress import choose_view
 
     by_id = how.by_id or config.in_worktree
     report = "cao report {id}" if by_id else report_command(config, Path.cwd())
@@ -267,7 +287,6 @@ def _launch(
     """Start a run apart from this terminal, and say how to find it again."""
     with importing():
         from ..runs.service import RunLauncher, RunToLaunch, run_command
-        from .progress import JsonView, PlainView
 
     launcher = RunLauncher(run_command(sys.executable), os.environ)
     request = RunToLaunch(given, config_file, how.replace_terminals, how.run)
@@ -298,3 +317,186 @@ def _text(value: str | bool | tuple[str, ...] | None) -> str | None:
         case tuple():
             return "\n".join(value)
     return value
+
+
+MARKS = (SETTINGS_FILE, STATE_FILE)
+"""What a run could be started or resumed with."""
+NAMED_BY = ("WD", "STATE_FILE")
+"""Settings that name a place; where one is given, nothing is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderSigns:
+    """What can be seen of a folder."""
+
+    path: Path
+    is_project: bool
+    """Is there anything a run could be started or resumed with?"""
+    is_top: bool
+    """Is it the top folder of a repository?"""
+    is_border: bool
+    """Is it the home folder, or one in which somebody else can write?"""
+
+
+def choose_project(here: FolderSigns, above: Iterable[FolderSigns]) -> Path:
+    """Return the nearest project, from here upwards to the border; here, if there is none."""
+    if here.is_project or here.is_top or here.is_border:
+        return here.path
+    for folder in above:
+        if folder.is_border:
+            break
+        if folder.is_project:
+            return folder.path
+        if folder.is_top:
+            break
+    return here.path
+
+
+def is_placed(given: Mapping[str, str]) -> bool:
+    """Do settings say where a run is: by a folder, a state, or a task that lies here or below?"""
+    if any(name in given for name in NAMED_BY):
+        return True
+    task = given.get("PROMPT_FILE")
+    if task is None:
+        return False
+    folder = expand_path("PROMPT_FILE", task).parent
+    return Path(os.path.realpath(folder)).is_relative_to(os.path.realpath("."))
+
+
+def find_project(folder: Path, home: Path) -> Path | None:
+    """Return the project above a folder that a run in it is meant for; None if there is none."""
+    try:
+        here = Path(os.path.realpath(folder))
+        first, above = _look(here, home), _look_upwards(here, home)
+        found = choose_project(first, above)
+    except OSError:
+        return None
+    return None if found == here else found
+
+
+def _look_upwards(here: Path, home: Path) -> Iterator[FolderSigns]:
+    for folder in here.parents:
+        yield _look(folder, home)
+
+
+def _look(folder: Path, home: Path) -> FolderSigns:
+    status = folder.stat()
+    is_own = status.st_uid == os.geteuid() and not status.st_mode & stat.S_IWOTH
+    return FolderSigns(
+        folder,
+        is_project=any(os.path.lexists(folder / mark) for mark in MARKS),
+        is_top=os.path.lexists(folder / ".git"),
+        is_border=not is_own or folder == Path(os.path.realpath(home)),
+    )
+
+
+KNOWN = frozenset(
+    (
+        *(setting.variable for setting in SETTINGS),
+        *(f"{PREFIX}{name.upper()}_{word}" for name in AGENTS for word in ("ARGS", "COMMAND")),
+        *("CAO_HOST", "CAO_PORT", "CAO_START_SECONDS", "CAO_STATE_DIR", "CAO_CONFIG_DIR"),
+        *("CAO_TOKEN", "CAO_DEBUG"),
+        # In what belongs to a run: its agents, its gates.
+        RUN_INDEX,
+        # In the terminals of some agents, from which `cao` may be started as well.
+        *("CAO_EVENT_FILE", "CAO_SESSION_CONTEXT"),
+        # In the gates of a run.
+        "CAO_GATE",
+    )
+)
+
+
+def remarks_on_variables(environ: Mapping[str, str]) -> list[str]:
+    """Return a line for each variable that looks like ours and says nothing to us."""
+    names = sorted(name for name in environ if name.startswith(PREFIX) and environ[name].strip())
+    return [_remark(name) for name in names if name not in KNOWN]
+
+
+def _remark(name: str) -> str:
+    meant = get_close_matches(name, sorted(KNOWN), 1, 0.8)
+    proposal = f" (did you mean {meant[0]}?)" if meant else ""
+    return one_line(f"{name} is set, but cao does not know it{proposal}")
+
+
+class PlainView:
+    """Shows a run as lines, each with the time."""
+
+    def __init__(self, base: Path, report: str = "", unfinished: str = UNFINISHED) -> None:
+        self._narration = Narration(base, report, unfinished)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave what was written."""
+
+    def tell(self, event: RunEvent) -> None:
+        line = self._narration.tell(event)
+        if line is not None:
+            text = beside_time(line.text, _terminal_width())
+            click.echo(f"{datetime.fromtimestamp(event.at):%H:%M:%S}  {text}")
+
+
+class JsonView:
+    """Shows a run as JSON, an object a line."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave what was written."""
+
+    def tell(self, event: RunEvent) -> None:
+        click.echo(to_line(event))
+
+
+def _terminal_width() -> int:
+    """Return how wide the terminal is that is written to; 0 if it is none, or does not know."""
+    # COLUMNS, which would count more, may be that of another terminal.
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns
+    except (OSError, ValueError):
+        return 0
+
+
+def _kept_events(state_folder: Path, run: str) -> list[RunEvent]:
+    """Return the events of a run; none if they cannot be read, which is said elsewhere."""
+    try:
+        return read_events(run_folder(state_folder, run))
+    except (OSError, UsageError):
+        return []
+
+
+def choose_view(
+    base: Path,
+    as_json: bool,
+    report: str,
+    unfinished: str = UNFINISHED,
+    state_folder: Path | None = None,
+) -> View:
+    """Return the view that suits where the output goes; `report` is the command that says more.
+
+    `unfinished` is what is said of a run that ends without a verdict. With the state folder, where
+    runs are, keys can be pressed that steer it; without it no command of another terminal would
+    find the run, and none is shown.
+    """
+    if as_json:
+        return JsonView()
+    if sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+        from .live import LiveView
+        from .terminals import connected
+
+        ask = recall = None
+        if state_folder is not None:
+            recall = partial(_kept_events, state_folder)
+            if not is_inside(tmux_socket(state_folder), os.environ):
+                ask = partial(pass_on, state_folder)
+        # Only who can press keys needs to know the choices of a question.
+        connect = None if ask is None else partial(connected, os.environ)
+        narration = Narration(base, report, unfinished)
+        view = LiveView(narration, ask=ask, recall=recall, connect=connect)
+        view.is_alone = state_folder is None
+        if state_folder is not None:
+            view.notify_by(read_notices(os.environ))
+        return view
+    return PlainView(base, report, unfinished)

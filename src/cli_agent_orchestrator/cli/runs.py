@@ -13,13 +13,12 @@ from pathlib import Path
 import click
 
 from ..core.models import DRY_RUN, EXIT_ERROR, is_dry
-from ..core.text import age
+from ..core.text import age, one_line, printable
 from ..runs.record import short_name
 from ..runs.view import RunView, find_run, list_runs, listed_json, read_run
 from ..settings.config import state_folder
 from ..settings.layout import run_folder
 from .complete import complete_runs
-from .printable import one_line, printable
 
 MOST_ROWS = 20
 LONGEST_FOLDER = 20
@@ -182,7 +181,7 @@ def watch(run: str | None, as_json: bool) -> None:
     from ..runs.event_log import Follower
     from .interrupts import Interrupts
     from .narration import RESUME_BY_ID
-    from .progress import choose_view
+    from .run import choose_view
 
     state = state_folder(os.environ)
     here = Path.cwd().resolve()

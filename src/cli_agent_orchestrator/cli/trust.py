@@ -9,11 +9,11 @@ from pathlib import Path
 
 import click
 
+from ..core.text import one_line, printable
 from ..errors import UsageError
 from ..runs.request import read_file_settings
 from ..settings.config import check_state_folder, state_folder
 from ..settings.gates import Trust, check_consent, command_lines, commands_text
-from .printable import one_line, printable
 
 ASKED = "Allow them, here and as they are now?"
 

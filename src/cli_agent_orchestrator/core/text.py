@@ -3,6 +3,7 @@
 Characters that text from others may not have are parts of a pattern: `f"[{CONTROLS}]"`.
 """
 
+import re
 from collections.abc import Sequence
 
 CONTROLS = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
@@ -15,10 +16,25 @@ DIRECTIONS = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 """Marks that make a text look like another one, by showing it from right to left."""
 HALVES = r"\ud800-\udfff"
 """Halves of a character, which cannot be written at all."""
+UNSAFE_PATTERN = f"[{CONTROLS}{SEPARATORS}{DIRECTIONS}{HALVES}]"
 MOST_NAMED = 10
 """Files that a sentence names."""
 CUT = " …"
 UNITS = (("d", 86400), ("h", 3600), ("min", 60))
+
+
+def printable(text: str) -> str:
+    """Return a text in which nothing but line ends and tabs controls the terminal.
+
+    >>> printable("a\\x1b[31mb\\r\\n")
+    'a�[31mb�\\n'
+    """
+    return re.sub(UNSAFE_PATTERN, "�", text)
+
+
+def one_line(text: str) -> str:
+    """Return a text for a place in a line: it cannot pretend to be a line of its own."""
+    return re.sub(f"[{BREAKS}]", "�", printable(text))
 
 
 def is_plain(text: str) -> bool:

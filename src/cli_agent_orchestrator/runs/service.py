@@ -42,7 +42,7 @@ from .event_log import Follower
 from .record import read_record, run_of_session
 from .view import detailed_json, find_run, list_runs, listed_json, read_run, view_run
 
-RUN_MODULE = "cli_agent_orchestrator.cli.detached"
+RUN_MODULE = "cli_agent_orchestrator.cli.conduct"
 """What the process runs: a command line of its own, at the other end of two pipes."""
 STOP_SECONDS = 30.0
 
