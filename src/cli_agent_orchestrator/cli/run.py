@@ -483,8 +483,8 @@ def choose_view(
     if as_json:
         return JsonView()
     if sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+        from ..hosting.connect import client_for
         from .live import LiveView
-        from .terminals import connected
 
         ask = recall = None
         if state_folder is not None:
@@ -492,7 +492,7 @@ def choose_view(
             if not is_inside(tmux_socket(state_folder), os.environ):
                 ask = partial(pass_on, state_folder)
         # Only who can press keys needs to know the choices of a question.
-        connect = None if ask is None else partial(connected, os.environ)
+        connect = None if ask is None else partial(client_for, os.environ, importing=importing)
         narration = Narration(base, report, unfinished)
         view = LiveView(narration, ask=ask, recall=recall, connect=connect)
         view.is_alone = state_folder is None
