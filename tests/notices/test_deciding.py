@@ -23,11 +23,9 @@ from cli_agent_orchestrator.notices.decide import (
     FLICKER_SECONDS,
     LONGEST_NAME,
     MOST_CHARACTERS,
-    Noted,
     NoticeKind,
     Noticing,
     RunNotice,
-    decide,
     example,
 )
 from tests.cli.run_events import NOON, a_whole_run, ended, events, handoff
@@ -243,15 +241,12 @@ def test_a_notice_is_a_short_line_that_no_terminal_obeys(given: list[RunEvent]) 
 
 @given(st.lists(events, max_size=12))
 def test_the_same_event_twice_is_never_told_twice(given: list[RunEvent]) -> None:
-    noted = Noted()
+    noticing = Noticing()
     for event in given:
-        noted, first = decide(noted, event)
-        again, second = decide(noted, event)
-        if isinstance(event, Paused | Unpaused | RunEnded):
-            continue  # a run tells each of these once
-        assert second is None
-        assert again.run == noted.run
-        assert first is None or first.run == noted.run
+        noticing.hear(event)
+        # A run tells each of these once.
+        if not isinstance(event, Paused | Unpaused | RunEnded):
+            assert noticing.hear(event) is None
 
 
 @given(st.lists(st.sampled_from([ASKS, WORKS]), min_size=1, max_size=40))

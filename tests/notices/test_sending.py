@@ -8,7 +8,7 @@ import pytest
 
 from cli_agent_orchestrator.events import Paused, RunEnded, RunOpened, Unpaused
 from cli_agent_orchestrator.notices.decide import NoticeKind, Noticing, RunNotice
-from cli_agent_orchestrator.notices.send import MOST_WAITING, NotSent, Sender, WebHook
+from cli_agent_orchestrator.notices.send import MOST_WAITING, Channel, NotSent, Sender, WebHook
 from tests.cli.run_events import NOON
 from tests.notices.test_channels import Hook
 
@@ -18,7 +18,7 @@ SECONDS = 20.0
 """Nothing here takes so long unless it hangs."""
 
 
-class Wire:
+class Wire(Channel):
     """A channel that does as it is told, and keeps what was sent."""
 
     name = "wire"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cli_agent_orchestrator.errors import ConfigError, UsageError
 from cli_agent_orchestrator.notices.decide import (
-    READERS,
+    EXPECTED,
     NoticeKind,
     NoticeSettings,
     TerminalWay,
@@ -153,7 +153,7 @@ values = st.recursive(
 )
 
 
-@given(st.dictionaries(st.sampled_from([*READERS, "other"]), values) | values)
+@given(st.dictionaries(st.sampled_from([*EXPECTED, "other"]), values) | values)
 def test_any_table_is_read_or_refused(table: Any) -> None:
     try:
         settings = read_notice_settings(table)

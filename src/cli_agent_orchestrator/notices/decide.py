@@ -1,15 +1,13 @@
 """Which events of a run are worth a notice, and what it says.
 
-    noted, notice = decide(noted, event)
-
-Pure. One thing gives one notice: a question that flickers on an agent's screen is told once, and
-so is each cause for which a run does not converge. A run that is refused before it has an id gives
-none: whoever started it is told there and then. What looks like a secret is masked.
+One thing gives one notice: a question that flickers on an agent's screen is told once, and so is
+each cause for which a run does not converge. A run that is refused before it has an id gives none:
+whoever started it is told there and then. What looks like a secret is masked.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import PurePath
 from typing import Any
@@ -47,7 +45,6 @@ class NoticeKind(StrEnum):
     """What a notice is about, by the word that the user's configuration has for it."""
 
     NEEDS_YOU = "needs_you"
-    """An agent asks something."""
     PAUSED = "paused"
     RESUMED = "resumed"
     PASS = "pass"
@@ -76,9 +73,8 @@ class RunNotice:
 
     kind: NoticeKind
     title: str
-    """The project and what there is to tell, in a few words."""
     text: str
-    """More of it, on one line."""
+    """On one line."""
     run: str
     """The id; empty if the run has none."""
     folder: str
@@ -91,65 +87,95 @@ class RunNotice:
         return self.kind in URGENT
 
 
-@dataclass(frozen=True, slots=True)
-class Noted:
-    """What is remembered of a run."""
-
-    run: str = ""
-    places: tuple[str, ...] = ()
-    """The folders of the project, the first by its own name."""
-    asked: tuple[str, str] | None = None
-    """The terminal and the words of the question that was told last in this turn."""
-    left: float | None = None
-    """Since when it is not on the screen any more; None if it is."""
-    circling: str = ""
-    """Why the run does not converge, as it was told last."""
-    against: str = ""
-    """What was said last against the work, on a line."""
-
-    @property
-    def folder(self) -> str:
-        return _line(masked(PurePath(self.places[0]).name), LONGEST_NAME) if self.places else ""
-
-
-def decide(noted: Noted, event: RunEvent) -> tuple[Noted, RunNotice | None]:
-    """Return what is remembered after an event, and the notice that it is worth."""
-    match event:
-        case RunOpened():
-            places = tuple(place for place in (event.project, event.wd) if place)
-            return Noted(event.run, places), None
-        case TurnBegan():
-            return replace(noted, asked=None, left=None), None
-        case HandoffEvent():
-            return _hear(noted, event)
-        case TurnEnded() | CheckEnded():
-            return _judge(noted, event), None
-        case NotConverging():
-            news = event.text != noted.circling
-            after = replace(noted, circling=event.text)
-            return after, _notice(after, NoticeKind.NOT_CONVERGING, event, event.text, news=news)
-        case Paused():
-            text = "It waits until you let it go on: cao resume"
-            return noted, _notice(noted, NoticeKind.PAUSED, event, text)
-        case Unpaused():
-            return noted, _notice(noted, NoticeKind.RESUMED, event, "It goes on.")
-        case RunEnded():
-            return noted, _end(noted, event)
-    return noted, None
-
-
 class Noticing:
     """Hears the events of a run, and says which of them are worth a notice."""
 
     def __init__(self, kinds: Collection[NoticeKind] = frozenset(NoticeKind)) -> None:
         """`kinds` are those that the user wants."""
         self._kinds = kinds
-        self._noted = Noted()
+        self._open("", ())
+
+    def _open(self, run: str, places: tuple[str, ...]) -> None:
+        self._run = run
+        self._places = places
+        """The folders of the project, the first by its own name."""
+        self._folder = _line(masked(PurePath(places[0]).name), LONGEST_NAME) if places else ""
+        self._asked: tuple[str, str] | None = None
+        """The terminal and the words of the question that was told last in this turn."""
+        self._left: float | None = None
+        """Since when it is not on the screen any more; None if it is."""
+        self._circling = ""
+        """Why the run does not converge, as it was told last."""
+        self._against = ""
+        """What was said last against the work."""
 
     def hear(self, event: RunEvent) -> RunNotice | None:
         """Return the notice that an event is worth, if the user wants such."""
-        self._noted, notice = decide(self._noted, event)
-        return notice if notice is not None and notice.kind in self._kinds else None
+        worth = self._worth(event)
+        if worth is None or worth[0] not in self._kinds:
+            return None
+        kind, text = worth
+        title = f"{self._folder or 'cao'}: {TITLES[kind]}"
+        # Masked first: a part of a secret is not always known as one.
+        line = _line(self._without_paths(masked(text)))
+        return RunNotice(kind, title, line, self._run, self._folder, event.at)
+
+    def _worth(self, event: RunEvent) -> tuple[NoticeKind, str] | None:
+        """Remember what an event says; return what is to be told, None if nothing is."""
+        match event:
+            case RunOpened():
+                self._open(event.run, tuple(filter(None, (event.project, event.wd))))
+            case TurnBegan():
+                self._asked = self._left = None
+            case HandoffEvent():
+                return self._question(event)
+            case TurnEnded(role=who, reason=why) | CheckEnded(gate=who, why=why):
+                self._asked = self._left = None
+                self._against = f"{who}: {why}" if why else ""
+            case NotConverging(text=text) if text != self._circling:
+                self._circling = text
+                return NoticeKind.NOT_CONVERGING, text
+            case Paused():
+                return NoticeKind.PAUSED, "It waits until you let it go on: cao resume"
+            case Unpaused():
+                return NoticeKind.RESUMED, "It goes on."
+            case RunEnded() if self._run:
+                return self._end(event)
+        return None
+
+    def _question(self, event: HandoffEvent) -> tuple[NoticeKind, str] | None:
+        """Remember whether a question is on the screen, and tell one that is new."""
+        waits = event.status is TerminalStatus.WAITING_USER_ANSWER
+        if event.kind is EventKind.STATUS and not waits and self._left is None:
+            self._left = event.at
+        if event.kind is not EventKind.WAITING_FOR_PERSON:
+            return None
+        asked = (event.terminal_id, event.question)
+        is_gone = self._left is not None and event.at - self._left >= FLICKER_SECONDS
+        is_new = is_gone or asked != self._asked
+        self._asked, self._left = asked, None
+        asks = f" asks: {event.question}" if event.question else " asks you"
+        return (NoticeKind.NEEDS_YOU, f"{event.role}{asks}") if is_new else None
+
+    def _end(self, event: RunEnded) -> tuple[NoticeKind, str]:
+        rounds = f"in round {event.round}"
+        match event.final_status:
+            case "PASS":
+                kind, words = NoticeKind.PASS, [f"It passed {rounds}", event.proof]
+            case "FAIL":
+                kind, words = NoticeKind.FAIL, [f"It failed {rounds}", self._against]
+            case _:
+                stopped = f"It stopped {rounds}" if event.round else "It stopped"
+                kind, words = NoticeKind.STOPPED, [stopped, event.reason]
+        return kind, "; ".join(filter(None, words))
+
+    def _without_paths(self, text: str) -> str:
+        """Name the project by its name, and of other paths only the end."""
+        for place in sorted(self._places, key=len, reverse=True):
+            if len(place) > 1:
+                pattern = rf"(?<![\w./-]){re.escape(place)}(?![\w-]|\.\w)"
+                text = re.sub(pattern, lambda _: self._folder, text)
+        return re.sub(PATH, lambda found: "…/" + PurePath(found[0]).name, text)
 
 
 def example(kind: NoticeKind, at: float) -> RunNotice:
@@ -158,83 +184,9 @@ def example(kind: NoticeKind, at: float) -> RunNotice:
     return RunNotice(kind, f"cao: {TITLES[kind]}", text, "", "cao", at)
 
 
-def _hear(noted: Noted, event: HandoffEvent) -> tuple[Noted, RunNotice | None]:
-    """Remember whether a question is on the screen, and tell one that is new."""
-    if event.kind is EventKind.STATUS and event.status is not TerminalStatus.WAITING_USER_ANSWER:
-        return replace(noted, left=event.at if noted.left is None else noted.left), None
-    if event.kind is not EventKind.WAITING_FOR_PERSON:
-        return noted, None
-    asked = (event.terminal_id, event.question)
-    is_gone = noted.left is not None and event.at - noted.left >= FLICKER_SECONDS
-    after = replace(noted, asked=asked, left=None)
-    asks = f"{event.role} asks: {event.question}" if event.question else f"{event.role} asks you"
-    news = is_gone or asked != noted.asked
-    return after, _notice(after, NoticeKind.NEEDS_YOU, event, asks, news=news)
-
-
-def _judge(noted: Noted, event: TurnEnded | CheckEnded) -> Noted:
-    """Remember what was said against the work; what passes has nothing against it."""
-    if isinstance(event, TurnEnded):
-        who, why = event.role, event.reason
-    else:
-        who, why = event.gate, event.why
-    return replace(noted, asked=None, left=None, against=f"{who}: {why}" if why else "")
-
-
-def _end(noted: Noted, event: RunEnded) -> RunNotice | None:
-    rounds = f"round {event.round}"
-    if not noted.run:
-        return None
-    match event.final_status:
-        case "PASS":
-            kind, words = NoticeKind.PASS, [f"It passed in {rounds}", event.proof]
-        case "FAIL":
-            kind, words = NoticeKind.FAIL, [f"It failed in {rounds}", noted.against]
-        case _:
-            stopped = f"It stopped in {rounds}" if event.round else "It stopped"
-            kind, words = NoticeKind.STOPPED, [stopped, event.reason]
-    return _notice(noted, kind, event, "; ".join(filter(None, words)))
-
-
-def _notice(
-    noted: Noted, kind: NoticeKind, event: RunEvent, text: str, *, news: bool = True
-) -> RunNotice | None:
-    if not news:
-        return None
-    name = noted.folder
-    title = f"{name or 'cao'}: {TITLES[kind]}"
-    # Masked first: a part of a secret is not always known as one.
-    line = _line(_without_paths(masked(text), noted))
-    return RunNotice(kind, title, line, noted.run, name, event.at)
-
-
-def _without_paths(text: str, noted: Noted) -> str:
-    """Return a text in which the project goes by its name, and of other paths only the end is."""
-    for place in sorted(noted.places, key=len, reverse=True):
-        if len(place) > 1:
-            pattern = rf"(?<![\w./-]){re.escape(place)}(?![\w-]|\.\w)"
-            text = re.sub(pattern, lambda _: noted.folder, text)
-    return re.sub(PATH, lambda found: "…/" + PurePath(found[0]).name, text)
-
-
 def _line(text: str, most: int = MOST_CHARACTERS) -> str:
     """Return a text from anybody on one line, with nothing in it that a terminal would obey."""
     return short_line("".join(char if char.isprintable() else " " for char in text), most)
-
-
-TABLE = "notify"
-HIDDEN = "(not shown)"
-YES_OR_NO = ("yes", "no", "on", "off", "true", "false")
-"""What people write for true and false in other files."""
-CHANNELS = ("desktop", "ntfy", "webhook", "command")
-ADDRESS = "a web address, such as https://example.com/hook"
-TOPIC = "the address of a topic, such as https://ntfy.sh/my-topic"
-WORDS = 'a list of texts, such as ["notify-me", "--quiet"]'
-TOKEN_PATTERN = r"[!-~]{1,1000}"
-"""What can stand in a header."""
-NAME_PATTERN = r"[A-Za-z][A-Za-z_-]{0,39}"
-"""A key that somebody has mistyped; topics and tokens have digits."""
-TOPIC_PATTERN = r"/[-\w]{1,64}"
 
 
 class TerminalWay(StrEnum):
@@ -246,12 +198,55 @@ class TerminalWay(StrEnum):
     OFF = "off"
 
 
+BELL = "\a"
+
+
+def signal_of(notice: RunNotice, way: TerminalWay) -> str:
+    """Return what is written to a terminal; nothing else of it is moved or changed.
+
+    OSC 9 is known to iTerm2, WezTerm, Ghostty and Windows Terminal; OSC 777 to urxvt, foot and
+    WezTerm.
+    """
+    match way:
+        case TerminalWay.BELL:
+            return BELL
+        case TerminalWay.OSC9:
+            return f"\x1b]9;{notice.title}: {notice.text}{BELL}"
+        case TerminalWay.OSC777:
+            # A semicolon would end the title.
+            title = notice.title.replace(";", ",")
+            return f"\x1b]777;notify;{title};{notice.text}{BELL}"
+    return ""
+
+
+TABLE = "notify"
+HIDDEN = "(not shown)"
+YES_OR_NO = ("yes", "no", "on", "off", "true", "false")
+"""What people write for true and false in other files."""
+CHANNELS = ("desktop", "ntfy", "webhook", "command")
+KINDS = ", ".join(NoticeKind)
+EXPECTED = {
+    "events": f"a list of these: {KINDS}",
+    "terminal": f"one of {', '.join(TerminalWay)}",
+    "desktop": "true or false",
+    "ntfy": "the address of a topic, such as https://ntfy.sh/my-topic",
+    "ntfy_token": "an access token: ASCII characters without spaces",
+    "webhook": "a web address, such as https://example.com/hook",
+    "command": 'a list of texts, such as ["notify-me", "--quiet"]',
+}
+"""The keys of the table, and what can be written there."""
+TOKEN_PATTERN = r"[!-~]{1,1000}"
+"""What can stand in a header."""
+NAME_PATTERN = r"[A-Za-z][A-Za-z_-]{0,39}"
+"""A key that somebody has mistyped; topics and tokens have digits."""
+TOPIC_PATTERN = r"/[-\w]{1,64}"
+
+
 @dataclass(frozen=True, slots=True)
 class NoticeSettings:
     """Who is told what."""
 
     events: frozenset[NoticeKind] = frozenset(NoticeKind)
-    """What is told at all."""
     terminal: TerminalWay = TerminalWay.BELL
     desktop: bool = False
     """By the desktop's own notifications?"""
@@ -279,16 +274,55 @@ def read_notice_settings(table: Any) -> NoticeSettings:
     """Return the settings of the table; raise ConfigError for what is none."""
     if not isinstance(table, dict):
         raise ConfigError(TABLE, HIDDEN, f"a table [{TABLE}]")
-    for key in table:
-        if key not in READERS:
-            expected = f"one of {', '.join(READERS)}{suggestion(key, READERS)}"
+    values = {}
+    for key, value in table.items():
+        if key not in EXPECTED:
+            expected = f"one of {', '.join(EXPECTED)}{suggestion(key, EXPECTED)}"
             # A plain word is shown; an address may stand there, too.
             is_plain = re.fullmatch(NAME_PATTERN, key) and masked(key) == key
             raise ConfigError(f"a key of [{TABLE}]", key if is_plain else _shown(key), expected)
-    settings = NoticeSettings(**{key: READERS[key](table[key]) for key in table})
+        values[key] = _read(key, value)
+        if values[key] is None:
+            is_open = key in ("events", "terminal", "desktop")
+            shown = _shown(value) if is_open else HIDDEN
+            raise ConfigError(f"{TABLE}.{key}", shown, EXPECTED[key])
+    settings = NoticeSettings(**values)
     if settings.ntfy_token and not settings.ntfy:
-        raise UsageError(f"{TABLE}.ntfy_token is of no use without {TABLE}.ntfy: {TOPIC}")
+        needed = f"{TABLE}.ntfy: {EXPECTED['ntfy']}"
+        raise UsageError(f"{TABLE}.ntfy_token is of no use without {needed}")
     return settings
+
+
+# Any: each key has its own type
+def _read(key: str, value: Any) -> Any:
+    """Return what is set by the value of a key, None if it is no value for that."""
+    match key, value:
+        case "events", list():
+            for word in value:
+                if word not in list(NoticeKind):
+                    meant = suggestion(word, NoticeKind) if isinstance(word, str) else ""
+                    where = f"an event of {TABLE}.events"
+                    raise ConfigError(where, _shown(word), f"one of {KINDS}{meant}")
+            return frozenset(map(NoticeKind, value))
+        case "terminal", str() if value in list(TerminalWay):
+            return TerminalWay(value)
+        case "ntfy", str() if is_address(value):
+            topic = urlsplit(value)
+            is_bare = not (topic.query or topic.fragment)
+            return value if is_bare and re.fullmatch(TOPIC_PATTERN, topic.path) else None
+        case "ntfy_token", str() if re.fullmatch(TOKEN_PATTERN, value):
+            return value
+        case ("desktop", bool()) | ("webhook", str()) if key == "desktop" or is_address(value):
+            return value
+        case "command", [str(program), *_] if all(
+            isinstance(word, str) and "\0" not in word for word in value
+        ):
+            # It is not run in any project: a path from there would lead elsewhere.
+            if not program or ("/" in program and program[0] not in "/~"):
+                expected = f"{EXPECTED[key]}; the program by its name or its whole path"
+                raise ConfigError(f"{TABLE}.{key}", HIDDEN, expected)
+            return tuple(value)
+    return None
 
 
 def _shown(value: object) -> object:
@@ -296,70 +330,9 @@ def _shown(value: object) -> object:
 
     An address or a token may have been given to the wrong key.
     """
-    known = [*NoticeKind, *TerminalWay, *READERS, *YES_OR_NO]
+    known = [*NoticeKind, *TerminalWay, *EXPECTED, *YES_OR_NO]
     is_known = isinstance(value, str) and (value in known or suggestion(value, known))
     return value if isinstance(value, int | float) or is_known else HIDDEN
-
-
-def _events(value: object) -> frozenset[NoticeKind]:
-    known = [str(kind) for kind in NoticeKind]
-    if not isinstance(value, list):
-        raise ConfigError(f"{TABLE}.events", _shown(value), f"a list of these: {', '.join(known)}")
-    for word in value:
-        if word not in known:
-            meant = suggestion(word, known) if isinstance(word, str) else ""
-            expected = f"one of {', '.join(known)}{meant}"
-            raise ConfigError(f"an event of {TABLE}.events", _shown(word), expected)
-    return frozenset(map(NoticeKind, value))
-
-
-def _terminal(value: object) -> TerminalWay:
-    known = [str(way) for way in TerminalWay]
-    if value not in known:
-        raise ConfigError(f"{TABLE}.terminal", _shown(value), f"one of {', '.join(known)}")
-    return TerminalWay(str(value))
-
-
-def _desktop(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise ConfigError(f"{TABLE}.desktop", _shown(value), "true or false")
-    return value
-
-
-def _address(key: str, expected: str) -> Callable[[object], str]:
-    def read(value: object) -> str:
-        if not isinstance(value, str) or not is_address(value):
-            raise ConfigError(f"{TABLE}.{key}", HIDDEN, expected)
-        return value
-
-    return read
-
-
-def _topic(value: object) -> str:
-    address = _address("ntfy", TOPIC)(value)
-    parts = urlsplit(address)
-    if not re.fullmatch(TOPIC_PATTERN, parts.path) or parts.query or parts.fragment:
-        raise ConfigError(f"{TABLE}.ntfy", HIDDEN, TOPIC)
-    return address
-
-
-def _token(value: object) -> str:
-    if not isinstance(value, str) or not re.fullmatch(TOKEN_PATTERN, value):
-        expected = "an access token: ASCII characters without spaces"
-        raise ConfigError(f"{TABLE}.ntfy_token", HIDDEN, expected)
-    return value
-
-
-def _command(value: object) -> tuple[str, ...]:
-    words = value if isinstance(value, list) else []
-    if not words or not all(isinstance(word, str) and "\0" not in word for word in words):
-        raise ConfigError(f"{TABLE}.command", HIDDEN, WORDS)
-    program = words[0]
-    # It is not run in any project: a path from there would lead elsewhere.
-    if not program or ("/" in program and program[0] not in "/~"):
-        expected = f"{WORDS}; the program by its name or its whole path"
-        raise ConfigError(f"{TABLE}.command", HIDDEN, expected)
-    return tuple(words)
 
 
 def is_address(text: str) -> bool:
@@ -371,35 +344,3 @@ def is_address(text: str) -> bool:
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
-
-
-READERS: Mapping[str, Callable[[object], Any]] = {
-    "events": _events,
-    "terminal": _terminal,
-    "desktop": _desktop,
-    "ntfy": _topic,
-    "ntfy_token": _token,
-    "webhook": _address("webhook", ADDRESS),
-    "command": _command,
-}
-
-
-BELL = "\a"
-
-
-def signal_of(notice: RunNotice, way: TerminalWay) -> str:
-    """Return what is written to a terminal; nothing else of it is moved or changed.
-
-    OSC 9 is known to iTerm2, WezTerm, Ghostty and Windows Terminal; OSC 777 to urxvt, foot and
-    WezTerm.
-    """
-    match way:
-        case TerminalWay.BELL:
-            return BELL
-        case TerminalWay.OSC9:
-            return f"\x1b]9;{notice.title}: {notice.text}{BELL}"
-        case TerminalWay.OSC777:
-            # A semicolon would end the title.
-            title = notice.title.replace(";", ",")
-            return f"\x1b]777;notify;{title};{notice.text}{BELL}"
-    return ""

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -54,53 +54,87 @@ class NotSent(Exception):
         self.again = again
 
 
-class Channel(Protocol):
+class Channel:
     """One way on which notices leave."""
 
-    @property
-    def name(self) -> str:
-        """What the user's configuration calls it."""
-        ...
+    name = ""
+    """What the user's configuration calls it."""
 
     def send(self, notice: RunNotice) -> None:
         """Send one and return when it has arrived; raise NotSent if it does not."""
-        ...
+        raise NotImplementedError
 
     def abort(self) -> None:
-        """End what is under way; another thread waits for it."""
-        ...
+        """End what is under way, if it does not end by its own time limit and with the process."""
 
 
 def channels_of(settings: NoticeSettings, environ: Mapping[str, str]) -> list[Channel]:
     found: list[Channel] = []
     if settings.desktop:
-        found.append(Desktop(environ))
+        found.append(Program(environ))
     if settings.ntfy:
         found.append(Ntfy(settings.ntfy, settings.ntfy_token))
     if settings.webhook:
         found.append(WebHook(settings.webhook))
     if settings.command:
-        found.append(UserCommand(settings.command, environ))
+        found.append(Program(environ, settings.command))
     return found
 
 
-class NoticeProgram:
-    """A program that is run for each notice: without a shell, in a process group of its own."""
+class Program(Channel):
+    """A program that is run for each notice: without a shell, in a process group of its own.
 
-    def __init__(self, environ: Mapping[str, str], seconds: float = COMMAND_SECONDS) -> None:
+    It is the user's own, which gets JSON on its standard input; if none is given, the one for
+    notifications of the desktop: `notify-send`, or `osascript` of a Mac.
+    """
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        argv: Sequence[str] = (),
+        seconds: float = COMMAND_SECONDS,
+    ) -> None:
+        self.name = "command" if argv else "desktop"
         self._environ = without_repository(environ)
+        self._argv = argv
         self._seconds = seconds
         self._lock = threading.Lock()
         self._running: subprocess.Popen[bytes] | None = None
         self._is_over = False
 
-    def find(self, name: str) -> str | None:
+    @property
+    def is_possible(self) -> bool:
+        return any(map(self._find, self._argv[:1] or (NOTIFY_SEND, OSASCRIPT)))
+
+    def send(self, notice: RunNotice) -> None:
+        if self._argv:
+            if not (program := self._find(self._argv[0])):
+                raise NotSent("there is no such program, or it cannot be run")
+            data = json.dumps(as_json(notice)).encode() + b"\n"
+            self._run([program, *self._argv[1:]], data)
+        elif program := self._find(NOTIFY_SEND):
+            urgency = "critical" if notice.urgent else "normal"
+            # Desktops take it for markup.
+            text = notice.text.replace("&", "&amp;").replace("<", "&lt;")
+            words = ["--app-name=cao", f"--urgency={urgency}", "--", notice.title, text]
+            self._run([program, *words])
+        elif program := self._find(OSASCRIPT):
+            self._run([program, *SCRIPT, "--", notice.title, notice.text])
+        else:
+            raise NotSent("there is no notify-send (package libnotify-bin) and no osascript here")
+
+    def abort(self) -> None:
+        with self._lock:
+            self._is_over = True
+            if self._running is not None:
+                _end(self._running)
+
+    def _find(self, name: str) -> str | None:
         """Return where a program is; none is taken from the folder that we happen to be in."""
         found = shutil.which(Path(name).expanduser(), path=self._environ.get("PATH"))
         return found if found is not None and Path(found).is_absolute() else None
 
-    def run(self, argv: Sequence[str], data: bytes = b"") -> None:
-        """Run a program to its end."""
+    def _run(self, argv: Sequence[str], data: bytes = b"") -> None:
         with self._lock:
             if self._is_over:
                 raise NotSent("the run is over")
@@ -114,9 +148,8 @@ class NoticeProgram:
                     stderr=subprocess.DEVNULL,
                     start_new_session=True,
                 )
-            except (OSError, ValueError) as error:
-                why = error.strerror if isinstance(error, OSError) else "its arguments are none"
-                raise NotSent(f"it cannot be run: {why}") from None
+            except OSError as error:
+                raise NotSent(f"it cannot be run: {error.strerror}") from None
         try:
             process.communicate(data, timeout=self._seconds)
         except subprocess.TimeoutExpired:
@@ -128,12 +161,6 @@ class NoticeProgram:
         if process.returncode:
             raise NotSent(f"it ended with exit code {process.returncode}")
 
-    def abort(self) -> None:
-        with self._lock:
-            self._is_over = True
-            if self._running is not None:
-                _end(self._running)
-
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """End a program and its group; one that has become another user's goes on."""
@@ -143,118 +170,65 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait(END_SECONDS)
 
 
-class Desktop(NoticeProgram):
-    """The notifications of the desktop: `notify-send`, or `osascript` of a Mac."""
-
-    name = "desktop"
-
-    @property
-    def is_possible(self) -> bool:
-        return any(map(self.find, (NOTIFY_SEND, OSASCRIPT)))
-
-    def send(self, notice: RunNotice) -> None:
-        if program := self.find(NOTIFY_SEND):
-            urgency = "critical" if notice.urgent else "normal"
-            # Desktops take it for markup.
-            text = notice.text.replace("&", "&amp;").replace("<", "&lt;")
-            words = ["--app-name=cao", f"--urgency={urgency}", "--", notice.title, text]
-            self.run([program, *words])
-        elif program := self.find(OSASCRIPT):
-            self.run([program, *SCRIPT, "--", notice.title, notice.text])
-        else:
-            raise NotSent("there is no notify-send (package libnotify-bin) and no osascript here")
-
-
-class UserCommand(NoticeProgram):
-    """A program of the user's, which gets each notice as JSON on its standard input."""
-
-    name = "command"
-
-    def __init__(
-        self, argv: Sequence[str], environ: Mapping[str, str], seconds: float = COMMAND_SECONDS
-    ) -> None:
-        super().__init__(environ, seconds)
-        self._argv = argv
-
-    @property
-    def is_possible(self) -> bool:
-        return self.find(self._argv[0]) is not None
-
-    def send(self, notice: RunNotice) -> None:
-        program = self.find(self._argv[0])
-        if program is None:
-            raise NotSent("there is no such program, or it cannot be run")
-        self.run([program, *self._argv[1:]], json.dumps(as_json(notice)).encode() + b"\n")
-
-
-class WebHook:
+class WebHook(Channel):
     """A server to which each notice is posted as JSON."""
 
     name = "webhook"
 
-    def __init__(self, url: str, seconds: float = ANSWER_SECONDS) -> None:
-        self._url = url
-        self._seconds = seconds
-
-    def send(self, notice: RunNotice) -> None:
-        post(self._url, as_json(notice), seconds=self._seconds)
-
-    def abort(self) -> None:
-        """It ends by its own time limit, and with the process."""
-
-
-class Ntfy:
-    """A topic of an ntfy server."""
-
-    name = "ntfy"
-
     def __init__(self, url: str, token: str = "", seconds: float = ANSWER_SECONDS) -> None:
-        parts = urlsplit(url)
-        self._url = parts._replace(path="/").geturl()
-        self._topic = parts.path.removeprefix("/")
+        self._url = url
         self._token = token
         self._seconds = seconds
 
     def send(self, notice: RunNotice) -> None:
+        """Post it; no redirect is followed, and of the answer no more than its head is read."""
+        headers = {"User-Agent": f"cao/{__version__}"}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        url, message = self._posted(notice)
+        try:
+            with (
+                httpx.Client(trust_env=False, timeout=self._seconds) as client,
+                client.stream("POST", url, json=message, headers=headers) as answer,
+            ):
+                code = answer.status_code
+        except httpx.TimeoutException:
+            raise NotSent(f"no answer within {self._seconds:g} s", again=True) from None
+        except httpx.TransportError as error:
+            # Its words could hold the address.
+            raise NotSent(f"no connection ({type(error).__name__})", again=True) from None
+        except httpx.InvalidURL:
+            raise NotSent("its address is none") from None
+        if code >= 300:
+            moved = ": another address, which is not followed" if code < 400 else ""
+            again = code >= 500 or code in NOT_NOW
+            raise NotSent(f"the server answered {code}{moved}", again=again)
+
+    # Any: JSON
+    def _posted(self, notice: RunNotice) -> tuple[str, dict[str, Any]]:
+        return self._url, as_json(notice)
+
+
+class Ntfy(WebHook):
+    """A topic of an ntfy server."""
+
+    name = "ntfy"
+
+    def _posted(self, notice: RunNotice) -> tuple[str, dict[str, Any]]:
+        parts = urlsplit(self._url)
         message = {
-            "topic": self._topic,
+            "topic": parts.path.removeprefix("/"),
             "title": notice.title,
             "message": f"{notice.text}\nrun {notice.run}" if notice.run else notice.text,
             "priority": HIGH if notice.urgent else USUAL,
             "tags": [TAGS[notice.kind]] if notice.kind in TAGS else [],
         }
-        post(self._url, message, token=self._token, seconds=self._seconds)
-
-    def abort(self) -> None:
-        """It ends by its own time limit, and with the process."""
+        return parts._replace(path="/").geturl(), message
 
 
 # Any: JSON
 def as_json(notice: RunNotice) -> dict[str, Any]:
     return {"type": "cao_notice", **asdict(notice), "urgent": notice.urgent}
-
-
-def post(url: str, message: Mapping[str, Any], *, token: str = "", seconds: float) -> None:
-    """Post JSON; no redirect is followed, and of the answer no more than its head is read."""
-    headers = {"User-Agent": f"cao/{__version__}"}
-    if token:
-        headers["Authorization"] = f"Bearer {token}"
-    try:
-        with (
-            httpx.Client(trust_env=False, follow_redirects=False, timeout=seconds) as client,
-            client.stream("POST", url, json=message, headers=headers) as answer,
-        ):
-            code = answer.status_code
-    except httpx.TimeoutException:
-        raise NotSent(f"no answer within {seconds:g} s", again=True) from None
-    except httpx.TransportError as error:
-        # Its words could hold the address.
-        raise NotSent(f"no connection ({type(error).__name__})", again=True) from None
-    except httpx.InvalidURL:
-        raise NotSent("its address is none") from None
-    if code >= 300:
-        moved = ": another address, which is not followed" if code < 400 else ""
-        raise NotSent(f"the server answered {code}{moved}", again=code >= 500 or code in NOT_NOW)
 
 
 RETRY_SECONDS = 30.0
@@ -269,7 +243,7 @@ class Outbox:
     """What waits for one channel."""
 
     def __init__(self, channel: Channel, warn: Callable[[str], None], retry_seconds: float) -> None:
-        self.channel = channel
+        self._channel = channel
         self._warn = warn
         self._retry_seconds = retry_seconds
         self._waiting: SimpleQueue[RunNotice | None] = SimpleQueue()
@@ -279,20 +253,16 @@ class Outbox:
         self._has_warned = False
         self._thread: threading.Thread | None = None
 
-    def put(self, notice: RunNotice) -> None:
-        """Let a notice be sent."""
-        if self._waiting.qsize() >= MOST_WAITING:
+    def put(self, notice: RunNotice | None) -> None:
+        """Let a notice be sent; None ends the thread when all is sent."""
+        if self._waiting.qsize() >= MOST_WAITING and notice is not None:
             self._fail("too many wait already")
             return
         self._waiting.put(notice)
-        if self._thread is None:
-            name = f"notices by {self.channel.name}"
+        if self._thread is None and notice is not None:
+            name = f"notices by {self._channel.name}"
             self._thread = threading.Thread(target=self._work, name=name, daemon=True)
             self._thread.start()
-
-    def finish(self) -> None:
-        """Let the thread end when all is sent."""
-        self._waiting.put(None)
 
     def wait(self, seconds: float) -> None:
         """Wait until all is sent; what is not by then is given up."""
@@ -302,9 +272,8 @@ class Outbox:
                 self._fail(self._problem or "it took too long at the end of the run")
 
     def abort(self) -> None:
-        """Give up what is not sent."""
         self._aborted.set()
-        self.channel.abort()
+        self._channel.abort()
 
     def _work(self) -> None:
         while (notice := self._waiting.get()) is not None and not self._aborted.is_set():
@@ -319,25 +288,21 @@ class Outbox:
         retry = Retry(time.monotonic(), limit=self._retry_seconds)
         while not self._aborted.is_set():
             try:
-                self.channel.send(notice)
+                return self._channel.send(notice)
             except NotSent as failure:
                 self._problem = str(failure)
                 retry = retry.after_failure()
                 now = time.monotonic()
                 if not failure.again or retry.is_over(now):
-                    self._fail(self._problem)
-                    return
+                    return self._fail(self._problem)
                 self._aborted.wait(retry.next_try(now) - now)
-            else:
-                return
 
     def _fail(self, why: str) -> None:
         """Say it once in a run, and not of what is given up on purpose."""
         if not self._has_warned and not self._aborted.is_set():
             self._has_warned = True
-            self._warn(
-                f"no notice by {self.channel.name}: {why}; `cao notify test` tries all channels"
-            )
+            name = self._channel.name
+            self._warn(f"no notice by {name}: {why}; `cao notify test` tries all channels")
 
 
 class Sender:
@@ -380,7 +345,7 @@ class Sender:
         try:
             until = time.monotonic() + seconds
             for box in self._boxes:
-                box.finish()
+                box.put(None)
             for box in self._boxes:
                 box.wait(until - time.monotonic())
         finally:
