@@ -14,9 +14,9 @@ import pytest
 
 from cli_agent_orchestrator.notices.decide import NoticeKind, RunNotice, read_notice_settings
 from cli_agent_orchestrator.notices.send import (
+    NoticeProgram,
     NotSent,
     Ntfy,
-    Program,
     WebHook,
     channels_of,
 )
@@ -194,7 +194,7 @@ WRITE_ARGUMENTS = 'printf "%s\\n" "$@" > "$GIVEN"'
 
 def test_a_desktop_is_told_and_takes_nothing_for_an_option_or_markup(programs: Programs) -> None:
     programs.install("notify-send", WRITE_ARGUMENTS)
-    Program(programs.environ).send(NOTICE)
+    NoticeProgram(programs.environ).send(NOTICE)
     text = "-- &amp; &lt;b>programmer&lt;/b> asks"
     assert programs.lines == [
         *("--app-name=cao", "--urgency=critical", "--", "shop: needs you", text),
@@ -204,7 +204,7 @@ def test_a_desktop_is_told_and_takes_nothing_for_an_option_or_markup(programs: P
 def test_a_mac_is_told_by_its_own_program(programs: Programs) -> None:
     programs.environ["PATH"] = str(programs.folder)
     programs.install("osascript", 'for word in "$@"; do echo "$word" >> "$GIVEN"; done')
-    Program(programs.environ).send(NOTICE)
+    NoticeProgram(programs.environ).send(NOTICE)
     assert programs.lines[-3:] == ["--", "shop: needs you", NOTICE.text]
     assert programs.lines[1] == "on run argv"
 
@@ -212,7 +212,7 @@ def test_a_mac_is_told_by_its_own_program(programs: Programs) -> None:
 def test_where_there_is_no_desktop_it_is_said(programs: Programs) -> None:
     programs.environ["PATH"] = str(programs.folder)
     with pytest.raises(NotSent, match="no notify-send"):
-        Program(programs.environ).send(NOTICE)
+        NoticeProgram(programs.environ).send(NOTICE)
 
 
 def test_no_program_is_taken_from_the_folder_we_are_in(
@@ -222,13 +222,13 @@ def test_no_program_is_taken_from_the_folder_we_are_in(
     monkeypatch.chdir(programs.folder)
     for path in (".", ""):
         with pytest.raises(NotSent, match="no notify-send"):
-            Program({**programs.environ, "PATH": path}).send(NOTICE)
+            NoticeProgram({**programs.environ, "PATH": path}).send(NOTICE)
 
 
 def test_a_command_gets_json_in_no_project_and_without_a_shell(programs: Programs) -> None:
     programs.install("tell", WRITE_ARGUMENTS, 'pwd >> "$GIVEN"; echo "$GIT_DIR" >> "$GIVEN"',
                      'cat >> "$GIVEN"')  # fmt: skip
-    Program(programs.environ, ["tell", "$HOME; exit 1", "*"]).send(NOTICE)
+    NoticeProgram(programs.environ, ["tell", "$HOME; exit 1", "*"]).send(NOTICE)
     *words, data = programs.lines
     assert words == ["$HOME; exit 1", "*", "/", ""]
     assert json.loads(data) == AS_JSON
@@ -236,7 +236,7 @@ def test_a_command_gets_json_in_no_project_and_without_a_shell(programs: Program
 
 def test_a_command_need_not_read(programs: Programs) -> None:
     programs.install("tell", "exec <&-; exit 0")
-    Program(programs.environ, ["tell"]).send(NOTICE)
+    NoticeProgram(programs.environ, ["tell"]).send(NOTICE)
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_a_command_that_fails_is_told_and_not_repeated(
 ) -> None:
     programs.install(name, *lines)
     with pytest.raises(NotSent, match=why) as caught:
-        Program(programs.environ, ["tell"], 0.3).send(NOTICE)
+        NoticeProgram(programs.environ, ["tell"], 0.3).send(NOTICE)
     assert not caught.value.again
 
 
@@ -260,7 +260,7 @@ def test_a_command_that_is_no_program_is_told(programs: Programs) -> None:
     path = programs.install("tell")
     path.write_bytes(b"\x7fELF nothing")
     with pytest.raises(NotSent, match="it cannot be run: Exec format error"):
-        Program(programs.environ, [str(path)]).send(NOTICE)
+        NoticeProgram(programs.environ, [str(path)]).send(NOTICE)
 
 
 def test_a_command_that_takes_too_long_is_ended_with_all_of_its_group(
@@ -272,7 +272,7 @@ def test_a_command_that_takes_too_long_is_ended_with_all_of_its_group(
     reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
     try:
         with pytest.raises(NotSent, match="was ended"):
-            Program(programs.environ, ["tell"], 1).send(NOTICE)
+            NoticeProgram(programs.environ, ["tell"], 1).send(NOTICE)
         os.set_blocking(reader, True)
         # The end of it comes when nobody holds the other side any more.
         assert os.read(reader, 1) == b""
@@ -284,7 +284,7 @@ def test_an_abort_ends_a_command_and_lets_no_other_begin(programs: Programs) -> 
     fifo = programs.folder / "fifo"
     os.mkfifo(fifo)
     programs.install("tell", f'echo begun > "{fifo}"', "exec sleep 600")
-    command = Program(programs.environ, ["tell"])
+    command = NoticeProgram(programs.environ, ["tell"])
     failed: list[str] = []
 
     def send() -> None:

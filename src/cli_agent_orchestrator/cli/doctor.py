@@ -27,7 +27,7 @@ from ..errors import ApiError, ApiUnreachable, TmuxMissing, UsageError, in_words
 from ..gates.checking import Sandbox, find_sandbox
 from ..hosting.user import Program, ask_agent, find_program, login_command, read_user_file
 from ..notices.decide import TABLE, read_notice_settings
-from ..notices.send import Program
+from ..notices.send import NoticeProgram
 from ..providers import PROVIDERS
 from ..providers.base import Provider, find_version
 from ..runs.deliver import DAY_SECONDS, Cleanup, known_runs, left_drafts, plan_cleanup
@@ -153,12 +153,12 @@ def notices(
             f"{told}; others may read {file}, which has their addresses",
             mend=f"chmod 600 {shlex.quote(str(file))}",
         )
-    if settings.desktop and not Program(environ).is_possible:
+    if settings.desktop and not NoticeProgram(environ).is_possible:
         detail = f"{told}; there is no notify-send, so the desktop is not told"
         mend = install_command(LIBNOTIFY, environ, LIBNOTIFY_ELSEWHERE)
         advice = "" if mend else f"install it with your package manager ({LIBNOTIFY})"
         return Diagnosis("notifications", State.NOTE, detail, advice, mend=mend)
-    if settings.command and not Program(environ, settings.command).is_possible:
+    if settings.command and not NoticeProgram(environ, settings.command).is_possible:
         detail = f"{told}; the program of command is not there, or cannot be run"
         return Diagnosis("notifications", State.NOTE, detail, f"correct {file}")
     return Diagnosis("notifications", State.OK, f"{told}; `cao notify test` tries them")

@@ -71,17 +71,17 @@ class Channel:
 def channels_of(settings: NoticeSettings, environ: Mapping[str, str]) -> list[Channel]:
     found: list[Channel] = []
     if settings.desktop:
-        found.append(Program(environ))
+        found.append(NoticeProgram(environ))
     if settings.ntfy:
         found.append(Ntfy(settings.ntfy, settings.ntfy_token))
     if settings.webhook:
         found.append(WebHook(settings.webhook))
     if settings.command:
-        found.append(Program(environ, settings.command))
+        found.append(NoticeProgram(environ, settings.command))
     return found
 
 
-class Program(Channel):
+class NoticeProgram(Channel):
     """A program that is run for each notice: without a shell, in a process group of its own.
 
     It is the user's own, which gets JSON on its standard input; if none is given, the one for
