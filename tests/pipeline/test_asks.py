@@ -15,7 +15,6 @@ from cli_agent_orchestrator.pipeline.steering import (
     Ask,
     Heard,
     Hint,
-    MeantReview,
     Pause,
     Set,
     Skip,
@@ -31,7 +30,7 @@ from cli_agent_orchestrator.pipeline.steering import (
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=50).filter(str.strip)
 wishes: st.SearchStrategy[Wish] = st.one_of(
     st.sampled_from([Pause(), Unpause(), Stop(), Skip()]),
-    st.builds(Skip, st.builds(MeantReview, texts, st.integers(1, 99), st.integers(1, 99))),
+    st.builds(Skip, texts, st.integers(1, 99), st.integers(1, 99)),
     st.builds(Hint, st.none() | texts, texts),
     st.builds(Set, texts, texts),
     st.builds(Answered, texts, texts),
@@ -59,7 +58,7 @@ def test_what_is_written_is_read(ask: Ask) -> None:
         (Unpause(), "resume"),
         (Stop(), "stop"),
         (Skip(), "skip"),
-        (Skip(MeantReview("r", 1, 2)), "skip"),
+        (Skip("r", 1, 2), "skip"),
         (Hint(None, "x"), "hint"),
         (Set("a", "b"), "set"),
         (Answered("a", "b"), "answered"),

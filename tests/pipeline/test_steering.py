@@ -48,7 +48,6 @@ from cli_agent_orchestrator.pipeline.steering import (
     Answered,
     Ask,
     Hint,
-    MeantReview,
     Pause,
     Set,
     Skip,
@@ -252,24 +251,22 @@ class TestSkip:
         assert acts(after) == ["analyst_review skipped in round 1, cycle 1: it counts as approved"]
 
     def test_the_review_that_is_meant_is_skipped(self) -> None:
-        meant = MeantReview("analyst_review", 1, 1)
-        _, event = grant(reviewing(), asked(Skip(meant)), AT)
+        meant = Skip("analyst_review", 1, 1)
+        _, event = grant(reviewing(), asked(meant), AT)
         assert event == ReviewSkipped(AT, "analyst_review", 1, 1, "ask-1", "a2")
 
     @pytest.mark.parametrize(
         "meant",
         [
-            MeantReview("analyst_review", 1, 2),
-            MeantReview("analyst_review", 2, 1),
-            MeantReview("programmer_review", 1, 1),
+            Skip("analyst_review", 1, 2),
+            Skip("analyst_review", 2, 1),
+            Skip("programmer_review", 1, 1),
         ],
     )
-    def test_no_other_review_is_skipped_than_the_one_that_is_meant(
-        self, meant: MeantReview
-    ) -> None:
-        over = f"{meant.words} is over; nothing was skipped"
+    def test_no_other_review_is_skipped_than_the_one_that_is_meant(self, meant: Skip) -> None:
+        place = f"round {meant.round}, cycle {meant.cycle} by {meant.role}"
         for state in (reviewing(), new_state()):
-            declined(state, Skip(meant), over)
+            declined(state, meant, f"the review of {place} is over; nothing was skipped")
 
     @pytest.mark.parametrize(("cycle", "told"), [(1, ["told", "waits"]), (2, ["waits"])])
     def test_the_hints_of_its_prompt_wait_again(self, cycle: int, told: list[str]) -> None:

@@ -32,7 +32,6 @@ from cli_agent_orchestrator.pipeline.steering import (
     Answered,
     Ask,
     Hint,
-    MeantReview,
     Pause,
     Set,
     Skip,
@@ -289,7 +288,7 @@ class TestSteer:
                 "skip",
                 {"role": "r", "round": 2, "cycle": 3},
                 (
-                    Skip(MeantReview("r", 2, 3)),
+                    Skip("r", 2, 3),
                     lambda ask: ReviewSkipped(NOON, "r", 2, 3, ask.id),
                 ),
             ),

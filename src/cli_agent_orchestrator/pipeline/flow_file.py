@@ -12,7 +12,7 @@ The prompt of a role is a template of its own beside the file.
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
@@ -43,7 +43,8 @@ from .flow import (
 
 FLOW_KEYS = ("description", "scenario", "stages", "roles")
 STAGE_KEYS = ("name", "author", "reviewer", "tester", "gate", "then")
-KIND_KEYS = ("author", "tester", "gate")
+KINDS = {"author": StageKind.WORK, "tester": StageKind.TEST, "gate": StageKind.GATE}
+"""What a stage is by the key that it has."""
 ROLE_KEYS = ("terminal", "profile", "response_file", "title", "sees", "evidence")
 BLOCK_KEYS = ("title", "show", "of", "amount", "repeat")
 
@@ -66,7 +67,7 @@ NEEDED_PLACEHOLDERS = ("context", "response_file")
 Path = tuple[str | int, ...]
 """The way to a value: `("roles", "tester", "sees", 2, "title")`."""
 # Any: what a TOML file holds.
-Table = Mapping[str, Any]
+Values = Mapping[str, Any]
 Member = TypeVar("Member", bound=StrEnum)
 
 
@@ -77,7 +78,38 @@ def read_flow(
 
     A profile that is not among the `profiles`, if these are known, is a fault.
     """
-    return _Reader(source, name, where, profiles).flow()
+    try:
+        top = _Table(where, read_toml(source.text))
+    except ValueError as error:
+        reason, _, place = str(error).rstrip(")").partition(" (at ")
+        raise FlowError(where, place or "the end", reason, "a TOML file") from None
+    top.check_keys(FLOW_KEYS)
+    tables: Values = top.section("roles", dict, "[roles.NAME]")
+    items = top.section("stages", list, "[[stages]], one for each part of a round")
+    stages = _read_stages(top, items, list(tables))
+    order = [role for stage in stages for role in stage.roles]
+    if len(tables) > MOST_ROLES:
+        fault = f"{len(tables)} roles"
+        raise top.fault(fault, f"at most {MOST_ROLES}", "roles", list(tables)[MOST_ROLES])
+    reviewers = [stage.reviewer for stage in stages if stage.reviewer]
+    reader = _RoleReader(name, source, list(tables), reviewers, profiles)
+    roles = [reader.read(role, top, value) for role, value in tables.items()]
+    for key in ("terminal", "response_file"):
+        seen: dict[str, str] = {}
+        for role in roles:
+            value = getattr(role, key)
+            if value in seen:
+                fault = f"`{key}` is {value!r}, as that of `{seen[value]}`"
+                raise top.fault(fault, "another", "roles", role.name, key)
+            seen[value] = role.name
+    return Flow(
+        name=name,
+        description=top.text("description"),
+        roles=tuple(sorted(roles, key=lambda role: order.index(role.name))),
+        stages=stages,
+        source=source,
+        scenario=top.text("scenario").strip() or USUAL_SCENARIO,
+    )
 
 
 def template_name(flow: str, role: str) -> str:
@@ -85,330 +117,247 @@ def template_name(flow: str, role: str) -> str:
     return f"{flow}/{role}.md"
 
 
-def place_name(path: Path) -> str:
-    """Name the place of a value, with lists counted from 1.
-
-    >>> place_name(("roles", "tester", "sees", 2, "title"))
-    'roles.tester.sees[3].title'
-    """
-    steps = (f"[{step + 1}]" if isinstance(step, int) else f".{step}" for step in path)
-    return "".join(steps).removeprefix(".")
-
-
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """A table in the file, and the way to it."""
+class _Table:
+    """A table in the file; its methods raise what is wrong with what it holds."""
 
-    table: Table
-    path: Path
+    where: str
+    values: Values
+    path: Path = ()
 
-    def at(self, key: str) -> Path:
-        return (*self.path, key)
-
-
-class _Reader:
-    """Reads one flow file and stops at its first fault."""
-
-    def __init__(
-        self, source: FlowSource, name: str, where: str, profiles: Sequence[str] | None
-    ) -> None:
-        self._source = source
-        self._name = name
-        self._where = where
-        self._profiles = profiles
-        self._top = _Place(self._parsed(), ())
-
-    def flow(self) -> Flow:
-        self._know_keys(self._top, FLOW_KEYS)
-        roles = self._tables("roles", dict)
-        stages = self._stages(self._tables("stages", list), roles)
-        reviewers = [stage.reviewer for stage in stages if stage.reviewer]
-        return Flow(
-            name=self._name,
-            description=self._text(self._top, "description", ""),
-            roles=self._in_order(self._roles(roles, reviewers), stages),
-            stages=stages,
-            source=self._source,
-            scenario=self._text(self._top, "scenario", "").strip() or USUAL_SCENARIO,
+    def fault(self, fault: str, expected: str, *steps: str | int) -> FlowError:
+        """Return a fault of what some steps lead to from here: `roles.tester.sees[3].title`."""
+        way = (
+            f"[{step + 1}]" if isinstance(step, int) else f".{step}" for step in self.path + steps
         )
+        return FlowError(self.where, "".join(way).removeprefix("."), fault, expected)
 
-    def _fault(self, path: Path, fault: str, expected: str) -> FlowError:
-        return FlowError(self._where, place_name(path), fault, expected)
-
-    def _parsed(self) -> Table:
-        try:
-            return read_toml(self._source.text)
-        except ValueError as error:
-            reason, _, place = str(error).rstrip(")").partition(" (at ")
-            raise FlowError(self._where, place or "the end", reason, "a TOML file") from None
-
-    def _tables(self, key: str, kind: type[dict[str, Any]] | type[list[Any]]) -> Any:
-        found = self._top.table.get(key)
+    # Any: the kind that was asked for
+    def section(self, key: str, kind: type[dict[str, Any]] | type[list[Any]], form: str) -> Any:
+        found = self.values.get(key)
         if not isinstance(found, kind) or not found:
-            form = "[[stages]], one for each part of a round" if key == "stages" else "[roles.NAME]"
-            fault = f"`{key}` is something else" if key in self._top.table else f"no `{key}`"
-            raise self._fault((key,), fault, form)
+            fault = f"`{key}` is something else" if key in self.values else f"no `{key}`"
+            raise self.fault(fault, form, key)
         return found
 
-    def _know_keys(self, place: _Place, known: Collection[str]) -> None:
-        for key in place.table:
+    def table(self, value: object, form: str, *steps: str | int) -> "_Table":
+        if not isinstance(value, dict):
+            raise self.fault("this is no table", form, *steps)
+        return _Table(self.where, value, self.path + steps)
+
+    def check_keys(self, known: Sequence[str]) -> None:
+        for key in self.values:
             if key not in known:
                 close = get_close_matches(key, known, 1)
                 expected = f"`{close[0]}`" if close else "one of " + ", ".join(known)
-                raise self._fault(place.at(key), f"unknown key `{key}`", expected)
+                raise self.fault(f"unknown key `{key}`", expected, key)
 
-    def _text(self, place: _Place, key: str, default: str) -> str:
-        value = place.table.get(key, default)
+    def text(self, key: str, default: str = "", pattern: str = r"(?s:.*)", form: str = "") -> str:
+        value = self.values.get(key, default)
         if not isinstance(value, str):
-            raise self._fault(place.at(key), f"`{key}` is not text", "text in quotation marks")
-        return value
-
-    def _word(self, place: _Place, key: str, default: str, pattern: str, form: str) -> str:
-        value = self._text(place, key, default)
+            raise self.fault(f"`{key}` is not text", "text in quotation marks", key)
         if not re.fullmatch(pattern, value):
-            raise self._fault(place.at(key), f"`{key}` is {value!r}", form)
+            raise self.fault(f"`{key}` is {value!r}", form, key)
         return value
 
-    def _member(self, place: _Place, key: str, kind: type[Member], default: Member) -> Member:
-        value = place.table.get(key, default)
-        found = next((member for member in kind if member == value), None)
-        if found is None:
-            raise self._fault(place.at(key), f"`{key}` is {value!r}", "one of " + ", ".join(kind))
-        return found
+    def member(self, key: str, default: Member) -> Member:
+        value, kind = self.values.get(key, default), type(default)
+        try:
+            return kind(value)
+        except ValueError:
+            raise self.fault(f"`{key}` is {value!r}", "one of " + ", ".join(kind), key) from None
 
-    def _table(self, value: object, path: Path, form: str) -> _Place:
-        if not isinstance(value, dict):
-            raise self._fault(path, "this is no table", form)
-        return _Place(value, path)
 
-    def _stages(self, items: list[Any], roles: Table) -> tuple[Stage, ...]:
-        """Return the stages in the order of their chain."""
-        places = [self._table(one, ("stages", n), "[[stages]]") for n, one in enumerate(items)]
-        names = [self._stage_name(place) for place in places]
-        found: dict[str, Stage] = {}
-        for number, (name, place) in enumerate(zip(names, places, strict=True)):
-            if name in found:
-                raise self._fault(place.at("name"), f"a second stage `{name}`", "another name")
-            below = names[number + 1] if number + 1 < len(names) else DONE
-            found[name] = self._stage(place, name, below, roles)
-        self._use_roles_once(list(found.values()), roles)
-        return self._chain(found)
+def _read_stages(top: _Table, items: Sequence[object], roles: Sequence[str]) -> tuple[Stage, ...]:
+    """Return the stages in the order of their chain; each role has one turn in them."""
+    tables = [top.table(item, "[[stages]]", "stages", n) for n, item in enumerate(items)]
+    for table in tables:
+        table.check_keys(STAGE_KEYS)
+        if table.text("name", "", NAME_PATTERN, NAME_FORM) == DONE:
+            raise table.fault(f"a stage cannot be named `{DONE}`", "another name", "name")
+    names = [table.text("name") for table in tables]
+    found: dict[str, Stage] = {}
+    used: list[str] = []
+    for table, name, below in zip(tables, names, [*names[1:], DONE], strict=True):
+        if name in found:
+            raise table.fault(f"a second stage `{name}`", "another name", "name")
+        found[name] = _read_stage(table, name, below, roles)
+        for role in found[name].roles:
+            if role in used:
+                raise table.fault(f"role `{role}` has a turn already", "a role of its own")
+            used.append(role)
+    for role in roles:
+        if role not in used:
+            fault = f"role `{role}` has no turn"
+            raise top.fault(fault, "a stage with it, or no such role", "roles", role)
+    return _chain(tables, found)
 
-    def _stage_name(self, place: _Place) -> str:
-        self._know_keys(place, STAGE_KEYS)
-        name = self._word(place, "name", "", NAME_PATTERN, NAME_FORM)
-        if name == DONE:
-            raise self._fault(place.at("name"), f"a stage cannot be named `{DONE}`", "another name")
-        return name
 
-    def _stage(self, place: _Place, name: str, below: str, roles: Table) -> Stage:
-        kinds = [key for key in KIND_KEYS if key in place.table]
-        if len(kinds) != 1:
-            fault = f"stage `{name}` has {' and '.join(kinds) or 'none of author, tester, gate'}"
-            raise self._fault(place.path, fault, "one of: author, tester, gate = true")
-        (kind,) = kinds
-        if kind == "gate" and place.table["gate"] is not True:
-            raise self._fault(place.at("gate"), "`gate` is not true", "gate = true")
-        if "reviewer" in place.table and kind != "author":
-            raise self._fault(place.at("reviewer"), f"a {kind} with a reviewer", "no reviewer")
-        return Stage(
-            name=name,
-            kind={"author": StageKind.WORK, "tester": StageKind.TEST, "gate": StageKind.GATE}[kind],
-            then=self._text(place, "then", below),
-            author="" if kind == "gate" else self._role_in(place, kind, roles),
-            reviewer=self._role_in(place, "reviewer", roles) if "reviewer" in place.table else "",
-        )
+def _read_stage(table: _Table, name: str, below: str, roles: Sequence[str]) -> Stage:
+    kinds = [key for key in KINDS if key in table.values]
+    if len(kinds) != 1:
+        fault = f"stage `{name}` has {' and '.join(kinds) or 'none of author, tester, gate'}"
+        raise table.fault(fault, "one of: author, tester, gate = true")
+    (kind,) = kinds
+    if kind == "gate" and table.values["gate"] is not True:
+        raise table.fault("`gate` is not true", "gate = true", "gate")
+    if "reviewer" in table.values and kind != "author":
+        raise table.fault(f"a {kind} with a reviewer", "no reviewer", "reviewer")
+    takes_part = {}
+    for key in ("author", "tester", "reviewer"):
+        role = table.text(key)
+        if key in table.values and role not in roles:
+            expected = f"one of {', '.join(roles)}, or a table [roles.{role or 'NAME'}]"
+            raise table.fault(f"unknown role `{role}`", expected, key)
+        takes_part[key] = role
+    return Stage(
+        name=name,
+        kind=KINDS[kind],
+        then=table.text("then", below),
+        author=takes_part["author"] or takes_part["tester"],
+        reviewer=takes_part["reviewer"],
+    )
 
-    def _role_in(self, place: _Place, key: str, roles: Table) -> str:
-        name = self._text(place, key, "")
-        if name not in roles:
-            expected = f"one of {', '.join(roles)}, or a table [roles.{name or 'NAME'}]"
-            raise self._fault(place.at(key), f"unknown role `{name}`", expected)
-        return name
 
-    def _use_roles_once(self, stages: list[Stage], roles: Table) -> None:
-        used: list[str] = []
-        for number, stage in enumerate(stages):
-            for role in stage.roles:
-                if role in used:
-                    fault = f"role `{role}` has a turn already"
-                    raise self._fault(("stages", number), fault, "a role of its own")
-                used.append(role)
-        for role in roles:
-            if role not in used:
-                fault = f"role `{role}` has no turn"
-                raise self._fault(("roles", role), fault, "a stage with it, or no such role")
+def _chain(tables: Sequence[_Table], stages: Mapping[str, Stage]) -> tuple[Stage, ...]:
+    """Follow the stages from the first one; all of them must be on the way, each once."""
+    table_of = dict(zip(stages, tables, strict=True))
+    name = next(iter(stages))
+    chain: list[Stage] = []
+    while name != DONE:
+        chain.append(stages[name])
+        then = chain[-1].then
+        if then != DONE and then not in stages:
+            expected = f"one of {', '.join(stages)} or {DONE}"
+            raise table_of[name].fault(f"unknown stage `{then}`", expected, "then")
+        if then != DONE and stages[then] in chain:
+            fault = f"after `{name}` comes `{then}` again, so the flow never ends"
+            raise table_of[name].fault(fault, f"a later stage or {DONE}", "then")
+        name = then
+    for name, stage in stages.items():
+        if stage not in chain:
+            fault = f"no way leads to stage `{name}`"
+            raise table_of[name].fault(fault, "a stage whose `then` names it")
+    last = chain[-1]
+    if last.kind is StageKind.WORK:
+        fault = f"stage `{last.name}` is the last one, and nothing checks the work"
+        raise table_of[last.name].fault(fault, "a stage with a tester or a gate at the end")
+    return tuple(chain)
 
-    def _chain(self, stages: Mapping[str, Stage]) -> tuple[Stage, ...]:
-        """Follow the stages from the first one; all of them must be on the way, each once."""
-        names = list(stages)
-        chain: list[Stage] = []
-        name = names[0]
-        while name != DONE:
-            chain.append(stages[name])
-            then = chain[-1].then
-            path: Path = ("stages", names.index(name), "then")
-            if then != DONE and then not in stages:
-                expected = f"one of {', '.join(stages)} or {DONE}"
-                raise self._fault(path, f"unknown stage `{then}`", expected)
-            if then != DONE and stages[then] in chain:
-                fault = f"after `{name}` comes `{then}` again, so the flow never ends"
-                raise self._fault(path, fault, f"a later stage or {DONE}")
-            name = then
-        for number, stage in enumerate(stages.values()):
-            if stage not in chain:
-                fault = f"no way leads to stage `{stage.name}`"
-                raise self._fault(("stages", number), fault, "a stage whose `then` names it")
-        if chain[-1].kind is StageKind.WORK:
-            fault = f"stage `{chain[-1].name}` is the last one, and nothing checks the work"
-            path = ("stages", names.index(chain[-1].name))
-            raise self._fault(path, fault, "a stage with a tester or a gate at the end")
-        return tuple(chain)
 
-    def _roles(self, tables: Table, reviewers: list[str]) -> tuple[Role, ...]:
-        found = []
-        if len(tables) > MOST_ROLES:
-            path: Path = ("roles", list(tables)[MOST_ROLES])
-            raise self._fault(path, f"{len(tables)} roles", f"at most {MOST_ROLES}")
-        for name, value in tables.items():
-            if not re.fullmatch(NAME_PATTERN, name):
-                raise self._fault(("roles", name), f"a role cannot be named {name!r}", NAME_FORM)
-            place = self._table(value, ("roles", name), f"a table [roles.{name}]")
-            found.append(self._role(name, place, list(tables), reviewers))
-        for key in ("terminal", "response_file"):
-            seen: dict[str, str] = {}
-            for role in found:
-                value = getattr(role, key)
-                if value in seen:
-                    fault = f"`{key}` is {value!r}, as that of `{seen[value]}`"
-                    raise self._fault(("roles", role.name, key), fault, "another")
-                seen[value] = role.name
-        return tuple(found)
+@dataclass(frozen=True, slots=True)
+class _RoleReader:
+    """Reads the roles of one flow file."""
 
-    def _in_order(self, roles: tuple[Role, ...], stages: tuple[Stage, ...]) -> tuple[Role, ...]:
-        """Return the roles in the order of their first turns."""
-        order = [name for stage in stages for name in stage.roles]
-        return tuple(sorted(roles, key=lambda role: order.index(role.name)))
+    flow: str
+    source: FlowSource
+    roles: Sequence[str]
+    reviewers: Sequence[str]
+    profiles: Sequence[str] | None
 
-    def _role(self, name: str, place: _Place, roles: list[str], reviewers: list[str]) -> Role:
-        self._know_keys(place, ROLE_KEYS)
+    def read(self, name: str, top: _Table, value: object) -> Role:
+        if not re.fullmatch(NAME_PATTERN, name):
+            raise top.fault(f"a role cannot be named {name!r}", NAME_FORM, "roles", name)
+        table = top.table(value, f"a table [roles.{name}]", "roles", name)
+        table.check_keys(ROLE_KEYS)
+        profile = table.text("profile", name, PROFILE_PATTERN, PROFILE_FORM)
+        if self.profiles is not None and profile not in self.profiles:
+            known = ", ".join(self.profiles)
+            expected = f"one of {known}, or a file .cao/profiles/{profile}.md"
+            raise table.fault(f"unknown profile `{profile}`", expected, "profile")
+        blocks = table.values.get("sees", [])
+        if not isinstance(blocks, list):
+            raise table.fault("`sees` is no list", "sees = [ { … }, … ]", "sees")
+        form = '{ title = "…", show = "…" }'
+        title = name.replace("_", " ").upper()
         return Role(
             name=name,
-            terminal=self._word(place, "terminal", name, NAME_PATTERN, NAME_FORM),
-            profile=self._profile(place, name),
-            response_file=self._word(place, "response_file", f"{name}.md", FILE_PATTERN, FILE_FORM),
-            title=self._word(
-                place, "title", name.replace("_", " ").upper(), TITLE_PATTERN, TITLE_FORM
+            terminal=table.text("terminal", name, NAME_PATTERN, NAME_FORM),
+            profile=profile,
+            response_file=table.text("response_file", f"{name}.md", FILE_PATTERN, FILE_FORM),
+            title=table.text("title", title, TITLE_PATTERN, TITLE_FORM),
+            template=self._template(table, name),
+            blocks=tuple(
+                self._block(table.table(block, form, "sees", number))
+                for number, block in enumerate(blocks)
             ),
-            template=self._template(name),
-            blocks=self._blocks(place, roles, reviewers),
-            evidence=self._evidence(place, name in reviewers),
+            evidence=self._evidence(table, name),
         )
 
-    def _profile(self, place: _Place, role: str) -> str:
-        name = self._word(place, "profile", role, PROFILE_PATTERN, PROFILE_FORM)
-        if self._profiles is not None and name not in self._profiles:
-            expected = f"one of {', '.join(self._profiles)}, or a file .cao/profiles/{name}.md"
-            raise self._fault(place.at("profile"), f"unknown profile `{name}`", expected)
-        return name
-
-    def _template(self, role: str) -> str:
+    def _template(self, table: _Table, role: str) -> str:
         """Return the prompt template of a role after a look at its placeholders."""
-        file = template_name(self._name, role)
-        text = self._source.templates.get(role)
-        if text is None or not text.strip():
+        file = template_name(self.flow, role)
+        text = self.source.templates.get(role, "")
+        if not text.strip():
             fault = f"there is no prompt for role `{role}`"
-            raise self._fault(("roles", role), fault, f"a template {file} beside the flow file")
-        found = Template(text).get_identifiers()
-        if not Template(text).is_valid() or not set(found) <= set(PLACEHOLDERS):
-            raise _bad_placeholder(f"{self._where} ({file})", text)
+            raise table.fault(fault, f"a template {file} beside the flow file")
+        where = f"{table.where} ({file})"
+        lines = text.rstrip("\n").split("\n")
+        for number, line in enumerate(lines, start=1):
+            unknown = [one for one in Template(line).get_identifiers() if one not in PLACEHOLDERS]
+            if unknown or not Template(line).is_valid():
+                fault = f"unknown placeholder `${unknown[0]}`" if unknown else "a single `$`"
+                names = ", ".join(f"${one}" for one in PLACEHOLDERS)
+                expected = f"{names}, or $$ for the sign itself"
+                raise FlowError(where, f"line {number}", fault, expected)
         for needed in NEEDED_PLACEHOLDERS:
-            if needed not in found:
-                last = text.rstrip("\n").count("\n") + 1
-                where = f"{self._where} ({file})"
+            if needed not in Template(text).get_identifiers():
                 fault = f"no `${needed}` in it"
-                raise FlowError(where, f"line {last}", fault, f"a line with ${needed}")
+                raise FlowError(where, f"line {len(lines)}", fault, f"a line with ${needed}")
         return text
 
-    def _blocks(self, place: _Place, roles: list[str], reviewers: list[str]) -> tuple[Block, ...]:
-        items = place.table.get("sees", [])
-        if not isinstance(items, list):
-            raise self._fault(place.at("sees"), "`sees` is no list", "sees = [ { … }, … ]")
-        return tuple(
-            self._block(
-                self._table(item, (*place.at("sees"), number), '{ title = "…", show = "…" }'),
-                roles,
-                reviewers,
-            )
-            for number, item in enumerate(items)
-        )
-
-    def _block(self, place: _Place, roles: list[str], reviewers: list[str]) -> Block:
-        self._know_keys(place, BLOCK_KEYS)
-        if "show" not in place.table:
-            raise self._fault(
-                place.path, "a block without `show`", "one of " + ", ".join(BlockSource)
-            )
-        source = self._member(place, "show", BlockSource, BlockSource.TASK)
+    def _block(self, table: _Table) -> Block:
+        table.check_keys(BLOCK_KEYS)
+        if "show" not in table.values:
+            raise table.fault("a block without `show`", "one of " + ", ".join(BlockSource))
+        source = table.member("show", BlockSource.TASK)
         made = source in (BlockSource.OPEN_NOTES, BlockSource.LAST_OPEN_NOTES)
-        if made and "title" in place.table:
-            fault = "open notes with a title"
-            raise self._fault(place.at("title"), fault, "none: each gets the name of its reviewer")
-        if made and place.table.get("repeat") == Repeat.REFER:
+        if made and "title" in table.values:
+            expected = "none: each gets the name of its reviewer"
+            raise table.fault("open notes with a title", expected, "title")
+        if made and table.values.get("repeat") == Repeat.REFER:
             fault = "open notes cannot be referred to"
-            raise self._fault(place.at("repeat"), fault, "show, omit or only_new")
-        if "amount" in place.table and source is not BlockSource.OUTPUT:
-            raise self._fault(place.at("amount"), f"an amount of {source}", 'show = "output"')
+            raise table.fault(fault, "show, omit or only_new", "repeat")
+        if "amount" in table.values and source is not BlockSource.OUTPUT:
+            raise table.fault(f"an amount of {source}", 'show = "output"', "amount")
         return Block(
-            title="" if made else self._word(place, "title", "", TITLE_PATTERN, TITLE_FORM),
+            title="" if made else table.text("title", "", TITLE_PATTERN, TITLE_FORM),
             source=source,
-            of=self._of(place, source, reviewers if source in OF_REVIEWERS else roles),
-            amount=self._member(place, "amount", Amount, Amount.WHOLE),
-            repeat=self._member(place, "repeat", Repeat, Repeat.SHOW),
+            of=self._of(table, source),
+            amount=table.member("amount", Amount.WHOLE),
+            repeat=table.member("repeat", Repeat.SHOW),
         )
 
-    def _of(self, place: _Place, source: BlockSource, known: list[str]) -> tuple[str, ...]:
+    def _of(self, table: _Table, source: BlockSource) -> tuple[str, ...]:
         """Return whose text a block shows."""
-        value = place.table.get("of", [])
-        names = [value] if isinstance(value, str) else value
         if source not in (*OF_ONE, *OF_REVIEWERS):
-            if "of" in place.table:
-                raise self._fault(place.at("of"), f"`of` for {source}", "none: it is nobody's")
+            if "of" in table.values:
+                raise table.fault(f"`of` for {source}", "none: it is nobody's", "of")
             return ()
+        value = table.values.get("of", [])
+        names = [value] if isinstance(value, str) else value
+        known = self.reviewers if source in OF_REVIEWERS else self.roles
         whose = "one role" if source in OF_ONE else "roles"
-        of = "reviewers" if source in OF_REVIEWERS else "the flow"
-        expected = f"{whose} of {of}: {', '.join(known) or '(there is none)'}"
+        group = "reviewers" if source in OF_REVIEWERS else "the flow"
+        expected = f"{whose} of {group}: {', '.join(known) or '(there is none)'}"
         if not isinstance(names, list) or not names or (source in OF_ONE and len(names) > 1):
-            raise self._fault(place.at("of"), f"{source} without `of`, or of too many", expected)
+            raise table.fault(f"{source} without `of`, or of too many", expected, "of")
         for name in names:
             if name not in known:
-                raise self._fault(place.at("of"), f"`of` names {name!r}", expected)
+                raise table.fault(f"`of` names {name!r}", expected, "of")
         return tuple(names)
 
-    def _evidence(self, place: _Place, reviews: bool) -> Mapping[str, tuple[str, ...]]:
-        if "evidence" not in place.table:
+    def _evidence(self, table: _Table, role: str) -> Mapping[str, tuple[str, ...]]:
+        if "evidence" not in table.values:
             return {}
-        path = place.at("evidence")
-        if not reviews:
-            raise self._fault(path, "evidence of a role that does not review", "none")
-        groups = self._table(place.table["evidence"], path, "groups of words").table
-        for group, words in groups.items():
+        if role not in self.reviewers:
+            raise table.fault("evidence of a role that does not review", "none", "evidence")
+        groups = table.table(table.values["evidence"], "groups of words", "evidence")
+        for group, words in groups.values.items():
             good = isinstance(words, list) and words
             if not good or not all(isinstance(word, str) and word.strip() for word in words):
-                raise self._fault((*path, group), f"`{group}` is no list of words", '["…", "…"]')
-        return {group: tuple(words) for group, words in groups.items()}
-
-
-def _bad_placeholder(where: str, text: str) -> FlowError:
-    """Return the fault of the first line whose placeholders are not right."""
-    names = ", ".join(f"${one}" for one in PLACEHOLDERS)
-    for number, line in enumerate(text.split("\n"), start=1):
-        unknown = [one for one in Template(line).get_identifiers() if one not in PLACEHOLDERS]
-        if unknown or not Template(line).is_valid():
-            fault = f"unknown placeholder `${unknown[0]}`" if unknown else "a single `$`"
-            expected = f"{names}, or $$ for the sign itself"
-            return FlowError(where, f"line {number}", fault, expected)
-    raise AssertionError("a template is as good as its lines")
+                raise groups.fault(f"`{group}` is no list of words", '["…", "…"]', group)
+        return {group: tuple(words) for group, words in groups.values.items()}
 
 
 LOOP = "loop"

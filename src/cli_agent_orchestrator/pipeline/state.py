@@ -22,7 +22,7 @@ from functools import partial
 from typing import Any
 
 from ..core import codec
-from ..errors import StateError
+from ..errors import StateError, UsageError
 from ..gates.check import BaseResult
 from ..handoff.wait import Sent
 from ..proof.verdict import ProofWords
@@ -217,13 +217,14 @@ MOST_HINTS = 20
 MOST_ACTS = 200
 
 
-def keep_hint(state: RunState, role: str | None, text: str) -> RunState | str:
-    """Return the state in which a hint waits to be told, or why it cannot."""
+def keep_hint(state: RunState, role: str | None, text: str) -> RunState:
+    """Return the state in which a hint waits to be told; raise why it cannot."""
     known = [one.name for one in state.flow.roles]
     if role is not None and role not in known:
-        return f"the flow {state.flow.name} has no role {role!r}; there are: {', '.join(known)}"
+        flow = state.flow.name
+        raise UsageError(f"the flow {flow} has no role {role!r}; there are: {', '.join(known)}")
     if len(state.progress.hints) >= MOST_HINTS:
-        return f"{MOST_HINTS} hints are waiting for their prompts already"
+        raise UsageError(f"{MOST_HINTS} hints are waiting for their prompts already")
     hints = (*state.progress.hints, KeptHint(role or "", text))
     return replace(state, progress=replace(state.progress, hints=hints))
 

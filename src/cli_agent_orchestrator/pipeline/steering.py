@@ -4,8 +4,9 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeGuard
+from typing import Any
 
+from ..core import codec
 from ..core.text import HALVES
 from ..errors import UsageError
 from ..events import (
@@ -52,24 +53,12 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class MeantReview:
-    """The review that somebody looked at when they asked for something."""
-
-    role: str
-    round: int
-    cycle: int
-
-    @property
-    def words(self) -> str:
-        return f"the review of round {self.round}, cycle {self.cycle} by {self.role}"
-
-
-@dataclass(frozen=True, slots=True)
 class Skip:
-    """Count the review that is under way or due as approved."""
+    """Count the review that is under way or due as approved: the one that is named, if one is."""
 
-    review: MeantReview | None = None
-    """This one and no other; None for whichever it is."""
+    role: str | None = None
+    round: int | None = None
+    cycle: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,22 +111,16 @@ class Heard:
     """Where it ends in the file, in bytes."""
 
 
-SIMPLE: Mapping[str, type[Pause] | type[Unpause] | type[Stop]] = {
+WISHES: Mapping[str, type[Wish]] = {
     "pause": Pause,
     "resume": Unpause,
     "stop": Stop,
+    "skip": Skip,
+    "hint": Hint,
+    "set": Set,
+    "answered": Answered,
 }
-"""What `do` may be if nothing more is to be said."""
-DO: Mapping[type[Wish], str] = {
-    **{kind: word for word, kind in SIMPLE.items()},
-    Skip: "skip",
-    Hint: "hint",
-    Set: "set",
-    Answered: "answered",
-}
-"""What `do` is."""
-
-
+"""What is wished for, by what `do` says."""
 EXPECTED = {
     "hint": f"a text that is not empty and has at most {LARGEST_HINT} characters, and if wanted a "
     "role",
@@ -147,17 +130,14 @@ EXPECTED = {
 }
 
 
+def _word_for(wish: Wish) -> str:
+    return next(word for word, kind in WISHES.items() if isinstance(wish, kind))
+
+
 def to_line(ask: Ask) -> str:
     """Return an ask as a line of JSON, without its end."""
-    data: dict[str, object] = {"id": ask.id, "at": ask.at, "do": DO[type(ask.wish)]}
-    match ask.wish:
-        case Skip(MeantReview(role, number, cycle)):
-            data |= {"role": role, "round": number, "cycle": cycle}
-        case Hint(role, text) | Answered(role, text):
-            data |= {"role": role, "text": text}
-        case Set(name, value):
-            data |= {"name": name, "value": value}
-    return json.dumps(data)
+    words = codec.plain(ask.wish)
+    return json.dumps({"id": ask.id, "at": ask.at, "do": _word_for(ask.wish), **words})
 
 
 def read_asks(data: bytes, start: int) -> list[Heard]:
@@ -181,48 +161,41 @@ def read_asks(data: bytes, start: int) -> list[Heard]:
 
 def read_ask(line: str | bytes) -> Ask | None:
     """Return the ask on a line; None if it holds none."""
-    if len(line) > LARGEST_LINE:
-        return None
-    try:
-        data = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(data, dict) or not _is_named(data):
+    data = codec.object_of(line) if len(line) <= LARGEST_LINE else {}
+    at, name = data.get("at"), data.get("id")
+    is_time = isinstance(at, int | float) and not isinstance(at, bool) and 0 <= at < LARGEST_TIME
+    if not is_time or not isinstance(name, str) or not re.fullmatch(ID_PATTERN, name):
         return None
     wish = read_wish(data)
-    return None if wish is None else Ask(data["id"], float(data["at"]), wish)
+    return None if wish is None else Ask(name, float(data["at"]), wish)
 
 
 def read_wish(data: Mapping[str, Any]) -> Wish | None:
     """Return the wish that JSON data describes; None if it describes none."""
-    do = data.get("do")
-    match do:
-        case "skip":
-            return _read_skip(data)
-        case "hint":
-            role, text = data.get("role"), _read_text(data.get("text"), LARGEST_HINT)
-            named = None if role is None else _read_text(role, LARGEST_WORD)
-            return Hint(named, text) if text and (role is None or named) else None
-        case "set":
-            name = _read_text(data.get("name"), LARGEST_WORD)
-            value = _read_text(data.get("value"), LARGEST_WORD)
-            return Set(name, value) if name and value else None
-        case "answered":
-            named = _read_text(data.get("role"), LARGEST_WORD)
-            text = _read_text(data.get("text"), LARGEST_WORD)
-            return Answered(named, text) if named and text else None
-    return SIMPLE[do]() if isinstance(do, str) and do in SIMPLE else None
-
-
-# Any: JSON
-def _read_skip(data: Mapping[str, Any]) -> Skip | None:
-    role, number, cycle = (data.get(name) for name in ("role", "round", "cycle"))
-    if (role, number, cycle) == (None, None, None):
-        return Skip()
-    named = _read_text(role, LARGEST_WORD)
-    if not named or not _is_count(number) or not _is_count(cycle):
+    kind = WISHES.get(str(data.get("do")))
+    if kind is None:
         return None
-    return Skip(MeantReview(named, number, cycle))
+    try:
+        wish: Wish = codec.convert(kind, data)
+    except ValueError:
+        return None
+    match wish:
+        case Skip(role, number, cycle) if (role, number, cycle) != (None, None, None):
+            is_whole = _is_text(role) and (number or 0) > 0 and (cycle or 0) > 0
+            return wish if is_whole else None
+        case Hint(role, text):
+            is_good = _is_text(text, LARGEST_HINT) and (role is None or _is_text(role))
+            return wish if is_good else None
+        case Set(name, text) | Answered(name, text):
+            return wish if _is_text(name) and _is_text(text) else None
+    return wish
+
+
+def _is_text(text: str | None, most: int = LARGEST_WORD) -> bool:
+    """Is a text neither blank nor too long nor broken?"""
+    if text is None or not text.strip() or len(text) > most:
+        return False
+    return not re.search(HALF_PATTERN, text)
 
 
 def demand_wish(data: Mapping[str, Any]) -> Wish:
@@ -232,104 +205,84 @@ def demand_wish(data: Mapping[str, Any]) -> Wish:
         for name, value in data.items():
             if isinstance(value, str) and re.search(HALF_PATTERN, value):
                 raise UsageError(f"the {name} is not UTF-8")
-        known = f"one of {', '.join(DO.values())}"
+        known = f"one of {', '.join(WISHES)}"
         raise UsageError(f"expected {EXPECTED.get(str(data.get('do')), known)}")
     return wish
-
-
-def _is_named(data: Mapping[str, Any]) -> bool:
-    at, name = data.get("at"), data.get("id")
-    is_time = isinstance(at, int | float) and not isinstance(at, bool) and 0 <= at < LARGEST_TIME
-    return is_time and isinstance(name, str) and bool(re.fullmatch(ID_PATTERN, name))
-
-
-def _is_count(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
-
-
-def _read_text(value: object, most: int) -> str:
-    """Return a text that is neither blank nor too long; empty if it is none."""
-    if not isinstance(value, str) or not value.strip() or len(value) > most:
-        return ""
-    return "" if re.search(HALF_PATTERN, value) else value
 
 
 PAUSES_ALREADY = "the run pauses when the present turn has ended"
 PAUSED_ALREADY = "the run is paused already"
 NOT_PAUSED = "the run is not paused"
 NO_REVIEW = "no review is under way or due"
-REVIEW_OVER = "{} is over; nothing was skipped"
 TOO_OLD = "it was asked before the run was resumed"
 
-Granted = tuple[RunState, Answer]
+Taken = (
+    PauseAsked
+    | Unpaused
+    | StopAsked
+    | HintTaken
+    | SettingChanged
+    | ReviewSkipped
+    | QuestionAnswered
+)
 
 
 def grant(
     state: RunState, ask: Ask, at: float, since: float = 0.0, *, holding: bool = False
-) -> Granted:
+) -> tuple[RunState, Answer]:
     """Return the state after an ask, and the event that reports it.
 
     What was meant for a moment that is gone does not count any more: a pause, a stop, a skip that
-    nobody heeded `since` the run was taken up. `holding` says that nothing is under way: the run
+    was not read `since` the run was taken up. `holding` says that nothing is under way: the run
     waits for its pause to be lifted.
     """
+    try:
+        after, event = _grant(state, ask, at, since, holding)
+    except UsageError as why:
+        return state, AskDeclined(at, _word_for(ask.wish), str(why), ask.id)
+    return note_act(after, at, event.words), event
+
+
+def _grant(
+    state: RunState, ask: Ask, at: float, since: float, holding: bool
+) -> tuple[RunState, Taken]:
+    """Return what an ask changes; raise why it cannot."""
     match ask.wish:
         case Hint(role, text):
-            kept = keep_hint(state, role, text)
-            if isinstance(kept, str):
-                return _decline(state, ask, at, kept)
-            taken = HintTaken(at, role or "", text, ask.id)
-            return note_act(kept, at, taken.words), taken
-        case Set() as change:
-            return _set(state, ask, change, at)
+            return keep_hint(state, role, text), HintTaken(at, role or "", text, ask.id)
+        case Set(wanted, text):
+            name, value = read_change(wanted, text)
+            settings = state.progress.settings
+            before = settings.get(name, BY_NAME[name].default)
+            progress = replace(state.progress, settings={**settings, name: value})
+            changed = SettingChanged(at, name, value, before, ask.id)
+            return replace(state, progress=progress), changed
         case Answered(role, text):
-            answered = QuestionAnswered(at, role, text, ask.id)
-            return note_act(state, at, answered.words), answered
+            return state, QuestionAnswered(at, role, text, ask.id)
         case _ if ask.at < since:
-            return _decline(state, ask, at, TOO_OLD)
-        case Skip(meant):
-            return _skip(state, ask, meant, at)
+            raise UsageError(TOO_OLD)
         case Stop():
-            stopped = StopAsked(at, ask.id)
-            return note_act(state, at, stopped.words), stopped
+            return state, StopAsked(at, ask.id)
         case Pause():
-            return _pause(state, ask, at, holding)
+            if state.progress.paused:
+                raise UsageError(PAUSED_ALREADY if holding else PAUSES_ALREADY)
+            return pause(state), PauseAsked(at, ask.id)
         case Unpause():
             if not state.progress.paused:
-                return _decline(state, ask, at, NOT_PAUSED)
-            lifted = Unpaused(at, ask.id)
-            return note_act(unpause(state), at, lifted.words), lifted
+                raise UsageError(NOT_PAUSED)
+            return unpause(state), Unpaused(at, ask.id)
+        case Skip() as skip:
+            return _skip(state, skip, ask.id, at)
 
 
-def _decline(state: RunState, ask: Ask, at: float, why: str) -> Granted:
-    return state, AskDeclined(at, DO[type(ask.wish)], why, ask.id)
-
-
-def _pause(state: RunState, ask: Ask, at: float, holding: bool) -> Granted:
-    if state.progress.paused:
-        return _decline(state, ask, at, PAUSED_ALREADY if holding else PAUSES_ALREADY)
-    asked = PauseAsked(at, ask.id)
-    return note_act(pause(state), at, asked.words), asked
-
-
-def _set(state: RunState, ask: Ask, change: Set, at: float) -> Granted:
-    try:
-        name, value = read_change(change.name, change.value)
-    except UsageError as error:
-        return _decline(state, ask, at, str(error))
-    settings = state.progress.settings
-    changed = SettingChanged(at, name, value, settings.get(name, BY_NAME[name].default), ask.id)
-    progress = replace(state.progress, settings={**settings, name: value})
-    return note_act(replace(state, progress=progress), at, changed.words), changed
-
-
-def _skip(state: RunState, ask: Ask, meant: MeantReview | None, at: float) -> Granted:
-    review = due_review(state)
-    due = review and MeantReview(review.role, review.round, review.cycle)
-    if meant is not None and meant != due:
-        return _decline(state, ask, at, REVIEW_OVER.format(meant.words))
-    if review is None:
-        return _decline(state, ask, at, NO_REVIEW)
-    terminal_id = state.terminal_of(review.role)
-    skipped = ReviewSkipped(at, review.role, review.round, review.cycle, ask.id, terminal_id)
-    return note_act(skip_review(state, review), at, skipped.words), skipped
+def _skip(state: RunState, skip: Skip, ask: str, at: float) -> tuple[RunState, ReviewSkipped]:
+    due = due_review(state)
+    meant = (skip.role, skip.round, skip.cycle)
+    if skip.role is not None and meant != (due and (due.role, due.round, due.cycle)):
+        review = f"the review of round {skip.round}, cycle {skip.cycle} by {skip.role}"
+        raise UsageError(f"{review} is over; nothing was skipped")
+    if due is None:
+        raise UsageError(NO_REVIEW)
+    terminal_id = state.terminal_of(due.role)
+    skipped = ReviewSkipped(at, due.role, due.round, due.cycle, ask, terminal_id)
+    return skip_review(state, due), skipped
