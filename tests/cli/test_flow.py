@@ -167,7 +167,7 @@ def test_a_flow_that_is_written_is_the_same_when_it_is_read(flow: Flow, tmp_path
 @flows
 def test_the_script_for_a_flow_has_a_rule_for_each_role(flow: Flow) -> None:
     script = parse_script(script_for(flow), "script.toml")
-    assert [rule.conditions.contains for rule in script.rules] == [
+    assert [rule.contains for rule in script.rules] == [
         f"/{role.response_file}" for role in flow.roles
     ]
 

@@ -20,7 +20,7 @@ from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
 from cli_agent_orchestrator.pipeline.prompts import Briefing
 from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState
 from cli_agent_orchestrator.runs.loop import Plan, Records, Runner
-from cli_agent_orchestrator.scripted_agent.agent import Ran, find_rule, read_turn, render_answer
+from cli_agent_orchestrator.scripted_agent.agent import find_rule, read_turn, render_answer
 from cli_agent_orchestrator.scripted_agent.script import parse_script
 from cli_agent_orchestrator.settings.config import Limits, LoopRules, ReviewRules
 from cli_agent_orchestrator.work.folder import held_back_of, open_work_folder
@@ -100,7 +100,7 @@ class Stage(Rig):
         rule = find_rule(self.script, turn)
         for command in rule.run:
             subprocess.run(command, cwd=self.project, env=inherited(), check=True)
-        return render_answer(rule, turn, Ran())
+        return render_answer(rule, turn)
 
     def runner_with_work(self, state: RunState) -> Runner:
         files = self.files(state)

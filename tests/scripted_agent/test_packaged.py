@@ -18,7 +18,7 @@ from cli_agent_orchestrator.pipeline.review import (
 )
 from cli_agent_orchestrator.pipeline.task import parse_task
 from cli_agent_orchestrator.scripted_agent import DEFAULT_SCRIPT, DEMO_PROJECT, DEMO_SCRIPT
-from cli_agent_orchestrator.scripted_agent.agent import Ran, find_rule, read_turn, render_answer
+from cli_agent_orchestrator.scripted_agent.agent import find_rule, read_turn, render_answer
 from cli_agent_orchestrator.scripted_agent.script import Script, parse_script
 from cli_agent_orchestrator.settings.config import ReviewRules
 from tests.pipeline.samples import LOOP
@@ -40,7 +40,7 @@ def load(path: Path) -> Script:
 
 def answer_of(script: Script, role: str, round_: int, cycle: int) -> str:
     turn = read_turn(LOOP.role(role).profile, 1, f"ROUND: {round_}\nCYCLE: {cycle}\n")
-    return render_answer(find_rule(script, turn), turn, Ran())
+    return render_answer(find_rule(script, turn), turn)
 
 
 @pytest.mark.parametrize("path", [DEFAULT_SCRIPT, DEMO_SCRIPT], ids=lambda path: path.name)

@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 
 from cli_agent_orchestrator.scripted_agent.agent import (
     MISLEADING_TEXT,
-    Ran,
     find_rule,
     read_turn,
     render_answer,
     role_of,
 )
-from cli_agent_orchestrator.scripted_agent.script import Conditions, Misbehavior, Rule, Script
+from cli_agent_orchestrator.scripted_agent.script import Misbehavior, Rule, Script
 
 INSTRUCTION = "\n\n{heading}\nUse this:\ncat > {path} <<'CAO_RESPONSE_END'\n<x>\nCAO_RESPONSE_END\n"
 
@@ -112,17 +111,13 @@ def test_what_is_no_instruction_names_no_file(message: str) -> None:
     assert read_turn("tester", 1, message).response_path is None
 
 
-def rule_with(answer: str, **conditions: object) -> Rule:
-    return Rule(Conditions(**conditions), answer=answer)  # type: ignore[arg-type]  # any of them
-
-
 RULES = (
-    rule_with("by role", role=("analyst",)),
-    rule_with("by profile", role=("peer_programmer",)),
-    rule_with("by turn", role=("tester",), turn=(3, 4)),
-    rule_with("by round", role=("tester",), round=(2,)),
-    rule_with("by cycle", role=("tester",), cycle=(5,)),
-    rule_with("by text", contains="basket"),
+    Rule(answer="by role", role=("analyst",)),
+    Rule(answer="by profile", role=("peer_programmer",)),
+    Rule(answer="by turn", role=("tester",), turn=(3, 4)),
+    Rule(answer="by round", role=("tester",), round=(2,)),
+    Rule(answer="by cycle", role=("tester",), cycle=(5,)),
+    Rule(answer="by text", contains="basket"),
 )
 
 
@@ -150,24 +145,24 @@ def test_placeholders_are_filled_in_once() -> None:
         answer="\n{role} {profile} {round}.{cycle} {turn}: {exit_code} {result}\n{output}\n"
     )
     turn = read_turn("peer_programmer", 7, "ROUND: 2")
-    text = render_answer(rule, turn, Ran(3, "{role}\n\n"))
+    text = render_answer(rule, turn, 3, "{role}\n\n")
     assert text == "programmer_review peer_programmer 2.? 7: 3 FAIL\n{role}"
 
 
 def test_without_a_rule_the_answer_says_what_was_received() -> None:
     message = "grüße\n"
-    text = render_answer(Rule(), read_turn("t", 1, message), Ran())
+    text = render_answer(Rule(), read_turn("t", 1, message))
     digest = sha256(message.encode()).hexdigest()
     assert text == f"Received 6 characters, 8 bytes.\nsha256 {digest}"
 
 
 def test_what_is_no_utf8_is_counted_as_it_came() -> None:
     raw = b"a\xff\xfeb"
-    text = render_answer(Rule(), read_turn("t", 1, raw.decode("utf-8", "surrogateescape")), Ran())
+    text = render_answer(Rule(), read_turn("t", 1, raw.decode("utf-8", "surrogateescape")))
     assert sha256(raw).hexdigest() in text
 
 
 def test_a_misleading_answer_still_has_the_real_one() -> None:
     rule = Rule(answer="RESULT: FAIL", misbehave=Misbehavior(mislead=True))
-    text = render_answer(rule, read_turn("t", 1, "x"), Ran())
+    text = render_answer(rule, read_turn("t", 1, "x"))
     assert text == f"{MISLEADING_TEXT}\nRESULT: FAIL"

@@ -64,8 +64,9 @@ def run_agent(options: dict[str, str], script: Script) -> int:
     if not (os.isatty(0) and os.isatty(1)):
         raise UsageError("the scripted agent needs a terminal")
     signals = Signals(script.settings, options.get("--events"))
+    terminal = Terminal()
     try:
-        with Terminal() as terminal:
+        with terminal.taken_over():
             console = Console(terminal, signals, SystemClock())
             return Agent(console, Path.cwd(), signals, script, options["--profile"]).run()
     except Quit as quit_:

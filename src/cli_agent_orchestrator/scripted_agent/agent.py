@@ -6,24 +6,15 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from ..version import __version__
 from . import console as screen
-from .console import Console, Interrupted, Question, Quit
-from .script import (
-    Event,
-    Look,
-    Misbehavior,
-    Rule,
-    Script,
-    Signals,
-    StartupDialog,
-    Write,
-)
+from .console import Console, Interrupted, Quit
+from .script import Misbehavior, Rule, Script, Signals, Write
 
 ROLE_OF_PROFILE = {
     "system_analyst": "analyst",
@@ -93,14 +84,6 @@ class Turn(NamedTuple):
     """Where the message wants the answer to be written."""
 
 
-class Ran(NamedTuple):
-    """What became of the commands of a turn."""
-
-    exit_code: int = 0
-    """Of the first command that failed; 0 if none did."""
-    output: str = ""
-
-
 def role_of(profile: str) -> str:
     """Return the role a profile plays; a profile of the user's own is a role of its own."""
     return ROLE_OF_PROFILE.get(profile, profile)
@@ -109,13 +92,14 @@ def role_of(profile: str) -> str:
 def read_turn(profile: str, number: int, message: str) -> Turn:
     """Return what a message says about the turn."""
     text = "\n{}\n".format(message.replace("\r\n", "\n").replace("\r", "\n"))
+    round_, cycle = re.search(ROUND_PATTERN, text), re.search(CYCLE_PATTERN, text)
     return Turn(
         profile=profile,
         role=role_of(profile),
         number=number,
         message=message,
-        round=_number(ROUND_PATTERN, text),
-        cycle=_number(CYCLE_PATTERN, text),
+        round=int(round_[1]) if round_ else None,
+        cycle=int(cycle[1]) if cycle else None,
         response_path=response_path(text),
     )
 
@@ -125,8 +109,14 @@ def response_path(text: str) -> str | None:
 
     The last heading counts: the instruction ends a prompt, and the task may quote another one.
     """
-    end = _instruction_end(text)
-    heredoc = None if end is None else re.search(HEREDOC_PATTERN, text[end:], re.MULTILINE)
+    start = len(text)
+    while (place := text.rfind(INSTRUCTION, 0, start)) >= 0:
+        start, end = text.rfind("\n", 0, place) + 1, text.find("\n", place)
+        if end >= 0 and text[start:end].strip(DECORATION) == INSTRUCTION:
+            break
+    else:
+        return None
+    heredoc = re.search(HEREDOC_PATTERN, text[end:], re.MULTILINE)
     if heredoc is None:
         return None
     try:
@@ -136,33 +126,25 @@ def response_path(text: str) -> str | None:
     return words[0] if words and "\0" not in words[0] else None
 
 
-def _instruction_end(text: str) -> int | None:
-    """Return where the last heading ends; each line is looked at once, from the last on."""
-    start = len(text)
-    while (place := text.rfind(INSTRUCTION, 0, start)) >= 0:
-        start, end = text.rfind("\n", 0, place) + 1, text.find("\n", place)
-        if end >= 0 and text[start:end].strip(DECORATION) == INSTRUCTION:
-            return end
-    return None
-
-
 def find_rule(script: Script, turn: Turn) -> Rule:
     """Return the first rule that holds; the echo if none does."""
     for rule in script.rules:
-        wanted = rule.conditions
         if (
-            (not wanted.role or bool({turn.role, turn.profile} & set(wanted.role)))
-            and (not wanted.turn or turn.number in wanted.turn)
-            and (not wanted.round or turn.round in wanted.round)
-            and (not wanted.cycle or turn.cycle in wanted.cycle)
-            and wanted.contains in turn.message
+            (not rule.role or bool({turn.role, turn.profile} & set(rule.role)))
+            and (not rule.turn or turn.number in rule.turn)
+            and (not rule.round or turn.round in rule.round)
+            and (not rule.cycle or turn.cycle in rule.cycle)
+            and rule.contains in turn.message
         ):
             return rule
     return Rule()
 
 
-def render_answer(rule: Rule, turn: Turn, ran: Ran) -> str:
-    """Return the answer with its placeholders filled in, once; unknown ones stay as they are."""
+def render_answer(rule: Rule, turn: Turn, exit_code: int = 0, output: str = "") -> str:
+    """Return the answer with its placeholders filled in, once; unknown ones stay as they are.
+
+    The exit code is that of the first command that failed; 0 if none did.
+    """
     received = turn.message.encode("utf-8", "surrogateescape")
     values = {
         "role": turn.role,
@@ -170,9 +152,9 @@ def render_answer(rule: Rule, turn: Turn, ran: Ran) -> str:
         "round": "?" if turn.round is None else str(turn.round),
         "cycle": "?" if turn.cycle is None else str(turn.cycle),
         "turn": str(turn.number),
-        "output": ran.output.rstrip("\n"),
-        "exit_code": str(ran.exit_code),
-        "result": "FAIL" if ran.exit_code else "PASS",
+        "output": output.rstrip("\n"),
+        "exit_code": str(exit_code),
+        "result": "FAIL" if exit_code else "PASS",
         "chars": str(len(turn.message)),
         "bytes": str(len(received)),
     }
@@ -187,16 +169,11 @@ def render_answer(rule: Rule, turn: Turn, ran: Ran) -> str:
     return f"{MISLEADING_TEXT}\n{text}" if rule.misbehave.mislead else text
 
 
-def _number(pattern: str, text: str) -> int | None:
-    found = re.search(pattern, text)
-    return int(found[1]) if found else None
-
-
 class CannotWork(Exception):
     """A change that the script wants cannot be made."""
 
 
-def command_text(argv: tuple[str, ...]) -> str:
+def command_text(argv: Sequence[str]) -> str:
     """Return a command as people write it."""
     return shlex.join("python3" if word == PYTHON else word for word in argv)
 
@@ -270,9 +247,9 @@ class Agent:
             if quit_.abrupt:
                 return quit_.code
             code = quit_.code
-        self._signals.tell(Event.SESSION_END)
+        self._signals.tell("SessionEnd")
         if code < 128:
-            self._console.show(Look.NOTHING, [screen.READY + "bye"])
+            self._console.show("", [screen.READY + "bye"])
         return code
 
     def _start(self) -> None:
@@ -288,15 +265,16 @@ class Agent:
                 f"profile {self._profile} · role {role} · script {self._script.name}",
             )
         )
-        questions = {
-            StartupDialog.PASS: Question("start-up question", "May I work in this folder?", True),
-            StartupDialog.PERSON: Question("sign-in needed", "Are you signed in now?", False),
-        }
-        question = questions.get(settings.startup_dialog)
-        if question is not None and not self._console.ask(question):
+        ask = self._console.ask
+        answer = True
+        if settings.startup_dialog == "pass":
+            answer = ask("start-up question", "May I work in this folder?")
+        elif settings.startup_dialog == "person":
+            answer = ask("sign-in needed", "Are you signed in now?", yes_marked=False)
+        if not answer:
             raise Quit(REFUSED_AT_START)
-        self._console.show(Look.IDLE, [screen.READY + "ready"])
-        self._signals.tell(Event.SESSION_START)
+        self._console.show("idle", [screen.READY + "ready"])
+        self._signals.tell("SessionStart")
 
     def _takes_enter(self, message: str) -> bool:
         if not any(rule.misbehave.swallow_enter for rule in self._script.rules):
@@ -312,67 +290,65 @@ class Agent:
         self._swallowed = 0
         turn = read_turn(self._profile, self._turns, message)
         self._console.begin_turn(["", screen.message_row(message, self._console.columns)])
-        self._signals.tell(Event.USER_PROMPT_SUBMIT)
+        self._signals.tell("UserPromptSubmit")
         try:
             answer, shown = self._play(turn, find_rule(self._script, turn))
             self._say_answer(answer.removeprefix(shown))
-            self._console.end_turn(Look.DONE, [self._end_row()])
-            self._signals.tell(Event.STOP, answer)
+            self._console.end_turn("done", [self._end_row()])
+            self._signals.tell("Stop", answer)
         except CannotWork as problem:
             row = self._row(f"{screen.FAILED}error: {problem}")
-            self._console.end_turn(Look.IDLE, [row])
-            self._signals.tell(Event.STOP_FAILURE, str(problem))
+            self._console.end_turn("idle", [row])
+            self._signals.tell("StopFailure", str(problem))
         except Interrupted:
             # Real agents fire no event here; the title and the screen have to do.
-            self._console.end_turn(Look.IDLE, [f"{screen.READY}turn {turn.number} stopped"])
+            self._console.end_turn("idle", [f"{screen.READY}turn {turn.number} stopped"])
 
     def _play(self, turn: Turn, rule: Rule) -> tuple[str, str]:
         """Return the answer, and the part of it that is on the screen already."""
         bad = rule.misbehave
-        if bad.ask and not self._is_permitted(bad.ask):
-            return REFUSED_ANSWER, ""
+        if bad.ask:
+            self._signals.tell("PermissionRequest", bad.ask)
+            permitted = self._console.ask("permission needed", bad.ask)
+            self._signals.tell("PostToolUse")
+            self._note(f"{bad.ask}: {'allowed' if permitted else 'refused'}")
+            if not permitted:
+                return REFUSED_ANSWER, ""
         if bad.mislead:
             self._say_answer(MISLEADING_TEXT)
         for _ in range(bad.flicker):
-            self._console.show(Look.DONE, [self._end_row()])
+            self._console.show("done", [self._end_row()])
             self._console.pause(bad.pause)
-            self._console.show(Look.BUSY)
+            self._console.show("working")
             self._console.pause(bad.pause)
         self._console.pause(rule.seconds)
         self._console.say(
             f"{screen.NOTE}line {n:,} of {bad.lines:,}" for n in range(1, bad.lines + 1)
         )
-        ran = self._work(rule)
+        failure, outputs = self._work(rule)
         self._break_down(bad.hang, bad.crash)
         if bad.error:
             raise CannotWork(bad.error)
-        answer = render_answer(rule, turn, ran)
-        self._respond(turn, answer, bad)
+        answer = render_answer(rule, turn, failure, outputs)
+        if turn.response_path is not None and not bad.ignore_file:
+            self._respond(turn.response_path, answer, bad)
         self._break_down(bad.hang_after_file, bad.crash_after_file)
         return answer, f"{MISLEADING_TEXT}\n" if bad.mislead else ""
 
-    def _is_permitted(self, request: str) -> bool:
-        self._signals.tell(Event.PERMISSION_REQUEST, request)
-        permitted = self._console.ask(Question("permission needed", request, True))
-        self._signals.tell(Event.POST_TOOL_USE)
-        self._note(f"{request}: {'allowed' if permitted else 'refused'}")
-        return permitted
-
-    def _work(self, rule: Rule) -> Ran:
-        """Change the files and run the commands; the first that fails gives the exit code."""
+    def _work(self, rule: Rule) -> tuple[int, str]:
+        """Change the files and run the commands; return the first failure, and all output."""
         for write in rule.write:
-            self._signals.tell(Event.PRE_TOOL_USE, f"write: {write.path}")
+            self._signals.tell("PreToolUse", f"write: {write.path}")
             change_file(write, self._folder)
             self._note(f"changed {write.path}")
-        results = []
+        failure, outputs = 0, ""
         for argv in rule.run:
-            self._signals.tell(Event.PRE_TOOL_USE, f"run: {command_text(argv)}")
-            ran = run_command(argv, self._folder, self._console)
-            results.append(ran)
-            self._note(f"ran {command_text(argv)}: exit code {ran.exit_code}")
-            self._signals.tell(Event.POST_TOOL_USE)
-        failed = next((ran.exit_code for ran in results if ran.exit_code), 0)
-        return Ran(failed, "".join(ran.output for ran in results))
+            self._signals.tell("PreToolUse", f"run: {command_text(argv)}")
+            exit_code, output = run_command(argv, self._folder, self._console)
+            failure, outputs = failure or exit_code, outputs + output
+            self._note(f"ran {command_text(argv)}: exit code {exit_code}")
+            self._signals.tell("PostToolUse")
+        return failure, outputs
 
     def _break_down(self, hang: bool, crash: int | None) -> None:
         if crash is not None:
@@ -381,27 +357,25 @@ class Agent:
             self._console.ignore_stops()
             self._console.pause(FOREVER)
 
-    def _respond(self, turn: Turn, answer: str, bad: Misbehavior) -> None:
-        """Write the response file if the message wants one: now, slowly, or when at rest."""
-        if turn.response_path is None or bad.ignore_file:
-            return
-        pieces = write_pieces(turn.response_path, answer, bad.pieces, reopen=bad.reopen)
+    def _respond(self, path: str, answer: str, bad: Misbehavior) -> None:
+        """Write the response file: now, slowly, or when at rest."""
+        pieces = write_pieces(path, answer, bad.pieces, reopen=bad.reopen)
+
+        def write_later() -> None:
+            # Nothing may be drawn here: the end of the turn has to stay the last row.
+            with suppress(OSError, StopIteration):
+                next(pieces)
+                self._console.later(bad.pause, write_later)
+
         if bad.late_file is not None:
-            self._console.later(bad.late_file, lambda: self._write_at_rest(pieces, bad.pause))
+            self._console.later(bad.late_file, write_later)
             return
         try:
             for _ in pieces:
                 self._console.pause(bad.pause)
-            self._note(f"wrote {turn.response_path}")
+            self._note(f"wrote {path}")
         except OSError as error:
             self._note(f"cannot write the response file: {error}")
-
-    def _write_at_rest(self, pieces: Iterator[None], pause: float) -> None:
-        # Nothing may be drawn here: the end of the turn has to stay the last row.
-        with suppress(OSError):
-            for _ in pieces:
-                self._console.later(pause, lambda: self._write_at_rest(pieces, pause))
-                return
 
     def _end_row(self) -> str:
         return f"{screen.OVER}turn {self._turns} over · {self._console.elapsed:.1f}s"
@@ -420,8 +394,11 @@ OUTPUT_LIMIT = 256 * 1024
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 
 
-def run_command(argv: tuple[str, ...], folder: Path, console: Console) -> Ran:
-    """Run a command to its end, never through a shell; stopping the turn ends it too."""
+def run_command(argv: Sequence[str], folder: Path, console: Console) -> tuple[int, str]:
+    """Run a command, never through a shell; return its exit code and output.
+
+    Its end counts, even if another process still holds its pipe; stopping the turn ends it too.
+    """
     words = [sys.executable if word == PYTHON else word for word in argv]
     try:
         process = subprocess.Popen(
@@ -434,36 +411,30 @@ def run_command(argv: tuple[str, ...], folder: Path, console: Console) -> Ran:
         )
     except OSError as error:
         code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
-        return Ran(code, f"{argv[0]}: {error.strerror}")
+        return code, f"{argv[0]}: {error.strerror}"
+    assert process.stdout is not None
+    pipe: int | None = process.stdout.fileno()
+    output = bytearray()
     try:
-        output = _read_to_end(process, console)
+        while True:
+            ended = process.poll() is not None
+            readable = console.pump(0.0 if ended else None, also=pipe)
+            if readable and pipe is not None:
+                data = os.read(pipe, 65536)
+                output += data
+                if len(output) > 2 * OUTPUT_LIMIT:
+                    del output[: -OUTPUT_LIMIT - 1]
+                pipe = pipe if data else None
+            elif ended:
+                break
     finally:
         # One that was stopped is ended with all it has started.
         if process.poll() is None:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
+        process.stdout.close()
     code = process.returncode
-    return Ran(code if code >= 0 else 128 - code, output)
-
-
-def _read_to_end(process: subprocess.Popen[bytes], console: Console) -> str:
-    """Collect the output until the command has ended, whoever else holds its pipe."""
-    assert process.stdout is not None
-    pipe: int | None = process.stdout.fileno()
-    output = bytearray()
-    while True:
-        ended = process.poll() is not None
-        readable = console.pump(0.0 if ended else None, also=pipe)
-        if readable and pipe is not None:
-            data = os.read(pipe, 65536)
-            output += data
-            if len(output) > 2 * OUTPUT_LIMIT:
-                del output[: -OUTPUT_LIMIT - 1]
-            pipe = pipe if data else None
-        elif ended:
-            text = output[-OUTPUT_LIMIT:].decode("utf-8", "replace")
-            cut = "[only the end is shown]\n" if len(output) > OUTPUT_LIMIT else ""
-            return cut + text
+    cut = "[only the end is shown]\n" if len(output) > OUTPUT_LIMIT else ""
+    text = output[-OUTPUT_LIMIT:].decode("utf-8", "replace")
+    return (code if code >= 0 else 128 - code), cut + text

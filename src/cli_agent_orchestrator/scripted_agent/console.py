@@ -13,10 +13,8 @@ import termios
 import unicodedata
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
-from enum import Enum
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
-from types import TracebackType
 from typing import NamedTuple
 
 from ..core.clock import Clock
@@ -36,49 +34,27 @@ TOKEN_PATTERN = (
 )
 
 
-class Key(Enum):
-    """A key that is not text."""
+class Input(NamedTuple):
+    """A key, or text: `typed` key by key, or `pasted`."""
 
-    ENTER = "Enter"
-    BACKSPACE = "Backspace"
-    CLEAR = "Ctrl-U"
-    INTERRUPT = "Ctrl-C"
-    END = "Ctrl-D"
-    ESCAPE = "Esc"
-    UP = "Up"
-    DOWN = "Down"
+    key: str
+    text: str = ""
 
 
-class Typed(NamedTuple):
-    """Text that came key by key."""
-
-    text: str
-
-
-class Pasted(NamedTuple):
-    """Text that came as one paste."""
-
-    text: str
-
-
-Input = Key | Typed | Pasted
-
-CONTROLS: dict[bytes, Input] = {
-    b"\r": Key.ENTER,
-    b"\n": Typed("\n"),
-    b"\t": Typed("\t"),
-    b"\x7f": Key.BACKSPACE,
-    b"\x08": Key.BACKSPACE,
-    b"\x15": Key.CLEAR,
-    b"\x03": Key.INTERRUPT,
-    b"\x04": Key.END,
-    b"\x1b": Key.ESCAPE,
-}
-SEQUENCES: dict[bytes, Input] = {
-    b"\x1b[A": Key.UP,
-    b"\x1bOA": Key.UP,
-    b"\x1b[B": Key.DOWN,
-    b"\x1bOB": Key.DOWN,
+CONTROLS = {
+    b"\r": Input("enter"),
+    b"\n": Input("typed", "\n"),
+    b"\t": Input("typed", "\t"),
+    b"\x7f": Input("backspace"),
+    b"\x08": Input("backspace"),
+    b"\x15": Input("clear"),
+    b"\x03": Input("ctrl-c"),
+    b"\x04": Input("ctrl-d"),
+    b"\x1b": Input("escape"),
+    b"\x1b[A": Input("arrow"),
+    b"\x1bOA": Input("arrow"),
+    b"\x1b[B": Input("arrow"),
+    b"\x1bOB": Input("arrow"),
 }
 
 
@@ -98,17 +74,22 @@ class KeyReader:
     def decide(self) -> list[Input]:
         """Return what an undecided ESC was, now that nothing followed it."""
         was_key, self._cut = self._cut == b"\x1b", b""
-        return [Key.ESCAPE] if was_key else []
+        return [CONTROLS[b"\x1b"]] if was_key else []
 
     def feed(self, data: bytes) -> list[Input]:
         """Return the inputs that are complete with this chunk."""
         found: list[Input] = []
         while data:
-            data = (
-                self._read_keys(data, found)
-                if self._paste is None
-                else self._end_paste(data, found)
-            )
+            if self._paste is None:
+                data = self._read_keys(data, found)
+                continue
+            searched = max(0, len(self._paste) - len(PASTE_END) + 1)
+            self._paste += data
+            end = self._paste.find(PASTE_END, searched)
+            if end < 0:
+                break
+            found.append(Input("pasted", self._paste[:end].decode("utf-8", "surrogateescape")))
+            data, self._paste = bytes(self._paste[end + len(PASTE_END) :]), None
         return found
 
     def _read_keys(self, data: bytes, found: list[Input]) -> bytes:
@@ -116,73 +97,17 @@ class KeyReader:
         data, self._cut = self._cut + data, b""
         for token in re.finditer(TOKEN_PATTERN, data):
             piece = token[0]
-            match token.lastgroup:
-                case "text":
-                    text = self._decoder.decode(piece, final=token.end() < len(data))
-                    found.extend([Typed(text)] if text else [])
-                case "cut":
-                    self._cut = piece
-                case "sequence" if piece == PASTE_START:
-                    self._paste = bytearray()
-                    return data[token.end() :]
-                case _:
-                    key = CONTROLS.get(piece) or SEQUENCES.get(piece)
-                    found.extend([key] if key else [])
+            if token.lastgroup == "text":
+                if text := self._decoder.decode(piece, final=token.end() < len(data)):
+                    found.append(Input("typed", text))
+            elif token.lastgroup == "cut":
+                self._cut = piece
+            elif piece == PASTE_START:
+                self._paste = bytearray()
+                return data[token.end() :]
+            elif key := CONTROLS.get(piece):
+                found.append(key)
         return b""
-
-    def _end_paste(self, data: bytes, found: list[Input]) -> bytes:
-        """Collect a paste, and return what comes after its end."""
-        assert self._paste is not None
-        searched = max(0, len(self._paste) - len(PASTE_END) + 1)
-        self._paste += data
-        end = self._paste.find(PASTE_END, searched)
-        if end < 0:
-            return b""
-        found.append(Pasted(self._paste[:end].decode("utf-8", "surrogateescape")))
-        rest = bytes(self._paste[end + len(PASTE_END) :])
-        self._paste = None
-        return rest
-
-
-class Part(NamedTuple):
-    """A stretch of the box: typed text, or one folded paste."""
-
-    text: str
-    folded: bool = False
-
-
-class Box(NamedTuple):
-    """The unsent message."""
-
-    parts: tuple[Part, ...] = ()
-
-    @property
-    def text(self) -> str:
-        return "".join(part.text for part in self.parts)
-
-    def shown(self) -> str:
-        """Return what people see of it; a folded paste shows as `[pasted 12345 chars]`."""
-        return "".join(
-            f"[pasted {len(part.text)} chars]" if part.folded else part.text for part in self.parts
-        )
-
-    def typed(self, text: str) -> "Box":
-        if self.parts and not self.parts[-1].folded:
-            return Box((*self.parts[:-1], Part(self.parts[-1].text + text)))
-        return Box((*self.parts, Part(text)))
-
-    def pasted(self, text: str) -> "Box":
-        if len(text) > FOLD_CHARS or "\n" in text or "\r" in text:
-            return Box((*self.parts, Part(text, folded=True)))
-        return self.typed(text) if text else self
-
-    def backspaced(self) -> "Box":
-        """Return the box without its last character, or without a folded paste at its end."""
-        if not self.parts:
-            return self
-        last = self.parts[-1]
-        shorter = "" if last.folded else last.text[:-1]
-        return Box((*self.parts[:-1], Part(shorter)) if shorter else self.parts[:-1])
 
 
 PROMPT = "scripted ❯ "
@@ -205,32 +130,25 @@ STYLES = {
     MESSAGE: CYAN,
     NOTE: DIM,
 }
+# ESC[31m
+COLOR_PATTERN = r"\x1b\[\d+m"
 TAB_COLUMNS = 4
 LEAST_COLUMNS = 16
 
 
-class Row(NamedTuple):
-    """One row of the screen: its text, and the same text with colors."""
-
-    text: str
-    drawn: str
-
-
-def styled(text: str) -> Row:
+def styled(text: str) -> str:
     """Return a row in the color of its mark."""
     style = YELLOW if text[:1] in SPINNER else STYLES.get(text[:2], STYLES.get(text[:3], ""))
-    return Row(text, f"{style}{text}{RESET}" if style and text else text)
+    return f"{style}{text}{RESET}" if style and text else text
 
 
-def prompt_row(shown: str, hint: str, columns: int) -> Row:
-    """Return the input box: the end of the draft, or a dim hint."""
+def prompt_row(shown: str, hint: str, columns: int) -> str:
+    """Return the input box, drawn: the end of the draft, or a dim hint."""
     room = columns - 1 - width_of(PROMPT)
     label = f"{BOLD}{PROMPT.rstrip()}{RESET} "
     if not shown:
-        text = clip(hint, room)
-        return Row(PROMPT + text, f"{label}{DIM}{text}{RESET}")
-    text = clip_left(plain(shown[-columns:].replace("\n", "⏎").replace("\r", "⏎")), room)
-    return Row(PROMPT + text, label + text)
+        return f"{label}{DIM}{clip(hint, room)}{RESET}"
+    return label + clip_left(plain(shown[-columns:].replace("\n", "⏎").replace("\r", "⏎")), room)
 
 
 def message_row(message: str, columns: int) -> str:
@@ -323,36 +241,22 @@ def _is_shown(character: str) -> bool:
     return unicodedata.category(character) not in ("Cc", "Cs")
 
 
-class Painter:
-    """Knows what is drawn at the bottom, and returns the bytes that change it."""
+def erasing(rows: Sequence[str], cursor: int, columns: int) -> str:
+    """Return what erases the drawn rows, the cursor being in a column of the last one.
 
-    def __init__(self, columns: int) -> None:
-        self.columns = columns
-        self._live: tuple[Row, ...] = ()
-        self._cursor = 0
-
-    def paint(self, above: Sequence[str], live: Sequence[Row], cursor: int) -> str:
-        """Return what puts rows above for good and draws the live ones below them.
-
-        `cursor` is the column of the cursor in the last live row.
-        """
-        erase = ""
-        if self._live:
-            # A terminal that was made narrower has wrapped the rows.
-            rows = [max(0, width_of(row.text) - 1) // self.columns + 1 for row in self._live[:-1]]
-            up = sum(rows) + self._cursor // self.columns
-            erase = (f"\x1b[{up}A" if up else "") + "\r\x1b[J"
-        lines = [styled(row).drawn for row in above] + [row.drawn for row in live]
-        drawn = erase + "\r\n".join(lines if live else [*lines, ""])
-        self._live, self._cursor = tuple(live), min(cursor, self.columns - 1)
-        return f"{drawn}\x1b[{self._cursor + 1}G" if live else drawn
+    A terminal that was made narrower has wrapped them.
+    """
+    if not rows:
+        return ""
+    widths = [width_of(re.sub(COLOR_PATTERN, "", row)) for row in rows[:-1]]
+    up = sum(max(0, width - 1) // columns + 1 for width in widths) + cursor // columns
+    return (f"\x1b[{up}A" if up else "") + "\r\x1b[J"
 
 
 CHUNK_BYTES = 65536
 MOST_BYTES_AT_ONCE = 1 << 20
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-NOTED_SIGNALS = (*ENDING_SIGNALS, signal.SIGWINCH, signal.SIGCHLD)
-PASTE_ON, PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
+KEYBOARD, SCREEN = 0, 1
 
 
 class Quit(Exception):
@@ -365,107 +269,80 @@ class Quit(Exception):
         """True for a crash: nothing is tidied up and nobody is told."""
 
 
-class Seen(NamedTuple):
-    """What came in."""
-
-    data: bytes = b""
-    resized: bool = False
-    also: bool = False
-    """Is the other file that was watched readable?"""
-
-
 class Terminal:
-    """A terminal in raw mode while it is entered; what was there before comes back."""
+    """The terminal the program runs in."""
 
-    def __init__(self, input_fd: int = 0, output_fd: int = 1) -> None:
-        self._input = input_fd
-        self._output = output_fd
-        self._undo = ExitStack()
-        self._wake, self._noted = -1, -1
+    def __init__(self) -> None:
+        self._noted = -1
 
-    def __enter__(self) -> "Terminal":
+    @contextmanager
+    def taken_over(self) -> Iterator[None]:
+        """Make it raw and note signals meanwhile; what was there before comes back."""
         with ExitStack() as undo:
-            self._go_raw(undo)
-            self._note_signals(undo)
-            self.write(PASTE_ON)
-            self._undo = undo.pop_all()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._undo.close()
-
-    def _go_raw(self, undo: ExitStack) -> None:
-        before = termios.tcgetattr(self._input)
-        undo.callback(termios.tcsetattr, self._input, termios.TCSADRAIN, before)
-        undo.callback(self._stop_pastes)
-        raw = termios.tcgetattr(self._input)
-        raw[0] &= ~(termios.BRKINT | termios.ICRNL | termios.INPCK | termios.ISTRIP | termios.IXON)
-        raw[1] &= ~termios.OPOST
-        raw[2] = raw[2] & ~(termios.CSIZE | termios.PARENB) | termios.CS8
-        raw[3] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN | termios.ISIG)
-        raw[6][termios.VMIN], raw[6][termios.VTIME] = 1, 0
-        # What was typed before is input too, so nothing is flushed.
-        termios.tcsetattr(self._input, termios.TCSADRAIN, raw)
-
-    def _note_signals(self, undo: ExitStack) -> None:
-        self._noted, self._wake = os.pipe()
-        undo.callback(os.close, self._noted)
-        undo.callback(os.close, self._wake)
-        os.set_blocking(self._wake, False)
-        undo.callback(signal.set_wakeup_fd, signal.set_wakeup_fd(self._wake))
-        for number in NOTED_SIGNALS:
-            # The wake-up file notes the signal; the loop deals with it.
-            undo.callback(signal.signal, number, signal.signal(number, lambda *_: None))
+            before = termios.tcgetattr(KEYBOARD)
+            undo.callback(termios.tcsetattr, KEYBOARD, termios.TCSADRAIN, before)
+            undo.callback(self._stop_pastes)
+            raw = termios.tcgetattr(KEYBOARD)
+            raw[0] &= ~(
+                termios.BRKINT | termios.ICRNL | termios.INPCK | termios.ISTRIP | termios.IXON
+            )
+            raw[1] &= ~termios.OPOST
+            raw[2] = raw[2] & ~(termios.CSIZE | termios.PARENB) | termios.CS8
+            raw[3] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN | termios.ISIG)
+            raw[6][termios.VMIN], raw[6][termios.VTIME] = 1, 0
+            # What was typed before is input too, so nothing is flushed.
+            termios.tcsetattr(KEYBOARD, termios.TCSADRAIN, raw)
+            self._noted, wake = os.pipe()
+            undo.callback(os.close, self._noted)
+            undo.callback(os.close, wake)
+            os.set_blocking(wake, False)
+            undo.callback(signal.set_wakeup_fd, signal.set_wakeup_fd(wake))
+            for number in (*ENDING_SIGNALS, signal.SIGWINCH, signal.SIGCHLD):
+                # The wake-up file notes the signal; the loop deals with it.
+                undo.callback(signal.signal, number, signal.signal(number, lambda *_: None))
+            self.write("\x1b[?2004h")
+            yield
 
     def _stop_pastes(self) -> None:
         with suppress(Quit):
-            self.write(PASTE_OFF)
+            self.write("\x1b[?2004l")
 
     @property
     def columns(self) -> int:
-        """Return the width; at least 1, whatever the device says."""
-        return max(1, os.get_terminal_size(self._output).columns or 80)
+        try:
+            return os.get_terminal_size(SCREEN).columns or 80
+        except OSError:
+            raise Quit(128 + signal.SIGHUP) from None
 
-    def wait(self, seconds: float | None, also: int | None = None) -> Seen:
-        """Wait for input, a signal or another file; raise Quit when a signal ends the program."""
-        watched = [self._input, self._noted] + ([] if also is None else [also])
+    def wait(self, seconds: float | None, also: int | None = None) -> tuple[bytes, bool]:
+        """Wait for input, a signal or another file; return the input and if the file is readable.
+
+        Raise Quit when a signal ends the program.
+        """
+        watched = [KEYBOARD, self._noted] + ([] if also is None else [also])
         ready, _, _ = select.select(watched, [], [], seconds)
-        signals = os.read(self._noted, CHUNK_BYTES) if self._noted in ready else b""
-        for number in signals:
+        for number in os.read(self._noted, CHUNK_BYTES) if self._noted in ready else b"":
             if number in ENDING_SIGNALS:
                 raise Quit(128 + number)
-        data = self._read_all() if self._input in ready else b""
-        return Seen(data, signal.SIGWINCH in signals, also in ready)
-
-    def _read_all(self) -> bytes:
-        """Read what is there: a large paste comes in thousands of small pieces."""
-        pieces = [self._read()]
-        size = len(pieces[0])
-        while size < MOST_BYTES_AT_ONCE and select.select([self._input], [], [], 0)[0]:
-            pieces.append(self._read())
-            size += len(pieces[-1])
-        return b"".join(pieces)
-
-    def _read(self) -> bytes:
-        try:
-            data = os.read(self._input, CHUNK_BYTES)
-        except OSError:
-            data = b""
-        if not data:
-            raise Quit(128 + signal.SIGHUP)
-        return data
+        data = bytearray()
+        more = KEYBOARD in ready
+        # A large paste comes in thousands of small pieces.
+        while more and len(data) < MOST_BYTES_AT_ONCE:
+            piece = b""
+            with suppress(OSError):
+                piece = os.read(KEYBOARD, CHUNK_BYTES)
+            if not piece:
+                raise Quit(128 + signal.SIGHUP)
+            data += piece
+            more = bool(select.select([KEYBOARD], [], [], 0)[0])
+        return bytes(data), also in ready
 
     def write(self, text: str) -> None:
         """Write all of a text; raise Quit if the terminal is gone."""
         data = memoryview(text.encode("utf-8", "replace"))
         try:
             while data:
-                data = data[os.write(self._output, data) :]
+                data = data[os.write(SCREEN, data) :]
         except OSError:
             raise Quit(128 + signal.SIGHUP) from None
 
@@ -475,34 +352,11 @@ ESCAPE_SECONDS = 0.03
 """How long an ESC waits for the rest of a sequence."""
 ROWS_AT_ONCE = 2000
 AGAIN_HINT = "Ctrl-C once more quits"
-
 YES_WORDS, NO_WORDS = ("1", "y", "Y"), ("2", "n", "N")
 
 
 class Interrupted(Exception):
     """A person has stopped the turn."""
-
-
-class Question:
-    """A question that is on the screen."""
-
-    def __init__(self, title: str, text: str, yes_marked: bool) -> None:
-        self.title = title
-        self.text = text
-        self.yes_marked = yes_marked
-        self.answer: bool | None = None
-
-    def press(self, key: Input) -> None:
-        """Take a key; a paste is none, and is lost."""
-        match key:
-            case Key.UP | Key.DOWN:
-                self.yes_marked = not self.yes_marked
-            case Key.ENTER:
-                self.answer = self.yes_marked
-            case Key.ESCAPE | Key.INTERRUPT:
-                self.answer = False
-            case Typed(text) if text in YES_WORDS + NO_WORDS:
-                self.answer = text in YES_WORDS
 
 
 class Console:
@@ -512,18 +366,21 @@ class Console:
         self._terminal = terminal
         self._signals = signals
         self._clock = clock
-        self._painter = Painter(terminal.columns)
+        self.columns = terminal.columns
         self._keys = KeyReader()
-        self._box = Box()
+        self._draft: list[tuple[str, str]] = []
+        """The stretches of the unsent message: each as it is, and as it is shown."""
         self._messages: deque[str] = deque()
         self._timers: list[tuple[float, Callable[[], None]]] = []
-        self._question: Question | None = None
-        self._look = Look.NOTHING
+        self._question = ("", "")
+        self._yes_marked = False
+        self._answer: bool | None = None
+        self._look: Look = ""
         self._busy_since = 0.0
         self._may_stop = False
         self._stopped = False
         self._quitting = False
-        self._shown: tuple[list[Row], int] = ([], 0)
+        self._live: tuple[list[str], int] = ([], 0)
         self.takes_enter: Callable[[str], bool] = bool
         """Asked with the message when Enter is pressed; False swallows the key."""
 
@@ -542,25 +399,21 @@ class Console:
         """Do something after some seconds, whatever is going on then."""
         self._timers.append((self._clock.monotonic() + seconds, action))
 
-    def ask(self, question: Question) -> bool:
+    def ask(self, title: str, text: str, yes_marked: bool = True) -> bool:
         """Put a question on the screen, and return how it is answered."""
-        before, self._question = self._look, question
-        self.show(Look.ASKING)
-        while question.answer is None:
+        before = self._look
+        self._question, self._yes_marked, self._answer = (title, text), yes_marked, None
+        self.show("blocked")
+        while self._answer is None:
             self.pump(None)
-        self._question = None
         self.show(before)
-        return question.answer
+        return self._answer
 
     def begin_turn(self, rows: Iterable[str]) -> None:
         """Put rows on the screen for good and look busy from now on."""
         self._busy_since = self._clock.monotonic()
         self._may_stop, self._stopped = True, False
-        self.show(Look.BUSY, rows)
-
-    @property
-    def columns(self) -> int:
-        return self._painter.columns
+        self.show("working", rows)
 
     @property
     def elapsed(self) -> float:
@@ -589,14 +442,17 @@ class Console:
 
     def pump(self, until: float | None, also: int | None = None) -> bool:
         """Deal with the next thing that happens; return whether another file is readable."""
-        seen = self._terminal.wait(self._seconds_to_wait(until), also)
-        keys = self._keys.feed(seen.data)
-        if self._keys.undecided and not seen.data:
-            keys = self._keys.decide()
-        for key in keys:
+        now = self._clock.monotonic()
+        ends = [due for due, _ in self._timers] + ([] if until is None else [until])
+        if self._look == "working":
+            ends.append(self._busy_since + (self._frame + 1) * TICK_SECONDS)
+        if self._keys.undecided:
+            ends.append(now + ESCAPE_SECONDS)
+        data, readable = self._terminal.wait(max(0.0, min(ends) - now) if ends else None, also)
+        undecided = self._keys.undecided and not data
+        for key in self._keys.decide() if undecided else self._keys.feed(data):
             self._press(key)
-        if seen.resized:
-            self._painter.columns = self._terminal.columns
+        self.columns = self._terminal.columns
         now = self._clock.monotonic()
         due = [action for at, action in self._timers if at <= now]
         self._timers = [timer for timer in self._timers if timer[0] > now]
@@ -605,74 +461,81 @@ class Console:
         self._paint([])
         if self._stopped and self._may_stop:
             raise Interrupted
-        return seen.also
+        return readable
 
-    def _seconds_to_wait(self, until: float | None) -> float | None:
-        now = self._clock.monotonic()
-        ends = [due for due, _ in self._timers] + ([] if until is None else [until])
-        if self._look is Look.BUSY:
-            ends.append(self._busy_since + (self._frame() + 1) * TICK_SECONDS)
-        if self._keys.undecided:
-            ends.append(now + ESCAPE_SECONDS)
-        return max(0.0, min(ends) - now) if ends else None
-
-    def _press(self, key: Input) -> None:
-        if self._question is not None and self._question.answer is None:
-            self._question.press(key)
+    def _press(self, pressed: Input) -> None:
+        if self._look == "blocked" and self._answer is None:
+            self._press_at_question(*pressed)
             return
+        key, text = pressed
         was_quitting, self._quitting = self._quitting, False
         match key:
-            case Typed(text):
-                self._box = self._box.typed(text)
-            case Pasted(text):
-                self._box = self._box.pasted(text)
-            case Key.BACKSPACE:
-                self._box = self._box.backspaced()
-            case Key.CLEAR:
-                self._box = Box()
-            case Key.ENTER:
-                message = self._box.text
+            case "pasted" if len(text) > FOLD_CHARS or "\n" in text or "\r" in text:
+                self._draft.append((text, f"[pasted {len(text)} chars]"))
+            case "typed" | "pasted" if text:
+                self._draft.append((text, text))
+            case "backspace" if self._draft:
+                # A folded paste goes as a whole.
+                text, shown = self._draft.pop()
+                if text == shown and len(text) > 1:
+                    self._draft.append((text[:-1], text[:-1]))
+            case "enter":
+                message = "".join(text for text, _ in self._draft)
                 if message.strip() and self.takes_enter(message):
                     self._messages.append(message)
-                    self._box = Box()
-            case Key.INTERRUPT if self._box.parts:
-                self._box = Box()
-            case Key.INTERRUPT | Key.ESCAPE | Key.END:
-                self._stop(key, was_quitting)
+                    self._draft = []
+            case "clear" | "ctrl-c" if self._draft:
+                self._draft = []
+            case "ctrl-c" | "escape" | "ctrl-d" if self._look == "working":
+                self._stopped = key != "ctrl-d"
+            case "ctrl-c" if not was_quitting:
+                self._quitting = True
+            case "ctrl-c" | "ctrl-d" if not self._draft:
+                raise Quit(0)
 
-    def _stop(self, key: Key, was_quitting: bool) -> None:
-        """Stop the turn, or end the program if there is none."""
-        if self._look is Look.BUSY:
-            self._stopped = key is not Key.END
-        elif key is Key.INTERRUPT and not was_quitting:
-            self._quitting = True
-        elif key is not Key.ESCAPE and not self._box.parts:
-            raise Quit(0)
+    def _press_at_question(self, key: str, text: str) -> None:
+        """Take a key; a paste is none, and is lost."""
+        if key == "arrow":
+            self._yes_marked = not self._yes_marked
+        elif key == "enter":
+            self._answer = self._yes_marked
+        elif key in ("escape", "ctrl-c"):
+            self._answer = False
+        elif key == "typed" and text in YES_WORDS + NO_WORDS:
+            self._answer = text in YES_WORDS
 
+    @property
     def _frame(self) -> int:
         return int(self.elapsed / TICK_SECONDS)
 
     def _paint(self, above: list[str]) -> None:
-        rows, cursor = self._live_rows()
-        announced = self._signals.announce(self._look, self._frame())
-        if not above and not announced and self._shown == (rows, cursor):
+        """Put rows above for good, and draw the live ones below them where they changed."""
+        announced = self._signals.announce(self._look, self._frame)
+        live, cursor = self._live_rows()
+        column = min(cursor, self.columns - 1)
+        if not above and not announced and self._live == (live, column):
             return
-        self._shown = (rows, cursor)
-        self._terminal.write(announced + self._painter.paint(above, rows, cursor))
+        erase = erasing(*self._live, self.columns)
+        self._live = live, column
+        lines = [*map(styled, above), *live]
+        drawn = "\r\n".join(lines if live else [*lines, ""])
+        place = f"\x1b[{column + 1}G" if live else ""
+        self._terminal.write(announced + erase + drawn + place)
 
-    def _live_rows(self) -> tuple[list[Row], int]:
-        """Return the rows at the bottom, and the column of the cursor in the last one."""
-        if self._look is Look.NOTHING:
+    def _live_rows(self) -> tuple[list[str], int]:
+        """Return the rows at the bottom, drawn, and the column of the cursor in the last one."""
+        if not self._look:
             return [], 0
-        if self._look is Look.ASKING:
-            asked = self._question
-            rows = asked and dialog_rows(asked.title, asked.text, asked.yes_marked, self.columns)
-            return [styled(clip(row, self.columns - 1)) for row in rows or ()], 0
+        room = self.columns - 1
+        if self._look == "blocked":
+            asked = dialog_rows(*self._question, self._yes_marked, self.columns)
+            return [styled(clip(row, room)) for row in asked], 0
+        shown = "".join(shown for _, shown in self._draft)
         hint = AGAIN_HINT if self._quitting else PLACEHOLDER
-        box = prompt_row(self._box.shown(), hint, self.columns)
-        cursor = width_of(box.text if self._box.parts else PROMPT)
-        if self._look is not Look.BUSY:
+        box = prompt_row(shown, hint, self.columns)
+        cursor = width_of(re.sub(COLOR_PATTERN, "", box) if shown else PROMPT)
+        if self._look != "working":
             return [box], cursor
-        text = f"{SPINNER[self._frame() % 4]} working · {int(self.elapsed)}s"
+        text = f"{SPINNER[self._frame % 4]} working · {int(self.elapsed)}s"
         queued = f" · {len(self._messages)} waiting" if self._messages else ""
-        return [styled(clip(f"{text}{queued} · esc stops", self.columns - 1)), box], cursor
+        return [styled(clip(f"{text}{queued} · esc stops", room)), box], cursor

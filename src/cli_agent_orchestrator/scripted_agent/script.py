@@ -11,25 +11,11 @@ Named tuples, because importing `dataclasses` would lengthen the start of the pr
 import json
 import os
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from enum import Enum, StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ..errors import ConfigError, UsageError
-
-MOST_SECONDS = 1_000_000
-COMMANDS_EXPECTED = 'commands as argument lists: [["python3", "-m", "unittest"]]'
-
-
-class StartupDialog(StrEnum):
-    """The question an agent asks before it can be given work."""
-
-    NONE = "none"
-    PASS = "pass"
-    """One that a server may answer by itself."""
-    PERSON = "person"
-    """One that only a person may answer."""
 
 
 class Settings(NamedTuple):
@@ -42,20 +28,8 @@ class Settings(NamedTuple):
     """Seconds until anything is drawn."""
     start_crash: int | None = None
     """End with this code instead of starting."""
-    startup_dialog: StartupDialog = StartupDialog.NONE
-
-
-class Conditions(NamedTuple):
-    """When a rule holds; an empty condition always does."""
-
-    role: tuple[str, ...] = ()
-    """Roles or profiles."""
-    turn: tuple[int, ...] = ()
-    """How many messages this agent has taken, this one included."""
-    round: tuple[int, ...] = ()
-    cycle: tuple[int, ...] = ()
-    contains: str = ""
-    """Text that stands in the message."""
+    startup_dialog: str = "none"
+    """The question before any work: `pass` (a server may answer it), `person` (only a person)."""
 
 
 class Write(NamedTuple):
@@ -102,13 +76,20 @@ class Misbehavior(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """What to do in a turn."""
+    """When a rule holds (an empty condition always does), and what to do in the turn."""
 
-    conditions: Conditions = Conditions()
+    role: Sequence[str] = ()
+    """Roles or profiles."""
+    turn: Sequence[int] = ()
+    """How many messages this agent has taken, this one included."""
+    round: Sequence[int] = ()
+    cycle: Sequence[int] = ()
+    contains: str = ""
+    """Text that stands in the message."""
     seconds: float = 0.0
-    run: tuple[tuple[str, ...], ...] = ()
+    run: Sequence[Sequence[str]] = ()
     """Commands, as argument lists."""
-    write: tuple[Write, ...] = ()
+    write: Sequence[Write] = ()
     answer: str | None = None
     """None is the echo: what was received, in figures."""
     misbehave: Misbehavior = Misbehavior()
@@ -119,7 +100,106 @@ class Script(NamedTuple):
 
     name: str
     settings: Settings = Settings()
-    rules: tuple[Rule, ...] = ()
+    rules: Sequence[Rule] = ()
+
+
+# Any: a value of the TOML file. What fits, and what to expect of one that does not.
+Check = tuple[Callable[[Any], bool], str]
+Checks = Mapping[str, Check]
+
+MOST_SECONDS = 1_000_000
+DIALOGS = ("none", "pass", "person")
+FLAG: Check = (lambda value: isinstance(value, bool), "true or false")
+SECONDS: Check = (
+    lambda value: type(value) in (int, float) and 0 <= value <= MOST_SECONDS,
+    f"a number of seconds from 0 to {MOST_SECONDS}",
+)
+COUNT: Check = (lambda value: type(value) is int and value >= 1, "a whole number of at least 1")
+EXIT_CODE: Check = (
+    lambda value: type(value) is int and 0 <= value <= 255,
+    "an exit code from 0 to 255",
+)
+ANY_TEXT: Check = (lambda value: isinstance(value, str), "a text")
+TEXT: Check = (lambda value: isinstance(value, str) and value != "", "a text that is not empty")
+TABLE: Check = (lambda value: isinstance(value, dict), "a table")
+TABLES: Check = (lambda value: isinstance(value, list), "a list of tables")
+
+
+def _is_path_inside(value: object) -> bool:
+    return (
+        isinstance(value, str)
+        and value != ""
+        and not value.startswith("/")
+        and ".." not in value.split("/")
+        and "\0" not in value
+    )
+
+
+def _is_command(value: object) -> bool:
+    return (
+        isinstance(value, list)
+        and value != []
+        and all(isinstance(word, str) and "\0" not in word for word in value)
+    )
+
+
+def _some(check: Check) -> Check:
+    """Return the check of a list that is not empty."""
+    fits, expected = check
+    return lambda value: bool(value) and all(map(fits, value)), f"{expected}, or a list of them"
+
+
+SETTINGS: Checks = {
+    "title": FLAG,
+    "events": FLAG,
+    "stream_state": FLAG,
+    "start_delay": SECONDS,
+    "start_crash": EXIT_CODE,
+    "startup_dialog": (lambda value: value in DIALOGS, "one of " + ", ".join(DIALOGS)),
+    "rule": TABLES,
+}
+# Each may be one value or a list.
+CONDITIONS: Checks = {
+    "role": _some(TEXT),
+    "turn": _some(COUNT),
+    "round": _some(COUNT),
+    "cycle": _some(COUNT),
+}
+RULE: Checks = {
+    **CONDITIONS,
+    "contains": TEXT,
+    "seconds": SECONDS,
+    "run": (
+        lambda value: isinstance(value, list) and all(map(_is_command, value)),
+        'commands as argument lists: [["python3", "-m", "unittest"]]',
+    ),
+    "write": TABLES,
+    "answer": TEXT,
+    "misbehave": TABLE,
+}
+WRITE: Checks = {
+    "path": (_is_path_inside, "a path below the working directory"),
+    "content": ANY_TEXT,
+    "old": TEXT,
+    "new": ANY_TEXT,
+}
+MISBEHAVIOR: Checks = {
+    "hang": FLAG,
+    "hang_after_file": FLAG,
+    "crash": EXIT_CODE,
+    "crash_after_file": EXIT_CODE,
+    "ignore_file": FLAG,
+    "pieces": COUNT,
+    "reopen": FLAG,
+    "late_file": SECONDS,
+    "flicker": COUNT,
+    "pause": SECONDS,
+    "mislead": FLAG,
+    "error": TEXT,
+    "ask": TEXT,
+    "swallow_enter": COUNT,
+    "lines": COUNT,
+}
 
 
 def parse_script(text: str, name: str) -> Script:
@@ -135,44 +215,28 @@ def parse_script(text: str, name: str) -> Script:
 
 
 def read_script(table: object, name: str) -> Script:
-    values = _read_table(table, name, SETTINGS | {"rule": _tables})
-    rules = values.pop("rule", ())
+    values = _read_table(table, name, SETTINGS)
+    rules = enumerate(values.pop("rule", ()), start=1)
     return Script(
         name,
         Settings(**values),
-        tuple(_read_rule(rule, f"{name}: rule {n}") for n, rule in enumerate(rules, start=1)),
+        [_read_rule(rule, f"{name}: rule {number}") for number, rule in rules],
     )
 
 
 def _read_rule(table: object, place: str) -> Rule:
-    values = _read_table(table, place, CONDITIONS | RULE)
-    conditions = {key: values.pop(key) for key in CONDITIONS if key in values}
-    writes = enumerate(values.pop("write", ()), start=1)
-    misbehave = values.pop("misbehave", {})
-    return Rule(
-        Conditions(**conditions),
-        write=tuple(_read_write(write, f"{place}: write {n}") for n, write in writes),
-        misbehave=Misbehavior(**_read_table(misbehave, f"{place}: misbehave", MISBEHAVIOR)),
-        **values,
-    )
-
-
-def _read_write(table: object, place: str) -> Write:
-    values = _read_table(table, place, WRITE)
-    if "path" not in values:
-        raise UsageError(f"{place}: path is missing")
-    write = Write(**values)
-    if (write.content is None) == (not write.old):
-        raise UsageError(f"{place}: expected either content, or old and new")
-    return write
-
-
-# Any: each check returns what its field holds
-Checks = Mapping[str, Callable[[object], Any]]
-
-
-class Unfit(Exception):
-    """A value is not what was expected; the text says what was."""
+    values = _read_table(table, place, RULE)
+    writes = []
+    for number, write in enumerate(values.pop("write", ()), start=1):
+        here = f"{place}: write {number}"
+        fields = _read_table(write, here, WRITE)
+        if "path" not in fields:
+            raise UsageError(f"{here}: path is missing")
+        if ("content" in fields) == ("old" in fields):
+            raise UsageError(f"{here}: expected either content, or old and new")
+        writes.append(Write(**fields))
+    bad = _read_table(values.pop("misbehave", {}), f"{place}: misbehave", MISBEHAVIOR)
+    return Rule(write=tuple(writes), misbehave=Misbehavior(**bad), **values)
 
 
 def _read_table(table: object, place: str, checks: Checks) -> dict[str, Any]:
@@ -184,158 +248,30 @@ def _read_table(table: object, place: str, checks: Checks) -> dict[str, Any]:
         if key not in checks:
             known = ", ".join(checks)
             raise UsageError(f"{place}: there is no setting {key!r}; there are: {known}")
-        try:
-            values[key] = checks[key](value)
-        except Unfit as unfit:
-            raise ConfigError(f"{place}: {key}", value, str(unfit)) from None
+        fits, expected = checks[key]
+        one_of_several = key in CONDITIONS and not isinstance(value, list)
+        values[key] = [value] if one_of_several else value
+        if not fits(values[key]):
+            raise ConfigError(f"{place}: {key}", value, expected)
     return values
-
-
-def _flag(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise Unfit("true or false")
-    return value
-
-
-def _seconds(value: object) -> float:
-    if (
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and 0 <= value <= MOST_SECONDS
-    ):
-        return float(value)
-    raise Unfit(f"a number of seconds from 0 to {MOST_SECONDS}")
-
-
-def _count(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise Unfit("a whole number of at least 1")
-    return value
-
-
-def _exit_code(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 255:
-        raise Unfit("an exit code from 0 to 255")
-    return value
-
-
-def _any_text(value: object) -> str:
-    if not isinstance(value, str):
-        raise Unfit("a text")
-    return value
-
-
-def _text(value: object) -> str:
-    if not _any_text(value):
-        raise Unfit("a text that is not empty")
-    return str(value)
-
-
-def _path_inside(value: object) -> str:
-    path = _text(value)
-    if path.startswith("/") or ".." in path.split("/") or "\0" in path:
-        raise Unfit("a path below the working directory")
-    return path
-
-
-def _dialog(value: object) -> StartupDialog:
-    if value not in list(StartupDialog):
-        raise Unfit("one of " + ", ".join(StartupDialog))
-    return StartupDialog(str(value))
-
-
-def _each(check: Callable[[object], Any]) -> Callable[[object], tuple[Any, ...]]:
-    """Return the check of one value or a list of them."""
-
-    def read(value: object) -> tuple[Any, ...]:
-        if value == []:
-            raise Unfit("at least one value")
-        return tuple(check(item) for item in (value if isinstance(value, list) else [value]))
-
-    return read
-
-
-def _commands(value: object) -> tuple[tuple[str, ...], ...]:
-    for command in value if isinstance(value, list) else [None]:
-        if not isinstance(command, list) or not command:
-            raise Unfit(COMMANDS_EXPECTED)
-        if not all(isinstance(word, str) and "\0" not in word for word in command):
-            raise Unfit(COMMANDS_EXPECTED)
-    return tuple(map(tuple, value)) if isinstance(value, list) else ()
-
-
-def _tables(value: object) -> list[object]:
-    if not isinstance(value, list):
-        raise Unfit("a list of tables")
-    return value
-
-
-SETTINGS: dict[str, Callable[[object], Any]] = {
-    "title": _flag,
-    "events": _flag,
-    "stream_state": _flag,
-    "start_delay": _seconds,
-    "start_crash": _exit_code,
-    "startup_dialog": _dialog,
-}
-CONDITIONS: dict[str, Callable[[object], Any]] = {
-    "role": _each(_text),
-    "turn": _each(_count),
-    "round": _each(_count),
-    "cycle": _each(_count),
-    "contains": _text,
-}
-RULE: dict[str, Callable[[object], Any]] = {
-    "seconds": _seconds,
-    "run": _commands,
-    "write": _tables,
-    "answer": _text,
-    "misbehave": lambda value: value,
-}
-WRITE: Checks = {"path": _path_inside, "content": _any_text, "old": _text, "new": _any_text}
-MISBEHAVIOR: Checks = {
-    "hang": _flag,
-    "hang_after_file": _flag,
-    "crash": _exit_code,
-    "crash_after_file": _exit_code,
-    "ignore_file": _flag,
-    "pieces": _count,
-    "reopen": _flag,
-    "late_file": _seconds,
-    "flicker": _count,
-    "pause": _seconds,
-    "mislead": _flag,
-    "error": _text,
-    "ask": _text,
-    "swallow_enter": _count,
-    "lines": _count,
-}
 
 
 TITLE_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
+Event = Literal[
+    "SessionStart",
+    "UserPromptSubmit",
+    "PermissionRequest",
+    "PreToolUse",
+    "PostToolUse",
+    "Stop",
+    "StopFailure",
+    "SessionEnd",
+]
+"""What happened, in the words that real agents use for their hooks."""
 
-class Event(Enum):
-    """What happened, in the words that real agents use for their hooks."""
-
-    SESSION_START = "SessionStart"
-    USER_PROMPT_SUBMIT = "UserPromptSubmit"
-    PERMISSION_REQUEST = "PermissionRequest"
-    PRE_TOOL_USE = "PreToolUse"
-    POST_TOOL_USE = "PostToolUse"
-    STOP = "Stop"
-    STOP_FAILURE = "StopFailure"
-    SESSION_END = "SessionEnd"
-
-
-class Look(Enum):
-    """What the agent shows of its state; the value is its word in the byte stream."""
-
-    NOTHING = ""
-    IDLE = "idle"
-    BUSY = "working"
-    ASKING = "blocked"
-    DONE = "done"
+Look = Literal["", "idle", "working", "blocked", "done"]
+"""What the agent shows of its state, in the words of the byte stream; empty is nothing yet."""
 
 
 class Signals:
@@ -345,24 +281,24 @@ class Signals:
         self._settings = settings
         self._event_file = event_file if settings.events else None
         self._title = ""
-        self._look = Look.NOTHING
+        self._look: Look = ""
 
     def announce(self, look: Look, frame: int) -> str:
         """Return the escape sequences that tell a look, empty if nothing has changed."""
-        if look is Look.NOTHING:
+        if not look:
             return ""
         told = ""
         title = {
-            Look.BUSY: f"{TITLE_SPINNER[frame % len(TITLE_SPINNER)]} scripted",
-            Look.ASKING: "[ ! ] Action Required",
+            "working": f"{TITLE_SPINNER[frame % len(TITLE_SPINNER)]} scripted",
+            "blocked": "[ ! ] Action Required",
         }.get(look, "scripted")
         if self._settings.title and title != self._title:
             self._title = title
             told += f"\x1b]2;{title}\x07"
-        if self._settings.stream_state and look is not self._look:
+        if self._settings.stream_state and look != self._look:
             self._look = look
-            kind = ":kind=permission" if look is Look.ASKING else ""
-            told += f"\x1b]7501;state={look.value}:app=scripted{kind}\x07"
+            kind = ":kind=permission" if look == "blocked" else ""
+            told += f"\x1b]7501;state={look}:app=scripted{kind}\x07"
         return told
 
     def tell(self, event: Event, message: str | None = None) -> None:
@@ -372,11 +308,11 @@ class Signals:
         """
         if self._event_file is None:
             return
-        fields = {"event": event.value} | ({} if message is None else {"message": message})
+        fields = {"event": event} | ({} if message is None else {"message": message})
         with suppress(OSError):
             # Without waiting: a pipe that nobody reads would hold the agent for ever.
             flags = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK
-            if event is not Event.SESSION_END:  # a file that was taken away is not made again
+            if event != "SessionEnd":  # a file that was taken away is not made again
                 flags |= os.O_CREAT
             file = os.open(self._event_file, flags, 0o600)
             try:
