@@ -10,7 +10,7 @@ from ..core.secrets import masked
 from ..core.text import plural, short_line
 from ..runs.record import RunStatus, short_name
 from ..runs.view import RunView
-from ..show.markup import Child, Markup, joined, tag
+from ..show.markup import Markup, tag
 from .words import (
     HOME,
     NEW_RUN,
@@ -19,14 +19,15 @@ from .words import (
     RunTokens,
     about,
     agent_path,
-    as_sentence,
-    ask_button,
     at_work,
     badge,
+    button,
     fetched,
     name,
+    round_of,
     run_path,
     run_tokens,
+    section,
     time_of,
     waits_words,
     with_code,
@@ -68,29 +69,23 @@ VERDICTS = {RunStatus.PASS: "good", RunStatus.FAIL: "bad"}
 
 def standing_of(run: RunView, now: float) -> RunStanding:
     """Return how a run stands."""
+    stalled = run.stalled[:1].upper() + run.stalled[1:]
+    if run.is_live and run.asking:
+        why = f"The {name(run.asking)} asks you something."
+        return RunStanding(RunGroup.NEEDS, run.words, "needs", why)
+    if run.is_live and run.status is RunStatus.PAUSED:
+        why = f"It is paused and waits for you. {stalled}".strip()
+        return RunStanding(RunGroup.NEEDS, run.words, "needs", why, 2)
+    if run.is_live and stalled:
+        return RunStanding(RunGroup.NEEDS, "not converging", "needs", stalled, 1)
     if run.is_live:
-        return _live(run)
-    if run.is_unfinished and run.status in BROKEN:
-        since = now - (run.ended or run.started)
-        if since < FORGOTTEN_SECONDS:
-            return RunStanding(RunGroup.NEEDS, run.words, "bad", BROKEN[run.status], 3)
+        return RunStanding(RunGroup.WORKING, run.words, "now")
+    since = now - (run.ended or run.started)
+    if run.is_unfinished and run.status in BROKEN and since < FORGOTTEN_SECONDS:
+        return RunStanding(RunGroup.NEEDS, run.words, "bad", BROKEN[run.status], 3)
     is_played = run.status.is_verdict and is_dry(run.providers.values())
     words = f"{run.words} ({DRY_RUN})" if is_played else run.words
     return RunStanding(RunGroup.DONE, words, VERDICTS.get(run.status, "plain"))
-
-
-def _live(run: RunView) -> RunStanding:
-    stalled = as_sentence(run.stalled)
-    if run.asking:
-        return RunStanding(
-            RunGroup.NEEDS, run.words, "needs", f"The {name(run.asking)} asks you something."
-        )
-    if run.status is RunStatus.PAUSED:
-        why = " ".join(filter(None, ("It is paused and waits for you.", stalled)))
-        return RunStanding(RunGroup.NEEDS, run.words, "needs", why, 2)
-    if run.stalled:
-        return RunStanding(RunGroup.NEEDS, "not converging", "needs", stalled, 1)
-    return RunStanding(RunGroup.WORKING, run.words, "now")
 
 
 MOST_DONE = 50
@@ -125,26 +120,30 @@ class RunRow:
 
 def all_runs(rows: Sequence[RunRow], older: int, now: float) -> Page:
     """Return the page; `older` counts the ended runs that are not among the rows."""
+    new = tag("a", "New run", href=NEW_RUN, class_="button button-main")
+    head = tag("header", tag("h1", "Runs"), new, id="runs", class_="page-head")
     if not rows:
-        return Page("No runs yet", (Part("runs", _head()), Part("begin", _begin())))
-    stands = [(row, standing_of(row.run, now)) for row in rows]
-    groups = {
-        group: [(row, stand) for row, stand in stands if stand.group is group] for group in RunGroup
-    }
+        return Page("No runs yet", (Part("runs", head), Part("begin", _begin())))
+    groups: dict[RunGroup, list[tuple[RunRow, RunStanding]]] = {group: [] for group in RunGroup}
+    for row in rows:
+        stand = standing_of(row.run, now)
+        groups[stand.group].append((row, stand))
     groups[RunGroup.NEEDS].sort(key=lambda found: found[1].rank)
-    parts = [Part("runs", _head())]
-    for group in RunGroup:
-        parts += _group(group, groups[group], now)
+    parts = [Part("runs", head), *_groups(groups, now)]
     if older:
         more = fetched("older", f"Show {plural(older, 'older run')}", OLDER, None)
         parts.append(Part("older", more))
-    return Page(_title(groups), tuple(parts))
+    needs, working = len(groups[RunGroup.NEEDS]), len(groups[RunGroup.WORKING])
+    title = f"{plural(working, 'run')} working" if working else "Runs"
+    if needs:
+        title = f"({needs}) {plural(needs, 'run')} need{'s' if needs == 1 else ''} you"
+    return Page(title, tuple(parts))
 
 
 def older_runs(rows: Sequence[RunRow], now: float) -> Markup:
     """Return the ended runs that the page does not show at once."""
     found = (_row(row, standing_of(row.run, now), now) for row in rows)
-    return tag("ul", joined(found), class_="rows")
+    return tag("ul", *found, class_="rows")
 
 
 def done_first(runs: Sequence[RunView], now: float) -> tuple[list[RunView], list[RunView]]:
@@ -155,28 +154,12 @@ def done_first(runs: Sequence[RunView], now: float) -> tuple[list[RunView], list
     return shown, ended[MOST_DONE:]
 
 
-def _title(groups: Mapping[RunGroup, Sequence[object]]) -> str:
-    needs, working = len(groups[RunGroup.NEEDS]), len(groups[RunGroup.WORKING])
-    if needs:
-        return f"({needs}) {plural(needs, 'run')} need{'s' if needs == 1 else ''} you"
-    return f"{plural(working, 'run')} working" if working else "Runs"
-
-
-def _head() -> Markup:
-    new = tag("a", "New run", href=NEW_RUN, class_="button button-main")
-    return tag("header", tag("h1", "Runs"), new, id="runs", class_="page-head")
-
-
 def _begin() -> Markup:
     return tag(
         "section",
         tag("h2", "No runs yet"),
         tag("p", "A run takes a task through analyst, reviews, programmer and tester to a PASS."),
-        tag(
-            "p",
-            tag("a", "Start one here", href=NEW_RUN),
-            ", or in a project's folder:",
-        ),
+        tag("p", tag("a", "Start one here", href=NEW_RUN), ", or in a project's folder:"),
         tag("pre", "cao run task.md", class_="command"),
         tag("p", "To see one without an account or a project of your own:"),
         tag("pre", "cao demo", class_="command"),
@@ -185,29 +168,21 @@ def _begin() -> Markup:
     )
 
 
-def _group(
-    group: RunGroup, rows: Sequence[tuple[RunRow, RunStanding]], now: float
+def _groups(
+    groups: Mapping[RunGroup, Sequence[tuple[RunRow, RunStanding]]], now: float
 ) -> Iterator[Part]:
-    holder = f"{group}-rows"
-    yield Part(
-        group,
-        tag(
-            "section",
-            tag("h2", TITLES[group], " ", id=f"{group}-title"),
-            tag("ul", id=holder, class_="rows"),
-            id=group,
-            class_=f"group group-{group}",
-            aria_labelledby=f"{group}-title",
-        ),
-    )
-    count = tag("span", str(len(rows)), id=f"{group}-count", class_="count")
-    yield Part(f"{group}-count", count, f"{group}-title")
-    if not rows and group in EMPTY:
-        yield Part(
-            f"{group}-none", tag("p", EMPTY[group], id=f"{group}-none", class_="none"), group
-        )
-    for row, stand in rows:
-        yield Part(f"run-{row.run.id}", _row(row, stand, now), holder)
+    for group, rows in groups.items():
+        holder = f"{group}-rows"
+        title = f"{TITLES[group]} "
+        inner = tag("ul", id=holder, class_="rows")
+        yield Part(group, section(group, title, inner, kind=f"group group-{group}"))
+        count = tag("span", str(len(rows)), id=f"{group}-count", class_="count")
+        yield Part(f"{group}-count", count, f"{group}-title")
+        if not rows and group in EMPTY:
+            none = tag("p", EMPTY[group], id=f"{group}-none", class_="none")
+            yield Part(f"{group}-none", none, group)
+        for row, stand in rows:
+            yield Part(f"run-{row.run.id}", _row(row, stand, now), holder)
 
 
 def _row(row: RunRow, stand: RunStanding, now: float) -> Markup:
@@ -221,35 +196,32 @@ def _row(row: RunRow, stand: RunStanding, now: float) -> Markup:
         first = masked(run.reason.strip()).split("\n", 1)[0]
         error = tag("p", with_code(short_line(first, LONGEST_ERROR)), class_="muted")
     place = run.project or run.wd
-    most = f" of {run.max_rounds}" if run.max_rounds else ""
     is_working = stand.group is RunGroup.WORKING
-    facts: list[Child] = [
+    facts = about(
         tag("span", name(PurePosixPath(place).name or place or "?"), title=place),
         name(run.flow),
-        f"round {run.round}{most}" if run.round else None,
+        round_of(run),
         at_work(run) if run.role and is_working else None,
         time_of(run, now) if run.started else None,
-        run_tokens(row.tokens) if row.tokens is not None else None,
+        run_tokens(row.tokens),
         tag("code", short_name(run.id), title=run.id),
-    ]
+    )
     task = short_line(run.task_line, 200) or "(no task)"
     return tag(
         "li",
         status,
         tag("h3", tag("a", task, href=run_path(run.id))),
-        _why(row, stand),
+        _why(row, stand) if stand.why else None,
         error,
         waits_words(run, f"cao apply {short_name(run.id)}"),
-        about([fact for fact in facts if fact]),
+        facts,
         id=f"run-{run.id}",
         class_=f"run run-{stand.tone}",
     )
 
 
-def _why(row: RunRow, stand: RunStanding) -> Markup | None:
+def _why(row: RunRow, stand: RunStanding) -> Markup:
     """Return what the person is needed for, and what leads there."""
-    if not stand.why:
-        return None
     run, words, way = row.run, stand.why, None
     if run.asking and run.is_live:
         asks = short_line(row.question, LONGEST_QUESTION)
@@ -257,5 +229,5 @@ def _why(row: RunRow, stand: RunStanding) -> Markup | None:
         path = agent_path(run.id, run.asking)
         way = tag("a", "Answer", href=path, class_="button button-small")
     elif stand.rank >= RESUMABLE_RANK:
-        way = ask_button("Resume", f"/runs/{run.id}/resume", kind="button-small")
-    return tag("p", words, " ", way, class_="why") if way else tag("p", words, class_="why")
+        way = button("Resume", "button-small", data_post=f"/runs/{run.id}/resume")
+    return tag("p", words, " " if way else None, way, class_="why")

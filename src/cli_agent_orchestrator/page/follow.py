@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -41,7 +41,7 @@ from .stream import Listening, PageContext, beside
 from .words import HOME, AskedBy, Page, RunTokens, agent_path, quoted, run_path
 
 RENEW_SECONDS = 20.0
-"""So often all runs are read anew."""
+"""So often all runs are read anew, and the times in their list written anew."""
 ASKED_SECONDS = 0.5
 """So often it is looked whether an agent that asks has drawn its question anew."""
 MOST_FLOW_FOLDERS = 5
@@ -92,12 +92,12 @@ async def follow_runs(context: PageContext) -> AsyncGenerator[Page, None]:
             shown, older = done_first(found, now)
             rows = []
             for run in shown:
-                asker = run.terminals.get(run.asking) if run.is_live else None
-                asked = question_of(context, asker) if asker is not None else None
+                asker = run.terminals.get(run.asking, "") if run.is_live else ""
+                asked = question_of(context, asker)
                 question = asked.question.text if asked is not None else ""
                 rows.append(RunRow(run, question, counted.of(run)))
             yield all_runs(rows, len(older), now)
-            await listening.wait(context.look_seconds)
+            await listening.wait(max(context.look_seconds, RENEW_SECONDS))
 
 
 async def start_run(context: PageContext) -> AsyncGenerator[Page, None]:
@@ -139,24 +139,34 @@ class RunReader:
         saved = read_state_of(self.folder)
         return RunOnPage(run, course_of_run(run, saved), findings_of(self.folder, run, saved))
 
+    def agent(self, role: str) -> AgentSeen:
+        """Return what is kept of an agent; for one thread at a time."""
+        run = self.read()
+        last = max((turn.sequence for turn in run.done_turns if turn.role == role), default=0)
+        return AgentSeen(
+            run,
+            role,
+            screen=(read_screen(self.folder, last, role) or "") if last else "",
+            api=run.api,
+            is_recorded=role in roles_with_cast(self.folder),
+            last_turn=last,
+        )
+
 
 def _tells(event: RunEvent) -> bool:
     """Does an event belong to the story? Most only say what an agent or a gate does just now."""
-    match event:
-        case HandoffEvent():
-            return event.kind is EventKind.WAITING_FOR_PERSON
-        case CheckOutput():
-            return False
-    return True
+    if isinstance(event, HandoffEvent):
+        return event.kind is EventKind.WAITING_FOR_PERSON
+    return not isinstance(event, CheckOutput)
 
 
 async def follow_run(context: PageContext, run: str) -> AsyncGenerator[Page, None]:
     """Yield the page of the run with this id."""
     reader = RunReader(run_folder(context.state_folder, run))
-    page, shown, counted = Page(run, ()), QuestionOnPage(), Counted(context.state_folder)
+    page, shown, counted = Page(run, ()), QuestionOnPage(context), Counted(context.state_folder)
     async with (
         context.news.of(run) as listening,
-        beside(shown.watch(context, listening)),
+        beside(shown.watch(listening)),
         beside(counted.count(listening)),
         beside(hear_agents(context, run, listening)),
     ):
@@ -174,7 +184,7 @@ async def follow_run(context: PageContext, run: str) -> AsyncGenerator[Page, Non
                 found = replace(
                     found,
                     terminals=terminals,
-                    asked=shown.look(context, asker.id if asker is not None else ""),
+                    asked=shown.look(asker.id if asker is not None else ""),
                     tokens=counted.of(found.run),
                 )
                 page = one_run(found, context.clock.now())
@@ -191,7 +201,6 @@ async def hear_agents(context: PageContext, run: str, listening: Listening) -> N
                 listening.wake()
 
 
-@dataclass(slots=True)
 class QuestionOnPage:
     """What a page shows of what an agent asks.
 
@@ -199,29 +208,31 @@ class QuestionOnPage:
     it was before is refused.
     """
 
-    terminal_id: str = ""
-    """Who may ask."""
-    asked: AskedBy | None = None
+    def __init__(self, context: PageContext) -> None:
+        self._context = context
+        self._shown: tuple[str, AskedBy | None] = ("", None)
 
-    def look(self, context: PageContext, terminal_id: str) -> AskedBy | None:
+    def look(self, terminal_id: str) -> AskedBy | None:
         """Return what an agent asks now, for a page that shows it from now on."""
-        self.terminal_id = terminal_id
-        self.asked = question_of(context, terminal_id) if terminal_id else None
-        return self.asked
+        asked = question_of(self._context, terminal_id)
+        self._shown = (terminal_id, asked)
+        return asked
 
-    async def watch(self, context: PageContext, listening: Listening) -> None:
+    async def watch(self, listening: Listening) -> None:
         """Wake the page whenever something else is asked than it shows."""
         while True:
             await asyncio.sleep(ASKED_SECONDS)
-            if self.terminal_id and question_of(context, self.terminal_id) != self.asked:
+            terminal_id, asked = self._shown
+            if question_of(self._context, terminal_id) != asked:
                 listening.wake()
 
 
 def question_of(context: PageContext, terminal_id: str) -> AskedBy | None:
     """Return what an agent asks now."""
-    with suppress(OrchestratorError):
-        question = context.terminals.question(terminal_id)
-        return None if question is None else AskedBy(terminal_id, question)
+    if terminal_id:
+        with suppress(OrchestratorError):
+            question = context.terminals.question(terminal_id)
+            return None if question is None else AskedBy(terminal_id, question)
     return None
 
 
@@ -275,19 +286,19 @@ def count_tokens(state_folder: Path, run: str, moment: Moment) -> RunTokens | No
     return RunTokens(sum(found.values(), NONE_USED), is_whole) if found else None
 
 
-@dataclass(slots=True)
 class _Screen:
     """What a terminal shows, for as long as it is the agent's."""
 
-    terminal_id: str = ""
-    text: str = ""
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when another terminal is to be watched."""
+    def __init__(self) -> None:
+        self.text = ""
+        self._terminal_id = ""
+        self._changed = asyncio.Event()
+        """Set when another terminal is to be watched."""
 
     def turn_to(self, terminal_id: str) -> None:
-        if terminal_id != self.terminal_id:
-            self.terminal_id, self.text = terminal_id, ""
-            self.changed.set()
+        if terminal_id != self._terminal_id:
+            self._terminal_id, self.text = terminal_id, ""
+            self._changed.set()
 
     async def watch(self, context: PageContext, listening: Listening) -> None:
         async def show(terminal_id: str) -> None:
@@ -298,33 +309,34 @@ class _Screen:
                         listening.wake()
 
         while True:
-            self.changed.clear()
-            async with beside(show(self.terminal_id)) if self.terminal_id else nullcontext():
-                await self.changed.wait()
+            self._changed.clear()
+            shown = beside(show(self._terminal_id)) if self._terminal_id else nullcontext()
+            async with shown:
+                await self._changed.wait()
 
 
 async def follow_agent(context: PageContext, run: str, role: str) -> AsyncGenerator[Page, None]:
     """Yield the page of the agent that has a role in a run."""
     reader = RunReader(run_folder(context.state_folder, run))
-    page, screen, shown = Page(run, ()), _Screen(), QuestionOnPage()
+    page, screen, shown = Page(run, ()), _Screen(), QuestionOnPage(context)
     async with (
         context.news.of(run) as listening,
         beside(hear_agents(context, run, listening)),
         beside(screen.watch(context, listening)),
-        beside(shown.watch(context, listening)),
+        beside(shown.watch(listening)),
     ):
         is_last = False
         while not is_last:
             is_last = listening.is_last
             try:
-                seen = await asyncio.to_thread(_agent_kept, reader, role)
+                seen = await asyncio.to_thread(reader.agent, role)
             except (OrchestratorError, OSError):
                 page = with_notice(page, GONE)
             else:
                 terminal = agents_here(context, seen.run).get(role)
                 here = terminal.id if terminal is not None else ""
                 screen.turn_to(here)
-                asked = shown.look(context, here)
+                asked = shown.look(here)
                 if terminal is not None:
                     explanation = None
                     with suppress(OrchestratorError):
@@ -339,21 +351,6 @@ async def follow_agent(context: PageContext, run: str, role: str) -> AsyncGenera
                 page = one_agent(seen, context.clock.now())
             yield page
             await listening.wait(context.look_seconds)
-
-
-def _agent_kept(reader: RunReader, role: str) -> AgentSeen:
-    """Return what can be seen of an agent that is not here."""
-    run = reader.read()
-    turns = [turn.sequence for turn in run.done_turns if turn.role == role]
-    last = turns[-1] if turns else 0
-    return AgentSeen(
-        run,
-        role,
-        screen=read_screen(reader.folder, last, role) or "" if last else "",
-        api=run.api,
-        is_recorded=role in roles_with_cast(reader.folder),
-        last_turn=last,
-    )
 
 
 LONGEST_NUMBER = 9
@@ -390,7 +387,10 @@ async def fragment(path: str, context: PageContext) -> Markup:
     """Return a piece of a page that is fetched when it is opened; NotFound if there is none."""
     match _words(path):
         case ["older"]:
-            return await asyncio.to_thread(_older, context)
+            now = context.clock.now()
+            runs = await asyncio.to_thread(list_runs, context.state_folder)
+            _, older = done_first(runs, now)
+            return older_runs([RunRow(run) for run in older], now)
         case ["runs", run, "turns", number]:
             # On the agent's own page no link leads there.
             is_own = urlsplit(path).query == OWN_TURN
@@ -400,11 +400,12 @@ async def fragment(path: str, context: PageContext) -> Markup:
             known = (await asyncio.to_thread(read_run, folder)).terminals
             if role not in known:
                 raise NotFound("agent", role, known)
-            shown = await context.terminals.scrollback(known[role], SCROLLBACK_LINES)
-            return scrollback_html(shown)
+            return scrollback_html(
+                await context.terminals.scrollback(known[role], SCROLLBACK_LINES)
+            )
         case ["runs", run, "replay", role, *number] if len(number) <= 1:
             step = _number(number[0]) if number else None
-            return await asyncio.to_thread(_replay, context, (run, role), step)
+            return await asyncio.to_thread(_replay, context, run, role, step)
     raise NotFound("piece of a page", path, ())
 
 
@@ -432,13 +433,6 @@ def _known_run(context: PageContext, run: str) -> Folder:
     return run_folder(context.state_folder, run)
 
 
-def _older(context: PageContext) -> Markup:
-    """Return the ended runs that the page does not show at once."""
-    now = context.clock.now()
-    _, older = done_first(list_runs(context.state_folder), now)
-    return older_runs([RunRow(run) for run in older], now)
-
-
 def _turn(context: PageContext, run: str, sequence: int, is_own: bool) -> Markup:
     folder = _known_run(context, run)
     detail = detail_of(folder, sequence, context.environ)
@@ -449,9 +443,8 @@ def _turn(context: PageContext, run: str, sequence: int, is_own: bool) -> Markup
     return joined((shown, tag("p", link, class_="muted")))
 
 
-def _replay(context: PageContext, agent: tuple[str, str], step: int | None) -> Markup:
+def _replay(context: PageContext, run: str, role: str, step: int | None) -> Markup:
     """Return a step of a recording; if none is named, the first that shows something."""
-    run, role = agent
     cast = read_cast(_known_run(context, run), role)
     if cast is None or not cast.frames:
         raise NotFound("recording", role, ())

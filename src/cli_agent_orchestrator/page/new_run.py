@@ -1,23 +1,26 @@
 """The page that starts a run: a form whose fields are those of `POST /runs`."""
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 from ..core.models import BUILT_IN
 from ..pipeline.flow import Flow
 from ..pipeline.task import TEST_HEADING
 from ..settings.table import AGENTS, BY_NAME, PROVIDER_SUFFIX
-from ..show.markup import Child, Markup, joined, tag
-from .words import HOME, Page, Part, name
+from ..show.markup import Attribute, Child, Markup, joined, tag
+from .words import ALL_RUNS, HOME, Page, Part, name, way_back
 
 MOST_FOLDERS = 20
 FOLDER_NOTE = (
     "The whole path, on the server's machine. A run that is unfinished there is set aside, and can "
     "be resumed."
 )
-TASK_NOTE = (
-    f"What is to be done. Below a line {TEST_HEADING} you can say what the tester does; it may be "
-    "left out."
+TASK_NOTE = joined(
+    (
+        "What is to be done. Below a line ",
+        tag("code", TEST_HEADING),
+        " you can say what the tester does; it may be left out.",
+    )
 )
 GATE_NOTE = (
     "A command that cao runs itself and believes instead of an agent's word: NAME=COMMAND. The "
@@ -36,6 +39,8 @@ ROLES = tuple(
     if setting.endswith(PROVIDER_SUFFIX)
 )
 """The roles that have a setting of their own for their agent."""
+Choice = tuple[str, str]
+"""A value, and the words for it."""
 
 
 def new_run(folders: Sequence[str], flows: Sequence[Flow], installed: Collection[str]) -> Page:
@@ -43,103 +48,35 @@ def new_run(folders: Sequence[str], flows: Sequence[Flow], installed: Collection
 
     `installed` are the agents that can be started.
     """
-    way = tag("nav", tag("a", "All runs", href=HOME), id="way", class_="way", aria_label="Way back")
-    start = tag(
-        "button",
-        "Start the run",
-        class_="button button-main",
-        type="submit",
-        data_busy="Starting …",
-    )
-    form = tag(
-        "form",
-        *_work(folders, flows),
-        *_agents(installed),
-        *_limits(),
-        tag("p", class_="problem", role="alert", data_problem=True),
-        start,
-        class_="form new-run",
-        data_post="/runs",
-        # Never the one that was left unfinished in the folder.
-        data_body=json.dumps({"resume": False}),
-        data_then=f"{HOME}/runs/{{id}}",
-        data_words=json.dumps(FIELD_WORDS),
-    )
-    new = tag("div", tag("h1", "New run"), form, id="new")
-    return Page("New run", (Part("way", way), Part("new", new)))
-
-
-def _field(label: str, field: Markup, number: str, note: Child = None) -> Markup:
-    told = tag("p", note, class_="muted") if note else None
-    return tag("div", tag("label", label, for_=number), field, told, class_="field")
-
-
-def _work(folders: Sequence[str], flows: Sequence[Flow]) -> Iterator[Markup]:
-    """Yield the fields that say what is done, where, and by which flow."""
     task = tag("textarea", id="task-text", name="task", rows=10, required=True, spellcheck="true")
-    first, heading, rest = TASK_NOTE.partition(TEST_HEADING)
-    yield _field("Task", task, "task-text", joined((first, tag("code", heading), rest)))
     known = (tag("option", value=folder) for folder in folders[:MOST_FOLDERS])
-    folder = tag(
-        "input",
-        id="folder",
-        name="wd",
-        required=True,
-        maxlength=LONGEST_PATH,
-        list="folders",
-        value=folders[0] if folders else None,
-        autocomplete="off",
-        spellcheck="false",
-    )
-    both = joined((folder, tag("datalist", *known, id="folders")))
-    yield _field("Project folder", both, "folder", FOLDER_NOTE)
-    options = []
-    for flow in flows:
-        described = flow.description[:LONGEST_DESCRIPTION]
-        words = f"{name(flow.name)}: {described}" if described else name(flow.name)
-        options.append(tag("option", words, value=flow.name, selected=flow is flows[0]))
-    chosen = tag("select", *options, id="flow", name=SETTING.format("FLOW"))
-    yield _field("Flow", chosen, "flow", "Who works, and in which order.")
-
-
-def _agents(installed: Collection[str]) -> Iterator[Markup]:
-    """Yield the fields that say which agent works, for all roles or for one."""
-    known = [agent for agent in AGENTS if agent in installed]
-    usual = _choose("provider", "PROVIDER", installed, known[0] if known else BUILT_IN)
-    yield _field("Agent", usual, "provider")
-    roles = (
+    folder = _line("folder", "wd", required=True, list="folders", value=next(iter(folders), None))
+    flow_words = [
+        (
+            flow.name,
+            ": ".join(filter(None, (name(flow.name), flow.description[:LONGEST_DESCRIPTION]))),
+        )
+        for flow in flows
+    ]
+    agents = [
+        (agent, agent if agent in installed or agent == BUILT_IN else f"{agent} (not installed)")
+        for agent in AGENTS
+    ]
+    usual = next((agent for agent in AGENTS if agent in installed), BUILT_IN)
+    roles = [
         _field(
             f"Agent of {role.replace('_', ' ')}",
-            _choose(f"provider-{role}", f"{role.upper()}{PROVIDER_SUFFIX}", installed),
+            _choose(
+                f"provider-{role}",
+                f"{role.upper()}{PROVIDER_SUFFIX}",
+                [("", "the same as above"), *agents],
+                "",
+            ),
             f"provider-{role}",
         )
         for role in ROLES
-    )
-    yield tag("details", tag("summary", "Another agent for a role"), *roles)
-
-
-def _choose(number: str, setting: str, installed: Collection[str], chosen: str = "") -> Markup:
-    options = []
-    if not chosen:
-        options.append(tag("option", "the same as above", value="", selected=True))
-    for agent in AGENTS:
-        words = agent if agent in installed or agent == BUILT_IN else f"{agent} (not installed)"
-        options.append(tag("option", words, value=agent, selected=agent == chosen))
-    return tag("select", *options, id=number, name=SETTING.format(setting))
-
-
-def _limits() -> Iterator[Markup]:
-    """Yield the fields for a gate, the rounds, and a work tree."""
-    gate = tag(
-        "input",
-        id="gate",
-        name=SETTING.format("GATES"),
-        maxlength=LONGEST_PATH,
-        placeholder="tests=make test",
-        autocomplete="off",
-        spellcheck="false",
-    )
-    yield _field("Gate (optional)", gate, "gate", GATE_NOTE)
+    ]
+    gate = _line("gate", SETTING.format("GATES"), placeholder="tests=make test")
     rounds = tag(
         "input",
         id="max-rounds",
@@ -148,7 +85,71 @@ def _limits() -> Iterator[Markup]:
         min=1,
         placeholder=BY_NAME["MAX_ROUNDS"].default,
     )
-    yield _field("Rounds at most (optional)", rounds, "max-rounds")
+    form = tag(
+        "form",
+        _field("Task", task, "task-text", TASK_NOTE),
+        _field(
+            "Project folder",
+            joined((folder, tag("datalist", *known, id="folders"))),
+            "folder",
+            FOLDER_NOTE,
+        ),
+        _field(
+            "Flow",
+            _choose("flow", "FLOW", flow_words, flows[0].name if flows else ""),
+            "flow",
+            "Who works, and in which order.",
+        ),
+        _field("Agent", _choose("provider", "PROVIDER", agents, usual), "provider"),
+        tag("details", tag("summary", "Another agent for a role"), *roles),
+        _field("Gate (optional)", gate, "gate", GATE_NOTE),
+        _field("Rounds at most (optional)", rounds, "max-rounds"),
+        _work_tree(),
+        tag("p", class_="problem", role="alert", data_problem=True),
+        tag(
+            "button",
+            "Start the run",
+            class_="button button-main",
+            type="submit",
+            data_busy="Starting …",
+        ),
+        class_="form new-run",
+        data_post="/runs",
+        # Never the one that was left unfinished in the folder.
+        data_body=json.dumps({"resume": False}),
+        data_then=f"{HOME}/runs/{{id}}",
+        data_words=json.dumps(FIELD_WORDS),
+    )
+    new = tag("div", tag("h1", "New run"), form, id="new")
+    return Page("New run", (way_back(ALL_RUNS), Part("new", new)))
+
+
+def _field(label: str, field: Markup, number: str, note: Child = None) -> Markup:
+    told = tag("p", note, class_="muted") if note else None
+    return tag("div", tag("label", label, for_=number), field, told, class_="field")
+
+
+def _line(number: str, called: str, **more: Attribute) -> Markup:
+    """Return a field for a text that is no prose."""
+    return tag(
+        "input",
+        id=number,
+        name=called,
+        maxlength=LONGEST_PATH,
+        autocomplete="off",
+        spellcheck="false",
+        **more,
+    )
+
+
+def _choose(number: str, setting: str, choices: Sequence[Choice], chosen: str) -> Markup:
+    options = (
+        tag("option", words, value=value, selected=value == chosen) for value, words in choices
+    )
+    return tag("select", *options, id=number, name=SETTING.format(setting))
+
+
+def _work_tree() -> Markup:
     box = tag(
         "input",
         id="work-tree",
@@ -159,4 +160,4 @@ def _limits() -> Iterator[Markup]:
     )
     label = tag("label", box, " In a work tree of its own", for_="work-tree")
     told = tag("p", TREE_NOTE, tag("code", "cao apply"), ".", id="work-tree-note", class_="muted")
-    yield tag("div", label, told, class_="field check")
+    return tag("div", label, told, class_="field check")

@@ -1,29 +1,32 @@
 """The page of one agent: its screen as it is now, why it has its status, and what it asks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..core.models import Explanation, Terminal
 from ..core.text import age, short_line
 from ..runs.view import RunView
-from ..show.markup import Child, Markup, joined, screen_lines, tag
+from ..show.markup import Child, Markup, screen_lines, tag
 from .words import (
     AGENT_LOOKS,
-    HOME,
+    ALL_RUNS,
     AskedBy,
     Page,
     Part,
     about,
     agent_badge,
     agent_path,
-    as_sentence,
     badge,
+    button,
     fetched,
+    folded,
     key_buttons,
     name,
     question_html,
     quoted,
     run_path,
+    section,
+    way_back,
 )
 
 SCROLLBACK_LINES = 2000
@@ -68,14 +71,27 @@ class AgentSeen:
     last_turn: int = 0
     """The number of its last turn; 0 if it had none."""
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Is it an agent of another server?"""
+        is_here = self.terminal is not None
+        return not is_here and self.run.is_live and self.role in self.run.terminals
+
+    @property
+    def status(self) -> str:
+        if self.terminal is None:
+            return "not on this server" if self.is_elsewhere else "ended"
+        if not self.terminal.alive:
+            return "its program has ended"
+        return AGENT_LOOKS[self.terminal.status][1]
+
 
 def one_agent(seen: AgentSeen, now: float) -> Page:
     """Return the page of an agent."""
     run = tag("a", short_line(seen.run.task_line, 60) or "The run", href=run_path(seen.run.id))
-    links = joined((tag("a", "All runs", href=HOME), run), " / ")
     main, side = tag("div", id="agent-main"), tag("div", id="agent-side", class_="side")
     parts = (
-        Part("way", tag("nav", links, id="way", class_="way", aria_label="Way back")),
+        way_back(ALL_RUNS, run),
         Part("agent-top", tag("div", id="agent-top")),
         Part("need-area", tag("div", id="need-area", role="status")),
         Part("frame", tag("div", main, side, id="frame", class_="agent-frame")),
@@ -86,7 +102,7 @@ def one_agent(seen: AgentSeen, now: float) -> Page:
         *_below(seen),
         Part("why", _why(seen.explanation, now), "agent-side"),
     )
-    return Page(f"{name(seen.role)}: {_word(seen)}", parts)
+    return Page(f"{name(seen.role)}: {seen.status}", parts)
 
 
 def scrollback_html(text: str) -> Markup:
@@ -94,7 +110,7 @@ def scrollback_html(text: str) -> Markup:
     lines = _down_to_the_last(screen_lines(text)[-SCROLLBACK_LINES:])
     if not lines:
         return tag("p", "It has shown nothing yet.", class_="muted")
-    return _box("scrollback-box", "What it has shown so far", joined(map(_plain_line, lines)))
+    return _box("scrollback-box", "What it has shown so far", lines)
 
 
 def replay_html(lines: Sequence[Markup], place: tuple[int, int], path: str, at: float) -> Markup:
@@ -113,11 +129,9 @@ def replay_html(lines: Sequence[Markup], place: tuple[int, int], path: str, at: 
         ("Last", "The last step", count - 1),
     )
     buttons = (
-        tag(
-            "button",
+        button(
             words,
-            type="button",
-            class_="button button-small",
+            "button-small",
             data_fragment=f"{path}/{min(max(to, 0), count - 1)}",
             disabled=not 0 <= to < count or to == number,
             aria_label=label,
@@ -128,19 +142,9 @@ def replay_html(lines: Sequence[Markup], place: tuple[int, int], path: str, at: 
     return tag(
         "div",
         tag("p", told, class_="muted"),
-        tag("div", joined(buttons), class_="buttons"),
-        _box("replay-box", "The agent's screen at this step", joined(map(_plain_line, lines))),
+        tag("div", *buttons, class_="buttons"),
+        _box("replay-box", "The agent's screen at this step", lines),
     )
-
-
-def _word(seen: AgentSeen) -> str:
-    if seen.terminal is None:
-        return "not on this server" if _is_elsewhere(seen) else "ended"
-    return AGENT_LOOKS[seen.terminal.status][1] if seen.terminal.alive else "its program has ended"
-
-
-def _is_elsewhere(seen: AgentSeen) -> bool:
-    return seen.run.is_live and seen.role in seen.run.terminals
 
 
 def _head(seen: AgentSeen) -> Markup:
@@ -155,12 +159,12 @@ def _head(seen: AgentSeen) -> Markup:
             facts.append(tag("span", action, class_="action"))
     if run.is_live and run.role == seen.role:
         facts.append(tag("span", "its turn now", class_="who"))
-    status = badge("plain", _word(seen)) if terminal is None else agent_badge(terminal)
+    status = badge("plain", seen.status) if terminal is None else agent_badge(terminal)
     return tag(
         "header",
         tag("h1", name(seen.role)),
         tag("p", status, class_="badges"),
-        about([fact for fact in facts if fact]),
+        about(*facts),
         id="head",
         class_="run-head",
     )
@@ -169,12 +173,12 @@ def _head(seen: AgentSeen) -> Markup:
 def _need(asked: AskedBy | None) -> Markup:
     if asked is None:
         return tag("div", id="need", hidden=True)
-    keys = key_buttons(asked) if asked.question.choices else None
+    has_choices = bool(asked.question.choices)
     return tag(
         "div",
         tag("h2", "It asks you"),
         question_html(asked),
-        tag("details", tag("summary", "Other keys"), keys, id="more-keys") if keys else None,
+        folded("Other keys", key_buttons(asked), "more-keys") if has_choices else None,
         id="need",
         class_="card card-needs",
     )
@@ -183,11 +187,10 @@ def _need(asked: AskedBy | None) -> Markup:
 def _gone(seen: AgentSeen) -> Markup:
     if seen.terminal is not None:
         return tag("p", id="gone", hidden=True)
-    if _is_elsewhere(seen):
+    words = "This agent has ended."
+    if seen.is_elsewhere:
         where = f" at {seen.api[:LONGEST_DETAIL]}" if seen.api else ""
         words = f"This agent is not on this server, but on the one{where} that its run uses."
-    else:
-        words = "This agent has ended."
     still = " Below is what it showed at the end of its last turn." if seen.screen else ""
     return tag("p", words, still, id="gone", class_="card card-quiet")
 
@@ -196,11 +199,8 @@ def _screen(seen: AgentSeen) -> Iterator[Part]:
     if seen.terminal is None and not seen.screen:
         return
     title = "Screen" if seen.terminal is not None else "Its last screen"
-    yield Part(
-        "screen-frame",
-        tag("div", tag("h2", title), _box("screen", title, None), id="screen-frame"),
-        "agent-main",
-    )
+    frame = tag("div", tag("h2", title), _box("screen", title), id="screen-frame")
+    yield Part("screen-frame", frame, "agent-main")
     for number, line in enumerate(_down_to_the_last(screen_lines(seen.screen))):
         html = tag("div", line, id=f"line-{number}", class_="line")
         yield Part(f"line-{number}", html, "screen")
@@ -213,73 +213,52 @@ def _down_to_the_last(lines: list[Markup]) -> list[Markup]:
     return lines
 
 
-def _box(number: str, label: str, inner: Child) -> Markup:
+def _box(number: str, label: str, lines: Iterable[Markup] = ()) -> Markup:
     """Return a dark box for lines of a screen, which can be scrolled by keys too."""
+    inner = (tag("div", line, class_="line") for line in lines)
     return tag(
-        "div", inner, id=number, class_="screen", tabindex=0, role="region", aria_label=label
+        "div", *inner, id=number, class_="screen", tabindex=0, role="region", aria_label=label
     )
-
-
-def _plain_line(line: Markup) -> Markup:
-    return tag("div", line, class_="line")
 
 
 def _below(seen: AgentSeen) -> Iterator[Part]:
     """Yield what is fetched when it is opened, and the box for messages."""
-    run = run_path(seen.run.id)
-    offered: list[tuple[object, str, str, str]] = [
-        (
-            seen.terminal,
-            "scrollback",
-            "What it has shown so far",
-            f"{agent_path(seen.run.id, seen.role)}/scrollback",
-        ),
-        (
-            seen.is_recorded,
-            "replay",
-            "Replay its screen from the start",
-            f"{run}/replay/{quoted(seen.role)}",
-        ),
-        (
-            seen.last_turn,
-            "last-turn",
-            f"Its last turn ({seen.last_turn})",
-            f"{run}/turns/{seen.last_turn}?{OWN_TURN}",
-        ),
-    ]
-    for is_offered, number, words, path in offered:
-        if is_offered:
-            yield Part(number, fetched(number, words, path), "agent-main")
-    if seen.terminal is not None and seen.terminal.alive:
-        yield Part("message", _message(seen, seen.terminal.id), "agent-side")
+    run, terminal = run_path(seen.run.id), seen.terminal
+    offered = []
+    if terminal is not None:
+        path = f"{agent_path(seen.run.id, seen.role)}/scrollback"
+        offered.append(("scrollback", "What it has shown so far", path))
+    if seen.is_recorded:
+        path = f"{run}/replay/{quoted(seen.role)}"
+        offered.append(("replay", "Replay its screen from the start", path))
+    if seen.last_turn:
+        path = f"{run}/turns/{seen.last_turn}?{OWN_TURN}"
+        offered.append(("last-turn", f"Its last turn ({seen.last_turn})", path))
+    for number, words, path in offered:
+        yield Part(number, fetched(number, words, path), "agent-main")
+    if terminal is not None and terminal.alive:
+        form = _message_form(seen.role, terminal.id, is_asking=seen.asked is not None)
+        yield Part("message", section("message", "Message", form), "agent-side")
 
 
-def _message(seen: AgentSeen, terminal_id: str) -> Markup:
-    is_asking = seen.asked is not None
+def _message_form(role: str, terminal_id: str, *, is_asking: bool) -> Markup:
     return tag(
-        "section",
-        tag("h2", "Message", id="message-title"),
+        "form",
+        tag("label", "Say something to it", for_="message-text"),
         tag(
-            "form",
-            tag("label", "Say something to it", for_="message-text"),
-            tag(
-                "textarea",
-                id="message-text",
-                name="message",
-                rows=4,
-                required=True,
-                disabled=is_asking,
-                aria_describedby="message-note",
-            ),
-            tag("p", ASKS if is_asking else TO_AGENT, id="message-note", class_="muted"),
-            tag("button", "Send", class_="button", type="submit", disabled=is_asking),
-            class_="form",
-            data_post=f"/terminals/{terminal_id}/input",
-            data_said=f"Sent to the {name(seen.role)}.",
+            "textarea",
+            id="message-text",
+            name="message",
+            rows=4,
+            required=True,
+            disabled=is_asking,
+            aria_describedby="message-note",
         ),
-        id="message",
-        class_="card",
-        aria_labelledby="message-title",
+        tag("p", ASKS if is_asking else TO_AGENT, id="message-note", class_="muted"),
+        tag("button", "Send", class_="button", type="submit", disabled=is_asking),
+        class_="form",
+        data_post=f"/terminals/{terminal_id}/input",
+        data_said=f"Sent to the {name(role)}.",
     )
 
 
@@ -293,15 +272,8 @@ def _why(explanation: Explanation | None, now: float) -> Markup:
         detail = tag("span", short_line(one.detail, LONGEST_DETAIL), class_="muted")
         told.append(tag("li", tag("b", name(one.source)), f" {says}, {when} ", detail))
     reason = explanation.reason[:LONGEST_DETAIL]
-    words = WHO_TELLS.get(reason.partition(":")[0])
-    # In words, and as it was told if that says more.
-    why = (words, " ", tag("span", reason, class_="muted")) if words else (as_sentence(reason),)
-    return tag(
-        "section",
-        tag("h2", "Why this status", id="why-title"),
-        tag("p", *why),
-        tag("ul", *told, class_="told"),
-        id="why",
-        class_="card",
-        aria_labelledby="why-title",
-    )
+    why = tag("p", reason[:1].upper() + reason[1:])
+    if words := WHO_TELLS.get(reason.partition(":")[0]):
+        # In words, and as it was told.
+        why = tag("p", words, " ", tag("span", reason, class_="muted"))
+    return section("why", "Why this status", why, tag("ul", *told, class_="told"))

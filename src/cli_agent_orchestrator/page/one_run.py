@@ -3,6 +3,7 @@
 The frame never changes, so that what is open, typed or looked at in it stays; its parts do.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -10,10 +11,10 @@ from pathlib import PurePosixPath
 
 from ..core.models import Terminal
 from ..core.text import age, duration, plural, short_line, twice_as_many
-from ..events import FilesChanged, HintTaken, Steered
+from ..events import FilesChanged, HintTaken
 from ..pipeline.flow import Planned, PlannedCheck, Stage, StageKind
 from ..pipeline.review import Findings
-from ..pipeline.state import PersonalAct
+from ..pipeline.steering import LARGEST_HINT
 from ..runs.record import RunStatus, short_name
 from ..runs.view import RunView, Turn
 from ..settings import gates
@@ -25,8 +26,8 @@ from ..show.turn import badge as outcome_badge
 from ..show.turn import findings_html, look_of, timeline
 from .all_runs import RunStanding, standing_of
 from .words import (
+    ALL_RUNS,
     DOT,
-    HOME,
     LOADING,
     AskedBy,
     Page,
@@ -37,16 +38,18 @@ from .words import (
     agent_path,
     at_work,
     badge,
-    control_buttons,
-    hint_form,
+    button,
+    folded,
     moment,
     name,
     question_html,
-    rounds_form,
+    round_of,
     run_path,
     run_tokens,
+    section,
     time_of,
     waits_words,
+    way_back,
     with_code,
 )
 
@@ -61,11 +64,32 @@ MOST_TOLD = 20
 STEPS = 200
 """Into so many steps the time of a run is divided: its picture grows by one at a time."""
 LEAST_STEP = 2.0
+STOP_WORDS = (
+    "Stop this run and end its agents? It is saved, and can be resumed later with new agents."
+)
+SKIP_WORDS = "Count the review that is under way as approved, without its verdict?"
 GONE = "This run is not there any more: its folder was removed."
 NOT_READABLE = "What is kept of this run cannot be read now."
 DONE = tag("span", "✓", tag("span", " done", class_="hidden-words"), class_="done")
 """At a step of the plan that the present round has behind it."""
 LAST_SEEN = " Below is what was last seen of it."
+FRAME = (
+    way_back(ALL_RUNS),
+    Part("run-top", tag("div", id="run-top")),
+    # It is there before what it says, so that what comes into it is read out.
+    Part("need-area", tag("div", id="need-area", role="status")),
+    # Where there is no room for two columns, the turns come before what is looked at less.
+    Part(
+        "frame",
+        tag(
+            "div",
+            tag("div", id="side", class_="side"),
+            tag("div", id="story", class_="story"),
+            tag("div", id="more", class_="side side-more"),
+            id="frame",
+        ),
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +115,12 @@ def one_run(page: RunOnPage, now: float) -> Page:
     changed = {event.sequence: event for event in run.changes}
     turns = (turn_part(run.id, turn, changed.get(turn.sequence)) for turn in reversed(run.turns))
     parts = (
-        *_frame(),
+        *FRAME,
         Part("head", _head(page, stand, now), "run-top"),
         Part("need", _need(page, stand), "need-area"),
         *_steering(run),
         *_agents(page),
-        *_warned(run),
-        Part("plan", _plan(page), "more"),
-        *_told(run, now),
-        Part("picture", _picture(run, now), "story"),
+        *_facts(page, now),
         *_findings(page.findings),
         *_turns_frame(run),
         *turns,
@@ -115,18 +136,6 @@ def with_notice(page: Page, words: str) -> Page:
     return Page(page.title, (*seen[:1], Part("notice", html), *seen[1:]))
 
 
-def _frame() -> Iterator[Part]:
-    way = tag("nav", tag("a", "All runs", href=HOME), id="way", class_="way", aria_label="Way back")
-    yield Part("way", way)
-    yield Part("run-top", tag("div", id="run-top"))
-    # It is there before what it says, so that what comes into it is read out.
-    yield Part("need-area", tag("div", id="need-area", role="status"))
-    # Where there is no room for two columns, the turns come before what is looked at less.
-    columns = (("side", "side"), ("story", "story"), ("more", "side side-more"))
-    inner = (tag("div", id=number, class_=kind) for number, kind in columns)
-    yield Part("frame", tag("div", *inner, id="frame"))
-
-
 def _head(page: RunOnPage, stand: RunStanding, now: float) -> Markup:
     run = page.run
     badges = [badge(stand.tone, stand.words)]
@@ -137,25 +146,24 @@ def _head(page: RunOnPage, stand: RunStanding, now: float) -> Markup:
     if run.is_pausing:
         badges.append(badge("warn", "pauses after this turn"))
     place = run.project or run.wd
-    most = f" of {run.max_rounds}" if run.max_rounds else ""
-    facts: list[Child] = [
+    facts = about(
         tag("span", name(PurePosixPath(place).name or place), title=place),
         f"flow {name(run.flow)}" if run.flow else None,
-        f"round {run.round}{most}" if run.round else None,
+        round_of(run),
         at_work(run) if run.is_live and run.role and not run.asking else None,
         time_of(run, now),
         f"on {name(run.machine)}" if run.machine else None,
-        run_tokens(page.tokens) if page.tokens is not None else None,
+        run_tokens(page.tokens),
         tag("code", run.id),
-    ]
+    )
     task = run.task.strip()[:LONGEST_TASK]
-    whole = tag("pre", task, class_="task") if task and task != run.task_line else None
+    is_long = bool(task) and task != run.task_line
     return tag(
         "header",
         tag("h1", short_line(run.task_line, LONGEST_LINE) or "(no task)"),
         tag("p", joined(badges, " "), class_="badges"),
-        about([fact for fact in facts if fact is not None]),
-        tag("details", tag("summary", "The whole task"), whole, id="task") if whole else None,
+        facts,
+        folded("The whole task", tag("pre", task, class_="task"), "task") if is_long else None,
         id="head",
         class_="run-head",
     )
@@ -166,7 +174,7 @@ def _need(page: RunOnPage, stand: RunStanding) -> Markup:
     told = [*_needs(page, stand)]
     tone = "card-needs" if stand.tone == "needs" else "card-bad"
     quiet = "card-quiet" if not stand.why else tone
-    return tag("div", joined(told), id="need", class_=f"card {quiet}", hidden=not told)
+    return tag("div", *told, id="need", class_=f"card {quiet}", hidden=not told)
 
 
 def _needs(page: RunOnPage, stand: RunStanding) -> Iterator[Markup]:
@@ -200,42 +208,107 @@ def _needs(page: RunOnPage, stand: RunStanding) -> Iterator[Markup]:
         yield waits
 
 
-def review_under_way(run: RunView) -> Turn | None:
-    """Return the last turn if it is a review without an end."""
-    for last in run.turns[-1:]:
-        if last.role in run.reviewers and last.ended is None:
-            return last
-    return None
-
-
 def _steering(run: RunView) -> Iterator[Part]:
-    buttons = control_buttons(run, review_under_way(run))
-    if buttons is None:
+    """Yield the buttons and forms that steer a run, if anything can be asked of it."""
+    is_paused = run.status is RunStatus.PAUSED
+    path = f"/runs/{run.id}"
+    buttons = []
+    if is_paused or run.is_unfinished:
+        buttons.append(button("Resume", "button-main", data_post=f"{path}/resume"))
+    if run.is_live and run.is_pausing:
+        buttons.append(button("Do not pause", "button-main", data_post=f"{path}/resume"))
+    elif run.is_live and not is_paused:
+        buttons.append(button("Pause after this turn", data_post=f"{path}/pause"))
+    last = run.turns[-1] if run.turns else None
+    if run.is_live and last is not None and last.role in run.reviewers and last.ended is None:
+        # Bound to this very review: if it is over, nothing is skipped.
+        meant = json.dumps({"role": last.role, "round": last.round, "cycle": last.cycle})
+        skip = f"{path}/skip"
+        buttons.append(
+            button("Skip this review", data_post=skip, data_body=meant, data_confirm=SKIP_WORDS)
+        )
+    if run.is_live:
+        stop = f"{path}/stop"
+        buttons.append(
+            button("Stop the run", "button-bad", data_post=stop, data_confirm=STOP_WORDS)
+        )
+    if not buttons:
         return
-    title = tag("h2", "Steer it", id="steer-title")
-    frame = tag("section", title, id="steer", class_="card", aria_labelledby="steer-title")
-    yield Part("steer", frame, "side")
-    yield Part("buttons", tag("div", buttons, id="buttons"), "steer")
+    yield Part("steer", section("steer", "Steer it"), "side")
+    row = tag("div", *buttons, class_="buttons")
+    yield Part("buttons", tag("div", row, id="buttons"), "steer")
     if run.is_live:
         # Parts of their own: what is being typed in them stays when the buttons change.
-        yield Part("hint", hint_form(run.id, sorted(run.providers)), "steer")
-        yield Part("rounds", rounds_form(run.id, run.round, run.max_rounds), "steer")
+        yield Part("hint", folded("Give a hint", _hint_form(run), "hint", "fold"), "steer")
+        yield Part(
+            "rounds", folded("Change its rounds", _rounds_form(run), "rounds", "fold"), "steer"
+        )
+
+
+def _hint_form(run: RunView) -> Markup:
+    """Return the form by which an agent is told something with its next prompt."""
+    options = (tag("option", name(role), value=role) for role in sorted(run.providers))
+    return tag(
+        "form",
+        tag("label", "Hint", for_="hint-text"),
+        tag(
+            "textarea",
+            id="hint-text",
+            name="text",
+            rows=4,
+            required=True,
+            maxlength=LARGEST_HINT,
+            aria_describedby="hint-note",
+        ),
+        tag("p", "The agent gets it with its next prompt.", id="hint-note", class_="muted"),
+        tag("label", "For", for_="hint-role"),
+        tag(
+            "select",
+            tag("option", "whoever is next", value=""),
+            *options,
+            id="hint-role",
+            name="role",
+        ),
+        tag("button", "Send the hint", class_="button", type="submit"),
+        class_="form",
+        data_post=f"/runs/{run.id}/hint",
+    )
+
+
+def _rounds_form(run: RunView) -> Markup:
+    """Return the form by which a run is given more rounds, or fewer."""
+    return tag(
+        "form",
+        tag("label", "Rounds at most", for_="rounds-value"),
+        tag(
+            "input",
+            id="rounds-value",
+            name="value",
+            type="number",
+            min=max(run.round, 1),
+            value=run.max_rounds or None,
+            required=True,
+        ),
+        tag("input", type="hidden", name="name", value="max_rounds"),
+        tag("button", "Set", class_="button", type="submit"),
+        class_="form form-row",
+        data_post=f"/runs/{run.id}/set",
+    )
 
 
 def _agents(page: RunOnPage) -> Iterator[Part]:
     run = page.run
     if not run.providers:
         return
-    frame = _section("agents", "Agents", tag("ul", id="agents-list", class_="agents"))
+    frame = section("agents", "Agents", tag("ul", id="agents-list", class_="agents"))
     yield Part("agents", frame, "more")
     for number, (role, provider) in enumerate(run.providers.items()):
         terminal = page.terminals.get(role)
         if terminal is not None:
             status = agent_badge(terminal)
-        elif run.is_live and role in run.terminals:
-            status = badge("plain", "on another server")
         else:
-            status = badge("plain", "ended")
+            is_elsewhere = run.is_live and role in run.terminals
+            status = badge("plain", "on another server" if is_elsewhere else "ended")
         action = terminal.action if terminal is not None and terminal.alive else ""
         html = tag(
             "li",
@@ -251,10 +324,32 @@ def _agents(page: RunOnPage) -> Iterator[Part]:
         yield Part(f"agent-{number}", html, "agents-list")
 
 
-def _plan(page: RunOnPage) -> Markup:
-    run, course = page.run, page.course
-    if not course:
-        return tag("div", id="plan", hidden=True)
+def _facts(page: RunOnPage, now: float) -> Iterator[Part]:
+    """Yield warnings, the plan, the proof, what people did to the run, and its picture."""
+    run = page.run
+    if run.warnings:
+        title = joined(("Warnings ", tag("span", str(len(run.warnings)), class_="count")))
+        lines = _lines([warning[:LONGEST_REASON] for warning in run.warnings])
+        yield Part("warnings", folded(title, lines, "warnings", "card"), "more")
+    plan = _plan(run, page.course) if page.course else tag("div", id="plan", hidden=True)
+    yield Part("plan", plan, "more")
+    if proof := proof_words(run):
+        html = section("proof", "Proof", _lines([proof[:LONGEST_REASON]]))
+        yield Part("proof", html, "story")
+    if run.acts:
+        told = []
+        for act in run.acts:
+            words = act.words
+            if isinstance(act, HintTaken) and "\n" in act.text.strip():
+                # A hint of several lines, such as a comment on code, keeps them.
+                words = f"hint for {act.role or 'the next prompt'}:\n{act.text.strip()}\n"
+            when = tag("span", moment(act.at, f"{age(now - act.at)} ago"), class_="muted")
+            told.append(joined((words[:LONGEST_REASON], when), " "))
+        yield Part("acts", section("acts", "What people did", _lines(told)), "more")
+    yield Part("picture", _picture(run, now), "story")
+
+
+def _plan(run: RunView, course: Sequence[Planned]) -> Markup:
     reached, passed = _reached(run.turns, course), run.status is RunStatus.PASS
     steps = []
     for place, step in enumerate(course):
@@ -272,27 +367,27 @@ def _plan(page: RunOnPage) -> Markup:
     last = tag("li", tag("span", "PASS", class_="stage"), DONE if passed else None)
     first = next(step.name for step in course if isinstance(step, Stage))
     note = tag("p", f"A FAIL starts the next round at {name(first)}.", class_="muted")
-    return _section("plan", "Plan", joined((tag("ol", *steps, last, class_="plan"), note)))
+    return section("plan", "Plan", tag("ol", *steps, last, class_="plan"), note)
 
 
 def _reached(turns: Sequence[Turn], course: Sequence[Planned]) -> int:
     """Return the place in the course to which the turns of the last round have come; -1 if none."""
+
+    def is_of(turn: Turn, step: Planned) -> bool:
+        match step:
+            case PlannedCheck():
+                return turn.is_gate and turn.role == step.name
+            case Stage(kind=StageKind.GATE):
+                return turn.is_gate
+        return turn.role in step.roles
+
     reached = -1
     for turn in turns:
         # A gate may have several places: it is the next one.
         places = range(reached + 1 if turn.is_gate else 0, len(course))
         if turn.round == turns[-1].round:
-            reached = next((one for one in places if _is_of(turn, course[one])), reached)
+            reached = next((one for one in places if is_of(turn, course[one])), reached)
     return reached
-
-
-def _is_of(turn: Turn, step: Planned) -> bool:
-    match step:
-        case PlannedCheck():
-            return turn.is_gate and turn.role == step.name
-        case Stage(kind=StageKind.GATE):
-            return turn.is_gate
-    return turn.role in step.roles
 
 
 def _who(step: Planned) -> str:
@@ -311,7 +406,7 @@ def _who(step: Planned) -> str:
 
 def _picture(run: RunView, now: float) -> Markup:
     if not run.turns:
-        return _section("picture", "Timeline", tag("p", "No turn yet.", class_="none"))
+        return section("picture", "Timeline", tag("p", "No turn yet.", class_="none"))
     last = run.turns[-1]
     if not run.is_live:
         return _drawn(run.turns, run.ended or last.ended or last.began)
@@ -324,7 +419,7 @@ def _picture(run: RunView, now: float) -> Markup:
 
 @lru_cache(maxsize=64)
 def _drawn(turns: tuple[Turn, ...], now: float) -> Markup:
-    return _section("picture", "Timeline", timeline(turns, now))
+    return section("picture", "Timeline", timeline(turns, now))
 
 
 def _findings(findings: Mapping[str, Findings]) -> Iterator[Part]:
@@ -335,59 +430,20 @@ def _findings(findings: Mapping[str, Findings]) -> Iterator[Part]:
     lists: list[Child] = []
     for number, (reviewer, ledger) in enumerate(found.items()):
         closed = [entry for entry in ledger.tracked if not entry.is_open]
-        summary = tag("summary", f"{len(closed)} answered")
-        folded = tag("details", summary, findings_html(closed), id=f"answered-{number}")
         lists.append(tag("h3", name(reviewer)))
-        lists.append(findings_html(ledger.open) if ledger.open else None)
-        lists.append(folded if closed else None)
+        if ledger.open:
+            lists.append(findings_html(ledger.open))
+        if closed:
+            answered = f"{len(closed)} answered"
+            lists.append(folded(answered, findings_html(closed), f"answered-{number}"))
     count = sum(len(ledger.open) for ledger in found.values())
     heading = tag("h2", "Findings ", tag("span", f"{count} open", class_="count"))
     frame = tag("section", heading, *lists, id="findings", class_="card", aria_label="Findings")
     yield Part("findings", frame, "story")
 
 
-def _warned(run: RunView) -> Iterator[Part]:
-    if run.warnings:
-        count = tag("span", str(len(run.warnings)), class_="count")
-        summary = tag("summary", "Warnings ", count)
-        lines = _lines([warning[:LONGEST_REASON] for warning in run.warnings])
-        html = tag("details", summary, lines, id="warnings", class_="card")
-        yield Part("warnings", html, "more")
-
-
-def _told(run: RunView, now: float) -> Iterator[Part]:
-    """Yield the proof, and what people did to the run."""
-    if proof := proof_words(run):
-        html = _section("proof", "Proof", _lines([proof[:LONGEST_REASON]]))
-        yield Part("proof", html, "story")
-    if run.acts:
-        acts = _lines([_act(act, now) for act in run.acts])
-        yield Part("acts", _section("acts", "What people did", acts), "more")
-
-
-def _act(act: Steered | PersonalAct, now: float) -> Markup:
-    words = act.words
-    if isinstance(act, HintTaken) and "\n" in act.text.strip():
-        # A hint of several lines, such as a comment on code, keeps them.
-        words = f"hint for {act.role or 'the next prompt'}:\n{act.text.strip()}\n"
-    when = tag("span", moment(act.at, f"{age(now - act.at)} ago"), class_="muted")
-    return joined((words[:LONGEST_REASON], when), " ")
-
-
 def _lines(lines: Sequence[Child]) -> Markup:
-    items = (tag("li", line) for line in lines[-MOST_TOLD:])
-    return tag("ul", joined(items), class_="told")
-
-
-def _section(number: str, title: str, inner: Markup) -> Markup:
-    return tag(
-        "section",
-        tag("h2", title, id=f"{number}-title"),
-        inner,
-        id=number,
-        class_="card",
-        aria_labelledby=f"{number}-title",
-    )
+    return tag("ul", *(tag("li", line) for line in lines[-MOST_TOLD:]), class_="told")
 
 
 def _turns_frame(run: RunView) -> Iterator[Part]:

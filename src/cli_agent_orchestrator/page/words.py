@@ -1,19 +1,16 @@
-"""What all pages say in the same way: times, tokens, statuses, links."""
+"""What all pages say in the same way: times, tokens, statuses, links, questions."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import quote
 
 from ..core.models import Question, Terminal, TerminalStatus
 from ..core.text import age, duration, short_line
-from ..pipeline.steering import LARGEST_HINT
-from ..runs.record import RunStatus
-from ..runs.view import RunView, Turn
+from ..runs.view import RunView
 from ..settings.gates import PROOF
 from ..show import turn as outcome
-from ..show.markup import Child, Markup, joined, tag
+from ..show.markup import Attribute, Child, Markup, joined, tag
 from ..show.turn import OutcomeLook, tokens_words
 from ..usage.tokens import Tokens
 
@@ -23,6 +20,7 @@ LONGEST_NAME = 60
 """Characters of a role, a flow or a folder: whoever writes them may write a book."""
 DOT = " · "
 LOADING = tag("p", "Loading …", class_="muted")
+ALL_RUNS = tag("a", "All runs", href=HOME)
 
 AGENT_LOOKS = {
     TerminalStatus.UNKNOWN: ("plain", "not known"),
@@ -84,10 +82,6 @@ def name(text: str) -> str:
     return short_line(text, LONGEST_NAME)
 
 
-def as_sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
 def moment(at: float, words: str) -> Markup:
     """Return words about a time, with the time itself for who wants to know it."""
     when = datetime.fromtimestamp(at, UTC)
@@ -104,6 +98,11 @@ def time_of(run: RunView, now: float) -> Markup:
     return moment(run.started, f"began {age(now - run.started)} ago")
 
 
+def round_of(run: RunView) -> str:
+    most = f" of {run.max_rounds}" if run.max_rounds else ""
+    return f"round {run.round}{most}" if run.round else ""
+
+
 def amount(count: int) -> str:
     """Return a number of tokens in three digits or so.
 
@@ -115,8 +114,10 @@ def amount(count: int) -> str:
     return f"{count // 1000}k" if count >= 10_000 else str(count)
 
 
-def run_tokens(tokens: RunTokens) -> Markup:
-    """Say how many tokens a run took."""
+def run_tokens(tokens: RunTokens | None) -> Markup | None:
+    """Say how many tokens a run took, if it is known."""
+    if tokens is None:
+        return None
     least = "" if tokens.is_whole else "at least "
     words = f"{least}{amount(tokens.used.input)} in, {amount(tokens.used.output)} out"
     return tag("span", words, title=f"Tokens: {tokens_words(tokens.used)}")
@@ -149,15 +150,14 @@ def badge(tone: str, words: str) -> Markup:
 
 
 def agent_badge(terminal: Terminal) -> Markup:
-    """Return the status of an agent."""
     if not terminal.alive:
         return badge("bad", "its program has ended")
     return badge(*AGENT_LOOKS[terminal.status])
 
 
-def about(parts: Sequence[Child]) -> Markup:
-    """Return short facts in a row."""
-    return tag("p", joined(parts, DOT), class_="about")
+def about(*facts: Child) -> Markup:
+    """Return short facts in a row, without those that are empty."""
+    return tag("p", joined(filter(None, facts), DOT), class_="about")
 
 
 def waits_words(run: RunView, *commands: str) -> Markup | None:
@@ -169,51 +169,49 @@ def waits_words(run: RunView, *commands: str) -> Markup | None:
     return tag("p", "Its work waits on the branch ", branch, ": ", codes, class_="muted")
 
 
+def way_back(*links: Child) -> Part:
+    """Return the links to the pages above this one."""
+    way = joined(links, " / ")
+    return Part("way", tag("nav", way, id="way", class_="way", aria_label="Way back"))
+
+
+def section(number: str, title: Child, *inner: Child, kind: str = "card") -> Markup:
+    """Return a part of a page that has a heading."""
+    heading = tag("h2", title, id=f"{number}-title")
+    return tag(
+        "section", heading, *inner, id=number, class_=kind, aria_labelledby=f"{number}-title"
+    )
+
+
+def folded(words: Child, inner: Markup, number: str, kind: str | None = None) -> Markup:
+    """Return what is shown when it is opened."""
+    return tag("details", tag("summary", words), inner, id=number, class_=kind)
+
+
 def fetched(number: str, words: str, path: str, kind: str | None = "card") -> Markup:
     """Return what can be opened, and is fetched from an address then."""
-    return tag(
-        "details",
-        tag("summary", words),
-        tag("div", LOADING, data_into=True),
-        id=number,
-        class_=kind,
-        data_fragment=path,
-    )
+    summary, inner = tag("summary", words), tag("div", LOADING, data_into=True)
+    return tag("details", summary, inner, id=number, class_=kind, data_fragment=path)
 
 
-def ask_button(words: str, path: str, *, kind: str = "", body: str = "", sure: str = "") -> Markup:
-    """Return a button that posts something; `sure` is what is asked before."""
-    return tag(
-        "button",
-        words,
-        type="button",
-        class_=f"button {kind}".strip(),
-        data_post=path,
-        data_body=body or None,
-        data_confirm=sure or None,
-    )
+def button(words: str, kind: str = "", **more: Attribute) -> Markup:
+    return tag("button", words, type="button", class_=f"button {kind}".strip(), **more)
 
 
 LONGEST_QUESTION = 4000
 """Characters of what an agent asks; its screen has all of it."""
 LONGEST_LABEL = 200
 KEYS = (
-    ("Enter", "Enter"),
-    ("Escape", "Esc"),
-    ("Up", "↑"),
-    ("Down", "↓"),
-    ("Left", "←"),
-    ("Right", "→"),
-    *((digit, digit) for digit in "123456789"),
-    ("y", "y"),
-    ("n", "n"),
+    # key, what stands on its button, and what a screen reader says instead
+    ("Enter", "Enter", None),
+    ("Escape", "Esc", None),
+    ("Up", "↑", "arrow up"),
+    ("Down", "↓", "arrow down"),
+    ("Left", "←", "arrow left"),
+    ("Right", "→", "arrow right"),
+    *((character, character, None) for character in "123456789yn"),
 )
-"""Keys that answer most questions, and what stands on their buttons."""
-NAMES = {"Up": "arrow up", "Down": "arrow down", "Left": "arrow left", "Right": "arrow right"}
-STOP_WORDS = (
-    "Stop this run and end its agents? It is saved, and can be resumed later with new agents."
-)
-SKIP_WORDS = "Count the review that is under way as approved, without its verdict?"
+"""Keys that answer most questions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,102 +232,18 @@ def question_html(asked: AskedBy) -> Markup:
         _answer(f"{choice.key}  {choice.label[:LONGEST_LABEL]}".strip(), choice.key, asked)
         for choice in asked.question.choices
     )
-    return joined((words, tag("div", joined(choices), class_="buttons")))
+    return joined((words, tag("div", *choices, class_="buttons")))
 
 
 def key_buttons(asked: AskedBy) -> Markup:
     """Return small buttons that press a key each."""
-    buttons = joined(_answer(words, key, asked, NAMES.get(key)) for key, words in KEYS)
+    buttons = (_answer(words, key, asked, label) for key, words, label in KEYS)
     label = "Keys that answer it"
-    return tag("div", buttons, class_="buttons keys", role="group", aria_label=label)
+    return tag("div", *buttons, class_="buttons keys", role="group", aria_label=label)
 
 
 def _answer(words: str, key: str, asked: AskedBy, label: str | None = None) -> Markup:
     # Bound to this very question: if it has gone, nothing is pressed.
-    return tag(
-        "button",
-        words,
-        type="button",
-        class_="button",
-        data_post=f"/terminals/{asked.terminal_id}/answer",
-        data_body=json.dumps({"key": key, "question": asked.question.fingerprint}),
-        aria_label=label,
-    )
-
-
-def control_buttons(run: RunView, review: Turn | None) -> Markup | None:
-    """Return the buttons that steer a run; None if nothing can be asked of it.
-
-    `review` is under way.
-    """
-    is_paused, main = run.status is RunStatus.PAUSED, "button-main"
-    offered: list[tuple[bool, str, str, dict[str, str]]] = [
-        (is_paused or run.is_unfinished, "Resume", "resume", {"kind": main}),
-        (run.is_pausing, "Do not pause", "resume", {"kind": main}),
-        (not (run.is_pausing or is_paused), "Pause after this turn", "pause", {}),
-    ]
-    if review is not None:
-        # Bound to this very review: if it is over, nothing is skipped.
-        meant = {"role": review.role, "round": review.round, "cycle": review.cycle}
-        skipping = {"body": json.dumps(meant), "sure": SKIP_WORDS}
-        offered.append((True, "Skip this review", "skip", skipping))
-    offered.append((True, "Stop the run", "stop", {"kind": "button-bad", "sure": STOP_WORDS}))
-    buttons = [
-        ask_button(words, f"/runs/{run.id}/{do}", **more)
-        for is_offered, words, do, more in (offered if run.is_live else offered[:1])
-        if is_offered
-    ]
-    return tag("div", joined(buttons), class_="buttons") if buttons else None
-
-
-def hint_form(run: str, roles: Sequence[str]) -> Markup:
-    """Return the form by which an agent is told something with its next prompt."""
-    options = (tag("option", name(role), value=role) for role in roles)
-    form = tag(
-        "form",
-        tag("label", "Hint", for_="hint-text"),
-        tag(
-            "textarea",
-            id="hint-text",
-            name="text",
-            rows=4,
-            required=True,
-            maxlength=LARGEST_HINT,
-            aria_describedby="hint-note",
-        ),
-        tag("p", "The agent gets it with its next prompt.", id="hint-note", class_="muted"),
-        tag("label", "For", for_="hint-role"),
-        tag(
-            "select",
-            tag("option", "whoever is next", value=""),
-            joined(options),
-            id="hint-role",
-            name="role",
-        ),
-        tag("button", "Send the hint", class_="button", type="submit"),
-        class_="form",
-        data_post=f"/runs/{run}/hint",
-    )
-    return tag("details", tag("summary", "Give a hint"), form, id="hint", class_="fold")
-
-
-def rounds_form(run: str, present: int, most: int) -> Markup:
-    """Return the form by which a run is given more rounds, or fewer."""
-    form = tag(
-        "form",
-        tag("label", "Rounds at most", for_="rounds-value"),
-        tag(
-            "input",
-            id="rounds-value",
-            name="value",
-            type="number",
-            min=max(present, 1),
-            value=most or None,
-            required=True,
-        ),
-        tag("input", type="hidden", name="name", value="max_rounds"),
-        tag("button", "Set", class_="button", type="submit"),
-        class_="form form-row",
-        data_post=f"/runs/{run}/set",
-    )
-    return tag("details", tag("summary", "Change its rounds"), form, id="rounds", class_="fold")
+    body = json.dumps({"key": key, "question": asked.question.fingerprint})
+    path = f"/terminals/{asked.terminal_id}/answer"
+    return button(words, data_post=path, data_body=body, aria_label=label)
