@@ -61,12 +61,10 @@ from cli_agent_orchestrator.pipeline.machine import (
     SentBack,
 )
 from cli_agent_orchestrator.pipeline.review import (
-    EvidenceMissing,
     ReviewAnswer,
     ReviewVerdict,
     TestAnswer,
     TestVerdict,
-    TooEarly,
 )
 from cli_agent_orchestrator.pipeline.state import Dispatch, FinalStatus, Turn
 from cli_agent_orchestrator.pipeline.steering import Wish
@@ -173,7 +171,7 @@ class TestWords:
         assert told(Unpaused(NOON)) == "The run goes on"
 
     def test_the_reason_why_an_approval_does_not_count_is_told(self) -> None:
-        obstacles = (TooEarly(1, 2), EvidenceMissing(("handoff", "artifacts"), 2, 3))
+        obstacles = ("cycle 1 is too early", "missing: handoff, artifacts")
         verdict = ReviewVerdict(ReviewAnswer.APPROVED, obstacles)
         text = told(ended(SentBack(verdict, 2)))
         assert "APPROVED does not count" in text

@@ -30,7 +30,6 @@ from cli_agent_orchestrator.pipeline.review import (
     ReviewVerdict,
     TestAnswer,
     TestVerdict,
-    TooEarly,
 )
 from cli_agent_orchestrator.pipeline.state import (
     NO_FEEDBACK,
@@ -179,8 +178,9 @@ def test_whole_replies_are_handed_on_if_they_are_not_condensed() -> None:
 def test_an_approval_in_cycle_1_leads_to_cycle_2() -> None:
     state = reply(new_state(), "an analysis")
     text = approval("analyst_review")
-    verdict = ReviewVerdict(ReviewAnswer.APPROVED, (TooEarly(1, 2),))
-    assert judge_reply(state, due(state), text, RULES) == SentBack(verdict, 2)
+    outcome = judge_reply(state, due(state), text, RULES)
+    assert isinstance(outcome, SentBack)
+    assert (outcome.next_cycle, outcome.verdict.is_early) == (2, True)
     assert next_step(reply(state, text)) == Turn("analyst", 1, 2)
 
 
@@ -403,7 +403,7 @@ def test_the_reason_for_more_work_is_the_first_point_of_the_reply(
 
 
 def test_an_approval_that_does_not_count_says_itself_why() -> None:
-    outcome = SentBack(ReviewVerdict(ReviewAnswer.APPROVED, (TooEarly(1, 2),)), 2)
+    outcome = SentBack(ReviewVerdict(ReviewAnswer.APPROVED, ("cycle 1 is too early",)), 2)
     assert reason_against(outcome, REVISE) == ""
 
 

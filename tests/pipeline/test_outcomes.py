@@ -23,12 +23,10 @@ from cli_agent_orchestrator.pipeline.machine import (
     why_of,
 )
 from cli_agent_orchestrator.pipeline.review import (
-    NotesMissing,
     ReviewAnswer,
     ReviewVerdict,
     TestAnswer,
     TestVerdict,
-    TooEarly,
 )
 from cli_agent_orchestrator.proof.verdict import Proof, ProofWords
 
@@ -37,7 +35,7 @@ ALL = ProofWords(is_proven=True, said="all")
 RED = CheckResult("make test", 2, "")
 ENDED = "`make test` ended with exit code 2"
 FAIL = f"FAIL: {ENDED}"
-OBSTACLES = (TooEarly(1, 2), NotesMissing())
+OBSTACLES = ("cycle 1 is too early", "there is no REVIEW_NOTES section")
 NOT_COUNTED = ReviewVerdict(ReviewAnswer.APPROVED, OBSTACLES)
 MISSING = TestVerdict(TestAnswer.MISSING)
 

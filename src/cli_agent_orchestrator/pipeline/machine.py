@@ -50,7 +50,6 @@ from .reply import (
 )
 from .review import (
     Findings,
-    FindingsOpen,
     ReviewAnswer,
     ReviewVerdict,
     TestAnswer,
@@ -491,7 +490,7 @@ def judge_reply(state: RunState, turn: Turn, text: str, rules: LoopRules) -> Out
         ledger = state.progress.findings.get(turn.role, Findings())
         # Only a reviewer that follows the form is judged by it.
         if verdict.approved and read_findings(text) and (against := objection(ledger)):
-            verdict = replace(verdict, obstacles=(FindingsOpen(against),))
+            verdict = replace(verdict, obstacles=(against,))
         if verdict.approved:
             return Approved(verdict)
         if turn.cycle < rules.limits.max_review_cycles:

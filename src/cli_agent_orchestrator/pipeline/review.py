@@ -62,63 +62,16 @@ class TestAnswer(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class TooEarly:
-    """An approval came in a cycle in which none counts."""
-
-    cycle: int
-    first: int
-    """The first cycle in which an approval counts."""
-
-    def __str__(self) -> str:
-        return f"cycle {self.cycle} is too early, an approval counts from cycle {self.first} on"
-
-
-@dataclass(frozen=True, slots=True)
-class NotesMissing:
-    """An approval came without notes."""
-
-    def __str__(self) -> str:
-        return f"there is no {NOTES_LABEL} section"
-
-
-@dataclass(frozen=True, slots=True)
-class EvidenceMissing:
-    """The notes of an approval say too little about what was looked at."""
-
-    missing: tuple[str, ...]
-    """The evidence groups that the notes do not touch."""
-    found: int
-    needed: int
-
-    def __str__(self) -> str:
-        return (
-            f"the notes touch {self.found} of {self.found + len(self.missing)} evidence groups, "
-            f"{self.needed} are needed; missing: {', '.join(self.missing)}"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class FindingsOpen:
-    """An approval came while blocking findings of the reviewer's own are open."""
-
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
-
-
-Obstacle = TooEarly | NotesMissing | EvidenceMissing | FindingsOpen
-
-
-@dataclass(frozen=True, slots=True)
 class ReviewVerdict:
     """What a reviewer said, and why an approval did not count."""
 
     answer: ReviewAnswer
-    obstacles: tuple[Obstacle, ...] = ()
+    obstacles: tuple[str, ...] = ()
     """What stands against an approval; empty unless the answer is one."""
     unclear: str = ""
     """The line that should have been the verdict; empty unless there is one and no verdict."""
+    is_early: bool = False
+    """Is it an approval that only came too early to count?"""
 
     @property
     def approved(self) -> bool:
@@ -126,21 +79,14 @@ class ReviewVerdict:
         return self.answer is ReviewAnswer.APPROVED and not self.obstacles
 
     @property
-    def is_early(self) -> bool:
-        """Is it an approval that only came too early to count?"""
-        return bool(self.obstacles) and all(isinstance(one, TooEarly) for one in self.obstacles)
-
-    @property
     def why(self) -> str:
         """Why an approval does not count; empty unless the answer is one."""
-        return "; ".join(map(str, self.obstacles))
+        return "; ".join(self.obstacles)
 
     def __str__(self) -> str:
         if self.answer is ReviewAnswer.MISSING:
             return _lacking(REVIEW_FORM, self.unclear, "APPROVED nor REVISE", "REVISE")
-        if not self.obstacles:
-            return str(self.answer)
-        return f"{NOT_COUNTED}: {self.why}"
+        return f"{NOT_COUNTED}: {self.why}" if self.obstacles else str(self.answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,12 +129,24 @@ def judge_review(text: str, role: Role, cycle: int, rules: ReviewRules) -> Revie
         return ReviewVerdict(ReviewAnswer.MISSING, unclear=find_unclear(lines, REVIEW_FORM))
     if not verdict.positive:
         return ReviewVerdict(ReviewAnswer.REVISE)
-    obstacles: list[Obstacle] = []
-    if cycle < rules.min_cycles:
-        obstacles.append(TooEarly(cycle, rules.min_cycles))
-    if rules.require_evidence:
-        obstacles += _missing_evidence(lines, role.evidence, rules.evidence_min_match)
-    return ReviewVerdict(ReviewAnswer.APPROVED, tuple(obstacles))
+    obstacles: list[str] = []
+    first = rules.min_cycles
+    if cycle < first:
+        obstacles.append(f"cycle {cycle} is too early, an approval counts from cycle {first} on")
+    notes = _notes_section(lines)
+    if rules.require_evidence and notes is None:
+        obstacles.append(f"there is no {NOTES_LABEL} section")
+    elif rules.require_evidence and notes is not None:
+        met = _met(notes, role.evidence)
+        missing = [name for name, is_met in met.items() if not is_met]
+        found, needed = len(met) - len(missing), rules.evidence_min_match
+        if met and found < needed:
+            obstacles.append(
+                f"the notes touch {found} of {len(met)} evidence groups, {needed} are needed; "
+                f"missing: {', '.join(missing)}"
+            )
+    is_early = cycle < first and len(obstacles) == 1
+    return ReviewVerdict(ReviewAnswer.APPROVED, tuple(obstacles), is_early=is_early)
 
 
 def met_evidence(text: str, role: Role) -> dict[str, bool]:
@@ -205,25 +163,13 @@ def judge_test(text: str) -> TestVerdict:
     return TestVerdict(TestAnswer.PASS if verdict.positive else TestAnswer.FAIL)
 
 
-def _missing_evidence(
-    lines: Sequence[str], groups: Mapping[str, tuple[str, ...]], needed: int
-) -> Sequence[Obstacle]:
-    notes = _notes_section(lines)
-    if notes is None:
-        return [NotesMissing()]
-    missing = tuple(name for name, is_met in _met(notes, groups).items() if not is_met)
-    found = len(groups) - len(missing)
-    return [] if not groups or found >= needed else [EvidenceMissing(missing, found, needed)]
-
-
 def _met(notes: str, groups: Mapping[str, tuple[str, ...]]) -> dict[str, bool]:
-    return {name: _touches(notes, words) for name, words in groups.items()}
-
-
-def _touches(notes: str, words: Sequence[str]) -> bool:
-    """Does one of these words stand in the notes, as a whole and in any case?"""
-    pattern = "|".join(r"\s+".join(map(re.escape, word.split())) for word in words)
-    return re.search(rf"(?<!\w)(?:{pattern})(?!\w)", notes, re.I) is not None
+    """Say of each group whether one of its words stands in the notes, as a whole, in any case."""
+    met = {}
+    for name, words in groups.items():
+        pattern = "|".join(r"\s+".join(map(re.escape, word.split())) for word in words)
+        met[name] = re.search(rf"(?<!\w)(?:{pattern})(?!\w)", notes, re.I) is not None
+    return met
 
 
 def _notes_section(lines: Sequence[str]) -> str | None:
@@ -278,22 +224,28 @@ PLACE_PATTERN = (
 )
 
 
+class FindingAnswer(StrEnum):
+    """What a reviewer says about a finding that was open."""
+
+    FIXED = "fixed"
+    UNFIXED = "unfixed"
+    WITHDRAWN = "withdrawn"
+
+
 @dataclass(frozen=True, slots=True)
-class FormLine:
-    """What a line says about findings."""
+class Finding:
+    """Something that a reviewer found."""
 
-    ids: tuple[str, ...]
-    """`F1`; several only in an answer."""
-    severity: str = ""
-    """`blocking` or `advisory` if it raises a finding."""
-    where: str = ""
-    text: str = ""
-    answer: str = ""
-    """`fixed`, `unfixed` or `withdrawn` if it answers."""
+    id: str
+    """Such as `F1`."""
+    blocking: bool
+    where: str
+    """Such as `src/total.py:12`; empty if it has no place."""
+    text: str
 
 
-def read_line(line: str) -> FormLine | None:
-    """Return what a line says about findings; None if nothing.
+def read_line(line: str) -> Finding | Mapping[str, FindingAnswer] | None:
+    """Return the finding that a line raises, or its answers to known ones; None if neither.
 
     >>> read_line("- **F1** (blocking) `a.py:3`: wrong").where
     'a.py:3'
@@ -301,22 +253,18 @@ def read_line(line: str) -> FormLine | None:
     found = re.match(LINE_PATTERN, line[:LONGEST_LINE], re.I)
     if found is None:
         return None
-    ids = tuple(dict.fromkeys(map(tidy_id, re.findall(ID_PATTERN, found["ids"], re.I))))
-    rest = found["rest"]
-    if not found["severity"]:
-        answer = _read_answer(rest)
-        return FormLine(ids, answer=answer) if answer else None
-    severity = ADVISORY if found["severity"].lower() != BLOCKING else BLOCKING
-    if re.match(OTHER_SEVERITY_PATTERN, rest, re.I):
-        return None
-    rest = _without_gap(rest)
-    answer = _read_answer(rest, set_off=True)
-    if answer:
-        return FormLine(ids, answer=answer)
-    if re.match(BLANK_PATTERN, rest, re.I):
+    ids = [tidy_id(number) for number in re.findall(ID_PATTERN, found["ids"], re.I)]
+    rest, severity = found["rest"], found["severity"]
+    if severity:
+        if re.match(OTHER_SEVERITY_PATTERN, rest, re.I):
+            return None
+        rest = _without_gap(rest)
+    if answer := _read_answer(rest, set_off=bool(severity)):
+        return dict.fromkeys(ids, answer)
+    if not severity or re.match(BLANK_PATTERN, rest, re.I):
         return None
     where, end = _read_place(rest)
-    return FormLine(ids[:1], severity, where, tidy_text(rest[end:]))
+    return Finding(ids[0], severity.lower() == BLOCKING, where, tidy_text(rest[end:]))
 
 
 def tidy_id(text: str) -> str:
@@ -339,19 +287,19 @@ def one_line(text: str, longest: int) -> str:
     return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
 
 
-def _read_answer(text: str, set_off: bool = False) -> str:
+def _read_answer(text: str, set_off: bool) -> FindingAnswer | None:
     found = re.match(ANSWER_PATTERN, text, re.I)
     if found is None:
-        return ""
+        return None
     rest = text[found.end() :]
     if re.match(OTHER_ANSWER_PATTERN, rest, re.I) or rest.startswith("?"):
-        return ""
+        return None
     if set_off and not re.match(SET_OFF_PATTERN, rest):
-        return ""
+        return None
     word = found["answer"].lower()
     if word in ("unfixed", "not fixed", "not-fixed"):
-        return "unfixed"
-    return "" if re.match(DOUBT_PATTERN, rest, re.I) else word
+        return FindingAnswer.UNFIXED
+    return None if re.match(DOUBT_PATTERN, rest, re.I) else FindingAnswer(word)
 
 
 def _read_place(text: str) -> tuple[str, int]:
@@ -387,26 +335,6 @@ HOW_TO_ANSWER = """\
 Author: deal with each of them, the blocking ones first, and say under its number what you did.
 Reviewer: answer each of them on a line of its own: its number, and `fixed`, `unfixed` or
 `withdrawn`, with a few words if they help. An approval counts when no blocking one is open."""
-
-
-class FindingAnswer(StrEnum):
-    """What a reviewer says about a finding that was open."""
-
-    FIXED = "fixed"
-    UNFIXED = "unfixed"
-    WITHDRAWN = "withdrawn"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that a reviewer found."""
-
-    id: str
-    """Such as `F1`."""
-    blocking: bool
-    where: str
-    """Such as `src/total.py:12`; empty if it has no place."""
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -458,20 +386,19 @@ def read_findings(reply: str) -> ReviewForm | None:
     lacks_text = False
     for _, line in unfenced(split_lines(reply)):
         said = read_line(line)
-        if said is None:
-            if lacks_text and line.strip():
-                is_verdict = re.match(r"[\W_]*+(?:REVIEW_)?RESULT\b", line, re.I)
-                text = "" if is_verdict else tidy_text(line)
-                findings[-1] = replace(findings[-1], text=text)
-                lacks_text = False
-            continue
-        lacks_text = False
-        if said.answer:
-            answers |= {number: FindingAnswer(said.answer) for number in said.ids}
-        elif len(findings) < MOST_FINDINGS:
-            raised = Finding(said.ids[0], said.severity == BLOCKING, said.where, said.text)
-            findings.append(raised)
-            lacks_text = not raised.text
+        if isinstance(said, Finding):
+            lacks_text = False
+            if len(findings) < MOST_FINDINGS:
+                findings.append(said)
+                lacks_text = not said.text
+        elif said is not None:
+            answers |= said
+            lacks_text = False
+        elif lacks_text and line.strip():
+            is_verdict = re.match(r"[\W_]*+(?:REVIEW_)?RESULT\b", line, re.I)
+            text = "" if is_verdict else tidy_text(line)
+            findings[-1] = replace(findings[-1], text=text)
+            lacks_text = False
     if not findings and not answers:
         return None
     return ReviewForm(tuple(dict.fromkeys(findings)), answers)
@@ -479,50 +406,46 @@ def read_findings(reply: str) -> ReviewForm | None:
 
 def follow(ledger: Findings, form: ReviewForm, round: int, cycle: int) -> Findings:
     """Return the ledger after one more review."""
-    tracked = [_answer(entry, form.answers.get(entry.finding.id)) for entry in ledger.tracked]
+    tracked = [_answered(entry, form.answers.get(entry.finding.id)) for entry in ledger.tracked]
     for finding in form.findings:
-        known = _find(tracked, finding)
-        if known is None:
+        index = _find(tracked, finding)
+        if index is None:
             number = _free_id(finding.id, tracked, form)
             tracked.append(Tracked(replace(finding, id=number), cycle, round))
-        else:
-            is_answered = tracked[known].finding.id in form.answers
-            tracked[known] = _raise_again(tracked[known], finding, is_answered)
-    return Findings(_most_needed(tracked))
+            continue
+        entry = tracked[index]
+        where = finding.where or entry.finding.where
+        kept = replace(entry.finding, blocking=finding.blocking, where=where)
+        is_over = not entry.is_open and entry.finding.id not in form.answers
+        unfixed = FindingAnswer.UNFIXED if is_over else None
+        tracked[index] = _answered(replace(entry, finding=kept), unfixed)
+
+    def is_needed_less(index: int) -> tuple[bool, bool]:
+        return not tracked[index].is_open, not tracked[index].finding.blocking
+
+    followed = sorted(range(len(tracked)), key=is_needed_less)[:MOST_FINDINGS]
+    return Findings(tuple(tracked[index] for index in sorted(followed)))
 
 
-def _answer(entry: Tracked, answer: FindingAnswer | None) -> Tracked:
+def _answered(entry: Tracked, answer: FindingAnswer | None) -> Tracked:
     if answer is None or not (entry.is_open or answer is FindingAnswer.UNFIXED):
         return entry
     return replace(entry, answers=(*entry.answers, answer)[-MOST_ANSWERS:])
 
 
-def _raise_again(entry: Tracked, finding: Finding, is_answered: bool) -> Tracked:
-    where = finding.where or entry.finding.where
-    kept = replace(entry.finding, blocking=finding.blocking, where=where)
-    again = replace(entry, finding=kept)
-    return again if entry.is_open or is_answered else _answer(again, FindingAnswer.UNFIXED)
-
-
 def _find(tracked: Sequence[Tracked], finding: Finding) -> int | None:
     """Return which of the findings there are this one is."""
     place, words = finding.where, finding.text.casefold()
+    same = None
     for index, entry in enumerate(tracked):
         known = entry.finding
-        same_place = bool(place) and place == known.where
-        same_words = bool(words) and words == known.text.casefold()
-        if known.id == finding.id and (same_place or same_words or not (place or words)):
+        is_same_place = bool(place) and place == known.where
+        is_same_text = bool(words) and words == known.text.casefold()
+        if known.id == finding.id and (is_same_place or is_same_text or not (place or words)):
             return index
-    return next(
-        (
-            index
-            for index, entry in enumerate(tracked)
-            if entry.is_open
-            and words
-            and (entry.finding.where, entry.finding.text.casefold()) == (place, words)
-        ),
-        None,
-    )
+        if same is None and entry.is_open and is_same_text and place == known.where:
+            same = index
+    return same
 
 
 def _free_id(wanted: str, tracked: Sequence[Tracked], form: ReviewForm) -> str:
@@ -539,16 +462,6 @@ def _free_id(wanted: str, tracked: Sequence[Tracked], form: ReviewForm) -> str:
 
 def _next_id(taken: set[str]) -> str:
     return f"F{1 + max((int(number[1:]) for number in taken), default=0)}"
-
-
-def _most_needed(tracked: Sequence[Tracked]) -> tuple[Tracked, ...]:
-    """Return as many findings as are followed, in their order."""
-
-    def worth(index: int) -> tuple[bool, bool]:
-        return not tracked[index].is_open, not tracked[index].finding.blocking
-
-    kept = sorted(range(len(tracked)), key=worth)[:MOST_FINDINGS]
-    return tuple(tracked[index] for index in sorted(kept))
 
 
 def stalled(ledger: Findings) -> tuple[Tracked, ...]:
@@ -580,13 +493,10 @@ def find_stall(ledger: Findings, author: str, unchanged_turns: int, repeated_gat
 
 def objection(ledger: Findings) -> str:
     """Return what speaks against an approval; empty if nothing does."""
-    blocking = ledger.open_blocking
-    if not blocking:
+    if not (blocking := ledger.open_blocking):
         return ""
-    counted = (
-        "1 blocking finding is" if len(blocking) == 1 else f"{len(blocking)} blocking findings are"
-    )
-    return f"{counted} open: {_ids(blocking)}"
+    are = "finding is" if len(blocking) == 1 else "findings are"
+    return f"{len(blocking)} blocking {are} open: {_ids(blocking)}"
 
 
 def _ids(tracked: Sequence[Tracked]) -> str:
@@ -600,12 +510,8 @@ def how_to_raise(ledger: Findings) -> str:
 
 def findings_block(ledger: Findings) -> str:
     """Return what author and reviewer are told about open findings; empty if there are none."""
-    if not ledger.open:
-        return ""
-    lines = [_line(entry.finding) for entry in ledger.open]
-    return "\n".join([*lines, "", HOW_TO_ANSWER, how_to_raise(ledger)])
-
-
-def _line(finding: Finding) -> str:
-    severity = BLOCKING if finding.blocking else ADVISORY
-    return " ".join(filter(None, (finding.id, severity, finding.where, finding.text)))
+    lines = []
+    for finding in (entry.finding for entry in ledger.open):
+        severity = BLOCKING if finding.blocking else ADVISORY
+        lines.append(" ".join(filter(None, (finding.id, severity, finding.where, finding.text))))
+    return "\n".join([*lines, "", HOW_TO_ANSWER, how_to_raise(ledger)]) if lines else ""
