@@ -21,6 +21,7 @@ from cli_agent_orchestrator.core.models import (
 )
 from cli_agent_orchestrator.errors import NotFound, QuestionGone, UnknownName
 from cli_agent_orchestrator.terminals.board import EventFeed
+from cli_agent_orchestrator.terminals.service import TerminalService
 
 CONFIRMED = Delivery(True, "the agent started to work", enter_presses=1)
 
@@ -35,7 +36,7 @@ class Sent:
 
 
 @dataclass
-class FakeService:
+class FakeService(TerminalService):
     """A terminal service without terminals: it remembers what it was asked for.
 
     Whatever is put into `failure` is raised by every verb.
@@ -90,11 +91,11 @@ class FakeService:
         self.log.publish(_event("status", terminal))
 
     async def create_session(self, new: NewTerminal, session_name: str | None = None) -> Terminal:
-        return self._create(new, f"cao-{session_name or 'unnamed'}")
+        return self._make(new, f"cao-{session_name or 'unnamed'}")
 
     async def create_terminal(self, session_name: str, new: NewTerminal) -> Terminal:
         self.session(session_name)
-        return self._create(new, session_name)
+        return self._make(new, session_name)
 
     def sessions(self) -> list[Session]:
         self._fail()
@@ -139,7 +140,9 @@ class FakeService:
         self.terminal(terminal_id)
         return self.asked
 
-    async def answer(self, terminal_id: str, key: str, *, fingerprint: str | None = None) -> bool:
+    async def answer(
+        self, terminal_id: str, key: str, *, fingerprint: str | None = None, within: float = 0.0
+    ) -> bool:
         if fingerprint is not None and (
             self.asked is None or self.asked.fingerprint != fingerprint
         ):
@@ -193,7 +196,7 @@ class FakeService:
         self.clients.append((client, port))
         return self.is_agent
 
-    def _create(self, new: NewTerminal, session_name: str) -> Terminal:
+    def _make(self, new: NewTerminal, session_name: str) -> Terminal:
         self._fail()
         self.created.append(new)
         terminal = replace(

@@ -30,7 +30,7 @@ ALLOWED = {
     "pipeline": {"handoff", "proof", "gates", "work"},
     "runs": {"pipeline", "handoff", "client", "work", "proof", "gates", "usage"},
     "show": {"runs", "pipeline", "proof", "work", "usage"},
-    "page": {"show", "server", "runs", "pipeline", "usage"},
+    "page": {"show", "server", "terminals", "runs", "pipeline", "usage"},
     "notices": {"client"},
     "hosting": {
         *("server", "page", "notices", "terminals", "providers"),

@@ -1,7 +1,6 @@
 """Running the server: ports, conflicts, sockets, threads and the end."""
 
 import asyncio
-import http.server
 import os
 import signal
 import socket
@@ -16,7 +15,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from cli_agent_orchestrator import __version__
 from cli_agent_orchestrator.client.client import socket_transport
 from cli_agent_orchestrator.core.sockets import LASTING, find_socket
 from cli_agent_orchestrator.errors import ServerConflict, UsageError
@@ -30,37 +28,6 @@ from cli_agent_orchestrator.server.app import (
 )
 from tests.fakes import FakeService
 from tests.server.running import WAIT_SECONDS, RunningApi, running_api, serve_at
-
-
-@pytest.fixture
-def foreign_port() -> Iterator[int]:
-    """A port on which some other web server answers."""
-    server = http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield server.server_address[1]
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-async def test_a_port_taken_by_a_server_of_ours_is_said_to_be(api: RunningApi) -> None:
-    with pytest.raises(ServerConflict, match=rf"cli-agent-orchestrator.*{__version__}") as caught:
-        await bind("127.0.0.1", api.port)
-    assert str(api.port) in str(caught.value)
-
-
-async def test_a_port_taken_by_another_web_server_is_said_to_be(foreign_port: int) -> None:
-    with pytest.raises(ServerConflict, match="another program"):
-        await bind("127.0.0.1", foreign_port)
-
-
-async def test_a_port_taken_by_something_that_is_no_web_server_is_said_to_be() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        threading.Thread(target=lambda: taken.accept()[0].close()).start()
-        with pytest.raises(ServerConflict, match="another program"):
-            await bind("127.0.0.1", port)
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])

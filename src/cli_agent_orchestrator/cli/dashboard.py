@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import httpx
 
-from ..client.client import Connection
+from ..client.client import ApiClient
 from ..client.find import Found, find_server, name_server
 from ..core.files import Folder
 from ..core.text import printable
@@ -97,15 +97,13 @@ def ask_for_link(found: Found) -> str:
     """Return the path that a server of ours makes for a browser."""
     if found.token is None and found.socket is None:
         raise UsageError(NOT_OURS.format(url=found.url))
-    connection = Connection(found.url, found.token, found.transport)
-    try:
-        path = str(connection.ask_object("POST", LINKS).get("path"))
-    except ApiRefused as error:
-        if error.status_code in MISSING:
-            raise UsageError(OLDER.format(url=found.url)) from None
-        raise
-    finally:
-        connection.close()
+    with ApiClient(found.url, token=found.token, transport=found.transport) as client:
+        try:
+            path = str(client.ask_object("POST", LINKS).get("path"))
+        except ApiRefused as error:
+            if error.status_code in MISSING:
+                raise UsageError(OLDER.format(url=found.url)) from None
+            raise
     if not re.fullmatch(LINK_PATTERN, path):
         raise UsageError(NOT_OURS.format(url=found.url))
     return path

@@ -36,117 +36,35 @@ ENDING = 503
 JSON = {"Content-Type": "application/json"}
 NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
+STARTING = httpx.Timeout(120, connect=5, pool=5)
+"""Agents take their time to start."""
+TYPING = httpx.Timeout(60, connect=5, pool=5)
+BEGINNING = httpx.Timeout(600, connect=5, pool=5)
+"""A run begins when all of its agents are there; a work tree may have to be set up before."""
+STEERING = httpx.Timeout(60, connect=5, pool=5)
+"""A run that is stopped ends its agents first."""
+STEP_SECONDS = 600.0
+LONGEST_STEP = 86_400.0
+AROUND_STEP = 180.0
+"""Seconds in which the agent of a step is started and ended."""
+
+LONGEST_EVENT_ID = 200
+"""A server of ours takes no longer one as a resume point."""
+LONGEST_ACTION = 200
+QUERY_LIMIT = 64_000
+"""Bytes of a message in the address; servers take 64 KiB for the whole head of a request."""
+
+logger = logging.getLogger(__name__)
+
 # Any: JSON from a server that may not be ours.
 Answer = dict[str, Any]
+Event = TypeVar("Event")
 
 
 def socket_transport(path: Path) -> httpx.HTTPTransport:
     """Return the way to a server that listens on a Unix socket."""
     # Reading certificates takes time, and nothing is encrypted here.
     return httpx.HTTPTransport(uds=str(path), verify=False, limits=LIMITS)
-
-
-class Connection:
-    """The way to a server. May be used by several threads."""
-
-    def __init__(
-        self, base_url: str, token: str | None, transport: httpx.BaseTransport | None = None
-    ) -> None:
-        url = _checked(base_url)
-        self.base_url = str(url).rstrip("/")
-        self._streams: weakref.WeakSet[_Stream] = weakref.WeakSet()
-        self._http = httpx.Client(
-            base_url=self.base_url,
-            headers={"Authorization": f"Bearer {token}"} if token else {},
-            timeout=QUICK,
-            transport=transport or httpx.HTTPTransport(verify=url.scheme == "https", limits=LIMITS),
-            # No proxy and no .netrc: the token goes to the server and nowhere else.
-            trust_env=False,
-        )
-
-    def ask_object(
-        self, method: str, path: str, timeout: httpx.Timeout = QUICK, **request: Any
-    ) -> Answer:
-        answer = self.ask(method, path, timeout, **request)
-        if not isinstance(answer, dict):
-            raise ApiRefused(method, path, 200, "the answer is not a JSON object")
-        return answer
-
-    def ask_list(self, path: str) -> list[Answer]:
-        answer = self.ask("GET", path)
-        if not isinstance(answer, list):
-            raise ApiRefused("GET", path, 200, "the answer is not a list")
-        return answer
-
-    # Any: what httpx takes
-    def ask(self, method: str, path: str, timeout: httpx.Timeout = QUICK, **request: Any) -> object:
-        """Send a request and return the JSON of its answer."""
-        try:
-            response = self._http.request(method, path, timeout=timeout, **request)
-        except httpx.HTTPError as error:
-            raise self._unreachable(method, path, error) from error
-        except (httpx.InvalidURL, UnicodeError) as error:
-            raise _unusable(path, error) from None
-        return _read(method, path, response)
-
-    def follow(
-        self, path: str, after: str = "", opened: Callable[[], None] | None = None
-    ) -> Iterator[httpx_sse.ServerSentEvent]:
-        """Yield the events of a stream, from the one with the id `after` on; see `close_streams`.
-
-        A connection that breaks is an ApiUnreachable. `opened` is called once it is there.
-        """
-        stream = _Stream()
-        self._streams.add(stream)
-        return self._follow(path, stream, {"Last-Event-ID": after} if after else {}, opened)
-
-    def _follow(
-        self,
-        path: str,
-        stream: "_Stream",
-        headers: Mapping[str, str],
-        opened: Callable[[], None] | None,
-    ) -> Iterator[httpx_sse.ServerSentEvent]:
-        try:
-            with httpx_sse.connect_sse(
-                self._http, "GET", path, headers=headers, timeout=FOLLOWING
-            ) as source:
-                if source.response.status_code != 200:
-                    source.response.read()
-                    _read("GET", path, source.response)
-                stream.attach(source.response)
-                if opened is not None:
-                    opened()
-                if not stream.stopped:
-                    yield from source.iter_sse()
-        except httpx_sse.SSEError:
-            raise ApiRefused("GET", path, 200, "the answer is no event stream") from None
-        except httpx.HTTPError as error:
-            if not stream.stopped:
-                raise self._unreachable("GET", path, error) from error
-        except (httpx.InvalidURL, UnicodeError) as error:
-            raise _unusable(path, error) from None
-
-    def close_streams(self) -> None:
-        """End all streams, also those in which another thread waits."""
-        for stream in list(self._streams):
-            stream.stop()
-
-    def close(self) -> None:
-        self.close_streams()
-        self._http.close()
-
-    def _unreachable(self, method: str, path: str, error: httpx.HTTPError) -> ApiUnreachable:
-        # Never the whole address: it may hold the message.
-        reason = in_words(error) or type(error).__name__
-        if isinstance(error, NEVER_SENT):
-            reason += "; is the server running? `cao server` starts one"
-        return ApiUnreachable(
-            self.base_url,
-            reason,
-            maybe_received=not isinstance(error, NEVER_SENT),
-            request=f"{method} {path}",
-        )
 
 
 class _Stream:
@@ -193,11 +111,6 @@ def segment(name: str) -> str:
     return quote(name, safe="", errors="replace")
 
 
-def _unusable(path: str, error: Exception) -> UsageError:
-    kind, name, _ = named_in_path(path)
-    return UsageError(f"{kind} {name[:100]!r} cannot be asked for: {error}")
-
-
 # Any: JSON
 def body_of(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a request with a JSON body is made of; fields that are None are left out."""
@@ -233,29 +146,6 @@ def _read(method: str, path: str, response: httpx.Response) -> object:
     return answer
 
 
-STARTING = httpx.Timeout(120, connect=5, pool=5)
-"""Agents take their time to start."""
-TYPING = httpx.Timeout(60, connect=5, pool=5)
-BEGINNING = httpx.Timeout(600, connect=5, pool=5)
-"""A run begins when all of its agents are there; a work tree may have to be set up before."""
-STEERING = httpx.Timeout(60, connect=5, pool=5)
-"""A run that is stopped ends its agents first."""
-STEP_SECONDS = 600.0
-LONGEST_STEP = 86_400.0
-AROUND_STEP = 180.0
-"""Seconds in which the agent of a step is started and ended."""
-
-LONGEST_EVENT_ID = 200
-"""A server of ours takes no longer one as a resume point."""
-LONGEST_ACTION = 200
-QUERY_LIMIT = 64_000
-"""Bytes of a message in the address; servers take 64 KiB for the whole head of a request."""
-
-logger = logging.getLogger(__name__)
-
-Event = TypeVar("Event")
-
-
 def is_loopback(url: str) -> bool:
     """Does an address lead to this very machine?"""
     try:
@@ -287,15 +177,21 @@ class ApiClient:
         self.record = False
         """Are the screens of new terminals recorded in the folder of their run?"""
         self._features: frozenset[str] | None = None
-        self._server = Connection(base_url, token, transport)
+        url = _checked(base_url)
+        self.base_url = str(url).rstrip("/")
+        self._streams: weakref.WeakSet[_Stream] = weakref.WeakSet()
+        self._http = httpx.Client(
+            base_url=self.base_url,
+            headers={"Authorization": f"Bearer {token}"} if token else {},
+            timeout=QUICK,
+            transport=transport or httpx.HTTPTransport(verify=url.scheme == "https", limits=LIMITS),
+            # No proxy and no .netrc: the token goes to the server and nowhere else.
+            trust_env=False,
+        )
 
-    @property
-    def base_url(self) -> str:
-        return self._server.base_url
-
-    def health(self) -> Answer:
+    def health(self, timeout: httpx.Timeout = QUICK) -> Answer:
         """Return what the server says about itself."""
-        return self._server.ask_object("GET", "/health")
+        return self.ask_object("GET", "/health", timeout)
 
     def features(self) -> frozenset[str]:
         """Return what the server can do beyond the common routes; asks only once."""
@@ -319,7 +215,7 @@ class ApiClient:
         params = self._new_terminal(agent_profile, provider, role)
         if session_name is not None:
             params["session_name"] = session_name
-        return self._server.ask_object("POST", "/sessions", STARTING, params=params)
+        return self.ask_object("POST", "/sessions", STARTING, params=params)
 
     def create_terminal(
         self,
@@ -332,22 +228,22 @@ class ApiClient:
         """Start an agent in a session that is there."""
         path = f"/sessions/{segment(session_name)}/terminals"
         params = self._new_terminal(agent_profile, provider, role)
-        return self._server.ask_object("POST", path, STARTING, params=params)
+        return self.ask_object("POST", path, STARTING, params=params)
 
     def list_sessions(self) -> list[Answer]:
-        return self._server.ask_list("/sessions")
+        return self.ask_list("/sessions")
 
     def list_terminals(self, session_name: str) -> list[Answer]:
-        return self._server.ask_list(f"/sessions/{segment(session_name)}/terminals")
+        return self.ask_list(f"/sessions/{segment(session_name)}/terminals")
 
     def get_session(self, session_name: str) -> Answer:
-        return self._server.ask_object("GET", f"/sessions/{segment(session_name)}")
+        return self.ask_object("GET", f"/sessions/{segment(session_name)}")
 
     def delete_session(self, session_name: str) -> None:
-        self._server.ask("DELETE", f"/sessions/{segment(session_name)}")
+        self.ask("DELETE", f"/sessions/{segment(session_name)}")
 
     def get_terminal(self, terminal_id: str) -> Answer:
-        return self._server.ask_object("GET", f"/terminals/{segment(terminal_id)}")
+        return self.ask_object("GET", f"/terminals/{segment(terminal_id)}")
 
     def get_status(self, terminal_id: str) -> TerminalStatus:
         """Return what the agent is doing; a word we do not know counts as UNKNOWN."""
@@ -364,21 +260,19 @@ class ApiClient:
         request = self._message_content(message)
         if idempotency_key:
             request["headers"] = {**request.get("headers", {}), "Idempotency-Key": idempotency_key}
-        return _delivery(self._server.ask_object("POST", path, TYPING, **request))
+        return _delivery(self.ask_object("POST", path, TYPING, **request))
 
     def get_working_directory(self, terminal_id: str) -> Answer:
         """Return where the agent works, as `working_directory`."""
-        return self._server.ask_object(
-            "GET", f"/terminals/{segment(terminal_id)}/working-directory"
-        )
+        return self.ask_object("GET", f"/terminals/{segment(terminal_id)}/working-directory")
 
     def press_key(self, terminal_id: str, key: str) -> None:
-        self._server.ask("POST", f"/terminals/{segment(terminal_id)}/key", params={"key": key})
+        self.ask("POST", f"/terminals/{segment(terminal_id)}/key", params={"key": key})
 
     def get_question(self, terminal_id: str) -> Answer | None:
         """Return what the agent asks: `text`, `choices`, `fingerprint`; None if it asks nothing."""
         path = f"/terminals/{segment(terminal_id)}/question"
-        told = self._server.ask_object("GET", path).get("question")
+        told = self.ask_object("GET", path).get("question")
         return told if isinstance(told, dict) else None
 
     def answer_agent(self, terminal_id: str, key: str, question: str | None = None) -> Answer:
@@ -388,18 +282,16 @@ class ApiClient:
         """
         path = f"/terminals/{segment(terminal_id)}/answer"
         body = body_of({"key": key, "question": question})
-        return self._server.ask_object("POST", path, TYPING, **body)
+        return self.ask_object("POST", path, TYPING, **body)
 
     def get_output(self, terminal_id: str, mode: str = OutputMode.FULL) -> str:
         path = f"/terminals/{segment(terminal_id)}/output"
-        return str(
-            self._server.ask_object("GET", path, params={"mode": str(mode)}).get("output") or ""
-        )
+        return str(self.ask_object("GET", path, params={"mode": str(mode)}).get("output") or "")
 
     def get_view(self, terminal_id: str) -> AgentView:
         """Return what the agent shows, and where it keeps its own records."""
         path = f"/terminals/{segment(terminal_id)}/output"
-        answer = self._server.ask_object("GET", path, params={"mode": str(OutputMode.SCREEN)})
+        answer = self.ask_object("GET", path, params={"mode": str(OutputMode.SCREEN)})
         named = answer.get("records")
         records = named if isinstance(named, list) else []
         return AgentView(
@@ -413,15 +305,15 @@ class ApiClient:
 
     def explain(self, terminal_id: str) -> Answer:
         """Return why the terminal has its status."""
-        return self._server.ask_object("GET", f"/terminals/{segment(terminal_id)}/explain")
+        return self.ask_object("GET", f"/terminals/{segment(terminal_id)}/explain")
 
     def exit_terminal(self, terminal_id: str) -> None:
         """Ask the agent to quit."""
-        self._server.ask("POST", f"/terminals/{segment(terminal_id)}/exit")
+        self.ask("POST", f"/terminals/{segment(terminal_id)}/exit")
 
     def delete_terminal(self, terminal_id: str) -> None:
         """End the agent."""
-        self._server.ask("DELETE", f"/terminals/{segment(terminal_id)}")
+        self.ask("DELETE", f"/terminals/{segment(terminal_id)}")
 
     def events(
         self, after: str | None = None, opened: Callable[[], None] | None = None
@@ -432,12 +324,12 @@ class ApiClient:
         connection that breaks is an ApiUnreachable; connecting again is up to the caller, who is
         told by `opened` that it is there. What cannot be read is left out.
         """
-        stream = self._server.follow("/events", after or "", opened)
-        return _readable(stream, _terminal_event)
+        return self._follow("/events", after or "", _terminal_event, opened)
 
     def close_events(self) -> None:
         """End all iterators over events, also those in which another thread waits."""
-        self._server.close_streams()
+        for stream in list(self._streams):
+            stream.stop()
 
     def run_step(
         self,
@@ -466,20 +358,20 @@ class ApiClient:
         body = body_of(step)
         seconds = min(max(timeout, 0), LONGEST_STEP) + AROUND_STEP
         patience = httpx.Timeout(seconds, connect=5, pool=5)
-        return self._server.ask_object("POST", "/terminals/run-step", patience, **body)
+        return self.ask_object("POST", "/terminals/run-step", patience, **body)
 
     def list_runs(self) -> list[Answer]:
         """Return all runs, the newest first."""
-        return self._server.ask_list("/runs")
+        return self.ask_list("/runs")
 
     def get_run(self, run: str) -> Answer:
         """Return a run with its settings and its turns."""
-        return self._server.ask_object("GET", f"/runs/{segment(run)}")
+        return self.ask_object("GET", f"/runs/{segment(run)}")
 
     def get_turn(self, run: str, sequence: int) -> Answer:
         """Return a turn: prompt, reply, the agent's last screen, changes, tokens."""
         path = f"/runs/{segment(run)}/turns/{segment(str(sequence))}"
-        return self._server.ask_object("GET", path)
+        return self.ask_object("GET", path)
 
     def start_run(
         self,
@@ -502,15 +394,15 @@ class ApiClient:
             "settings": read_called(settings, "start_run"),
             "replace_terminals": replace_terminals,
         }
-        return self._server.ask_object("POST", "/runs", BEGINNING, **body_of(new_run))
+        return self.ask_object("POST", "/runs", BEGINNING, **body_of(new_run))
 
     def run_events(self, run: str, after: int = 0) -> Iterator[RunEvent]:
         """Yield what has happened in a run after the event with the number `after`, and happens.
 
         Ends with the run, and otherwise as `events` does.
         """
-        stream = self._server.follow(f"/runs/{segment(run)}/events", str(after or ""))
-        return _readable(stream, _run_event)
+        path = f"/runs/{segment(run)}/events"
+        return self._follow(path, str(after or ""), lambda sse: from_line(sse.data))
 
     def pause_run(self, run: str) -> Answer:
         """Let a run wait after its present turn.
@@ -549,7 +441,8 @@ class ApiClient:
         return self._steer(run, "answer", text=key, role=role, question=question)
 
     def close(self) -> None:
-        self._server.close()
+        self.close_events()
+        self._http.close()
 
     def __enter__(self) -> Self:
         return self
@@ -557,12 +450,86 @@ class ApiClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def ask_object(
+        self, method: str, path: str, timeout: httpx.Timeout = QUICK, **request: Any
+    ) -> Answer:
+        """Send a request and return the JSON object that answers it."""
+        answer = self.ask(method, path, timeout, **request)
+        if not isinstance(answer, dict):
+            raise ApiRefused(method, path, 200, "the answer is not a JSON object")
+        return answer
+
+    def ask_list(self, path: str) -> list[Answer]:
+        answer = self.ask("GET", path)
+        if not isinstance(answer, list):
+            raise ApiRefused("GET", path, 200, "the answer is not a list")
+        return answer
+
+    # Any: what httpx takes
+    def ask(self, method: str, path: str, timeout: httpx.Timeout = QUICK, **request: Any) -> object:
+        """Send a request and return the JSON of its answer."""
+        try:
+            response = self._http.request(method, path, timeout=timeout, **request)
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+            raise self._failure(method, path, error) from error
+        return _read(method, path, response)
+
+    def _follow(
+        self,
+        path: str,
+        after: str,
+        read: Callable[[httpx_sse.ServerSentEvent], Event | None],
+        opened: Callable[[], None] | None = None,
+    ) -> Iterator[Event]:
+        """Return the events of a stream, from the one with the id `after` on."""
+        stream = _Stream()
+        # At once: it may be ended before anybody has begun to read it.
+        self._streams.add(stream)
+        headers = {"Last-Event-ID": after} if after else {}
+
+        def received() -> Iterator[httpx_sse.ServerSentEvent]:
+            try:
+                with httpx_sse.connect_sse(
+                    self._http, "GET", path, headers=headers, timeout=FOLLOWING
+                ) as source:
+                    if source.response.status_code != 200:
+                        source.response.read()
+                        _read("GET", path, source.response)
+                    stream.attach(source.response)
+                    if opened is not None:
+                        opened()
+                    if not stream.stopped:
+                        yield from source.iter_sse()
+            except httpx_sse.SSEError:
+                raise ApiRefused("GET", path, 200, "the answer is no event stream") from None
+            except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+                if not stream.stopped:
+                    raise self._failure("GET", path, error) from error
+
+        return _readable(received(), read)
+
+    def _failure(self, method: str, path: str, error: Exception) -> ApiUnreachable | UsageError:
+        """Return what is raised for a request that has not been answered."""
+        if not isinstance(error, httpx.HTTPError):
+            kind, name, _ = named_in_path(path)
+            return UsageError(f"{kind} {name[:100]!r} cannot be asked for: {error}")
+        # Never the whole address: it may hold the message.
+        reason = in_words(error) or type(error).__name__
+        if isinstance(error, NEVER_SENT):
+            reason += "; is the server running? `cao server` starts one"
+        return ApiUnreachable(
+            self.base_url,
+            reason,
+            maybe_received=not isinstance(error, NEVER_SENT),
+            request=f"{method} {path}",
+        )
+
     def _steer(
         self, run: str, do: str, timeout: httpx.Timeout = STEERING, **fields: str | None
     ) -> Answer:
         path = f"/runs/{segment(run)}/{do}"
         body = body_of(fields) if fields else {}
-        return self._server.ask_object("POST", path, timeout, **body)
+        return self.ask_object("POST", path, timeout, **body)
 
     def _new_terminal(
         self, agent_profile: str, provider: str | None, role: str | None
@@ -605,16 +572,12 @@ def _delivery(answer: Answer) -> Delivery:
     if "confirmed" not in answer:
         took = "took" if answer.get("success") else "did not take"
         return Delivery(False, f"the server {took} the message and does not say what became of it")
+    counts = {name: answer.get(name) for name in ("enter_presses", "removed_characters")}
     return Delivery(
-        confirmed=answer["confirmed"] is True,
-        detail=str(answer.get("detail", "")),
-        enter_presses=_count(answer.get("enter_presses")),
-        removed_characters=_count(answer.get("removed_characters")),
+        answer["confirmed"] is True,
+        str(answer.get("detail", "")),
+        **{name: count for name, count in counts.items() if isinstance(count, int)},
     )
-
-
-def _count(number: object) -> int:
-    return number if isinstance(number, int) else 0
 
 
 def _readable(
@@ -638,8 +601,10 @@ def _readable(
 def _terminal_event(sse: httpx_sse.ServerSentEvent) -> TerminalEvent | None:
     try:
         fields = json.loads(sse.data)
+        # One that could not be sent back is none.
+        is_id = sse.id.isascii() and sse.id.isprintable() and len(sse.id) <= LONGEST_EVENT_ID
         return TerminalEvent(
-            id=sse.id if _can_be_sent_back(sse.id) else "",
+            id=sse.id if is_id else "",
             kind=sse.event,
             terminal_id=str(fields["terminal_id"]),
             session_name=str(fields.get("session_name", "")),
@@ -652,11 +617,3 @@ def _terminal_event(sse: httpx_sse.ServerSentEvent) -> TerminalEvent | None:
         )
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return None
-
-
-def _run_event(sse: httpx_sse.ServerSentEvent) -> RunEvent | None:
-    return from_line(sse.data)
-
-
-def _can_be_sent_back(event_id: str) -> bool:
-    return event_id.isascii() and event_id.isprintable() and len(event_id) <= LONGEST_EVENT_ID

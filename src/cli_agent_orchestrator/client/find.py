@@ -22,13 +22,12 @@ from ..core.sockets import ADDRESS_FILE, LASTING, NOWHERE, PASSING, find_socket
 from ..errors import ApiError, ApiRefused, ApiUnreachable, ConfigError
 from ..settings.config import check_state_folder, state_folder
 from ..settings.table import SETTINGS_FILE
-from .client import Connection, is_loopback, socket_transport
+from .client import ApiClient, is_loopback, socket_transport
 
 OPTION, ARGUMENT = "--api", "api="
 """What the user calls the option, in a command and in Python."""
 USERS_OWN = (OPTION, ARGUMENT, "CAO_API", "API")
 """Where a name is surely from the user; a file may have come with a project."""
-HEALTH = "/health"
 OWN_PATIENCE, PATIENCE = httpx.Timeout(2), httpx.Timeout(5)
 """For the user's own server, and another one, asked whether it is there."""
 
@@ -97,8 +96,8 @@ def _find_own(environ: Mapping[str, str], name: str) -> Found | None:
         with contextlib.suppress(OSError):
             url = Folder(folder).read(ADDRESS_FILE).decode("utf-8", "replace").strip()
     try:
-        with contextlib.closing(Connection(url, None, socket_transport(path))) as server:
-            server.ask("GET", HEALTH, OWN_PATIENCE)
+        with ApiClient(url, transport=socket_transport(path)) as server:
+            server.health(OWN_PATIENCE)
     except (ApiError, ConfigError):
         # It was killed, or it is stopped: whoever wants to take its place finds out.
         return None
@@ -114,9 +113,8 @@ def _find_named(named: Named, environ: Mapping[str, str]) -> Found:
     if token and not (token.isascii() and token.isprintable()):
         raise ConfigError("CAO_TOKEN", "(not shown)", "printable ASCII characters")
     try:
-        server = contextlib.closing(Connection(named.url, None))
-        with server as connection, contextlib.suppress(ApiRefused):  # any answer will do
-            connection.ask("GET", HEALTH, PATIENCE)
+        with ApiClient(named.url) as server, contextlib.suppress(ApiRefused):  # any answer will do
+            server.health(PATIENCE)
     except ConfigError as error:
         raise ConfigError(named.by, error.value, error.expected) from None
     except ApiUnreachable as error:

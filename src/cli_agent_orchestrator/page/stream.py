@@ -27,8 +27,8 @@ from ..errors import OrchestratorError, in_words
 from ..runs.record import is_run_id
 from ..runs.service import RunService
 from ..server.answers import sse_bytes
-from ..server.operations import Terminals
 from ..settings.layout import EVENTS_FILE, RECORD_FILE, run_folder, runs_folder
+from ..terminals.service import TerminalService
 from .words import Page, Part
 
 LOOK_SECONDS = 1.0
@@ -201,7 +201,7 @@ class News:
 class PageContext:
     """What pages are made from."""
 
-    terminals: Terminals
+    terminals: TerminalService
     runs: RunService
     state_folder: Path
     news: News

@@ -20,9 +20,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from hmac import compare_digest
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .answers import EarlyProblem
+from ..errors import ServerEnding
+from .answers import EarlyProblem, Problem
 
 # localhost:9889   127.0.0.1   [::1]:9889
 HOST_PATTERN = r"([a-z0-9._-]{1,253}|\[[0-9a-f:.]{2,45}\])(?::[0-9]{1,5})?"
@@ -38,6 +39,7 @@ LOOKED_AT = (
     PROOF_HEADER.lower().encode(),
 )
 USUAL_PORT = 80
+ENDING = 503
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 FROM_AGENT = "requests from an agent's terminal may look, not steer; send this from your own"
 OPEN_REQUESTS = (("GET", "/health"),)
@@ -104,26 +106,22 @@ def check(rules: AccessRules, scope: Scope) -> EarlyProblem | None:
     for name, value in scope["headers"]:
         if name in picked:
             picked[name].append(value.decode("latin-1"))
+    hosts = picked[b"host"]
+    host = host_name(hosts[0]) if len(hosts) == 1 else None
+    if host is None:
+        return EarlyProblem(400, "the request needs exactly one well-formed Host header")
+    if host not in LOOPBACK and host not in rules.allowed_hosts:
+        return EarlyProblem(
+            421,
+            f"this server does not answer to the name {host}: "
+            "use 127.0.0.1, or start the server with that name allowed",
+        )
     method, path = scope["method"], scope["path"]
     is_page = rules.is_open(method, path)
-    refused = _check_host(rules, picked[b"host"])
-    refused = refused or _check_page(picked, may_be_led_to=is_page and method == "GET")
-    if refused is None and not is_page and (method, path) not in OPEN_REQUESTS:
-        return _check_token(rules, scope, picked)
-    return refused
-
-
-def _check_host(rules: AccessRules, hosts: list[str]) -> EarlyProblem | None:
-    name = host_name(hosts[0]) if len(hosts) == 1 else None
-    if name is None:
-        return EarlyProblem(400, "the request needs exactly one well-formed Host header")
-    if name in LOOPBACK or name in rules.allowed_hosts:
-        return None
-    return EarlyProblem(
-        421,
-        f"this server does not answer to the name {name}: "
-        "use 127.0.0.1, or start the server with that name allowed",
-    )
+    refused = _check_page(picked, may_be_led_to=is_page and method == "GET")
+    if refused is not None or is_page or (method, path) in OPEN_REQUESTS:
+        return refused
+    return _check_token(rules, scope, picked)
 
 
 def _check_page(headers: dict[bytes, list[str]], *, may_be_led_to: bool) -> EarlyProblem | None:
@@ -193,7 +191,10 @@ def port_of(host: str) -> int:
 
 
 class Access:
-    """ASGI middleware that lets through only what `check` has nothing against."""
+    """ASGI middleware that lets through only what `check` has nothing against.
+
+    A request that is given up because the server ends is told so.
+    """
 
     def __init__(self, app: ASGIApp, rules: AccessRules) -> None:
         self._app = app
@@ -205,7 +206,19 @@ class Access:
             await send({"type": "websocket.close", "code": 1008})
             return
         refusal = await self._refusal(scope) if scope["type"] == "http" else None
-        await (refusal or self._app)(scope, receive, send)
+        is_answered = False
+
+        async def note(message: Message) -> None:
+            nonlocal is_answered
+            is_answered = True
+            await send(message)
+
+        try:
+            await (refusal or self._app)(scope, receive, note)
+        except asyncio.CancelledError:
+            # Nobody else but the server itself ends a request.
+            if not is_answered:
+                await Problem(ENDING, str(ServerEnding()))(scope, receive, send)
 
     async def _refusal(self, scope: Scope) -> EarlyProblem | None:
         host, number = scope.get("client") or ("", None)

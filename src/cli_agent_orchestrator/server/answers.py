@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from ..errors import (
     InputRefused,
@@ -190,29 +190,6 @@ def _take_notice(done: asyncio.Task[Any]) -> None:
     # asyncio complains about errors that nobody has looked at.
     if not done.cancelled():
         done.exception()
-
-
-class LastWords:
-    """Tells those whose requests are given up because the server ends."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answered = False
-
-        async def note(message: Message) -> None:
-            nonlocal answered
-            answered = True
-            await send(message)
-
-        try:
-            await self._app(scope, receive, note)
-        except asyncio.CancelledError:
-            # Nobody else but the server itself ends a request.
-            if not answered:
-                ending = ServerEnding()
-                await Problem(status_code_of(ending), str(ending))(scope, receive, send)
 
 
 HEARTBEAT_SECONDS = 15.0

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import errno
-import json
 import socket
 import struct
 import sys
@@ -11,7 +10,6 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
-from http.client import HTTPConnection, HTTPException
 from typing import Any, TypeVar
 
 import uvicorn
@@ -24,16 +22,17 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ..core.clock import SystemClock
 from ..errors import ServerConflict, UsageError
+from ..terminals.service import TerminalService
 from .access import OVER_SOCKET, Access, AccessRules, PageRequest, allowed_names
-from .answers import HEARTBEAT_SECONDS, PROBLEM_HANDLERS, LastWords
+from .answers import HEARTBEAT_SECONDS, PROBLEM_HANDLERS
 from .openapi import describe
-from .operations import Backend, Runs, Terminals, route_of
+from .operations import Backend, Runs, route_of
 from .routes import OPERATIONS
-from .schemas import SERVICE_NAME, Json
+from .schemas import Json
 
 
 def create_app(
-    service: Terminals,
+    service: TerminalService,
     runs: Runs | None = None,
     *,
     token: str | None,
@@ -48,18 +47,12 @@ def create_app(
     rules = AccessRules(token, allowed_names(allowed_hosts), from_agent=service.has_client)
     app = Starlette(
         routes=[*map(route_of, OPERATIONS), Route("/openapi.json", document)],
-        middleware=[Middleware(Access, rules=rules), Middleware(LastWords)],
+        middleware=[Middleware(Access, rules=rules)],
         exception_handlers=PROBLEM_HANDLERS,
     )
     app.router.redirect_slashes = False
     app.state.rules = rules
-    app.state.backend = Backend(
-        service,
-        SystemClock(),
-        heartbeat,
-        closing=asyncio.Event(),
-        runs=runs,
-    )
+    app.state.backend = Backend(service, SystemClock(), heartbeat, asyncio.Event(), runs)
     return app
 
 
@@ -71,7 +64,7 @@ def serve_page(
 ) -> Starlette:
     """Let an application that answers nobody yet show a page in the browser, too."""
     rules = replace(app.state.rules, is_open=is_open, is_signed_in=is_signed_in)
-    app.user_middleware = [Middleware(Access, rules=rules), Middleware(LastWords)]
+    app.user_middleware = [Middleware(Access, rules=rules)]
     app.router.routes.extend(routes)
     return app
 
@@ -89,8 +82,6 @@ DATE_SECONDS = 1.0
 """How exact the time in answers is."""
 MOST_CONNECTIONS = 100
 """Each takes a file of this process, which may have to do with 256, and anybody may connect."""
-PROBE_SECONDS = 2.0
-PROBE_LIMIT = 64 * 1024
 TWINS = {"127.0.0.1": "::1", "localhost": "::1", "0.0.0.0": "::1", "::1": "127.0.0.1"}
 """The other address that `localhost` may mean."""
 SOL_LOCAL, LOCAL_PEERPID = 0, 2
@@ -218,7 +209,7 @@ async def serve(app: Starlette, listeners: Sequence[socket.socket], *, stop: asy
 async def bind(host: str, port: int) -> list[socket.socket]:
     """Return sockets that listen, see `listen`; port 0 takes a free one.
 
-    Raises ServerConflict if the port is taken, and says by what.
+    Raises ServerConflict if the port is taken.
     """
     try:
         (_, _, _, _, address), *_ = await asyncio.get_running_loop().getaddrinfo(
@@ -227,11 +218,9 @@ async def bind(host: str, port: int) -> list[socket.socket]:
         return listen(str(address[0]), port)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            where = error.filename or host
-            owner = await asyncio.to_thread(find_owner, where, port)
             raise ServerConflict(
-                f"port {port} on {where} is taken by {owner}; "
-                "use that, stop it, or choose another port"
+                f"port {port} on {error.filename or host} is taken by another program; "
+                "stop it, or choose another port"
             ) from error
         raise UsageError(f"cannot listen on {host}, port {port}: {error.strerror}") from error
 
@@ -258,23 +247,6 @@ def listen(host: str, port: int) -> list[socket.socket]:
             error.filename = address
             raise
     return listeners
-
-
-def find_owner(host: str, port: int) -> str:
-    """Return, for people, what answers on a port that is taken."""
-    name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    # Not by httpx: it would lengthen every start of the server by a tenth.
-    connection = HTTPConnection(name, port, timeout=PROBE_SECONDS)
-    try:
-        connection.request("GET", "/health")
-        health = json.loads(connection.getresponse().read(PROBE_LIMIT))
-    except (OSError, HTTPException, ValueError):
-        return "another program"
-    finally:
-        connection.close()
-    if not isinstance(health, dict) or health.get("service") != SERVICE_NAME:
-        return "another program"
-    return f"another {SERVICE_NAME} server, version {health.get('version', 'unknown')}"
 
 
 def run(main: Coroutine[Any, Any, Result]) -> Result:

@@ -1,7 +1,7 @@
 """What clients can ask for: functions whose arguments are read from the request.
 
     @operation("GET", "/terminals/{terminal_id}", "Show a terminal and its status")
-    async def get_terminal(terminals: Terminals, terminal_id: Name) -> Terminal: ...
+    async def get_terminal(terminals: TerminalService, terminal_id: Name) -> Terminal: ...
 
 An argument is what the server has (`SERVED`), a part of the path, or the JSON body (a RequestBody);
 all others are parameters of the query, one by one or as a Struct, or headers (`Header`). What is
@@ -11,7 +11,7 @@ returned is sent as JSON. Nothing of a request is ever quoted: it may be a promp
 import asyncio
 import inspect
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated, Any, Literal, Protocol, TypeVar, get_args, get_type_hints
@@ -23,51 +23,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ..core.clock import Clock
-from ..core.models import (
-    Delivery,
-    Explanation,
-    NewTerminal,
-    OutputMode,
-    Question,
-    RunAgents,
-    Session,
-    Step,
-    StepAnswer,
-    Terminal,
-    TerminalEvent,
-)
+from ..core.models import RunAgents
 from ..errors import MessageTooLarge, UsageError
 from ..events import RunEvent
+from ..terminals.service import TerminalService
 from .schemas import Json, RequestBody
-
-
-class Terminals(Protocol):
-    """The verbs of the terminal service that HTTP offers."""
-
-    async def create_session(
-        self, new: NewTerminal, session_name: str | None = None
-    ) -> Terminal: ...
-    async def create_terminal(self, session_name: str, new: NewTerminal) -> Terminal: ...
-    def sessions(self) -> list[Session]: ...
-    def session(self, name: str) -> Session: ...
-    async def delete_session(self, name: str) -> None: ...
-    def terminal(self, terminal_id: str) -> Terminal: ...
-    async def send(self, terminal_id: str, message: str, key: str | None = None) -> Delivery: ...
-    async def run_step(self, step: Step) -> StepAnswer: ...
-    async def press(self, terminal_id: str, key: str) -> None: ...
-    def question(self, terminal_id: str) -> Question | None: ...
-    async def answer(
-        self, terminal_id: str, key: str, *, fingerprint: str | None = None
-    ) -> bool: ...
-    def watch_screen(self, terminal_id: str) -> AsyncGenerator[str, None]: ...
-    async def scrollback(self, terminal_id: str, lines: int) -> str: ...
-    async def output(self, terminal_id: str, mode: OutputMode) -> str: ...
-    def records(self, terminal_id: str) -> list[str]: ...
-    def explain(self, terminal_id: str) -> Explanation: ...
-    async def exit(self, terminal_id: str) -> None: ...
-    async def delete(self, terminal_id: str) -> None: ...
-    def subscribe(self, after: str | None = None) -> AsyncGenerator[TerminalEvent, None]: ...
-    def has_client(self, client: int, port: int | None) -> bool: ...
 
 
 class Following(Protocol):
@@ -97,7 +57,7 @@ class Runs(Protocol):
 class Backend:
     """Everything a handler may use."""
 
-    terminals: Terminals
+    terminals: TerminalService
     clock: Clock
     heartbeat: float
     """Seconds between two signs of life on an event stream where nothing happens."""
@@ -109,10 +69,6 @@ class Backend:
 def backend_of(request: Request) -> Backend:
     backend: Backend = request.app.state.backend
     return backend
-
-
-def terminals_of(request: Request) -> Terminals:
-    return backend_of(request).terminals
 
 
 def runs_of(request: Request) -> Runs:
@@ -139,7 +95,7 @@ Header = Annotated[Value, "header"]
 SERVED: Mapping[str, Callable[[Request], object]] = {
     "request": lambda request: request,
     "backend": backend_of,
-    "terminals": terminals_of,
+    "terminals": lambda request: backend_of(request).terminals,
     "runs": runs_of,
 }
 
@@ -281,15 +237,13 @@ async def _read_body(
 
     It is given up as soon as it is known to be too large.
     """
-    size = int(request.headers.get("content-length", "0"))
-    body = bytearray()
-    if size <= kind.most_bytes:
+    announced, body = int(request.headers.get("content-length", "0")), bytearray()
+    if announced <= kind.most_bytes:
         async for chunk in request.stream():
             body += chunk
-            size = len(body)
-            if size > kind.most_bytes:
+            if len(body) > kind.most_bytes:
                 break
-    if size > kind.most_bytes:
+    if (size := max(announced, len(body))) > kind.most_bytes:
         raise MessageTooLarge(size, kind.most_text)
     if not body and not required:
         return None
@@ -299,12 +253,9 @@ async def _read_body(
     try:
         return msgspec.json.decode(body, type=kind, strict=False)
     except msgspec.DecodeError as error:
-        problem = describe("body", kind, str(error))
-    except UnicodeDecodeError:
-        problem = "body: JSON is malformed: it is not UTF-8"
-    except RecursionError:
-        problem = "body: JSON is malformed: it is nested too deeply"
-    raise HTTPException(422, problem)
+        raise HTTPException(422, describe("body", kind, str(error))) from None
+    except (UnicodeDecodeError, RecursionError):
+        raise HTTPException(422, "body: JSON is malformed") from None
 
 
 def describe(place: str, kind: Any, problem: str) -> str:

@@ -26,9 +26,10 @@ from ..core.models import (
 )
 from ..errors import NotFound, NotSteerable, UsageError
 from ..events import RunEvent, to_json
+from ..terminals.service import TerminalService
 from ..version import __version__
 from .answers import EventStream, sse_bytes, while_connected
-from .operations import Backend, Following, Header, Operation, Runs, Terminals, operation
+from .operations import Backend, Following, Header, Operation, Runs, operation
 from .schemas import (
     SERVICE_NAME,
     AnswerBody,
@@ -92,7 +93,7 @@ async def answer_question(
     return is_answered
 
 
-def find_asking(terminals: Terminals, agents: RunAgents) -> tuple[str, str]:
+def find_asking(terminals: TerminalService, agents: RunAgents) -> tuple[str, str]:
     """Return the role and the terminal of the one agent that asks; raise who does what instead."""
     found: dict[str, Terminal | None] = {}
     for role, terminal_id in agents.terminals.items():
@@ -122,7 +123,7 @@ def find_asking(terminals: Terminals, agents: RunAgents) -> tuple[str, str]:
 
 # First, because they are tried in order and this one is asked for all the time.
 @operation("GET", "/terminals/{terminal_id}", "Show a terminal and its status")
-async def get_terminal(terminals: Terminals, terminal_id: Name) -> TerminalBody:
+async def get_terminal(terminals: TerminalService, terminal_id: Name) -> TerminalBody:
     return TerminalBody.of(terminals.terminal(terminal_id))
 
 
@@ -133,7 +134,7 @@ async def health() -> HealthBody:
 
 @operation("POST", "/sessions", "Start an agent in a new session", 503, status=201)
 async def create_session(
-    request: Request, terminals: Terminals, query: NewSessionQuery
+    request: Request, terminals: TerminalService, query: NewSessionQuery
 ) -> TerminalBody:
     new = msgspec.structs.asdict(query)
     name = new.pop("session_name")
@@ -143,17 +144,17 @@ async def create_session(
 
 
 @operation("GET", "/sessions", "List the sessions")
-async def list_sessions(terminals: Terminals) -> list[SessionBody]:
+async def list_sessions(terminals: TerminalService) -> list[SessionBody]:
     return [SessionBody.of(session) for session in terminals.sessions()]
 
 
 @operation("GET", "/sessions/{name}", "Show a session with its terminals")
-async def get_session(terminals: Terminals, name: Name) -> SessionBody:
+async def get_session(terminals: TerminalService, name: Name) -> SessionBody:
     return SessionBody.of(terminals.session(name))
 
 
 @operation("DELETE", "/sessions/{name}", "End a session and all agents in it", 503)
-async def delete_session(terminals: Terminals, name: Name) -> DoneBody:
+async def delete_session(terminals: TerminalService, name: Name) -> DoneBody:
     await terminals.delete_session(name)
     return DoneBody()
 
@@ -162,7 +163,7 @@ async def delete_session(terminals: Terminals, name: Name) -> DoneBody:
     "POST", "/sessions/{name}/terminals", "Start an agent in an existing session", 503, status=201
 )
 async def create_terminal(
-    request: Request, terminals: Terminals, name: Name, query: NewTerminalQuery
+    request: Request, terminals: TerminalService, name: Name, query: NewTerminalQuery
 ) -> TerminalBody:
     creation = terminals.create_terminal(name, NewTerminal(**msgspec.structs.asdict(query)))
     terminal = await while_connected(request, creation, lambda made: terminals.delete(made.id))
@@ -170,12 +171,12 @@ async def create_terminal(
 
 
 @operation("GET", "/sessions/{name}/terminals", "List the terminals of a session")
-async def list_terminals(terminals: Terminals, name: Name) -> list[TerminalBody]:
+async def list_terminals(terminals: TerminalService, name: Name) -> list[TerminalBody]:
     return SessionBody.of(terminals.session(name)).terminals
 
 
 @operation("DELETE", "/terminals/{terminal_id}", "End an agent and remove its terminal", 503)
-async def delete_terminal(terminals: Terminals, terminal_id: Name) -> DoneBody:
+async def delete_terminal(terminals: TerminalService, terminal_id: Name) -> DoneBody:
     await terminals.delete(terminal_id)
     return DoneBody()
 
@@ -186,7 +187,7 @@ async def delete_terminal(terminals: Terminals, terminal_id: Name) -> DoneBody:
     "Start an agent, ask it one thing, return its answer, end it",
     *(409, 502, 503, 504),
 )
-async def run_step(request: Request, terminals: Terminals, body: StepBody) -> StepAnswerBody:
+async def run_step(request: Request, terminals: TerminalService, body: StepBody) -> StepAnswerBody:
     new = NewTerminal(body.provider, body.agent, body.working_directory, body.permissions)
     prompt, keep = check_size(body.prompt), not body.teardown
     step = Step(new, prompt, body.session_name, body.timeout, keep=keep)
@@ -207,7 +208,7 @@ async def run_step(request: Request, terminals: Terminals, body: StepBody) -> St
     later=("success", "Typed, but there is no sign that the agent took it."),
 )
 async def send_input(
-    terminals: Terminals,
+    terminals: TerminalService,
     terminal_id: Name,
     body: InputBody | None,
     message: Annotated[str | None, Meta(description="The message, if there is no body.")] = None,
@@ -228,13 +229,13 @@ async def send_input(
 
 
 @operation("POST", "/terminals/{terminal_id}/key", "Press a special key", 409, 503)
-async def press_key(terminals: Terminals, terminal_id: Name, key: Key) -> DoneBody:
+async def press_key(terminals: TerminalService, terminal_id: Name, key: Key) -> DoneBody:
     await terminals.press(terminal_id, key)
     return DoneBody()
 
 
 @operation("GET", "/terminals/{terminal_id}/question", "Read what the agent asks")
-async def get_question(terminals: Terminals, terminal_id: Name) -> AskingBody:
+async def get_question(terminals: TerminalService, terminal_id: Name) -> AskingBody:
     return AskingBody(terminals.question(terminal_id))
 
 
@@ -254,7 +255,7 @@ async def answer_agent(backend: Backend, terminal_id: Name, body: KeyBody) -> An
 
 @operation("GET", "/terminals/{terminal_id}/output", "Read what the agent wrote", 503)
 async def get_output(
-    terminals: Terminals, terminal_id: Name, mode: OutputMode = OutputMode.FULL
+    terminals: TerminalService, terminal_id: Name, mode: OutputMode = OutputMode.FULL
 ) -> OutputBody:
     records = terminals.records(terminal_id)
     return OutputBody(await terminals.output(terminal_id, mode), mode, records)
@@ -267,12 +268,12 @@ async def explain(backend: Backend, terminal_id: Name) -> ExplanationBody:
 
 
 @operation("GET", "/terminals/{terminal_id}/working-directory", "Say where the agent works")
-async def get_working_directory(terminals: Terminals, terminal_id: Name) -> FolderBody:
+async def get_working_directory(terminals: TerminalService, terminal_id: Name) -> FolderBody:
     return FolderBody(terminals.terminal(terminal_id).working_directory)
 
 
 @operation("POST", "/terminals/{terminal_id}/exit", "Ask the agent to quit", 409, 503)
-async def exit_terminal(terminals: Terminals, terminal_id: Name) -> DoneBody:
+async def exit_terminal(terminals: TerminalService, terminal_id: Name) -> DoneBody:
     await terminals.exit(terminal_id)
     return DoneBody()
 
