@@ -118,6 +118,7 @@ def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
     cells = conversation(lines, box)
     turn = last_turn(cells, USER_PATTERN)
     said = [cell for cell in turn if cell.kind is not Kind.DONE]
+    last_line = next((line for cell in reversed(said) for line in reversed(cell.lines) if line), "")
     spins = bool(cells) and cells[-1].kind is Kind.WORKING
     marks = Marks(
         # A transcript that a person has opened is no question as long as a turn runs in it.
@@ -125,7 +126,7 @@ def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
         ready=box is not None and not find(COVERED_FOOTER_PATTERN, footer),
         drafted=box is not None and bool(find(DRAFT_PATTERN, lines[box.row])),
         working=spins or bool(find(BUSY_FOOTER_PATTERN, footer)),
-        interrupted=is_interrupted(said),
+        interrupted=bool(find(INTERRUPTED_PATTERN, last_line)),
         failed=has_failed(said),
         replied=has_reply(turn),
     )
@@ -136,24 +137,15 @@ def title_status(title: str) -> TerminalStatus | None:
     return TerminalStatus.PROCESSING if find(TITLE_BUSY_PATTERN, title) else None
 
 
-def is_interrupted(turn: Sequence[Cell]) -> bool:
-    """Is "interrupted" the last word of the turn?"""
-    said = [line for cell in turn for line in cell.lines if line]
-    return bool(said) and bool(find(INTERRUPTED_PATTERN, said[-1]))
-
-
 def has_failed(turn: Sequence[Cell]) -> bool:
     """Is an error the last word of the turn?
 
     An answer may begin like an error: an error is a single paragraph.
     """
-    if not turn:
-        return False
-    last = turn[-1]
-    if last.kind is Kind.NOTE:
-        return last.is_like(FAILED_NOTICE_PATTERN)
-    is_one_paragraph = "\n\n" not in "\n".join(last.lines).strip("\n")
-    return is_one_paragraph and last.is_like(FAILED_ANSWER_PATTERN)
+    if not turn or turn[-1].kind is Kind.NOTE:
+        return bool(turn) and turn[-1].is_like(FAILED_NOTICE_PATTERN)
+    is_one_paragraph = "\n\n" not in "\n".join(turn[-1].lines).strip("\n")
+    return is_one_paragraph and turn[-1].is_like(FAILED_ANSWER_PATTERN)
 
 
 def has_reply(turn: Sequence[Cell]) -> bool:

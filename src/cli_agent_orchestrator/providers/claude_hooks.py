@@ -168,13 +168,13 @@ def _read_hook(event: str, fields: dict[str, Any]) -> AgentSignal | None:  # JSO
             return AgentSignal(
                 SignalKind.WORKING,
                 event,
-                agent=_agent(fields),
+                agent=_text(fields, "agent_id") or "",
                 background=True if fields.get("in_background") is True else None,
                 ends_aloud=True,
             )
         case "PermissionRequest":
             asks = _with(event, fields.get("tool_name"))
-            return AgentSignal(SignalKind.WAITING, asks, agent=_agent(fields))
+            return AgentSignal(SignalKind.WAITING, asks, agent=_text(fields, "agent_id") or "")
         case "Notification":
             return _read_notification(fields)
         case "Stop":
@@ -192,30 +192,24 @@ def _read_stop(fields: dict[str, Any]) -> AgentSignal:  # JSON
 
     Before 2.1 it carries no answer, and a turn that failed stops like any other.
     """
-    tasks = fields.get("background_tasks")
-    running = None
-    if isinstance(tasks, list):
+    kind = SignalKind.FINISHED if _ANSWER in fields else SignalKind.STOPPED
+    detail = "Stop"
+    background = None
+    if isinstance(tasks := fields.get("background_tasks"), list):
         own = [task for task in tasks if isinstance(task, dict)]
-        running = [task for task in own if task.get("status") == "running"]
-    if running:
-        kinds = ", ".join(sorted({str(task.get("type")) for task in running}))
-        kind, detail = SignalKind.BACKGROUND, f"Stop; in the background: {kinds}"
-    else:
-        kind = SignalKind.FINISHED if _ANSWER in fields else SignalKind.STOPPED
-        detail = "Stop"
+        running = {str(task.get("type")) for task in own if task.get("status") == "running"}
+        background = bool(running)
+        if running:
+            kind = SignalKind.BACKGROUND
+            detail += f"; in the background: {', '.join(sorted(running))}"
     return AgentSignal(
         kind,
         detail,
         answer=_text(fields, _ANSWER),
         agent="",
-        background=None if running is None else bool(running),
+        background=background,
         revocable=True,
     )
-
-
-def _agent(fields: dict[str, Any]) -> str:  # JSON
-    """Return which agent an event tells of; the first one has no id."""
-    return _text(fields, "agent_id") or ""
 
 
 def _read_notification(fields: dict[str, Any]) -> AgentSignal | None:  # JSON

@@ -112,7 +112,10 @@ def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
     lines = screen_lines(screen)
     asks = is_dialog(lines)
     composer = None if asks else composer_row(lines)
-    cells = split_cells(lines[: footer_start(lines) if composer is None else composer])
+    end = composer
+    if end is None and lines and find(FOOTER_PATTERN, lines[-1]):
+        end = len(lines) - 1
+    cells = split_cells(lines[:end])
     turn = last_turn(cells, USER_PREFIX_PATTERN)
     marks = Marks(
         asks=asks,
@@ -149,29 +152,27 @@ def is_working(turn: Sequence[Cell]) -> bool:
     if any(map(is_busy_row, turn)):
         return True
     # The last cell may be `• Exploring this or that`, with nothing said below it.
-    return bool(turn) and turn[-1].is_like(EXPLORING_PHRASE_PATTERN) and has_only_details(turn[-1])
+    explores = bool(turn) and turn[-1].is_like(EXPLORING_PHRASE_PATTERN)
+    return explores and all(find(DETAIL_PATTERN, line) for line in turn[-1].lines[1:] if line)
 
 
 def is_busy_row(cell: Cell) -> bool:
-    """Is this a status row, or the head of an exploration that goes on?"""
+    """Is this a status row, or the head of an exploration that goes on?
+
+    Below it stands nothing but what Codex itself writes there.
+    """
     if cell.kind is Kind.WORKING:
         return True
-    if not find(ACTIVE_WORK_UI_PATTERN, cell.head) or not has_only_details(cell):
+    if not cell.is_like(ACTIVE_WORK_UI_PATTERN):
         return False
-    return bool(find(BUSY_ROW_PATTERN, cell.head) or find(EXPLORING_PATTERN, cell.head))
-
-
-def has_only_details(cell: Cell) -> bool:
-    """Is there nothing below the head but what Codex itself writes there?"""
-    return all(find(DETAIL_PATTERN, line) for line in cell.lines[1:] if line)
+    is_row = cell.is_like(BUSY_ROW_PATTERN) or cell.is_like(EXPLORING_PATTERN)
+    return is_row and all(find(DETAIL_PATTERN, line) for line in cell.lines[1:] if line)
 
 
 def has_failed(turn: Sequence[Cell]) -> bool:
     """Is an error the last word of the turn?"""
     said = [cell for cell in turn if cell.kind is not Kind.NOTE]
-    if not said or said[-1].kind is not Kind.ERROR:
-        return False
-    return not find(INTERRUPTED_PATTERN, said[-1].head)
+    return bool(said) and said[-1].kind is Kind.ERROR and not said[-1].is_like(INTERRUPTED_PATTERN)
 
 
 def has_reply(turn: Sequence[Cell], asked: bool) -> bool:
@@ -218,7 +219,6 @@ def _kind(part: Sequence[str]) -> Kind:
 
 
 def is_indented(line: str) -> bool:
-    """Is the column at the left edge empty?"""
     return not line[:1].strip()
 
 
@@ -256,12 +256,6 @@ def composer_row(lines: Sequence[str]) -> int | None:
         if not is_indented(line) and not find(FOOTER_PATTERN, line):
             return None
     return None
-
-
-def footer_start(lines: Sequence[str]) -> int:
-    """Return the row of a footer that stands alone, the number of lines if there is none."""
-    has_footer = bool(lines) and bool(find(FOOTER_PATTERN, lines[-1]))
-    return len(lines) - 1 if has_footer else len(lines)
 
 
 def transcript_end(lines: Sequence[str]) -> int | None:
@@ -397,40 +391,39 @@ def read_signal(line: str) -> AgentSignal | None:
     The text of a message is left out of what is told.
     """
     record = object_of(line)
-    signal = None
     match record:
         case {"type": "session_meta", "payload": {"source": {"subagent": _} | "exec" | "mcp"}}:
             return AgentSignal(SignalKind.FOREIGN, "session_meta")
-        case {"type": "event_msg", "payload": dict(event)}:
-            signal = _read_event(event)
         case {"type": "response_item", "payload": {"type": str(kind)} as call}:
-            if kind in TOOL_CALLS:
-                signal = AgentSignal(SignalKind.ACTING, kind, action=action_of(call))
-    return replace(signal, at=_unix_time(record.get("timestamp"))) if signal else None
-
-
-def _read_event(event: dict[str, Any]) -> AgentSignal | None:  # whatever JSON holds
-    match event:
-        case {"type": "task_started" | "turn_started"}:
-            return AgentSignal(SignalKind.WORKING, "task_started")
-        case {"type": "user_message"} | {"type": "item_completed", "item": {"type": "UserMessage"}}:
-            return AgentSignal(SignalKind.SUBMITTED, "user_message")
-        case {"type": "task_complete" | "turn_complete"}:
-            return _end_of_turn(event)
-        case {"type": "turn_aborted"}:
-            return AgentSignal(SignalKind.INTERRUPTED, f"turn_aborted: {event.get('reason')}")
-        case {"type": "error"}:
-            return AgentSignal(SignalKind.FAILED, f"error: {event.get('message')}")
+            if kind not in TOOL_CALLS:
+                return None
+            signal = AgentSignal(SignalKind.ACTING, kind, action=action_of(call))
+        case {"type": "event_msg", "payload": dict(event)}:
+            match event:
+                case {"type": "task_started" | "turn_started"}:
+                    signal = AgentSignal(SignalKind.WORKING, "task_started")
+                case {"type": "user_message"} | {
+                    "type": "item_completed",
+                    "item": {"type": "UserMessage"},
+                }:
+                    signal = AgentSignal(SignalKind.SUBMITTED, "user_message")
+                case {"type": "task_complete" | "turn_complete"}:
+                    signal = _end_of_turn(event)
+                case {"type": "turn_aborted"}:
+                    reason = event.get("reason")
+                    signal = AgentSignal(SignalKind.INTERRUPTED, f"turn_aborted: {reason}")
+                case {"type": "error"}:
+                    signal = AgentSignal(SignalKind.FAILED, f"error: {event.get('message')}")
+                case _:
+                    return None
         case _:
             return None
-
-
-def _unix_time(stamp: object) -> float | None:
-    # 2026-11-15T06:34:26.123Z
     try:
-        return datetime.fromisoformat(str(stamp)).timestamp()
+        # 2026-11-15T06:34:26.123Z
+        at = datetime.fromisoformat(str(record.get("timestamp"))).timestamp()
     except (ValueError, OverflowError):
-        return None
+        return signal
+    return replace(signal, at=at)
 
 
 def _end_of_turn(event: dict[str, Any]) -> AgentSignal:  # whatever JSON holds

@@ -22,6 +22,7 @@ come as far as to name that hook.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -104,8 +105,11 @@ def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
     cells = cells_by_margin(conversation(lines, box))
     turn = last_turn(cells, MESSAGE_PATTERN)
     last = next((cell for cell in reversed(turn) if not cell.is_like(NOTE_PATTERN)), Cell(("",)))
+    # A form that ends the screen stands between two rules.
+    *_, form, rule = ["", "", *lines]
+    is_form = bool(find(FORM_PATTERN, form) and find(RULE_PATTERN, rule))
     marks = Marks(
-        asks=box is None and (bool(last_frame(lines, CHOICE_PATTERN)) or is_form(lines)),
+        asks=box is None and (is_form or bool(last_frame(lines, CHOICE_PATTERN))),
         ready=box is not None,
         drafted=box is not None and lines[box.row : box.end] != ["❯"],
         working=box is not None and bool(find(BUSY_PATTERN, lines[-1])),
@@ -127,24 +131,10 @@ def find_box(lines: Sequence[str]) -> Box | None:
 
 def conversation(lines: Sequence[str], box: Box | None) -> list[str]:
     """Return the rows between the tabs and the folder's row, without the scroll bar."""
-    rows = [_without_scrollbar(line) for line in lines[: box.row - 1 if box else None]]
+    rows = [re.sub(SCROLLBAR_PATTERN, "", line) for line in lines[: box.row - 1 if box else None]]
     while box and rows and rows[-1]:
         rows.pop()
     return rows[1:] if rows and find(TABS_PATTERN, rows[0]) else rows
-
-
-def _without_scrollbar(line: str) -> str:
-    bar = find(SCROLLBAR_PATTERN, line)
-    return line[: bar.start()] if bar else line
-
-
-def is_form(lines: Sequence[str]) -> bool:
-    """Does the screen end with a form that stands between two rules?"""
-    return (
-        len(lines) > 1
-        and bool(find(RULE_PATTERN, lines[-1]))
-        and bool(find(FORM_PATTERN, lines[-2]))
-    )
 
 
 def has_reply(turn: Sequence[Cell], asked: bool) -> bool:
@@ -169,19 +159,14 @@ def startup_dialog(screen: str) -> Dialog | None:
     input box all the same, and a row above it that says so.
     """
     lines = screen_lines(screen)
-    if is_signed_out(lines):
+    box = find_box(lines)
+    if box is not None and box.row > 2 and find(SIGN_IN_PATTERN, lines[box.row - 3]):
         return SIGNED_OUT
     text = "\n".join(last_frame(lines, CHOICE_PATTERN))
     if not find(TRUST_PATTERN, text):
         return None
     keys = ("1",) if find(TRUST_ONCE_PATTERN, text) else ()
     return Dialog("trust this folder", keys, TRUST_ADVICE)
-
-
-def is_signed_out(lines: Sequence[str]) -> bool:
-    """Does the row above the folder's row and the input box say that nobody is signed in?"""
-    box = find_box(lines)
-    return box is not None and box.row > 2 and bool(find(SIGN_IN_PATTERN, lines[box.row - 3]))
 
 
 def draft(ansi_screen: str) -> str | None:

@@ -119,12 +119,8 @@ def last_rule(lines: Sequence[str]) -> int | None:
 
 def input_row(lines: Sequence[str], rule: int | None) -> int | None:
     """Return the first row of the input box: it stands right below the rule and the mode."""
-    if rule is None:
-        return None
-    for row in range(rule + 1, min(rule + 7, len(lines))):
-        if find(BOX_PATTERN, lines[row]):
-            return row
-    return None
+    below = () if rule is None else range(rule + 1, min(rule + 7, len(lines)))
+    return next((row for row in below if find(BOX_PATTERN, lines[row])), None)
 
 
 def conversation(lines: Sequence[str], rule: int | None) -> list[str]:

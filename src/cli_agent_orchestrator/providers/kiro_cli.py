@@ -69,7 +69,7 @@ TRUST_ALL_DIALOG = Dialog(
 
 def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
     """Return what the visible screen says; no title is set."""
-    lines = _lines(screen)
+    lines = screen_lines(screen)
     last = tail(lines, NEAR_THE_BOX)
     if shows(last, APPROVAL_PATTERN) or asks_to_trust_all(lines):
         return TerminalStatus.WAITING_USER_ANSWER
@@ -107,7 +107,7 @@ def asks_to_trust_all(lines: Sequence[str]) -> bool:
 
 def startup_dialog(screen: str) -> Dialog | None:
     """Return the warning about trusting all tools; what is marked in it is to quit."""
-    return TRUST_ALL_DIALOG if asks_to_trust_all(_lines(screen)) else None
+    return TRUST_ALL_DIALOG if asks_to_trust_all(screen_lines(screen)) else None
 
 
 def draft(ansi_screen: str) -> str | None:
@@ -116,7 +116,7 @@ def draft(ansi_screen: str) -> str | None:
     A text that fills the screen without any sign of an answer is a draft, too: its prompt has
     left the screen.
     """
-    lines = _lines(ansi_screen)
+    lines = screen_lines(ansi_screen)
     if shows(tail(lines, NEAR_THE_BOX), PLACEHOLDER_PATTERN):
         return ""
     raw = ansi_screen.replace("\r\n", "\n").split("\n")[: len(lines)]
@@ -137,7 +137,7 @@ def draft(ansi_screen: str) -> str | None:
 
 def last_answer(scrollback: str) -> str:
     """Return what follows the last mark of an answer, up to the prompt below it."""
-    _, turn = _last_turn(_lines(scrollback))
+    _, turn = _last_turn(screen_lines(scrollback))
     text = "\n".join(turn)
     marks = [mark.start() for mark in find_all(ANSWER_PATTERN, text)]
     if not marks:
@@ -150,11 +150,6 @@ def last_answer(scrollback: str) -> str:
 def shows(lines: Sequence[str], *patterns: str) -> bool:
     """Has one of the lines one of these forms?"""
     return any(find(pattern, line) for line in lines for pattern in patterns)
-
-
-def _lines(screen: str) -> list[str]:
-    """Return the lines of a screen without blanks at their ends; the last one is not empty."""
-    return [line.rstrip() for line in screen_lines(screen)]
 
 
 def _last_turn(lines: Sequence[str]) -> tuple[bool, list[str]]:

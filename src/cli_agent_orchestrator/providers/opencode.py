@@ -66,7 +66,9 @@ def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
     above = lines[: box.row] if box else []
     last = next((line for line in reversed(above) if line), "")
     marks = Marks(
-        asks=is_dialog(lines),
+        # The screen ends with a frame in which something is to be chosen. Below an input box there
+        # is always a row that is no frame.
+        asks=any(find(DIALOG_PATTERN, line) for line in lines[frame_start(lines, len(lines)) :]),
         ready=box is not None,
         working=box is not None and bool(find(BUSY_PATTERN, lines[-1])),
         interrupted=bool(find(INTERRUPTED_PATTERN, last)),
@@ -92,15 +94,6 @@ def frame_start(lines: Sequence[str], end: int) -> int:
     while row > 0 and find(FRAME_PATTERN, lines[row - 1]):
         row -= 1
     return row
-
-
-def is_dialog(lines: Sequence[str]) -> bool:
-    """Does the screen end with a frame in which something is to be chosen?
-
-    Below an input box there is always a row that is no frame.
-    """
-    frame = lines[frame_start(lines, len(lines)) :]
-    return any(find(DIALOG_PATTERN, line) for line in frame)
 
 
 def draft(ansi_screen: str) -> str | None:

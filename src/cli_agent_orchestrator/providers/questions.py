@@ -67,29 +67,30 @@ class ShownQuestion:
     """What is to be pressed after the key of a choice."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """Choices, the row of the first one, and what is said about keys below them."""
-
-    choices: tuple[Choice, ...]
-    row: int
-    hints: str
-    then: tuple[str, ...] = ()
+Found = tuple[Sequence[Choice], int, str]
+"""Choices, the row of the first one, and what is said about keys below them."""
 
 
 def read_question(screen: str) -> ShownQuestion:
     """Return what the screen of an agent shows that waits for an answer."""
     raw = [line.rstrip() for line in screen_lines(screen)]
     lines = [_unframed(line) for line in raw]
-    found = _line_question(lines) or _numbered(raw, lines) or _marked(lines)
+    rows = [row for row, line in enumerate(lines) if line]
+    if rows and find(EMPTY_PROMPT_PATTERN, lines[rows[-1]]):
+        rows.pop()
+    # The question is text as well as the place of its choices; answers are typed at a prompt.
+    is_typed = bool(rows) and bool(find(LINE_QUESTION_PATTERN, lines[rows[-1]]))
+    typed = (LINE_CHOICES, rows[-1] + 1, "") if is_typed else None
+    found = typed or _numbered(raw, lines) or _marked(lines)
     if found is None:
         text = "\n".join(tail(_text(raw), END_LINES))
         return ShownQuestion(text, (), text)
-    text = "\n".join(_text(raw[_first_row(raw, found.row) : found.row]))
-    escape = find(ESCAPE_PATTERN, found.hints)
+    choices, row, hints = found
+    text = "\n".join(_text(raw[_first_row(raw, row) : row]))
+    escape = find(ESCAPE_PATTERN, hints)
     more = (Choice("Escape", escape[1].lower()),) if escape else ()
-    shown = "\n".join([text, *lines[found.row :]])
-    return ShownQuestion(text, (*found.choices, *more), shown, found.then)
+    shown = "\n".join([text, *lines[row:]])
+    return ShownQuestion(text, (*choices, *more), shown, ("Enter",) if is_typed else ())
 
 
 def _unframed(line: str) -> str:
@@ -98,18 +99,7 @@ def _unframed(line: str) -> str:
     return re.sub(r" *│$", "", line[frame.end() :]) if frame else line
 
 
-def _line_question(lines: Sequence[str]) -> _Found | None:
-    """Return what is asked where answers are typed at a prompt."""
-    rows = [row for row, line in enumerate(lines) if line]
-    if rows and find(EMPTY_PROMPT_PATTERN, lines[rows[-1]]):
-        rows.pop()
-    if not rows or not find(LINE_QUESTION_PATTERN, lines[rows[-1]]):
-        return None
-    # The question is text as well as the place of its choices.
-    return _Found(LINE_CHOICES, rows[-1] + 1, "", ("Enter",))
-
-
-def _numbered(raw: Sequence[str], lines: Sequence[str]) -> _Found | None:
+def _numbered(raw: Sequence[str], lines: Sequence[str]) -> Found | None:
     """Return the choices of the last list on the screen, if they are to be trusted."""
     read = [find(NUMBERED_PATTERN, line) for line in lines]
     first = max((row for row, line in enumerate(read) if line and line[3] == "1"), default=None)
@@ -129,8 +119,7 @@ def _numbered(raw: Sequence[str], lines: Sequence[str]) -> _Found | None:
     if labels is None:
         return None
     *choices, hints = labels
-    keys = (Choice(str(number), label) for number, label in enumerate(choices, 1))
-    return _Found(tuple(keys), first, hints)
+    return [Choice(str(number), label) for number, label in enumerate(choices, 1)], first, hints
 
 
 def _labels(lines: Sequence[tuple[str, bool]], listed: Sequence[re.Match[str]]) -> list[str] | None:
@@ -161,7 +150,7 @@ def _labels(lines: Sequence[tuple[str, bool]], listed: Sequence[re.Match[str]]) 
     return [*(re.sub(r"\s+", " ", label).strip() for label in labels), hints]
 
 
-def _marked(lines: Sequence[str]) -> _Found | None:
+def _marked(lines: Sequence[str]) -> Found | None:
     """Return the marked line of a list without numbers, if Enter takes it."""
     rows = [row for row, line in enumerate(lines) if not find(EMPTY_PATTERN, line)]
     hints = ""
@@ -176,13 +165,10 @@ def _marked(lines: Sequence[str]) -> _Found | None:
     while first > 0 and _indent(lines[first - 1]) >= column:
         first -= 1
     others = [_indent(lines[other]) for other in range(first, rows[-1] + 1) if other != row]
-    if column not in others or min(others) < column or _is_marked(lines, first - 1):
+    follows_a_mark = first > 0 and find(MARKED_PATTERN, lines[first - 1])
+    if column not in others or min(others) < column or follows_a_mark:
         return None
-    return _Found((Choice("Enter", mark[2].strip()),), first, hints)
-
-
-def _is_marked(lines: Sequence[str], row: int) -> bool:
-    return row >= 0 and bool(find(MARKED_PATTERN, lines[row]))
+    return [Choice("Enter", mark[2].strip())], first, hints
 
 
 def _first_row(raw: Sequence[str], row: int) -> int:

@@ -5,9 +5,9 @@ conversation or make up its title are in no record.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 from ..core.codec import object_of
 
@@ -216,39 +216,6 @@ def family_of(heads: Iterable[Head], sessions: Iterable[str]) -> set[str]:
         family |= new
 
 
-@dataclass(slots=True)
-class _Reading:
-    """What the lines of a record have told so far."""
-
-    head: Head
-    total: Tokens | None
-    """What the session has taken; None if its beginning is that of another."""
-    told: list[Call] = field(default_factory=list)
-    grown: list[Call] = field(default_factory=list)
-
-    def take(self, fields: dict[str, Any]) -> None:
-        at = unix_time(fields.get("timestamp"))
-        if at is None:
-            return
-        match fields:
-            case {"type": "token_usage_record", "payload": {"response_id": str(name), **more}}:
-                self.told.append(Call(name, at, _codex_tokens(more.get("usage"))))
-            case {
-                "type": "event_msg",
-                "payload": {"type": "token_count", "info": {"total_token_usage": usage}},
-            } if not self.told:
-                self._grow(at, _codex_tokens(usage))
-
-    def _grow(self, at: float, total: Tokens | None) -> None:
-        before = self.total
-        if total is None or total == before:
-            return
-        self.total = total
-        if before is not None:
-            name = f"{self.head.thread} {total.input} {total.output}"
-            self.grown.append(Call(name, at, _growth(before, total)))
-
-
 def codex_calls(lines: Iterable[bytes]) -> list[Call] | None:
     """Return the calls that the lines of a record of Codex tell of, None if that is unknown.
 
@@ -267,18 +234,40 @@ def codex_calls(lines: Iterable[bytes]) -> list[Call] | None:
     Newer versions write that too, but without a call in whose tool Codex was killed: from the first
     line of the other kind on, those alone count. A sub-agent has a record of its own.
     """
-    reading: _Reading | None = None
+    head: Head | None = None
+    total: Tokens | None = None
+    told: list[Call] = []
+    grown: list[Call] = []
     for line in lines:
         if not any(mark in line for mark in CODEX_MARKS):
             continue
-        if reading is not None:
-            reading.take(object_of(line))
-        elif (head := read_head(line)) is not None:
-            reading = _Reading(head, None if head.is_forked else NONE_USED)
+        if head is None:
+            head = read_head(line)
+            # None if the beginning of the session is that of another.
+            total = None if head is None or head.is_forked else NONE_USED
+            continue
+        fields = object_of(line)
+        at = unix_time(fields.get("timestamp"))
+        if at is None:
+            continue
+        match fields:
+            case {"type": "token_usage_record", "payload": {"response_id": str(name), **more}}:
+                told.append(Call(name, at, _codex_tokens(more.get("usage"))))
+            case {
+                "type": "event_msg",
+                "payload": {"type": "token_count", "info": {"total_token_usage": usage}},
+            } if not told:
+                before, now = total, _codex_tokens(usage)
+                if now is None or now == before:
+                    continue
+                total = now
+                if before is not None:
+                    name = f"{head.thread} {now.input} {now.output}"
+                    grown.append(Call(name, at, _growth(before, now)))
     # Older versions copy what another thread has told, and nothing says where that ends.
-    if reading is None or (reading.head.is_forked and reading.grown):
+    if head is None or (head.is_forked and grown):
         return None
-    return reading.grown + reading.told
+    return grown + told
 
 
 def _codex_tokens(usage: object) -> Tokens | None:
