@@ -12,9 +12,6 @@ from cli_agent_orchestrator.show import diff
 from cli_agent_orchestrator.show.diff import (
     FilePatch,
     Hunk,
-    LineKind,
-    PatchLine,
-    Side,
     counts_html,
     patches_html,
     read_patch,
@@ -82,7 +79,7 @@ index 1..2 100644
 
 
 def shown(file: FilePatch) -> list[tuple[str, int, str]]:
-    return [(str(one.kind), one.number, one.text) for h in file.hunks for one in h.lines(99)]
+    return [line for hunk in file.hunks for line in hunk.lines(99)]
 
 
 def test_lines_have_the_numbers_of_their_files() -> None:
@@ -100,12 +97,6 @@ def test_lines_have_the_numbers_of_their_files() -> None:
     assert [hunk.heading for hunk in file.hunks] == ["def total():", ""]
     assert (file.added, file.removed, file.length) == (3, 2, 7)
     assert (file.lacks_end, file.is_cut, file.is_binary) == (True, False, False)
-
-
-def test_a_line_belongs_to_the_file_that_has_it() -> None:
-    assert PatchLine(LineKind.REMOVED, 1, "").side is Side.OLD
-    assert PatchLine(LineKind.SAME, 1, "").side is Side.NEW
-    assert PatchLine(LineKind.ADDED, 1, "").side is Side.NEW
 
 
 def test_what_became_of_a_file_is_said() -> None:

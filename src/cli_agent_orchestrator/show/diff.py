@@ -7,7 +7,6 @@ file can look like the beginning of another one. What is very long is cut, and t
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 from ..core.secrets import CUT, before_mask
 from ..core.text import plural
@@ -30,41 +29,14 @@ ESCAPE_PATTERN = rb"\\([0-7]{3}|.)"
 ESCAPED = {b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 HEADER = "diff --git "
 NO_FILE = "/dev/null"
-KINDS = (" ", "+", "-")
-MARKS = (
+CLASSES = {" ": "diff-line", "+": "diff-line diff-added", "-": "diff-line diff-removed"}
+MARKS = tuple(CLASSES)
+"""What became of a line: it is the same, added or removed."""
+SAID = (
     *("--- ", "+++ ", "new file mode ", "deleted file mode ", "new mode ", "rename from "),
     *("rename to ", "Binary files ", "\\ No newline"),
 )
 """How lines begin that say something of a file."""
-
-
-class LineKind(StrEnum):
-    """What became of a line."""
-
-    SAME = " "
-    ADDED = "+"
-    REMOVED = "-"
-
-
-class Side(StrEnum):
-    """Which of two files a number of a line belongs to."""
-
-    OLD = "old"
-    NEW = "new"
-
-
-@dataclass(frozen=True, slots=True)
-class PatchLine:
-    """A line of a file, before or after."""
-
-    kind: LineKind
-    number: int
-    """In the new file; of a removed line in the old one."""
-    text: str
-
-    @property
-    def side(self) -> Side:
-        return Side.OLD if self.kind is LineKind.REMOVED else Side.NEW
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +51,14 @@ class Hunk:
     written: tuple[str, ...]
     """Its lines, each after its mark."""
 
-    def count(self, kind: LineKind) -> int:
-        return len([line for line in self.written if line[0] == kind])
-
-    def lines(self, most: int) -> Iterator[PatchLine]:
+    def lines(self, most: int) -> Iterator[tuple[str, int, str]]:
+        """Yield mark, number and text of lines; a removed one has its number in the old file."""
         old, new = self.old, self.new
         for line in self.written[:most]:
-            kind = LineKind(line[0])
-            number = old if kind is LineKind.REMOVED else new
-            yield PatchLine(kind, number, line[1:])
-            old += kind is not LineKind.ADDED
-            new += kind is not LineKind.REMOVED
+            mark = line[0]
+            yield mark, old if mark == "-" else new, line[1:]
+            old += mark != "+"
+            new += mark != "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +79,18 @@ class FilePatch:
 
     @property
     def added(self) -> int:
-        return sum(hunk.count(LineKind.ADDED) for hunk in self.hunks)
+        return self._count("+")
 
     @property
     def removed(self) -> int:
-        return sum(hunk.count(LineKind.REMOVED) for hunk in self.hunks)
+        return self._count("-")
 
     @property
     def length(self) -> int:
-        return sum(len(hunk.written) for hunk in self.hunks)
+        return self._count(" ", "+", "-")
+
+    def _count(self, *marks: str) -> int:
+        return sum(line[0] in marks for hunk in self.hunks for line in hunk.written)
 
 
 def read_patch(patch: str) -> tuple[FilePatch, ...]:
@@ -135,7 +107,12 @@ def read_patch(patch: str) -> tuple[FilePatch, ...]:
             files.append(FilePatch(name, name))
             hunks.append([])
         elif files and (head := re.fullmatch(HUNK_PATTERN, line)):
-            end = _end_of_hunk(head, lines, at)
+            # As many lines as the head says, or up to where it is cut.
+            old, new, end = int(head[2] or 1), int(head[4] or 1), at
+            while (old > 0 or new > 0) and end < len(lines) and lines[end][:1] in MARKS:
+                old -= lines[end][0] != "+"
+                new -= lines[end][0] != "-"
+                end += 1
             written = tuple(lines[at:end])
             hunks[-1].append(Hunk(head[5].strip(), int(head[1]), int(head[3]), written))
             at = end
@@ -146,14 +123,13 @@ def read_patch(patch: str) -> tuple[FilePatch, ...]:
 
 def _with_line(file: FilePatch, line: str) -> FilePatch:
     """Return a file with what a line says of it that is in no hunk."""
-    mark = next((one for one in MARKS if line.startswith(one)), "")
+    mark = next((one for one in SAID if line.startswith(one)), "")
     rest = line.removeprefix(mark)
-    name = _name(rest.removesuffix("\t"))
     match mark:
         case "--- " if rest != NO_FILE:
-            return replace(file, old_path=name)
+            return replace(file, old_path=_name(rest.removesuffix("\t")))
         case "+++ " if rest != NO_FILE:
-            return replace(file, path=name)
+            return replace(file, path=_name(rest.removesuffix("\t")))
         case "new file mode ":
             return replace(file, word="new")
         case "deleted file mode ":
@@ -169,16 +145,6 @@ def _with_line(file: FilePatch, line: str) -> FilePatch:
         case "\\ No newline":
             return replace(file, lacks_end=True)
     return replace(file, is_cut=file.is_cut or line.startswith(REST_LEFT_OUT))
-
-
-def _end_of_hunk(head: re.Match[str], lines: Sequence[str], at: int) -> int:
-    """Return where as many lines end as the head of a hunk says, or where it is cut."""
-    old, new = int(head[2] or 1), int(head[4] or 1)
-    while (old > 0 or new > 0) and at < len(lines) and lines[at][:1] in KINDS:
-        old -= lines[at][0] != "+"
-        new -= lines[at][0] != "-"
-        at += 1
-    return at
 
 
 def _first_name(names: str) -> str:
@@ -199,13 +165,13 @@ def _name(name: str) -> str:
 def _unquoted(name: str) -> str:
     if not (len(name) > 1 and name.startswith('"') and name.endswith('"')):
         return name
+
+    def plain(found: re.Match[bytes]) -> bytes:
+        code = found[1]
+        return bytes([int(code, 8) & 0xFF]) if len(code) == 3 else ESCAPED.get(code, code)
+
     raw = name[1:-1].encode(errors="replace")
-    return re.sub(ESCAPE_PATTERN, _unescaped, raw).decode(errors="replace")
-
-
-def _unescaped(found: re.Match[bytes]) -> bytes:
-    code = found[1]
-    return bytes([int(code, 8) & 0xFF]) if len(code) == 3 else ESCAPED.get(code, code)
+    return re.sub(ESCAPE_PATTERN, plain, raw).decode(errors="replace")
 
 
 COMMENT_NOTE = "Press a line number to comment on that line."
@@ -234,79 +200,59 @@ def _file_html(file: FilePatch, room: int, is_open: bool, commentable: bool) -> 
         *(joined([" ", tag("span", word, class_="badge")]) for word in words),
         joined([" ", counts_html(file.added, file.removed)]) if file.hunks else None,
     )
-    body = [tag("div", *_lines_html(file, room, commentable), class_="diff-lines")]
-    body += [tag("p", words, class_="cut") for words in _said_below(file, room)]
-    return tag("details", summary, *body, class_="diff-file", open=is_open)
+    left = file.length - room
+    below = (
+        f"{plural(left, 'more line')} not shown." if left > 0 else "",
+        "The rest of the patch is left out: it is too long." if file.is_cut else "",
+        "A binary file: its content is not shown." if file.is_binary else "",
+        "" if file.hunks or file.is_binary else "No line is different.",
+        "The last line has no line end." if file.lacks_end else "",
+    )
+    lines = tag("div", *_lines_html(file, room, commentable), class_="diff-lines")
+    said = (tag("p", words, class_="cut") for words in below if words)
+    return tag("details", summary, lines, *said, class_="diff-file", open=is_open)
 
 
 def counts_html(added: int, removed: int) -> Markup:
     """Return how many lines were added and removed: `+3 −1`."""
-    return tag(
-        "span",
-        tag("span", f"+{added}", class_="added"),
-        " ",
-        tag("span", f"−{removed}", class_="removed"),
-        class_="diff-counts",
-    )
-
-
-def _said_below(file: FilePatch, room: int) -> Iterator[str]:
-    left = file.length - room
-    if left > 0:
-        yield f"{plural(left, 'more line')} not shown."
-    if file.is_cut:
-        yield "The rest of the patch is left out: it is too long."
-    if file.is_binary:
-        yield "A binary file: its content is not shown."
-    elif not file.hunks:
-        yield "No line is different."
-    if file.lacks_end:
-        yield "The last line has no line end."
+    plus = tag("span", f"+{added}", class_="added")
+    minus = tag("span", f"−{removed}", class_="removed")
+    return tag("span", plus, " ", minus, class_="diff-counts")
 
 
 def _lines_html(file: FilePatch, room: int, commentable: bool) -> Iterator[Markup]:
     # The line ends of another system are only worth a mark where not all lines have them.
-    plain = all(line.endswith("\r") for hunk in file.hunks for line in hunk.written)
+    is_plain = all(line.endswith("\r") for hunk in file.hunks for line in hunk.written)
     for hunk in file.hunks:
         if room <= 0:
             return
         heading = hunk.heading[: before_mask(hunk.heading, LONGEST_LINE)]
         yield tag("div", f"@@ {heading}".rstrip(), class_="diff-hunk")
-        for line in hunk.lines(room):
-            plain_number = tag("span", str(line.number), class_="diff-number")
-            number = _button(line, file) if commentable else plain_number
-            yield tag("div", number, _text_html(line, plain), class_=CLASSES[line.kind])
+        for mark, number, text in hunk.lines(room):
+            at = before_mask(text, LONGEST_LINE)
+            written = text[:at]
+            if written.endswith("\r"):
+                written = f"{written[:-1]}{'' if is_plain else '␍'}"
+            more = f"{CUT} {len(text) - at:,} more characters" if len(text) > at else ""
+            note = tag("span", more, class_="diff-note") if more else None
+            code = tag("code", f"{mark}{written}", note, class_="diff-text")
+            plain_number = tag("span", str(number), class_="diff-number")
+            shown = _button(file, mark, number) if commentable else plain_number
+            yield tag("div", shown, code, class_=CLASSES[mark])
         room -= len(hunk.written)
 
 
-CLASSES = {
-    LineKind.SAME: "diff-line",
-    LineKind.ADDED: "diff-line diff-added",
-    LineKind.REMOVED: "diff-line diff-removed",
-}
-
-
-def _text_html(line: PatchLine, plain: bool) -> Markup:
-    at = before_mask(line.text, LONGEST_LINE)
-    written = line.text[:at]
-    if written.endswith("\r"):
-        written = f"{written[:-1]}{'' if plain else '␍'}"
-    more = len(line.text) - at
-    note = tag("span", f"{CUT} {more:,} more characters", class_="diff-note") if more else None
-    return tag("code", f"{line.kind}{written}", note, class_="diff-text")
-
-
-def _button(line: PatchLine, file: FilePatch) -> Markup:
-    is_old = line.side is Side.OLD
+def _button(file: FilePatch, mark: str, number: int) -> Markup:
+    is_old = mark == "-"
     path = file.old_path if is_old else file.path
     return tag(
         "button",
-        str(line.number),
+        str(number),
         type="button",
         class_="diff-number",
         data_comment=True,
         data_path=path,
-        data_line=line.number,
-        data_side=line.side,
-        aria_label=f"Comment on {'removed ' if is_old else ''}line {line.number} of {path}",
+        data_line=number,
+        data_side="old" if is_old else "new",
+        aria_label=f"Comment on {'removed ' if is_old else ''}line {number} of {path}",
     )

@@ -5,6 +5,7 @@ says how long it took. What it came to is told by a mark and a color. A page say
 so to a screen reader it is one image.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -58,51 +59,45 @@ def cut_text(
     if left > 0:
         word = "line is" if left == 1 else "lines are"
         lines[first : first + left] = [f"… {left:,} {word} not shown …"]
-    return CutText("\n".join(_shortened(line, place(line, LONGEST_LINE)) for line in lines))
-
-
-def _shortened(line: str, at: int) -> str:
-    more = len(line) - at
-    return f"{line[:at]}{CUT} {more:,} more characters" if more else line
+    cut = []
+    for line in lines:
+        at = place(line, LONGEST_LINE)
+        more = len(line) - at
+        cut.append(f"{line[:at]}{CUT} {more:,} more characters" if more else line)
+    return CutText("\n".join(cut))
 
 
 NOT_KEPT = "It is not kept."
 
 
 def turn_html(detail: TurnDetail, *, commentable: bool = False) -> Markup:
-    return tag("div", *_parts(detail, commentable), class_="turn")
-
-
-def _parts(detail: TurnDetail, commentable: bool) -> Iterator[Markup]:
     turn = detail.turn
-    yield facts_html(_facts(detail))
+    facts: list[tuple[str, str | Markup]] = [("Outcome", badge(look_of(turn)))]
+    if turn.provider and not turn.is_gate:
+        facts.append(("Agent", turn.provider))
+    if turn.ended is not None:
+        facts.append(("Worked", duration(turn.seconds)))
+    if detail.usage is not None:
+        facts.append(("Tokens", tokens_words(detail.usage)))
+    parts = [facts_html(facts)]
     if turn.detail:
-        yield tag("p", turn.detail, class_="turn-detail")
+        parts.append(tag("p", turn.detail, class_="turn-detail"))
     if detail.evidence:
-        yield _part("Evidence in the notes", evidence_html(detail.evidence))
+        parts.append(_part("Evidence in the notes", evidence_html(detail.evidence)))
     if detail.findings:
-        yield _part("Findings", findings_html(detail.findings))
+        parts.append(_part("Findings", findings_html(detail.findings)))
     if turn.outcome:
         said = NOT_KEPT if detail.reply is None else detail.reply
-        yield _part("Output" if turn.is_gate else "Reply", long_text(said))
+        parts.append(_part("Output" if turn.is_gate else "Reply", long_text(said)))
     if detail.patch:
         changed = patches_html(read_patch(detail.patch), commentable=commentable)
-        yield _part("Changes", changed)
+        parts.append(_part("Changes", changed))
     if detail.screen:
-        yield _fold("The agent's screen at the end", long_text(detail.screen, "screen"))
+        screen = long_text(detail.screen, "screen")
+        parts.append(_fold("The agent's screen at the end", screen))
     if detail.prompt is not None:
-        yield _fold("Prompt", long_text(detail.prompt))
-
-
-def _facts(detail: TurnDetail) -> Iterator[tuple[str, str | Markup]]:
-    turn = detail.turn
-    yield "Outcome", badge(look_of(turn))
-    if turn.provider and not turn.is_gate:
-        yield "Agent", turn.provider
-    if turn.ended is not None:
-        yield "Worked", duration(turn.seconds)
-    if detail.usage is not None:
-        yield "Tokens", tokens_words(detail.usage)
+        parts.append(_fold("Prompt", long_text(detail.prompt)))
+    return tag("div", *parts, class_="turn")
 
 
 def facts_html(facts: Iterable[tuple[str, str | Markup]]) -> Markup:
@@ -118,18 +113,12 @@ def tokens_words(used: Tokens) -> str:
 
 
 def evidence_html(groups: Mapping[str, bool]) -> Markup:
-    items = (
-        tag(
-            "li",
-            tag(
-                "span",
-                f"{'✓' if is_met else '✗'} {group}",
-                class_=f"badge badge-{'good' if is_met else 'plain'}",
-            ),
-            tag("span", "" if is_met else " (not touched)", class_="hidden-words"),
-        )
-        for group, is_met in groups.items()
-    )
+    items = []
+    for group, is_met in groups.items():
+        kind, mark = ("good", "✓") if is_met else ("plain", "✗")
+        shown = tag("span", f"{mark} {group}", class_=f"badge badge-{kind}")
+        said = tag("span", "" if is_met else " (not touched)", class_="hidden-words")
+        items.append(tag("li", shown, said))
     return tag("ul", *items, class_="evidence")
 
 
@@ -138,29 +127,23 @@ def findings_html(findings: Sequence[Tracked]) -> Markup:
 
 
 def _finding_html(entry: Tracked) -> Markup:
+    """Show a finding, what became of it, and how often it was looked at in vain."""
     finding = entry.finding
-    severity = "blocking" if finding.blocking else "advisory"
-    return tag(
-        "li",
-        tag("span", finding.id, class_="finding-id"),
-        " ",
-        _fate(entry),
-        " ",
-        tag("span", severity, class_="badge badge-plain"),
-        joined([" ", tag("code", finding.where)]) if finding.where else None,
-        " ",
-        tag("span", finding.text),
-    )
-
-
-def _fate(entry: Tracked) -> Markup:
-    """Say what became of a finding, and how often it was looked at in vain."""
     times = entry.answers.count(FindingAnswer.UNFIXED)
     again = f", unfixed {times}×" if times else ""
     if entry.is_open:
-        kind = "bad" if entry.finding.blocking else "plain"
-        return tag("span", f"✗ open{again}", class_=f"badge badge-{kind}")
-    return tag("span", f"✓ {entry.answers[-1]}{again}", class_="badge badge-good")
+        kind, fate = "bad" if finding.blocking else "plain", f"✗ open{again}"
+    else:
+        kind, fate = "good", f"✓ {entry.answers[-1]}{again}"
+    severity = "blocking" if finding.blocking else "advisory"
+    parts = (
+        tag("span", finding.id, class_="finding-id"),
+        tag("span", fate, class_=f"badge badge-{kind}"),
+        tag("span", severity, class_="badge badge-plain"),
+        tag("code", finding.where) if finding.where else None,
+        tag("span", finding.text),
+    )
+    return tag("li", joined(parts, " "))
 
 
 def _part(title: str, content: Markup) -> Markup:
@@ -243,29 +226,26 @@ CHARACTER = 7.3
 LONGEST_NAME = 20
 
 
-@dataclass(frozen=True, slots=True)
-class _Box:
-    """Where a turn is drawn."""
-
-    turn: Turn
-    left: float
-    width: float
-    row: int
-
-
 def timeline(turns: Sequence[Turn], now: float) -> Markup:
     """Return the turns of a run as a picture with its legend; nothing if there are none."""
     if not turns:
         return joined(())
-    roles = _roles(turns)
-    places = list(_places(turns, now))
-    width = places[-1].left + places[-1].width + GAP
+    gates = {turn.role for turn in turns if turn.is_gate}
+    roles = sorted(dict.fromkeys(turn.role for turn in turns), key=lambda role: role in gates)
+    boxes, heads, width = _boxes(turns, roles, now)
     height = HEAD + ROW * len(roles) + GAP
+    rounds = []
+    # Where rounds are short there is no room for the word.
+    for number, (begins, room) in heads.items():
+        x = begins - GAP
+        word = f"Round {number}" if room > 9 * CHARACTER else str(number)
+        line = tag("line", x1=x, y1=4, x2=x, y2=height, class_="timeline-round")
+        rounds += [line, tag("text", word, x=x + 4, y=16, class_="timeline-head")]
     drawing = tag(
         "svg",
-        *_stripes(roles, width),
-        *_rounds(places, height),
-        *(_drawn(place, now) for place in places),
+        *_stripes(len(roles), width),
+        *rounds,
+        *boxes,
         role="img",
         aria_label=label_of(turns),
         class_="timeline-picture",
@@ -276,119 +256,6 @@ def timeline(turns: Sequence[Turn], now: float) -> Markup:
         "div", drawing, class_="timeline-scroll", tabindex=0, role="group", aria_label="Turns"
     )
     both = tag("div", _names(roles, height), scrolls, class_="timeline-frame")
-    return tag("div", both, _legend(turns), class_="timeline")
-
-
-def label_of(turns: Sequence[Turn]) -> str:
-    """Say in a sentence what the picture shows."""
-    rounds = len({turn.round for turn in turns})
-    counts: dict[str, int] = {}
-    for turn in turns:
-        words = look_of(turn).words
-        counts[words] = counts.get(words, 0) + 1
-    came = ", ".join(f"{count} {words}" for words, count in counts.items())
-    return f"{plural(len(turns), 'turn')} in {plural(rounds, 'round')}: {came}"
-
-
-def _roles(turns: Sequence[Turn]) -> list[str]:
-    """Return who had a turn, in the order of the rows: agents before gates."""
-    gates = {turn.role for turn in turns if turn.is_gate}
-    return sorted(dict.fromkeys(turn.role for turn in turns), key=lambda role: role in gates)
-
-
-def _places(turns: Sequence[Turn], now: float) -> Iterator[_Box]:
-    rows = {role: row for row, role in enumerate(_roles(turns))}
-    longest = max(_seconds(turn, now) for turn in turns) or 1.0
-    widest = _widest(turns, [_seconds(turn, now) / longest for turn in turns])
-    left, round = float(2 * GAP), turns[0].round
-    for turn in turns:
-        left += 2 * GAP if turn.round != round else 0
-        round = turn.round
-        width = NARROWEST + (widest - NARROWEST) * _seconds(turn, now) / longest
-        yield _Box(turn, left, width, rows[turn.role])
-        left += width + GAP
-
-
-def _widest(turns: Sequence[Turn], parts: Sequence[float]) -> float:
-    """Return how wide the longest turn is, so that all of them find room if they can.
-
-    `parts` say how long each took, the longest 1.
-    """
-    gaps = GAP * (3 + len(turns) + 2 * len({turn.round for turn in turns}))
-    left = ROOM - gaps - NARROWEST * len(turns)
-    return min(max(NARROWEST + left / max(sum(parts), 1.0), LEAST_WIDEST), WIDEST)
-
-
-def _seconds(turn: Turn, now: float) -> float:
-    """Return how long a turn took, or has taken up to now."""
-    return max(now - turn.began if turn.ended is None else turn.seconds, 0.0)
-
-
-def _size(width: float, height: float) -> dict[str, str | int | float]:
-    return {"width": round(width), "height": height, "viewBox": f"0 0 {width:.0f} {height}"}
-
-
-def _names(roles: Sequence[str], height: float) -> Markup:
-    """Return the names of the rows, which stay where they are when the turns are scrolled."""
-
-    def short(role: str) -> str:
-        return role if len(role) <= LONGEST_NAME else f"{role[: LONGEST_NAME - 1]}…"
-
-    width = 8 + CHARACTER * min(LONGEST_NAME, max(map(len, roles)))
-    names = (
-        tag("text", short(role), x=4, y=HEAD + ROW * row + 17, class_="timeline-role")
-        for row, role in enumerate(roles)
-    )
-    drawn = joined((*_stripes(roles, width), *names))
-    # The turns say whose they are.
-    return tag("svg", drawn, class_="timeline-names", aria_hidden="true", **_size(width, height))
-
-
-def _stripes(roles: Sequence[str], width: float) -> Iterator[Markup]:
-    for row in range(0, len(roles), 2):
-        top = HEAD + ROW * row
-        yield tag("rect", x=0, y=top, width=width, height=ROW, class_="timeline-stripe")
-
-
-def _rounds(places: Sequence[_Box], height: float) -> Iterator[Markup]:
-    shown: set[int] = set()
-    for place in places:
-        number = place.turn.round
-        if number not in shown:
-            shown.add(number)
-            x = place.left - GAP
-            yield tag("line", x1=x, y1=4, x2=x, y2=height, class_="timeline-round")
-            # Where rounds are short there is no room for the word.
-            word = f"Round {number}" if _room(places, number) > 9 * CHARACTER else str(number)
-            yield tag("text", word, x=x + 4, y=16, class_="timeline-head")
-
-
-def _room(places: Sequence[_Box], number: int) -> float:
-    own = [place for place in places if place.turn.round == number]
-    return own[-1].left + own[-1].width - own[0].left
-
-
-def _drawn(place: _Box, now: float) -> Markup:
-    turn, look = place.turn, look_of(place.turn)
-    top = HEAD + ROW * place.row + GAP
-    middle = place.left + place.width / 2
-    spent = duration(_seconds(turn, now))
-    said = f"{turn.sequence}. {turn.role}, {turn.place}: {look.words}, {spent}"
-    box = tag(
-        "rect",
-        x=place.left,
-        y=top,
-        width=place.width,
-        height=ROW - 2 * GAP,
-        rx=4,
-        class_=f"timeline-box timeline-{look.kind}",
-    )
-    mark = tag("text", look.mark, x=middle, y=top + 15, class_=f"timeline-mark mark-{look.kind}")
-    return tag("g", tag("title", said), box, mark)
-
-
-def _legend(turns: Sequence[Turn]) -> Markup:
-    """Return what the marks mean that are there."""
     marks = {look_of(turn).mark for turn in turns}
     keys = (
         tag(
@@ -400,4 +267,78 @@ def _legend(turns: Sequence[Turn]) -> Markup:
         for look in LEGEND
         if look.mark in marks
     )
-    return tag("p", joined(keys, " "), " Wider boxes took longer.", class_="timeline-legend")
+    legend = tag("p", joined(keys, " "), " Wider boxes took longer.", class_="timeline-legend")
+    return tag("div", both, legend, class_="timeline")
+
+
+def label_of(turns: Sequence[Turn]) -> str:
+    """Say in a sentence what the picture shows."""
+    rounds = len({turn.round for turn in turns})
+    counts = Counter(look_of(turn).words for turn in turns)
+    came = ", ".join(f"{count} {words}" for words, count in counts.items())
+    return f"{plural(len(turns), 'turn')} in {plural(rounds, 'round')}: {came}"
+
+
+def _boxes(
+    turns: Sequence[Turn], roles: Sequence[str], now: float
+) -> tuple[list[Markup], dict[int, tuple[float, float]], float]:
+    """Return the turns as they are drawn, where each round begins and its room, and the width."""
+    spent = [max(now - turn.began if turn.ended is None else turn.seconds, 0.0) for turn in turns]
+    longest = max(spent) or 1.0
+    # The longest turn is as wide as it can be so that all of them find room.
+    gaps = GAP * (3 + len(turns) + 2 * len({turn.round for turn in turns}))
+    left_over = ROOM - gaps - NARROWEST * len(turns)
+    widest = NARROWEST + left_over / max(sum(spent) / longest, 1.0)
+    widest = min(max(widest, LEAST_WIDEST), WIDEST)
+    boxes = []
+    heads: dict[int, tuple[float, float]] = {}
+    left, round = float(2 * GAP), turns[0].round
+    for turn, seconds in zip(turns, spent, strict=True):
+        left += 2 * GAP if turn.round != round else 0
+        round = turn.round
+        width = NARROWEST + (widest - NARROWEST) * seconds / longest
+        boxes.append(_box(turn, seconds, left, width, roles.index(turn.role)))
+        begins, _ = heads.get(round, (left, 0.0))
+        heads[round] = begins, left + width - begins
+        left += width + GAP
+    return boxes, heads, left
+
+
+def _box(turn: Turn, seconds: float, left: float, width: float, row: int) -> Markup:
+    look, top = look_of(turn), HEAD + ROW * row + GAP
+    said = f"{turn.sequence}. {turn.role}, {turn.place}: {look.words}, {duration(seconds)}"
+    box = tag(
+        "rect",
+        x=left,
+        y=top,
+        width=width,
+        height=ROW - 2 * GAP,
+        rx=4,
+        class_=f"timeline-box timeline-{look.kind}",
+    )
+    kind = f"timeline-mark mark-{look.kind}"
+    mark = tag("text", look.mark, x=left + width / 2, y=top + 15, class_=kind)
+    return tag("g", tag("title", said), box, mark)
+
+
+def _size(width: float, height: float) -> dict[str, str | int | float]:
+    return {"width": round(width), "height": height, "viewBox": f"0 0 {width:.0f} {height}"}
+
+
+def _names(roles: Sequence[str], height: float) -> Markup:
+    """Return the names of the rows, which stay where they are when the turns are scrolled."""
+    shown = [r if len(r) <= LONGEST_NAME else f"{r[: LONGEST_NAME - 1]}…" for r in roles]
+    width = 8 + CHARACTER * max(map(len, shown))
+    names = (
+        tag("text", name, x=4, y=HEAD + ROW * row + 17, class_="timeline-role")
+        for row, name in enumerate(shown)
+    )
+    drawn = joined((*_stripes(len(roles), width), *names))
+    # The turns say whose they are.
+    return tag("svg", drawn, class_="timeline-names", aria_hidden="true", **_size(width, height))
+
+
+def _stripes(rows: int, width: float) -> Iterator[Markup]:
+    for row in range(0, rows, 2):
+        top = HEAD + ROW * row
+        yield tag("rect", x=0, y=top, width=width, height=ROW, class_="timeline-stripe")
