@@ -31,7 +31,7 @@ async def test_history_is_not_told_but_how_it_ended_is() -> None:
         board.signal(live, SignalSource.RECORD, signal, at=5, old=True)
         assert live.status is TerminalStatus.UNKNOWN
     board.refresh(live)
-    assert live.upkeep.published == (TerminalStatus.PROCESSING, True, False)
+    assert live.published == (TerminalStatus.PROCESSING, True, False)
     assert live.heard.answer is None
 
 
@@ -238,9 +238,9 @@ async def test_a_terminal_that_was_removed_is_not_judged_any_more() -> None:
     board.opened(live, PANE)
     for text in (QUESTION, "a frame that is half drawn"):
         board.screen_changed(PaneScreen("%1", text, "", in_mode=False))
-    assert live.upkeep.decay is not None
+    assert live.decay is not None
     board.remove(live)
-    assert live.upkeep.decay.cancelled()
+    assert live.decay.cancelled()
 
 
 async def test_who_is_given_up_in_the_moment_of_a_change_does_not_go_on() -> None:

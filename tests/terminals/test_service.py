@@ -28,7 +28,7 @@ from cli_agent_orchestrator.errors import (
     UnknownName,
     UsageError,
 )
-from cli_agent_orchestrator.terminals.service import TerminalService, free_id
+from cli_agent_orchestrator.terminals.service import TerminalService
 from cli_agent_orchestrator.terminals.store import TerminalRow, TerminalStore
 from tests.terminals.conftest import Ground
 
@@ -502,11 +502,6 @@ async def test_the_scripted_agent_imports_nothing_from_the_project(
         (ground.work / f"{name}.py").write_text(spy, encoding="utf-8")
     await service.create_session(new(ground))
     assert not (ground.work / "imported").exists()
-
-
-def test_an_id_that_a_terminal_has_is_not_given_again() -> None:
-    drawn = iter(["0000000a", "0000000b", "0000000a", "0000000c"])
-    assert free_id({"0000000a", "0000000b"}, lambda: next(drawn)) == "0000000c"
 
 
 @pytest.mark.parametrize(

@@ -101,20 +101,6 @@ def hear(heard: ToldByAgent, signal: AgentSignal, at: float) -> ToldByAgent:
 
 
 @dataclass(slots=True)
-class Upkeep:
-    """What the board needs to keep a terminal up to date; nobody else looks at it."""
-
-    unread: bytes = b""
-    decay: asyncio.TimerHandle | None = None
-    """Judges it anew when its verdict runs out."""
-    action: asyncio.TimerHandle | None = None
-    """Runs while nothing more is to be told of what the agent does."""
-    told_action: str = ""
-    published: tuple[TerminalStatus, bool, bool] = (TerminalStatus.UNKNOWN, True, False)
-    """What was last published: its status, whether it lives, and says itself what it asks."""
-
-
-@dataclass(slots=True)
 class LiveTerminal:
     row: TerminalRow
     provider: Provider
@@ -138,7 +124,15 @@ class LiveTerminal:
     """Set at the next report. Take it before you look, so that nothing is missed in between."""
     typing: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by whoever types into it."""
-    upkeep: Upkeep = field(default_factory=Upkeep)
+    unread: bytes = b""
+    """The beginning of a state in its raw output."""
+    decay: asyncio.TimerHandle | None = None
+    """Judges it anew when its verdict runs out."""
+    quiet: asyncio.TimerHandle | None = None
+    """Runs while nothing more is to be told of what the agent does."""
+    told_action: str = ""
+    published: tuple[TerminalStatus, bool, bool] = (TerminalStatus.UNKNOWN, True, False)
+    """What was last published: its status, whether it lives, and says itself what it asks."""
     leftover: bool = False
     """May a message of ours that was not confirmed still be in its input box?"""
     unsettled: bool = False
@@ -247,7 +241,6 @@ class Board:
         self._by_pane[pane.pane] = live
 
     def mark_ready(self, live: LiveTerminal) -> TerminalRow:
-        """Note that a terminal can be given work; return what is to be remembered of it."""
         live.row = replace(live.row, ready=True)
         return live.row
 
@@ -258,7 +251,7 @@ class Board:
         if self._terminals.pop(live.row.id, None) is None:
             return
         self._forget_pane(live)
-        for timer in (live.upkeep.decay, live.upkeep.action):
+        for timer in (live.decay, live.quiet):
             if timer is not None:
                 timer.cancel()
         if live.row.ready:
@@ -297,14 +290,14 @@ class Board:
     def output(self, pane: str, data: bytes) -> None:
         live = self._by_pane.get(pane)
         if live is not None:
-            signals, live.upkeep.unread = read_states(live.upkeep.unread + data)
+            signals, live.unread = read_states(live.unread + data)
             for signal in signals:
                 self.signal(live, SignalSource.STREAM, signal, self.now())
 
     def exited(self, pane: str, exit_code: int | None) -> None:
         live = self._by_pane.get(pane)
         if live is not None:
-            self._end(live, exit_code, _ended(exit_code))
+            self._end(live, exit_code)
 
     def connected(self, panes: list[PaneInfo], screens: dict[str, PaneScreen]) -> None:
         by_tag = {pane.tag: pane for pane in panes}
@@ -318,7 +311,7 @@ class Board:
                 if pane.pane in screens:
                     self._see(live, screens[pane.pane])
                 if pane.dead:
-                    self._end(live, pane.exit_code, _ended(pane.exit_code))
+                    self._end(live, pane.exit_code)
                 self.refresh(live)
             elif live.row.ready or live.pane is not None:
                 self._forget_pane(live)
@@ -335,15 +328,20 @@ class Board:
         # A new agent is seen before it is ready.
         found = live.screen is None and live.row.ready
         live.screen = screen
+        known = status is not TerminalStatus.UNKNOWN
+        looks = f"looks {status.replace('_', ' ')}"
+        detail = looks if known else "matches nothing that is known of this agent"
         live.track = tracker.observe_screen(
             live.track,
-            Evidence(SignalSource.SCREEN, status, _screen_detail(status), now, found),
+            Evidence(SignalSource.SCREEN, status, detail, now, found),
             Evidence(SignalSource.TITLE, by_title, screen.title, now, found) if by_title else None,
             changed,
         )
 
-    def _end(self, live: LiveTerminal, exit_code: int | None, detail: str) -> None:
+    def _end(self, live: LiveTerminal, exit_code: int | None, detail: str = "") -> None:
         live.exit_code = exit_code
+        code = "" if exit_code is None else f" with code {exit_code}"
+        detail = detail or f"the program ended{code}"
         live.track = tracker.observe_end(live.track, detail, self.now())
         self.refresh(live)
 
@@ -356,21 +354,19 @@ class Board:
         """Judge a terminal anew, publish a change, and come back when the verdict runs out."""
         now = self.now()
         live.verdict = tracker.judge(live.track, now)
-        if live.upkeep.decay:
-            live.upkeep.decay.cancel()
-            live.upkeep.decay = None
+        if live.decay:
+            live.decay.cancel()
+            live.decay = None
         if live.verdict.until is not None:
             loop = asyncio.get_running_loop()
             wait = live.verdict.until - now + 0.001
-            live.upkeep.decay = loop.call_later(wait, self.refresh, live)
-        asks_aloud = live.status is TerminalStatus.WAITING_USER_ANSWER and tracker.asks_aloud(
-            live.track
-        )
+            live.decay = loop.call_later(wait, self.refresh, live)
+        waiting = TerminalStatus.WAITING_USER_ANSWER
+        asks_aloud = live.status is waiting and tracker.asks_aloud(live.track)
         state = (live.status, live.alive, asks_aloud)
-        if live.upkeep.published != state:
-            waiting = TerminalStatus.WAITING_USER_ANSWER
-            live.asked += live.status is waiting and live.upkeep.published[0] is not waiting
-            live.upkeep.published = state
+        if live.published != state:
+            live.asked += live.status is waiting and live.published[0] is not waiting
+            live.published = state
             live.last_active = now
             if live.row.ready:
                 self.publish(live)
@@ -380,17 +376,16 @@ class Board:
 
     def _publish_action(self, live: LiveTerminal) -> None:
         """Publish what an agent does if that is news, but no more often than people can read."""
-        upkeep = live.upkeep
-        if upkeep.action is not None or upkeep.told_action == live.heard.action:
+        if live.quiet is not None or live.told_action == live.heard.action:
             return
-        upkeep.told_action = live.heard.action
+        live.told_action = live.heard.action
         if live.row.ready:
             self.log.publish(self._event("action", live))
         loop = asyncio.get_running_loop()
-        upkeep.action = loop.call_later(ACTION_SECONDS, self._publish_next_action, live)
+        live.quiet = loop.call_later(ACTION_SECONDS, self._end_quiet, live)
 
-    def _publish_next_action(self, live: LiveTerminal) -> None:
-        live.upkeep.action = None
+    def _end_quiet(self, live: LiveTerminal) -> None:
+        live.quiet = None
         self._publish_action(live)
 
     def _snapshot(self) -> Iterator[TerminalEvent]:
@@ -409,13 +404,3 @@ class Board:
             exit_code=live.exit_code,
             action=live.heard.action,
         )
-
-
-def _ended(exit_code: int | None) -> str:
-    return "the program ended" + ("" if exit_code is None else f" with code {exit_code}")
-
-
-def _screen_detail(status: TerminalStatus) -> str:
-    if status is TerminalStatus.UNKNOWN:
-        return "matches nothing that is known of this agent"
-    return f"looks {status.replace('_', ' ')}"

@@ -55,7 +55,10 @@ def find_profile(name: str, folders: Sequence[Path]) -> Profile:
         for folder in (*folders, PACKAGED):
             file = folder / f"{name}.md"
             if file.is_file():
-                return _read(name, file)
+                try:
+                    return _read(name, file)
+                except UsageError as error:
+                    raise UsageError(f"the profile {str(file)!r} {error}") from None
     raise UnknownName("profile", name, profile_names(folders))
 
 
@@ -70,50 +73,41 @@ def profile_names(folders: Sequence[Path]) -> tuple[str, ...]:
 
 
 def _read(name: str, file: Path) -> Profile:
+    """Read a profile; UsageError says what is wrong with it, without a word of what it says."""
     try:
         with file.open("rb") as source:
             data = source.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise _bad(file, f"cannot be read: {error.strerror}") from None
-    if len(data) > MAX_BYTES:
-        raise _bad(file, f"has more than {MAX_BYTES} bytes")
-    try:
         text = data.decode("utf-8-sig").replace("\r\n", "\n")
+    except OSError as error:
+        raise UsageError(f"cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise _bad(file, f"is not UTF-8 (byte {error.start})") from None
+        raise UsageError(f"is not UTF-8 (byte {error.start})") from None
+    if len(data) > MAX_BYTES:
+        raise UsageError(f"has more than {MAX_BYTES} bytes")
     if "\0" in text:
-        raise _bad(file, "has a zero byte in it")
+        raise UsageError("has a zero byte in it")
     front = re.match(FRONT_MATTER_PATTERN, text)
     if front is None:
-        raise _bad(file, "does not begin with front matter: name and description between two '---'")
-    fields = _fields(front[1], file)
-    if fields.get("name", name) != name:
-        raise _bad(file, f"has another name in its front matter; {name!r} was expected")
-    description = fields.get("description", "")
-    if not isinstance(description, str):
-        raise _bad(file, "has a description that is no text")
-    prompt = text[front.end() :].strip()
-    if not prompt:
-        raise _bad(file, "has no text below its front matter")
-    return Profile(name, description.strip(), prompt)
-
-
-def _fields(source: str, file: Path) -> dict[str, Any]:  # whatever YAML holds
+        raise UsageError("does not begin with front matter: name and description between two '---'")
     try:
-        fields = yaml.load(source, _PlainLoader)
+        fields = yaml.load(front[1], _PlainLoader)
     except yaml.MarkedYAMLError as error:
         # The error's own text would quote the file.
         place = f" in line {error.problem_mark.line + 2}" if error.problem_mark else ""
-        raise _bad(file, f"has front matter that is no YAML{place}: {error.problem}") from None
+        raise UsageError(f"has front matter that is no YAML{place}: {error.problem}") from None
     except (yaml.YAMLError, ValueError, RecursionError):
-        raise _bad(file, "has front matter that is no YAML") from None
+        raise UsageError("has front matter that is no YAML") from None
     if not isinstance(fields, dict):
-        raise _bad(file, "has front matter without `name:` and `description:`")
-    return fields
-
-
-def _bad(file: Path, reason: str) -> UsageError:
-    return UsageError(f"the profile {str(file)!r} {reason}")
+        raise UsageError("has front matter without `name:` and `description:`")
+    if fields.get("name", name) != name:
+        raise UsageError(f"has another name in its front matter; {name!r} was expected")
+    description = fields.get("description", "")
+    if not isinstance(description, str):
+        raise UsageError("has a description that is no text")
+    prompt = text[front.end() :].strip()
+    if not prompt:
+        raise UsageError("has no text below its front matter")
+    return Profile(name, description.strip(), prompt)
 
 
 VERSION_SECONDS = 20.0
@@ -133,10 +127,7 @@ the server was started in: the agent's own terminal is another one, and tmux des
 def agent_environment(
     environ: Mapping[str, str], own: Mapping[str, str], run_index: int | None = None
 ) -> dict[str, str]:
-    """Return the whole environment of an agent: inherited, less what is not its business.
-
-    The number of its run is, if it has one.
-    """
+    """Return the whole environment of an agent: inherited, less what is not its business."""
     kept = {
         name: value
         for name, value in without_repository(environ).items()
@@ -166,18 +157,6 @@ def check_folder(folder: str | None) -> str:
     except OSError as error:
         raise BadFolder(str(path), f"cannot be used: {error.strerror}") from None
     return resolved
-
-
-def why_not_ready(live: LiveTerminal, seconds: float) -> str:
-    """Say what kept an agent from being given work in time, and what to do about it."""
-    screen = live.track.screen
-    shows = screen.detail if screen is not None and live.text.strip() else "is empty"
-    return (
-        f"it was not ready after {seconds:g} seconds: its screen {shows}. "
-        "`cao doctor` says whether its version was tested, "
-        f"CAO_{live.row.provider.upper()}_COMMAND names another program; "
-        "if it only needs longer, raise CAO_START_SECONDS"
-    )
 
 
 @dataclass(slots=True)
@@ -239,7 +218,15 @@ class Launcher:
                 return
             left = deadline - self.clock.monotonic()
             if left <= 0:
-                reason = why_not_ready(live, self.config.start_seconds)
+                shows = "is empty"
+                if live.track.screen is not None and live.text.strip():
+                    shows = live.track.screen.detail
+                reason = (
+                    f"it was not ready after {self.config.start_seconds:g} seconds: its screen "
+                    f"{shows}. `cao doctor` says whether its version was tested, "
+                    f"CAO_{live.row.provider.upper()}_COMMAND names another program; "
+                    "if it only needs longer, raise CAO_START_SECONDS"
+                )
                 raise StartError(live.row.provider, reason, live.text)
             asks = seen is TerminalStatus.WAITING_USER_ANSWER
             changed = await wait_for_change(

@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import BinaryIO
 
@@ -31,7 +31,7 @@ from ..errors import TmuxError
 from ..providers.questions import read_question
 from ..settings.layout import cast_name
 from .board import LiveTerminal, wait_for_change
-from .tmux import COLUMNS, ROWS, PaneScreen, Tmux
+from .tmux import COLUMNS, ROWS, Tmux
 
 FINGERPRINT_LENGTH = 32
 
@@ -137,12 +137,8 @@ def nowhere(facts: TerminalFacts) -> Folder | None:
     return None
 
 
-@dataclass(slots=True)
-class Recording:
-    live: LiveTerminal
-    ending: asyncio.Event = field(default_factory=asyncio.Event)
-    seen: PaneScreen | None = None
-    task: asyncio.Task[None] | None = None
+Recording = tuple[LiveTerminal, asyncio.Task[None], asyncio.Event]
+"""A terminal, who records it, and what is set when it is about to end."""
 
 
 class ScreenRecorder:
@@ -157,62 +153,53 @@ class ScreenRecorder:
         key = (live.row.session_name, live.row.role)
         if not live.row.record or live.row.role is None or key in self._recordings:
             return
-        recording = Recording(live)
-        self._recordings[key] = recording
-        recording.task = asyncio.create_task(self._record(recording))
-        recording.task.add_done_callback(lambda _: self._recordings.pop(key, None))
+        ending = asyncio.Event()
+        task = asyncio.create_task(self._record(live, live.row.role, ending))
+        self._recordings[key] = live, task, ending
+        task.add_done_callback(lambda _: self._recordings.pop(key, None))
 
     async def finish(self, live: LiveTerminal) -> None:
         """Keep what a terminal shows now as its last screen; it is about to end."""
         recording = self._recordings.get((live.row.session_name, live.row.role))
-        if recording is not None and recording.live is live and recording.task is not None:
-            recording.ending.set()
-            await asyncio.wait({recording.task}, timeout=LAST_FRAME_SECONDS)
-            recording.task.cancel()
+        if recording is not None and recording[0] is live:
+            _, task, ending = recording
+            ending.set()
+            await asyncio.wait({task}, timeout=LAST_FRAME_SECONDS)
+            task.cancel()
 
     async def close(self) -> None:
         """Let go of all files; the terminals go on, and the next server goes on recording."""
-        tasks = [one.task for one in self._recordings.values() if one.task is not None]
+        tasks = [task for _, task, _ in self._recordings.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _record(self, recording: Recording) -> None:
-        row = recording.live.row
+    async def _record(self, live: LiveTerminal, role: str, ending: asyncio.Event) -> None:
         try:
-            folder = await asyncio.to_thread(self._folder_of, row)
+            folder = await asyncio.to_thread(self._folder_of, live.row)
             if folder is None:
                 return
-            now = self._clock.now()
-            file, tape = await asyncio.to_thread(_open, folder, str(row.role), now)
+            file, tape = await asyncio.to_thread(_open, folder, role, self._clock.now())
+            seen = None
             with file:
                 while not tape.is_full:
-                    live = recording.live
-                    while live.screen is recording.seen and not recording.ending.is_set():
-                        await _first_of(live.changed, recording.ending)
+                    while live.screen is seen and not ending.is_set():
+                        await _first_of(live.changed, ending)
                     # Asked for before it is read: it may come to its end meanwhile.
-                    is_last = recording.ending.is_set()
-                    tape = await self._add_frame(recording, tape, file)
+                    is_last = ending.is_set()
+                    seen = live.screen
+                    # What it shows is told again when tmux is back.
+                    with suppress(TmuxError):
+                        if live.pane is not None:
+                            ansi = await self._tmux.read_ansi(live.pane)
+                            tape, added = add_screen(tape, ansi, self._clock.now())
+                            if added:
+                                await asyncio.to_thread(_write, file, added)
                     if is_last:
                         return
-                    await wait_for_change(recording.ending, pause_after(tape))
+                    await wait_for_change(ending, pause_after(tape))
         except OSError as error:
-            logger.warning("%s: its screens are not recorded: %s", row.id, error.strerror)
-
-    async def _add_frame(self, recording: Recording, tape: Tape, file: BinaryIO) -> Tape:
-        live = recording.live
-        recording.seen = live.screen
-        if live.pane is None:
-            return tape
-        try:
-            ansi = await self._tmux.read_ansi(live.pane)
-        except TmuxError:
-            # What it shows is told again when tmux is back.
-            return tape
-        tape, added = add_screen(tape, ansi, self._clock.now())
-        if added:
-            await asyncio.to_thread(_write, file, added)
-        return tape
+            logger.warning("%s: its screens are not recorded: %s", live.row.id, error.strerror)
 
 
 async def _first_of(*events: asyncio.Event) -> None:

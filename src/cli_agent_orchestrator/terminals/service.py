@@ -11,7 +11,7 @@ import logging
 import re
 import secrets
 import signal
-from collections.abc import AsyncGenerator, Callable, Container, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -55,24 +55,17 @@ from .signals import RecordFinder, SignalFiles, remove_signal_file
 from .store import TerminalRow, TerminalStore
 from .tmux import HUB_SESSION, Address, Tmux, drop_error
 
-GONE = "is not asked any more: it was answered elsewhere, or has gone"
-"""What became of a question."""
-
 logger = logging.getLogger(__name__)
 
-START_ATTEMPTS = 2
 QUIT_SECONDS = 5.0
-"""How long an agent may take to quit when it is asked to."""
 ANSWER_SECONDS = 4.0
-"""How long it may take to be seen that an agent does not ask any more."""
 HANG_UP_SECONDS = 2.0
-"""How long it and what it runs may take to end when its terminal is closed."""
+"""How long an agent and what it runs may take to end when its terminal is closed."""
 TEARDOWN_SECONDS = 5.0
 """How long the answer of a step waits for the end of its agent."""
 CLOSE_SECONDS = 10.0
 """How long the end of the service waits for what it undoes, while tmux may help with that."""
 LEFTOVER_LOOK = 0.05
-"""Seconds between looks for what has not ended with the agent."""
 
 SESSION_PATTERN = r"[A-Za-z0-9_-]{1,64}"
 
@@ -103,11 +96,11 @@ class TerminalService:
         self._recorder = RecordFinder(self._board, self._signals)
         self._screens = ScreenRecorder(self._tmux, clock, recording_folder)
         self._events = config.state_dir / "events"
-        self._passing: set[asyncio.Task[None]] = set()
         self._adopted = False
         self._creations: dict[asyncio.Task[Terminal], str] = {}
         """Terminals that are being started, each with the name of its session."""
         self._steps: set[asyncio.Task[Any]] = set()
+        self._dialogs: set[asyncio.Task[None]] = set()
         self._endings: set[asyncio.Task[None]] = set()
         self._store: TerminalStore | None = None
         self._courier: Courier | None = None
@@ -131,8 +124,8 @@ class TerminalService:
         """Let go of tmux and the store; the agents go on, and without any the tmux server ends."""
         self._recorder.close()
         await self._screens.close()
-        for passing in self._passing:
-            passing.cancel()
+        for dialog in self._dialogs:
+            dialog.cancel()
         # What was begun is undone as far as tmux answers.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
@@ -159,14 +152,16 @@ class TerminalService:
                 f"session name {name!r} is not usable: 1 to 64 letters, digits, '-' and '_' are"
             )
         name = name if name.startswith("cao-") else f"cao-{name}"
-        taken = {HUB_SESSION, *self._creations.values()}
-        if name in taken or any(live.row.session_name == name for live in self._board):
+        if name in (HUB_SESSION, *self._session_names()):
             raise UsageError(f"there is a session {name!r} already")
         return await self._create(name, new)
 
     async def create_terminal(self, session_name: str, new: NewTerminal) -> Terminal:
         self.session(session_name)
         return await self._create(session_name, new)
+
+    def _session_names(self) -> set[str]:
+        return {*self._creations.values(), *(live.row.session_name for live in self._board)}
 
     def sessions(self) -> list[Session]:
         grouped: dict[str, list[Terminal]] = {}
@@ -202,36 +197,32 @@ class TerminalService:
 
         It is also ended when that fails, or when nobody waits for it any more.
         """
+        typeable(step.prompt)  # or nothing is started
+        new = replace(step.new, for_step=not step.keep)
         own = asyncio.current_task()
         assert own is not None
         self._steps.add(own)
         try:
-            return await self._run_step(step)
+            async with AsyncExitStack() as undo:
+                wanted = step.session_name
+                known = self._session_names() if wanted else set()
+                joined = [name for name in (wanted, f"cao-{wanted}") if name in known]
+                if joined:
+                    terminal = await self._create(joined[0], new)
+                else:
+                    terminal = await self.create_session(new, wanted)
+                live = self._board.get(terminal.id)
+                undo.push_async_callback(self._discard, live, TEARDOWN_SECONDS)
+                delivery = await self.send(terminal.id, step.prompt)
+                if not delivery.confirmed:
+                    raise StepFailed(live.row.provider, delivery.detail, live.text)
+                await self._wait_for_rest(live, step.seconds)
+                answer = await self.output(terminal.id, OutputMode.LAST)
+                if step.keep:
+                    undo.pop_all()
+                return StepAnswer(terminal.id, answer, live.status)
         finally:
             self._steps.discard(own)
-
-    async def _run_step(self, step: Step) -> StepAnswer:
-        typeable(step.prompt)  # or nothing is started
-        new = replace(step.new, for_step=not step.keep)
-        session = step.session_name
-        known = {live.row.session_name for live in self._board if live.row.ready}
-        known.update(self._creations.values())
-        if session is not None and not known.isdisjoint({session, f"cao-{session}"}):
-            joined = session if session in known else f"cao-{session}"
-            terminal = await self._create(joined, new)
-        else:
-            terminal = await self.create_session(new, session)
-        async with AsyncExitStack() as undo:
-            live = self._board.get(terminal.id)
-            undo.push_async_callback(self._discard, live, TEARDOWN_SECONDS)
-            delivery = await self.send(terminal.id, step.prompt)
-            if not delivery.confirmed:
-                raise StepFailed(live.row.provider, delivery.detail, live.text)
-            await self._wait_for_rest(live, step.seconds)
-            answer = await self.output(terminal.id, OutputMode.LAST)
-            if step.keep:
-                undo.pop_all()
-            return StepAnswer(terminal.id, answer, live.status)
 
     async def press(self, terminal_id: str, key: str) -> None:
         _check_key(key)
@@ -260,13 +251,8 @@ class TerminalService:
             question = await self._asked(live, fingerprint)
             await self._press(live, keys_for(live, key))
             live.answered = question.fingerprint
-            deadline = self._clock.monotonic() + within
-            while live.status is TerminalStatus.WAITING_USER_ANSWER:
-                left = deadline - self._clock.monotonic()
-                if left <= 0:
-                    return False
-                await wait_for_change(live.changed, left)
-            return True
+            waiting = TerminalStatus.WAITING_USER_ANSWER
+            return await self._reached(live, lambda: live.status is not waiting, within)
 
     def watch_screen(self, terminal_id: str) -> AsyncGenerator[str, None]:
         """Yield what a terminal shows, in color, at once and when it has changed.
@@ -311,7 +297,7 @@ class TerminalService:
             async with asyncio.timeout(QUIT_SECONDS), live.typing:
                 if live.alive and live.pane is not None and live.status.at_rest:
                     await self._tmux.press(live.pane, live.provider.exit_keys)
-                    await self._wait_for_end(live, QUIT_SECONDS)
+                    await self._reached(live, lambda: not live.alive, QUIT_SECONDS)
         await self._discard(live)
 
     async def delete(self, terminal_id: str) -> None:
@@ -322,7 +308,7 @@ class TerminalService:
         return self._board.log.subscribe(after)
 
     def has_client(self, client: int, port: int | None) -> bool:
-        """Is a client of our server in a terminal? See `programs.has_client`; blocks."""
+        """Is a client of our server in a terminal? Blocks."""
         pids = [live.pid for live in self._board if live.alive and live.pid is not None]
         return programs.has_client(pids, client, port)
 
@@ -344,22 +330,18 @@ class TerminalService:
             raise StartError(new.provider, "its session was deleted meanwhile") from None
 
     async def _start_again(self, session_name: str, new: NewTerminal) -> Terminal:
-        """Start an agent, once more if its program ended by itself.
-
-        Several Codexes that start at the same time may quarrel over a database of theirs.
-        """
-        for _ in range(START_ATTEMPTS - 1):
-            with contextlib.suppress(ProgramEnded):
-                return await self._start_agent(session_name, new)
+        """Start an agent; once more if it ends by itself, as Codexes that start together may do."""
+        with contextlib.suppress(ProgramEnded):
+            return await self._start_agent(session_name, new)
         return await self._start_agent(session_name, new)
 
     async def _start_agent(self, session_name: str, new: NewTerminal) -> Terminal:
-        store = self._open_store
+        assert self._store is not None
         provider = get_provider(new.provider)
         folder = check_folder(new.working_directory)
         profile = self._launcher.profile(new.agent_profile, folder)
         row = TerminalRow(
-            id=free_id({live.row.id for live in self._board}),
+            id=secrets.token_hex(4),
             name=f"{new.role or profile.name}-{secrets.token_hex(2)}",
             provider=provider.name,
             session_name=session_name,
@@ -376,14 +358,14 @@ class TerminalService:
             live = self._board.add(row, provider)
             undo.push_async_callback(self._discard, live)
             command = await self._launcher.prepare(provider, profile, row, events, new.run_index)
-            await asyncio.to_thread(store.save, row)
+            await asyncio.to_thread(self._store.save, row)
             events.touch(mode=0o600)
             self._recorder.follow(live, events)
             pane = await self._tmux.open_window(session_name, row.name, command, row.id)
             self._board.opened(live, pane)
             self._screens.follow(live)
             await self._launcher.wait_until_ready(live)
-            await asyncio.to_thread(store.save, self._board.mark_ready(live))
+            await asyncio.to_thread(self._store.save, self._board.mark_ready(live))
             undo.pop_all()
         self._board.publish(live)
         return live.public()
@@ -410,10 +392,7 @@ class TerminalService:
         for live in self._board:
             self._recorder.look(live)
             self._screens.follow(live)
-        await self._sweep()
-
-    async def _sweep(self) -> None:
-        """End what nobody waits for, and what is of no known terminal."""
+        # What nobody waits for, and what is of no known terminal.
         for live in self._board:
             if live.row.step:
                 logger.warning("%s: nobody waits for its step any more; ended", live.row.id)
@@ -433,8 +412,7 @@ class TerminalService:
         What takes longer than `within` seconds goes on after this has returned.
         """
         ending = asyncio.create_task(self._end(live))
-        self._endings.add(ending)
-        ending.add_done_callback(self._endings.discard)
+        _keep(ending, self._endings)
         ending.add_done_callback(drop_error)
         try:
             await asyncio.wait({ending}, timeout=within)
@@ -454,17 +432,19 @@ class TerminalService:
                     await self._end_programs(live, live.pid)
                 await self._tmux.close_window(pane)
         self._board.remove(live)
-        self._signals.forget(self._event_file(live.row.id))
-        remove_signal_file(self._event_file(live.row.id))
+        events = self._event_file(live.row.id)
+        self._signals.forget(events)
+        remove_signal_file(events)
         self._recorder.forget(live)
-        await asyncio.to_thread(self._open_store.remove, live.row.id)
+        assert self._store is not None
+        await asyncio.to_thread(self._store.remove, live.row.id)
 
     async def _end_programs(self, live: LiveTerminal, leader: int) -> None:
         """End an agent and what it runs; some ignore the end of their terminal."""
         deadline = self._clock.monotonic() + HANG_UP_SECONDS
         running = await asyncio.to_thread(programs.members, leader)
         programs.send_signal(running, signal.SIGHUP)
-        await self._wait_for_end(live, HANG_UP_SECONDS)
+        await self._reached(live, lambda: not live.alive, HANG_UP_SECONDS)
         while running := await asyncio.to_thread(programs.members, leader):
             if self._clock.monotonic() >= deadline:
                 programs.send_signal(running, signal.SIGKILL)
@@ -473,29 +453,33 @@ class TerminalService:
 
     async def _wait_for_rest(self, live: LiveTerminal, seconds: float) -> None:
         """Wait for the end of a turn. A question may be answered by a person meanwhile."""
+
+        def is_over() -> bool:
+            failed = live.status is TerminalStatus.ERROR or not self._board.has(live)
+            return live.status.at_rest or failed
+
+        in_time = await self._reached(live, is_over, seconds)
+        if not in_time:
+            reason = f"it is {live.status} after {seconds:g} seconds: {live.verdict.reason}"
+            raise StepTimeout(live.row.provider, reason, live.text)
+        if not live.status.at_rest:
+            raise StepFailed(live.row.provider, live.verdict.reason, live.text)
+
+    async def _reached(self, live: LiveTerminal, done: Callable[[], bool], seconds: float) -> bool:
+        """Wait until reports about a terminal make something true; False if none did in time."""
         deadline = self._clock.monotonic() + seconds
-        while not live.status.at_rest:
-            changed = live.changed
-            if live.status is TerminalStatus.ERROR or not self._board.has(live):
-                raise StepFailed(live.row.provider, live.verdict.reason, live.text)
+        while not done():
             left = deadline - self._clock.monotonic()
             if left <= 0:
-                reason = f"it is {live.status} after {seconds:g} seconds: {live.verdict.reason}"
-                raise StepTimeout(live.row.provider, reason, live.text)
-            await wait_for_change(changed, left)
-
-    async def _wait_for_end(self, live: LiveTerminal, seconds: float) -> None:
-        deadline = self._clock.monotonic() + seconds
-        while live.alive and (left := deadline - self._clock.monotonic()) > 0:
+                return False
             await wait_for_change(live.changed, left)
+        return True
 
     def _told(self, live: LiveTerminal) -> None:
         """A status has changed: there may be a record to be found or a dialog to be passed."""
         self._recorder.told(live)
         if live.status is TerminalStatus.WAITING_USER_ANSWER and live.row.ready:
-            passing = asyncio.create_task(self._launcher.pass_dialog(live))
-            self._passing.add(passing)
-            passing.add_done_callback(self._passing.discard)
+            _keep(asyncio.create_task(self._launcher.pass_dialog(live)), self._dialogs)
 
     async def _asked(self, live: LiveTerminal, fingerprint: str | None) -> Question:
         """Return what an agent asks now; raise that it is not what is to be answered."""
@@ -510,7 +494,8 @@ class TerminalService:
         seen = (await self._tmux.read([pane])).get(pane)
         question = question_of(live, self._start_id, seen.text) if seen else None
         if question is None or question.fingerprint != fingerprint:
-            raise QuestionGone(live.row.id, GONE, live.row.role)
+            reason = "is not asked any more: it was answered elsewhere, or has gone"
+            raise QuestionGone(live.row.id, reason, live.row.role)
         return question
 
     async def _press(self, live: LiveTerminal, keys: Sequence[str]) -> None:
@@ -533,22 +518,16 @@ class TerminalService:
     def _event_file(self, terminal_id: str) -> Path:
         return self._events / f"{terminal_id}.jsonl"
 
-    @property
-    def _open_store(self) -> TerminalStore:
-        assert self._store is not None, "the service is started before it is used"
-        return self._store
-
-
-def free_id(taken: Container[str], draw: Callable[[], str] = lambda: secrets.token_hex(4)) -> str:
-    """Return an id that no terminal has: 8 hex digits, as clients of such servers insist on."""
-    while (drawn := draw()) in taken:
-        pass
-    return drawn
-
 
 def _check_key(key: str) -> None:
     if key not in KEYS:
         raise UnknownName("key", key, KEYS)
+
+
+def _keep(task: asyncio.Task[None], among: set[asyncio.Task[None]]) -> None:
+    """Hold on to a task until it is done; asyncio itself does not."""
+    among.add(task)
+    task.add_done_callback(among.discard)
 
 
 async def _give_up(begun: Iterable[asyncio.Task[Any]]) -> None:

@@ -17,23 +17,14 @@ import os
 import shutil
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from watchdog.events import (
-    FileClosedEvent,
-    FileCreatedEvent,
-    FileModifiedEvent,
-    FileMovedEvent,
-    FileSystemEvent,
-    FileSystemEventHandler,
-)
-from watchdog.observers import Observer
-from watchdog.observers.api import ObservedWatch
-
 from ..core.clock import Clock
 from ..core.models import TerminalStatus
+from ..core.watch import FolderWatch
 from ..providers.base import SignalKind
 from .board import Board, LiveTerminal
 from .programs import open_files
@@ -73,8 +64,7 @@ class _Followed:
         first, *others = data.split(b"\n")
         self.rest += first
         if not others:
-            if len(self.rest) > MAX_LINE:
-                self.skips = True
+            self.skips = self.skips or len(self.rest) > MAX_LINE
             if self.skips:
                 self.rest.clear()
             return []
@@ -84,7 +74,7 @@ class _Followed:
         return [*lines, *whole]
 
 
-class SignalFiles(FileSystemEventHandler):
+class SignalFiles:
     """Follows files and hands every complete new line to its reader."""
 
     def __init__(
@@ -94,20 +84,18 @@ class SignalFiles(FileSystemEventHandler):
         self._clock = clock
         self._appeared = appeared
         self._files: dict[Path, _Followed] = {}
-        self._watches: dict[Path, ObservedWatch] = {}
-        self._observer = Observer()
+        self._others: set[Path] = set()
+        """What has been seen beside them."""
+        self._folders = FolderWatch(self._changed)
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self) -> None:
         """Begin to watch; call it inside the running loop."""
         self._loop = asyncio.get_running_loop()
-        self._observer.start()
 
     def close(self) -> None:
         self._loop = None
-        if self._observer.is_alive():
-            self._observer.stop()
-            self._observer.join()
+        self._folders.close()
 
     def follow(
         self,
@@ -121,41 +109,26 @@ class SignalFiles(FileSystemEventHandler):
         path = path.absolute()
         offset = path.stat().st_size if only_new and path.exists() else 0
         self._files[path] = _Followed(read_line, when_caught_up, offset)
-        self._watch(path.parent)
+        self._folders.watch(other.parent for other in self._files)
         self._read(path)
 
     def forget(self, path: Path) -> None:
-        path = path.absolute()
-        self._files.pop(path, None)
-        if not any(other.parent == path.parent for other in self._files):
-            watch = self._watches.pop(path.parent, None)
-            if watch is not None:
-                self._observer.unschedule(watch)
+        self._files.pop(path.absolute(), None)
+        self._folders.watch(other.parent for other in self._files)
 
-    def _watch(self, folder: Path) -> None:
-        if folder not in self._watches:
-            self._watches[folder] = self._observer.schedule(
-                self,
-                str(folder),
-                event_filter=[FileCreatedEvent, FileModifiedEvent, FileClosedEvent, FileMovedEvent],
-            )
-
-    def on_any_event(self, event: FileSystemEvent) -> None:
+    def _changed(self, path: Path) -> None:
         """Called in the watcher's thread."""
-        for name in (event.src_path, event.dest_path):
-            path = Path(os.fsdecode(name))
-            if name and path in self._files:
-                self._in_loop(self._read, path)
-            elif name and isinstance(event, FileCreatedEvent):
-                self._in_loop(self._appeared, path.parent)
+        if path in self._files:
+            self._in_loop(self._read, path)
+        elif path not in self._others:
+            self._others.add(path)
+            self._in_loop(self._appeared, path.parent)
 
     def _in_loop(self, call: Callable[[Path], None], path: Path) -> None:
-        loop = self._loop
-        if loop is not None:
-            try:
-                loop.call_soon_threadsafe(call, path)
-            except RuntimeError:
-                logger.debug("the loop ended before %s was read", path.name)
+        if self._loop is not None:
+            # The loop may just have ended.
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(call, path)
 
     def _read(self, path: Path) -> None:
         followed = self._files.get(path)
@@ -227,8 +200,8 @@ class RecordFinder:
     def told(self, live: LiveTerminal) -> None:
         """A status was told: if it is one of a turn, and no record told it, there may be one."""
         signal = live.track.signal
-        recorded = signal is not None and signal.source == SignalSource.RECORD
-        if live.status in TURN and not (recorded and signal and signal.status is live.status):
+        by_record = signal is not None and signal.source == SignalSource.RECORD
+        if live.status in TURN and not (by_record and signal and signal.status is live.status):
             self.look(live)
 
     def appeared(self, folder: Path) -> None:
@@ -246,11 +219,9 @@ class RecordFinder:
             return
         if not (live.heard.transcript or live.provider.record_pattern):
             return
-        running = self._searches.get(live.row.id)
-        if running is not None:
-            running.cancel()
-        search = asyncio.create_task(self._search(live))
-        self._searches[live.row.id] = search
+        if live.row.id in self._searches:
+            self._searches[live.row.id].cancel()
+        self._searches[live.row.id] = asyncio.create_task(self._search(live))
 
     async def _search(self, live: LiveTerminal) -> None:
         began = self._board.now()

@@ -10,9 +10,10 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -49,6 +50,8 @@ CREATE TABLE IF NOT EXISTS deliveries (
 ) STRICT;
 """
 
+UNSETTLED = "terminal_id = ? AND heard IS NOT NULL AND coalesce(confirmed, 0) = 0"
+
 FULL = (errno.ENOSPC, errno.EDQUOT)
 MAKE_ROOM = (
     "make room there (`cao clean --older-than 0 --yes` removes the records of all runs with a "
@@ -69,6 +72,7 @@ class TerminalRow(TerminalFacts):
 
 
 COLUMNS = tuple(field.name for field in fields(TerminalRow))
+LISTED = ", ".join(COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,10 @@ class TerminalStore:
             try:
                 self._lock.acquire(timeout=0)
             except Timeout:
-                raise FolderTaken(str(folder), self._holder()) from None
+                holder = None
+                with suppress(OSError, ValueError):
+                    holder = int(self._owner.read_text())
+                raise FolderTaken(str(folder), holder) from None
             self._owner.unlink(missing_ok=True)
             self._owner.touch(mode=0o600)
             self._owner.write_text(str(os.getpid()))
@@ -125,7 +132,7 @@ class TerminalStore:
             db.execute("PRAGMA synchronous=FULL")
             db.execute("PRAGMA foreign_keys=ON")
             db.executescript(SCHEMA)
-            db.execute(f"SELECT {', '.join(COLUMNS)} FROM terminals LIMIT 0")
+            db.execute(f"SELECT {LISTED} FROM terminals LIMIT 0")
         except BaseException:
             db.close()
             raise
@@ -137,90 +144,66 @@ class TerminalStore:
         self._lock.release()
 
     def terminals(self) -> list[TerminalRow]:
-        with self._cursor() as cursor:
-            rows = cursor.execute(
-                f"SELECT {', '.join(COLUMNS)} FROM terminals ORDER BY created_at"
-            ).fetchall()
-        found = [TerminalRow(**dict(zip(COLUMNS, row, strict=True))) for row in rows]
+        found = self._do(f"SELECT {LISTED} FROM terminals ORDER BY created_at")
+        rows = [TerminalRow(**dict(zip(COLUMNS, values, strict=True))) for values in found]
         return [
             replace(row, ready=bool(row.ready), step=bool(row.step), record=bool(row.record))
-            for row in found
+            for row in rows
         ]
 
     def save(self, row: TerminalRow) -> None:
+        # In place, for a row that is replaced takes its deliveries with it.
         changes = ", ".join(f"{name} = excluded.{name}" for name in COLUMNS[1:])
-        with self._cursor() as cursor:
-            cursor.execute(
-                f"INSERT INTO terminals ({', '.join(COLUMNS)}) "
-                f"VALUES ({', '.join('?' * len(COLUMNS))}) "
-                f"ON CONFLICT (id) DO UPDATE SET {changes}",
-                astuple(row),
-            )
+        places = ", ".join("?" * len(COLUMNS))
+        self._do(
+            f"INSERT INTO terminals ({LISTED}) VALUES ({places}) "
+            f"ON CONFLICT (id) DO UPDATE SET {changes}",
+            *astuple(row),
+        )
 
     def remove(self, terminal_id: str) -> None:
-        with self._cursor() as cursor:
-            cursor.execute("DELETE FROM terminals WHERE id = ?", (terminal_id,))
+        self._do("DELETE FROM terminals WHERE id = ?", terminal_id)
 
     def delivery(self, terminal_id: str, key: str) -> Begun | None:
-        with self._cursor() as cursor:
-            row = cursor.execute(
-                "SELECT digest, begun_at, heard, "
-                "confirmed, detail, enter_presses, removed_characters "
-                "FROM deliveries WHERE terminal_id = ? AND key = ?",
-                (terminal_id, key),
-            ).fetchone()
-        if row is None:
-            return None
-        digest, at, heard, confirmed, *rest = row
-        answer = Delivery(bool(confirmed), *rest) if confirmed is not None else None
-        return Begun(digest, answer, at or 0.0, heard)
+        rows = self._do(
+            "SELECT digest, begun_at, heard, confirmed, detail, enter_presses, removed_characters "
+            "FROM deliveries WHERE terminal_id = ? AND key = ?",
+            *(terminal_id, key),
+        )
+        for digest, at, heard, confirmed, *rest in rows:
+            answer = Delivery(bool(confirmed), *rest) if confirmed is not None else None
+            return Begun(digest, answer, at or 0.0, heard)
+        return None
 
     def begin_delivery(self, terminal_id: str, key: str, begun: Begun) -> None:
-        with self._cursor() as cursor:
-            cursor.execute(
-                "INSERT INTO deliveries (terminal_id, key, digest, begun_at, heard) "
-                "VALUES (?, ?, ?, ?, ?)",
-                (terminal_id, key, begun.digest, begun.at, begun.heard),
-            )
+        self._do(
+            "INSERT INTO deliveries (terminal_id, key, digest, begun_at, heard) "
+            "VALUES (?, ?, ?, ?, ?)",
+            *(terminal_id, key, begun.digest, begun.at, begun.heard),
+        )
 
     def unsettled(self, terminal_id: str) -> bool:
         """Was the last message begun and not confirmed?"""
-        with self._cursor() as cursor:
-            row = cursor.execute(
-                "SELECT 1 FROM deliveries WHERE terminal_id = ? AND heard IS NOT NULL "
-                "AND coalesce(confirmed, 0) = 0",
-                (terminal_id,),
-            ).fetchone()
-        return row is not None
+        return bool(self._do(f"SELECT 1 FROM deliveries WHERE {UNSETTLED}", terminal_id))
 
     def outdate(self, terminal_id: str) -> None:
         """Note that what the agent tells from now on is about another message."""
-        with self._cursor() as cursor:
-            cursor.execute(
-                "UPDATE deliveries SET heard = NULL WHERE terminal_id = ? "
-                "AND heard IS NOT NULL AND coalesce(confirmed, 0) = 0",
-                (terminal_id,),
-            )
+        self._do(f"UPDATE deliveries SET heard = NULL WHERE {UNSETTLED}", terminal_id)
 
     def end_delivery(self, terminal_id: str, key: str, answer: Delivery) -> None:
-        with self._cursor() as cursor:
-            cursor.execute(
-                "UPDATE deliveries SET confirmed = ?, detail = ?, enter_presses = ?, "
-                "removed_characters = ? WHERE terminal_id = ? AND key = ?",
-                (*astuple(answer), terminal_id, key),
-            )
+        self._do(
+            "UPDATE deliveries SET confirmed = ?, detail = ?, enter_presses = ?, "
+            "removed_characters = ? WHERE terminal_id = ? AND key = ?",
+            *(*astuple(answer), terminal_id, key),
+        )
 
     def forget_delivery(self, terminal_id: str, key: str) -> None:
         """Forget a message of which nothing was typed, so that it can be sent again."""
-        with self._cursor() as cursor:
-            cursor.execute(
-                "DELETE FROM deliveries WHERE terminal_id = ? AND key = ?", (terminal_id, key)
-            )
+        self._do("DELETE FROM deliveries WHERE terminal_id = ? AND key = ?", terminal_id, key)
 
-    @contextmanager
-    def _cursor(self) -> Iterator[sqlite3.Cursor]:
+    def _do(self, statement: str, *values: object) -> list[Any]:  # whatever was stored
         with self._mutex, self._explained():
-            yield self._db.cursor()
+            return self._db.execute(statement, values).fetchall()
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -235,9 +218,3 @@ class TerminalStore:
                 f"the store {self._path} cannot be used: {error}; if it is damaged, put back a "
                 "copy, or move it away: agents that still run are ended then"
             ) from error
-
-    def _holder(self) -> int | None:
-        try:
-            return int(self._owner.read_text())
-        except (OSError, ValueError):
-            return None

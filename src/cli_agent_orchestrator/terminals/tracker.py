@@ -41,19 +41,12 @@ from ..providers.base import AgentSignal, SignalKind
 SCREEN_LAG = 2.5
 """Seconds a screen may be behind a signal: a capture a second, and agents that draw late."""
 TITLE_LAG = 1.0
-"""Seconds after which a title is believed that told of this turn's work and does so no more."""
 RECORD_LAG = 0.5
-"""Seconds after the end of a turn within which the session record tells how it ended."""
 SEARCH_SECONDS = 3.0
-"""How long an end that only the screen tells waits for the session record to be found."""
 QUESTION_LAG = 1.0
-"""Seconds within which a question is drawn that a stream told of when another turn ended."""
 FRAME_SECONDS = 0.5
-"""How long a screen that matches nothing may be one that is being drawn anew."""
 DRAW_SECONDS = 0.5
-"""How long after the end of a turn its work may be drawn for the first time."""
 REPORT_SECONDS = 2.0
-"""How long after the end of a turn the agent goes on with what has ended in its background."""
 START_SECONDS = 1.0
 """How long after a message a stream state "idle" may be that of the start before it."""
 FLICKER_SECONDS = 0.2
@@ -70,22 +63,28 @@ class SignalSource(StrEnum):
     SCREEN = "screen"
 
 
+_IDLE = TerminalStatus.IDLE
+_COMPLETED = TerminalStatus.COMPLETED
+_PROCESSING = TerminalStatus.PROCESSING
+_WAITING = TerminalStatus.WAITING_USER_ANSWER
+_ERROR = TerminalStatus.ERROR
+
 STATUS_OF_SIGNAL = {
-    SignalKind.READY: TerminalStatus.IDLE,
-    SignalKind.CLEARED: TerminalStatus.IDLE,
-    SignalKind.SHORTENING: TerminalStatus.PROCESSING,
-    SignalKind.SHORTENED: TerminalStatus.IDLE,
-    SignalKind.SUBMITTED: TerminalStatus.PROCESSING,
-    SignalKind.WORKING: TerminalStatus.PROCESSING,
-    SignalKind.WAITING: TerminalStatus.WAITING_USER_ANSWER,
-    SignalKind.FINISHED: TerminalStatus.COMPLETED,
-    SignalKind.BACKGROUND: TerminalStatus.PROCESSING,
-    SignalKind.STOPPED: TerminalStatus.COMPLETED,
-    SignalKind.ANSWERED: TerminalStatus.COMPLETED,
-    SignalKind.ERRED: TerminalStatus.ERROR,
-    SignalKind.INTERRUPTED: TerminalStatus.IDLE,
-    SignalKind.FAILED: TerminalStatus.ERROR,
-    SignalKind.ENDED: TerminalStatus.ERROR,
+    SignalKind.READY: _IDLE,
+    SignalKind.CLEARED: _IDLE,
+    SignalKind.SHORTENING: _PROCESSING,
+    SignalKind.SHORTENED: _IDLE,
+    SignalKind.SUBMITTED: _PROCESSING,
+    SignalKind.WORKING: _PROCESSING,
+    SignalKind.WAITING: _WAITING,
+    SignalKind.FINISHED: _COMPLETED,
+    SignalKind.BACKGROUND: _PROCESSING,
+    SignalKind.STOPPED: _COMPLETED,
+    SignalKind.ANSWERED: _COMPLETED,
+    SignalKind.ERRED: _ERROR,
+    SignalKind.INTERRUPTED: _IDLE,
+    SignalKind.FAILED: _ERROR,
+    SignalKind.ENDED: _ERROR,
 }
 
 HOLD_SECONDS = {
@@ -103,16 +102,8 @@ class Winner(Enum):
     SIGNAL = auto()
     SCREEN = auto()
     STILL_SCREEN = auto()
-    """The screen, if it has stood still."""
     SCREEN_AT_ONCE = auto()
-    """The screen, however new the signal is."""
 
-
-_IDLE = TerminalStatus.IDLE
-_COMPLETED = TerminalStatus.COMPLETED
-_PROCESSING = TerminalStatus.PROCESSING
-_WAITING = TerminalStatus.WAITING_USER_ANSWER
-_ERROR = TerminalStatus.ERROR
 
 CONTRADICTIONS = {
     # (the signal says, the screen says): who wins. What is not listed goes to the signal.
@@ -142,7 +133,6 @@ NEWS = {
     (SignalSource.RECORD, _ERROR),  # Codex draws in time; old versions record no failure
 }
 
-
 OF_ONE_AGENT = (
     # What tells of one agent of a program, and says nothing of what another one asks.
     SignalKind.WORKING,
@@ -150,7 +140,6 @@ OF_ONE_AGENT = (
     SignalKind.FINISHED,
     SignalKind.STOPPED,
 )
-
 
 RECORDED_END = (SignalSource.RECORD, SignalKind.FINISHED)
 """Who tells of the end of one turn, and nothing of a question that another one asks."""
@@ -172,32 +161,25 @@ class Track:
     to_report: bool = False
     """Has the turn put something in the background whose end the agent may still be told of?"""
     submitted_at: float | None = None
-    """When the agent last took a message of ours."""
     began_at: float | None = None
     answered_at: float | None = None
     """When a signal last took back that the agent asks."""
     stream_began_at: float | None = None
-    """When the agent's stream first told a state."""
     keeps_record: bool = False
-    """Does the agent keep a session record, which has to be found first?"""
     recorded: bool = False
     """Has the agent's session record told anything?"""
     open_end: bool = False
-    """Does that signal leave open how the turn ended?"""
+    """Does the signal leave open how the turn ended?"""
     said: Evidence | None = None
     """The answer or error that the session record has, since the agent was last seen at work."""
     screen: Evidence | None = None
-    """What the screen said when it was last read, and since when."""
     shown: Evidence | None = None
     """What the screen said when it last said something that is known."""
     shown_since: float = 0.0
-    """Since when that is the same, whatever came in between that is not known."""
     screen_changed_at: float = 0.0
     screen_worked_at: float | None = None
     title: Evidence | None = None
-    """What the pane's title says; the screen's evidence has it folded in."""
     title_worked_at: float | None = None
-    """When the title last told of work; None if it never did: not every version has one."""
     title_rests_since: float = 0.0
     """Since when the title tells of no work."""
     end: Evidence | None = None
@@ -241,6 +223,9 @@ def observe_signal(
     if _is_beside_the_point(track, source, signal):
         return track
     began = at if source is SignalSource.STREAM and track.stream_began_at is None else None
+    reminds = signal.kind is SignalKind.WAITING and signal.agent is None
+    last = track.signal
+    streamed = last is not None and (last.source, last.status) == (SignalSource.STREAM, _WAITING)
     return replace(
         track,
         stream_began_at=began or track.stream_began_at,
@@ -248,28 +233,21 @@ def observe_signal(
         to_report=track.to_report and signal.kind is not SignalKind.SUBMITTED,
         answered_at=at if _takes_back(track, signal) else track.answered_at,
         signal=evidence,
-        told=_with_asker(track, signal),
-        asked=_open_question(track) if (source, signal.kind) == RECORDED_END else None,
+        # A reminder of a question does not say whose it is, but that is known.
+        told=replace(signal, agent=_asker(track)) if reminds else signal,
+        asked=track.signal if streamed and (source, signal.kind) == RECORDED_END else None,
         open_end=signal.kind is SignalKind.STOPPED,
         said=None if evidence.status is _PROCESSING else track.said,
     )
 
 
 def _status_told(track: Track, signal: AgentSignal) -> TerminalStatus:
-    """Return the status that a signal stands for; one of them leaves it as it was."""
     before = track.signal.status if track.signal else None
     asked_for = track.told is not None and track.told.kind is SignalKind.SHORTENING
     runs = before in (_PROCESSING, _WAITING) and not asked_for
     if signal.kind is SignalKind.SHORTENED and runs:
         return _PROCESSING
     return STATUS_OF_SIGNAL[signal.kind]
-
-
-def _open_question(track: Track) -> Evidence | None:
-    """Return the question that the stream told of last, if nothing was told since."""
-    last = track.signal
-    asks = last is not None and last.source == SignalSource.STREAM and last.status is _WAITING
-    return last if asks else None
 
 
 def _is_beside_the_point(track: Track, source: SignalSource, signal: AgentSignal) -> bool:
@@ -297,13 +275,6 @@ def _takes_back(track: Track, signal: AgentSignal) -> bool:
     if not asked or signal.kind is SignalKind.WAITING:
         return False
     return signal.kind not in OF_ONE_AGENT or _asker(track) == signal.agent is not None
-
-
-def _with_asker(track: Track, signal: AgentSignal) -> AgentSignal:
-    """Return a signal; a reminder of a question does not say whose it is, but that is known."""
-    if signal.kind is SignalKind.WAITING and signal.agent is None:
-        return replace(signal, agent=_asker(track))
-    return signal
 
 
 def _is_old_news(track: Track, state: Evidence) -> bool:

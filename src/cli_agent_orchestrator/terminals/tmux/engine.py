@@ -52,9 +52,6 @@ CLIENT_TERM = "xterm-256color"
 """What our client says it is, whatever the server runs in: some agents ask tmux for it."""
 INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMUX_TMPDIR")
 
-Attached = tuple[ControlConnection, int, list[PaneInfo], dict[str, PaneScreen]]
-"""A connection, the process id of its server, and what there is."""
-
 
 @dataclass(frozen=True, slots=True)
 class Address:
@@ -74,60 +71,107 @@ class Address:
         return {"TERM": CLIENT_TERM, "SHELL": "/bin/sh", **kept}
 
 
-class Keeper:
-    """The way to one tmux server."""
+REWRITING_VERSION = (3, 7)
+"""From here on tmux rewrites what is pasted unless it is told not to."""
+GOODBYE_TIMEOUT = 2.0
+PASTE_START = b"\x1b[200~"
+PASTE_END = b"\x1b[201~"
+
+
+class Tmux:
+    """The terminals of one tmux server.
+
+    Every verb raises TmuxGone while there is no connection, TmuxCommandError when tmux refuses.
+    A connection that ends is replaced at once, with a new server if the old one is gone.
+    """
 
     def __init__(self, address: Address, listener: TmuxListener) -> None:
         self._address = address
         self._listener = listener
-        self._connection: ControlConnection | None = None
-        self._observer: Observer | None = None
+        self._link: tuple[ControlConnection, Observer] | None = None
         self._lost = asyncio.Event()
         self._restored = asyncio.Event()
         self._keeping: asyncio.Task[None] | None = None
+        self._rewrites_pastes = False
+        self._turn = asyncio.Lock()
+        self._changes: set[asyncio.Task[Answers]] = set()
 
     async def start(self) -> None:
-        """Connect, starting the server if there is none, and stay connected from then on."""
+        """Connect, starting the server if there is none, and stay connected from then on.
+
+        The listener is `connected` before this returns. TmuxMissing if tmux is not there or too
+        old, TmuxGone if it does not answer.
+        """
+        folder = self._address.env.get("TMUX_TMPDIR") or "/tmp"
+        socket = Path(folder, f"tmux-{os.getuid()}", self._address.socket)
+        size = len(os.fsencode(socket))
+        if size > LONGEST_SOCKET_PATH:
+            raise TmuxMissing(
+                f"TMUX_TMPDIR ({folder}) is too long for a socket: {size} bytes with the socket's "
+                f"name, at most {LONGEST_SOCKET_PATH}; set it to a shorter folder"
+            )
+        version = parse_version(await read_version(self._address.program, self._address.env))
+        self._rewrites_pastes = version is None or version >= REWRITING_VERSION
         self._lost.clear()
         await self._connect_within(FIRST_RETRIES)
         self._keeping = asyncio.create_task(self._keep_connected())
 
-    async def stop(self) -> None:
-        """Connect no more; the connection that there is stays until it is dropped."""
+    async def close(self) -> None:
         if self._keeping is not None:
             self._keeping.cancel()
             with suppress(asyncio.CancelledError):
                 await self._keeping
             self._keeping = None
+        with suppress(TimeoutError):
+            # Also what a change that was given up leads to: its undoing.
+            async with asyncio.timeout(GOODBYE_TIMEOUT):
+                while self._changes:
+                    await asyncio.wait(self._changes)
+        if self._link is not None:
+            connection, _ = self._link
+            self._drop()
+            await connection.close()
+        await asyncio.gather(*self._changes, return_exceptions=True)
 
-    async def wait_until_restored(self, seconds: float) -> None:
-        """Wait for the connection if it is just being restored."""
-        if self._connection is None and self._keeping is not None:
+    async def kill_server(self) -> None:
+        """End the server and with it all terminals, and disconnect."""
+        if self._link is None and self._keeping is not None:
+            # A server that is just being started would outlive us.
             with suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
+                async with asyncio.timeout(GOODBYE_TIMEOUT):
                     await self._restored.wait()
+        connection, _ = self._current()
+        self._drop()
+        with suppress(TmuxGone, TimeoutError):
+            async with asyncio.timeout(GOODBYE_TIMEOUT):
+                where = command("display-message", "-p", "#{socket_path}")
+                [socket] = await connection.send([where])
+                connection.tell(["kill-server"])
+                await connection.wait_ended()
+                # tmux itself leaves the file behind.
+                Path(socket.text).unlink(missing_ok=True)
+        await connection.close()
+        await self.close()
 
-    def current(self) -> tuple[ControlConnection, Observer]:
-        """Return the connection and its observer; TmuxGone if there is none now."""
-        if self._connection is None or self._observer is None:
+    def _current(self) -> tuple[ControlConnection, Observer]:
+        if self._link is None:
             raise TmuxGone("there is no connection to tmux now; it is being restored")
-        return self._connection, self._observer
+        return self._link
 
-    def drop(self) -> ControlConnection | None:
+    def _drop(self) -> None:
         """Let go of the connection, so that nothing old can touch a new one."""
-        if self._observer is not None:
-            self._observer.close()
-        connection, self._connection, self._observer = self._connection, None, None
+        if self._link is not None:
+            self._link[1].close()
+        self._link = None
         self._restored.clear()
-        return connection
 
-    def received(self, connection: ControlConnection, messages: list[Message]) -> None:
-        if connection is self._connection and self._observer is not None:
-            self._observer.received(messages)
+    def _received(self, connection: ControlConnection, messages: list[Message]) -> None:
+        if self._link is not None and connection is self._link[0]:
+            self._link[1].received(messages)
 
-    def lost(self, connection: ControlConnection, reason: str) -> None:
-        if connection is self._connection:
-            self.drop()
+    def _was_lost(self, connection: ControlConnection, reason: str) -> None:
+        if self._link is not None and connection is self._link[0]:
+            self._drop()
             self._lost.set()
             tell(self._listener.disconnected, reason)
 
@@ -150,20 +194,29 @@ class Keeper:
         try:
             connection, server, panes, screens = await asyncio.shield(attaching)
         except asyncio.CancelledError:
-            await _let_go(attaching)
+            # Not in the middle of attaching: one in a hundred clients that end then makes tmux 3.3a
+            # crash, with all that runs in it.
+            await asyncio.wait([attaching], timeout=SETTLE_SECONDS)
+            attaching.cancel()
+            with suppress(TmuxError, OSError, asyncio.CancelledError):
+                connection, *_ = await attaching
+                await connection.close()
             raise
-        self._connection = connection
+        observer = Observer(connection, server, self._listener)
+        self._link = connection, observer
         self._restored.set()
-        self._observer = Observer(connection, server, self._listener)
         for info in panes:
             if not info.dead:
-                self._observer.adopt(info, screens.get(info.pane))
+                observer.adopt(info, screens.get(info.pane))
         tell(self._listener.connected, panes, screens)
 
-    async def _attach(self) -> Attached:
+    async def _attach(
+        self,
+    ) -> tuple[ControlConnection, int, list[PaneInfo], dict[str, PaneScreen]]:
+        """Return a connection, the process id of its server, and what there is."""
         address = self._address
         client = (address.program, "-u", "-L", address.socket, "-f", "/dev/null", "-C")
-        connection = ControlConnection(self.received, self.lost, address.patience)
+        connection = ControlConnection(self._received, self._was_lost, address.patience)
         await connection.open((*client, *commands.ATTACH), address.env)
         try:
             server, panes = await take_over(connection)
@@ -176,92 +229,13 @@ class Keeper:
             raise TmuxGone("the connection to tmux ended while it was being set up")
         return connection, server, panes, screens
 
-
-async def _let_go(attaching: asyncio.Task[Attached]) -> None:
-    """End a connection that is just being made, but not in the middle of that.
-
-    One in a hundred clients that end while they are attached makes tmux 3.3a crash, with all that
-    runs in it.
-    """
-    await asyncio.wait([attaching], timeout=SETTLE_SECONDS)
-    attaching.cancel()
-    with suppress(TmuxError, OSError, asyncio.CancelledError):
-        connection, *_ = await attaching
-        await connection.close()
-
-
-REWRITING_VERSION = (3, 7)
-"""From here on tmux rewrites what is pasted unless it is told not to."""
-GOODBYE_TIMEOUT = 2.0
-PASTE_START = b"\x1b[200~"
-PASTE_END = b"\x1b[201~"
-
-
-class Tmux:
-    """The terminals of one tmux server.
-
-    Every verb raises TmuxGone while there is no connection, TmuxCommandError when tmux refuses.
-    A connection that ends is replaced at once, with a new server if the old one is gone.
-    """
-
-    def __init__(self, address: Address, listener: TmuxListener) -> None:
-        self._address = address
-        self._keeper = Keeper(address, listener)
-        self._rewrites_pastes = False
-        self._turn = asyncio.Lock()
-        self._changes: set[asyncio.Task[Answers]] = set()
-
-    async def start(self) -> None:
-        """Connect, starting the server if there is none; the listener is `connected` before this
-        returns. TmuxMissing if tmux is not there or too old, TmuxGone if it does not answer."""
-        folder = self._address.env.get("TMUX_TMPDIR") or "/tmp"
-        socket = Path(folder, f"tmux-{os.getuid()}", self._address.socket)
-        size = len(os.fsencode(socket))
-        if size > LONGEST_SOCKET_PATH:
-            raise TmuxMissing(
-                f"TMUX_TMPDIR ({folder}) is too long for a socket: {size} bytes with the socket's "
-                f"name, at most {LONGEST_SOCKET_PATH}; set it to a shorter folder"
-            )
-        version = parse_version(await read_version(self._address.program, self._address.env))
-        self._rewrites_pastes = version is None or version >= REWRITING_VERSION
-        await self._keeper.start()
-
-    async def close(self) -> None:
-        await self._keeper.stop()
-        with suppress(TimeoutError):
-            # Also what a change that was given up leads to: its undoing.
-            async with asyncio.timeout(GOODBYE_TIMEOUT):
-                while self._changes:
-                    await asyncio.wait(self._changes)
-        connection = self._keeper.drop()
-        if connection is not None:
-            await connection.close()
-        await asyncio.gather(*self._changes, return_exceptions=True)
-
-    async def kill_server(self) -> None:
-        """End the server and with it all terminals, and disconnect."""
-        # A server that is just being started would outlive us.
-        await self._keeper.wait_until_restored(GOODBYE_TIMEOUT)
-        connection, _ = self._keeper.current()
-        self._keeper.drop()
-        with suppress(TmuxGone, TimeoutError):
-            async with asyncio.timeout(GOODBYE_TIMEOUT):
-                where = command("display-message", "-p", "#{socket_path}")
-                [socket] = await connection.send([where])
-                connection.tell(["kill-server"])
-                await connection.wait_ended()
-                # tmux itself leaves the file behind.
-                Path(socket.text).unlink(missing_ok=True)
-        await connection.close()
-        await self.close()
-
     async def open_window(self, session: str, name: str, command: Command, tag: str) -> PaneInfo:
         """Run a program in a window of its own, in a session that is made if it is not there.
 
         The listener hears of the new pane only after this has returned to its caller.
         """
         lines = commands.open_lines(session, name, tag, command)
-        connection, observer = self._keeper.current()
+        connection, observer = self._current()
         with observer.opening():
             change = self._change(connection, lines)
             try:
@@ -271,11 +245,11 @@ class Tmux:
                 raise
             opened = _opened_pane(answers)
             if opened is None:
-                raise _refused("new-window", answers[NEW_WINDOW])
+                raise TmuxCommandError("new-window", answers[NEW_WINDOW].text)
             linked = answers[commands.LINK_WINDOW]
             if not linked.ok:
                 await asyncio.shield(self._change(connection, [_kill_window(opened.window)]))
-                raise _refused("link-window", linked)
+                raise TmuxCommandError("link-window", linked.text)
             # tmux knows it by a temporary name, in the hub, when it answers.
             raw = command.raw_output
             info = replace(opened, session=session, name=name, tag=tag, raw_output=raw)
@@ -288,7 +262,7 @@ class Tmux:
 
     async def read(self, panes: Sequence[str]) -> dict[str, PaneScreen]:
         """Return what these panes show; those that do not exist are left out."""
-        connection, observer = self._keeper.current()
+        connection, observer = self._current()
         return await look_at(connection, list(dict.fromkeys(panes)), observer.followed)
 
     async def read_ansi(self, pane: str, above: int = 0) -> str:
@@ -305,13 +279,11 @@ class Tmux:
         return (await self._ask("capture-pane", line)).text
 
     async def paste(self, pane: str, data: bytes, *, marked: bool = False) -> None:
-        """Paste bytes exactly as they are, as a bracketed paste if the program asked for those.
-
-        If it is `marked` the paste is bracketed in any case.
+        """Paste bytes exactly, bracketed if the program asked for that or it is `marked`.
 
         TmuxCommandError means that nothing was pasted.
         """
-        connection, _ = self._keeper.current()
+        connection, _ = self._current()
         if not data:
             return
         buffer = f"cao-{secrets.token_hex(8)}"
@@ -324,23 +296,22 @@ class Tmux:
                 answers=commands.PASTE_ANSWERS,
             )
         loaded, _, _, pasted, _ = answers
-        if not loaded.ok:
-            raise _refused("load-buffer", loaded)
-        _check_done("paste-buffer", pasted)
+        _check("load-buffer", loaded)
+        _check("paste-buffer", pasted)
 
     async def press(self, pane: str, keys: Sequence[str]) -> None:
         """Press keys by tmux's names for them: `Enter`, `C-c`, `Escape`."""
-        connection, _ = self._keeper.current()
+        connection, _ = self._current()
         if not keys:
             return
         answers = await connection.send(
             commands.press_lines(pane, keys), answers=commands.PRESS_ANSWERS
         )
-        _check_done("send-keys", answers[-1])
+        _check("send-keys", answers[-1])
 
     async def close_window(self, pane: str) -> None:
         """Close a pane's window, whether its program lives or not; nothing more is told of it."""
-        connection, observer = self._keeper.current()
+        connection, observer = self._current()
         observer.forget(pane)
         await asyncio.shield(self._change(connection, [_kill_window(pane)]))
 
@@ -369,9 +340,9 @@ class Tmux:
             self._change(connection, [_kill_window(info.window)])
 
     async def _ask(self, subcommand: str, line: str) -> Answer:
-        [answer] = await self._keeper.current()[0].send([line])
+        [answer] = await self._current()[0].send([line])
         if not answer.ok:
-            raise _refused(subcommand, answer)
+            raise TmuxCommandError(subcommand, answer.text)
         return answer
 
 
@@ -384,13 +355,9 @@ def _kill_window(target: str) -> str:
     return command("kill-window", "-t", target)
 
 
-def _check_done(subcommand: str, answer: Answer) -> None:
+def _check(subcommand: str, answer: Answer) -> None:
     if not answer.ok or answer.text == commands.ENDED:
-        raise _refused(subcommand, answer)
-
-
-def _refused(subcommand: str, answer: Answer) -> TmuxCommandError:
-    return TmuxCommandError(subcommand, answer.text)
+        raise TmuxCommandError(subcommand, answer.text)
 
 
 @contextmanager
