@@ -19,6 +19,7 @@ from ..errors import (
     HandoffError,
     HandoffTimeout,
     NoResponseFile,
+    Stopped,
     TurnFailed,
 )
 from ..events import EventKind
@@ -27,6 +28,7 @@ from .files import ResponseFiles, check_size
 from .wait import (
     AGAIN,
     Accept,
+    Action,
     Envelope,
     Fail,
     FallBackToOutput,
@@ -55,13 +57,12 @@ from .watch import (
     Mailbox,
     OnEvent,
     QueueMailbox,
+    Signal,
     StatusStream,
-    StoppableMailbox,
     TurnAgent,
     TurnReporter,
-    TurnView,
     TurnWatch,
-    answer_nothing,
+    WakeSignal,
     ignore,
 )
 
@@ -96,87 +97,67 @@ def judge_failure(error: ApiError, knows_keys: bool) -> SendFailure:
     return SendFailure.AGAIN if knows_keys else SendFailure.UNCERTAIN
 
 
-def advice(error: ApiError, agent: TurnAgent) -> str:
-    """Return what a person can do about a message that cannot be delivered."""
-    match error:
-        case ApiUnreachable():
-            return "check that the server is running (`cao server` starts one)"
-        case ApiRefused(status_code=409):
-            return f"look at it with `{agent.attach}`"
-    return "check the server"
+def deliver(
+    watch: TurnWatch, agents: Agents, clock: Clock, text: str, key: str, knows_keys: bool
+) -> Delivery:
+    """Return how a message was delivered; raise why it was not after five minutes in vain.
 
-
-class MessageSender:
-    """Delivers messages, patiently."""
-
-    def __init__(
-        self, inbox: Agents, clock: Clock, pause: Callable[[float], None], reporter: TurnReporter
-    ) -> None:
-        """Take how to pause, and who reports what is waited for."""
-        self._inbox = inbox
-        self._clock = clock
-        self._pause = pause
-        self._reporter = reporter
-
-    def deliver(self, agent: TurnAgent, text: str, key: str, knows_keys: bool) -> Delivery:
-        """Return how the message was delivered; raise why it was not after five minutes in vain.
-
-        `key` names it, and `knows_keys` if the server types a message only once and says whether
-        the agent took it. The time a terminal refuses because its agent waits for a person does
-        not count.
-        """
-        retry = Retry(self._clock.monotonic())
-        while True:
-            try:
-                delivery = self._inbox.send_input(agent.terminal_id, text, idempotency_key=key)
-                return replace(delivery, confirmed=delivery.confirmed or not knows_keys)
-            except ApiError as error:
-                failure = judge_failure(error, knows_keys)
-                if failure is SendFailure.UNCERTAIN:
-                    return Delivery(False, str(error))
-                if isinstance(error, ApiRefused) and error.status_code == NEVER_READY:
-                    raise TurnFailed(
-                        f"{agent} takes no input: {error.summary}{agent.ways_on}",
-                        to_resume=agent.resume_anew,
-                    ) from error
-                if failure is SendFailure.FINAL:
-                    raise
-                retry = retry.after_failure()
-                if failure is SendFailure.BUSY and self._waits_for_person(agent):
-                    retry = retry.counted_from(self._clock.monotonic())
-                self._be_patient(agent, error, retry)
-            now = self._clock.monotonic()
-            busy = failure is SendFailure.BUSY
-            longest = LONGEST_BUSY_PAUSE_SECONDS if busy else LONGEST_PAUSE_SECONDS
-            self._pause(retry.next_try(now, longest) - now)
-
-    def _be_patient(self, agent: TurnAgent, error: ApiError, retry: Retry) -> None:
-        """Report what is waited for, or raise it if it has been waited for too long."""
-        now = self._clock.monotonic()
-        remedy = advice(error, agent)
-        if retry.is_over(now):
-            raise HandoffError(
-                f"{agent} could not be sent its message for "
-                f"{retry.seconds(now):.0f} s: {error.summary}\n  First: {remedy}\n"
-                f"  Then:  {agent.resume}",
-                to_resume=agent.resume,
-            ) from error
-        self._reporter.on_delay(retry.seconds(now), f"{error.summary}; {remedy}")
-
-    def _waits_for_person(self, agent: TurnAgent) -> bool:
+    `key` names it, and `knows_keys` if the server types a message only once and says whether the
+    agent took it. The time a terminal refuses because its agent waits for a person does not count.
+    """
+    agent = watch.agent
+    retry = Retry(clock.monotonic())
+    while True:
         try:
-            status = self._inbox.get_status(agent.terminal_id)
+            delivery = agents.send_input(agent.terminal_id, text, idempotency_key=key)
+            return replace(delivery, confirmed=delivery.confirmed or not knows_keys)
         except ApiError as error:
-            if not is_transient(error):
+            failure = judge_failure(error, knows_keys)
+            if failure is SendFailure.UNCERTAIN:
+                return Delivery(False, str(error))
+            if isinstance(error, ApiRefused) and error.status_code == NEVER_READY:
+                raise TurnFailed(
+                    f"{agent} takes no input: {error.summary}{agent.ways_on}",
+                    to_resume=agent.resume_anew,
+                ) from error
+            if failure is SendFailure.FINAL:
                 raise
-            return False
-        self._reporter.on_status(status)
-        if status is TerminalStatus.ERROR:
-            raise TurnFailed(
-                f"{agent} takes no input: it is in the error state{agent.ways_on}",
-                to_resume=agent.resume_anew,
-            )
-        return status is TerminalStatus.WAITING_USER_ANSWER
+            retry = retry.after_failure()
+            if failure is SendFailure.BUSY and _waits_for_person(watch, agents):
+                retry = retry.counted_from(clock.monotonic())
+            now = clock.monotonic()
+            remedy = "check the server"
+            if isinstance(error, ApiUnreachable):
+                remedy = "check that the server is running (`cao server` starts one)"
+            elif failure is SendFailure.BUSY:
+                remedy = f"look at it with `{agent.attach}`"
+            if retry.is_over(now):
+                raise HandoffError(
+                    f"{agent} could not be sent its message for {retry.seconds(now):.0f} s: "
+                    f"{error.summary}\n  First: {remedy}\n  Then:  {agent.resume}",
+                    to_resume=agent.resume,
+                ) from error
+            watch.reporter.on_delay(retry.seconds(now), f"{error.summary}; {remedy}")
+        busy = failure is SendFailure.BUSY
+        longest = LONGEST_BUSY_PAUSE_SECONDS if busy else LONGEST_PAUSE_SECONDS
+        watch.pause(retry.next_try(now, longest) - now)
+
+
+def _waits_for_person(watch: TurnWatch, agents: Agents) -> bool:
+    agent = watch.agent
+    try:
+        status = agents.get_status(agent.terminal_id)
+    except ApiError as error:
+        if not is_transient(error):
+            raise
+        return False
+    watch.reporter.on_status(status)
+    if status is TerminalStatus.ERROR:
+        raise TurnFailed(
+            f"{agent} takes no input: it is in the error state{agent.ways_on}",
+            to_resume=agent.resume_anew,
+        )
+    return status is TerminalStatus.WAITING_USER_ANSWER
 
 
 UNCHANGED_SECONDS = 0.3
@@ -197,7 +178,7 @@ class World:
     clock: Clock = field(default_factory=SystemClock)
     mailbox: Mailbox = field(default_factory=QueueMailbox)
     watch: WatchFile = watch_file
-    on_look: Callable[[], None] = answer_nothing
+    on_look: Callable[[], None] = lambda: None
     """Called at every look while something is waited for; what it raises ends the wait."""
     run: str = ""
     """How a person names the run; empty if there is none."""
@@ -237,7 +218,9 @@ class Handoff:
         self._clock = world.clock
         self._watch_file = world.watch
         self._run = world.run
-        self._mailbox = StoppableMailbox(world.mailbox, world.clock, world.on_look)
+        self._mailbox = world.mailbox
+        self._on_look = world.on_look
+        self._stopping = False
         self._features: frozenset[str] | None = None
         self._stream: StatusStream | None = None
 
@@ -263,11 +246,12 @@ class Handoff:
 
         Any thread may call it, and a signal handler too.
         """
-        self._mailbox.stop()
+        self._stopping = True
+        self.wake()
 
     def wake(self) -> None:
         """Let the present wait look at once at what people ask for; any thread may call it."""
-        self._mailbox.wake()
+        self._mailbox.post(WakeSignal())
 
     def send_and_wait(
         self,
@@ -283,14 +267,15 @@ class Handoff:
         A prompt that was sent before is only waited for, and one whose reply was accepted before
         is answered from the archive.
         """
-        self._mailbox.check_stop()
+        self._check_stop()
         if envelope is None:
             envelope = Envelope(uuid.uuid4().hex, self._files.next_sequence(), self._clock.now())
         number = envelope.sequence
         if envelope.sent is not Sent.NO and (kept := self._files.archived(role, number)):
             archive, response = kept
             return Reply(response.text, archive, number, ReplySource.ARCHIVE)
-        self._mailbox.forget()
+        while self._mailbox.wait(0) is not None:
+            pass  # what was signalled before says nothing about this turn
         if envelope.sent is not Sent.YES:
             before = None if envelope.sent is Sent.NO else envelope.since
             self._files.clear_stale_response(role, envelope.sequence, before)
@@ -330,17 +315,12 @@ class Handoff:
             return self._take_output(watch, sequence, insist=True)
 
     def _wait(self, watch: TurnWatch, sequence: int | None) -> Reply:
-        end = self._wait_for_end(watch)
-        number = self._files.next_sequence() if sequence is None else sequence
-        return self._finish(watch, end, number)
-
-    def _wait_for_end(self, watch: TurnWatch) -> TurnEnd:
         """Look and ask `wait.py`, until that says that the turn is over."""
         wait = Wait.begin(self._clock.monotonic(), self.rules, watch.old_error)
-        by = wait.began
+        action: Action = KeepWaiting(wait.began)
         awaited = False
-        while True:
-            seen = watch.observe(by)
+        while isinstance(action, KeepWaiting):
+            seen = watch.observe(action.by)
             # Of a server that does not answer at all, that is reported.
             if self._stream and seen.status is not None:
                 news = self._stream.take_news(self.rules.poll_seconds)
@@ -348,63 +328,75 @@ class Handoff:
                     watch.reporter.report(*news)
             wait, action = advance(wait, seen, self.rules)
             if not isinstance(action, KeepWaiting):
-                return action
+                break
             if action.warning:
                 watch.reporter.warn(action.warning)
             left = file_missing_in(wait, self.rules)
             if left is not None and not awaited:
                 taken = "its last output is taken"
                 consequence = watch.if_missing if self.rules.strict else taken
-                watch.reporter.on_missing_file(left, consequence)
+                until = self._clock.now() + left
+                watch.reporter.report(EventKind.FILE_AWAITED, consequence, until=until)
             awaited = left is not None
-            by = action.by
+        number = self._files.next_sequence() if sequence is None else sequence
+        return self._finish(watch, action, number)
+
+    def _check_stop(self) -> None:
+        if self._stopping:
+            raise Stopped("the handoff was stopped")
+
+    def _listen(self, until: float) -> Signal | None:
+        """Return the next signal, or None if none has come by a certain time."""
+        self._check_stop()
+        self._on_look()
+        signal = self._mailbox.wait(until - self._clock.monotonic())
+        self._check_stop()
+        self._on_look()
+        return signal
 
     @contextmanager
     def _watch(self, agent: TurnAgent) -> Iterator[TurnWatch]:
         """Watch a turn of an agent while the context lasts."""
         self._files.ensure_response_dir()
-        unchanged = _unchanged_seconds(self.rules)
-        view = TurnView(agent, self._agents, self._files, self._clock, unchanged)
+        unchanged = UNCHANGED_SECONDS
+        if REPORTS_CLOSE:
+            # That its closing is not reported is rare then.
+            unchanged = min(max(self.rules.poll_seconds, unchanged), LONGEST_UNCHANGED_SECONDS)
         reporter = TurnReporter(agent, self._on_event, self._clock)
-        watch = TurnWatch(view, reporter, self._mailbox, self._clock)
+        watch = TurnWatch(
+            agent, self._agents, self._files, self._listen, reporter, self._clock, unchanged
+        )
         with self._watch_file(
-            view.path, lambda change: self._mailbox.post(FileSignal(view.path, change))
+            watch.path, lambda change: self._mailbox.post(FileSignal(watch.path, change))
         ):
-            self._connect(watch)
+            # What the server can do is found out once, and it is listened to if it has events.
+            if self._features is None:
+                self._features = watch.ask(self._agents.features)
+                if Feature.EVENTS in self._features:
+                    self._stream = StatusStream(self._agents, self._mailbox.post, self._clock)
+                    self._stream.start()
             yield watch
-
-    def _connect(self, watch: TurnWatch) -> None:
-        """Find out once what the server can do, and listen to it if it has an event stream."""
-        if self._features is not None:
-            return
-        self._features = watch.ask(self._agents.features)
-        if Feature.EVENTS in self._features:
-            self._stream = StatusStream(self._agents, self._mailbox.post, self._clock)
-            self._stream.start()
 
     def _send(self, turn: _Turn) -> bool:
         """Send a prompt unless the agent has it; return whether it certainly has it now."""
-        sent = turn.envelope.sent
-        match self._first_step(turn.watch, sent):
+        sent, watch, step = turn.envelope.sent, turn.watch, FirstStep.SEND
+        if sent is not Sent.NO:
+            status = watch.ask(lambda: self._agents.get_status(watch.agent.terminal_id))
+            watch.old_error = status is TerminalStatus.ERROR
+            responded = self._files.signature(watch.agent.role) is not None
+            step = first_step(sent, status, responded, self._knows_keys)
+        match step:
             case FirstStep.WAIT:
-                turn.watch.reporter.report(EventKind.RESUMED)
+                watch.reporter.report(EventKind.RESUMED)
                 return sent is Sent.YES
             case FirstStep.ASK_AGAIN:
-                failed = turn.watch.old_error or sent is Sent.FAILED
+                failed = watch.old_error or sent is Sent.FAILED
                 unclear = "it is unclear whether the prompt arrived"
                 return self._ask_again(turn, "its last turn failed" if failed else unclear)
         certain = self._deliver_prompt(turn, turn.message, turn.envelope.id)
         if certain or sent is Sent.NO:
             return certain
         return self._ask_again(turn, "it is unclear whether the prompt arrived before")
-
-    def _first_step(self, watch: TurnWatch, sent: Sent) -> FirstStep:
-        if sent is Sent.NO:
-            return FirstStep.SEND
-        status = watch.ask(lambda: self._agents.get_status(watch.agent.terminal_id))
-        watch.old_error = status is TerminalStatus.ERROR
-        responded = watch.view.is_response_there()
-        return first_step(sent, status, responded, self._knows_keys)
 
     def _ask_again(self, turn: _Turn, why: str) -> bool:
         """Send the whole prompt once more; return whether the agent certainly has it now."""
@@ -431,7 +423,7 @@ class Handoff:
         return result.confirmed
 
     def _remind(self, turn: _Turn, number: int) -> None:
-        text = turn.envelope.reminder or reminder_for(turn.watch.view.path)
+        text = turn.envelope.reminder or reminder_for(turn.watch.path)
         self._files.ensure_response_dir()
         # A key of its own each time: a resumed turn may have to remind in the same words again.
         self._deliver(turn.watch, text, f"{turn.envelope.id}-reminder-{uuid.uuid4().hex}")
@@ -439,9 +431,8 @@ class Handoff:
         turn.watch.reporter.report(EventKind.REMINDED, count)
 
     def _deliver(self, watch: TurnWatch, message: str, key: str) -> Delivery:
-        self._mailbox.check_stop()
-        sender = MessageSender(self._agents, self._clock, watch.pause, watch.reporter)
-        return sender.deliver(watch.agent, message, key, self._knows_keys)
+        self._check_stop()
+        return deliver(watch, self._agents, self._clock, message, key, self._knows_keys)
 
     @property
     def _knows_keys(self) -> bool:
@@ -461,7 +452,7 @@ class Handoff:
                 remedies = REMEDIES + (SKIP_REVIEW if watch.agent.is_review else "")
                 raise NoResponseFile(
                     f"{watch.agent.role} has been at rest for {seconds:.0f} s without writing "
-                    f"{self._files.shown(watch.view.path)}\n"
+                    f"{self._files.shown(watch.path)}\n"
                     + remedies.format(attach=attach, resume=resume)
                 )
             case FolderLost():
@@ -472,8 +463,8 @@ class Handoff:
                     f"(RESPONSE_TIMEOUT)\n  Look at it:    {attach}\n  Go on waiting: {resume}",
                     to_resume=resume,
                 )
-            case GiveUp() if watch.view.error is not None:
-                raise watch.view.error
+            case GiveUp() if watch.error is not None:
+                raise watch.error
             case Fail(reason):
                 said = f" (“{watch.trouble}”)" if watch.trouble else ""
                 again = f"\n  Send it the prompt again: {resume}"
@@ -511,10 +502,3 @@ class Handoff:
 def _accepted(watch: TurnWatch, reply: Reply) -> Reply:
     watch.reporter.report(EventKind.ACCEPTED, str(reply.archive))
     return reply
-
-
-def _unchanged_seconds(rules: HandoffRules) -> float:
-    """Return how long a file must stay unchanged if nobody reported its closing."""
-    if not REPORTS_CLOSE:
-        return UNCHANGED_SECONDS
-    return min(max(rules.poll_seconds, UNCHANGED_SECONDS), LONGEST_UNCHANGED_SECONDS)

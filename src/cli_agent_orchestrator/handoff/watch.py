@@ -3,8 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -12,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from ..core.clock import Clock, Retry, is_transient
 from ..core.models import Delivery, FileChange, TerminalEvent, TerminalStatus
-from ..errors import ApiError, Stopped
+from ..errors import ApiError
 from ..events import EventKind, HandoffEvent
 from .files import Response, ResponseFiles
 from .wait import FileState, Observation, Signature
@@ -90,54 +89,6 @@ class QueueMailbox:
             return self._signals.get(timeout=min(max(seconds, 0), LONGEST_WAIT))
         except Empty:
             return None
-
-
-def answer_nothing() -> None:
-    """Do nothing about what people ask for meanwhile."""
-
-
-class StoppableMailbox:
-    """A mailbox that is listened to until a stop is asked for."""
-
-    def __init__(
-        self, mailbox: Mailbox, clock: Clock, on_look: Callable[[], None] = answer_nothing
-    ) -> None:
-        """`on_look` is called at every look; what it raises ends the wait."""
-        self.post = mailbox.post
-        self._on_look = on_look
-        self._mailbox = mailbox
-        self._clock = clock
-        self._stopping = False
-
-    def stop(self) -> None:
-        """Let every present and later `listen` raise `Stopped`."""
-        self._stopping = True
-        self._mailbox.post(WakeSignal())
-
-    def wake(self) -> None:
-        """Let a present `listen` look at once."""
-        self._mailbox.post(WakeSignal())
-
-    def listen(self, until: float) -> Signal | None:
-        """Return the next signal, or None if none has come by a certain time."""
-        self._attend()
-        signal = self._mailbox.wait(until - self._clock.monotonic())
-        self._attend()
-        return signal
-
-    def forget(self) -> None:
-        """Drop every signal that has come so far."""
-        while self._mailbox.wait(0) is not None:
-            pass
-
-    def check_stop(self) -> None:
-        """Raise `Stopped` if a stop was asked for."""
-        if self._stopping:
-            raise Stopped("the handoff was stopped")
-
-    def _attend(self) -> None:
-        self.check_stop()
-        self._on_look()
 
 
 class EventSource(Protocol):
@@ -222,7 +173,9 @@ class StatusStream:
                 retry = Retry(began)
             retry = retry.after_failure()
             if retry.failures > 1 or for_good:
-                self._lose(reason)
+                if not self._lost:
+                    logger.warning("no status stream, the status will be polled: %s", reason)
+                self._lost = reason
             self._post(WakeSignal())
             if for_good:
                 return
@@ -231,32 +184,24 @@ class StatusStream:
     def _listen(self) -> tuple[str, bool]:
         """Post events until the stream ends; return why it did, and whether it has to stay so."""
         try:
-            for event in self._source.events(self._last_id, self._open):
+            for event in self._source.events(self._last_id, self._on_open):
                 if self._closing.is_set():
                     break
                 self._last_id = event.id or self._last_id
-                self._pass_on(event)
+                if event.kind in STATUS_KINDS:
+                    self._post(StatusSignal(event.terminal_id, event.status, event.reason))
+                elif event.kind == "action":
+                    self._post(ActionSignal(event.terminal_id, event.action))
+                elif event.kind == "removed":
+                    self._post(WakeSignal())
         except ApiError as error:
             logger.info("the status stream broke: %s", error)
             return error.summary, not is_transient(error)
         return "the server ended it", False
 
-    def _lose(self, reason: str) -> None:
-        if not self._lost:
-            logger.warning("no status stream, the status will be polled: %s", reason)
-        self._lost = reason
-
-    def _open(self) -> None:
+    def _on_open(self) -> None:
         if self._lost:
             self._lost = ""
-            self._post(WakeSignal())
-
-    def _pass_on(self, event: TerminalEvent) -> None:
-        if event.kind in STATUS_KINDS:
-            self._post(StatusSignal(event.terminal_id, event.status, event.reason))
-        elif event.kind == "action":
-            self._post(ActionSignal(event.terminal_id, event.action))
-        elif event.kind == "removed":
             self._post(WakeSignal())
 
 
@@ -355,8 +300,23 @@ class TurnReporter:
         self._delay = ""
         self._delay_reported = 0.0
 
-    def report(self, kind: EventKind, text: str = "", status: TerminalStatus | None = None) -> None:
-        self._on_event(HandoffEvent(self._clock.now(), kind, *self._who, text, status))
+    def report(
+        self,
+        kind: EventKind,
+        text: str = "",
+        status: TerminalStatus | None = None,
+        *,
+        question: str = "",
+        since: float | None = None,
+        until: float | None = None,
+    ) -> None:
+        now = self._clock.now()
+        terminal_id, role = self._who
+        self._on_event(
+            HandoffEvent(
+                now, kind, terminal_id, role, text, status, since, until=until, question=question
+            )
+        )
 
     def warn(self, text: str) -> None:
         logger.warning("%s %s: %s", *self._who, text)
@@ -376,9 +336,8 @@ class TurnReporter:
     def report_question(self) -> None:
         """Report that the agent asks, and what, as far as that is known."""
         self.question_due = inf
-        now, kind = self._clock.now(), EventKind.WAITING_FOR_PERSON
-        asks = HandoffEvent(now, kind, *self._who, self._attach, self._status)
-        self._on_event(replace(asks, question=self.question))
+        kind = EventKind.WAITING_FOR_PERSON
+        self.report(kind, self._attach, self._status, question=self.question)
 
     def on_delay(self, seconds: float, reason: str) -> None:
         """Report that a message cannot be delivered: after a moment, then more and more seldom.
@@ -392,22 +351,12 @@ class TurnReporter:
             return
         self._delay, self._delay_reported = reason, seconds
         logger.warning("%s %s: not delivered: %s", *self._who, reason)
-        now = self._clock.now()
-        self._on_event(
-            HandoffEvent(now, EventKind.DELAYED, *self._who, reason, since=now - seconds)
-        )
+        self.report(EventKind.DELAYED, reason, since=self._clock.now() - seconds)
 
     def on_action(self, action: str) -> None:
-        """Report what the agent does, if it is news."""
         if action != self._action:
             self._action = action
             self.report(EventKind.ACTION, action)
-
-    def on_missing_file(self, seconds: float, consequence: str) -> None:
-        """Report what is done if the file does not come within so many seconds."""
-        now = self._clock.now()
-        kind, until = EventKind.FILE_AWAITED, now + seconds
-        self._on_event(HandoffEvent(now, kind, *self._who, consequence, until=until))
 
     def on_silence(self, error: object) -> None:
         """Report that the server does not answer, unless that is known."""
@@ -422,138 +371,79 @@ class TurnReporter:
             self.report(EventKind.FILE_SEEN, str(path))
 
 
-class Reaction(Enum):
-    """What to do about a signal."""
-
-    IGNORE = "ignore"
-    LOOK = "look"
-
-
-class TurnView:
-    """What can be seen of one turn: the status of its terminal, and its response file."""
+class TurnWatch:
+    """Watches one turn: listens, looks at the terminal and the response file, and reports."""
 
     def __init__(
         self,
         agent: TurnAgent,
-        source: Agents,
+        agents: Agents,
         files: ResponseFiles,
+        listen: Callable[[float], Signal | None],
+        reporter: TurnReporter,
         clock: Clock,
         unchanged_seconds: float,
     ) -> None:
+        """`listen` returns the next signal, or None if none has come by a certain time.
+
+        A file is complete when it has been unchanged for so many seconds, if its closing is not
+        reported.
+        """
         self.agent = agent
         self.path = files.response_path_for(agent.role)
-        self.error: ApiError | None = None
-        """Why the server's last answer did not come."""
-        self._source = source
-        self._files = files
-        self._clock = clock
-        self._file = FileState(unchanged_seconds)
-        self._warnings: list[str] = []
-        self._read: tuple[Signature, Response | None] | None = None
-
-    def look(self) -> Observation:
-        """Ask for the status, then look at the file.
-
-        In this order, a file that is read when the agent is at rest is the one it left behind.
-        """
-        return self.observe(self._status())
-
-    def observe(self, status: TerminalStatus | None) -> Observation:
-        """Look at the file; the status is known already."""
-        response = self._response()
-        text = None if response is None else response.text
-        return Observation(self._clock.monotonic(), status, text, self._files.is_folder_gone)
-
-    def on_signal(self, signal: Signal) -> Observation | Reaction:
-        """Take in a signal.
-
-        A status other than at rest is as good as seen: it was true a moment ago, and may be over
-        before anybody asks. One that could end the turn is asked for again.
-        """
-        match signal:
-            case FileSignal(path, change) if path == self.path:
-                self._file = self._file.on_event(change)
-                # A slow writer causes one for every line; none of them ends the turn.
-                return Reaction.IGNORE if change is FileChange.WRITING else Reaction.LOOK
-            case StatusSignal(terminal_id, status) if terminal_id == self.agent.terminal_id:
-                if status.at_rest or status is TerminalStatus.ERROR:
-                    return Reaction.LOOK
-                return self.observe(status)
-            case WakeSignal():
-                return Reaction.LOOK
-        return Reaction.IGNORE
-
-    @property
-    def file_complete_at(self) -> float:
-        """When a file that is there becomes complete by itself; infinity if none will."""
-        at = self._file.complete_at
-        return at if at > self._clock.monotonic() else inf
-
-    def take_warnings(self) -> list[str]:
-        """Return what had to be repaired in the response since this was last asked."""
-        warnings, self._warnings = self._warnings, []
-        return warnings
-
-    def is_response_there(self) -> bool:
-        """Is there a response file, complete or not?"""
-        return self._files.signature(self.agent.role) is not None
-
-    def _response(self) -> Response | None:
-        """Return the response if it is there, complete and not blank."""
-        now = self._clock.monotonic()
-        signature = self._files.signature(self.agent.role)
-        self._file = self._file.on_look(signature, now)
-        if signature is None or now < self._file.complete_at:
-            return None
-        if self._read is None or self._read[0] != signature:
-            response = self._files.read(self.agent.role)
-            if self._files.signature(self.agent.role) != signature:
-                return None
-            self._read = (signature, response)
-            self._warnings.extend(response.warnings if response else ())
-        return self._read[1]
-
-    def _status(self) -> TerminalStatus | None:
-        try:
-            return self._source.get_status(self.agent.terminal_id)
-        except ApiError as error:
-            if not is_transient(error):
-                raise
-            self.error = error
-            return None
-
-
-class TurnWatch:
-    """Watches one turn: waits on the mailbox, looks, and reports."""
-
-    def __init__(
-        self, view: TurnView, reporter: TurnReporter, mailbox: StoppableMailbox, clock: Clock
-    ) -> None:
-        self.view = view
-        self.agent = view.agent
         self.reporter = reporter
         self.old_error = False
         """Was the terminal in error before the last prompt was sent?"""
         self.if_missing = STOPS
         """What is done if the agent stays at rest without its file."""
-        self._mailbox = mailbox
-        self._clock = clock
-        self._asked_at = -inf
         self.trouble = ""
         """What the agent itself says of its error."""
+        self.error: ApiError | None = None
+        """Why the server's last answer did not come."""
+        self._agents = agents
+        self._files = files
+        self._listen = listen
+        self._clock = clock
+        self._file = FileState(unchanged_seconds)
+        self._read: tuple[Signature, Response | None] | None = None
+        self._asked_at = -inf
 
     def observe(self, by: float) -> Observation:
-        """Return the next thing that is seen: after a signal, or by a certain time."""
-        seen = self._observe(min(by, self.view.file_complete_at))
-        self._report(seen)
-        return seen
+        """Return the next thing that is seen: after a signal, or by a certain time.
+
+        A status other than at rest is as good as seen when it is reported: it was true a moment
+        ago, and may be over before one asks. One that could end the turn is asked for again, and
+        then the file is read: this file is the one that an agent at rest has left behind.
+        """
+        complete_at, now = self._file.complete_at, self._clock.monotonic()
+        until = min(by, complete_at) if complete_at > now else by
+        status = None
+        while (signal := self._next_signal(until)) is not None:
+            if self._is_news(signal):
+                if isinstance(signal, StatusSignal) and not may_end(signal.status):
+                    status = signal.status
+                break
+            # Signals that mean nothing must not keep us from looking.
+            if self._clock.monotonic() >= until:
+                break
+        status = status or self._ask_status()
+        response, warnings = self._response()
+        if status is None:
+            self.reporter.on_silence(self.error)
+        else:
+            self.reporter.on_status(status)
+        if response is not None:
+            self.reporter.on_file(self.path)
+        for text in warnings:
+            self.reporter.warn(f"{self.path}: {text}")
+        reply = None if response is None else response.text
+        return Observation(self._clock.monotonic(), status, reply, self._files.is_folder_gone)
 
     def pause(self, seconds: float) -> None:
         """Let time pass, but not beyond the next thing that happens to the terminal or its file."""
         until = self._clock.monotonic() + seconds
-        while (signal := self._listen(until)) is not None:
-            ignored = self._on_signal(signal) is Reaction.IGNORE
-            if not ignored or self._clock.monotonic() >= until:
+        while (signal := self._next_signal(until)) is not None:
+            if self._is_news(signal) or self._clock.monotonic() >= until:
                 return
 
     def ask(self, question: Callable[[], T]) -> T:
@@ -570,53 +460,63 @@ class TurnWatch:
             retry = retry.after_failure()
             self.pause(retry.next_try(now) - now)
 
-    def _observe(self, until: float) -> Observation:
-        while True:
-            signal = self._listen(until)
-            if signal is None:
-                return self.view.look()
-            reaction = self._on_signal(signal)
-            if isinstance(reaction, Observation):
-                return reaction
-            # The time too: signals that mean nothing must not keep us from looking.
-            if reaction is Reaction.LOOK or self._clock.monotonic() >= until:
-                return self.view.look()
-
-    def _listen(self, until: float) -> Signal | None:
+    def _next_signal(self, until: float) -> Signal | None:
         """Return the next signal; report a question meanwhile whose words do not come."""
-        while (signal := self._mailbox.listen(min(until, self.reporter.question_due))) is None:
+        while (signal := self._listen(min(until, self.reporter.question_due))) is None:
             if self.reporter.question_due >= until:
                 return None
             self.reporter.report_question()
         return signal
 
-    def _on_signal(self, signal: Signal) -> Observation | Reaction:
-        if isinstance(signal, ActionSignal):
-            if signal.terminal_id == self.agent.terminal_id:
-                self.reporter.on_action(signal.action)
-            return Reaction.IGNORE
-        if isinstance(signal, StatusSignal) and signal.terminal_id == self.agent.terminal_id:
-            self._note_words(signal)
-        return self.view.on_signal(signal)
+    def _is_news(self, signal: Signal) -> bool:
+        """Take in a signal; is it a reason to look?"""
+        match signal:
+            case FileSignal(path, change) if path == self.path:
+                self._file = self._file.on_event(change)
+                # A slow writer causes one for every line; none of them ends the turn.
+                return change is not FileChange.WRITING
+            case StatusSignal(terminal_id, status) if terminal_id == self.agent.terminal_id:
+                self._note_words(status, words_of(signal))
+                return True
+            case ActionSignal(terminal_id, action) if terminal_id == self.agent.terminal_id:
+                self.reporter.on_action(action)
+        return isinstance(signal, WakeSignal)
 
-    def _note_words(self, signal: StatusSignal) -> None:
+    def _note_words(self, status: TerminalStatus, words: str) -> None:
         """Remember what is asked; what is told of the same question later may say less."""
-        if signal.status is TerminalStatus.ERROR:
-            self.trouble = words_of(signal) or self.trouble
-        if signal.status is not TerminalStatus.WAITING_USER_ANSWER:
-            return
-        now = self._clock.monotonic()
-        told = words_of(signal)
-        if told or now - self._asked_at > SAME_QUESTION_SECONDS:
-            self.reporter.question = told
-        self._asked_at = now
+        if status is TerminalStatus.ERROR:
+            self.trouble = words or self.trouble
+        elif status is TerminalStatus.WAITING_USER_ANSWER:
+            now = self._clock.monotonic()
+            if words or now - self._asked_at > SAME_QUESTION_SECONDS:
+                self.reporter.question = words
+            self._asked_at = now
 
-    def _report(self, seen: Observation) -> None:
-        if seen.status is None:
-            self.reporter.on_silence(self.view.error)
-        else:
-            self.reporter.on_status(seen.status)
-        if seen.response is not None:
-            self.reporter.on_file(self.view.path)
-        for text in self.view.take_warnings():
-            self.reporter.warn(f"{self.view.path}: {text}")
+    def _ask_status(self) -> TerminalStatus | None:
+        try:
+            return self._agents.get_status(self.agent.terminal_id)
+        except ApiError as error:
+            if not is_transient(error):
+                raise
+            self.error = error
+            return None
+
+    def _response(self) -> tuple[Response | None, tuple[str, ...]]:
+        """Return the response if it is there, complete and not blank; and its repairs, once."""
+        now = self._clock.monotonic()
+        signature = self._files.signature(self.agent.role)
+        self._file = self._file.on_look(signature, now)
+        if signature is None or now < self._file.complete_at:
+            return None, ()
+        if self._read is not None and self._read[0] == signature:
+            return self._read[1], ()
+        response = self._files.read(self.agent.role)
+        if self._files.signature(self.agent.role) != signature:
+            return None, ()
+        self._read = (signature, response)
+        return response, response.warnings if response else ()
+
+
+def may_end(status: TerminalStatus) -> bool:
+    """Can a turn end with this status?"""
+    return status.at_rest or status is TerminalStatus.ERROR
