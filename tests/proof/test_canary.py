@@ -11,12 +11,10 @@ from cli_agent_orchestrator.gates.counts import TestCounts
 from cli_agent_orchestrator.proof.proving import (
     MOST_CANARY_FILES,
     MOST_DEEDS,
-    Canaries,
     add_canaries,
     candidates,
     judge_canaries,
 )
-from cli_agent_orchestrator.proof.verdict import CanaryResult
 
 PYTHON = "import unittest\n\nclass A(unittest.TestCase):\n    def test_price(self): ...\n"
 MAIN = 'if __name__ == "__main__":\n    unittest.main()\n'
@@ -32,20 +30,20 @@ class Chance:
         return several[next(self.numbers) * 7 % len(several)]
 
 
-def added(path: str, text: str) -> Canaries:
+def added(path: str, text: str) -> tuple[frozenset[str], dict[str, str]]:
     return add_canaries({path: text}, Chance())
 
 
 @pytest.mark.parametrize(("before", "after"), [(PYTHON, ""), (PYTHON, MAIN), ("", "")])
 def test_in_python_they_come_before_what_runs_the_module(before: str, after: str) -> None:
-    canaries = added("test_a.py", before + after)
-    text = canaries.texts["test_a.py"]
+    names, texts = added("test_a.py", before + after)
+    text = texts["test_a.py"]
     ast.parse(text)
     assert text.startswith(before)
     assert text.endswith(after)
     assert text.count("import unittest\n") == 1
-    assert len(canaries.names) == 3
-    assert set(re.findall(r"def (test\w+)", text)) - {"test_price"} == canaries.names
+    assert len(names) == 3
+    assert set(re.findall(r"def (test\w+)", text)) - {"test_price"} == names
 
 
 @pytest.mark.parametrize(
@@ -56,9 +54,9 @@ def test_in_python_they_come_before_what_runs_the_module(before: str, after: str
     ],
 )
 def test_they_have_the_shape_of_those_around_them(text: str, name: str, group: str) -> None:
-    canaries = added("test_a.py", text)
-    assert all(re.fullmatch(name, one) for one in canaries.names)
-    more = canaries.texts["test_a.py"].removeprefix(text)
+    names, texts = added("test_a.py", text)
+    assert all(re.fullmatch(name, one) for one in names)
+    more = texts["test_a.py"].removeprefix(text)
     assert re.search(rf"^class {group}\(unittest\.TestCase\):$", more, re.MULTILINE)
 
 
@@ -72,11 +70,11 @@ def test_they_have_the_shape_of_those_around_them(text: str, name: str, group: s
     ],
 )
 def test_each_language_has_its_own(path: str, text: str, line: str) -> None:
-    canaries = added(path, text)
-    assert canaries.texts[path].startswith(f"{text}\n")
-    found = re.match(line, canaries.texts[path].removeprefix(f"{text}\n"))
+    names, texts = added(path, text)
+    assert texts[path].startswith(f"{text}\n")
+    found = re.match(line, texts[path].removeprefix(f"{text}\n"))
     assert found is not None
-    assert canaries.names == {found["name"]}
+    assert names == {found["name"]}
 
 
 @pytest.mark.parametrize(
@@ -104,10 +102,10 @@ def test_each_language_has_its_own(path: str, text: str, line: str) -> None:
 )
 def test_in_javascript_they_compare_as_the_others_do(uses: str, deeds: list[str]) -> None:
     text = f"test('a', () => {{\n  {uses}\n}})\n"
-    canaries = added("a.test.js", text)
-    more = canaries.texts["a.test.js"].removeprefix(text)
+    names, texts = added("a.test.js", text)
+    more = texts["a.test.js"].removeprefix(text)
     found = re.findall(r'^test\("([a-z ]+)", \((t?)\) => { (.+); }\);$', more, re.MULTILINE)
-    assert {name for name, _, _ in found} == canaries.names
+    assert {name for name, _, _ in found} == names
     assert found[0][2].startswith("throw new Error(")
     assert len(found) == 1 + len(deeds)
     for (_, given, deed), pattern in zip(found[1:], deeds, strict=True):
@@ -120,7 +118,7 @@ def test_in_javascript_they_compare_as_the_others_do(uses: str, deeds: list[str]
 def test_a_file_of_javascript_gets_only_some() -> None:
     uses = " ".join(f"a{n}.equal(b, 1);" for n in range(2 * MOST_DEEDS))
     text = f"it('a', () => {{ {uses} }})\n"
-    assert len(added("a.test.js", text).names) == MOST_DEEDS
+    assert len(added("a.test.js", text)[0]) == MOST_DEEDS
 
 
 @pytest.mark.parametrize(
@@ -133,20 +131,20 @@ def test_a_file_of_javascript_gets_only_some() -> None:
     ],
 )
 def test_where_it_is_not_known_how_nothing_is_added(path: str, text: str) -> None:
-    assert added(path, text) == Canaries(frozenset(), {})
+    assert added(path, text) == (frozenset(), {})
 
 
 def test_no_two_have_the_same_name_even_if_chance_will_have_it() -> None:
     texts = {"a_test.go": '"testing"', "b_test.go": '"testing"', "test_c.py": PYTHON}
-    canaries = add_canaries(texts, lambda several: several[0])
-    assert len(canaries.names) == 5
-    assert {name for name in canaries.names if name in PYTHON} == set()
+    names, _ = add_canaries(texts, lambda several: several[0])
+    assert len(names) == 5
+    assert {name for name in names if name in PYTHON} == set()
 
 
 def test_words_are_the_projects_own_and_others() -> None:
-    first = added("test_a.py", PYTHON.replace("price", "quantity"))
-    taken = {word for name in first.names for word in name.split("_")}
-    assert "quantity" in " ".join(add_canaries({"test_a.py": "quantity"}, min_pick).names)
+    first, _ = added("test_a.py", PYTHON.replace("price", "quantity"))
+    taken = {word for name in first for word in name.split("_")}
+    assert "quantity" in " ".join(add_canaries({"test_a.py": "quantity"}, min_pick)[0])
     assert len(taken) > 5
 
 
@@ -155,7 +153,7 @@ def min_pick(several: Sequence[str]) -> str:
 
 
 def test_those_are_heard_that_a_runner_names() -> None:
-    canaries = Canaries(frozenset({"test_a_b", "reads it all", "test_c_d"}), {})
+    canaries = {"test_a_b", "reads it all", "test_c_d"}
     names = (
         "test_a_b (test_a.PriceTest.test_a_b)",
         "a.js > reads it all",
@@ -168,10 +166,10 @@ def test_those_are_heard_that_a_runner_names() -> None:
         turned=(),
         failing=(),
     )
-    assert found == CanaryResult(("test_c_d",), ("test_b.py::test_c_d_more",))
+    assert found == (("test_c_d",), ("test_b.py::test_c_d_more",))
 
 
-CANARIES = Canaries(frozenset({"x", "y"}), {})
+CANARIES = {"x", "y"}
 
 
 def failed(*names: str) -> TestCounts:
@@ -201,7 +199,7 @@ def test_what_a_gate_makes_of_them(
     betrayed: tuple[str, ...],
 ) -> None:
     found = judge_canaries(CANARIES, on_result, lambda: on_base, turned=("ten",), failing=("old",))
-    assert found == CanaryResult(missed, betrayed)
+    assert found == (missed, betrayed)
 
 
 def test_they_are_spread_over_all_files_of_tests() -> None:

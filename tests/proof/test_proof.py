@@ -31,7 +31,6 @@ from cli_agent_orchestrator.pipeline.state import (
 )
 from cli_agent_orchestrator.proof.tampering import Suspicion, Trick
 from cli_agent_orchestrator.proof.verdict import (
-    CanaryResult,
     GateProof,
     Proof,
     page_of_proof,
@@ -137,9 +136,9 @@ def test_what_is_proven(proof: Proof, words: str) -> None:
             Proof((gate(GREEN, RED, as_it_is=RED),), NEW, left_behind=("a", "b")),
             "checkouts do not have what programs left behind (a, b), nor has a commit",
         ),
-        (Proof((gate(GREEN, None, "a", canaries=CanaryResult(("x",))),)), "does not notice tests"),
+        (Proof((gate(GREEN, None, "a", missed=("x",)),)), "does not notice tests"),
         (
-            Proof((gate(GREEN, None, "a", canaries=CanaryResult((), ("a",))),)),
+            Proof((gate(GREEN, None, "a", betrayed=("a",)),)),
             "tests pass only as long as there are none that must fail (a)",
         ),
         (

@@ -131,7 +131,7 @@ def test_a_test_that_failed_before_and_passes_now_is_named(tmp_path: Path) -> No
 )
 def test_work_that_keeps_tests_from_failing_is_noticed(tmp_path: Path, trick: str) -> None:
     (gate,) = bench(tmp_path).prove({"doubling.py": DOUBLES + trick}).gates
-    assert gate.canaries.missed
+    assert gate.missed
     assert gate.fault
 
 
@@ -273,7 +273,7 @@ def test_a_test_that_is_a_link_is_noticed_when_it_fails(tmp_path: Path) -> None:
     lie = "import unittest\nunittest.TestCase.assertEqual = lambda *_: None\n"
     (tmp_path / "other").mkdir()
     (gate,) = linked_bench(tmp_path / "other").prove({"doubling.py": DOUBLES + lie}).gates
-    assert gate.canaries.missed
+    assert gate.missed
 
 
 def test_what_a_test_leads_to_is_a_test(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What is noticed about tests that were changed."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,11 +11,12 @@ from cli_agent_orchestrator.proof.suites import Kinds, PathKind, kind_of
 from cli_agent_orchestrator.proof.tampering import (
     LARGEST_TEXT,
     MOST_LINES,
-    ChangedFile,
+    ReadChange,
     Suspicion,
     Trick,
     find_tampering,
 )
+from cli_agent_orchestrator.work.changes import Change
 
 FILE, PROGRAM, LINK, MODULE, NOTHING = "100644", "100755", "120000", "160000", "000000"
 PYTHON_TEST = """import pytest
@@ -28,27 +30,38 @@ def test_empty():
 """
 
 
-def modified(old: str | None, new: str | None, path: str = "tests/test_total.py") -> ChangedFile:
-    return ChangedFile(path, path, "M", FILE, FILE, old, new)
+def change(
+    path: str, status: str, modes: tuple[str, str], texts: tuple[str | None, str | None]
+) -> ReadChange:
+    return Change(path, path, status, *modes, 0, 0), *texts
 
 
-def added(path: str, new: str | None) -> ChangedFile:
-    return ChangedFile(path, path, "A", NOTHING, FILE, None, new)
+def modified(old: str | None, new: str | None, path: str = "tests/test_total.py") -> ReadChange:
+    return change(path, "M", (FILE, FILE), (old, new))
 
 
-def deleted(path: str, old: str | None) -> ChangedFile:
-    return ChangedFile(path, path, "D", FILE, NOTHING, old, None)
+def added(path: str, new: str | None) -> ReadChange:
+    return change(path, "A", (NOTHING, FILE), (None, new))
 
 
-def moved(old_path: str, path: str, old: str = PYTHON_TEST, new: str | None = None) -> ChangedFile:
-    return ChangedFile(path, old_path, "R", FILE, FILE, old, old if new is None else new)
+def deleted(path: str, old: str | None) -> ReadChange:
+    return change(path, "D", (FILE, NOTHING), (old, None))
 
 
-def told(*changes: ChangedFile) -> list[tuple[Trick, str]]:
+def moved(old_path: str, path: str, old: str = PYTHON_TEST, new: str | None = None) -> ReadChange:
+    return Change(path, old_path, "R", FILE, FILE, 0, 0), old, old if new is None else new
+
+
+# Any: values of fields
+def with_facts(read: ReadChange, **facts: Any) -> ReadChange:
+    return replace(read[0], **facts), *read[1:]
+
+
+def told(*changes: ReadChange) -> list[tuple[Trick, str]]:
     return [(suspicion.trick, suspicion.detail) for suspicion in find_tampering(changes)]
 
 
-def tricks(*changes: ChangedFile) -> list[Trick]:
+def tricks(*changes: ReadChange) -> list[Trick]:
     return [trick for trick, _ in told(*changes)]
 
 
@@ -187,23 +200,26 @@ SAME = modified(PYTHON_TEST, PYTHON_TEST)
             ],
         ),
         # rights and kinds of files
-        (replace(SAME, new_mode=PROGRAM), [(Trick.MODE_CHANGED, "it is executable now")]),
-        (replace(SAME, old_mode=PROGRAM), [(Trick.MODE_CHANGED, "it is not executable any more")]),
-        (replace(SAME, path="src/a.py", old_path="src/a.py", new_mode=PROGRAM), []),
-        (replace(SAME, new_mode=LINK), [(Trick.REPLACED, "it is a symbolic link now")]),
-        (replace(SAME, new_mode=MODULE), [(Trick.REPLACED, "it is a submodule now")]),
-        (replace(SAME, old_mode=LINK), [(Trick.REPLACED, "it is a plain file now")]),
-        (replace(SAME, new_mode="040000"), [(Trick.REPLACED, "it is of mode 040000 now")]),
+        (with_facts(SAME, new_mode=PROGRAM), [(Trick.MODE_CHANGED, "it is executable now")]),
+        (
+            with_facts(SAME, old_mode=PROGRAM),
+            [(Trick.MODE_CHANGED, "it is not executable any more")],
+        ),
+        (with_facts(SAME, path="src/a.py", old_path="src/a.py", new_mode=PROGRAM), []),
+        (with_facts(SAME, new_mode=LINK), [(Trick.REPLACED, "it is a symbolic link now")]),
+        (with_facts(SAME, new_mode=MODULE), [(Trick.REPLACED, "it is a submodule now")]),
+        (with_facts(SAME, old_mode=LINK), [(Trick.REPLACED, "it is a plain file now")]),
+        (with_facts(SAME, new_mode="040000"), [(Trick.REPLACED, "it is of mode 040000 now")]),
         # sources are not looked at for marks of tests
         (modified("assert a\n", "pytest.skip()\n", "src/total.py"), []),
         (deleted("src/total.py", PYTHON_TEST), []),
         (moved("src/a.py", "src/b.py"), []),
         # source code behind a link could hold anything
         (
-            replace(added("price.py", "price\n.dat"), new_mode=LINK),
+            with_facts(added("price.py", "price\n.dat"), new_mode=LINK),
             [(Trick.MISLEADS, "it is a link to price?.dat")],
         ),
-        (replace(added("price", "price.dat"), new_mode=LINK), []),
+        (with_facts(added("price", "price.dat"), new_mode=LINK), []),
         (modified("x" * LARGEST_TEXT, "x" * LARGEST_TEXT, "tests/a.txt"), []),
         (
             modified("\n" * (MOST_LINES - 1), "a", "tests/a.txt"),
@@ -211,7 +227,7 @@ SAME = modified(PYTHON_TEST, PYTHON_TEST)
         ),
     ],
 )
-def test_what_is_told_of_a_change(change: ChangedFile, expected: list[tuple[Trick, str]]) -> None:
+def test_what_is_told_of_a_change(change: ReadChange, expected: list[tuple[Trick, str]]) -> None:
     assert told(change) == expected
 
 
@@ -372,7 +388,7 @@ def test_rust_sources_with_tests_may_not_go() -> None:
 
 def test_the_worst_comes_first() -> None:
     changes = [
-        replace(modified(PYTHON_TEST, PYTHON_TEST, "tests/test_a.py"), new_mode=PROGRAM),
+        with_facts(modified(PYTHON_TEST, PYTHON_TEST, "tests/test_a.py"), new_mode=PROGRAM),
         moved("tests/test_b.py", "tests/c/test_b.py"),
         modified(PYTHON_TEST, PYTHON_TEST.replace("4", "5"), "tests/test_d.py"),
         added("Makefile", ""),
@@ -383,7 +399,7 @@ def test_the_worst_comes_first() -> None:
         modified("assert a\nassert b", "assert a", "tests/test_f.py"),
         added("tests/test_g.py", "pytest.skip()"),
         modified("def test_a():", "", "tests/test_h.py"),
-        ChangedFile("tests/i", "tests/i", "T", FILE, LINK, "a", "b"),
+        change("tests/i", "T", (FILE, LINK), ("a", "b")),
         moved("tests/test_j.py", "j.py"),
         deleted("tests/test_k.py", ""),
     ]
@@ -408,19 +424,19 @@ MODES = st.sampled_from([FILE, PROGRAM, LINK, MODULE, NOTHING, ""])
 
 
 @st.composite
-def any_change(draw: st.DrawFn) -> ChangedFile:
+def any_change(draw: st.DrawFn) -> ReadChange:
     status = draw(st.sampled_from("AMDRT"))
     path = draw(PATHS)
     old_path = draw(PATHS) if status == "R" else path
     texts = st.none() | TEXTS
     old, new = draw(texts), draw(texts)
-    return ChangedFile(path, old_path, status, draw(MODES), draw(MODES), old, new)
+    return Change(path, old_path, status, draw(MODES), draw(MODES), 0, 0), old, new
 
 
 @given(any_change())
-def test_what_is_told_is_a_plain_line_about_the_file(change: ChangedFile) -> None:
-    for suspicion in find_tampering([change]):
-        assert suspicion.path in (change.path, change.old_path)
+def test_what_is_told_is_a_plain_line_about_the_file(read: ReadChange) -> None:
+    for suspicion in find_tampering([read]):
+        assert suspicion.path in (read[0].path, read[0].old_path)
         assert suspicion.detail
         assert suspicion.detail.isprintable()
 

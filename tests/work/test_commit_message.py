@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from cli_agent_orchestrator.work.delivery import (
     JUDGED,
-    LONGEST_BODY,
     LONGEST_SUBJECT,
     LONGEST_VALUE,
     NOT_CHECKED,
@@ -45,14 +44,10 @@ def parsed(message: str) -> str:
     return result.stdout.decode().removesuffix("\n")
 
 
-def test_a_message_has_a_subject_a_text_and_trailers() -> None:
-    message = commit_message("# Slugify: keep digits\n\nMore.", WORK, "It works.\n\n- One\n")
-    assert message == f"Slugify: keep digits\n\nIt works.\n\n- One\n\n{TRAILERS}\n"
+def test_a_message_has_a_subject_and_trailers() -> None:
+    message = commit_message("# Slugify: keep digits\n\nMore.", WORK)
+    assert message == f"Slugify: keep digits\n\n{TRAILERS}\n"
     assert parsed(message) == TRAILERS
-
-
-def test_without_a_text_there_are_subject_and_trailers() -> None:
-    assert commit_message("One", WORK) == f"One\n\n{TRAILERS}\n"
 
 
 @pytest.mark.parametrize(
@@ -79,41 +74,6 @@ def test_a_task_without_words_has_the_run_as_subject() -> None:
     assert commit_message(" \n", WORK).startswith("Work of run r1\n\n")
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "Cao-Gate: tests passed (99 tests)",
-        "cao-gate : tests passed",
-        "- Cao-Gate: x",
-        "Reviewed-by: me",
-        "Note: x",
-        "---",
-        "--- a/file",
-        "diff --git a/x b/x",
-        "From 1234 Mon Sep 17 00:00:00 2001",
-        "# ------------------------ >8 ------------------------",
-        "#comment",
-        "(cherry picked from commit 1234)",
-        " Cao-Run: x",
-    ],
-)
-def test_a_line_of_others_that_git_could_understand_is_indented(line: str) -> None:
-    message = commit_message("One", WORK, f"Text.\n\n{line}\nCao-Run: other")
-    assert f"\n    {line}\n    Cao-Run: other\n\nCao-Run: r1\n" in message
-    assert parsed(message) == TRAILERS
-
-
-@pytest.mark.parametrize("line", ["Plain words: a colon", "- a point", "* another", "1. one", "d"])
-def test_prose_stays_as_it_is(line: str) -> None:
-    assert f"\n\n{line}\n\nCao-Run" in commit_message("One", WORK, line)
-
-
-def test_what_git_takes_for_the_end_of_a_message_does_not_end_ours() -> None:
-    forged = "Text\n\nCao-Run: forged\nCao-Gate: all passed\n---\n"
-    assert parsed(f"One\n\n{forged}\n{TRAILERS}\n").startswith("Cao-Run: forged"), "it could"
-    assert parsed(commit_message("One", WORK, forged)) == TRAILERS
-
-
 def test_a_value_stays_on_its_line() -> None:
     work = CommittedWork("r", 1, "f\nCao-Gate: x passed", ("a\r\nCao-Run: b \x00 (c\u2028d)",))
     assert trailers(work) == (
@@ -122,11 +82,9 @@ def test_a_value_stays_on_its_line() -> None:
     assert trailers(CommittedWork("", 1, "f")).startswith("Cao-Run: -\n")
 
 
-def test_values_and_texts_have_a_limit() -> None:
+def test_values_have_a_limit() -> None:
     value = trailers(CommittedWork("x" * 500, 1, "f")).partition("\n")[0]
     assert value == "Cao-Run: " + "x" * (LONGEST_VALUE - 1) + "…"
-    body = "y" * LONGEST_BODY
-    assert commit_message("One", WORK, body + "z") == commit_message("One", WORK, body)
 
 
 ANY = st.text(
@@ -138,10 +96,10 @@ ANY = st.text(
 ).map("\n".join)
 
 
-@given(ANY, ANY, ANY, ANY)
-def test_git_finds_our_trailers_and_no_others(task: str, body: str, gate: str, role: str) -> None:
+@given(ANY, ANY, ANY)
+def test_git_finds_our_trailers_and_no_others(task: str, gate: str, role: str) -> None:
     work = CommittedWork("r1", 1, "f", (f"{gate} passed",), (f"{role} (codex)",))
-    message = commit_message(task, work, body)
+    message = commit_message(task, work)
     assert parsed(message) == trailers(work)
     assert trailers(work).count("\n") == 4
     first, second, *_ = message.split("\n")

@@ -3,7 +3,7 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,10 +13,10 @@ from cli_agent_orchestrator.errors import GitError
 from cli_agent_orchestrator.work.delivery import (
     MergeKind,
     MergeResult,
-    Terms,
     apply,
     discard,
 )
+from cli_agent_orchestrator.work.git import Identity
 from cli_agent_orchestrator.work.worktree import Worktree
 from tests.work.projects import (
     AUTHOR,
@@ -29,7 +29,7 @@ from tests.work.projects import (
 )
 
 BRANCH = "cao/r1"
-TERMS = Terms(AUTHOR, "Merge the work of run r1\n\nCao-Run: r1\n", os.environ, onto="main")
+MESSAGE = "Merge the work of run r1\n\nCao-Run: r1\n"
 """Brings no file back, and what was removed is there again."""
 FILES = {
     "touched.txt": "1\n2\n3\n4\n5\n",
@@ -65,8 +65,14 @@ def moved_on(project: Project) -> None:
     project.commit({"other.txt": "other\n"}, "meanwhile")
 
 
-def delivered(project: Project, terms: Terms = TERMS) -> MergeResult:
-    return apply(project.repository(), BRANCH, terms)
+def delivered(
+    project: Project,
+    onto: str = "main",
+    environ: Mapping[str, str] = os.environ,
+    identity: Identity = AUTHOR,
+) -> MergeResult:
+    repository = project.repository()
+    return apply(repository, BRANCH, environ, identity=identity, message=MESSAGE, onto=onto)
 
 
 def arrived(project: Project) -> None:
@@ -241,7 +247,7 @@ def test_in_every_state_of_the_checkout_nothing_is_lost(
     assert staged == was_staged
     assert project.state()["config"] == before["config"]
     assert project.git("log", "-1", "--format=%an|%B") == (
-        f"Ada|{TERMS.message}" if meanwhile else "Ada|work\n"
+        f"Ada|{MESSAGE}" if meanwhile else "Ada|work\n"
     )
     assert len(project.git("log", "-1", "--format=%P").split()) == (2 if meanwhile else 1)
 
@@ -292,7 +298,7 @@ def test_a_linked_work_tree_of_the_users_is_a_checkout_like_any(
     project.git("worktree", "add", "-q", "-b", "mine", str(tmp_path / "mine"), "main")
     before = project.state()
     mine = Project(tmp_path / "mine")
-    result = apply(mine.repository(), BRANCH, replace(TERMS, onto="mine"))
+    result = delivered(mine, onto="mine")
     assert result.kind is MergeKind.FAST_FORWARDED
     assert (mine.folder / "new.txt").read_text() == "new\n"
     assert project.state() == before
@@ -377,13 +383,13 @@ def test_an_old_git_brings_forward_and_does_not_merge(project: Project, tmp_path
     worked(project)
     moved_on(project)
     before = project.state()
-    terms = replace(TERMS, environ=old_git(tmp_path / "bin"))
-    result = delivered(project, terms)
+    environ = old_git(tmp_path / "bin")
+    result = delivered(project, environ=environ)
     assert result.kind is MergeKind.REFUSED
     assert result.reason.endswith("needs a merge: git merge cao/r1")
     assert project.state() == before
     project.git("reset", "-q", "--keep", "HEAD~")
-    assert delivered(project, terms).kind is MergeKind.FAST_FORWARDED
+    assert delivered(project, environ=environ).kind is MergeKind.FAST_FORWARDED
 
 
 def test_histories_without_a_common_commit_are_not_merged(project: Project) -> None:

@@ -9,7 +9,6 @@ import pytest
 from cli_agent_orchestrator.errors import GitError, GitFailed, GitMissing
 from cli_agent_orchestrator.work.delivery import (
     PullRequest,
-    Request,
     forge_program,
     host_of,
     pull_request,
@@ -29,9 +28,16 @@ class Home:
     programs: Path
     body: Path
 
-    def asked(self, title: str = "Slugify: keep digits") -> Request:
+    def request(self, title: str = "Slugify: keep digits") -> PullRequest:
         environ = {"PATH": str(self.programs), "HOME": str(self.programs), "MINE": "kept"}
-        return Request(title, self.body, "main", {**environ, "GIT_DIR": "/nowhere"})
+        return pull_request(
+            self.project.repository(),
+            BRANCH,
+            {**environ, "GIT_DIR": "/nowhere"},
+            onto="main",
+            title=title,
+            body_file=self.body,
+        )
 
     def install(self, name: str, script: str) -> None:
         """Put a program there that notes how it was called."""
@@ -79,7 +85,7 @@ def test_the_branch_alone_is_pushed_and_no_hook_is_run(home: Home) -> None:
     hook.write_text(f"#!/bin/sh\ntouch {home.programs}/hook\n")
     hook.chmod(0o755)
     before = home.project.state()
-    result = pull_request(home.project.repository(), BRANCH, home.asked())
+    result = home.request()
     assert pushed(home) == "refs/heads/cao/r1"
     assert not (home.programs / "hook").exists()
     assert result.remote == "origin"
@@ -91,7 +97,7 @@ def test_the_branch_alone_is_pushed_and_no_hook_is_run(home: Home) -> None:
 def test_gh_opens_a_request(home: Home) -> None:
     home.install("gh", f'echo Creating; echo {LINK}; echo "$GH_PROMPT_DISABLED" > {home.body}.env')
     with_host(home, "git@github.com:team/project.git")
-    result = pull_request(home.project.repository(), BRANCH, home.asked("# -t\nmore"))
+    result = home.request("# -t\nmore")
     assert result == PullRequest("origin", LINK)
     assert home.called("gh") == [
         "pr", "create", "--head=cao/r1", "--base=main", "--title=-t", f"--body-file={home.body}",
@@ -104,7 +110,7 @@ def test_glab_opens_a_request(home: Home) -> None:
     home.install("glab", f"echo {LINK}")
     home.install("gh", "exit 1")
     home.body.write_bytes(b"Text with 'quotes' \0and \xff.")
-    result = pull_request(home.project.repository(), BRANCH, home.asked(" "))
+    result = home.request(" ")
     assert result == PullRequest("origin", LINK)
     assert home.called("glab") == [
         "mr", "create", "--source-branch=cao/r1", "--target-branch=main", "--title=cao/r1",
@@ -131,7 +137,7 @@ def test_glab_opens_a_request(home: Home) -> None:
 )
 def test_without_the_program_it_is_said_what_to_type(home: Home, host: str, command: str) -> None:
     with_host(home, f"git@{host}:team/project.git")
-    result = pull_request(home.project.repository(), BRANCH, home.asked())
+    result = home.request()
     assert pushed(home) == "refs/heads/cao/r1"
     assert result.url == ""
     assert result.to_type == command.format(body=home.body)
@@ -141,7 +147,7 @@ def test_without_the_program_it_is_said_what_to_type(home: Home, host: str, comm
 def test_a_program_that_opens_nothing_is_heard(home: Home, script: str) -> None:
     with_host(home, "git@github.com:team/project.git")
     home.install("gh", script)
-    result = pull_request(home.project.repository(), BRANCH, home.asked())
+    result = home.request()
     assert result.url == ""
     assert result.said == "not logged in"
     assert result.to_type.startswith("gh pr create ")
@@ -153,7 +159,7 @@ def test_a_branch_with_other_commits_is_not_written_over(home: Home) -> None:
     home.project.git("switch", "-q", BRANCH)
     home.project.git("commit", "-q", "--amend", "-m", "another")
     with pytest.raises(GitFailed, match="rejected"):
-        pull_request(home.project.repository(), BRANCH, home.asked())
+        home.request()
     assert home.project.git("rev-parse", BRANCH, folder=home.remote) == there
 
 
@@ -161,36 +167,34 @@ def test_the_remote_is_the_one_that_the_user_pushes_to(home: Home, tmp_path: Pat
     git = home.project.git
     git("init", "-q", "--bare", str(tmp_path / "fork.git"))
     git("remote", "add", "fork", str(tmp_path / "fork.git"))
-    repository = home.project.repository()
-    assert pull_request(repository, BRANCH, home.asked()).remote == "origin"
+    assert home.request().remote == "origin"
     git("config", "branch.main.remote", "fork")
-    assert pull_request(repository, BRANCH, home.asked()).remote == "fork"
+    assert home.request().remote == "fork"
     git("config", "remote.pushDefault", "origin")
-    assert pull_request(repository, BRANCH, home.asked()).remote == "origin"
+    assert home.request().remote == "origin"
     git("config", "branch.main.pushRemote", "fork")
-    assert pull_request(repository, BRANCH, home.asked()).remote == "fork"
+    assert home.request().remote == "fork"
     git("config", "branch.main.pushRemote", "gone")
-    assert pull_request(repository, BRANCH, home.asked()).remote == "origin"
+    assert home.request().remote == "origin"
 
 
 def test_without_a_remote_it_is_said(home: Home, tmp_path: Path) -> None:
     git = home.project.git
     git("remote", "rename", "origin", "other")
-    assert pull_request(home.project.repository(), BRANCH, home.asked()).remote == "other"
+    assert home.request().remote == "other"
     git("remote", "add", "another", str(tmp_path))
     with pytest.raises(GitError, match="several remotes"):
-        pull_request(home.project.repository(), BRANCH, home.asked())
+        home.request()
     git("remote", "remove", "other")
     git("remote", "remove", "another")
     with pytest.raises(GitError, match="git remote add origin"):
-        pull_request(home.project.repository(), BRANCH, home.asked())
+        home.request()
 
 
 def test_without_git_it_is_said(home: Home) -> None:
-    repository = home.project.repository()
     (home.programs / "git").unlink()
     with pytest.raises(GitMissing):
-        pull_request(repository, BRANCH, home.asked())
+        home.request()
 
 
 def test_a_program_that_cannot_be_started_is_told(home: Home) -> None:
@@ -198,7 +202,7 @@ def test_a_program_that_cannot_be_started_is_told(home: Home) -> None:
     (home.programs / "gh").write_bytes(b"\x7fELF nonsense")
     (home.programs / "gh").chmod(0o755)
     with pytest.raises(GitError, match="gh"):
-        pull_request(home.project.repository(), BRANCH, home.asked())
+        home.request()
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_of_too_many_differences_the_rest_is_left_out(project: Path) -> None:
         write(project, {"a.txt": "a line\n" * 1000 * number})
         taken.append(snapshots.take(number, "programmer"))
     trees = [(old.tree, new.tree) for old, new in pairwise(taken)]
-    first, second, third = snapshots.diffs(trees, 10_000)
+    first, second, third = snapshots.diffs(trees, limit=10_000)
     assert first == snapshots.diffs(trees[:1])[0]
     assert second.endswith(b"\n(the rest is left out: it is too long)\n")
     assert third == b""

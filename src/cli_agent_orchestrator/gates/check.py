@@ -14,18 +14,14 @@ ESCAPE_PATTERN = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -
 # "test_a" in "test_a (test_file.Group.test_a)"
 UNITTEST_PATTERN = r"(\w+) \([\w.]+\)"
 LONGEST_LINE = 500
-"""Characters of a line that is handed on; the archive has the whole of it."""
 MOST_NAMED = 3
 LONGEST_LAST_LINE = 200
 NO_OUTPUT = "(It wrote nothing.)"
 NOT_FOUND = {126: "it cannot be executed", 127: "there is no such command"}
-"""Exit codes of a shell."""
 
 
 @dataclass(frozen=True, slots=True)
 class BaseResult:
-    """What is remembered of a gate before the run."""
-
     exit_code: int | None
     run: int = -1
     """How many tests were run; -1 if unknown."""
@@ -34,15 +30,11 @@ class BaseResult:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """A command of a gate that has ended, or was ended."""
-
     command: str
     exit_code: int | None
     """None if it did not end in time; negative if a signal ended it."""
     output: str = field(repr=False)
-    """What it wrote to both channels."""
     limit: float = 0.0
-    """How many seconds it may take."""
     archive: str = ""
     counts: TestCounts | None = None
     """Its tests; None if it is no known test runner."""
@@ -198,7 +190,6 @@ def base_of(result: CheckResult) -> BaseResult:
 
 
 def page_of(result: CheckResult) -> str:
-    """Return a check as it is kept in the archive."""
     lines = [
         f"RESULT: {'PASS' if result.passed else 'FAIL'}",
         f"COMMAND: {result.command}",
@@ -259,7 +250,6 @@ def _cut(line: str) -> str:
 
 
 def _lines(output: str) -> list[str]:
-    """Return the lines of an output as text, without blank ones at its two ends."""
     plain = re.sub(ESCAPE_PATTERN, "", output.replace("\r\n", "\n"))
     text = re.sub(f"[{CONTROLS}]", "", plain).encode("utf-8", "replace").decode()
     lines = text.split("\n")

@@ -12,7 +12,6 @@ it), and all its processes end with it.
 
 import os
 import re
-import select
 import shutil
 import signal
 import subprocess
@@ -22,7 +21,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
@@ -42,7 +41,6 @@ from .runners import read_counts
 
 SHELL = "/bin/sh"
 READING_SECONDS = 20
-"""How long the shell may take to read a command."""
 TOKEN = "CAO_TOKEN"
 ADDRESSES = ("CAO_API", "API")
 """Variables with an address, which may have a name and a password in it."""
@@ -59,7 +57,6 @@ DEATH_SECONDS = 10.0
 LEFTOVER_SECONDS = 5.0
 """How long something may go on to start others, faster than they are ended."""
 LINE_SECONDS = 1.0
-"""How often its last line is reported, at most."""
 LINE_BYTES = 4096
 """Where the last line is looked for."""
 
@@ -123,13 +120,32 @@ class GateRunner:
             why = error.strerror or str(error)
             return CheckResult(gate.command, None, "", gate.seconds, fault=why)
         output, rest = Bounded(HEAD_BYTES, TAIL_BYTES), Bounded(0, LOG_TAIL)
-        reader = _start(lambda: _read(process, output, rest, log))
+
+        def write(data: bytes) -> None:
+            # A full disk does not change the result of the command.
+            if log is not None and data:
+                with suppress(OSError, ValueError):
+                    log.write(data)
+                    log.flush()
+
+        def read() -> None:
+            """Read what it writes; the log gets the beginning at once, and the rest at the end."""
+            assert process.stdout is not None, "it was asked for"
+            room = LOG_HEAD
+            while chunk := os.read(process.stdout.fileno(), CHUNK_BYTES):
+                output.add(chunk)
+                write(chunk[:room])
+                rest.add(chunk[room:])
+                room = max(room - len(chunk), 0)
+            process.stdout.close()
 
         def wait() -> None:
             process.wait()
             self._wakes.put(None)
 
-        waiter = _start(wait)
+        reader, waiter = (threading.Thread(target=work, daemon=True) for work in (read, wait))
+        reader.start()
+        waiter.start()
         try:
             has_ended = self._wait(process, gate.seconds, output, on_line)
         finally:
@@ -139,7 +155,7 @@ class GateRunner:
             _end_marked(gate.mark)
             waiter.join(DEATH_SECONDS)
             reader.join(LAST_WORDS_SECONDS)
-            _write(log, rest.content())
+            write(rest.content())
         if self._stopped:
             raise Stopped
         return CheckResult(
@@ -174,8 +190,6 @@ class GateRunner:
 
 
 class Bounded:
-    """The beginning and the end of an output, however long it is."""
-
     def __init__(self, head: int, tail: int) -> None:
         self._head_size, self._tail_size = head, tail
         self._head, self._tail = bytearray(), bytearray()
@@ -194,7 +208,6 @@ class Bounded:
                 self.dropped += over
 
     def end(self, size: int) -> bytes:
-        """Return the last bytes, at most so many."""
         with self._changing:
             return bytes((self._head[-size:] + self._tail)[-size:])
 
@@ -203,34 +216,6 @@ class Bounded:
         with self._changing:
             gap = f"\n({self.dropped} bytes left out)\n".encode() if self.dropped else b""
             return b"".join((self._head, gap, self._tail))
-
-
-def _start(work: Callable[[], None]) -> threading.Thread:
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    return thread
-
-
-def _read(
-    process: subprocess.Popen[bytes], output: Bounded, rest: Bounded, log: IO[bytes] | None
-) -> None:
-    """Read an output until its end; the log gets its beginning at once, `rest` the rest of it."""
-    assert process.stdout is not None, "it was asked for"
-    room = LOG_HEAD
-    while chunk := os.read(process.stdout.fileno(), CHUNK_BYTES):
-        output.add(chunk)
-        _write(log, chunk[:room])
-        rest.add(chunk[room:])
-        room = max(room - len(chunk), 0)
-    process.stdout.close()
-
-
-def _write(log: IO[bytes] | None, data: bytes) -> None:
-    # A full disk does not change the result of the command.
-    if log is not None and data:
-        with suppress(OSError, ValueError):
-            log.write(data)
-            log.flush()
 
 
 def gate_environ(gate: GateCommand) -> dict[str, str]:
@@ -267,85 +252,54 @@ def _end_marked(mark: str) -> None:
     deadline = time.monotonic() + LEFTOVER_SECONDS
     while time.monotonic() < deadline:
         known = _on_linux(mark) if sys.platform == "linux" else _by_listing(mark)
-        found = []
+        killed = 0
         for number in known:
             line, (parent, is_marked) = [number], known[number]
             while not is_marked and parent in known and parent not in line:
                 line.append(parent)
                 parent, is_marked = known[parent]
             if is_marked and number != os.getpid():
-                found.append(number)
-        if not found or not _kill(found):
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(number, signal.SIGKILL)
+                    killed += 1
+        if not killed:
             return
 
 
 def _on_linux(mark: str) -> dict[int, tuple[int, bool]]:
     """Return all processes that can be read: the parent, and whether it has the mark."""
-    begin, found = f"{MARK}=".encode(), {}
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdecimal():
-            continue
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
         # It may have ended, and those of others cannot be read.
         with suppress(OSError, ValueError):
             # The name before the parenthesis may hold anything.
             rest = (entry / "stat").read_text("utf-8", "replace").rpartition(")")[2]
             state, parent = rest.split()[:2]
             if state not in "ZX":
-                environ = (entry / "environ").read_bytes().split(b"\0")
-                marks = (one.removeprefix(begin) for one in environ if one.startswith(begin))
-                has_mark = any(mark.encode() in one.split(BETWEEN.encode()) for one in marks)
-                found[int(entry.name)] = (int(parent), has_mark)
+                environ = (entry / "environ").read_text("utf-8", "replace").split("\0")
+                found[int(entry.name)] = (int(parent), _has_mark(environ, mark))
     return found
 
 
 def _by_listing(mark: str) -> dict[int, tuple[int, bool]]:
     """Ask ps, which shows the environment behind the command where the system allows it."""
-    listing = subprocess.run(
-        ["ps", "-A", "-E", "-ww", "-o", "pid=,ppid=,command="],
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    ).stdout
+    words = ["ps", "-A", "-E", "-ww", "-o", "pid=,ppid=,command="]
+    listing = subprocess.run(words, capture_output=True, check=False).stdout
     found = {}
-    for line in listing.splitlines():
+    for line in listing.decode(errors="replace").splitlines():
         with suppress(ValueError):
             number, parent, text = line.split(None, 2)
-            marks = (w.partition("=")[2] for w in text.split() if w.startswith(f"{MARK}="))
-            has_mark = any(mark in one.split(BETWEEN) for one in marks)
-            found[int(number)] = (int(parent), has_mark)
+            found[int(number)] = (int(parent), _has_mark(text.split(), mark))
     return found
 
 
-def _kill(numbers: list[int]) -> int:
-    """Kill processes, wait a second until they are dead, and return how many could be killed."""
-    killed = 0
-    if not hasattr(os, "pidfd_open"):
-        for number in numbers:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(number, signal.SIGKILL)
-                killed += 1
-        return killed
-    with ExitStack() as stack:
-        dying = select.poll()
-        for number in numbers:
-            with suppress(OSError):
-                handle = os.pidfd_open(number)
-                stack.callback(os.close, handle)
-                signal.pidfd_send_signal(handle, signal.SIGKILL)
-                dying.register(handle, select.POLLIN)
-                killed += 1
-        left, deadline = killed, time.monotonic() + 1.0
-        while left and (wait := deadline - time.monotonic()) > 0:
-            for handle, _ in dying.poll(wait * 1000):
-                dying.unregister(handle)
-                left -= 1
-    return killed
+def _has_mark(environ: Sequence[str], mark: str) -> bool:
+    marks = (one.partition("=")[2] for one in environ if one.startswith(f"{MARK}="))
+    return any(mark in one.split(BETWEEN) for one in marks)
 
 
 TRY_SECONDS = 20
 LONGEST_PROBLEM = 200
-"""Characters of what a sandbox says that cannot be used."""
 HIDDEN = ("/tmp", "/var/tmp", "/run")
 """Empty in it: temporary files of others, and sockets that lead out of it."""
 # What a command may write to on macOS besides its folder.
@@ -401,7 +355,6 @@ def sandbox_words(sandbox: Sandbox, folder: Path, hidden: Sequence[Path] = ()) -
 
 
 def _sockets(empty: Sequence[str], folder: Path) -> list[str]:
-    """Return the Unix sockets of all programs that a command would see."""
     found = set()
     with suppress(OSError):
         for line in Path("/proc/net/unix").read_text("utf-8", "surrogateescape").splitlines()[1:]:
@@ -477,7 +430,6 @@ class Checker:
         log_name: str,
         base: BaseResult | None = None,
     ) -> CheckResult:
-        """Return the judged result of a gate on the work folder as it is."""
         if not gate.clean and not work.holds_back:
             result = self.run_in(gate, place, log_name)
         else:

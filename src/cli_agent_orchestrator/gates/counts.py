@@ -28,8 +28,6 @@ Failures = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class TestCounts:
-    """How many tests passed, failed or were not run, and which failed."""
-
     __test__ = False
 
     runner: str
@@ -40,9 +38,7 @@ class TestCounts:
     skipped: int = 0
     """What was not run: skipped, to do, expected to fail, ignored, deselected."""
     failures: tuple[str, ...] = ()
-    """The names of failed tests in order, each once, the first 200."""
     first_errors: Mapping[str, str] = field(default_factory=dict)
-    """For a failed test, the first line of its error, if there is one."""
     untold: int = 0
     """Packages that do not report how many tests they have; one that passed counts as a test."""
 
@@ -56,7 +52,6 @@ class TestCounts:
         return "package" if self.run and self.run == self.untold else "test"
 
     def naming(self, failures: Failures) -> "TestCounts":
-        """Return the same numbers with the failed tests, if there are any."""
         ran = (self.passed, self.failed, self.skipped)
         return counts_of(self.runner, ran, failures if self.failed else ())
 
@@ -114,7 +109,6 @@ def unfinished(runner: str, passed: int = 0, failed: int = 0) -> TestCounts:
 
 
 def chosen(summaries: Sequence[TestCounts]) -> TestCounts:
-    """Return the summary of a run that counts: the last that failed, or else the last."""
     return next((one for one in reversed(summaries) if one.failed), summaries[-1])
 
 
@@ -133,13 +127,11 @@ def believed(claims: Sequence[tuple[TestCounts, int]]) -> list[TestCounts]:
 
 
 def matches(pattern: re.Pattern[str], lines: Sequence[str]) -> list[tuple[int, re.Match[str]]]:
-    """Return the lines that match as a whole, each with its number."""
     found = ((number, pattern.fullmatch(line)) for number, line in enumerate(lines))
     return [(number, match) for number, match in found if match]
 
 
 def text_below(lines: Sequence[str], number: int, most: int) -> str:
-    """Return the first line with text among the next few."""
     return next((line for line in lines[number + 1 : number + most] if line.strip()), "")
 
 

@@ -62,7 +62,6 @@ LOST_PATTERN = re.compile(r"⎯+ Failed Suites (\d{1,9}) ⎯+")
 # "⎯⎯⎯⎯ Unhandled Rejection ⎯⎯⎯⎯⎯"
 UNHANDLED_PATTERN = re.compile(r"⎯+ (?:Unhandled Rejection|Uncaught Exception) ⎯.*")
 LINES_BELOW = 20
-"""How far below its title the error of a failure is looked for."""
 
 
 def read_jest(lines: Sequence[str]) -> list[TestCounts]:
@@ -159,7 +158,6 @@ DOTS_PATTERN = re.compile(r"  [.․,!]+")
 # "  2) cart"
 NUMBERED_PATTERN = re.compile(r"  \d{1,9}\) (\S.*)")
 MOST_GROUPS = 20
-"""How many lines the name of a test can have."""
 CRASH = " Exception during run: "
 
 
@@ -241,7 +239,6 @@ class _Point:
 
 
 def read_tap(lines: Sequence[str]) -> list[TestCounts]:
-    """Return the counts of each run of Node, and of each other TAP document."""
     starts = [number for number, line in enumerate(lines) if line.startswith("TAP version 1")]
     first, *ends = [*starts, len(lines)]
     documents = [lines[:first]] if matches(PLAN_PATTERN, lines[:first]) else []
@@ -330,7 +327,6 @@ def _count(points: Sequence[_Point], lines: Sequence[str]) -> TestCounts:
 
 
 def _node_numbers(lines: Sequence[str], mark: str) -> list[tuple[int, TestCounts]]:
-    """Return each block of Node's numbers with the number of its last line."""
     found: list[tuple[int, TestCounts]] = []
     numbers: dict[str, int] = {}
     for number, line in enumerate(lines):
@@ -347,7 +343,6 @@ def _node_numbers(lines: Sequence[str], mark: str) -> list[tuple[int, TestCounts
 
 
 def read_node_spec(lines: Sequence[str]) -> list[TestCounts]:
-    """Return the counts of each run of Node's runner with the spec reporter."""
     summaries = _node_numbers(lines, "ℹ")
     ends = [*(number for number, _ in summaries[1:]), len(lines)]
     claims: list[tuple[TestCounts, int]] = []
@@ -523,7 +518,6 @@ TEST_PATTERN = re.compile(r"\w+ \([\w.]+\) \.\.\. ")
 # "FAIL: test_a (test_file.Group.test_a) (i=1)"
 FAILURE_PATTERN = re.compile(r"(FAIL|ERROR|UNEXPECTED SUCCESS): (\S.*)")
 MOST_LINES = 200
-"""How many lines of a failure are searched for its error."""
 # of a class or a module: no test that was counted
 FIXTURES = ("setUpClass (", "tearDownClass (", "setUpModule (", "tearDownModule (")
 
@@ -629,7 +623,6 @@ class _Package:
             self.last_error = self.last_error or line.strip()
 
     def end(self, result: str, empty: bool) -> None:
-        """Record how the package ended; a package that failed once has failed."""
         self.ended = "FAIL" if "FAIL" in {result, self.ended} else "PASS"
         self.empty = empty
 
@@ -652,7 +645,6 @@ class _Package:
 
 
 def read_go(lines: Sequence[str]) -> list[TestCounts]:
-    """Return the counts of each package of `go test`: plain, with `-v` and with `-json`."""
     packages: dict[str, _Package] = {}
     start = 0
     for number, line in enumerate(lines):
@@ -689,7 +681,6 @@ def _go_error(line: str) -> str:
 
 
 def _read_go_tests(package: _Package, lines: Sequence[str]) -> None:
-    """Read what stands above the line of a package."""
     test = ""
     seen = set()
     for line in lines:
@@ -759,7 +750,6 @@ PANIC_PATTERN = re.compile(r"thread '[^']*'.* panicked at (.*)")
 
 
 def read_cargo(lines: Sequence[str]) -> list[TestCounts]:
-    """Return the counts of each target, and a failure for each that was not compiled."""
     starts = matches(RUNNING_PATTERN, lines)
     ends = [number for number, _ in starts[1:]] + [len(lines)]
     targets = [

@@ -10,8 +10,8 @@ of them the project's own: code that lies as long as it sees none of them still 
 
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from ..core.files import cache_of
@@ -22,7 +22,6 @@ from ..gates.counts import TestCounts
 from ..settings.gates import Gate
 from ..work.changes import Change
 from ..work.folder import WorkFolder
-from ..work.snapshots import Snapshots
 from .suites import (
     GO,
     JAVASCRIPT,
@@ -43,8 +42,8 @@ from .suites import (
     named_files,
     spoken_part,
 )
-from .tampering import ChangedFile, Suspicion, Trick, find_tampering
-from .verdict import ALL_HEARD, MOST_LISTED, CanaryResult, GateProof, Proof, is_red, still_failing
+from .tampering import Suspicion, Trick, find_tampering
+from .verdict import MOST_LISTED, GateProof, Proof, is_red, still_failing
 
 MOST_CANARY_FILES = 20
 """Files that get such tests; a runner's output names a limited number of failures."""
@@ -99,44 +98,38 @@ MOST_DEEDS = 5
 Pick = Callable[[Sequence[str]], str]
 
 
-@dataclass(frozen=True, slots=True)
-class Canaries:
-    names: frozenset[str]
-    """Of all that were added."""
-    texts: Mapping[str, str]
-
-
 def judge_canaries(
-    canaries: Canaries,
+    names: Collection[str],
     on_result: TestCounts | None,
     run_on_base: Callable[[], TestCounts | None],
     *,
     turned: Sequence[str],
     failing: Sequence[str],
-) -> CanaryResult:
-    """Return what a gate makes of them; the base is asked only where the result is in doubt.
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return which of them a gate misses, and which other tests pass only where they are not.
 
-    Tests that `turned` failed before the run: they pass with it, if it is any good, whatever is
-    beside them. Those that are `failing` fail on the result anyway.
+    The base is asked only where the result is in doubt. Tests that `turned` failed before the run:
+    they pass with it, if it is any good, whatever is beside them. Those that are `failing` fail on
+    the result anyway.
     """
-    heard, others = _sort(canaries, on_result)
+    heard, others = _sort(names, on_result)
     others -= set(failing)
     if betrayed := others & set(turned):
-        return CanaryResult(betrayed=tuple(sorted(betrayed)))
-    if not others and heard == canaries.names:
-        return ALL_HEARD
+        return (), tuple(sorted(betrayed))
+    if not others and heard == set(names):
+        return (), ()
     on_base = run_on_base()
-    heard_there, others_there = _sort(canaries, on_base)
+    heard_there, others_there = _sort(names, on_base)
     more = others - others_there if on_base is not None else ()
-    return CanaryResult(tuple(sorted(heard_there - heard)), tuple(sorted(more)))
+    return tuple(sorted(heard_there - heard)), tuple(sorted(more))
 
 
-def _sort(canaries: Canaries, counts: TestCounts | None) -> tuple[set[str], set[str]]:
+def _sort(names: Collection[str], counts: TestCounts | None) -> tuple[set[str], set[str]]:
     heard, others = set(), set()
     for failure in counts.failures if counts else ():
-        names = {name for name in canaries.names if _has(failure, name)}
-        heard |= names
-        others |= set() if names else {failure}
+        found = {name for name in names if _has(failure, name)}
+        heard |= found
+        others |= set() if found else {failure}
     return heard, others
 
 
@@ -148,14 +141,15 @@ def candidates(paths: Sequence[str]) -> tuple[str, ...]:
     return tuple(known[::step])
 
 
-def add_canaries(texts: Mapping[str, str], pick: Pick) -> Canaries:
-    """Return files of tests with tests that must fail; those in which that is not known are out."""
+def add_canaries(texts: Mapping[str, str], pick: Pick) -> tuple[frozenset[str], dict[str, str]]:
+    """Return the names of tests that must fail, and files of tests with these in them.
+
+    Files are left out in which it is not known how.
+    """
     namer = _Namer("\n".join(texts.values()), pick)
     added = {path: _add(path, text, namer) for path, text in texts.items()}
-    return Canaries(
-        frozenset(name for _, names in added.values() for name in names),
-        {path: text for path, (text, names) in added.items() if names},
-    )
+    names = frozenset(name for _, names in added.values() for name in names)
+    return names, {path: text for path, (text, names) in added.items() if names}
 
 
 class _Namer:
@@ -194,7 +188,6 @@ def _camel(words: Sequence[str]) -> str:
 
 
 def _add(path: str, text: str, namer: _Namer) -> tuple[str, Sequence[str]]:
-    """Return a text with more tests, and their names."""
     language = language_of(path)
     if not holds_tests(path, text):
         return text, ()
@@ -255,11 +248,8 @@ def _add_to_python(text: str, words: str, namer: _Namer) -> tuple[str, Sequence[
 
 
 LARGEST_FILE = 1024 * 1024
-"""Bytes of a file that is looked into."""
 MOST_FILES = 2000
-"""Changed files that are looked into."""
 MOST_DATA = 100
-"""Changed files of data whose names are looked for in the tests."""
 
 
 class Prover:
@@ -298,16 +288,15 @@ class Prover:
                 why = "what was committed before the run can not be read any more"
                 before = (Suspicion(".git", Trick.DELETED, why),)
         links = self._work.links(start)
-        texts = {
-            path: self._text(start, links.get(path, path))
-            for path in candidates(self._work.files(start))
-        }
-        canaries = add_canaries(
-            {path: text for path, text in texts.items() if text is not None}, secrets.choice
-        )
-        trees = _Trees(start, end, layers)
+        files = candidates(self._work.files(start))
+        read = {path: self._text(start, links.get(path, path)) for path in files}
+        texts = {path: text for path, text in read.items() if text is not None}
+        canaries = add_canaries(texts, secrets.choice)
+        trees = (start, end)
         found = tuple(
-            self._prove_by(gate, trees, base.get(gate.name), passed[gate.name], canaries, log_name)
+            self._prove_by(
+                gate, trees, layers, base.get(gate.name), passed[gate.name], canaries, log_name
+            )
             for gate in gates
             if passed.get(gate.name, BaseResult(None)).run >= 0
         )
@@ -318,20 +307,21 @@ class Prover:
             layers.product,
             layers.is_untouched,
             before,
-            tuple(_patches(snapshots, trees, changes, suspicions)),
+            self._patches(trees, changes, suspicions),
             left_behind=tuple(sorted({*map(cache_of, self._work.left_behind(end))})),
         )
 
     def _prove_by(
         self,
         gate: Gate,
-        trees: "_Trees",
+        trees: tuple[str, str],
+        layers: Layers,
         base: BaseResult | None,
         passed: BaseResult,
-        canaries: Canaries,
+        canaries: tuple[frozenset[str], dict[str, str]],
         log_name: str,
     ) -> GateProof:
-        start, end, layers = trees.start, trees.end, trees.layers
+        (start, end), (canary_names, canary_texts) = trees, canaries
         failed_before = base.failures if base else ()
         turned = tuple(sorted(set(failed_before) - set(passed.failures)))
         old_tests = layers.over_result(had_tests=base is not None and base.run > 0)
@@ -366,14 +356,15 @@ class Prover:
             tells = on_base is not None and is_red(on_base, 0)
             again = on_base if on_base is not None and tells else run("again", start)
             still = still_failing(turned, again.counts, passed.failures)
-        heard = ALL_HEARD
-        if on_result.passed and canaries.names:
+        missed: tuple[str, ...] = ()
+        betrayed: tuple[str, ...] = ()
+        if on_result.passed and canary_names:
 
             def run_canaries(label: str, commit: str) -> TestCounts | None:
-                return run(label, commit, start, old_tests, canaries.texts).counts
+                return run(label, commit, start, old_tests, canary_texts).counts
 
-            heard = judge_canaries(
-                canaries,
+            missed, betrayed = judge_canaries(
+                canary_names,
                 run_canaries("must-fail", end),
                 lambda: run_canaries("must-fail-base", start),
                 turned=turned,
@@ -383,12 +374,13 @@ class Prover:
             gate.name,
             on_result,
             on_base,
-            still,
-            () if still else turned,
-            emptied,
-            heard,
-            len(failed_before),
-            -1 if base is not None and base.run >= 0 else passed.run,
+            turned=still,
+            faded=() if still else turned,
+            emptied=emptied,
+            missed=missed,
+            betrayed=betrayed,
+            failed_before=len(failed_before),
+            passed_with=-1 if base is not None and base.run >= 0 else passed.run,
         )
         if found.fault or not old_tests or gate.clean or self._work.holds_back:
             return found
@@ -423,14 +415,12 @@ class Prover:
         for command in commands:
             named |= named_files(command, files, self._work.prefix).intersection(before)
         data = [path for path in before if path not in named and may_be_data(path)]
-        tests |= {path for path in data[:MOST_DATA] if is_golden(self._mentioning(old, path))}
+        for path in data[:MOST_DATA]:
+            if is_golden(self._work.mentioning(old, path.rpartition("/")[2], LARGEST_FILE)):
+                tests.add(path)
         return kinds_of_named({path: self._text(old, path) for path in named}, frozenset(tests))
 
-    def _mentioning(self, commit: str, path: str) -> tuple[str, ...]:
-        return self._work.mentioning(commit, path.rpartition("/")[2], LARGEST_FILE)
-
     def _text(self, commit: str, path: str) -> str | None:
-        """Return the text of a file; None if it has none that can be read."""
         data = self._work.read(commit, path, LARGEST_FILE + 1)
         if data is None or len(data) > LARGEST_FILE or b"\0" in data:
             return None
@@ -448,36 +438,28 @@ class Prover:
         # The tests first: not all may be looked into.
         matter.sort(key=lambda one: kinds.of(one.old_path) is PathKind.OTHER)
         read = [
-            ChangedFile(
-                path=one.path,
-                old_path=one.old_path,
-                status=one.status,
-                old_mode=one.old_mode,
-                new_mode=one.new_mode,
-                old=self._text(old, one.old_path) if one.status != "A" else None,
-                new=self._text(new, one.path) if one.status != "D" else None,
+            (
+                one,
+                self._text(old, one.old_path) if one.status != "A" else None,
+                self._text(new, one.path) if one.status != "D" else None,
             )
             for one in matter[: self._most_files]
         ]
         return find_tampering(read, kinds, [one.path for one in matter[self._most_files :]])
 
-
-@dataclass(frozen=True, slots=True)
-class _Trees:
-    """The project before the run and now, and what of it is laid over the other."""
-
-    start: str
-    end: str
-    layers: Layers
-
-
-def _patches(
-    snapshots: Snapshots, trees: _Trees, changes: Sequence[Change], suspicions: Sequence[Suspicion]
-) -> Iterator[str]:
-    """Yield what the run did to each file that is listed, in the order of the list."""
-    by_path = {path: change for change in changes for path in (change.path, change.old_path)}
-    listed = (by_path[one.path] for one in suspicions[:MOST_LISTED] if one.path in by_path)
-    for change in dict.fromkeys(listed):
-        paths = sorted({change.path, change.old_path})
-        patch = snapshots.diff(trees.start, trees.end, paths=paths, limit=LARGEST_FILE)
-        yield patch.decode(errors="replace")
+    def _patches(
+        self,
+        trees: tuple[str, str],
+        changes: Sequence[Change],
+        suspicions: Sequence[Suspicion],
+    ) -> tuple[str, ...]:
+        """Return what the run did to each file that is listed, in the order of the list."""
+        snapshots = self._work.snapshots
+        assert snapshots is not None, "there is something to compare"
+        by_path = {path: one for one in changes for path in (one.path, one.old_path)}
+        listed = (by_path[one.path] for one in suspicions[:MOST_LISTED] if one.path in by_path)
+        patches = (
+            snapshots.diff(*trees, paths=sorted({one.path, one.old_path}), limit=LARGEST_FILE)
+            for one in dict.fromkeys(listed)
+        )
+        return tuple(patch.decode(errors="replace") for patch in patches)

@@ -390,7 +390,6 @@ class PathKind(StrEnum):
 
 
 def kind_of(path: str) -> PathKind:
-    """Return what a path alone says; it has slashes and begins in the project."""
     *folders, name = path.split("/")
     if _is_named(name, SETTINGS_NAMES):
         return PathKind.SETTINGS
@@ -403,7 +402,6 @@ def kind_of(path: str) -> PathKind:
 
 
 def is_found(path: str) -> bool:
-    """Would a usual test runner find tests in a file, by its path?"""
     if re.search(FOUND_PATHS, path):
         return True
     return _is_named(path.rpartition("/")[2], FOUND_NAMES) and not re.search(MAIN_PATTERN, path)
@@ -444,7 +442,6 @@ def _is_named(name: str, pattern: str) -> bool:
 @dataclass(frozen=True, slots=True)
 class Kinds:
     tests: frozenset[str] = frozenset()
-    """Files of the tests whose paths do not say so."""
     named: frozenset[str] = frozenset()
     """Files that the command of a gate names; they have a say in what it runs."""
 
@@ -473,7 +470,6 @@ def kinds_of_named(texts: Mapping[str, str | None], tests: frozenset[str] = froz
 @dataclass(frozen=True, slots=True)
 class Layers:
     new_tests: tuple[str, ...] = ()
-    """Made or changed by the run."""
     old_tests: tuple[str, ...] = ()
     """Those of before that are different now."""
     added: tuple[str, ...] = ()

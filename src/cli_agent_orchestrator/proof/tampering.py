@@ -25,10 +25,11 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from ..core.text import SEPARATORS, plural
+from ..work.changes import Change
 from .suites import (
     BY_PATH,
     LANGUAGES,
@@ -48,7 +49,6 @@ from .suites import (
 LARGEST_TEXT = 1_000_000
 MOST_LINES = 20_000
 LONGEST_SHOWN = 200
-"""Characters of a path or a mark within a sentence."""
 # "#[cfg(test)]", "#[cfg(all(test, unix))]"
 UNIT_TESTS_PATTERN = r"[ \t]*#\[cfg\((?:test|all\(test\b.*)\)\]"
 # "# -*- coding: utf-7 -*-", in one of the first two lines
@@ -84,42 +84,26 @@ class Trick(StrEnum):
 CHANGED = {PathKind.SETTINGS: Trick.SETTINGS_CHANGED, PathKind.CI: Trick.CI_CHANGED}
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedFile:
-    path: str
-    old_path: str
-    """Another one only if it was moved."""
-    status: str
-    """As git names it: A, M, D, R or T."""
-    old_mode: str
-    new_mode: str
-    old: str | None = field(repr=False)
-    """The text before; None if there was none, or none that can be read."""
-    new: str | None = field(repr=False)
-
-    @property
-    def is_replaced(self) -> bool:
-        """Is it another kind of thing now: no file, but a link or a submodule, or the reverse?"""
-        return self.old_mode not in NO_FILE and self.old_mode[:2] != self.new_mode[:2]
+ReadChange = tuple[Change, str | None, str | None]
+"""A change, and the text before and now; None where there is none, or none that can be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
     path: str
-    """Where the file is; if it was deleted or moved, where it was."""
     trick: Trick
     detail: str
     """In words: `3 assertions fewer (12 → 9)`."""
 
 
 def find_tampering(
-    changes: Sequence[ChangedFile], kinds: Kinds = BY_PATH, left_out: Sequence[str] = ()
+    changes: Sequence[ReadChange], kinds: Kinds = BY_PATH, left_out: Sequence[str] = ()
 ) -> tuple[Suspicion, ...]:
     """Return what is suspicious about some changes, the worst first.
 
     Files that are left out, as there are too many, could be anything.
     """
-    found = {suspicion for change in changes for suspicion in _look_at(change, kinds)}
+    found = {suspicion for change in changes for suspicion in _look_at(*change, kinds)}
     if left_out:
         words = f"not looked into, as too many files were changed{_others(left_out, 'file')}"
         found.add(Suspicion(left_out[0], Trick.MISLEADS, words))
@@ -127,8 +111,10 @@ def find_tampering(
     return tuple(sorted(found, key=lambda s: (ranks.index(s.trick), s.path, s.detail)))
 
 
-def _look_at(change: ChangedFile, kinds: Kinds) -> Iterator[Suspicion]:
-    old, new = _readable(change.old), _readable(change.new)
+def _look_at(
+    change: Change, old_text: str | None, new_text: str | None, kinds: Kinds
+) -> Iterator[Suspicion]:
+    old, new = _readable(old_text), _readable(new_text)
     old_kind = PathKind.OTHER if change.status == "A" else kinds.of(change.old_path)
     new_kind = PathKind.OTHER if change.status == "D" else kinds.of(change.path)
     if old_kind is PathKind.TEST:
@@ -150,7 +136,7 @@ def _look_at(change: ChangedFile, kinds: Kinds) -> Iterator[Suspicion]:
 
 
 def _look_at_test(
-    change: ChangedFile, new_kind: PathKind, old: str | None, new: str | None
+    change: Change, new_kind: PathKind, old: str | None, new: str | None
 ) -> Iterator[Suspicion]:
     language = language_of(change.old_path)
     held = ""
@@ -169,7 +155,7 @@ def _look_at_test(
     if change.path.rpartition("/")[0] != change.old_path.rpartition("/")[0]:
         yield Suspicion(change.old_path, Trick.MOVED, f"moved to {_shown(change.path)}")
     yield from _look_at_mode(change)
-    if change.is_replaced:
+    if _is_replaced(change):
         return
     if old is None or new is None:
         yield Suspicion(change.path, Trick.LINES_CHANGED, f"changed; {UNREADABLE}")
@@ -179,7 +165,7 @@ def _look_at_test(
 
 
 def _look_at_settings(
-    change: ChangedFile, trick: Trick, old: str | None, new: str | None, is_new: bool
+    change: Change, trick: Trick, old: str | None, new: str | None, is_new: bool
 ) -> Iterator[Suspicion]:
     if change.status == "D":
         yield Suspicion(change.old_path, trick, "deleted")
@@ -187,7 +173,7 @@ def _look_at_settings(
     if change.path != change.old_path and not is_new:
         yield Suspicion(change.old_path, trick, f"moved to {_shown(change.path)}")
     yield from _look_at_mode(change)
-    if change.is_replaced:
+    if _is_replaced(change):
         return
     if is_new:
         yield Suspicion(change.path, trick, "new")
@@ -198,8 +184,7 @@ def _look_at_settings(
     yield from _new_skips(change.path, old, new)
 
 
-def _look_at_product(change: ChangedFile, old: str | None, new: str | None) -> Iterator[Suspicion]:
-    """Look at a file of the product for what its tests may fall for."""
+def _look_at_product(change: Change, old: str | None, new: str | None) -> Iterator[Suspicion]:
     if language_of(change.path) is None:
         return
     if change.new_mode == LINK:
@@ -215,10 +200,15 @@ def _look_at_product(change: ChangedFile, old: str | None, new: str | None) -> I
             yield Suspicion(change.path, trick, words)
 
 
-def _look_at_mode(change: ChangedFile) -> Iterator[Suspicion]:
+def _is_replaced(change: Change) -> bool:
+    """Is it another kind of thing now: no file, but a link or a submodule, or the reverse?"""
+    return change.old_mode not in NO_FILE and change.old_mode[:2] != change.new_mode[:2]
+
+
+def _look_at_mode(change: Change) -> Iterator[Suspicion]:
     if change.old_mode == change.new_mode or change.old_mode in NO_FILE:
         return
-    if change.is_replaced:
+    if _is_replaced(change):
         now = FILE_KINDS.get(change.new_mode[:2], f"of mode {_shown(change.new_mode)}")
         yield Suspicion(change.path, Trick.REPLACED, f"it is {now} now")
         return
@@ -357,7 +347,6 @@ def _odd_codings(text: str, language: Language) -> Iterator[tuple[int, str]]:
 
 
 def _new_lines(old: str, new: str, language: Language) -> Iterator[tuple[int, str]]:
-    """Yield the lines that a file did not have before, with their numbers."""
     known = Counter(_spoken_lines(old, language))
     for number, line in enumerate(_spoken_lines(new, language), 1):
         known[line] -= 1
@@ -394,11 +383,9 @@ def _readable(text: str | None) -> str | None:
 
 
 def _others(found: Sequence[object], what: str) -> str:
-    """Say how many there are besides the first; empty if none."""
     more = len(found) - 1
     return f"; {plural(more, f'more {what}')} like that" if more else ""
 
 
 def _shown(text: str) -> str:
-    """Return a text from outside fit for a sentence."""
     return "".join(char if char.isprintable() else "?" for char in text[:LONGEST_SHOWN])

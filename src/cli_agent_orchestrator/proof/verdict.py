@@ -22,7 +22,6 @@ from ..gates.counts import TestCounts
 from .tampering import Suspicion, Trick
 
 MOST_LISTED = 30
-"""Suspicions on the page of a proof."""
 MOST_NAMED = 3
 LINES_OF_FILE, LINES_OF_ALL = 40, 200
 """Of diffs on the page of a proof."""
@@ -49,17 +48,6 @@ class ProofWords:
 
 
 @dataclass(frozen=True, slots=True)
-class CanaryResult:
-    missed: tuple[str, ...] = ()
-    """Those that it reports on the base, and not on the result."""
-    betrayed: tuple[str, ...] = ()
-    """Tests that pass on the result as long as there are none that must fail."""
-
-
-ALL_HEARD = CanaryResult()
-
-
-@dataclass(frozen=True, slots=True)
 class GateProof:
     gate: str
     on_result: CheckResult
@@ -71,7 +59,10 @@ class GateProof:
     """Tests that failed before the run and do not fail on the base any more."""
     emptied: tuple[str, ...] = ()
     """New files of the product that were there, with nothing in them, when `on_base` was run."""
-    canaries: CanaryResult = ALL_HEARD
+    missed: tuple[str, ...] = ()
+    """Tests that must fail, which it reports on the base and not on the result."""
+    betrayed: tuple[str, ...] = ()
+    """Tests that pass on the result as long as there are none that must fail."""
     failed_before: int = 0
     """How many tests failed before the run; that they do says nothing of those it made."""
     passed_with: int = -1
@@ -81,12 +72,10 @@ class GateProof:
 
     @property
     def has_red_tests(self) -> bool:
-        """Do tests that the run made or changed fail without its work?"""
         return self.on_base is not None and is_red(self.on_base, self.failed_before)
 
     @property
     def fails_afresh(self) -> bool:
-        """Does it fail on the result in a fresh checkout?"""
         return not self.on_result.passed or not (self.as_it_is is None or self.as_it_is.passed)
 
     @property
@@ -100,12 +89,12 @@ class GateProof:
         if self.fails_afresh:
             own = "the run's own tests do not pass in a fresh checkout"
             return f"{own} ({self.as_it_is}); {needs}"
-        if self.canaries.missed:
+        if self.missed:
             what = "since the run it does not notice tests that must fail"
             return f"{what}; something keeps them quiet"
-        if self.canaries.betrayed:
+        if self.betrayed:
             what = "tests pass only as long as there are none that must fail"
-            named = first_names(self.canaries.betrayed, MOST_NAMED)
+            named = first_names(self.betrayed, MOST_NAMED)
             return f"{what} ({named}); something in the project looks for these"
         if 0 <= self.passed_with < counts.run:
             ran = plural(self.passed_with, counts.unit)
@@ -131,7 +120,6 @@ class Proof:
 
     @property
     def gaps(self) -> tuple[str, ...]:
-        """What is missing for a proof, each in a few words; nothing if it is one."""
         if self.no_snapshots:
             return (f"without snapshots ({self.no_snapshots}) nothing can be proven",)
         if not self.gates:
@@ -161,7 +149,6 @@ class Proof:
         return str(self.words)
 
     def _shown(self) -> list[str]:
-        """What was found out, and what made the difference."""
         parts = []
         work = f"the change to {first_names(self.product, MOST_NAMED)}" if self.product else ""
         if turned := sum(len(one.turned) for one in self.gates):
@@ -215,7 +202,6 @@ def still_failing(
 
 
 def page_of_proof(proof: Proof, command: str = "") -> str:
-    """Return a proof as it is kept in the archive; a command shows all that the run changed."""
     verdict = "PASS" if proof.is_proven else "FAIL"
     lines = [f"RESULT: {verdict}", f"PROOF: {harmless(str(proof))}"]
     lines += _listed(proof.suspicions)
@@ -251,7 +237,6 @@ def _counted(suspicions: Sequence[Suspicion]) -> str:
 
 
 def _listed(suspicions: Sequence[Suspicion]) -> list[str]:
-    """Return a line for each of the first suspicions, and how many more there are."""
     lines = [
         f"- {harmless(on_a_line(one.path))}: {one.trick}, {harmless(one.detail)}"
         for one in suspicions[:MOST_LISTED]

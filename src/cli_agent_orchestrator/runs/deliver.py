@@ -39,8 +39,6 @@ from ..work.delivery import (
     MergeKind,
     MergeResult,
     PullRequest,
-    Request,
-    Terms,
     pull_request,
     request_text,
 )
@@ -114,8 +112,14 @@ def apply_run(ended: Ended) -> MergeResult:
     tree = ended.tree.worktree
     identity = user_identity(tree.repository, tree.environ)
     message = f"Merge branch '{tree.branch}'\n"
-    terms = Terms(identity, message, tree.environ, ended.saved.onto)
-    done = delivery.apply(tree.repository, tree.branch, terms)
+    done = delivery.apply(
+        tree.repository,
+        tree.branch,
+        tree.environ,
+        identity=identity,
+        message=message,
+        onto=ended.saved.onto,
+    )
     if done.kind is not MergeKind.REFUSED:
         _note(ended, Fate.APPLIED)
     return replace(done, remarks=(*remarks, *done.remarks))
@@ -173,14 +177,15 @@ def request_run(ended: Ended, title: str, *, draft: bool, page: str = "") -> Pul
         )
     body = request_text(page or ended.record.task_line, _judged(ended))
     folder.replace(REQUEST_FILE, body.encode(errors="replace"))
-    asked = Request(
-        title or ended.record.task_line,
-        folder.path / REQUEST_FILE,
-        ended.saved.onto,
+    done = pull_request(
+        tree.repository,
+        tree.branch,
         tree.environ,
-        draft,
+        onto=ended.saved.onto,
+        title=title or ended.record.task_line,
+        body_file=folder.path / REQUEST_FILE,
+        draft=draft,
     )
-    done = pull_request(tree.repository, tree.branch, asked)
     pushed = replace(ended, saved=replace(ended.saved, pushed=done.remote))
     _note(pushed, ended.saved.delivered or Fate.REQUESTED)
     return done

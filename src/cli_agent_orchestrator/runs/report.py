@@ -105,7 +105,7 @@ def all_details(folder: Folder, run: RunView, environ: Mapping[str, str]) -> tup
             for one in kept.taken
             if one.sequence in numbers and before(kept.taken, one).tree != one.tree
         }
-        found = kept.snapshots.diffs(list(pairs.values()), LARGEST_PATCH_OF_RUN)
+        found = kept.snapshots.diffs(list(pairs.values()), limit=LARGEST_PATCH_OF_RUN)
         patches = {number: _cut(patch) for number, patch in zip(pairs, found, strict=True)}
     details = _details(folder, run, run.turns)
     return tuple(replace(one, patch=patches.get(one.turn.sequence)) for one in details)

@@ -17,7 +17,7 @@ import shlex
 import subprocess
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
@@ -40,9 +40,7 @@ from .git import (
 from .worktree import Worktree, first_of
 
 MINIMUM_VERSION = (2, 38)
-"""The first git that tells conflicts beforehand."""
 LONGEST_WAIT = 60.0
-"""Seconds for other runs whose work is applied."""
 UNKNOWN = "??"
 # "	a.txt", below "error: Your local changes to the following files would be overwritten"
 IN_THE_WAY_PATTERN = r"(?m)^\t(.+)$"
@@ -63,25 +61,26 @@ class MergeResult:
 
     kind: MergeKind
     commit: str = ""
-    """What is checked out now; empty if it was refused."""
     files: tuple[str, ...] = ()
     reason: str = ""
     remarks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
-    identity: Identity
-    message: str
-    """Of the merge commit, if there has to be one."""
-    environ: Mapping[str, str] = field(repr=False)
-    onto: str = ""
-    """The branch that must be checked out; any if it is empty."""
+def apply(
+    repository: Repository,
+    branch: str,
+    environ: Mapping[str, str],
+    *,
+    identity: Identity,
+    message: str,
+    onto: str = "",
+) -> MergeResult:
+    """Merge a branch into what is checked out; `message` is for the merge commit, if there is one.
 
-
-def apply(repository: Repository, branch: str, terms: Terms) -> MergeResult:
+    `onto` is the branch that must be checked out; any may be if it is empty.
+    """
     with alone_in(repository.common_dir, LONGEST_WAIT) as held:
-        now = find_repository(repository.top, terms.environ)
+        now = find_repository(repository.top, environ)
         if now is None:
             return _refused(f"{repository.top} is no repository any more")
         options = {
@@ -90,53 +89,49 @@ def apply(repository: Repository, branch: str, terms: Terms) -> MergeResult:
             "pull.twohead": "ort",
             f"branch.{now.branch}.mergeOptions": "",
         }
-        git = Git(now.git_dir, now.top, terms.environ, None, options, terms.identity)
+        git = Git(now.git_dir, now.top, environ, None, options, identity)
         git = replace(git.defused(), inherited=() if held is None else (held,))
-        return _apply(now, branch, terms, git)
+        tip = git.ask("rev-parse", "-q", "--verify", f"refs/heads/{branch}^{{commit}}").text
+        if reason := _objection(now, branch, tip, onto):
+            return _refused(reason)
+        if _is_ancestor(git, tip, now.head):
+            return MergeResult(MergeKind.ALREADY_THERE, now.head)
+        if _is_ancestor(git, now.head, tip):
+            return _move(git, now.head, tip, MergeKind.FAST_FORWARDED)
+        # git version 2.39.5 (Apple Git-154)
+        version = re.search(r"(\d+)\.(\d+)", git.text("version"))
+        if version is None or tuple(map(int, version.groups())) < MINIMUM_VERSION:
+            return _refused(
+                f"this git cannot tell conflicts beforehand (2.38 can), and {branch} needs a "
+                f"merge: git merge {branch}"
+            )
+        words = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages")
+        merged = git.ask(*words, now.head, tip)
+        tree, *conflicts = merged.text.split("\0")
+        if merged.code not in (0, 1) or not tree:
+            raise GitError(f"git cannot merge: {merged.complaint}")
+        if merged.code:
+            files = tuple(dict.fromkeys(filter(None, conflicts)))
+            why = f"the same places were changed; to settle it yourself: git merge {branch}"
+            return MergeResult(MergeKind.REFUSED, files=files, reason=why)
+        given = message.encode(errors="replace")
+        commit = git.text("commit-tree", tree, "-p", now.head, "-p", tip, given=given)
+        return _move(git, now.head, commit, MergeKind.MERGED)
 
 
-def _apply(now: Repository, branch: str, terms: Terms, git: Git) -> MergeResult:
-    tip = git.ask("rev-parse", "-q", "--verify", f"refs/heads/{branch}^{{commit}}").text
-    onto = terms.onto
+def _objection(now: Repository, branch: str, tip: str, onto: str) -> str:
     if not tip:
-        return _refused(f"there is no branch {branch} (any more)")
+        return f"there is no branch {branch} (any more)"
     if now.under_way:
-        return _refused(f"{now.under_way} is under way in {now.top}; end it first")
+        return f"{now.under_way} is under way in {now.top}; end it first"
     if not now.head:
-        return _refused(f"there is no commit in {now.top} to merge into")
+        return f"there is no commit in {now.top} to merge into"
     if not now.branch:
-        to = onto or "to the one you mean"
-        return _refused(f"no branch is checked out in {now.top}; git switch {to}")
+        return f"no branch is checked out in {now.top}; git switch {onto or 'to the one you mean'}"
     if onto and now.branch != onto:
-        return _refused(
-            f"{now.branch} is checked out in {now.top}, and the work began on {onto}: "
-            f"git switch {onto}"
-        )
-    if _is_ancestor(git, tip, now.head):
-        return MergeResult(MergeKind.ALREADY_THERE, now.head)
-    if _is_ancestor(git, now.head, tip):
-        return _move(git, now.head, tip, MergeKind.FAST_FORWARDED)
-    # git version 2.39.5 (Apple Git-154)
-    version = re.search(r"(\d+)\.(\d+)", git.text("version"))
-    if version is None or tuple(map(int, version.groups())) < MINIMUM_VERSION:
-        return _refused(
-            f"this git cannot tell conflicts beforehand (2.38 can), and {branch} needs a merge: "
-            f"git merge {branch}"
-        )
-    options = ("--write-tree", "-z", "--name-only", "--no-messages")
-    merged = git.ask("merge-tree", *options, now.head, tip)
-    tree, *conflicts = merged.text.split("\0")
-    if merged.code not in (0, 1) or not tree:
-        raise GitError(f"git cannot merge: {merged.complaint}")
-    if merged.code:
-        return MergeResult(
-            MergeKind.REFUSED,
-            files=tuple(dict.fromkeys(filter(None, conflicts))),
-            reason=f"the same places were changed; to settle it yourself: git merge {branch}",
-        )
-    message = terms.message.encode(errors="replace")
-    commit = git.text("commit-tree", tree, "-p", now.head, "-p", tip, given=message)
-    return _move(git, now.head, commit, MergeKind.MERGED)
+        began = f"and the work began on {onto}: git switch {onto}"
+        return f"{now.branch} is checked out in {now.top}, {began}"
+    return ""
 
 
 def _move(git: Git, head: str, commit: str, kind: MergeKind) -> MergeResult:
@@ -155,11 +150,8 @@ def _move(git: Git, head: str, commit: str, kind: MergeKind) -> MergeResult:
         return MergeResult(kind, commit, remarks=tuple(remarks))
     in_the_way = removed or tuple(re.findall(IN_THE_WAY_PATTERN, answer.complaint))
     if in_the_way:
-        return MergeResult(
-            MergeKind.REFUSED,
-            files=in_the_way,
-            reason="files of yours would be written over; commit them or move them away",
-        )
+        why = "files of yours would be written over; commit them or move them away"
+        return MergeResult(MergeKind.REFUSED, files=in_the_way, reason=why)
     return _refused(f"git refused: {answer.complaint}\n{_taken_back(git, touched, before)}")
 
 
@@ -231,8 +223,6 @@ def _is_kept(worktree: Worktree, path: str, read: Callable[[str], bytes | None])
 LONGEST_SUBJECT = 72
 LONGEST_VALUE = 200
 LONGEST_SHOWN = 2000
-"""Characters of a value in a pull request."""
-LONGEST_BODY = 8000
 INDENT = "    "
 UNPRINTABLE_PATTERN = f"[{CONTROLS}{HALVES}{DIRECTIONS}\ufeff]"
 """Also what lets text run backwards: a reader would see other words than a program."""
@@ -243,9 +233,6 @@ PLACE_PATTERN = r"(?<![\w.…/-])(?:~|//)?/(?:[^\s/:;,'\"`()]+/)*(?=[^\s/]|['\"]
 JUDGED = "How it was judged:"
 NOT_KNOWN = "How it was judged is not known any more; its commit may say it:"
 NOT_CHECKED = "No gate was run, so this is the word of the agents alone:"
-PROSE_PATTERN = r"(?!diff -|From )(?:[-*] )?\w(?![\w-]*\s*:)"
-"""A line that is neither a trailer ("Reviewed-by: me") nor a rule ("---") nor the head of a patch
-("diff -", "From ")."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,10 +250,8 @@ class CommittedWork:
     """Is it still known how it was judged?"""
 
 
-def commit_message(task: str, work: CommittedWork, body: str = "") -> str:
-    """Return the whole message: a subject from the task, a text if there is one, the trailers."""
-    parts = [subject(task) or f"Work of run {_one_line(work.run)}", _quoted(body), trailers(work)]
-    return "\n\n".join(part for part in parts if part) + "\n"
+def commit_message(task: str, work: CommittedWork) -> str:
+    return f"{subject(task) or f'Work of run {_one_line(work.run)}'}\n\n{trailers(work)}\n"
 
 
 def request_text(task: str, work: CommittedWork) -> str:
@@ -275,11 +260,9 @@ def request_text(task: str, work: CommittedWork) -> str:
     What others have named is in a block of code, where it is no markup: nobody is called by it,
     and no issue is closed.
     """
-    lines = trailers(work, LONGEST_SHOWN).split("\n")
     judged = JUDGED if work.gates else NOT_CHECKED
-    if not work.is_known:
-        judged = NOT_KNOWN
-    return "\n".join([task.strip(), "", judged, "", *(f"{INDENT}{line}" for line in lines), ""])
+    lines = [f"{INDENT}{line}" for line in trailers(work, LONGEST_SHOWN).split("\n")]
+    return "\n".join([task.strip(), "", judged if work.is_known else NOT_KNOWN, "", *lines, ""])
 
 
 def subject(task: str) -> str:
@@ -304,15 +287,6 @@ def trailers(work: CommittedWork, longest: int = LONGEST_VALUE) -> str:
     facts += [("Reviewer", reviewer) for reviewer in work.reviewers]
     values = ((key, _shortened(_one_line(value), longest) or "-") for key, value in facts)
     return "\n".join(f"Cao-{key}: {value}" for key, value in values)
-
-
-def _quoted(body: str) -> str:
-    """Return a text of others' in which no line can be taken for one of ours."""
-    lines = [line.rstrip() for line in _lines(body[:LONGEST_BODY])]
-    is_prose = re.compile(PROSE_PATTERN).match
-    return "\n".join(line if not line or is_prose(line) else INDENT + line for line in lines).strip(
-        "\n"
-    )
 
 
 def _lines(text: str) -> list[str]:
@@ -342,18 +316,7 @@ LINK_PATTERN = r"https?://\S+"
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    title: str
-    body_file: Path
-    onto: str
-    environ: Mapping[str, str] = field(repr=False)
-    draft: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class PullRequest:
-    """The branch is pushed; perhaps a request is open."""
-
     remote: str
     url: str = ""
     to_type: str = ""
@@ -362,29 +325,50 @@ class PullRequest:
     """What the other side or the program said; often there is an address in it."""
 
 
-def pull_request(repository: Repository, branch: str, asked: Request) -> PullRequest:
+def pull_request(
+    repository: Repository,
+    branch: str,
+    environ: Mapping[str, str],
+    *,
+    onto: str,
+    title: str,
+    body_file: Path,
+    draft: bool = False,
+) -> PullRequest:
     """Push a branch, and open a request to merge it if there is a program that can."""
-    remote = _remote(repository, asked)
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return _run(repository.top, environ, words)
+
+    remote = _remote(run, onto)
     source = f"refs/heads/{branch}"
     # A hook may have come with the work that is pushed.
     no_hooks = ("-c", f"core.hooksPath={os.devnull}")
-    words = ("git", *no_hooks, "push", "--no-verify", "--", remote, f"{source}:{source}")
-    pushed = _run(repository, asked, words)
+    pushed = run("git", *no_hooks, "push", "--no-verify", "--", remote, f"{source}:{source}")
     if pushed.returncode:
         raise GitFailed("push", pushed.returncode, _complaint(pushed))
-    get_url = ("git", "remote", "get-url", "--push", "--", remote)
-    address = _run(repository, asked, get_url).stdout.strip()
-    installed = [name for name in PROGRAMS if find_program(name, asked.environ)]
+    address = run("git", "remote", "get-url", "--push", "--", remote).stdout.strip()
+    installed = [name for name in PROGRAMS if find_program(name, environ)]
     program = forge_program(host_of(address), installed)
     if not program:
         return PullRequest(remote, said=_complaint(pushed))
-    command, text = _command(program, branch, asked)
-    to_type = shlex.join(command)
+    options = [f"--title={subject(title) or branch}"]
+    text: list[str] = []
+    if program == "gh":
+        words = ["gh", "pr", "create", f"--head={branch}", f"--base={onto}"]
+        options.append(f"--body-file={body_file}")
+    else:
+        words = ["glab", "mr", "create", f"--source-branch={branch}", f"--target-branch={onto}"]
+        options += ["--yes", "--no-editor"]
+        body = read_named(body_file).decode(errors="replace").replace("\0", "")
+        text.append(f"--description={body[:LARGEST_BODY]}")
+    words += [*options, *(["--draft"] if draft else [])]
+    to_type = shlex.join(words)
     if program == "glab":
-        to_type += f' --description="$(cat {shlex.quote(str(asked.body_file))})"'
+        to_type += f' --description="$(cat {shlex.quote(str(body_file))})"'
     if program not in installed:
         return PullRequest(remote, to_type=to_type, said=_complaint(pushed))
-    answer = _run(repository, asked, [*command, *text])
+    answer = run(*words, *text)
     links = re.findall(LINK_PATTERN, answer.stdout)
     if answer.returncode or not links:
         return PullRequest(remote, to_type=to_type, said=_complaint(answer))
@@ -414,27 +398,10 @@ def forge_program(host: str, installed: Sequence[str]) -> str:
     return installed[0] if host and len(installed) == 1 else ""
 
 
-def _command(program: str, branch: str, asked: Request) -> tuple[list[str], list[str]]:
-    """Return the command that opens a request, and its text where a file cannot be named."""
-    title = subject(asked.title) or branch
-    draft = ["--draft"] if asked.draft else []
-    if program == "gh":
-        words = ["gh", "pr", "create", f"--head={branch}", f"--base={asked.onto}"]
-        return [*words, f"--title={title}", f"--body-file={asked.body_file}", *draft], []
-    words = ["glab", "mr", "create", f"--source-branch={branch}", f"--target-branch={asked.onto}"]
-    body = read_named(asked.body_file).decode(errors="replace").replace("\0", "")
-    text = [f"--description={body[:LARGEST_BODY]}"]
-    return [*words, f"--title={title}", "--yes", "--no-editor", *draft], text
-
-
-def _remote(repository: Repository, asked: Request) -> str:
-    known = _run(repository, asked, ["git", "remote"]).stdout.split()
-    for key in (
-        f"branch.{asked.onto}.pushRemote",
-        "remote.pushDefault",
-        f"branch.{asked.onto}.remote",
-    ):
-        name = _run(repository, asked, ["git", "config", "--get", key]).stdout.strip()
+def _remote(run: Callable[..., subprocess.CompletedProcess[str]], onto: str) -> str:
+    known = run("git", "remote").stdout.split()
+    for key in (f"branch.{onto}.pushRemote", "remote.pushDefault", f"branch.{onto}.remote"):
+        name = run("git", "config", "--get", key).stdout.strip()
         if name in known:
             return name
     if "origin" in known or len(known) == 1:
@@ -445,17 +412,16 @@ def _remote(repository: Repository, asked: Request) -> str:
 
 
 def _run(
-    repository: Repository, asked: Request, words: Sequence[str]
+    folder: Path, environ: Mapping[str, str], words: Sequence[str]
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program of the user's as the user would, but without questions."""
-    program = find_program(words[0], asked.environ)
+    program = find_program(words[0], environ)
     if program is None:
         raise GitMissing(f"{words[0]} is not installed, or not on the PATH")
-    kept = {key: value for key, value in asked.environ.items() if key not in ELSEWHERE}
+    kept = {key: value for key, value in environ.items() if key not in ELSEWHERE}
     try:
         return subprocess.run(
             [program, *words[1:]],
-            cwd=repository.top,
+            cwd=folder,
             env={**kept, "GH_PROMPT_DISABLED": "1"},
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -13,20 +13,18 @@ from ..events import RunEvent, Warned
 from ..settings.layout import CHECKOUTS_FOLDER, HELD_BACK_FOLDER, SNAPSHOTS_FOLDER
 from .changes import UNSEEN, Change, LeftOut, Work
 from .git import Repository, RepositoryWatch, find_repository
-from .held_back import HeldBack, Laying, is_held, remove_folder
+from .held_back import HeldBack, is_held, lay, remove_folder
 from .snapshots import Snapshot, Snapshots
 
 START_LABEL, RESUMED_LABEL, PERSON_LABEL = "start", "resumed", "you"
 """Of snapshots that are of no turn; what changed up to the last two is a person's."""
 PUT_BACK = ", put back"
-"""Behind the role in the label of a snapshot that was taken after files were put back."""
 NO_FOLDER = "the run has no folder for them"
 REMOVED = "the snapshots of the run are not there any more, so its start is not known"
 GONE = (
     "the repository is gone: {}/.git {}. Bring it back, from a copy or a clone, and resume the "
     "run; the files as they were are kept: cao diff, cao undo"
 )
-"""What is said when a repository was removed: which one, and when that was seen."""
 ABOUT_REPOSITORY = "repository"
 ABOUT_SNAPSHOTS = "snapshots"
 NOT_COMPARED = (
@@ -36,7 +34,6 @@ NOT_COMPARED = (
 UNCOMMITTED = "uncommitted changes when the run began"
 MENDED = "resume the run when that is mended"
 BORROWED = "snapshots can be read only as long as the repository has what it has now: "
-"""Begins what is said if its contents could not be copied; the reason follows."""
 LONGEST_COPY = 60.0
 """Seconds for that; 50,000 files of a clone take about one."""
 
@@ -57,12 +54,10 @@ class Seen:
 
     @property
     def restorable(self) -> tuple[str, ...]:
-        """What of it can be put back."""
         return tuple(one.path for one in self.touched if not one.is_repository)
 
     @property
     def not_kept(self) -> tuple[str, ...]:
-        """What of it can not: no snapshot has it."""
         paths = (one.path for one in self.left_out if not is_left_behind(one.path))
         return tuple(path for path in paths if path not in self.restorable)
 
@@ -127,7 +122,6 @@ class WorkFolder:
         return None if self.snapshots is None else self.snapshots.read(commit, path, limit)
 
     def links(self, commit: str) -> dict[str, str]:
-        """Return where each link of a checkout leads; what is held back has none that count."""
         return {} if self.snapshots is None else self.snapshots.links(commit)
 
     def mentioning(self, commit: str, word: str, limit: int) -> tuple[str, ...]:
@@ -180,9 +174,7 @@ class WorkFolder:
                     *above, name = path.split("/")
                     place = Folder(Path(scratch), tuple(above))
                     place.replace(name, text.encode(errors="surrogateescape"))
-                laying = Laying(folder, is_ours=True)
-                laying.put(texts or {}, Path(scratch))
-                laying.check()
+                lay(folder, Path(scratch), texts or {}, is_ours=True)
         except (GitError, OSError) as error:
             raise RunError(f"a fresh checkout cannot be made: {error}") from error
         try:
@@ -199,30 +191,18 @@ class WorkFolder:
         If that has its reply already, its number and role are given: it may have its snapshot, too.
         Raise `RunError` if a run that has snapshots cannot be kept any more.
         """
-        number, remarks = self._begin_snapshots(sequence, is_in_flight, replied)
-        # Afterwards: what is told once must not be lost with a run that cannot go on.
-        if self._watch is not None:
-            self.changed_before = self._watch.begin()
-            if sequence and self._checkouts is not None and not self._watch.has_compared:
-                remarks.append(NOT_COMPARED)
-        return number, remarks
-
-    def _begin_snapshots(
-        self, sequence: int, is_in_flight: bool, replied: tuple[int, str] | None
-    ) -> tuple[int, list[str]]:
-        snapshots = self.snapshots
-        if snapshots is None:
-            return sequence, []
-        if self._checkouts is not None:
+        remarks: list[str] = []
+        if self._checkouts is not None and self.snapshots is not None:
             # A run that was killed may have left some.
             _clear(self._checkouts)
-        if not snapshots.has_any and sequence:
+        if sequence and self.snapshots is not None and not self.snapshots.has_any:
             self.snapshots, self.why_no_snapshots = None, REMOVED
-            return sequence, []
+        snapshots = self.snapshots
         try:
-            taken = snapshots.all()
-            remarks = [] if taken else self._start(snapshots)
-            if taken:
+            taken = () if snapshots is None else snapshots.all()
+            if snapshots is not None and not taken:
+                remarks += self._start(snapshots)
+            elif snapshots is not None:
                 self.now = taken[-1]
                 at_reply = (one for one in taken if (one.sequence, one.label) == replied)
                 self._looked = next(at_reply, None)
@@ -232,13 +212,17 @@ class WorkFolder:
                     self.now = snapshots.take(sequence + 1, RESUMED_LABEL, after=self.now)
                     sequence = max(sequence, self.now.sequence)
         except (GitError, OSError) as error:
-            if snapshots.has_any:
+            if snapshots is not None and snapshots.has_any:
                 raise RunError(
                     f"the work folder could not be kept when the run was resumed: {error}; {MENDED}"
                 ) from error
             reason = error if isinstance(error, GitMissing) else f"it cannot be kept: {error}"
             self.snapshots, self.why_no_snapshots = None, str(reason)
-            return sequence, []
+        # Afterwards: what is told once must not be lost with a run that cannot go on.
+        if self._watch is not None:
+            self.changed_before = self._watch.begin()
+            if sequence and self._checkouts is not None and not self._watch.has_compared:
+                remarks.append(NOT_COMPARED)
         return sequence, remarks
 
     def _start(self, snapshots: Snapshots) -> list[str]:
@@ -277,13 +261,36 @@ class WorkFolder:
         """
         self._tend()
         gone = self._gone(label)
-        try:
-            seen = self._keep(sequence, label, approved_tree)
-        except RunError as error:
-            raise gone or error from error.__cause__
+        snapshots, before = self.snapshots, self.now
+        seen = Seen()
+        if snapshots is not None and before is not None:
+            if not snapshots.has_any:
+                lost = f"while {label} was at work, {REMOVED}; the reply is kept"
+                raise gone or RunError(lost)
+            try:
+                seen = self._compare(snapshots, before, sequence, label, approved_tree)
+            except (GitError, OSError) as error:
+                why = f"the work folder could not be kept after {label}: {error}"
+                raise gone or RunError(f"{why}. The reply is kept; {MENDED}") from error
         if gone is not None:
             raise gone
         return seen if self._watch is None else replace(seen, repository=self._watch.look())
+
+    def _compare(
+        self, snapshots: Snapshots, before: Snapshot, sequence: int, label: str, approved_tree: str
+    ) -> Seen:
+        after, self._looked = self._looked, None
+        if after is not None and (after.sequence, after.label) == (sequence, label):
+            # What a process that was killed has taken stays: its changes may be put back.
+            before = [one for one in snapshots.all() if one.at < after.at][-1]
+        else:
+            after = self.now = snapshots.take(sequence, label)
+        self._before = before
+        changes = snapshots.changes(before.tree, after.tree)
+        left_out = tuple(one for one in after.left_out if one not in before.left_out)
+        paths = dict.fromkeys([*(one.path for one in changes), *(one.path for one in left_out)])
+        work = Work(after.tree, tuple(paths), self._since(approved_tree, after.tree))
+        return Seen(work, changes, left_out=left_out)
 
     def _gone(self, label: str) -> RunError | None:
         repository, snapshots = self._repository, self.snapshots
@@ -298,31 +305,6 @@ class WorkFolder:
         if not became:
             return None
         return RunError(GONE.format(repository.top, f"was {became} while {label} was at work"))
-
-    def _keep(self, sequence: int, label: str, approved_tree: str) -> Seen:
-        if self.snapshots is None or self.now is None:
-            return Seen()
-        if not self.snapshots.has_any:
-            raise RunError(f"while {label} was at work, {REMOVED}; the reply is kept")
-        try:
-            looked, self._looked = self._looked, None
-            if looked is not None and (looked.sequence, looked.label) == (sequence, label):
-                # What a process that was killed has taken stays: its changes may be put back.
-                after = looked
-                self._before = [one for one in self.snapshots.all() if one.at < after.at][-1]
-            else:
-                self._before, after = self.now, self.snapshots.take(sequence, label)
-                self.now = after
-            changes = self.snapshots.changes(self._before.tree, after.tree)
-            unreviewed = self._since(approved_tree, after.tree)
-        except (GitError, OSError) as error:
-            raise RunError(
-                f"the work folder could not be kept after {label}: {error}. The reply is kept; "
-                f"{MENDED}"
-            ) from error
-        left_out = tuple(one for one in after.left_out if one not in self._before.left_out)
-        paths = dict.fromkeys([*(one.path for one in changes), *(one.path for one in left_out)])
-        return Seen(Work(after.tree, tuple(paths), unreviewed), changes, left_out=left_out)
 
     def kept(self, approved_tree: str) -> Work:
         """Return the last snapshot as the work that it holds; take none."""
@@ -388,7 +370,6 @@ def held_back_of(run_folder: Folder, paths: tuple[str, ...]) -> HeldBack:
 
 
 def repository_of(wd: Path, environ: Mapping[str, str]) -> Repository | None:
-    """Return the repository of a work folder; raise `UsageError` if it is none to work in."""
     try:
         return find_repository(wd, environ)
     except (GitError, OSError):

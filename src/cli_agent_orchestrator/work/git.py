@@ -67,7 +67,6 @@ class GitAnswer:
     code: int
     output: bytes = field(repr=False)
     complaint: str
-    """What it wrote for people, shortened."""
     is_cut: bool = False
 
     @property
@@ -88,7 +87,6 @@ class Git:
     """The user's own: where git is, and where the user's settings are."""
     index: Path | None = None
     options: Mapping[str, str] = field(default_factory=dict)
-    """Configuration on top of what is always set."""
     identity: Identity = NOBODY
     seconds: float = LONGEST_SECONDS
     inherited: Sequence[int] = ()
@@ -106,7 +104,6 @@ class Git:
         return self.checked(*words, given=given).names
 
     def checked(self, *words: str, given: bytes = b"") -> GitAnswer:
-        """Return all that a command writes; raise `GitFailed` if it fails."""
         answer = self.ask(*words, given=given)
         if answer.is_cut:
             raise GitError(f"git {words[0]} wrote more than {LARGEST_ANSWER} bytes")
@@ -143,8 +140,14 @@ class Git:
             except OSError as error:
                 raise GitError(f"git {words[0]} cannot be started: {error.strerror}") from error
             late = threading.Event()
+
+            def end() -> None:
+                late.set()
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
+
             # Not by a limit for the wait, which looks only now and then.
-            timer = threading.Timer(self.seconds, _end, (process, late))
+            timer = threading.Timer(self.seconds, end)
             timer.daemon = True
             timer.start()
             process.wait()
@@ -202,19 +205,12 @@ class Git:
         }  # fmt: skip
 
 
-def _end(process: subprocess.Popen[bytes], late: threading.Event) -> None:
-    late.set()
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-
-
 def find_program(name: str, environ: Mapping[str, str]) -> str | None:
     """Return where a program is that is on the PATH, or on the system's own if there is none."""
     return shutil.which(name, path=os.pathsep.join(os.get_exec_path(environ)))
 
 
 def listed(paths: Iterable[str]) -> bytes:
-    """Return paths as git reads them with `-z`."""
     return b"".join(os.fsencode(path) + b"\0" for path in paths)
 
 
@@ -245,7 +241,6 @@ def alone_in(folder: Path, seconds: float) -> Iterator[int | None]:
 
 
 LONGEST_LOOK = 10.0
-"""Seconds that git may take to read a few small files."""
 NOT_FOUND = "not a git repository"
 STATUS = ("status", "-z", "--porcelain", "--no-renames", "--ignore-submodules=all")
 STATUS_LETTERS = 3
@@ -265,8 +260,6 @@ UNDER_WAY = {
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """The repository of a work folder, as it was when git was asked."""
-
     top: Path
     git_dir: Path
     """Of this work tree."""
@@ -279,7 +272,6 @@ class Repository:
     branch: str
     """Empty if no branch is checked out."""
     under_way: str
-    """What the user has begun and not ended: `a merge`, or empty."""
 
     def git(self, environ: Mapping[str, str], seconds: float = LONGEST_LOOK) -> Git:
         return Git(self.git_dir, self.top, environ, seconds=seconds)
@@ -411,8 +403,6 @@ Settings = Mapping[str, list[str]]
 
 
 class RepositoryWatch:
-    """One repository, as it was when it was last looked at."""
-
     def __init__(
         self, repository: Repository, kept_in: Folder | None, environ: Mapping[str, str]
     ) -> None:
@@ -420,6 +410,8 @@ class RepositoryWatch:
         self._repository = repository
         self._kept_in = kept_in
         self._environ = environ
+        folders = dict.fromkeys((repository.common_dir, repository.git_dir))
+        self._configs = [folder / name for folder in folders for name in CONFIGS]
         # Any: JSON
         self._last: dict[str, Any] = {}
         self.has_compared = False
@@ -447,20 +439,17 @@ class RepositoryWatch:
         if not before:
             return ()
         old = before["files"]
-        changed = [path for path in {**files, **old} if files.get(path) != old.get(path)]
         keys = ", ".join(_changed_settings(before["settings"], settings))
         words = []
-        for path in changed:
-            is_config = path.rpartition("/")[2] in CONFIGS
-            kind = "gone" if path not in files else "new" if path not in old else ""
-            about = keys if is_config and path in files else kind
+        for path in (path for path in {**files, **old} if files.get(path) != old.get(path)):
+            about = "gone" if path not in files else "new" if path not in old else ""
+            if path in files and path.rpartition("/")[2] in CONFIGS:
+                about = keys
             words.append(f"{path} ({about})" if about else path)
         return tuple(words)
 
     def settings_since_start(self) -> tuple[str, ...] | None:
-        """Return the settings of a push that changed since the run began; None if unknown."""
-        kept = self._kept()
-        if not kept:
+        if not (kept := self._kept()):
             return None
         changed = _changed_settings(kept["start"], self._settings())
         return tuple(key for key in changed if re.match(PUSH_PATTERN, key))
@@ -473,12 +462,6 @@ class RepositoryWatch:
                 return kept
         return {}
 
-    @property
-    def _configs(self) -> list[Path]:
-        repository = self._repository
-        folders = dict.fromkeys((repository.common_dir, repository.git_dir))
-        return [folder / name for folder in folders for name in CONFIGS]
-
     def _settings(self) -> Settings:
         found: dict[str, list[str]] = {}
         for config in self._configs:
@@ -490,22 +473,17 @@ class RepositoryWatch:
 
     def _files(self) -> dict[str, str]:
         """Return what is watched, by path, each with a number that stands for its content."""
-        repository = self._repository
-        places = self._configs
-        hooks = repository.common_dir / HOOKS
+        common, top = self._repository.common_dir, self._repository.top
+        places = [*self._configs, common / "info" / "attributes"]
         with suppress(OSError):
-            names = sorted(Folder(repository.common_dir, (HOOKS,)).names())
-            places += [hooks / name for name in names if not name.endswith(NOT_RUN)]
-        places.append(repository.common_dir / "info" / "attributes")
+            names = sorted(Folder(common, (HOOKS,)).names())
+            places += [common / HOOKS / name for name in names if not name.endswith(NOT_RUN)]
         found = {}
         for place in places:
             with suppress(FileNotFoundError):
-                found[self._shown(place)] = _digest(place)
+                path = place.relative_to(top) if place.is_relative_to(top) else place
+                found[str(path)] = _digest(place)
         return found
-
-    def _shown(self, path: Path) -> str:
-        top = self._repository.top
-        return str(path.relative_to(top) if path.is_relative_to(top) else path)
 
 
 def _digest(path: Path) -> str:

@@ -8,9 +8,9 @@ a folder with all that is in it. No link is followed: one in such a folder is ke
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -20,100 +20,93 @@ from ..errors import GitError, UsageError, in_words
 MOST_NAMED = 5
 
 
-@dataclass
-class Laying:
-    """The work on one folder, and how it went."""
+def lay(
+    root: Path,
+    source: Path,
+    put: Iterable[str],
+    remove: Iterable[str] = (),
+    *,
+    is_ours: bool,
+    keep: tuple[str, ...] = (),
+    private: Collection[str] = (),
+) -> list[str]:
+    """Remove files from a folder, put others there as they are below the source; return which.
 
-    root: Path
-    is_ours: bool
-    """May all that is in the way be removed? Otherwise only what holds no content."""
-    keep: tuple[str, ...] = ()
-    """A folder below the root that is never removed, nor are those on the way to it."""
-    private: frozenset[str] = frozenset()
-    """Paths that nobody but their owner may read."""
-    done: list[str] = field(default_factory=list)
-    failed: list[str] = field(default_factory=list)
-
-    def put(self, paths: Iterable[str], source: Path) -> None:
-        """Put files and links at these paths, as they are at the same paths below the source."""
-        self._each(paths, lambda path: self._put(path, source / path))
-
-    def remove(self, paths: Iterable[str]) -> None:
-        """Remove files and links, and the folders that are empty then."""
-        self._each(paths, self._remove)
-
-    def check(self) -> None:
-        if self.failed:
-            named = "; ".join(self.failed[:MOST_NAMED])
-            more = len(self.failed) - MOST_NAMED
-            rest = f"; and {more} more" if more > 0 else ""
-            raise GitError(f"not everything in {self.root} could be put back: {named}{rest}")
-
-    def _each(self, paths: Iterable[str], act: Callable[[str], None]) -> None:
-        for path in paths:
-            try:
-                act(path)
-            except OSError as error:
-                # The others are put back all the same; `check` tells.
-                self.failed.append(f"{path!r} ({error.strerror})")
+    All are tried, and then `GitError` names what failed. If the folder is not ours, what is in the
+    way is removed only if it holds no content. `keep` is a folder that is never removed, nor are
+    those on the way to it. What is `private` nobody but its owner may read.
+    """
+    gone = dict.fromkeys(remove)
+    done: list[str] = []
+    failed: list[str] = []
+    for path in [*gone, *put]:
+        try:
+            if path in gone:
+                _remove(root, path, is_ours, keep)
             else:
-                self.done.append(path)
+                _put(root, path, source / path, is_ours, path in private)
+            done.append(path)
+        except OSError as error:
+            failed.append(f"{path!r} ({error.strerror})")
+    if failed:
+        named = "; ".join(failed[:MOST_NAMED])
+        rest = f"; and {len(failed) - MOST_NAMED} more" if len(failed) > MOST_NAMED else ""
+        raise GitError(f"not everything in {root} could be put back: {named}{rest}")
+    return done
 
-    def _put(self, path: str, source: Path) -> None:
-        *above, name = path.split("/")
-        for depth, part in enumerate(above):
-            self._clear(Folder(self.root, tuple(above[:depth])), part)
-        folder = Folder(self.root, tuple(above))
-        before = folder.mode(name)
-        if stat.S_ISDIR(before):
-            self._clear_folder(Folder(self.root, (*above, name)))
-        else:
-            folder.remove(name)
-        if source.is_symlink():
-            # A Path would make `a` of `./a`.
-            folder.create_link(name, os.readlink(source))  # noqa: PTH115
-            return
-        # Git knows only whether a file may be run.
-        mode = 0o600 if path in self.private else 0o666
-        if stat.S_ISREG(before):
-            mode &= before
-        if source.stat().st_mode & 0o100:
-            mode |= (mode & 0o444) >> 2
-        folder.create(name, source.read_bytes(), mode, lasting=False)
 
-    def _clear(self, folder: Folder, name: str) -> None:
-        """Remove what is no folder where one is needed."""
-        mode = folder.mode(name)
-        if not mode or stat.S_ISDIR(mode):
-            return
-        if stat.S_ISREG(mode) and not self.is_ours:
+def _put(root: Path, path: str, source: Path, is_ours: bool, is_private: bool) -> None:
+    *above, name = path.split("/")
+    for depth, part in enumerate(above):
+        folder = Folder(root, tuple(above[:depth]))
+        kind = folder.mode(part)
+        if stat.S_ISREG(kind) and not is_ours:
             text = "a file that is in no snapshot lies where its folder should be; move it away"
-            raise NotPlain(folder.path / name, text)
+            raise NotPlain(folder.path / part, text)
+        if kind and not stat.S_ISDIR(kind):
+            folder.remove(part)
+    folder = Folder(root, tuple(above))
+    before = folder.mode(name)
+    if not stat.S_ISDIR(before):
         folder.remove(name)
+    elif is_ours:
+        Folder(root, (*above, name)).remove_all()
+    else:
+        _remove_empty(Folder(root, (*above, name)))
+    if source.is_symlink():
+        # A Path would make `a` of `./a`.
+        folder.create_link(name, os.readlink(source))  # noqa: PTH115
+        return
+    # Git knows only whether a file may be run.
+    mode = 0o600 if is_private else 0o666
+    if stat.S_ISREG(before):
+        mode &= before
+    if source.stat().st_mode & 0o100:
+        mode |= (mode & 0o444) >> 2
+    folder.create(name, source.read_bytes(), mode, lasting=False)
 
-    def _clear_folder(self, folder: Folder) -> None:
-        """Remove a folder where a file is needed."""
-        if self.is_ours:
-            folder.remove_all()
+
+def _remove_empty(folder: Folder) -> None:
+    """Remove a folder with all folders in it; raise `NotPlain` if there is anything else."""
+    for name in folder.names():
+        if stat.S_ISDIR(folder.mode(name)):
+            _remove_empty(Folder(folder.root, (*folder.parts, name)))
+    if not folder.remove_if_empty():
+        text = "a folder with files that are in no snapshot lies in its place; move it away"
+        raise NotPlain(folder.path, text)
+
+
+def _remove(root: Path, path: str, is_ours: bool, keep: tuple[str, ...]) -> None:
+    *above, name = path.split("/")
+    folder = Folder(root, tuple(above))
+    if is_ours and stat.S_ISDIR(folder.mode(name)):
+        Folder(root, (*above, name)).remove_all()
+    else:
+        folder.remove(name)
+    while above and tuple(above) != keep[: len(above)]:
+        if not Folder(root, tuple(above)).remove_if_empty():
             return
-        for name in folder.names():
-            if stat.S_ISDIR(folder.mode(name)):
-                self._clear_folder(Folder(folder.root, (*folder.parts, name)))
-        if not folder.remove_if_empty():
-            text = "a folder with files that are in no snapshot lies in its place; move it away"
-            raise NotPlain(folder.path, text)
-
-    def _remove(self, path: str) -> None:
-        *above, name = path.split("/")
-        folder = Folder(self.root, tuple(above))
-        if self.is_ours and stat.S_ISDIR(folder.mode(name)):
-            Folder(self.root, (*above, name)).remove_all()
-        else:
-            folder.remove(name)
-        while above and tuple(above) != self.keep[: len(above)]:
-            if not Folder(self.root, tuple(above)).remove_if_empty():
-                return
-            above.pop()
+        above.pop()
 
 
 def remove_folder(folder: Folder) -> None:
@@ -138,13 +131,10 @@ MOST_NOTICED = 100
 
 @dataclass(frozen=True, slots=True)
 class HeldBack:
-    """Where the files of a run are kept, and which they are."""
-
     kept: Folder
     paths: tuple[str, ...]
 
     def take(self, top: Path) -> None:
-        """Copy them from the user's work tree; raise `UsageError` as `find` does."""
         found = find(top, self.paths)
         try:
             for path in found:
@@ -166,9 +156,7 @@ class HeldBack:
         files = list(_files(self.kept.path))
         if not files:
             raise GitError(f"the files that are held back are gone from {self.kept.path}")
-        laying = Laying(folder, is_ours=True)
-        laying.put(files, self.kept.path)
-        laying.check()
+        lay(folder, self.kept.path, files, is_ours=True)
 
     def files(self) -> tuple[str, ...]:
         return tuple(_files(self.kept.path))
@@ -187,31 +175,35 @@ class HeldBack:
 
 
 def is_held(path: str, held: Iterable[str]) -> bool:
-    """Is a path one that is held back, or below one?"""
     return any(f"{path.rstrip('/')}/".startswith(f"{one}/") for one in held)
 
 
 def find(top: Path, paths: Sequence[str], most_files: int = MOST_FILES) -> tuple[str, ...]:
     """Return the files to be held back; raise `UsageError` with what cannot be."""
-    found: dict[str, None] = {}
-    size = 0
+    sizes: dict[str, int] = {}
     for path in paths:
         try:
-            files = _held_files(top, path, most_files)
+            found = islice(_files(top, path), most_files + 1)
+            files = {name: (top / name).lstat() for name in found}
         except OSError as error:
             raise UsageError(f"held_back: {path} cannot be held back: {error.strerror}") from error
+        for name, status in files.items():
+            is_link = stat.S_ISLNK(status.st_mode) and name != path
+            fault = "" if stat.S_ISREG(status.st_mode) or is_link else "is no regular file"
+            if ".git" in name.split("/"):
+                fault = "belongs to a repository of its own"
+            if fault:
+                raise UsageError(f"held_back: {path} cannot be held back: {name} {fault}")
+            sizes[name] = status.st_size
         if not files:
             raise UsageError(f"held_back: there is no file {path} in {top}, nor one below it")
-        for name in files:
-            if name not in found:
-                size += (top / name).lstat().st_size
-                found[name] = None
-    if len(found) > most_files or size > MOST_BYTES:
+    size = sum(sizes.values())
+    if len(sizes) > most_files or size > MOST_BYTES:
         raise UsageError(
-            f"held_back: there are {len(found)} files ({size // 1024 // 1024} MB), and no more "
+            f"held_back: there are {len(sizes)} files ({size // 1024 // 1024} MB), and no more "
             f"than {most_files} ({MOST_BYTES // 1024 // 1024} MB) can be held back"
         )
-    return tuple(found)
+    return tuple(sizes)
 
 
 def in_their_place(folder: Path, paths: Sequence[str]) -> tuple[str, ...]:
@@ -223,20 +215,7 @@ def in_their_place(folder: Path, paths: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _held_files(top: Path, path: str, most: int) -> list[str]:
-    files = list(islice(_files(top, path), most + 1))
-    for name in files:
-        *above, last = name.split("/")
-        mode = Folder(top, tuple(above)).mode(last)
-        if ".git" in above or last == ".git":
-            raise OSError(errno.EINVAL, f"{name} belongs to a repository of its own")
-        if not stat.S_ISREG(mode) and not (stat.S_ISLNK(mode) and name != path):
-            raise OSError(errno.EINVAL, f"{name} is no regular file")
-    return files
-
-
 def _files(top: Path, path: str = "") -> Iterator[str]:
-    """Yield what is no folder at a path or below it."""
     waiting = [tuple(path.split("/")) if path else ()]
     while waiting:
         parts = waiting.pop()

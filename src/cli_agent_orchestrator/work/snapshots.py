@@ -32,6 +32,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from msgspec import convert
+
 from ..core.clock import Clock, SystemClock
 from ..core.files import Folder
 from ..errors import GitError, GitFailed
@@ -50,7 +52,7 @@ from .git import (
     uncommitted,
     user_options,
 )
-from .held_back import Laying, is_held
+from .held_back import is_held, lay
 
 LARGEST_FILE = 50 * 1024 * 1024
 TOO_LARGE = f"larger than {LARGEST_FILE // 1024 // 1024} MB"
@@ -60,15 +62,11 @@ UNREADABLE = "it cannot be read"
 ODD = "neither a file nor a link"
 THROUGH_FILTER = "it goes through the filter {}, which is not run"
 MOST_BYTES = 2 * 1024 * 1024 * 1024
-"""Of a first snapshot, in files that no repository has."""
 LARGEST_DIFF = 8 * 1024 * 1024
 LONGEST_LISTING = 120.0
 LONGEST_WAIT = 120.0
-"""Seconds for a process that was killed, and whose git is still at work."""
 TICK = 0.001
-"""Seconds at least from one snapshot to the next."""
 OURS = (TEMPORARY_FOLDER, ".claude/.cc-writes")
-"""Folders of ours and of the agents' sandboxes."""
 MARKER = ".codex"
 """An empty file that one agent leaves behind."""
 TAKEN_FILE = "taken.json"
@@ -93,7 +91,6 @@ ID_PATTERN = r"[0-9a-f]{40}([0-9a-f]{24})?"
 # H 100644 d00491fd7e5bb6fa28c517a0bb32b8b506539d4d 0	path
 ENTRY_PATTERN = r"(?s)(.) (\d+) ([0-9a-f]+) (\d)\t(.*)"
 SPECIAL_PATTERN = r"[\\*?\[\]#! ]"
-"""Characters that mean something in a `.gitignore`."""
 # warning: could not open directory 'src/': Permission denied
 SHUT_PATTERN = r"(?m)^warning: could not open directory '(.+)/': "
 
@@ -111,8 +108,6 @@ class Snapshot:
 
 @dataclass(slots=True)
 class Found:
-    """What differs from the index of the store."""
-
     to_store: list[str] = field(default_factory=list)
     """To be read by git; a file that is gone is removed from the index."""
     to_forget: list[str] = field(default_factory=list)
@@ -192,15 +187,13 @@ class Snapshots:
         self._clock = clock or SystemClock()
         self._most_files = most_files
         self._git = Git(path, self._top, environ, options=OPTIONS)
-        self._written: tuple[object, str] = (None, "")
-        """How the index looked when it was last written as a tree, and that tree."""
 
     @property
     def has_any(self) -> bool:
         return has_snapshots(self.path)
 
     def all(self) -> tuple[Snapshot, ...]:
-        taken = tuple(map(_read_snapshot, self._notes().get("taken", ())))
+        taken = convert(self._notes().get("taken", ()), tuple[Snapshot, ...])
         return tuple(sorted(taken, key=lambda one: (one.at, one.sequence)))
 
     @property
@@ -265,7 +258,6 @@ class Snapshots:
         return tuple(one.path for one in dirty)
 
     def changes(self, old: str, new: str) -> tuple[Change, ...]:
-        """Return what is different in `new`."""
         if old == new:
             return ()
         words = ("diff-tree", "-z", "--raw", "--numstat", *DIFF_OPTIONS, *_ids(old, new), "--")
@@ -280,50 +272,42 @@ class Snapshots:
         paths: Sequence[str] = (),
         limit: int = LARGEST_DIFF,
     ) -> bytes:
-        """Return what is different in `new` as a patch, or as a table; a very long one is cut."""
-        form = ("--stat=100", "--summary") if stat else ("-p",)
-        words = ("diff-tree", *form, *DIFF_OPTIONS, *_ids(old, new), "--", *self._within(paths))
-        answer = self._git.ask(*words, limit=limit)
-        if answer.is_cut:
-            shown, _, _ = answer.output.rpartition(b"\n")
-            return shown + f"\n{REST_LEFT_OUT}\n".encode()
-        if answer.code:
-            raise GitFailed("diff-tree", answer.code, answer.complaint)
-        return answer.output
+        return self.diffs([(old, new)], stat=stat, paths=paths, limit=limit)[0]
 
-    def diffs(self, pairs: Sequence[tuple[str, str]], limit: int = LARGEST_DIFF) -> list[bytes]:
+    def diffs(
+        self,
+        pairs: Sequence[tuple[str, str]],
+        *,
+        stat: bool = False,
+        paths: Sequence[str] = (),
+        limit: int = LARGEST_DIFF,
+    ) -> list[bytes]:
         """Return what is different in the second of two trees, for each pair, by one call of git.
 
         Of what is longer than the limit in all, the rest of a patch and all after it are left out.
         """
+        form = ("--stat=100", "--summary") if stat else ("-p",)
+        words = ("diff-tree", "--stdin", *form, *DIFF_OPTIONS, "--", *self._within(paths))
         asked = [" ".join(_ids(*pair)) for pair in pairs]
-        words = ("diff-tree", "--stdin", "-p", *DIFF_OPTIONS, "--", *self._within())
-        given = "".join(f"{line}\n" for line in asked).encode()
-        answer = self._git.ask(*words, given=given, limit=limit)
+        answer = self._git.ask(*words, given="\n".join([*asked, ""]).encode(), limit=limit)
         if answer.code and not answer.is_cut:
             raise GitFailed("diff-tree", answer.code, answer.complaint)
-        # Git writes each pair on a line of its own; no line of a patch is like that.
-        patches: list[bytes] = []
-        rest = answer.output
-        for line in asked:
-            part, mark, after = (b"\n" + rest).partition(f"\n{line}\n".encode())
-            if not mark:
-                break
-            patches.append((part + b"\n")[1:])
-            rest = after
-        patches.append(rest)
+        rest = b"\n" + answer.output
         if answer.is_cut:
-            patches[-1] = rest.rpartition(b"\n")[0] + f"\n{REST_LEFT_OUT}\n".encode()
-        missing = len(asked) + 1 - len(patches)
-        return [*patches[1:], *([b""] * missing)]
+            rest = rest.rpartition(b"\n")[0] + f"\n{REST_LEFT_OUT}\n".encode()
+        patches: list[bytes] = []
+        for line in reversed(asked):
+            # Git writes each pair on a line of its own; no line of a patch is like that.
+            before, mark, patch = rest.rpartition(f"\n{line}\n".encode())
+            patches.append(patch if mark else b"")
+            rest = before + b"\n" if mark else rest
+        return patches[::-1]
 
     def read(self, tree: str, path: str, limit: int) -> bytes | None:
-        """Return a file of a snapshot, up to a limit, or None if it is not there."""
         answer = self._git.ask("cat-file", "blob", f"{_ids(tree)[0]}:{path}", limit=limit)
         return answer.output if answer.is_cut or answer.code == 0 else None
 
     def files(self, tree: str) -> list[str]:
-        """Return the files and links of a snapshot."""
         entries = self._git.names("ls-tree", "-r", "-z", *_ids(tree))
         return [one.partition("\t")[2] for one in entries if not one.startswith(REPOSITORY_MODE)]
 
@@ -346,14 +330,12 @@ class Snapshots:
         return found
 
     def mentioning(self, tree: str, word: str) -> tuple[str, ...]:
-        """Return the files of a snapshot in which a word stands."""
         answer = self._git.ask("grep", "-l", "-z", "-w", "-F", "-e", word, *_ids(tree))
         if answer.code > 1:
             raise GitFailed("grep", answer.code, answer.complaint)
         return tuple(one.removeprefix(f"{tree}:") for one in answer.names)
 
     def lay_out(self, tree: str, folder: Path) -> None:
-        """Put a snapshot into an empty folder, which is made if it is not there."""
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise GitError(f"{folder} is not empty; a snapshot needs a folder of its own")
@@ -369,12 +351,10 @@ class Snapshots:
             for above in {path, *map(str, PurePosixPath(path).parents)} & wanted.keys():
                 wanted[above].append(path)
         files = [path for found in wanted.values() for path in found]
-        laying = Laying(folder, is_ours=True)
-        laying.remove(asked for asked, found in wanted.items() if not found)
+        missing = [asked for asked, found in wanted.items() if not found]
         with self._staging() as scratch:
             self._check_out(tree, scratch / "files", files)
-            laying.put(files, scratch / "files")
-        laying.check()
+            lay(folder, scratch / "files", files, missing, is_ours=True)
 
     def differing(self, tree: str) -> tuple[Change, ...]:
         """Return what bringing back all of a snapshot would do now; `D` is what it would remove."""
@@ -392,16 +372,15 @@ class Snapshots:
         self._top.mkdir(parents=True, exist_ok=True)
         private = {path for one in self.all() if one.tree == tree for path in one.private}
         keep = tuple(self._prefix.split("/")) if self._prefix else ()
-        laying = Laying(self._top, is_ours=False, keep=keep, private=frozenset(private))
         with self._held() as git, self._staging() as scratch:
             differ = [] if paths == [] else list(self._differing(git, tree, paths or ()))
             files = [one.path for one in differ if one.status != "D"]
+            gone = [one.path for one in differ if one.status == "D"]
             # Laid out first: if something of it cannot be read, nothing is touched.
             self._check_out(tree, scratch / "files", files)
-            laying.remove(one.path for one in differ if one.status == "D")
-            laying.put(files, scratch / "files")
-        laying.check()
-        return tuple(sorted(laying.done))
+            source = scratch / "files"
+            done = lay(self._top, source, files, gone, is_ours=False, keep=keep, private=private)
+        return tuple(sorted(done))
 
     def through_filters(self, paths: Collection[str]) -> tuple[LeftOut, ...]:
         """Return which files the user's repository lets go through a filter, Git LFS for example.
@@ -467,14 +446,7 @@ class Snapshots:
         if found.to_store:
             git.run(*update, given=listed(found.to_store))
         found.left_out.sort(key=lambda one: one.path)
-        try:
-            status = (self.path / "index").stat()
-            look = (status.st_ino, status.st_size, status.st_mtime_ns)
-        except FileNotFoundError:
-            look = None
-        if look is None or look != self._written[0]:
-            self._written = (look, git.text("write-tree"))
-        return self._written[1], found
+        return git.text("write-tree"), found
 
     def _prepare_index(self, git: Git) -> tuple[list[str], list[str]]:
         """Correct the copy of the user's index.
@@ -593,7 +565,6 @@ class Snapshots:
             yield Path(scratch)
 
     def _check_out(self, tree: str, folder: Path, paths: Iterable[str] | None) -> None:
-        """Put the files of a snapshot, or some of them, into an empty folder of ours."""
         folder.mkdir(exist_ok=True)
         with self._staging() as scratch:
             git = replace(self._git, work_tree=folder, index=scratch / "index")
@@ -654,7 +625,7 @@ class Snapshots:
         if repository is not None:
             users = repository.git(self.environ)
             object_format = users.text("rev-parse", "--show-object-format")
-            alternates = _objects_of(repository) + b"\n"
+            alternates = os.fsencode(repository.common_dir / "objects") + b"\n"
             with suppress(OSError):
                 exclude = Folder(repository.common_dir, ("info",)).read("exclude") + b"\n"
         replace(git, work_tree=self.path).run(
@@ -689,24 +660,8 @@ def _may_be_same(change: Change) -> bool:
     return change.status in ("M", "T") and not change.is_repository
 
 
-# Any: JSON
-def _read_snapshot(said: dict[str, Any]) -> Snapshot:
-    left_out = tuple(LeftOut(**one) for one in said.pop("left_out"))
-    return Snapshot(**said | {"private": tuple(said["private"])}, left_out=left_out)
-
-
 def _ids(*trees: str) -> tuple[str, ...]:
     for tree in trees:
         if not re.fullmatch(ID_PATTERN, tree):
             raise GitError(f"{tree!r} is not the id of a snapshot")
     return trees
-
-
-def _objects_of(repository: Repository) -> bytes:
-    """Return where the objects of a repository are, as git takes it from a list of such places."""
-    plain = os.fsencode(repository.common_dir / "objects")
-    if not any(byte < 32 or byte in b'":\\' for byte in plain):
-        return plain
-    return b'"' + b"".join(
-        b"\\%03o" % byte if byte < 32 or byte in b'"\\' else bytes([byte]) for byte in plain
-    ) + b'"'  # fmt: skip

@@ -55,7 +55,6 @@ MOST_COPIED = 10_000
 LONGEST_POINTER = 8192
 SHOWN_NAMES = 5
 LONGEST_WAIT = 10.0
-"""Seconds for others that make a work tree."""
 OPTIONS = {
     # All files are in the tree, and the index is a file of its own.
     "core.sparseCheckout": "false",
@@ -68,14 +67,11 @@ OPTIONS = {
 @dataclass(frozen=True, slots=True)
 class Commit:
     id: str
-    """The commit that the branch is at now."""
     is_new: bool
-    """False if there was nothing to commit."""
     by_agents: tuple[str, ...]
     """Commits since the last one of ours that we did not make, the latest first. They stay."""
     left_out: tuple[LeftOut, ...]
     remarks: tuple[str, ...]
-    """What the user should know, as sentences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +90,6 @@ class Worktree:
     """Paths that are left out of it; commits have there what `tip` has."""
 
     def make(self) -> "tuple[Worktree, tuple[str, ...]]":
-        """Make the branch, and the folder with its files; return what is special about it."""
         if not self.tip:
             raise GitError("the repository has no commit yet, so there is nothing to branch off")
         if os.path.lexists(self.folder):
@@ -114,14 +109,20 @@ class Worktree:
             # No agent worked there: half a work tree is of no use.
             made.remove(self.tip)
             raise
-        remarks = list(made._special())
+        remarks = []
+        git = Git(made.entry.path, made.folder, self.environ, options=OPTIONS)
+        entries = [line.partition("\t") for line in git.names("ls-files", "-z", "--stage")]
+        if submodules := [name for mode, _, name in entries if mode.startswith("160000")]:
+            remarks.append(f"submodules are empty here: {first_of(submodules)}")
+        for filter_name, files in filtered(git, [name for _, _, name in entries]).items():
+            stored = f"here as they are stored, not through the filter {filter_name}"
+            remarks.append(f"{stored}: {first_of([*files])}")
         try:
-            copied, left_out = made._include(made._named_files())
+            copied, not_copied = made._copy(made._included_by_list())
         except (GitError, OSError) as error:
             reason = getattr(error, "strerror", error)
             return made, (*remarks, f"{INCLUDE_FILE} was not followed: {reason}")
-        remarks += [f"{one.path} was not copied: {one.reason}" for one in left_out]
-        return replace(made, included=copied), tuple(remarks)
+        return replace(made, included=copied), (*remarks, *not_copied)
 
     @property
     def entry(self) -> Folder:
@@ -146,11 +147,9 @@ class Worktree:
         return f"refs/heads/{self.branch}"
 
     def branch_tip(self) -> str:
-        """Return the commit that the branch is at, or nothing if there is no such branch."""
         return self._store.ask("rev-parse", "-q", "--verify", f"{self.ref}^{{commit}}").text
 
     def faults(self) -> tuple[str, ...]:
-        """Return what of it others have broken; files, and commits on top of ours, are none."""
         return (*self._link_faults(), *self._branch_faults())
 
     def repair(self) -> tuple[str, ...]:
@@ -167,9 +166,21 @@ class Worktree:
         if branch_faults:
             self._store.run("update-ref", "--no-deref", "-m", "cao: repair", self.ref, self.tip)
         is_empty = not self.exists or self._is_marked_unfinished
+        folder, beside = Folder(self.folder), Folder(self.folder.parent)
         try:
             if link_faults:
-                self._link_again()
+                if os.path.lexists(self.folder) and not self.exists:
+                    self.folder.unlink()
+                folder.make()
+                if stat.S_ISDIR(folder.mode(".git")):
+                    folder.move(".git", beside, beside.free_name(f"{self.folder.name}.git"))
+                folder.remove(".git")
+                remove_folder(self.entry)
+                with tempfile.TemporaryDirectory(dir=beside.path, prefix=".link-") as scratch:
+                    place = Path(scratch, self.entry.path.name)
+                    self._add(str(place), self.branch)
+                    Folder(place).move(".git", folder, ".git")
+                    self._store.run("worktree", "repair", str(self.folder))
         except OSError as error:
             raise GitError(f"the work tree cannot be repaired: {in_words(error)}") from error
         if is_empty:
@@ -181,7 +192,6 @@ class Worktree:
         return (*link_faults, *branch_faults)
 
     def commit(self, message: str, identity: Identity) -> Commit:
-        """Commit all files; without a change there is no new commit."""
         if faults := self.faults():
             raise GitError(f"the work tree {self.folder} is damaged: {'; '.join(faults)}")
         parent = self.branch_tip()
@@ -199,20 +209,20 @@ class Worktree:
             by_agents = tuple(git.text("rev-list", f"{self.tip}..{parent}").split())
             remarks = []
             if by_agents:
-                text = f"{len(by_agents)} commits in {self.branch} were made by an agent; they stay"
-                remarks.append(text)
+                what = f"{len(by_agents)} commits in {self.branch}"
+                remarks.append(f"{what} were made by an agent; they stay")
             if leaked := self.leaked(self.tip):
-                text = f"an agent committed files that are yours alone: {first_of(leaked)}"
-                remarks.append(text)
+                named = first_of(leaked)
+                remarks.append(f"an agent committed files that are yours alone: {named}")
             for name, files in filtered(git, changed).items():
-                text = f"stored as they are, not through the filter {name}: {first_of([*files])}"
-                remarks.append(text)
+                stored = f"stored as they are, not through the filter {name}"
+                remarks.append(f"{stored}: {first_of([*files])}")
         # Agents that ask for the status see that all is committed.
         self._refresh()
         return Commit(commit, is_new, by_agents, tuple(left_out), tuple(remarks))
 
     def include(self) -> None:
-        self._include(self.included)
+        self._copy(self.included)
 
     def uncommitted(self) -> tuple[str, ...]:
         """Return the files that differ from the last commit, but those of ours and ignored ones."""
@@ -251,7 +261,6 @@ class Worktree:
             self._store.run("update-ref", "--no-deref", "-d", self.ref, tip)
 
     def _add(self, *words: str) -> None:
-        """Let git make a work tree without its files."""
         # Git gives up where it reads half of what another one is writing.
         with alone_in(self.repository.common_dir, LONGEST_WAIT):
             self._store.run("worktree", "add", "-q", "-f", "--lock", "--no-checkout", *words)
@@ -280,23 +289,6 @@ class Worktree:
             return (f"the history of {self.branch} was rewritten; what it was is {now}",)
         return ()
 
-    def _link_again(self) -> None:
-        """Let git make the link between folder and repository anew."""
-        if os.path.lexists(self.folder) and not self.exists:
-            self.folder.unlink()
-        folder, beside = Folder(self.folder), Folder(self.folder.parent)
-        folder.make()
-        if os.path.lexists(self.folder / ".git"):
-            if (self.folder / ".git").is_dir() and not (self.folder / ".git").is_symlink():
-                folder.move(".git", beside, beside.free_name(f"{self.folder.name}.git"))
-            folder.remove(".git")
-        remove_folder(self.entry)
-        with tempfile.TemporaryDirectory(dir=self.folder.parent, prefix=".link-") as scratch:
-            place = Path(scratch, self.entry.path.name)
-            self._add(str(place), self.branch)
-            Folder(place).move(".git", folder, ".git")
-            self._store.run("worktree", "repair", str(self.folder))
-
     @property
     def _is_marked_unfinished(self) -> bool:
         return _line(self.entry, "locked") in UNFINISHED
@@ -322,16 +314,6 @@ class Worktree:
             git.run("update-index", "-z", "--skip-worktree", "--stdin", given=known)
         git.ask("update-index", "-q", "--refresh")
         return git
-
-    def _special(self) -> Iterator[str]:
-        """Say what differs from the user's own checkout of the same commit."""
-        git = Git(self.entry.path, self.folder, self.environ, options=OPTIONS)
-        entries = [line.partition("\t") for line in git.names("ls-files", "-z", "--stage")]
-        submodules = [name for mode, _, name in entries if mode.startswith("160000")]
-        if submodules:
-            yield f"submodules are empty here: {first_of(submodules)}"
-        for name, files in filtered(git, [name for _, _, name in entries]).items():
-            yield f"here as they are stored, not through the filter {name}: {first_of([*files])}"
 
     def _differences(self, git: Git) -> Iterator[tuple[str, bool]]:
         """Yield what differs from the index, and whether that knows it.
@@ -365,7 +347,7 @@ class Worktree:
         git.run(*words, given=listed(changed))
         return changed, [LeftOut(path, reason) for path, reason in sorted(left_out.items())]
 
-    def _named_files(self) -> list[str]:
+    def _included_by_list(self) -> list[str]:
         """Return the files outside of git's care that the list in the user's work tree names.
 
         Raises OSError if the list is not a plain file of a usual size. It is copied for git for a
@@ -384,32 +366,32 @@ class Worktree:
         apart = (*OURS, *self.held_back)
         return [name for name in names if not name.endswith("/") and not is_held(name, apart)]
 
-    def _include(self, names: Sequence[str]) -> tuple[tuple[str, ...], tuple[LeftOut, ...]]:
-        """Copy files from the user's work tree; return those that were copied, and those not."""
+    def _copy(self, names: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
         copied: list[str] = []
-        left_out: list[LeftOut] = []
+        remarks: list[str] = []
         room = MOST_COPIED_BYTES
         for name in names:
             place = PurePosixPath(name)
             of = Folder(self.repository.top, place.parent.parts)
             to = Folder(self.folder, place.parent.parts)
             if len(copied) >= MOST_COPIED:
-                reason = f"there are more than {MOST_COPIED} files to copy"
-                left_out.append(LeftOut(name, reason))
+                why = f"there are more than {MOST_COPIED} files to copy"
+                remarks.append(f"{name} was not copied: {why}")
                 break
             try:
                 if to.mode(place.name):
-                    raise FileExistsError(17, "the work tree has a file of that name")
+                    remarks.append(f"{name} was not copied: the work tree has a file of that name")
+                    continue
                 data = of.read(place.name, min(LARGEST_COPY, room))
                 mode = stat.S_IMODE(of.mode(place.name)) & 0o777
                 to.create(place.name, data, mode, lasting=False)
                 (to.path / place.name).chmod(mode)
             except OSError as error:
-                left_out.append(LeftOut(name, error.strerror or str(error)))
+                remarks.append(f"{name} was not copied: {error.strerror or error}")
                 continue
             room -= len(data)
             copied.append(name)
-        return tuple(copied), tuple(left_out)
+        return tuple(copied), remarks
 
     @property
     def _store(self) -> Git:
@@ -424,8 +406,8 @@ class Worktree:
             raise GitError(f"the folder {self.folder} is gone")
         with tempfile.TemporaryDirectory(dir=self.folder.parent, prefix=".index-") as scratch:
             git = replace(self._store, work_tree=self.folder, index=Path(scratch, "index"))
-            git = replace(git, options={**OPTIONS, **user_options(git)}, identity=identity)
-            yield git.defused()
+            options = {**OPTIONS, **user_options(git)}
+            yield replace(git, options=options, identity=identity).defused()
 
 
 def _line(folder: Folder, name: str) -> bytes | None:
