@@ -110,17 +110,25 @@ def touched(role: Role, notes: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("group", "words"),
+    ("role", "group", "words"),
     [
-        ("artifacts", "artifact artifacts Proposal proposals DESIGN designs tasks spec specs"),
-        ("traceability", "P1 p2 P3 P4 P1-P4 (P1) P1–P4 traceability phase Phases"),
-        ("downstream contracts", "downstream contract contracts planner API apis converter"),
-        ("handoff", "handoff Handoffs actionable concrete **concrete** handoff/contractless"),
+        (ANALYST_REVIEW, "artifacts", "artifact artifacts Proposal DESIGN tasks spec specs"),
+        (ANALYST_REVIEW, "traceability", "P1 p2 P4 P1-P4 (P1) P1–P4 traceability Phases"),
+        (ANALYST_REVIEW, "downstream contracts", "downstream contracts planner API converter"),
+        (
+            ANALYST_REVIEW,
+            "handoff",
+            "handoff Handoffs actionable **concrete** handoff/contractless",
+        ),
+        (PROGRAMMER_REVIEW, "implementation", "implementations Code tasks change diff files"),
+        (PROGRAMMER_REVIEW, "validation", "validation test TESTS command runs pytest"),
+        (PROGRAMMER_REVIEW, "risk", "risk risks regression qualities coverage evidence"),
+        (PROGRAMMER_REVIEW, "defects", "fix fixes issue defect gap gaps failures"),
     ],
 )
-def test_words_of_the_analyst_groups_count(group: str, words: str) -> None:
+def test_words_of_a_group_count(role: Role, group: str, words: str) -> None:
     for word in words.split():
-        assert touched(ANALYST_REVIEW, f"see {word}, there") == {group}
+        assert touched(role, f"see {word}, there") == {group}
 
 
 def test_next_step_is_one_word_of_evidence() -> None:
@@ -128,27 +136,14 @@ def test_next_step_is_one_word_of_evidence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("group", "words"),
+    ("role", "words"),
     [
-        ("implementation", "implementation implementations Code task tasks change diff files"),
-        ("validation", "validation test TESTS command commands run runs pytest"),
-        ("risk", "risk risks regression quality qualities coverage evidence"),
-        ("defects", "fix fixes issue issues defect gap gaps failure failures"),
+        (ANALYST_REVIEW, "P5 P12 specific rapid designer capis mytasks"),
+        (PROGRAMMER_REVIEW, "prefix latest profile rerunning untested"),
     ],
 )
-def test_words_of_the_programmer_groups_count(group: str, words: str) -> None:
-    for word in words.split():
-        assert touched(PROGRAMMER_REVIEW, f"see {word}, there") == {group}
-
-
-@pytest.mark.parametrize("word", ["P5", "P12", "specific", "rapid", "designer", "capis", "mytasks"])
-def test_parts_of_words_are_no_evidence(word: str) -> None:
-    assert touched(ANALYST_REVIEW, word) == set()
-
-
-@pytest.mark.parametrize("word", ["prefix", "latest", "profile", "rerunning", "untested"])
-def test_parts_of_words_are_no_evidence_for_programmers(word: str) -> None:
-    assert touched(PROGRAMMER_REVIEW, word) == set()
+def test_parts_of_words_are_no_evidence(role: Role, words: str) -> None:
+    assert touched(role, words) == set()
 
 
 def test_evidence_counts_only_in_the_notes() -> None:
@@ -183,16 +178,11 @@ def test_evidence_may_stand_on_the_line_of_the_label_and_below_headings() -> Non
     [
         "REVIEW_RESULT: APPROVED",
         "review_result: approved",
-        "REVIEW_RESULT:APPROVED",
         "REVIEW_RESULT : Approved.",
-        "**REVIEW_RESULT: APPROVED**",
         "**REVIEW_RESULT:** APPROVED",
         "**REVIEW_RESULT**: **APPROVED**",
         "__REVIEW_RESULT: APPROVED__",
-        "## REVIEW_RESULT: APPROVED",
-        "- REVIEW_RESULT: APPROVED",
         "* **REVIEW_RESULT:** APPROVED ✅",
-        "1. REVIEW_RESULT: APPROVED",
         "\tREVIEW_RESULT: APPROVED (see the notes)",
         "REVIEW_RESULT: APPROVED - nothing open, no issues",
         "REVIEW_RESULT: APPROVED (no issues)",
@@ -209,12 +199,10 @@ def test_an_approval_is_read_in_every_dress(line: str) -> None:
     "line",
     [
         "REVIEW_RESULT: APPROVED|REVISE",
-        "REVIEW_RESULT: APPROVED | REVISE",
         "REVIEW_RESULT: APPROVED/REVISE",
         "REVIEW_RESULT: **APPROVED** or **REVISE**",
         "REVIEW_RESULT: REVISE, APPROVED",
         "REVIEW_RESULT: REVISE or REVIEW_RESULT: APPROVED",
-        "REVIEW_RESULT: <APPROVED or REVISE>",
         "REVIEW_RESULT: APPROVED <or not>",
         "REVIEW_RESULT: APPROVED?",
         "REVIEW_RESULT: APPROVED only after the fix",
@@ -224,9 +212,7 @@ def test_an_approval_is_read_in_every_dress(line: str) -> None:
         "`REVIEW_RESULT: APPROVED` is what you want to read",
         "“REVIEW_RESULT: APPROVED”, or so they say",
         "> I would say REVIEW_RESULT: APPROVED",
-        "I would say REVIEW_RESULT: APPROVED",
         "REVIEW_RESULTS: APPROVED",
-        "```\nREVIEW_RESULT: APPROVED\n```",
         "~~~text\nREVIEW_RESULT: APPROVED\n~~~",
         "```\nREVIEW_RESULT: APPROVED",
     ],
@@ -252,20 +238,17 @@ def test_the_last_verdict_wins(line: str) -> None:
         ("RESULT: PASS", TestAnswer.PASS),
         ("**Result: pass**", TestAnswer.PASS),
         ("### RESULT: PASSED", TestAnswer.PASS),
-        ("RESULT: PASS, all 12 tests green", TestAnswer.PASS),
         ("RESULT: FAIL", TestAnswer.FAIL),
         ("RESULT: FAILED (2 of 3 pass)", TestAnswer.FAIL),
         ("RESULT: PASS\nRESULT: FAIL because of one step", TestAnswer.FAIL),
         ("RESULT: FAIL\r\n- RESULT: PASS\r\n", TestAnswer.PASS),
         ("RESULT: PASS|FAIL", TestAnswer.MISSING),
-        ("RESULT: PASS or FAIL", TestAnswer.MISSING),
         ("RESULT: <PASS or FAIL>", TestAnswer.MISSING),
         ("RESULT: PASS is not possible", TestAnswer.MISSING),
         ("RESULT: PASSING", TestAnswer.MISSING),
         ("REVIEW_RESULT: PASS", TestAnswer.MISSING),
         ("TEST RESULT: PASS", TestAnswer.MISSING),
         ("```\nRESULT: PASS\n```", TestAnswer.MISSING),
-        ("It works.", TestAnswer.MISSING),
         ("", TestAnswer.MISSING),
     ],
 )
@@ -275,9 +258,9 @@ def test_the_verdict_of_a_test(text: str, expected: TestAnswer) -> None:
 
 
 FORMS = {"RESULT: PASS": TEST_FORM, "REVIEW_RESULT: APPROVED": REVIEW_FORM}
-AROUND = [("", ""), ("`", "`"), ('"', '"'), ("'", "'"), ("“", "”"), ("„", "“"), ("«", "»")]
-EMPHASIS = ["", "*", "**", "__", "`**"]
-BEFORE = ["", "> ", ">", "- ", "> - ", "1. ", "## ", "  "]
+AROUND = [("", ""), ("`", "`"), ("'", "'"), ("„", "“"), ("«", "»")]
+EMPHASIS = ["", "**", "`**"]
+BEFORE = ["", ">", "> - ", "1. ", "## "]
 
 
 @pytest.mark.parametrize("word", ["PASS", "FAIL"])
@@ -333,28 +316,13 @@ def test_a_review_that_is_no_clear_verdict_is_named() -> None:
     )
 
 
-BETWEEN = [
-    ", ",
-    "; ",
-    " - ",
-    " – ",
-    " → ",
-    " & ",
-    ": ",
-    "=",
-    " (",
-    " [ ] ",
-    ". ",
-    " 😀 ",
-    ", **",
-    " (__",
-]
+BETWEEN = [", ", "; ", " - ", " – ", " → ", " & ", "=", " (", " [ ] ", ". ", " 😀 ", ", **"]
 
 
 @pytest.mark.parametrize(
     ("good", "bad"),
-    [("RESULT: PASS", word) for word in ("FAIL", "FAILED", "FAILS", "FAILING", "fail")]
-    + [("REVIEW_RESULT: APPROVED", word) for word in ("REVISE", "REVISED", "revise")],
+    [("RESULT: PASS", word) for word in ("FAIL", "FAILED", "FAILING")]
+    + [("REVIEW_RESULT: APPROVED", word) for word in ("REVISE", "REVISED")],
 )
 def test_a_verdict_that_takes_itself_back_is_none_and_is_named(good: str, bad: str) -> None:
     texts = ["but see", "not", "not yet", "no", "no, wait", "Or", "if so"]
@@ -366,30 +334,22 @@ def test_a_verdict_that_takes_itself_back_is_none_and_is_named(good: str, bad: s
         assert find_unclear([line], FORMS[good]) == line
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        *(
-            "12 tests",
-            "0 failed",
-            "12 passed, 0 failed",
-            "**0** failed",
-            "0 FAIL",
-            "0 tests failed",
-        ),
-        *("no failures", "no issues", "notes below", "tests/test_fail.py", "ordinary", "butter"),
-        "0 REVISE",
-    ],
-)
+EXPLAINED = [
+    *("12 passed, 0 failed", "**0** failed", "0 FAIL", "0 tests failed", "no failures"),
+    *("notes below", "tests/test_fail.py", "ordinary", "butter", "0 REVISE"),
+]
+
+
+@pytest.mark.parametrize("more", EXPLAINED)
 def test_a_verdict_that_is_only_explained_counts(more: str) -> None:
-    for between, good in product((" (", ", ", " - ", ": "), FORMS):
+    for between, good in product((" (", ", ", " - "), FORMS):
         if "REVISE" not in more or good.startswith("REVIEW"):
             assert find_verdict([f"{good}{between}{more}"], FORMS[good]) is not None, more
 
 
 def test_a_bad_verdict_counts_whatever_follows_it() -> None:
-    for between, more in product(BETWEEN, ["but it runs", "not PASS", "0 failed", "no"]):
-        assert str(judge_test(f"RESULT: FAIL{between}{more}")) == "FAIL"
+    for more in ["but it runs", "not PASS", "0 failed", "no"]:
+        assert str(judge_test(f"RESULT: FAIL, {more}")) == "FAIL"
 
 
 @pytest.mark.parametrize(
@@ -446,10 +406,9 @@ def test_an_unclear_line_is_shown_in_short_and_without_control_characters() -> N
 @pytest.mark.parametrize(
     "filler",
     [
-        "x", " ", "\n", "#", "*", "_", "- ", "`", "```\n", "~~~\n", "1. ", "1", "=", "**", "\0",
-        "\r", ": ", "REVIEW_RESULT", "REVIEW_RESULT: ", "APPROVED or ", "REVIEW_RESULT: APPROVED\n",
-        "REVIEW_NOTES:\n", "next ", "<!--", "<!--\n", "-->\n", "APPROVED, ", "APPROVED 0 ",
-        "0 ", "0", "revise", "0 revise ", "no ", "<!-- -->",
+        "x", " ", "\n", "*", "- ", "`", "```\n", "1. ", "=", "\0", "\r", ": ", "REVIEW_RESULT: ",
+        "APPROVED or ", "REVIEW_RESULT: APPROVED\n", "REVIEW_NOTES:\n", "next ", "<!--\n", "-->\n",
+        "APPROVED, ", "0 ", "0 revise ", "no ", "<!-- -->",
     ],
 )  # fmt: skip
 def test_a_huge_reply_is_judged(filler: str) -> None:

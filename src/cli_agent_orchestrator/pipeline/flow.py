@@ -13,7 +13,7 @@ What a role is told is a template with blocks in it. Each block says where its t
 how much of it is shown, and what becomes of it when the agent has had it before.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -34,9 +34,7 @@ class BlockSource(StrEnum):
     """Where the text of a block comes from."""
 
     TASK = "task"
-    """What is to be done."""
     SCENARIO = "scenario"
-    """How to find out whether it was done."""
     OUTPUT = "output"
     """The last reply of a role in this round."""
     NOTES = "notes"
@@ -48,7 +46,6 @@ class BlockSource(StrEnum):
     LAST_OPEN_NOTES = "last_open_notes"
     """The same, of the round before."""
     TEST_COMMAND = "test_command"
-    """The command that runs the project's own tests."""
 
 
 OF_ONE = (BlockSource.OUTPUT, BlockSource.NOTES)
@@ -71,11 +68,9 @@ class Repeat(StrEnum):
     """What becomes of a block when the agent has had it before."""
 
     SHOW = "show"
-    """It is shown again."""
     REFER = "refer"
     """A line in its place refers to the conversation."""
     OMIT = "omit"
-    """It is left out."""
     ONLY_NEW = "only_new"
     """It is shown to nobody but an agent that has taken another's place in the middle of a run."""
 
@@ -99,7 +94,6 @@ class Role:
 
     name: str
     terminal: str
-    """Its key in the state file, which the specification fixed for some."""
     profile: str
     """The persona its agent is started with."""
     response_file: str
@@ -136,7 +130,6 @@ class Stage:
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """List the roles of the stage in the order of their turns."""
         return tuple(role for role in (self.author, self.reviewer) if role)
 
 
@@ -145,9 +138,7 @@ class FlowSource:
     """What a flow is read from."""
 
     text: str = field(repr=False)
-    """The TOML file."""
     templates: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """The prompt templates, by role."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +156,6 @@ class Flow:
 
     @property
     def first(self) -> Stage:
-        """The stage in which every round begins."""
         return self.stages[0]
 
     @property
@@ -194,14 +184,12 @@ class Flow:
         return any(s.kind is StageKind.WORK and s.author == role for s in self.stages)
 
     def role(self, name: str) -> Role:
-        """Return the role of that name."""
         for role in self.roles:
             if role.name == name:
                 return role
         raise UnknownName("role", name, (role.name for role in self.roles))
 
     def stage(self, name: str) -> Stage | None:
-        """Return the stage of that name, if there is one."""
         return next((stage for stage in self.stages if stage.name == name), None)
 
     def stage_of(self, role: str) -> Stage:
@@ -231,23 +219,21 @@ def course_of(flow: Flow, gates: Sequence[Gate], *, proves: bool) -> tuple[Plann
 
     `proves` says whether a PASS with gates is to be proven.
     """
-    stages = (step for stage in flow.stages for step in _with_gates(flow, stage, gates))
-    is_proven = proves and bool(_gates_at(gates, When.AFTER_TESTER))
-    proof = (PlannedCheck(PROOF, When.AFTER_TESTER),) if is_proven else ()
-    return (*_gates_at(gates, When.BASE), *stages, *proof)
-
-
-def _with_gates(flow: Flow, stage: Stage, gates: Sequence[Gate]) -> Iterator[Planned]:
-    """Yield a stage and the gates after it; those of a gate's own stage take its place."""
+    course: list[Planned] = [*_gates_at(gates, When.BASE)]
     last = _gates_at(gates, When.AFTER_TESTER)
-    if stage.kind is StageKind.GATE:
-        yield from last or (stage,)
-        return
-    yield stage
-    if flow.is_checked(stage):
-        yield from _gates_at(gates, When.AFTER_PROGRAMMER)
-    if stage.then == DONE:
-        yield from last
+    for stage in flow.stages:
+        if stage.kind is StageKind.GATE:
+            # The gates take the place of their stage.
+            course += last or (stage,)
+            continue
+        course.append(stage)
+        if flow.is_checked(stage):
+            course += _gates_at(gates, When.AFTER_PROGRAMMER)
+        if stage.then == DONE:
+            course += last
+    if proves and last:
+        course.append(PlannedCheck(PROOF, When.AFTER_TESTER))
+    return tuple(course)
 
 
 def _gates_at(gates: Sequence[Gate], when: When) -> tuple[PlannedCheck, ...]:

@@ -108,7 +108,7 @@ Against = TestVerdict | CheckResult | Refused
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """An author's summary is there."""
+    """An author wrote its summary."""
 
     def __str__(self) -> str:
         return "summary received"
@@ -390,14 +390,24 @@ def record_reply(
     """Return the state after a turn, and what the reply meant; the turn must be due."""
     if due_step(state) != turn:
         raise ValueError(f"{turn} is not due")
-    state = _take_findings(state, turn, reply.text)
+    is_review = turn.role == state.flow.stage_of(turn.role).reviewer
+    # Only a reviewer that numbers its findings is followed by them.
+    if is_review and (form := read_findings(reply.text)):
+        known = state.progress.findings
+        ledger = follow(known.get(turn.role, Findings()), form, turn.round, turn.cycle)
+        progress = replace(state.progress, findings={**known, turn.role: ledger})
+        state = replace(state, progress=progress)
     outcome = judge_reply(state, turn, reply.text, rules)
     if isinstance(outcome, Passed):
         outcome = _bound_to_review(state, work, turn.round, rules) or outcome
     state = _see_approval(state, turn, outcome, work.tree)
     state = see_work(state, turn, outcome, work)
     kept = shorten(replace(reply, text="\n".join(split_lines(reply.text)) or EMPTY_REPLY))
-    state = _keep(_settle(state), turn, kept)
+    state = _settle(state)
+    # The terminal has had the context now, and nothing is in flight.
+    briefed = state.progress.briefed | {state.terminal_of(turn.role)}
+    progress = replace(state.progress, in_flight=None, briefed=briefed)
+    state = replace(state, outputs={**state.outputs, turn.role: kept}, progress=progress)
     if isinstance(outcome, Approved | SentBack | CyclesUsedUp):
         notes = kept.text
         if rules.condensation.review_feedback:
@@ -407,8 +417,7 @@ def record_reply(
         opened = OpenNotes(turn.role, turn.round, state.notes_of(turn.role))
         before = state.progress.open_notes
         others = (n for n in before if (n.role, n.round) != (turn.role, turn.round))
-        progress = replace(state.progress, open_notes=(*others, opened))
-        state = replace(state, progress=progress)
+        state = replace(state, progress=replace(progress, open_notes=(*others, opened)))
     if isinstance(outcome, Failed | RoundsUsedUp):
         state = replace(state, feedback=_evidence(kept, outcome, rules.condensation))
     return _follow(state, outcome), outcome
@@ -425,15 +434,8 @@ def record_check(
         base = {**state.progress.base, check.gate: base_of(result)}
         state = replace(state, progress=replace(state.progress, base=base))
         return _after_check(state), BaseKnown(result)
-    outcome: Outcome
     if result.passed:
-        outcome = _gate_passed(state, check.when)
-        if check.when is When.AFTER_TESTER:
-            passed = {**state.progress.passed, check.gate: base_of(result)}
-            state = replace(state, progress=replace(state.progress, passed=passed))
-        if isinstance(outcome, Passed):
-            return _all_passed(state, check.round, rules, work)
-        return _after_check(state), outcome
+        return _gate_passed(state, check, result, rules, work)
     outcome = _failed(result, check.round, rules)
     state = replace(
         state, feedback=Excerpt(*evidence_of(result, rules.condensation), result.archive)
@@ -465,16 +467,24 @@ def record_proof(
     return _follow(state, outcome), outcome
 
 
-def _all_passed(
-    state: RunState, number: int, rules: LoopRules, work: Work
+def _gate_passed(
+    state: RunState, check: Check, result: CheckResult, rules: LoopRules, work: Work
 ) -> tuple[RunState, Outcome]:
-    """Return what follows when the tester and all gates have passed."""
-    if against := _bound_to_review(state, work, number, rules):
+    stage, following = _stage(state), state.progress.checks_passed + 1
+    gates = _gates_at(state, check.when)
+    if check.when is When.AFTER_TESTER:
+        passed = {**state.progress.passed, check.gate: base_of(result)}
+        state = replace(state, progress=replace(state.progress, passed=passed))
+    if following < len(gates):
+        return _after_check(state), Cleared(f"the gate {gates[following].name}")
+    if check.when is When.AFTER_PROGRAMMER or stage.then != DONE:
+        return _after_check(state), Cleared(stage.then)
+    # The tester and all gates have passed.
+    if against := _bound_to_review(state, work, check.round, rules):
         return _refuse(state, against), against
     if rules.proof == "off":
         return _after_check(state), Passed()
-    progress = replace(state.progress, proving=True)
-    return replace(state, progress=progress), Cleared("the proof")
+    return replace(state, progress=replace(state.progress, proving=True)), Cleared("the proof")
 
 
 def _refuse(state: RunState, against: Failed | RoundsUsedUp) -> RunState:
@@ -501,8 +511,10 @@ def judge_reply(state: RunState, turn: Turn, text: str, rules: LoopRules) -> Out
     tested = judge_test(text)
     if tested.answer is not TestAnswer.PASS:
         return _failed(tested, turn.round, rules)
-    gates = _gates_at(state, When.AFTER_TESTER) if stage.then == DONE else ()
-    return Cleared(f"the gate {gates[0].name}") if gates else _passed(stage)
+    if stage.then != DONE:
+        return Cleared(stage.then)
+    gates = _gates_at(state, When.AFTER_TESTER)
+    return Cleared(f"the gate {gates[0].name}") if gates else Passed()
 
 
 def reason_against(outcome: Outcome, text: str) -> str:
@@ -516,19 +528,6 @@ def reason_against(outcome: Outcome, text: str) -> str:
         case Failed(TestVerdict()) | RoundsUsedUp(TestVerdict()):
             return first_point(extract_test_evidence(text, MOST_LINES_READ))
     return ""
-
-
-def _take_findings(state: RunState, turn: Turn, text: str) -> RunState:
-    """Follow the numbered findings of a reviewer that writes them."""
-    if turn.role != state.flow.stage_of(turn.role).reviewer:
-        return state
-    form = read_findings(text)
-    if form is None:
-        return state
-    known = state.progress.findings
-    ledger = follow(known.get(turn.role, Findings()), form, turn.round, turn.cycle)
-    progress = replace(state.progress, findings={**known, turn.role: ledger})
-    return replace(state, progress=progress)
 
 
 def _bound_to_review(
@@ -560,10 +559,6 @@ def _see_approval(state: RunState, turn: Turn, outcome: Outcome, tree: str) -> R
     if turn.role == stage.author:
         progress = replace(progress, delivered_tree=tree)
     return replace(state, progress=progress)
-
-
-def _passed(stage: Stage) -> Outcome:
-    return Passed() if stage.then == DONE else Cleared(stage.then)
 
 
 def _failed(verdict: Against, number: int, rules: LoopRules) -> Failed | RoundsUsedUp:
@@ -615,15 +610,6 @@ def _next_gate(state: RunState) -> Gate | None:
     return gates[passed] if passed < len(gates) else None
 
 
-def _gate_passed(state: RunState, when: When) -> Outcome:
-    gates = _gates_at(state, when)
-    following = state.progress.checks_passed + 1
-    if following < len(gates):
-        return Cleared(f"the gate {gates[following].name}")
-    stage = _stage(state)
-    return Cleared(stage.then) if when is When.AFTER_PROGRAMMER else _passed(stage)
-
-
 def _after_check(state: RunState) -> RunState:
     passed = state.progress.checks_passed + 1
     state = replace(state, progress=replace(state.progress, checks_passed=passed))
@@ -672,15 +658,8 @@ def _settle(state: RunState) -> RunState:
 
 
 def _go_on(state: RunState, phase: str, cycle: int = 1, reviewing: bool = False) -> RunState:
-    progress = replace(
-        state.progress,
-        cycle=cycle,
-        reviewing=reviewing,
-        checking=None,
-        checks_passed=0,
-        proving=False,
-    )
-    return replace(state, phase=phase, progress=progress)
+    progress = replace(state.progress, cycle=cycle, reviewing=reviewing, proving=False)
+    return replace(state, phase=phase, progress=replace(progress, checking=None, checks_passed=0))
 
 
 def _start_round(state: RunState, number: int) -> RunState:
@@ -699,16 +678,6 @@ def _start_round(state: RunState, number: int) -> RunState:
 
 def _finish(state: RunState, final_status: FinalStatus) -> RunState:
     return _go_on(replace(state, final_status=final_status), DONE)
-
-
-def _keep(state: RunState, turn: Turn, output: Output) -> RunState:
-    """Keep a reply; its terminal has now had the context, and nothing is in flight."""
-    progress = replace(
-        state.progress,
-        in_flight=None,
-        briefed=state.progress.briefed | {state.terminal_of(turn.role)},
-    )
-    return replace(state, outputs={**state.outputs, turn.role: output}, progress=progress)
 
 
 def _evidence(

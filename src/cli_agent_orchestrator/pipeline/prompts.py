@@ -62,10 +62,9 @@ def build_prompt(turn: Turn, state: RunState, briefing: Briefing) -> str:
     context = [
         _quoted(title, excerpt)
         for block in role.blocks
-        if not _is_left_out(block, turn, state, briefing.condensation)
         for title, excerpt in _texts(block, turn, state, briefing)
     ]
-    if briefing.note and not _is_briefed(turn, state):
+    if briefing.note and state.terminal_of(turn.role) not in state.progress.briefed:
         context.append(_quoted(NOTE_TITLE, Excerpt(briefing.note)))
     reviewer = state.flow.stage_of(turn.role).reviewer
     if findings := findings_block(state.progress.findings.get(reviewer, Findings())):
@@ -93,61 +92,50 @@ def response_file_instruction(path: PurePath) -> str:
     return template.substitute(path=shlex.quote(str(path)), end=RESPONSE_END)
 
 
-def _is_briefed(turn: Turn, state: RunState) -> bool:
-    return state.terminal_of(turn.role) in state.progress.briefed
-
-
-def _is_left_out(block: Block, turn: Turn, state: RunState, condensation: Condensation) -> bool:
-    """Is a block not shown, as its agent has had it, or as it is for a successor only?"""
-    if block.repeat is Repeat.ONLY_NEW:
-        # Is there something that an earlier agent of this role was told or said?
-        number = turn.round if block.source is BlockSource.EVIDENCE else turn.cycle
-        return _is_briefed(turn, state) or number == 1
-    return block.repeat is Repeat.OMIT and _is_repeated(block, turn, state, condensation)
-
-
-def _is_repeated(block: Block, turn: Turn, state: RunState, condensation: Condensation) -> bool:
-    """Has this terminal had the text of a block, so that a reference will do?"""
-    if block.source in OF_THE_TASK:
-        return condensation.explore_on_repeat and _is_briefed(turn, state)
-    return condensation.upstream_on_repeat and turn.cycle > 1 and _is_briefed(turn, state)
-
-
 def _texts(
     block: Block, turn: Turn, state: RunState, briefing: Briefing
 ) -> list[tuple[str, Excerpt]]:
     """Return the texts of a block with their titles; there may be none, or several."""
-    source = block.source
-    if source in OF_THE_TASK:
-        text = _text_of_task(block, turn, state, briefing)
-        return [] if text is None else [(block.title, Excerpt(text))]
-    if block.repeat is Repeat.REFER and _is_repeated(block, turn, state, briefing.condensation):
+    source, condensation = block.source, briefing.condensation
+    is_briefed = state.terminal_of(turn.role) in state.progress.briefed
+    is_of_task = source in OF_THE_TASK
+    if is_of_task:
+        is_repeated = is_briefed and condensation.explore_on_repeat
+    else:
+        is_repeated = is_briefed and condensation.upstream_on_repeat and turn.cycle > 1
+    # What an earlier agent of this role was told or said is there from the second turn on.
+    number = turn.round if source is BlockSource.EVIDENCE else turn.cycle
+    is_for_others = block.repeat is Repeat.ONLY_NEW and (is_briefed or number == 1)
+    if is_for_others or (block.repeat is Repeat.OMIT and is_repeated):
+        return []
+    if is_repeated and block.repeat is Repeat.REFER and not is_of_task:
         return [(block.title, Excerpt(UPSTREAM_REFERENCE))]
-    if source is BlockSource.OUTPUT:
-        return [(block.title, _handed_on(state.output_of(block.of[0]), block, briefing))]
-    if source is BlockSource.NOTES:
-        return [(block.title, state.notes_of(block.of[0]))]
-    if source is BlockSource.EVIDENCE:
-        return [(block.title, state.feedback)]
-    number = turn.round - (source is BlockSource.LAST_OPEN_NOTES)
-    return [
-        (f"OPEN NOTES OF THE {state.flow.role(opened.role).title} (round {number})", opened.notes)
-        for opened in state.progress.open_notes
-        if opened.round == number and opened.role in block.of
-    ]
-
-
-def _text_of_task(block: Block, turn: Turn, state: RunState, briefing: Briefing) -> str | None:
-    texts = {
-        BlockSource.TASK: briefing.task.explore_summary,
-        BlockSource.SCENARIO: briefing.task.scenario_test or state.flow.scenario,
-        BlockSource.TEST_COMMAND: briefing.project_test_cmd or None,
-    }
-    text = texts[block.source]
-    if text is None:
-        return None
-    refer = block.repeat is Repeat.REFER and briefing.condensation.explore_on_repeat
-    return explore_block_for(state.terminal_of(turn.role), text, state.progress.briefed, refer)
+    text = ""
+    match source:
+        case BlockSource.TASK:
+            text = briefing.task.explore_summary
+        case BlockSource.SCENARIO:
+            text = briefing.task.scenario_test or state.flow.scenario
+        case BlockSource.TEST_COMMAND:
+            text = briefing.project_test_cmd
+        case BlockSource.OUTPUT:
+            return [(block.title, _handed_on(state.output_of(block.of[0]), block, briefing))]
+        case BlockSource.NOTES:
+            return [(block.title, state.notes_of(block.of[0]))]
+        case BlockSource.EVIDENCE:
+            return [(block.title, state.feedback)]
+        case _:
+            number = turn.round - (source is BlockSource.LAST_OPEN_NOTES)
+            return [
+                (f"OPEN NOTES OF THE {state.flow.role(one.role).title} (round {number})", one.notes)
+                for one in state.progress.open_notes
+                if one.round == number and one.role in block.of
+            ]
+    if not text and source is BlockSource.TEST_COMMAND:
+        return []
+    refer = block.repeat is Repeat.REFER and condensation.explore_on_repeat
+    terminal_id, briefed = state.terminal_of(turn.role), state.progress.briefed
+    return [(block.title, Excerpt(explore_block_for(terminal_id, text, briefed, refer)))]
 
 
 def _handed_on(output: Output, block: Block, briefing: Briefing) -> Excerpt:

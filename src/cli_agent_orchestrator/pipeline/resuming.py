@@ -38,7 +38,6 @@ class GivenTask:
     """How the user knows it: the file's path, or PROMPT."""
     text: str = field(repr=False)
     problem: str = ""
-    """Why it cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)

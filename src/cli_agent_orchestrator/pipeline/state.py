@@ -81,7 +81,6 @@ class Dispatch:
     worked: float = 0.0
     """Seconds that were worked on it before the run was last stopped."""
     hints: tuple[KeptHint, ...] = ()
-    """Those that are in its prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +88,6 @@ class OpenNotes:
     """What a reviewer still had to say when the cycles were used up."""
 
     role: str
-    """The reviewer."""
     round: int
     notes: Excerpt
 
@@ -114,17 +112,13 @@ class Progress:
     briefed: frozenset[str] = frozenset()
     """Ids of terminals that have had the explore summary and the rest of the context."""
     archive: str = ""
-    """The name of the run's archive folder."""
     sequence: int = 0
-    """The last number given to an archived file."""
     open_notes: tuple[OpenNotes, ...] = ()
     """Of this round and the one before."""
     providers: Mapping[str, str] = field(default_factory=dict)
-    """Which agent each role has."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """The settings it goes by, by variable name."""
     paused: bool = False
-    """Has a person asked it to pause?"""
     heard: int = 0
     """How much of the control file has been dealt with, in bytes."""
     hints: tuple[KeptHint, ...] = ()
@@ -142,7 +136,6 @@ class Progress:
     proving: bool = False
     """Have all gates passed, and is the proof due?"""
     proof: ProofWords | None = None
-    """What was proven."""
     failed_on: Mapping[str, str] = field(default_factory=dict)
     """The tree on which each gate last failed."""
     repeated_gate: str = ""
@@ -169,11 +162,9 @@ class RunState:
     provider: str
     wd: str
     prompt: str = field(repr=False)
-    """The whole text of the task."""
     session_name: str = ""
     flow: Flow = field(default_factory=partial(packaged_flow, LOOP), repr=False)
     terminals: Mapping[str, str] = field(default_factory=dict)
-    """The id of each role's terminal."""
     round: int = 1
     phase: str = ""
     """The name of the stage, or `done`; empty for the first stage."""
@@ -186,7 +177,6 @@ class RunState:
     """The last reply of each role in this round."""
     progress: Progress = field(default_factory=Progress)
     updated_at: str = ""
-    """When it was last saved, in UTC."""
 
     @property
     def gates(self) -> tuple[Gate, ...]:
@@ -204,11 +194,9 @@ class RunState:
         return self.outputs.get(role, NO_OUTPUT)
 
     def has_output(self, role: str) -> bool:
-        """Has this role replied in this round?"""
         return bool(self.output_of(role).text.strip())
 
     def notes_of(self, reviewer: str) -> Excerpt:
-        """Return what a reviewer last noted in this round."""
         return self.notes.get(reviewer, NO_FEEDBACK)
 
 
@@ -236,7 +224,8 @@ def hints_for(state: RunState, role: str) -> tuple[KeptHint, ...]:
 
 def drop_hints(state: RunState, role: str) -> RunState:
     """Return the state after a role was told its hints."""
-    hints = tuple(hint for hint in state.progress.hints if hint.role not in ("", role))
+    told = hints_for(state, role)
+    hints = tuple(hint for hint in state.progress.hints if hint not in told)
     return replace(state, progress=replace(state.progress, hints=hints))
 
 

@@ -7,7 +7,7 @@ has two lines with stars, and both of them count: it is the form of scripts, and
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
@@ -70,8 +70,10 @@ class _Marked:
     """The lines with stars."""
     settings: range
     """The lines between those that set off the settings of the task."""
-    headings: Mapping[str, Sequence[int]]
-    """The headings of each part, outside fenced code."""
+    task: Sequence[int]
+    """The headings of what is to be done, outside fenced code."""
+    test: Sequence[int]
+    """The same of the test."""
 
 
 def parse_task(text: str) -> Task:
@@ -83,8 +85,7 @@ def parse_task(text: str) -> Task:
             "into a file of the project and name it in the task"
         )
     marked = _mark(text)
-    is_headed = any(marked.headings.values())
-    if marked.stars and (not is_headed or _is_starred(marked)):
+    if marked.stars and (not (marked.task or marked.test) or _is_starred(marked)):
         explore, scenario = _parse_stars(marked.lines)
     else:
         explore, scenario = _parse_headings(marked)
@@ -94,7 +95,7 @@ def parse_task(text: str) -> Task:
 def has_headings(text: str) -> bool:
     """Was a text surely written as a task?"""
     marked = _mark(text)
-    return bool(marked.stars or marked.headings[TASK_HEADING])
+    return bool(marked.stars or marked.task)
 
 
 def settings_lines(text: str) -> list[tuple[int, str]]:
@@ -107,44 +108,32 @@ def _mark(text: str) -> _Marked:
     lines = clean_text(text).split("\n")
     headers = (EXPLORE_HEADER, SCENARIO_HEADER)
     stars = [number for number, line in enumerate(lines) if line.strip() in headers]
-    settings = range(0) if stars else _settings_of(lines)
+    settings = range(0)
+    if not stars and lines[0].rstrip() == SETTINGS_MARK:
+        rest = range(1, len(lines))
+        end = next((n for n in rest if lines[n].rstrip() == SETTINGS_MARK), None)
+        if end is None:
+            raise PromptError(
+                f"line 1 of the task begins settings with `{SETTINGS_MARK}`, but no line "
+                f"`{SETTINGS_MARK}` ends them"
+            )
+        settings = range(1, end)
     below = settings.stop + 1 if settings.stop else 0
     headings: dict[str, list[int]] = {TASK_HEADING: [], TEST_HEADING: []}
     for number, line in unfenced(lines[below:]):
-        if part := _part_of(line):
-            headings[part].append(below + number)
-    return _Marked(lines, stars, settings, headings)
-
-
-def _settings_of(lines: Sequence[str]) -> range:
-    if lines[0].rstrip() != SETTINGS_MARK:
-        return range(0)
-    for number in range(1, len(lines)):
-        if lines[number].rstrip() == SETTINGS_MARK:
-            return range(1, number)
-    raise PromptError(
-        f"line 1 of the task begins settings with `{SETTINGS_MARK}`, but no line `{SETTINGS_MARK}` "
-        "ends them"
-    )
-
-
-def _part_of(line: str) -> str:
-    """Return the part that a line is the heading of; nothing if it is none."""
-    if not re.match(HEADING_PATTERN, line):
-        return ""
-    return PARTS.get(" ".join(line.strip(HEADING_MARKS).lower().split()), "")
+        words = " ".join(line.strip(HEADING_MARKS).lower().split())
+        if words in PARTS and re.match(HEADING_PATTERN, line):
+            headings[PARTS[words]].append(below + number)
+    return _Marked(lines, stars, settings, headings[TASK_HEADING], headings[TEST_HEADING])
 
 
 def _is_starred(marked: _Marked) -> bool:
     """Is it a task with stars, whatever headings its parts have? It cannot be of both forms."""
-    if not marked.stars:
-        return False
     outside = {number for number, _ in unfenced(marked.lines)}
     has_both = len({marked.lines[number].strip() for number in marked.stars}) > 1
     if has_both and not outside.isdisjoint(marked.stars):
         return True
-    heading = min(number for numbers in marked.headings.values() for number in numbers)
-    star = marked.stars[0]
+    heading, star = min([*marked.task, *marked.test]), marked.stars[0]
     raise _problem(
         f"it mixes both forms: line {star + 1} is `{marked.lines[star].strip()}`, line "
         f"{heading + 1} is `{marked.lines[heading].strip()}`"
@@ -152,8 +141,14 @@ def _is_starred(marked: _Marked) -> bool:
 
 
 def _parse_stars(lines: Sequence[str]) -> tuple[str, str]:
-    explore = _only_line(lines, EXPLORE_HEADER)
-    scenario = _only_line(lines, SCENARIO_HEADER)
+    starts = []
+    for header in (EXPLORE_HEADER, SCENARIO_HEADER):
+        numbers = [number for number, line in enumerate(lines) if line.strip() == header]
+        if not numbers:
+            raise _problem(f"the line `{header}` is missing")
+        _check_single(numbers, f"the line `{header}`")
+        starts += numbers
+    explore, scenario = starts
     if scenario < explore:
         raise _problem(f"`{SCENARIO_HEADER}` stands before `{EXPLORE_HEADER}`")
     return (
@@ -162,16 +157,8 @@ def _parse_stars(lines: Sequence[str]) -> tuple[str, str]:
     )
 
 
-def _only_line(lines: Sequence[str], header: str) -> int:
-    numbers = [number for number, line in enumerate(lines) if line.strip() == header]
-    if not numbers:
-        raise _problem(f"the line `{header}` is missing")
-    _check_single(numbers, f"the line `{header}`")
-    return numbers[0]
-
-
 def _parse_headings(marked: _Marked) -> tuple[str, str]:
-    lines, task, test = marked.lines, marked.headings[TASK_HEADING], marked.headings[TEST_HEADING]
+    lines, task, test = marked.lines, marked.task, marked.test
     _check_single(task, "the heading of the task")
     _check_single(test, "the heading of the test")
     if task and test and test[0] < task[0]:
@@ -221,27 +208,22 @@ def read_front_matter(text: str, where: str) -> dict[str, str]:
     """Return the settings that a task makes, by variable name; `where` is how the user knows it."""
     found: dict[str, str] = {}
     for number, line in settings_lines(text):
-        stripped = line.strip()
-        if not stripped or stripped.startswith("#"):
+        if not line.strip() or line.strip().startswith("#"):
             continue
         try:
-            setting, value = _read_line(line)
+            pair = re.fullmatch(PAIR_PATTERN, line.rstrip())
+            if pair is None:
+                raise _fault(f"{line.strip()!r} is no setting", "a line such as `max_rounds: 3`")
+            setting = _setting(pair["key"])
+            value = _value(pair["value"].strip())
+            if value.strip():  # an empty one says nothing
+                _check(setting, value)
             if setting.name in found:
                 raise _fault(f"{setting.key} is set twice", "it once")
         except PromptError as error:
             raise PromptError(f"{where}, line {number}: {error}") from None
         found[setting.name] = value
     return found
-
-
-def _read_line(line: str) -> tuple[Setting, str]:
-    pair = re.fullmatch(PAIR_PATTERN, line.rstrip())
-    if pair is None:
-        raise _fault(f"{line.strip()!r} is no setting", "a line such as `max_rounds: 3`")
-    setting = _setting(pair["key"])
-    value = _value(pair["value"].strip())
-    _check(setting, value)
-    return setting, value
 
 
 def _setting(word: str) -> Setting:
@@ -269,28 +251,19 @@ def _value(text: str) -> str:
 
 
 def _check(setting: Setting, value: str) -> None:
-    """Refuse a value that no run could have; an empty one says nothing."""
-    if not value.strip():
-        return
-    given = {setting.name: value}
+    """Refuse a value that no run could have."""
+    expected = ""
     if setting.kind in EXPECTED and canonical(setting.name, value) is None:
         expected = EXPECTED[setting.kind].format(minimum=setting.minimum)
-        raise _bad_value(setting, value, expected)
-    if setting.name == "FLOW" and not re.fullmatch(FLOW_NAME_PATTERN, value.strip()):
-        raise _bad_value(setting, value, "the name of a flow; a file only by --flow or CAO_FLOW")
+    elif setting.name == "FLOW" and not re.fullmatch(FLOW_NAME_PATTERN, value.strip()):
+        expected = "the name of a flow; a file only by --flow or CAO_FLOW"
     try:
-        _read_agents(given)
+        read_word({setting.name: value}, "PROVIDER")
+        read_role_providers({setting.name: value})
     except ConfigError as error:
-        raise _bad_value(setting, value, error.expected) from None
-
-
-def _read_agents(given: Mapping[str, str]) -> None:
-    read_word(given, "PROVIDER")
-    read_role_providers(given)
-
-
-def _bad_value(setting: Setting, value: str, expected: str) -> PromptError:
-    return _fault(f"{setting.key} is {value!r}", expected)
+        expected = error.expected
+    if expected:
+        raise _fault(f"{setting.key} is {value!r}", expected)
 
 
 def _fault(fault: str, expected: str) -> PromptError:
