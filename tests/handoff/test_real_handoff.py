@@ -16,11 +16,11 @@ from cli_agent_orchestrator.client.client import ApiClient
 from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.core.watch import REPORTS_CLOSE
-from cli_agent_orchestrator.errors import ApiUnreachable, Stopped
+from cli_agent_orchestrator.errors import Stopped
 from cli_agent_orchestrator.events import EventKind, HandoffEvent
 from cli_agent_orchestrator.handoff.files import ResponseFiles
 from cli_agent_orchestrator.handoff.handoff import Handoff
-from cli_agent_orchestrator.handoff.wait import Envelope, Reply, Sent
+from cli_agent_orchestrator.handoff.wait import Envelope, Reply
 from cli_agent_orchestrator.settings.config import HandoffRules
 from tests.handoff.fakes import NAMES
 from tests.handoff.server import LIMIT, TERMINAL, SmallServer, Typed, small_server
@@ -224,11 +224,6 @@ def test_two_megabytes_arrive_whole(by_polling: Play) -> None:
     assert reply.result(LIMIT).text == text
 
 
-def test_the_last_output_does_without_strictness(stage: Stage) -> None:
-    play = stage.play(replace(BY_POLLING, strict=False, idle_grace=0.2), plain=True)
-    assert play.send().result(LIMIT).text == "last words"
-
-
 def test_a_server_that_goes_away_and_comes_back_is_heard_again(by_events: Play) -> None:
     reply = by_events.send()
     by_events.typed()
@@ -263,18 +258,6 @@ def test_a_polled_server_that_goes_away_and_comes_back_is_asked_again(by_polling
     assert reply.result(LIMIT).text == "written in silence"
 
 
-def test_a_prompt_for_a_server_that_is_away_is_sent_when_it_is_back(by_polling: Play) -> None:
-    by_polling.server.go()
-    with pytest.raises(ApiUnreachable) as raised:
-        by_polling.client.get_status(TERMINAL)
-    assert not raised.value.maybe_received
-    reply = by_polling.send()
-    by_polling.server.come()
-    assert by_polling.typed().message == "do it"
-    by_polling.path.write_text("the reply")
-    assert reply.result(LIMIT).text == "the reply"
-
-
 def test_a_prompt_without_an_answer_is_typed_once_by_a_server_that_knows_keys(
     by_events: Play,
 ) -> None:
@@ -284,27 +267,6 @@ def test_a_prompt_without_an_answer_is_typed_once_by_a_server_that_knows_keys(
     by_events.path.write_text("the reply")
     assert reply.result(LIMIT).text == "the reply"
     assert by_events.server.swallow_answers == 0
-    assert by_events.server.typed.empty()
-
-
-def test_a_prompt_without_an_answer_is_not_sent_again_to_a_plain_server(by_polling: Play) -> None:
-    by_polling.server.swallow_answers = 1
-    reply = by_polling.send()
-    by_polling.typed()
-    by_polling.path.write_text("the reply")
-    assert reply.result(LIMIT).text == "the reply"
-    assert by_polling.server.typed.empty()
-    warnings = [event.text for event in by_polling.events if event.kind is EventKind.WARNING]
-    assert "it is unclear whether the prompt arrived" in warnings[0]
-
-
-def test_a_turn_taken_up_again_sends_nothing(by_events: Play) -> None:
-    by_events.server.become(TerminalStatus.PROCESSING)
-    reply = by_events.send(Envelope("turn-1", 1, sent=Sent.YES))
-    by_events.server.wait_for_listener()
-    by_events.path.write_text("the reply")
-    by_events.server.become(TerminalStatus.COMPLETED)
-    assert reply.result(LIMIT).text == "the reply"
     assert by_events.server.typed.empty()
 
 

@@ -62,13 +62,6 @@ class TestReminders:
         assert stage.agents.sent[0].message == later.agents.sent[0].message
         assert stage.agents.sent[0].key != later.agents.sent[0].key
 
-    def test_after_the_last_reminder_the_turn_fails(self, stage: Stage) -> None:
-        stage.status(1, PROCESSING)
-        stage.status(5, IDLE)
-        with pytest.raises(NoResponseFile):
-            send(stage)
-        assert len(stage.agents.sent) == 2
-
     def test_no_reminder_if_reminders_are_off(self, tmp_path: Path) -> None:
         stage = Stage(tmp_path, replace(RULES, max_reminders=0))
         with pytest.raises(NoResponseFile):
@@ -179,11 +172,6 @@ class TestResuming:
         assert stage.agents.attempts == 0
         assert stage.told(EventKind.RESUMED) == [""]
 
-    def test_a_reply_written_meanwhile_is_taken(self, stage: Stage) -> None:
-        stage.path.write_text("written while we were away")
-        assert send(stage, Envelope("turn-1", 2, sent=Sent.YES)) == "written while we were away"
-        assert stage.agents.attempts == 0
-
     @pytest.mark.parametrize("sent", [Sent.YES, Sent.MAYBE])
     def test_a_reply_archived_before_the_crash_is_found(self, stage: Stage, sent: Sent) -> None:
         stage.files.archive_text(stage.role, 2, "archived, not saved")
@@ -191,15 +179,6 @@ class TestResuming:
         reply = stage.handoff.send_and_wait(TERMINAL, stage.role, "do it", envelope)
         assert reply.text == "archived, not saved"
         assert reply.source is ReplySource.ARCHIVE
-        assert stage.agents.attempts == 0
-
-    def test_a_prompt_perhaps_sent_is_only_waited_for_if_the_agent_works(
-        self, stage: Stage
-    ) -> None:
-        stage.agents.status = PROCESSING
-        stage.file(5, "reply")
-        stage.status(6, IDLE)
-        assert send(stage, Envelope("turn-1", 2, sent=Sent.MAYBE)) == "reply"
         assert stage.agents.attempts == 0
 
     def test_a_prompt_perhaps_sent_is_only_waited_for_if_its_file_is_there(
