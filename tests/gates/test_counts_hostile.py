@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.gates.counts import read_junit
@@ -42,7 +42,6 @@ def test_what_comes_before_does_not_matter(name: str, noise: Sequence[str]) -> N
     before=st.lists(NOISE | st.sampled_from(FAKES), max_size=3),
     after=st.lists(NOISE | st.sampled_from(FAKES), max_size=3),
 )
-@settings(max_examples=120)
 def test_nothing_around_a_failure_makes_it_a_success(
     name: str, before: Sequence[str], after: Sequence[str]
 ) -> None:
@@ -71,7 +70,6 @@ LINES = st.sampled_from(
 
 
 @given(st.lists(LINES | st.text(max_size=30) | st.sampled_from(FAKES), max_size=60))
-@settings(max_examples=120)
 def test_whatever_is_printed_the_counts_make_sense(lines: Sequence[str]) -> None:
     counts = read_counts("\n".join(lines))
 

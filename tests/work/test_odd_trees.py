@@ -99,8 +99,8 @@ def test_a_linked_work_tree(project: Path, tmp_path: Path) -> None:
     check_round_trip(tmp_path / "tree", set(FILES))
 
 
-@pytest.mark.parametrize("name", ['quo"te', "back\\slash", "#hash", "é \udcff", "a:b"])
-def test_a_repository_whose_folder_has_an_odd_name(tmp_path: Path, name: str) -> None:
+def test_a_repository_whose_folder_has_an_odd_name(tmp_path: Path) -> None:
+    name = '#"quo"te back\\slash é \udcff a:b'
     check_round_trip(make_repository(tmp_path / name, FILES), set(FILES))
 
 

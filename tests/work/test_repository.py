@@ -113,14 +113,6 @@ def test_the_user_is_who_git_says(project: Path, tmp_path: Path) -> None:
     assert user_identity(found(project), environ) == Identity(("Eve", "work@b"), ("A B", "c@b"))
 
 
-def test_a_repository_of_another_user_is_found(project: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("only root can give files away")
-    for path in (project, *project.rglob("*")):
-        os.chown(path, 12345, 12345, follow_symlinks=False)
-    assert found(project).branch == "main"
-
-
 def test_it_is_noticed_that_it_is_gone_or_another(project: Path) -> None:
     before = found(project)
     assert before.became(os.environ) == ""

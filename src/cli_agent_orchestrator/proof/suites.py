@@ -297,19 +297,8 @@ def spoken_part(text: str, language: Language) -> str:
 
 
 FOLDERS = frozenset(
-    [
-        "test",
-        "tests",
-        "__tests__",
-        "__mocks__",
-        "__snapshots__",
-        "spec",
-        "e2e",
-        "cypress",
-        "testdata",
-        "benches",
-    ]
-)
+    ("test", "tests", "__tests__", "__mocks__", "__snapshots__", "spec", "e2e", "cypress")
+) | {"testdata", "benches"}
 """Everything in these is of the tests, golden data too."""
 # "app/src/integrationTest/java/A.java", "t/lib/Prices.pm"
 OF_TESTS_PATTERN = r"(?:^|/)src/(?:it|integrationTest|androidTest)/|^t/"
@@ -323,20 +312,18 @@ FOUND_PATHS = (
 )
 
 # All of these are of the whole last part of a path.
-FOUND_NAMES = "|".join(
-    (
-        # "test_total.py", "total_test.py", "tests.py"
-        r"test_.+\.py|.+_test\.py|tests?\.py",
-        # "total.test.ts", "login.cy.js", "test.mjs"
-        r".+\.(?:test|spec|cy|e2e)\.[cm]?[jt]sx?|(?:test|spec)\.[cm]?[jt]sx?",
-        # "total_test.go", "tests.rs"
-        r".+_test\.go|tests?\.rs",
-        # "TotalTest.java", "OrderIT.kt", "TestTotal.java"
-        r".*(?:Test|Tests|TestCase|IT|Spec)\.(?:java|kt|groovy|scala|php|cs|swift)",
-        r"Test[A-Z].*\.(?:java|kt)",
-        # "basic.t", "prices.bats", "test_total.rb", "total_spec.rb", "total_test.cc"
-        r".+\.(?:t|bats)|test_.+\.rb|.+_(?:test|spec)\.(?:rb|exs|dart|cc|cpp|c|php|lua)",
-    )
+FOUND_NAMES = _any(
+    # "test_total.py", "total_test.py", "tests.py"
+    r"test_.+\.py|.+_test\.py|tests?\.py",
+    # "total.test.ts", "login.cy.js", "test.mjs"
+    r".+\.(?:test|spec|cy|e2e)\.[cm]?[jt]sx?|(?:test|spec)\.[cm]?[jt]sx?",
+    # "total_test.go", "tests.rs"
+    r".+_test\.go|tests?\.rs",
+    # "TotalTest.java", "OrderIT.kt", "TestTotal.java"
+    r".*(?:Test|Tests|TestCase|IT|Spec)\.(?:java|kt|groovy|scala|php|cs|swift)",
+    r"Test[A-Z].*\.(?:java|kt)",
+    # "basic.t", "prices.bats", "test_total.rb", "total_spec.rb", "total_test.cc"
+    r".+\.(?:t|bats)|test_.+\.rb|.+_(?:test|spec)\.(?:rb|exs|dart|cc|cpp|c|php|lua)",
 )
 """By these names the usual runners find tests."""
 DOUBTFUL_NAMES = {
@@ -348,20 +335,16 @@ DOUBTFUL_NAMES = {
 """By these names a runner looks into a file that may be of the product; what a test has in it."""
 HELPER_NAMES = r"conftest\.py|.+\.snap"
 """These are of the tests, and no tests themselves."""
-SETTINGS_NAMES = "|".join(
-    (
-        r"\.?pytest\.ini|tox\.ini|setup\.cfg|pyproject\.toml|noxfile\.py|\.coveragerc",
-        r"(?:jest|vite|vitest|playwright|cypress|karma|wdio)\.config\.(?:[cm]?[jt]s|json)",
-        r"\.mocharc(?:\..+)?|\.nycrc(?:\.json)?|package\.json|vitest\.workspace\..+",
-        r"Cargo\.toml|nextest\.toml|pom\.xml|testng\.xml|(?:build|settings)\.gradle(?:\.kts)?",
-    )
+SETTINGS_NAMES = _any(
+    r"\.?pytest\.ini|tox\.ini|setup\.cfg|pyproject\.toml|noxfile\.py|\.coveragerc",
+    r"(?:jest|vite|vitest|playwright|cypress|karma|wdio)\.config\.(?:[cm]?[jt]s|json)",
+    r"\.mocharc(?:\..+)?|\.nycrc(?:\.json)?|package\.json|vitest\.workspace\..+",
+    r"Cargo\.toml|nextest\.toml|pom\.xml|testng\.xml|(?:build|settings)\.gradle(?:\.kts)?",
 )
-CI_NAMES = "|".join(
-    (
-        r"\.gitlab-ci\.ya?ml|\.travis\.ya?ml|azure-pipelines\.ya?ml|bitbucket-pipelines\.ya?ml",
-        r"Jenkinsfile.*|(?:GNUm|[Mm])akefile|.+\.mk|\.?[Jj]ustfile|Taskfile\.ya?ml",
-        r"\.pre-commit-config\.ya?ml",
-    )
+CI_NAMES = _any(
+    r"\.gitlab-ci\.ya?ml|\.travis\.ya?ml|azure-pipelines\.ya?ml|bitbucket-pipelines\.ya?ml",
+    r"Jenkinsfile.*|(?:GNUm|[Mm])akefile|.+\.mk|\.?[Jj]ustfile|Taskfile\.ya?ml",
+    r"\.pre-commit-config\.ya?ml",
 )
 # ".github/workflows/test.yml", ".circleci/config.yml"
 CI_FOLDERS_PATTERN = r"(?:^|/)\.(?:github/(?:workflows|actions)|gitlab|circleci|buildkite)/"

@@ -86,7 +86,10 @@ class WorkFolder:
         self._tend = tend
         self.snapshots = snapshots
         self._repository = repository
-        self._checkouts = None if run_folder is None else _checkouts_of(run_folder)
+        self._checkouts: Folder | None = None
+        if run_folder is not None:
+            parts = (*run_folder.parts, CHECKOUTS_FOLDER)
+            self._checkouts = Folder(run_folder.root, parts, private=True)
         self._before: Snapshot | None = None
         self.now: Snapshot | None = None
         self._looked: Snapshot | None = None
@@ -404,10 +407,6 @@ def said_of_repository(events: Iterable[RunEvent]) -> tuple[str, ...]:
     warnings = (event for event in events if isinstance(event, Warned))
     said = (event.text for event in warnings if event.about == ABOUT_REPOSITORY)
     return tuple(dict.fromkeys(said))
-
-
-def _checkouts_of(run_folder: Folder) -> Folder:
-    return Folder(run_folder.root, (*run_folder.parts, CHECKOUTS_FOLDER), private=True)
 
 
 def _clear(checkouts: Folder) -> None:

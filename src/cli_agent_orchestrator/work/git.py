@@ -273,8 +273,8 @@ class Repository:
     """Empty if no branch is checked out."""
     under_way: str
 
-    def git(self, environ: Mapping[str, str], seconds: float = LONGEST_LOOK) -> Git:
-        return Git(self.git_dir, self.top, environ, seconds=seconds)
+    def git(self, environ: Mapping[str, str]) -> Git:
+        return Git(self.git_dir, self.top, environ, seconds=LONGEST_LOOK)
 
     @property
     def inodes(self) -> tuple[int, ...]:
