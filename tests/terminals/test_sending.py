@@ -62,19 +62,6 @@ def test_an_agent_at_rest_with_an_empty_box_gets_the_message(status: TerminalSta
     assert after(Sending(), AgentLook(0, status, "")) == Do.PASTE
 
 
-@pytest.mark.parametrize("status", [PROCESSING, WAITING, UNKNOWN])
-def test_nothing_is_typed_into_an_agent_that_is_not_at_rest(status: TerminalStatus) -> None:
-    assert isinstance(after(Sending(asked_at=-QUESTION_SECONDS), AgentLook(0, status, "")), Refuse)
-
-
-def test_nothing_is_typed_when_no_input_box_is_in_sight() -> None:
-    assert isinstance(after(Sending(), AgentLook(0, IDLE, None)), Refuse)
-
-
-def test_nothing_is_typed_into_a_dead_terminal() -> None:
-    assert isinstance(after(Sending(), AgentLook(0, ERROR, "", alive=False)), Refuse)
-
-
 def test_a_text_that_was_sent_before_may_still_be_seen_for_a_moment() -> None:
     sending, action = advance(Sending(since=10), AgentLook(10.1, IDLE, "sent before"))
     assert isinstance(action, LookAgain)
@@ -93,10 +80,6 @@ def test_how_long_it_may_still_be_seen_is_a_sharp_limit(draft: str | None) -> No
         LOOK_SECONDS
     )
     assert isinstance(after(sending, AgentLook(10 + REDRAW_SECONDS, IDLE, draft)), Refuse)
-
-
-def test_what_a_person_left_in_the_box_is_neither_merged_nor_removed() -> None:
-    assert isinstance(after(Sending(), AgentLook(0, IDLE, "half a sent")), Refuse)
 
 
 def test_what_a_message_of_ours_left_in_the_box_is_cleared_first() -> None:
@@ -165,32 +148,10 @@ def test_looks_are_close_together_at_first(sending: Sending) -> None:
     assert after(sending, AgentLook(3, IDLE, None)) == LookAgain(LOOK_SECONDS)
 
 
-def test_a_paste_that_never_shows_is_not_submitted_and_not_called_sent() -> None:
-    assert is_given_up(after(PASTED, AgentLook(BOX_SECONDS, IDLE, "")))
-
-
 def test_enter_is_not_pressed_on_a_question_that_came_up_after_the_paste() -> None:
     sending, action = advance(PASTED, AgentLook(0.1, WAITING, "text"))
     assert isinstance(action, LookAgain)
     assert is_given_up(after(sending, AgentLook(0.2 + QUESTION_SECONDS, WAITING, "text")))
-
-
-@pytest.mark.parametrize("sending", [PASTED, ENTERED])
-def test_an_agent_that_dies_meanwhile_did_not_confirm(sending: Sending) -> None:
-    assert is_given_up(after(sending, AgentLook(0.1, ERROR, None, alive=False)))
-
-
-@pytest.mark.parametrize(
-    "look",
-    [
-        AgentLook(0.1, COMPLETED, "text", taken="UserPromptSubmit"),
-        AgentLook(0.1, PROCESSING, "text"),
-        AgentLook(0.1, WAITING, None),
-        AgentLook(0.1, COMPLETED, ""),
-    ],
-)
-def test_every_positive_sign_confirms(look: AgentLook) -> None:
-    assert is_taken(after(replace(ENTERED, asked_at=-QUESTION_SECONDS), look))
 
 
 def test_a_lost_enter_is_pressed_again_a_few_times() -> None:
@@ -339,12 +300,3 @@ PRESSED = replace(ENTERED, presses=len(ENTER_SECONDS))
 )
 def test_every_end_says_why(sending: Sending, look: AgentLook, action: Action) -> None:
     assert after(sending, look) == action
-
-
-def test_a_message_is_taken_back_only_so_often() -> None:
-    sending = Sending(message="second", last_draft="first", phase=Phase.PASTED)
-    for clears in range(1, MAX_CLEARS + 1):
-        sending, action = advance(sending, AgentLook(0, IDLE, "first second"))
-        assert (action, sending.clears) == (Do.CLEAR, clears)
-        sending = replace(sending, phase=Phase.PASTED)
-    assert is_given_up(after(sending, AgentLook(0, IDLE, "first second")))

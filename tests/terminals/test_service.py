@@ -98,7 +98,7 @@ async def test_a_window_is_named_after_the_role_of_its_agent(
     assert windows.split() == [terminal.name]
 
 
-@pytest.mark.parametrize("size", [1, 1000, 100_000, 500_000])
+@pytest.mark.parametrize("size", [1, 500_000])
 async def test_a_message_arrives_byte_by_byte(
     service: TerminalService, ground: Ground, size: int
 ) -> None:
@@ -244,17 +244,6 @@ async def test_an_enter_that_got_lost_is_pressed_again(ground: Ground, signals: 
         delivery = await service.send(terminal.id, "hello")
         assert delivery.confirmed
         assert delivery.enter_presses == 2
-
-
-async def test_an_agent_that_never_takes_the_message_is_reported_as_unconfirmed(
-    ground: Ground,
-) -> None:
-    ground.script("[[rule]]\nmisbehave = { swallow_enter = 1000 }")
-    async with ground.service() as service:
-        terminal = await service.create_session(new(ground))
-        delivery = await service.send(terminal.id, "hello")
-        assert not delivery.confirmed
-        assert "still in the input box" in delivery.detail
 
 
 @pytest.mark.parametrize("signals", ["", SCREEN_ONLY])
@@ -437,61 +426,38 @@ async def test_the_whole_scrollback_and_the_whole_last_answer_can_be_read(
     ground: Ground,
 ) -> None:
     lines = "\n".join(f"line {number} of the answer" for number in range(2000))
-    ground.script(
-        f'{SCREEN_ONLY}[[rule]]\nanswer = """{lines}"""\nmisbehave = {{ lines = 100000 }}'
-    )
+    ground.script(f'{SCREEN_ONLY}[[rule]]\nanswer = """{lines}"""\nmisbehave = {{ lines = 20000 }}')
     async with ground.service() as service:
         terminal = await service.create_session(new(ground))
         await service.send(terminal.id, "print")
         await reached(service, terminal, COMPLETED)
         full = await service.output(terminal.id, OutputMode.FULL)
-        assert full.count("\n") > 102_000
+        assert full.count("\n") > 22_000
         assert (await service.output(terminal.id, OutputMode.LAST)).strip().endswith(lines)
         assert "turn 1 over" in await service.output(terminal.id, OutputMode.SCREEN)
 
 
-async def test_an_agent_inherits_nothing_of_ours_and_works_in_its_folder(
-    service: TerminalService, ground: Ground
-) -> None:
-    terminal = await service.create_session(new(ground))
-    [(_, pid)] = [pane.split() for pane in processes_of(ground) if pane.startswith(terminal.id)]
-    if not Path("/proc").is_dir():
-        pytest.skip("no /proc here")
-    environ = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    names = {entry.split(b"=")[0].decode() for entry in environ if entry}
-    assert not {name for name in names if name.startswith("CAO_")}
-    assert "HOME" in names
-    assert Path(f"/proc/{pid}/cwd").readlink() == ground.work.resolve()
-
-
-async def test_an_agent_is_told_of_its_own_terminal_and_not_of_the_servers(ground: Ground) -> None:
-    if not Path("/proc").is_dir():
-        pytest.skip("no /proc here")
-    outer = {"TERM": "dumb", "TERM_PROGRAM": "vscode", "COLUMNS": "20", "KITTY_WINDOW_ID": "7"}
-    ground.config = replace(ground.config, environ={**ground.config.environ, **outer})
-    async with ground.service() as service:
-        await service.create_session(new(ground))
-        [(_, pid)] = [pane.split() for pane in processes_of(ground)]
-        entries = Path(f"/proc/{pid}/environ").read_text().split("\0")
-    environ = dict(entry.split("=", 1) for entry in entries if entry)
-    assert environ["TERM"] == "screen-256color"
-    assert environ["TERM_PROGRAM"] == "tmux"
-    assert not {"COLUMNS", "KITTY_WINDOW_ID"} & set(environ)
-
-
-async def test_an_agent_is_not_led_to_a_repository_of_who_started_the_server(
+async def test_an_agent_works_in_its_folder_with_an_environment_of_its_own(
     ground: Ground,
 ) -> None:
     if not Path("/proc").is_dir():
         pytest.skip("no /proc here")
-    outer = {"GIT_DIR": "/other/.git", "GIT_INDEX_FILE": "/other/index", "GIT_AUTHOR_NAME": "Ada"}
+    outer = {
+        **{"TERM": "dumb", "TERM_PROGRAM": "vscode", "COLUMNS": "20", "KITTY_WINDOW_ID": "7"},
+        **{"GIT_DIR": "/other/.git", "GIT_INDEX_FILE": "/other/index", "GIT_AUTHOR_NAME": "Ada"},
+    }
     ground.config = replace(ground.config, environ={**ground.config.environ, **outer})
     async with ground.service() as service:
         await service.create_session(new(ground))
         [(_, pid)] = [pane.split() for pane in processes_of(ground)]
         entries = Path(f"/proc/{pid}/environ").read_text().split("\0")
-    names = {entry.split("=", 1)[0] for entry in entries}
-    assert names & set(outer) == {"GIT_AUTHOR_NAME"}
+        assert Path(f"/proc/{pid}/cwd").readlink() == ground.work.resolve()
+    environ = dict(entry.split("=", 1) for entry in entries if entry)
+    assert not [name for name in environ if name.startswith("CAO_")]
+    assert "HOME" in environ
+    assert environ["TERM"] == "screen-256color"
+    assert environ["TERM_PROGRAM"] == "tmux"
+    assert environ.keys() & outer.keys() == {"TERM", "TERM_PROGRAM", "GIT_AUTHOR_NAME"}
 
 
 async def test_the_scripted_agent_imports_nothing_from_the_project(

@@ -77,14 +77,6 @@ async def test_a_line_in_pieces_is_read_when_it_is_complete(
     assert await lines.next() == '{"a": "é"}'
 
 
-async def test_a_file_that_appears_later_is_read(files: SignalFiles, tmp_path: Path) -> None:
-    path = tmp_path / "late.jsonl"
-    lines = Lines()
-    files.follow(path, lines)
-    path.write_text("hello\n")
-    assert await lines.next() == "hello"
-
-
 async def test_what_was_there_before_can_be_left_out(files: SignalFiles, tmp_path: Path) -> None:
     path = tmp_path / "record.jsonl"
     path.write_text("old\n")
@@ -129,16 +121,6 @@ async def test_what_is_no_plain_file_is_not_read_and_holds_nobody_up(
     other.write_text("hello\n")
     assert await others.next() == "hello"
     assert lines.queue.empty()
-
-
-async def test_a_line_without_end_is_skipped_and_the_next_one_is_read(
-    files: SignalFiles, tmp_path: Path
-) -> None:
-    path = tmp_path / "events.jsonl"
-    path.write_bytes(b"x" * (MAX_LINE + 2_000_000) + b"\nnext\n")
-    lines = Lines()
-    files.follow(path, lines)
-    assert await lines.next() == "next"
 
 
 async def test_after_a_line_without_end_nothing_that_comes_later_is_skipped(

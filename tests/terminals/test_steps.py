@@ -97,7 +97,7 @@ async def test_a_step_is_over_in_time_though_tmux_stands_still(ground: Ground) -
     ground.script(HANG)
     async with ground.service() as service:
         server = int(ground.tmux("display-message", "-p", "#{pid}"))
-        running = asyncio.create_task(service.run_step(replace(step(ground), seconds=5)))
+        running = asyncio.create_task(service.run_step(replace(step(ground), seconds=2)))
         terminal = await working(service)
         with pytest.raises(InputRefused):
             await service.send(terminal, "after the prompt was sent")

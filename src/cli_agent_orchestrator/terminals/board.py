@@ -70,12 +70,9 @@ class EventFeed:
 @dataclass(frozen=True, slots=True)
 class ToldByAgent:
     taken: AgentSignal | None = None
-    """The last signal that it took a message."""
     taken_at: float = 0.0
     count: int = 0
-    """How many messages it has told to have taken."""
     answer: str | None = None
-    """The last answer as the agent's own record has it."""
     transcript: Path | None = None
     """Where the agent says that its session record is."""
     action: str = ""
@@ -119,11 +116,9 @@ class LiveTerminal:
     """How often it has begun to ask, or was pressed a key: what it asks since is another question.
     """
     answered: str = ""
-    """The fingerprint of the question that was answered last."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     """Set at the next report. Take it before you look, so that nothing is missed in between."""
     typing: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by whoever types into it."""
     unread: bytes = b""
     """The beginning of a state in its raw output."""
     decay: asyncio.TimerHandle | None = None
@@ -218,7 +213,6 @@ class Board:
         return iter(list(self._terminals.values()))
 
     def get(self, terminal_id: str) -> LiveTerminal:
-        """Return a terminal that is ready for work, or was."""
         live = self._terminals.get(terminal_id)
         if live is None or not live.row.ready:
             known = [live.row.id for live in self if live.row.ready]

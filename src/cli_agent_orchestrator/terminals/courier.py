@@ -92,7 +92,6 @@ class Courier:
         return replace(delivery, removed_characters=removed)
 
     async def _once(self, live: LiveTerminal, text: str, key: str | None) -> Delivery:
-        """Type a message that was not sent before; note it before and after."""
         digest = sha256(text.encode()).hexdigest()
         if key is not None:
             begun = await asyncio.to_thread(self._store.delivery, live.row.id, key)

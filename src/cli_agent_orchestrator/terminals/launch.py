@@ -179,7 +179,6 @@ class Launcher:
         event_file: Path,
         run_index: int | None = None,
     ) -> Command:
-        """Return the command that starts an agent, or say that its program is missing."""
         settings = self.config.provider(provider.name)
         env = agent_environment(self.config.environ, settings.env, run_index)
         program = self._program(provider, settings.command, env)
@@ -250,7 +249,6 @@ class Launcher:
                     await self._press(live, dialog)
 
     async def _press(self, live: LiveTerminal, dialog: Dialog) -> None:
-        """Answer a dialog, and wait a moment until it is gone from the screen."""
         assert live.pane is not None, "it is alive"
         await self.tmux.press(live.pane, dialog.keys)
         until = self.clock.monotonic() + self.dialog_seconds
@@ -275,12 +273,9 @@ class Launcher:
         """Return what `--version` says, asked once for each build of a program."""
         key = (program, Path(program).stat().st_mtime_ns)
         if key not in self._versions:
-            self._versions[key] = await asyncio.to_thread(_ask_version, program, env)
+            said = ""
+            with suppress(OSError):
+                asking = asyncio.to_thread(ask, [program, "--version"], env, VERSION_SECONDS)
+                said = (await asking).text
+            self._versions[key] = find_version(said)
         return self._versions[key]
-
-
-def _ask_version(program: str, env: Mapping[str, str]) -> tuple[int, ...]:
-    try:
-        return find_version(ask([program, "--version"], env, VERSION_SECONDS).text)
-    except OSError:
-        return ()

@@ -90,17 +90,20 @@ def check_no_gate_of(pid: int) -> None:
 
 
 def _ancestors(pid: int) -> Iterator[tuple[int, list[str]]]:
-    """Yield the processes above one, from its parent on, with their command lines."""
     with suppress(OSError, ValueError, LookupError):
         while pid > 1:
             if sys.platform == "linux":
-                # 4711 (name, which may hold anything) S 4710 …
-                stat = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
-                pid = int(stat.rpartition(")")[2].split()[1])
+                pid = int(_stat(pid)[1])
                 yield pid, Path(f"/proc/{pid}/cmdline").read_text("utf-8", "replace").split("\0")
             else:
                 pid = int(_ps("-o", "ppid=", "-p", str(pid)))
                 yield pid, _ps("-o", "args=", "-p", str(pid)).split()
+
+
+def _stat(pid: int) -> list[str]:
+    """Return what the system knows of a process: its state, its parent ..."""
+    # 4711 (name, which may hold anything) S 4710 …
+    return Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
 
 
 def _written_by(pid: int) -> Iterator[Path]:
@@ -173,22 +176,14 @@ def send_signal(pids: Iterable[int], number: signal.Signals) -> None:
 
 def _living() -> Iterator[int]:
     if sys.platform == "linux":
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdecimal() and _state(entry) not in ("", "Z", "X"):
-                yield int(entry.name)
+        for pid in map(int, filter(str.isdecimal, _names(Path("/proc")))):
+            with suppress(OSError):
+                if _stat(pid)[0] not in "ZX":
+                    yield pid
         return
     for pid, state in (line.split() for line in _ps("-A", "-o", "pid=,stat=").splitlines()):
         if not state.startswith("Z"):
             yield int(pid)
-
-
-def _state(process: Path) -> str:
-    """Return the letter behind the name in `/proc/PID/stat`; the name may hold anything."""
-    try:
-        stat = (process / "stat").read_text("utf-8", "replace")
-    except OSError:
-        return ""
-    return stat.rpartition(")")[2].strip()[:1]
 
 
 def _ps(*options: str) -> str:

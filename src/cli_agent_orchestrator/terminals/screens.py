@@ -69,14 +69,11 @@ ROOM_FOR_END = 100
 
 @dataclass(frozen=True, slots=True)
 class Tape:
-    """A recording that is being written, as far as it is."""
-
     began: float
     width: int
     height: int
     size: int
     at: float = 0.0
-    """When the last frame was, in seconds since the beginning."""
     lines: tuple[str, ...] | None = None
     """The screen at that time; None if it is not known, so that the next frame is a whole one."""
     changed: int = 0
@@ -96,7 +93,6 @@ def go_on(cast: Cast, size: int) -> Tape:
 
 
 def pause_after(tape: Tape) -> float:
-    """Return how many seconds must pass until the next frame."""
     times = 1 if tape.changed > LITTLE else 2
     return float(FRAME_SECONDS * times * 2 ** (tape.size * PARTS // LARGEST_CAST))
 
@@ -212,7 +208,6 @@ async def _first_of(*events: asyncio.Event) -> None:
 
 
 def _open(folder: Folder, role: str, now: float) -> tuple[BinaryIO, Tape]:
-    """Open the file of a recording: a new one, or one that goes on."""
     name = cast_name(role)
     try:
         before = folder.read(name, limit=2 * LARGEST_CAST)

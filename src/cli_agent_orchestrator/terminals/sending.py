@@ -42,8 +42,6 @@ MAX_CLEARS = 3
 
 
 class Phase(Enum):
-    """How far a message has come."""
-
     CHECKING = auto()
     PASTED = auto()
     ENTERED = auto()
@@ -107,7 +105,6 @@ REFUSALS = {
 
 
 def advance(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
-    """Return what to do next, by the rules at the top of this module."""
     if look.status is not TerminalStatus.WAITING_USER_ANSWER:
         sending = replace(sending, asked_at=None)
     elif sending.asked_at is None:

@@ -106,7 +106,6 @@ class TerminalService:
         self._courier: Courier | None = None
 
     async def start(self) -> None:
-        """Lock the state folder, connect to tmux, find every live terminal again."""
         store = await asyncio.to_thread(TerminalStore, self._config.state_dir)
         try:
             self._store = store
@@ -229,7 +228,6 @@ class TerminalService:
         await self._press(self._board.get(terminal_id), [key])
 
     def question(self, terminal_id: str) -> Question | None:
-        """Return what an agent asks, None if it does not wait for an answer."""
         return question_of(self._board.get(terminal_id), self._start_id)
 
     async def answer(
@@ -268,7 +266,6 @@ class TerminalService:
         return await self._tmux.read_ansi(live.pane, lines) if live.pane is not None else live.text
 
     async def output(self, terminal_id: str, mode: OutputMode) -> str:
-        """Return the whole scrollback, the last answer or the visible screen."""
         live = self._board.get(terminal_id)
         match mode:
             case OutputMode.SCREEN:
@@ -281,7 +278,6 @@ class TerminalService:
                 return live.provider.last_answer(await self._scrollback(live))
 
     def records(self, terminal_id: str) -> list[str]:
-        """Return where an agent keeps its own records, as far as they were found."""
         return self._board.get(terminal_id).known_records
 
     def explain(self, terminal_id: str) -> Explanation:
@@ -440,7 +436,6 @@ class TerminalService:
         await asyncio.to_thread(self._store.remove, live.row.id)
 
     async def _end_programs(self, live: LiveTerminal, leader: int) -> None:
-        """End an agent and what it runs; some ignore the end of their terminal."""
         deadline = self._clock.monotonic() + HANG_UP_SECONDS
         running = await asyncio.to_thread(programs.members, leader)
         programs.send_signal(running, signal.SIGHUP)
@@ -482,7 +477,6 @@ class TerminalService:
             _keep(asyncio.create_task(self._launcher.pass_dialog(live)), self._dialogs)
 
     async def _asked(self, live: LiveTerminal, fingerprint: str | None) -> Question:
-        """Return what an agent asks now; raise that it is not what is to be answered."""
         if fingerprint is None:
             if (question := question_of(live, self._start_id)) is None:
                 raise InputRefused(live.row.id, "it asks nothing now")

@@ -43,8 +43,6 @@ LineReader = Callable[[str, float, bool], None]
 
 @dataclass(slots=True)
 class _Followed:
-    """One file and how far it has been read."""
-
     read_line: LineReader
     when_caught_up: Callable[[], None]
     offset: int = 0
@@ -85,7 +83,6 @@ class SignalFiles:
         self._appeared = appeared
         self._files: dict[Path, _Followed] = {}
         self._others: set[Path] = set()
-        """What has been seen beside them."""
         self._folders = FolderWatch(self._changed)
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -214,7 +211,6 @@ class RecordFinder:
                 self.look(live)
 
     def look(self, live: LiveTerminal) -> None:
-        """Look for a record that is new, for a while."""
         if not live.alive or live.heard.transcript in live.records:
             return
         if not (live.heard.transcript or live.provider.record_pattern):
@@ -274,7 +270,6 @@ class RecordFinder:
 
 
 def _records_of(live: LiveTerminal) -> list[Path]:
-    """Return the records that an agent names, or else those it has open."""
     if live.heard.transcript is not None:
         return [live.heard.transcript] if live.heard.transcript.is_file() else []
     return open_files(live.pid, live.provider.record_pattern) if live.pid is not None else []

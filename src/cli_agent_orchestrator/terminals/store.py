@@ -183,7 +183,6 @@ class TerminalStore:
         )
 
     def unsettled(self, terminal_id: str) -> bool:
-        """Was the last message begun and not confirmed?"""
         return bool(self._do(f"SELECT 1 FROM deliveries WHERE {UNSETTLED}", terminal_id))
 
     def outdate(self, terminal_id: str) -> None:

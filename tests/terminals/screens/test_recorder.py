@@ -129,18 +129,6 @@ async def test_another_server_goes_on_with_a_recording(ground: Ground, run: Fold
     assert times == sorted(times)
 
 
-async def test_the_next_agent_of_a_role_goes_on_with_a_recording(
-    ground: Ground, run: Folder
-) -> None:
-    async with recording(ground) as service:
-        for message in ("first", "second"):
-            terminal = await service.create_session(wanted(ground), RUN)
-            answer = await answered(service, terminal, message)
-            await service.delete(terminal.id)
-            assert answer in last_screen(run)
-    assert [frame.is_whole for frame in cast_of(run).frames].count(True) == 2
-
-
 @pytest.mark.parametrize(
     ("role", "record", "session"),
     [

@@ -48,11 +48,6 @@ def spin(watch: PaneWatch, pane: str, start: float, frames: int, step: float = 0
     return looks
 
 
-def test_nothing_is_due_while_nothing_is_written(watch: PaneWatch) -> None:
-    assert watch.next_at() is None
-    assert watch.take(5.0) == ((), ())
-
-
 def test_the_first_output_is_looked_at_a_moment_later(watch: PaneWatch) -> None:
     assert watch.output("%1", 5.0) == 5.0 + LEADING_EDGE
     assert watch.take(5.0)[0] == ()
@@ -75,19 +70,6 @@ def test_a_spinner_that_never_rests_is_looked_at_steadily(watch: PaneWatch) -> N
     looks = spin(watch, "%1", start=5.0, frames=100)
     assert len(looks) >= 30
     assert max(b - a for a, b in itertools.pairwise(looks)) < 0.36
-
-
-def test_panes_that_are_due_together_are_one_batch(watch: PaneWatch) -> None:
-    watch.output("%1", 5.0)
-    watch.output("%2", 5.0)
-    assert look(watch, 5.01)[0] == ("%1", "%2")
-
-
-def test_a_pane_that_writes_three_times_in_an_interval_is_paused(watch: PaneWatch) -> None:
-    for now in (5.0, 5.001, 5.002):
-        watch.output("%1", now)
-    assert watch.take_pauses() == ("%1",)
-    assert watch.take_pauses() == ()
 
 
 def test_two_outputs_in_an_interval_do_not_pause_a_pane(watch: PaneWatch) -> None:

@@ -94,24 +94,6 @@ def test_windows_that_the_hub_has_lost_are_found() -> None:
     assert windows_outside_hub([listed(tag="")]) == []
 
 
-def verbs(lines: list[str]) -> list[str]:
-    return [line.split()[0] for line in lines]
-
-
-def test_a_few_panes_are_asked_for_their_states_one_by_one() -> None:
-    assert verbs(look_lines(["%1", "%2"], among=50)) == [
-        "display-message",
-        "display-message",
-        "capture-pane",
-        "capture-pane",
-    ]
-
-
-def test_many_panes_are_asked_for_their_states_in_one_go() -> None:
-    panes = [f"%{number}" for number in range(20)]
-    assert verbs(look_lines(panes, among=50)) == ["list-panes", *["capture-pane"] * 20]
-
-
 def test_the_states_of_one_list_find_their_screens() -> None:
     listed = answer(b"%1:0:::0:one", b"%2:0:::1:two", b"%3:1:4::0:three", b"noise")
     looks = parse_looks(["%3", "%1", "%9"], [listed, answer(b"c"), answer(b"a"), answer(b"x")])

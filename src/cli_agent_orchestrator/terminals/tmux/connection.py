@@ -55,16 +55,12 @@ Answers = list[Answer]
 
 @dataclass(slots=True)
 class _Batch:
-    """Command lines that were sent in one go and are answered one by one."""
-
     expected: int
     done: asyncio.Future[Answers]
     answers: Answers = field(default_factory=list)
 
 
 class ControlConnection(asyncio.SubprocessProtocol):
-    """The control client, which is a child process, and the conversation with it."""
-
     def __init__(
         self,
         received: Callable[["ControlConnection", list[Message]], None],
@@ -195,7 +191,6 @@ class ControlConnection(asyncio.SubprocessProtocol):
         )
 
     def _look_for_answers(self, answered_before: int) -> None:
-        """Give the server up if it has left us without any answer for too long."""
         self._look = None
         if not self._batches:
             return

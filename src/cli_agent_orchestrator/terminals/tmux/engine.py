@@ -59,7 +59,6 @@ class Address:
 
     socket: str
     environ: Mapping[str, str] = field(repr=False)
-    """Where tmux's few variables and TMPDIR are taken from."""
     program: str = "tmux"
     patience: float = ANSWER_SECONDS
     """A server that answers nothing for so many seconds counts as gone."""
@@ -134,7 +133,6 @@ class Tmux:
         await asyncio.gather(*self._changes, return_exceptions=True)
 
     async def kill_server(self) -> None:
-        """End the server and with it all terminals, and disconnect."""
         if self._link is None and self._keeping is not None:
             # A server that is just being started would outlive us.
             with suppress(TimeoutError):
@@ -261,7 +259,6 @@ class Tmux:
         return parse_panes((await self._ask("list-panes", LIST_PANES)).lines)
 
     async def read(self, panes: Sequence[str]) -> dict[str, PaneScreen]:
-        """Return what these panes show; those that do not exist are left out."""
         connection, observer = self._current()
         return await look_at(connection, list(dict.fromkeys(panes)), observer.followed)
 
@@ -300,7 +297,6 @@ class Tmux:
         _check("paste-buffer", pasted)
 
     async def press(self, pane: str, keys: Sequence[str]) -> None:
-        """Press keys by tmux's names for them: `Enter`, `C-c`, `Escape`."""
         connection, _ = self._current()
         if not keys:
             return
@@ -362,7 +358,6 @@ def _check(subcommand: str, answer: Answer) -> None:
 
 @contextmanager
 def _scratch_file(parent: str | None, data: bytes) -> Iterator[Path]:
-    """Hold bytes in a file that only its owner can read, for as long as the block takes."""
     with ExitStack() as stack:
         try:
             folder = tempfile.TemporaryDirectory(prefix="cao-paste-", dir=parent)

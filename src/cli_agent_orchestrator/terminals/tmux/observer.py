@@ -58,8 +58,6 @@ class _Pane:
 
 
 class PaneWatch:
-    """Decides when each of many panes is looked at."""
-
     def __init__(self) -> None:
         self._panes: dict[str, _Pane] = {}
         self._pauses: list[str] = []
@@ -126,7 +124,6 @@ class PaneWatch:
         return tuple(look), tuple(resume)
 
     def answered(self, pane: str, *, changed: bool) -> None:
-        """Note that a look came back, and whether it showed something new."""
         state = self._panes.get(pane)
         if state is None:
             return
@@ -199,7 +196,6 @@ class DeathWatch:
 
 
 def open_process_watch(pid: int) -> int:
-    """Return a file descriptor that is readable when a process has ended."""
     if sys.platform == "linux":
         return os.pidfd_open(pid)
     else:  # type checkers follow the platform through branches only
@@ -213,10 +209,8 @@ def open_process_watch(pid: int) -> int:
 def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except OSError as error:
+        return isinstance(error, PermissionError)
     return True
 
 
@@ -275,7 +269,6 @@ def tell(
 async def look_at(
     connection: ControlConnection, panes: Sequence[str], among: int
 ) -> dict[str, PaneScreen]:
-    """Read panes once; `among` is how many there are in all."""
     if not panes:
         return {}
     return parse_looks(panes, await connection.send(look_lines(panes, among)))
@@ -330,7 +323,6 @@ class Observer:
         return len(self._panes)
 
     def forget(self, pane: str) -> None:
-        """Follow a pane no longer; nothing more is told about it."""
         self._panes.pop(pane, None)
         self._watch.remove(pane)
         self._deaths.forget(pane)
@@ -359,8 +351,12 @@ class Observer:
         now = self._loop.time()
         for message in messages:
             match message:
-                case PaneOutput(pane, escaped):
-                    self._output(pane, escaped, now)
+                case PaneOutput(pane, escaped) if pane in self._panes:
+                    if self._panes[pane].info.raw_output:
+                        self._tell_output(pane, escaped)
+                    self._wake(self._watch.output(pane, now))
+                case PaneOutput(pane, escaped) if self._openings:
+                    self._early.setdefault(pane, []).append(escaped)
                 case Notice("pane-mode-changed", rest):
                     self._wake(self._watch.touch(rest.partition(" ")[0], now))
                 case Notice("layout-change", rest):
@@ -373,26 +369,15 @@ class Observer:
         if pauses:
             self._connection.tell([flow_line(pauses, "pause")])
 
-    def _output(self, pane: str, escaped: bytes, now: float) -> None:
-        known = self._panes.get(pane)
-        if known is not None:
-            if known.info.raw_output:
-                self._tell_output(pane, escaped)
-            self._wake(self._watch.output(pane, now))
-        elif self._openings:
-            self._early.setdefault(pane, []).append(escaped)
-
     def _tell_output(self, pane: str, escaped: bytes) -> None:
         if pane in self._panes:
             tell(self._listener.output, pane, unescape(escaped))
 
     def _in_window(self, rest: str) -> list[str]:
-        """Return the panes of the window that a notice begins with."""
         window = rest.partition(" ")[0]
         return [pane for pane, known in self._panes.items() if known.info.window == window]
 
     def _wake(self, due: float | None) -> None:
-        """Make sure that the timer fires by then."""
         if due is None or self._closed:
             return
         if self._timer is not None:
@@ -425,7 +410,6 @@ class Observer:
         self._wake(self._watch.next_at())
 
     def _show(self, pane: str, look: PaneScreen) -> bool:
-        """Tell of a screen if it is new; return whether it was."""
         known = self._panes.get(pane)
         if known is None:
             return False
@@ -436,7 +420,6 @@ class Observer:
         return True
 
     def _ended(self, pane: str) -> None:
-        """Take a sign that a program has ended, or that its window is gone."""
         known = self._panes.get(pane)
         if known is None or known.ending or self._closed:
             return

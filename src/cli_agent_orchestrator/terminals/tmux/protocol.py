@@ -21,21 +21,14 @@ from dataclasses import dataclass
 
 from ...errors import UsageError
 
-PLAIN_WORD_PATTERN = r"[A-Za-z0-9_./@-]+"
-"""Words that tmux reads as they stand; `%` and `=` have a meaning at the start of a line."""
-
-ESCAPE_PATTERN = rb"\\([0-7]{3})"
-"""One escaped byte of `%output`: `\\033`."""
-
-GUARD_PATTERN = rb"\d+ \d+ \d+"
-"""What follows `%begin `: `1700000000 271 1`."""
-
-VERSION_PATTERN = r"(\d+)\.(\d+)"
-"""In `tmux 3.3a`, `tmux next-3.6`, `tmux openbsd-7.4`."""
-
-_plain_word = re.compile(PLAIN_WORD_PATTERN)
-_escape = re.compile(ESCAPE_PATTERN)
-_guard = re.compile(GUARD_PATTERN)
+# Words that tmux reads as they stand; `%` and `=` have a meaning at the start of a line.
+_plain_word = re.compile(r"[A-Za-z0-9_./@-]+")
+# One escaped byte of `%output`: `\033`.
+_escape = re.compile(rb"\\([0-7]{3})")
+# What follows `%begin `: `1700000000 271 1`.
+_guard = re.compile(rb"\d+ \d+ \d+")
+# In `tmux 3.3a`, `tmux next-3.6`, `tmux openbsd-7.4`.
+_version = re.compile(r"(\d+)\.(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +36,9 @@ class Answer:
     ok: bool
     lines: tuple[bytes, ...]
     ours: bool
-    """Is it the answer to a command that was sent over this connection?"""
 
     @property
     def text(self) -> str:
-        """The lines as text; what is not UTF-8 is replaced."""
         return b"\n".join(self.lines).decode("utf-8", "replace")
 
 
@@ -119,22 +110,18 @@ def _ascii(name: bytes) -> str:
 
 
 def unescape(escaped: bytes) -> bytes:
-    if b"\\" not in escaped:
-        return escaped
-    return _escape.sub(_byte_of, escaped)
+    def byte_of(match: re.Match[bytes]) -> bytes:
+        # \400 and above are no bytes; tmux never writes them, noise may.
+        code = int(match[1], 8)
+        return bytes((code,)) if code < 256 else match[0]
 
-
-def _byte_of(match: re.Match[bytes]) -> bytes:
-    # \400 and above are no bytes; tmux never writes them, noise may.
-    code = int(match[1], 8)
-    return bytes((code,)) if code < 256 else match[0]
+    return _escape.sub(byte_of, escaped)
 
 
 def quote(word: str) -> str:
     """Return a word so that tmux reads it as one argument, unchanged, on one line.
 
-    Nothing is special between single quotes, but a line cannot hold a line feed: those, carriage
-    returns and single quotes stand between double quotes, where escapes are known.
+    What cannot stand between single quotes stands between double ones, where escapes are known.
 
     >>> quote("it's $HOME;")
     '\\'it\\'"\\'"\\'s $HOME;\\''
@@ -174,7 +161,7 @@ def parse_version(text: str) -> tuple[int, int] | None:
     >>> parse_version("tmux 3.3a")
     (3, 3)
     """
-    found = re.search(VERSION_PATTERN, text)
+    found = _version.search(text)
     return (int(found[1]), int(found[2])) if found else None
 
 
@@ -198,8 +185,6 @@ LIST_COST = 3
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A program to run in a terminal, without a shell."""
-
     argv: tuple[str, ...]
     cwd: str
     env: Mapping[str, str]
@@ -215,7 +200,6 @@ class PaneInfo:
     session: str
     name: str
     tag: str
-    """Our own id of it, given when the window was opened."""
     pid: int | None
     """None for a program that has ended, where tmux forgets it (3.8)."""
     dead: bool
@@ -257,7 +241,6 @@ def parse_panes(lines: Iterable[bytes]) -> list[PaneInfo]:
 
 
 def windows_outside_hub(lines: Iterable[bytes]) -> list[str]:
-    """Return the windows of tagged panes that are not linked into the hub."""
     listed = [info for line in lines if (info := parse_pane(line)) is not None and info.tag]
     inside = {info.window for info in listed if info.session == HUB_SESSION}
     return list(dict.fromkeys(info.window for info in listed if info.window not in inside))
@@ -366,7 +349,6 @@ WINDOW_OPTIONS = {
     "automatic-rename": "off",
 }
 
-
 NEW_SESSION_SIZE = ("-x", str(COLUMNS), "-y", str(ROWS))
 ATTACH = (
     *("new-session", "-A", "-E", "-s", HUB_SESSION, "-n", PLACEHOLDER_WINDOW),
@@ -387,7 +369,6 @@ are refused does no harm."""
 
 
 def unset_lines(environment: Sequence[str]) -> list[str]:
-    """Return the commands that empty the global environment, as `show-environment -g` lists it."""
     names = (line.partition("=")[0].lstrip("-") for line in environment)
     return [command("set-environment", "-g", "-u", name) for name in names if name]
 
@@ -408,7 +389,11 @@ def open_lines(session: str, name: str, tag: str, program: Command) -> list[str]
     if not argv or not argv[0] or (len(argv) == 1 and "=" in argv[0]):
         raise UsageError(f"{argv!r} is no command that can be run")
     words = (name, program.cwd, *argv, *program.env.keys(), *program.env.values())
-    if not all(map(_can_be_sent, words)):
+    try:
+        sendable = b"\0" not in "".join(words).encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        sendable = False
+    if not sendable:
         raise UsageError("a command, its folder and environment cannot hold NUL or half characters")
     if len(argv) == 1:
         # tmux would hand a single word to a shell.
@@ -442,13 +427,6 @@ def open_lines(session: str, name: str, tag: str, program: Command) -> list[str]
 NEW_WINDOW = 3
 """The place of new-window among the answers to `open_lines`; link-window is third from the end."""
 LINK_WINDOW = -3
-
-
-def _can_be_sent(word: str) -> bool:
-    try:
-        return b"\0" not in word.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return False
 
 
 def guarded(pane: str, words: Sequence[str]) -> str:
@@ -491,5 +469,4 @@ PRESS_ANSWERS = 3
 
 
 def flow_line(panes: Sequence[str], state: str) -> str:
-    """Return the command that pauses or continues the output of panes."""
     return command("refresh-client", *(w for pane in panes for w in ("-A", f"{pane}:{state}")))
