@@ -12,6 +12,7 @@ import pytest
 from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.settings.config import ServerConfig
 from cli_agent_orchestrator.terminals.service import TerminalService
+from tests.terminals.tmux.rig import Rig, running_tmux
 
 
 @dataclass
@@ -69,3 +70,9 @@ def ground(tmp_path: Path) -> Iterator[Ground]:
 async def service(ground: Ground) -> AsyncIterator[TerminalService]:
     async with ground.service() as service:
         yield service
+
+
+@pytest.fixture
+async def rig() -> AsyncIterator[Rig]:
+    async with running_tmux() as rig:
+        yield rig

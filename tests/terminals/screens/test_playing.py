@@ -1,20 +1,10 @@
 """A real terminal that plays a recording shows what was recorded."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
-
-import pytest
 
 from cli_agent_orchestrator.core.ansi import clean_lines
 from tests.terminals.screens.test_cast import recorded
-from tests.terminals.tmux.rig import Rig, running_tmux
-
-
-@pytest.fixture
-async def rig() -> AsyncIterator[Rig]:
-    async with running_tmux() as rig:
-        yield rig
-
+from tests.terminals.tmux.rig import Rig
 
 DRAWER = r"""
 import sys

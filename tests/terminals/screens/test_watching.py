@@ -16,7 +16,7 @@ from cli_agent_orchestrator.terminals.service import TerminalService
 from cli_agent_orchestrator.terminals.store import TerminalRow
 from cli_agent_orchestrator.terminals.tmux import PaneScreen
 from tests.terminals.conftest import Ground
-from tests.terminals.tmux.rig import LONG_SLEEP, PATIENCE, Rig, running_tmux
+from tests.terminals.tmux.rig import LONG_SLEEP, PATIENCE, Rig
 
 pytestmark = pytest.mark.tmux
 
@@ -28,12 +28,6 @@ os.read(0, 1)
 os.write(1, b"\r\x1b[32mword\x1b[0m")
 os.read(0, 1)
 """
-
-
-@pytest.fixture
-async def rig() -> AsyncIterator[Rig]:
-    async with running_tmux() as rig:
-        yield rig
 
 
 def live_in(pane: str | None) -> LiveTerminal:

@@ -2,22 +2,15 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from cli_agent_orchestrator.errors import TmuxCommandError, TmuxMissing
 from cli_agent_orchestrator.terminals.tmux import Address, Command, Tmux
-from tests.terminals.tmux.rig import LONG_SLEEP, PATIENCE, Recorder, Rig, running_tmux
+from tests.terminals.tmux.rig import LONG_SLEEP, PATIENCE, Recorder, Rig
 
 pytestmark = pytest.mark.tmux
-
-
-@pytest.fixture
-async def rig() -> AsyncIterator[Rig]:
-    async with running_tmux() as rig:
-        yield rig
 
 
 async def test_windows_and_sessions_are_listed_once_with_their_tags(rig: Rig) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -44,12 +43,6 @@ HOSTILE_WORDS = [
     "*?[a-z]",
     "x" * 100_000,
 ]
-
-
-@pytest.fixture
-async def rig() -> AsyncIterator[Rig]:
-    async with running_tmux() as rig:
-        yield rig
 
 
 async def report_of(rig: Rig, command: Command, report: Path) -> dict[str, object]:
