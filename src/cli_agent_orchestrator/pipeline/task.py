@@ -252,18 +252,16 @@ def _value(text: str) -> str:
 
 def _check(setting: Setting, value: str) -> None:
     """Refuse a value that no run could have."""
-    expected = ""
+    fault, given = f"{setting.key} is {value!r}", {setting.name: value}
     if setting.kind in EXPECTED and canonical(setting.name, value) is None:
-        expected = EXPECTED[setting.kind].format(minimum=setting.minimum)
-    elif setting.name == "FLOW" and not re.fullmatch(FLOW_NAME_PATTERN, value.strip()):
-        expected = "the name of a flow; a file only by --flow or CAO_FLOW"
+        raise _fault(fault, EXPECTED[setting.kind].format(minimum=setting.minimum))
+    if setting.name == "FLOW" and not re.fullmatch(FLOW_NAME_PATTERN, value.strip()):
+        raise _fault(fault, "the name of a flow; a file only by --flow or CAO_FLOW")
     try:
-        read_word({setting.name: value}, "PROVIDER")
-        read_role_providers({setting.name: value})
+        read_word(given, "PROVIDER")
+        read_role_providers(given)
     except ConfigError as error:
-        expected = error.expected
-    if expected:
-        raise _fault(f"{setting.key} is {value!r}", expected)
+        raise _fault(fault, error.expected) from None
 
 
 def _fault(fault: str, expected: str) -> PromptError:
