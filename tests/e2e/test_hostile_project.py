@@ -122,9 +122,14 @@ class TestReport:
         assert f"it is {KINDS[kind]}, not a regular file" in done.stderr
 
 
-@pytest.mark.parametrize("key", ["prompt_file", "state_file", "wd"])
 @pytest.mark.parametrize(
-    "value", ["a\0b", "x\ntouch ~/owned #", "\x1b]0;title\x07", "a\x7f", "a\u0085b", "a\u2028b"]
+    ("key", "value"),
+    [
+        ("prompt_file", "a\0b"),
+        ("state_file", "x\ntouch ~/owned #"),
+        ("wd", "\x1b]0;title\x07"),
+        ("wd", "a\u2028b"),
+    ],
 )
 def test_a_path_with_control_characters_is_refused_and_quoted(
     ready: Machine, key: str, value: str
@@ -138,8 +143,10 @@ def test_a_path_with_control_characters_is_refused_and_quoted(
     assert not (ready.work / ".tmp").exists()
 
 
-@pytest.mark.parametrize("key", ["prompt_file", "state_file", "wd"])
-@pytest.mark.parametrize("value", ["circle/x", "circle", "~nosuchuser/x"])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("prompt_file", "circle/x"), ("state_file", "circle"), ("wd", "~nosuchuser/x")],
+)
 def test_a_path_that_leads_nowhere_is_said_in_one_line(
     ready: Machine, key: str, value: str
 ) -> None:
@@ -152,9 +159,8 @@ def test_a_path_that_leads_nowhere_is_said_in_one_line(
     assert_nothing_was_started(ready)
 
 
-@pytest.mark.parametrize("words", [("--wd", "a\nb"), ("--config", "a\nb")])
-def test_so_is_one_that_is_given_by_option(ready: Machine, words: tuple[str, ...]) -> None:
-    done = ready.cao("run", *words)
+def test_so_is_one_that_is_given_by_option(ready: Machine) -> None:
+    done = ready.cao("run", "--wd", "a\nb")
     assert done.returncode == 2
     assert r"'a\nb', expected a path without control characters" in done.stderr
 
@@ -178,9 +184,8 @@ def test_a_pipe_elsewhere_is_not_waited_for(ready: Machine, name: str) -> None:
     assert "it is a pipe" in done.stderr
 
 
-@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
-def test_init_leaves_alone_what_is_there(ready: Machine, kind: str) -> None:
-    path = plant(ready, "cao.toml", kind)
+def test_init_leaves_alone_what_is_there(ready: Machine) -> None:
+    path = plant(ready, "cao.toml", "link")
     before = path.lstat().st_ino
     done = ready.cao("init")
     assert done.returncode == 0

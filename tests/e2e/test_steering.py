@@ -63,19 +63,6 @@ def done(machine: Machine, *words: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize(
-    ("word", "meant"),
-    [("max_round=3", "max_rounds"), ("respone-timeout=3", "response_timeout"), ("x=3", "")],
-)
-def test_a_setting_that_is_not_known_is_answered_with_the_one_that_was_meant(
-    machine: Machine, word: str, meant: str
-) -> None:
-    said = refused(machine, "set", word)
-    assert f"{word.partition('=')[0]!r} cannot be changed in a run" in said
-    assert (f"(did you mean {meant}?)" in said) is bool(meant)
-    assert "these can: " in said
-
-
 class TestPause:
     def test_it_holds_after_the_present_turn_until_it_is_lifted(self, machine: Machine) -> None:
         prepare(machine, script(asks("analyst")))

@@ -1,18 +1,16 @@
 """Claude Code around its turns: dialogs at the start, drafts, answers."""
 
-from pathlib import Path
-
 import pytest
 
 from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.providers import claude_code
+from tests.providers.samples import capture
 
-SCREENS = Path(__file__).parent / "screens" / "claude_code"
 BOX = f"{'─' * 40}\n❯\xa0\n{'─' * 40}\n  ? for shortcuts\n"
 
 
 def screen(name: str) -> str:
-    return (SCREENS / name).read_text(encoding="utf-8")
+    return capture(f"claude_code/{name}")
 
 
 def dialog(name: str) -> str:
@@ -130,34 +128,6 @@ def test_an_answer_that_quotes_a_startup_question_asks_nothing() -> None:
     assert claude_code.startup_dialog(f"● It says:\n\n{quoted}\n{BOX}") is None
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("1.0.100-idle_fresh", ""),
-        ("1.0.100-draft", "Second prompt [SLOW 4]"),
-        ("1.0.100-permission", None),
-        ("2.0.67-idle_fresh", ""),
-        ("2.0.67-completed", ""),
-        ("2.0.67-processing", ""),
-        ("2.0.67-draft", "draft of\ntwo lines"),
-        ("2.0.67-folded_paste", "[Pasted text #1 +899 lines]"),
-        ("2.1.105-idle_fresh", ""),
-        ("2.1.105-completed", ""),
-        ("2.1.105-processing", ""),
-        ("2.1.105-draft", "draft of\ntwo lines"),
-        ("2.1.105-folded_paste", "[Pasted text #1 +899 lines]"),
-        ("2.1.325-titled-completed", ""),
-        ("2.1.325-titled-draft", "draft of\ntwo lines"),
-        ("2.1.325-queued", ""),
-        ("2.1.325-several_lines", "Immediately [TEXT]multi\nline\nprompt [SLOW 10]"),
-        ("2.1.325-folded_paste", "[Pasted text #10 +49 lines]"),
-        ("2.1.325-permission", None),
-    ],
-)
-def test_a_draft_is_told_from_a_placeholder(name: str, expected: str | None) -> None:
-    assert claude_code.draft(screen(f"drafts/{name}.ansi")) == expected
-
-
 @pytest.mark.parametrize("box", ["!\xa0ls -l", "#\xa0ls -l", "│\xa0!\xa0ls -l   │"])
 def test_the_mark_of_a_mode_is_part_of_its_draft(box: str) -> None:
     shown = BOX.replace("❯\xa0", box)
@@ -178,10 +148,6 @@ def test_a_suggestion_behind_a_draft_is_no_part_of_it() -> None:
 def test_a_draft_with_the_cursor_in_its_middle_is_whole() -> None:
     row = "\x1b[39m❯\xa0run \x1b[7mt\x1b[0m\x1b[39mhe tests"
     assert claude_code.draft(BOX.replace("❯\xa0", row)) == "run the tests"
-
-
-def test_there_is_no_draft_without_an_input_box() -> None:
-    assert claude_code.draft("user@host:~$ \n") is None
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from cli_agent_orchestrator.providers.base import (
     AgentSignal,
     LaunchRequest,
     Permissions,
-    Profile,
     SignalKind,
 )
 from cli_agent_orchestrator.providers.claude_hooks import (
@@ -23,27 +22,21 @@ from cli_agent_orchestrator.providers.claude_hooks import (
     hook_settings,
     read_signal,
 )
+from tests.providers.samples import launch_request
 
 NEWEST = (2, 1, 325)
 RECORDINGS = Path(__file__).parent / "events" / "claude_code"
-PROFILE = Profile("tester", "Tests.", 'You are the tester.\nSay "it\'s" $HOME.')
+PROMPT = 'You are the tester.\nSay "it\'s" $HOME.'
 
 
 def request(
     permissions: Permissions = Permissions.WORKSPACE,
     version: tuple[int, ...] = NEWEST,
-    profile: Profile = PROFILE,
+    prompt: str = PROMPT,
     args: tuple[str, ...] = (),
 ) -> LaunchRequest:
-    return LaunchRequest(
-        program="/opt/bin/claude",
-        version=version,
-        args=args,
-        working_directory="/home/me/app",
-        profile=profile,
-        permissions=permissions,
-        event_file="/state/events/t1.jsonl",
-    )
+    program = "/opt/bin/claude"
+    return launch_request(program, permissions, *args, version=version, prompt=prompt)
 
 
 def options(argv: tuple[str, ...]) -> list[str]:
@@ -57,8 +50,8 @@ def settings_of(argv: tuple[str, ...]) -> dict[str, Any]:  # JSON
 
 def test_the_profile_is_one_argument_and_never_goes_through_a_shell() -> None:
     argv = claude_code.launch(request()).argv
-    assert argv[argv.index("--append-system-prompt") + 1] == PROFILE.prompt
-    empty = claude_code.launch(request(profile=Profile("none", "", "  \n"))).argv
+    assert argv[argv.index("--append-system-prompt") + 1] == PROMPT
+    empty = claude_code.launch(request(prompt="  \n")).argv
     assert "--append-system-prompt" not in empty
 
 
@@ -110,8 +103,6 @@ def test_ask_leaves_every_question_to_a_person() -> None:
         (NEWEST, set()),
         ((2, 1, 78), set()),
         ((2, 1, 77), {"StopFailure"}),
-        ((2, 0, 56), {"StopFailure"}),
-        ((2, 0, 55), {"StopFailure", "PostToolUseFailure"}),
         ((2, 0, 45), {"StopFailure", "PostToolUseFailure"}),
         ((2, 0, 44), {"StopFailure", "PostToolUseFailure", "PermissionRequest"}),
         ((1, 0, 85), {"StopFailure", "PostToolUseFailure", "PermissionRequest"}),

@@ -1,9 +1,7 @@
 """What Codex is started with, asks, holds in its composer, answered and recorded."""
 
-import itertools
 import json
 import tomllib
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given
@@ -15,17 +13,16 @@ from cli_agent_orchestrator.providers.base import (
     AgentSignal,
     LaunchRequest,
     Permissions,
-    Profile,
     SignalKind,
 )
+from tests.providers.samples import capture, launch_request
 
-SCREENS = Path(__file__).parent / "screens" / "codex"
 VERSIONS = ["0.101.0", "0.125.0", "0.166.0"]
 COMPOSER = "› Ask Codex to do anything\n\n  gpt-5.1-codex default · /home/me/app\n"
 
 
 def screen(path: str) -> str:
-    return (SCREENS / path).read_text(encoding="utf-8")
+    return capture(f"codex/{path}")
 
 
 def dialog(version: str, case: str) -> str:
@@ -91,37 +88,6 @@ def test_no_answer_can_make_a_permission_look_like_that_notice(answer: str) -> N
     assert codex.startup_dialog(text) is None
 
 
-def test_a_startup_question_that_was_answered_is_over() -> None:
-    assert codex.startup_dialog(screen("idle/0.125.0-idle_fresh.txt")) is None
-
-
-LONG_DRAFT = (
-    "line one of draft\n\nline three which is quite long "
-    + " ".join(map(str, range(1, 33)))
-    + "\n"
-    + " ".join(map(str, range(33, 61)))
-    + "\nend"
-)
-
-
-@pytest.mark.parametrize("version", [*VERSIONS, "0.169.0"])
-@pytest.mark.parametrize(
-    ("case", "expected"),
-    [
-        ("idle_fresh", ""),
-        ("completed_simple", ""),
-        ("processing_thinking", ""),
-        ("typed_draft", "draft of a prompt"),
-        ("second_prompt_pasted", "[[hold:4]] second"),
-        ("several_lines", LONG_DRAFT),
-        ("folded_paste", "[Pasted Content 3000 chars]"),
-        ("approval_exec", None),
-    ],
-)
-def test_a_draft_is_told_from_a_placeholder(version: str, case: str, expected: str | None) -> None:
-    assert codex.draft(screen(f"drafts/{version}-{case}.ansi")) == expected
-
-
 @pytest.mark.parametrize(
     ("row", "expected"),
     [("! ls -l", "!ls -l"), ("!", "!"), ("› !ls", "!ls")],
@@ -135,17 +101,8 @@ def test_what_is_typed_for_a_shell_is_a_draft_with_its_mark(
     assert codex.detect_status(text) is TerminalStatus.COMPLETED
 
 
-@pytest.mark.parametrize(("case", "expected"), [("shell_empty", "!"), ("shell_typed", "!ls")])
-def test_a_shell_is_told_below_a_footer_of_two_rows(case: str, expected: str) -> None:
-    assert codex.draft(screen(f"drafts/0.169.0-{case}.ansi")) == expected
-
-
 def test_a_line_that_begins_with_an_exclamation_mark_is_no_composer() -> None:
     assert codex.draft("• Done.\n\n! look\n\n  gpt-5.1-codex default · /home/me\n") is None
-
-
-def test_there_is_no_draft_without_a_composer() -> None:
-    assert codex.draft("user@host:~$ \n") is None
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -318,8 +275,9 @@ def request(
     prompt: str = "You review.",
     permissions: Permissions = Permissions.WORKSPACE,
 ) -> LaunchRequest:
-    profile = Profile("reviewer", "Reviews", prompt)
-    return LaunchRequest("/bin/codex", version, args, folder, profile, permissions, "/run/events")
+    return launch_request(
+        "/bin/codex", permissions, *args, version=version, prompt=prompt, folder=folder
+    )
 
 
 def settings(argv: tuple[str, ...]) -> dict[str, object]:
@@ -332,11 +290,6 @@ def settings(argv: tuple[str, ...]) -> dict[str, object]:
     return merged
 
 
-def test_the_notice_about_rate_limits_is_switched_off() -> None:
-    argv = codex.launch(request()).argv
-    assert ("-c", "notice.hide_rate_limit_model_nudge=true") in itertools.pairwise(argv)
-
-
 def test_codex_starts_in_its_folder_and_keeps_a_scrollback() -> None:
     argv = codex.launch(request()).argv
     assert argv[0] == "/bin/codex"
@@ -346,23 +299,25 @@ def test_codex_starts_in_its_folder_and_keeps_a_scrollback() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "has_flag"),
-    [((0, 101, 0), False), ((0, 155, 1), False), ((0, 156, 0), True), ((), True)],
+    ("version", "has_title", "reports_state", "has_daemon"),
+    [
+        ((0, 116, 0), False, False, False),
+        ((0, 117, 0), True, False, False),
+        ((0, 149, 1), True, False, False),
+        ((0, 150, 0), True, True, False),
+        ((0, 155, 1), True, True, False),
+        ((0, 156, 0), True, True, True),
+        ((), True, True, True),
+    ],
 )
-def test_the_daemon_is_turned_off_where_there_is_one(
-    version: tuple[int, ...], has_flag: bool
+def test_a_version_is_asked_for_what_it_can_do(
+    version: tuple[int, ...], has_title: bool, reports_state: bool, has_daemon: bool
 ) -> None:
-    assert ("--no-daemon" in codex.launch(request(version)).argv) is has_flag
-
-
-@pytest.mark.parametrize(
-    ("version", "has_title"), [((0, 116, 0), False), ((0, 117, 0), True), ((), True)]
-)
-def test_the_title_is_asked_for_where_it_can_be_had(
-    version: tuple[int, ...], has_title: bool
-) -> None:
-    title = settings(codex.launch(request(version)).argv).get("tui.terminal_title")
+    launch = codex.launch(request(version))
+    title = settings(launch.argv).get("tui.terminal_title")
     assert title == (["spinner", "status"] if has_title else None)
+    assert launch.raw_output is reports_state
+    assert ("--no-daemon" in launch.argv) is has_daemon
 
 
 @pytest.mark.parametrize(
@@ -390,20 +345,6 @@ def test_permission_flags_of_the_user_replace_ours(own: str) -> None:
     argv = codex.launch(request((0, 166, 0), own, "x")).argv
     assert argv[-2:] == (own, "x")
     assert "workspace-write" not in argv
-
-
-def test_arguments_of_the_user_come_last() -> None:
-    argv = codex.launch(request((0, 166, 0), "-m", "my model")).argv
-    assert argv[-2:] == ("-m", "my model")
-
-
-@pytest.mark.parametrize(
-    ("version", "reports"), [((0, 149, 1), False), ((0, 150, 0), True), ((), True)]
-)
-def test_its_own_state_is_read_from_the_output_where_it_reports_one(
-    version: tuple[int, ...], reports: bool
-) -> None:
-    assert codex.launch(request(version)).raw_output is reports
 
 
 @example(folder="/home/me/\N{GRINNING FACE}", prompt="del \x7f")

@@ -6,27 +6,25 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
-from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.providers import copilot_cli
 from cli_agent_orchestrator.providers.base import (
     AgentSignal,
-    LaunchRequest,
     Permissions,
-    Profile,
     SignalKind,
 )
 from cli_agent_orchestrator.providers.copilot_cli import detect_status
+from tests.providers.samples import (
+    COMPLETED,
+    ERROR,
+    IDLE,
+    PROCESSING,
+    WAITING,
+    capture,
+    launch_request,
+    prose,
+)
 
-IDLE = TerminalStatus.IDLE
-PROCESSING = TerminalStatus.PROCESSING
-COMPLETED = TerminalStatus.COMPLETED
-WAITING = TerminalStatus.WAITING_USER_ANSWER
-ERROR = TerminalStatus.ERROR
-UNKNOWN = TerminalStatus.UNKNOWN
-
-SCREENS = Path(__file__).parent / "screens" / "copilot_cli"
 TABS = " [Current]  Sessions   Issues   Pull requests   Gists\n"
 BANNER = f"{TABS}\n  ╭─╮╭─╮\n  ╰─╯╰─╯  Copilot v1.0.102 uses AI.\n\n ● Tip: /help\n   └ Show it\n"
 RULE = "─" * 120
@@ -62,25 +60,7 @@ SIGNS = [
     RULE,
     "",
 ]
-PROSE = st.lists(
-    st.one_of(
-        st.sampled_from(SIGNS),
-        st.text(st.characters(exclude_categories=("Cc", "Cs")), max_size=60),
-    ),
-    max_size=12,
-)
-
-
-def request(permissions: Permissions, *args: str, prompt: str = "Test it.") -> LaunchRequest:
-    return LaunchRequest(
-        program="/bin/copilot",
-        version=(1, 0, 102),
-        args=args,
-        working_directory="/work",
-        profile=Profile("tester", "", prompt),
-        permissions=permissions,
-        event_file="/state/x.jsonl",
-    )
+PROSE = prose(SIGNS)
 
 
 def test_a_form_waits_for_a_person() -> None:
@@ -134,31 +114,8 @@ def test_no_quoting_message_of_the_user_changes_the_status(said: list[str]) -> N
     assert detect_status(f"{screen}\n ● It is clear.\n{AT_REST}") is COMPLETED
 
 
-@pytest.mark.parametrize(
-    ("case", "expected"),
-    [
-        ("idle_fresh", ""),
-        ("completed", ""),
-        ("processing", ""),
-        ("typed_draft", "one short draft"),
-        ("several_lines", "line a\nline b\n\nline d"),
-        ("folded_paste", "[Paste #1 - 30 lines]"),
-        ("shell_empty", "!Execute shell command"),
-        ("shell_typed", "!ls"),
-        ("interrupted", "Int [SLOW 20]"),
-        ("permission_prompt", None),
-        ("question", None),
-        ("trust_dialog", None),
-    ],
-)
-def test_a_draft_is_read_from_the_box(case: str, expected: str | None) -> None:
-    file = SCREENS / "drafts" / f"1.0.102-{case}.ansi"
-    assert copilot_cli.draft(file.read_text(encoding="utf-8")) == expected
-
-
 def test_the_folder_is_trusted_for_this_session_alone() -> None:
-    file = SCREENS / "waiting_user_answer" / "1.0.102-trust_dialog.txt"
-    screen = file.read_text(encoding="utf-8")
+    screen = capture("copilot_cli/waiting_user_answer/1.0.102-trust_dialog.txt")
     found = copilot_cli.startup_dialog(screen)
     assert found is not None
     assert (found.name, found.keys) == ("trust this folder", ("1",))
@@ -169,8 +126,7 @@ def test_the_folder_is_trusted_for_this_session_alone() -> None:
 
 
 def test_an_agent_that_is_not_signed_in_is_not_started() -> None:
-    file = SCREENS / "idle" / "1.0.102-signed_out.txt"
-    found = copilot_cli.startup_dialog(file.read_text(encoding="utf-8"))
+    found = copilot_cli.startup_dialog(capture("copilot_cli/idle/1.0.102-signed_out.txt"))
     assert found is not None
     assert (found.name, found.keys) == ("sign in", ())
     assert "/login" in found.advice
@@ -292,14 +248,16 @@ def test_the_end_of_a_turn_brings_its_last_message(
 
 
 def test_the_profile_is_handed_over_at_the_start_of_a_session(tmp_path: Path) -> None:
-    launch = copilot_cli.launch(request(Permissions.FULL, prompt=' Say "it\'s $HOME".\n'))
+    launch = copilot_cli.launch(
+        launch_request("/bin/copilot", Permissions.FULL, prompt=' Say "it\'s $HOME".\n')
+    )
     context = launch.env["CAO_SESSION_CONTEXT"]
     said, _ = run_hook("sessionStart", {"source": "new"}, tmp_path, CAO_SESSION_CONTEXT=context)
     assert json.loads(said) == {"additionalContext": 'Say "it\'s $HOME".'}
 
 
 def test_no_profile_is_no_context(tmp_path: Path) -> None:
-    launch = copilot_cli.launch(request(Permissions.FULL, prompt=" \n"))
+    launch = copilot_cli.launch(launch_request("/bin/copilot", Permissions.FULL, prompt=" \n"))
     assert launch.env == {"CAO_EVENT_FILE": "/state/x.jsonl", "CAO_SESSION_CONTEXT": ""}
 
 
@@ -312,13 +270,13 @@ def test_no_profile_is_no_context(tmp_path: Path) -> None:
     ],
 )
 def test_permissions_become_flags(permissions: Permissions, flags: tuple[str, ...]) -> None:
-    launch = copilot_cli.launch(request(permissions, "--model", "x"))
+    launch = copilot_cli.launch(launch_request("/bin/copilot", permissions, "--model", "x"))
     plugin = ("--plugin-dir", str(copilot_cli.PLUGIN))
     assert launch.argv == ("/bin/copilot", *plugin, *flags, "--model", "x")
 
 
 def test_the_users_own_permissions_count() -> None:
-    launch = copilot_cli.launch(request(Permissions.WORKSPACE, "--yolo"))
+    launch = copilot_cli.launch(launch_request("/bin/copilot", Permissions.WORKSPACE, "--yolo"))
     assert launch.argv[3:] == ("--yolo",)
 
 

@@ -1,25 +1,25 @@
 """Gemini CLI: its title, its screens, what may never change them, and how it is started."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.providers import gemini_cli
-from cli_agent_orchestrator.providers.base import LaunchRequest, Permissions, Profile
+from cli_agent_orchestrator.providers.base import Permissions
 from cli_agent_orchestrator.providers.gemini_cli import detect_status, title_status
 from cli_agent_orchestrator.providers.screen import Cell
+from tests.providers.samples import (
+    COMPLETED,
+    ERROR,
+    IDLE,
+    PROCESSING,
+    UNKNOWN,
+    WAITING,
+    capture,
+    launch_request,
+    prose,
+)
 
-IDLE = TerminalStatus.IDLE
-PROCESSING = TerminalStatus.PROCESSING
-COMPLETED = TerminalStatus.COMPLETED
-WAITING = TerminalStatus.WAITING_USER_ANSWER
-ERROR = TerminalStatus.ERROR
-UNKNOWN = TerminalStatus.UNKNOWN
-
-SCREENS = Path(__file__).parent / "screens" / "gemini_cli"
 BANNER = " ▝▜▄     Gemini CLI v0.61.0\n   ▝▜▄\n\n"
 RULE = "─" * 120
 BOX = f"{RULE}\n Shift+Tab to accept edits\n\n >   Type your message\n\n workspace\n /home/me\n"
@@ -49,30 +49,7 @@ SIGNS = [
     RULE,
     "",
 ]
-PROSE = st.lists(
-    st.one_of(
-        st.sampled_from(SIGNS),
-        st.text(st.characters(exclude_categories=("Cc", "Cs")), max_size=60),
-    ),
-    max_size=12,
-)
-
-
-def drafted(case: str) -> str | None:
-    file = SCREENS / "drafts" / f"0.61.0-{case}.ansi"
-    return gemini_cli.draft(file.read_text(encoding="utf-8"))
-
-
-def request(permissions: Permissions, *args: str, version: tuple[int, ...]) -> LaunchRequest:
-    return LaunchRequest(
-        program="/bin/gemini",
-        version=version,
-        args=args,
-        working_directory="/work",
-        profile=Profile("tester", "", "Test it."),
-        permissions=permissions,
-        event_file="/state/x.jsonl",
-    )
+PROSE = prose(SIGNS)
 
 
 @pytest.mark.parametrize(
@@ -153,26 +130,6 @@ def test_no_quoting_message_of_the_user_changes_the_status(said: list[str]) -> N
     assert detect_status(f"{screen}\n✦ It is clear.\n{AT_REST}") is COMPLETED
 
 
-@pytest.mark.parametrize(
-    ("case", "expected"),
-    [
-        ("idle_fresh", ""),
-        ("cleared", ""),
-        ("processing", ""),
-        ("long_answer", ""),
-        ("typed_draft", "one short draft"),
-        ("several_lines", "line a\nline b\n\nline d"),
-        ("folded_paste", "[Pasted Text: 30 lines]"),
-        ("shell_empty", "!"),
-        ("shell_typed", "!ls"),
-        ("permission_prompt", None),
-        ("question", None),
-    ],
-)
-def test_a_draft_is_told_from_a_placeholder(case: str, expected: str | None) -> None:
-    assert drafted(case) == expected
-
-
 def test_a_draft_may_be_the_last_thing_on_the_screen() -> None:
     assert gemini_cli.draft(f"{RULE}\n > line a\n   line b\n") == "line a\nline b"
 
@@ -185,7 +142,7 @@ def test_what_stands_right_above_the_rule_is_no_draft() -> None:
     ("case", "name"), [("trust_dialog", "trust this folder"), ("sign_in_dialog", "sign in")]
 )
 def test_a_startup_question_is_left_to_a_person(case: str, name: str) -> None:
-    screen = (SCREENS / "waiting_user_answer" / f"0.61.0-{case}.txt").read_text(encoding="utf-8")
+    screen = capture(f"gemini_cli/waiting_user_answer/0.61.0-{case}.txt")
     found = gemini_cli.startup_dialog(screen)
     assert found is not None
     assert (found.name, found.keys) == (name, ())
@@ -226,12 +183,16 @@ def test_there_is_no_answer_before_the_agent_speaks() -> None:
 def test_permissions_become_an_approval_mode(
     permissions: Permissions, version: tuple[int, ...], flags: tuple[str, ...]
 ) -> None:
-    launch = gemini_cli.launch(request(permissions, "-m", "x", version=version))
+    launch = gemini_cli.launch(
+        launch_request("/bin/gemini", permissions, "-m", "x", version=version)
+    )
     assert launch.argv == ("/bin/gemini", "--skip-trust", *flags, "-m", "x")
 
 
 def test_the_users_own_approval_mode_counts() -> None:
-    launch = gemini_cli.launch(request(Permissions.FULL, "--approval-mode=plan", version=(1,)))
+    launch = gemini_cli.launch(
+        launch_request("/bin/gemini", Permissions.FULL, "--approval-mode=plan", version=(1,))
+    )
     assert launch.argv == ("/bin/gemini", "--skip-trust", "--approval-mode=plan")
 
 

@@ -6,14 +6,16 @@ import pytest
 
 from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.providers import kiro_cli
-from cli_agent_orchestrator.providers.base import LaunchRequest, Permissions, Profile
-
-IDLE = TerminalStatus.IDLE
-PROCESSING = TerminalStatus.PROCESSING
-COMPLETED = TerminalStatus.COMPLETED
-WAITING = TerminalStatus.WAITING_USER_ANSWER
-ERROR = TerminalStatus.ERROR
-UNKNOWN = TerminalStatus.UNKNOWN
+from cli_agent_orchestrator.providers.base import LaunchRequest, Permissions
+from tests.providers.samples import (
+    COMPLETED,
+    ERROR,
+    IDLE,
+    PROCESSING,
+    UNKNOWN,
+    WAITING,
+    launch_request,
+)
 
 BANNER = (
     "Jump into building with Kiro:\n\n1. Ask a question or describe a task\n"
@@ -152,15 +154,8 @@ def test_the_last_answer_is_what_follows_the_last_mark(scrollback: str, expected
 
 
 def request(permissions: Permissions, version: tuple[int, ...], prompt: str) -> LaunchRequest:
-    return LaunchRequest(
-        program="/opt/bin/kiro-cli",
-        version=version,
-        args=("--model", "auto"),
-        working_directory="/home/me/app",
-        profile=Profile("tester", "Tests.", prompt),
-        permissions=permissions,
-        event_file="/state/events/t1.jsonl",
-    )
+    program = "/opt/bin/kiro-cli"
+    return launch_request(program, permissions, "--model", "auto", version=version, prompt=prompt)
 
 
 @pytest.mark.parametrize(

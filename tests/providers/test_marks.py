@@ -65,8 +65,3 @@ def test_at_rest_the_end_of_the_newest_turn_decides(
             replied,
         ):
             assert marks.status(told) is expected
-
-
-def test_what_is_not_said_was_not_seen() -> None:
-    seen = Marks(asks=False, ready=True, working=False, failed=True, replied=True)
-    assert seen.status() is TerminalStatus.ERROR

@@ -7,27 +7,25 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
-from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.providers import opencode
 from cli_agent_orchestrator.providers.base import (
     AgentSignal,
-    LaunchRequest,
     Permissions,
-    Profile,
     SignalKind,
 )
 from cli_agent_orchestrator.providers.opencode import detect_status
+from tests.providers.samples import (
+    COMPLETED,
+    ERROR,
+    IDLE,
+    PROCESSING,
+    WAITING,
+    capture,
+    launch_request,
+    prose,
+)
 
-IDLE = TerminalStatus.IDLE
-PROCESSING = TerminalStatus.PROCESSING
-COMPLETED = TerminalStatus.COMPLETED
-WAITING = TerminalStatus.WAITING_USER_ANSWER
-ERROR = TerminalStatus.ERROR
-UNKNOWN = TerminalStatus.UNKNOWN
-
-SCREENS = Path(__file__).parent / "screens" / "opencode"
 EDGE = f"  ╹{'▀' * 80}"
 DIALOG = "  ┃\n  ┃  △ Permission required\n  ┃   Allow once      ⇆ select  enter confirm\n  ┃\n"
 
@@ -56,25 +54,7 @@ SIGNS = [
     EDGE.strip(),
     "",
 ]
-PROSE = st.lists(
-    st.one_of(
-        st.sampled_from(SIGNS),
-        st.text(st.characters(exclude_categories=("Cc", "Cs")), max_size=60),
-    ),
-    max_size=12,
-)
-
-
-def request(permissions: Permissions, *args: str) -> LaunchRequest:
-    return LaunchRequest(
-        program="/bin/opencode",
-        version=(1, 18, 18),
-        args=args,
-        working_directory="/work",
-        profile=Profile("tester", "", " Test it.\n"),
-        permissions=permissions,
-        event_file="/state/x.jsonl",
-    )
+PROSE = prose(SIGNS)
 
 
 @pytest.mark.parametrize("took", ["577ms", "6.5s", "1m 2s", "2h 1m 0s"])
@@ -104,42 +84,9 @@ def test_no_quoting_message_of_the_user_changes_the_status(said: list[str]) -> N
     assert detect_status(f"{screen}  ┃\n\n     So.\n{ENDINGS[COMPLETED]}") is COMPLETED
 
 
-@pytest.mark.parametrize(
-    ("case", "expected"),
-    [
-        ("1.18.18-idle_fresh", ""),
-        ("1.18.18-cleared", ""),
-        ("1.18.18-cleared_fold", ""),
-        ("1.18.18-processing", ""),
-        ("1.18.18-long_answer", ""),
-        ("1.18.18-question_answered", ""),
-        ("1.18.18-typed_draft", "one short draft"),
-        ("1.18.18-two_lines", "line a\nline b"),
-        ("1.18.18-folded_paste", "[Pasted ~30 lines]"),
-        ("1.18.18-permission_prompt", None),
-        ("1.18.18-question", None),
-        ("1.18.33-idle_fresh", ""),
-        ("1.18.33-60x20-idle", ""),
-        ("1.18.33-cleared", ""),
-        ("1.18.33-processing", ""),
-        ("1.18.33-question_answered", ""),
-        ("1.18.33-typed_draft", "one short draft"),
-        ("1.18.33-two_lines", "line a\nline b"),
-        ("1.18.33-folded_paste", "[Pasted ~30 lines]"),
-        ("1.18.33-permission_prompt", None),
-        ("1.18.33-shell_empty", 'Run a command… "git status"'),
-        ("1.18.33-shell_typed", "ls"),
-    ],
-)
-def test_a_draft_is_told_from_a_placeholder(case: str, expected: str | None) -> None:
-    file = SCREENS / "drafts" / f"{case}.ansi"
-    assert opencode.draft(file.read_text(encoding="utf-8")) == expected
-
-
 def test_a_text_is_a_draft_where_placeholders_have_no_color_of_their_own() -> None:
-    file = SCREENS / "drafts" / "1.18.33-typed_draft.ansi"
-    plain = file.read_text(encoding="utf-8").replace("38;5;255m", "38;5;8m")
-    assert opencode.draft(plain) == "one short draft"
+    colored = capture("opencode/drafts/1.18.33-typed_draft.ansi")
+    assert opencode.draft(colored.replace("38;5;255m", "38;5;8m")) == "one short draft"
 
 
 def test_the_last_answer_is_what_stands_above_the_end_of_the_turn() -> None:
@@ -194,7 +141,7 @@ def test_events_become_signals(line: str, expected: AgentSignal | None) -> None:
     ],
 )
 def test_permissions_become_settings(permissions: Permissions, commands: str, beyond: str) -> None:
-    launch = opencode.launch(request(permissions, "-m", "x"))
+    launch = opencode.launch(launch_request("/bin/opencode", permissions, "-m", "x"))
     rules = json.loads(launch.env["OPENCODE_CONFIG_CONTENT"])["permission"]
     assert launch.argv == ("/bin/opencode", "-m", "x")
     assert {rules.get(name, rules.get("*")) for name in ("bash", "edit", "webfetch")} == {commands}
@@ -202,7 +149,7 @@ def test_permissions_become_settings(permissions: Permissions, commands: str, be
 
 
 def test_the_plugin_is_named_and_told_its_file_and_the_profile() -> None:
-    launch = opencode.launch(request(Permissions.FULL))
+    launch = opencode.launch(launch_request("/bin/opencode", Permissions.FULL))
     [plugin] = json.loads(launch.env["OPENCODE_CONFIG_CONTENT"])["plugin"]
     assert plugin == opencode.PLUGIN.as_uri()
     assert launch.env["CAO_EVENT_FILE"] == "/state/x.jsonl"

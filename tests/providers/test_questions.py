@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from cli_agent_orchestrator.core.models import Choice
 from cli_agent_orchestrator.providers.questions import ShownQuestion, read_question
 from cli_agent_orchestrator.terminals.service import KEYS
+from tests.providers.samples import SCREENS
 
-SCREENS = Path(__file__).parent / "screens"
 WAITING = sorted(SCREENS.glob("*/waiting_user_answer/*.txt"))
 CANCEL = ("Escape", "cancel")
 YES, NO = ("1", "Yes"), ("2", "No")

@@ -5,7 +5,8 @@ import pytest
 from cli_agent_orchestrator.errors import UnknownName
 from cli_agent_orchestrator.providers import PROVIDERS, get_provider
 from tests.agents.installs import AGENTS, FURTHER_AGENTS, Agent
-from tests.providers.test_screens import CAPTURES, SCREENS
+from tests.providers.samples import SCREENS
+from tests.providers.test_screens import CAPTURES
 
 
 def numbers(version: str) -> tuple[int, ...]:

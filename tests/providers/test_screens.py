@@ -17,8 +17,8 @@ import pytest
 
 from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.providers import PROVIDERS, get_provider
+from tests.providers.samples import SCREENS
 
-SCREENS = Path(__file__).parent / "screens"
 CAPTURES = sorted(file for name in PROVIDERS for file in (SCREENS / name).rglob("*.txt"))
 
 

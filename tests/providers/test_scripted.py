@@ -1,7 +1,6 @@
 """The scripted agent as the server knows it; its captured screens are in `screens/scripted`."""
 
 import json
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,29 +10,20 @@ from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.providers import scripted
 from cli_agent_orchestrator.providers.base import (
     AgentSignal,
-    LaunchRequest,
     Permissions,
-    Profile,
     SignalKind,
 )
 from cli_agent_orchestrator.scripted_agent.console import answer_rows
-
-SCREENS = Path(__file__).parent / "screens" / "scripted"
+from tests.providers.samples import capture, launch_request
 
 
 def screen(name: str) -> str:
-    return (SCREENS / f"{name}.txt").read_text(encoding="utf-8")
+    return capture(f"scripted/{name}.txt")
 
 
 def test_it_is_started_as_a_module_that_the_working_directory_cannot_replace() -> None:
-    request = LaunchRequest(
-        program="/venv/bin/python",
-        version=(3, 11),
-        args=("--script", "my script.toml"),
-        working_directory="/project",
-        profile=Profile("tester", "", "You test."),
-        permissions=Permissions.ASK,
-        event_file="/state/events.jsonl",
+    request = launch_request(
+        "/venv/bin/python", Permissions.ASK, "--script", "my script.toml", version=(3, 11)
     )
     launch = scripted.launch(request)
     assert launch.argv == (
@@ -44,7 +34,7 @@ def test_it_is_started_as_a_module_that_the_working_directory_cannot_replace() -
         "--profile",
         "tester",
         "--events",
-        "/state/events.jsonl",
+        "/state/x.jsonl",
         "--script",
         "my script.toml",
     )
@@ -173,11 +163,6 @@ def test_what_is_no_event_says_nothing(line: str) -> None:
     assert scripted.read_signal(line) is None
 
 
-def test_a_message_that_is_no_text_is_left_out() -> None:
-    signal = scripted.read_signal('{"event": "Stop", "message": 1}')
-    assert signal == AgentSignal(SignalKind.FINISHED, "Stop")
-
-
 def test_the_last_answer_is_that_of_the_last_message() -> None:
     scrollback = "▌ one\n│ first\n▣ turn 1 over · 0s\n▌ two\n∙ ran it\n│ second\n│\n│   end\n"
     assert scripted.last_answer(scrollback) == "second\n\n  end"
@@ -201,11 +186,6 @@ def test_a_line_that_was_too_long_is_put_together_again() -> None:
 )
 def test_a_frame_that_is_half_drawn_is_work(row: str) -> None:
     assert scripted.detect_status(f"▌ go\n{row}") is TerminalStatus.PROCESSING
-
-
-@pytest.mark.parametrize("mark", ["▢ ready", "▣ turn 1 over", "▧ error: limit reached"])
-def test_a_mark_without_an_input_box_is_half_a_frame(mark: str) -> None:
-    assert scripted.detect_status(mark) is TerminalStatus.PROCESSING
 
 
 def test_the_newest_of_several_questions_counts() -> None:

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.providers import PROVIDERS
 from cli_agent_orchestrator.providers.base import Provider
-from tests.providers.test_screens import CAPTURES, SCREENS
+from tests.providers.samples import SCREENS
+from tests.providers.test_screens import CAPTURES
 
 MARKS = "›❯>•◦■●⏺⎿○◎◉·✢✳✶✻✽✦✕✗ℹ▸⬝┃╹▢▣▧▨▌│┆∙▒▖▘▝▗" + "".join(map(chr, range(0x2800, 0x2900)))
 """What the agents draw their interfaces with."""

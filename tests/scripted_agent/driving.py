@@ -44,15 +44,9 @@ def launch_request(
     folder: Path, args: Sequence[str] = (), profile: str = "programmer"
 ) -> LaunchRequest:
     """Return what the server would ask the provider for."""
-    return LaunchRequest(
-        program=sys.executable,
-        version=(),
-        args=tuple(args),
-        working_directory=str(folder),
-        profile=Profile(profile, "", ""),
-        permissions=Permissions.WORKSPACE,
-        event_file=str(folder / "events.jsonl"),
-    )
+    persona, events = Profile(profile, "", ""), str(folder / "events.jsonl")
+    allowed = Permissions.WORKSPACE
+    return LaunchRequest(sys.executable, (), tuple(args), str(folder), persona, allowed, events)
 
 
 def script_args(folder: Path, script: str | None) -> list[str]:
@@ -108,10 +102,6 @@ class TmuxAgent:
 
     def _show(self, form: str) -> str:
         return self.tmux("display-message", "-p", form).strip()
-
-    @property
-    def title(self) -> str:
-        return self._show("#{pane_title}")
 
     @property
     def exit_code(self) -> int | None:

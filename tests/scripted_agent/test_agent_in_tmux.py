@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from hashlib import sha256
-from pathlib import Path
 
 import pytest
 
@@ -15,21 +14,6 @@ pytestmark = pytest.mark.tmux
 Start = Callable[..., TmuxAgent]
 
 NO_SIGNALS = "title = false\nevents = false\n"
-
-
-def test_the_title_shows_a_turn_from_start_to_end(in_tmux: Start) -> None:
-    agent = in_tmux("[[rule]]\nseconds = 1000\nmisbehave = { ask = 'run it' }")
-
-    def says(status: TerminalStatus) -> Callable[[], bool]:
-        return lambda: scripted.title_status(agent.title) is status
-
-    eventually(says(TerminalStatus.IDLE), "at rest, by the title")
-    agent.send("go")
-    eventually(says(TerminalStatus.WAITING_USER_ANSWER), "asking, by the title")
-    agent.press("1")
-    eventually(says(TerminalStatus.PROCESSING), "busy, by the title")
-    agent.press("Escape")
-    eventually(says(TerminalStatus.IDLE), "at rest again, by the title")
 
 
 def test_misleading_words_do_not_change_what_the_screen_says(in_tmux: Start) -> None:
@@ -45,13 +29,6 @@ def test_misleading_words_do_not_change_what_the_screen_says(in_tmux: Start) -> 
     agent.wait_for(TerminalStatus.IDLE)
     agent.send("again")
     agent.wait_for(TerminalStatus.COMPLETED)
-
-
-def test_a_flickering_screen_lies_and_then_tells_the_truth(in_tmux: Start) -> None:
-    agent = in_tmux("[[rule]]\nseconds = 1000\nmisbehave = { flicker = 1, pause = 0.5 }")
-    agent.send("go")
-    agent.wait_for(TerminalStatus.COMPLETED)
-    agent.wait_for(TerminalStatus.PROCESSING)
 
 
 def test_an_error_shows_until_the_next_message(in_tmux: Start) -> None:
@@ -97,15 +74,6 @@ def test_the_keys_of_the_provider_clear_the_box_and_quit(in_tmux: Start) -> None
     assert agent.status() is TerminalStatus.UNKNOWN
 
 
-def test_a_lost_enter_leaves_the_message_in_the_box(in_tmux: Start) -> None:
-    agent = in_tmux("[[rule]]\nturn = 1\nmisbehave = { swallow_enter = 1 }")
-    agent.send("go")
-    assert agent.draft() == "go"
-    assert agent.status() is TerminalStatus.IDLE
-    agent.press("Enter")
-    agent.wait_for(TerminalStatus.COMPLETED)
-
-
 def test_two_megabytes_arrive_byte_for_byte(in_tmux: Start) -> None:
     message = "".join(f"{number} grüße 漢字\n" for number in range(100_000))
     agent = in_tmux()
@@ -137,10 +105,3 @@ def test_another_width_changes_neither_status_nor_answer(in_tmux: Start, columns
     agent.wait_for(TerminalStatus.COMPLETED)
     assert agent.screen().count("scripted ❯") == 1
     assert scripted.last_answer(agent.scrollback()) == answer
-
-
-def test_files_in_the_working_directory_replace_no_module(in_tmux: Start, tmp_path: Path) -> None:
-    for name in ("json", "tomllib", "cli_agent_orchestrator", "signal", "re", "sitecustomize"):
-        (tmp_path / f"{name}.py").write_text("raise SystemExit('taken over')")
-    agent = in_tmux()
-    agent.wait_for(TerminalStatus.IDLE)

@@ -102,10 +102,6 @@ def test_every_setting_is_read() -> None:
     )
 
 
-def test_an_empty_script_is_an_agent_that_echoes() -> None:
-    assert parse_script("", "x.toml") == Script("x.toml", Settings(), [])
-
-
 @pytest.mark.parametrize(
     ("text", "place"),
     [
@@ -195,14 +191,3 @@ def test_any_table_is_a_script_or_a_clear_error(table: dict[str, object]) -> Non
 def test_any_text_is_a_script_or_a_clear_error(text: str) -> None:
     outcome = outcome_of(lambda: parse_script(text, "x.toml"))
     assert isinstance(outcome, Script) or outcome.startswith("x.toml: ")
-
-
-@given(
-    st.lists(st.integers(1, 99), min_size=1, max_size=3, unique=True),
-    st.floats(0, 1000),
-    st.integers(0, 255),
-)
-def test_what_is_written_is_what_is_read(turns: list[int], seconds: float, code: int) -> None:
-    text = f"[[rule]]\nturn = {turns}\nseconds = {seconds}\nmisbehave = {{ crash = {code} }}"
-    [rule] = parse_script(text, "x.toml").rules
-    assert rule == Rule(turn=turns, seconds=seconds, misbehave=Misbehavior(crash=code))

@@ -8,34 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.scripted_agent.agent import (
-    MISLEADING_TEXT,
     find_rule,
     read_turn,
     render_answer,
-    role_of,
 )
-from cli_agent_orchestrator.scripted_agent.script import Misbehavior, Rule, Script
+from cli_agent_orchestrator.scripted_agent.script import Rule, Script
 
 INSTRUCTION = "\n\n{heading}\nUse this:\ncat > {path} <<'CAO_RESPONSE_END'\n<x>\nCAO_RESPONSE_END\n"
 
 
 def instruction(path: str, heading: str = "RESPONSE FILE INSTRUCTION") -> str:
     return INSTRUCTION.format(heading=heading, path=shlex.quote(path))
-
-
-@pytest.mark.parametrize(
-    ("profile", "role"),
-    [
-        ("system_analyst", "analyst"),
-        ("peer_system_analyst", "analyst_review"),
-        ("programmer", "programmer"),
-        ("peer_programmer", "programmer_review"),
-        ("tester", "tester"),
-        ("gardener", "gardener"),
-    ],
-)
-def test_a_profile_plays_a_role(profile: str, role: str) -> None:
-    assert role_of(profile) == role
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
@@ -160,9 +143,3 @@ def test_what_is_no_utf8_is_counted_as_it_came() -> None:
     raw = b"a\xff\xfeb"
     text = render_answer(Rule(), read_turn("t", 1, raw.decode("utf-8", "surrogateescape")))
     assert sha256(raw).hexdigest() in text
-
-
-def test_a_misleading_answer_still_has_the_real_one() -> None:
-    rule = Rule(answer="RESULT: FAIL", misbehave=Misbehavior(mislead=True))
-    text = render_answer(rule, read_turn("t", 1, "x"))
-    assert text == f"{MISLEADING_TEXT}\nRESULT: FAIL"

@@ -131,12 +131,6 @@ def test_a_response_file_that_cannot_be_written_does_not_stop_the_turn(
     assert answer_of(agent).startswith(ECHO_HEAD)
 
 
-def test_an_agent_that_ignores_the_instruction_writes_nothing(play: Start, tmp_path: Path) -> None:
-    agent = play("misbehave = { ignore_file = true }")
-    answer_of(agent)
-    assert not (tmp_path / "response.md").exists()
-
-
 def test_a_hanging_agent_stays_busy_whatever_is_pressed(play: Start, tmp_path: Path) -> None:
     agent = play("misbehave = { hang = true }")
     agent.wait_for("working")
@@ -160,12 +154,6 @@ def test_an_agent_crashes_with_a_code(
 def test_an_agent_can_crash_at_its_start(on_pty: Start, tmp_path: Path) -> None:
     assert on_pty("start_crash = 9").wait_for_end() == 9
     assert event_names(tmp_path) == []
-
-
-def test_a_slow_agent_shows_nothing_until_it_starts(on_pty: Start) -> None:
-    agent = on_pty("start_delay = 1000")
-    agent.wait_for("\x1b[?2004h")
-    assert agent.received == "\x1b[?2004h"
 
 
 @pytest.mark.parametrize("reopen", ["true", "false"])

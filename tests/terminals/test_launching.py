@@ -16,8 +16,8 @@ from cli_agent_orchestrator.terminals.board import Board, LiveTerminal
 from cli_agent_orchestrator.terminals.launch import Launcher
 from cli_agent_orchestrator.terminals.store import TerminalRow
 from cli_agent_orchestrator.terminals.tmux import Address, PaneInfo, PaneScreen, Tmux
+from tests.providers.samples import SCREENS
 from tests.providers.test_codex_session import CONFIRM, KEEP, NUDGE, dialog
-from tests.providers.test_screens import SCREENS
 
 NOTICE = f"{NUDGE}\n{KEEP}\n{CONFIRM}"
 PANE = PaneInfo("%1", "@1", "cao-s", "tester-1", "t1", pid=7, dead=False, exit_code=None)

@@ -46,39 +46,34 @@ def tokens_of(*lines: bytes) -> list[Tokens | None]:
 
 
 class TestHead:
-    def test_a_session_of_a_person(self) -> None:
-        assert read_head(HEAD) == Head("t1", "t1", "", is_own=True, is_forked=False)
-
-    def test_a_sub_agent(self) -> None:
-        head = read_head(sub_agent_head("t2", "t1", "t0"))
-        assert head == Head("t2", "t0", "t1", is_own=False, is_forked=False)
-
-    def test_a_sub_agent_that_names_its_parent_in_its_source_alone(self) -> None:
-        source = {"subagent": {"thread_spawn": {"parent_thread_id": "t1"}}}
-        head = read_head(codex_head("t2", source=source))
-        assert head == Head("t2", "t2", "t1", is_own=False, is_forked=False)
-
-    def test_a_sub_agent_that_names_its_parent_beside_its_source(self) -> None:
-        head = read_head(codex_head("t2", source={"subagent": "x"}, parent_thread_id="t1"))
-        assert head == Head("t2", "t2", "t1", is_own=False, is_forked=False)
-
-    @pytest.mark.parametrize("source", ["exec", "mcp", {"subagent": "review"}])
-    def test_what_is_nobodys_session(self, source: object) -> None:
-        head = read_head(codex_head("t2", source=source))
-        assert head == Head("t2", "t2", "", is_own=False, is_forked=False)
-
-    @pytest.mark.parametrize("source", ["cli", "vscode", None])
-    def test_what_is_a_persons_session(self, source: object) -> None:
-        head = read_head(codex_head(source=source))
-        assert head is not None
-        assert head.is_own
-
-    def test_a_copy(self) -> None:
-        assert read_head(FORK) == Head("t2", "t2", "", is_own=True, is_forked=True)
-
-    def test_odd_names_are_none(self) -> None:
-        head = read_head(codex_head(session_id=7, parent_thread_id=[]))
-        assert head == Head("t1", "t1", "", is_own=True, is_forked=False)
+    @pytest.mark.parametrize(
+        ("line", "head"),
+        [
+            (HEAD, Head("t1", "t1", "", is_own=True, is_forked=False)),
+            (codex_head(source="vscode"), Head("t1", "t1", "", is_own=True, is_forked=False)),
+            (
+                codex_head(session_id=7, parent_thread_id=[]),
+                Head("t1", "t1", "", is_own=True, is_forked=False),
+            ),
+            (FORK, Head("t2", "t2", "", is_own=True, is_forked=True)),
+            (
+                sub_agent_head("t2", "t1", "t0"),
+                Head("t2", "t0", "t1", is_own=False, is_forked=False),
+            ),
+            (
+                codex_head("t2", source={"subagent": {"thread_spawn": {"parent_thread_id": "t1"}}}),
+                Head("t2", "t2", "t1", is_own=False, is_forked=False),
+            ),
+            (
+                codex_head("t2", source={"subagent": "x"}, parent_thread_id="t1"),
+                Head("t2", "t2", "t1", is_own=False, is_forked=False),
+            ),
+            (codex_head("t2", source="exec"), Head("t2", "t2", "", is_own=False, is_forked=False)),
+            (codex_head("t2", source="mcp"), Head("t2", "t2", "", is_own=False, is_forked=False)),
+        ],
+    )
+    def test_whose_a_record_is(self, line: bytes, head: Head) -> None:
+        assert read_head(line) == head
 
     @pytest.mark.parametrize(
         "line",
@@ -174,11 +169,6 @@ class TestOldVersions:
         assert sum_between(one + other, NOON, NOON + 1) == TOKENS + TOKENS
         assert sum_between(one + one, NOON, NOON + 1) == TOKENS
 
-    def test_calls_in_a_session_are_different_calls(self) -> None:
-        totals = [codex_usage(n, 0, m, 0) for n, m in ((5, 1), (5, 2), (6, 2))]
-        calls = calls_of(HEAD, *(token_count(NOON, total) for total in totals))
-        assert len({call.id for call in calls}) == 3
-
     def test_a_copy_cannot_be_counted(self) -> None:
         lines = [token_count(NOON, codex_usage(n, 0, n, 0)) for n in (5, 10)]
         assert codex_calls([FORK, *lines]) is None
@@ -188,10 +178,6 @@ class TestOldVersions:
         lines = [token_count(NOON, codex_usage(n, 0, n, 0)) for n in (10, 4, 6)]
         told = tokens_of(HEAD, *lines)
         assert told == [Tokens(10, 0, 10, 0), None, Tokens(2, 0, 2, 0)]
-
-    def test_a_total_that_is_none_is_passed_over(self) -> None:
-        odd = token_count(NOON, {"input_tokens": "many"})
-        assert tokens_of(HEAD, odd, token_count(NOON, USAGE)) == [TOKENS]
 
     def test_reasoning_that_is_not_told_is_not_known(self) -> None:
         totals = [dict(codex_usage(n, 0, n, 0)) for n in (5, 10)]

