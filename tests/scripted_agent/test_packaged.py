@@ -148,4 +148,4 @@ def test_the_demo_claims_a_pass_in_round_1_and_has_one_in_round_2(
         if "__pycache__" not in file.parts
         and file.read_bytes() != (tmp_path / file.relative_to(DEMO_PROJECT)).read_bytes()
     ]
-    assert sorted(changed) == ["README.md", "basket.py", "pricing.py"]
+    assert sorted(changed) == ["README.md", "shopping_basket.py"]

@@ -2,7 +2,7 @@
 
 import unittest
 
-from shopping_basket.basket import Basket
+from shopping_basket import Basket
 
 
 class BasketTest(unittest.TestCase):

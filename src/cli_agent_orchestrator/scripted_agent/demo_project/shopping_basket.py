@@ -1,6 +1,15 @@
-"""The basket."""
+"""The basket, and what it costs in cents."""
 
-from shopping_basket.pricing import price_of
+DISCOUNT_FROM = 10
+DISCOUNT_PERCENT = 10
+
+
+def price_of(unit_price: int, quantity: int) -> int:
+    """Return the price of so many pieces; ten or more are 10 % cheaper."""
+    price = unit_price * quantity
+    if quantity > DISCOUNT_FROM:
+        return price * (100 - DISCOUNT_PERCENT) // 100
+    return price
 
 
 class Basket:

@@ -1,1 +1,0 @@
-"""A basket that knows what it costs."""
