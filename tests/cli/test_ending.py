@@ -1,13 +1,14 @@
 """The last lines of a run."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from cli_agent_orchestrator.cli.narration import (
     LONGEST_REASON,
-    UNFINISHED,
-    Ending,
+    Line,
+    Narration,
     Tone,
     delivery_words,
     reason_of_fail,
@@ -25,19 +26,18 @@ from cli_agent_orchestrator.events import (
 )
 
 RUN = "20261115-084037-k3f9"
-NEW = Ending("", UNFINISHED)
 BUILT_IN = RunBegan(1.0, "cao-1", {}, {"a": "scripted", "b": "scripted"}, "/a")
 PASSED = RunEnded(9.0, "PASS", 1, 0)
 FAILED = RunEnded(9.0, "FAIL", 2, 1)
 CHANGE = FilesChanged(2.0, "a", 1, 3, ("a.py",), 1, 1, 0)
 
 
-def after(*events: RunEvent) -> Ending:
-    """Return what is remembered of a new run after some events."""
-    ending = NEW
-    for event in events:
-        ending = ending.after(event)
-    return ending
+def told(*events: RunEvent, report: str = "") -> Line:
+    """Return the last lines of a new run after some events."""
+    narration = Narration(Path("/p"), report)
+    lines = [narration.tell(event) for event in events]
+    assert lines[-1] is not None
+    return lines[-1]
 
 
 def failed_gate(why: str) -> CheckEnded:
@@ -61,17 +61,13 @@ def failed_gate(why: str) -> CheckEnded:
 def test_it_is_known_whether_the_built_in_agent_alone_did_nothing(
     events: list[RunEvent], is_idle: bool
 ) -> None:
-    ending = after(*events)
-    assert ending.is_idle == is_idle
-    lines = ending.after(failed_gate("no")).tell(FAILED).text.splitlines()
+    lines = told(*events, failed_gate("no"), FAILED).text.splitlines()
     assert any(line.startswith("The scripted agent changed no code") for line in lines) == is_idle
 
 
 def test_a_run_with_the_built_in_agent_is_a_dry_one() -> None:
-    assert after(BUILT_IN).tell(PASSED).text == "DRY RUN: PASS after 1 round"
-    assert after(replace(BUILT_IN, providers={"a": "codex"})).tell(PASSED).text == (
-        "PASS after 1 round"
-    )
+    assert told(BUILT_IN, PASSED).text == "DRY RUN: PASS after 1 round"
+    assert told(replace(BUILT_IN, providers={"a": "codex"}), PASSED).text == "PASS after 1 round"
 
 
 @pytest.mark.parametrize(
@@ -86,12 +82,12 @@ def test_a_run_with_the_built_in_agent_is_a_dry_one() -> None:
     ],
 )
 def test_a_run_that_does_not_begin_says_so(opened: list[RunEvent], words: str) -> None:
-    line = after(*opened).tell(RunEnded(9.0, "RUNNING", 0, 2))
+    line = told(*opened, RunEnded(9.0, "RUNNING", 0, 2))
     assert (line.text, line.tone) == (words, Tone.ALERT)
 
 
 def test_a_work_tree_without_a_commit_can_be_removed() -> None:
-    line = after(RunOpened(0.0, RUN, "/p")).tell(replace(PASSED, tree="/t"))
+    line = told(RunOpened(0.0, RUN, "/p"), replace(PASSED, tree="/t"))
     assert line.text.splitlines() == [
         "PASS after 1 round",
         "Its work tree and its branch are left, with nothing committed:",
@@ -100,8 +96,8 @@ def test_a_work_tree_without_a_commit_can_be_removed() -> None:
 
 
 def test_a_run_that_failed_says_why_and_where_its_work_is() -> None:
-    ending = after(RunOpened(0.0, RUN, "/p"), failed_gate("`make` ended"))
-    line = replace(ending, report="cao report {id}").tell(replace(FAILED, tree="/t"))
+    events = (RunOpened(0.0, RUN, "/p"), failed_gate("`make` ended"), replace(FAILED, tree="/t"))
+    line = told(*events, report="cao report {id}")
     assert line.tone is Tone.BAD
     assert line.text.splitlines() == [
         "FAIL after 2 rounds (cao report k3f9 says more)",
@@ -115,15 +111,16 @@ def test_a_run_that_failed_says_why_and_where_its_work_is() -> None:
 
 def test_a_run_that_failed_in_circles_says_so() -> None:
     stuck, row = NotConverging(3.0, "Not converging: F1 is open."), "Not converging: F1 is open."
-    assert row in after(CHANGE, stuck).tell(FAILED).text.splitlines()
-    assert row in after(stuck, replace(CHANGE, count=0)).tell(FAILED).text.splitlines()
-    assert row not in after(stuck, CHANGE).tell(FAILED).text
-    assert row not in after(stuck).tell(PASSED).text
+    assert row in told(CHANGE, stuck, FAILED).text.splitlines()
+    assert row in told(stuck, replace(CHANGE, count=0), FAILED).text.splitlines()
+    assert row not in told(stuck, CHANGE, FAILED).text
+    assert row not in told(stuck, PASSED).text
 
 
 def test_work_on_a_branch_comes_with_the_commands_for_it() -> None:
-    ending = after(RunOpened(0.0, RUN, "/p"), ServerChosen(0.0, "http://x", "", named=True))
-    line = ending.tell(replace(PASSED, branch="cao/x", session_left="cao-1"))
+    chosen = ServerChosen(0.0, "http://x", "", named=True)
+    passed = replace(PASSED, branch="cao/x", session_left="cao-1")
+    line = told(RunOpened(0.0, RUN, "/p"), chosen, passed)
     assert line.text.splitlines() == [
         "PASS after 1 round, on branch cao/x",
         "  See it on one page:        cao report k3f9",
@@ -152,7 +149,7 @@ def test_work_on_a_branch_comes_with_the_commands_for_it() -> None:
 def test_a_pass_that_is_to_be_looked_at_is_an_alert(
     proof: str, proven: bool, repository: tuple[str, ...], tone: Tone
 ) -> None:
-    line = NEW.tell(replace(PASSED, proof=proof, proven=proven, repository=repository))
+    line = told(replace(PASSED, proof=proof, proven=proven, repository=repository))
     assert line.tone is tone
     assert [f"Look first: {text}" for text in repository] == line.text.splitlines()[1:]
 

@@ -11,9 +11,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
-from enum import Enum
 from queue import Empty, SimpleQueue
 from typing import Any, Self
 
@@ -63,23 +62,9 @@ Connect = Callable[[str | None], AbstractContextManager[ApiClient]]
 """Connects to the server with an address; to the user's own without one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The choices of the question that an agent asks, as its server knows them."""
-
-    terminal_id: str = ""
-    choices: Mapping[str, str] = field(default_factory=dict)
-    fingerprint: str | None = None
-
-
-class Wake(Enum):
-    """Why the picture is drawn again."""
-
-    TIME = "time"
-    NEWS = "news"
-    RESIZED = "resized"
-    OVER = "over"
-    """It is not."""
+Asked = tuple[str, Mapping[str, str], str | None]
+"""A terminal whose agent asks, the choices it offers, and the fingerprint of its question."""
+NOT_ASKED: Asked = ("", {}, None)
 
 
 class LiveView:
@@ -106,7 +91,7 @@ class LiveView:
         self._recall = recall
         self._connect = connect
         self._api: str | None = None
-        self._asked = Asked()
+        self._asked = NOT_ASKED
         self.is_alone = False
         """Would a command of another terminal not find the run?"""
         self._way = NoticeSettings().terminal
@@ -117,13 +102,14 @@ class LiveView:
         self._since = time.time()
         self._writing = threading.Lock()
         # SimpleQueue, because its put may interrupt its get: a signal handler wakes the ticker.
-        self._wakes: SimpleQueue[Wake] = SimpleQueue()
+        # True ends it.
+        self._wakes: SimpleQueue[bool] = SimpleQueue()
         self._ticker = threading.Thread(target=self._tick, name="progress", daemon=True)
         # Any: what `signal.signal` returns
         self._before: Any = None
 
     def __enter__(self) -> Self:
-        self._before = signal.signal(signal.SIGWINCH, lambda *_: self._wakes.put(Wake.RESIZED))
+        self._before = signal.signal(signal.SIGWINCH, lambda *_: self._wakes.put(False))
         self._write(HIDE_CURSOR)
         if self._ask is not None:
             self._keyboard = self._opened.enter_context(Keyboard(self._hear))
@@ -132,7 +118,7 @@ class LiveView:
 
     def __exit__(self, *_: object) -> None:
         self._opened.close()
-        self._wakes.put(Wake.OVER)
+        self._wakes.put(True)
         self._ticker.join()
         signal.signal(signal.SIGWINCH, self._before)
         with suppress(OSError):
@@ -151,10 +137,10 @@ class LiveView:
             self._api = event.url if event.attach_prefix else None
         before, self._picture = self._picture, fold(self._picture, event)
         if self._picture.question is None:
-            self._asked = Asked()
+            self._asked = NOT_ASKED
         self._ring(event)
         if line is None or _is_drawn(event, before):
-            self._wakes.put(Wake.NEWS)
+            self._wakes.put(False)
             return
         self._show(line, f"{datetime.fromtimestamp(event.at):%H:%M:%S}  ")
 
@@ -165,7 +151,8 @@ class LiveView:
             notice = self._noticing.hear(event)
         # Of a run that is watched there may be old questions, which somebody has answered.
         if notice is not None and event.at >= self._since:
-            self._signal(signal_of(notice, self._way))
+            with self._writing:  # between no two parts of another sequence
+                self._write(signal_of(notice, self._way))
 
     def _remember(self, resumed: RunOpened) -> None:
         """Fold in what the run did before it was resumed; it is drawn, and not told again."""
@@ -179,37 +166,35 @@ class LiveView:
         agent = picture.agent(picture.present)
         if picture.question is None or agent is None or self._connect is None:
             return picture
-        if agent.terminal_id != self._asked.terminal_id:
-            self._asked = Asked(agent.terminal_id)
+        if agent.terminal_id != self._asked[0]:
+            self._asked = (agent.terminal_id, {}, None)
             self._apart(self._find_choices, agent.terminal_id)
-        return replace(picture, question=replace(picture.question, choices=self._asked.choices))
+        return replace(picture, question=replace(picture.question, choices=self._asked[1]))
 
-    def _apart(self, do: Callable[[str], None], word: str) -> None:
-        """Do something in a thread of its own: the server may take its time."""
+    def _apart(self, do: Callable[[ApiClient, str], None], word: str) -> None:
+        """Ask something of the server in a thread of its own: it may take its time."""
 
         def attempt() -> None:
             try:
-                do(word)
+                assert self._connect is not None
+                with self._connect(self._api) as client:
+                    do(client, word)
             except (OrchestratorError, OSError) as error:
                 with suppress(OSError):
                     self._show(Line(f"cao: {error}", Tone.ALERT))
 
         threading.Thread(target=attempt, name="answer", daemon=True).start()
 
-    def _find_choices(self, terminal_id: str) -> None:
-        assert self._connect is not None
-        with self._connect(self._api) as client:
-            question = client.get_question(terminal_id) or {}
+    def _find_choices(self, client: ApiClient, terminal_id: str) -> None:
+        question = client.get_question(terminal_id) or {}
         choices = {str(one["key"]): str(one["label"]) for one in question.get("choices") or ()}
-        self._asked = Asked(terminal_id, choices, question.get("fingerprint"))
-        self._wakes.put(Wake.NEWS)
+        self._asked = (terminal_id, choices, question.get("fingerprint"))
+        self._wakes.put(False)
 
-    def _answer(self, key: str) -> None:
+    def _answer(self, client: ApiClient, key: str) -> None:
         """Press a key for the agent that asks; what came of it is among the events of the run."""
-        assert self._connect is not None
-        asked = self._asked
-        with self._connect(self._api) as client:
-            client.answer_agent(asked.terminal_id, key, asked.fingerprint)
+        terminal_id, _, fingerprint = self._asked
+        client.answer_agent(terminal_id, key, fingerprint)
 
     def _hear(self, data: bytes) -> bool:
         """Do what was pressed; return whether more may belong to it."""
@@ -217,50 +202,47 @@ class LiveView:
         for wish in wishes:
             if isinstance(wish, Answer):
                 self._apart(self._answer, wish.key)
-            else:
-                self._pass_on(wish)
-        self._wakes.put(Wake.NEWS)
+                continue
+            try:
+                # What the run says to it is among its events.
+                if self._ask is not None:
+                    self._ask(self._picture.run, wish)
+            except (OrchestratorError, OSError) as error:
+                self._show(Line(f"cao: {error}", Tone.ALERT))
+        self._wakes.put(False)
         return self._keys.is_escaping
 
-    def _pass_on(self, wish: Wish) -> None:
-        """Ask it of the run; what the run says to it is among its events."""
-        try:
-            if self._ask is not None:
-                self._ask(self._picture.run, wish)
-        except (OrchestratorError, OSError) as error:
-            self._show(Line(f"cao: {error}", Tone.ALERT))
-
     def _tick(self) -> None:
-        while self._next_wake() is not Wake.OVER:
+        while True:
+            is_over = False
+            with suppress(Empty):
+                is_over = self._wakes.get(timeout=self._refresh_seconds)
+                # What has come meanwhile is drawn at once.
+                while not is_over:
+                    is_over = self._wakes.get_nowait()
+            if is_over:
+                return
             try:
                 self._show()
             except OSError:
                 # The terminal is gone; the run itself will notice.
                 return
 
-    def _next_wake(self) -> Wake:
-        """Wait for the next reason to draw; what has come meanwhile is drawn at once."""
-        try:
-            wake = self._wakes.get(timeout=self._refresh_seconds)
-            while wake is not Wake.OVER:
-                wake = self._wakes.get_nowait()
-        except Empty:
-            return Wake.TIME
-        return wake
-
     def _show(self, line: Line | None = None, head: str = "") -> None:
         """Write a line, if there is one, behind its head, and the picture below, in one go."""
         with self._writing:
             self._take_size()
-            above = "" if line is None else self._rendered(self._placed(line, head))
-            rows = self._rows()
+            width, height = self._console.size
+            above = ""
+            if line is not None:
+                text = (beside_time(line.text, width), STYLES[line.tone])
+                above = self._rendered(Text.assemble((head, "dim"), text))
+            can_press = self._keyboard is not None and self._keyboard.is_on
+            canvas = Canvas(width, height, time.time(), self.is_alone)
+            rows = draw(self._now(), canvas, self._keys if can_press else None)
             block = self._rendered(*rows).removesuffix(NEXT_ROW)
             up = f"\x1b[{len(rows) - 1}A" if len(rows) > 1 else ""
             self._write(f"{ERASE_ROW}{above}{CUT_LINES}{block}{WRAP_LINES}{ERASE_BELOW}{up}\r")
-
-    def _placed(self, line: Line, head: str) -> Text:
-        text = beside_time(line.text, self._console.width)
-        return Text.assemble((head, "dim"), (text, STYLES[line.tone]))
 
     def _take_size(self) -> None:
         """Note how large the terminal is now; one that nobody has told its size says 0."""
@@ -269,17 +251,6 @@ class LiveView:
             size = os.get_terminal_size(self._console.file.fileno())
             if size.columns and size.lines:
                 self._console.size = size
-
-    def _rows(self) -> list[Text]:
-        width, height = self._console.size
-        can_press = self._keyboard is not None and self._keyboard.is_on
-        canvas = Canvas(width, height, time.time(), self.is_alone)
-        return draw(self._now(), canvas, self._keys if can_press else None)
-
-    def _signal(self, text: str) -> None:
-        """Write what moves no cursor, and between no two parts of another sequence."""
-        with self._writing:
-            self._write(text)
 
     def _write(self, text: str) -> None:
         encoding = self._console.encoding
@@ -297,6 +268,6 @@ def _is_drawn(event: RunEvent, before: Picture) -> bool:
     """Does the picture tell of an event well enough, so that it needs no line?"""
     if isinstance(event, HandoffEvent) and event.kind is EventKind.DELAYED:
         # It counts the seconds of a delay that is known.
-        return before.delay is not None and before.delay.why == event.text
+        return before.delay is not None and before.delay[1] == event.text
     counted = isinstance(event, HandoffEvent) and event.kind is EventKind.FILE_AWAITED
     return counted or isinstance(event, TurnBegan | AgentStarted)

@@ -1,22 +1,20 @@
 """A run in words: each event as a line for people, beside its time."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
 from ..core.ansi import columns_of
 from ..core.models import BUILT_IN, DRY_RUN, TerminalStatus, is_dry
-from ..core.text import duration, one_line, printable, twice_as_many
+from ..core.text import duration, one_line, plural, printable, twice_as_many
 from ..events import (
     AgentsStarting,
     AgentStarted,
-    Answer,
     AskDeclined,
     CheckBegan,
     CheckEnded,
-    CheckOutput,
     EventKind,
     FilesChanged,
     HandoffEvent,
@@ -119,175 +117,12 @@ def rows_of(line: str, room: int) -> list[str]:
     return rows if room else [line]
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """What is remembered of a run for its last lines, and these lines."""
-
-    report: str
-    """The command that tells the rest; `{id}` stands for the id of the run."""
-    unfinished: str
-    """What is said of a run that has begun and ends without a verdict; with `{id}`, too."""
-    run: str = ""
-    """The id of the run; empty if it has none."""
-    attach_prefix: str = ""
-    """What a command needs before it to reach the server of the run."""
-    not_begun: str = "Nothing was started"
-    """What is said of a run that ends before it begins."""
-    is_dry: bool = False
-    is_idle: bool = False
-    """Is every agent the built-in one, and has none changed a file?"""
-    against: str = ""
-    """What the last turn or check has to say against the work."""
-    by_gate: bool = False
-    """Was that a check?"""
-    circling: str = ""
-    """Why the run does not converge, until an author has changed files."""
-
-    def after(self, event: RunEvent) -> "Ending":
-        """Return what is remembered after an event."""
-        match event:
-            case RunOpened():
-                not_begun = NOT_RESUMED if event.resumed else "The run did not begin"
-                return replace(self, run=event.run, not_begun=not_begun)
-            case ServerChosen():
-                return replace(self, attach_prefix=event.attach_prefix)
-            case RunBegan():
-                agents = set(event.providers.values())
-                is_idle = agents == {BUILT_IN} and (self.is_idle or not event.resumed)
-                return replace(self, is_dry=is_dry(agents), is_idle=is_idle)
-            case FilesChanged(allowed=True):
-                circling = "" if event.count > 0 else self.circling
-                return replace(self, is_idle=False, circling=circling)
-            case NotConverging():
-                return replace(self, circling=event.text)
-            case TurnEnded() | CheckEnded():
-                by_gate = isinstance(event, CheckEnded)
-                return replace(self, against=reason_of_fail(event), by_gate=by_gate)
-        return self
-
-    def tell(self, event: RunEnded) -> Line:
-        """Return the last lines of a run, as one."""
-        rounds = f"{event.round} round{'s' if event.round != 1 else ''}"
-        if event.final_status == RUNNING:
-            saved = f"{self._goes_on(event)}{self._agents_left(event.session_left)}"
-            return Line(saved if event.round else self.not_begun, Tone.ALERT)
-        tone = Tone.GOOD if event.final_status == PASS else Tone.BAD
-        is_unproven = bool(event.proof) and not event.proven
-        if is_unproven or (event.repository and event.final_status == PASS):
-            tone = Tone.ALERT
-        return Line("\n".join(self._verdict(event, rounds)), tone)
-
-    def _verdict(self, event: RunEnded, rounds: str) -> Iterator[str]:
-        """Yield the last lines of a run: short ones, which are read where they end."""
-        run = short_name(self.run)
-        verdict = f"{DRY_RUN}: " if self.is_dry else ""
-        proof, *doubts = _proof_words(event, run)
-        verdict += f"{event.final_status}{proof} after {rounds}"
-        stop = self._stop(event.session_left)
-        if event.branch:
-            yield f"{verdict}, on branch {event.branch}"
-            yield from filter(None, [*doubts, *_look_first(event)])
-            yield from next_lines(DELIVERY, run)
-            if event.session_left:
-                yield f"  {AGENTS_STAY}{stop}"
-            return
-        yield verdict + (f" ({self._named(self.report)} says more)" if self.report else "")
-        yield from filter(None, [*doubts, *_look_first(event)])
-        if event.final_status != PASS:
-            yield from self._after_fail(event, run)
-        elif event.tree:
-            yield "Its work tree and its branch are left, with nothing committed:"
-            yield from next_lines(UNCOMMITTED, run)
-        if event.session_left:
-            yield f"Its agents stay. To end them: {stop}"
-
-    def _after_fail(self, event: RunEnded, run: str) -> Iterator[str]:
-        """Yield why a run failed, and where its work is if that is not in the user's folder."""
-        yield from filter(None, [self.against, self.circling])
-        if self.is_idle and self.by_gate:
-            yield NO_CHANGE
-        if event.tree:
-            yield f"Its work is not committed. It is in {event.tree}"
-            yield from next_lines(UNDELIVERED, run)
-        if run:
-            yield f"{MORE_ROUNDS}cao resume {run} --max-rounds {twice_as_many(event.round)}"
-
-    def _goes_on(self, event: RunEnded) -> str:
-        """Say how a run is resumed, if it can be."""
-        if event.to_resume:
-            return f"{SAVED}. `{event.to_resume}` resumes it"
-        is_anew = self.run and not event.session_left and self.unfinished.startswith(SAVED)
-        return self._named(RESUME_ANEW if is_anew else self.unfinished)
-
-    def _agents_left(self, session: str) -> str:
-        """Say that the agents of a run that was stopped stay, and how they are found or ended."""
-        if not session:
-            return ""
-        cao = f"{self.attach_prefix}cao"
-        return f". Its agents stay: `{cao} ls` lists them, `{self._stop(session)}` ends them"
-
-    def _stop(self, session: str) -> str:
-        """Return the command that ends the agents of the run."""
-        what = short_name(self.run) or f"--session {session}"
-        return f"{self.attach_prefix}cao stop {what}"
-
-    def _named(self, text: str) -> str:
-        return text.replace("{id}", short_name(self.run))
-
-
-def reason_of_fail(step: TurnEnded | CheckEnded) -> str:
-    """Say in one line why a round failed: `tests: `make test` ended with exit code 1`."""
-    who = step.gate if isinstance(step, CheckEnded) else step.role
-    quoted = f"“{step.reason}”" if isinstance(step, TurnEnded) and step.reason else ""
-    words = " ".join(filter(None, [step.why, quoted]))
-    shown = one_line(words if len(words) <= LONGEST_REASON else f"{words[:LONGEST_REASON]}…")
-    return f"{who}: {shown or 'FAIL'}"
-
-
-def _proof_words(event: RunEnded, run: str) -> tuple[str, str, str]:
-    """Return what the last lines say of a proof, what to look at and where, and what was before.
-
-    What was proven was told by the proof itself; why something was not is said again.
-    """
-    # An earlier version told it in one sentence.
-    missing = f"{NOT_PROVEN}: {event.gaps}" if event.gaps else event.proof
-    words = f"{PROVEN}," if event.proven else missing and f"{missing};"
-    where = f": cao report {run}" if run else ""
-    return (
-        words and f", {words}",
-        event.look_at and f"Look at {event.look_at}{where}",
-        event.before and f"Before the run and not committed: {event.before}",
-    )
-
-
-def delivery_words(branch: str, run: str) -> Iterator[str]:
-    """Yield where the work of a run is, and how it comes to the user: a command on each line."""
-    yield f"The work of {run} is on branch {branch}:"
-    yield from next_lines(DELIVERY[1:], short_name(run))
-
-
-def next_lines(ways: Sequence[tuple[str, str]], run: str) -> Iterator[str]:
-    """Yield what can be done next, and the whole command for each."""
-    yield from (f"  {words}cao {word} {run}" for words, word in ways)
-
-
-def _look_first(event: RunEnded) -> Iterator[str]:
-    """Yield what was changed that the user's next git command would go by."""
-    yield from (f"Look first: {text}" for text in event.repository)
-
-
 POINTS: Mapping[str, str] = {
     # at which point of a run a gate is run
     "base": " on the base",
     "after_programmer": " after the {author}",
     "after_tester": "",
 }
-
-Step = (
-    TurnEnded | CheckBegan | CheckEnded | FilesChanged | NotConverging | Paused | Unpaused | Warned
-)
-
-
 TONES: Mapping[str, Tone] = {
     "approved": Tone.GOOD,
     "cycles_used_up": Tone.ALERT,
@@ -297,7 +132,8 @@ TONES: Mapping[str, Tone] = {
     "rounds_used_up": Tone.BAD,
 }
 """How outcomes are meant; others are plain."""
-
+EARLY = "approved, second look follows"
+"""What is told of an approval that came too early to count."""
 WORDS: Mapping[EventKind, tuple[str, Tone]] = {
     EventKind.RESUMED: ("{who} already has the prompt; waiting for its reply", Tone.QUIET),
     EventKind.ASKED_AGAIN: ("{who} is asked again: {text}", Tone.ALERT),
@@ -311,13 +147,11 @@ WORDS: Mapping[EventKind, tuple[str, Tone]] = {
     EventKind.WARNING: ("{who}: {text}", Tone.ALERT),
 }
 """What is told of events that need nothing but their own text."""
-
-
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
 class Narration:
-    """Puts the events of one run into words; it remembers whose turn it is."""
+    """Puts the events of one run into words; it remembers what its last lines need."""
 
     def __init__(self, base: Path, report: str = "", unfinished: str = UNFINISHED) -> None:
         """Paths below `base` are told from there; `report` is the command that tells the rest.
@@ -325,27 +159,36 @@ class Narration:
         In both texts `{id}` stands for the id of the run.
         `unfinished` is what is said of a run that has begun and ends without a verdict.
         """
-        self._ending = Ending(report, unfinished)
         self._base = base
+        self._report = report
+        self._unfinished = unfinished
+        self._not_begun = "Nothing was started"
+        self._run = ""
+        self._attach_prefix = ""
         self._turn: TurnBegan | None = None
         self._waiting = False
         self._delayed = False
         self._starting: Mapping[str, str] = {}
-        self._started: list[str] = []
+        self._started = 0
+        self._is_dry = False
+        # Is every agent the built-in one, and has none changed a file?
+        self._is_idle = False
+        # What the last turn or check says against the work, and why the run does not converge.
+        self._against = ""
+        self._by_gate = False
+        self._circling = ""
 
     def tell(self, event: RunEvent) -> Line | None:
         """Return what people want to know of an event."""
-        self._ending = self._ending.after(event)
         match event:
-            case RunOpened():
-                resumed = " is resumed" if event.resumed else ""
-                return Line(f"Run {event.run}{resumed}", Tone.QUIET)
-            case ServerChosen():
-                return Line(
-                    f"Server: {event.url} ({event.how}); in the browser: cao dashboard", Tone.QUIET
-                )
-            case AgentsStarting() | AgentStarted():
-                return self._start(event)
+            case AgentsStarting():
+                self._starting, self._started = event.providers, 0
+                named = ", ".join(f"{role} ({name})" for role, name in event.providers.items())
+                return Line(f"Starting {named} ...", Tone.QUIET)
+            case AgentStarted():
+                self._started += 1
+                count = f"{self._started} of {len(self._starting)}"
+                return Line(f"{event.role} has started, {count}", Tone.QUIET)
             case RunBegan():
                 return self._began(event)
             case TurnBegan():
@@ -353,32 +196,48 @@ class Narration:
                 return Line(f"{place(event)} begins ({event.provider})", Tone.QUIET)
             case HandoffEvent():
                 return self._handoff(event)
-            case CheckOutput():
-                return None
             case RunEnded():
-                return self._ending.tell(event)
+                return self._ended(event)
+        return self._note(event)
+
+    def _note(self, event: RunEvent) -> Line | None:
+        match event:
+            case RunOpened():
+                self._run = event.run
+                self._not_begun = NOT_RESUMED if event.resumed else "The run did not begin"
+                resumed = " is resumed" if event.resumed else ""
+                return Line(f"Run {event.run}{resumed}", Tone.QUIET)
+            case ServerChosen():
+                self._attach_prefix = event.attach_prefix
+                where = f"{event.url} ({event.how}); in the browser: cao dashboard"
+                return Line(f"Server: {where}", Tone.QUIET)
+            case TurnEnded() | CheckEnded():
+                self._against = reason_of_fail(event)
+                self._by_gate = isinstance(event, CheckEnded)
+            case FilesChanged(allowed=True):
+                self._is_idle = False
+                self._circling = "" if event.count > 0 else self._circling
+            case NotConverging():
+                self._circling = event.text
         return _step_line(event)
 
-    def _start(self, event: AgentsStarting | AgentStarted) -> Line:
-        if isinstance(event, AgentsStarting):
-            self._starting, self._started = event.providers, []
-            named = ", ".join(agents_in_words(event.providers))
-            return Line(f"Starting {named} ...", Tone.QUIET)
-        self._started.append(event.role)
-        count = f"{len(self._started)} of {len(self._starting)}"
-        return Line(f"{event.role} has started, {count}", Tone.QUIET)
-
     def _began(self, event: RunBegan) -> Line:
-        agents = ", ".join(sorted(set(event.providers.values())))
+        names = set(event.providers.values())
+        self._is_dry = is_dry(names)
+        self._is_idle = names == {BUILT_IN} and (self._is_idle or not event.resumed)
+        agents = ", ".join(sorted(names))
         agents += f"; permissions: {event.permissions}" if event.permissions else ""
         verb = "goes on" if event.resumed else "begins"
-        rounds = f"{event.max_rounds} round{'s' if event.max_rounds != 1 else ''}"
-        most = f"Up to {rounds}. " if event.max_rounds else ""
+        most = f"Up to {plural(event.max_rounds, 'round')}. " if event.max_rounds else ""
         new = f"; new agents: {', '.join(event.replaced)}" if event.replaced else ""
-        count = _count(event.terminals)
+        number = len(event.terminals)
+        count = NUMBERS[number] if number < len(NUMBERS) else number
+        archive = Path(event.archive)
+        if archive.is_relative_to(self._base):
+            archive = archive.relative_to(self._base)
         return Line(
-            f"The run {verb} with {count} ({agents}) in session {event.session_name}{new}. "
-            f"{most}Everything is kept in {self._short(event.archive)}"
+            f"The run {verb} with {count} agent{'' if number == 1 else 's'} ({agents}) "
+            f"in session {event.session_name}{new}. {most}Everything is kept in {archive}"
         )
 
     def _handoff(self, event: HandoffEvent) -> Line | None:
@@ -386,13 +245,17 @@ class Narration:
         match event.kind:
             case EventKind.WAITING_FOR_PERSON:
                 self._waiting = True
-                asks = f"{who} asks you{f': {event.question}' if event.question else ''}"
-                return Line(f"{asks}\n{self._ways_to_answer(event)}", Tone.ALERT)
+                asked = f": {event.question}" if event.question else ""
+                ways = [f"{who} asks you{asked}"]
+                ways.append(f"  Look and answer: {self._attach_prefix}{event.text}")
+                if run := short_name(self._run):
+                    # Which key means what is for a person to see: none is proposed.
+                    command = f"{self._attach_prefix}cao answer {run}"
+                    ways += [f"  See the choices: {command}", f"  Press a key:     {command} KEY"]
+                return Line("\n".join(ways), Tone.ALERT)
             case EventKind.STATUS if self._waiting:
-                if event.status is TerminalStatus.WAITING_USER_ANSWER:
-                    return None
-                self._waiting = False
-                return Line(f"{who} goes on", Tone.QUIET)
+                self._waiting = event.status is TerminalStatus.WAITING_USER_ANSWER
+                return None if self._waiting else Line(f"{who} goes on", Tone.QUIET)
             case EventKind.DELAYED:
                 self._delayed = True
                 waited = duration(event.at - (event.since or event.at))
@@ -406,24 +269,98 @@ class Narration:
         left = duration((event.until or event.at) - event.at)
         return Line(words.format(who=who, text=event.text, left=left), tone)
 
-    def _ways_to_answer(self, event: HandoffEvent) -> str:
-        """Return the commands that answer an agent: to look and type there, and to press a key."""
-        prefix = self._ending.attach_prefix
-        ways = [f"  Look and answer: {prefix}{event.text}"]
-        if run := short_name(self._ending.run):
-            ways.append(f"  See the choices: {prefix}cao answer {run}")
-            # Which key means what is for a person to see: none is proposed.
-            ways.append(f"  Press a key:     {prefix}cao answer {run} KEY")
-        return "\n".join(ways)
+    def _ended(self, event: RunEnded) -> Line:
+        """Return the last lines of a run, as one."""
+        if event.final_status == RUNNING:
+            return Line(self._how_to_resume(event) if event.round else self._not_begun, Tone.ALERT)
+        tone = Tone.GOOD if event.final_status == PASS else Tone.BAD
+        is_unproven = bool(event.proof) and not event.proven
+        if is_unproven or (event.repository and event.final_status == PASS):
+            tone = Tone.ALERT
+        return Line("\n".join(self._verdict(event)), tone)
 
-    def _short(self, path: str) -> str:
-        full = Path(path)
-        return str(full.relative_to(self._base) if full.is_relative_to(self._base) else full)
+    def _how_to_resume(self, event: RunEnded) -> str:
+        if event.to_resume:
+            resume = f"{SAVED}. `{event.to_resume}` resumes it"
+        elif self._run and not event.session_left and self._unfinished.startswith(SAVED):
+            resume = self._named(RESUME_ANEW)
+        else:
+            resume = self._named(self._unfinished)
+        if not event.session_left:
+            return resume
+        stop = self._stop(event.session_left)
+        cao = f"{self._attach_prefix}cao"
+        return f"{resume}. Its agents stay: `{cao} ls` lists them, `{stop}` ends them"
+
+    def _verdict(self, event: RunEnded) -> Iterator[str]:
+        """Yield the last lines of a run: short ones, which are read where they end."""
+        run = short_name(self._run)
+        # What was proven was told by the proof itself; why something was not is said again. An
+        # earlier version told it in one sentence.
+        missing = f"{NOT_PROVEN}: {event.gaps}" if event.gaps else event.proof
+        proof = f"{PROVEN}," if event.proven else missing and f"{missing};"
+        dry = f"{DRY_RUN}: " if self._is_dry else ""
+        verdict = f"{dry}{event.final_status}{proof and f', {proof}'} after "
+        verdict += plural(event.round, "round")
+        if event.branch:
+            yield f"{verdict}, on branch {event.branch}"
+        else:
+            yield verdict + (f" ({self._named(self._report)} says more)" if self._report else "")
+        if event.look_at:
+            yield f"Look at {event.look_at}" + (f": cao report {run}" if run else "")
+        if event.before:
+            yield f"Before the run and not committed: {event.before}"
+        # What was changed that the user's next git command would go by.
+        yield from (f"Look first: {text}" for text in event.repository)
+        if event.branch:
+            yield from next_lines(DELIVERY, run)
+        elif event.final_status != PASS:
+            yield from self._after_fail(event, run)
+        elif event.tree:
+            yield "Its work tree and its branch are left, with nothing committed:"
+            yield from next_lines(UNCOMMITTED, run)
+        if event.session_left:
+            words = f"  {AGENTS_STAY}" if event.branch else "Its agents stay. To end them: "
+            yield f"{words}{self._stop(event.session_left)}"
+
+    def _after_fail(self, event: RunEnded, run: str) -> Iterator[str]:
+        """Yield why a run failed, and where its work is if that is not in the user's folder."""
+        yield from filter(None, [self._against, self._circling])
+        if self._is_idle and self._by_gate:
+            yield NO_CHANGE
+        if event.tree:
+            yield f"Its work is not committed. It is in {event.tree}"
+            yield from next_lines(UNDELIVERED, run)
+        if run:
+            yield f"{MORE_ROUNDS}cao resume {run} --max-rounds {twice_as_many(event.round)}"
+
+    def _stop(self, session: str) -> str:
+        """Return the command that ends the agents of the run."""
+        what = short_name(self._run) or f"--session {session}"
+        return f"{self._attach_prefix}cao stop {what}"
+
+    def _named(self, text: str) -> str:
+        return text.replace("{id}", short_name(self._run))
 
 
-def agents_in_words(providers: Mapping[str, str]) -> list[str]:
-    """Name each role with its agent: `analyst_review (codex)`."""
-    return [f"{role} ({agent})" for role, agent in providers.items()]
+def reason_of_fail(step: TurnEnded | CheckEnded) -> str:
+    """Say in one line why a round failed: `tests: `make test` ended with exit code 1`."""
+    who = step.gate if isinstance(step, CheckEnded) else step.role
+    quoted = f"“{step.reason}”" if isinstance(step, TurnEnded) and step.reason else ""
+    words = " ".join(filter(None, [step.why, quoted]))
+    shown = one_line(words if len(words) <= LONGEST_REASON else f"{words[:LONGEST_REASON]}…")
+    return f"{who}: {shown or 'FAIL'}"
+
+
+def delivery_words(branch: str, run: str) -> Iterator[str]:
+    """Yield where the work of a run is, and how it comes to the user: a command on each line."""
+    yield f"The work of {run} is on branch {branch}:"
+    yield from next_lines(DELIVERY[1:], short_name(run))
+
+
+def next_lines(ways: Sequence[tuple[str, str]], run: str) -> Iterator[str]:
+    """Yield what can be done next, and the whole command for each."""
+    yield from (f"  {words}cao {word} {run}" for words, word in ways)
 
 
 def place(step: TurnBegan | TurnEnded | CheckBegan | CheckEnded) -> str:
@@ -439,7 +376,8 @@ def point_words(step: CheckBegan | CheckEnded) -> str:
     return POINTS.get(step.when, "").replace("{author}", step.author)
 
 
-def _step_line(event: Step | Answer) -> Line:
+def _step_line(event: RunEvent) -> Line | None:
+    """Return what is said of an event that needs nothing of those before it."""
     match event:
         case (
             PauseAsked()
@@ -458,23 +396,18 @@ def _step_line(event: Step | Answer) -> Line:
             return Line("The run goes on", Tone.QUIET)
         case Warned():
             return Line(f"Warning: {event.text}", Tone.ALERT)
+        case NotConverging():
+            return Line(event.text, Tone.ALERT)
         case CheckBegan():
             return Line(f"{place(event)} begins: {event.command}", Tone.QUIET)
         case FilesChanged():
             tone = Tone.QUIET if event.allowed else Tone.ALERT
             return Line(f"{event.role} {event.words}", tone)
-        case NotConverging():
-            return Line(event.text, Tone.ALERT)
         case TurnEnded() | CheckEnded():
             kept = f", {Path(event.archive).name}" if event.archive else ""
             why = f" “{event.reason}”" if isinstance(event, TurnEnded) and event.reason else ""
             is_early = isinstance(event, TurnEnded) and event.early
-            detail = "approved, second look follows" if is_early else event.detail
+            detail = EARLY if is_early else event.detail
             text = f"{place(event)}: {detail}{why}  [{duration(event.seconds)}{kept}]"
             return Line(text, TONES.get(event.outcome, Tone.PLAIN))
-
-
-def _count(agents: Collection[str]) -> str:
-    """Return how many agents there are, in words."""
-    words = NUMBERS[len(agents)] if len(agents) < len(NUMBERS) else str(len(agents))
-    return f"{words} agent{'' if len(agents) == 1 else 's'}"
+    return None

@@ -30,6 +30,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
 from math import ceil
+from typing import Any
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -63,7 +64,7 @@ from ..pipeline.machine import BASE_FAILED
 from ..pipeline.state import FinalStatus
 from ..pipeline.steering import LARGEST_HINT, Hint, Pause, Skip, Unpause, Wish
 from ..runs.record import short_name
-from .narration import point_words
+from .narration import EARLY, point_words
 
 COMMAND = "command"
 """Stands in the place of an agent where a command of the user's is run."""
@@ -96,11 +97,8 @@ DOING_OF_STATUS: Mapping[TerminalStatus, Doing] = {
     TerminalStatus.ERROR: Doing.FAILING,
     TerminalStatus.UNKNOWN: Doing.UNKNOWN,
 }
-CHANGED_FILES = "changed_files"
-"""Stands in the place of an outcome where somebody changed files whose task it is not."""
 OUTCOMES_FOR = ("approved", "skipped", "passed", "cleared")
-EARLY = "approved, second look follows"
-"""Stands in the place of an outcome where an approval came too early to count."""
+OUTCOMES_OF_REVIEWS = ("sent_back", "cycles_used_up")
 MAX_ROUNDS = "MAX_ROUNDS"
 DIGITS = 9
 """Of a number that somebody may have written; no limit has more."""
@@ -124,39 +122,6 @@ class AgentRow:
     """Seconds of its last turn."""
     point: str = ""
     """Of a gate: at which point of the run it is run, or was, in words."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Why a review sent something back, or a test or a gate failed."""
-
-    role: str
-    round: int
-    cycle: int
-    """0 if cycles do not count there."""
-    outcome: str
-    """What it led to, as a word."""
-    detail: str
-    """The same for people."""
-    why: str
-    """In the agent's own words; may be empty."""
-
-
-@dataclass(frozen=True, slots=True)
-class Delay:
-    """A message cannot be delivered yet."""
-
-    since: float
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Countdown:
-    """An agent is at rest without its file."""
-
-    until: float
-    then: str
-    """What is done when it has not come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,14 +164,17 @@ class Picture:
     """The role, or the stage of a gate, whose turn it is."""
     action: str = ""
     """What the present agent says that it does; of a gate its command, or what it wrote last."""
-    delay: Delay | None = None
+    delay: tuple[float, str] | None = None
+    """Since when a message cannot be delivered, and why."""
     question: OpenQuestion | None = None
-    countdown: Countdown | None = None
+    countdown: tuple[float, str] | None = None
+    """Until when an agent at rest may write its file, and what is done then."""
     paused: float | None = None
     """Since when it is paused."""
     pausing: bool = False
     """Is it to pause after the present turn?"""
-    reasons: tuple[Reason, ...] = ()
+    reasons: tuple[str, ...] = ()
+    """Why reviews sent something back, or tests and gates failed, each with its place."""
     changed: str = ""
     """Who changed files last, and how many."""
     circling: str = ""
@@ -215,7 +183,6 @@ class Picture:
     """How it ended; empty as long as it goes on."""
 
     def agent(self, role: str) -> AgentRow | None:
-        """Return the agent of a role."""
         return next((agent for agent in self.agents if agent.role == role), None)
 
     @property
@@ -223,11 +190,6 @@ class Picture:
         """How many of those that are started together are there."""
         agents = (self.agent(role) for role in self.starting)
         return sum(agent is not None and agent.doing is not Doing.STARTING for agent in agents)
-
-    @property
-    def is_review(self) -> bool:
-        """Is a review under way?"""
-        return self.present in self.reviewers
 
     def total(self, now: float) -> float:
         """Return for how many seconds the run has been under way."""
@@ -237,7 +199,7 @@ class Picture:
 def fold(picture: Picture, event: RunEvent) -> Picture:
     """Return the picture after an event."""
     if isinstance(event, RunOpened):
-        return _opened(picture, event)
+        return _open(picture, event)
     began = event.at if picture.began is None else picture.began
     picture = replace(picture, began=began, last=max(event.at, picture.last))
     match event:
@@ -245,33 +207,29 @@ def fold(picture: Picture, event: RunEvent) -> Picture:
             return _start(picture, event)
         case TurnBegan() | CheckBegan():
             return _begin(picture, event)
+        case HandoffEvent() if event.role == picture.present:
+            return _follow(picture, event)
         case TurnEnded() | CheckEnded():
             return _end(picture, event)
-        case HandoffEvent() | CheckOutput():
-            return _hear(picture, event)
-        case ServerChosen() | FilesChanged() | NotConverging():
-            return _note(picture, event)
-        case PauseAsked() | Paused() | Unpaused():
-            return _pause(picture, event)
-        case SettingChanged(name=name, value=value) if name == MAX_ROUNDS and value.isdecimal():
-            return replace(picture, max_rounds=int(value[:DIGITS]))
         case RunEnded():
-            return _over(picture, event)
-    return picture
+            # A run that passed has converged.
+            circling = "" if event.final_status == FinalStatus.PASS else picture.circling
+            status = event.final_status
+            return replace(_rest(picture), starting=(), final_status=status, circling=circling)
+    return _note(picture, event)
 
 
-def _opened(before: Picture, event: RunOpened) -> Picture:
+def _open(before: Picture, event: RunOpened) -> Picture:
     """Begin anew; what is known of the stretches before a resume is kept."""
+    opened = Picture(event.run, began=event.at, last=event.at)
     if not event.resumed:
-        return Picture(event.run, began=event.at, last=event.at)
+        return opened
     agents = (
         agent if agent.doing is Doing.DONE else replace(agent, doing=Doing.READY)
         for agent in before.agents
     )
-    return Picture(
-        event.run,
-        began=event.at,
-        last=event.at,
+    return replace(
+        opened,
         earlier=before.total(before.last),
         agents=tuple(agents),
         round=before.round,
@@ -281,74 +239,52 @@ def _opened(before: Picture, event: RunOpened) -> Picture:
     )
 
 
-def _over(picture: Picture, event: RunEnded) -> Picture:
-    """Return the picture of a run that has ended; one that passed has converged."""
-    circling = "" if event.final_status == FinalStatus.PASS else picture.circling
-    ended = replace(_rest(picture), starting=(), final_status=event.final_status)
-    return replace(ended, circling=circling)
-
-
-def _pause(picture: Picture, event: PauseAsked | Paused | Unpaused) -> Picture:
-    paused = event.at if isinstance(event, Paused) else picture.paused
-    if isinstance(event, Unpaused):
-        paused = None
-    return replace(picture, paused=paused, pausing=isinstance(event, PauseAsked))
-
-
 def _start(picture: Picture, event: AgentsStarting | AgentStarted | RunBegan) -> Picture:
-    match event:
-        case AgentsStarting():
-            for role, provider in event.providers.items():
-                picture = _put(picture, AgentRow(role, provider, Doing.STARTING, event.at))
-            return replace(picture, starting=tuple(event.providers))
-        case AgentStarted():
-            known = picture.agent(event.role) or AgentRow(event.role, "", Doing.READY, event.at)
-            ready = replace(known, doing=Doing.READY, terminal_id=event.terminal_id)
-            return _put(picture, ready)
-        case RunBegan():
-            agents = tuple(_ready(picture, event, role) for role in event.providers)
-            return replace(
-                _rest(picture),
-                agents=agents,
-                starting=(),
-                reviewers=event.reviewers,
-                max_rounds=event.max_rounds,
-            )
-
-
-def _ready(picture: Picture, event: RunBegan, role: str) -> AgentRow:
-    known = picture.agent(role) or AgentRow(role, "", Doing.READY, event.at)
-    return replace(
-        known,
-        provider=event.providers[role],
+    if isinstance(event, AgentStarted):
+        ready = {"doing": Doing.READY, "terminal_id": event.terminal_id}
+        return _put(picture, event.role, event.at, **ready)
+    if isinstance(event, AgentsStarting):
+        for role, provider in event.providers.items():
+            anew = {"provider": provider, "doing": Doing.STARTING, "since": event.at}
+            picture = _put(picture, role, event.at, **anew)
+        return replace(picture, starting=tuple(event.providers))
+    agents = []
+    for role, provider in event.providers.items():
+        known = picture.agent(role) or AgentRow(role, "", Doing.READY, event.at)
         # What was done before a resume is still done.
-        doing=Doing.DONE if event.resumed and known.doing is Doing.DONE else Doing.READY,
-        terminal_id=event.terminals.get(role, known.terminal_id),
+        doing = Doing.DONE if event.resumed and known.doing is Doing.DONE else Doing.READY
+        terminal = event.terminals.get(role, known.terminal_id)
+        agents.append(replace(known, provider=provider, doing=doing, terminal_id=terminal))
+    return replace(
+        _rest(picture),
+        agents=tuple(agents),
+        starting=(),
+        reviewers=event.reviewers,
+        max_rounds=event.max_rounds,
     )
 
 
 def _begin(picture: Picture, event: TurnBegan | CheckBegan) -> Picture:
     picture = _rest(picture)
     if event.round != picture.round:
-        picture = _new_round(picture)
-    if isinstance(event, CheckBegan):
-        known = picture.agent(event.gate) or AgentRow(event.gate, COMMAND, Doing.READY, event.at)
-        begun = replace(known, doing=Doing.WORKING, since=event.at, point=point_words(event))
-        action, cycle = event.command, 0
-    else:
-        known = picture.agent(event.role) or AgentRow(event.role, "", Doing.READY, event.at)
-        begun = replace(
-            known,
-            provider=event.provider,
-            terminal_id=event.terminal_id,
-            doing=Doing.SENDING,
-            since=event.at,
+        # What came of the round before is no news any more.
+        agents = (
+            replace(agent, doing=Doing.READY) if agent.doing is Doing.DONE else agent
+            for agent in picture.agents
         )
-        action, cycle = "", event.cycle if event.reviewed else 0
+        picture = replace(picture, agents=tuple(agents), changed="")
+    changes: dict[str, Any] = {"since": event.at}  # Any: fields of a row
+    if isinstance(event, CheckBegan):
+        role, action, cycle = event.gate, event.command, 0
+        changes |= {"doing": Doing.WORKING, "provider": COMMAND, "point": point_words(event)}
+    else:
+        role, action, cycle = event.role, "", event.cycle if event.reviewed else 0
+        changes |= {"doing": Doing.SENDING, "provider": event.provider}
+        changes["terminal_id"] = event.terminal_id
     return replace(
-        _put(picture, begun),
+        _put(picture, role, event.at, **changes),
         starting=(),
-        present=begun.role,
+        present=role,
         round=event.round,
         cycle=cycle,
         action=action,
@@ -357,46 +293,41 @@ def _begin(picture: Picture, event: TurnBegan | CheckBegan) -> Picture:
     )
 
 
-def _new_round(picture: Picture) -> Picture:
-    """Return the picture in which what came of the round before is no news any more."""
-    agents = (
-        replace(agent, doing=Doing.READY) if agent.doing is Doing.DONE else agent
-        for agent in picture.agents
-    )
-    return replace(picture, agents=tuple(agents), changed="")
-
-
-def _note(picture: Picture, event: ServerChosen | FilesChanged | NotConverging) -> Picture:
-    """Fold in where the agents are, or what was noticed of their work."""
-    if isinstance(event, ServerChosen):
-        return replace(picture, attach_prefix=event.attach_prefix)
-    if isinstance(event, NotConverging):
-        return replace(picture, circling=event.text)
-    if event.allowed:
-        circling = "" if event.count > 0 else picture.circling
-        return replace(picture, changed=f"{event.role} {event.words}", circling=circling)
-    reason = Reason(event.role, event.round, 0, CHANGED_FILES, event.words, "")
-    return replace(picture, reasons=(*picture.reasons, reason)[-MOST_REASONS:])
-
-
-def _hear(picture: Picture, event: HandoffEvent | CheckOutput) -> Picture:
-    """Fold in what is told of a turn or a gate under way; only the present one is shown."""
-    if isinstance(event, CheckOutput):
-        return replace(picture, action=event.text) if event.gate == picture.present else picture
-    return _follow(picture, event) if event.role == picture.present else picture
+def _note(picture: Picture, event: RunEvent) -> Picture:
+    """Fold in what is no step of a turn."""
+    match event:
+        case ServerChosen():
+            return replace(picture, attach_prefix=event.attach_prefix)
+        case CheckOutput() if event.gate == picture.present:
+            return replace(picture, action=event.text)
+        case NotConverging():
+            return replace(picture, circling=event.text)
+        case FilesChanged(allowed=True):
+            circling = "" if event.count > 0 else picture.circling
+            return replace(picture, changed=f"{event.role} {event.words}", circling=circling)
+        case FilesChanged():
+            return _blame(picture, f"round {event.round}, {event.role} {event.words}")
+        case PauseAsked():
+            return replace(picture, pausing=True)
+        case Paused():
+            return replace(picture, paused=event.at, pausing=False)
+        case Unpaused():
+            return replace(picture, paused=None, pausing=False)
+        case SettingChanged(name=name, value=value) if name == MAX_ROUNDS and value.isdecimal():
+            return replace(picture, max_rounds=int(value[:DIGITS]))
+    return picture
 
 
 def _follow(picture: Picture, event: HandoffEvent) -> Picture:
     """Fold in something that happened in the present turn."""
-    agent = picture.agent(picture.present)
-    if event.status is not None and agent is not None:
-        picture = _put(picture, replace(agent, doing=DOING_OF_STATUS[event.status]))
-    if event.kind is EventKind.DELAYED:
-        since = event.at if event.since is None else event.since
-        return replace(picture, delay=Delay(since, event.text))
+    if event.status is not None:
+        picture = _put(picture, event.role, event.at, doing=DOING_OF_STATUS[event.status])
     if event.kind not in DELAY_GOES_ON:
         picture = replace(picture, delay=None)
     match event.kind:
+        case EventKind.DELAYED:
+            since = event.at if event.since is None else event.since
+            return replace(picture, delay=(since, event.text))
         case EventKind.WAITING_FOR_PERSON if picture.question is None:
             return replace(picture, question=OpenQuestion(event.at, event.text, event.question))
         case EventKind.STATUS if event.status is not TerminalStatus.WAITING_USER_ANSWER:
@@ -406,29 +337,32 @@ def _follow(picture: Picture, event: HandoffEvent) -> Picture:
         case EventKind.ACTION:
             return replace(picture, action=event.text)
         case EventKind.FILE_AWAITED if event.until is not None:
-            return replace(picture, countdown=Countdown(event.until, event.text))
+            return replace(picture, countdown=(event.until, event.text))
         case EventKind.FILE_SEEN | EventKind.REMINDED | EventKind.ASKED_AGAIN:
             return replace(picture, countdown=None)
     return picture
 
 
 def _end(picture: Picture, event: TurnEnded | CheckEnded) -> Picture:
-    """Fold in the end of a turn or a check."""
-    role = event.role if isinstance(event, TurnEnded) else event.gate
-    known = picture.agent(role)
-    if known is not None:
-        is_early = isinstance(event, TurnEnded) and event.early
+    is_turn = isinstance(event, TurnEnded)
+    role = event.role if is_turn else event.gate
+    is_early = is_turn and event.early
+    if picture.agent(role) is not None:
         outcome = EARLY if is_early else event.outcome
-        done = replace(known, doing=Doing.DONE, outcome=outcome, worked=event.seconds)
-        picture = _put(picture, done)
+        done = {"doing": Doing.DONE, "outcome": outcome, "worked": event.seconds}
+        picture = _put(picture, role, event.at, **done)
     if role == picture.present:
         picture = _rest(picture)
-    if event.outcome not in AGAINST or (isinstance(event, TurnEnded) and event.early):
+    if event.outcome not in AGAINST or is_early:
         return picture
-    cycle, why = 0, ""
-    if isinstance(event, TurnEnded):
-        cycle, why = event.cycle if event.reviewed else 0, event.reason
-    reason = Reason(role, event.round, cycle, event.outcome, event.detail, why)
+    is_cycle = is_turn and event.reviewed and event.cycle
+    place = f"{event.round}.{event.cycle}" if is_cycle else f"round {event.round},"
+    verdict = "REVISE" if event.outcome in OUTCOMES_OF_REVIEWS else "FAIL"
+    why = f"{verdict}: {event.reason}" if is_turn and event.reason else event.detail
+    return _blame(picture, f"{place} {role} {why}")
+
+
+def _blame(picture: Picture, reason: str) -> Picture:
     return replace(picture, reasons=(*picture.reasons, reason)[-MOST_REASONS:])
 
 
@@ -436,16 +370,19 @@ def _rest(picture: Picture) -> Picture:
     """Return the picture without a turn; an agent whose turn was left is ready for another."""
     agent = picture.agent(picture.present)
     if agent is not None and agent.doing is not Doing.DONE:
-        picture = _put(picture, replace(agent, doing=Doing.READY))
+        picture = _put(picture, agent.role, agent.since, doing=Doing.READY)
     return replace(picture, present="", action="", delay=None, question=None, countdown=None)
 
 
-def _put(picture: Picture, agent: AgentRow) -> Picture:
-    """Put an agent in its place: that of its role, else the last."""
-    if picture.agent(agent.role) is None:
-        return replace(picture, agents=(*picture.agents, agent))
-    agents = (agent if known.role == agent.role else known for known in picture.agents)
-    return replace(picture, agents=tuple(agents))
+# Any: fields of a row
+def _put(picture: Picture, role: str, at: float, **changes: Any) -> Picture:
+    """Change the row of a role; one that is not known comes last."""
+    known = picture.agent(role)
+    if known is None:
+        row = replace(AgentRow(role, "", Doing.READY, at), **changes)
+        return replace(picture, agents=(*picture.agents, row))
+    row = replace(known, **changes)
+    return replace(picture, agents=tuple(row if one is known else one for one in picture.agents))
 
 
 ESCAPE = "\x1b"
@@ -496,7 +433,7 @@ def offers(picture: Picture) -> Mapping[str, str]:
     if picture.run and picture.round:
         held = picture.pausing or picture.paused is not None
         offered |= {"h": "hint", "p": "resume" if held else "pause"}
-        if picture.is_review:
+        if picture.present in picture.reviewers:
             offered["s"] = "skip"
     return offered
 
@@ -508,25 +445,21 @@ def choices(picture: Picture) -> Mapping[str, str]:
 
 
 def press(keys: Keys, data: bytes, picture: Picture) -> tuple[Keys, tuple[Wish | Answer, ...]]:
-    """Return what is left to be done after more was read, and what the person wishes."""
-    pressed, unread = _split(keys.unread + data, is_all=not data)
-    keys = replace(keys, unread=unread)
+    """Return what is left to be done after more was read, and what the person wishes.
+
+    No data means that nothing follows the beginning of a key.
+    """
+    read = keys.unread + data
+    text, used = utf_8_decode(read, "ignore")
+    begun = re.search(rf"{BEGUN_PATTERN}\Z", text) if data else None
+    whole, rest = (text[: begun.start()], begun[0]) if begun else (text, "")
+    keys = replace(keys, unread=rest.encode() + read[used:])
     wishes: list[Wish | Answer] = []
-    for key in pressed:
+    for key in re.findall(KEY_PATTERN, whole, re.DOTALL):
         keys, wish = _press(keys, key, picture)
         if wish is not None:
             wishes.append(wish)
     return keys, tuple(wishes)
-
-
-def _split(data: bytes, is_all: bool) -> tuple[list[str], bytes]:
-    """Return the keys in what was read, and what is not a whole key yet."""
-    text, used = utf_8_decode(data, "ignore")
-    begun = re.search(rf"{BEGUN_PATTERN}\Z", text)
-    if begun is None or is_all:
-        return re.findall(KEY_PATTERN, text, re.DOTALL), data[used:]
-    whole = re.findall(KEY_PATTERN, text[: begun.start()], re.DOTALL)
-    return whole, begun[0].encode() + data[used:]
 
 
 def _press(keys: Keys, key: str, picture: Picture) -> tuple[Keys, Wish | Answer | None]:
@@ -572,7 +505,7 @@ DOING_STYLES: Mapping[Doing, str] = {
     Doing.UNKNOWN: "yellow",
 }
 """Of agents that do something; others are drawn quietly."""
-OUTCOMES_OF_REVIEWS = ("sent_back", "cycles_used_up")
+URGENT = "bold yellow"
 COMMANDS_BETWEEN = " · "
 LINE_BEGINS, LINE_ENDS = "  hint> ", "_"
 LINE_KEYS = ("Enter sends it with the next prompt", "Esc cancels")
@@ -593,12 +526,7 @@ class Need(IntEnum):
     REASON = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A row, and how much it is needed."""
-
-    need: Need
-    text: Text
+Row = tuple[Need, Text]
 
 
 @dataclass(frozen=True, slots=True)
@@ -612,6 +540,11 @@ class Canvas:
     is_alone: bool = False
     """Would a command of another terminal not find the run?"""
 
+    @property
+    def room(self) -> int:
+        """How wide a row may be that is no reason; the last column is left free."""
+        return max(min(self.width - 1, WIDEST), 1)
+
 
 def draw(picture: Picture, canvas: Canvas, keys: Keys | None = None) -> list[Text]:
     """Return the rows of a picture; none if there is nothing to be seen.
@@ -621,21 +554,29 @@ def draw(picture: Picture, canvas: Canvas, keys: Keys | None = None) -> list[Tex
     if picture.final_status or not (picture.agents or picture.paused):
         return []
     rows = [
-        Row(Need.HEAD, _head(picture, canvas.now)),
+        (Need.HEAD, _head(picture, canvas.now)),
         *_strip(picture, canvas),
-        *_present(picture, canvas, can_press=keys is not None),
-        *_pressed(picture, keys or Keys(), _room(canvas.width)),
+        *_alerts(picture, canvas, can_press=keys is not None),
+        *_pressed(picture, keys or Keys(), canvas),
     ]
-    words: Sequence[str] = () if canvas.is_alone else _commands(picture)
-    words = words if keys is None else _keys(picture, keys)
-    typed = _in_rows(words, _room(canvas.width))
-    commands = [Row(Need.COMMANDS, Text(row, "dim")) for row in typed]
-    reasons = [Row(Need.REASON, _reason(reason)) for reason in picture.reasons]
-    room = max(canvas.height // 2 - len(rows) - len(commands), 0)
-    rows += _last_ones(reasons, room, canvas.width) + commands
-    most_needed = sorted(range(len(rows)), key=lambda number: rows[number].need)
-    kept = set(most_needed[: max(canvas.height - 1, 1)])
-    return [_fit(row, canvas.width) for number, row in enumerate(rows) if number in kept]
+    typed = _in_rows(_commands(picture, canvas, keys), canvas.room)
+    commands = [(Need.COMMANDS, Text(row, "dim")) for row in typed]
+    longest = max(canvas.width - 1, 1)
+    free = max(canvas.height // 2 - len(rows) - len(commands), 0)
+    reasons: list[Row] = []
+    for reason in reversed(picture.reasons):
+        text = Text.assemble(("  ✗ ", "red"), (_joined(reason), "dim"))
+        free -= ceil(min(cell_len(text.plain), longest) / WIDEST)
+        if free < 0:
+            break
+        reasons.insert(0, (Need.REASON, text))
+    rows += reasons + commands
+    most_needed = sorted(range(len(rows)), key=lambda number: rows[number][0])
+    kept = [rows[number] for number in sorted(most_needed[: max(canvas.height - 1, 1)])]
+    for need, text in kept:
+        text.no_wrap = True
+        text.truncate(longest if need is Need.REASON else canvas.room, overflow="ellipsis")
+    return [text for _, text in kept]
 
 
 def clock_face(seconds: float) -> str:
@@ -646,7 +587,6 @@ def clock_face(seconds: float) -> str:
 
 
 def _head(picture: Picture, now: float) -> Text:
-    total = f"   total {clock_face(picture.total(now))}"
     if picture.starting:
         count = min(picture.started + 1, len(picture.starting))
         where = f"Starting {count} of {len(picture.starting)}"
@@ -656,6 +596,7 @@ def _head(picture: Picture, now: float) -> Text:
         where = f"Round {picture.round}{most}{cycle}"
     else:
         where = "Starting"
+    total = f"   total {clock_face(picture.total(now))}"
     return Text.assemble(("▶ ", "bold cyan"), (where, "bold"), (total, "dim"))
 
 
@@ -663,7 +604,7 @@ def _strip(picture: Picture, canvas: Canvas) -> Iterator[Row]:
     """Yield a row for each agent, in columns; a narrow terminal has none for what agent it is."""
     cells = [_cells(agent, picture, canvas.now) for agent in picture.agents]
     widths = [max((cell_len(row[column]) for row in cells), default=0) for column in range(4)]
-    narrow = MARK_WIDTH + sum(widths) + 3 * len(BETWEEN) > _room(canvas.width)
+    narrow = MARK_WIDTH + sum(widths) + 3 * len(BETWEEN) > canvas.room
     for agent, row in zip(picture.agents, cells, strict=True):
         role, provider, state, passed = (
             cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)
@@ -675,7 +616,7 @@ def _strip(picture: Picture, canvas: Canvas) -> Iterator[Row]:
             (f"{who}{BETWEEN}", "" if present else "dim"),
             (f"{state}{BETWEEN}{passed}".rstrip(), DOING_STYLES.get(agent.doing, "dim")),
         )
-        yield Row(Need.PRESENT if present else Need.OTHERS, text)
+        yield Need.PRESENT if present else Need.OTHERS, text
 
 
 def _cells(agent: AgentRow, picture: Picture, now: float) -> tuple[str, str, str, str]:
@@ -693,42 +634,41 @@ def _cells(agent: AgentRow, picture: Picture, now: float) -> tuple[str, str, str
 def _mark(agent: AgentRow, present: bool) -> tuple[str, str]:
     if present:
         return "  ▶ ", DOING_STYLES.get(agent.doing, "cyan")
-    if agent.doing is Doing.DONE and agent.outcome in AGAINST:
+    if agent.doing is not Doing.DONE:
+        return "    ", ""
+    if agent.outcome in AGAINST:
         return "  ✗ ", "red"
-    if agent.doing is Doing.DONE and agent.outcome == BASE_FAILED:
+    if agent.outcome == BASE_FAILED:
         return "  ✗ ", "dim"
-    if agent.doing is Doing.DONE:
-        return "  ✓ ", "green" if agent.outcome in OUTCOMES_FOR else "dim"
-    return "    ", ""
+    return "  ✓ ", "green" if agent.outcome in OUTCOMES_FOR else "dim"
 
 
-def _present(picture: Picture, canvas: Canvas, *, can_press: bool) -> Iterator[Row]:
+def _alerts(picture: Picture, canvas: Canvas, *, can_press: bool) -> Iterator[Row]:
     """Yield what happens now, besides that an agent works."""
-    now = canvas.now
     if picture.action:
-        what = Text.assemble((f"  {one_line(picture.present)}: ", "dim"), _joined(picture.action))
-        yield Row(Need.ACTION, what)
+        who = (f"  {one_line(picture.present)}: ", "dim")
+        yield Need.ACTION, Text.assemble(who, _joined(picture.action))
     if picture.changed:
-        yield Row(Need.OTHERS, Text(f"  {_joined(picture.changed)}", "dim"))
+        yield Need.OTHERS, Text(f"  {_joined(picture.changed)}", "dim")
     if picture.circling:
-        yield Row(Need.ALERT, Text(f"  ! {_joined(picture.circling)}", "yellow"))
+        yield _alert(_joined(picture.circling))
     if picture.delay is not None:
-        yield Row(Need.ALERT, Text(_delay(picture.delay, now), "yellow"))
+        since, why = picture.delay
+        yield _alert(f"not delivered for {clock_face(canvas.now - since)}: {_joined(why)}")
     if picture.question is not None:
         yield from _question(picture, picture.question, canvas, can_press=can_press)
     if picture.countdown is not None:
-        left = clock_face(picture.countdown.until - now)
-        then = _joined(picture.countdown.then)
-        yield Row(Need.ALERT, Text(f"  ! at rest without its file; {then} in {left}", "yellow"))
+        until, then = picture.countdown
+        left = clock_face(until - canvas.now)
+        yield _alert(f"at rest without its file; {_joined(then)} in {left}")
     if picture.pausing:
-        yield Row(Need.ALERT, Text("  ! pauses after this turn", "yellow"))
+        yield _alert("pauses after this turn")
     if picture.paused is not None:
-        waited = clock_face(now - picture.paused)
-        yield Row(Need.ALERT, Text(f"  ! paused for {waited}", "bold yellow"))
+        yield _alert(f"paused for {clock_face(canvas.now - picture.paused)}", URGENT)
 
 
-def _delay(delay: Delay, now: float) -> str:
-    return f"  ! not delivered for {clock_face(now - delay.since)}: {_joined(delay.why)}"
+def _alert(text: str, style: str = "yellow") -> Row:
+    return Need.ALERT, Text(f"  ! {text}", style)
 
 
 def _question(
@@ -736,36 +676,34 @@ def _question(
 ) -> Iterator[Row]:
     """Yield what is asked, and below it the keys or the commands that answer it."""
     asked = f": {_joined(question.text)}" if question.text else ""
-    since = clock_face(canvas.now - question.since)
-    yield Row(Need.ALERT, Text(f"  ! asks you, {since}{asked}", "bold yellow"))
+    yield _alert(f"asks you, {clock_face(canvas.now - question.since)}{asked}", URGENT)
     if can_press and (keys := choices(picture)):
         answers = [_joined(f"{key} {label}") for key, label in keys.items()]
-        for row in _in_rows(answers, _room(canvas.width)):
-            yield Row(Need.ALERT, Text(row, "bold yellow"))
+        for row in _in_rows(answers, canvas.room):
+            yield Need.ALERT, Text(row, URGENT)
         return
     prefix, run = picture.attach_prefix, short_name(picture.run)
-    ways = [_joined(f"{prefix}{question.command}")]
-    ways += [_joined(f"{prefix}cao answer {run} KEY")] if run else []
-    for row in _in_rows(ways, _room(canvas.width)):
-        yield Row(Need.ACTION, Text(f"  {row.strip()}", "bold yellow"))
+    ways = [f"{prefix}{question.command}", f"{prefix}cao answer {run} KEY"]
+    for row in _in_rows([_joined(way) for way in ways[: 2 if run else 1]], canvas.room):
+        yield Need.ACTION, Text(row, URGENT)
 
 
-def _reason(reason: Reason) -> Text:
-    place = f"{reason.round}.{reason.cycle}" if reason.cycle else f"round {reason.round},"
-    verdict = "REVISE" if reason.outcome in OUTCOMES_OF_REVIEWS else "FAIL"
-    why = f"{verdict}: {_joined(reason.why)}" if reason.why else _joined(reason.detail)
-    return Text.assemble(("  ✗ ", "red"), (f"{place} {one_line(reason.role)} {why}", "dim"))
-
-
-def _commands(picture: Picture) -> list[str]:
-    """Return what a person can type in another terminal."""
-    # A question brings its own command that attaches.
-    skipped = "attach" if picture.question else ""
-    return [_command(picture, word) for word in offers(picture).values() if word != skipped]
+def _commands(picture: Picture, canvas: Canvas, keys: Keys | None) -> Sequence[str]:
+    """Return what a person can press, or type in another terminal."""
+    offered = offers(picture)
+    if keys is None:
+        # A question brings its own command that attaches.
+        skipped = "attach" if picture.question else ""
+        words = () if canvas.is_alone else offered.values()
+        return [_command(picture, word) for word in words if word != skipped]
+    if keys.line is not None:
+        return LINE_KEYS
+    taken = choices(picture)
+    return [f"{key} {word}" for key, word in offered.items() if key not in taken]
 
 
 def _command(picture: Picture, word: str) -> str:
-    run = one_line(picture.run.rpartition("-")[2])
+    run = one_line(short_name(picture.run))
     agent = picture.agent(picture.present)
     if word == "attach" and agent is not None:
         terminal = one_line(f"{run}/{agent.role}" if run else agent.terminal_id)
@@ -773,27 +711,19 @@ def _command(picture: Picture, word: str) -> str:
     return f"cao send {run} TEXT" if word == "hint" else f"cao {word} {run}"
 
 
-def _keys(picture: Picture, keys: Keys) -> Sequence[str]:
-    """Return what a person can press."""
-    if keys.line is not None:
-        return LINE_KEYS
-    taken = choices(picture)
-    return [f"{key} {word}" for key, word in offers(picture).items() if key not in taken]
-
-
-def _pressed(picture: Picture, keys: Keys, width: int) -> Iterator[Row]:
+def _pressed(picture: Picture, keys: Keys, canvas: Canvas) -> Iterator[Row]:
     """Yield what a person has asked to see, and what is being typed: its end, if it is long."""
     if keys.attach_to and keys.attach_to == picture.present and "a" in offers(picture):
         words, command = "  ! in another terminal:", _command(picture, "attach")
         whole = f"{words} {command}"
-        for row in [whole] if cell_len(whole) <= _room(width) else [words, f"  {command}"]:
-            yield Row(Need.ALERT, Text(row, "bold yellow"))
+        for row in [whole] if cell_len(whole) <= canvas.room else [words, f"  {command}"]:
+            yield Need.ALERT, Text(row, URGENT)
     if keys.line is not None:
-        room = max(width - cell_len(LINE_BEGINS + LINE_ENDS), 0)
+        room = max(canvas.room - cell_len(LINE_BEGINS + LINE_ENDS), 0)
         line = one_line(keys.line)[-room:] if room else ""
         while cell_len(line) > room:
             line = line[1:]
-        yield Row(Need.ALERT, Text(f"{LINE_BEGINS}{line}{LINE_ENDS}", "bold"))
+        yield Need.ALERT, Text(f"{LINE_BEGINS}{line}{LINE_ENDS}", "bold")
 
 
 def _in_rows(words: Sequence[str], width: int) -> list[str]:
@@ -811,26 +741,3 @@ def _in_rows(words: Sequence[str], width: int) -> list[str]:
 def _joined(text: str) -> str:
     """Return a text on one line."""
     return one_line(" ".join(text.split()))
-
-
-def _last_ones(reasons: Sequence[Row], room: int, width: int) -> list[Row]:
-    """Return the last reasons that there is room for, as rows of the usual width."""
-    kept: list[Row] = []
-    for row in reversed(reasons):
-        room -= ceil(min(cell_len(row.text.plain), max(width - 1, 1)) / WIDEST)
-        if room < 0:
-            break
-        kept.insert(0, row)
-    return kept
-
-
-def _fit(row: Row, width: int) -> Text:
-    """Cut a row to the width of a terminal, whose last column is left free."""
-    row.text.no_wrap = True
-    most = max(width - 1, 1) if row.need is Need.REASON else _room(width)
-    row.text.truncate(most, overflow="ellipsis")
-    return row.text
-
-
-def _room(width: int) -> int:
-    return max(min(width - 1, WIDEST), 1)
