@@ -76,6 +76,7 @@ IMPURE_IMPORTS = {
 LAZY = {
     "cli/*",  # each command imports what it needs
     "core/codec.py",  # `cao --help` reads nothing
+    "runs/event_log.py",  # a list of runs follows none
     "hosting/server.py",  # most servers show no page
     "runs/service.py",  # nor are they asked about a turn
     "hosting/connect.py",  # most commands find a server and need not import what runs one

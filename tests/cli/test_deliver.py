@@ -9,7 +9,6 @@ import pytest
 from click.testing import CliRunner
 
 from cli_agent_orchestrator.cli.work import (
-    RequestDraft,
     apply,
     choose_waiting,
     discard,
@@ -28,7 +27,7 @@ from tests.runs.test_own_tree import RUN, record_of
 from tests.runs.views import a_run
 from tests.work.projects import make_project
 
-ASKED = RequestDraft("cao/r1", "main", "Keep digits", "Keep digits.\n\nCao-Run: r1\n", False)
+ASKED = ("cao/r1", "main", "Keep digits", "Keep digits.\n\nCao-Run: r1\n")
 PUSHED = "Pushed cao/r1 to origin: git push origin cao/r1"
 PARTS = [
     "  from cao/r1 into main",
@@ -42,12 +41,12 @@ PARTS = [
 
 def test_of_a_request_that_is_open_its_address_is_enough() -> None:
     done = PullRequest("origin", "https://example.org/7")
-    assert [*request_words(done, ASKED)] == [PUSHED, "https://example.org/7"]
+    assert [*request_words(done, *ASKED, draft=False)] == [PUSHED, "https://example.org/7"]
 
 
 def test_without_a_program_all_is_said_that_the_page_of_the_host_asks_for() -> None:
-    draft = RequestDraft(ASKED.branch, ASKED.onto, ASKED.title, ASKED.body, draft=True)
-    assert [*request_words(PullRequest("origin", said="remote: visit us"), draft)] == [
+    done = PullRequest("origin", said="remote: visit us")
+    assert [*request_words(done, *ASKED, draft=True)] == [
         PUSHED,
         "remote: visit us",
         "No draft request is open yet: neither gh nor glab is there for origin.",
@@ -57,7 +56,7 @@ def test_without_a_program_all_is_said_that_the_page_of_the_host_asks_for() -> N
 
 
 def test_a_command_that_opens_it_is_said_beside_that() -> None:
-    assert [*request_words(PullRequest("origin", to_type="gh pr create"), ASKED)] == [
+    assert [*request_words(PullRequest("origin", to_type="gh pr create"), *ASKED, draft=False)] == [
         PUSHED,
         "No request is open yet. Open it with:\n  gh pr create",
         "Or on the page of origin: a new request",

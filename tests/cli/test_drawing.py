@@ -132,11 +132,6 @@ def test_agents_that_start_are_counted() -> None:
     assert drawn(OPENED, STARTING)[0].startswith("▶ Starting 1 of 5")
 
 
-def test_all_that_are_started_are_not_more_than_there_are() -> None:
-    rows = drawn(OPENED, STARTING, *(started(role) for role in STARTING.providers))
-    assert rows[0].startswith("▶ Starting 5 of 5")
-
-
 def test_rounds_are_not_counted_against_a_limit_that_is_not_known_or_passed() -> None:
     unlimited = replace(BEGAN, max_rounds=0)
     assert drawn(OPENED, unlimited, turn("tester", 3))[0].startswith("▶ Round 3   total")
@@ -159,11 +154,6 @@ def test_a_delay_says_for_how_long_and_why() -> None:
     assert "  ! not delivered for 1:10: its box holds text" in rows
 
 
-def test_what_the_agent_does_is_told_in_its_own_words() -> None:
-    rows = drawn(OPENED, BEGAN, turn("programmer"), handoff(EventKind.ACTION, "Bash: make\ttest"))
-    assert "  programmer: Bash: make test" in rows
-
-
 def test_a_missing_file_is_counted_down() -> None:
     awaited = replace(handoff(EventKind.FILE_AWAITED, "it is reminded"), until=NOON + 95)
     rows = drawn(OPENED, BEGAN, turn("programmer"), awaited)
@@ -180,11 +170,6 @@ def test_a_pause_that_was_asked_for_can_be_taken_back() -> None:
     rows = drawn(OPENED, BEGAN, turn("programmer"), PauseAsked(NOON + 65))
     assert "  ! pauses after this turn" in rows
     assert rows[-1].endswith("cao resume k3f9")
-
-
-def test_a_review_can_be_skipped_and_nothing_else() -> None:
-    assert drawn(OPENED, BEGAN, turn("analyst_review"))[-1].endswith("cao skip k3f9")
-    assert "skip" not in drawn(OPENED, BEGAN, turn("analyst"))[-1]
 
 
 def test_keys_stand_in_the_place_of_the_commands() -> None:
@@ -237,11 +222,6 @@ def test_a_reason_without_words_of_its_own_says_what_it_led_to() -> None:
     assert "  ✗ round 1, tester FAIL: 2 tests fail" in rows
 
 
-def test_a_review_that_used_up_its_cycles_says_revise() -> None:
-    rows = drawn(OPENED, BEGAN, ended("analyst_review", "cycles_used_up", "REVISE", "Too vague"))
-    assert "  ✗ 1.1 analyst_review REVISE: Too vague" in rows
-
-
 def styles(*happened: RunEvent) -> dict[str, list[str]]:
     """Return how each row is painted, from left to right, by how the row begins."""
     rows = draw(reduce(fold, happened, Picture()), ROOMY)
@@ -256,14 +236,6 @@ def test_the_agent_whose_turn_it_is_stands_out() -> None:
     assert seen["  ✗ analyst_re"] == ["red", "dim", "dim"]
     assert seen["    programmer"] == ["dim", "dim"]
     assert seen["  ✗ 1.1 analys"] == ["red", "dim"]
-
-
-def test_what_a_person_is_asked_for_stands_out() -> None:
-    seen = styles(OPENED, BEGAN, turn("programmer"), ASKS)
-    assert seen["  ▶ programmer"] == ["bold yellow", "bold yellow"]
-    assert seen["  ! asks you,"] == ["bold yellow"]
-    seen = styles(OPENED, BEGAN, turn("tester"), ended("tester", "failed"), Paused(NOON + 65))
-    assert seen["  ! paused for"] == ["bold yellow"]
 
 
 @pytest.mark.parametrize("happened", [(), (OPENED,), (OPENED, BEGAN, RunEnded(NOON, "PASS", 1, 0))])
@@ -320,15 +292,6 @@ def test_nothing_is_ever_too_wide_too_high_or_not_printable(
         assert not re.search(UNSAFE_PATTERN, row)
         assert len(row.splitlines()) <= 1
         assert "\t" not in row
-
-
-@pytest.mark.parametrize("height", [1, 2, 3, 7, 12, 40])
-def test_every_size_has_its_picture(height: int) -> None:
-    for width in range(1, 90):
-        rows = drawn(*a_whole_run(), on=Canvas(width, height, NOON))
-        assert rows, width
-        assert rows[0][:1] in ("▶", "…"), width
-        assert max(map(cell_len, rows)) <= max(width - 1, 1)
 
 
 def documented_run() -> list[RunEvent]:

@@ -108,10 +108,6 @@ def test_a_line_becomes_a_hint(enter: bytes) -> None:
     assert (keys, wishes) == (Keys(), [Hint(None, "Mind the größe")])
 
 
-def test_letters_of_a_line_press_no_keys() -> None:
-    assert pressed(b"hphas", at=REVIEW) == (Keys(line="phas"), [])
-
-
 @pytest.mark.parametrize("typed", [b"\r", b"  \r", b"abc\x7f\x7f\b\x7f\n", b"abc\x15\r"])
 def test_an_empty_line_is_no_hint(typed: bytes) -> None:
     assert pressed(b"h" + typed) == (Keys(), [])
@@ -140,11 +136,6 @@ def test_arrow_keys_and_their_like_do_nothing(arrow: bytes) -> None:
         keys, _ = pressed(b"hMi" + arrow[:cut])
         assert keys.is_escaping
         assert pressed(arrow[cut:] + b"nd\r", keys=keys)[1] == [Hint(None, "Mind")]
-
-
-def test_what_only_begins_like_an_arrow_key_is_not_waited_for_long() -> None:
-    keys, _ = pressed(b"h\x1b[" + b"1" * 31)
-    assert keys.unread == b""
 
 
 def test_what_is_pasted_presses_no_key() -> None:

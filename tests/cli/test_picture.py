@@ -27,7 +27,6 @@ from cli_agent_orchestrator.events import (
     RunOpened,
     ServerChosen,
     SettingChanged,
-    TurnBegan,
     Unpaused,
     Warned,
 )
@@ -91,10 +90,6 @@ def test_a_turn_says_who_where_and_since_when() -> None:
     agent = picture.agent("analyst")
     assert agent is not None
     assert (agent.doing, agent.since) == (Doing.SENDING, NOON + 10)
-
-
-def test_a_turn_that_nobody_reviews_has_no_cycle() -> None:
-    assert seen(OPENED, BEGAN, turn("tester")).cycle == 0
 
 
 @pytest.mark.parametrize(
@@ -178,10 +173,6 @@ def test_a_delay_lasts_until_something_else_happens() -> None:
     assert fold(picture, handoff(EventKind.DISPATCHED)).delay is None
 
 
-def test_a_delay_that_does_not_say_since_when_began_when_it_was_told() -> None:
-    assert fold(WORKING, handoff(EventKind.DELAYED, "busy")).delay == (NOON + 20, "busy")
-
-
 def test_a_question_is_there_until_the_agent_does_something_else() -> None:
     asked = fold(WORKING, ASKS)
     assert asked.question == OpenQuestion(NOON + 20, "cao attach x")
@@ -213,13 +204,6 @@ def test_a_missing_file_is_counted_down_until_the_agent_works_or_the_file_comes(
     assert fold(WORKING, replace(awaited, until=None)).countdown is None
 
 
-def test_a_question_counts_from_when_it_came_up() -> None:
-    asked = fold(WORKING, ASKS)
-    again = fold(asked, replace(ASKS, at=NOON + 50))
-    assert again.question == asked.question
-    assert fold(again, status(TerminalStatus.PROCESSING)).question is None
-
-
 def test_a_pause_is_there_until_it_is_lifted_or_a_turn_begins() -> None:
     paused = seen(OPENED, BEGAN, Paused(NOON + 9))
     assert paused.paused == NOON + 9
@@ -234,19 +218,6 @@ def test_a_pause_is_asked_for_before_it_begins() -> None:
     assert (paused.pausing, paused.paused) == (False, NOON + 40)
     lifted = fold(fold(asked, Unpaused(NOON + 35)), turn("tester"))
     assert (lifted.pausing, lifted.paused) == (False, None)
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "most"),
-    [("MAX_ROUNDS", "12", 12), ("MAX_ROUNDS", "many", 8), ("POLL_SECONDS", "2", 8)],
-)
-def test_a_person_may_change_how_many_rounds_there_are(name: str, value: str, most: int) -> None:
-    assert fold(WORKING, SettingChanged(NOON, name, value, "8")).max_rounds == most
-
-
-def test_the_end_of_a_run_is_known() -> None:
-    picture = fold(WORKING, RunEnded(NOON, "PASS", 1, 0))
-    assert (picture.final_status, picture.present) == ("PASS", "")
 
 
 def test_a_server_that_was_named_is_named_in_commands() -> None:
@@ -273,10 +244,6 @@ def test_a_killed_run_that_is_resumed_counts_to_the_last_that_was_told() -> None
     assert picture.total(NOON + 5000) == 40.0
 
 
-def test_another_run_has_nothing_of_the_one_before() -> None:
-    assert seen(*a_whole_run(), OPENED) == seen(OPENED)
-
-
 def test_the_time_counts_from_the_first_event_if_no_beginning_was_told() -> None:
     assert seen(BEGAN).total(NOON + 8) == 3.0
     assert Picture().total(NOON) == 0.0
@@ -292,13 +259,6 @@ def test_any_events_in_any_order_make_a_picture(happened: list[RunEvent]) -> Non
     assert picture.total(NOON) >= 0
     if not picture.present:
         assert (picture.action, picture.delay, picture.question) == ("", None, None)
-
-
-@given(st.lists(events, max_size=8), st.integers(1, 9))
-def test_the_last_turn_that_began_is_the_present_one(happened: list[RunEvent], number: int) -> None:
-    began: TurnBegan = turn("tester", number)
-    picture = fold(seen(*happened), began)
-    assert (picture.present, picture.round) == ("tester", number)
 
 
 def test_an_approval_that_comes_too_early_speaks_against_nothing() -> None:

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from cli_agent_orchestrator.cli.replay import (
     AFTER_SECONDS,
-    PlayedScreen,
     Scene,
     draw_screen,
     play,
@@ -89,12 +88,12 @@ def test_recordings_without_turns_are_played_as_a_whole() -> None:
 def test_no_screen_stays_too_long() -> None:
     scene = Scene("x", cast_of(0, 1, 60, 61), 1, 4)
     assert list(play(scene, 1, 2)) == [
-        PlayedScreen(("at 1",), 2),
-        PlayedScreen(("at 60",), 1),
-        PlayedScreen(("at 61",), 2),
+        (("at 1",), 2),
+        (("at 60",), 1),
+        (("at 61",), 2),
     ]
-    assert [screen.seconds for screen in play(scene, 4, 2)] == [0.5, 0.25, 0.5]
-    assert [screen.seconds for screen in play(scene, 1, 0)] == [0, 0, 0]
+    assert [seconds for _, seconds in play(scene, 4, 2)] == [0.5, 0.25, 0.5]
+    assert [seconds for _, seconds in play(scene, 1, 0)] == [0, 0, 0]
 
 
 ROWS = st.dictionaries(st.integers(0, 5), st.sampled_from(["", "a", "b"]))
@@ -107,7 +106,7 @@ def test_what_is_played_is_what_was_on_the_screen(
     frames = tuple(Frame(n, lines, whole) for n, (lines, whole) in enumerate(changes))
     cast = Cast(1000, 120, 40, frames)
     first = data.draw(st.integers(0, len(frames) - 1))
-    shown = ["\n".join(s.lines).rstrip("\n") for s in play(Scene("x", cast, first, 99), 1, 1)]
+    shown = ["\n".join(lines).rstrip("\n") for lines, _ in play(Scene("x", cast, first, 99), 1, 1)]
     assert shown == [screen_at(cast, n) for n in range(first, len(frames))]
 
 

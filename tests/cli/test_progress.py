@@ -115,14 +115,6 @@ class TestWords:
     def test_agents_that_are_started_again_are_counted_anew(self) -> None:
         assert told(STARTING, STARTED, STARTING, STARTED) == "tester has started, 1 of 2"
 
-    def test_agents_are_named_by_their_roles(self) -> None:
-        starting = AgentsStarting(NOON, {"analyst_review": "codex", "another": "codex"})
-        started = AgentStarted(NOON, "analyst_review", "t1")
-        replaced = replace(RUN_BEGAN, resumed=True, replaced=("programmer_review",))
-        assert told(starting) == "Starting analyst_review (codex), another (codex) ..."
-        assert told(starting, started) == "analyst_review has started, 1 of 2"
-        assert "new agents: programmer_review" in told(replaced)
-
     def test_a_delayed_delivery_says_for_how_long_and_why(self) -> None:
         assert told(BEGAN, delayed("its input box holds text", 40)) == (
             "Round 1, cycle 2, analyst_review: message not delivered for 40.0 s: "
@@ -146,17 +138,8 @@ class TestWords:
         began = replace(RUN_BEGAN, permissions="full")
         assert "one agent (codex; permissions: full) in session" in told(began)
 
-    def test_a_resumed_run_says_which_agents_are_new(self) -> None:
-        resumed = RunBegan(NOON, "s", {}, {"t": "codex"}, "/x", resumed=True, replaced=("tester",))
-        assert "goes on" in told(resumed)
-        assert "new agents: tester" in told(resumed)
-
     def test_a_turn_is_named_by_round_cycle_and_role(self) -> None:
         assert told(BEGAN) == "Round 1, cycle 2, analyst_review begins (codex)"
-
-    def test_a_tester_has_no_cycle(self) -> None:
-        turn = TurnBegan(NOON, "tester", 3, 1, 9, "t1", "codex", reviewed=False)
-        assert told(turn) == "Round 3, tester begins (codex)"
 
     def test_a_gate_is_named_by_round_and_stage(self) -> None:
         began = CheckBegan(NOON, "gate", 2, 9, "make test")
@@ -337,18 +320,6 @@ class TestWords:
         assert words in told(event)
 
     @pytest.mark.parametrize(
-        ("proof", "proven", "tone"),
-        [("", False, Tone.GOOD), ("x", True, Tone.GOOD), ("x", False, Tone.ALERT)],
-    )
-    def test_a_pass_without_proof_is_no_plain_pass(
-        self, proof: str, proven: bool, tone: Tone
-    ) -> None:
-        ended = RunEnded(NOON, FinalStatus.PASS, 2, 0, proof=proof, proven=proven)
-        line = Narration(Path("/p")).tell(ended)
-        assert line is not None
-        assert line.tone is tone
-
-    @pytest.mark.parametrize(
         ("unfinished", "words"),
         [
             (UNFINISHED, ANEW),
@@ -386,17 +357,6 @@ class TestWords:
         shown = f"12:00:00  {beside_time(line.text)}".split("\n")
         assert max(map(len, shown)) <= 80
 
-    def test_who_has_changed_code_has_after_a_resume_too(self) -> None:
-        narration = Narration(Path("/p"))
-        began = RunBegan(NOON, "s", {}, {"programmer": "scripted"}, "/x")
-        narration.tell(began)
-        narration.tell(FilesChanged(NOON, "programmer", 1, 3, ("a.py",), 1, 1, 0))
-        narration.tell(replace(began, resumed=True))
-        narration.tell(CheckEnded(NOON, "tests", 2, 9, "rounds_used_up", "FAIL: x", 1.0, "/9"))
-        line = narration.tell(RunEnded(NOON, FinalStatus.FAIL, 2, 1))
-        assert line is not None
-        assert "changed no code" not in line.text
-
     @pytest.mark.parametrize(
         ("step", "words"),
         [
@@ -424,34 +384,6 @@ class TestWords:
         assert line is not None
         assert line.text == f"FAIL after 2 rounds (cao report says more)\n{words}"
 
-    def test_a_fail_in_a_work_tree_says_where_the_work_is(self) -> None:
-        event = RunEnded(NOON, FinalStatus.FAIL, 2, 1, tree="/trees/1")
-        assert told(RunOpened(NOON, "20261115-084037-k3f9", "/p"), event).split("\n") == [
-            "FAIL after 2 rounds",
-            "Its work is not committed. It is in /trees/1",
-            "  Show it:   cao diff k3f9",
-            "  Remove it: cao discard k3f9",
-            "Go on with more rounds: cao resume k3f9 --max-rounds 4",
-        ]
-
-    def test_the_end_names_the_command_that_says_more_if_there_is_one(self) -> None:
-        event = RunEnded(NOON, FinalStatus.PASS, 2, 0)
-        line = Narration(Path("/p"), "cao report --wd /p").tell(event)
-        assert line is not None
-        assert line.text == "PASS after 2 rounds (cao report --wd /p says more)"
-        assert told(event) == "PASS after 2 rounds"
-
-    @pytest.mark.parametrize(
-        ("tester", "words"),
-        [("scripted", "DRY RUN: PASS after 2 rounds"), ("codex", "PASS after 2 rounds")],
-    )
-    def test_a_run_with_the_built_in_agent_is_a_dry_run(self, tester: str, words: str) -> None:
-        narration = Narration(Path("/p"))
-        narration.tell(replace(RUN_BEGAN, providers={"analyst": "codex", "tester": tester}))
-        line = narration.tell(RunEnded(NOON, FinalStatus.PASS, 2, 0))
-        assert line is not None
-        assert line.text == words
-
     @pytest.mark.parametrize(
         ("resume", "words"),
         [
@@ -467,12 +399,6 @@ class TestWords:
         self, resume: bool | None, words: str
     ) -> None:
         assert unfinished_words(resume) == f"The run is saved. {words}"
-
-    def test_a_run_without_a_verdict_ends_with_the_words_that_were_given_for_it(self) -> None:
-        event = RunEnded(NOON, FinalStatus.RUNNING, 2, 130, "signal")
-        line = Narration(Path("/p"), unfinished="It is over").tell(event)
-        assert line is not None
-        assert line.text == "It is over"
 
 
 class Shown:
@@ -625,22 +551,6 @@ class TestViews:
             shown.until("12 short")
         assert asked == ["k3f9"]
         assert shown.text.count("FAIL; round 2 follows") == 0, "it is no line again"
-
-    def test_whoever_has_watched_the_run_before_it_was_resumed_knows_it_all(self) -> None:
-        with Shown(lambda run: pytest.fail(f"asked again for {run}")) as shown:
-            shown.view.tell(RunOpened(NOON, "k3f9", "/p"))
-            shown.view.tell(RunOpened(NOON + 60, "k3f9", "/p", resumed=True))
-
-    def test_a_terminal_shows_who_is_still_being_started(self) -> None:
-        with Shown() as shown:
-            shown.view.tell(STARTING)
-            shown.until("▶ Starting 1 of 2")
-            shown.view.tell(STARTED)
-            shown.until("▶ Starting 2 of 2")
-            shown.view.tell(RUN_BEGAN)
-            written = shown.text.count("▶ Starting 2")
-            shown.view.tell(Warned(NOON, "odd"))
-        assert shown.text.count("▶ Starting 2") == written
 
     def test_nothing_that_is_told_can_control_the_terminal(self) -> None:
         with Shown() as shown:

@@ -3,10 +3,8 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from cli_agent_orchestrator.cli.run import FolderSigns, choose_project, find_project
+from cli_agent_orchestrator.cli.run import find_project
 
 STATE_FILE = ".tmp/orchestrator-loop-state.json"
 
@@ -67,26 +65,3 @@ def test_a_folder_in_which_anybody_can_write_is_nobodys_project(home: Path) -> N
 def test_a_folder_that_is_gone_has_no_project(home: Path) -> None:
     put(home / "project" / "cao.toml")
     assert find_project(home / "project" / "gone", home) is None
-
-
-SEEN = st.builds(FolderSigns, st.none(), st.booleans(), st.booleans(), st.booleans())
-
-
-@given(st.lists(SEEN, min_size=1, max_size=6))
-def test_it_is_the_first_project_and_nothing_in_between_forbids_it(
-    folders: list[FolderSigns],
-) -> None:
-    rows = [
-        FolderSigns(Path(f"/{number}"), seen.is_project, seen.is_top, seen.is_border)
-        for number, seen in enumerate(folders)
-    ]
-    chosen = choose_project(rows[0], rows[1:])
-    number = int(chosen.name)
-    if number:
-        assert rows[number].is_project
-        assert not any(row.is_border for row in rows[: number + 1])
-        assert not any(row.is_project or row.is_top for row in rows[:number])
-    else:
-        ends = (n for n, row in enumerate(rows) if row.is_border or row.is_top or row.is_project)
-        end = next(ends, None)
-        assert end in (None, 0) or rows[end].is_border or not rows[end].is_project

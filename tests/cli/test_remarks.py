@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from cli_agent_orchestrator.cli.doctor import (
     Remark,
-    remarks_on_login,
+    remark_on_login,
     remarks_on_version,
     version_words,
 )
-from cli_agent_orchestrator.hosting.user import Program, login_command
+from cli_agent_orchestrator.hosting.user import login_command
 from cli_agent_orchestrator.providers import PROVIDERS
 from cli_agent_orchestrator.providers.base import Provider
 
@@ -24,7 +24,7 @@ tested_versions = st.lists(versions, min_size=1, max_size=5).map(tuple)
 
 def said(version: Version, tested: tuple[Version, ...] = TESTED) -> str:
     """Return what is said about a version, empty if nothing."""
-    return "\n".join(remark.text for remark in remarks_on_version(version, tested))
+    return "\n".join(text for text, _ in remarks_on_version(version, tested))
 
 
 @pytest.mark.parametrize(
@@ -68,18 +68,18 @@ def test_a_version_that_cannot_be_read_may_be_any() -> None:
 
 @pytest.mark.parametrize("version", [(), (1, 2), (99, 0, 0)])
 def test_an_agent_of_which_none_was_tested_is_known_from_recordings(version: Version) -> None:
-    [remark] = remarks_on_version(version, ())
-    assert "no version of it was tested" in remark.text
-    assert "recordings" in remark.text
-    assert "signals" not in remark.advice
+    [(text, advice)] = remarks_on_version(version, ())
+    assert "no version of it was tested" in text
+    assert "recordings" in text
+    assert "signals" not in advice
 
 
 @pytest.mark.parametrize("version", [(), (0, 50, 0), (0, 180, 0)])
 def test_the_advice_says_what_becomes_of_an_unknown_screen(version: Version) -> None:
-    [remark] = remarks_on_version(version, TESTED)
-    assert "its own signals are read all the same" in remark.advice
-    assert "`unknown`, never as idle" in remark.advice
-    assert "--why" in remark.advice
+    [(_, advice)] = remarks_on_version(version, TESTED)
+    assert "its own signals are read all the same" in advice
+    assert "`unknown`, never as idle" in advice
+    assert "--why" in advice
 
 
 @given(versions, tested_versions)
@@ -99,7 +99,7 @@ def test_what_was_not_tested_is_noted_and_nothing_else(
 def test_whatever_is_said_comes_with_advice(version: Version, tested: tuple[Version, ...]) -> None:
     remarks = list(remarks_on_version(version, tested))
     assert len(remarks) <= 1
-    assert all(remark.text and remark.advice for remark in remarks)
+    assert all(text and advice for text, advice in remarks)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS.values(), ids=PROVIDERS)
@@ -116,15 +116,10 @@ def test_the_way_to_log_in_is_a_command() -> None:
 @pytest.mark.parametrize(
     ("logged_in", "expected"),
     [
-        (None, [Remark("it does not tell whether it is logged in")]),
-        (True, [Remark("logged in", "")]),
-        (
-            False,
-            [Remark("not logged in", "unless it works with a key of its own")],
-        ),
+        (None, ("it does not tell whether it is logged in", "")),
+        (True, ("logged in", "")),
+        (False, ("not logged in", "unless it works with a key of its own")),
     ],
 )
-def test_the_login_is_told_as_far_as_it_is_known(
-    logged_in: bool | None, expected: list[Remark]
-) -> None:
-    assert list(remarks_on_login(Program("/bin/codex", (0, 166, 0), logged_in))) == expected
+def test_the_login_is_told_as_far_as_it_is_known(logged_in: bool | None, expected: Remark) -> None:
+    assert remark_on_login(logged_in) == expected

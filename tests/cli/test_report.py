@@ -153,22 +153,6 @@ class TestPage:
         assert "- To resume: `cao run` in the folder" in bare
         assert "turns" not in bare
 
-    def test_notes_of_an_earlier_round_are_not_open_any_more(self, rig: Rig) -> None:
-        tests: list[str] = []
-
-        def answer(asked: Asked) -> str:
-            if asked.role == "programmer_review" and not tests:
-                return "REVIEW_RESULT: REVISE\nREVIEW_NOTES:\n- still a problem"
-            if asked.role == "tester" and not tests:
-                tests.append(FAIL)
-                return FAIL
-            return agree(asked)
-
-        rig.server.answer = answer
-        page = page_of(rig)
-        assert page.startswith("# PASS after 2 rounds\n")
-        assert "Still open" not in page
-
     def test_notes_that_stayed_open_are_shown_once(self, rig: Rig) -> None:
         rig.server.answer = revise("programmer_review", f"{rig.folder}/a.py has a | problem")
         page = page_of(rig)
@@ -248,11 +232,6 @@ class TestPage:
                 assert "\n- Stopped: a.py is odd\n  - Ask \\*again\\*: cao resume x\n" in page
                 assert (f"\n- To resume: `cao resume {RUN}`\n" in page) == (word != "running")
 
-    def test_a_run_that_has_to_be_resumed_in_a_special_way_says_how(self, rig: Rig) -> None:
-        save_begun(rig)
-        keep_record(rig, RunStatus.FAILED, to_resume="cao resume k3f9 --this")
-        assert "\n- To resume: `cao resume k3f9 --this`\n" in printed(RUN).output
-
     def test_a_run_that_was_discarded_without_a_verdict_offers_no_way_on(self, rig: Rig) -> None:
         save_begun(rig)
         tree = SavedTree(str(rig.folder), f"cao/{RUN}", "a", "a", delivered=Fate.DISCARDED)
@@ -282,10 +261,6 @@ class TestPage:
 
 class TestChoice:
     """Which run is meant."""
-
-    def test_a_run_that_is_named_is_in_no_other_folder(self, tmp_path: Path) -> None:
-        error = printed("--wd", str(tmp_path), "k3f9").exception
-        assert isinstance(error, UsageError)
 
     def test_without_a_run_there_is_no_report(self, tmp_path: Path, state: Path) -> None:
         assert isinstance(printed("--wd", str(tmp_path)).exception, UsageError)

@@ -151,14 +151,6 @@ class TestNames:
         assert "20261115-084037-beef or the terminal beef1234" in str(done.exception)
         assert ours.service.ended == []
 
-    def test_nor_does_what_could_be_a_run_that_has_left_agents(
-        self, ours: RunningApi, shell: Shell, tmp_path: Path
-    ) -> None:
-        add(ours.service, "beef1234", tmp_path)
-        write_run(tmp_path, "beef", tester="11111111")
-        assert isinstance(shell.run("stop", "beef").exception, UsageError)
-        assert ours.service.ended == []
-
     @pytest.mark.parametrize("name", ["beef", "20261115-084037-beef", "20261115-0"])
     def test_a_run_is_meant_where_no_terminal_is(
         self, shell: Shell, tmp_path: Path, name: str
@@ -201,13 +193,6 @@ class TestStop:
         assert service.ended == ["11111111", "22222222"]
         assert "2 elsewhere" in done.output
 
-    def test_nothing_here_ends_nothing(self, ours: RunningApi, shell: Shell) -> None:
-        add(ours.service, "11111111", "/nowhere")
-        done = shell.run("stop", "--all")
-        assert done.exit_code == 0
-        assert "No terminal works in" in done.output
-        assert ours.service.ended == []
-
     def test_everywhere_wants_a_yes_where_nobody_can_be_asked(
         self, shell: Shell, service: FakeService
     ) -> None:
@@ -240,7 +225,8 @@ class TestStop:
         tree = live_run("tree", Path("/state/worktrees/tree"), project=str(tmp_path))
         ended = replace(tree, id="ended", status=RunStatus.PASS)
         runs += [tree, ended]
-        sweep = steer.Sweep.of(runs, (), tmp_path, here=True, everywhere=False)
+        own = [run.id for run in runs if run.lies_in(tmp_path)]
+        sweep = steer.Sweep((), tmp_path, own, here=True, everywhere=False)
         stopped = sweep.live_runs(runs, [], is_named=True)
         assert [run.id for run in stopped] == ["here", "below", "tree"]
         assert sweep.takes(read_terminal({"session_name": "cao-20261115-084037-k3f9"})) is False
@@ -248,7 +234,7 @@ class TestStop:
     def test_everywhere_stops_all_runs_or_those_of_the_server_that_is_named(self) -> None:
         name = "20261115-084037-k3f9"
         runs = [live_run(name, Path("/a")), live_run("other", Path("/b"))]
-        sweep = steer.Sweep.of(runs, (), Path("/"), here=False, everywhere=True)
+        sweep = steer.Sweep((), Path("/"), (), here=False, everywhere=True)
         known = [read_terminal({"id": "11111111", "session_name": f"cao-{name}"})]
         assert sweep.live_runs(runs, known, is_named=False) == runs
         assert sweep.live_runs(runs, known, is_named=True) == runs[:1]
@@ -294,13 +280,6 @@ def test_a_folder_that_cannot_be_looked_up_is_not_this_one(tmp_path: Path) -> No
         assert not told.works_in(Path("/nowhere"))
 
 
-def test_ls_shows_where_each_agent_works_and_what_it_may_do(ours: RunningApi, shell: Shell) -> None:
-    add(ours.service, "11111111", "/home/ada/shop")
-    lines = shell.run("ls").output.splitlines()
-    assert lines[0].split()[-2:] == ["PERMISSIONS", "FOLDER"]
-    assert lines[1].split()[-2:] == ["workspace", "/home/ada/shop"]
-
-
 def test_ls_shows_what_each_agent_may_do(ours: RunningApi, shell: Shell) -> None:
     add(ours.service, "11111111", "/home/ada/shop")
     ours.service.known["11111111"] = replace(ours.service.known["11111111"], permissions="ask")
@@ -341,15 +320,6 @@ def test_a_list_of_agents_that_fits_shows_the_project(width: int) -> None:
         assert all(
             len(row) <= little for row in terminals.table([read_terminal(told)], 61.0, little)
         )
-
-
-def test_terminals_of_several_runs_are_listed_with_their_runs(
-    ours: RunningApi, shell: Shell
-) -> None:
-    for name, run in (("11111111", "k3f9"), ("22222222", "m4t7")):
-        add(ours.service, name, "/home/ada/shop", f"cao-20261115-084037-{run}")
-    said = str(shell.run("output", "nope").exception)
-    assert "11111111 (programmer-1 of 20261115-084037-k3f9)" in said
 
 
 def test_a_terminal_is_found_by_its_role(ours: RunningApi, shell: Shell) -> None:
@@ -409,12 +379,6 @@ def test_a_terminal_that_is_not_there_is_bad_usage(ours: RunningApi, shell: Shel
         done = shell.start(*words)
         assert done.returncode == 2, done.stderr
         assert done.stderr == "cao: no terminal 'x'; there are: 11111111 (programmer-1)\n"
-
-
-def test_a_message_that_is_taken_is_said_to_be_worked_on(ours: RunningApi, shell: Shell) -> None:
-    add(ours.service, "11111111", "/home/ada/shop")
-    ours.service.delivery = Delivery(True, "UserPromptSubmit")
-    assert shell.run("send", "1111", "hello").output == "Sent; the agent is working on it\n"
 
 
 def test_the_option_names_the_server(ours: RunningApi, shell: Shell) -> None:
@@ -531,20 +495,6 @@ class TestForeign:
         theirs.answers["/sessions/cao-theirs/terminals"] = (200, b'[{"id": "0badcafe"}]')
         assert "0badcafe" in guest.run("ls").output
 
-    def test_a_session_or_terminal_that_cannot_be_asked_for_is_listed_all_the_same(
-        self, guest: Shell, theirs: ThirdParty
-    ) -> None:
-        names = ["..", "x" * 70_000]
-        rows = [{"id": "0badcafe"}, *({"id": name} for name in names)]
-        sessions = [{"id": name} for name in (*names, "cao-theirs")]
-        theirs.answers["/sessions"] = (200, json.dumps(sessions).encode())
-        theirs.answers["/sessions/cao-theirs"] = (200, json.dumps({"terminals": rows}).encode())
-        done = guest.run("ls")
-        assert done.exit_code == 0, done.exception
-        firsts = [line.split()[0] for line in done.output.splitlines()]
-        assert firsts == ["ID", "-", "-", "0badcafe", "..", "x" * 70_000]
-        assert guest.run("stop", "--all").exit_code == 0
-
     def test_a_message_is_sent_and_what_came_of_it_is_said(self, guest: Shell) -> None:
         done = guest.run("send", "tester-1", "hello")
         assert done.exit_code == 3
@@ -565,55 +515,6 @@ class TestForeign:
         done = guest.run("output", "0badcafe", "--why")
         assert isinstance(done.exception, OrchestratorError)
         assert "cannot explain a status" in str(done.exception)
-
-    def test_an_explanation_with_other_fields_is_shown_as_far_as_it_goes(
-        self, guest: Shell, theirs: ThirdParty
-    ) -> None:
-        theirs.answers["/health"] = (200, b'{"features": ["explain"]}')
-        for why in ({}, {"evidence": 3}, {"evidence": [{}, 7, {"at": "now", "status": 1}]}):
-            theirs.answers["/terminals/0badcafe/explain"] = (200, json.dumps(why).encode())
-            done = guest.run("output", "0badcafe", "--why")
-            assert done.exit_code == 0, done.exception
-            assert "is -" in done.output
-
-    def test_a_time_that_is_none_is_a_dash(self, guest: Shell, theirs: ThirdParty) -> None:
-        theirs.answers["/health"] = (200, b'{"features": ["explain"]}')
-        why = {"evidence": [{"at": 10**400, "source": "screen"}]}
-        theirs.answers["/terminals/0badcafe/explain"] = (200, json.dumps(why).encode())
-        done = guest.run("output", "0badcafe", "--why")
-        assert done.exit_code == 0, done.exception
-        assert " - s ago  screen" in done.output
-
-    def test_what_was_so_before_the_server_began_has_no_age(
-        self, guest: Shell, theirs: ThirdParty
-    ) -> None:
-        theirs.answers["/health"] = (200, b'{"features": ["explain"]}')
-        why = {"evidence": [{"at": 1, "source": "screen", "found": True}]}
-        theirs.answers["/terminals/0badcafe/explain"] = (200, json.dumps(why).encode())
-        assert " earlier  screen" in guest.run("output", "0badcafe", "--why").output
-
-    def test_without_a_list_a_terminal_is_known_by_its_id(
-        self, guest: Shell, theirs: ThirdParty
-    ) -> None:
-        del theirs.answers["/sessions"]
-        assert guest.run("output", "0badcafe").output == "their answer\n"
-        listing = guest.run("ls")
-        assert isinstance(listing.exception, OrchestratorError)
-        assert "cannot list its terminals" in str(listing.exception)
-
-    def test_a_terminal_that_is_not_there_is_bad_usage_without_a_list_too(
-        self, guest: Shell, theirs: ThirdParty
-    ) -> None:
-        del theirs.answers["/sessions"]
-        done = guest.start("output", "nonesuch")
-        assert done.returncode == 2
-        assert done.stderr.endswith("cao: the server has no terminal with the id 'nonesuch'\n")
-
-    def test_attach_says_that_it_is_not_told_where(self, guest: Shell, theirs: ThirdParty) -> None:
-        del theirs.answers["/sessions"]
-        done = guest.run("attach", "0badcafe")
-        assert isinstance(done.exception, OrchestratorError)
-        assert "does not say in which window" in str(done.exception)
 
     @pytest.mark.parametrize("answer", [b"{}", b"null", b'"x"', b"7", b'[[], null, {"name": 3}]'])
     @pytest.mark.parametrize("path", ["/sessions", "/sessions/cao-theirs"])

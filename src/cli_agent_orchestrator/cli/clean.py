@@ -1,7 +1,6 @@
 """`cao clean`: removes what ended runs have left."""
 
 import os
-import sys
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -11,8 +10,8 @@ import click
 
 from ..client.find import name_server
 from ..core.models import TerminalStatus
-from ..core.text import age, one_line
-from ..errors import ApiError, RunError, ServerConflict, StoreError, TmuxError, UsageError
+from ..core.text import age, one_line, plural
+from ..errors import ApiError, RunError, ServerConflict, StoreError, TmuxError
 from ..runs.deliver import (
     DAY_SECONDS,
     Cleanup,
@@ -29,6 +28,7 @@ from ..runs.deliver import (
 from ..runs.record import run_of_session
 from ..runs.view import UNREADABLE
 from ..settings.config import check_state_folder, state_folder
+from .imports import confirm
 from .terminals import NOT_TOLD, Listed, all_terminals, connected
 from .terminals import api as api_option
 
@@ -75,7 +75,9 @@ def clean(days: float, yes: bool, api: str | None) -> None:
         return
     for line in _lines(plan, unlisted, now):
         click.echo(line)
-    if not yes and not _agrees():
+    if not yes and not confirm(
+        "Remove all of this?", "nothing was removed; add --yes if all of this is to go"
+    ):
         click.echo("Nothing was removed.")
         return
     _carry_out(plan, unlisted, state, api)
@@ -94,13 +96,12 @@ def _unlisted(state: Path) -> dict[str, list[Listed]]:
     # Later: a run has a folder before it has agents.
     found = unlisted_among(terminals, listed_names(state))
     for run in [run for run, agents in found.items() if any(one.status in BUSY for one in agents)]:
-        agents = _count(len(found.pop(run)), "agent")
+        agents = plural(len(found.pop(run)), "agent")
         click.echo(f"Kept: {run}  {agents}, not all at rest; `cao stop --session {run}` ends them")
     return found
 
 
 def unlisted_among(terminals: Iterable[Listed], known: Collection[str]) -> dict[str, list[Listed]]:
-    """Return the agents of runs that are not among those known, by run."""
     found: dict[str, list[Listed]] = {}
     for one in terminals:
         run = run_of_session(one.session)
@@ -113,10 +114,10 @@ def _lines(plan: Cleanup, unlisted: Unlisted, now: float) -> Iterator[str]:
     if plan.agents:
         yield "Agents of ended runs, to be ended:"
         for run in plan.agents:
-            yield f"  {_shown(run, now)}  {_count(len(run.record.terminals), 'agent')}"
+            yield f"  {_shown(run, now)}  {plural(len(run.record.terminals), 'agent')}"
     if unlisted:
         yield "Agents of runs that are gone or cannot be read, to be ended:"
-        yield from (f"  {run}  {_count(len(found), 'agent')}" for run, found in unlisted.items())
+        yield from (f"  {run}  {plural(len(found), 'agent')}" for run, found in unlisted.items())
     if plan.folders or plan.drafts:
         yield "Records of old runs, to be removed:"
         yield from (f"  {_shown(run, now)}" for run in plan.folders)
@@ -127,12 +128,6 @@ def _shown(run: KnownRun, now: float) -> str:
     ended = age(now - (run.record.ended or run.record.started))
     place = one_line(run.record.wd) if run.is_readable else UNREADABLE
     return f"{run.record.id}  {run.words}, {ended} ago  {place}"
-
-
-def _agrees() -> bool:
-    if not sys.stdin.isatty():
-        raise UsageError("nothing was removed; add --yes if all of this is to go")
-    return click.confirm("Remove all of this?")
 
 
 def _carry_out(plan: Cleanup, unlisted: Unlisted, state: Path, api: str | None) -> None:
@@ -157,7 +152,7 @@ def _carry_out(plan: Cleanup, unlisted: Unlisted, state: Path, api: str | None) 
         click.echo(ended_words(ended, listed + sum(map(len, unlisted.values()))))
     left |= _remove([name for name in names if name in with_agents], state)
     if names:
-        click.echo(f"Removed the records of {_count(len(names) - len(left), 'run')}.")
+        click.echo(f"Removed the records of {plural(len(names) - len(left), 'run')}.")
     if left:
         rows = [f"{name}  {one_line(why)}" for name, why in left.items()]
         raise RunError("\n  ".join(["not all of it was removed:", *rows]))
@@ -185,8 +180,4 @@ def ended_words(ended: int, listed: int) -> str:
     """
     gone = listed - ended
     rest = f"; {gone} {'was' if gone == 1 else 'were'} gone already" if gone > 0 else ""
-    return f"Ended {_count(ended, 'agent')}{rest}."
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+    return f"Ended {plural(ended, 'agent')}{rest}."

@@ -41,82 +41,85 @@ FOLDERS = ("WD",)
 """Settings whose path is a folder; those of others are files."""
 
 
-def complete_runs(
-    context: click.Context, parameter: click.Parameter, typed: str
-) -> list[CompletionItem]:
-    """Offer the last runs, those of this folder first."""
-    return _offered(_run_items(_runs(), typed), typed)
+def _completer(
+    values: Callable[[click.Context, str], Iterable[CompletionItem]],
+) -> Completer:
+    """Return what offers the values that begin as typed, and mean only themselves to a shell."""
+
+    def complete(
+        context: click.Context, parameter: click.Parameter, typed: str
+    ) -> list[CompletionItem]:
+        return [
+            item
+            for item in values(context, typed)
+            if item.type != "plain"
+            or (item.value.startswith(typed) and re.fullmatch(PLAIN_PATTERN, item.value, re.ASCII))
+        ]
+
+    return complete
 
 
-def complete_live_runs(
-    context: click.Context, parameter: click.Parameter, typed: str
-) -> list[CompletionItem]:
-    """Offer the runs that are under way."""
-    return _offered(_run_items([run for run in _runs() if run.is_live], typed), typed)
+def _words(words: Iterable[str]) -> Completer:
+    found = [*words]
+    return _completer(lambda context, typed: map(CompletionItem, found))
 
 
-def complete_resumable_runs(
-    context: click.Context, parameter: click.Parameter, typed: str
-) -> list[CompletionItem]:
-    """Offer the runs that can go on."""
-    return _offered(_run_items([run for run in _runs() if run.can_go_on], typed), typed)
+def _shell_path(kind: str) -> Completer:
+    return _completer(lambda context, typed: [CompletionItem(typed, type=kind)])
 
 
-def complete_changes(
-    context: click.Context, parameter: click.Parameter, typed: str
-) -> list[CompletionItem]:
+complete_files = _shell_path("file")
+complete_runs = _completer(lambda context, typed: _run_items(_runs(), typed))
+complete_live_runs = _completer(
+    lambda context, typed: _run_items([run for run in _runs() if run.is_live], typed)
+)
+complete_resumable_runs = _completer(
+    lambda context, typed: _run_items([run for run in _runs() if run.can_go_on], typed)
+)
+
+
+@_completer
+def complete_changes(context: click.Context, typed: str) -> Iterator[CompletionItem]:
     """Offer the runs under way, and what can be changed in one."""
-    settings = [BY_NAME[name] for name in CHANGEABLE_NAMES]
-    changes = [
-        CompletionItem(f"{setting.key}={value}", help=setting.help)
-        for setting in settings
-        for value in (setting.choices or [setting.default])
-    ]
-    runs = _run_items([run for run in _runs() if run.is_live], typed)
-    return _offered([*runs, *changes], typed)
+    yield from _run_items([run for run in _runs() if run.is_live], typed)
+    for setting in (BY_NAME[name] for name in CHANGEABLE_NAMES):
+        for value in setting.choices or [setting.default]:
+            yield CompletionItem(f"{setting.key}={value}", help=setting.help)
 
 
-def complete_roles(
-    context: click.Context, parameter: click.Parameter, typed: str
-) -> list[CompletionItem]:
-    """Offer the roles of the runs under way."""
+@_completer
+def complete_roles(context: click.Context, typed: str) -> Iterator[CompletionItem]:
     roles = dict.fromkeys(role for run in _runs() if run.is_live for role in run.providers)
-    return _offered(map(CompletionItem, roles), typed)
+    return map(CompletionItem, roles)
 
 
-def complete_roles_of_run(
-    context: click.Context, parameter: click.Parameter, typed: str
-) -> list[CompletionItem]:
+@_completer
+def complete_roles_of_run(context: click.Context, typed: str) -> Iterator[CompletionItem]:
     """Offer the roles of the run that the line names before."""
     meant = runs_that_fit(_runs(), context.params.get("run") or "")
-    roles = meant[0].providers if len(meant) == 1 else ()
-    return _offered(map(CompletionItem, roles), typed)
+    return map(CompletionItem, meant[0].providers if len(meant) == 1 else ())
 
 
-def complete_agents(
-    context: click.Context, parameter: click.Parameter, typed: str
-) -> list[CompletionItem]:
-    """Offer the agents that runs have: by their roles, or by run and role."""
+def _agent_items() -> Iterator[CompletionItem]:
+    """Yield the agents that runs have: by their roles, or by run and role."""
     having = [run for run in _runs() if run.has_agents]
     roles = dict.fromkeys(role for run in having for role in run.terminals)
     whole = (f"{short_name(run.id)}{BETWEEN}{role}" for run in having for role in run.terminals)
-    return _offered(map(CompletionItem, [*roles, *whole]), typed)
+    return map(CompletionItem, [*roles, *whole])
 
 
-def complete_ended(
-    context: click.Context, parameter: click.Parameter, typed: str
-) -> list[CompletionItem]:
+complete_agents = _completer(lambda context, typed: _agent_items())
+
+
+@_completer
+def complete_ended(context: click.Context, typed: str) -> Iterator[CompletionItem]:
     """Offer what can be ended: runs under way, or with agents, and single agents."""
-    runs = [run for run in _runs() if run.is_live or run.has_agents]
-    return [
-        *_offered(_run_items(runs, typed), typed),
-        *complete_agents(context, parameter, typed),
-    ]
+    yield from _run_items([run for run in _runs() if run.is_live or run.has_agents], typed)
+    yield from _agent_items()
 
 
-def complete_flows(
-    context: click.Context, parameter: click.Parameter, typed: str
-) -> list[CompletionItem]:
+@_completer
+def complete_flows(context: click.Context, typed: str) -> Iterable[CompletionItem]:
     """Offer the flows of the package, of the user and of the project, or files."""
     if os.sep in typed or typed.startswith((".", "~")):
         return [CompletionItem(typed, type="file")]
@@ -130,14 +133,7 @@ def complete_flows(
         with suppress(OSError, OrchestratorError, ValueError):
             files = sorted(folder.names())
             names += [file.removesuffix(SUFFIX) for file in files if file.endswith(SUFFIX)]
-    return _offered(map(CompletionItem, dict.fromkeys(names)), typed)
-
-
-def complete_files(
-    context: click.Context, parameter: click.Parameter, typed: str
-) -> list[CompletionItem]:
-    """Let the shell offer files."""
-    return [CompletionItem(typed, type="file")]
+    return map(CompletionItem, dict.fromkeys(names))
 
 
 def complete_setting(setting: Setting) -> Completer | None:
@@ -145,26 +141,20 @@ def complete_setting(setting: Setting) -> Completer | None:
     if setting.name == "FLOW":
         return complete_flows
     if setting.name in FOLDERS:
-        return lambda context, parameter, typed: [CompletionItem(typed, type="dir")]
+        return _shell_path("dir")
     if setting.kind is ValueKind.PATH:
         return complete_files
     if setting.name == "PROVIDER":
-        return lambda context, parameter, typed: _offered(map(CompletionItem, AGENTS), typed)
-    if setting.kind is ValueKind.CHOICE:
-        return lambda context, parameter, typed: _offered(
-            map(CompletionItem, setting.choices), typed
-        )
-    return None
+        return _words(AGENTS)
+    return _words(setting.choices) if setting.kind is ValueKind.CHOICE else None
 
 
-def complete_role_agents(
-    context: click.Context, parameter: click.Parameter, typed: str
-) -> list[CompletionItem]:
-    """Offer the roles of the usual flow, each with every agent."""
-    roles = (name.removesuffix(PROVIDER_SUFFIX).lower() for name in ROLE_SETTINGS[:-1])
-    return _offered(
-        (CompletionItem(f"{role}={agent}") for role in roles for agent in AGENTS), typed
-    )
+complete_role_agents = _words(
+    # the roles of the usual flow, each with every agent
+    f"{name.removesuffix(PROVIDER_SUFFIX).lower()}={agent}"
+    for name in ROLE_SETTINGS[:-1]
+    for agent in AGENTS
+)
 
 
 def _runs() -> list[RunView]:
@@ -183,15 +173,6 @@ def _run_items(runs: Iterable[RunView], typed: str) -> Iterator[CompletionItem]:
         value = run.id if typed and not name.startswith(typed) else name
         told = short_line(one_line(f"{run.words}: {run.task_line}"), LONGEST_HELP)
         yield CompletionItem(value, help=told)
-
-
-def _offered(items: Iterable[CompletionItem], typed: str) -> list[CompletionItem]:
-    """Return those that begin as typed and mean nothing but themselves to a shell."""
-    return [
-        item
-        for item in items
-        if item.value.startswith(typed) and re.fullmatch(PLAIN_PATTERN, item.value, re.ASCII)
-    ]
 
 
 SHELLS = ("bash", "zsh", "fish")

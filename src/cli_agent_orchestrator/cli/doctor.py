@@ -9,20 +9,21 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import click
 
 from ..client.client import ApiClient
-from ..client.find import Found, find_server, name_server
+from ..client.find import find_server, name_server
 from ..core.models import BUILT_IN
 from ..core.programs import Programs
-from ..core.text import printable
+from ..core.text import plural, printable
 from ..errors import ApiError, ApiUnreachable, TmuxMissing, UsageError, in_words
 from ..gates.checking import Sandbox, find_sandbox
 from ..hosting.user import Program, ask_agent, find_program, login_command, read_user_file
@@ -30,7 +31,7 @@ from ..notices.decide import TABLE, read_notice_settings
 from ..notices.send import NoticeProgram
 from ..providers import PROVIDERS
 from ..providers.base import Provider, find_version
-from ..runs.deliver import DAY_SECONDS, Cleanup, known_runs, left_drafts, plan_cleanup
+from ..runs.deliver import DAY_SECONDS, known_runs, left_drafts, plan_cleanup
 from ..settings.config import DEFAULT_PORT, ServerConfig, check_state_folder
 from ..settings.layout import said_of_place
 from ..settings.table import BY_NAME
@@ -49,12 +50,34 @@ INSTALLERS = {
     "apk": "sudo apk add",
     "brew": "brew install",
 }
-NOT_OTHERWISE: Mapping[str, str] = {}
+CONNECT_SECONDS = 2.0
+SOCKET_PATTERN = r"cao-[0-9a-f]{8}"
+"""How our tmux servers are called."""
+LIBNOTIFY = "libnotify"
+LIBNOTIFY_ELSEWHERE = {"apt-get": "libnotify-bin", "zypper": "libnotify-tools"}
+"""What the package with notify-send is called, by what installs it."""
+MB = 1_000_000
+ROOM_MB = 16
+"""With less free a run may not get far."""
+SCREEN_ADVICE = (
+    "a screen that is not recognized is shown as `unknown`, never as idle; "
+    "`cao output ID --why` says why"
+)
+SIGNAL_ADVICE = f"its own signals are read all the same; without one, {SCREEN_ADVICE}"
+OUR_DISTRIBUTION = "cao-loop"
+IMPORT_NAME = "cli_agent_orchestrator"
+AGENT = "agent "
+WITHOUT_GIT = "without it there are no snapshots, undo, proof or work trees"
+NO_ANSWER = "look what `{} {}` says"
+ELSEWHERE = "or name another folder in CAO_STATE_DIR"
+EXIT_MISSING = 1
+
+StatVfs = Callable[[Path], os.statvfs_result]
+Remark = tuple[str, str]
+"""Something to know about an agent, and what that means for the user, if it means anything."""
 
 
 class State(StrEnum):
-    """How a finding is meant."""
-
     OK = "ok"
     NOTE = "note"
     MISSING = "missing"
@@ -64,8 +87,6 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """One thing that was looked at."""
-
     subject: str
     state: State
     detail: str
@@ -77,245 +98,6 @@ class Diagnosis:
     """Is it an agent that says that nobody is logged in?"""
     mend: str = ""
     """The one command that mends it; empty if all is well, or if there is no such command."""
-
-
-def install_command(
-    package: str, environ: Mapping[str, str], otherwise: Mapping[str, str] = NOT_OTHERWISE
-) -> str:
-    """Return the command that installs a package on this machine; empty if none is known.
-
-    `otherwise` says what it is called where it has another name.
-    """
-    for program, words in INSTALLERS.items():
-        if shutil.which(program, path=environ.get("PATH")):
-            return f"{words} {otherwise.get(program, package)}"
-    return ""
-
-
-CONNECT_SECONDS = 2.0
-SOCKET_PATTERN = r"cao-[0-9a-f]{8}"
-"""How our tmux servers are called."""
-LIBNOTIFY = "libnotify"
-LIBNOTIFY_ELSEWHERE = {"apt-get": "libnotify-bin", "zypper": "libnotify-tools"}
-"""What the package with notify-send is called, by what installs it."""
-MB = 1_000_000
-ROOM_MB = 16
-"""With less free a run may not get far."""
-
-
-def port(environ: Mapping[str, str], default_port: int) -> Diagnosis:
-    """Say whether the port of `cao server` is free, ours or somebody else's."""
-    named = environ.get("CAO_PORT", "").strip()
-    if named == "0":
-        return Diagnosis("port", State.OK, "any that is free (CAO_PORT=0)")
-    number = int(named) if named.isdecimal() else default_port
-    host = environ.get("CAO_HOST", "").strip() or "127.0.0.1"
-    try:
-        socket.create_connection((host, number), CONNECT_SECONDS).close()
-    except OSError:
-        return Diagnosis("port", State.OK, f"{number}, free")
-    try:
-        own = find_server(environ)
-    except UsageError:
-        # What keeps it from being asked is said of the state folder.
-        return Diagnosis("port", State.NOTE, f"{number}, taken; it is not known by whom")
-    if own is not None and own.url.endswith(f":{number}"):
-        return Diagnosis("port", State.OK, f"{number}, your server")
-    return Diagnosis(
-        "port",
-        State.NOTE,
-        f"{number}, another program listens there",
-        "runs need no port of their own; a server of yours takes another one",
-        mend="cao server --port 0",
-    )
-
-
-# Any: what a TOML file holds
-def notices(
-    user_file: Mapping[str, Any], config: ServerConfig, environ: Mapping[str, str]
-) -> Diagnosis:
-    """Say who is told of runs, and whether others may read by which addresses."""
-    file = config.config_dir / "config.toml"
-    try:
-        settings = read_notice_settings(user_file.get(TABLE, {}))
-    except UsageError as error:
-        advice = f"correct {file}"
-        return Diagnosis("notifications", State.WRONG, str(error), advice, needed=True)
-    if not settings.channels:
-        return Diagnosis(
-            "notifications", State.OK, "the terminal alone; `cao notify` says how others"
-        )
-    told = ", ".join(settings.channels)
-    if settings.has_secrets and file.stat().st_mode & 0o077:
-        return Diagnosis(
-            "notifications",
-            State.NOTE,
-            f"{told}; others may read {file}, which has their addresses",
-            mend=f"chmod 600 {shlex.quote(str(file))}",
-        )
-    if settings.desktop and not NoticeProgram(environ).is_possible:
-        detail = f"{told}; there is no notify-send, so the desktop is not told"
-        mend = install_command(LIBNOTIFY, environ, LIBNOTIFY_ELSEWHERE)
-        advice = "" if mend else f"install it with your package manager ({LIBNOTIFY})"
-        return Diagnosis("notifications", State.NOTE, detail, advice, mend=mend)
-    if settings.command and not NoticeProgram(environ, settings.command).is_possible:
-        detail = f"{told}; the program of command is not there, or cannot be run"
-        return Diagnosis("notifications", State.NOTE, detail, f"correct {file}")
-    return Diagnosis("notifications", State.OK, f"{told}; `cao notify test` tries them")
-
-
-class Disk(Protocol):
-    """What `os.statvfs` says of a disk."""
-
-    @property
-    def f_blocks(self) -> int: ...
-    @property
-    def f_bavail(self) -> int: ...
-    @property
-    def f_frsize(self) -> int: ...
-
-
-StatVfs = Callable[[Path], Disk]
-
-
-def room_on_disk(folder: Path, statvfs: StatVfs) -> tuple[State, str]:
-    """Say whether there is room for a run on the disk of a folder, and what it lacks."""
-    try:
-        disk = statvfs(folder)
-    except OSError:
-        return State.OK, ""
-    free = disk.f_bavail * disk.f_frsize
-    # Some file systems know no numbers.
-    if free >= ROOM_MB * MB or not disk.f_blocks:
-        return State.OK, ""
-    if not free:
-        return State.WRONG, "its disk is full"
-    return State.NOTE, f"its disk has {free // MB} MB left; a run may need {ROOM_MB} MB"
-
-
-def leftovers(state: Path, environ: Mapping[str, str]) -> Diagnosis:
-    """Say what `cao clean` would remove."""
-    try:
-        runs = known_runs(state, environ)
-        named = name_server(environ)
-        before = time.time() - KEPT_DAYS * DAY_SECONDS
-        plan = plan_cleanup(runs, before, named.url if named else "")
-        drafts = left_drafts(state)
-    except (OSError, UsageError) as error:
-        return Diagnosis("leftovers", State.NOTE, f"not looked for: {in_words(error)}")
-    found = leftover_words(plan, len(drafts))
-    if not found:
-        return Diagnosis("leftovers", State.OK, f"none of {_count(len(runs), 'run')}")
-    advice = "`cao clean` shows it, and asks first"
-    return Diagnosis("leftovers", State.NOTE, found, advice, mend="cao clean --yes")
-
-
-def leftover_words(plan: Cleanup, drafts: int) -> str:
-    """Say what can be removed; empty if nothing can."""
-    parts = [
-        f"agents of {_count(len(plan.agents), 'ended run')}" if plan.agents else "",
-        f"records of {_count(len(plan.folders), 'old run')}" if plan.folders else "",
-        f"{_count(drafts, 'record')} of runs that never began" if drafts else "",
-    ]
-    return ", ".join(filter(None, parts))
-
-
-def sockets(config: ServerConfig, environ: Mapping[str, str]) -> Diagnosis:
-    """Say which sockets are left of tmux servers of ours that have ended, but the present one's."""
-    folder = Path(environ.get("TMUX_TMPDIR") or "/tmp", f"tmux-{os.getuid()}")
-    try:
-        names = sorted(path.name for path in folder.iterdir())
-    except OSError:
-        names = []
-    ours = [name for name in names if re.fullmatch(SOCKET_PATTERN, name)]
-    stale = [name for name in ours if name != config.tmux_socket and _is_stale(folder / name)]
-    if not stale:
-        return Diagnosis("tmux sockets", State.OK, "none of servers that have ended")
-    paths = shlex.join(str(folder / name) for name in stale)
-    detail = f"{_count(len(stale), 'socket')} of tmux servers that have ended"
-    return Diagnosis("tmux sockets", State.NOTE, detail, mend=f"rm {paths}")
-
-
-def _is_stale(path: Path) -> bool:
-    """Is it a socket at which nobody listens any more?"""
-    if not path.is_socket():
-        return False
-    with socket.socket(socket.AF_UNIX) as trial:
-        trial.settimeout(CONNECT_SECONDS)
-        try:
-            trial.connect(str(path))
-        except ConnectionRefusedError:
-            return True
-        except OSError:
-            return False
-    return False
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-SCREEN_ADVICE = (
-    "a screen that is not recognized is shown as `unknown`, never as idle; "
-    "`cao output ID --why` says why"
-)
-SIGNAL_ADVICE = f"its own signals are read all the same; without one, {SCREEN_ADVICE}"
-
-
-@dataclass(frozen=True, slots=True)
-class Remark:
-    """Something to know about an agent."""
-
-    text: str
-    advice: str = ""
-    """What it means for the user; empty if all is well."""
-
-
-def version_words(version: tuple[int, ...]) -> str:
-    """Return a version as people write it."""
-    return ".".join(map(str, version)) or "version unknown"
-
-
-def remarks_on_version(
-    version: tuple[int, ...], tested: tuple[tuple[int, ...], ...]
-) -> Iterator[Remark]:
-    """Say whether a version lies outside of those that were tested.
-
-    What differs from the newest of them only behind MAJOR.MINOR counts as tested.
-    """
-    if not tested:
-        text = "no version of it was tested; its screens are known from recordings only"
-        yield Remark(text, SCREEN_ADVICE)
-        return
-    oldest, newest = min(tested), max(tested)
-    span = " to ".join(map(version_words, dict.fromkeys((oldest, newest))))
-    if not version:
-        yield Remark(f"version unknown; tested: {span}", SIGNAL_ADVICE)
-    elif version[:2] == newest[:2]:
-        return
-    elif version > newest:
-        yield Remark(f"newer than any that was tested ({span})", SIGNAL_ADVICE)
-    elif version < oldest[: len(version)]:
-        yield Remark(f"older than any that was tested ({span})", SIGNAL_ADVICE)
-
-
-def remarks_on_login(found: Program) -> Iterator[Remark]:
-    """Say whether an agent is logged in, if that is known."""
-    if found.logged_in:
-        yield Remark("logged in")
-    elif found.logged_in is not None:
-        yield Remark("not logged in", "unless it works with a key of its own")
-    else:
-        yield Remark("it does not tell whether it is logged in")
-
-
-OUR_DISTRIBUTION = "cao-loop"
-IMPORT_NAME = "cli_agent_orchestrator"
-AGENT = "agent "
-WITHOUT_GIT = "without it there are no snapshots, undo, proof or work trees"
-NO_ANSWER = "look what `{} {}` says"
-ELSEWHERE = "or name another folder in CAO_STATE_DIR"
-EXIT_MISSING = 1
 
 
 @click.command()
@@ -349,6 +131,14 @@ def doctor(as_json: bool) -> None:
     sys.exit(0 if possible else EXIT_MISSING)
 
 
+def _line(finding: Diagnosis) -> str:
+    is_bad = finding.state is State.WRONG or (finding.state is State.MISSING and finding.needed)
+    mark = finding.state.upper() if is_bad else str(finding.state)
+    said = [*finding.advice.splitlines(), *([f"fix: {finding.mend}"] if finding.mend else [])]
+    advice = [f"\n{'':9}{'':20}→ {line}" for line in said]
+    return f"{mark:<9}{finding.subject:<20}{finding.detail}{''.join(advice)}"
+
+
 def examine(
     programs: Programs,
     environ: Mapping[str, str],
@@ -362,17 +152,27 @@ def examine(
     agents = (partial(_agent, one, config, wd, programs) for one in PROVIDERS.values())
     looks = [partial(_tmux, environ, programs), partial(_git, environ, programs), *agents]
     asked = [programs.begin(look) for look in (*looks, partial(_sandbox, environ, programs))]
-    yield _python()
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    yield Diagnosis("python", State.OK, f"{version}, {sys.executable}")
     for one in asked:
         yield one.result()
     yield _server(environ)
-    yield port(environ, default_port)
-    yield from _folders(config, wd, statvfs)
-    yield _configuration(config.config_dir / "config.toml", fault)
-    yield from map(_variable, remarks_on_variables(environ))
-    yield notices(user_file, config, environ)
-    yield leftovers(config.state_dir, environ)
-    yield sockets(config, environ)
+    yield _port(environ, default_port)
+    yield _state_folder(config.state_dir, wd, statvfs)
+    token = config.state_dir / "token"
+    if token.exists():
+        yield _token(token)
+    file = config.config_dir / "config.toml"
+    if fault:
+        yield Diagnosis("configuration", State.WRONG, fault, f"correct {file}", needed=True)
+    else:
+        there = "read" if file.exists() else "not there, which is fine"
+        yield Diagnosis("configuration", State.OK, f"{file} ({there})")
+    for remark in remarks_on_variables(environ):
+        yield Diagnosis("environment", State.NOTE, remark)
+    yield _notices(user_file, file, environ)
+    yield _leftovers(config.state_dir, environ)
+    yield _sockets(config, environ)
     yield _distributions()
 
 
@@ -383,20 +183,17 @@ def read_configuration(environ: Mapping[str, str]) -> tuple[ServerConfig, dict[s
     What is wrong there counts as not written. A fault in the environment is raised.
     """
     config = ServerConfig.from_env(environ)
-    _check_agents(config)
+    for name in PROVIDERS:
+        config.provider(name)
     user_file: dict[str, Any] = {}
     try:
         user_file = read_user_file(environ)
         own = ServerConfig.from_env(environ, user_file)
-        _check_agents(own)
+        for name in PROVIDERS:
+            own.provider(name)
     except (UsageError, OSError) as error:
         return config, user_file, in_words(error)
     return own, user_file, ""
-
-
-def _check_agents(config: ServerConfig) -> None:
-    for name in PROVIDERS:
-        config.provider(name)
 
 
 def installed_agents(config: ServerConfig, wd: Path) -> dict[str, Diagnosis]:
@@ -414,13 +211,11 @@ def is_agent_installed(config: ServerConfig, environ: Mapping[str, str]) -> bool
 
 
 def is_run_possible(findings: Sequence[Diagnosis]) -> bool:
-    """Is all there that is needed, and at least one real agent?"""
     lacking = (_lacking(findings, state) for state in (State.MISSING, State.WRONG))
     return not any(lacking) and bool(_agents(findings))
 
 
 def conclude(findings: Sequence[Diagnosis], cao: str) -> str:
-    """Say what can be typed next; `cao` is how the command is called here."""
     missing, wrong = (_lacking(findings, state) for state in (State.MISSING, State.WRONG))
     if missing:
         return f"A run is not possible without: {', '.join(missing)}"
@@ -445,7 +240,6 @@ def _lacking(findings: Sequence[Diagnosis], state: State) -> list[str]:
 
 
 def _agents(findings: Sequence[Diagnosis]) -> dict[str, Diagnosis]:
-    """Return the real agents that are installed, by name."""
     names = {f.subject.removeprefix(AGENT): f for f in findings if f.subject.startswith(AGENT)}
     return {
         name: finding
@@ -454,20 +248,17 @@ def _agents(findings: Sequence[Diagnosis]) -> dict[str, Diagnosis]:
     }
 
 
-def _sandbox(environ: Mapping[str, str], programs: Programs) -> Diagnosis:
-    found = find_sandbox(seconds=programs.seconds, leave=programs.left)
-    if found.sandbox is None:
-        advice = "only gates with sandbox = true need one"
-        lacks_it = programs.find(Sandbox.BUBBLEWRAP) is None
-        can_have_it = lacks_it and sys.platform == "linux"
-        mend = install_command("bubblewrap", environ) if can_have_it else ""
-        return Diagnosis("sandbox", State.NOTE, found.problem, advice, mend=mend)
-    return Diagnosis("sandbox", State.OK, f"{found.sandbox}, for gates with sandbox = true")
+def install_command(
+    package: str, environ: Mapping[str, str], otherwise: Mapping[str, str] | None = None
+) -> str:
+    """Return the command that installs a package on this machine; empty if none is known.
 
-
-def _python() -> Diagnosis:
-    version = ".".join(str(part) for part in sys.version_info[:3])
-    return Diagnosis("python", State.OK, f"{version}, {sys.executable}")
+    `otherwise` says what it is called where it has another name.
+    """
+    for program, words in INSTALLERS.items():
+        if shutil.which(program, path=environ.get("PATH")):
+            return f"{words} {(otherwise or {}).get(program, package)}"
+    return ""
 
 
 def _tmux(environ: Mapping[str, str], programs: Programs) -> Diagnosis:
@@ -502,39 +293,80 @@ def _git(environ: Mapping[str, str], programs: Programs) -> Diagnosis:
     return Diagnosis("git", State.OK, f"{version_words(version)}, {program}")
 
 
+def _sandbox(environ: Mapping[str, str], programs: Programs) -> Diagnosis:
+    found = find_sandbox(seconds=programs.seconds, leave=programs.left)
+    if found.sandbox is not None:
+        return Diagnosis("sandbox", State.OK, f"{found.sandbox}, for gates with sandbox = true")
+    lacks_it = programs.find(Sandbox.BUBBLEWRAP) is None
+    can_have_it = lacks_it and sys.platform == "linux"
+    mend = install_command("bubblewrap", environ) if can_have_it else ""
+    advice = "only gates with sandbox = true need one"
+    return Diagnosis("sandbox", State.NOTE, found.problem, advice, mend=mend)
+
+
 def _agent(provider: Provider, config: ServerConfig, wd: Path, programs: Programs) -> Diagnosis:
     subject = f"{AGENT}{provider.name}"
     if provider.name == BUILT_IN:
         return Diagnosis(subject, State.OK, "built in, for the demo and dry runs")
     wanted, program = find_program(provider, config, config.environ)
     if program is None:
-        hint = provider.install_hint
-        detail, is_command = f"no {wanted} on the PATH", hint.startswith("npm ")
-        if is_command:
+        hint, detail = provider.install_hint, f"no {wanted} on the PATH"
+        if hint.startswith("npm "):
             return Diagnosis(subject, State.MISSING, detail, mend=hint)
         return Diagnosis(subject, State.MISSING, detail, hint)
     found = ask_agent(provider.name, program, config, wd, programs)
-    if isinstance(found, Program):
-        return describe_agent(provider, found)
-    advice = NO_ANSWER.format(program, "--version")
-    return Diagnosis(subject, State.MISSING, f"{program} {found.text}", advice)
-
-
-def describe_agent(provider: Provider, found: Program) -> Diagnosis:
-    """Say all that is to be known about an agent that is installed."""
+    if not isinstance(found, Program):
+        advice = NO_ANSWER.format(program, "--version")
+        return Diagnosis(subject, State.MISSING, f"{program} {found.text}", advice)
     remarks = [
         *remarks_on_version(found.version, provider.tested_versions),
-        *remarks_on_login(found),
+        remark_on_login(found.logged_in),
     ]
-    advice = [remark.advice for remark in remarks if remark.advice]
+    advices = [advice for _, advice in remarks if advice]
+    logged_out = found.logged_in is False
     return Diagnosis(
-        f"{AGENT}{provider.name}",
-        State.NOTE if advice else State.OK,
-        ", ".join([version_words(found.version), found.path, *(remark.text for remark in remarks)]),
-        "\n".join(advice),
-        logged_out=found.logged_in is False,
-        mend=login_command(provider.name, found.path) if found.logged_in is False else "",
+        subject,
+        State.NOTE if advices else State.OK,
+        ", ".join([version_words(found.version), found.path, *(text for text, _ in remarks)]),
+        "\n".join(advices),
+        logged_out=logged_out,
+        mend=login_command(provider.name, found.path) if logged_out else "",
     )
+
+
+def version_words(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version)) or "version unknown"
+
+
+def remarks_on_version(
+    version: tuple[int, ...], tested: tuple[tuple[int, ...], ...]
+) -> Iterator[Remark]:
+    """Say whether a version lies outside of those that were tested.
+
+    What differs from the newest of them only behind MAJOR.MINOR counts as tested.
+    """
+    if not tested:
+        text = "no version of it was tested; its screens are known from recordings only"
+        yield text, SCREEN_ADVICE
+        return
+    oldest, newest = min(tested), max(tested)
+    span = " to ".join(map(version_words, dict.fromkeys((oldest, newest))))
+    if not version:
+        yield f"version unknown; tested: {span}", SIGNAL_ADVICE
+    elif version[:2] == newest[:2]:
+        return
+    elif version > newest:
+        yield f"newer than any that was tested ({span})", SIGNAL_ADVICE
+    elif version < oldest[: len(version)]:
+        yield f"older than any that was tested ({span})", SIGNAL_ADVICE
+
+
+def remark_on_login(logged_in: bool | None) -> Remark:
+    if logged_in is None:
+        return "it does not tell whether it is logged in", ""
+    if logged_in:
+        return "logged in", ""
+    return "not logged in", "unless it works with a key of its own"
 
 
 def _server(environ: Mapping[str, str]) -> Diagnosis:
@@ -544,30 +376,65 @@ def _server(environ: Mapping[str, str]) -> Diagnosis:
         return Diagnosis("server", State.NOTE, str(error))
     if found is None:
         return Diagnosis("server", State.OK, "none of yours runs; a run starts its own")
-    return Diagnosis("server", State.OK, f"{found.url}, {_version(found)}, {found.how}")
+    version = "unknown"
+    with ApiClient(found.url, transport=found.transport) as client, suppress(ApiError):
+        version = client.health().get("version", version)
+    return Diagnosis("server", State.OK, f"{found.url}, version {version}, {found.how}")
 
 
-def _version(found: Found) -> str:
-    with ApiClient(found.url, transport=found.transport) as client:
-        try:
-            return f"version {client.health().get('version', 'unknown')}"
-        except ApiError:
-            return "version unknown"
+def _port(environ: Mapping[str, str], default_port: int) -> Diagnosis:
+    """Say whether the port of `cao server` is free, ours or somebody else's."""
+    named = environ.get("CAO_PORT", "").strip()
+    if named == "0":
+        return Diagnosis("port", State.OK, "any that is free (CAO_PORT=0)")
+    number = int(named) if named.isdecimal() else default_port
+    host = environ.get("CAO_HOST", "").strip() or "127.0.0.1"
+    try:
+        socket.create_connection((host, number), CONNECT_SECONDS).close()
+    except OSError:
+        return Diagnosis("port", State.OK, f"{number}, free")
+    try:
+        own = find_server(environ)
+    except UsageError:
+        # What keeps it from being asked is said of the state folder.
+        return Diagnosis("port", State.NOTE, f"{number}, taken; it is not known by whom")
+    if own is not None and own.url.endswith(f":{number}"):
+        return Diagnosis("port", State.OK, f"{number}, your server")
+    return Diagnosis(
+        "port",
+        State.NOTE,
+        f"{number}, another program listens there",
+        "runs need no port of their own; a server of yours takes another one",
+        mend="cao server --port 0",
+    )
 
 
-def _folders(config: ServerConfig, wd: Path, statvfs: StatVfs) -> Iterator[Diagnosis]:
-    yield _state_folder(config.state_dir, wd, statvfs)
-    token = config.state_dir / "token"
-    if token.exists():
-        yield _token(token)
-
-
-def _configuration(file: Path, fault: str) -> Diagnosis:
-    if fault:
-        advice = f"correct {file}"
-        return Diagnosis("configuration", State.WRONG, fault, advice, needed=True)
-    there = "read" if file.exists() else "not there, which is fine"
-    return Diagnosis("configuration", State.OK, f"{file} ({there})")
+def _state_folder(folder: Path, wd: Path, statvfs: StatVfs) -> Diagnosis:
+    try:
+        check_state_folder(folder)
+    except UsageError as error:
+        # The fault itself ends with the command that mends it, if there is one.
+        fault, _, mend = str(error).partition("; fix it with: ")
+        return Diagnosis("state folder", State.WRONG, fault, needed=True, mend=mend)
+    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.R_OK | os.W_OK | os.X_OK):
+        detail, advice = f"{folder} cannot be written", f"give yourself access, {ELSEWHERE}"
+        return Diagnosis("state folder", State.WRONG, detail, advice, needed=True)
+    detail = f"{folder}"
+    if nearest != folder:
+        detail += " (not there yet: the first start makes it)"
+    remarks = [*said_of_place(folder, wd)]
+    state = State.NOTE if remarks else State.OK
+    with suppress(OSError):
+        disk = statvfs(nearest)
+        free = disk.f_bavail * disk.f_frsize
+        # Some file systems know no numbers.
+        if free < ROOM_MB * MB and disk.f_blocks:
+            state = State.NOTE if free else State.WRONG
+            left = f"has {free // MB} MB left; a run may need {ROOM_MB} MB" if free else "is full"
+            detail += f", its disk {left}"
+            remarks.append(f"make room there, {ELSEWHERE}")
+    return Diagnosis("state folder", state, detail, "\n".join(remarks), needed=True)
 
 
 def _token(file: Path) -> Diagnosis:
@@ -582,27 +449,86 @@ def _token(file: Path) -> Diagnosis:
     return Diagnosis("token", State.OK, f"{file}, for its owner alone", needed=True)
 
 
-def _variable(remark: str) -> Diagnosis:
-    return Diagnosis("environment", State.NOTE, remark)
-
-
-def _state_folder(folder: Path, wd: Path, statvfs: StatVfs) -> Diagnosis:
+# Any: what a TOML file holds
+def _notices(user_file: Mapping[str, Any], file: Path, environ: Mapping[str, str]) -> Diagnosis:
+    """Say who is told of runs, and whether others may read by which addresses."""
     try:
-        check_state_folder(folder)
+        settings = read_notice_settings(user_file.get(TABLE, {}))
     except UsageError as error:
-        # The fault itself ends with the command that mends it, if there is one.
-        fault, _, mend = str(error).partition("; fix it with: ")
-        return Diagnosis("state folder", State.WRONG, fault, needed=True, mend=mend)
-    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if not nearest.is_dir() or not os.access(nearest, os.R_OK | os.W_OK | os.X_OK):
-        detail, advice = f"{folder} cannot be written", f"give yourself access, {ELSEWHERE}"
-        return Diagnosis("state folder", State.WRONG, detail, advice, needed=True)
-    there = "" if nearest == folder else " (not there yet: the first start makes it)"
-    room, lacking = room_on_disk(nearest, statvfs)
-    remarks = [*said_of_place(folder, wd), *([f"make room there, {ELSEWHERE}"] if lacking else [])]
-    state = State.NOTE if remarks and room is State.OK else room
-    detail = ", ".join(filter(None, [f"{folder}{there}", lacking]))
-    return Diagnosis("state folder", state, detail, "\n".join(remarks), needed=True)
+        advice = f"correct {file}"
+        return Diagnosis("notifications", State.WRONG, str(error), advice, needed=True)
+    if not settings.channels:
+        detail = "the terminal alone; `cao notify` says how others"
+        return Diagnosis("notifications", State.OK, detail)
+    told = ", ".join(settings.channels)
+    if settings.has_secrets and file.stat().st_mode & 0o077:
+        return Diagnosis(
+            "notifications",
+            State.NOTE,
+            f"{told}; others may read {file}, which has their addresses",
+            mend=f"chmod 600 {shlex.quote(str(file))}",
+        )
+    if settings.desktop and not NoticeProgram(environ).is_possible:
+        detail = f"{told}; there is no notify-send, so the desktop is not told"
+        mend = install_command(LIBNOTIFY, environ, LIBNOTIFY_ELSEWHERE)
+        advice = "" if mend else f"install it with your package manager ({LIBNOTIFY})"
+        return Diagnosis("notifications", State.NOTE, detail, advice, mend=mend)
+    if settings.command and not NoticeProgram(environ, settings.command).is_possible:
+        detail = f"{told}; the program of command is not there, or cannot be run"
+        return Diagnosis("notifications", State.NOTE, detail, f"correct {file}")
+    return Diagnosis("notifications", State.OK, f"{told}; `cao notify test` tries them")
+
+
+def _leftovers(state: Path, environ: Mapping[str, str]) -> Diagnosis:
+    try:
+        runs = known_runs(state, environ)
+        named = name_server(environ)
+        before = time.time() - KEPT_DAYS * DAY_SECONDS
+        plan = plan_cleanup(runs, before, named.url if named else "")
+        drafts = len(left_drafts(state))
+    except (OSError, UsageError) as error:
+        return Diagnosis("leftovers", State.NOTE, f"not looked for: {in_words(error)}")
+    parts = [
+        f"agents of {plural(len(plan.agents), 'ended run')}" if plan.agents else "",
+        f"records of {plural(len(plan.folders), 'old run')}" if plan.folders else "",
+        f"{plural(drafts, 'record')} of runs that never began" if drafts else "",
+    ]
+    if not any(parts):
+        return Diagnosis("leftovers", State.OK, f"none of {plural(len(runs), 'run')}")
+    advice = "`cao clean` shows it, and asks first"
+    found = ", ".join(filter(None, parts))
+    return Diagnosis("leftovers", State.NOTE, found, advice, mend="cao clean --yes")
+
+
+def _sockets(config: ServerConfig, environ: Mapping[str, str]) -> Diagnosis:
+    """Say which sockets are left of tmux servers of ours that have ended, but the present one's."""
+    folder = Path(environ.get("TMUX_TMPDIR") or "/tmp", f"tmux-{os.getuid()}")
+    try:
+        names = sorted(path.name for path in folder.iterdir())
+    except OSError:
+        names = []
+    ours = [name for name in names if re.fullmatch(SOCKET_PATTERN, name)]
+    stale = [name for name in ours if name != config.tmux_socket and _is_stale(folder / name)]
+    if not stale:
+        return Diagnosis("tmux sockets", State.OK, "none of servers that have ended")
+    paths = shlex.join(str(folder / name) for name in stale)
+    detail = f"{plural(len(stale), 'socket')} of tmux servers that have ended"
+    return Diagnosis("tmux sockets", State.NOTE, detail, mend=f"rm {paths}")
+
+
+def _is_stale(path: Path) -> bool:
+    """Is it a socket at which nobody listens any more?"""
+    if not path.is_socket():
+        return False
+    with socket.socket(socket.AF_UNIX) as trial:
+        trial.settimeout(CONNECT_SECONDS)
+        try:
+            trial.connect(str(path))
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            return False
+    return False
 
 
 def _distributions() -> Diagnosis:
@@ -610,19 +536,10 @@ def _distributions() -> Diagnosis:
     others = sorted(names - {OUR_DISTRIBUTION})
     if not others:
         return Diagnosis("installation", State.OK, OUR_DISTRIBUTION)
-    other = ", ".join(others)
     return Diagnosis(
         "installation",
         State.NOTE,
-        f"{other} has the same import name and is in the same environment",
+        f"{', '.join(others)} has the same import name and is in the same environment",
         f"or install {OUR_DISTRIBUTION} into an environment of its own",
         mend=f"{shlex.quote(sys.executable)} -m pip uninstall {shlex.join(others)}",
     )
-
-
-def _line(finding: Diagnosis) -> str:
-    is_bad = finding.state is State.WRONG or (finding.state is State.MISSING and finding.needed)
-    mark = finding.state.upper() if is_bad else str(finding.state)
-    said = [*finding.advice.splitlines(), *([f"fix: {finding.mend}"] if finding.mend else [])]
-    advice = [f"\n{'':9}{'':20}→ {line}" for line in said]
-    return f"{mark:<9}{finding.subject:<20}{finding.detail}{''.join(advice)}"

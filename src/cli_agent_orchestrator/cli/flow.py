@@ -40,7 +40,7 @@ from ..settings.layout import DRAFT_PREFIX, TASK_FILE, run_folder, runs_folder, 
 from ..settings.table import BY_NAME
 from ..show.report_text import text_table
 from .complete import complete_flows
-from .imports import importing, own_command
+from .imports import importing, own_command, terminal_width
 
 SOURCES = {
     BlockSource.TASK: "the task",
@@ -77,7 +77,6 @@ STYLE = (
 
 
 def as_text(flow: Flow) -> str:
-    """Return a flow as lines: its stages, and what each role sees."""
     lines = [f"{flow.name}: {flow.description}", ""]
     width = max(len(stage.name) for stage in flow.stages)
     for stage, rail in zip(flow.stages, _rails(flow), strict=True):
@@ -96,7 +95,6 @@ def _rails(flow: Flow) -> list[str]:
 
 
 def who(stage: Stage) -> str:
-    """Say who works in a stage."""
     match stage.kind:
         case StageKind.GATE:
             return "a command of yours says PASS or FAIL (--gate)"
@@ -116,7 +114,6 @@ def _role_lines(role: Role) -> Iterator[str]:
 
 
 def shown(block: Block) -> str:
-    """Say what a block shows."""
     whose = f" {' and '.join(block.of)}" if block.of else ""
     return f"{SOURCES[block.source]}{whose}{AMOUNTS[block.amount]}{REPEATS[block.repeat]}"
 
@@ -284,7 +281,6 @@ def try_flow(found: Flow, of: Path) -> int:
 
 
 def copy_profiles(project: Path, to: Path) -> None:
-    """Give another project the profiles that a project has of its own."""
     theirs, ours = (Folder(folder, PROFILES) for folder in (project, to))
     for name in theirs.names():
         if name.endswith(".md"):
@@ -292,7 +288,6 @@ def copy_profiles(project: Path, to: Path) -> None:
 
 
 def write_flow(found: Flow, folder: Path) -> Path:
-    """Write a flow with its prompts to a folder and return the path of its file."""
     prompts = folder / found.name
     prompts.mkdir()
     for role, template in found.source.templates.items():
@@ -472,7 +467,6 @@ def keep_run(demo: Folder, own: Path) -> str:
 
 
 def _end_tmux(socket: str) -> None:
-    """End the tmux server of a socket and remove the socket; there may be none."""
     try:
         path = _tmux(socket, "display-message", "-p", "#{socket_path}")
         _tmux(socket, "kill-server")
@@ -527,10 +521,7 @@ def _say(text: str) -> None:
 
 def _width() -> int:
     """Return how wide the terminal is; what goes elsewhere is made for a usual one."""
-    try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns or USUAL_WIDTH
-    except OSError:
-        return USUAL_WIDTH
+    return terminal_width() or USUAL_WIDTH
 
 
 def wrapped(text: str, width: int) -> str:
@@ -549,7 +540,6 @@ def wrapped(text: str, width: int) -> str:
 
 
 def diff_lines(before: Path, after: Path) -> Iterator[str]:
-    """Yield what was changed in the files that a folder had before."""
     for old in sorted(path for path in before.rglob("*") if path.is_file()):
         name = old.relative_to(before)
         if "__pycache__" in name.parts:

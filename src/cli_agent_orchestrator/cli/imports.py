@@ -1,12 +1,17 @@
-"""Imports of heavy modules, which a command puts off until it needs them."""
+"""What commands share: heavy imports put off, how `cao` is called here, a question and a width."""
 
 import gc
+import os
 import shlex
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+import click
+
+from ..errors import UsageError
 
 HTTPX_COMMAND_LINE = "httpx._main"
 """Is imported by httpx if it can be, and imports rich and pygments; nobody here calls it."""
@@ -46,3 +51,17 @@ def own_command(script: str, python: str, path: str | None) -> str:
     if known is not None and Path(known).exists() and Path(known).samefile(file):
         return "cao"
     return shlex.quote(str(file))
+
+
+def confirm(question: str, refusal: str) -> bool:
+    """Ask the user; without a terminal to ask in, refuse."""
+    if not sys.stdin.isatty():
+        raise UsageError(refusal)
+    return click.confirm(question)
+
+
+def terminal_width() -> int | None:
+    # COLUMNS, which would count more, may be that of another terminal.
+    with suppress(OSError):
+        return os.get_terminal_size(sys.stdout.fileno()).columns or None
+    return None

@@ -23,7 +23,7 @@ from ..settings.layout import TASK_FILE
 from ..settings.table import BY_NAME, SETTINGS_FILE
 from ..settings.values import settings_toml
 from ..work.git import find_repository
-from .imports import importing, own_command
+from .imports import confirm, importing, own_command
 from .trust import own_folder
 
 MARK_FILES = (
@@ -53,8 +53,6 @@ RUNNERS = {"pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn", "bun.lock": "bun", "bu
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A setting, and why it is proposed."""
-
     name: str
     value: str
     reason: str
@@ -62,8 +60,6 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class InstalledAgent:
-    """An agent that is installed."""
-
     name: str
     detail: str
     """Its version, and whether somebody is logged in."""
@@ -146,7 +142,6 @@ def _unittest_commands(files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def is_test_file(name: str) -> bool:
-    """Would unittest look into a file of that name?"""
     return re.fullmatch(TEST_FILE_PATTERN, name.rpartition("/")[2]) is not None
 
 
@@ -262,10 +257,9 @@ def init(folder: Path, yes: bool) -> None:
 
 
 def _settle_new(folder: Path) -> None:
-    """Ask whether a folder is to be made; it may be a mistyped one."""
-    if not sys.stdin.isatty():
-        raise UsageError(f"{folder} is not there; --yes makes it, and nothing was written")
-    click.confirm(f"{folder} is not there. Make it?", abort=True)
+    refusal = f"{folder} is not there; --yes makes it, and nothing was written"
+    if not confirm(f"{folder} is not there. Make it?", refusal):
+        raise click.Abort
 
 
 def _allow_gate(folder: Path, gates: str) -> None:
@@ -291,7 +285,6 @@ def _is_agent_installed() -> bool:
 
 
 def _proposals(folder: Path, agents: list[InstalledAgent]) -> list[Proposal]:
-    """Return what is proposed for a folder, and show it."""
     proposals = [*propose(read_marks(folder), agents), *_work_tree(folder)]
     click.echo(f"Proposed for {SETTINGS_FILE}:")
     for one in proposals:

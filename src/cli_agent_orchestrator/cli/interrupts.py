@@ -68,7 +68,6 @@ class Keyboard:
 
     @property
     def is_on(self) -> bool:
-        """Are keys read at present?"""
         return self._before is not None and not self._is_lost
 
     def __enter__(self) -> Self:
@@ -202,7 +201,6 @@ class Interrupts:
 
     @property
     def exit_code(self) -> int:
-        """The exit code of a program that was ended by the noted signal."""
         return 128 + (self.noted or signal.SIGINT)
 
     @property
@@ -220,7 +218,6 @@ class Interrupts:
             stop()
 
     def check(self) -> None:
-        """Raise `Stopped` if a signal has come."""
         if self.noted is not None:
             raise Stopped("a signal came")
 

@@ -125,7 +125,6 @@ class LiveView:
             self._write(ERASE_BLOCK + SHOW_CURSOR)
 
     def notify_by(self, settings: NoticeSettings) -> None:
-        """Let notices be told here as the user wants it."""
         self._way = settings.terminal
         self._noticing = Noticing(settings.events)
 
@@ -192,7 +191,6 @@ class LiveView:
         self._wakes.put(False)
 
     def _answer(self, client: ApiClient, key: str) -> None:
-        """Press a key for the agent that asks; what came of it is among the events of the run."""
         terminal_id, _, fingerprint = self._asked
         client.answer_agent(terminal_id, key, fingerprint)
 

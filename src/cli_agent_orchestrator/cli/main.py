@@ -138,7 +138,6 @@ class LazyCommands(click.Group):
         return name, command, rest
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete names without importing what they stand for."""
         found = [
             CompletionItem(name, help=text)
             for name, (_, text) in COMMANDS.items()
@@ -232,7 +231,6 @@ def _about_here() -> str:
 
 
 def _tell(text: str) -> None:
-    """Say it where errors are said; if that is impossible, the exit code has to do."""
     with suppress(OSError):
         click.echo(printable(text), err=True)
 

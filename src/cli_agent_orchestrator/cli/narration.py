@@ -76,8 +76,6 @@ RESUME_ANEW = f"{SAVED}, and its agents are ended. `cao resume {{id}}` resumes i
 
 
 class Tone(Enum):
-    """How a line is meant."""
-
     PLAIN = "plain"
     QUIET = "quiet"
     GOOD = "good"
@@ -179,7 +177,6 @@ class Narration:
         self._circling = ""
 
     def tell(self, event: RunEvent) -> Line | None:
-        """Return what people want to know of an event."""
         match event:
             case AgentsStarting():
                 self._starting, self._started = event.providers, 0
@@ -270,7 +267,6 @@ class Narration:
         return Line(words.format(who=who, text=event.text, left=left), tone)
 
     def _ended(self, event: RunEnded) -> Line:
-        """Return the last lines of a run, as one."""
         if event.final_status == RUNNING:
             return Line(self._how_to_resume(event) if event.round else self._not_begun, Tone.ALERT)
         tone = Tone.GOOD if event.final_status == PASS else Tone.BAD
@@ -335,7 +331,6 @@ class Narration:
             yield f"{MORE_ROUNDS}cao resume {run} --max-rounds {twice_as_many(event.round)}"
 
     def _stop(self, session: str) -> str:
-        """Return the command that ends the agents of the run."""
         what = short_name(self._run) or f"--session {session}"
         return f"{self._attach_prefix}cao stop {what}"
 
@@ -353,7 +348,6 @@ def reason_of_fail(step: TurnEnded | CheckEnded) -> str:
 
 
 def delivery_words(branch: str, run: str) -> Iterator[str]:
-    """Yield where the work of a run is, and how it comes to the user: a command on each line."""
     yield f"The work of {run} is on branch {branch}:"
     yield from next_lines(DELIVERY[1:], short_name(run))
 

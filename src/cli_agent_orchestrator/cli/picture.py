@@ -126,8 +126,6 @@ class AgentRow:
 
 @dataclass(frozen=True, slots=True)
 class OpenQuestion:
-    """An agent asks a person something."""
-
     since: float
     command: str
     """Leads to its terminal."""
@@ -139,8 +137,6 @@ class OpenQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A run as it is now."""
-
     run: str = ""
     """The id; empty as long as there is none."""
     began: float | None = None
@@ -192,12 +188,10 @@ class Picture:
         return sum(agent is not None and agent.doing is not Doing.STARTING for agent in agents)
 
     def total(self, now: float) -> float:
-        """Return for how many seconds the run has been under way."""
         return self.earlier + (0.0 if self.began is None else max(now - self.began, 0.0))
 
 
 def fold(picture: Picture, event: RunEvent) -> Picture:
-    """Return the picture after an event."""
     if isinstance(event, RunOpened):
         return _open(picture, event)
     began = event.at if picture.began is None else picture.began
@@ -294,7 +288,6 @@ def _begin(picture: Picture, event: TurnBegan | CheckBegan) -> Picture:
 
 
 def _note(picture: Picture, event: RunEvent) -> Picture:
-    """Fold in what is no step of a turn."""
     match event:
         case ServerChosen():
             return replace(picture, attach_prefix=event.attach_prefix)
@@ -319,7 +312,6 @@ def _note(picture: Picture, event: RunEvent) -> Picture:
 
 
 def _follow(picture: Picture, event: HandoffEvent) -> Picture:
-    """Fold in something that happened in the present turn."""
     if event.status is not None:
         picture = _put(picture, event.role, event.at, doing=DOING_OF_STATUS[event.status])
     if event.kind not in DELAY_GOES_ON:
@@ -344,9 +336,12 @@ def _follow(picture: Picture, event: HandoffEvent) -> Picture:
 
 
 def _end(picture: Picture, event: TurnEnded | CheckEnded) -> Picture:
-    is_turn = isinstance(event, TurnEnded)
-    role = event.role if is_turn else event.gate
-    is_early = is_turn and event.early
+    is_early, cycle, words = False, 0, ""
+    if isinstance(event, TurnEnded):
+        role, is_early, words = event.role, event.early, event.reason
+        cycle = event.cycle if event.reviewed else 0
+    else:
+        role = event.gate
     if picture.agent(role) is not None:
         outcome = EARLY if is_early else event.outcome
         done = {"doing": Doing.DONE, "outcome": outcome, "worked": event.seconds}
@@ -355,10 +350,9 @@ def _end(picture: Picture, event: TurnEnded | CheckEnded) -> Picture:
         picture = _rest(picture)
     if event.outcome not in AGAINST or is_early:
         return picture
-    is_cycle = is_turn and event.reviewed and event.cycle
-    place = f"{event.round}.{event.cycle}" if is_cycle else f"round {event.round},"
+    place = f"{event.round}.{cycle}" if cycle else f"round {event.round},"
     verdict = "REVISE" if event.outcome in OUTCOMES_OF_REVIEWS else "FAIL"
-    why = f"{verdict}: {event.reason}" if is_turn and event.reason else event.detail
+    why = f"{verdict}: {words}" if words else event.detail
     return _blame(picture, f"{place} {role} {why}")
 
 
@@ -376,7 +370,6 @@ def _rest(picture: Picture) -> Picture:
 
 # Any: fields of a row
 def _put(picture: Picture, role: str, at: float, **changes: Any) -> Picture:
-    """Change the row of a role; one that is not known comes last."""
     known = picture.agent(role)
     if known is None:
         row = replace(AgentRow(role, "", Doing.READY, at), **changes)
@@ -439,7 +432,6 @@ def offers(picture: Picture) -> Mapping[str, str]:
 
 
 def choices(picture: Picture) -> Mapping[str, str]:
-    """Return the keys that answer the open question, each with what it picks."""
     asked = picture.question.choices if picture.question else {}
     return {key: label for key, label in asked.items() if len(key) == 1}
 
@@ -531,8 +523,6 @@ Row = tuple[Need, Text]
 
 @dataclass(frozen=True, slots=True)
 class Canvas:
-    """Where a picture is drawn, and when."""
-
     width: int
     height: int
     now: float
@@ -689,7 +679,6 @@ def _question(
 
 
 def _commands(picture: Picture, canvas: Canvas, keys: Keys | None) -> Sequence[str]:
-    """Return what a person can press, or type in another terminal."""
     offered = offers(picture)
     if keys is None:
         # A question brings its own command that attaches.
@@ -739,5 +728,4 @@ def _in_rows(words: Sequence[str], width: int) -> list[str]:
 
 
 def _joined(text: str) -> str:
-    """Return a text on one line."""
     return one_line(" ".join(text.split()))

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import inf
-from pathlib import Path
 from queue import Empty, SimpleQueue
 
 import click
@@ -19,12 +18,12 @@ from ..core.text import one_line
 from ..errors import NotFound, UsageError
 from ..runs.record import short_name
 from ..runs.screens import Cast, fault_of_cast, read_cast, roles_with_cast, screen_at
-from ..runs.view import Turn, find_run, view_run
+from ..runs.view import Turn, view_run
 from ..settings.config import state_folder
 from ..settings.layout import cast_name, replay_folder, run_folder
 from .complete import complete_roles_of_run, complete_runs
 from .interrupts import SHOW_CURSOR, Interrupts, Keyboard
-from .runs import say_if_elsewhere
+from .runs import run_to_look_at
 
 AFTER_SECONDS = 5.0
 """How long after a turn its agent's screens still belong to it: the recording may be behind."""
@@ -35,8 +34,6 @@ LEAST_ROWS = 2
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A part of a recording."""
-
     title: str
     cast: Cast
     first: int
@@ -45,13 +42,8 @@ class Scene:
     """That of the first frame that is no part of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlayedScreen:
-    """A screen that is shown."""
-
-    lines: tuple[str, ...]
-    seconds: float
-    """How long it stays."""
+PlayedScreen = tuple[Sequence[str], float]
+"""The lines of a screen, and for how many seconds it stays."""
 
 
 def scenes_of(turns: Sequence[Turn], casts: Mapping[str, Cast]) -> list[Scene]:
@@ -89,20 +81,23 @@ def play(scene: Scene, speed: float, longest: float) -> Iterator[PlayedScreen]:
         lines += [""] * (max(frame.lines, default=-1) + 1 - len(lines))
         for row, line in frame.lines.items():
             lines[row] = line
-        yield PlayedScreen(tuple(lines), min(end - frame.at, longest) / speed)
+        yield tuple(lines), min(end - frame.at, longest) / speed
 
 
 def draw_screen(lines: Sequence[str], title: str, columns: int, rows: int) -> str:
     """Return what draws a screen: as much of its end as there is room for, and a row about it."""
     room = max(rows, LEAST_ROWS) - 1
-    shown = _without_blank_end(lines)[-room:]
+    kept = list(lines)
+    while kept and not kept[-1]:
+        kept.pop()
+    shown = kept[-room:]
     drawn = [
-        f"{_place(row)}{USUAL.escape}{ERASE_LINE}"
+        f"\x1b[{row + 1};1H{USUAL.escape}{ERASE_LINE}"
         f"{cut_line(shown[row], columns) if row < len(shown) else ''}"
         for row in range(room)
     ]
     last = cut_line(clean_line(one_line(title)), columns)
-    return f"{''.join(drawn)}{_place(room)}{REVERSED}{ERASE_LINE}{last}{USUAL.escape}"
+    return f"{''.join(drawn)}\x1b[{room + 1};1H{REVERSED}{ERASE_LINE}{last}{USUAL.escape}"
 
 
 def title_of(scene: Scene, number: str, columns: int, rows: int) -> str:
@@ -113,21 +108,9 @@ def title_of(scene: Scene, number: str, columns: int, rows: int) -> str:
 
 
 def text_of(scene: Scene) -> str:
-    """Return the last screen of a scene as plain text, below a line that says whose it is."""
     screen = screen_at(scene.cast, scene.end - 1)
     lines = [plain_text(line).rstrip() for line in screen.split("\n")]
     return "\n".join([f"== {one_line(scene.title)} ==", *lines])
-
-
-def _place(row: int) -> str:
-    return f"\x1b[{row + 1};1H"
-
-
-def _without_blank_end(lines: Sequence[str]) -> list[str]:
-    kept = list(lines)
-    while kept and not kept[-1]:
-        kept.pop()
-    return kept
 
 
 # The other screen of the terminal, no cursor, and rows that are never wrapped.
@@ -170,12 +153,8 @@ def replay(run: str | None, role: str | None, speed: float, idle: float) -> None
     cao replay k3f9 programmer --speed 4
     cao replay k3f9 | less
     """
-    state = state_folder(os.environ)
-    here = Path.cwd().resolve()
-    found = find_run(state, run, here, to_look=True)
-    if not run:
-        say_if_elsewhere(found, here)
-    folder = run_folder(state, found.id)
+    found = run_to_look_at(run)
+    folder = run_folder(state_folder(os.environ), found.id)
     scenes = find_scenes(folder, role, short_name(found.id))
     if not (sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"):
         click.echo("\n\n".join(map(text_of, scenes)))
@@ -187,7 +166,6 @@ def replay(run: str | None, role: str | None, speed: float, idle: float) -> None
 
 
 def find_scenes(folder: Folder, role: str | None, name: str) -> Sequence[Scene]:
-    """Return what is played of a run."""
     roles = roles_with_cast(folder)
     if role is not None and roles and role not in roles:
         raise NotFound("recording of", role, roles)
@@ -222,10 +200,8 @@ def show(scenes: Sequence[Scene], speed: float, idle: float, interrupts: Interru
     interrupts.when_noted(lambda: pressed.put(LEAVE))
     with other_screen(), Keyboard(hear):
         for number, scene in enumerate(scenes, 1):
-            if (
-                _show(scene, f"[{number}/{len(scenes)}]", play(scene, speed, idle), pressed)
-                == LEAVE
-            ):
+            title = f"[{number}/{len(scenes)}]"
+            if _show(scene, title, play(scene, speed, idle), pressed) == LEAVE:
                 return
 
 
@@ -233,11 +209,11 @@ def _show(
     scene: Scene, number: str, screens: Iterable[PlayedScreen], pressed: "SimpleQueue[bytes]"
 ) -> bytes:
     """Show screens, each for its time; return the key that has ended that, if one has."""
-    for screen in screens:
+    for lines, seconds in screens:
         columns, rows = os.get_terminal_size(sys.stdout.fileno())
-        _write(draw_screen(screen.lines, title_of(scene, number, columns, rows), columns, rows))
+        _write(draw_screen(lines, title_of(scene, number, columns, rows), columns, rows))
         with suppress(Empty):
-            return pressed.get(timeout=screen.seconds)
+            return pressed.get(timeout=seconds)
     return b""
 
 

@@ -130,7 +130,6 @@ def _refuse_precious(path: Path, found: Report) -> None:
 
 
 def _write(path: Path, page: str) -> None:
-    """Put a report in a file, as a whole or not at all."""
     named = one_line(str(path))
     if path.is_dir() or not path.parent.is_dir():
         raise UsageError(f"{named}: name a file in a folder that is there")
@@ -174,7 +173,6 @@ def _meant(run: str | None, options: Mapping[str, str | None]) -> tuple[Folder |
 
 
 def request_body(state: Path, run: str) -> str:
-    """Return what a pull request says about a run."""
     found = report_of_run(run_folder(state, run), os.environ)
     return printable(request_page(_for_others(found)))
 

@@ -4,7 +4,8 @@ import os
 import shlex
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
@@ -38,7 +39,7 @@ from ..settings.table import (
 from ..settings.values import expand_path, merge_settings, read_environment
 from ..terminals.programs import is_inside
 from .complete import complete_files, complete_role_agents, complete_setting
-from .imports import importing
+from .imports import importing, terminal_width
 from .narration import UNFINISHED, Narration, beside_time
 from .trust import settle_consent
 
@@ -64,8 +65,6 @@ The run {id} has started and continues without this terminal.
 
 def option_of(setting: Setting) -> Callable[[Command], Command]:
     """Return the option of a setting: `--max-rounds NUMBER`, `--resume / --no-resume`."""
-    default = f"default: {setting.default}; " if setting.default else ""
-    text = f"{setting.help}  [{default}{setting.variable}]"
     if setting.kind is ValueKind.FLAG:
         word = setting.option.removeprefix("--")
         off = KEEP_AGENTS if setting.name == "CLEANUP_ON_EXIT" else f"--no-{word}"
@@ -78,6 +77,8 @@ def option_of(setting: Setting) -> Callable[[Command], Command]:
             "folder.  [CAO_WORKSPACE=worktree]"
         )
         return click.option("--worktree/--no-worktree", setting.name, default=None, help=text)
+    default = f"default: {setting.default}; " if setting.default else ""
+    text = f"{setting.help}  [{default}{setting.variable}]"
     return click.option(
         setting.option,
         setting.name,
@@ -179,8 +180,6 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class StartOptions:
-    """How a run is started or resumed."""
-
     as_json: bool = False
     detach: bool = False
     """Apart from this terminal?"""
@@ -249,7 +248,6 @@ def task_options(task: str) -> dict[str, str]:
 
 
 def agent_options(agents: Sequence[str]) -> dict[str, str]:
-    """Return the settings that `--agent ROLE=NAME` stands for."""
     found: dict[str, str] = {}
     for word in agents:
         role, _, agent = (part.strip() for part in word.partition("="))
@@ -325,33 +323,6 @@ NAMED_BY = ("WD", "STATE_FILE")
 """Settings that name a place; where one is given, nothing is looked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class FolderSigns:
-    """What can be seen of a folder."""
-
-    path: Path
-    is_project: bool
-    """Is there anything a run could be started or resumed with?"""
-    is_top: bool
-    """Is it the top folder of a repository?"""
-    is_border: bool
-    """Is it the home folder, or one in which somebody else can write?"""
-
-
-def choose_project(here: FolderSigns, above: Iterable[FolderSigns]) -> Path:
-    """Return the nearest project, from here upwards to the border; here, if there is none."""
-    if here.is_project or here.is_top or here.is_border:
-        return here.path
-    for folder in above:
-        if folder.is_border:
-            break
-        if folder.is_project:
-            return folder.path
-        if folder.is_top:
-            break
-    return here.path
-
-
 def is_placed(given: Mapping[str, str]) -> bool:
     """Do settings say where a run is: by a folder, a state, or a task that lies here or below?"""
     if any(name in given for name in NAMED_BY):
@@ -364,30 +335,23 @@ def is_placed(given: Mapping[str, str]) -> bool:
 
 
 def find_project(folder: Path, home: Path) -> Path | None:
-    """Return the project above a folder that a run in it is meant for; None if there is none."""
-    try:
-        here = Path(os.path.realpath(folder))
-        first, above = _look(here, home), _look_upwards(here, home)
-        found = choose_project(first, above)
-    except OSError:
-        return None
-    return None if found == here else found
+    """Return the project above a folder that a run in it is meant for; None if there is none.
 
-
-def _look_upwards(here: Path, home: Path) -> Iterator[FolderSigns]:
-    for folder in here.parents:
-        yield _look(folder, home)
-
-
-def _look(folder: Path, home: Path) -> FolderSigns:
-    status = folder.stat()
-    is_own = status.st_uid == os.geteuid() and not status.st_mode & stat.S_IWOTH
-    return FolderSigns(
-        folder,
-        is_project=any(os.path.lexists(folder / mark) for mark in MARKS),
-        is_top=os.path.lexists(folder / ".git"),
-        is_border=not is_own or folder == Path(os.path.realpath(home)),
-    )
+    It is the nearest. Nothing is looked for above the top of a repository, nor in the home folder,
+    nor where somebody else can write.
+    """
+    with suppress(OSError):
+        here, border = Path(os.path.realpath(folder)), Path(os.path.realpath(home))
+        for place in (here, *here.parents):
+            status = place.stat()
+            is_own = status.st_uid == os.geteuid() and not status.st_mode & stat.S_IWOTH
+            if not is_own or place == border:
+                break
+            if any(os.path.lexists(place / mark) for mark in MARKS):
+                return None if place == here else place
+            if os.path.lexists(place / ".git"):
+                break
+    return None
 
 
 KNOWN = frozenset(
@@ -407,56 +371,37 @@ KNOWN = frozenset(
 
 
 def remarks_on_variables(environ: Mapping[str, str]) -> list[str]:
-    """Return a line for each variable that looks like ours and says nothing to us."""
-    names = sorted(name for name in environ if name.startswith(PREFIX) and environ[name].strip())
-    return [_remark(name) for name in names if name not in KNOWN]
+    remarks = []
+    for name in sorted(environ):
+        if name.startswith(PREFIX) and environ[name].strip() and name not in KNOWN:
+            meant = get_close_matches(name, sorted(KNOWN), 1, 0.8)
+            proposal = f" (did you mean {meant[0]}?)" if meant else ""
+            remarks.append(one_line(f"{name} is set, but cao does not know it{proposal}"))
+    return remarks
 
 
-def _remark(name: str) -> str:
-    meant = get_close_matches(name, sorted(KNOWN), 1, 0.8)
-    proposal = f" (did you mean {meant[0]}?)" if meant else ""
-    return one_line(f"{name} is set, but cao does not know it{proposal}")
-
-
-class PlainView:
-    """Shows a run as lines, each with the time."""
-
-    def __init__(self, base: Path, report: str = "", unfinished: str = UNFINISHED) -> None:
-        self._narration = Narration(base, report, unfinished)
-
+class Printed:
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave what was written."""
+        pass
+
+
+class PlainView(Printed):
+    def __init__(self, base: Path, report: str = "", unfinished: str = UNFINISHED) -> None:
+        self._narration = Narration(base, report, unfinished)
 
     def tell(self, event: RunEvent) -> None:
         line = self._narration.tell(event)
         if line is not None:
-            text = beside_time(line.text, _terminal_width())
+            text = beside_time(line.text, terminal_width() or 0)
             click.echo(f"{datetime.fromtimestamp(event.at):%H:%M:%S}  {text}")
 
 
-class JsonView:
-    """Shows a run as JSON, an object a line."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Leave what was written."""
-
+class JsonView(Printed):
     def tell(self, event: RunEvent) -> None:
         click.echo(to_line(event))
-
-
-def _terminal_width() -> int:
-    """Return how wide the terminal is that is written to; 0 if it is none, or does not know."""
-    # COLUMNS, which would count more, may be that of another terminal.
-    try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns
-    except (OSError, ValueError):
-        return 0
 
 
 def _kept_events(state_folder: Path, run: str) -> list[RunEvent]:

@@ -6,7 +6,6 @@ import platform
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from ..runs.view import RunView, find_run, list_runs, listed_json, read_run
 from ..settings.config import state_folder
 from ..settings.layout import run_folder
 from .complete import complete_runs
+from .imports import terminal_width
 
 MOST_ROWS = 20
 LONGEST_FOLDER = 20
@@ -26,7 +26,7 @@ LONGEST_FOLDER = 20
 SHORTEST_FOLDER = 8
 LEAST_TASK = 12
 """Characters of a task that are shown in any usual terminal."""
-FOLDED_FIRST = ("ID", "ROUND", "AGE")
+FOLDED_FIRST = ("ROUND", "AGE")
 HEADINGS = ("ID", "STATUS", "ROUND", "AGE", "FOLDER", "TASK")
 LEFT = """\
 You have stopped watching; the run goes on. Come back with: cao watch {id}"""
@@ -85,43 +85,46 @@ def table(
 ) -> Iterator[str]:
     """Yield runs as aligned columns, each on a line that fits a width if one is given."""
     rows: list[tuple[str, ...]] = [HEADINGS, *(_row(run, here, now) for run in found)]
-    if width is not None:
-        rows = narrowed(rows, width)
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
-    for *cells, last in rows:
-        padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
-        yield fitted(f"{'  '.join(padded)}  {last}".rstrip(), width)
-
-
-def narrowed(rows: Sequence[tuple[str, ...]], width: int) -> list[tuple[str, ...]]:
-    """Return rows that leave room for the task: what tells least goes first.
-
-    Ids become their last letters, by which runs can be named too; then columns go. Of a folder
-    its last part stays.
-    """
+    if width is None:
+        yield from aligned(rows)
+        return
+    # What tells least goes first, so that there is room for the task: ids become their last
+    # letters, by which runs can be named too, then columns go. Of a folder its last part stays.
     least = min(LEAST_TASK, max(len(row[-1]) for row in rows))
     last_part = max(len(Path(row[-2]).name) for row in rows)
-    found = [(*row[:-2], end_of(row[-2], max(LONGEST_FOLDER, last_part)), row[-1]) for row in rows]
-    for name in FOLDED_FIRST:
+    rows = [(*row[:-2], end_of(row[-2], max(LONGEST_FOLDER, last_part)), row[-1]) for row in rows]
+    if room_for_last(rows, width) < least:
+        rows = [(short_name(row[0]), *row[1:]) for row in rows]
+    rows = folded(rows, FOLDED_FIRST, width, least)
+    folder = max(len(row[-2]) for row in rows)
+    most = max(folder - max(least - room_for_last(rows, width), 0), SHORTEST_FOLDER)
+    rows = [(*row[:-2], end_of(row[-2], most), row[-1]) for row in rows]
+    yield from aligned(rows, width)
+
+
+def aligned(rows: Sequence[tuple[str, ...]], width: int | None = None) -> Iterator[str]:
+    """Yield rows as lines whose columns are aligned, cut where the terminal ends."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    for *cells, last in rows:
+        padded = (cell.ljust(most) for cell, most in zip(cells, widths, strict=True))
+        line = f"{'  '.join(padded)}  {last}".rstrip()
+        yield line if width is None or len(line) <= width else f"{line[: width - 1]}…"
+
+
+def folded(
+    rows: Sequence[tuple[str, ...]], names: Sequence[str], width: int, least: int
+) -> list[tuple[str, ...]]:
+    """Return rows without the columns that have to go so that the last one has room enough."""
+    found = [*rows]
+    for name in names:
         if room_for_last(found, width) >= least:
-            return found
-        if name == "ID":
-            found = [(short_name(row[0]), *row[1:]) for row in found]
-        else:
-            found = without(found, name)
-    folder = max(len(row[-2]) for row in found)
-    most = max(folder - max(least - room_for_last(found, width), 0), SHORTEST_FOLDER)
-    return [(*row[:-2], end_of(row[-2], most), row[-1]) for row in found]
-
-
-def without(rows: Sequence[tuple[str, ...]], name: str) -> list[tuple[str, ...]]:
-    """Return rows without the column of that heading, if they have it."""
-    kept = [column for column, heading in enumerate(rows[0]) if heading != name]
-    return [tuple(row[column] for column in kept) for row in rows]
+            break
+        kept = [column for column, heading in enumerate(found[0]) if heading != name]
+        found = [tuple(row[column] for column in kept) for row in found]
+    return found
 
 
 def room_for_last(rows: Sequence[tuple[str, ...]], width: int) -> int:
-    """Return how many characters the columns before it leave for the last one."""
     before = range(len(rows[0]) - 1)
     return width - sum(max(len(row[column]) for row in rows) + 2 for column in before)
 
@@ -143,20 +146,7 @@ def _row(run: RunView, here: Path, now: float) -> tuple[str, ...]:
     )
 
 
-def terminal_width() -> int | None:
-    """Return how wide the terminal is that is written to; None if it is none."""
-    with suppress(OSError):
-        return os.get_terminal_size(sys.stdout.fileno()).columns or None
-    return None
-
-
-def fitted(line: str, width: int | None) -> str:
-    """Return a line that is cut where the terminal ends."""
-    return line if width is None or len(line) <= width else f"{line[: width - 1]}…"
-
-
 def end_of(text: str, most: int) -> str:
-    """Return a text, or as much of its end as there is room for."""
     return text if len(text) <= most else f"…{text[1 - most :]}"
 
 
@@ -183,11 +173,8 @@ def watch(run: str | None, as_json: bool) -> None:
     from .narration import RESUME_BY_ID
     from .run import choose_view
 
+    found = run_to_look_at(run)
     state = state_folder(os.environ)
-    here = Path.cwd().resolve()
-    found = find_run(state, run, here, to_look=True)
-    if not run:
-        say_if_elsewhere(found, here)
     folder = Path(found.project or found.wd)
     name = short_name(found.id)
     unfinished = RESUME_BY_ID.format(id=name)
@@ -217,6 +204,15 @@ def watch(run: str | None, as_json: bool) -> None:
     sys.exit(EXIT_ERROR)
 
 
+def run_to_look_at(name: str | None) -> RunView:
+    """Return the run that is named, else the one to show; it is said if that is elsewhere."""
+    here = Path.cwd().resolve()
+    found = find_run(state_folder(os.environ), name, here, to_look=True)
+    if not name:
+        say_if_elsewhere(found, here)
+    return found
+
+
 def say_if_elsewhere(run: RunView, here: Path) -> None:
     """Say which run is shown if none was named, and it is not of this folder."""
     if not run.works_in(here):
@@ -224,7 +220,6 @@ def say_if_elsewhere(run: RunView, here: Path) -> None:
 
 
 def killed_words(run: RunView) -> Iterator[str]:
-    """Yield what is said of a run whose process is gone, and what can be done about it."""
     if not run.unsaved:
         yield KILLED.format(id=run.id)
         return

@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +38,7 @@ from .complete import (
     complete_resumable_runs,
     complete_roles,
 )
-from .imports import importing
+from .imports import confirm, importing
 from .terminals import (
     EXIT_UNCONFIRMED,
     NOT_TOLD,
@@ -224,7 +224,6 @@ def skip(run: str | None) -> None:
 
 
 def stop_run(run: RunView) -> None:
-    """End a run and its agents."""
     steer(run, Stop())
     now = read_run(run_folder(state_folder(os.environ), run.id))
     if now.is_live or now.is_unfinished:
@@ -308,7 +307,6 @@ def answer(words: tuple[str, ...], role: str | None, api: str | None) -> None:
 
 
 def _print_questions(client: ApiClient, run: RunView, role: str | None) -> None:
-    """Print what the agents of a run ask, each with the keys that answer it."""
     asked = 0
     for name, terminal in run.terminals.items():
         question = client.get_question(terminal) if role in (None, name) else None
@@ -358,7 +356,8 @@ def stop(
     swept = bool(sessions or any(which.values()))
     if not (names or swept):
         left = _stop_the_run(runs)
-    sweep = Sweep.of(runs, sessions, _here(), **which)
+    own = [run.id for run in runs if run.lies_in(_here())]
+    sweep = Sweep(sessions, _here(), own, **which)
     busy: Collection[str] = ()
     if swept:
         with connected(os.environ, api) as client:
@@ -375,8 +374,11 @@ def stop(
             chosen = {one.id: one for one in found if one.run not in busy}
             named, more = _choose_named(client, runs, others)
             left += _stop_or_leave(more)
-            ended = _end(client, chosen | named | _choose_left(client, left))
-        _note_ended(runs, ended, left)
+            chosen |= named | _choose_left(client, left)
+            for terminal in chosen.values():
+                client.exit_terminal(terminal.id)
+                click.echo(f"Ended {terminal.label}")
+        _note_ended(runs, chosen, left)
 
 
 def _stop_or_leave(runs: Iterable[RunView]) -> list[RunView]:
@@ -415,7 +417,6 @@ def _stop_all(runs: Iterable[RunView]) -> Collection[str]:
 
 
 def _choose_left(client: ApiClient, runs: Sequence[RunView]) -> dict[str, Listed]:
-    """Return the terminals, by id, that runs have left which have ended."""
     chosen: dict[str, Listed] = {}
     known = _known_terminals(client) if runs else []
     for run in runs:
@@ -474,16 +475,7 @@ def _choose_named(
     return chosen, meant
 
 
-def _end(client: ApiClient, chosen: Mapping[str, Listed]) -> Collection[str]:
-    """End terminals and return their ids."""
-    for terminal in chosen.values():
-        client.exit_terminal(terminal.id)
-        click.echo(f"Ended {terminal.label}")
-    return chosen.keys()
-
-
 def _known_terminals(client: ApiClient) -> list[Listed]:
-    """Return the terminals that can be ended."""
     return [terminal for terminal in all_terminals(client) if terminal.id != NOT_TOLD]
 
 
@@ -493,23 +485,10 @@ class Sweep:
 
     sessions: Collection[str]
     folder: Path
-    here: bool
-    everywhere: bool
     own: Collection[str]
     """The ids of the folder's runs."""
-
-    @classmethod
-    def of(
-        cls,
-        runs: Iterable[RunView],
-        sessions: Collection[str],
-        folder: Path,
-        *,
-        here: bool,
-        everywhere: bool,
-    ) -> "Sweep":
-        own = [run.id for run in runs if run.lies_in(folder)]
-        return cls(sessions, folder, here, everywhere, own)
+    here: bool
+    everywhere: bool
 
     def takes(self, terminal: Listed) -> bool:
         is_here = terminal.works_in(self.folder) or terminal.run in self.own
@@ -551,6 +530,5 @@ def _agrees(sweep: Sweep, known: Sequence[Listed], live: Sequence[RunView], yes:
             click.echo(line)
     for run in live:
         click.echo(f"At work, to be stopped first: {one_line(run.label)}")
-    if not sys.stdin.isatty():
-        raise UsageError("--everywhere would end all of these; add --yes if that is meant")
-    return click.confirm("End all of these?")
+    refusal = "--everywhere would end all of these; add --yes if that is meant"
+    return confirm("End all of these?", refusal)

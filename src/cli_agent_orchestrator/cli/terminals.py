@@ -1,14 +1,13 @@
 """The server of a command and its terminals; commands about these: ls, attach, output."""
 
 import json
-import math
 import os
 import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,28 +24,26 @@ from ..runs.record import run_of_session, short_name
 from ..runs.view import find_agent, list_runs
 from ..settings.config import state_folder
 from .complete import complete_agents
-from .imports import importing
+from .imports import importing, terminal_width
 from .runs import (
     LONGEST_FOLDER,
     SHORTEST_FOLDER,
+    aligned,
     end_of,
-    fitted,
+    folded,
     room_for_last,
-    terminal_width,
-    without,
 )
 
 
 def connected(
     environ: Mapping[str, str], api: str | None = None
 ) -> AbstractContextManager[ApiClient]:
-    """Return a client of the server to use, for as long as the context lasts."""
     return client_for(environ, api, importing=importing)
 
 
 NOT_TOLD = "-"
-NO_SUCH_THING = 404
-NO_SUCH_ROUTE = (404, 405, 501)
+FOREVER = 1e12
+"""No Unix time is later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +76,6 @@ class Listed:
         return f"{self.id} ({self.role} of {self.run})"
 
     def works_in(self, folder: Path) -> bool:
-        """Does the agent work in a folder, or below it?"""
         told = self.raw.get("working_directory")
         if not isinstance(told, str) or not Path(told).is_absolute():
             return False
@@ -91,39 +87,55 @@ class Listed:
 
 
 def read_terminal(raw: Mapping[str, Any]) -> Listed:
-    """Return a terminal as a server tells it."""
     session = _word(raw, "session_name", "tmux_session")
+    status = _word(raw, "status")
+    if not raw.get("alive", True):
+        code = raw.get("exit_code")
+        status = "dead" + ("" if code is None else f" (exit code {one_line(str(code))})")
+    created = raw.get("created_at")
+    is_time = isinstance(created, int | float) and 0 <= created < FOREVER
     return Listed(
         id=_word(raw, "id"),
         name=_word(raw, "name", "tmux_window"),
         session=session,
         provider=_word(raw, "provider"),
-        status=_status_words(raw),
+        status=status,
         permissions=_word(raw, "permissions"),
         folder=_word(raw, "working_directory"),
         role=_word(raw, "role", "name", "tmux_window"),
         run=run_of_session(session) or session,
-        created=_time(raw.get("created_at")),
+        created=created if is_time else None,
         raw=dict(raw),
     )
 
 
 def all_terminals(client: ApiClient) -> list[Listed]:
-    """Return all terminals of all sessions."""
-    terminals = _listed(client)
-    if terminals is None:
-        raise OrchestratorError(
-            f"the server at {client.base_url} cannot list its terminals; name one by its id"
-        )
-    return terminals
+    """Return all terminals of all sessions; what a list does not tell is asked for."""
+    found = []
+    sessions = [one for one in client.list_sessions() if isinstance(one, dict)]
+    for name in (one.get("name") or one.get("id") for one in sessions):
+        if not isinstance(name, str):
+            continue
+        listed = client.get_session(name).get("terminals")
+        for raw in listed if isinstance(listed, list) else client.list_terminals(name):
+            if isinstance(raw, dict):
+                found.append(read_terminal(_completed(client, {"session_name": name, **raw})))
+    return found
+
+
+def _completed(client: ApiClient, raw: Answer) -> Answer:
+    name = raw.get("id")
+    asks = {"status": client.get_terminal, "working_directory": client.get_working_directory}
+    for field_name, ask in asks.items():
+        if isinstance(name, str) and name and field_name not in raw:
+            with suppress(ApiRefused):
+                raw = {**ask(name), **raw}
+    return raw
 
 
 def find_terminal(client: ApiClient, wanted: str) -> Listed:
     """Return the one terminal with that id, the beginning of it, or that role or name."""
-    terminals = _listed(client)
-    if terminals is None:
-        return _asked_for(client, wanted)
-    named = [t for t in terminals if t.id != NOT_TOLD]
+    named = [t for t in all_terminals(client) if t.id != NOT_TOLD]
     exact = [t for t in named if wanted in (t.id, t.name, t.role)]
     found = exact or [t for t in named if t.id.startswith(wanted)]
     if not found:
@@ -135,87 +147,9 @@ def find_terminal(client: ApiClient, wanted: str) -> Listed:
     return found[0]
 
 
-def _asked_for(client: ApiClient, wanted: str) -> Listed:
-    """Return the terminal with that id, of a server that cannot list what it has."""
-    try:
-        return read_terminal({"id": wanted, **client.get_terminal(wanted)})
-    except ApiRefused as error:
-        if error.status_code == NO_SUCH_THING:
-            raise UsageError(f"the server has no terminal with the id {wanted!r}") from error
-        raise
-
-
-def _listed(client: ApiClient) -> list[Listed] | None:
-    """Return all terminals, None if the server cannot list them."""
-    try:
-        sessions = client.list_sessions()
-    except ApiRefused as error:
-        if error.status_code in NO_SUCH_ROUTE:
-            return None
-        raise
-    return [
-        read_terminal(_completed(client, raw))
-        for name in map(_session_name, sessions)
-        if name
-        for raw in _terminals_of(client, name)
-    ]
-
-
-def _terminals_of(client: ApiClient, session: str) -> Iterator[Answer]:
-    try:
-        listed = client.get_session(session).get("terminals")
-        if not isinstance(listed, list):
-            listed = client.list_terminals(session)
-    except UsageError:  # it has a name that cannot be asked for
-        listed = [{}]
-    for raw in listed:
-        if isinstance(raw, dict):
-            yield {"session_name": session, **raw}
-
-
-def _completed(client: ApiClient, raw: Answer) -> Answer:
-    """Ask for the status and the folder where the list does not tell them."""
-    name = raw.get("id")
-    if not isinstance(name, str) or not name:
-        return raw
-    if "status" not in raw:
-        raw = {**_or_nothing(client.get_terminal, name), **raw}
-    if "working_directory" not in raw:
-        raw = {**_or_nothing(client.get_working_directory, name), **raw}
-    return raw
-
-
-def _or_nothing(ask: Callable[[str], Answer], name: str) -> Answer:
-    try:
-        return ask(name)
-    except (ApiRefused, UsageError):
-        return {}
-
-
-def _session_name(session: object) -> str:
-    if isinstance(session, dict):
-        session = session.get("name") or session.get("id")
-    return session if isinstance(session, str) else ""
-
-
 def _word(raw: Mapping[str, Any], *names: str) -> str:
     value = next((raw[name] for name in names if raw.get(name) not in (None, "")), NOT_TOLD)
     return one_line(str(value))
-
-
-def _time(value: object) -> float | None:
-    try:
-        at = float(value) if isinstance(value, int | float) else math.inf
-    except OverflowError:
-        return None
-    return at if math.isfinite(at) else None
-
-
-def _status_words(raw: Mapping[str, Any]) -> str:
-    if raw.get("alive", True):
-        return _word(raw, "status")
-    code = raw.get("exit_code")
-    return "dead" + ("" if code is None else f" (exit code {one_line(str(code))})")
 
 
 USUAL_PREFIX = "C-b"
@@ -269,11 +203,6 @@ def read_prefixes(socket: str, environ: Mapping[str, str]) -> tuple[str, str | N
     """Return the prefix keys of the agents' tmux, and of the one that the command is typed in."""
     inner = _prefix(["-L", socket], environ)
     return inner, _prefix([], environ) if environ.get("TMUX") else None
-
-
-def outside_tmux(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment in which a tmux can be attached to from inside another one."""
-    return {name: value for name, value in environ.items() if name not in OWN_TMUX}
 
 
 def _prefix(server: Sequence[str], environ: Mapping[str, str]) -> str:
@@ -333,28 +262,16 @@ def table(terminals: Iterable[Listed], now: float, width: int | None = None) -> 
         for one in terminals
     ]
     told = [n for n in range(len(rows[0])) if {row[n] for row in rows[1:]} - {NOT_TOLD}]
-    if width is not None:
-        # The run by the letters that name it, and no column that says nothing.
-        rows = [(row[0], row[1], short_name(row[2]), *row[3:]) for row in rows]
-        rows = [tuple(row[n] for n in told) for row in rows]
-        rows = _narrowed(rows, width)
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    if width is not None:
-        widths[-1] = max(width - sum(widths[:-1]) - 2 * (len(widths) - 1), SHORTEST_FOLDER)
-        rows = [(*row[:-1], end_of(row[-1], widths[-1])) for row in rows]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        yield fitted("  ".join(cells).rstrip(), width)
-
-
-def _narrowed(rows: list[tuple[str, ...]], width: int) -> list[tuple[str, ...]]:
-    """Return rows with room for the last part of each folder: what tells least goes first."""
+    if width is None:
+        yield from aligned(rows)
+        return
+    # The run by the letters that name it, and no column that says nothing.
+    rows = [(row[0], row[1], short_name(row[2]), *row[3:]) for row in rows]
+    rows = [tuple(row[n] for n in told) for row in rows]
     part = max(len(Path(row[-1]).name) for row in rows) + len("…/")
-    for name in FOLDED_FIRST:
-        if room_for_last(rows, width) >= min(max(part, SHORTEST_FOLDER), LONGEST_FOLDER):
-            break
-        rows = without(rows, name)
-    return rows
+    rows = folded(rows, FOLDED_FIRST, width, min(max(part, SHORTEST_FOLDER), LONGEST_FOLDER))
+    most = max(room_for_last(rows, width), SHORTEST_FOLDER)
+    yield from aligned([(*row[:-1], end_of(row[-1], most)) for row in rows], width)
 
 
 @click.command()
@@ -374,8 +291,6 @@ def attach(terminal: str, api: str | None) -> None:
     """
     with connected(os.environ, api) as client:
         found = named_terminal(client, terminal)
-    if NOT_TOLD in (found.session, found.name):
-        raise OrchestratorError(f"the server does not say in which window of tmux {found.id} is")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
             "attach needs a terminal, for input and output; "
@@ -385,7 +300,8 @@ def attach(terminal: str, api: str | None) -> None:
     hint = leave_words(*read_prefixes(socket, os.environ))
     click.echo(hint)
     command = attach_command(socket, found.session, found.name, hint)
-    os.execvpe(command[0], command, outside_tmux(os.environ))
+    environ = {name: value for name, value in os.environ.items() if name not in OWN_TMUX}
+    os.execvpe(command[0], command, environ)
 
 
 @click.command()
@@ -452,22 +368,12 @@ def _print_why(client: ApiClient, found: Listed, as_json: bool) -> None:
 
 
 def _evidence_lines(why: Answer, now: float) -> Iterator[str]:
-    evidence = why.get("evidence")
-    for piece in evidence if isinstance(evidence, list) else ():
-        if not isinstance(piece, dict):
-            continue
-        age = f"{_age(piece.get('at'), now):>8} s ago"
-        when = f"{'earlier':>14}" if piece.get("found") is True else age
+    for piece in why.get("evidence") or ():
+        age = f"{max(0.0, now - piece['at']):.1f}" if "at" in piece else NOT_TOLD
+        when = f"{'earlier':>14}" if piece.get("found") is True else f"{age:>8} s ago"
         says = _told(piece, "status", "nothing").replace("_", " ")
         detail = _told(piece, "detail")
         yield f"  {when}  {_told(piece, 'source'):<15} {says:<20} {detail}".rstrip()
-
-
-def _age(at: object, now: float) -> str:
-    try:
-        return f"{max(0.0, now - at):.1f}" if isinstance(at, int | float) else NOT_TOLD
-    except OverflowError:
-        return NOT_TOLD
 
 
 def _told(answer: Mapping[str, Any], name: str, otherwise: str = NOT_TOLD) -> str:

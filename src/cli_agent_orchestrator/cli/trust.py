@@ -54,7 +54,6 @@ def trust(wd: str, listing: bool, revoke: bool, yes: bool) -> None:
 
 
 def own_folder() -> Path:
-    """Return the user's state folder, checked."""
     folder = state_folder(os.environ)
     check_state_folder(folder)
     return folder

@@ -3,18 +3,17 @@
 import os
 import re
 import shlex
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 import click
 
 from ..core.clock import SystemClock
-from ..core.text import one_line, printable
+from ..core.text import one_line, plural, printable
 from ..errors import NotFound, OrchestratorError, RunError, UsageError
 from ..events import FilesChanged
 from ..runs.deliver import (
@@ -47,6 +46,7 @@ from ..work.delivery import MergeKind, MergeResult, PullRequest
 from ..work.folder import START_LABEL
 from ..work.snapshots import Snapshot, has_snapshots
 from .complete import complete_runs
+from .imports import confirm
 from .interrupts import Interrupts
 from .report import request_body
 from .run import find_project
@@ -154,15 +154,15 @@ def undo(run: str | None, turn: str, everything: bool, yes: bool) -> None:
         if not (way.restored or way.removed):
             click.echo(f"Nothing to do: the run's files are as they were at {name_of(target)}.")
             return
-        if not yes:
-            if not sys.stdin.isatty():
-                raise UsageError("nothing was changed; add --yes if all of this is meant")
-            if not click.confirm("Do this?"):
-                click.echo("Nothing was changed.")
-                return
+        refusal = "nothing was changed; add --yes if all of this is meant"
+        if not yes and not confirm("Do this?", refusal):
+            click.echo("Nothing was changed.")
+            return
         number, done = going.go(way)
     run_id, tree = kept.record.id, kept.record.tree
-    click.echo(f"Done: {_files(len(done))}. To undo this: cao undo {run_id} --to {number} --all")
+    click.echo(
+        f"Done: {plural(len(done), 'file')}. To undo this: cao undo {run_id} --to {number} --all"
+    )
     if tree is not None and tree.has_work:
         click.echo(f"The branch {tree.branch} still has what was committed: `cao apply` brings it.")
 
@@ -173,10 +173,11 @@ def _plan_lines(kept: Kept, way: WayBack) -> Iterator[str]:
     if way.head_moved:
         yield f"  ! HEAD was {one_line(way.head_moved)} now: commits stay, only files change"
     for text, paths in (
-        (f"  brings back {_files(len(way.restored))}:", way.restored),
-        (f"  removes {_files(len(way.removed))}, made since then:", way.removed),
+        (f"  brings back {plural(len(way.restored), 'file')}:", way.restored),
+        (f"  removes {plural(len(way.removed), 'file')}, made since then:", way.removed),
         (
-            f"  leaves {_files(len(way.yours))} that you changed (--all takes it back, too):",
+            f"  leaves {plural(len(way.yours), 'file')} that you changed "
+            "(--all takes it back, too):",
             way.yours,
         ),
         (
@@ -192,9 +193,8 @@ def _plan_lines(kept: Kept, way: WayBack) -> Iterator[str]:
 
 
 def _listed(problem: str, kept: Kept) -> str:
-    """Return a problem with all snapshots below it."""
     changed = {
-        event.sequence: _files(event.count)
+        event.sequence: plural(event.count, "file")
         for event in read_events(kept.folder)
         if isinstance(event, FilesChanged)
     }
@@ -249,10 +249,6 @@ def _usual(runs: Sequence[RunView], here: Path, *, to_look: bool = False) -> Run
 
 def _kept(run: RunView) -> Kept:
     return read_kept(run_folder(state_folder(os.environ), run.id), os.environ)
-
-
-def _files(count: int) -> str:
-    return f"{count} file{'' if count == 1 else 's'}"
 
 
 def _colored(line: str) -> str:
@@ -329,8 +325,8 @@ def pr(run: str | None, title: str, draft: bool) -> None:
         folder = run_folder(ended.state_folder, ended.record.id)
         body = folder.read(REQUEST_FILE).decode(errors="replace")
     saved = ended.saved
-    asked = RequestDraft(saved.branch, saved.onto, title or ended.record.task_line, body, draft)
-    for line in request_words(done, asked):
+    title = title or ended.record.task_line
+    for line in request_words(done, saved.branch, saved.onto, title, body, draft=draft):
         click.echo(printable(line))
 
 
@@ -349,10 +345,9 @@ def discard(run: str | None, yes: bool) -> None:
     """
     with _found(run, to_deliver=False) as ended:
         click.echo(printable(f"To be removed: {ended.saved.folder}, {ended.saved.branch}"))
-        if not yes:
-            if not sys.stdin.isatty():
-                raise UsageError("nothing was removed; add --yes if it is to go")
-            click.confirm("Remove both?", abort=True)
+        refusal = "nothing was removed; add --yes if it is to go"
+        if not yes and not confirm("Remove both?", refusal):
+            raise click.Abort
         if ended.record.terminals:
             # They could not work on in a folder that is gone.
             folder = run_folder(ended.state_folder, ended.record.id)
@@ -367,7 +362,6 @@ def discard(run: str | None, yes: bool) -> None:
 
 
 def discard_words(record: RunRecord, top: Path, *, is_kept: bool) -> Iterator[str]:
-    """Yield what was removed, how it is had back, and what stays."""
     run = short_name(record.id)
     yield "Removed."
     if is_kept:
@@ -381,36 +375,27 @@ def discard_words(record: RunRecord, top: Path, *, is_kept: bool) -> Iterator[st
         yield f"The branch that was pushed to {remote} stays there. To delete it:\n  {git}"
 
 
-@dataclass(frozen=True, slots=True)
-class RequestDraft:
-    """What a request was to be."""
-
-    branch: str
-    onto: str
-    title: str
-    body: str
-    draft: bool
-
-
-def request_words(done: PullRequest, asked: RequestDraft) -> Iterator[str]:
+def request_words(
+    done: PullRequest, branch: str, onto: str, title: str, body: str, *, draft: bool
+) -> Iterator[str]:
     """Yield what was done for a request, and all that is needed to open one that is not yet."""
-    yield f"Pushed {asked.branch} to {done.remote}: git push {done.remote} {asked.branch}"
+    yield f"Pushed {branch} to {done.remote}: git push {done.remote} {branch}"
     if done.url:
         yield done.url
         return
     if done.said:
         yield done.said
-    draft = " draft" if asked.draft else ""
+    a_draft = " draft" if draft else ""
     if done.to_type:
-        yield f"No{draft} request is open yet. Open it with:\n  {done.to_type}"
-        yield f"Or on the page of {done.remote}: a new{draft} request"
+        yield f"No{a_draft} request is open yet. Open it with:\n  {done.to_type}"
+        yield f"Or on the page of {done.remote}: a new{a_draft} request"
     else:
-        yield f"No{draft} request is open yet: neither gh nor glab is there for {done.remote}."
-        yield f"Open it on the page of {done.remote}: a new{draft} request"
-    yield f"  from {asked.branch} into {asked.onto}"
-    yield f"  title: {one_line(asked.title)}"
+        yield f"No{a_draft} request is open yet: neither gh nor glab is there for {done.remote}."
+        yield f"Open it on the page of {done.remote}: a new{a_draft} request"
+    yield f"  from {branch} into {onto}"
+    yield f"  title: {one_line(title)}"
     yield "  text:"
-    yield from (f"    {line}".rstrip() for line in asked.body.rstrip("\n").split("\n"))
+    yield from (f"    {line}".rstrip() for line in body.rstrip("\n").split("\n"))
 
 
 def choose_waiting(

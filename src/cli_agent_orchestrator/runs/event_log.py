@@ -13,7 +13,6 @@ from typing import Self
 
 from ..core import codec
 from ..core.files import Folder
-from ..core.watch import Waker, watch_file
 from ..events import RunEnded, RunEvent, from_line, to_line
 from ..settings.layout import EVENTS_FILE
 from .record import read_record
@@ -130,6 +129,8 @@ class Follower:
     def __init__(self, folder: Folder, after: int = 0) -> None:
         self._folder = folder
         self._after = after
+        from ..core.watch import Waker
+
         self._waker = Waker()
         self._stopped = False
 
@@ -139,6 +140,8 @@ class Follower:
         self._waker.wake()
 
     def __iter__(self) -> Iterator[RunEvent]:
+        from ..core.watch import watch_file
+
         reader = EventReader(self._folder, self._after)
         last: RunEvent | None = None
         with watch_file(self._folder.path / EVENTS_FILE, self._waker.wake):
