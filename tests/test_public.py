@@ -15,8 +15,10 @@ from cli_agent_orchestrator.runs.request import build_request
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
-def test_a_stop_is_heard_though_it_is_noted_before_or_after_anybody_listens(before: bool) -> None:
-    stop = public._Stop()
+def test_a_stop_is_heard_though_it_is_noted_before_or_after_anybody_listens(
+    tmp_path: Path, before: bool
+) -> None:
+    stop = public._Run(build_request({"WD": str(tmp_path)}, {}), None, {})
     heard: list[str] = []
     stop.check()
     # Whoever else stops the run, it was not the program.
@@ -41,10 +43,10 @@ class Broken(public._Run):
         self._error = error
 
     def _work(self) -> None:
-        self._listener.tell(RunOpened(1.0, "k3f9", "/p"))
-        self._listener.tell(RunBegan(1.0, "cao-1", {}, {}, "/a"))
-        self._listener.tell(RunEnded(2.0, "RUNNING", 1, 3, str(self._error)))
-        self._listener.told.put(None)
+        self.tell(RunOpened(1.0, "k3f9", "/p"))
+        self.tell(RunBegan(1.0, "cao-1", {}, {}, "/a"))
+        self.tell(RunEnded(2.0, "RUNNING", 1, 3, str(self._error)))
+        self._told.put(None)
 
 
 def test_an_error_of_the_run_is_its_result(tmp_path: Path) -> None:

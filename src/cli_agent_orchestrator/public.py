@@ -14,10 +14,10 @@ from .client.find import ARGUMENT, find_server, name_server
 from .core.models import EXIT_INTERRUPTED
 from .errors import ApiUnreachable, OrchestratorError, RunError, Stopped, UsageError
 from .events import OnRunEvent, RunBegan, RunEnded, RunEvent, RunOpened, tell_nobody
-from .hosting.environment import NotifyingView, flows_of, notifying, surroundings_of
+from .hosting.environment import flows_of, notifying, surroundings_of
 from .pipeline import flow as pipeline
 from .pipeline.state import FinalStatus
-from .runs.request import RunRequest, Surroundings, build_request
+from .runs.request import RunRequest, build_request
 from .runs.run import Conductor, carry_out
 from .settings.config import DEFAULT_API
 from .settings.values import PathText, Value, read_called, read_task
@@ -130,15 +130,86 @@ def run(
     return _Run(request, named, environ).take_to_its_end(on_event)
 
 
-class _Stop:
-    """Tells a run that it is to stop; any thread may say so."""
+class _Run:
+    """A run in a thread of its own, so that nothing the caller's thread meets breaks into it.
 
-    def __init__(self) -> None:
+    To that thread it is the view of the run, which hands its events on, and tells when to stop.
+    """
+
+    def __init__(
+        self, request: RunRequest, flow: pipeline.Flow | None, environ: Mapping[str, str]
+    ) -> None:
+        self._request = request
+        self._flow = flow
+        self._environ = environ
+        self._told: SimpleQueue[RunEvent | None] = SimpleQueue()
+        self._opened: RunOpened | None = None
+        self._began: RunBegan | None = None
+        self._ended: RunEnded | None = None
+        self._error: Exception | None = None
         self._lock = threading.Lock()
         self._is_noted = False
         self._stop: Callable[[], None] | None = None
 
+    def take_to_its_end(self, on_event: OnRunEvent) -> RunResult:
+        """Tell the events of the run until it has ended, and return how."""
+        thread = threading.Thread(target=self._work, name="cao run")
+        thread.start()
+        try:
+            while (event := self._told.get()) is not None:
+                on_event(event)
+        except BaseException:
+            self.note()
+            raise
+        finally:
+            thread.join()
+        opened, began, ended, error = self._opened, self._began, self._ended, self._error
+        if opened is None or began is None or ended is None or isinstance(error, UsageError):
+            raise error or RunError("the run ended before it began")
+        if error is not None and not isinstance(error, OrchestratorError):
+            raise error
+        return RunResult(
+            run=opened.run,
+            final_status=str(ended.final_status),
+            rounds=ended.round,
+            exit_code=ended.exit_code,
+            archive=Path(began.archive),
+            reason=ended.reason,
+            proof=ended.proof,
+        )
+
+    def _work(self) -> None:
+        try:
+            with notifying(self, self._environ, logger.warning) as notified:
+                api_given = self._request.config.api_given
+                given = surroundings_of(notified, self, self._environ, api_given=api_given)
+                if (flow := self._flow) is not None:
+                    given = replace(given, find_flow=lambda *_: flow)
+                with Conductor(self._request, given) as conductor:
+                    carry_out(conductor, self)
+        except Exception as error:  # noqa: BLE001 - raised again in the caller's thread
+            self._error = error
+        finally:
+            self._told.put(None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is shown."""
+
+    def tell(self, event: RunEvent) -> None:
+        match event:
+            case RunOpened():
+                self._opened = event
+            case RunBegan():
+                self._began = event
+            case RunEnded():
+                self._ended = event
+        self._told.put(event)
+
     def note(self) -> None:
+        """Let the run stop; any thread may say so."""
         with self._lock:
             self._is_noted, stop = True, self._stop
         if stop is not None:
@@ -161,95 +232,3 @@ class _Stop:
     def check(self) -> None:
         if self._is_noted:
             raise Stopped(STOPPED)
-
-
-class _Listener:
-    """The view of a run that hands its events to another thread, and keeps what tells its end."""
-
-    def __init__(self) -> None:
-        self.told: SimpleQueue[RunEvent | None] = SimpleQueue()
-        self._opened: RunOpened | None = None
-        self._began: RunBegan | None = None
-        self._ended: RunEnded | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing is shown."""
-
-    def tell(self, event: RunEvent) -> None:
-        match event:
-            case RunOpened():
-                self._opened = event
-            case RunBegan():
-                self._began = event
-            case RunEnded():
-                self._ended = event
-        self.told.put(event)
-
-    @property
-    def result(self) -> RunResult | None:
-        """How the run ended; None if it did not begin."""
-        if self._opened is None or self._began is None or self._ended is None:
-            return None
-        return RunResult(
-            run=self._opened.run,
-            final_status=str(self._ended.final_status),
-            rounds=self._ended.round,
-            exit_code=self._ended.exit_code,
-            archive=Path(self._began.archive),
-            reason=self._ended.reason,
-            proof=self._ended.proof,
-        )
-
-
-class _Run:
-    """A run in a thread of its own, so that nothing the caller's thread meets breaks into it."""
-
-    def __init__(
-        self, request: RunRequest, flow: pipeline.Flow | None, environ: Mapping[str, str]
-    ) -> None:
-        self._request = request
-        self._flow = flow
-        self._environ = environ
-        self._stop = _Stop()
-        self._listener = _Listener()
-        self._error: Exception | None = None
-
-    def take_to_its_end(self, on_event: OnRunEvent) -> RunResult:
-        """Tell the events of the run until it has ended, and return how."""
-        thread = threading.Thread(target=self._work, name="cao run")
-        thread.start()
-        try:
-            while (event := self._listener.told.get()) is not None:
-                on_event(event)
-        except BaseException:
-            self._stop.note()
-            raise
-        finally:
-            thread.join()
-        result = self._listener.result
-        if result is None or isinstance(self._error, UsageError):
-            raise self._error or RunError("the run ended before it began")
-        if self._error is not None and not isinstance(self._error, OrchestratorError):
-            raise self._error
-        return result
-
-    def _work(self) -> None:
-        try:
-            with (
-                notifying(self._listener, self._environ, logger.warning) as notified,
-                Conductor(self._request, self._surroundings(notified)) as conductor,
-            ):
-                carry_out(conductor, self._stop)
-        except Exception as error:  # noqa: BLE001 - raised again in the caller's thread
-            self._error = error
-        finally:
-            self._listener.told.put(None)
-
-    def _surroundings(self, view: NotifyingView) -> Surroundings:
-        api_given = self._request.config.api_given
-        given = surroundings_of(view, self._stop, self._environ, api_given=api_given)
-        flow = self._flow
-        return given if flow is None else replace(given, find_flow=lambda *_: flow)

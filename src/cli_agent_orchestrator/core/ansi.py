@@ -145,28 +145,26 @@ def clean_lines(ansi: str) -> tuple[str, ...]:
     pen = Pen()
     lines: list[str] = []
     for line in ansi.split("\n")[:MOST_ROWS]:
-        written, pen = _clean(line, pen)
+        written, pen = _clean_line(line, pen)
         lines.append(written)
     while lines and not lines[-1]:
         lines.pop()
     return tuple(lines)
 
 
-def _clean(line: str, pen: Pen) -> tuple[str, Pen]:
-    return (_clean_kept if len(line) <= LONGEST_KEPT else _clean_anew)(line, pen)
-
-
-def _clean_anew(line: str, pen: Pen) -> tuple[str, Pen]:
+@lru_cache(LINES_KEPT)
+def _cleaned(line: str, pen: Pen) -> tuple[str, Pen]:
     pieces, pen = read_line(line, pen)
     return write_line(pieces), pen
 
 
-_clean_kept = lru_cache(LINES_KEPT)(_clean_anew)
+def _clean_line(line: str, pen: Pen) -> tuple[str, Pen]:
+    return _cleaned(line, pen) if len(line) <= LONGEST_KEPT else _cleaned.__wrapped__(line, pen)
 
 
 def clean_line(ansi: str) -> str:
     """Return one line so that it can be shown; what follows a line end is left out."""
-    return _clean(ansi.partition("\n")[0], Pen())[0]
+    return _clean_line(ansi.partition("\n")[0], Pen())[0]
 
 
 def kept_line(line: str) -> str:

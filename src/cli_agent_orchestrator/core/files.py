@@ -28,8 +28,6 @@ LARGEST_TEXT = 4 * 1024 * 1024
 """Bytes of a task or a reply, as JSON. The state of a usual run holds up to 13 of them, or of what
 is taken from them, and is no larger than a file may be: what can be saved can be read again."""
 
-Owner = tuple[int, int]
-"""User and group, by number."""
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 FILE_FLAGS = os.O_NONBLOCK | os.O_CLOEXEC
 """Opening a pipe would wait for its other end."""
@@ -71,11 +69,9 @@ class Folder:
 
     def names(self) -> list[str]:
         """Return the names of all that is in the folder; none if it is not there."""
-        try:
-            with self._opened() as folder, os.scandir(folder) as entries:
-                return [entry.name for entry in entries]
-        except FileNotFoundError:
-            return []
+        with suppress(FileNotFoundError), self._opened() as folder, os.scandir(folder) as entries:
+            return [entry.name for entry in entries]
+        return []
 
     def changed(self) -> dict[str, int]:
         """Return the names of all that is in the folder, and when each was changed last."""
@@ -119,26 +115,14 @@ class Folder:
                         data = os.read(file, status.st_size)
                 yield folder, data
 
-    def owner(self, name: str = ".") -> Owner | None:
-        """Return whose something is, a link itself, or the folder; None if it is not there."""
-        status = self._lstat(name)
-        return None if status is None else (status.st_uid, status.st_gid)
-
     def read(self, name: str, limit: int = LARGEST_FILE) -> bytes:
         with self.open_to_read(name) as file:
             return _read_all(file, self.path / name, limit)
 
-    def create(
-        self,
-        name: str,
-        data: bytes,
-        mode: int = 0o666,
-        lasting: bool = True,
-        owner: Owner | None = None,
-    ) -> None:
+    def create(self, name: str, data: bytes, mode: int = 0o666, lasting: bool = True) -> None:
         """Write a new file; raise FileExistsError if there is anything of that name."""
         with self._opened(make=True) as folder:
-            _write(folder, name, data, mode & self._file_mode | mode & 0o111, lasting, owner)
+            _write(folder, name, data, mode & self._file_mode | mode & 0o111, lasting)
 
     def create_link(self, name: str, target: str) -> None:
         """Make a link, wherever it leads; raise FileExistsError if there is anything."""
@@ -361,17 +345,12 @@ def _read_all(file: BinaryIO, path: Path, limit: int) -> bytes:
     return data
 
 
-def _write(
-    folder: int, name: str, data: bytes, mode: int, lasting: bool, owner: Owner | None = None
-) -> None:
+def _write(folder: int, name: str, data: bytes, mode: int, lasting: bool) -> None:
     """Write a new file; nothing is left of one that cannot be written whole."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     descriptor = os.open(name, flags, mode=mode, dir_fd=folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            if owner is not None:
-                # By what was opened: under its name there may be another file by now.
-                os.fchown(descriptor, *owner)
             file.write(data)
             file.flush()
             if lasting:

@@ -307,8 +307,8 @@ def masked_screen(ansi: str) -> str:
     >>> masked_screen("| see ghp_a1B2c3 |\\n| D4e5F6 for more |")
     '| see (masked)   |\\n| ****** for more |'
     """
-    lines: list[list[Piece]] = []
     pen = Pen()
+    lines: list[list[Piece]] = []
     for line in ansi.split("\n"):
         pieces, pen = read_line(line, pen)
         lines.append(pieces)

@@ -1,6 +1,7 @@
 """Watches one file, or some folders, and reports what happens there."""
 
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
@@ -67,43 +68,22 @@ class Waker:
 
 
 class _Handler(FileSystemEventHandler):
-    """Turns what the system says about one file into changes."""
+    """Hands on each event, and where there is something new."""
 
-    def __init__(self, name: str, on_change: OnChange) -> None:
-        self._name = name
-        self._on_change = on_change
+    def __init__(self, on_event: Callable[[FileSystemEvent, Path], None]) -> None:
+        self._on_event = on_event
 
     def on_any_event(self, event: FileSystemEvent) -> None:
-        if event.is_directory:
-            return
-        # By name alone: some systems report the real path of a folder that was given by a link.
-        arrived = _arrived(event)
-        if arrived.name != self._name:
-            return
-        if event.event_type == "created" and REPORTS_CLOSE and _is_plain(arrived):
-            # It will be closed; a link or a pipe will not.
-            return
-        change = _CHANGES.get(event.event_type) if REPORTS_CLOSE else FileChange.TOUCHED
-        if change is not None:
-            self._on_change(change)
+        path = event.dest_path if event.event_type == "moved" else event.src_path
+        self._on_event(event, Path(os.fsdecode(path)))
 
 
-_CHANGES = {
+CHANGES = {
     "created": FileChange.TOUCHED,
     "modified": FileChange.WRITING,
     "closed": FileChange.CLOSED,
     "moved": FileChange.CLOSED,
 }
-
-
-def _is_plain(path: Path) -> bool:
-    return path.is_file() and not path.is_symlink()
-
-
-def _arrived(event: FileSystemEvent) -> Path:
-    """Return where there is something new now."""
-    path = event.dest_path if event.event_type == "moved" else event.src_path
-    return Path(path if isinstance(path, str) else path.decode(errors="surrogateescape"))
 
 
 @contextmanager
@@ -113,11 +93,24 @@ def watch_file(path: Path, on_change: OnChange) -> Iterator[None]:
     `on_change` is called in a thread of its own. A system that allows no more watches is only
     slower: whoever waits looks at the file now and then.
     """
+
+    def on_event(event: FileSystemEvent, arrived: Path) -> None:
+        # By name alone: some systems report the real path of a folder that was given by a link.
+        if event.is_directory or arrived.name != path.name:
+            return
+        is_plain = arrived.is_file() and not arrived.is_symlink()
+        if event.event_type == "created" and REPORTS_CLOSE and is_plain:
+            # It will be closed; a link or a pipe will not.
+            return
+        change = CHANGES.get(event.event_type) if REPORTS_CLOSE else FileChange.TOUCHED
+        if change is not None:
+            on_change(change)
+
     with ExitStack() as watching:
         try:
             observer = _observer()
             watching.callback(observer.stop)
-            observer.schedule(_Handler(path.name, on_change), str(path.parent))
+            observer.schedule(_Handler(on_event), str(path.parent))
             observer.start()
             watching.callback(_end, observer)
         except OSError as error:
@@ -130,7 +123,7 @@ class FolderWatch:
 
     def __init__(self, on_change: Callable[[Path], None]) -> None:
         """`on_change` is called in a thread of its own, with what has changed."""
-        self._handler = _FolderHandler(on_change)
+        self._handler = _Handler(lambda _, path: on_change(path))
         self._observer = _observer()
         self._watches: dict[Path, ObservedWatch | None] = {}
 
@@ -146,28 +139,15 @@ class FolderWatch:
                 if watch is not None:
                     self._observer.unschedule(watch)
         for folder in wanted - self._watches.keys():
-            self._watches[folder] = self._begin(folder)
+            try:
+                self._watches[folder] = self._observer.schedule(self._handler, str(folder))
+            except OSError as error:
+                logger.warning("%s cannot be watched and will be polled: %s", folder, error)
+                self._watches[folder] = None
 
     def close(self) -> None:
         if self._observer.is_alive():
             _end(self._observer)
-
-    def _begin(self, folder: Path) -> ObservedWatch | None:
-        try:
-            return self._observer.schedule(self._handler, str(folder))
-        except OSError as error:
-            logger.warning("%s cannot be watched and will be polled: %s", folder, error)
-            return None
-
-
-class _FolderHandler(FileSystemEventHandler):
-    """Tells which files have changed, in whichever way."""
-
-    def __init__(self, on_change: Callable[[Path], None]) -> None:
-        self._on_change = on_change
-
-    def on_any_event(self, event: FileSystemEvent) -> None:
-        self._on_change(_arrived(event))
 
 
 def _end(observer: BaseObserver) -> None:

@@ -8,18 +8,19 @@ import os
 import shlex
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import platformdirs
 
+from ..core.codec import convert
 from ..errors import ConfigError, UsageError
 from .gates import Gate, read_gates
 from .layout import STATE_FILE
-from .table import BY_NAME, KEPT_NAMES, PERMISSIONS
+from .table import BY_NAME, KEPT_NAMES, PERMISSIONS, ValueKind
 from .values import (
     canonical,
     check_path,
@@ -31,9 +32,10 @@ from .values import (
     read_paths,
     read_role_providers,
     read_seconds,
-    read_text,
     read_word,
 )
+
+Part = TypeVar("Part", "Limits", "ReviewRules", "Condensation", "HandoffRules")
 
 DEFAULT_PORT = 9889
 LAST_PORT = 65535
@@ -59,40 +61,26 @@ def read_provider_settings(
 
     `CAO_CODEX_ARGS='-m "my model"'` is split like a shell would, and never run through one.
     """
+    found: dict[str, Any] = {}
+    for key, kind, expected in (
+        ("command", str, "a program's name or path"),
+        ("args", tuple[str, ...], "a list of texts"),
+        ("env", dict[str, str], "a table of texts"),
+    ):
+        if key in table:
+            try:
+                found[key] = convert(kind, table[key])
+            except ValueError:
+                raise ConfigError(f"providers.{name}.{key}", table[key], expected) from None
+    if command := values.get(f"CAO_{name.upper()}_COMMAND"):
+        found["command"] = command
     variable = f"CAO_{name.upper()}_ARGS"
-    args = values.get(variable)
-    own_args = _split_words(variable, args) if args else _text_list(table, name, "args")
-    command = values.get(f"CAO_{name.upper()}_COMMAND") or table.get("command")
-    if command is not None and not isinstance(command, str):
-        raise ConfigError(f"providers.{name}.command", command, "a program's name or path")
-    env = table.get("env", {})
-    if not isinstance(env, dict) or not all(isinstance(v, str) for v in env.values()):
-        raise ConfigError(f"providers.{name}.env", env, "a table of texts")
-    return ProviderSettings(command, own_args, env)
-
-
-def _split_words(variable: str, text: str) -> tuple[str, ...]:
-    try:
-        return tuple(shlex.split(text))
-    except ValueError as error:
-        raise ConfigError(variable, text, f"shell-like words ({error})") from None
-
-
-def _text_list(table: Mapping[str, Any], name: str, key: str) -> tuple[str, ...]:
-    value = table.get(key, [])
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise ConfigError(f"providers.{name}.{key}", value, "a list of texts")
-    return tuple(value)
-
-
-def _read_permissions(values: Mapping[str, str]) -> str:
-    """Return what agents may do without asking; the bare name counts for a server as well.
-
-    Whoever has set it to allow less would not expect that a server ignores it.
-    """
-    own = "CAO_AGENT_PERMISSIONS"
-    name = own if values.get(own, "").strip() else "AGENT_PERMISSIONS"
-    return read_choice(values, name, PERMISSIONS[0], PERMISSIONS)
+    if text := values.get(variable):
+        try:
+            found["args"] = tuple(shlex.split(text))
+        except ValueError as error:
+            raise ConfigError(variable, text, f"shell-like words ({error})") from None
+    return ProviderSettings(**found)
 
 
 def state_folder(values: Mapping[str, str]) -> Path:
@@ -132,11 +120,6 @@ def config_folder(values: Mapping[str, str]) -> Path:
     return Path(own).expanduser() if own else platformdirs.user_config_path("cao", appauthor=False)
 
 
-def read_port(values: Mapping[str, str], default: int) -> int:
-    """Return the port in CAO_PORT; 0 stands for any that is free."""
-    return read_int(values, "CAO_PORT", default, 0, LAST_PORT)
-
-
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
     """What the server half needs to know."""
@@ -166,12 +149,15 @@ class ServerConfig:
         tables = (user_file or {}).get("providers", {})
         if not isinstance(tables, dict) or not all(isinstance(t, dict) for t in tables.values()):
             raise ConfigError("providers", tables, "tables such as [providers.codex]")
+        # Whoever has set the bare name to allow less would not expect that a server ignores it.
+        own = "CAO_AGENT_PERMISSIONS"
+        allowing = own if environ.get(own, "").strip() else "AGENT_PERMISSIONS"
         return cls(
             state_dir=state_folder(environ),
             config_dir=config_folder(environ),
-            host=read_text(environ, "CAO_HOST", "127.0.0.1"),
-            port=read_port(environ, DEFAULT_PORT),
-            permissions=_read_permissions(environ),
+            host=environ.get("CAO_HOST") or "127.0.0.1",
+            port=read_int(environ, "CAO_PORT", DEFAULT_PORT, 0, LAST_PORT),
+            permissions=read_choice(environ, allowing, PERMISSIONS[0], PERMISSIONS),
             start_seconds=read_seconds(environ, "CAO_START_SECONDS", 60),
             environ=dict(environ),
             user_tables=tables,
@@ -185,44 +171,50 @@ class ServerConfig:
         return tmux_socket(self.state_dir)
 
 
+# Any: as `field` returns it, so that it fits the field's own type
+def _of(name: str, default: object) -> Any:
+    """Declare a field that a setting decides."""
+    return field(default=default, metadata={"name": name})
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """How long a run goes on."""
 
-    max_rounds: int = 8
-    """Rounds until a run without a PASS has failed (MAX_ROUNDS)."""
-    max_review_cycles: int = 3
-    """Cycles until a phase goes on without an approval (MAX_REVIEW_CYCLES)."""
+    max_rounds: int = _of("MAX_ROUNDS", 8)
+    """Rounds until a run without a PASS has failed."""
+    max_review_cycles: int = _of("MAX_REVIEW_CYCLES", 3)
+    """Cycles until a phase goes on without an approval."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewRules:
     """When a reviewer's approval counts."""
 
-    min_cycles: int = 2
-    """The first cycle in which it can count (MIN_REVIEW_CYCLES_BEFORE_APPROVAL)."""
-    require_evidence: bool = True
-    """Must the notes show that the reviewer looked? (REQUIRE_REVIEW_EVIDENCE)"""
-    evidence_min_match: int = 3
-    """How many evidence groups the notes must touch (REVIEW_EVIDENCE_MIN_MATCH)."""
+    min_cycles: int = _of("MIN_REVIEW_CYCLES_BEFORE_APPROVAL", 2)
+    """The first cycle in which it can count."""
+    require_evidence: bool = _of("REQUIRE_REVIEW_EVIDENCE", True)
+    """Must the notes show that the reviewer looked?"""
+    evidence_min_match: int = _of("REVIEW_EVIDENCE_MIN_MATCH", 3)
+    """How many evidence groups the notes must touch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condensation:
     """What is shortened before it is handed on."""
 
-    explore_on_repeat: bool = True
-    """Send the explore summary once to each terminal (CONDENSE_EXPLORE_ON_REPEAT)."""
-    review_feedback: bool = True
-    """Hand on notes and evidence, not whole replies (CONDENSE_REVIEW_FEEDBACK)."""
-    max_feedback_lines: int = 30
-    """Maximum lines of notes or evidence (MAX_FEEDBACK_LINES)."""
-    upstream_on_repeat: bool = True
-    """Send an earlier phase's summary once a round (CONDENSE_UPSTREAM_ON_REPEAT)."""
-    cross_phase: bool = True
-    """Hand on only what the next phase needs (CONDENSE_CROSS_PHASE)."""
-    max_cross_phase_lines: int = 40
-    """Maximum lines handed to the next phase (MAX_CROSS_PHASE_LINES)."""
+    explore_on_repeat: bool = _of("CONDENSE_EXPLORE_ON_REPEAT", True)
+    """Send the explore summary once to each terminal."""
+    review_feedback: bool = _of("CONDENSE_REVIEW_FEEDBACK", True)
+    """Hand on notes and evidence, not whole replies."""
+    max_feedback_lines: int = _of("MAX_FEEDBACK_LINES", 30)
+    """Maximum lines of notes or evidence."""
+    upstream_on_repeat: bool = _of("CONDENSE_UPSTREAM_ON_REPEAT", True)
+    """Send an earlier phase's summary once a round."""
+    cross_phase: bool = _of("CONDENSE_CROSS_PHASE", True)
+    """Hand on only what the next phase needs."""
+    max_cross_phase_lines: int = _of("MAX_CROSS_PHASE_LINES", 40)
+    """Maximum lines handed to the next phase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,16 +236,16 @@ class LoopRules:
 class HandoffRules:
     """How long to wait for a reply, and what to do without one."""
 
-    poll_seconds: float = 2
-    """Maximum polling interval (POLL_SECONDS)."""
-    response_timeout: float = 1800
-    """How long an agent may work on one turn (RESPONSE_TIMEOUT)."""
-    idle_grace: float = 30
-    """How long an agent may rest without a response file (IDLE_GRACE_SECONDS)."""
-    strict: bool = True
-    """Is the response file the only way a reply is taken? (STRICT_FILE_HANDOFF)"""
-    max_reminders: int = 1
-    """How often an agent is reminded to write the file (MAX_FILE_REMINDERS)."""
+    poll_seconds: float = _of("POLL_SECONDS", 2)
+    """Maximum polling interval."""
+    response_timeout: float = _of("RESPONSE_TIMEOUT", 1800)
+    """How long an agent may work on one turn."""
+    idle_grace: float = _of("IDLE_GRACE_SECONDS", 30)
+    """How long an agent may rest without a response file."""
+    strict: bool = _of("STRICT_FILE_HANDOFF", True)
+    """Is the response file the only way a reply is taken?"""
+    max_reminders: int = _of("MAX_FILE_REMINDERS", 1)
+    """How often an agent is reminded to write the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,32 +306,30 @@ class RunConfig:
         `api_named_by` says where an address among them is from.
         """
         texts = given(values)
-        wd = _read_folder(texts, "WD")
-        provider = read_word(texts, "PROVIDER") or BY_NAME["PROVIDER"].default
+        wd = _read_folder(texts)
+        task = texts.get("PROMPT_FILE")
         return cls(
             wd=wd,
-            state_file=wd / _read_path(texts, "STATE_FILE", STATE_FILE),
-            api=_read_url(texts, "API", api_named_by),
+            state_file=wd / expand_path("STATE_FILE", texts.get("STATE_FILE", STATE_FILE)),
+            api=_read_url(texts.get("API", DEFAULT_API).strip(), api_named_by),
             api_named_by=api_named_by if "API" in texts else "",
-            provider=provider,
+            provider=read_word(texts, "PROVIDER") or BY_NAME["PROVIDER"].default,
             providers=read_role_providers(texts),
-            flow=texts.get("FLOW", BY_NAME["FLOW"].default).strip(),
+            flow=_read(texts, "FLOW"),
             gates=read_gates(texts.get("GATES", "")),
-            in_worktree=_read_choice(texts, "WORKSPACE") == "worktree",
-            worktree_setup=texts.get("WORKTREE_SETUP", "").strip(),
+            in_worktree=_read(texts, "WORKSPACE") == "worktree",
+            worktree_setup=_read(texts, "WORKTREE_SETUP"),
             held_back=read_paths("HELD_BACK", texts.get("HELD_BACK", "")),
-            readonly_roles=_read_choice(texts, "READONLY_ROLES"),
+            readonly_roles=_read(texts, "READONLY_ROLES"),
             gate_timeout=read_gate_timeout(texts),
-            permissions=_read_choice(texts, "AGENT_PERMISSIONS"),
+            permissions=_read(texts, "AGENT_PERMISSIONS"),
             prompt=texts.get("PROMPT", ""),
-            prompt_file=(
-                _read_path(texts, "PROMPT_FILE", "").absolute() if "PROMPT_FILE" in texts else None
-            ),
-            project_test_cmd=texts.get("PROJECT_TEST_CMD", "").strip(),
-            resume=read_bool(texts, "RESUME", False) if "RESUME" in texts else None,
-            missing=_read_choice(texts, "MISSING"),
-            cleanup_on_exit=_read_flag(texts, "CLEANUP_ON_EXIT"),
-            recording=_read_flag(texts, "RECORDING"),
+            prompt_file=expand_path("PROMPT_FILE", task).absolute() if task else None,
+            project_test_cmd=_read(texts, "PROJECT_TEST_CMD"),
+            resume=_read(texts, "RESUME") if "RESUME" in texts else None,
+            missing=_read(texts, "MISSING"),
+            cleanup_on_exit=_read(texts, "CLEANUP_ON_EXIT"),
+            recording=_read(texts, "RECORDING"),
             rules=read_rules(texts),
             handoff=read_handoff(texts),
             settings={
@@ -380,92 +370,71 @@ class RunConfig:
 def read_rules(texts: Mapping[str, str]) -> LoopRules:
     """Return what decides where a reply leads to, from settings by variable name."""
     return LoopRules(
-        limits=Limits(
-            max_rounds=_read_count(texts, "MAX_ROUNDS"),
-            max_review_cycles=_read_count(texts, "MAX_REVIEW_CYCLES"),
-        ),
-        review=ReviewRules(
-            min_cycles=_read_count(texts, "MIN_REVIEW_CYCLES_BEFORE_APPROVAL"),
-            require_evidence=_read_flag(texts, "REQUIRE_REVIEW_EVIDENCE"),
-            evidence_min_match=_read_count(texts, "REVIEW_EVIDENCE_MIN_MATCH"),
-        ),
-        condensation=Condensation(
-            explore_on_repeat=_read_flag(texts, "CONDENSE_EXPLORE_ON_REPEAT"),
-            review_feedback=_read_flag(texts, "CONDENSE_REVIEW_FEEDBACK"),
-            max_feedback_lines=_read_count(texts, "MAX_FEEDBACK_LINES"),
-            upstream_on_repeat=_read_flag(texts, "CONDENSE_UPSTREAM_ON_REPEAT"),
-            cross_phase=_read_flag(texts, "CONDENSE_CROSS_PHASE"),
-            max_cross_phase_lines=_read_count(texts, "MAX_CROSS_PHASE_LINES"),
-        ),
-        is_review_bound=_read_choice(texts, "REVIEW_BOUND") == "require",
-        stops_at_stall=_read_choice(texts, "STALL") == "stop",
-        proof=_read_choice(texts, "PROOF"),
+        limits=_read_all(Limits, texts),
+        review=_read_all(ReviewRules, texts),
+        condensation=_read_all(Condensation, texts),
+        is_review_bound=_read(texts, "REVIEW_BOUND") == "require",
+        stops_at_stall=_read(texts, "STALL") == "stop",
+        proof=_read(texts, "PROOF"),
     )
 
 
 def read_handoff(texts: Mapping[str, str]) -> HandoffRules:
     """Return how long replies are waited for, from settings by variable name."""
-    return HandoffRules(
-        poll_seconds=_read_duration(texts, "POLL_SECONDS"),
-        response_timeout=_read_duration(texts, "RESPONSE_TIMEOUT"),
-        idle_grace=_read_duration(texts, "IDLE_GRACE_SECONDS"),
-        strict=_read_flag(texts, "STRICT_FILE_HANDOFF"),
-        max_reminders=_read_count(texts, "MAX_FILE_REMINDERS"),
-    )
+    return _read_all(HandoffRules, texts)
 
 
 def read_gate_timeout(texts: Mapping[str, str]) -> float:
     """Return how long the command of a gate may take that says nothing else."""
-    return _read_duration(texts, "GATE_TIMEOUT")
+    return float(_read(texts, "GATE_TIMEOUT"))
 
 
-def _read_flag(texts: Mapping[str, str], name: str) -> bool:
-    return read_bool(texts, name, BY_NAME[name].default == "1")
+def _read_all(kind: type[Part], texts: Mapping[str, str]) -> Part:
+    """Return a part of the settings of which every field names its variable."""
+    return kind(**{one.name: _read(texts, one.metadata["name"]) for one in fields(kind)})
 
 
-def _read_count(texts: Mapping[str, str], name: str) -> int:
-    return read_int(texts, name, int(BY_NAME[name].default), BY_NAME[name].minimum)
+# Any: what the table says of a setting's kind
+def _read(texts: Mapping[str, str], name: str) -> Any:
+    """Return a setting as the table has it; its default if it is not given."""
+    setting = BY_NAME[name]
+    match setting.kind:
+        case ValueKind.FLAG:
+            return read_bool(texts, name, setting.default == "1")
+        case ValueKind.COUNT:
+            return read_int(texts, name, int(setting.default), setting.minimum)
+        case ValueKind.SECONDS:
+            return read_seconds(texts, name, float(setting.default))
+        case ValueKind.CHOICE if name in texts:
+            return read_choice(texts, name, setting.default, setting.choices)
+    return texts.get(name, setting.default).strip()
 
 
-def _read_duration(texts: Mapping[str, str], name: str) -> float:
-    return read_seconds(texts, name, float(BY_NAME[name].default))
-
-
-def _read_choice(texts: Mapping[str, str], name: str) -> str:
-    usual = BY_NAME[name].default
-    return read_choice(texts, name, usual, BY_NAME[name].choices) if name in texts else usual
-
-
-def _read_url(texts: Mapping[str, str], name: str, named_by: str) -> str:
-    text = texts.get(name, DEFAULT_API).strip()
-    expected = "the http or https address of a server, such as " + DEFAULT_API
+def _read_url(text: str, named_by: str) -> str:
     try:
         url = urlsplit(text)
         complete = url.scheme in ("http", "https") and url.hostname and url.port != 0
     except ValueError:
         complete = False
     if not complete or any(character.isspace() for character in text):
+        expected = f"the http or https address of a server, such as {DEFAULT_API}"
         raise ConfigError(named_by, text, expected)
     return text.rstrip("/")
 
 
-def _read_folder(texts: Mapping[str, str], name: str) -> Path:
-    path = _read_path(texts, name, ".")
+def _read_folder(texts: Mapping[str, str]) -> Path:
+    path = expand_path("WD", texts.get("WD", "."))
     try:
         folder = path.resolve(strict=True)
     except (OSError, RuntimeError) as error:
-        raise ConfigError(name, str(path), "a folder that exists") from error
-    check_path(name, str(folder))
+        raise ConfigError("WD", str(path), "a folder that exists") from error
+    check_path("WD", str(folder))
     try:
         str(folder).encode()
     except UnicodeEncodeError:
-        raise ConfigError(name, str(folder), "a folder whose path is text in UTF-8") from None
+        raise ConfigError("WD", str(folder), "a folder whose path is text in UTF-8") from None
     if not folder.is_dir():
-        raise ConfigError(name, str(path), "a folder")
+        raise ConfigError("WD", str(path), "a folder")
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        raise ConfigError(name, str(folder), "a folder that you may read and write")
+        raise ConfigError("WD", str(folder), "a folder that you may read and write")
     return folder
-
-
-def _read_path(texts: Mapping[str, str], name: str, default: str) -> Path:
-    return expand_path(name, texts.get(name, default))

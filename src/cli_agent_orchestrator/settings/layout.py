@@ -98,8 +98,12 @@ def run_folder(state_folder: Path, name: str) -> Folder:
     return Folder(state_folder, (RUNS_FOLDER, name), private=True)
 
 
+def _below(run: Folder, name: str) -> Folder:
+    return Folder(run.root, (*run.parts, name), run.private)
+
+
 def turns_folder(run: Folder) -> Folder:
-    return Folder(run.root, (*run.parts, TURNS_FOLDER), run.private)
+    return _below(run, TURNS_FOLDER)
 
 
 def screen_name(sequence: int, role: str) -> str:
@@ -107,7 +111,7 @@ def screen_name(sequence: int, role: str) -> str:
 
 
 def replay_folder(run: Folder) -> Folder:
-    return Folder(run.root, (*run.parts, REPLAY_FOLDER), run.private)
+    return _below(run, REPLAY_FOLDER)
 
 
 def cast_name(role: str) -> str:
@@ -116,7 +120,7 @@ def cast_name(role: str) -> str:
 
 def records_folder(run: Folder) -> Folder:
     """Return the folder of a run in which it is noted where agents keep their own records."""
-    return Folder(run.root, (*run.parts, RECORDS_FOLDER), run.private)
+    return _below(run, RECORDS_FOLDER)
 
 
 def records_name(terminal_id: str) -> str:

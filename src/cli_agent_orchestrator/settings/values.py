@@ -7,11 +7,11 @@ value and what was expected.
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..core.codec import read_toml, toml_value
 from ..core.files import Folder, read_named
@@ -28,11 +28,12 @@ from .table import (
     PROVIDER_SUFFIX,
     ROLE_SETTINGS,
     SETTINGS_FILE,
-    Setting,
     ValueKind,
     full_name,
     meant_by,
 )
+
+Word = TypeVar("Word")
 
 MOST_PATHS = 100
 PLAIN_PATHS = "paths in the project, without .., .git, commas and control characters"
@@ -49,10 +50,6 @@ MOST_SECONDS = 1e7
 
 TRUE_WORDS = ("1", "true", "yes", "on")
 FALSE_WORDS = ("0", "false", "no", "off")
-
-
-def read_text(values: Mapping[str, str], name: str, default: str) -> str:
-    return values.get(name) or default
 
 
 def read_bool(values: Mapping[str, str], name: str, default: bool) -> bool:
@@ -215,21 +212,15 @@ def read_change(key: str, text: str) -> tuple[str, str]:
         raise UsageError(
             f"{key!r} cannot be changed in a run{meant}; these can: {', '.join(known)}"
         )
-    value = canonical(name, text)
+    value, setting = canonical(name, text), BY_NAME[name]
     if value is None or not text.strip():
-        raise ConfigError(name.lower(), text, _expected(BY_NAME[name]))
+        expected = {
+            ValueKind.FLAG: "1 or 0",
+            ValueKind.COUNT: f"a whole number of at least {setting.minimum}",
+            ValueKind.CHOICE: f"one of {', '.join(setting.choices)}",
+        }.get(setting.kind, "a number of seconds")
+        raise ConfigError(name.lower(), text, expected)
     return name, value
-
-
-def _expected(setting: Setting) -> str:
-    match setting.kind:
-        case ValueKind.FLAG:
-            return "1 or 0"
-        case ValueKind.COUNT:
-            return f"a whole number of at least {setting.minimum}"
-        case ValueKind.CHOICE:
-            return f"one of {', '.join(setting.choices)}"
-    return "a number of seconds"
 
 
 OVERRULED = {
@@ -246,25 +237,23 @@ def merge_settings(*levels: Mapping[str, str | None]) -> dict[str, str]:
     `--provider scripted` is meant for all roles, so it also silences an `analyst_provider` of the
     file; likewise a task given as text silences a task file of a lower level.
     """
-    merged: dict[str, str] = {}
-    silenced: set[str] = set()
-    for level in levels:
-        here = {name: text for name, text in given(level).items() if name not in silenced}
-        for name in here:
-            silenced.update((name, *OVERRULED.get(name, ())))
-        merged.update(here)
-    return merged
+    return {name: text for name, (text, _) in _fold(enumerate(levels)).items()}
 
 
 def find_sources(**levels: Mapping[str, str | None]) -> dict[str, str]:
     """Return by its word the level that each setting comes from which `merge_settings` returns."""
-    sources: dict[str, str] = {}
-    above: list[Mapping[str, str | None]] = []
-    for word, level in levels.items():
-        above.append(level)
-        for name in merge_settings(*above):
-            sources.setdefault(name, word)
-    return sources
+    return {name: word for name, (_, word) in _fold(levels.items()).items()}
+
+
+def _fold(levels: Iterable[tuple[Word, Mapping[str, str | None]]]) -> dict[str, tuple[str, Word]]:
+    merged: dict[str, tuple[str, Word]] = {}
+    silenced: set[str] = set()
+    for word, level in levels:
+        here = {name: text for name, text in given(level).items() if name not in silenced}
+        for name, text in here.items():
+            silenced.update((name, *OVERRULED.get(name, ())))
+            merged[name] = (text, word)
+    return merged
 
 
 def read_environment(environ: Mapping[str, str], *, bare: bool) -> dict[str, str]:

@@ -78,6 +78,7 @@ def report_page(found: Report, made: str, steps: Mapping[str, Sequence[str]] | N
     """
     run = found.run
     steps = steps or {}
+    acts = [f"{local_time(act.at)}: {act.words}" for act in run.acts]
     titled: tuple[tuple[str, str, Sequence[Markup]], ...] = (
         ("look-first", "Look first", [*_alerts(found)]),
         ("course", "Course", [*_course(found)]),
@@ -87,7 +88,7 @@ def report_page(found: Report, made: str, steps: Mapping[str, Sequence[str]] | N
         ("turns", "Turns", [_turns(found.details)] if found.details else []),
         ("screens", "Screens", [_steps_html(*pair) for pair in steps.items()]),
         ("effort", "Time and tokens", [_effort(found.details)] if found.details else []),
-        ("people", "What people did", [*_acts(found)]),
+        ("people", "What people did", [_list(acts)] if acts else []),
         ("task", "The whole task", [long_text(run.task)] if run.task.strip() else []),
         ("reproduce", "How to reproduce it", [tag("pre", reproduction(run), class_="text")]),
     )
@@ -224,11 +225,6 @@ def _effort_row(role: str, own: Sequence[TurnDetail]) -> Markup:
     )
     pairs = zip(EFFORT, cells, strict=True)
     return tag("tr", *(tag("td", cell, data_name=name) for name, cell in pairs))
-
-
-def _acts(found: Report) -> Iterator[Markup]:
-    if found.run.acts:
-        yield _list([f"{local_time(act.at)}: {act.words}" for act in found.run.acts])
 
 
 def _list(lines: Sequence[str]) -> Markup:
