@@ -20,7 +20,7 @@ from starlette.responses import RedirectResponse, Response
 from ..core.text import on_a_line
 from ..errors import NotFound
 from ..server.access import PageRequest
-from ..server.answers import EventStream, Problem
+from ..server.answers import EventStream, Problem, sse_bytes
 from ..server.app import serve_page
 from ..server.operations import Backend, Handler, operation, route_of
 from ..server.routes import steered
@@ -28,7 +28,7 @@ from ..server.schemas import AskBody, AskedBody, Json, PathName, RunId
 from ..show import markup
 from ..show.markup import Markup, color_rules
 from .sign_in import SIGNED_IN_SECONDS, Links, PageSecret, request_words
-from .stream import PageContext, SharedPages, Update, beside, update_bytes, updates
+from .stream import PageContext, SharedPages, Update, beside, updates
 from .words import HOME, Page
 
 SIGN_IN = f"{HOME}/sign-in"
@@ -51,7 +51,7 @@ SHELL = "shell.html"
 SCREEN_COLORS = "screen.css"
 """The colors of terminals: so many rules that they are computed, and in no file."""
 # app.js   page.css
-NAME_PATTERN = r"[a-z]{1,30}\.(?:js|css|svg)"
+NAME_PATTERN = r"[a-z]{1,30}\.(?:js|css|svg|html)"
 TYPES = {
     "js": "text/javascript",
     "css": "text/css",
@@ -154,7 +154,7 @@ class _Handlers:
         return RedirectResponse(HOME, 303)
 
     async def shell(self, request: Request) -> Response:
-        return _unless_known(sent_file(FOLDERS[0] / SHELL), request)
+        return _unless_known(page_file(SHELL), request)
 
     async def file(self, request: Request, name: PathName) -> Response:
         return _unless_known(page_file(name), request)
@@ -182,7 +182,9 @@ class _Handlers:
         pages = self._shared.of(path, lambda: watch(path, self._context))
         # It ends by itself, when the tab has been sent how all stood at last.
         lasting = replace(backend, closing=asyncio.Event())
-        return EventStream(self._updates(pages, backend.closing), lasting, update_bytes)
+        return EventStream(
+            self._updates(pages, backend.closing), lasting, lambda one: sse_bytes("page", "", one)
+        )
 
     async def _updates(
         self, pages: AsyncGenerator[Page, None], closing: asyncio.Event
@@ -224,27 +226,19 @@ def hint_of(comment: CommentBody) -> str:
 
 @cache
 def page_file(name: str) -> Response:
-    """Return what the shell refers to; raise NotFound if it is none of that."""
+    """Return a file of the page as it is sent; raise NotFound if it is none of them."""
     if name == SCREEN_COLORS:
-        return _sent(color_rules().encode(), "css")
-    if re.fullmatch(NAME_PATTERN, name, re.ASCII):
-        for folder in FOLDERS:
-            if (folder / name).is_file():
-                return sent_file(folder / name)
-    raise NotFound("file", name[:100], [])
-
-
-@cache
-def sent_file(path: Path) -> Response:
-    """Return a file as it is sent."""
-    return _sent(path.read_bytes(), path.suffix[1:])
-
-
-def _sent(body: bytes, kind: str) -> Response:
+        body = color_rules().encode()
+    else:
+        is_name = re.fullmatch(NAME_PATTERN, name, re.ASCII) is not None
+        files = [folder / name for folder in FOLDERS if is_name and (folder / name).is_file()]
+        if not files:
+            raise NotFound("file", name[:100], [])
+        body = files[0].read_bytes()
     # Its tag changes with what is in it, so that a browser need not fetch again what it has.
     tag = f'"{sha256(body).hexdigest()[:32]}"'
     headers = {**HEADERS, "ETag": tag, "Cache-Control": "no-cache"}
-    return Response(body, media_type=TYPES[kind], headers=headers)
+    return Response(body, media_type=TYPES[name.rpartition(".")[2]], headers=headers)
 
 
 def _unless_known(file: Response, request: Request) -> Response:

@@ -26,7 +26,6 @@ from ..core.watch import FolderWatch
 from ..errors import OrchestratorError, in_words
 from ..runs.record import is_run_id
 from ..runs.service import RunService
-from ..server.answers import sse_bytes
 from ..settings.layout import EVENTS_FILE, RECORD_FILE, run_folder, runs_folder
 from ..terminals.service import TerminalService
 from .words import Page, Part
@@ -111,7 +110,13 @@ class News:
             self._listening.discard(listening)
             async with self._lock:
                 if not self._listening:
-                    await self._rest()
+                    watch, looking = self._watch, self._looking
+                    self._watch = self._looking = None
+                    self._seen = {}
+                    if looking is not None:
+                        looking.cancel()
+                    if watch is not None:
+                        await asyncio.to_thread(watch.close)
 
     def end(self) -> None:
         """Let all who listen look for the last time."""
@@ -135,15 +140,6 @@ class News:
                 loop.call_soon_threadsafe(note, path)
 
         return FolderWatch(on_change)
-
-    async def _rest(self) -> None:
-        watch, looking = self._watch, self._looking
-        self._watch = self._looking = None
-        self._seen = {}
-        if looking is not None:
-            looking.cancel()
-        if watch is not None:
-            await asyncio.to_thread(watch.close)
 
     async def _keep_looking(self) -> None:
         while True:
@@ -252,27 +248,18 @@ def update_of(shown: Page | None, page: Page) -> Update | None:
 
 def _staying(before: Iterable[Part], after: Iterable[Part]) -> set[str]:
     """Return the parts that stay where they are, as far as the order has not changed."""
-    old, new = _by_place(before), _by_place(after)
+    places: dict[str, tuple[list[str], list[str]]] = {}
+    for side, parts in enumerate((before, after)):
+        for part in parts:
+            places.setdefault(part.into, ([], []))[side].append(part.id)
     found: set[str] = set()
-    for place in old.keys() & new.keys():
-        both = {*old[place]} & {*new[place]}
-        kept = [one for one in old[place] if one in both]
-        wanted = [one for one in new[place] if one in both]
+    for old, new in places.values():
+        both = {*old} & {*new}
+        kept = [one for one in old if one in both]
+        wanted = [one for one in new if one in both]
         alike = takewhile(lambda pair: pair[0] == pair[1], zip(kept, wanted, strict=True))
         found.update(one for one, _ in alike)
     return found
-
-
-def _by_place(parts: Iterable[Part]) -> dict[str, list[str]]:
-    """Return the ids of parts by what holds them."""
-    places: dict[str, list[str]] = {}
-    for part in parts:
-        places.setdefault(part.into, []).append(part.id)
-    return places
-
-
-def update_bytes(update: Update) -> bytes:
-    return sse_bytes("page", "", update)
 
 
 async def updates(pages: AsyncGenerator[Page, None]) -> AsyncGenerator[Update, None]:
