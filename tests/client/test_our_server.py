@@ -64,12 +64,6 @@ def test_terminals_of_a_role_are_recorded_if_that_is_wanted(
     assert [new.record for new in server.service.created] == [False, True, False]
 
 
-def test_an_unconfirmed_delivery_is_told(server: RunningApi, client: ApiClient) -> None:
-    server.service.add()
-    server.service.delivery = Delivery(False, "nothing moved", 3, 2)
-    assert client.send_input("a1b2c3d4", "go") == server.service.delivery
-
-
 def test_a_refusal_carries_status_and_reason(server: RunningApi, client: ApiClient) -> None:
     server.service.failure = InputRefused("a1b2c3d4", "a dialog is open")
     with pytest.raises(ApiRefused, match="a dialog is open") as caught:

@@ -1,7 +1,6 @@
 """What is known about a request when no answer came."""
 
 import socket
-import threading
 
 import httpx
 import pytest
@@ -76,22 +75,3 @@ def test_a_failed_message_is_not_told(theirs: ThirdParty) -> None:
     ):
         client.send_input("a1b2c3d4", "my secret prompt")
     assert "secret" not in str(caught.value)
-
-
-def test_a_server_that_hangs_up_may_have_received_the_request() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def hang_up() -> None:
-            connection, _ = listener.accept()
-            connection.recv(65536)
-            connection.close()
-
-        thread = threading.Thread(target=hang_up)
-        thread.start()
-        with (
-            ApiClient(f"http://127.0.0.1:{listener.getsockname()[1]}") as client,
-            pytest.raises(ApiUnreachable) as caught,
-        ):
-            client.delete_terminal("a1b2c3d4")
-        thread.join()
-    assert caught.value.maybe_received

@@ -99,15 +99,6 @@ class TestRace:
 class TestAbsence:
     """A server that was found goes away."""
 
-    def test_a_short_one_starts_nothing(self, tmp_path: Path) -> None:
-        clock, tries = FakeClock(), Tries(tmp_path)
-        with ApiClient(transport=OwnServer(tmp_path / "none", tries, clock)) as client:
-            for _ in range(2):
-                with pytest.raises(ApiUnreachable):
-                    client.health()
-                clock.time += ABSENCE_SECONDS / 2
-        assert tries.count == 0
-
     def test_after_a_longer_one_another_takes_its_place(self, tmp_path: Path) -> None:
         clock, tries = FakeClock(), Tries(tmp_path)
         path = tmp_path / "none"

@@ -45,21 +45,6 @@ def test_runs_stand_in_their_groups_the_urgent_ones_first() -> None:
     assert "Nothing needs you." not in written(page)
 
 
-def test_a_calm_page_says_that_nothing_needs_anybody() -> None:
-    page = all_runs([RunRow(a_run())], 0, NOON)
-
-    assert page.title == "1 run working"
-    assert "Nothing needs you." in written(page)
-    assert "Nothing is running." not in written(page)
-
-
-def test_with_ended_runs_alone_it_is_just_the_list() -> None:
-    page = all_runs([RunRow(a_run(status=RunStatus.PASS, ended=NOON))], 0, NOON)
-
-    assert page.title == "Runs"
-    assert "Nothing is running." in written(page)
-
-
 def test_a_row_says_what_there_is_to_say() -> None:
     tokens = RunTokens(Tokens(48_200, 39_000, 2_100, None), is_whole=True)
     settings = {"MAX_ROUNDS": SavedSetting("8", "option")}
@@ -75,12 +60,6 @@ def test_a_row_says_what_there_is_to_say() -> None:
     assert "/home/ada/mine" in [one.get("title") for one in row.of("span")]
 
 
-def test_tokens_that_are_not_all_known_are_at_least_so_many() -> None:
-    tokens = RunTokens(Tokens(950, 0, 12_000, None), is_whole=False)
-
-    assert "at least 950 in, 12k out" in written(all_runs([RunRow(a_run(), "", tokens)], 0, NOON))
-
-
 def test_who_is_asked_sees_the_question_and_the_way_to_the_agent() -> None:
     run = a_run(asking="programmer")
 
@@ -90,12 +69,6 @@ def test_who_is_asked_sees_the_question_and_the_way_to_the_agent() -> None:
     assert f"/dashboard/runs/{run.id}/agents/programmer" in [one.get("href") for one in row.of("a")]
 
 
-def test_a_question_that_is_not_known_is_still_one() -> None:
-    page = all_runs([RunRow(a_run(asking="programmer"))], 0, NOON)
-
-    assert "The programmer asks you something." in written(page)
-
-
 def test_a_run_that_broke_can_be_resumed_at_once() -> None:
     run = a_run(status=RunStatus.INTERRUPTED)
 
@@ -103,15 +76,6 @@ def test_a_run_that_broke_can_be_resumed_at_once() -> None:
 
     assert row.of("button")[0]["data-post"] == f"/runs/{run.id}/resume"
     assert "began 10 min ago" in row.written
-
-
-def test_a_run_in_circles_says_why_and_offers_no_resume() -> None:
-    run = a_run(stalled="F1 is still unfixed after two attempts.")
-
-    row = part_of(all_runs([RunRow(run)], 0, NOON), f"run-{run.id}")
-
-    assert "F1 is still unfixed after two attempts." in row.written
-    assert not row.of("button")
 
 
 def test_work_that_waits_is_a_note_in_its_row() -> None:

@@ -369,13 +369,6 @@ async def test_an_agent_that_is_gone_shows_its_last_screen(rig: Rig) -> None:
     assert part_of(page, "line-0").written == "the last words"
 
 
-async def test_an_agent_elsewhere(rig: Rig) -> None:
-    with rig.folder.locked():
-        rig.happen(*BEGAN)
-        async with looking(context_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
-            await tab.says("not on this server")
-
-
 async def test_the_page_that_starts_a_run(rig: Rig) -> None:
     async with looking(context_of(rig), "/dashboard/new") as tab:
         page = await tab.first()
@@ -469,18 +462,6 @@ async def test_only_what_a_living_run_changed_can_be_commented_on(rig: Rig, is_l
     assert bool(Elements(html).of("button")) == is_live
 
 
-async def test_a_gigantic_reply_is_cut(rig: Rig) -> None:
-    rig.happen(*BEGAN, *DONE)
-    archive = rig.project / ".tmp" / RUN
-    archive.mkdir(parents=True)
-    (archive / "001-analyst.md").write_text("<script>line</script>\n" * 100_000)
-
-    html = await fragment(f"/dashboard/runs/{RUN}/turns/1", context_of(rig))
-
-    assert len(html) < 100_000
-    assert "script" not in Elements(html).names
-
-
 async def test_what_an_agent_has_shown_before(rig: Rig) -> None:
     rig.terminals.add("a1")
     rig.terminals.outputs[OutputMode.FULL] = "older\nnewer"
@@ -489,18 +470,6 @@ async def test_what_an_agent_has_shown_before(rig: Rig) -> None:
     html = await fragment(f"/dashboard/runs/{RUN}/agents/analyst/scrollback", context_of(rig))
 
     assert Elements(html).written == "oldernewer"
-
-
-async def test_a_step_of_a_recording(rig: Rig) -> None:
-    rig.happen(*BEGAN, *DONE)
-    cast = header_line(int(NOON), 20, 3, "analyst") + b"\n" + frame_line(Frame(0.5, {0: "hello"}))
-    replay_folder(rig.folder).make()
-    replay_folder(rig.folder).create("analyst.cast", cast + b"\n")
-
-    html = await fragment(f"/dashboard/runs/{RUN}/replay/analyst/7", context_of(rig))
-
-    assert "Step 1 of 1, 0.5 s after its start" in Elements(html).written
-    assert "hello" in Elements(html).written
 
 
 async def test_a_recording_opens_where_something_is_shown(rig: Rig) -> None:
@@ -513,13 +482,6 @@ async def test_a_recording_opens_where_something_is_shown(rig: Rig) -> None:
     html = await fragment(f"/dashboard/runs/{RUN}/replay/analyst", context_of(rig))
 
     assert "Step 3 of 3, 0.3 s after its start" in Elements(html).written
-
-
-async def test_a_recording_without_a_screen_has_no_step(rig: Rig) -> None:
-    rig.happen(*BEGAN, *DONE)
-    replay_folder(rig.folder).create("analyst.cast", header_line(int(NOON), 20, 3, "analyst"))
-    with pytest.raises(NotFound):
-        await fragment(f"/dashboard/runs/{RUN}/replay/analyst/0", context_of(rig))
 
 
 async def test_older_runs_are_fetched(rig: Rig) -> None:

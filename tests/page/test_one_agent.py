@@ -134,13 +134,6 @@ def test_a_step_of_a_recording_leads_to_those_around_it() -> None:
     assert ways == [f"/dashboard/runs/x/replay/y/{n}" for n in (1, 2, 40)]
 
 
-def test_the_last_step_leads_back() -> None:
-    read = Elements(replay_html([], (40, 41), "/dashboard/runs/x/replay/y", 9.0))
-
-    ways = [one["data-fragment"] for one in read.of("button") if "disabled" not in one]
-    assert ways == [f"/dashboard/runs/x/replay/y/{n}" for n in (0, 38, 39)]
-
-
 @settings(max_examples=50, deadline=None)
 @given(HOSTILE, HOSTILE, HOSTILE)
 def test_nothing_in_an_agent_breaks_its_page(one: str, two: str, three: str) -> None:
@@ -151,11 +144,3 @@ def test_nothing_in_an_agent_breaks_its_page(one: str, two: str, three: str) -> 
 
     check_page(one_agent(AgentSeen(run, two, terminal, one, why, asked), NOON))
     check_page(one_agent(AgentSeen(run, two, None, three, api=one, last_turn=1), NOON))
-
-
-def test_what_was_shown_before_ends_with_its_last_line() -> None:
-    shown = Elements(scrollback_html("first\n\nlast\n\x1b[0m\n   \n\n"))
-
-    assert len(shown.of("div", "line")) == 3
-    assert shown.written.rstrip().endswith("last")
-    assert "It has shown nothing yet." in Elements(scrollback_html("\n \n")).written

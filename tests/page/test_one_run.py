@@ -91,6 +91,10 @@ def test_a_turn_that_has_ended_is_fetched_again() -> None:
         ({"outcome": "approved"}, "approved"),
         ({"outcome": "later_word"}, "later_word"),
         ({"provider": "command"}, "command"),
+        (
+            {"outcome": "sent_back", "why": "REVISE", "reason": "The total is <wrong>."},
+            "REVISE “The total is <wrong>.”",
+        ),
     ],
 )
 def test_a_row_says_what_a_turn_came_to(changes: dict[str, object], words: str) -> None:
@@ -98,13 +102,6 @@ def test_a_row_says_what_a_turn_came_to(changes: dict[str, object], words: str) 
 
     assert words in part_of(page, "turn-1").written
     assert str(changes.get("why", "")) in part_of(page, "turn-1").written
-
-
-def test_a_row_says_what_an_agent_had_against_the_work() -> None:
-    turn = a_turn(1, outcome="sent_back", why="REVISE", reason="The total is <wrong>.")
-    page = one_run((a_page(turns=(turn,))), NOON)
-
-    assert "REVISE “The total is <wrong>.”" in part_of(page, "turn-1").written
 
 
 def test_a_pause_that_has_not_begun_can_be_taken_back() -> None:
@@ -386,17 +383,6 @@ def test_findings_by_reviewer_the_open_ones_first() -> None:
     assert found.written.index("1 answered") < found.written.index("a name")
 
 
-def test_the_picture_is_not_drawn_anew_all_the_time() -> None:
-    story = a_page()
-
-    def drawn(now: float) -> str:
-        page = one_run(story, now)
-        return next(part.html for part in page.parts if part.id == "picture")
-
-    assert drawn(NOON + 0.1) == drawn(NOON + 0.2)
-    assert drawn(NOON) != drawn(NOON + 600)
-
-
 @pytest.mark.parametrize(("hours", "most", "least"), [(0.01, 302, 298), (4, 11, 9), (8, 6, 4)])
 def test_the_picture_of_a_long_run_grows_more_slowly(hours: float, most: int, least: int) -> None:
     story = a_page(a_run(started=NOON - 3600 * hours))
@@ -424,12 +410,6 @@ def test_only_what_has_changed_is_other_html() -> None:
     assert changed == ["agent-1"]
 
 
-def test_an_agent_whose_program_has_ended() -> None:
-    page = one_run(a_page(terminals={"programmer": a_terminal(alive=False)}), NOON)
-
-    assert "its program has ended" in part_of(page, "agent-1").written
-
-
 def test_a_run_that_is_gone_keeps_its_page_and_says_so() -> None:
     page = one_run((a_page()), NOON)
 
@@ -438,13 +418,6 @@ def test_a_run_that_is_gone_keeps_its_page_and_says_so() -> None:
     check_page(gone)
     assert part_of(gone, "notice").written == GONE + LAST_SEEN
     assert len(gone.parts) == len(page.parts) + 1
-
-
-def test_a_run_that_was_never_seen_has_a_page_that_says_why() -> None:
-    page = with_notice(Page(RUN, ()), GONE)
-
-    assert [part.id for part in page.parts] == ["notice"]
-    assert part_of(page, "notice").written == GONE
 
 
 @settings(max_examples=50, deadline=None)

@@ -2,7 +2,6 @@
 
 import re
 from contextlib import ExitStack, closing
-from dataclasses import replace
 from http.client import HTTPConnection
 from urllib.parse import quote
 
@@ -15,8 +14,6 @@ from cli_agent_orchestrator.errors import NotFound
 from cli_agent_orchestrator.events import CheckBegan, HintTaken, RunBegan, TurnBegan
 from cli_agent_orchestrator.page.app import FOLDERS, page_file
 from cli_agent_orchestrator.pipeline.steering import Ask, Hint
-from cli_agent_orchestrator.runs.record import write_record
-from cli_agent_orchestrator.settings.layout import run_folder
 from tests.page.rig import GIVES_UP, Browser, PageRig, signed_in
 from tests.server.run_rig import EVENTS, NOON, RUN, Answering
 from tests.server.running import WAIT_SECONDS
@@ -51,15 +48,6 @@ def test_files_have_their_types_and_are_fetched_again_only_if_they_changed(rig: 
                 == answer.content
             )
         assert browser.get("/dashboard").headers["content-type"] == "text/html; charset=utf-8"
-
-
-def test_files_with_other_content_have_other_tags() -> None:
-    files = [page_file(name) for name in ("app.js", "shell.css", "icon.svg", "screen.css")]
-    assert (
-        len({file.headers["etag"] for file in files})
-        == len({bytes(file.body) for file in files})
-        == len(files)
-    )
 
 
 def test_all_that_the_shell_names_is_there(rig: PageRig) -> None:
@@ -127,13 +115,6 @@ def running(rig: PageRig):  # type: ignore[no-untyped-def]
         yield url, browser
 
 
-def test_a_huge_address_is_no_harm(rig: PageRig) -> None:
-    with rig.served() as url, signed_in(url) as browser:
-        assert browser.get(f"/dashboard/runs/{'a' * 60_000}").status_code == 200
-        assert browser.get("/dashboard/stream", params={"path": "a" * 5000}).status_code == 422
-        assert browser.get("/dashboard/stream").status_code == 422
-
-
 def test_browsers_are_led_to_the_page_and_nobody_else(rig: PageRig) -> None:
     with rig.served() as url, Browser(url) as browser:
         answer = browser.http.get("/", headers={"Accept": "text/html,*/*;q=0.8"})
@@ -169,36 +150,6 @@ def test_a_tab_is_told_what_happens_in_a_run(rig: PageRig) -> None:
             pass
         assert [part["id"] for part in update["parts"]] == [RUN]
         assert "after" not in update["parts"][0]
-
-
-def test_a_killed_run_is_noticed(rig: PageRig) -> None:
-    with rig.served() as url, signed_in(url) as browser, ExitStack() as process:
-        process.enter_context(rig.folder.locked())
-        rig.happen(*EVENTS[:2])
-        with browser.updates() as updates:
-            assert "running" in next(updates)["parts"][-1]["html"]
-            process.close()
-            assert "running" not in next(updates)["parts"][-1]["html"]
-
-
-def test_a_new_run_comes_on_top_and_a_removed_one_goes(rig: PageRig) -> None:
-    with rig.served() as url, signed_in(url) as browser, browser.updates() as updates:
-        next(updates)
-        draft = run_folder(rig.state, "draft")
-        draft.make()
-        write_record(draft, replace(rig.record, id=OTHER, started=NOON + 1))
-        other = run_folder(rig.state, OTHER)
-        draft.rename_to(OTHER)
-        told = next(updates)
-        while OTHER not in (part := told["parts"][0])["html"]:
-            told = next(updates)
-        assert (part["into"], part["after"]) == ("runs", None)
-        assert len(told["parts"]) == 1
-        other.remove_all()
-        gone: list[str] = []
-        while not gone:
-            gone = next(updates)["gone"]
-        assert gone == [OTHER]
 
 
 def test_many_tabs_are_made_one_page_and_none_when_they_are_closed(rig: PageRig) -> None:

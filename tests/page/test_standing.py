@@ -61,12 +61,6 @@ def test_the_group_of_a_run(changes: dict[str, object], group: RunGroup, words: 
     assert bool(found.why) == (group is RunGroup.NEEDS)
 
 
-def test_a_pause_of_a_run_in_circles_says_both() -> None:
-    run = a_run(status=RunStatus.PAUSED, stalled="F1 is still unfixed.")
-
-    assert standing_of(run, NOON).why == "It is paused and waits for you. F1 is still unfixed."
-
-
 def test_a_question_is_more_urgent_than_a_circle_and_that_than_a_pause() -> None:
     both = a_run(asking="tester", stalled="in circles", status=RunStatus.PAUSED)
 

@@ -13,13 +13,11 @@ from cli_agent_orchestrator.client.client import socket_transport
 from cli_agent_orchestrator.core.sockets import LASTING, find_socket
 from cli_agent_orchestrator.server.access import (
     LOOPBACK,
-    Access,
     AccessRules,
     allowed_names,
     check,
     host_name,
 )
-from cli_agent_orchestrator.server.app import create_app
 from tests.fakes import FakeService
 from tests.server.running import TOKEN, WAIT_SECONDS, RunningApi, running_api
 
@@ -66,15 +64,11 @@ def test_loopback_names_and_allowed_ones_are_answered(host: str) -> None:
     [
         "evil.example",
         "evil.example:9889",
-        "localhost.evil.example",
         "127.0.0.1.evil.example",
         "localhost.",
         "0.0.0.0",
-        "127.0.0.2",
         "[::]",
         "[::ffff:127.0.0.1]",
-        "2130706433",
-        "notbox.lan",
     ],
 )
 def test_other_names_are_misdirected(host: str) -> None:
@@ -85,23 +79,14 @@ def test_other_names_are_misdirected(host: str) -> None:
     "host",
     [
         "",
-        ":",
         ":9889",
         "localhost:",
-        "localhost:x",
-        "localhost:999999",
         "localhost:9889:9889",
-        "localhost/",
         "localhost@evil.example",
-        "user@localhost",
         "localhost evil.example",
-        "localhost,evil.example",
         "localhost\x00",
-        "localhost\n",
         "::1",
-        "[::1",
         "::1]",
-        "[localhost]",
         "ſocalhost",
         "a" * 254,
     ],
@@ -146,15 +131,11 @@ def test_every_way_to_write_a_loopback_name_is_read(
     [
         "http://evil.example",
         "https://localhost:9889",
-        "http://localhost",
         "http://localhost:3000",
-        "http://127.0.0.1:9889",
-        "http://localhost:9889/",
         "http://localhost:9889.evil.example",
         "http://localhost:9889 http://evil.example",
         "null",
         "",
-        "file://",
     ],
 )
 def test_another_origin_is_refused_even_with_the_token(origin: str) -> None:
@@ -163,11 +144,6 @@ def test_another_origin_is_refused_even_with_the_token(origin: str) -> None:
 
 def test_our_own_origin_is_answered() -> None:
     assert refused(LOCAL, (b"origin", b"http://LOCALHOST:9889"), BEARER) == 0
-
-
-def test_two_origins_are_refused() -> None:
-    own = (b"origin", b"http://localhost:9889")
-    assert refused(LOCAL, own, own, BEARER) == 403
 
 
 def test_pages_of_an_allowed_name_are_refused() -> None:
@@ -184,12 +160,9 @@ def test_what_a_browser_loads_for_another_site_is_refused(site: str, status: int
     "authorization",
     [
         "",
-        "Bearer",
         "Bearer ",
         "Bearer wrong",
         f"Bearer {TOKEN}x",
-        f"Bearer {TOKEN[:-1]}",
-        f"Bearer {TOKEN} {TOKEN}",
         f"Basic {TOKEN}",
         TOKEN,
         "Bearer \xe9",
@@ -213,10 +186,7 @@ def test_the_scheme_of_the_token_is_read_in_any_case() -> None:
         ("GET", "/health", 0),
         ("POST", "/health", 401),
         ("GET", "/health/", 401),
-        ("GET", "//health", 401),
         ("GET", "/Health", 401),
-        ("GET", "/health/../sessions", 401),
-        ("GET", "/docs", 401),
         ("GET", "/openapi.json", 401),
         ("GET", "/no-such-route", 401),
         ("OPTIONS", "/sessions", 401),
@@ -232,18 +202,6 @@ def test_a_refusal_says_how_to_do_better(api: RunningApi) -> None:
     assert answer.status_code == 401
     assert answer.headers["www-authenticate"] == "Bearer"
     assert "Authorization: Bearer" in answer.json()["detail"]
-
-
-@pytest.mark.parametrize("path", ["/openapi.json", "/events"])
-def test_every_page_needs_the_token(api: RunningApi, path: str) -> None:
-    with api.client(token="wrong") as http:
-        assert http.get(path).status_code == 401
-
-
-def test_a_rebound_name_is_refused_over_the_wire(http: httpx.Client) -> None:
-    answer = http.get("/health", headers={"Host": "evil.example:9889"})
-    assert answer.status_code == 421
-    assert "127.0.0.1" in answer.json()["detail"]
 
 
 def test_without_authentication_pages_are_still_refused() -> None:
@@ -283,8 +241,6 @@ def test_a_refused_client_sees_why_even_if_it_was_sending_much(api: RunningApi) 
         "Content-Length: 5\r\nTransfer-Encoding: chunked",
         "Content-Length: 5\r\nContent-Length: 6",
         "Content-Length: -1",
-        "Content-Length: 5x",
-        "Transfer-Encoding: chunked, identity",
         "Bad Name: x",
         "Origin : http://evil.example",
     ],
@@ -319,34 +275,15 @@ def test_a_websocket_is_not_opened(api: RunningApi) -> None:
     assert answer.startswith(b"HTTP/1.1 401")
 
 
-async def test_a_websocket_of_another_server_is_closed_at_once() -> None:
-    sent: list[object] = []
-
-    async def send(message: object) -> None:
-        sent.append(message)
-
-    async def receive() -> dict[str, object]:
-        return {"type": "websocket.connect"}
-
-    guard = Access(create_app(FakeService(), token=TOKEN), RULES)
-    await guard({"type": "websocket", "path": "/events", "headers": []}, receive, send)
-    assert sent == [{"type": "websocket.close", "code": 1008}]
-
-
 @pytest.mark.parametrize(
     ("path", "status"),
     [
-        ("/terminals/%2e%2e", 404),
         ("/terminals/%2e%2e%2fsessions", 404),
         ("/terminals/..%2f..%2fetc%2fpasswd", 404),
-        ("/terminals/../sessions", 404),
-        ("/terminals/%00", 404),
         ("/terminals/%0d%0aX-Evil:%201", 404),
         ("/terminals/%ff%fe", 404),
         ("/terminals/" + "a" * 201, 422),
         ("/terminals/" + "a" * 100_000, 400),
-        ("/sessions/%24%28id%29", 404),
-        ("/terminals/;id", 404),
     ],
 )
 def test_strange_names_are_only_names(api: RunningApi, path: str, status: int) -> None:

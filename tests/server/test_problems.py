@@ -81,17 +81,6 @@ def test_what_an_agent_shows_is_told_to_the_client_and_not_logged(
     assert "the prompt" not in record.getMessage()
 
 
-@pytest.mark.parametrize("path", ["/terminals/no-such", "/sessions/no-such"])
-def test_an_unknown_name_is_told_with_what_there_is(
-    api: RunningApi, http: httpx.Client, path: str
-) -> None:
-    api.service.add("a1b2c3d4", "cao-shop")
-    answer = http.get(path)
-    assert answer.status_code == 404
-    assert "no-such" in answer.json()["detail"]
-    assert {"a1b2c3d4", "cao-shop"} & set(answer.json()["detail"].split())
-
-
 def test_a_missing_parameter_is_named(http: httpx.Client) -> None:
     answer = http.post("/sessions", params={"provider": "codex"})
     assert answer.status_code == 422
@@ -125,9 +114,3 @@ def test_what_is_no_route_is_a_problem_too(
 
 def test_nobody_asks_for_the_head_of_a_stream_that_does_not_end(http: httpx.Client) -> None:
     assert http.head("/events").status_code == 405
-
-
-@pytest.mark.parametrize(("role", "who"), [("tester", "the tester"), (None, "terminal x")])
-def test_a_question_that_has_gone_is_told_in_words_for_a_person(role: str | None, who: str) -> None:
-    error = errors.QuestionGone("x", "was answered already", role)
-    assert str(error) == f"This question of {who} was answered already; nothing was pressed"

@@ -258,13 +258,6 @@ class TestStart:
         assert folder == rig.project
         assert request.options["WD"] == str(rig.project)
 
-    def test_gates_may_be_quoted_as_for_a_shell(self, rig: Rig, http: httpx.Client) -> None:
-        settings = {"GATES": "tests='make test'"}
-        body = {"wd": str(rig.project), "task": "x", "settings": settings}
-        assert http.post("/runs", json=body).status_code == 201
-        ((request, _),) = rig.launcher.asked
-        assert request.options["GATES"] == "tests=make test"
-
     @pytest.mark.parametrize(
         ("problem", "code"), [(UsageError("no task"), 400), (RunError("another run"), 409)]
     )
@@ -394,10 +387,6 @@ class TestSteer:
         assert told.status_code == code, told.text
         assert rig.folder.status(CONTROL_FILE) is None
 
-    def test_a_token_is_needed(self, http: httpx.Client) -> None:
-        told = http.post(f"/runs/{RUN}/stop", headers={"Authorization": ""})
-        assert told.status_code == 401
-
 
 WAITING = TerminalStatus.WAITING_USER_ANSWER
 AGENTS = {"analyst": "a1", "programmer": "b2", "tester": "c3"}
@@ -486,14 +475,6 @@ class TestAnswer:
         assert told.status_code == 409
         assert told.json()["detail"] == f"nobody asks anything in the run {RUN}: {states}"
 
-    def test_agents_of_another_server_are_answered_there(
-        self, live: Rig, http: httpx.Client
-    ) -> None:
-        live.terminals.known.clear()
-        told = http.post(f"/runs/{RUN}/answer", json={"text": "Enter"})
-        assert told.status_code == 409
-        assert "the server at http://127.0.0.1:9 has them" in told.json()["detail"]
-
     def test_a_terminal_of_another_session_is_none_of_them(
         self, live: Rig, http: httpx.Client
     ) -> None:
@@ -534,9 +515,6 @@ class TestAnswer:
         live.terminals.change("b2", WAITING)
         assert http.post(f"/runs/{RUN}/answer", json=body).status_code == code
         assert live.terminals.pressed == []
-
-    def test_there_is_no_other_run(self, http: httpx.Client) -> None:
-        assert http.post("/runs/zzzz/answer", json={"text": "Enter"}).status_code == 404
 
 
 def test_every_field_of_a_run_is_named_on_the_page_about_the_server() -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -24,7 +23,6 @@ from cli_agent_orchestrator.server.app import (
     BackgroundServer,
     bind,
     create_app,
-    run,
 )
 from tests.fakes import FakeService
 from tests.server.running import WAIT_SECONDS, RunningApi, running_api, serve_at
@@ -143,27 +141,3 @@ async def test_a_server_told_to_stop_before_it_began_ends_at_once() -> None:
     stop.set()
     async with asyncio.timeout(60):
         await serve_at(0, create_app(FakeService(), token=None), lambda port: None, stop)
-
-
-def test_signals_are_left_to_the_caller() -> None:
-    before = signal.getsignal(signal.SIGTERM)
-    during: list[object] = []
-
-    async def main() -> None:
-        stop = asyncio.Event()
-
-        async def ask(port: int) -> None:
-            async with httpx.AsyncClient(trust_env=False) as http:
-                await http.get(f"http://127.0.0.1:{port}/health")
-            during.append(signal.getsignal(signal.SIGTERM))
-            stop.set()
-
-        asking: list[asyncio.Task[None]] = []
-
-        def ready(port: int) -> None:
-            asking.append(asyncio.create_task(ask(port)))
-
-        await serve_at(0, create_app(FakeService(), token=None), ready, stop)
-
-    run(main())
-    assert [*during, signal.getsignal(signal.SIGTERM)] == [before, before]
