@@ -6,13 +6,6 @@ from hypothesis import strategies as st
 from cli_agent_orchestrator.page.app import CommentBody, hint_of
 
 
-def test_a_hint_names_the_line_and_shows_it() -> None:
-    comment = CommentBody(3, "src/a.py", 12, "Why not a set?", "new", "\tseen = []")
-    assert hint_of(comment) == (
-        "About src/a.py:12, as turn 3 left it:\n        seen = []\nWhy not a set?"
-    )
-
-
 def test_a_line_that_is_gone_is_named_as_it_was() -> None:
     comment = CommentBody(3, "src/a.py", 12, "Keep it.\nPlease.", "old", "x = 1")
     assert hint_of(comment) == (

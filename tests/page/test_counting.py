@@ -84,13 +84,3 @@ async def test_a_run_is_counted_once_for_each_of_its_turns(rig: Rig, tmp_path: P
         tokens.of(read_run(rig.folder))
         assert await listening.wait(WAIT_SECONDS)
         assert tokens.of(read_run(rig.folder)) == RunTokens(took(2), is_whole=False)
-
-
-async def test_a_run_that_is_gone_is_counted_as_nothing(rig: Rig) -> None:
-    run = read_run(rig.folder)
-    rig.folder.remove_all()
-    tokens = Counted(rig.state)
-    async with beside(tokens.count(Listening(None, asyncio.Event()))):
-        tokens.of(run)
-        await asyncio.sleep(0)
-        assert tokens.of(run) is None

@@ -113,13 +113,6 @@ async def test_a_run_that_has_ended_is_not_asked_again_whether_it_lives(state: P
             assert not await is_told(everybody)
 
 
-async def test_who_listens_to_a_run_that_is_not_there_yet_is_told_when_it_is(state: Path) -> None:
-    news = News(state)
-    async with news.of(NEW) as listening:
-        make_run(state, NEW)
-        await told(listening)
-
-
 async def test_a_run_whose_process_is_gone_is_news(state: Path) -> None:
     news = News(state)
     with ExitStack() as process:
@@ -158,24 +151,6 @@ async def test_it_ends_with_a_listener_that_is_cancelled(state: Path) -> None:
         task.cancel()
     await asyncio.wait(tasks)
     assert news.is_at_rest
-
-
-async def test_many_come_and_go_at_the_same_time(state: Path) -> None:
-    news = News(state)
-
-    async def look(run: str | None) -> None:
-        async with news.of(run) as listening:
-            await listening.wait(0)
-
-    await asyncio.gather(*(look((ONE, TWO, None)[number % 3]) for number in range(30)))
-    assert news.is_at_rest
-
-
-async def test_a_state_folder_without_runs_is_listened_to(tmp_path: Path) -> None:
-    news = News(tmp_path / "state")
-    async with news.of() as everybody:
-        make_run(tmp_path / "state", ONE)
-        await told(everybody)
 
 
 async def test_other_names_are_no_runs(state: Path) -> None:

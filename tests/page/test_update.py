@@ -116,13 +116,6 @@ def test_the_first_update_has_all_and_later_ones_what_has_changed() -> None:
     assert update_of(second, third) == {"title": "Runs", "parts": [], "gone": ["one"]}
 
 
-def test_an_empty_page_is_sent_once_and_another_title_is_told() -> None:
-    assert update_of(None, Page("", ())) == {"title": "", "parts": [], "gone": []}
-    assert update_of(Page("", ()), Page("", ())) is None
-    update = update_of(Page("One", ()), Page("Two", ()))
-    assert update == {"title": "Two", "parts": [], "gone": []}
-
-
 def test_parts_that_are_new_or_change_their_order_are_placed_anew() -> None:
     one, two, three = (part(number, "x") for number in ("1", "2", "3"))
     tab = Tab()

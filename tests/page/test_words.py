@@ -12,7 +12,6 @@ from cli_agent_orchestrator.page.words import (
     RunTokens,
     agent_badge,
     agent_path,
-    amount,
     at_work,
     badge,
     moment,
@@ -31,22 +30,6 @@ def test_who_works() -> None:
     assert Elements(at_work(a_run(role="lint"))).written == "gate lint runs"
     assert Elements(at_work(a_run(role="proof"))).written == "the proof runs"
     assert Elements(at_work(a_run(providers={}))).written == "programmer works"
-
-
-@pytest.mark.parametrize(
-    ("count", "words"),
-    [
-        (0, "0"),
-        (9_999, "9999"),
-        (10_000, "10k"),
-        (48_999, "48k"),
-        (999_999, "999k"),
-        (1_000_000, "1.0M"),
-        (3_140_000, "3.1M"),
-    ],
-)
-def test_a_number_of_tokens(count: int, words: str) -> None:
-    assert amount(count) == words
 
 
 def test_a_time_says_exactly_when() -> None:

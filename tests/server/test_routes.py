@@ -15,7 +15,6 @@ from cli_agent_orchestrator.core.models import (
     Step,
     TerminalStatus,
 )
-from cli_agent_orchestrator.errors import StepFailed, StepTimeout
 from cli_agent_orchestrator.server import schemas
 from tests.server.running import RunningApi
 
@@ -120,18 +119,6 @@ def test_a_step_that_cannot_be_meant_is_refused(
 ) -> None:
     assert http.post("/terminals/run-step", json=body).status_code == 422
     assert api.service.steps == []
-
-
-@pytest.mark.parametrize(
-    ("failure", "code"),
-    [(StepFailed("codex", "it has died"), 502), (StepTimeout("codex", "it works on"), 504)],
-)
-def test_a_step_without_an_answer_says_why(
-    api: RunningApi, http: httpx.Client, failure: StepFailed, code: int
-) -> None:
-    api.service.failure = failure
-    answer = http.post("/terminals/run-step", json=STEP)
-    assert (answer.status_code, answer.json()["detail"]) == (code, str(failure))
 
 
 def test_sessions_are_listed_with_their_terminals(api: RunningApi, http: httpx.Client) -> None:

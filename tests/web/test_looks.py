@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import rule
-from tests.web.browser import PHONE_DARK, Page, Windows, assert_usable, expect, look_at
+from tests.web.browser import Page, Windows, assert_usable, expect
 from tests.web.demo_runs import new_project, prepare_demo, start_run
 from tests.web.visits import expect_end, open_run, served, sign_in
 
@@ -68,13 +68,6 @@ def test_an_open_turn_is_for_everybody(shown: Shown) -> None:
         turn.locator("summary").first.click()
         expect(turn.locator(".turn")).to_be_visible()
     assert_usable(page)
-
-
-def test_dark_is_dark(shown: Shown) -> None:
-    page = shown.page
-    light = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    look_at(page, PHONE_DARK)
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != light
 
 
 def test_all_can_be_reached_with_the_keyboard(shown: Shown) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import Machine
-from tests.web.browser import DESK, Page, Windows, assert_usable, expect, look_at
+from tests.web.browser import DESK, Page, Windows, expect, look_at
 from tests.web.demo_runs import new_project, prepare_demo
 
 pytestmark = pytest.mark.web
@@ -50,12 +50,3 @@ def test_the_whole_course_of_the_demo_is_seen_at_once(
     look_at(page, DESK)
     hidden = "one => one.scrollWidth - one.clientWidth"
     assert page.locator(".timeline-scroll").evaluate(hidden) == 0
-
-
-def test_it_is_for_everybody(machine: Machine, windows: Windows, tmp_path: Path) -> None:
-    file = report_of(machine, tmp_path)
-    assert "<script" not in file.read_text(encoding="utf-8")
-    page = shown(windows, file, scripts=True)
-    assert_usable(page)
-    page.evaluate("() => document.querySelectorAll('details').forEach(one => { one.open = true })")
-    assert_usable(page)

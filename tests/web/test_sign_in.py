@@ -15,14 +15,6 @@ from tests.web.visits import new_link, own_port, served, sign_in
 
 pytestmark = pytest.mark.web
 
-USED = "Failed to load resource: the server responded with a status of 403"
-IS_EXTRACTABLE = """() => new Promise((done) => {
-    const opening = indexedDB.open("cao");
-    opening.onsuccess = () => {
-        const getting = opening.result.transaction("keys").objectStore("keys").get("page");
-        getting.onsuccess = () => done(getting.result.extractable);
-    };
-})"""
 NOT_SIGNED_IN = "Failed to load resource: the server responded with a status of 401"
 
 
@@ -41,19 +33,6 @@ def test_a_link_signs_in_and_leaves_nothing_in_the_address(
         assert code not in page.url
 
 
-def test_a_link_that_was_used_says_how_to_get_a_new_one(machine: Machine, windows: Windows) -> None:
-    with served(machine, windows) as server:
-        link = new_link(machine, server)
-        windows.open().goto(link)
-        windows.forgive(USED)
-        second = windows.open()
-        second.goto(link)
-        expect(second.get_by_role("heading", name="Not signed in")).to_be_visible()
-        expect(second.locator("main code")).to_have_text("cao dashboard")
-        expect(second.locator("main")).not_to_contain_text("`")
-        assert_usable(second)
-
-
 def test_without_signing_in_there_is_nothing_to_see(machine: Machine, windows: Windows) -> None:
     with served(machine, windows) as server:
         windows.forgive(NOT_SIGNED_IN)
@@ -61,20 +40,6 @@ def test_without_signing_in_there_is_nothing_to_see(machine: Machine, windows: W
         page.goto(f"{server.url}/dashboard")
         expect(page.get_by_role("heading", name="Not signed in")).to_be_visible()
         assert_usable(page)
-
-
-def test_neither_the_cookie_nor_the_key_is_enough_alone(machine: Machine, windows: Windows) -> None:
-    with served(machine, windows) as server:
-        windows.forgive(NOT_SIGNED_IN)
-        page = windows.open()
-        sign_in(page, machine, server)
-        (cookie,) = page.context.cookies()
-        assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
-        assert page.evaluate("() => fetch('/runs').then(answer => answer.status)") == 401
-        assert page.evaluate(IS_EXTRACTABLE) is False
-        page.context.clear_cookies()
-        page.goto(f"{server.url}/dashboard")
-        expect(page.get_by_role("heading", name="Not signed in")).to_be_visible()
 
 
 def test_whoever_takes_the_port_learns_nothing_that_is_of_use_later(

@@ -8,7 +8,7 @@ import pytest
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import rule
 from tests.web.browser import PHONE, Page, Windows, assert_usable, expect
-from tests.web.demo_runs import new_project, prepare_demo, start_run, wait_for_end
+from tests.web.demo_runs import new_project, prepare_demo, start_run
 from tests.web.visits import (
     RUN_MS,
     answer,
@@ -154,23 +154,6 @@ def test_a_hidden_tab_gives_up_its_stream_and_returns_without_a_gap(
         unhide(page)
         assert_passed(page)
         assert page.locator("#turns > li").count() == other.locator("#turns > li").count()
-
-
-def test_a_run_that_vanishes_says_so_and_the_rest_stays(
-    machine: Machine, windows: Windows, tmp_path: Path
-) -> None:
-    prepare_demo(machine)
-    with served(machine, windows) as server:
-        page = windows.open()
-        sign_in(page, machine, server)
-        run = start_run(machine, new_project(tmp_path, "basket"))
-        open_run(page, server, run)
-        assert_passed(page)
-        wait_for_end(machine, run)
-        done = machine.cao("clean", "--older-than", "0", "--yes")
-        assert done.returncode == 0, done.stdout + done.stderr
-        expect(page.get_by_role("alert")).to_contain_text("not there any more")
-        assert_passed(page)
 
 
 def test_a_run_that_is_not_there_is_said_and_leads_to_all_runs(

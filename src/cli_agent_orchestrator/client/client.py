@@ -190,7 +190,6 @@ class ApiClient:
         )
 
     def health(self, timeout: httpx.Timeout = QUICK) -> Answer:
-        """Return what the server says about itself."""
         return self.ask_object("GET", "/health", timeout)
 
     def features(self) -> frozenset[str]:
@@ -289,7 +288,6 @@ class ApiClient:
         return str(self.ask_object("GET", path, params={"mode": str(mode)}).get("output") or "")
 
     def get_view(self, terminal_id: str) -> AgentView:
-        """Return what the agent shows, and where it keeps its own records."""
         path = f"/terminals/{segment(terminal_id)}/output"
         answer = self.ask_object("GET", path, params={"mode": str(OutputMode.SCREEN)})
         named = answer.get("records")
@@ -300,11 +298,9 @@ class ApiClient:
         )
 
     def get_last_output(self, terminal_id: str) -> str:
-        """Return the agent's last answer."""
         return self.get_output(terminal_id, OutputMode.LAST)
 
     def explain(self, terminal_id: str) -> Answer:
-        """Return why the terminal has its status."""
         return self.ask_object("GET", f"/terminals/{segment(terminal_id)}/explain")
 
     def exit_terminal(self, terminal_id: str) -> None:
@@ -361,11 +357,9 @@ class ApiClient:
         return self.ask_object("POST", "/terminals/run-step", patience, **body)
 
     def list_runs(self) -> list[Answer]:
-        """Return all runs, the newest first."""
         return self.ask_list("/runs")
 
     def get_run(self, run: str) -> Answer:
-        """Return a run with its settings and its turns."""
         return self.ask_object("GET", f"/runs/{segment(run)}")
 
     def get_turn(self, run: str, sequence: int) -> Answer:
@@ -453,7 +447,6 @@ class ApiClient:
     def ask_object(
         self, method: str, path: str, timeout: httpx.Timeout = QUICK, **request: Any
     ) -> Answer:
-        """Send a request and return the JSON object that answers it."""
         answer = self.ask(method, path, timeout, **request)
         if not isinstance(answer, dict):
             raise ApiRefused(method, path, 200, "the answer is not a JSON object")
@@ -467,7 +460,6 @@ class ApiClient:
 
     # Any: what httpx takes
     def ask(self, method: str, path: str, timeout: httpx.Timeout = QUICK, **request: Any) -> object:
-        """Send a request and return the JSON of its answer."""
         try:
             response = self._http.request(method, path, timeout=timeout, **request)
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:

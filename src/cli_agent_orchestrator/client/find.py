@@ -128,7 +128,6 @@ def _find_named(named: Named, environ: Mapping[str, str]) -> Found:
 
 
 def _is_same(own: str, named: str) -> bool:
-    """Do two addresses lead to the same server?"""
     try:
         one, other = httpx.URL(own), httpx.URL(named)
     except httpx.InvalidURL:

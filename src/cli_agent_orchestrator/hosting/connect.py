@@ -160,7 +160,6 @@ def run_own_server(
     lasting: bool = True,
     gone: int = 0,
 ) -> Iterator[Found]:
-    """Run a server in this process; see `hosting.server`."""
     with importing():  # heavy, and not needed where a server runs
         from .server import own_server
 

@@ -20,7 +20,6 @@ from .user import check_sign_in, read_notices
 
 
 def flows_of(project: Path, environ: Mapping[str, str], *, api_given: bool = False) -> Flows:
-    """Return the flows; a server that is named may have profiles that nobody knows here."""
     own = config_folder(environ)
     profiles = None if api_given else profile_names(profile_folders(project, own))
     return Flows(project, own, profiles)
@@ -50,7 +49,6 @@ class NotifyingView:
             self._sender.tell(event)
 
     def pop_warnings(self) -> list[str]:
-        """Return why notices did not arrive."""
         return self._sender.pop_warnings()
 
 

@@ -33,7 +33,6 @@ def read_server_config(environ: Mapping[str, str]) -> ServerConfig:
 
 # Any: what a TOML file holds
 def read_user_file(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the user's own configuration file holds; nothing if there is none."""
     file = config_folder(environ) / "config.toml"
     return read_own_file(file) if file.exists() else {}
 
@@ -112,13 +111,11 @@ class Program:
 def find_program(
     provider: Provider, config: ServerConfig, environ: Mapping[str, str]
 ) -> tuple[str, str | None]:
-    """Return by which name the program of an agent is looked for, and where it is, if it is."""
     wanted = config.provider(provider.name).command or provider.program
     return wanted, shutil.which(str(Path(wanted).expanduser()), path=environ.get("PATH"))
 
 
 def startable_agents(config: ServerConfig) -> list[str]:
-    """Return the agents whose programs are there, and the one that is built in."""
     return [
         name
         for name, provider in PROVIDERS.items()
@@ -145,7 +142,6 @@ def ask_agent(
 
 
 def login_command(name: str, path: str) -> str:
-    """Return the command by which somebody signs in."""
     return shlex.join([path, *LOGIN_COMMANDS.get(name, ())])
 
 

@@ -68,7 +68,6 @@ VERDICTS = {RunStatus.PASS: "good", RunStatus.FAIL: "bad"}
 
 
 def standing_of(run: RunView, now: float) -> RunStanding:
-    """Return how a run stands."""
     stalled = run.stalled[:1].upper() + run.stalled[1:]
     if run.is_live and run.asking:
         why = f"The {name(run.asking)} asks you something."
@@ -147,7 +146,6 @@ def older_runs(rows: Sequence[RunRow], now: float) -> Markup:
 
 
 def done_first(runs: Sequence[RunView], now: float) -> tuple[list[RunView], list[RunView]]:
-    """Return the runs that the page shows at once, and the others."""
     ended = [run for run in runs if standing_of(run, now).group is RunGroup.DONE]
     later = {run.id for run in ended[MOST_DONE:]}
     shown = [run for run in runs if run.id not in later]
@@ -221,7 +219,6 @@ def _row(row: RunRow, stand: RunStanding, now: float) -> Markup:
 
 
 def _why(row: RunRow, stand: RunStanding) -> Markup:
-    """Return what the person is needed for, and what leads there."""
     run, words, way = row.run, stand.why, None
     if run.asking and run.is_live:
         asks = short_line(row.question, LONGEST_QUESTION)

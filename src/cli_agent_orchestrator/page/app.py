@@ -104,15 +104,12 @@ def mount(
 
 
 def is_open(method: str, path: str) -> bool:
-    """Is a request answered for everybody?"""
     if method == "POST":
         return path == SIGN_IN
     return method == "GET" and re.fullmatch(OPEN_PATTERN, path, re.DOTALL) is not None
 
 
 class _Handlers:
-    """Answers what the page asks for."""
-
     def __init__(
         self, context: PageContext, secret: PageSecret, load: Callable[[], tuple[Watch, Fetch]]
     ) -> None:
@@ -133,7 +130,6 @@ class _Handlers:
         return self._secret.is_signed_in(shown.cookies, words, shown.proof, now)
 
     def table(self) -> list[tuple[str, str, Handler]]:
-        """Return which handler answers what."""
         return [
             ("GET", "/", self.root),
             ("GET", HOME, self.shell),

@@ -81,7 +81,6 @@ class RunList:
 
 
 async def follow_runs(context: PageContext) -> AsyncGenerator[Page, None]:
-    """Yield the page of all runs."""
     runs, counted = RunList(context.state_folder), Counted(context.state_folder)
     async with context.news.of() as listening, beside(counted.count(listening)):
         is_last = False
@@ -161,7 +160,6 @@ def _tells(event: RunEvent) -> bool:
 
 
 async def follow_run(context: PageContext, run: str) -> AsyncGenerator[Page, None]:
-    """Yield the page of the run with this id."""
     reader = RunReader(run_folder(context.state_folder, run))
     page, shown, counted = Page(run, ()), QuestionOnPage(context), Counted(context.state_folder)
     async with (
@@ -193,7 +191,6 @@ async def follow_run(context: PageContext, run: str) -> AsyncGenerator[Page, Non
 
 
 async def hear_agents(context: PageContext, run: str, listening: Listening) -> None:
-    """Wake who listens whenever something happens to an agent of a run."""
     session = session_name_of(run)
     async with aclosing(context.terminals.subscribe()) as events:
         async for event in events:
@@ -228,7 +225,6 @@ class QuestionOnPage:
 
 
 def question_of(context: PageContext, terminal_id: str) -> AskedBy | None:
-    """Return what an agent asks now."""
     if terminal_id:
         with suppress(OrchestratorError):
             question = context.terminals.question(terminal_id)
@@ -237,7 +233,6 @@ def question_of(context: PageContext, terminal_id: str) -> AskedBy | None:
 
 
 def agents_here(context: PageContext, run: RunView) -> dict[str, Terminal]:
-    """Return the agents of a run that this server has, by role."""
     found = {}
     for role, terminal_id in run.terminals.items():
         with suppress(OrchestratorError):
@@ -316,7 +311,6 @@ class _Screen:
 
 
 async def follow_agent(context: PageContext, run: str, role: str) -> AsyncGenerator[Page, None]:
-    """Yield the page of the agent that has a role in a run."""
     reader = RunReader(run_folder(context.state_folder, run))
     page, screen, shown = Page(run, ()), _Screen(), QuestionOnPage(context)
     async with (
@@ -358,8 +352,6 @@ LONGEST_NUMBER = 9
 
 
 class NoSuchRun(NotFound):
-    """There is no run with this id; which ones there are, its own page says."""
-
     def __init__(self, run: str) -> None:
         super().__init__("run", run, ())
         self.args = (f"no run {run!r}",)
@@ -410,7 +402,6 @@ async def fragment(path: str, context: PageContext) -> Markup:
 
 
 def _words(path: str) -> Sequence[str]:
-    """Return the words of an address after that of all pages."""
     try:
         first, *words = urlsplit(path).path.strip("/").split("/")
     except ValueError:
@@ -427,7 +418,6 @@ def _number(text: str) -> int:
 
 
 def _known_run(context: PageContext, run: str) -> Folder:
-    """Return the folder of a run; raise NotFound if there is no run with this id."""
     if not is_run_id(run) or run not in runs_folder(context.state_folder).names():
         raise NoSuchRun(run)
     return run_folder(context.state_folder, run)

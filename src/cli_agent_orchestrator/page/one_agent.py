@@ -73,7 +73,6 @@ class AgentSeen:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Is it an agent of another server?"""
         is_here = self.terminal is not None
         return not is_here and self.run.is_live and self.role in self.run.terminals
 
@@ -87,7 +86,6 @@ class AgentSeen:
 
 
 def one_agent(seen: AgentSeen, now: float) -> Page:
-    """Return the page of an agent."""
     run = tag("a", short_line(seen.run.task_line, 60) or "The run", href=run_path(seen.run.id))
     main, side = tag("div", id="agent-main"), tag("div", id="agent-side", class_="side")
     parts = (
@@ -106,7 +104,6 @@ def one_agent(seen: AgentSeen, now: float) -> Page:
 
 
 def scrollback_html(text: str) -> Markup:
-    """Return what an agent has shown, with its screen and colors."""
     lines = _down_to_the_last(screen_lines(text)[-SCROLLBACK_LINES:])
     if not lines:
         return tag("p", "It has shown nothing yet.", class_="muted")
@@ -222,7 +219,6 @@ def _box(number: str, label: str, lines: Iterable[Markup] = ()) -> Markup:
 
 
 def _below(seen: AgentSeen) -> Iterator[Part]:
-    """Yield what is fetched when it is opened, and the box for messages."""
     run, terminal = run_path(seen.run.id), seen.terminal
     offered = []
     if terminal is not None:

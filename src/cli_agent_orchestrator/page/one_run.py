@@ -109,7 +109,6 @@ class RunOnPage:
 
 
 def one_run(page: RunOnPage, now: float) -> Page:
-    """Return the page of a run."""
     run = page.run
     stand = standing_of(run, now)
     changed = {event.sequence: event for event in run.changes}
@@ -170,7 +169,6 @@ def _head(page: RunOnPage, stand: RunStanding, now: float) -> Markup:
 
 
 def _need(page: RunOnPage, stand: RunStanding) -> Markup:
-    """Return what a person is needed for; an empty element if for nothing."""
     told = [*_needs(page, stand)]
     tone = "card-needs" if stand.tone == "needs" else "card-bad"
     quiet = "card-quiet" if not stand.why else tone
@@ -246,7 +244,6 @@ def _steering(run: RunView) -> Iterator[Part]:
 
 
 def _hint_form(run: RunView) -> Markup:
-    """Return the form by which an agent is told something with its next prompt."""
     options = (tag("option", name(role), value=role) for role in sorted(run.providers))
     return tag(
         "form",
@@ -276,7 +273,6 @@ def _hint_form(run: RunView) -> Markup:
 
 
 def _rounds_form(run: RunView) -> Markup:
-    """Return the form by which a run is given more rounds, or fewer."""
     return tag(
         "form",
         tag("label", "Rounds at most", for_="rounds-value"),
@@ -325,7 +321,6 @@ def _agents(page: RunOnPage) -> Iterator[Part]:
 
 
 def _facts(page: RunOnPage, now: float) -> Iterator[Part]:
-    """Yield warnings, the plan, the proof, what people did to the run, and its picture."""
     run = page.run
     if run.warnings:
         title = joined(("Warnings ", tag("span", str(len(run.warnings)), class_="count")))
@@ -391,7 +386,6 @@ def _reached(turns: Sequence[Turn], course: Sequence[Planned]) -> int:
 
 
 def _who(step: Planned) -> str:
-    """Say who works or decides in a step of the plan."""
     match step:
         case PlannedCheck(name=gates.PROOF):
             return "do new tests fail without the change?"

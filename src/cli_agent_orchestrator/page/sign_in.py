@@ -30,7 +30,6 @@ COOKIE_PATTERN = r"1\.(?P<expiry>[0-9]{1,12})\.(?P<nonce>[0-9a-f]{32})\.(?P<mac>
 
 
 def request_words(challenge: str, host: str, method: str, target: str) -> str:
-    """Return what stands for one request to one server."""
     return f"{challenge} {host} {method} {target}"
 
 

@@ -89,7 +89,6 @@ def moment(at: float, words: str) -> Markup:
 
 
 def time_of(run: RunView, now: float) -> Markup:
-    """Say how long a run takes, or when it ended and how long it took."""
     if run.ended is not None:
         took = duration(run.spent(run.ended))
         return moment(run.ended, f"{age(now - run.ended)} ago, took {took}")
@@ -115,7 +114,6 @@ def amount(count: int) -> str:
 
 
 def run_tokens(tokens: RunTokens | None) -> Markup | None:
-    """Say how many tokens a run took, if it is known."""
     if tokens is None:
         return None
     least = "" if tokens.is_whole else "at least "
@@ -137,7 +135,6 @@ def with_code(text: str) -> Markup:
 
 
 def at_work(run: RunView) -> Markup:
-    """Say who works now: an agent, or a gate or the proof, which have none."""
     is_gate = bool(run.providers) and run.role not in run.providers
     gate = "the proof" if run.role == PROOF else f"gate {name(run.role)}"
     words = f"{gate} runs" if is_gate else f"{name(run.role)} works"
@@ -161,7 +158,6 @@ def about(*facts: Child) -> Markup:
 
 
 def waits_words(run: RunView, *commands: str) -> Markup | None:
-    """Say on which branch the work of a run waits, and the commands for it; None if it does not."""
     if not run.waiting or run.is_live:
         return None
     codes = joined((tag("code", command) for command in commands), ", ")
@@ -170,7 +166,6 @@ def waits_words(run: RunView, *commands: str) -> Markup | None:
 
 
 def way_back(*links: Child) -> Part:
-    """Return the links to the pages above this one."""
     way = joined(links, " / ")
     return Part("way", tag("nav", way, id="way", class_="way", aria_label="Way back"))
 
@@ -184,7 +179,6 @@ def section(number: str, title: Child, *inner: Child, kind: str = "card") -> Mar
 
 
 def folded(words: Child, inner: Markup, number: str, kind: str | None = None) -> Markup:
-    """Return what is shown when it is opened."""
     return tag("details", tag("summary", words), inner, id=number, class_=kind)
 
 
@@ -236,7 +230,6 @@ def question_html(asked: AskedBy) -> Markup:
 
 
 def key_buttons(asked: AskedBy) -> Markup:
-    """Return small buttons that press a key each."""
     buttons = (_answer(words, key, asked, label) for key, words, label in KEYS)
     label = "Keys that answer it"
     return tag("div", *buttons, class_="buttons keys", role="group", aria_label=label)

@@ -101,7 +101,6 @@ def allowed_names(hosts: Iterable[str]) -> frozenset[str]:
 
 
 def check(rules: AccessRules, scope: Scope) -> EarlyProblem | None:
-    """Return why a request is refused, None if it may pass."""
     picked: dict[bytes, list[str]] = {name: [] for name in LOOKED_AT}
     for name, value in scope["headers"]:
         if name in picked:

@@ -102,7 +102,6 @@ class EarlyProblem(Problem):
 
 
 def status_code_of(error: Exception) -> int:
-    """Return the HTTP status of an error."""
     return next((STATUS_CODES[c] for c in type(error).__mro__ if c in STATUS_CODES), 500)
 
 

@@ -32,7 +32,6 @@ Json = dict[str, Any]
 
 
 def describe(operations: Iterable[Operation]) -> Json:
-    """Return the document of all operations."""
     paths: Json = {}
     kinds: list[Any] = [ProblemBody]
     parameters: list[Any] = []
@@ -89,7 +88,6 @@ def _describe(operation: Operation) -> Json:
 
 
 def _answer(operation: Operation) -> tuple[str, Any]:
-    """Return as what the answer of an operation is sent, and its type."""
     if get_origin(operation.answer) is EventStream:
         return EVENT_STREAM, get_args(operation.answer)[0]
     return "application/json", operation.answer
@@ -113,7 +111,6 @@ def _schema(kind: Any) -> Json:
 
 
 def _classes(kinds: Iterable[Any]) -> set[type]:
-    """Return all classes that types are made of."""
     found: set[type] = set()
     left = list(kinds)
     while left:
