@@ -112,7 +112,14 @@ def without_quotes(text: str) -> str:
     >>> without_quotes("make test")
     'make test'
     """
-    return "\n".join(map(_without_quotes, text.split("\n")))
+    lines = []
+    for line in text.split("\n"):
+        words: list[str] = []
+        if not line.lstrip().startswith("{"):
+            with suppress(ValueError):
+                words = shlex.split(line)
+        lines.append(words[0] if len(words) == 1 else line)
+    return "\n".join(lines)
 
 
 def gates_toml(gates: tuple[Gate, ...]) -> Iterator[str]:
@@ -149,16 +156,6 @@ def read_gates_table(table: Mapping[str, Any], where: str) -> str:
     return gates_text(tuple(found))
 
 
-def _without_quotes(line: str) -> str:
-    if line.lstrip().startswith("{"):
-        return line
-    try:
-        words = shlex.split(line)
-    except ValueError:
-        return line
-    return words[0] if len(words) == 1 else line
-
-
 def _read_line(line: str) -> Gate:
     if line.startswith("{"):
         try:
@@ -167,10 +164,11 @@ def _read_line(line: str) -> Gate:
             data = None
         if not isinstance(data, dict):
             raise ConfigError("GATES", line, EXPECTED)
-        return _from_table(data, "GATES")
-    named = re.fullmatch(NAMED_PATTERN, line)
-    name, command = (named[1], named[2].strip()) if named else (USUAL_NAME, line)
-    return _from_table({"name": name, "run": command}, "GATES")
+    else:
+        named = re.fullmatch(NAMED_PATTERN, line)
+        name, command = (named[1], named[2].strip()) if named else (USUAL_NAME, line)
+        data = {"name": name, "run": command}
+    return _from_table(data, "GATES")
 
 
 def _from_table(data: Mapping[str, Any], where: str) -> Gate:
@@ -181,10 +179,13 @@ def _from_table(data: Mapping[str, Any], where: str) -> Gate:
             meant = f"{close[0]} (did you mean that?), or " if close else ""
             raise ConfigError(f"a key of {where}", key, f"{meant}one of: {', '.join(known)}")
     for key, value in data.items():
-        usual = getattr(USUAL, key)
-        if not _is_like(value, usual):
-            expected = KINDS.get(type(usual), "a text")
-            raise ConfigError(f"{key} of {where}", value, expected)
+        kind = type(getattr(USUAL, key))
+        try:
+            if kind is not tuple:
+                convert(kind, value)
+        except ValueError:
+            expected = KINDS.get(kind, "a text")
+            raise ConfigError(f"{key} of {where}", value, expected) from None
     name, command = data.get("name", ""), data.get("run", "").strip()
     if not re.fullmatch(NAME_PATTERN, name) or name == PROOF:
         expected = "a name of small letters, digits, - and _ (not proof)"
@@ -225,17 +226,6 @@ def _read_junit(path: str, where: str) -> str:
     if path and (not {"", ".", ".."}.isdisjoint(parts) or not path.isprintable()):
         raise ConfigError(f"junit of {where}", path, "a file below the folder, without . or ..")
     return path
-
-
-def _is_like(value: object, usual: object) -> bool:
-    match usual:
-        case bool():
-            return isinstance(value, bool)
-        case float():
-            return isinstance(value, int | float) and not isinstance(value, bool)
-        case str():
-            return isinstance(value, str)
-    return True
 
 
 # Any: what a gate has, each of its own type

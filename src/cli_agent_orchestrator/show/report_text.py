@@ -12,7 +12,6 @@ from ..core.markdown import block_of, cell, escape, fenced, folded, harmless
 from ..core.models import DRY_RUN, is_dry
 from ..core.secrets import CUT, before_mask
 from ..core.text import duration, on_a_line, plural
-from ..events import FilesChanged
 from ..proof.verdict import BEFORE_TITLE
 from ..runs.record import Fate, RunStatus, SavedTree
 from ..runs.report import Report
@@ -132,14 +131,10 @@ def title_of(found: Report) -> str:
             return f"Not begun{status}: nothing of it is saved"
         return f"Not finished{status}: {found.due} is due"
     dry = f"{DRY_RUN}: " if is_dry(run.providers.values()) else ""
-    return f"{dry}{run.status} after {plural(run.round, 'round')}{proof_word(run, ', ')}"
-
-
-def proof_word(run: RunView, before: str = "") -> str:
-    """Say whether the last proof is one; nothing if there was none."""
-    if run.proof_check is None:
-        return ""
-    return f"{before}{'proven' if run.proof_check.proven else 'not proven'}"
+    proof = ""
+    if run.proof_check is not None:
+        proof = ", proven" if run.proof_check.proven else ", not proven"
+    return f"{dry}{run.status} after {plural(run.round, 'round')}{proof}"
 
 
 def proof_words(run: RunView) -> str:
@@ -214,11 +209,6 @@ def turns_title(turns: Sequence[Turn]) -> str:
     return "The only turn" if len(turns) == 1 else f"All {len(turns)} turns"
 
 
-def change_words(event: FilesChanged) -> str:
-    named = f": {event.named}" if event.allowed else ""
-    return f"Round {event.round}, {event.role} (turn {event.sequence}) {event.words}{named}"
-
-
 def last_notes(found: Report) -> dict[str, str]:
     """Return the last notes by role, without those that are said as still open."""
 
@@ -288,16 +278,23 @@ def markdown(found: Report) -> str:
         "Why it took more than one try": [f"{w}: {why}" for w, why in found.setbacks.items()],
         "Look first": run.repository,
         "Not converging": () if has_passed else run.stalls,
-        "What was changed": [change_words(event) for event in run.changes],
+        "What was changed": [
+            f"Round {one.round}, {one.role} (turn {one.sequence}) {one.words}"
+            + (f": {one.named}" if one.allowed else "")
+            for one in run.changes
+        ],
         STALLED: run.stalls if has_passed else (),
     }
-    parts += _parts(lists)
+    for head, texts in lists.items():
+        if texts:
+            parts += [f"## {head}", _list(texts)]
     if proof := proof_words(run):
         patch = block_of(found.proof_patch) if found.proof_patch else ""
         before = f"{BEFORE_TITLE}\n\n{_list(found.before)}" if found.before else ""
         parts += ["## Proof", escape(proof)]
         parts += filter(None, [_list(found.suspicions), patch, before])
-    parts += _parts({"What people did": acts})
+    if acts:
+        parts += ["## What people did", _list(acts)]
     if found.evidence:
         parts += [f"## {escape(evidence_title(found.gate))}", fenced(found.evidence)]
     for role, notes in last_notes(found).items():
@@ -309,13 +306,6 @@ def markdown(found: Report) -> str:
     if turns := run.done_turns:
         parts.append(folded(turns_title(turns), _table(turns)))
     return "\n\n".join(parts)
-
-
-def _parts(lists: dict[str, Sequence[str]]) -> Iterator[str]:
-    for head, texts in lists.items():
-        if texts:
-            yield f"## {head}"
-            yield _list(texts)
 
 
 def _list(texts: Sequence[str]) -> str:
