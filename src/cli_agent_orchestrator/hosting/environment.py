@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from pathlib import Path
 from typing import Self
 
+from ..core.programs import ask
 from ..events import RunEvent, RunOpened
 from ..notices.send import Sender, channels_of
 from ..pipeline.flow import Flow
@@ -12,11 +13,13 @@ from ..providers import get_provider
 from ..runs.flows import Flows
 from ..runs.recorder import View, log_afterwards
 from ..runs.request import Interrupts, ServerLink, Surroundings
-from ..settings.config import RunConfig, config_folder, state_folder
+from ..settings.config import RunConfig, config_folder, state_folder, tmux_socket
 from ..settings.layout import run_folder
 from ..terminals.launch import profile_folders, profile_names
 from .connect import Importing, server_for
 from .user import check_sign_in, read_notices
+
+TMUX_SECONDS = 5.0
 
 
 def flows_of(project: Path, environ: Mapping[str, str], *, api_given: bool = False) -> Flows:
@@ -75,6 +78,20 @@ def notifying(
             on_warning(warning)
 
 
+def is_watched(session: str, environ: Mapping[str, str]) -> bool:
+    """Is the user attached to a session of our tmux? Also true where it is not known or not there.
+
+    A server elsewhere has its sessions in a tmux of its own.
+    """
+    socket = tmux_socket(state_folder(environ))
+    words = ["list-clients", "-t", f"={session}", "-F", "#{client_control_mode}"]
+    with suppress(OSError):
+        # 0
+        answer = ask(["tmux", "-L", socket, *words], environ, TMUX_SECONDS)
+        return answer.code != 0 or "0" in answer.text.split()
+    return True
+
+
 def surroundings_of(
     view: NotifyingView,
     interrupts: Interrupts,
@@ -103,4 +120,5 @@ def surroundings_of(
         find_flow,
         check_sign_in=lambda names, wd: check_sign_in(names, wd, environ),
         pop_warnings=view.pop_warnings,
+        is_watched=lambda session: is_watched(session, environ),
     )

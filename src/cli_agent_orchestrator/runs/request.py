@@ -257,6 +257,10 @@ def _know_nothing(providers: Iterable[str], folder: Path) -> None:
     pass
 
 
+def _is_perhaps_watched(session: str) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a run is given by whoever starts it."""
@@ -277,5 +281,7 @@ class Surroundings:
     """Raises if nobody is signed in to one of the agents that work in a folder."""
     pop_warnings: Callable[[], Sequence[str]] = tuple
     """Returns what whoever looks on has to warn of, each thing once."""
+    is_watched: Callable[[str], bool] = _is_perhaps_watched
+    """Is the user attached to an agent of this session? Also true where that is not known."""
     state_stays: bool = True
     """Is the state folder there for more than this run, so that it matters who can write there?"""

@@ -522,7 +522,11 @@ class Conductor:
             heard = state.progress.heard
             stack.enter_context(Listener(run.folder, heard, runner.hear, self._warn))
             try:
-                return runner.run(state)
+                done = runner.run(state)
+                if self._are_agents_done(done):
+                    self._agents_ended = True
+                    exit_terminals(client, done)
+                return done
             except StoppedByPerson:
                 self._agents_ended = True
                 exit_terminals(client, state)
@@ -542,6 +546,15 @@ class Conductor:
                 raise
             finally:
                 self._state = runner.state
+
+    def _are_agents_done(self, state: RunState) -> bool:
+        """Is the run over and is nobody at its agents, where the user did not say what to do?
+
+        What the run began with says nothing: every setting is saved, also those that nobody gave.
+        """
+        is_asked = "CLEANUP_ON_EXIT" in self._request.settings
+        has_passed = state.final_status is FinalStatus.PASS
+        return has_passed and not is_asked and not self._given.is_watched(state.session_name)
 
     def _committed(self, run: OpenRun, state: RunState) -> RunState:
         if run.in_tree is not None:
