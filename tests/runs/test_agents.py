@@ -12,7 +12,6 @@ from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable, ResumeErro
 from cli_agent_orchestrator.handoff.wait import Sent
 from cli_agent_orchestrator.pipeline.state import Dispatch, FinalStatus, RunState, Turn
 from cli_agent_orchestrator.runs.agents import (
-    Onlooker,
     exit_left_terminals,
     exit_terminals,
     find_lost_terminals,
@@ -115,7 +114,7 @@ class TestNewRun:
         rig = Rig(tmp_path)
         rig.server.down = AWAY
         with pytest.raises(Stopped, match="could not be ended"):
-            init_new_run(rig.server, rig.new_run(), Onlooker(when_stopped=lambda stop: stop()))
+            init_new_run(rig.server, rig.new_run(), when_stopped=lambda stop: stop())
 
     def test_it_has_a_session_with_five_terminals(self, rig: Rig) -> None:
         """Scenario: New run creates 5 terminals"""
@@ -154,7 +153,7 @@ class TestNewRun:
             told[role] = terminal_id
             threads.add(threading.get_ident())
 
-        state = init_new_run(rig.server, rig.new_run(), Onlooker(hear))
+        state = init_new_run(rig.server, rig.new_run(), hear)
         assert told == state.terminals
         assert next(iter(told)) == "analyst"
         assert threads == {threading.get_ident()}
@@ -162,9 +161,8 @@ class TestNewRun:
     def test_an_agent_that_could_not_be_started_is_not_told(self, rig: Rig) -> None:
         rig.server.refused["programmer"] = NO_CODEX
         told: list[str] = []
-        onlooker = Onlooker(lambda role, _: told.append(role))
         with pytest.raises(ApiRefused):
-            init_new_run(rig.server, rig.new_run(), onlooker)
+            init_new_run(rig.server, rig.new_run(), lambda role, _: told.append(role))
         assert "programmer" not in told
 
     @pytest.mark.parametrize("profile", ["system_analyst", "programmer", "tester"])
@@ -181,7 +179,7 @@ class TestNewRun:
                 raise BrokenPipeError
 
         with pytest.raises(BrokenPipeError):
-            init_new_run(rig.server, rig.new_run(), Onlooker(tell))
+            init_new_run(rig.server, rig.new_run(), tell)
         assert rig.server.started
         assert rig.server.terminals == {}
 
@@ -190,16 +188,14 @@ class TestNewRun:
         self, rig: Rig, slow: str
     ) -> None:
         server = SlowServer(slow=slow)
-        onlooker = Onlooker(when_stopped=server.when_slow)
         with pytest.raises(Stopped, match="are ended again"):
-            init_new_run(server, rig.new_run(), onlooker)
+            init_new_run(server, rig.new_run(), when_stopped=server.when_slow)
         assert server.terminals == {}
         assert server.ended_starts == [slow]
 
     def test_an_agent_that_is_ready_when_the_start_is_stopped_is_ended_too(self, rig: Rig) -> None:
-        onlooker = Onlooker(when_stopped=lambda stop: stop())
         with pytest.raises(Stopped):
-            init_new_run(rig.server, rig.new_run(), onlooker)
+            init_new_run(rig.server, rig.new_run(), when_stopped=lambda stop: stop())
         assert rig.server.terminals == {}
 
     def test_a_server_that_is_lost_while_the_start_is_stopped_is_told(self, rig: Rig) -> None:
@@ -207,9 +203,8 @@ class TestNewRun:
             rig.server.down = AWAY
             stop()
 
-        onlooker = Onlooker(when_stopped=stop_without_server)
         with pytest.raises(Stopped, match=r"session [\w-]+ could not be ended: no answer"):
-            init_new_run(rig.server, rig.new_run(), onlooker)
+            init_new_run(rig.server, rig.new_run(), when_stopped=stop_without_server)
 
     def test_a_server_that_tells_no_id_is_an_error(self, rig: Rig) -> None:
         class Mute(FakeServer):
@@ -406,13 +401,13 @@ class TestExit:
     def test_all_five_agents_are_asked_to_quit(self, rig: Rig) -> None:
         """Scenario: Cleanup exits terminals when enabled"""
         state = rig.begin()
-        exit_terminals(rig.server, state)
+        exit_terminals(rig.server, state.terminals.values())
         assert sorted(rig.server.exited) == sorted(state.terminals.values())
 
     def test_one_that_is_gone_does_not_keep_the_others(self, rig: Rig) -> None:
         state = rig.begin()
         del rig.server.terminals["programmer-1"]
-        exit_terminals(rig.server, state)
+        exit_terminals(rig.server, state.terminals.values())
         assert rig.server.terminals == {}
 
     def test_of_those_that_may_be_left_only_living_ones_of_the_session_are_ended(
@@ -438,7 +433,7 @@ class TestExit:
     ) -> None:
         state = rig.begin()
         rig.server.down = AWAY
-        exit_terminals(rig.server, state)
+        exit_terminals(rig.server, state.terminals.values())
         assert "could not be ended" in caplog.text
 
 

@@ -55,7 +55,6 @@ from ..settings.layout import (
 )
 from ..work.folder import WorkFolder, began_at, open_work_folder, said_of_start
 from .agents import (
-    Onlooker,
     exit_left_terminals,
     exit_terminals,
     find_lost_terminals,
@@ -227,7 +226,6 @@ class Conductor:
         self._teller = Teller(self._recorder, given.view, self._clock, given.pop_warnings)
         self._tell = self._teller.tell
         self._warn = self._teller.warn
-        self._onlooker = Onlooker(self._teller.tell_started, given.interrupts.when_noted)
         self._preparation = Preparation(request, given, self._clock, self._warn)
         self._in_tree: TreeRun | None = None
         self._held = ExitStack()
@@ -419,7 +417,7 @@ class Conductor:
         client = self._connect(run)
         state = self._start(client, run.prepared)
         with ExitStack() as undo:
-            undo.callback(exit_terminals, client, state)
+            undo.callback(exit_terminals, client, state.terminals.values())
             self._interrupts.check()
             if saved is not None and saved.state.final_status is FinalStatus.RUNNING:
                 self._leave(saved, run.folder, client)
@@ -457,7 +455,9 @@ class Conductor:
 
     def _start(self, client: ApiClient, prepared: Prepared) -> RunState:
         try:
-            return init_new_run(client, prepared, self._onlooker)
+            return init_new_run(
+                client, prepared, self._teller.tell_started, self._interrupts.when_noted
+            )
         except Stopped as stopped:
             self._warn(str(stopped))
             raise
@@ -503,7 +503,9 @@ class Conductor:
             for role in find_lost_terminals(client, state, also_failed=True)
         }
         self._teller.tell_starting(successors)
-        state = replace_terminals(client, state, successors, self._onlooker)
+        state = replace_terminals(
+            client, state, successors, self._teller.tell_started, self._interrupts.when_noted
+        )
         self._save(state)
         return state, tuple(successors)
 
@@ -517,19 +519,15 @@ class Conductor:
         self._state = state
         with ExitStack() as stack:
             if self._config.cleanup_on_exit:
-                stack.callback(lambda: exit_terminals(client, state))
+                stack.callback(lambda: exit_terminals(client, state.terminals.values()))
             self._interrupts.when_noted(runner.stop)
             heard = state.progress.heard
             stack.enter_context(Listener(run.folder, heard, runner.hear, self._warn))
             try:
                 done = runner.run(state)
-                if self._are_agents_done(done):
-                    self._agents_ended = True
-                    exit_terminals(client, done)
-                return done
             except StoppedByPerson:
                 self._agents_ended = True
-                exit_terminals(client, state)
+                exit_terminals(client, state.terminals.values())
                 raise
             except FolderGone as gone:
                 if run.in_tree is None:
@@ -537,7 +535,7 @@ class Conductor:
                 news = run.in_tree.bring_back(gone)
                 # They stand in a folder that is not there any more, also when another is.
                 self._agents_ended = True
-                exit_terminals(client, state)
+                exit_terminals(client, state.terminals.values())
                 raise news from gone
             except (HandoffError, HandoffTimeout) as error:
                 if self._config.cleanup_on_exit:
@@ -546,6 +544,10 @@ class Conductor:
                 raise
             finally:
                 self._state = runner.state
+            if self._are_agents_done(done):
+                self._agents_ended = True
+                exit_terminals(client, done.terminals.values())
+            return done
 
     def _are_agents_done(self, state: RunState) -> bool:
         """Is the run over and is nobody at its agents, where the user did not say what to do?

@@ -266,8 +266,8 @@ SETTINGS = (
         "CLEANUP_ON_EXIT",
         ValueKind.FLAG,
         "0",
-        "End the agents when the run ends. If not given, those of a run that passed are ended, unless "
-        "you are attached to one.",
+        "End the agents when the run ends. If not given, those of a run that passed are ended, "
+        "unless you are attached to one.",
         option="--end-agents",
     ),
     Setting(
