@@ -72,7 +72,7 @@ def page_of(rig: Rig, *words: str) -> str:
     record = RunRecord(run, str(rig.folder), path, "", "x", 0.0)
     rig.keep_in(recorder.start(record, resumed=False))
     try:
-        final = rig.run(saved, lambda event: recorder.tell(event, rig.events.append))
+        final = rig.run(saved, lambda event: rig.events.append(recorder.take(event)))
         code = 0 if final.final_status is FinalStatus.PASS else 1
         recorder.take(RunEnded(rig.clock.now(), final.final_status, final.round, code))
     finally:

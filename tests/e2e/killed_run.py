@@ -18,7 +18,7 @@ from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
 from cli_agent_orchestrator.pipeline.prompts import Briefing
 from cli_agent_orchestrator.pipeline.task import parse_task
 from cli_agent_orchestrator.runs.agents import init_new_run
-from cli_agent_orchestrator.runs.loop import Plan, Records, Runner
+from cli_agent_orchestrator.runs.loop import Plan, Runner
 from cli_agent_orchestrator.runs.prepare import Prepared
 from cli_agent_orchestrator.runs.record import RunRecord, new_run_id
 from cli_agent_orchestrator.runs.recorder import Recorder
@@ -88,20 +88,21 @@ def main(checkpoint: str, role: str) -> None:
         folder = recorder.start(record, resumed=False)
         files = response_files(config.wd, folder, state)
         files.ensure_response_dir()
+        export = ExportedState(config.state_file, config.wd)
         plan = Plan(
             Briefing(task, Path(files.folder), config.rules.condensation),
             config.rules,
             config.handoff,
+            StateFile(folder, clock, export),
+            files,
         )
-        export = ExportedState(config.state_file, config.wd)
-        records = Records(StateFile(folder, clock, export), files)
 
         def on_event(event: RunEvent) -> None:
             recorder.take(event)
             if checkpoint_of(event, role) == checkpoint:
                 die()
 
-        with Runner(client, plan, records, on_event) as runner:
+        with Runner(client, plan, on_event) as runner:
             runner.run(state)
 
 

@@ -19,7 +19,7 @@ from cli_agent_orchestrator.handoff.handoff import World
 from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
 from cli_agent_orchestrator.pipeline.prompts import Briefing
 from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState
-from cli_agent_orchestrator.runs.loop import Plan, Records, Runner
+from cli_agent_orchestrator.runs.loop import Plan, Runner
 from cli_agent_orchestrator.scripted_agent.agent import find_rule, read_turn, render_answer
 from cli_agent_orchestrator.scripted_agent.script import parse_script
 from cli_agent_orchestrator.settings.config import Limits, LoopRules, ReviewRules
@@ -117,12 +117,14 @@ class Stage(Rig):
             Briefing(TASK, files.folder, self.rules.condensation),
             self.rules,
             self.handoff_rules,
+            self.state_file,
+            files,
+            None,
             GatePlace(self.project, 60, inherited(), run_folder),
             open_work_folder(self.project, run_folder, os.environ, held_back=held_back),
         )
-        records = Records(self.state_file, files)
         world = World(self.clock, self.mailbox, no_watch)
-        return Runner(self.server, plan, records, self.events.append, world)
+        return Runner(self.server, plan, self.events.append, world)
 
     def play(self) -> Played:
         state = self.begin(GATES=self.cheat.gate)

@@ -20,7 +20,7 @@ from cli_agent_orchestrator.pipeline.prompts import Briefing
 from cli_agent_orchestrator.pipeline.state import RunState
 from cli_agent_orchestrator.pipeline.task import parse_task
 from cli_agent_orchestrator.runs.agents import init_new_run
-from cli_agent_orchestrator.runs.loop import Plan, Records, Runner
+from cli_agent_orchestrator.runs.loop import Plan, Runner
 from cli_agent_orchestrator.runs.prepare import Prepared
 from cli_agent_orchestrator.runs.record import new_run_id
 from cli_agent_orchestrator.runs.screens import Screens
@@ -280,14 +280,15 @@ class Rig:
             Briefing(TASK, files.folder, condensation, self.test_command),
             self.rules,
             self.handoff_rules,
+            self.state_file,
+            files,
+            Screens(self.server, self.run_folder),
             GatePlace(self.folder, 60, os.environ),
             self.work,
             readonly_roles=self.readonly_roles,
         )
-        screens = Screens(self.server, self.run_folder)
-        records = Records(self.state_file, files, screens)
         world = World(self.clock, self.mailbox, no_watch)
-        return Runner(self.server, plan, records, on_event or self.events.append, world)
+        return Runner(self.server, plan, on_event or self.events.append, world)
 
     def run(self, state: RunState, on_event: OnRunEvent | None = None) -> RunState:
         """Take a run to its end."""

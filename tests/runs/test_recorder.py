@@ -54,15 +54,15 @@ def test_events_and_record_are_kept(tmp_path: Path) -> None:
 
 
 def test_threads_that_tell_at_once_are_told_one_after_the_other(tmp_path: Path) -> None:
-    kept = Recorder(tmp_path)
-    kept.start(RECORD, resumed=False)
     told: list[RunEvent] = []
+    kept = Recorder(tmp_path, told.append)
+    kept.start(RECORD, resumed=False)
     gate = threading.Barrier(8)
 
     def tell(name: int) -> None:
         gate.wait(60)
         for number in range(50):
-            kept.tell(Warned(NOON, f"{name}/{number}"), told.append)
+            kept.tell(Warned(NOON, f"{name}/{number}"))
 
     threads = [threading.Thread(target=tell, args=(name,)) for name in range(8)]
     for thread in threads:

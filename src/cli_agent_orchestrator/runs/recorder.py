@@ -7,29 +7,27 @@ that is said once, and each event is tried anew.
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Protocol, Self
 
-from ..core.clock import Clock
+from ..core.clock import Clock, SystemClock
 from ..core.files import Folder
 from ..core.text import BREAKS, CONTROLS, HALVES
 from ..errors import RunLocked, StateError
 from ..events import (
-    AgentsStarting,
-    AgentStarted,
     OnRunEvent,
     RunEnded,
     RunEvent,
     RunOpened,
     Warned,
+    tell_nobody,
 )
 from ..settings.config import check_state_folder
 from ..settings.layout import DRAFT_PREFIX, LOG_FILE, RECORD_FILE, run_folder
-from ..work.folder import said_of_repository
 from .event_log import EventLog, read_events
 from .record import (
     RunRecord,
@@ -107,11 +105,34 @@ def _log_of(folder: Folder) -> Iterator[LogFile]:
             file.close()
 
 
-class Recorder:
-    """Numbers the events of a run, and writes them and the run's record to its folder."""
+class View(Protocol):
+    """Whoever shows a run; the events of the run are all it needs."""
 
-    def __init__(self, state_folder: Path) -> None:
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def tell(self, event: RunEvent) -> None: ...
+
+
+class Recorder:
+    """Numbers the events of a run, writes them and its record to its folder, and shows them.
+
+    A warning from before the run has an id waits until it has one.
+    """
+
+    def __init__(
+        self,
+        state_folder: Path,
+        show: OnRunEvent = tell_nobody,
+        clock: Clock | None = None,
+        pop_warnings: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
+        """`pop_warnings` returns what else is to be warned of, each thing once."""
         self._state_folder = state_folder
+        self._show = show
+        self._clock = clock or SystemClock()
+        self._pop_warnings = pop_warnings
         self._held = ExitStack()
         self._locked: Folder | None = None
         self.folder: Folder | None = None
@@ -122,6 +143,41 @@ class Recorder:
         self._telling = threading.RLock()
         self._said: set[str] = set()
         self._troubles: list[str] = []
+        self._early: list[str] | None = []
+        """Warnings that wait; None once none has to."""
+
+    @property
+    def now(self) -> float:
+        return self._clock.now()
+
+    def begin(self, record: RunRecord, *, resumed: bool) -> Folder:
+        """Give the run its folder, which is returned, and report its id before anything else."""
+        folder = self.start(record, resumed=resumed)
+        self.tell(RunOpened(self.now, record.id, record.wd, resumed, record.project))
+        self.speak_up()
+        return folder
+
+    def speak_up(self) -> None:
+        """Give the warnings that have waited, whether the run has come to an id or not."""
+        early, self._early = self._early or [], None
+        for text in early:
+            self.warn(text)
+
+    def warn(self, text: str) -> None:
+        if self._early is None:
+            self.tell(Warned(self.now, text))
+        else:
+            self._early.append(text)
+
+    def tell(self, event: RunEvent) -> None:
+        """Record an event and show it, and warn if it could not be recorded or sent.
+
+        Several threads may, and each has to wait its turn.
+        """
+        with self._telling:
+            self._show(self.take(event))
+        for trouble in (*self.pop_troubles(), *self._pop_warnings()):
+            self.warn(trouble)
 
     def hold(self, run: str) -> None:
         """Keep others from a run that is to go on; raise `RunLocked` if one of them is at work."""
@@ -173,11 +229,6 @@ class Recorder:
         self._held.close()
         self._locked = self._log = None
 
-    def tell(self, event: RunEvent, on_event: OnRunEvent) -> None:
-        """Write an event and pass it on; several threads may, and each has to wait its turn."""
-        with self._telling:
-            on_event(self.take(event))
-
     def take(self, event: RunEvent) -> RunEvent:
         """Return an event with its number, after it was written."""
         self._seq += 1
@@ -189,17 +240,22 @@ class Recorder:
             try:
                 write_record(self.folder, self._record, lasting=isinstance(event, RunEnded))
             except OSError as error:
-                self._say(f"the run's {RECORD_FILE} is out of date: {error.strerror}")
+                self._note_trouble(f"the run's {RECORD_FILE} is out of date: {error.strerror}")
         try:
             return self._log.append(event)
         except OSError as error:
-            self._say(f"what happens cannot be recorded: {error.strerror}")
+            self._note_trouble(f"what happens cannot be recorded: {error.strerror}")
             return replace(event, seq=self._seq)
 
     def pop_troubles(self) -> list[str]:
         """Return why the folder cannot be written, each reason once."""
         troubles, self._troubles = self._troubles, []
         return troubles
+
+    def _note_trouble(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            self._troubles.append(text)
 
     def _lock(self, folder: Folder, run: str) -> None:
         if self._locked == folder:
@@ -213,89 +269,9 @@ class Recorder:
             ) from None
         self._locked = folder
 
-    def _say(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
-            self._troubles.append(text)
-
 
 def _left(folder: Folder, record: RunRecord) -> float:
     """Return when a run was last at work; one that was killed has not noted its end."""
     if record.ended is not None:
         return record.ended
     return max((event.at for event in read_events(folder)), default=record.started)
-
-
-class View(Protocol):
-    """Whoever shows a run; the events of the run are all it needs."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def tell(self, event: RunEvent) -> None: ...
-
-
-class Teller:
-    """What is said before the run has an id waits until it has one."""
-
-    def __init__(
-        self,
-        recorder: Recorder,
-        view: View,
-        clock: Clock,
-        pop_warnings: Callable[[], Sequence[str]] = tuple,
-    ) -> None:
-        """`pop_warnings` returns what else is to be warned of, each thing once."""
-        self._recorder = recorder
-        self._view = view
-        self._clock = clock
-        self._pop_warnings = pop_warnings
-        self._is_open = False
-        self._early: list[str] = []
-
-    @property
-    def folder(self) -> Folder | None:
-        return self._recorder.folder
-
-    @property
-    def now(self) -> float:
-        return self._clock.now()
-
-    def begin(self, record: RunRecord, *, resumed: bool) -> Folder:
-        """Give the run its folder, which is returned, and tell its id before anything else."""
-        folder = self._recorder.start(record, resumed=resumed)
-        self.tell(RunOpened(self.now, record.id, record.wd, resumed, record.project))
-        self.speak_up()
-        return folder
-
-    def speak_up(self) -> None:
-        """Say what has waited, whether the run has come to an id or not."""
-        self._is_open = True
-        early, self._early = self._early, []
-        for text in early:
-            self.warn(text)
-
-    def warn(self, text: str) -> None:
-        if self._is_open:
-            self.tell(Warned(self.now, text))
-        else:
-            self._early.append(text)
-
-    def tell(self, event: RunEvent) -> None:
-        """Record an event, show it, and say if it could not be recorded or sent."""
-        self._recorder.tell(event, self._view.tell)
-        for trouble in (*self._recorder.pop_troubles(), *self._pop_warnings()):
-            self.warn(trouble)
-
-    def tell_starting(self, providers: Mapping[str, str]) -> None:
-        """Tell which agents are about to be started, if any are, by role."""
-        if providers:
-            self.tell(AgentsStarting(self.now, providers))
-
-    def tell_started(self, role: str, terminal_id: str) -> None:
-        self.tell(AgentStarted(self.now, role, terminal_id))
-
-    def said_of_repository(self) -> tuple[str, ...]:
-        """Return what was said of changes to the repository itself, in all the time of the run."""
-        return () if self.folder is None else said_of_repository(read_events(self.folder))

@@ -9,7 +9,7 @@ import os
 import platform
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Self
@@ -26,6 +26,7 @@ from ..core.models import (
     Feature,
     exit_code_of,
 )
+from ..core.text import first_names
 from ..errors import (
     ApiRefused,
     FolderGone,
@@ -39,13 +40,14 @@ from ..errors import (
     in_words,
     kind_of,
 )
-from ..events import RunBegan, RunEnded, ServerChosen
-from ..gates.checking import GatePlace
+from ..events import AgentsStarting, AgentStarted, RunBegan, RunEnded, ServerChosen
+from ..gates.check import page_of
+from ..gates.checking import Checker, GatePlace, GateRunner
 from ..handoff.files import ResponseFiles, ensure_response_dir
 from ..pipeline.prompts import Briefing
 from ..pipeline.resuming import Remedy, should_auto_resume
 from ..pipeline.state import FinalStatus, RunState
-from ..settings.config import RunConfig
+from ..settings.gates import Gate
 from ..settings.layout import (
     REPLACED_STATE,
     check_place,
@@ -53,7 +55,14 @@ from ..settings.layout import (
     said_of_place,
     turns_folder,
 )
-from ..work.folder import WorkFolder, began_at, open_work_folder, said_of_start
+from ..work.folder import (
+    began_at,
+    held_back_of,
+    open_work_folder,
+    said_of_repository,
+    said_of_start,
+)
+from ..work.held_back import in_their_place
 from .agents import (
     exit_left_terminals,
     exit_terminals,
@@ -64,7 +73,8 @@ from .agents import (
     verify_resume_terminals,
 )
 from .control import Listener
-from .loop import Plan, Records, Runner, StoppedByPerson
+from .event_log import read_events
+from .loop import Plan, Runner, StoppedByPerson
 from .prepare import NOT_BEGUN, Preparation, Prepared, SavedRun, logging_refusals, objections_to
 from .record import (
     VERSION,
@@ -79,31 +89,20 @@ from .record import (
     short_name,
     without_secrets,
 )
-from .recorder import Recorder, Teller
+from .recorder import Recorder
 from .request import Interrupts, RunRequest, Surroundings
 from .screens import Screens
 from .state_file import ExportedState, StateFile, load_state, read_state_of
-from .tree import OwnTree, TreeRun, hold_tree, plan_tree, reopen_tree
+from .tree import OwnTree, hold_tree, plan_tree, reopen_tree, store_of
 from .view import list_runs, run_at_work
 
 NOT_RECORDED = ("PROMPT", "RESUME", "MISSING")
 """The task is recorded as such; the others are about one start."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpenRun:
-    """What is settled about a run from then on."""
-
-    prepared: Prepared
-    record: RunRecord
-    """Of this start; if the run is resumed, its folder has that of the first."""
-    folder: Folder
-    number: int
-    """By which it keeps out of the way of others."""
-    environ: Mapping[str, str] = field(repr=False)
-    """What its commands inherit."""
-    in_tree: TreeRun | None
-    """None if its agents work in the user's own folder."""
+NO_FOLDER_FOR_TREE = "without a folder for the run there is no place for a work tree"
+SETUP = "setup"
+"""What prepares a work tree is logged like a gate of this name."""
 
 
 def new_record(
@@ -114,6 +113,9 @@ def new_record(
     environ: Mapping[str, str],
 ) -> RunRecord:
     config, task = prepared.config, prepared.task
+    given = {name: text for name, text in request.settings.items() if name not in NOT_RECORDED}
+    if "API" in given:
+        given["API"] = without_secrets(given["API"])
     if tree is None:
         base, branch, top = began_at(config.wd, environ)
     else:
@@ -129,7 +131,10 @@ def new_record(
         branch=branch,
         top=top,
         flow=prepared.flow.name,
-        settings=_saved_settings(config, request),
+        settings={
+            name: SavedSetting(value, request.sources.get(name, "default"))
+            for name, value in {**given, **config.settings}.items()
+        },
         machine=platform.node(),
         pid=os.getpid(),
         project="" if tree is None else str(tree.project),
@@ -137,79 +142,9 @@ def new_record(
     )
 
 
-def _saved_settings(config: RunConfig, request: RunRequest) -> Mapping[str, SavedSetting]:
-    given = {name: text for name, text in request.settings.items() if name not in NOT_RECORDED}
-    if "API" in given:
-        given["API"] = without_secrets(given["API"])
-    return {
-        name: SavedSetting(value, request.sources.get(name, "default"))
-        for name, value in {**given, **config.settings}.items()
-    }
-
-
-@contextmanager
-def connected(run: OpenRun, given: Surroundings, teller: Teller) -> Iterator[ApiClient]:
-    """Lead to the server of a run; raise `Stopped` if the run is to stop by then."""
-    config = run.prepared.config
-    with given.connect(config, teller.warn) as link:
-        given.interrupts.check()
-        client = link.client
-        client.run_index = run.number
-        client.record = config.recording
-        # Without API our own commands look in the state folder, and find the same server.
-        teller.tell(ServerChosen(teller.now, link.url, link.how, config.api_given))
-        if config.permissions and Feature.PERMISSIONS not in client.features():
-            teller.warn(
-                f"the server at {client.base_url} does not take --permissions: its agents may "
-                f"do what it was started with, not {config.permissions}"
-            )
-        yield client
-
-
-def permissions_of(client: ApiClient, state: RunState) -> str:
-    if Feature.PERMISSIONS not in patiently(client.features, repeatable=True):
-        return ""
-    agents = (
-        patiently(partial(client.get_terminal, one), repeatable=True)
-        for one in state.terminals.values()
-    )
-    told = (agent.get("permissions") for agent in agents)
-    return ", ".join(sorted({str(word) for word in told if word}))
-
-
-def make_plan(run: OpenRun, files: ResponseFiles) -> Plan:
-    config = run.prepared.config
-    briefing = Briefing(
-        run.prepared.task,
-        files.folder,
-        config.rules.condensation,
-        config.project_test_cmd,
-        note="" if run.in_tree is None else run.in_tree.tree.note,
-    )
-    return Plan(
-        briefing,
-        config.rules,
-        config.handoff,
-        GatePlace(config.wd, config.gate_timeout, run.environ, run.folder),
-        _open_folder(run),
-        config.readonly_roles,
-        since=run.record.started,
-        run=short_name(run.record.id),
-    )
-
-
 def response_files(wd: Path, run: Folder, state: RunState) -> ResponseFiles:
     names = {role.name: role.response_file for role in state.flow.roles}
     return ResponseFiles(wd, turns_folder(run), names)
-
-
-def _open_folder(run: OpenRun) -> WorkFolder:
-    wd = run.prepared.config.wd
-    if run.in_tree is None:
-        return open_work_folder(wd, run.folder, run.environ)
-    return open_work_folder(
-        wd, run.folder, run.environ, run.in_tree.repair, run.in_tree.tree.worktree.held_back
-    )
 
 
 class Conductor:
@@ -222,14 +157,21 @@ class Conductor:
         self._interrupts = given.interrupts
         self._clock = SystemClock()
         self._export = ExportedState(request.config.state_file, request.config.wd)
-        self._recorder = Recorder(given.state_folder)
-        self._teller = Teller(self._recorder, given.view, self._clock, given.pop_warnings)
-        self._tell = self._teller.tell
-        self._warn = self._teller.warn
-        self._preparation = Preparation(request, given, self._clock, self._warn)
-        self._in_tree: TreeRun | None = None
+        self._recorder = Recorder(
+            given.state_folder, given.view.tell, self._clock, given.pop_warnings
+        )
+        self._tell = self._recorder.tell
+        self._warn = self._recorder.warn
+        self._tree: OwnTree | None = None
+        """None if its agents work in the user's own folder."""
+        self._noticed: set[str] = set()
+        """Files in the place of those that are held back, which were named."""
         self._held = ExitStack()
         """What ends with the run, after it was told how it ended."""
+        self._record: RunRecord | None = None
+        """Of this start; if the run is resumed, its folder has that of the first."""
+        self._environ: Mapping[str, str] = given.environ
+        """What its commands inherit."""
         self._state_file: StateFile | None = None
         self._state: RunState | None = None
         self._agents_ended = False
@@ -255,6 +197,9 @@ class Conductor:
         left = "" if is_here else self._left_in_tree()
         return self._resume_known(left) if left else self._run_here()
 
+    def _preparation(self) -> Preparation:
+        return Preparation(self._request, self._given, self._clock, self._warn)
+
     def _left_in_tree(self) -> str:
         """Return the run in a work tree of this project that goes on; empty if none does.
 
@@ -272,7 +217,6 @@ class Conductor:
                 if config.resume or not against:
                     if not run.has_agents:
                         self._request = replace(self._request, replace_terminals=True)
-                        self._preparation = replace(self._preparation, request=self._request)
                     return run.id
                 others.append(run.id)
         if others and config.in_worktree:
@@ -295,10 +239,11 @@ class Conductor:
                 return self._resume(saved)
             if self._config.missing:
                 raise UsageError("--missing is for a saved run that is resumed, and there is none")
-            prepared = self._preparation.new_run()
+            prepared = self._preparation().new_run()
             if said := said_of_start(self._config.wd, self._given.environ):
                 self._warn(said)
-            return self._begin(self._open(prepared), saved)
+            self._open(prepared)
+            return self._begin(prepared, saved)
 
     def _find_saved(self) -> SavedRun | None:
         """Return the run that the state file names, from its own folder if there is one."""
@@ -309,15 +254,14 @@ class Conductor:
         state = self._export.load_state()
         if state is None:
             return None
-        return SavedRun(self._preparation.reopened(state), None, self._config)
+        return SavedRun(self._preparation().reopened(state), None, self._config)
 
     def _load_saved(self, record: RunRecord) -> SavedRun | None:
         """Return a run as its own folder has it; None if it ended before its first turn."""
         state = load_state(run_folder(self._given.state_folder, record.id))
         if state is None:
             return None
-        tree = None if self._in_tree is None else self._in_tree.tree
-        return SavedRun(self._preparation.reopened(state), record, self._config, tree)
+        return SavedRun(self._preparation().reopened(state), record, self._config, self._tree)
 
     def _begin_in_tree(self) -> RunState:
         if self._config.resume or self._config.missing:
@@ -328,7 +272,7 @@ class Conductor:
             raise UsageError(
                 "a run in a work tree is saved in its own folder: leave out CAO_STATE_FILE"
             )
-        prepared = self._preparation.new_run()
+        prepared = self._preparation().new_run()
         tree, warnings = plan_tree(
             self._config.wd,
             self._given.state_folder,
@@ -338,20 +282,44 @@ class Conductor:
         )
         for warning in warnings:
             self._warn(warning)
-        in_tree = self._move_into(tree, prepared.run_id)
-        run = self._open(replace(prepared, config=self._config))
+        self._move_into(tree, prepared.run_id)
+        prepared = replace(prepared, config=self._config)
+        self._open(prepared)
         # Before anything that takes its time, as a work tree of many files does.
-        self._teller.tell_starting(prepared.providers)
-        remarks = in_tree.make()
+        self._tell_starting(prepared.providers)
+        folder, worktree = self._recorder.folder, tree.worktree
+        if folder is None:
+            raise UsageError(NO_FOLDER_FOR_TREE)
+        held_back_of(folder, worktree.held_back).take(worktree.repository.top)
+        self._tree, remarks = tree.make()
         try:
-            in_tree.prepare(remarks, self._config, run.environ, self._interrupts.when_noted)
+            self._recorder.note_tree(self._tree.saved)
+            for remark in remarks:
+                self._warn(f"in the work tree: {remark}")
+            self._set_tree_up()
             with self._holding_folder():
-                return self._begin(run, None)
+                return self._begin(prepared, None)
         finally:
             if not self.is_saved:
                 # No agent was given anything to do.
                 with suppress(GitError):
-                    in_tree.tree.remove()
+                    self._tree.remove()
+
+    def _set_tree_up(self) -> None:
+        """Run the command that prepares a work tree; it is stopped when a signal is noted."""
+        config = self._config
+        if not config.worktree_setup:
+            return
+        runner = GateRunner()
+        self._interrupts.when_noted(runner.stop)
+        place = GatePlace(config.wd, config.gate_timeout, self._environ, self._recorder.folder)
+        gate = Gate(SETUP, config.worktree_setup)
+        result = Checker(runner).run_in(gate, place, f"000-{SETUP}")
+        if not result.passed:
+            raise UsageError(
+                "the command that prepares the work tree failed; no run was begun:\n"
+                f"{page_of(result)}"
+            )
 
     def _resume_known(self, run: str) -> RunState:
         """Take the run with an id to its end, in its work tree if it has one."""
@@ -374,8 +342,7 @@ class Conductor:
                 f"the run {run} was ended before its first turn, and nothing of it is saved: start "
                 f"a new one{discard if record.tree else ''}"
             )
-        if self._in_tree is not None:
-            self._in_tree.repair()
+        self._repair_tree()
         with self._holding_folder():
             return self._resume(saved)
 
@@ -383,59 +350,72 @@ class Conductor:
     def _holding_folder(self) -> Iterator[None]:
         wd = self._config.wd
         ensure_response_dir(wd)
-        if self._in_tree is None:
+        if self._tree is None:
             self._export.check()
         at_work = partial(run_at_work, self._given.state_folder, wd)
         with keeping_runs_out(wd, at_work), logging_refusals():
             yield
 
-    def _move_into(self, tree: OwnTree, run: str) -> TreeRun:
+    def _move_into(self, tree: OwnTree, run: str) -> None:
         """Let all that follows happen in a work tree."""
-        self._in_tree = TreeRun(tree, run, self._given.state_folder, self._recorder, self._teller)
-        self._config = self._in_tree.placed(self._config)
-        return self._in_tree
+        self._store = store_of(self._given.state_folder, run)
+        self._tree = tree
+        self._config = replace(self._config, wd=tree.wd)
 
-    def _open(self, prepared: Prepared, *, resumed: bool = False) -> OpenRun:
-        """Give the run its folder, and tell its id before anything else."""
-        given, in_tree = self._given, self._in_tree
+    def _open(self, prepared: Prepared, *, resumed: bool = False) -> Folder:
+        """Give the run its folder, and report its id before anything else."""
+        given, tree = self._given, self._tree
         if given.state_stays:
             for warning in said_of_place(given.state_folder, prepared.config.wd):
                 self._warn(warning)
-        tree = None if in_tree is None else in_tree.tree
-        record = new_record(prepared, self._request, tree, self._clock.now(), self._given.environ)
-        folder = self._teller.begin(record, resumed=resumed)
-        number = self._held.enter_context(run_index(given.state_folder))
-        environ = {**given.environ, RUN_INDEX: str(number)}
-        export = self._export if in_tree is None else None
+        self._record = new_record(prepared, self._request, tree, self._clock.now(), given.environ)
+        folder = self._recorder.begin(self._record, resumed=resumed)
+        self._number = self._held.enter_context(run_index(given.state_folder))
+        self._environ = {**given.environ, RUN_INDEX: str(self._number)}
+        export = self._export if tree is None else None
         self._state_file = StateFile(folder, self._clock, export, self._warn)
-        return OpenRun(prepared, record, folder, number, environ, in_tree)
+        return folder
 
-    def _begin(self, run: OpenRun, saved: SavedRun | None) -> RunState:
+    def _tell_starting(self, providers: Mapping[str, str]) -> None:
+        if providers:
+            self._tell(AgentsStarting(self._clock.now(), providers))
+
+    def _tell_started(self, role: str, terminal_id: str) -> None:
+        self._tell(AgentStarted(self._clock.now(), role, terminal_id))
+
+    def _begin(self, prepared: Prepared, saved: SavedRun | None) -> RunState:
         """Start the agents of a flow and take a new run to its end."""
-        if run.in_tree is None:
-            self._teller.tell_starting(run.prepared.providers)
-        client = self._connect(run)
-        state = self._start(client, run.prepared)
+        if self._tree is None:
+            self._tell_starting(prepared.providers)
+        client = self._connect()
+        try:
+            state = init_new_run(client, prepared, self._tell_started, self._interrupts.when_noted)
+        except Stopped as stopped:
+            self._warn(str(stopped))
+            raise
+        except ApiRefused as error:
+            # All or none are started, so there is nothing that could be resumed.
+            raise UsageError(f"{NOT_BEGUN}: {error.detail}") from error
         with ExitStack() as undo:
             undo.callback(exit_terminals, client, state.terminals.values())
             self._interrupts.check()
             if saved is not None and saved.state.final_status is FinalStatus.RUNNING:
-                self._leave(saved, run.folder, client)
+                self._leave(saved, client)
             self._save(state)
             undo.pop_all()
-        with self._runner(run, client, state) as runner:
-            self._tell(self._began(run, client, state))
-            state = self._loop(run, client, runner, state)
-        return self._committed(run, state)
+        with self._runner(prepared, client, state) as runner:
+            self._tell(self._began(client, state))
+            return self._loop(client, runner, state)
 
-    def _leave(self, saved: SavedRun, new: Folder, client: ApiClient) -> None:
+    def _leave(self, saved: SavedRun, client: ApiClient) -> None:
         """Leave an unfinished run for another one in the same work folder.
 
         Somebody else's state could name any agent, so that nothing is done to these.
         """
         if saved.record is None:
-            new.replace(REPLACED_STATE, self._export.read() or b"")
-            self._warn(f"the unfinished run of {self._export.path} is kept in {new.path}")
+            folder = self._folder
+            folder.replace(REPLACED_STATE, self._export.read() or b"")
+            self._warn(f"the unfinished run of {self._export.path} is kept in {folder.path}")
             return
         # They know the same response files.
         if exit_left_terminals(client, saved.state):
@@ -449,33 +429,42 @@ class Conductor:
         self._state_file.save_state(state)
         self.is_saved = True
 
-    def _connect(self, run: OpenRun) -> ApiClient:
-        """Lead to the server; one of our own stays, and with it the page, until all is told."""
-        return self._held.enter_context(connected(run, self._given, self._teller))
+    @property
+    def _folder(self) -> Folder:
+        assert self._recorder.folder is not None, "the run is open"
+        return self._recorder.folder
 
-    def _start(self, client: ApiClient, prepared: Prepared) -> RunState:
-        try:
-            return init_new_run(
-                client, prepared, self._teller.tell_started, self._interrupts.when_noted
+    def _connect(self) -> ApiClient:
+        """Lead to the server; raise `Stopped` if the run is to stop by then.
+
+        One of our own stays, and with it the page, until all is told.
+        """
+        config = self._config
+        link = self._held.enter_context(self._given.connect(config, self._warn))
+        self._interrupts.check()
+        client = link.client
+        client.run_index = self._number
+        client.record = config.recording
+        # Without API our own commands look in the state folder, and find the same server.
+        self._tell(ServerChosen(self._clock.now(), link.url, link.how, config.api_given))
+        if config.permissions and Feature.PERMISSIONS not in client.features():
+            self._warn(
+                f"the server at {client.base_url} does not take --permissions: its agents may "
+                f"do what it was started with, not {config.permissions}"
             )
-        except Stopped as stopped:
-            self._warn(str(stopped))
-            raise
-        except ApiRefused as error:
-            # All or none are started, so there is nothing that could be resumed.
-            raise UsageError(f"{NOT_BEGUN}: {error.detail}") from error
+        return client
 
     def _resume(self, found: SavedRun) -> RunState:
         """Take a saved run to its end with its own agents, and new ones for those that are lost."""
         self.is_saved = True
-        prepared, saved = self._preparation.saved_run(found)
+        prepared, saved = self._preparation().saved_run(found)
         self._config = prepared.config
-        run = self._open(prepared, resumed=found.record is not None)
+        self._open(prepared, resumed=found.record is not None)
         if found.record is None:
             self._warn(f"the run that was saved in {self._export.path} is taken over")
             self._save(saved)
-        client = self._connect(run)
-        with self._runner(run, client, saved) as runner:
+        client = self._connect()
+        with self._runner(prepared, client, saved) as runner:
             try:
                 state = runner.record_archived_reply(saved)
             except RunError:
@@ -483,12 +472,11 @@ class Conductor:
                 self._state = saved
                 raise
             state, replaced = self._find_agents(client, state)
-            began = self._began(run, client, state)
+            began = self._began(client, state)
             self._tell(replace(began, resumed=True, replaced=replaced))
             if self._config.missing:
                 state = runner.answer_missing(state, Remedy(self._config.missing))
-            state = self._loop(run, client, runner, state)
-        return self._committed(run, state)
+            return self._loop(client, runner, state)
 
     def _find_agents(self, client: ApiClient, state: RunState) -> tuple[RunState, tuple[str, ...]]:
         """Find every agent of a saved run again; return also the roles that have a new one."""
@@ -502,41 +490,74 @@ class Conductor:
             or self._config.provider_of(role)
             for role in find_lost_terminals(client, state, also_failed=True)
         }
-        self._teller.tell_starting(successors)
+        self._tell_starting(successors)
         state = replace_terminals(
-            client, state, successors, self._teller.tell_started, self._interrupts.when_noted
+            client, state, successors, self._tell_started, self._interrupts.when_noted
         )
         self._save(state)
         return state, tuple(successors)
 
-    def _runner(self, run: OpenRun, client: ApiClient, state: RunState) -> Runner:
+    def _runner(self, prepared: Prepared, client: ApiClient, state: RunState) -> Runner:
         assert self._state_file is not None, "the run is open"
-        files = response_files(self._config.wd, run.folder, state)
-        records = Records(self._state_file, files, Screens(client, run.folder))
-        return Runner(client, make_plan(run, files), records, self._tell)
+        assert self._record is not None, "the run is open"
+        config, tree, folder = prepared.config, self._tree, self._folder
+        files = response_files(config.wd, folder, state)
+        if tree is None:
+            work = open_work_folder(config.wd, folder, self._environ)
+        else:
+            held_back = tree.worktree.held_back
+            work = open_work_folder(config.wd, folder, self._environ, self._repair_tree, held_back)
+        briefing = Briefing(
+            prepared.task,
+            files.folder,
+            config.rules.condensation,
+            config.project_test_cmd,
+            note="" if tree is None else tree.note,
+        )
+        plan = Plan(
+            briefing,
+            config.rules,
+            config.handoff,
+            self._state_file,
+            files,
+            Screens(client, folder),
+            GatePlace(config.wd, config.gate_timeout, self._environ, folder),
+            work,
+            config.readonly_roles,
+            since=self._record.started,
+            run=short_name(self._record.id),
+        )
+        return Runner(client, plan, self._tell)
 
-    def _loop(self, run: OpenRun, client: ApiClient, runner: Runner, state: RunState) -> RunState:
+    def _loop(self, client: ApiClient, runner: Runner, state: RunState) -> RunState:
         self._state = state
+        agents = state.terminals.values()
         with ExitStack() as stack:
             if self._config.cleanup_on_exit:
-                stack.callback(lambda: exit_terminals(client, state.terminals.values()))
+                stack.callback(exit_terminals, client, agents)
             self._interrupts.when_noted(runner.stop)
             heard = state.progress.heard
-            stack.enter_context(Listener(run.folder, heard, runner.hear, self._warn))
+            stack.enter_context(Listener(self._folder, heard, runner.hear, self._warn))
             try:
                 done = runner.run(state)
             except StoppedByPerson:
                 self._agents_ended = True
-                exit_terminals(client, state.terminals.values())
+                exit_terminals(client, agents)
                 raise
             except FolderGone as gone:
-                if run.in_tree is None:
+                if self._tree is None:
                     raise
-                news = run.in_tree.bring_back(gone)
+                self._repair_tree()
                 # They stand in a folder that is not there any more, also when another is.
                 self._agents_ended = True
-                exit_terminals(client, state.terminals.values())
-                raise news from gone
+                exit_terminals(client, agents)
+                resume = f"cao resume {short_name(self._run_id)} --replace-terminals"
+                raise RunError(
+                    f"the work tree {gone.folder} was removed while {gone.role} was at work. It is "
+                    "back as the last snapshot has it, and the agents, which cannot work on, are "
+                    f"ended: `{resume}` goes on with new ones",
+                    to_resume=resume,
+                ) from gone
             except (HandoffError, HandoffTimeout) as error:
                 if self._config.cleanup_on_exit:
                     # It is about an agent that is ended with the others.
@@ -546,11 +567,12 @@ class Conductor:
                 self._state = runner.state
             if self._are_agents_done(done):
                 self._agents_ended = True
-                exit_terminals(client, done.terminals.values())
-            return done
+                exit_terminals(client, agents)
+        self._commit(done)
+        return done
 
     def _are_agents_done(self, state: RunState) -> bool:
-        """Is the run over and is nobody at its agents, where the user did not say what to do?
+        """Has the run passed and is nobody at its agents, where the user did not say what to do?
 
         What the run began with says nothing: every setting is saved, also those that nobody gave.
         """
@@ -558,34 +580,75 @@ class Conductor:
         has_passed = state.final_status is FinalStatus.PASS
         return has_passed and not is_asked and not self._given.is_watched(state.session_name)
 
-    def _committed(self, run: OpenRun, state: RunState) -> RunState:
-        if run.in_tree is not None:
-            run.in_tree.commit(state, run.record.task_line)
-        return state
+    @property
+    def _run_id(self) -> str:
+        assert self._record is not None, "the run is open"
+        return self._record.id
+
+    def _repair_tree(self) -> None:
+        """Bring back what agents have broken of the work tree, if there is one, and report it."""
+        if self._tree is None:
+            return
+        for fault in self._tree.repair(self._store):
+            self._warn(f"the work tree was broken, and is repaired: {fault}")
+        worktree = self._tree.worktree
+        made = in_their_place(worktree.folder, worktree.held_back)
+        if new := [path for path in made if path not in self._noticed]:
+            self._noticed.update(new)
+            self._warn(
+                f"{first_names(new)} was made where your own is held back: gates use yours, and no "
+                "commit has the other"
+            )
+
+    def _commit(self, state: RunState) -> None:
+        """Commit the work of a run that passed in its work tree."""
+        if self._tree is None or state.final_status is not FinalStatus.PASS:
+            return
+        assert self._record is not None, "the run is open"
+        try:
+            self._repair_tree()
+            self._tree, done = self._tree.commit(
+                self._store, self._run_id, state, self._record.task_line
+            )
+            self._recorder.note_tree(self._tree.saved)
+        except (RunError, GitError, OSError) as error:
+            self._warn(f"the work could not be committed: {error}; it is in {self._tree.wd}")
+            return
+        if not self._tree.saved.has_work:
+            self._warn("no file was changed: there is nothing to commit")
+        left_out = [f"not committed: {one.path} ({one.reason})" for one in done.left_out]
+        for remark in (*done.remarks, *left_out):
+            self._warn(remark)
 
     def end(self, exit_code: int, reason: str = "", error: OrchestratorError | None = None) -> None:
-        self._teller.speak_up()
+        self._recorder.speak_up()
         ended = run_ended(self._clock.now(), self._state, exit_code, reason, error)
-        ended = replace(ended, repository=self._teller.said_of_repository())
+        if self._recorder.folder is not None:
+            said = said_of_repository(read_events(self._recorder.folder))
+            ended = replace(ended, repository=said)
         stay = not self._config.cleanup_on_exit and not self._agents_ended
         if self._state is not None and stay:
             ended = replace(ended, session_left=self._state.session_name)
-        if self._in_tree is not None:
-            tree = self._in_tree.tree
+        if (tree := self._tree) is not None:
             if tree.saved.has_work:
                 ended = replace(ended, branch=tree.worktree.branch)
             elif self.is_saved:
                 ended = replace(ended, tree=str(tree.wd))
         self._tell(ended)
 
-    def _began(self, run: OpenRun, client: ApiClient, state: RunState) -> RunBegan:
+    def _began(self, client: ApiClient, state: RunState) -> RunBegan:
+        told: set[str] = set()
+        if Feature.PERMISSIONS in patiently(client.features, repeatable=True):
+            for one in state.terminals.values():
+                agent = patiently(partial(client.get_terminal, one), repeatable=True)
+                told.add(str(agent.get("permissions") or ""))
         return RunBegan(
             at=self._clock.now(),
             session_name=state.session_name,
             terminals=state.terminals,
             providers={role: state.provider_of(role) for role in state.terminals},
-            archive=str(turns_folder(run.folder).path),
-            permissions=permissions_of(client, state),
+            archive=str(turns_folder(self._folder).path),
+            permissions=", ".join(sorted(filter(None, told))),
             max_rounds=self._config.rules.limits.max_rounds,
             reviewers=tuple(stage.reviewer for stage in state.flow.stages if stage.reviewer),
         )

@@ -2,15 +2,13 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..core.files import is_left_behind
-from ..core.text import first_names
 from ..errors import (
-    FolderGone,
     GitError,
     OrchestratorError,
     RunError,
@@ -18,11 +16,8 @@ from ..errors import (
     StateError,
     UsageError,
 )
-from ..gates.check import page_of
-from ..gates.checking import Checker, GatePlace, GateRunner
-from ..pipeline.state import FinalStatus, RunState
-from ..settings.config import RunConfig, config_folder
-from ..settings.gates import Gate
+from ..pipeline.state import RunState
+from ..settings.config import config_folder
 from ..settings.layout import (
     KEPT_PATTERN,
     SNAPSHOTS_FOLDER,
@@ -32,13 +27,12 @@ from ..settings.layout import (
     worktree_folder,
 )
 from ..work.delivery import CommittedWork, commit_message
-from ..work.folder import held_back_of
 from ..work.git import Repository, find_repository, uncommitted, user_identity
-from ..work.held_back import find, in_their_place
+from ..work.held_back import find
 from ..work.snapshots import Snapshots, is_of_cao
 from ..work.worktree import Commit, Worktree, first_of
-from .record import Fate, RunRecord, SavedTree, keeping_runs_out, read_record, short_name
-from .recorder import Recorder, Teller
+from .record import Fate, RunRecord, SavedTree, keeping_runs_out, read_record
+from .recorder import Recorder
 
 BRANCH_PREFIX = "cao/"
 FOLDER_GONE = "all of its files were gone; they are as the last snapshot has them"
@@ -339,109 +333,6 @@ def _repository(project: Path, environ: Mapping[str, str]) -> Repository:
             "commit, or work in the folder itself (--no-worktree)"
         )
     return found
-
-
-SETUP = "setup"
-"""What prepares a work tree is logged like a gate of this name."""
-
-
-class TreeRun:
-    """What a run does with its work tree, besides working there."""
-
-    def __init__(
-        self, tree: OwnTree, run: str, state_folder: Path, recorder: Recorder, teller: Teller
-    ) -> None:
-        self.tree = tree
-        self._run = run
-        self._state_folder = state_folder
-        self._recorder = recorder
-        self._teller = teller
-        self._noticed: set[str] = set()
-        """Files in the place of those that are held back, which were named."""
-
-    def placed(self, config: RunConfig) -> RunConfig:
-        return replace(config, wd=self.tree.wd)
-
-    def make(self) -> tuple[str, ...]:
-        """Make the tree and return what the user should know.
-
-        What is held back goes into the folder of the run first.
-        """
-        folder = self._recorder.folder
-        if folder is None:
-            raise UsageError("without a folder for the run there is no place for a work tree")
-        worktree = self.tree.worktree
-        held_back_of(folder, worktree.held_back).take(worktree.repository.top)
-        self.tree, remarks = self.tree.make()
-        return remarks
-
-    def prepare(
-        self,
-        remarks: tuple[str, ...],
-        config: RunConfig,
-        environ: Mapping[str, str],
-        when_noted: Callable[[Callable[[], None]], None],
-    ) -> None:
-        """Note that the tree is there, and run the command that prepares it.
-
-        That is stopped when a signal is noted.
-        """
-        self._recorder.note_tree(self.tree.saved)
-        for remark in remarks:
-            self._teller.warn(f"in the work tree: {remark}")
-        if not config.worktree_setup:
-            return
-        runner = GateRunner()
-        when_noted(runner.stop)
-        place = GatePlace(self.tree.wd, config.gate_timeout, environ, self._recorder.folder)
-        gate = Gate(SETUP, config.worktree_setup)
-        result = Checker(runner).run_in(gate, place, f"000-{SETUP}")
-        if not result.passed:
-            raise UsageError(
-                "the command that prepares the work tree failed; no run was begun:\n"
-                f"{page_of(result)}"
-            )
-
-    def repair(self) -> None:
-        """Bring back what agents have broken of the tree, and say it."""
-        for fault in self.tree.repair(store_of(self._state_folder, self._run)):
-            self._teller.warn(f"the work tree was broken, and is repaired: {fault}")
-        worktree = self.tree.worktree
-        made = in_their_place(worktree.folder, worktree.held_back)
-        if new := [path for path in made if path not in self._noticed]:
-            self._noticed.update(new)
-            self._teller.warn(
-                f"{first_names(new)} was made where your own is held back: gates use yours, and no "
-                "commit has the other"
-            )
-
-    def bring_back(self, gone: FolderGone) -> RunError:
-        """Repair a tree that was removed under its agents; return what to tell the user."""
-        self.repair()
-        resume = f"cao resume {short_name(self._run)} --replace-terminals"
-        return RunError(
-            f"the work tree {gone.folder} was removed while {gone.role} was at work. It is back as "
-            "the last snapshot has it, and the agents, which cannot work on, are ended: "
-            f"`{resume}` goes on with new ones",
-            to_resume=resume,
-        )
-
-    def commit(self, state: RunState, task_line: str) -> None:
-        if state.final_status is not FinalStatus.PASS:
-            return
-        try:
-            self.repair()
-            store = store_of(self._state_folder, self._run)
-            self.tree, done = self.tree.commit(store, self._run, state, task_line)
-            self._recorder.note_tree(self.tree.saved)
-        except (RunError, GitError, OSError) as error:
-            self._teller.warn(f"the work could not be committed: {error}; it is in {self.tree.wd}")
-            return
-        if not self.tree.saved.has_work:
-            self._teller.warn("no file was changed: there is nothing to commit")
-        left_out = [f"{one.path} ({one.reason})" for one in done.left_out]
-        for remark in (*done.remarks, *(f"not committed: {one}" for one in left_out)):
-            self._teller.warn(remark)
 
 
 def hold_tree(run: str, state_folder: Path, recorder: Recorder) -> tuple[RunRecord, SavedTree]:
