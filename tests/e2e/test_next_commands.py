@@ -231,7 +231,7 @@ class TestInAWorkTree:
         interrupted(machine, "--worktree")
         first = runs_of(machine)[0]["id"]
         machine.script(script(WRITES))
-        again = machine.cao("run", "task.md", "--worktree")
+        again = machine.cao("run", "Do something else", "--worktree")
         assert again.returncode == 0, again.stderr
         assert f"`cao resume {first}` goes on with it, and this one is new" in again.stdout
 

@@ -77,7 +77,7 @@ class TestVerdicts:
     def test_permissions_reach_a_server_that_runs_already(self, machine: Machine) -> None:
         prepare(machine, script())
         with machine.server():
-            done = machine.cao("run", "task.md", "--permissions", "ask")
+            done = machine.cao("run", "task.md", "--permissions", "ask", "--keep-agents")
             listed = json.loads(machine.cao("ls", "--json").stdout)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "permissions: ask" in done.stdout
@@ -94,8 +94,8 @@ class TestVerdicts:
     def test_a_finished_run_is_followed_by_a_new_one(self, machine: Machine) -> None:
         """Scenario: No auto-resume when state file has PASS status"""
         prepare(machine, script())
-        machine.env["CLEANUP_ON_EXIT"] = "1"
         assert machine.cao("run", "task.md").returncode == 0
+        assert agents_left(machine) == set(), "they are done with their work"
         assert machine.cao("run", "task.md").returncode == 0
         assert len(runs_of(machine)) == 2
 

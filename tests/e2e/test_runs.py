@@ -194,7 +194,7 @@ class TestList:
 class TestWatch:
     def test_a_run_is_followed_to_its_end_in_the_words_of_the_run(self, machine: Machine) -> None:
         prepare(machine, script(ASKS))
-        with running(machine, "task.md") as run:
+        with running(machine, "task.md", "--keep-agents") as run:
             run.until(at("waiting_for_person", "programmer"))
             watch_and_answer(machine)
             assert run.end() == 0, run.errors
@@ -328,7 +328,7 @@ class TestReport:
 class TestClean:
     def test_it_shows_what_would_go_and_asks(self, machine: Machine) -> None:
         prepare(machine, script())
-        assert machine.cao("run", "task.md").returncode == 0
+        assert machine.cao("run", "task.md", "--keep-agents").returncode == 0
         done = machine.cao("clean", "--older-than", "0")
         assert done.returncode == 2
         assert "5 agents" in done.stdout
@@ -347,7 +347,7 @@ class TestClean:
         self, machine: Machine, is_there: bool
     ) -> None:
         prepare(machine, script())
-        assert machine.cao("run", "task.md").returncode == 0
+        assert machine.cao("run", "task.md", "--keep-agents").returncode == 0
         with machine.server() as server:
             machine.env["CAO_PORT"] = machine.env.pop("CAO_API").rpartition(":")[2]
             if not is_there:
@@ -383,7 +383,7 @@ class TestClean:
         self, machine: Machine, harm: str
     ) -> None:
         prepare(machine, script())
-        assert machine.cao("run", "task.md").returncode == 0
+        assert machine.cao("run", "task.md", "--keep-agents").returncode == 0
         folder = run_folder_of(machine)
         if harm == "gone":
             folder.rename(machine.home / "moved")

@@ -89,6 +89,7 @@ class Stage:
         self.state = folder / "state"
         self.server = FakeServer()
         self.down = False
+        self.is_watched = True
         self.view = Seen()
         self.environ: Mapping[str, str] = os.environ
         self.sign_ins: list[set[str]] = []
@@ -120,6 +121,7 @@ class Stage:
             self.state,
             environ=self.environ,
             check_sign_in=lambda names, wd: self.sign_ins.append({*names}),
+            is_watched=lambda session: self.is_watched,
         )
 
 
@@ -136,6 +138,29 @@ def test_the_end_of_a_run_tells_its_verdict(stage: Stage) -> None:
     assert isinstance(ended, RunEnded)
     assert (ended.final_status, ended.round, ended.exit_code) == ("PASS", 1, 0)
     assert ended.session_left in stage.server.sessions
+
+
+@pytest.mark.parametrize(
+    ("options", "is_watched", "stay"),
+    [
+        ({}, False, False),
+        ({}, True, True),
+        ({"CLEANUP_ON_EXIT": "0"}, False, True),
+        ({"CLEANUP_ON_EXIT": "1"}, True, False),
+        ({"GATES": "false", "MAX_ROUNDS": "1"}, False, True),
+    ],
+    ids=["passed", "watched", "kept", "ended", "failed"],
+)
+def test_the_agents_of_a_run_that_passed_end_unless_somebody_is_at_them(
+    stage: Stage, options: Mapping[str, str], is_watched: bool, stay: bool
+) -> None:
+    stage.is_watched = is_watched
+    with stage.conductor(None, **options) as conductor:
+        conductor.run()
+        conductor.end(0)
+    ended = stage.view.events[-1]
+    assert isinstance(ended, RunEnded)
+    assert bool(ended.session_left) is bool(stage.server.terminals) is stay
 
 
 @pytest.mark.parametrize(

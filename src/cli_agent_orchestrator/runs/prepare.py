@@ -81,57 +81,25 @@ TOO_LATE = "ignored: a resumed run keeps the settings it started with"
 
 
 def objections_to(saved: RunState, request: RunRequest) -> tuple[str, ...]:
-    insisted = request.insisted
+    config, insisted = request.config, request.insisted
     # With new agents for lost ones, these may be of a different vendor.
-    free = request.replace_terminals
-    asked = Wanted(
-        task=_given_task(request.config),
-        provider="" if free else read_word(insisted, "PROVIDER"),
-        role_providers={} if free else read_role_providers(insisted),
-        flow=Path(insisted.get("FLOW", "")).stem,
+    wanted = _wanted({"FLOW": insisted.get("FLOW", "")} if request.replace_terminals else insisted)
+    if config.prompt_file is None and not config.prompt:
+        return find_objections(saved, wanted)
+    name = f"the task file {config.prompt_file}" if config.prompt_file else ONE_LINE
+    try:
+        task = GivenTask(name, read_task_text(config))
+    except PromptError as error:
+        task = GivenTask(name, "", str(error))
+    return find_objections(saved, replace(wanted, task=task))
+
+
+def _wanted(settings: Mapping[str, str]) -> Wanted:
+    return Wanted(
+        provider=read_word(settings, "PROVIDER"),
+        role_providers=read_role_providers(settings),
+        flow=Path(settings.get("FLOW", "")).stem,
     )
-    return find_objections(saved, asked)
-
-
-def told_too_late(saved: RunState, request: RunRequest) -> Iterator[str]:
-    """Say which agents or flow merely stand in a task or a file, and change nothing any more."""
-    if request.replace_terminals:
-        return
-    given = {name: text for name, text in request.settings.items() if name not in request.insisted}
-    asked = Wanted(
-        provider=read_word(given, "PROVIDER"),
-        role_providers=read_role_providers(given),
-        flow=Path(given.get("FLOW", "")).stem,
-    )
-    for text in find_objections(saved, asked):
-        yield f"{TOO_LATE}: {text}"
-
-
-def check_folder(saved: RunState, config: RunConfig) -> None:
-    if saved.wd and not _is_folder(saved.wd, config.wd):
-        raise ResumeError(
-            f"the saved run works in {saved.wd!r}, not in {config.wd}: name that with --wd, or "
-            "start a new run with --no-resume"
-        )
-
-
-def check_repository(record: RunRecord, wd: Path, environ: Mapping[str, str]) -> None:
-    """Refuse a run whose repository was removed; in a work tree it is repaired instead."""
-    if record.wd != str(wd) or record.tree is not None:
-        return
-    if not record.base and not record.branch:
-        return
-    # Git that cannot be asked says why at the first snapshot.
-    with suppress(GitError):
-        found = find_repository(Path(record.top), environ)
-        if found is None or str(found.top) != record.top:
-            raise ResumeError(GONE.format(record.top, "was there when the run began"))
-
-
-def check_remedy(saved: RunState, config: RunConfig) -> None:
-    """Refuse a decision about a missing reply that does not fit what is missing."""
-    if config.missing and (fault := find_fault(saved, Remedy(config.missing))):
-        raise UsageError(fault)
 
 
 def check_flow(flow: Flow, config: RunConfig) -> None:
@@ -166,57 +134,6 @@ def check_gates(gates: Sequence[Gate], environ: Mapping[str, str]) -> None:
                 )
 
 
-def check_snapshots(config: RunConfig, environ: Mapping[str, str]) -> None:
-    if find_program("git", environ) is not None:
-        return
-    if needy := in_need_of_snapshots(config.rules, config.readonly_roles, config.gates):
-        raise UsageError(
-            f"{MISSING}, and without them there is no way to go by {needy}: install git, or change "
-            "that"
-        )
-
-
-def check_held_back(config: RunConfig, *, in_tree: bool) -> None:
-    """Refuse to hold files back where agents would see them all the same, or for nobody."""
-    if not config.held_back:
-        return
-    named = ", ".join(config.held_back)
-    if not in_tree:
-        raise UsageError(
-            f"held_back ({named}) needs a work tree: in your own folder agents would see the "
-            "files. --worktree keeps them out"
-        )
-    if not config.gates:
-        raise UsageError(
-            f"held_back ({named}) is for gates, and none is given: nobody would use the files. Say "
-            "--gate tests='make test', for example, or set CAO_GATES"
-        )
-
-
-def check_commands(request: RunRequest, config: RunConfig, state_folder: Path) -> None:
-    """Refuse commands of the project's own file that the user has not allowed."""
-    commands = request.project_commands
-    if any(canonical(name, text) == config.settings.get(name) for name, text in commands.items()):
-        trust, text = Trust(state_folder), commands_text(commands)
-        check_consent(trust, request.config.wd, text, request.project_file)
-
-
-def with_saved_api(config: RunConfig, saved: SavedRun) -> RunConfig:
-    """Go back to the server that was named when the run began, unless one is named now.
-
-    A state file that nobody knows may have come with a cloned project, so it can lead to nobody.
-    """
-    api = saved.state.api
-    if config.api_given or api in ("", DEFAULT_API):
-        return config
-    if saved.record is None or not is_loopback(api):
-        raise ResumeError(
-            f"the saved run used the server {api}: name it with --api to resume the run, or "
-            "start a new one with --no-resume"
-        )
-    return replace(config, api=api, api_named_by="the saved run")
-
-
 @contextmanager
 def logging_refusals() -> Iterator[None]:
     """Log which request it was that stops a run: people are told what it means instead."""
@@ -232,27 +149,9 @@ def logging_refusals() -> Iterator[None]:
         raise
 
 
-def _given_task(config: RunConfig) -> GivenTask | None:
-    if config.prompt_file is None and not config.prompt:
-        return None
-    name = f"the task file {config.prompt_file}" if config.prompt_file else ONE_LINE
-    try:
-        return GivenTask(name, read_task_text(config))
-    except PromptError as error:
-        return GivenTask(name, "", str(error))
-
-
-def _is_folder(text: str, folder: Path) -> bool:
-    """Does a text lead to a folder? It may be none that could be the path of anything."""
-    try:
-        return Path(os.path.realpath(text)) == folder
-    except (OSError, ValueError):
-        return False
-
-
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """What is asked for, looked at by what is there; who is warned of what is surely not meant."""
+    """Checks a run request against this machine and warns about likely mistakes."""
 
     request: RunRequest
     given: Surroundings
@@ -262,12 +161,25 @@ class Preparation:
     def new_run(self) -> Prepared:
         """Return the run that is asked for; raise why it cannot begin."""
         config = self.request.config
-        task = _read_new_task(config)
+        text, file = read_task_text(config), config.prompt_file
+        try:
+            task = parse_task(text)
+        except PromptError as error:
+            raise PromptError(f"{file.name}: {error}" if file else str(error)) from None
         flow = self.given.find_flow(config.flow, config.wd)
         self._check_settings(config, flow, in_tree=config.in_worktree)
         prepared = Prepared(config, flow, task, new_run_id(self.clock))
         self._check_providers(config, prepared.providers.values())
-        self._check_server(prepared)
+        if not config.api_given:
+            return prepared
+        # No other server takes the place of one that was named. The user's own knows no other
+        # agents than we do.
+        try:
+            with self.given.connect(config, self.warn) as link:
+                for provider in prepared.providers.values() if link.is_ours else ():
+                    self.given.check_provider(provider)
+        except ApiUnreachable as error:
+            raise UsageError(f"{NOT_BEGUN}: {error}") from error
         return prepared
 
     def reopened(self, saved: RunState) -> RunState:
@@ -279,61 +191,109 @@ class Preparation:
 
     def saved_run(self, saved: SavedRun) -> tuple[Prepared, RunState]:
         """Return a saved run and the state it goes on from; raise why it cannot."""
-        check_folder(saved.state, saved.config)
+        state, record, here = saved.state, saved.record, saved.config
+        if state.wd and not _leads_to(state.wd, here.wd):
+            raise ResumeError(
+                f"the saved run works in {state.wd!r}, not in {here.wd}: name that with --wd, or "
+                "start a new run with --no-resume"
+            )
         config = self._settings_of(saved)
         # Whoever resumes it wants it to go on.
-        state = unpause(saved.state)
+        state = unpause(state)
         if saved.tree is not None:
             saved.tree.check_held_back(config.held_back)
         in_tree = saved.tree is not None or config.in_worktree
         self._check_settings(config, state.flow, in_tree=in_tree)
-        config = with_saved_api(config, saved)
+        if not config.api_given and state.api not in ("", DEFAULT_API):
+            # A state file that nobody knows may have come with a cloned project.
+            if record is None or not is_loopback(state.api):
+                raise ResumeError(
+                    f"the saved run used the server {state.api}: name it with --api to resume the "
+                    "run, or start a new one with --no-resume"
+                )
+            config = replace(config, api=state.api, api_named_by="the saved run")
         if self.request.replace_terminals:
             roles = (role.name for role in state.flow.roles)
             used = (self.request.chosen_provider(one) or state.provider_of(one) for one in roles)
             self._check_providers(config, set(filter(None, used)))
         task = parse_task(state.prompt if state.prompt.strip() else read_task_text(config))
-        check_remedy(state, config)
-        run_id = new_run_id(self.clock)
-        if saved.record is not None:
-            run_id = saved.record.id
-            check_repository(saved.record, config.wd, self.given.environ)
+        if config.missing and (fault := find_fault(state, Remedy(config.missing))):
+            raise UsageError(fault)
+        if record is not None:
+            self._check_repository(record, config.wd)
+        run_id = new_run_id(self.clock) if record is None else record.id
         progress = replace(state.progress, archive=run_id, settings=config.settings)
         return Prepared(config, state.flow, task, run_id), replace(state, progress=progress)
 
+    def _check_repository(self, record: RunRecord, wd: Path) -> None:
+        """Refuse a run whose repository was removed; in a work tree it is repaired instead."""
+        had_none = not record.base and not record.branch
+        if record.wd != str(wd) or record.tree is not None or had_none:
+            return
+        # Git that cannot be asked says why at the first snapshot.
+        with suppress(GitError):
+            found = find_repository(Path(record.top), self.given.environ)
+            if found is None or str(found.top) != record.top:
+                raise ResumeError(GONE.format(record.top, "was there when the run began"))
+
     def _settings_of(self, saved: SavedRun) -> RunConfig:
         """Return the settings with which a run began, and those that are given anew."""
-        asked, here = self.request.settings, saved.config
-        request = replace(self.request, settings=self._still_told(saved))
-        # Somebody else's could let the agents do more than this user would.
-        began_with = {} if saved.record is None else saved.state.progress.settings
-        resumed = choose_settings(began_with, request.insisted, request.settings)
-        for remark in (*resumed.remarks, *told_too_late(saved.state, request)):
+        request, state, here = self.request, saved.state, saved.config
+        began_with: Mapping[str, str] = {}
+        won: set[str] = set()
+        # A stranger's could let the agents do more than this user would.
+        if saved.record is not None:
+            began_with = state.progress.settings
+            given_before = saved.record.settings.items()
+            won = {name for name, its in given_before if its.is_given} - set(request.insisted)
+        # What an option or a variable won over from the start is not said again by a file.
+        told = {name: text for name, text in request.settings.items() if name not in won}
+        resumed = choose_settings(began_with, request.insisted, told)
+        for remark in resumed.remarks:
             self.warn(remark)
-        config = RunConfig.from_env({**asked, **resumed.settings}, here.api_named_by)
+        if not request.replace_terminals:
+            # What merely stands in a task or a file changes nothing any more.
+            for objection in find_objections(
+                state, _wanted({n: text for n, text in told.items() if n not in request.insisted})
+            ):
+                self.warn(f"{TOO_LATE}: {objection}")
+        config = RunConfig.from_env({**request.settings, **resumed.settings}, here.api_named_by)
         # Those of the work tree, if there is one.
         return replace(config, wd=here.wd, state_file=here.state_file)
 
-    def _still_told(self, saved: SavedRun) -> Mapping[str, str]:
-        """Return what is given without what an option or variable won over from the start."""
-        settings = {} if saved.record is None else saved.record.settings
-        won = {name for name, its in settings.items() if its.is_given}
-        lost = won - set(self.request.insisted)
-        return {name: text for name, text in self.request.settings.items() if name not in lost}
-
     def _check_settings(self, config: RunConfig, flow: Flow, *, in_tree: bool) -> None:
+        request, environ = self.request, self.given.environ
         check_flow(flow, config)
         known = [role.name for role in flow.roles]
         for role in config.providers:
             name = f"{role.upper()}{PROVIDER_SUFFIX}"
-            if role not in known and self.request.sources.get(name) == "option":
+            if role not in known and request.sources.get(name) == "option":
                 self.warn(f"{BY_NAME[name].option} {role}: the flow {flow.name} has no such role")
-        check_held_back(config, in_tree=in_tree)
-        check_snapshots(config, self.given.environ)
+        named = ", ".join(config.held_back)
+        if named and not in_tree:
+            raise UsageError(
+                f"held_back ({named}) needs a work tree: in your own folder agents would see the "
+                "files. --worktree keeps them out"
+            )
+        if named and not config.gates:
+            raise UsageError(
+                f"held_back ({named}) is for gates, and none is given: nobody would use the files. "
+                "Say --gate tests='make test', for example, or set CAO_GATES"
+            )
+        needy = in_need_of_snapshots(config.rules, config.readonly_roles, config.gates)
+        if needy and find_program("git", environ) is None:
+            raise UsageError(
+                f"{MISSING}, and without them there is no way to go by {needy}: install git, or "
+                "change that"
+            )
         for warning in config.warnings(flow.least_evidence):
             self.warn(warning)
-        check_commands(self.request, config, self.given.state_folder)
-        check_gates(config.gates, self.given.environ)
+        # The commands of the project's own file, which may be anybody's, need the user's consent.
+        commands = request.project_commands
+        if any(canonical(name, one) == config.settings.get(name) for name, one in commands.items()):
+            trust, text = Trust(self.given.state_folder), commands_text(commands)
+            check_consent(trust, request.config.wd, text, request.project_file)
+        check_gates(config.gates, environ)
 
     def _check_providers(self, config: RunConfig, providers: Collection[str]) -> None:
         """Refuse agents that our own server could not start; another one may know more."""
@@ -342,26 +302,10 @@ class Preparation:
                 self.given.check_provider(provider)
             self.given.check_sign_in(providers, config.wd)
 
-    def _check_server(self, prepared: Prepared) -> None:
-        """Refuse a server that was named and is not there: no other takes its place.
 
-        If it is this user's own, it knows no other agents than we do.
-        """
-        config = prepared.config
-        if not config.api_given:
-            return
-        try:
-            with self.given.connect(config, self.warn) as link:
-                for provider in prepared.providers.values() if link.is_ours else ():
-                    self.given.check_provider(provider)
-        except ApiUnreachable as error:
-            raise UsageError(f"{NOT_BEGUN}: {error}") from error
-
-
-def _read_new_task(config: RunConfig) -> Task:
-    """Return the task of a new run; what is wrong with a file names it."""
-    text, file = read_task_text(config), config.prompt_file
+def _leads_to(text: str, folder: Path) -> bool:
+    """Does a text lead to a folder? It may be none that could be the path of anything."""
     try:
-        return parse_task(text)
-    except PromptError as error:
-        raise PromptError(f"{file.name}: {error}" if file else str(error)) from None
+        return Path(os.path.realpath(text)) == folder
+    except (OSError, ValueError):
+        return False
