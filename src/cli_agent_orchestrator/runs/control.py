@@ -10,8 +10,7 @@ import os
 import threading
 import time
 import uuid
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from errno import ENOSPC
@@ -31,7 +30,6 @@ from ..events import (
     QuestionAnswered,
     ReviewSkipped,
     RunEnded,
-    RunEvent,
     SettingChanged,
     StopAsked,
     Unpaused,
@@ -52,18 +50,15 @@ def write_ask(folder: Folder, wish: Wish, clock: Clock) -> Ask:
     ask = Ask(uuid.uuid4().hex, clock.now(), wish)
     with folder.append(CONTROL_FILE) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        # What a killed process has left of a line must not run into this one.
-        start = b"" if _is_whole(folder) else b"\n"
-        data = start + to_line(ask).encode() + b"\n"
+        data = to_line(ask).encode() + b"\n"
+        with folder.open_to_read(CONTROL_FILE) as before:
+            size = before.seek(0, os.SEEK_END)
+            if size and os.pread(before.fileno(), 1, size - 1) != b"\n":
+                # What a killed process has left of a line must not run into this one.
+                data = b"\n" + data
         if os.write(file.fileno(), data) < len(data):
             raise OSError(ENOSPC, os.strerror(ENOSPC))
     return ask
-
-
-def _is_whole(folder: Folder) -> bool:
-    with folder.open_to_read(CONTROL_FILE) as file:
-        size = file.seek(0, os.SEEK_END)
-        return size == 0 or os.pread(file.fileno(), 1, size - 1) == b"\n"
 
 
 class Listener:
@@ -216,7 +211,13 @@ def options_to_resume(
         )
     has_failed = run.status is RunStatus.FAIL
     if has_failed:
-        _check_rounds(run, max_rounds)
+        if max_rounds is None:
+            raise NotSteerable(end_of(run))
+        _, value = read_change("max_rounds", max_rounds)
+        if int(value) <= run.round:
+            rounds = f"{run.round} round{'' if run.round == 1 else 's'}"
+            more = more_rounds_words(run.id, run.round)
+            raise UsageError(f"the run {run.id} has had {rounds} already; {more}")
     elif run.status.is_verdict:
         raise NotSteerable(f"the run {run.id} has ended with {run.status}; nothing is left to do")
     record = read_record(folder)
@@ -227,17 +228,6 @@ def options_to_resume(
         # Settings and consent are those of the user's own folder.
         return {"WD": record.project, "WORKSPACE": "worktree", "RESUME": "1", **given}
     return {"WD": record.wd, "STATE_FILE": record.state_file, "RESUME": "1", **given}
-
-
-def _check_rounds(run: RunView, max_rounds: str | None) -> None:
-    if max_rounds is None:
-        raise NotSteerable(end_of(run))
-    _, value = read_change("max_rounds", max_rounds)
-    if int(value) <= run.round:
-        rounds = f"{run.round} round{'' if run.round == 1 else 's'}"
-        raise UsageError(
-            f"the run {run.id} has had {rounds} already; {more_rounds_words(run.id, run.round)}"
-        )
 
 
 def _why_not(run: RunView, folder: Folder, record: RunRecord | None) -> str:
@@ -262,12 +252,26 @@ def ask_run(
     """
     if not agreed and loosens(folder, wish):
         raise NotSteerable(NEEDS_PERSON)
-    answers = _Answers(folder)
+    reader = EventReader(folder)
+    for _ in reader.read():
+        pass  # what it told before is no answer
     ask = _write(folder, wish)
-    told = answers.wait_for(ask.id, patience)
-    if isinstance(told, StopAsked):
-        told = answers.wait_for_end(STOP_SECONDS) or told
-        return Asked(True, _stopped_words(told))
+    told: Answer | RunEnded | None = None
+    deadline = time.monotonic() + patience
+    waker = Waker()
+    with watch_file(folder.path / EVENTS_FILE, waker.wake):
+        while (left := deadline - time.monotonic()) > 0:
+            for event in reader.read():
+                if isinstance(event, RunEnded):
+                    if isinstance(told, StopAsked):
+                        return Asked(True, STOPPED if event.round else NOT_BEGUN)
+                    return read_answer(event)
+                if isinstance(event, Answer) and event.ask == ask.id:
+                    told = event
+                    if not isinstance(told, StopAsked):
+                        return read_answer(told)
+                    deadline = time.monotonic() + STOP_SECONDS
+            waker.wait(left)
     return read_answer(told)
 
 
@@ -300,67 +304,23 @@ def read_answer(told: Answer | RunEnded | None) -> Asked:
         case RunEnded():
             how = "" if told.final_status == "RUNNING" else f" with {told.final_status}"
             raise NotSteerable(f"the run ended{how} before it heard of it")
-        case AskDeclined(do="pause", text=text):
+        case AskDeclined(do="pause", text=reason):
             # Two pauses are one.
-            return Asked(True, f"Nothing to do: {text}.")
-        case AskDeclined(text=text):
-            raise NotSteerable(text)
-    return Asked(True, _words(told))
-
-
-def _words(told: Answer) -> str:
-    match told:
+            text = f"Nothing to do: {reason}."
+        case AskDeclined(text=reason):
+            raise NotSteerable(reason)
         case PauseAsked():
-            return "The run pauses when the present turn has ended."
+            text = "The run pauses when the present turn has ended."
         case Unpaused():
-            return "The run goes on."
+            text = "The run goes on."
         case HintTaken(role=role):
-            whose = f" of {role}" if role else ""
-            return f"The hint will be in the next prompt{whose}."
+            text = f"The hint will be in the next prompt{f' of {role}' if role else ''}."
         case SettingChanged():
-            return f"{told.words}. It counts from the next turn on."
+            text = f"{told.words}. It counts from the next turn on."
         case ReviewSkipped():
-            return f"The run goes on: {told.words}."
+            text = f"The run goes on: {told.words}."
         case QuestionAnswered():
-            return "The run knows of the answer."
-        case AskDeclined() | StopAsked():
-            raise AssertionError("they are told otherwise")
-
-
-def _stopped_words(told: StopAsked | RunEnded) -> str:
-    if isinstance(told, StopAsked):
-        return "The run is stopping."
-    return STOPPED if told.round else NOT_BEGUN
-
-
-class _Answers:
-    """Reads what a run tells from now on."""
-
-    def __init__(self, folder: Folder) -> None:
-        self._folder = folder
-        self._reader = EventReader(folder)
-        self._unread: deque[RunEvent] = deque()
-        for _ in self._reader.read():
-            pass  # what it told before is no answer
-
-    def wait_for(self, ask: str, seconds: float) -> Answer | RunEnded | None:
-        """Return what the run says to an ask, or that it ended; None if nothing has come."""
-        for event in self._events(seconds):
-            if isinstance(event, RunEnded):
-                return event
-            if isinstance(event, Answer) and event.ask == ask:
-                return event
-        return None
-
-    def wait_for_end(self, seconds: float) -> RunEnded | None:
-        return next((one for one in self._events(seconds) if isinstance(one, RunEnded)), None)
-
-    def _events(self, seconds: float) -> Iterator[RunEvent]:
-        deadline = time.monotonic() + seconds
-        waker = Waker()
-        with watch_file(self._folder.path / EVENTS_FILE, waker.wake):
-            while (left := deadline - time.monotonic()) > 0:
-                self._unread.extend(self._reader.read())
-                while self._unread:
-                    yield self._unread.popleft()
-                waker.wait(left)
+            text = "The run knows of the answer."
+        case StopAsked():
+            text = "The run is stopping."
+    return Asked(True, text)

@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -70,25 +71,19 @@ def usage_of_turns(
         by_agent.setdefault((turn.terminal_id, turn.provider), []).append(turn)
     found: dict[int, Tokens] = {}
     for own in by_agent.values():
-        calls = _calls(run, own[0], largest)
+        began, provider, terminal_id = own[0].began, own[0].provider, own[0].terminal_id
+        calls: Sequence[Call] = ()
+        if provider in COUNTERS and re.fullmatch(TERMINAL_PATTERN, terminal_id):
+            records = [Path(record) for record in _noted(run, terminal_id)]
+            with suppress(OSError, ValueError):
+                counted = COUNTERS[provider](records, began - CLOCK_SECONDS, _Files(largest))
+                calls = list(counted or ())
         end = math.inf if run_ended is None else run_ended + LATE_SECONDS
         for turn, until in zip(own, [*(one.began for one in own[1:]), end], strict=True):
             used = sum_between(calls, turn.began, until)
             if used is not None:
                 found[turn.sequence] = used
     return found
-
-
-def _calls(run: Folder, first: Turn, largest: int) -> Sequence[Call]:
-    """Return the calls that the agent of a turn made since; none if that is not known."""
-    count = COUNTERS.get(first.provider)
-    if count is None or not re.fullmatch(TERMINAL_PATTERN, first.terminal_id):
-        return ()
-    records = [Path(record) for record in _noted(run, first.terminal_id)]
-    try:
-        return list(count(records, first.began - CLOCK_SECONDS, _Files(largest)) or ())
-    except (OSError, ValueError):
-        return ()
 
 
 def _noted(run: Folder, terminal_id: str) -> list[str]:
@@ -145,14 +140,17 @@ def _count_claude_code(
 
 
 def _count_codex(records: Sequence[Path], since: float, files: _Files) -> Iterable[Call] | None:
-    heads = {record: _head(record, files) for record in records}
+    def head_of(record: Path) -> Head | None:
+        return read_head(files.first_line(Folder(record.parent), record.name))
+
+    heads = {record: head_of(record) for record in records}
     if None in heads.values():
         return None
     own = {head.thread for head in heads.values() if head is not None and head.is_own}
     for record in _beside(records, since):
         if len(heads) > MOST_FILES:
             return None
-        heads[record] = _head(record, files)
+        heads[record] = head_of(record)
     family = family_of(filter(None, heads.values()), own)
     calls: list[Call] = []
     for record, head in heads.items():
@@ -164,39 +162,27 @@ def _count_codex(records: Sequence[Path], since: float, files: _Files) -> Iterab
     return calls
 
 
-def _head(record: Path, files: _Files) -> Head | None:
-    return read_head(files.first_line(Folder(record.parent), record.name))
-
-
 def _beside(records: Sequence[Path], since: float) -> Iterator[Path]:
     """Yield what has changed of all that Codex keeps since the day of its first record."""
-    for root, first in _first_days(records).items():
-        for day in _days(Folder(root), first):
-            for name in _changed(day, "rollout-", since):
-                yield day.path / name
-
-
-def _first_days(records: Sequence[Path]) -> dict[Path, str]:
-    days: dict[Path, str] = {}
+    first_days: dict[Path, str] = {}
     for record in records:
         if found := re.fullmatch(CODEX_PATTERN, str(record)):
             root = Path(found["root"])
-            days[root] = min(found["day"], days.get(root, found["day"]))
-    return days
-
-
-def _days(root: Folder, first: str) -> Iterator[Folder]:
-    """Yield the folders of the days from a first one on: `2026/11/17`."""
-    folders = [root]
-    for place in range(3):
-        known = "/".join(first.split("/")[: place + 1])
-        folders = [
-            Folder(folder.root, (*folder.parts, name))
-            for folder in folders
-            for name in sorted(folder.names())
-            if name.isdecimal() and "/".join((*folder.parts, name)) >= known
-        ]
-    yield from folders
+            first_days[root] = min(found["day"], first_days.get(root, found["day"]))
+    for root, first in first_days.items():
+        # 2026, 2026/11, 2026/11/17
+        folders = [Folder(root)]
+        for place in range(3):
+            known = "/".join(first.split("/")[: place + 1])
+            folders = [
+                Folder(root, (*folder.parts, name))
+                for folder in folders
+                for name in sorted(folder.names())
+                if name.isdecimal() and "/".join((*folder.parts, name)) >= known
+            ]
+        for day in folders:
+            for name in _changed(day, "rollout-", since):
+                yield day.path / name
 
 
 def _changed(folder: Folder, prefix: str, since: float) -> Iterator[str]:
