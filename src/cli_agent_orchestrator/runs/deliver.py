@@ -72,8 +72,12 @@ class Ended:
 
     state_folder: Path
     record: RunRecord
-    saved: SavedTree
     tree: OwnTree
+
+    @property
+    def saved(self) -> SavedTree:
+        assert self.record.tree is not None, "it has a work tree"
+        return self.record.tree
 
     @property
     def store(self) -> Path:
@@ -102,7 +106,7 @@ def ended_run(state_folder: Path, run: str, environ: Mapping[str, str]) -> Itera
                 became = applied if saved.is_applied else "discarded"
                 raise NotSteerable(f"the work of the run {run} was {became}")
             tree = reopen_tree(record, saved, state_folder, environ)
-            yield Ended(state_folder, record, saved, tree)
+            yield Ended(state_folder, record, tree)
     except BlockingIOError:
         raise NotSteerable(f"the run {run} is at work; wait for its end, or stop it") from None
 
@@ -175,7 +179,14 @@ def request_run(ended: Ended, title: str, *, draft: bool, page: str = "") -> Pul
             "since the run began, so the push may go elsewhere or start a program. Look at it (git "
             f"config --list --show-origin), and push yourself: {command}"
         )
-    body = request_text(page or ended.record.task_line, _judged(ended))
+    record = ended.record
+    state = read_state_of(folder)
+    judged = (
+        CommittedWork(record.id, record.round, record.flow, is_known=False)
+        if state is None
+        else work_of(record.id, state)
+    )
+    body = request_text(page or record.task_line, judged)
     folder.replace(REQUEST_FILE, body.encode(errors="replace"))
     done = pull_request(
         tree.repository,
@@ -186,8 +197,8 @@ def request_run(ended: Ended, title: str, *, draft: bool, page: str = "") -> Pul
         body_file=folder.path / REQUEST_FILE,
         draft=draft,
     )
-    pushed = replace(ended, saved=replace(ended.saved, pushed=done.remote))
-    _note(pushed, ended.saved.delivered or Fate.REQUESTED)
+    pushed = replace(ended.saved, pushed=done.remote)
+    _note(ended, pushed.delivered or Fate.REQUESTED, pushed)
     return done
 
 
@@ -199,10 +210,7 @@ def discard_run(ended: Ended) -> bool:
     """
     tree = ended.tree.worktree
     snapshots = ended.tree.snapshots(ended.store)
-    if ended.saved.delivered is Fate.APPLIED:
-        is_work = bool(_later_work(ended.tree))
-    else:
-        is_work = not is_unchanged(ended.state_folder, ended.record, tree.environ)
+    is_work = not tree.exists or bool(_why_kept(ended.state_folder, ended.record, tree.environ))
     is_new = is_untouched(ended.state_folder, ended.record) and tree.is_unfinished
     read: Callable[[str], bytes | None] = dict[str, bytes]().get
     if tree.exists and not is_new:
@@ -237,17 +245,24 @@ def is_untouched(state_folder: Path, record: RunRecord) -> bool:
     return saved.folder == ours and not is_saved and not is_begun
 
 
-def is_unchanged(state_folder: Path, record: RunRecord, environ: Mapping[str, str]) -> bool:
-    """Is the work tree of a run there just as it was made, so that no work can be lost with it?"""
+def _why_kept(state_folder: Path, record: RunRecord, environ: Mapping[str, str]) -> str:
+    """Say which work is in the work tree of a run and nowhere else; empty if there is none."""
     saved = record.tree
-    if saved is None or saved.has_work or saved.delivered is not Fate.NOT_YET:
-        return False
+    if saved is None or saved.delivered is Fate.DISCARDED or is_untouched(state_folder, record):
+        return ""
+    if not os.path.lexists(saved.folder):
+        return ""
+    is_applied = saved.delivered is Fate.APPLIED
     with suppress(OrchestratorError, OSError):
         tree = reopen_tree(record, saved, state_folder, environ)
         made = tree.worktree
-        if made.exists and not made.is_unfinished and made.branch_tip() == saved.base:
-            return not _later_work(tree)
-    return False
+        is_later = bool(_later_work(tree))
+        if is_applied:
+            return CHANGED_LATER.format(record.wd) if is_later else ""
+        is_new = saved.delivered is Fate.NOT_YET and not saved.has_work and not is_later
+        if is_new and made.exists and not made.is_unfinished and made.branch_tip() == saved.base:
+            return ""
+    return "" if is_applied else UNDELIVERED
 
 
 def remove_applied(state_folder: Path, record: RunRecord, environ: Mapping[str, str]) -> str:
@@ -255,30 +270,16 @@ def remove_applied(state_folder: Path, record: RunRecord, environ: Mapping[str, 
     saved = record.tree
     if saved is None:
         return ""
-    if not is_untouched(state_folder, record):
-        if not os.path.lexists(saved.folder):
-            return ""
-        is_applied = saved.delivered is Fate.APPLIED
-        if not is_applied and not is_unchanged(state_folder, record, environ):
-            return UNDELIVERED
+    if not os.path.lexists(saved.folder) and not is_untouched(state_folder, record):
+        return ""
+    if why := _why_kept(state_folder, record, environ):
+        return why
     try:
         with ended_run(state_folder, record.id, environ) as ended:
-            if _later_work(ended.tree):
-                return CHANGED_LATER.format(record.wd)
             discard_run(ended)
     except (OrchestratorError, OSError) as error:
         return in_words(error)
     return ""
-
-
-def has_later_work(state_folder: Path, record: RunRecord, environ: Mapping[str, str]) -> bool:
-    """Was something changed in the work tree of a run since its work was applied?"""
-    saved = record.tree
-    if saved is None or saved.delivered is not Fate.APPLIED:
-        return False
-    with suppress(OrchestratorError, OSError):
-        return bool(_later_work(reopen_tree(record, saved, state_folder, environ)))
-    return False
 
 
 def _later_work(tree: OwnTree) -> list[str]:
@@ -338,8 +339,8 @@ def _commit(ended: Ended) -> tuple[Ended, tuple[str, ...]]:
         ) from error
     if not committed.saved.has_work:
         raise NotSteerable(f"the run {record.id} changed no file; there is nothing to deliver")
-    ended = replace(ended, tree=committed, saved=committed.saved)
-    return _note(ended, Fate.NOT_YET), done.remarks
+    ended = _note(replace(ended, tree=committed), Fate.NOT_YET, committed.saved)
+    return ended, done.remarks
 
 
 def _where(ended: Ended) -> str:
@@ -349,21 +350,13 @@ def _where(ended: Ended) -> str:
     return f"its work tree is gone, and its snapshots have what it did: cao diff {run}"
 
 
-def _note(ended: Ended, delivered: Fate) -> Ended:
-    saved = replace(ended.saved, delivered=delivered)
+def _note(ended: Ended, delivered: Fate, saved: SavedTree | None = None) -> Ended:
+    saved = replace(saved or ended.saved, delivered=delivered)
     if delivered is Fate.DISCARDED:
         saved = replace(saved, earlier=ended.saved.delivered)
     record = replace(ended.record, tree=saved)
     write_record(run_folder(ended.state_folder, record.id), record)
-    return replace(ended, saved=saved, record=record)
-
-
-def _judged(ended: Ended) -> CommittedWork:
-    record = ended.record
-    state = read_state_of(run_folder(ended.state_folder, record.id))
-    if state is not None:
-        return work_of(record.id, state)
-    return CommittedWork(record.id, record.round, record.flow, is_known=False)
+    return replace(ended, record=record)
 
 
 GONE = 404
@@ -456,28 +449,16 @@ def known_runs(state_folder: Path, environ: Mapping[str, str]) -> list[KnownRun]
             record = read_settled(folder)
             words = read_run(folder).words
             if record is None:
-                found += _unreadable_run(state_folder, name, words)
+                # Known by its name alone, which tells its age.
+                if (began := began_at(name)) is not None:
+                    record = RunRecord(name, "", started=began, status=RunStatus.INTERRUPTED)
+                    waits = TREE_LEFT if _has_folder(state_folder, name) else ""
+                    found.append(KnownRun(record, words, folder.is_locked(), waits))
                 continue
             in_use = folder.is_locked() or record.status.is_open or _may_go_on(folder, record)
-            waits = ""
-            is_work = not is_unchanged(state_folder, record, environ)
-            if is_work and has_tree(state_folder, record):
-                waits = UNDELIVERED
-            elif has_later_work(state_folder, record, environ):
-                waits = CHANGED_LATER.format(record.wd)
+            waits = _why_kept(state_folder, record, environ)
             found.append(KnownRun(record, words, in_use, waits))
     return found
-
-
-def _unreadable_run(state_folder: Path, name: str, words: str) -> list[KnownRun]:
-    """Return a run that is known by its name alone; nothing if that does not tell its age."""
-    began = began_at(name)
-    if began is None:
-        return []
-    record = RunRecord(name, "", started=began, status=RunStatus.INTERRUPTED)
-    in_use = run_folder(state_folder, name).is_locked()
-    waits = TREE_LEFT if _has_folder(state_folder, name) else ""
-    return [KnownRun(record, words, in_use, waits)]
 
 
 def _has_folder(state_folder: Path, name: str) -> bool:
@@ -489,15 +470,14 @@ def listed_names(state_folder: Path) -> set[str]:
 
     A folder that is just being made counts, and so does one that cannot be looked into.
     """
-    names = runs_folder(state_folder).names()
-    telling = {name for name in names if not _tells_nothing(run_folder(state_folder, name))}
-    return {name.removeprefix(DRAFT_PREFIX) for name in names if is_draft(name) or name in telling}
-
-
-def _tells_nothing(folder: Folder) -> bool:
-    with suppress(OSError):
-        return read_record(folder) is None and not folder.is_locked()
-    return False
+    listed = set()
+    for name in runs_folder(state_folder).names():
+        folder, tells = run_folder(state_folder, name), True
+        with suppress(OSError):
+            tells = read_record(folder) is not None or folder.is_locked()
+        if tells or is_draft(name):
+            listed.add(name.removeprefix(DRAFT_PREFIX))
+    return listed
 
 
 def left_drafts(state_folder: Path) -> tuple[str, ...]:
@@ -518,14 +498,11 @@ def is_draft(name: str) -> bool:
 def end_agents(terminals: AgentsToEnd, state_folder: Path, run_id: str) -> int:
     """End the agents of a run that are still there, unless it is at work again; how many?"""
     folder = run_folder(state_folder, run_id)
-    try:
-        with folder.locked():
-            record = read_record(folder)
-            if record is None or _may_go_on(folder, record):
-                return 0
+    with suppress(BlockingIOError), folder.locked():
+        record = read_record(folder)
+        if record is not None and not _may_go_on(folder, record):
             return end_all(terminals, folder, record)
-    except BlockingIOError:
-        return 0
+    return 0
 
 
 def end_all(terminals: AgentsToEnd, folder: Folder, record: RunRecord) -> int:
