@@ -76,8 +76,6 @@ WhenStopped = Callable[[Callable[[], None]], None]
 
 
 class AgentServer(Protocol):
-    """What is needed of the server."""
-
     def create_session(
         self,
         agent_profile: str,

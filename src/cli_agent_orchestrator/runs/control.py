@@ -149,15 +149,12 @@ ENDS = {
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What became of an ask."""
-
     heard: bool
     text: str
     """What the run does now, as a sentence."""
 
 
 def check_live(run: RunView) -> None:
-    """Raise how a run ended, if it has."""
     if not run.is_live:
         raise NotSteerable(end_of(run))
 

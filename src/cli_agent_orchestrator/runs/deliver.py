@@ -365,8 +365,6 @@ DAY_SECONDS = 86400.0
 
 
 class AgentsToEnd(Protocol):
-    """What is asked of the server."""
-
     # Any: JSON from a server that may not be ours
     def get_terminal(self, terminal_id: str) -> dict[str, Any]: ...
 
@@ -393,12 +391,8 @@ class KnownRun:
 
 @dataclass(frozen=True, slots=True)
 class Cleanup:
-    """What can be removed."""
-
     agents: tuple[KnownRun, ...]
-    """Runs whose agents are left."""
     folders: tuple[KnownRun, ...]
-    """Runs whose folders are old."""
     drafts: tuple[str, ...] = ()
     """Names of folders that a killed process has left half made."""
     waiting: tuple[KnownRun, ...] = ()
@@ -441,7 +435,6 @@ def server_named(record: RunRecord) -> str:
 
 
 def known_runs(state_folder: Path, environ: Mapping[str, str]) -> list[KnownRun]:
-    """Return the runs that have a folder, also those whose records cannot be read."""
     found = []
     for name in sorted(filter(is_run_id, runs_folder(state_folder).names())):
         folder = run_folder(state_folder, name)
@@ -565,6 +558,5 @@ def remove_folder(state_folder: Path, name: str, environ: Mapping[str, str]) -> 
 
 
 def _may_go_on(folder: Folder, record: RunRecord) -> bool:
-    """Can a run that nobody holds be resumed?"""
     is_over = record.status.is_verdict or is_discarded(record)
     return not is_over and can_resume(folder)

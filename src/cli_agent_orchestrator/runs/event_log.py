@@ -26,7 +26,6 @@ class EventLog:
     """The log of a run that this process conducts."""
 
     def __init__(self, folder: Folder) -> None:
-        """Go on with the log of a folder; raise OSError if that cannot be."""
         self._file = folder.append(EVENTS_FILE)
         try:
             self.last_seq = _mend(folder, self._file.fileno())

@@ -37,11 +37,8 @@ class FoundFlow:
 
 @dataclass(frozen=True, slots=True)
 class Flows:
-    """The flows of a user in a project."""
-
     project: Path
     config_folder: Path
-    """The user's own."""
     profiles: tuple[str, ...] | None = None
     """Those that agents can be started with; None if only their server knows them."""
 

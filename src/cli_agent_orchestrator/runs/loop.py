@@ -194,7 +194,6 @@ class Runner:
 
     @property
     def state(self) -> RunState:
-        """The run as it was given or last changed."""
         assert self._state is not None, "a run has a state once it has begun"
         return self._state
 
@@ -234,7 +233,6 @@ class Runner:
             raise
 
     def record_archived_reply(self, state: RunState) -> RunState:
-        """Record the reply of the turn in flight if it is archived already; no agent is needed."""
         dispatch = state.progress.in_flight
         if dispatch is None or dispatch.turn != due_step(state):
             return state
@@ -290,7 +288,6 @@ class Runner:
         self._state = replace(self.state, progress=replace(progress, sequence=last))
 
     def _next_sequence(self) -> int:
-        """Return the number under which the next thing is archived."""
         return max(self.state.progress.sequence + 1, self._plan.files.next_sequence())
 
     def _warn(self, text: str, about: str = "") -> None:
@@ -586,7 +583,6 @@ class Runner:
                 self._process(self._requests.get_nowait())
 
     def _process_in_turn(self) -> None:
-        """Do what people ask for while a reply is waited for."""
         self._process_requests()
         if self.state.progress.in_flight is None:
             raise _Skipped

@@ -47,8 +47,6 @@ from .tree import OwnTree
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A run that can begin, or go on."""
-
     config: RunConfig
     flow: Flow
     task: Task
@@ -61,8 +59,6 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class SavedRun:
-    """A saved run that is to go on."""
-
     state: RunState
     record: RunRecord | None
     """None if it comes from a state file that no run of this user wrote."""
@@ -159,7 +155,6 @@ class Preparation:
     warn: Callable[[str], None]
 
     def new_run(self) -> Prepared:
-        """Return the run that is asked for; raise why it cannot begin."""
         config = self.request.config
         text, file = read_task_text(config), config.prompt_file
         try:
@@ -190,7 +185,6 @@ class Preparation:
         return with_more_rounds(saved, config.rules.limits.max_rounds)
 
     def saved_run(self, saved: SavedRun) -> tuple[Prepared, RunState]:
-        """Return a saved run and the state it goes on from; raise why it cannot."""
         state, record, here = saved.state, saved.record, saved.config
         if state.wd and not _leads_to(state.wd, here.wd):
             raise ResumeError(

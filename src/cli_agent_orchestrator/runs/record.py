@@ -55,18 +55,13 @@ DIGITS = 9
 
 
 class RunStatus(StrEnum):
-    """How a run stands."""
-
     RUNNING = "running"
     PAUSED = "paused"
     INTERRUPTED = "interrupted"
-    """Its process was killed."""
     PASS = "PASS"
     FAIL = "FAIL"
     STOPPED = "stopped"
-    """A person stopped it."""
     FAILED = "failed"
-    """An error stopped it."""
 
     @property
     def word(self) -> str:
@@ -86,8 +81,6 @@ class RunStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SavedSetting:
-    """A setting of a run."""
-
     value: str
     source: str
     """Where it came from: option, environment, task, file or default."""
@@ -125,7 +118,6 @@ class SavedTree:
     included: tuple[str, ...] = ()
     """Files of the user's that were copied into it."""
     common_dir: str = ""
-    """The repository that it belongs to."""
     held_back: tuple[str, ...] = ()
     """Paths that are left out of it."""
     delivered: Fate = Fate.NOT_YET
@@ -147,23 +139,18 @@ class SavedTree:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """A run as its folder knows it."""
-
     id: str
     wd: str
     """Where its agents work."""
     state_file: str = ""
     """Where scripts find its state; empty in a work tree."""
     task: str = field(default="", repr=False)
-    """The whole text."""
     task_line: str = ""
     """What is to be done, on one line."""
     started: float = 0.0
-    """Unix time."""
     base: str = ""
     """The commit that was checked out when it began; empty if there was none."""
     branch: str = ""
-    """The branch that was."""
     top: str = ""
     """What the paths in its snapshots begin at: its repository, else the work folder."""
     flow: str = "loop"
@@ -171,7 +158,6 @@ class RunRecord:
     round: int = 0
     cycle: int = 0
     role: str = ""
-    """Whose turn it is."""
     asking: str = ""
     """The role whose agent asks a person something; empty if none does."""
     stalled: str = ""
@@ -180,7 +166,6 @@ class RunRecord:
     paused_seconds: float = 0.0
     """Seconds from each end to when it was resumed, all together."""
     providers: Mapping[str, str] = field(default_factory=dict)
-    """The agent of each role."""
     settings: Mapping[str, SavedSetting] = field(default_factory=dict)
     """What it was started with, by variable name."""
     api: str = ""
@@ -202,7 +187,6 @@ class RunRecord:
     project: str = ""
     """The user's own folder, if the agents work in a work tree."""
     tree: SavedTree | None = None
-    """That work tree."""
     version: int = VERSION
 
     @property
@@ -426,7 +410,6 @@ def decode_record(data: bytes, kind: type[RunRecord] | None = None) -> RunRecord
 
 
 def nobody() -> str:
-    """Name no run: it is not known which."""
     return ""
 
 
@@ -513,7 +496,6 @@ def short_name(run_id: str) -> str:
 
 
 def session_name_of(run_id: str) -> str:
-    """Return the name of a run's session, as the server calls it too: it can be ended by that."""
     return f"{SESSION_PREFIX}{run_id}"
 
 

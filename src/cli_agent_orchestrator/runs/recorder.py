@@ -230,7 +230,6 @@ class Recorder:
         self._locked = self._log = None
 
     def take(self, event: RunEvent) -> RunEvent:
-        """Return an event with its number, after it was written."""
         self._seq += 1
         if self.folder is None or self._record is None or self._log is None:
             return replace(event, seq=self._seq)

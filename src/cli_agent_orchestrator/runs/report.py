@@ -143,7 +143,6 @@ def author_of(folder: Folder, sequence: int) -> str | None:
 
 
 def flow_of(record: RunRecord, saved: RunState | None) -> Flow | None:
-    """Return the flow of a run; None if it is neither saved with it nor of the package."""
     if saved is not None:
         return saved.flow
     return packaged_flow(record.flow) if record.flow in PACKAGED else None
@@ -171,7 +170,6 @@ def findings_of(
 
 
 def _details(folder: Folder, run: RunView, turns: Sequence[Turn]) -> list[TurnDetail]:
-    """Return turns with all but what they changed."""
     flow = flow_of(run, read_state_of(folder))
     terminals = {turn.terminal_id for turn in turns}
     agents = [turn for turn in run.turns if turn.terminal_id in terminals]
@@ -253,15 +251,12 @@ TESTED = ("passed", "cleared", "failed", "rounds_used_up")
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A run and what else its report tells."""
-
     run: RunView
     """Its id is empty if it is only known by a saved state."""
     state_file: str = ""
     archive: str = ""
     """Where prompts and replies are; this and the file are empty if nothing was kept there."""
     due: str = ""
-    """Whose turn it is; empty when the run is over, or had not begun."""
     to_resume: str = ""
     """The command that resumes it; empty if it cannot be, or need not be."""
     evidence: str = ""
@@ -283,7 +278,6 @@ class Report:
     patch: str = ""
     """What the run changed, line by line, cut to a page; empty if no snapshot tells it."""
     files: Sequence[Change] = ()
-    """The same by file."""
     details: tuple[TurnDetail, ...] = ()
     """Its turns in full; only where they are wanted, and then the patch is whole too."""
     findings: Mapping[str, Findings] = field(default_factory=dict)

@@ -52,15 +52,11 @@ Span = tuple[Snapshot, Snapshot]
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The snapshots of a run."""
-
     folder: Folder
-    """Of the run."""
     record: RunRecord
     snapshots: Snapshots
     """To be looked at; they know nothing of the work folder as it is now."""
     taken: tuple[Snapshot, ...]
-    """In their order."""
 
 
 def find_moment(taken: Sequence[Snapshot], word: str) -> Snapshot:
@@ -190,8 +186,6 @@ def opened_to_go_back(kept: Kept, clock: Clock) -> Iterator["GoingBack"]:
 
 @dataclass(frozen=True, slots=True)
 class GoingBack:
-    """The way back of one work folder."""
-
     kept: Kept
     snapshots: Snapshots
 

@@ -32,15 +32,11 @@ LARGEST_SCREEN = 64 * 1024
 
 
 class Shows(Protocol):
-    """What is needed of the server."""
-
     def get_view(self, terminal_id: str) -> AgentView: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Screens:
-    """The screens of a run."""
-
     agents: Shows
     run: Folder
 

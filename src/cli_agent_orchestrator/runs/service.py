@@ -57,8 +57,6 @@ def run_command(python: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class RunToLaunch:
-    """What is to be run."""
-
     options: Mapping[str, str | None]
     """Settings by variable name, as if they were given by option."""
     config_file: str | None = None
@@ -69,20 +67,14 @@ class RunToLaunch:
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """A run that has begun."""
-
     run: str
-    """Its id."""
     pid: int
     wd: str
 
 
 @dataclass(frozen=True, slots=True)
 class RunLauncher:
-    """Knows how such a process is started."""
-
     command: Sequence[str]
-    """The program and its arguments."""
     environ: Mapping[str, str]
 
     def launch(

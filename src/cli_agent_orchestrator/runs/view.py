@@ -85,7 +85,6 @@ class Turn:
     """Of a gate `command`."""
     terminal_id: str
     began: float
-    """Unix time."""
     ended: float | None = None
     """None as long as it is under way; one without an outcome was broken off then."""
     seconds: float = 0.0
