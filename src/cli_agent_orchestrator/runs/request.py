@@ -2,8 +2,8 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -64,9 +64,19 @@ def check_project_file(settings: Mapping[str, str], folder: Path) -> None:
         raise _fault(
             "FLOW", flow, "the name of a flow; a file only by --flow, CAO_FLOW or --config"
         )
-    for name in INSIDE_ONLY:
-        if name in settings:
-            _check_place(name, settings[name], folder)
+    # Unlike `resolve` this does not mind links that lead in a circle.
+    project = Path(os.path.realpath(folder))
+    for name in (name for name in INSIDE_ONLY if name in settings):
+        where = f"{BY_NAME[name].key} in {SETTINGS_FILE}"
+        path = Path(os.path.realpath(folder / expand_path(where, settings[name])))
+        if not path.is_relative_to(project):
+            ways = BY_NAME[name].ways
+            expected = f"a path in the project; elsewhere only with {ways} or --config"
+            raise _fault(name, settings[name], expected)
+        is_for_state = path.suffix == ".json" and path.is_relative_to(project / TEMPORARY_FOLDER)
+        if name == "STATE_FILE" and not is_for_state:
+            expected = "a .json file below .tmp; another only with CAO_STATE_FILE or --config"
+            raise _fault(name, settings[name], expected)
     # The user may have said `ask` to the server.
     permissions = settings.get("AGENT_PERMISSIONS", "").strip().lower()
     if permissions not in ("", "ask"):
@@ -74,29 +84,8 @@ def check_project_file(settings: Mapping[str, str], folder: Path) -> None:
         raise _fault("AGENT_PERMISSIONS", permissions, expected)
 
 
-def _check_place(name: str, text: str, folder: Path) -> None:
-    # Unlike `resolve` this does not mind links that lead in a circle.
-    path = Path(os.path.realpath(folder / expand_path(_where(name), text)))
-    if not path.is_relative_to(os.path.realpath(folder)):
-        expected = f"a path in the project; elsewhere only with {BY_NAME[name].ways} or --config"
-        raise _fault(name, text, expected)
-    if name == "STATE_FILE" and not _is_for_state(path, folder):
-        expected = "a .json file below .tmp; another only with CAO_STATE_FILE or --config"
-        raise _fault(name, text, expected)
-
-
-def _is_for_state(path: Path, folder: Path) -> bool:
-    """Is it a file that a project may name for its state, and none that it lives by?"""
-    below = Path(os.path.realpath(folder), TEMPORARY_FOLDER)
-    return path.suffix == ".json" and path.is_relative_to(below)
-
-
-def _where(name: str) -> str:
-    return f"{BY_NAME[name].key} in {SETTINGS_FILE}"
-
-
 def _fault(name: str, value: str, expected: str) -> ConfigError:
-    return ConfigError(_where(name), value, expected)
+    return ConfigError(f"{BY_NAME[name].key} in {SETTINGS_FILE}", value, expected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,23 +123,14 @@ def build_request(
 
     `called` is the function whose arguments the options are, if they are.
     """
-    with _naming_as_given(options, environ, config_file or SETTINGS_FILE, called):
-        server = name_server(
-            environ, options.get("API"), bare=True, by=ARGUMENT if called else OPTION
-        )
-        return _build_request(options, environ, config_file, replace_terminals, server)
-
-
-@contextmanager
-def _naming_as_given(
-    options: Mapping[str, str | None], environ: Mapping[str, str], file: str, called: str
-) -> Iterator[None]:
-    """Name a setting that has a bad value as it was given."""
     try:
-        yield
+        by = ARGUMENT if called else OPTION
+        server = name_server(environ, options.get("API"), bare=True, by=by)
+        return _build_request(options, environ, config_file, replace_terminals, server)
     except ConfigError as error:
         if error.variable not in BY_NAME:
             raise
+        file = config_file or SETTINGS_FILE
         named = name_as_given(error.variable, options, environ, file, called)
         raise ConfigError(named, error.value, error.expected) from error
 
@@ -165,7 +145,11 @@ def _build_request(
     variables = read_environment(environ, bare=True)
     file = read_file_settings(options, variables, config_file)
     if config_file is None:
-        _check_server(file)
+        # A server elsewhere may be anybody's, and so may the file of a project.
+        api = file.get("API")
+        if api and not is_loopback(api):
+            expected = "a server on this machine; others only by option or CAO_API"
+            raise ConfigError(f"api in {SETTINGS_FILE}", api, expected)
     server = {"API": named.url} if named else {}
     named_by = named.by if named else config_file or SETTINGS_FILE
     without_task = merge_settings(options, variables, file) | server
@@ -177,6 +161,9 @@ def _build_request(
     config = RunConfig.from_env(settings, named_by)
     asked_for = expand_path("WD", merge_settings(options, variables).get("WD") or ".")
     from_project = config_file is None or _is_of(config_file, asked_for, config.wd)
+    named_file = "" if config_file is None else os.path.realpath(config_file)
+    if named_file == os.path.realpath(config.wd / SETTINGS_FILE):
+        named_file = ""
     commands = [name for name in COMMANDS if from_project and sources.get(name) == "file"]
     return RunRequest(
         config=config,
@@ -185,34 +172,21 @@ def _build_request(
         replace_terminals=replace_terminals,
         sources=sources,
         project_commands={name: settings[name] for name in commands},
-        project_file=_named_file(config_file, config.wd) if commands else "",
+        project_file=named_file if commands else "",
     )
 
 
 def _is_of(file: str, *projects: Path) -> bool:
+    """Does a settings file lie in one of these projects, whatever link leads there?"""
     link = Path(os.path.realpath(Path(file).parent), Path(file).name)
     places = (link, Path(os.path.realpath(file)))
-    tops = [_top_of(folder) for folder in projects]
-    return any(place.is_relative_to(top) for place in places for top in tops)
-
-
-def _top_of(folder: Path) -> Path:
-    folder = Path(os.path.realpath(folder))
-    above = (folder, *folder.parents)
-    return next((top for top in above if os.path.lexists(top / ".git")), folder)
-
-
-def _named_file(file: str | None, wd: Path) -> str:
-    place = "" if file is None else os.path.realpath(file)
-    return "" if place == os.path.realpath(wd / SETTINGS_FILE) else place
-
-
-def _check_server(file: Mapping[str, str]) -> None:
-    """Refuse a server elsewhere that a project's own file names, which may be anybody's."""
-    api = file.get("API")
-    if api and not is_loopback(api):
-        expected = "a server on this machine; others only by option or CAO_API"
-        raise ConfigError(f"api in {SETTINGS_FILE}", api, expected)
+    for project in projects:
+        folder = Path(os.path.realpath(project))
+        above = (folder, *folder.parents)
+        top = next((top for top in above if os.path.lexists(top / ".git")), folder)
+        if any(place.is_relative_to(top) for place in places):
+            return True
+    return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from ..core.programs import without_repository
 from ..errors import (
     BadFolder,
     NotSteerable,
-    OrchestratorError,
     PromptError,
     RunError,
     StateError,
@@ -28,7 +27,6 @@ from ..settings.gates import without_quotes
 from ..settings.layout import RECORD_FILE, run_folder
 from ..settings.table import BY_NAME
 from ..settings.values import expand_path
-from ..work.changes import Change
 from .control import (
     ANSWER_SECONDS,
     Asked,
@@ -45,6 +43,7 @@ from .view import detailed_json, find_run, list_runs, listed_json, read_run, vie
 RUN_MODULE = "cli_agent_orchestrator.cli.conduct"
 """What the process runs: a command line of its own, at the other end of two pipes."""
 STOP_SECONDS = 30.0
+STOPPED_EARLY = "the run was stopped before it began"
 
 
 def run_command(python: str) -> tuple[str, ...]:
@@ -127,7 +126,12 @@ def _wait(told: IO[bytes], pid: int, on_event: OnRunEvent) -> Launched:
     for line in told:
         event = from_line(line)
         if event is None:
-            raise _failure(line)
+            data: dict[str, str] = {}
+            with suppress(ValueError, TypeError):
+                data = dict(json.loads(line))
+            if "kind" not in data or "error" not in data:
+                raise RunError("the run could not be started")
+            raise error_of(str(data["kind"]), str(data["error"]) or STOPPED_EARLY)
         try:
             on_event(event)
         except BrokenPipeError:
@@ -138,20 +142,8 @@ def _wait(told: IO[bytes], pid: int, on_event: OnRunEvent) -> Launched:
             case RunBegan() if opened is not None:
                 return Launched(opened.run, pid, opened.wd)
             case RunEnded():
-                raise _error(event.error, event.reason)
+                raise error_of(event.error, event.reason or STOPPED_EARLY)
     raise RunError("the run ended before it began; `cao runs` may say more")
-
-
-def _failure(line: bytes) -> OrchestratorError:
-    try:
-        data = json.loads(line)
-        return _error(str(data["kind"]), str(data["error"]))
-    except (ValueError, LookupError, TypeError):
-        return RunError("the run could not be started")
-
-
-def _error(kind: str, text: str) -> OrchestratorError:
-    return error_of(kind, text or "the run was stopped before it began")
 
 
 # Any: JSON
@@ -190,7 +182,12 @@ class RunService:
             "reply": found.reply,
             "screen": found.screen,
             "diff": found.patch,
-            "files": None if found.files is None else _files(found.files),
+            "files": None
+            if found.files is None
+            else [
+                {"path": one.path, "status": one.status, "added": one.added, "removed": one.removed}
+                for one in found.files[:MOST_FILES]
+            ],
             "usage": None if found.usage is None else asdict(found.usage),
         }
 
@@ -269,10 +266,3 @@ def _folder(wd: str) -> Path:
     except OSError as error:
         raise BadFolder(wd, f"cannot be used: {error.strerror}") from None
     return folder
-
-
-def _files(changes: Sequence[Change]) -> list[Answer]:
-    return [
-        {"path": one.path, "status": one.status, "added": one.added, "removed": one.removed}
-        for one in changes[:MOST_FILES]
-    ]
