@@ -94,7 +94,7 @@ from .request import Interrupts, RunRequest, Surroundings
 from .screens import Screens
 from .state_file import ExportedState, StateFile, load_state, read_state_of
 from .tree import OwnTree, hold_tree, plan_tree, reopen_tree, store_of
-from .view import list_runs, run_at_work
+from .view import RunView, list_runs, run_at_work
 
 NOT_RECORDED = ("PROMPT", "RESUME", "MISSING")
 """The task is recorded as such; the others are about one start."""
@@ -189,42 +189,43 @@ class Conductor:
         check_place(self._given.state_folder, self._config.wd)
         if self._request.run:
             return self._resume_known(self._request.run)
-        if self._config.in_worktree:
-            left = self._left_in_tree()
-            return self._resume_known(left) if left else self._begin_in_tree()
-        saved = self._find_saved()
-        is_here = saved is not None and saved.state.final_status is FinalStatus.RUNNING
-        left = "" if is_here else self._left_in_tree()
-        return self._resume_known(left) if left else self._run_here()
+        left = self._left_in_tree()
+        if left is not None and not self._config.in_worktree:
+            saved = self._find_saved()
+            if saved is not None and saved.state.final_status is FinalStatus.RUNNING:
+                left = None
+        if left is not None:
+            if not left.has_agents:
+                self._request = replace(self._request, replace_terminals=True)
+            return self._resume_known(left.id)
+        return self._begin_in_tree() if self._config.in_worktree else self._run_here()
 
     def _preparation(self) -> Preparation:
         return Preparation(self._request, self._given, self._clock, self._warn)
 
-    def _left_in_tree(self) -> str:
-        """Return the run in a work tree of this project that goes on; empty if none does.
+    def _left_in_tree(self) -> RunView | None:
+        """Return the run in a work tree of this project that goes on; None if none does.
 
         It is the last one that is asked for, or that the same command began.
         """
         config, store = self._config, self._given.state_folder
         is_task_named = config.prompt_file is not None or bool(config.prompt)
         if config.resume is False or (is_task_named and not (config.resume or config.in_worktree)):
-            return ""
+            return None
         others = []
         for run in list_runs(store):
             if run.is_unfinished and run.round and run.project == str(config.wd):
                 saved = read_state_of(run_folder(store, run.id))
                 against = saved is None or objections_to(saved, self._request)
                 if config.resume or not against:
-                    if not run.has_agents:
-                        self._request = replace(self._request, replace_terminals=True)
-                    return run.id
+                    return run
                 others.append(run.id)
         if others and config.in_worktree:
             self._warn(
                 f"an unfinished run of this project is there too: {others[0]}; "
                 f"`cao resume {others[0]}` goes on with it, and this one is new"
             )
-        return ""
+        return None
 
     def _run_here(self) -> RunState:
         """Take a run to its end in the user's own folder: the saved one, else a new one."""

@@ -289,7 +289,9 @@ class Snapshots:
         form = ("--stat=100", "--summary") if stat else ("-p",)
         words = ("diff-tree", "--stdin", *form, *DIFF_OPTIONS, "--", *self._within(paths))
         asked = [" ".join(_ids(*pair)) for pair in pairs]
-        answer = self._git.ask(*words, given="\n".join([*asked, ""]).encode(), limit=limit)
+        given = "\n".join([*asked, ""]).encode()
+        # Git repeats what it was given.
+        answer = self._git.ask(*words, given=given, limit=limit + len(given))
         if answer.code and not answer.is_cut:
             raise GitFailed("diff-tree", answer.code, answer.complaint)
         rest = b"\n" + answer.output
