@@ -261,7 +261,7 @@ class TestNames:
     def test_an_id_that_fits_several_runs_lists_them(self, machine: Machine) -> None:
         prepare(machine, script())
         for _ in range(2):
-            assert machine.cao("run", "task.md", "--no-resume").returncode == 0
+            assert machine.cao("run", "task.md", "--no-resume", "--keep-agents").returncode == 0
         names = [run["id"] for run in runs_of(machine)]
         # Not so short that it could be the beginning of a terminal's id.
         same = takewhile(lambda pair: pair[0] == pair[1], zip(*names, strict=True))

@@ -374,7 +374,7 @@ def test_where_no_work_tree_can_be_nothing_is_started(machine: Machine) -> None:
     assert done.returncode == 2
     resumed = machine.cao(*words, "--resume")
     assert resumed.returncode == 2
-    assert "cao resume RUN" in resumed.stderr
+    assert "`cao runs`" in resumed.stderr
 
 
 def test_nothing_of_a_hostile_repository_is_run(machine: Machine, project: Project) -> None:

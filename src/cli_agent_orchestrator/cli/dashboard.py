@@ -24,7 +24,6 @@ from ..show.markup import tag
 from .imports import importing
 from .interrupts import Interrupts
 
-LINKS = "/dashboard/links"
 # /dashboard/sign-in#b6Zk…
 LINK_PATTERN = r"/dashboard/sign-in#[A-Za-z0-9_-]{16,200}"
 WAY_FILE = "dashboard.html"
@@ -99,7 +98,7 @@ def ask_for_link(found: Found) -> str:
         raise UsageError(NOT_OURS.format(url=found.url))
     with ApiClient(found.url, token=found.token, transport=found.transport) as client:
         try:
-            path = str(client.ask_object("POST", LINKS).get("path"))
+            path = client.page_link()
         except ApiRefused as error:
             if error.status_code in MISSING:
                 raise UsageError(OLDER.format(url=found.url)) from None

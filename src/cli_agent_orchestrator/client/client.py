@@ -190,7 +190,11 @@ class ApiClient:
         )
 
     def health(self, timeout: httpx.Timeout = QUICK) -> Answer:
-        return self.ask_object("GET", "/health", timeout)
+        return self._ask_object("GET", "/health", timeout)
+
+    def page_link(self) -> str:
+        """Return the path of a link that signs a browser in, once."""
+        return str(self._ask_object("POST", "/dashboard/links").get("path"))
 
     def features(self) -> frozenset[str]:
         """Return what the server can do beyond the common routes; asks only once."""
@@ -214,7 +218,7 @@ class ApiClient:
         params = self._new_terminal(agent_profile, provider, role)
         if session_name is not None:
             params["session_name"] = session_name
-        return self.ask_object("POST", "/sessions", STARTING, params=params)
+        return self._ask_object("POST", "/sessions", STARTING, params=params)
 
     def create_terminal(
         self,
@@ -227,22 +231,22 @@ class ApiClient:
         """Start an agent in a session that is there."""
         path = f"/sessions/{segment(session_name)}/terminals"
         params = self._new_terminal(agent_profile, provider, role)
-        return self.ask_object("POST", path, STARTING, params=params)
+        return self._ask_object("POST", path, STARTING, params=params)
 
     def list_sessions(self) -> list[Answer]:
-        return self.ask_list("/sessions")
+        return self._ask_list("/sessions")
 
     def list_terminals(self, session_name: str) -> list[Answer]:
-        return self.ask_list(f"/sessions/{segment(session_name)}/terminals")
+        return self._ask_list(f"/sessions/{segment(session_name)}/terminals")
 
     def get_session(self, session_name: str) -> Answer:
-        return self.ask_object("GET", f"/sessions/{segment(session_name)}")
+        return self._ask_object("GET", f"/sessions/{segment(session_name)}")
 
     def delete_session(self, session_name: str) -> None:
-        self.ask("DELETE", f"/sessions/{segment(session_name)}")
+        self._ask("DELETE", f"/sessions/{segment(session_name)}")
 
     def get_terminal(self, terminal_id: str) -> Answer:
-        return self.ask_object("GET", f"/terminals/{segment(terminal_id)}")
+        return self._ask_object("GET", f"/terminals/{segment(terminal_id)}")
 
     def get_status(self, terminal_id: str) -> TerminalStatus:
         """Return what the agent is doing; a word we do not know counts as UNKNOWN."""
@@ -259,19 +263,19 @@ class ApiClient:
         request = self._message_content(message)
         if idempotency_key:
             request["headers"] = {**request.get("headers", {}), "Idempotency-Key": idempotency_key}
-        return _delivery(self.ask_object("POST", path, TYPING, **request))
+        return _delivery(self._ask_object("POST", path, TYPING, **request))
 
     def get_working_directory(self, terminal_id: str) -> Answer:
         """Return where the agent works, as `working_directory`."""
-        return self.ask_object("GET", f"/terminals/{segment(terminal_id)}/working-directory")
+        return self._ask_object("GET", f"/terminals/{segment(terminal_id)}/working-directory")
 
     def press_key(self, terminal_id: str, key: str) -> None:
-        self.ask("POST", f"/terminals/{segment(terminal_id)}/key", params={"key": key})
+        self._ask("POST", f"/terminals/{segment(terminal_id)}/key", params={"key": key})
 
     def get_question(self, terminal_id: str) -> Answer | None:
         """Return what the agent asks: `text`, `choices`, `fingerprint`; None if it asks nothing."""
         path = f"/terminals/{segment(terminal_id)}/question"
-        told = self.ask_object("GET", path).get("question")
+        told = self._ask_object("GET", path).get("question")
         return told if isinstance(told, dict) else None
 
     def answer_agent(self, terminal_id: str, key: str, question: str | None = None) -> Answer:
@@ -281,15 +285,15 @@ class ApiClient:
         """
         path = f"/terminals/{segment(terminal_id)}/answer"
         body = body_of({"key": key, "question": question})
-        return self.ask_object("POST", path, TYPING, **body)
+        return self._ask_object("POST", path, TYPING, **body)
 
     def get_output(self, terminal_id: str, mode: str = OutputMode.FULL) -> str:
         path = f"/terminals/{segment(terminal_id)}/output"
-        return str(self.ask_object("GET", path, params={"mode": str(mode)}).get("output") or "")
+        return str(self._ask_object("GET", path, params={"mode": str(mode)}).get("output") or "")
 
     def get_view(self, terminal_id: str) -> AgentView:
         path = f"/terminals/{segment(terminal_id)}/output"
-        answer = self.ask_object("GET", path, params={"mode": str(OutputMode.SCREEN)})
+        answer = self._ask_object("GET", path, params={"mode": str(OutputMode.SCREEN)})
         named = answer.get("records")
         records = named if isinstance(named, list) else []
         return AgentView(
@@ -301,15 +305,15 @@ class ApiClient:
         return self.get_output(terminal_id, OutputMode.LAST)
 
     def explain(self, terminal_id: str) -> Answer:
-        return self.ask_object("GET", f"/terminals/{segment(terminal_id)}/explain")
+        return self._ask_object("GET", f"/terminals/{segment(terminal_id)}/explain")
 
     def exit_terminal(self, terminal_id: str) -> None:
         """Ask the agent to quit."""
-        self.ask("POST", f"/terminals/{segment(terminal_id)}/exit")
+        self._ask("POST", f"/terminals/{segment(terminal_id)}/exit")
 
     def delete_terminal(self, terminal_id: str) -> None:
         """End the agent."""
-        self.ask("DELETE", f"/terminals/{segment(terminal_id)}")
+        self._ask("DELETE", f"/terminals/{segment(terminal_id)}")
 
     def events(
         self, after: str | None = None, opened: Callable[[], None] | None = None
@@ -354,18 +358,18 @@ class ApiClient:
         body = body_of(step)
         seconds = min(max(timeout, 0), LONGEST_STEP) + AROUND_STEP
         patience = httpx.Timeout(seconds, connect=5, pool=5)
-        return self.ask_object("POST", "/terminals/run-step", patience, **body)
+        return self._ask_object("POST", "/terminals/run-step", patience, **body)
 
     def list_runs(self) -> list[Answer]:
-        return self.ask_list("/runs")
+        return self._ask_list("/runs")
 
     def get_run(self, run: str) -> Answer:
-        return self.ask_object("GET", f"/runs/{segment(run)}")
+        return self._ask_object("GET", f"/runs/{segment(run)}")
 
     def get_turn(self, run: str, sequence: int) -> Answer:
         """Return a turn: prompt, reply, the agent's last screen, changes, tokens."""
         path = f"/runs/{segment(run)}/turns/{segment(str(sequence))}"
-        return self.ask_object("GET", path)
+        return self._ask_object("GET", path)
 
     def start_run(
         self,
@@ -388,7 +392,7 @@ class ApiClient:
             "settings": read_called(settings, "start_run"),
             "replace_terminals": replace_terminals,
         }
-        return self.ask_object("POST", "/runs", BEGINNING, **body_of(new_run))
+        return self._ask_object("POST", "/runs", BEGINNING, **body_of(new_run))
 
     def run_events(self, run: str, after: int = 0) -> Iterator[RunEvent]:
         """Yield what has happened in a run after the event with the number `after`, and happens.
@@ -444,22 +448,24 @@ class ApiClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def ask_object(
+    def _ask_object(
         self, method: str, path: str, timeout: httpx.Timeout = QUICK, **request: Any
     ) -> Answer:
-        answer = self.ask(method, path, timeout, **request)
+        answer = self._ask(method, path, timeout, **request)
         if not isinstance(answer, dict):
             raise ApiRefused(method, path, 200, "the answer is not a JSON object")
         return answer
 
-    def ask_list(self, path: str) -> list[Answer]:
-        answer = self.ask("GET", path)
+    def _ask_list(self, path: str) -> list[Answer]:
+        answer = self._ask("GET", path)
         if not isinstance(answer, list):
             raise ApiRefused("GET", path, 200, "the answer is not a list")
         return answer
 
     # Any: what httpx takes
-    def ask(self, method: str, path: str, timeout: httpx.Timeout = QUICK, **request: Any) -> object:
+    def _ask(
+        self, method: str, path: str, timeout: httpx.Timeout = QUICK, **request: Any
+    ) -> object:
         try:
             response = self._http.request(method, path, timeout=timeout, **request)
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
@@ -521,7 +527,7 @@ class ApiClient:
     ) -> Answer:
         path = f"/runs/{segment(run)}/{do}"
         body = body_of(fields) if fields else {}
-        return self.ask_object("POST", path, timeout, **body)
+        return self._ask_object("POST", path, timeout, **body)
 
     def _new_terminal(
         self, agent_profile: str, provider: str | None, role: str | None
