@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from cli_agent_orchestrator.cli.dashboard import LINKS, ask_for_link
+from cli_agent_orchestrator.cli.dashboard import ask_for_link
 from cli_agent_orchestrator.client.find import Found
 from cli_agent_orchestrator.errors import UsageError
 from tests.third_party import third_party
@@ -15,7 +15,7 @@ CODE = "b6Zk-_0123456789"
 def asked_for_link(path: object) -> str:
     """Return what becomes of a link that a server answers with."""
     with third_party() as server:
-        server.answers[LINKS] = 201, json.dumps({"path": path}).encode()
+        server.answers["/dashboard/links"] = 201, json.dumps({"path": path}).encode()
         return ask_for_link(Found(server.url, "named", token="token"))
 
 
