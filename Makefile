@@ -50,7 +50,7 @@ search: $(READY) ## Look for examples that break a property: new ones each time,
 	$(BIN)/python -m pytest -m hypothesis -n 4 --hypothesis-profile search --hypothesis-seed $(SEED)
 
 test-agents: agents ## Drive real Codex, Claude Code and others (from npm) against stub models
-	$(BIN)/python -m pytest -m agents -n 2 --dist loadgroup tests/agents
+	$(BIN)/python -m pytest -m agents -n 4 --dist loadgroup tests/agents
 
 accuracy: agents ## Measure how accurate the status is, on the same agents (an hour and a half); writes docs/accuracy.md
 	$(BIN)/python -m tests.agents.accuracy

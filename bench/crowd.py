@@ -18,10 +18,7 @@ IDLE_SECONDS = 20.0
 SAMPLES = 200
 PAUSE = (0.02, 0.08)
 
-SIGNALS = {
-    "UserPromptSubmit": TerminalStatus.PROCESSING,
-    "Stop": TerminalStatus.COMPLETED,
-}
+SIGNALS = {"UserPromptSubmit": TerminalStatus.PROCESSING, "Stop": TerminalStatus.COMPLETED}
 
 
 def measure() -> list[Figure]:

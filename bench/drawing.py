@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
@@ -29,10 +29,6 @@ class Canvas:
         now = time.monotonic()
         os.write(self._files[name], picture)
         return now
-
-    def draw_all(self, names: Iterable[str], picture: bytes) -> None:
-        for name in names:
-            self.draw(name, picture)
 
     def __enter__(self) -> Self:
         return self

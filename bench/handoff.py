@@ -1,6 +1,7 @@
 """How soon a reply is accepted once its file is complete and the agent is at rest."""
 
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,8 +9,10 @@ from bench.figures import Figure, latency_figures
 from bench.machine import Machine, private_machine
 from cli_agent_orchestrator.client.client import ApiClient
 from cli_agent_orchestrator.core.files import Folder
+from cli_agent_orchestrator.events import tell_nobody
 from cli_agent_orchestrator.handoff.files import ResponseFiles
-from cli_agent_orchestrator.handoff.handoff import Handoff
+from cli_agent_orchestrator.handoff.handoff import Handoff, World
+from cli_agent_orchestrator.handoff.wait import Envelope
 from cli_agent_orchestrator.pipeline.prompts import response_file_instruction
 from cli_agent_orchestrator.settings.config import HandoffRules
 
@@ -67,9 +70,13 @@ class Table:
     def take_turns(self, count: int) -> list[float]:
         """Take turns as a run does, and return how late each reply was accepted."""
         latencies = []
-        with Handoff(self.client, self.files, HandoffRules()) as handoff:
-            for _ in range(count):
-                reply = handoff.send_and_wait(self.terminal, ROLE, self.prompt)
+        handoff = Handoff(self.client, self.files, HandoffRules(), tell_nobody, World())
+        with closing(handoff):
+            for number in range(1, count + 1):
+                envelope = Envelope(f"turn-{number}", number, time.time())
+                reply = handoff.send_and_wait(
+                    self.terminal, ROLE, self.prompt, envelope, lambda _: None
+                )
                 latencies.append(time.time() - self._complete_at(reply.archive))
         return latencies
 

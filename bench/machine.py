@@ -52,10 +52,7 @@ class Server:
 
     def client(self, working_directory: Path) -> ApiClient:
         return ApiClient(
-            self.url,
-            provider=PROVIDER,
-            working_directory=str(working_directory),
-            token=self.token,
+            self.url, provider=PROVIDER, working_directory=str(working_directory), token=self.token
         )
 
 

@@ -9,7 +9,7 @@ from bench.polling import Poller
 from bench.usage import Meter
 from cli_agent_orchestrator.server.app import run
 from cli_agent_orchestrator.settings.config import ServerConfig
-from cli_agent_orchestrator.terminals.tmux import Address, Command, PaneInfo, PaneScreen, Tmux
+from cli_agent_orchestrator.terminals.tmux import Command, PaneInfo, PaneScreen, Tmux
 
 PANES = 50
 REPEATS = 5
@@ -48,7 +48,7 @@ def measure() -> list[Figure]:
 
 async def _measure(machine: Machine) -> list[Figure]:
     socket = ServerConfig.from_env(machine.env).tmux_socket
-    tmux = Tmux(Address(socket, machine.env), Nobody())
+    tmux = Tmux(socket, machine.env, Nobody())
     await tmux.start()
     try:
         panes = await _open(tmux, machine)

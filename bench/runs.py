@@ -57,7 +57,7 @@ def _figure(name: str, runs: list[Spent]) -> Figure:
         f"from the command to its end, the agents' own time included; median of {len(runs)}, "
         f"best {min(seconds):.2f} s; {cpu:.2f} s of CPU"
     )
-    return Figure(name, statistics.median(seconds), "s", AtMost(2), note=note)
+    return Figure(name, statistics.median(seconds), "s", AtMost(1.2), note=note)
 
 
 def _overhead_figures(pairs: list[tuple[Spent, Spent]]) -> list[Figure]:
@@ -84,7 +84,7 @@ def _run_in_project(*, kept: bool) -> Spent:
         if not kept:
             machine.env["PATH"] = _all_but_git(machine.home / "programs", machine.env["PATH"])
         spent = _timed_run(machine)
-        if kept != any(machine.state.glob("runs/*/snapshots.git/ready")):
+        if kept != any(machine.state.glob("runs/*/snapshots.git/taken.json")):
             raise RuntimeError(f"snapshots were {'not ' if kept else ''}taken")
         return spent
 
@@ -148,7 +148,7 @@ def _waiting_figures() -> list[Figure]:
         time.sleep(WORK_SECONDS)
         spent = [meter.spent() for meter in meters]
     return [
-        _waiting_figure("its own server included", spent[0], AtMost(0.5)),
+        _waiting_figure("its own server included", spent[0], AtMost(0.4)),
         _waiting_figure("and shows it in a terminal", spent[1], None),
     ]
 

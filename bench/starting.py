@@ -16,8 +16,7 @@ from bench.machine import Machine, Server, cao_words, private_machine, running
 from bench.usage import cpu_seconds
 from bench.wire import Wire, new_terminal_path
 from cli_agent_orchestrator.runs.record import RunRecord, RunStatus, SavedSetting, write_record
-from cli_agent_orchestrator.settings.config import state_folder
-from cli_agent_orchestrator.settings.layout import run_folder
+from cli_agent_orchestrator.settings.layout import run_folder, state_folder
 from cli_agent_orchestrator.settings.table import BY_NAME
 
 AGENTS = 5

@@ -10,11 +10,9 @@ from typing import Any
 from bench.figures import AtLeast, Figure, latency_figures
 from bench.machine import Machine, private_machine, running
 from bench.runs import run_words
-from cli_agent_orchestrator.core.clock import SystemClock
-from cli_agent_orchestrator.pipeline.steering import Hint, Pause, Unpause, Wish
-from cli_agent_orchestrator.runs.control import write_ask
-from cli_agent_orchestrator.settings.config import state_folder
-from cli_agent_orchestrator.settings.layout import run_folder
+from cli_agent_orchestrator.pipeline.requests import Hint, Pause, Request, Unpause
+from cli_agent_orchestrator.runs.control import write_request
+from cli_agent_orchestrator.settings.layout import run_folder, state_folder
 
 RUNS = 5
 PAUSE_MS = 100
@@ -71,8 +69,8 @@ def _answer(machine: Machine, events: Iterator[dict[str, Any]], told: _Told) -> 
                 _ask(machine, run, Unpause())
 
 
-def _ask(machine: Machine, run: str, wish: Wish) -> None:
-    write_ask(run_folder(state_folder(machine.env), run), wish, SystemClock())
+def _ask(machine: Machine, run: str, request: Request) -> None:
+    write_request(run_folder(state_folder(machine.env), run), request)
 
 
 def _was_told(archive: Path, hint: str) -> bool:

@@ -51,11 +51,7 @@ class Wire:
 def new_terminal_path(machine: Machine, session: str | None = None) -> str:
     """Return what to POST to for a new terminal, in a session of its own if none is given."""
     query = urlencode(
-        {
-            "provider": PROVIDER,
-            "agent_profile": PROFILE,
-            "working_directory": str(machine.work),
-        }
+        {"provider": PROVIDER, "agent_profile": PROFILE, "working_directory": str(machine.work)}
     )
     return f"/sessions?{query}" if session is None else f"/sessions/{session}/terminals?{query}"
 

@@ -3,7 +3,9 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from cli_agent_orchestrator.core.models import (
     Delivery,

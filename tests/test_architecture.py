@@ -58,7 +58,7 @@ PURE = [
     "terminals/sending.py",
     "handoff/wait.py",
     "pipeline/*.py",
-    *(f"gates/{name}.py" for name in ("check", "counts", "runners")),
+    *(f"gates/{name}.py" for name in ("check", "counts")),
     *(f"proof/{name}.py" for name in ("verdict", "suites", "tampering")),
     "work/changes.py",
     "usage/*.py",
@@ -75,8 +75,6 @@ IMPURE_IMPORTS = {
 }  # fmt: skip
 LAZY = {
     "cli/*",  # each command imports what it needs
-    "core/codec.py",  # `cao --help` reads nothing
-    "runs/event_log.py",  # a list of runs follows none
     "hosting/server.py",  # most servers show no page
     "runs/service.py",  # nor are they asked about a turn
     "hosting/connect.py",  # most commands find a server and need not import what runs one
@@ -125,12 +123,16 @@ def imports(tree: ast.AST, module: Path) -> Iterator[str]:
                 yield inside if inside in NAMES or base not in NAMES else base
 
 
+def inner_imports(module: Path) -> set[str]:
+    return {*imports(parsed(module), module)} & NAMES.keys()
+
+
 def named(patterns: Iterable[str]) -> list[Path]:
     return [m for m in MODULES if any(fnmatch(module_id(m), pattern) for pattern in patterns)]
 
 
 def test_no_module_imports_itself_in_a_circle() -> None:
-    graph = {name: {*imports(parsed(m), m)} & NAMES.keys() for name, m in NAMES.items()}
+    graph = {name: inner_imports(m) for name, m in NAMES.items()}
     graph[PACKAGE] = set()  # its public names are imported when they are used
     TopologicalSorter(graph).prepare()  # or an error names the circle
 
@@ -138,14 +140,14 @@ def test_no_module_imports_itself_in_a_circle() -> None:
 def test_a_room_imports_only_the_rooms_it_may() -> None:
     for name, module in NAMES.items():
         room = room_of(name)
-        others = {room_of(other) for other in {*imports(parsed(module), module)} & NAMES.keys()}
+        others = {room_of(other) for other in inner_imports(module)}
         assert others <= GROUND | {room} | ALLOWED[room], module_id(module)
 
 
 def test_the_tmux_engine_knows_nothing_but_itself_and_the_errors() -> None:
     wing = f"{PACKAGE}.terminals.tmux"
     for name, module in NAMES.items():
-        others = {*imports(parsed(module), module)} & NAMES.keys()
+        others = inner_imports(module)
         if name.startswith(wing):
             assert all(o.startswith(wing) or o == f"{PACKAGE}.errors" for o in others), name
         else:
@@ -183,8 +185,24 @@ def loaded_by(statement: str, *names: str) -> list[str]:
     return found.stdout.split()
 
 
+def test_help_and_completion_import_neither_events_nor_their_codec() -> None:
+    events = f"{PACKAGE}.events"
+    for setting in ("sys.argv = ['cao', '--help']", "os.environ['_CAO_COMPLETE'] = 'bash_source'"):
+        start = (
+            f"import os, sys\nsys.argv = ['cao']\nfrom {PACKAGE}.cli.main import main\n{setting}\n"
+        )
+        ending = "try: main()\nexcept SystemExit: pass"
+        assert not {"msgspec", events} & {*loaded_by(start + ending, "msgspec", events)}
+
+
 def test_a_server_does_not_import_what_only_its_clients_need() -> None:
-    assert loaded_by(f"import {PACKAGE}.cli.serve", "httpx", "rich") == []
+    of_runs = [f"{PACKAGE}.{name}" for name in ("gates", "proof", "pipeline.machine")]
+    assert loaded_by(f"import {PACKAGE}.cli.serve", "httpx", "rich", "xml", *of_runs) == []
+
+
+def test_the_scripted_agent_starts_without_what_it_does_not_need() -> None:
+    statement = f"import {PACKAGE}.scripted_agent.agent, {PACKAGE}.scripted_agent.console"
+    assert loaded_by(statement, "msgspec", "dataclasses", "inspect") == []
 
 
 def test_a_command_does_not_import_what_only_the_live_view_needs() -> None:
@@ -224,7 +242,6 @@ OTHER_FILES = {
     "settings/config.py": "looks at the user's own folders",
     "settings/values.py": "looks whether a file that a program named is there",
     "pipeline/flow_file.py": "reads flows that come with the package",
-    "runs/state_file.py": "keeps a key in the user's own state folder",
 }
 TOUCHING = {
     "open", "fdopen", "read_text", "read_bytes", "write_text", "write_bytes", "mkdir", "unlink",

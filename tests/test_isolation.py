@@ -21,17 +21,10 @@ def test_the_environment_names_neither_the_users_folders_nor_the_default_port() 
         assert not folder.is_relative_to(Path.home() / ".local")
 
 
-def test_connecting_to_the_default_port_fails_loudly() -> None:
-    with socket.socket() as client, pytest.raises(AssertionError, match="must not use port"):
-        client.connect(("127.0.0.1", DEFAULT_PORT))
-
-
-def test_serving_at_the_default_port_fails_loudly() -> None:
-    with (
-        socket.socket() as listener,
-        pytest.raises(AssertionError, match="must not use port"),
-    ):
-        listener.bind(("127.0.0.1", DEFAULT_PORT))
+def test_using_the_default_port_fails_loudly() -> None:
+    for use in (socket.socket.connect, socket.socket.bind):
+        with socket.socket() as one, pytest.raises(AssertionError, match="must not use port"):
+            use(one, ("127.0.0.1", DEFAULT_PORT))
 
 
 @pytest.mark.parametrize(

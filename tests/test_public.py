@@ -43,9 +43,9 @@ class Broken(public._Run):
         self._error = error
 
     def _work(self) -> None:
-        self.tell(RunOpened(1.0, "k3f9", "/p"))
-        self.tell(RunBegan(1.0, "cao-1", {}, {}, "/a"))
-        self.tell(RunEnded(2.0, "RUNNING", 1, 3, str(self._error)))
+        self._told.put(RunOpened(1.0, "k3f9", "/p"))
+        self._told.put(RunBegan(1.0, "cao-1", {}, {}, "/a"))
+        self._told.put(RunEnded(2.0, "RUNNING", 1, 3, str(self._error)))
         self._told.put(None)
 
 

@@ -2,14 +2,11 @@
 
 import contextlib
 import json
-import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
-
-WAIT_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +58,9 @@ class ThirdParty:
 
 
 @contextlib.contextmanager
-def third_party(port: int = 0) -> Iterator[ThirdParty]:
+def third_party(port: int = 0, own: ThirdParty | None = None) -> Iterator[ThirdParty]:
     """Run the server until the block is left."""
-    state = ThirdParty()
+    state = own or ThirdParty()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -96,31 +93,3 @@ def third_party(port: int = 0) -> Iterator[ThirdParty]:
         server.shutdown()
         thread.join()
         server.server_close()
-
-
-@contextlib.contextmanager
-def listening(
-    answer: Callable[[socket.socket], None], address: tuple[str, int] = ("127.0.0.1", 0)
-) -> Iterator[int]:
-    """Answer connections, one after the other, until the block is left."""
-    with socket.create_server(address) as listener:
-        port = int(listener.getsockname()[1])
-        over = threading.Event()
-
-        def serve() -> None:
-            while True:
-                connection = listener.accept()[0]
-                with connection:
-                    if over.is_set():
-                        return
-                    connection.settimeout(WAIT_SECONDS)
-                    answer(connection)
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        try:
-            yield port
-        finally:
-            over.set()
-            socket.create_connection((address[0], port)).close()
-            thread.join()

@@ -7,11 +7,9 @@
     │   ├── PromptError                 the task file isn't in the expected format
     │   ├── FlowError                   a flow file has a fault
     │   ├── UnknownName                 no such provider, profile, key
-    │   ├── NotAllowed                  a project's file wants commands that nobody allowed
     │   ├── NotFound (LookupError)      no terminal, session or run of that name
     │   ├── BadFolder                   a working directory that cannot be used
     │   ├── NotSteerable                what was asked of a run cannot be done as it stands
-    │   ├── BadMessage                  a message that cannot be typed
     │   └── MessageTooLarge             a message over the limit
     ├── InputRefused                    the terminal cannot take input now
     ├── QuestionGone                    what was to be answered is not asked any more
@@ -21,8 +19,7 @@
     │   └── StepTimeout                 it did not end its work in time
     ├── ServerEnding                    the server was told to stop before it could answer
     ├── ServerConflict                  another server owns the state folder or the port
-    │   ├── FolderTaken                 it owns the state folder
-    │   └── ServerSilent                it owns the state folder and does not answer
+    │   └── FolderTaken                 it owns the state folder
     ├── StoreError                      the server's store cannot be read or written
     ├── GitError                        git cannot do what a run needs
     │   ├── GitMissing (UsageError)     git is not installed
@@ -32,23 +29,20 @@
     │   ├── TmuxCommandError            tmux refused a command
     │   └── TmuxGone                    the connection to tmux ended
     ├── ApiError                        seen by a client of the server
-    │   ├── ApiUnreachable              no answer: the request was not received, or nobody knows
+    │   ├── ApiUnreachable              no answer: the request was perhaps not received
     │   └── ApiRefused                  the server answered with an error
     ├── HandoffError (RuntimeError)     a turn ended without a reply
     │   ├── NoResponseFile              the agent came to rest and wrote no response file
     │   ├── FolderGone                  the folder in which the agent works was removed
     │   └── TurnFailed                  the agent is in error
     ├── HandoffTimeout (TimeoutError)   a turn did not end in time
-    ├── OutputClosed                    nobody reads any more what a command prints
     └── RunError                        a run cannot start or go on
         ├── RunLocked                   another is at work in the same folder, or on the same run
-        ├── StateError                  the state file cannot be read or written
-        └── ResumeError                 the saved run cannot be resumed
+        └── StateError                  the state file cannot be read or written
 
-What becomes of them is decided in two places: `api/problems.py` makes HTTP of them, `exit_codes.py`
-the exit code of a command or a run. Their text says what to do next.
+Their text says what to do next. `server/answers.py` decides what they become in HTTP.
 
-Outside of the tree is `Stopped`: nothing went wrong, somebody asked to stop.
+Outside of the tree is `Stopped`: nothing went wrong, the user asked to stop.
 """
 
 import re
@@ -72,17 +66,11 @@ NUMBER_PATTERN = r"\[Errno -?\d+\] "
 
 
 def in_words(error: Exception) -> str:
-    """Return what an error of the system says, without its number.
-
-    >>> in_words(ConnectionRefusedError(111, "Connection refused"))
-    'Connection refused'
-    """
+    """Return what an error of the system says, without its number."""
     return re.sub(NUMBER_PATTERN, "", str(error))
 
 
 class OrchestratorError(Exception):
-    """The root of the tree."""
-
     def __init__(self, *told: object, to_resume: str = "") -> None:
         super().__init__(*told)
         self.to_resume = to_resume
@@ -103,8 +91,6 @@ class UsageError(OrchestratorError, ValueError):
 
 
 class ConfigError(UsageError):
-    """A setting has a bad value."""
-
     def __init__(self, variable: str, value: object, expected: str) -> None:
         super().__init__(f"{variable} is {value!r}, expected {expected}")
         self.variable = variable
@@ -117,10 +103,7 @@ class PromptError(UsageError):
 
 
 class FlowError(UsageError):
-    """A flow file, or a prompt template of it, has a fault."""
-
     def __init__(self, where: str, place: str, fault: str, expected: str) -> None:
-        """Name the file and the place in it: a key such as `roles.tester.sees`, or a line."""
         super().__init__(f"{where}, {place}: {fault}; expected {expected}")
         self.where = where
         self.place = place
@@ -133,8 +116,6 @@ class ResumeChoice(UsageError):
 
 
 class UnknownName(UsageError):
-    """There is no provider, profile or key of that name."""
-
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         self.kind = kind
         self.name = name
@@ -146,13 +127,7 @@ class UnknownName(UsageError):
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return what was probably meant, ready to be put behind a name; nothing if nobody knows.
-
-    >>> suggestion("claude", ["codex", "claude_code"])
-    ' (did you mean claude_code?)'
-    >>> suggestion("cluade", ["codex", "claude_code"])
-    ' (did you mean claude_code?)'
-    """
+    """Return what was probably meant, ready to be put behind a name; nothing if nobody knows."""
     known = list(known)
     word = name.strip().lower().replace("-", "_")
     meant = [one for one in known if word and one.startswith(word)]
@@ -164,42 +139,17 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 class BadFolder(UsageError):
-    """A working directory that does not exist or may not be used."""
-
     def __init__(self, folder: str, reason: str) -> None:
         super().__init__(f"working directory {folder!r} {reason}")
-        self.folder = folder
 
 
 class NotSteerable(UsageError):
     """What was asked of a run cannot be done as it stands: it has ended, no review is due."""
 
 
-class BadMessage(UsageError):
-    """A message that cannot be typed into a terminal, an empty one for example."""
-
-
 class MessageTooLarge(UsageError):
-    """A message over the limit."""
-
     def __init__(self, size: int, limit: int) -> None:
         super().__init__(f"the message has {size} bytes; at most {limit} can be sent")
-        self.size = size
-        self.limit = limit
-
-
-class NotAllowed(UsageError):
-    """A project's own file wants commands to be run that the user has not allowed."""
-
-    def __init__(self, folder: object, commands: str, file: str = "") -> None:
-        """Take the folder of the project, and the file if it is not the `cao.toml` there."""
-        listed = "\n".join(f"  {line}" for line in commands.split("\n"))
-        how = "--trust" if file else "`cao trust` in that folder or with --trust"
-        super().__init__(
-            f"{file or f'cao.toml in {folder}'} wants these commands to be run:\n{listed}\n"
-            f"Look at them, and allow them with {how}; nothing was run"
-        )
-        self.commands = commands
 
 
 def listed(known: Sequence[str]) -> str:
@@ -211,8 +161,6 @@ def listed(known: Sequence[str]) -> str:
 
 
 class NotFound(UsageError, LookupError):
-    """There is no terminal, session or run of that name."""
-
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         self.kind = kind
         self.name = name
@@ -221,21 +169,14 @@ class NotFound(UsageError, LookupError):
 
 
 class InputRefused(OrchestratorError):
-    """The terminal cannot take input now; nothing was typed."""
-
     def __init__(self, terminal_id: str, reason: str) -> None:
         super().__init__(f"terminal {terminal_id} cannot take input: {reason}")
-        self.terminal_id = terminal_id
-        self.reason = reason
 
 
 class QuestionGone(OrchestratorError):
-    """What was to be answered is not asked any more; nothing was pressed."""
-
     def __init__(self, terminal_id: str, what_became: str, role: str | None = None) -> None:
         who = f"the {role}" if role else f"terminal {terminal_id}"
         super().__init__(f"This question of {who} {what_became}; nothing was pressed")
-        self.terminal_id = terminal_id
 
 
 MOST_ROWS = 8
@@ -248,13 +189,8 @@ def _end_of_screen(screen: str) -> str:
 
 
 class StartError(OrchestratorError):
-    """An agent could not be started; nothing of it is left behind."""
-
     def __init__(self, provider: str, reason: str, last_screen: str = "") -> None:
         super().__init__(f"{provider} could not be started: {reason}{_end_of_screen(last_screen)}")
-        self.provider = provider
-        self.reason = reason
-        self.last_screen = last_screen
 
 
 class ProgramEnded(StartError):
@@ -262,8 +198,6 @@ class ProgramEnded(StartError):
 
 
 class StepFailed(OrchestratorError):
-    """The agent of a step gave no answer; its terminal is removed."""
-
     def __init__(self, provider: str, reason: str, last_screen: str = "") -> None:
         self.summary = text = f"{provider} gave no answer: {reason}"
         """Without the screen, which may show the prompt."""
@@ -275,8 +209,6 @@ class StepTimeout(StepFailed):
 
 
 class ServerEnding(OrchestratorError):
-    """The server was told to stop before it could answer."""
-
     def __init__(self) -> None:
         super().__init__("the server is stopping: try again when it is back")
 
@@ -286,34 +218,16 @@ class ServerConflict(OrchestratorError):
 
 
 class FolderTaken(ServerConflict):
-    """Another server owns the state folder."""
-
     def __init__(self, folder: str, pid: int | None, run: str = "") -> None:
         whose = f"is the own server of run {run}" if run else "may be the own server of a run"
+        process = "" if pid is None else f" (process {pid})"
         super().__init__(
-            f"another server{_process(pid)} uses the state folder {folder}; it {whose}, which ends "
+            f"another server{process} uses the state folder {folder}; it {whose}, which ends "
             "with that run. Your commands and `cao dashboard` use it meanwhile. For a second "
             "one, set CAO_STATE_DIR to another folder"
         )
         self.folder = folder
         self.pid = pid
-
-
-class ServerSilent(ServerConflict):
-    """The server of the state folder does not answer."""
-
-    def __init__(self, taken: FolderTaken, *, is_stopped: bool) -> None:
-        pid = taken.pid or "PID"
-        how = "is stopped" if is_stopped else "gives no answer that can be used"
-        go_on = f"let it go on with `kill -CONT {pid}`, or " if is_stopped else ""
-        super().__init__(
-            f"the server{_process(taken.pid)} that has the state folder {taken.folder} {how}; "
-            f"{go_on}end it with `kill -9 {pid}` (the agents go on without it)"
-        )
-
-
-def _process(pid: int | None) -> str:
-    return "" if pid is None else f" (process {pid})"
 
 
 class StoreError(OrchestratorError):
@@ -329,8 +243,6 @@ class GitMissing(GitError, UsageError):
 
 
 class GitFailed(GitError):
-    """Git refused a command."""
-
     def __init__(self, command: str, code: int, complaint: str) -> None:
         super().__init__(f"git {command} failed ({code}): {complaint or 'it did not say why'}")
         self.code = code
@@ -346,8 +258,6 @@ class TmuxMissing(TmuxError, UsageError):
 
 
 class TmuxCommandError(TmuxError):
-    """tmux refused a command."""
-
     def __init__(self, subcommand: str, stderr: str) -> None:
         super().__init__(f"tmux {subcommand} failed: {stderr}")
         self.subcommand = subcommand
@@ -359,8 +269,6 @@ class TmuxGone(TmuxError):
 
 
 class ApiError(OrchestratorError):
-    """A request to the server failed."""
-
     @property
     def summary(self) -> str:
         """Why, for people: without the route and the number of the answer."""
@@ -368,10 +276,7 @@ class ApiError(OrchestratorError):
 
 
 class ApiUnreachable(ApiError):
-    """The server did not answer."""
-
     def __init__(self, url: str, reason: str, *, maybe_received: bool, request: str = "") -> None:
-        """Name the server's address and, for the log alone, what it was asked."""
         super().__init__(f"no answer from the server at {url}: {reason}")
         self.url = url
         self.reason = reason
@@ -385,8 +290,6 @@ class ApiUnreachable(ApiError):
 
 
 class ApiRefused(ApiError):
-    """The server answered with an error status, or with what is no answer."""
-
     def __init__(self, method: str, path: str, status_code: int, detail: str) -> None:
         super().__init__(refusal_words(path, status_code, detail))
         self.status_code = status_code
@@ -400,11 +303,7 @@ class ApiRefused(ApiError):
 
 
 def refusal_words(path: str, status_code: int, detail: str) -> str:
-    """Say what a server did not do, and what can be done about it, without route and number.
-
-    >>> refusal_words("/terminals/9f3c/output", 404, "Not Found")
-    "the server has no terminal '9f3c'; `cao ls` lists what there is"
-    """
+    """Say what a server did not do, and what can be done about it, without route and number."""
     kind, name, listing = named_in_path(path)
     about = f" for {kind} {name!r}" if kind and name not in detail else ""
     said = detail.strip() or f"it says no more than error {status_code}"
@@ -424,7 +323,6 @@ def refusal_words(path: str, status_code: int, detail: str) -> str:
 
 
 def named_in_path(path: str) -> tuple[str, str, str]:
-    """Return what a route is about: its kind, its name, and the command that lists its like."""
     _, part, *rest = f"{path}//".split("/")
     if part not in NAMED or rest[0] in NAMELESS:
         return "", "", ""
@@ -441,8 +339,6 @@ class NoResponseFile(HandoffError):
 
 
 class FolderGone(HandoffError):
-    """The folder in which the agents work was removed in a turn."""
-
     def __init__(self, folder: object, role: str) -> None:
         super().__init__(
             f"{folder} was removed while {role} was at work; bring it back and resume the run: the "
@@ -460,10 +356,6 @@ class HandoffTimeout(OrchestratorError, TimeoutError):
     """A turn did not end in time."""
 
 
-class OutputClosed(OrchestratorError):
-    """Nobody reads any more what a command prints."""
-
-
 class RunError(OrchestratorError):
     """A run cannot start or go on."""
 
@@ -476,14 +368,26 @@ class StateError(RunError):
     """The state file cannot be read or written."""
 
 
-class ResumeError(RunError):
-    """The saved run cannot be resumed."""
+EXIT_PASS = 0
+EXIT_FAIL = 1
+"""All rounds are used up."""
+EXIT_USAGE = 2
+EXIT_ERROR = 3
+"""A run that was stopped by an error can be resumed."""
+EXIT_INTERRUPTED = 130
+EXIT_CLOSED = 141
+"""The reader of the output is gone; what a shell shows for a program that SIGPIPE ended."""
+
+
+def exit_code_of(error: Exception) -> int:
+    # Where another run works, nothing was begun that could be resumed.
+    return EXIT_USAGE if isinstance(error, UsageError | RunLocked) else EXIT_ERROR
 
 
 KINDS: Mapping[str, type[OrchestratorError]] = {
     kind.__name__: kind for kind in (RunLocked, UsageError, RunError)
 }
-"""What is told of the kind of an error where it leaves its process; every other is the last."""
+"""The kinds of errors that another process learns; every other kind is the last."""
 
 
 def kind_of(error: OrchestratorError) -> str:

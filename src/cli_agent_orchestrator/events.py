@@ -1,65 +1,73 @@
-"""What a run tells while it lasts, and the one form these events have as JSON.
+"""The events of a run, and their form as JSON.
 
-Every event has a `seq`, which counts the events of a run from 1 on, the time `at` which it
-happened, and a `type`; role, round, cycle and terminal where it has them:
+Every event has a `seq`, which counts the events of a run from 1 on, the time `at` and a `type`;
+role, round, cycle and terminal where it has them:
 
     {"seq": 9, "at": 1763200000.1, "type": "turn_began", "role": "analyst", "round": 1, …}
 
-The events of a turn have the name of their kind as type. Reading is lenient: what a later version
-adds, a type or a field, is skipped, and what is missing or of another kind is no event.
+The type of a HandoffEvent is its kind. Reading is lenient: the types and fields of later versions
+are skipped, and an event without a needed field, or with a wrong value, is none.
 """
 
 import json
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, get_args
+
+from msgspec import Struct
 
 from .core import codec
 from .core.models import LATEST_TIME, TerminalStatus
 from .core.text import on_a_line, plural, short_line
 
 HINT_CHARACTERS = 200
-"""Of a hint where it is only told of; the prompt has all of it."""
 AGAINST = ("sent_back", "cycles_used_up", "failed", "rounds_used_up")
-"""The words for outcomes that lead to more work or to a FAIL."""
+"""The outcomes that lead to more work or to a FAIL."""
 NOT_CONVERGING = "Not converging: "
-"""Begins what is said of a run that goes in circles."""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something that happened in a run."""
+class Meaning(StrEnum):
+    """What a reply or a check meant for the run: the outcome of a turn."""
 
+    DELIVERED = "delivered"
+    APPROVED = "approved"
+    SKIPPED = "skipped"
+    SENT_BACK = "sent_back"
+    CYCLES_USED_UP = "cycles_used_up"
+    PASSED = "passed"
+    BASE_PASSED = "base_passed"
+    BASE_FAILED = "base_failed"
+    CLEARED = "cleared"
+    """A test or a gate has passed that is not the last one."""
+    FAILED = "failed"
+    ROUNDS_USED_UP = "rounds_used_up"
+
+
+class Numbered(Struct, frozen=True, kw_only=True, tag_field="type"):
+    seq: int = 0
+    """0 until the event is recorded."""
+
+
+class Event(Numbered, frozen=True):
     at: float
-    """Unix time."""
-    seq: int = field(default=0, kw_only=True)
-    """Its number in the run; 0 as long as it has none."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunOpened(Event):
-    """A run has an id and a folder; its agents are not there yet."""
+class RunOpened(Event, frozen=True, tag="run_opened"):
+    """A run has an id and a folder; its agents are not started yet."""
 
     run: str
-    """The id."""
     wd: str
-    """Where its agents work."""
     resumed: bool = False
     project: str = ""
     """The folder of the project if its agents work elsewhere, in a work tree; else empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerChosen(Event):
-    """The server is there whose agents the run will use."""
-
+class ServerChosen(Event, frozen=True, tag="server"):
     url: str
     how: str
-    """Why it is the one, in words."""
     named: bool = False
-    """Was it named? Then other commands find it only if it is named to them too."""
+    """Did the user name it? Then other commands find it only if they are given the name too."""
 
     @property
     def attach_prefix(self) -> str:
@@ -67,46 +75,30 @@ class ServerChosen(Event):
         return f"CAO_API={shlex.quote(self.url)} " if self.named else ""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentsStarting(Event):
-    """Agents are about to be started."""
-
+class AgentsStarting(Event, frozen=True, tag="agents_starting"):
     providers: Mapping[str, str]
-    """Which agent each role is to have."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentStarted(Event):
-    """One of them is there."""
-
+class AgentStarted(Event, frozen=True, tag="agent_started"):
     role: str
     terminal_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class RunBegan(Event):
-    """The agents are there and the first turn can be taken."""
-
+class RunBegan(Event, frozen=True, tag="run_began"):
     session_name: str
     terminals: Mapping[str, str]
-    """Ids by role."""
     providers: Mapping[str, str]
-    """The agent of each role."""
     archive: str
-    """The folder in which all prompts and replies are kept."""
     resumed: bool = False
     replaced: tuple[str, ...] = ()
     """The roles whose agents were started for lost ones."""
     permissions: str = ""
     """What the agents may do without asking; empty if the server does not say it."""
     max_rounds: int = 0
-    """After so many it has failed; 0 if that is not known."""
     reviewers: tuple[str, ...] = ()
-    """The roles that review the work of others."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnBegan(Event):
+class TurnBegan(Event, frozen=True, tag="turn_began"):
     """The state is saved, and the prompt is about to be sent."""
 
     role: str
@@ -117,16 +109,13 @@ class TurnBegan(Event):
     terminal_id: str
     provider: str
     reviewed: bool = True
-    """Does a review follow, or is it one? Only then a cycle is worth telling."""
+    """Does a review follow, or is it one? Only then the cycle is worth showing."""
 
 
 class EventKind(StrEnum):
-    """What there is to tell of a turn under way."""
-
     DISPATCHED = "dispatched"
-    """The prompt has been sent, and the agent has it."""
     UNCONFIRMED = "unconfirmed"
-    """The prompt has been sent, and nobody knows if the agent has it."""
+    """The prompt has been sent; it is unknown whether the agent has it."""
     ASKED_AGAIN = "asked_again"
     """The whole prompt is about to be sent once more; `text` says why."""
     DELAYED = "delayed"
@@ -134,7 +123,6 @@ class EventKind(StrEnum):
     RESUMED = "resumed"
     """The prompt had been sent before; it is not sent again."""
     STATUS = "status"
-    """The status of the terminal changed."""
     WAITING_FOR_PERSON = "waiting_for_person"
     """The agent asks something; `text` is the command that leads to its terminal."""
     ACTION = "action"
@@ -142,40 +130,29 @@ class EventKind(StrEnum):
     FILE_AWAITED = "file_awaited"
     """It is at rest without its file; `text` says what is done about it, `until` when."""
     FILE_SEEN = "file_seen"
-    """The response file is complete."""
     WARNING = "warning"
-    """Something is not as it should be, but the wait goes on."""
     STREAM_LOST = "stream_lost"
-    """The server does not tell what happens any more: it is asked now and then instead."""
+    """The server's stream of events ended: it is asked now and then instead."""
     STREAM_BACK = "stream_back"
-    """It tells again."""
     REMINDED = "reminded"
-    """The agent was told again to write its file."""
     ACCEPTED = "accepted"
-    """The reply is there; `text` says where it is kept."""
+    """The reply is complete; `text` says where it is kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class HandoffEvent(Event):
-    """One thing that happened in a turn under way."""
-
+class HandoffEvent(Event, frozen=True, tag=False, rename={"kind": "type"}):
     kind: EventKind
     terminal_id: str
     role: str
     text: str = ""
     status: TerminalStatus | None = None
     since: float | None = None
-    """Unix time; since when it is so."""
     round: int = 0
     cycle: int = 0
     until: float | None = None
-    """Unix time; until when it can be so."""
     question: str = ""
-    """What the agent asks a person, as far as it is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnEnded(Event):
+class TurnEnded(Event, frozen=True, tag="turn_ended"):
     """The reply has been judged, and the state after it is saved."""
 
     role: str
@@ -187,30 +164,26 @@ class TurnEnded(Event):
     detail: str
     """The same for people, with its reason."""
     seconds: float
-    """How long the agent worked; without the time it waited for a person."""
     archive: str
-    """Where the reply is kept."""
     reviewed: bool = True
     reason: str = ""
-    """The first point against it in the agent's own words; empty if there is none."""
+    """The first point against it in the agent's own words."""
     terminal_id: str = ""
     verdict: str = ""
     """What was said of the work, for people: `detail` without what follows from it."""
     why: str = ""
-    """What stands behind the verdict, without its own word; empty if it says no more."""
     early: bool = False
     """Is it an approval that came too early to count, and nothing else speaks against it?"""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckBegan(Event):
-    """The command of a gate is about to be run."""
+PROOF = "proof"
+"""What no gate may be called: the proof is shown among them."""
 
+
+class CheckBegan(Event, frozen=True, tag="check_began"):
     gate: str
-    """Its name."""
     round: int
     sequence: int
-    """The number under which its output is kept."""
     command: str
     when: str = "after_tester"
     """At which point of the run: `base`, `after_programmer`, `after_tester`."""
@@ -218,64 +191,50 @@ class CheckBegan(Event):
     """Whose work it looks at, and whom `after_programmer` means."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckOutput(Event):
-    """The command of a gate has written something; told once a second at most."""
+class CheckOutput(Event, frozen=True, tag="check_output"):
+    """The command of a gate has written something; reported once a second at most."""
 
     gate: str
     round: int
     sequence: int
     text: str
-    """The last line of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckEnded(Event):
-    """The command of a gate has ended, and the state after it is saved."""
+class CheckEnded(Event, frozen=True, tag="check_ended"):
+    """The command of a gate has ended, and the state after it is saved.
+
+    `outcome`, `detail` and `verdict` are as of a turn, `when` and `author` as when it began.
+    """
 
     gate: str
     round: int
     sequence: int
     outcome: str
-    """As of a turn."""
     detail: str
     seconds: float
     archive: str
-    """Where its output is kept."""
     when: str = "after_tester"
     log: str = ""
     """Where more of it is kept, but for the middle of a long one; empty if nowhere."""
     verdict: str = ""
-    """As of a turn."""
     why: str = ""
     """As of a turn; of the proof `proven: …` or `not proven: …`."""
     author: str = "programmer"
-    """As when it began."""
     proven: bool = False
-    """Did the proof prove the work?"""
 
 
-@dataclass(frozen=True, slots=True)
-class FilesChanged(Event):
-    """A turn or a gate has changed files of the work folder."""
-
+class FilesChanged(Event, frozen=True, tag="files_changed"):
     role: str
-    """Of a gate its name."""
     round: int
     sequence: int
-    """Of the turn, and of the snapshot after it."""
     files: tuple[str, ...]
     """The first of them."""
     count: int
     added: int
-    """Lines."""
     removed: int
     allowed: bool = True
-    """Is it this role's task to change files?"""
     restored: bool = False
-    """Were they put back?"""
     cycle: int = 0
-    """0 for a gate."""
     terminal_id: str = ""
     """Empty for a gate."""
     not_kept: int = 0
@@ -298,10 +257,7 @@ class FilesChanged(Event):
         return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
-@dataclass(frozen=True, slots=True)
-class NotConverging(Event):
-    """The run goes in circles; somebody should look."""
-
+class NotConverging(Event, frozen=True, tag="not_converging"):
     text: str
 
     @property
@@ -309,26 +265,23 @@ class NotConverging(Event):
         return self.text.removeprefix(NOT_CONVERGING)
 
 
-@dataclass(frozen=True, slots=True)
-class Paused(Event):
-    """The run waits, as a person wants it, and nothing is begun until it is lifted."""
+class Paused(Event, frozen=True, tag="paused"):
+    """The run waits, as the user asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unpaused(Event):
+class Unpaused(Event, frozen=True, tag="unpaused"):
     """The run goes on after a pause."""
 
     ask: str = ""
-    """The id of what a person asked for; empty if nobody did."""
+    """The id of what the user asked for; empty if it was not asked for."""
 
     @property
     def words(self) -> str:
         return "resumed"
 
 
-@dataclass(frozen=True, slots=True)
-class PauseAsked(Event):
-    """A person wants the run to wait; what is under way is finished first."""
+class PauseAsked(Event, frozen=True, tag="pause_asked"):
+    """The user wants the run to wait; the present turn is finished first."""
 
     ask: str = ""
 
@@ -337,9 +290,8 @@ class PauseAsked(Event):
         return "pause after the present turn"
 
 
-@dataclass(frozen=True, slots=True)
-class StopAsked(Event):
-    """A person ends the run and its agents."""
+class StopAsked(Event, frozen=True, tag="stop_asked"):
+    """The user ends the run and its agents."""
 
     ask: str = ""
 
@@ -348,12 +300,11 @@ class StopAsked(Event):
         return "stopped, with its agents"
 
 
-@dataclass(frozen=True, slots=True)
-class HintTaken(Event):
-    """A person has a hint for an agent; it gets it with its next prompt."""
+class HintTaken(Event, frozen=True, tag="hint_taken"):
+    """The user has a hint for an agent, which gets it with its next prompt."""
 
     role: str
-    """Empty for whoever is next."""
+    """Empty for the next agent."""
     text: str
     ask: str = ""
 
@@ -363,12 +314,8 @@ class HintTaken(Event):
         return f"hint for {self.role or 'the next prompt'}: {text}"
 
 
-@dataclass(frozen=True, slots=True)
-class SettingChanged(Event):
-    """A person has changed a setting of the run; it counts from the next turn on."""
-
+class SettingChanged(Event, frozen=True, tag="setting_changed"):
     name: str
-    """Of the variable."""
     value: str
     before: str
     ask: str = ""
@@ -378,12 +325,8 @@ class SettingChanged(Event):
         return f"{self.name.lower()} is {self.value} now; it was {self.before}"
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewSkipped(Event):
-    """A person wants a review to count as approved."""
-
+class ReviewSkipped(Event, frozen=True, tag="review_skipped"):
     role: str
-    """The reviewer."""
     round: int
     cycle: int
     ask: str = ""
@@ -396,12 +339,10 @@ class ReviewSkipped(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionAnswered(Event):
-    """A person has answered what an agent asked, through its server."""
+class QuestionAnswered(Event, frozen=True, tag="question_answered"):
+    """The user has answered what an agent asked, through its server."""
 
     role: str
-    """Who asked."""
     text: str
     """The words of the choice, else the key that was pressed."""
     ask: str = ""
@@ -411,20 +352,16 @@ class QuestionAnswered(Event):
         return f"answered what the {self.role} asked: {self.text}"
 
 
-@dataclass(frozen=True, slots=True)
-class AskDeclined(Event):
-    """What a person asked for changes nothing."""
+class AskDeclined(Event, frozen=True, tag="ask_declined"):
+    """What the user asked for changes nothing."""
 
     do: str
-    """What was asked for, as a word."""
     text: str
-    """Why it changes nothing."""
     ask: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Warned(Event):
-    """Something is not as it should be, but the run goes on."""
+class Warned(Event, frozen=True, tag="run_warning"):
+    """Something is wrong, but the run goes on."""
 
     text: str
     about: str = ""
@@ -432,18 +369,14 @@ class Warned(Event):
     else empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnded(Event):
-    """The run is over, with a verdict or without one."""
-
+class RunEnded(Event, frozen=True, tag="run_ended"):
     final_status: str
     """PASS or FAIL; RUNNING if it ended without a verdict."""
     round: int
     exit_code: int
     reason: str = ""
-    """Why there is no verdict."""
     session_left: str = ""
-    """The session whose agents are still there; empty if there is none."""
+    """The session of the agents that still run; empty if there is none."""
     branch: str = ""
     """The branch with the work of a run in a work tree; empty if nothing was committed."""
     proof: str = ""
@@ -453,7 +386,6 @@ class RunEnded(Event):
     repository: tuple[str, ...] = ()
     """What was said of changes to the repository itself: its settings, hooks and branches."""
     proven: bool = False
-    """Is `proof` one?"""
     gaps: str = ""
     """What is missing for a proof; empty if it is one."""
     look_at: str = ""
@@ -461,7 +393,7 @@ class RunEnded(Event):
     before: str = ""
     """The same of what had been done before the run, and is in no commit."""
     to_resume: str = ""
-    """The command that resumes it, if why it ended asks for a special one."""
+    """The command that resumes it, if it has to be a special one."""
     error: str = ""
     """The kind of error that ended it: RunLocked, UsageError, else RunError; empty if none did."""
 
@@ -475,7 +407,7 @@ Steered = (
     | ReviewSkipped
     | QuestionAnswered
 )
-"""What a person did to a run; its report tells it."""
+"""What the user did to a run; its report shows it."""
 Answer = Steered | AskDeclined
 """What a run says to an ask."""
 RunEvent = (
@@ -500,32 +432,9 @@ RunEvent = (
 OnRunEvent = Callable[[RunEvent], None]
 
 TYPES: Mapping[str, type[RunEvent]] = {
-    "run_opened": RunOpened,
-    "server": ServerChosen,
-    "agents_starting": AgentsStarting,
-    "agent_started": AgentStarted,
-    "run_began": RunBegan,
-    "turn_began": TurnBegan,
-    "turn_ended": TurnEnded,
-    "check_began": CheckBegan,
-    "check_output": CheckOutput,
-    "check_ended": CheckEnded,
-    "files_changed": FilesChanged,
-    "not_converging": NotConverging,
-    "paused": Paused,
-    "unpaused": Unpaused,
-    "pause_asked": PauseAsked,
-    "stop_asked": StopAsked,
-    "hint_taken": HintTaken,
-    "setting_changed": SettingChanged,
-    "review_skipped": ReviewSkipped,
-    "question_answered": QuestionAnswered,
-    "ask_declined": AskDeclined,
-    "run_warning": Warned,
-    "run_ended": RunEnded,
+    **{kind.__struct_config__.tag: kind for kind in get_args(RunEvent) if kind is not HandoffEvent},
     **{str(kind): HandoffEvent for kind in EventKind},
 }
-NAMES = {kind: name for name, kind in TYPES.items() if kind is not HandoffEvent}
 
 
 def tell_nobody(event: RunEvent) -> None:
@@ -534,31 +443,25 @@ def tell_nobody(event: RunEvent) -> None:
 
 # Any: JSON of any form
 def to_json(event: RunEvent) -> dict[str, Any]:
-    told = codec.plain(event)
-    name = told.pop("kind") if isinstance(event, HandoffEvent) else NAMES[type(event)]
-    return {"seq": told.pop("seq"), "at": told.pop("at"), "type": name, **told}
+    data = codec.plain(event)
+    return {"seq": data.pop("seq"), "at": data.pop("at"), "type": data.pop("type"), **data}
 
 
 def to_line(event: RunEvent) -> str:
-    """Return an event as a line of JSON, without its end."""
     return json.dumps(to_json(event))
 
 
 def from_json(data: object) -> RunEvent | None:
-    """Return the event that JSON data describes; None if it describes none that is known."""
     name = data.get("type") if isinstance(data, dict) else None
     kind = TYPES.get(name) if isinstance(name, str) else None
-    if kind is None or not isinstance(data, dict):
-        return None
     try:
-        event = codec.convert(kind, {**data, "kind": name} if kind is HandoffEvent else data)
+        event = None if kind is None else codec.convert(kind, data)
     except ValueError:
         return None
-    return event if 0 <= event.at <= LATEST_TIME else None
+    return event if event is not None and 0 <= event.at <= LATEST_TIME else None
 
 
 def from_line(line: str | bytes) -> RunEvent | None:
-    """Return the event on a line; None if there is none that is known."""
     try:
         return from_json(codec.parse(line))
     except ValueError:

@@ -4,21 +4,29 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from contextlib import nullcontext
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Self
 
+from msgspec import Struct
+
 from .client.client import ApiClient
 from .client.find import ARGUMENT, find_server, name_server
-from .core.models import EXIT_INTERRUPTED
-from .errors import ApiUnreachable, OrchestratorError, RunError, Stopped, UsageError
+from .core.codec import Private
+from .errors import (
+    EXIT_INTERRUPTED,
+    ApiUnreachable,
+    OrchestratorError,
+    RunError,
+    Stopped,
+    UsageError,
+)
 from .events import OnRunEvent, RunBegan, RunEnded, RunEvent, RunOpened, tell_nobody
-from .hosting.environment import flows_of, notifying, surroundings_of
+from .hosting.environment import conduct, flows_of
 from .pipeline import flow as pipeline
 from .pipeline.state import FinalStatus
 from .runs.request import RunRequest, build_request
-from .runs.run import Conductor, carry_out
 from .settings.config import DEFAULT_API
 from .settings.values import PathText, Value, read_called, read_task
 
@@ -32,11 +40,8 @@ CALLED = "cao.run"
 """Where settings stand that have a fault, as a user is told it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Flow:
-    """Who works on a task and in which order."""
-
-    _flow: pipeline.Flow = field(repr=False)
+class Flow(Private, frozen=True):
+    _flow: pipeline.Flow
 
     @classmethod
     def load(cls, name_or_file: PathText, wd: PathText = ".") -> "Flow":
@@ -53,7 +58,6 @@ class Flow:
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The names of those who take part."""
         return tuple(role.name for role in self._flow.roles)
 
     @property
@@ -77,8 +81,7 @@ class Client(ApiClient):
         return cls(found.url, token=found.token, transport=found.transport)
 
 
-@dataclass(frozen=True, slots=True)
-class RunResult:
+class RunResult(Struct, frozen=True):
     """How a run ended."""
 
     run: str
@@ -86,13 +89,10 @@ class RunResult:
     final_status: str
     """PASS or FAIL; RUNNING if it ended without a verdict, and can be resumed."""
     rounds: int
-    """How many rounds it has begun."""
     exit_code: int
     """What `cao run` would have ended with."""
     archive: Path
-    """The folder in which all prompts and replies are kept."""
     reason: str = ""
-    """Why there is no verdict."""
     proof: str = ""
     """What stands behind a PASS: `proven: …` or `not proven: …`; empty if nothing was to be."""
 
@@ -133,7 +133,7 @@ def run(
 class _Run:
     """A run in a thread of its own, so that nothing the caller's thread meets breaks into it.
 
-    To that thread it is the view of the run, which hands its events on, and tells when to stop.
+    To the run it says when to stop.
     """
 
     def __init__(
@@ -143,28 +143,31 @@ class _Run:
         self._flow = flow
         self._environ = environ
         self._told: SimpleQueue[RunEvent | None] = SimpleQueue()
-        self._opened: RunOpened | None = None
-        self._began: RunBegan | None = None
-        self._ended: RunEnded | None = None
         self._error: Exception | None = None
         self._lock = threading.Lock()
         self._is_noted = False
         self._stop: Callable[[], None] | None = None
 
     def take_to_its_end(self, on_event: OnRunEvent) -> RunResult:
-        """Tell the events of the run until it has ended, and return how."""
         thread = threading.Thread(target=self._work, name="cao run")
+        last: dict[type[RunEvent], RunEvent] = {}
         thread.start()
         try:
             while (event := self._told.get()) is not None:
+                last[type(event)] = event
                 on_event(event)
         except BaseException:
             self.note()
             raise
         finally:
             thread.join()
-        opened, began, ended, error = self._opened, self._began, self._ended, self._error
-        if opened is None or began is None or ended is None or isinstance(error, UsageError):
+        error = self._error
+        if (
+            not isinstance(opened := last.get(RunOpened), RunOpened)
+            or not isinstance(began := last.get(RunBegan), RunBegan)
+            or not isinstance(ended := last.get(RunEnded), RunEnded)
+            or isinstance(error, UsageError)
+        ):
             raise error or RunError("the run ended before it began")
         if error is not None and not isinstance(error, OrchestratorError):
             raise error
@@ -180,36 +183,20 @@ class _Run:
 
     def _work(self) -> None:
         try:
-            with notifying(self, self._environ, logger.warning) as notified:
-                api_given = self._request.config.api_given
-                given = surroundings_of(notified, self, self._environ, api_given=api_given)
-                if (flow := self._flow) is not None:
-                    given = replace(given, find_flow=lambda *_: flow)
-                with Conductor(self._request, given) as conductor:
-                    carry_out(conductor, self)
+            conduct(
+                self._request,
+                self._told.put,
+                nullcontext(self),
+                self._environ,
+                logger.warning,
+                flow=self._flow,
+            )
         except Exception as error:  # noqa: BLE001 - raised again in the caller's thread
             self._error = error
         finally:
             self._told.put(None)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing is shown."""
-
-    def tell(self, event: RunEvent) -> None:
-        match event:
-            case RunOpened():
-                self._opened = event
-            case RunBegan():
-                self._began = event
-            case RunEnded():
-                self._ended = event
-        self._told.put(event)
-
     def note(self) -> None:
-        """Let the run stop; any thread may say so."""
         with self._lock:
             self._is_noted, stop = True, self._stop
         if stop is not None:

@@ -1,11 +1,11 @@
 """Real agent programs in real terminals, with a stub for a model; run by `make test-agents`."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.agents.driving import KINDS, Ground, Kind, ground_of
+from tests.agents.driving import KINDS, Driven, Ground, Kind, ground_of
 
 # Named twice because they are fixtures: what uses them is not seen here.
 from tests.e2e.conftest import machine as machine
@@ -32,3 +32,11 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 def ground(kind: Kind, tmp_path: Path) -> Iterator[Ground]:
     with ground_of(kind, tmp_path) as ground:
         yield ground
+
+
+@pytest.fixture
+async def driven(ground: Ground) -> AsyncIterator[Driven]:
+    """An agent that has answered once."""
+    async with ground.agent() as driven:
+        await driven.take(1, "[[answer:before]]")
+        yield driven

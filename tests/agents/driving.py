@@ -5,10 +5,11 @@ import os
 import random
 import subprocess
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Container, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.core.models import (
@@ -24,9 +25,7 @@ from cli_agent_orchestrator.settings.config import ServerConfig
 from cli_agent_orchestrator.terminals.service import TerminalService
 from tests.agents.installs import AGENTS, FURTHER_AGENTS
 from tests.agents.setups import agent_environment
-from tests.stubs import AnthropicStub, OpenAIStub
-from tests.stubs.chat_completions import ChatStub
-from tests.stubs.gemini_content import GeminiStub
+from tests.stubs import AnthropicStub, ChatStub, GeminiStub, OpenAIStub
 from tests.stubs.ledger import Ledger
 from tests.stubs.server import Stub
 
@@ -58,6 +57,10 @@ def hard_text(size: int, letters: str = LETTERS + WIDE_LETTERS) -> str:
     return "x" + middle + "." * missing
 
 
+TROUBLES = ("http:401", "http:429", "http:500", "http:529", "limit", "fail", "cut")
+AT_WORK = frozenset({TerminalStatus.PROCESSING})
+
+
 @dataclass(frozen=True, slots=True)
 class Manners:
     """How a person deals with one agent, and what model it talks to."""
@@ -71,17 +74,22 @@ class Manners:
     """What it shows when it wants that key once more."""
     has_profile: bool = True
     """Can it be given a profile?"""
-    refusal: int = 401
-    """An HTTP status after which it gives up."""
+    troubles: tuple[str, ...] = TROUBLES
+    """After which it gives up."""
+    asks: str = "escalate:touch ../asked.txt"
+    """What it must not do without a permission."""
+    lines: int = 2000
+    """Of an answer that it shows whole."""
 
 
+FURTHER: Any = {"allow": "Enter", "asks": "run:touch asked.txt", "lines": 300}
 MANNERS = {
     # Older versions of Codex do not hear Esc while they stream.
     "codex": Manners(OpenAIStub, allow="y", stop="C-c"),
     "claude_code": Manners(AnthropicStub, allow="1"),
-    "gemini_cli": Manners(GeminiStub, allow="Enter", has_profile=False),
-    "copilot_cli": Manners(ChatStub, allow="Enter", stop="C-c"),
-    "opencode": Manners(ChatStub, allow="Enter", stops_after="esc again", refusal=400),
+    "gemini_cli": Manners(GeminiStub, has_profile=False, troubles=("http:401",), **FURTHER),
+    "copilot_cli": Manners(ChatStub, stop="C-c", troubles=("http:401",), **FURTHER),
+    "opencode": Manners(ChatStub, stops_after="esc again", troubles=("http:400",), **FURTHER),
 }
 
 
@@ -145,13 +153,30 @@ class Driven:
         return message.replace("\t", "    ") if self.kind.agent == "claude_code" else message
 
     async def send(self, message: str) -> Delivery:
-        """Send a message."""
         return await self.service.send(self.terminal.id, message)
 
-    async def press(self, *keys: str) -> None:
-        """Press keys."""
-        for key in keys:
-            await self.service.press(self.terminal.id, key)
+    async def says(self, message: str) -> float:
+        """Send a message and see it confirmed; return when that began."""
+        begun = time.monotonic()
+        delivery = await self.send(message)
+        assert delivery.confirmed, (message, delivery.detail)
+        return begun
+
+    async def completes(self, turn: int, told: Container[TerminalStatus] = AT_WORK) -> float:
+        """Wait for the end of a turn, counted from 1; return when it was.
+
+        Until then nothing else may be told than `told`.
+        """
+        end = await self.finished(turn)
+        await self.reached(TerminalStatus.COMPLETED, after=end)
+        between = self.told_between(self.stub.turns[turn - 1].started, end)
+        assert not [status for status in between if status not in told], self.seen[-8:]
+        return end
+
+    async def take(self, turn: int, message: str) -> None:
+        """Send a message and wait for the end of its turn."""
+        await self.says(message)
+        await self.completes(turn)
 
     async def types(self, text: str) -> None:
         """Type a text as a person does who has the terminal before them, and see it there."""
@@ -246,15 +271,17 @@ class Driven:
 
     async def shows(self, text: str) -> None:
         """Wait until a text is on the screen."""
-        await self._see(lambda screen: text in screen)
+        await self.sees(lambda screen: text in screen)
 
     async def hides(self, text: str) -> None:
         """Wait until a text is gone from the screen."""
-        await self._see(lambda screen: text not in screen)
+        await self.sees(lambda screen: text not in screen)
 
-    async def sees(self, wanted: Callable[[str], bool]) -> None:
+    async def sees(self, wanted: Callable[[str], bool], within: float = PATIENCE) -> None:
         """Wait until the screen is as wanted."""
-        await self._see(wanted)
+        async with asyncio.timeout(within):
+            while not wanted(await self.service.output(self.terminal.id, OutputMode.SCREEN)):
+                await asyncio.sleep(LOOK_SECONDS)
 
     async def sees_in_tmux(self, wanted: Callable[[str], bool]) -> None:
         """Wait until the screen is as wanted, while there is no server that could tell."""
@@ -273,7 +300,7 @@ class Driven:
 
     async def asks(self) -> None:
         """Wait until a question is drawn: a signal may tell of it before it can be answered."""
-        await self._see(self._is_question)
+        await self.sees(self._is_question)
 
     def _is_question(self, screen: str) -> bool:
         status = get_provider(self.kind.agent).detect_status(screen)
@@ -289,19 +316,19 @@ class Driven:
         async with asyncio.timeout(PATIENCE):
             while True:
                 pressed = time.monotonic()
-                await self.press(key)
+                await self.service.press(self.terminal.id, key)
                 with suppress(TimeoutError):
-                    await self._see(lambda screen: not self._is_question(screen), REPEAT_SECONDS)
+                    await self.sees(lambda screen: not self._is_question(screen), REPEAT_SECONDS)
                     return pressed
 
     async def stop(self) -> float:
         """Stop the turn as a person does; return when the key was pressed that does it."""
         manners = self.kind.manners
         if manners.stops_after:
-            await self.press(manners.stop)
+            await self.service.press(self.terminal.id, manners.stop)
             await self.shows(manners.stops_after)
         pressed = time.monotonic()
-        await self.press(manners.stop)
+        await self.service.press(self.terminal.id, manners.stop)
         return pressed
 
     async def last_answer(self) -> str:
@@ -338,11 +365,6 @@ class Driven:
                 now = time.monotonic()
                 self.seen.append(Seen(event.status, event.reason, now, event.kind))
                 self._news.set()
-
-    async def _see(self, wanted: Callable[[str], bool], within: float = PATIENCE) -> None:
-        async with asyncio.timeout(within):
-            while not wanted(await self.service.output(self.terminal.id, OutputMode.SCREEN)):
-                await asyncio.sleep(LOOK_SECONDS)
 
 
 @dataclass

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.agents.installs import Installed, install
+from tests.agents.installs import install
 
 KEY = "stub-key-0123456789-abcdefghij-0123456789"
 # Claude Code remembers the keys it may use by their ends.
@@ -21,20 +21,16 @@ KEY_END = KEY[-20:]
 class AgentSetup:
     """How to start one agent."""
 
-    installed: Installed
+    agent: str
+    program: Path
     args: tuple[str, ...]
     """The user's own arguments, as in CAO_CODEX_ARGS."""
     env: Mapping[str, str]
     """Set on top of PATH and the language."""
 
-    @property
-    def program(self) -> Path:
-        """The executable."""
-        return self.installed.program
-
     def server_environ(self) -> dict[str, str]:
         """Return the variables that make a server start its agents so."""
-        prefix = f"CAO_{self.installed.agent.upper()}"
+        prefix = f"CAO_{self.agent.upper()}"
         return {
             **self.env,
             f"{prefix}_COMMAND": str(self.program),
@@ -49,23 +45,23 @@ def agent_environment(
 
     `trusted` is the folder that a person has said yes to before, where the agent keeps such a note.
     """
-    installed = install(agent, version)
     match agent:
         case "codex":
-            return _codex(installed, stub_url, home)
+            args, env = _codex(stub_url, home)
         case "claude_code":
-            return _claude_code(installed, stub_url, home, trusted)
+            args, env = (), _claude_code(stub_url, home, trusted)
         case "gemini_cli":
-            return _gemini_cli(installed, stub_url, home)
+            args, env = ("-m", "gemini-2.5-flash"), _gemini_cli(stub_url, home)
         case "copilot_cli":
-            return _copilot_cli(installed, stub_url, home)
+            args, env = (), _copilot_cli(stub_url, home)
         case "opencode":
-            return _opencode(installed, stub_url, home)
+            args, env = (), _opencode(stub_url, home)
         case _:
             raise ValueError(f"there is no setup for {agent!r}")
+    return AgentSetup(agent, install(agent, version), args, env)
 
 
-def _codex(installed: Installed, stub_url: str, home: Path) -> AgentSetup:
+def _codex(stub_url: str, home: Path) -> tuple[tuple[str, ...], dict[str, str]]:
     folder = home / ".codex"
     folder.mkdir(parents=True, exist_ok=True)
     # Few tries, so that a failing model fails a turn in seconds.
@@ -85,12 +81,10 @@ def _codex(installed: Installed, stub_url: str, home: Path) -> AgentSetup:
     for setting in settings:
         args += ["-c", setting]
     env = {"HOME": str(home), "CODEX_HOME": str(folder), "STUB_KEY": KEY}
-    return AgentSetup(installed, tuple(args), env)
+    return tuple(args), env
 
 
-def _claude_code(
-    installed: Installed, stub_url: str, home: Path, trusted: Path | None
-) -> AgentSetup:
+def _claude_code(stub_url: str, home: Path, trusted: Path | None) -> dict[str, str]:
     folder = home / ".claude"
     folder.mkdir(parents=True, exist_ok=True)
     # It leaves folders behind where it finds a place for them.
@@ -105,7 +99,7 @@ def _claude_code(
         "projects": projects if trusted else {},
     }
     (folder / ".claude.json").write_text(json.dumps(past_the_dialogs), encoding="utf-8")
-    env = {
+    return {
         "HOME": str(home),
         "TMPDIR": str(temporary),
         "CLAUDE_CONFIG_DIR": str(folder),
@@ -118,21 +112,19 @@ def _claude_code(
         "DISABLE_TELEMETRY": "1",
         "IS_SANDBOX": "1",
     }
-    return AgentSetup(installed, (), env)
 
 
-def _gemini_cli(installed: Installed, stub_url: str, home: Path) -> AgentSetup:
+def _gemini_cli(stub_url: str, home: Path) -> dict[str, str]:
     folder = home / ".gemini"
     folder.mkdir(parents=True, exist_ok=True)
     settings = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
     (folder / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
-    env = {"HOME": str(home), "GEMINI_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": stub_url}
-    return AgentSetup(installed, ("-m", "gemini-2.5-flash"), env)
+    return {"HOME": str(home), "GEMINI_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": stub_url}
 
 
-def _copilot_cli(installed: Installed, stub_url: str, home: Path) -> AgentSetup:
+def _copilot_cli(stub_url: str, home: Path) -> dict[str, str]:
     home.mkdir(parents=True, exist_ok=True)
-    env = {
+    return {
         "HOME": str(home),
         "COPILOT_PROVIDER_BASE_URL": f"{stub_url}/v1",
         "COPILOT_PROVIDER_API_KEY": KEY,
@@ -140,10 +132,9 @@ def _copilot_cli(installed: Installed, stub_url: str, home: Path) -> AgentSetup:
         "COPILOT_OFFLINE": "true",
         "COPILOT_AUTO_UPDATE": "false",
     }
-    return AgentSetup(installed, (), env)
 
 
-def _opencode(installed: Installed, stub_url: str, home: Path) -> AgentSetup:
+def _opencode(stub_url: str, home: Path) -> dict[str, str]:
     folder = home / ".config" / "opencode"
     folder.mkdir(parents=True, exist_ok=True)
     stub = {
@@ -153,4 +144,4 @@ def _opencode(installed: Installed, stub_url: str, home: Path) -> AgentSetup:
     }
     settings = {"provider": {"stub": stub}, "model": "stub/m1", "share": "disabled"}
     (folder / "opencode.json").write_text(json.dumps(settings), encoding="utf-8")
-    return AgentSetup(installed, (), {"HOME": str(home), "OPENCODE_DISABLE_MODELS_FETCH": "1"})
+    return {"HOME": str(home), "OPENCODE_DISABLE_MODELS_FETCH": "1"}

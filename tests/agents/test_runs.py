@@ -11,7 +11,7 @@ from cli_agent_orchestrator.client.client import ApiClient
 from cli_agent_orchestrator.core.models import OutputMode, TerminalStatus
 from cli_agent_orchestrator.hosting.user import make_token
 from cli_agent_orchestrator.providers import get_provider
-from cli_agent_orchestrator.settings.config import state_folder
+from cli_agent_orchestrator.settings.layout import state_folder
 from tests.agents.driving import PATIENCE
 from tests.agents.installs import AGENTS
 from tests.agents.setups import agent_environment
@@ -92,8 +92,7 @@ def test_a_failing_test_becomes_a_proven_pass_in_a_work_tree(
     proof = [one["detail"] for one in run.told("check_ended") if one["gate"] == "proof"]
     assert "1 test that failed before now passes" in proof[0]
     assert project.state() == before
-    applied = machine.cao("apply")
-    assert applied.returncode == 0, applied.stderr
+    machine.cao("apply", code=0)
     assert "a + b" in (machine.work / "total.py").read_text(encoding="utf-8")
     message = project.git("log", "-1", "--format=%B")
     assert "Cao-Gate: tests passed (1 test)" in message

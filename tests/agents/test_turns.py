@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from cli_agent_orchestrator.core.models import NewTerminal, TerminalStatus
+from cli_agent_orchestrator.errors import InputRefused, NotFound
 from cli_agent_orchestrator.terminals.launch import find_profile
-from tests.agents.driving import Driven, Ground
+from tests.agents.driving import FURTHER_KINDS, KINDS, Ground
 from tests.stubs.script import numbered_lines
 
 pytestmark = [pytest.mark.agents, pytest.mark.tmux]
@@ -17,23 +18,30 @@ PROCESSING = TerminalStatus.PROCESSING
 WAITING = TerminalStatus.WAITING_USER_ANSWER
 ERROR = TerminalStatus.ERROR
 
-TROUBLES = ["http:401", "http:429", "http:500", "http:529", "limit", "fail", "cut"]
+EVERY = [*KINDS, *FURTHER_KINDS]
+of_every_agent = pytest.mark.parametrize("kind", EVERY, ids=str)
+ASKED = {PROCESSING, WAITING}
+LEADING = [
+    # Right after the start, when it may not listen for pastes yet.
+    "Look! touch ran.txt",
+    "!touch ran.txt",
+    " !touch ran.txt",
+    *("/help me", "/compact", "/clear", "#heading", "# A heading", "@ home", "@nobody knows it"),
+    *("? what", "$ x", "!", "#"),
+]
+MARGIN = " \u2800"
+"""What stands before a message that could be taken for a command."""
 
 
-async def complete(driven: Driven, turn: int) -> None:
-    """Wait for the end of a turn, and check that it was not told too early."""
-    end = await driven.finished(turn)
-    await driven.reached(COMPLETED, after=end)
-    start = driven.stub.turns[turn - 1].started
-    assert driven.told_between(start, end) <= {PROCESSING}
-
-
+@of_every_agent
 async def test_the_profile_reaches_the_model(ground: Ground) -> None:
+    if not ground.kind.manners.has_profile:
+        pytest.skip(f"nothing carries a profile to {ground.kind}")
     async with ground.agent(profile="tester") as driven:
-        await driven.send("hello")
+        await driven.says("hello")
         await driven.finished(1)
         told = driven.stub.turns[0].system
-    assert find_profile("tester", []).prompt.strip() in told
+    assert find_profile("tester", []) in told
 
 
 @pytest.mark.parametrize("term", [None, "dumb"])
@@ -42,143 +50,139 @@ async def test_it_starts_and_works_wherever_the_server_was_started(
 ) -> None:
     ground.term = term
     async with ground.agent() as driven:
-        await driven.send("[[answer:here]]")
-        await complete(driven, 1)
+        await driven.take(1, "[[answer:here]]")
 
 
 async def test_the_question_about_trusting_the_folder_is_passed(ground: Ground) -> None:
     ground.trusted = False
     async with ground.agent() as driven:
         assert driven.told_since(0) == [IDLE]
-        await driven.send("[[answer:trusted]]")
-        await complete(driven, 1)
+        await driven.take(1, "[[answer:trusted]]")
 
 
 @pytest.mark.parametrize("size", [1, 300, 999, 5_000, 200_000])
 async def test_a_message_arrives_once_and_exactly(ground: Ground, size: int) -> None:
     message = ground.kind.hard_text(size)
     async with ground.agent() as driven:
-        delivery = await driven.send(message)
-        assert delivery.confirmed, delivery.detail
-        await complete(driven, 1)
+        await driven.take(1, message)
         assert driven.stub.prompts == [driven.as_taken(message)]
 
 
-async def test_many_short_turns_are_all_told(ground: Ground) -> None:
+@of_every_agent
+async def test_turns_are_told_and_answers_read_back(ground: Ground) -> None:
+    prompts = ["one", "two\n\nlines of it", "a long\n" * 200]
+    # The answers of others may be drawn later than the end of so short a turn is told.
+    prompts += list("45678") if ground.kind in KINDS else []
     async with ground.agent() as driven:
-        for turn in range(1, 9):
-            delivery = await driven.send(f"turn {turn} [[answer:number {turn}]]")
-            assert delivery.confirmed, delivery.detail
-            await complete(driven, turn)
+        for turn, prompt in enumerate(prompts, start=1):
+            message = f"{prompt} [[slow:{1 if turn < 4 else 0}]][[answer:number {turn}]]"
+            await driven.take(turn, message)
             assert await driven.last_answer() == f"number {turn}"
-        assert len(driven.stub.prompts) == 8
+            # One of them leaves a space behind a paste.
+            assert [said.rstrip() for said in driven.stub.prompts[turn - 1 :]] == [message]
 
 
+@of_every_agent
+async def test_a_message_is_a_text_whatever_it_begins_with(ground: Ground) -> None:
+    async with ground.agent() as driven:
+        for turn, message in enumerate(LEADING, start=1):
+            await driven.take(turn, message)
+        taken = [prompt.strip(MARGIN) for prompt in driven.stub.prompts]
+        assert taken == [message.strip() for message in LEADING]
+        assert not (driven.work / "ran.txt").exists()
+
+
+@pytest.mark.parametrize("kind", FURTHER_KINDS, ids=str)
+async def test_a_shell_that_a_person_has_opened_is_not_typed_into(ground: Ground) -> None:
+    async with ground.agent() as driven:
+        await driven.settles()
+        await driven.keys("!")
+        await driven.settles()
+        with pytest.raises(InputRefused):
+            await driven.send("touch ran.txt")
+        await driven.keys("Escape")
+        await driven.settles()
+        await driven.take(1, "[[answer:fine]]")
+        assert not (driven.work / "ran.txt").exists()
+
+
+@of_every_agent
 async def test_a_long_answer_is_read_back_whole(ground: Ground) -> None:
+    count = ground.kind.manners.lines
     async with ground.agent() as driven:
-        await driven.send("[[lines:2000]]")
-        await complete(driven, 1)
-        assert await driven.last_answer() == numbered_lines(2000)
+        await driven.take(1, f"[[lines:{count}]]")
+        lines = [line.strip() for line in (await driven.last_answer()).splitlines()]
+    assert lines == numbered_lines(count).splitlines()
 
 
-async def test_an_agent_that_streams_is_at_work(ground: Ground) -> None:
+@of_every_agent
+async def test_an_answer_that_quotes_every_sign_changes_nothing(ground: Ground) -> None:
     async with ground.agent() as driven:
-        await driven.send("[[answer:The first part.\n\n]][[hold:gate]][[slow:1]][[words]]")
-        await driven.shows("The first part.")
-        driven.stub.release("gate")
-        await complete(driven, 1)
+        await driven.take(1, "[[words]]")
+        await driven.settles()
+        assert driven.told_since(0)[-1] is COMPLETED
 
 
-async def test_an_agent_that_thinks_is_at_work(ground: Ground) -> None:
-    async with ground.agent() as driven:
-        await driven.send("[[think:2]][[answer:thought about]]")
-        await complete(driven, 1)
-
-
+@of_every_agent
 async def test_a_response_file_is_written_by_a_real_command(ground: Ground) -> None:
     async with ground.agent() as driven:
         target = driven.work / "the answer.md"
-        await driven.send(
+        await driven.take(
+            1,
             "Do it. [[respond:It's `done`, $HOME stays.]]\n\nRESPONSE FILE INSTRUCTION\n"
             f"Run this:\ncat > '{target}' <<'CAO_RESPONSE_END'\n"
-            "<your complete final response>\nCAO_RESPONSE_END"
+            "<your complete final response>\nCAO_RESPONSE_END",
         )
-        await complete(driven, 1)
     assert target.read_text(encoding="utf-8") == "It's `done`, $HOME stays.\n"
 
 
-async def test_a_permission_is_waited_for(ground: Ground) -> None:
-    async with ground.agent(permissions="ask") as driven:
-        await driven.send("[[escalate:touch ../asked.txt]][[answer:made]]")
-        await driven.reached(WAITING)
-        assert COMPLETED not in {seen.status for seen in driven.seen}
-        await driven.answer(driven.kind.manners.allow)
-        end = await driven.finished(1)
-        await driven.reached(COMPLETED, after=end)
-    assert (ground.folder / "asked.txt").exists()
-
-
-async def test_a_question_is_waited_for(ground: Ground) -> None:
-    if ground.kind.version == "0.101.0":
+@of_every_agent
+@pytest.mark.parametrize("what", ["permission", "question"])
+async def test_what_an_agent_asks_is_waited_for(ground: Ground, what: str) -> None:
+    manners, allow = ground.kind.manners, what == "permission"
+    if not allow and ground.kind.version == "0.101.0":
         pytest.skip("this version asks questions only while it plans")
-    async with ground.agent() as driven:
-        await driven.send("[[ask]][[answer:asked]]")
+    async with ground.agent(permissions="ask" if allow else "full") as driven:
+        await driven.says(f"[[{manners.asks if allow else 'ask'}]][[answer:asked]]")
         await driven.reached(WAITING)
-        assert COMPLETED not in {seen.status for seen in driven.seen}
-        await driven.answer("Enter")
-        end = await driven.finished(1)
-        await driven.reached(COMPLETED, after=end)
+        await driven.answer(manners.allow if allow else "Enter")
+        await driven.completes(1, told=ASKED)
+        assert await driven.last_answer() == "asked"
+    made = [folder / "asked.txt" for folder in (ground.folder, ground.work)]
+    assert any(path.exists() for path in made) is allow
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize(
+    ("kind", "trouble"),
+    [(kind, trouble) for kind in EVERY for trouble in kind.manners.troubles],
+    ids=str,
+)
 async def test_a_failed_turn_is_an_error_and_the_next_one_works(
     ground: Ground, trouble: str
 ) -> None:
     async with ground.agent() as driven:
-        await driven.send(f"please [[{trouble}]]")
-        failed = await driven.reached(ERROR)
-        assert COMPLETED not in {seen.status for seen in driven.seen}, failed
-        delivery = await driven.send("again [[answer:better]]")
-        assert delivery.confirmed, delivery.detail
-        await complete(driven, 2)
-        assert driven.stub.prompts[-1] == "again [[answer:better]]"
+        await driven.says(f"please [[{trouble}]]")
+        await driven.reached(ERROR)
+        assert COMPLETED not in driven.told_since(0)
+        await driven.take(2, "again [[answer:better]]")
+        assert driven.stub.prompts[-1].rstrip() == "again [[answer:better]]"
+        assert await driven.last_answer() == "better"
 
 
-async def test_a_retry_is_work(ground: Ground) -> None:
+@of_every_agent
+async def test_a_turn_that_a_person_stops_is_at_rest(ground: Ground) -> None:
     async with ground.agent() as driven:
-        await driven.send("[[http:500x1]][[answer:at last]]")
-        await complete(driven, 1)
-        assert driven.stub.turns[0].refusals == 1
-
-
-@pytest.mark.parametrize("moment", ["before any answer", "in the answer", "in a command"])
-async def test_an_interrupted_agent_is_at_rest_and_takes_the_next_turn(
-    ground: Ground, moment: str
-) -> None:
-    script = {
-        "before any answer": "[[hold:never]]",
-        "in the answer": "[[answer:The first part.\n\n]][[hold:never]]",
-        "in a command": "[[run:echo started; sleep 600]]",
-    }[moment]
-    async with ground.agent() as driven:
-        await driven.send(f"{moment} {script}")
+        await driven.says("[[hold:never]]")
         await driven.started(1)
-        if moment == "in the answer":
-            await driven.shows("The first part.")
         await driven.reached(PROCESSING)
         pressed = await driven.stop()
-        await driven.reached(IDLE, after=pressed)
-        assert {seen.status for seen in driven.seen} <= {IDLE, PROCESSING}
-        delivery = await driven.send("next [[answer:goes on]]")
-        assert delivery.confirmed, delivery.detail
-        await complete(driven, 2)
-        assert driven.stub.prompts[-1] == "next [[answer:goes on]]"
+        await driven.reached(IDLE, COMPLETED, after=pressed)
+        driven.stub.release("never")
 
 
 async def test_an_explanation_names_the_evidence(ground: Ground) -> None:
     async with ground.agent() as driven:
-        await driven.send("[[answer:fine]]")
-        await complete(driven, 1)
+        await driven.take(1, "[[answer:fine]]")
         explanation = driven.service.explain(driven.terminal.id)
         assert explanation.status is COMPLETED
         assert explanation.evidence, explanation.reason
@@ -200,3 +204,13 @@ async def test_two_agents_do_not_mix_their_messages(ground: Ground) -> None:
         await driven.finished(2)
         expected = [driven.as_taken(message) for message in sent.values()]
         assert sorted(driven.stub.prompts) == sorted(expected)
+
+
+@of_every_agent
+async def test_an_agent_quits_when_it_is_asked_to(ground: Ground) -> None:
+    async with ground.agent() as driven:
+        await driven.take(1, "hello")
+        await driven.service.exit(driven.terminal.id)
+        with pytest.raises(NotFound):
+            driven.service.terminal(driven.terminal.id)
+        assert driven.seen[-1].kind == "removed"

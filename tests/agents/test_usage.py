@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from cli_agent_orchestrator.core.files import Folder
@@ -16,9 +17,7 @@ from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.hosting.user import make_token
 from cli_agent_orchestrator.runs.usage import note_records, usage_of_turns
 from cli_agent_orchestrator.runs.view import Turn
-from cli_agent_orchestrator.settings.config import state_folder
-from cli_agent_orchestrator.settings.layout import run_folder
-from cli_agent_orchestrator.usage.tokens import Tokens
+from cli_agent_orchestrator.settings.layout import run_folder, state_folder
 from tests.agents.driving import KINDS, PATIENCE, Driven, Ground, Kind
 from tests.agents.installs import AGENTS
 from tests.agents.team import Team
@@ -26,8 +25,8 @@ from tests.agents.test_runs import prepare
 from tests.e2e.conftest import Machine, Server
 from tests.e2e.runs import FIVE_TURNS, running
 from tests.stubs import AnthropicStub, OpenAIStub
+from tests.stubs.ledger import Meter, Used
 from tests.stubs.script import Request, Run, Script
-from tests.stubs.usage import Meter, Used
 
 pytestmark = [pytest.mark.agents, pytest.mark.tmux]
 
@@ -43,11 +42,6 @@ def total(said: Iterable[Used]) -> dict[str, int | None]:
     calls = [asdict(used) for used in said]
     names = ("input", "cached_input", "output", "reasoning")
     return {name: sum(call[name] for call in calls) for name in names}
-
-
-def meter_of(driven: Driven) -> Meter:
-    assert isinstance(driven.stub, OpenAIStub | AnthropicStub)
-    return driven.stub.meter
 
 
 @pytest.fixture
@@ -83,18 +77,18 @@ class Turns:
         times = [since] if until == math.inf else [since, until]
         turns = [Turn(n, "tester", 1, 1, kind.agent, terminal, at) for n, at in enumerate(times)]
         deadline = time.monotonic() + PATIENCE
-        while expected != (found := _fields(usage_of_turns(self._run, turns, None).get(0))):
+        while True:
+            used = usage_of_turns(self._run, turns, None).get(0)
+            found = {} if used is None else msgspec.to_builtins(used)
+            if found == expected:
+                return
             assert time.monotonic() < deadline, (found, expected)
             await asyncio.sleep(LOOK_SECONDS)
 
 
-def _fields(found: Tokens | None) -> dict[str, int | None]:
-    return {} if found is None else asdict(found)
-
-
 async def test_each_turn_took_what_its_calls_took(ground: Ground, run: Folder) -> None:
     async with ground.agent() as driven:
-        turns, said = Turns(driven, run), meter_of(driven).said
+        turns, said = Turns(driven, run), driven.stub.meter.said
         first = await turns.take(WORK)
         calls = len(said)
         second = await turns.take(f"again {WORK}")
@@ -106,7 +100,7 @@ async def test_each_turn_took_what_its_calls_took(ground: Ground, run: Folder) -
 @pytest.mark.parametrize("kind", NEWEST, ids=str)
 async def test_sub_agents_belong_to_the_turn(ground: Ground, run: Folder) -> None:
     async with ground.agent() as driven:
-        turns, said = Turns(driven, run), meter_of(driven).said
+        turns, said = Turns(driven, run), driven.stub.meter.said
         began = await turns.take(HELPED)
         await driven.answered("[[agent:helper1]] [[run:echo sub]][[answer:It is done.]]")
         await turns.took(said, began)

@@ -1,30 +1,23 @@
 """Events of runs for tests: one after the other, or any at all."""
 
+from collections.abc import Mapping
+from typing import Any, get_args, get_type_hints
+
 from hypothesis import strategies as st
 
+from cli_agent_orchestrator.cli.picture import Picture
 from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.events import (
     AgentsStarting,
     AgentStarted,
-    CheckBegan,
-    CheckEnded,
-    CheckOutput,
     EventKind,
-    FilesChanged,
     HandoffEvent,
-    NotConverging,
-    PauseAsked,
-    Paused,
     RunBegan,
-    RunEnded,
     RunEvent,
     RunOpened,
     ServerChosen,
-    SettingChanged,
     TurnBegan,
     TurnEnded,
-    Unpaused,
-    Warned,
 )
 
 NOON = 1_700_000_000.0
@@ -49,9 +42,14 @@ def started(role: str, at: float = NOON + 3) -> AgentStarted:
     return AgentStarted(at, role, TERMINALS[role])
 
 
+def sequence(role: str, number: int, cycle: int) -> int:
+    return 100 * number + 10 * cycle + [*PROVIDERS].index(role)
+
+
 def turn(role: str, number: int = 1, cycle: int = 1, at: float = NOON + 10) -> TurnBegan:
+    which = sequence(role, number, cycle)
     provider, terminal = PROVIDERS[role], TERMINALS[role]
-    return TurnBegan(at, role, number, cycle, 4, terminal, provider, reviewed=role != "tester")
+    return TurnBegan(at, role, number, cycle, which, terminal, provider, reviewed=role != "tester")
 
 
 def handoff(
@@ -68,10 +66,14 @@ def status(value: TerminalStatus, role: str = "programmer") -> HandoffEvent:
     return handoff(EventKind.STATUS, status=value, role=role)
 
 
-def ended(role: str, outcome: str, detail: str = "", reason: str = "") -> TurnEnded:
-    reviewed = role != "tester"
+def ended(
+    role: str, outcome: str, detail: str = "", reason: str = "", number: int = 1, cycle: int = 1
+) -> TurnEnded:
+    which, reviewed = sequence(role, number, cycle), role != "tester"
     at, archive = NOON + 60, "/p/.tmp/a/004.md"
-    return TurnEnded(at, role, 1, 1, 4, outcome, detail, 75.0, archive, reviewed, reason)
+    return TurnEnded(
+        at, role, number, cycle, which, outcome, detail, 75.0, archive, reviewed, reason
+    )
 
 
 def a_whole_run() -> list[RunEvent]:
@@ -91,84 +93,43 @@ def a_whole_run() -> list[RunEvent]:
     ]
 
 
+def picture_of(*happened: RunEvent) -> Picture:
+    picture = Picture()
+    for event in happened:
+        picture.add(event)
+    return picture
+
+
 texts = st.text(max_size=200) | st.sampled_from(
     ["", "\x1b[2J", "a\nb\tc", "日本語" * 40, "e\u0301"]
 )
 roles = st.sampled_from([*PROVIDERS, "gate"]) | st.text(min_size=1, max_size=100)
 times = st.floats(-1e15, 1e15)
-counts = st.integers(0, 10**15 - 1)
-tables = st.dictionaries(roles, texts, max_size=6)
-outcomes = st.sampled_from(["delivered", "approved", "sent_back", "failed", "passed"]) | texts
-events: st.SearchStrategy[RunEvent] = st.one_of(
-    st.builds(RunOpened, times, texts, texts, st.booleans(), texts),
-    st.builds(ServerChosen, times, texts, texts, st.booleans()),
-    st.builds(AgentsStarting, times, tables),
-    st.builds(AgentStarted, times, roles, texts),
-    st.builds(
-        RunBegan,
-        at=times,
-        session_name=texts,
-        terminals=tables,
-        providers=tables,
-        archive=texts,
-        max_rounds=counts,
-        reviewers=st.lists(roles, max_size=3).map(tuple),
-    ),
-    st.builds(TurnBegan, times, roles, counts, counts, counts, texts, texts, st.booleans()),
-    st.builds(
-        HandoffEvent,
-        times,
-        st.sampled_from(EventKind),
-        texts,
-        roles,
-        texts,
-        st.none() | st.sampled_from(TerminalStatus),
-        st.none() | times,
-        until=st.none() | times,
-    ),
-    st.builds(
-        TurnEnded,
-        times,
-        roles,
-        counts,
-        counts,
-        counts,
-        outcomes,
-        texts,
-        times,
-        texts,
-        st.booleans(),
-        texts,
-        verdict=texts,
-        why=texts,
-    ),
-    st.builds(
-        CheckBegan,
-        *(times, roles, counts, counts, texts),
-        st.sampled_from(["base", "after_programmer", "after_tester"]),
-        texts,
-    ),
-    st.builds(FilesChanged, times, roles, counts, counts, st.tuples(texts), counts, counts, counts),
-    st.builds(NotConverging, times, texts),
-    st.builds(CheckOutput, times, roles, counts, counts, texts),
-    st.builds(CheckEnded, times, roles, counts, counts, outcomes, texts, times, texts, why=texts),
-    st.builds(PauseAsked, times),
-    st.builds(SettingChanged, times, st.just("MAX_ROUNDS") | texts, texts, texts),
-    st.builds(Paused, times),
-    st.builds(Unpaused, times),
-    st.builds(Warned, times, texts, texts),
-    st.builds(
-        RunEnded,
-        times,
-        texts,
-        counts,
-        counts,
-        proof=texts,
-        proven=st.booleans(),
-        gaps=texts,
-        look_at=texts,
-        before=texts,
-        to_resume=texts,
-        error=texts,
-    ),
-)
+OF_FIELD: dict[str, st.SearchStrategy[Any]] = {
+    "seq": st.just(0),
+    "role": roles,
+    "gate": roles,
+    "outcome": st.sampled_from(["delivered", "approved", "sent_back", "failed", "passed"]) | texts,
+    "when": st.sampled_from(["base", "after_programmer", "after_tester"]),
+    "name": st.just("MAX_ROUNDS") | texts,
+}
+OF_TYPE: dict[Any, st.SearchStrategy[Any]] = {
+    str: texts,
+    int: st.integers(0, 10**15 - 1),
+    float: times,
+    bool: st.booleans(),
+    EventKind: st.sampled_from(EventKind),
+    TerminalStatus | None: st.none() | st.sampled_from(TerminalStatus),
+    float | None: st.none() | times,
+    Mapping[str, str]: st.dictionaries(roles, texts, max_size=6),
+    tuple[str, ...]: st.lists(roles, max_size=3).map(tuple),
+}
+
+
+def any_of(kind: type[RunEvent]) -> st.SearchStrategy[RunEvent]:
+    hints = get_type_hints(kind).items()
+    fields = {name: OF_FIELD.get(name, OF_TYPE[type_of]) for name, type_of in hints}
+    return st.builds(kind, **fields)
+
+
+events = st.one_of([any_of(kind) for kind in get_args(RunEvent)])

@@ -1,37 +1,25 @@
 """How an agent's window is entered and left, also from inside a person's own tmux."""
 
-import os
+import re
 import shlex
-import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.cli.terminals import (
-    attach_command,
-    key_words,
-    leave_words,
-    read_prefixes,
-)
-
-PATIENCE = 60.0
-LOOK_SECONDS = 0.05
+from cli_agent_orchestrator.cli.terminals import attach_command, key_words, leave_words, read_prefix
+from tests.cli.panes import Pane
 
 
 @pytest.mark.parametrize(
     ("key", "words"),
     [
         ("C-b", "Ctrl-b"),
-        ("C-Space", "Ctrl-Space"),
-        ("M-a", "Alt-a"),
         ("C-M-x", "Ctrl-Alt-x"),
         ("F12", "F12"),
-        ("`", "`"),
         ("None", "Ctrl-b"),
-        ("", "Ctrl-b"),
         ("\x1b]0;x\x07", "Ctrl-b"),
     ],
 )
@@ -49,81 +37,43 @@ def test_a_hint_is_shown_as_it_is() -> None:
     assert attach_command("s", "cao-x", "tester-1", "Leave with #(date)")[-1].endswith("##(date)")
 
 
-class Server:
-    """A tmux server of its own."""
-
-    def __init__(self, folder: Path, name: str) -> None:
-        self.name = name
-        env = {name: value for name, value in os.environ.items() if name not in ("TMUX", "LINES")}
-        self.env = {
-            **env,
-            "TMUX_TMPDIR": str(folder),
-            "LC_ALL": "C.UTF-8",
-            "TERM": "screen",
-            # Not the user's own: it may be one that lets nobody in.
-            "SHELL": "/bin/sh",
-        }
-
-    def tmux(self, *words: str) -> str:
-        return subprocess.run(
-            ["tmux", "-L", self.name, "-f", "/dev/null", *words],
-            env=self.env,
-            capture_output=True,
-            text=True,
-            check=False,
-        ).stdout
-
-    def until(self, is_so: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not is_so():
-            assert time.monotonic() < deadline, self.screen()
-            time.sleep(LOOK_SECONDS)
-
-    def screen(self) -> str:
-        return self.tmux("capture-pane", "-p", "-t", "=person:")
-
-
 @pytest.fixture
-def servers() -> Iterator[tuple[Server, Server]]:
+def servers() -> Iterator[tuple[Pane, Pane]]:
     """Return the tmux of a person and the one of the agents, in which one agent waits."""
-    with tempfile.TemporaryDirectory(prefix="cao-") as folder:
-        person, agents = Server(Path(folder), "person"), Server(Path(folder), "agents")
-        agents.tmux("new-session", "-d", "-s", "cao-x", "-n", "tester-1", "cat")
-        person.tmux("new-session", "-d", "-s", "person", "-x", "100", "-y", "30", "sh")
-        try:
+    with tempfile.TemporaryDirectory(prefix="cao-") as name:
+        folder = Path(name)
+        with (
+            closing(Pane(folder, "sh", name="person")) as person,
+            closing(Pane(folder, "cat", name="agents")) as agents,
+        ):
+            agents.tmux("rename-window", "tester-1")
             yield person, agents
-        finally:
-            person.tmux("kill-server")
-            agents.tmux("kill-server")
 
 
 @pytest.mark.tmux
-def test_the_prefixes_are_those_that_the_servers_have(servers: tuple[Server, Server]) -> None:
+def test_the_prefixes_are_those_that_the_servers_have(servers: tuple[Pane, Pane]) -> None:
     person, agents = servers
     agents.tmux("set-option", "-g", "prefix", "M-q")
     person.tmux("set-option", "-g", "prefix", "C-a")
-    path = person.tmux("display-message", "-p", "#{socket_path},#{pid},0").strip()
-    assert read_prefixes("agents", person.env) == ("M-q", None)
-    assert read_prefixes("agents", {**person.env, "TMUX": path}) == ("M-q", "C-a")
+    path = person.show("#{socket_path},#{pid},0")
+    assert read_prefix(["-L", "agents"], person.env) == "M-q"
+    assert read_prefix([], {**person.env, "TMUX": path}) == "C-a"
 
 
 @pytest.mark.tmux
 def test_attaching_inside_ones_own_tmux_tells_how_to_leave_and_that_works(
-    servers: tuple[Server, Server],
+    servers: tuple[Pane, Pane],
 ) -> None:
     person, agents = servers
     hint = leave_words("C-b", "C-b")
-    words = attach_command("agents", "cao-x", "tester-1", hint)
-    env = person.env
-    given = [word for item in env.items() for word in ("-e", "=".join(item))]
-    line = shlex.join(["env", "-u", "TMUX", *words])
-    person.tmux("respawn-pane", "-k", "-t", "=person:", *given, line)
-    person.tmux("set-option", "-t", "=person:", "remain-on-exit", "on")
-    person.until(lambda: hint in person.screen())
-    assert agents.tmux("list-clients", "-F", "#{client_session}").split() == ["cao-x"]
+    words = attach_command("agents", "agents", "tester-1", hint)
+    given = {**person.env, "TERM": "screen"}.items()
+    env = [word for item in given for word in ("-e", "=".join(item))]
+    person.tmux("set-option", "-w", "remain-on-exit", "on")
+    person.tmux("respawn-pane", "-k", *env, shlex.join(["env", "-u", "TMUX", *words]))
+    person.until_shown(re.escape(hint))
+    assert agents.tmux("list-clients", "-F", "#{client_session}").split() == ["agents"]
     # What the own tmux hands on of Ctrl-b Ctrl-b d.
-    person.tmux("send-keys", "-t", "=person:", "C-b", "d")
-    person.until(lambda: agents.tmux("list-clients") == "")
-    assert agents.tmux("list-windows", "-t", "=cao-x", "-F", "#{window_name}").split() == [
-        "tester-1"
-    ]
+    person.press("C-b", "d")
+    person.until(lambda lines: agents.tmux("list-clients") == "")
+    assert agents.show("#{window_name}") == "tester-1"

@@ -1,20 +1,19 @@
 """What `cao clean` says that it has done."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from cli_agent_orchestrator.cli import clean as cleaning_command
-from cli_agent_orchestrator.cli.clean import clean, ended_words, unlisted_among
+from cli_agent_orchestrator.cli.clean import clean, unlisted_among
 from cli_agent_orchestrator.cli.terminals import Listed, read_terminal
 from cli_agent_orchestrator.errors import RunError, StoreError
 from cli_agent_orchestrator.runs.record import RunStatus, write_record
 from cli_agent_orchestrator.runs.tree import plan_tree
-from cli_agent_orchestrator.settings.config import state_folder
-from cli_agent_orchestrator.settings.layout import run_folder
+from cli_agent_orchestrator.settings.layout import run_folder, state_folder
 from tests.runs.kept_runs import make_run
 from tests.runs.test_own_tree import record_of
 from tests.work.projects import make_project
@@ -30,19 +29,6 @@ def test_agents_are_unlisted_whose_session_has_the_name_of_a_run_that_is_not_lis
     agents = [agent("1", f"cao-{RUN}"), agent("2", "cao-shop"), agent("3", f"cao-{RUN}")]
     assert unlisted_among(agents, {}) == {RUN: [agents[0], agents[2]]}
     assert unlisted_among(agents, {RUN}) == {}
-
-
-@pytest.mark.parametrize(
-    ("ended", "listed", "words"),
-    [
-        (27, 27, "Ended 27 agents."),
-        (25, 27, "Ended 25 agents; 2 were gone already."),
-        (1, 2, "Ended 1 agent; 1 was gone already."),
-        (0, 1, "Ended 0 agents; 1 was gone already."),
-    ],
-)
-def test_fewer_agents_than_were_listed_are_explained(ended: int, listed: int, words: str) -> None:
-    assert ended_words(ended, listed) == words
 
 
 def test_records_are_removed_also_where_no_server_can_start(
@@ -65,14 +51,14 @@ def test_what_was_listed_and_stays_is_named_with_the_reason(tmp_path: Path) -> N
     tree, _ = plan_tree(project.folder, state, RUN, os.environ)[0].make()
     write_record(run_folder(state, RUN), replace(record_of(tree), status=RunStatus.PASS))
     make_run(state, tmp_path, "20261115-084037-abc7")
-    project.git("worktree", "lock", str(tree.worktree.folder))
+    project.git("worktree", "lock", str(tree.folder))
     words = ["--older-than", "0", "--yes", "--api", "http://127.0.0.1:1"]
     done = CliRunner().invoke(clean, words)
     assert "Removed the records of 1 run." in done.stdout
     assert isinstance(done.exception, RunError)
     told = f"not all of it was removed:\n  {RUN}  nothing was removed: it is locked; to unlock it: "
     assert str(done.exception).startswith(told)
-    assert tree.worktree.exists
-    project.git("worktree", "unlock", str(tree.worktree.folder))
+    assert tree.exists
+    project.git("worktree", "unlock", str(tree.folder))
     assert CliRunner().invoke(clean, words).exception is None
     assert not run_folder(state, RUN).path.exists()

@@ -19,11 +19,8 @@ def script(tmp_path: Path) -> Path:
     return script
 
 
-def test_a_program_on_the_path_is_called_by_its_name(script: Path) -> None:
+def test_a_program_on_the_path_is_called_by_its_name(script: Path, tmp_path: Path) -> None:
     assert own_command(str(script), PYTHON, str(script.parent)) == "cao"
-
-
-def test_a_link_to_it_on_the_path_will_do(script: Path, tmp_path: Path) -> None:
     links = tmp_path / "links"
     links.mkdir()
     (links / "cao").symlink_to(script)
@@ -31,15 +28,10 @@ def test_a_link_to_it_on_the_path_will_do(script: Path, tmp_path: Path) -> None:
 
 
 def test_one_that_is_not_on_the_path_is_called_by_where_it_is(script: Path, tmp_path: Path) -> None:
+    (tmp_path / "cao").write_text("#!/bin/sh\n", encoding="utf-8")
+    (tmp_path / "cao").chmod(0o755)
     for path in ("", str(tmp_path)):
         assert shlex.split(own_command(str(script), PYTHON, path)) == [str(script)]
-
-
-def test_another_program_of_that_name_is_not_meant(script: Path, tmp_path: Path) -> None:
-    other = tmp_path / "cao"
-    other.write_text("#!/bin/sh\n", encoding="utf-8")
-    other.chmod(0o755)
-    assert own_command(str(script), PYTHON, str(tmp_path)) == shlex.quote(str(script))
 
 
 def test_a_module_is_run_by_the_same_python() -> None:

@@ -68,16 +68,3 @@ def test_every_command_that_is_named_is_there(name: str) -> None:
     text = re.sub(r"\s+", " ", text)
     for words in re.findall("`cao (.*?)`", text):
         assert words.split()[0] in (*COMMANDS, "COMMAND"), words
-
-
-@pytest.mark.parametrize("name", ["send", "output"])
-def test_what_a_terminal_is_called_is_said_or_where_it_is_said(name: str) -> None:
-    assert "`cao attach`" in re.sub(r"\s+", " ", help_of(name))
-
-
-def test_a_newcomer_is_told_where_to_begin() -> None:
-    text = cao.get_help(click.Context(cao, info_name="cao"))
-    begin = text.partition("Day one")[2].partition("Options:")[0]
-    first = ["doctor", "init", "run", "runs", "dashboard", "apply", "undo"]
-    assert re.findall(r"^ +cao (\w+)", begin, re.M) == first
-    assert "cao COMMAND --help" in text

@@ -99,14 +99,18 @@ def program(text: str) -> Iterator[Program]:
         running.close()
 
 
-def test_what_was_typed_before_presses_no_key() -> None:
-    with program("with Keyboard(hear): say('on'); words.readline()") as running:
+def test_what_was_typed_before_presses_no_key_and_what_is_pasted_is_marked() -> None:
+    text = "with Keyboard(hear): say('on'); words.readline()\nprint('over', flush=True)"
+    with program(text) as running:
         running.type(b"early")
         running.until_shown(b"early")
         running.go_on()
+        running.until_shown(b"\x1b[?2004h")
         assert running.next() == ["on"]
         running.type(b"p")
         assert running.next() == ["heard", "p"]
+        running.go_on()
+        assert b"\x1b[?2004l" in running.until_shown(b"over")
 
 
 def test_what_was_pressed_and_not_read_is_no_input_for_the_shell() -> None:
@@ -131,14 +135,6 @@ say(is_usual(), select.select([0], [], [], 0)[0])
         running.go_on()
         assert running.next() == [True]
         assert running.next() == [True, []]
-
-
-def test_it_marks_what_is_pasted_as_long_as_it_reads() -> None:
-    with program("with Keyboard(hear): words.readline()\nprint('over', flush=True)") as running:
-        running.go_on()
-        running.until_shown(b"\x1b[?2004h")
-        running.go_on()
-        assert b"\x1b[?2004l" in running.until_shown(b"over")
 
 
 def test_a_terminal_that_is_gone_is_read_no_more() -> None:
@@ -172,27 +168,15 @@ say(*(signal.getsignal(number) for number in (signal.SIGTSTP, signal.SIGCONT)))
         assert running.next() == [getattr(signal, handler), signal.SIG_DFL]
 
 
-def test_without_a_terminal_there_are_no_keys() -> None:
-    text = (
-        "from cli_agent_orchestrator.cli.interrupts import Keyboard\n"
-        "with Keyboard(print) as keyboard: print(keyboard.is_on)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", text], input="p", capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "False\n"
-
-
-@pytest.mark.parametrize("error", ["UsageError", "PermissionError"])
-def test_what_a_key_cannot_ask_for_is_told_and_does_not_control_the_terminal(error: str) -> None:
-    text = f"""
+def test_what_a_key_cannot_ask_for_is_told_and_does_not_control_the_terminal() -> None:
+    text = """
 from pathlib import Path
 from cli_agent_orchestrator.cli.live import LiveView
 from cli_agent_orchestrator.cli.narration import Narration
 from cli_agent_orchestrator.errors import UsageError
 from tests.cli.run_events import BEGAN, OPENED, turn
 def ask(run, wish):
-    raise {error}("not now: \x1b]0;title\x07")
+    raise UsageError("not now: \x1b]0;title\x07")
 with LiveView(Narration(Path("/p")), ask=ask) as view:
     for event in (OPENED, BEGAN, turn("tester")): view.tell(event)
     words.readline()

@@ -1,20 +1,19 @@
 """The live view in a real terminal: tmux, which is resized, and in which Ctrl-C is pressed."""
 
 import os
-import subprocess
+import signal
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from tests.cli.panes import Pane
+
 pytestmark = pytest.mark.tmux
 
-PATIENCE = 60.0
-LOOK_SECONDS = 0.05
 PROGRAM = """
 import sys
 from pathlib import Path
@@ -34,13 +33,13 @@ stopped = SimpleQueue()
 with Interrupts() as interrupts, LiveView(Narration(Path("/p")), refresh_seconds=0.05) as view:
     print("\\n" * int(sys.argv[1]))
     view.tell(RunBegan(NOON, "s", {}, AGENTS, "/p", max_rounds=8))
-    for role in ROLES:
-        view.tell(TurnBegan(NOON, role, 1, 2, 4, "0badcafe", AGENTS[role]))
+    for number, role in enumerate(ROLES):
+        view.tell(TurnBegan(NOON, role, 1, 2, number, "0badcafe", AGENTS[role]))
         led_to = "sent_back" if role != "programmer" else "delivered"
-        view.tell(TurnEnded(NOON, role, 1, 2, 4, led_to, "there", 1e7, "/p/004.md", True, WHY))
+        view.tell(TurnEnded(NOON, role, 1, 2, number, led_to, "there", 1e7, "/p/004.md", True, WHY))
     for number in range(4):
         view.tell(Warned(NOON, f"note {number} " + "word " * 12 + "done"))
-    view.tell(TurnBegan(NOON, "programmer", 1, 2, 4, "0badcafe", AGENTS["programmer"]))
+    view.tell(TurnBegan(NOON, "programmer", 1, 2, 9, "0badcafe", AGENTS["programmer"]))
     interrupts.when_noted(lambda: stopped.put(True))
     stopped.get()
     view.tell(RunEnded(NOON, "RUNNING", 1, 130, "stopped by a signal"))
@@ -69,60 +68,23 @@ with LiveView(Narration(Path("/p")), refresh_seconds=0.05) as view:
 """
 
 
-class Pane:
-    """A program in a window of a tmux server of its own."""
-
-    def __init__(self, folder: Path, width: int, blank_lines: int, text: str = PROGRAM) -> None:
-        self._socket = str(folder / "socket")
-        program = folder / "program.py"
-        program.write_text(text, encoding="utf-8")
-        command = (sys.executable, str(program), str(blank_lines))
-        env = {name: value for name, value in os.environ.items() if name != "TMUX"}
-        # What an outer terminal has left there says nothing about this one.
-        self._env = {**env, "LC_ALL": "C.UTF-8", "LINES": "24", "COLUMNS": "200"}
-        self.tmux("-f", "/dev/null", "new-session", "-d", "-x", str(width), "-y", "30", *command)
-
-    def tmux(self, *words: str) -> str:
-        done = subprocess.run(
-            ["tmux", "-S", self._socket, *words],
-            env=self._env,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return done.stdout
-
-    def resize(self, width: int, height: int) -> None:
-        self.tmux("resize-window", "-x", str(width), "-y", str(height))
-
-    def lines(self, joined: bool = False) -> list[str]:
-        """Return all that is on the screen and above it; lines that were wrapped may be joined."""
-        text = self.tmux("capture-pane", "-p", "-S", "-", *(["-J"] if joined else []))
-        return [line.rstrip() for line in text.rstrip().splitlines()]
-
-    def until(self, is_so: Callable[[list[str]], bool], joined: bool = False) -> None:
-        """Wait until it looks as it should; the block is drawn again all the time."""
-        deadline = time.monotonic() + PATIENCE
-        while not is_so(lines := self.lines(joined)):
-            assert time.monotonic() < deadline, "\n".join(lines)
-            time.sleep(LOOK_SECONDS)
-
-
 @contextmanager
-def running(width: int, blank_lines: int) -> Iterator[Pane]:
-    with tempfile.TemporaryDirectory(prefix="cao-") as folder:
-        pane = Pane(Path(folder), width, blank_lines)
-        try:
-            pane.until(is_whole)
-            yield pane
-        finally:
-            pane.tmux("kill-server")
+def running(width: int, blank_lines: int = 0, text: str = PROGRAM) -> Iterator[Pane]:
+    words = (sys.executable, "-c", text, str(blank_lines))
+    # These would count more than the terminal.
+    env = {**os.environ, "LINES": "24", "COLUMNS": "200"}
+    with (
+        tempfile.TemporaryDirectory(prefix="cao-") as folder,
+        closing(Pane(Path(folder), *words, width=width, env=env)) as pane,
+    ):
+        yield pane
 
 
 @pytest.fixture
 def pane() -> Iterator[Pane]:
     """Return a terminal in which much was written before, as most are."""
     with running(100, blank_lines=30) as pane:
+        pane.until(is_whole)
         yield pane
 
 
@@ -169,36 +131,11 @@ def test_a_resized_terminal_shows_the_block_once_and_whole(pane: Pane) -> None:
         pane.resize(width, height)
         pane.until(looks_right)
         pane.until(is_clean, joined=True)
-
-
-def test_a_terminal_with_room_below_the_block_may_be_resized_too() -> None:
-    with running(200, blank_lines=0) as pane:
-        for width in (90, 160, 80):
-            pane.resize(width, 30)
-            pane.until(is_whole)
-            pane.until(is_clean, joined=True)
-
-
-def test_a_line_from_a_narrow_terminal_is_whole_when_it_becomes_wide() -> None:
-    with tempfile.TemporaryDirectory(prefix="cao-") as folder:
-        pane = Pane(Path(folder), 80, 0, NOTE_WHEN_NARROW)
-        try:
-            pane.until(lambda lines: len(block(lines)) == 6)
-            pane.resize(40, 12)
-            pane.until(lambda lines: "done" in lines[-7])
-            pane.resize(120, 30)
-            pane.until(lambda lines: len(block(lines)) == 6 and "an agent" in lines[-2])
-            assert pane.lines()[-7].endswith("word done")
-            assert pane.lines()[-9].endswith("note word word word")
-        finally:
-            pane.tmux("kill-server")
-
-
-def test_a_terminal_that_is_lower_than_the_block_shows_its_beginning(pane: Pane) -> None:
+    # Where it is lower than the block, the beginning is shown. The clock shows that it is drawn
+    # again; nothing is to pile up above it.
     pane.resize(100, 5)
     pane.until(lambda lines: len(block(lines)) == 4)
     kept = len(pane.lines())
-    # The clock in the block shows that it is drawn again; nothing is to pile up above it.
     face = pane.lines()[-4]
     pane.until(lambda lines: lines[-4] > face)
     assert len(pane.lines()) == kept
@@ -206,8 +143,28 @@ def test_a_terminal_that_is_lower_than_the_block_shows_its_beginning(pane: Pane)
     pane.until(is_whole)
 
 
+def test_a_terminal_with_room_below_the_block_may_be_resized_too() -> None:
+    with running(200) as pane:
+        pane.until(is_whole)
+        for width in (90, 160, 80):
+            pane.resize(width, 30)
+            pane.until(is_whole)
+            pane.until(is_clean, joined=True)
+
+
+def test_a_line_from_a_narrow_terminal_is_whole_when_it_becomes_wide() -> None:
+    with running(80, text=NOTE_WHEN_NARROW) as pane:
+        pane.until(lambda lines: len(block(lines)) == 6)
+        pane.resize(40, 12)
+        pane.until(lambda lines: "done" in lines[-7])
+        pane.resize(120, 30)
+        pane.until(lambda lines: len(block(lines)) == 6 and "an agent" in lines[-2])
+        assert pane.lines()[-7].endswith("word done")
+        assert pane.lines()[-9].endswith("note word word word")
+
+
 def test_ctrl_c_takes_the_block_away_and_leaves_whole_lines(pane: Pane) -> None:
-    pane.tmux("send-keys", "C-c")
+    pane.press("C-c")
     pane.until(lambda lines: lines[-1:] == ["the prompt of the shell"])
     lines = pane.lines(joined=True)
     assert not any("▶" in line or "│" in line or "^C" in line for line in lines)
@@ -218,8 +175,9 @@ def test_ctrl_c_takes_the_block_away_and_leaves_whole_lines(pane: Pane) -> None:
 
 def test_a_second_ctrl_c_takes_the_block_away_too(pane: Pane) -> None:
     pane.tmux("set-option", "-w", "remain-on-exit", "on")
-    pid = pane.tmux("display-message", "-p", "#{pane_pid}").strip()
+    pid = int(pane.show("#{pane_pid}"))
     # Both at once: the second comes before the first is obeyed, or the program has ended.
-    subprocess.run(["kill", "-INT", pid], check=True)
-    subprocess.run(["kill", "-INT", pid], check=False)
+    os.kill(pid, signal.SIGINT)
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGINT)
     pane.until(lambda lines: not block(lines))

@@ -7,13 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from cli_agent_orchestrator.core.markdown import cell, escape, fenced, folded, harmless
+from cli_agent_orchestrator.core.markdown import cell, escape, fenced, harmless
 
 NASTY = (
     "<script>alert(1)</script> ![i](http://evil/x.png) [l](http://evil) <b>bold</b> *e* __s__ `c` "
     "www.evil.org http://evil.org a|b ~~no~~ &lt; @ada </details> | # heading"
 )
 NASTY_LINES = f"{NASTY}\n\n# Heading\n\n````\n</details>\n```\n{NASTY}\n> quote\n- [ ] box\n---\n"
+
+PLAIN = {"paragraph_open", "paragraph_close", "code_inline"}
 
 
 def markup_of(page: str) -> set[str]:
@@ -22,18 +24,6 @@ def markup_of(page: str) -> set[str]:
     blocks = parser.parse(page)
     tokens = [*blocks, *(child for block in blocks for child in block.children or ())]
     return {token.type for token in tokens} - {"text", "softbreak", "inline"}
-
-
-def test_a_text_in_a_line_is_no_markup() -> None:
-    # Nothing in code means anything.
-    plain = {"paragraph_open", "paragraph_close", "code_inline"}
-    assert markup_of(f"By {escape(NASTY_LINES)}") <= plain
-    for word in ("http://evil.org", "www.evil.org", "@ada"):
-        assert f" `{word}` " in escape(NASTY)
-
-
-def test_a_text_in_a_line_has_no_more_marks_than_it_needs() -> None:
-    assert escape("analyst_review of\n  main.py: 3 + 4") == "analyst_review of main.py: 3 + 4"
 
 
 @pytest.mark.parametrize(
@@ -48,6 +38,10 @@ def test_a_text_in_a_line_has_no_more_marks_than_it_needs() -> None:
         ("` `", r"\` \`"),
         ("~/shop and ~/b", "~/shop and ~/b"),
         ("~a x~/b `c`~/d", r"\~a x\~/b `c`\~/d"),
+        ("analyst_review of\n  main.py: 3 + 4", "analyst_review of main.py: 3 + 4"),
+        ("See (#12), 1.5 or @ada.", "See `(#12`), 1.5 or `@ada`."),
+        ("`a`@ada`b`", "`a`\u200b`@ada`\u200b`b`"),
+        ("http://evil.org or www.evil.org", "`http://evil.org` or `www.evil.org`"),
     ],
 )
 def test_code_in_a_line_stays_as_it_is(text: str, shown: str) -> None:
@@ -69,10 +63,9 @@ def test_a_cell_is_not_ended_by_code_in_it(text: str, shown: str) -> None:
     assert "<td>2</td>" in row
 
 
-@given(st.text(alphabet="`|\\<>[]()*a \n!&~/"))
+@given(st.text(alphabet="`|\\<>[]()*a \n!&~/") | st.just(NASTY_LINES))
 def test_whatever_a_text_is_at_most_code_becomes_of_it(text: str) -> None:
-    plain = {"paragraph_open", "paragraph_close", "code_inline", "text_special"}
-    assert markup_of(f"By {escape(text)} then") <= plain
+    assert markup_of(f"By {escape(text)} then") <= {*PLAIN, "text_special"}
     page = f"| a | b |\n|---|---|\n| {cell(text)} | 2 |"
     assert MarkdownIt("commonmark").enable("table").render(page).count("<td>") == 2
 
@@ -100,8 +93,7 @@ def texts_of(page: str) -> str:
 @given(st.lists(st.tuples(BESIDE, st.sampled_from(TRIGGERS), BESIDE), min_size=1, max_size=3))
 def test_nothing_in_a_text_is_a_link_or_a_mention(parts: list[tuple[str, str, str]]) -> None:
     text = "".join(map("".join, parts))
-    plain = {"paragraph_open", "paragraph_close", "code_inline", "text_special"}
-    assert markup_of(escape(text)) <= plain
+    assert markup_of(escape(text)) <= {*PLAIN, "text_special"}
     assert not APPLIED.search(texts_of(escape(text)))
     assert not APPLIED.search(texts_of(f"| a | b |\n|---|---|\n| {cell(text)} | 2 |"))
     assert not APPLIED.search(texts_of(harmless(" ".join(text.split()))))
@@ -109,16 +101,10 @@ def test_nothing_in_a_text_is_a_link_or_a_mention(parts: list[tuple[str, str, st
 
 @pytest.mark.parametrize("text", ["1. a", "12) a", "- a", "+ a", "-", "1.", "---", "- - -", "* a"])
 def test_no_text_begins_a_list_or_a_rule(text: str) -> None:
-    plain = {"paragraph_open", "paragraph_close", "code_inline"}
     for shown in (escape(text), harmless(text), harmless(f"    {text}")):
-        assert markup_of(shown) <= plain, shown
-        assert markup_of(f"- {shown}") <= markup_of("- a") | plain, shown
+        assert markup_of(shown) <= PLAIN, shown
+        assert markup_of(f"- {shown}") <= markup_of("- a") | PLAIN, shown
     assert texts_of(escape(text)) == text
-
-
-def test_a_word_that_would_be_a_link_is_code_and_what_is_said_around_it_is_not() -> None:
-    assert escape("See (#12), 1.5 or @ada.") == "See `(#12`), 1.5 or `@ada`."
-    assert escape("`a`@ada`b`") == "`a`\u200b`@ada`\u200b`b`"
 
 
 @pytest.mark.parametrize(
@@ -127,8 +113,3 @@ def test_a_word_that_would_be_a_link_is_code_and_what_is_said_around_it_is_not()
 def test_a_block_ends_where_its_text_does(text: str, fence: str) -> None:
     assert fenced(text) == f"{fence}text\n{text}\n{fence}"
     assert markup_of(fenced(f"{text}\n{NASTY_LINES}")) == {"fence"}
-
-
-def test_a_part_is_folded_below_its_title() -> None:
-    page = folded("All turns", "| a |")
-    assert page == "<details>\n<summary>All turns</summary>\n\n| a |\n\n</details>"

@@ -1,25 +1,25 @@
-"""Events folded into the picture of a run."""
+"""Events folded into the picture of a run, and drawn as rows of a terminal of any size."""
 
-from dataclasses import replace
-from functools import reduce
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
+from msgspec.structs import replace
+from rich.cells import cell_len
 
-from cli_agent_orchestrator.cli.picture import (
-    MOST_REASONS,
-    Doing,
-    OpenQuestion,
-    Picture,
-    fold,
-)
+from cli_agent_orchestrator.cli.picture import WIDEST, Canvas, Doing, Keys, Moment, Picture, draw
 from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.core.text import UNSAFE_PATTERN
 from cli_agent_orchestrator.events import (
     CheckBegan,
     CheckEnded,
     CheckOutput,
     EventKind,
+    FilesChanged,
+    NotConverging,
     PauseAsked,
     Paused,
     RunEnded,
@@ -34,236 +34,366 @@ from tests.cli.run_events import (
     BEGAN,
     NOON,
     OPENED,
-    PROVIDERS,
     RUN,
     STARTING,
     a_whole_run,
     ended,
     events,
     handoff,
+    picture_of,
+    roles,
     started,
     status,
+    texts,
     turn,
 )
 
-
-def seen(*happened: RunEvent) -> Picture:
-    return reduce(fold, happened, Picture())
-
-
-def doing(picture: Picture, role: str = "programmer") -> Doing:
-    agent = picture.agent(role)
-    assert agent is not None
-    return agent.doing
-
-
-WORKING = seen(OPENED, BEGAN, turn("programmer"))
+WORKING = (OPENED, BEGAN, turn("programmer"))
+RESUMED = RunOpened(NOON + 5000, RUN, "/p", resumed=True)
 ASKS = handoff(EventKind.WAITING_FOR_PERSON, "cao attach x", TerminalStatus.WAITING_USER_ANSWER)
 
 
-def test_agents_that_are_started_are_counted() -> None:
-    picture = seen(OPENED, STARTING, started("tester"), started("analyst"))
-    assert (picture.started, len(picture.starting)) == (2, 5)
-    assert doing(picture, "tester") is Doing.READY
-    assert doing(picture, "programmer") is Doing.STARTING
-    assert [agent.role for agent in picture.agents] == list(PROVIDERS)
+def doing(picture: Picture, role: str = "programmer") -> Doing:
+    (agent,) = [one for one in picture.agents(NOON) if one.role == role]
+    return agent.doing
 
 
-def test_a_run_that_has_begun_starts_nobody_and_knows_its_rounds() -> None:
-    picture = seen(OPENED, STARTING, started("tester"), BEGAN)
-    assert picture.starting == ()
-    assert {agent.doing for agent in picture.agents} == {Doing.READY}
-    assert [agent.terminal_id for agent in picture.agents][-1] == "t-tester"
-    assert (picture.max_rounds, picture.run) == (8, RUN)
+def now(*happened: RunEvent) -> Moment:
+    """Return what is done after some events in the turn of the programmer."""
+    picture = picture_of(*WORKING, *happened)
+    assert picture.now is not None
+    return picture.now
+
+
+def test_agents_that_are_started_are_counted_until_the_run_begins() -> None:
+    rows = drawn(OPENED, STARTING, started("analyst"), started("tester"))
+    assert rows[0] == "▶ Starting 3 of 5   total 1:10"
+    assert rows[1] == "    analyst            codex        ready"
+    assert rows[2] == "    analyst_review     claude_code  starting  1:10"
+    picture = picture_of(OPENED, STARTING, started("tester"), BEGAN)
+    assert {agent.doing for agent in picture.agents(NOON)} == {Doing.READY}
+    assert (picture.run.max_rounds, picture.run.id) == (8, RUN)
+    for most in (0, 2):
+        began = structs.replace(BEGAN, max_rounds=most)
+        assert drawn(OPENED, began, turn("tester", 3))[0].startswith("▶ Round 3   total")
 
 
 def test_rounds_that_a_person_changes_are_known() -> None:
-    picture = seen(OPENED, BEGAN, SettingChanged(NOON, "MAX_ROUNDS", "12", "8"))
-    assert picture.max_rounds == 12
-    assert fold(picture, SettingChanged(NOON, "MAX_FEEDBACK_LINES", "9", "30")).max_rounds == 12
-    assert fold(picture, SettingChanged(NOON, "MAX_ROUNDS", "many", "12")).max_rounds == 12
-
-
-def test_a_turn_says_who_where_and_since_when() -> None:
-    picture = seen(OPENED, BEGAN, turn("analyst", 2, 3))
-    assert (picture.present, picture.round, picture.cycle) == ("analyst", 2, 3)
-    agent = picture.agent("analyst")
-    assert agent is not None
-    assert (agent.doing, agent.since) == (Doing.SENDING, NOON + 10)
+    changed = SettingChanged(NOON, "MAX_ROUNDS", "12", "8")
+    other = SettingChanged(NOON, "MAX_FEEDBACK_LINES", "9", "30")
+    assert picture_of(OPENED, BEGAN, changed, other).run.max_rounds == 12
 
 
 @pytest.mark.parametrize(
     ("told", "shown"),
     [
         (TerminalStatus.PROCESSING, Doing.WORKING),
-        (TerminalStatus.IDLE, Doing.RESTING),
         (TerminalStatus.COMPLETED, Doing.RESTING),
         (TerminalStatus.WAITING_USER_ANSWER, Doing.ASKING),
         (TerminalStatus.ERROR, Doing.FAILING),
-        (TerminalStatus.UNKNOWN, Doing.UNKNOWN),
     ],
 )
 def test_the_present_agent_does_what_its_status_says(told: TerminalStatus, shown: Doing) -> None:
-    assert doing(fold(WORKING, status(told))) is shown
+    assert (now().doing, now().since) == (Doing.SENDING, NOON + 10)
+    assert now(status(told)).doing is shown
+    assert now(status(told, "tester")) == now(), "what another does changes nothing"
 
 
-def test_what_is_told_of_others_is_not_the_present_agents() -> None:
-    told = fold(WORKING, status(TerminalStatus.ERROR, "tester"))
-    assert replace(told, last=WORKING.last) == WORKING
+def test_an_agent_whose_turn_was_left_or_of_an_earlier_round_is_ready() -> None:
+    tested: tuple[RunEvent, ...] = (OPENED, BEGAN, turn("tester"), ended("tester", "failed"))
+    assert doing(picture_of(*tested, turn("analyst")), "tester") is Doing.DONE
+    assert doing(picture_of(*tested, turn("analyst", 2)), "tester") is Doing.READY
+    assert doing(picture_of(*WORKING, turn("tester"))) is Doing.READY
+    assert doing(picture_of(*WORKING, RESUMED)) is Doing.READY
 
 
-def test_an_ended_turn_leaves_outcome_and_time_and_nobody_at_work() -> None:
-    picture = fold(WORKING, ended("programmer", "delivered", "summary received"))
-    agent = picture.agent("programmer")
-    assert agent is not None
-    assert (agent.doing, agent.outcome, agent.worked) == (Doing.DONE, "delivered", 75.0)
-    assert (picture.present, picture.reasons) == ("", ())
+def test_an_approval_that_comes_too_early_speaks_against_nothing() -> None:
+    early = structs.replace(ended("analyst_review", "sent_back", "REVISE", ""), early=True)
+    picture = picture_of(OPENED, BEGAN, turn("analyst_review"), early)
+    outcomes = [one.outcome for one in picture.agents(NOON) if one.outcome]
+    assert (outcomes, picture.reasons()) == (["approved, second look follows"], [])
 
 
-def test_a_new_round_begins_with_agents_that_are_ready() -> None:
-    done: list[RunEvent] = [turn("tester"), ended("tester", "failed")]
-    assert doing(seen(OPENED, BEGAN, *done, turn("analyst")), "tester") is Doing.DONE
-    assert doing(seen(OPENED, BEGAN, *done, turn("analyst", 2)), "tester") is Doing.READY
-
-
-def test_an_agent_whose_turn_was_left_is_ready_again() -> None:
-    assert doing(fold(WORKING, turn("tester"))) is Doing.READY
-    assert doing(fold(WORKING, RunEnded(NOON, "RUNNING", 1, 130))) is Doing.READY
-
-
-@pytest.mark.parametrize("outcome", ["sent_back", "cycles_used_up", "failed", "rounds_used_up"])
-def test_what_led_to_more_work_is_kept_with_its_reason(outcome: str) -> None:
-    picture = seen(OPENED, BEGAN, ended("analyst_review", outcome, "REVISE", "No tests"))
-    (reason,) = picture.reasons
-    assert reason.startswith("1.1 analyst_review ")
-    assert reason.endswith(": No tests")
-
-
-def test_a_tester_that_fails_has_no_cycle() -> None:
-    assert seen(OPENED, BEGAN, ended("tester", "failed", "FAIL")).reasons == (
-        "round 1, tester FAIL",
-    )
-
-
-def test_reasons_do_not_grow_without_end() -> None:
-    picture = seen(*[ended("tester", "failed", str(n)) for n in range(MOST_REASONS + 3)])
-    assert len(picture.reasons) == MOST_REASONS
-    assert picture.reasons[-1].endswith(f" {MOST_REASONS + 2}")
-
-
-def test_a_gate_is_shown_as_a_command_with_what_it_runs() -> None:
+def test_a_gate_is_shown_as_a_command_with_what_it_runs_or_wrote_last() -> None:
     began = CheckBegan(NOON + 30, "gate", 2, 9, "make test")
-    picture = seen(OPENED, BEGAN, began)
-    assert (picture.present, picture.action, picture.round) == ("gate", "make test", 2)
-    assert picture.agents[-1].provider == "command"
-    assert doing(picture, "gate") is Doing.WORKING
-    picture = fold(picture, CheckOutput(NOON + 31, "other", 2, 8, "nothing"))
-    assert picture.action == "make test"
-    picture = fold(picture, CheckOutput(NOON + 31, "gate", 2, 9, "3 of 7"))
-    assert picture.action == "3 of 7"
-    over = fold(picture, CheckEnded(NOON, "gate", 2, 9, "failed", "FAIL: exit code 1", 7.0, "x"))
-    assert (over.present, over.action) == ("", "")
-    assert over.reasons == ("round 2, gate FAIL: exit code 1",)
-
-
-def test_a_delay_lasts_until_something_else_happens() -> None:
-    delayed = replace(handoff(EventKind.DELAYED, "busy"), since=NOON)
-    picture = fold(fold(WORKING, delayed), status(TerminalStatus.PROCESSING))
-    assert picture.delay == (NOON, "busy")
-    assert fold(picture, handoff(EventKind.DISPATCHED)).delay is None
-
-
-def test_a_question_is_there_until_the_agent_does_something_else() -> None:
-    asked = fold(WORKING, ASKS)
-    assert asked.question == OpenQuestion(NOON + 20, "cao attach x")
-    assert doing(asked) is Doing.ASKING
-    still = fold(asked, status(TerminalStatus.WAITING_USER_ANSWER))
-    assert still.question == asked.question
-    assert fold(still, status(TerminalStatus.PROCESSING)).question is None
-
-
-def test_what_the_agent_does_is_shown_until_its_turn_is_over() -> None:
-    acts = fold(WORKING, handoff(EventKind.ACTION, "Bash: make test"))
-    assert acts.action == "Bash: make test"
-    assert fold(acts, handoff(EventKind.ACTION, "")).action == ""
-    assert fold(acts, ended("programmer", "delivered")).action == ""
-
-
-def test_a_missing_file_is_counted_down_until_the_agent_works_or_the_file_comes() -> None:
-    awaited = replace(handoff(EventKind.FILE_AWAITED, "the run stops"), until=NOON + 50)
-    waits = fold(WORKING, awaited)
-    assert waits.countdown == (NOON + 50, "the run stops")
-    assert fold(waits, status(TerminalStatus.COMPLETED)).countdown == waits.countdown
-    for over in (
-        status(TerminalStatus.PROCESSING),
-        handoff(EventKind.FILE_SEEN),
-        handoff(EventKind.REMINDED),
-        ended("programmer", "delivered"),
-    ):
-        assert fold(waits, over).countdown is None
-    assert fold(WORKING, replace(awaited, until=None)).countdown is None
-
-
-def test_a_pause_is_there_until_it_is_lifted_or_a_turn_begins() -> None:
-    paused = seen(OPENED, BEGAN, Paused(NOON + 9))
-    assert paused.paused == NOON + 9
-    assert fold(paused, Unpaused(NOON + 10)).paused is None
-    assert fold(paused, turn("tester")).paused is None
-
-
-def test_a_pause_is_asked_for_before_it_begins() -> None:
-    asked = fold(WORKING, PauseAsked(NOON + 30))
-    assert (asked.pausing, asked.paused) == (True, None)
-    paused = fold(asked, Paused(NOON + 40))
-    assert (paused.pausing, paused.paused) == (False, NOON + 40)
-    lifted = fold(fold(asked, Unpaused(NOON + 35)), turn("tester"))
-    assert (lifted.pausing, lifted.paused) == (False, None)
-
-
-def test_a_server_that_was_named_is_named_in_commands() -> None:
-    chosen = ServerChosen(NOON, "http://localhost:1", "named", named=True)
-    assert seen(OPENED, chosen).attach_prefix == "CAO_API=http://localhost:1 "
-    assert seen(OPENED, replace(chosen, named=False)).attach_prefix == ""
+    picture = picture_of(OPENED, BEGAN, began, CheckOutput(NOON + 31, "other", 2, 8, "nothing"))
+    assert picture.now is not None
+    assert (picture.now.action, picture.run.round) == ("make test", 2)
+    picture.add(CheckOutput(NOON + 31, "gate", 2, 9, "3 of 7"))
+    assert picture.now.action == "3 of 7"
+    picture.add(CheckEnded(NOON, "gate", 2, 9, "failed", "FAIL: exit code 1", 7.0, "x"))
+    assert picture.now is None
+    assert picture.reasons() == ["round 2, gate FAIL: exit code 1"]
 
 
 def test_a_resumed_run_keeps_its_reasons_and_counts_on() -> None:
     before = [*a_whole_run(), RunEnded(NOON + 100, "RUNNING", 1, 130)]
-    picture = seen(*before, RunOpened(NOON + 5000, RUN, "/p", resumed=True))
-    assert len(picture.reasons) == 1
-    assert (picture.final_status, picture.present) == ("", "")
-    finished = {agent.role for agent in seen(*before).agents if agent.doing is Doing.DONE}
-    picture = fold(picture, replace(BEGAN, resumed=True))
-    assert {agent.role for agent in picture.agents if agent.doing is Doing.DONE} == finished
+    picture = picture_of(*before, RESUMED, structs.replace(BEGAN, resumed=True))
+    assert len(picture.reasons()) == 1
+    assert (picture.run.status.is_open, picture.now) == (True, None)
+    of_both = [one.agents(NOON) for one in (picture_of(*before), picture)]
+    assert of_both[0] == of_both[1]
     assert picture.total(NOON + 5010) == 110.0
 
 
-def test_a_killed_run_that_is_resumed_counts_to_the_last_that_was_told() -> None:
-    picture = seen(
-        OPENED, Warned(NOON + 40, "odd"), RunOpened(NOON + 5000, RUN, "/p", resumed=True)
-    )
-    assert picture.total(NOON + 5000) == 40.0
-
-
-def test_the_time_counts_from_the_first_event_if_no_beginning_was_told() -> None:
-    assert seen(BEGAN).total(NOON + 8) == 3.0
+def test_a_killed_run_that_is_resumed_counts_to_its_last_event() -> None:
+    assert picture_of(OPENED, Warned(NOON + 40, "odd"), RESUMED).total(NOON + 5000) == 40.0
+    assert picture_of(BEGAN).total(NOON + 8) == 3.0
     assert Picture().total(NOON) == 0.0
 
 
-@given(st.lists(events, max_size=12))
-def test_any_events_in_any_order_make_a_picture(happened: list[RunEvent]) -> None:
-    picture = seen(*happened)
-    roles = [agent.role for agent in picture.agents]
+ROOMY = Canvas(100, 40, NOON + 70)
+ASKS_WHAT = structs.replace(ASKS, question="Go on?")
+
+
+def drawn(*happened: RunEvent, on: Canvas = ROOMY, keys: Keys | None = None) -> list[str]:
+    return [row.plain for row in draw(picture_of(*happened), on, keys)]
+
+
+def test_a_run_in_full() -> None:
+    assert drawn(*a_whole_run()) == [
+        "▶ Round 1 of 8, cycle 2   total 1:10",
+        "  ▶ analyst            codex        working    1:00",
+        "  ✗ analyst_review     claude_code  sent back  1:15",
+        "    programmer         codex        ready",
+        "    programmer_review  claude_code  ready",
+        "    tester             codex        ready",
+        "  ✗ 1.1 analyst_review REVISE: No word about rounding",
+        "  cao attach k3f9/analyst · cao send k3f9 TEXT · cao pause k3f9",
+    ]
+    later = drawn(*a_whole_run(), on=replace(ROOMY, now=NOON + 3725))
+    assert later[0].endswith("   total 1:02:05")
+
+
+BASE = CheckBegan(NOON + 30, "tests", 1, 1, "make test", "base")
+KNOWN = CheckEnded(NOON + 40, "tests", 1, 1, "base_passed", "x", 7.0, "x", "base")
+MIDDLE = structs.replace(BASE, when="after_programmer", sequence=4)
+MINE = FilesChanged(NOON + 30, "programmer", 1, 3, ("a.py",), 1, 4, 2)
+THEIRS = FilesChanged(NOON + 30, "tester", 1, 3, ("a\nb.py",), 1, 4, 2, allowed=False)
+STUCK = NotConverging(NOON + 30, "Not converging: F1 is open.")
+AWAITED = structs.replace(handoff(EventKind.FILE_AWAITED, "it is reminded"), until=NOON + 95)
+DELAYED = structs.replace(handoff(EventKind.DELAYED, "busy"), since=NOON)
+ACTS = handoff(EventKind.ACTION, "Bash: make test")
+ASKING = status(TerminalStatus.WAITING_USER_ANSWER)
+ACTION, QUESTION = "  programmer: Bash: make test", "  ! asks you, 0:50"
+PAUSING, PAUSED = "  ! pauses after this turn", "  ! paused for 1:00"
+COUNTDOWN = "  ! at rest without its file; it is reminded in 0:25"
+CHANGED, CIRCLES = "  programmer changed 1 file (+4 −2)", "  ! Not converging: F1 is open."
+LATE = "  ! not delivered for 1:10: busy"
+
+
+@pytest.mark.parametrize(
+    ("happened", "row"),
+    [
+        ([BASE], "  ▶ tests on the base  command      working  0:40"),
+        ([BASE, KNOWN], "  ✓ tests on the base  command      base passed  0:07"),
+        (
+            [BASE, structs.replace(KNOWN, outcome="base_failed")],
+            "  ✗ tests on the base  command      base failed  0:07",
+        ),
+        ([BASE, KNOWN, MIDDLE], "  ▶ tests after the programmer  command      working  0:40"),
+        (
+            [BASE, KNOWN, MIDDLE, structs.replace(MIDDLE, when="after_tester")],
+            "  ▶ tests              command      working  0:40",
+        ),
+        ([BASE, KNOWN, turn("analyst", 2)], "    tests              command      ready"),
+        ([turn("programmer"), MINE], CHANGED),
+        ([THEIRS], "  ✗ round 1, tester changed 1 file, which is not its task: 'a\\nb.py'"),
+        ([STUCK, turn("analyst", 2)], CIRCLES),
+        ([STUCK, structs.replace(MINE, allowed=False)], CIRCLES),
+        ([STUCK, structs.replace(MINE, count=0)], CIRCLES),
+        ([turn("programmer"), AWAITED, status(TerminalStatus.COMPLETED)], COUNTDOWN),
+        ([turn("programmer"), DELAYED, status(TerminalStatus.PROCESSING)], LATE),
+        ([turn("programmer"), ACTS], ACTION),
+        ([turn("programmer"), ASKS, ASKING, structs.replace(ASKS, at=NOON + 60)], QUESTION),
+        ([turn("programmer"), PauseAsked(NOON + 9)], PAUSING),
+        ([turn("programmer"), PauseAsked(NOON + 9), Paused(NOON + 10)], PAUSED),
+        (
+            [ended("tester", "failed", "no RESULT line, round 2 follows")],
+            "  ✗ round 1, tester no RESULT line, round 2 follows",
+        ),
+        (
+            [ended("tester", "failed", "FAIL; round 2 follows", "2 tests fail")],
+            "  ✗ round 1, tester FAIL: 2 tests fail",
+        ),
+    ],
+)
+def test_what_happens_has_a_row(happened: list[RunEvent], row: str) -> None:
+    assert row in drawn(OPENED, BEGAN, *happened)
+
+
+@pytest.mark.parametrize(
+    ("happened", "row"),
+    [
+        ([turn("programmer"), MINE, turn("analyst", 2)], CHANGED),
+        ([STUCK, structs.replace(MINE, round=2)], CIRCLES),
+        ([turn("programmer"), DELAYED, handoff(EventKind.DISPATCHED)], LATE),
+        ([turn("programmer"), ACTS, handoff(EventKind.ACTION, "")], ACTION),
+        ([turn("programmer"), ASKS, status(TerminalStatus.PROCESSING)], QUESTION),
+        ([turn("programmer"), AWAITED, status(TerminalStatus.PROCESSING)], COUNTDOWN),
+        ([turn("programmer"), AWAITED, handoff(EventKind.FILE_SEEN)], COUNTDOWN),
+        ([turn("programmer"), AWAITED, handoff(EventKind.REMINDED)], COUNTDOWN),
+        ([turn("programmer"), PauseAsked(NOON + 9), Paused(NOON + 10)], PAUSING),
+        ([turn("programmer"), PauseAsked(NOON + 9), Unpaused(NOON + 10)], PAUSING),
+        ([turn("programmer"), Paused(NOON + 10), Unpaused(NOON + 11)], PAUSED),
+        ([turn("programmer"), Paused(NOON + 10), turn("tester")], PAUSED),
+    ],
+)
+def test_what_is_over_has_none(happened: list[RunEvent], row: str) -> None:
+    assert row not in drawn(OPENED, BEGAN, *happened)
+
+
+def test_a_reason_has_the_width_there_is_and_the_room_it_takes_when_that_becomes_usual() -> None:
+    why = "word " * 60
+    sent_back = ended("analyst_review", "sent_back", "REVISE", why)
+    run: list[RunEvent] = [OPENED, BEGAN, turn("analyst_review")]
+    run += [structs.replace(sent_back, sequence=number) for number in range(5)]
+    wide = Canvas(200, 28, NOON)
+    reasons = [row for row in drawn(*run, on=wide) if "REVISE" in row]
+    assert {cell_len(row) for row in reasons} == {199}
+    usual = [row for row in drawn(*run, on=replace(wide, width=80)) if "REVISE" in row]
+    assert (len(reasons), len(usual)) == (2, 5)
+
+
+def test_in_a_narrow_terminal_the_state_comes_before_the_agent() -> None:
+    assert drawn(*a_whole_run(), on=replace(ROOMY, width=40))[1:4] == [
+        "  ▶ analyst            working    1:00",
+        "  ✗ analyst_review     sent back  1:15",
+        "    programmer         ready",
+    ]
+    widest = "  ✗ analyst_review     claude_code  sent back  1:15"
+    assert widest in drawn(*a_whole_run(), on=replace(ROOMY, width=len(widest) + 1))
+    assert widest not in drawn(*a_whole_run(), on=replace(ROOMY, width=len(widest)))
+
+
+def test_a_question_says_for_how_long_and_how_to_answer() -> None:
+    chosen = ServerChosen(NOON, "http://localhost:1", "named", named=True)
+    rows = drawn(OPENED, chosen, BEGAN, turn("programmer"), ASKS_WHAT)
+    assert rows[rows.index("  ! asks you, 0:50: Go on?") + 1] == (
+        "  CAO_API=http://localhost:1 cao attach x"
+    )
+    assert rows[-1] == "  cao send k3f9 TEXT · cao pause k3f9"
+
+
+def test_a_pause_says_how_to_lift_it() -> None:
+    rows = drawn(OPENED, BEGAN, turn("tester"), ended("tester", "failed"), Paused(NOON + 65))
+    assert "  ! paused for 0:05" in rows
+    assert rows[-1] == "  cao send k3f9 TEXT · cao resume k3f9"
+
+
+def test_keys_stand_in_the_place_of_the_commands() -> None:
+    rows = drawn(OPENED, BEGAN, turn("analyst_review"), keys=Keys())
+    assert rows[-1] == "  a attach · h hint · p pause · s skip"
+    rows = drawn(OPENED, BEGAN, turn("tester"), PauseAsked(NOON + 65), keys=Keys())
+    assert rows[-2:] == ["  ! pauses after this turn", "  a attach · h hint · p resume"]
+    assert drawn(OPENED, BEGAN, keys=Keys())[-1] == "    tester             codex        ready"
+
+
+def test_the_command_that_was_asked_for_is_shown_while_its_agent_works() -> None:
+    command = "  ! in another terminal: cao attach k3f9/tester"
+    assert command in drawn(OPENED, BEGAN, turn("tester"), keys=Keys(attach_to="tester"))
+    for happened in ([turn("analyst")], []):
+        rows = drawn(OPENED, BEGAN, *happened, keys=Keys(attach_to="tester"))
+        assert "another terminal" not in "".join(rows)
+
+
+def test_where_it_is_narrow_commands_are_whole_in_rows_of_their_own() -> None:
+    narrow = Canvas(40, 15, NOON + 70)
+    rows = drawn(*a_whole_run(), turn("tester"), on=narrow, keys=Keys(attach_to="tester"))
+    at = rows.index("  ! in another terminal:")
+    assert rows[at + 1] == "  cao attach k3f9/tester"
+    asks = structs.replace(ASKS_WHAT, text="cao attach k3f9/programmer")
+    rows = drawn(*a_whole_run(), turn("programmer"), asks, on=narrow)
+    assert {"  ! asks you, 0:50: Go on?", "  cao attach k3f9/programmer"} < {*rows}
+    assert "  cao answer k3f9 KEY" in rows
+    assert drawn(OPENED, BEGAN, turn("analyst_review"), on=replace(ROOMY, width=40))[-3:] == [
+        "  cao attach k3f9/analyst_review",
+        "  cao send k3f9 TEXT · cao pause k3f9",
+        "  cao skip k3f9",
+    ]
+
+
+def test_the_line_that_is_typed_is_seen_whole_or_at_its_end() -> None:
+    rows = drawn(OPENED, BEGAN, turn("tester"), keys=Keys(line="Mind the tabs."))
+    assert rows[-2] == "  hint> Mind the tabs._"
+    assert rows[-1] == "  Enter sends it with the next prompt · Esc cancels"
+    for line, end in (("x" * 50 + "yz", "xxxxxxxxyz_"), ("日" * 50 + "本語z", "日日本語z_")):
+        on = replace(ROOMY, width=20, height=4)
+        rows = drawn(OPENED, BEGAN, turn("tester"), on=on, keys=Keys(line=line))
+        assert rows[-1] == f"  hint> {end}"
+
+
+@pytest.mark.parametrize("happened", [(), (OPENED,), (OPENED, BEGAN, RunEnded(NOON, "PASS", 1, 0))])
+def test_nothing_is_drawn_of_a_run_that_has_no_agents_or_has_ended(
+    happened: tuple[RunEvent, ...],
+) -> None:
+    assert drawn(*happened) == []
+
+
+def test_the_last_reasons_are_kept_and_leave_half_of_the_rows_free() -> None:
+    failed = [ended("tester", "failed", f"number {n}", cycle=n) for n in range(40)]
+    for height in (24, 50):
+        rows = drawn(OPENED, BEGAN, turn("tester"), *failed, on=replace(ROOMY, height=height))
+        assert len(rows) == height // 2
+        assert rows[-2].endswith("number 39")
+
+
+def test_what_is_needed_most_stays_when_rows_are_few() -> None:
+    happened = [*a_whole_run(), structs.replace(ASKS_WHAT, role="analyst")]
+    starts = {
+        2: ["▶ Round"],
+        3: ["▶ Round", "  ! asks"],
+        4: ["▶ Round", "  ▶ analyst", "  ! asks"],
+        5: ["▶ Round", "  ▶ analyst", "  ! asks", "  cao attach"],
+        9: ["▶ Round", "  ▶ analyst", *["  "] * 4, "  ! asks", "  cao attach"],
+    }
+    for height, beginnings in starts.items():
+        rows = drawn(*happened, on=replace(ROOMY, height=height))
+        assert len(rows) == len(beginnings)
+        for row, beginning in zip(rows, beginnings, strict=True):
+            assert row.startswith(beginning)
+
+
+@given(
+    st.lists(events, max_size=12),
+    st.integers(1, 200),
+    st.integers(1, 60),
+    st.floats(-1e15, 1e15),
+    st.none() | st.builds(Keys, line=st.none() | texts, attach_to=roles),
+)
+def test_nothing_is_ever_too_wide_too_high_or_not_printable(
+    happened: list[RunEvent], width: int, height: int, now: float, keys: Keys | None
+) -> None:
+    rows = drawn(*happened, on=Canvas(width, height, now), keys=keys)
+    roles = [agent.role for agent in picture_of(*happened).agents(now)]
     assert len(roles) == len(set(roles))
-    assert picture.started <= len(picture.starting)
-    assert picture.present == "" or picture.present in roles
-    assert picture.total(NOON) >= 0
-    if not picture.present:
-        assert (picture.action, picture.delay, picture.question) == ("", None, None)
+    assert len(rows) <= max(height - 1, 1)
+    for row in rows:
+        most = width - 1 if row.startswith("  ✗ ") else min(width - 1, WIDEST)
+        assert cell_len(row) <= max(most, 1)
+        assert not re.search(UNSAFE_PATTERN, row)
+        assert len(row.splitlines()) <= 1
+        assert "\t" not in row
 
 
-def test_an_approval_that_comes_too_early_speaks_against_nothing() -> None:
-    early = replace(ended("analyst_review", "sent_back", "REVISE", ""), early=True)
-    picture = seen(OPENED, BEGAN, turn("analyst_review"), early)
-    agent = picture.agent("analyst_review")
-    assert agent is not None
-    assert (agent.outcome, picture.reasons) == ("approved, second look follows", ())
+def test_the_picture_in_the_documentation_is_the_real_one() -> None:
+    revise = ended("analyst_review", "sent_back", "REVISE", "Rounding of half cents is left open")
+    rows = drawn(
+        *(OPENED, BEGAN, turn("analyst"), ended("analyst", "delivered")),
+        *(turn("analyst_review"), revise, turn("analyst", cycle=2)),
+        structs.replace(ended("analyst", "delivered", cycle=2), seconds=41.0),
+        turn("analyst_review", cycle=2),
+        structs.replace(ended("analyst_review", "approved", cycle=2), seconds=38.0),
+        turn("programmer", at=NOON + 200),
+        status(TerminalStatus.PROCESSING),
+        handoff(EventKind.ACTION, "Bash: make test"),
+        on=Canvas(80, 24, NOON + 307),
+    )
+    page = Path(__file__).parents[2] / "docs" / "run.md"
+    assert "".join(f"    {row}\n" for row in rows) in page.read_text(encoding="utf-8")
+
+
+def test_of_a_run_that_no_other_terminal_finds_no_command_is_shown() -> None:
+    alone = Canvas(100, 40, NOON + 70, is_alone=True)
+    assert any("cao " in row for row in drawn(*a_whole_run()))
+    assert not any("cao " in row for row in drawn(*a_whole_run(), on=alone))

@@ -35,6 +35,7 @@ def test_a_folder_below_a_link_is_where_the_link_leads(home: Path) -> None:
     put(home / "project" / "cao.toml")
     (home / "link").symlink_to(home / "project" / "src")
     assert find_project(home / "link", home) == home / "project"
+    assert find_project(home / "project" / "gone", home) is None
 
 
 def test_the_home_folder_is_no_project_for_what_is_below_it(home: Path) -> None:
@@ -60,8 +61,3 @@ def test_a_folder_in_which_anybody_can_write_is_nobodys_project(home: Path) -> N
     put(project / "cao.toml")
     project.chmod(0o1777)
     assert find_project(project / "src", home) is None
-
-
-def test_a_folder_that_is_gone_has_no_project(home: Path) -> None:
-    put(home / "project" / "cao.toml")
-    assert find_project(home / "project" / "gone", home) is None

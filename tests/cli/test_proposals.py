@@ -7,13 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.cli.init import (
-    MARK_FILES,
-    READ_FILES,
-    InstalledAgent,
-    Proposal,
-    propose,
-)
+from cli_agent_orchestrator.cli.doctor import Diagnosis, State
+from cli_agent_orchestrator.cli.init import MARK_FILES, READ_FILES, Proposal, propose
 from cli_agent_orchestrator.settings.gates import read_gates_table
 from cli_agent_orchestrator.settings.table import BY_KEY
 from cli_agent_orchestrator.settings.values import settings_toml
@@ -23,8 +18,12 @@ def package(test: str) -> str:
     return json.dumps({"scripts": {"test": test}})
 
 
+def reason_of(files: dict[str, str]) -> str:
+    return next(propose(files, {})).reason
+
+
 def proposed(files: dict[str, str], name: str = "PROJECT_TEST_CMD") -> str:
-    return next((one.value for one in propose(files, []) if one.name == name), "")
+    return next((one.value for one in propose(files, {}) if one.name == name), "")
 
 
 @pytest.mark.parametrize(
@@ -33,23 +32,14 @@ def proposed(files: dict[str, str], name: str = "PROJECT_TEST_CMD") -> str:
         ({}, ""),
         ({"pyproject.toml": "[tool.pytest.ini_options]"}, "python3 -m pytest"),
         ({"setup.cfg": "[tool:pytest]"}, "python3 -m pytest"),
-        ({"requirements.txt": "pytest"}, "python3 -m pytest"),
-        ({"setup.py": "", "requirements-dev.txt": "pytest"}, "python3 -m pytest"),
         ({"setup.py": "", "tox.ini": "commands = pytest"}, "python3 -m pytest"),
-        ({"setup.py": "", "conftest.py": ""}, "python3 -m pytest"),
-        ({"pytest.ini": ""}, "python3 -m pytest"),
         ({"pyproject.toml": "pytest", "uv.lock": ""}, "uv run pytest"),
         ({"pyproject.toml": "pytest", "poetry.lock": ""}, "poetry run pytest"),
         ({"setup.py": ""}, "python3 -m unittest"),
         ({"package.json": package("vitest")}, "npm test"),
         ({"package.json": package("vitest"), "pnpm-lock.yaml": ""}, "pnpm test"),
-        ({"package.json": package("vitest"), "yarn.lock": ""}, "yarn test"),
-        ({"package.json": package("vitest"), "bun.lock": ""}, "bun run test"),
-        ({"package.json": package("vitest"), "bun.lockb": ""}, "bun run test"),
         ({"package.json": package('echo "Error: no test specified" && exit 1')}, ""),
-        ({"package.json": '{"scripts": []}'}, ""),
         ({"package.json": "[" * 10_000}, ""),
-        ({"package.json": "no JSON"}, ""),
         ({"go.mod": ""}, "go test -v ./..."),
         ({"Cargo.toml": ""}, "cargo test"),
         ({"pom.xml": ""}, "mvn test"),
@@ -64,6 +54,7 @@ def proposed(files: dict[str, str], name: str = "PROJECT_TEST_CMD") -> str:
 def test_the_test_command_follows_from_the_files(files: dict[str, str], command: str) -> None:
     assert proposed(files) == command
     assert proposed(files, "GATES") == (f"tests={command}" if command else "")
+    assert not command or reason_of(files)
     assert set(files) <= set(MARK_FILES)
     assert {name for name, text in files.items() if text} <= set(READ_FILES)
 
@@ -75,7 +66,6 @@ UNITTEST, PYTEST = "import os\nimport unittest\n", "from pytest import raises\n"
     ("files", "command"),
     [
         ({"test_a.py": UNITTEST}, "python3 -m unittest"),
-        ({"test_a.py": "from unittest import TestCase"}, "python3 -m unittest"),
         ({"tests/test_a.py": UNITTEST}, "python3 -m unittest discover -s tests"),
         ({"setup.py": "", "tests/test_a.py": UNITTEST}, "python3 -m unittest discover -s tests"),
         ({"tests/__init__.py": "", "tests/test_a.py": UNITTEST}, "python3 -m unittest"),
@@ -89,7 +79,6 @@ UNITTEST, PYTEST = "import os\nimport unittest\n", "from pytest import raises\n"
         ),
         ({"test_a.py": UNITTEST, "test_b.py": PYTEST}, "python3 -m pytest"),
         ({"test_a.py": UNITTEST, "conftest.py": ""}, "python3 -m pytest"),
-        ({"test_a.py": UNITTEST, "tox.ini": "pytest"}, "python3 -m pytest"),
         ({"test_a.py": "# import unittest"}, ""),
         ({"test_a.py": "import unittests"}, ""),
         ({"tests/helper.py": UNITTEST}, ""),
@@ -101,25 +90,30 @@ def test_tests_of_python_need_no_other_mark(files: dict[str, str], command: str)
     assert proposed(files) == command
 
 
-ONE = [InstalledAgent("codex", "0.9", False)]
-ONE_LOGGED_IN = [*ONE, InstalledAgent("claude_code", "2.1", True)]
-TWO = [*ONE, InstalledAgent("claude_code", "2.1", False)]
+def agent(detail: str, *, logged_out: bool = False) -> Diagnosis:
+    return Diagnosis("agent", State.OK, detail, logged_out=logged_out)
+
+
+NONE: dict[str, Diagnosis] = {}
+ONE = {"codex": agent("0.9")}
+ONE_LOGGED_IN = {**ONE, "claude_code": agent("2.1", logged_out=True)}
+TWO = {**ONE, "claude_code": agent("2.1")}
 TESTS = {"go.mod": ""}
 
 
 @pytest.mark.parametrize(
     ("files", "agents", "flow", "reason"),
     [
-        ({}, [], "loop", "there is no test command, so an agent has to test"),
+        ({}, NONE, "loop", "there is no test command, so an agent has to test"),
         ({}, ONE, "loop", "there is no test command, so an agent has to test"),
         (TESTS, ONE, "pair", "codex writes and reviews, and your tests decide"),
         (TESTS, ONE_LOGGED_IN, "pair", "codex writes and reviews, and your tests decide"),
         (TESTS, TWO, "loop", "there are tests and several agents"),
-        (TESTS, [], "loop", "analysis, program and test"),
+        (TESTS, NONE, "loop", "analysis, program and test"),
     ],
 )
 def test_the_flow_fits_the_tests_and_the_agents(
-    files: dict[str, str], agents: list[InstalledAgent], flow: str, reason: str
+    files: dict[str, str], agents: dict[str, Diagnosis], flow: str, reason: str
 ) -> None:
     (found,) = [one for one in propose(files, agents) if one.name == "FLOW"]
     assert found.value == flow
@@ -127,32 +121,25 @@ def test_the_flow_fits_the_tests_and_the_agents(
 
 
 def test_the_agent_is_one_that_is_logged_in_if_there_is_one() -> None:
-    codex, claude = (
-        InstalledAgent("codex", "0.9", True),
-        InstalledAgent("claude_code", "2.1, logged in", False),
-    )
-    *_, chosen = propose({}, [codex, claude])
+    codex, claude = agent("0.9", logged_out=True), agent("2.1, logged in")
+    *_, chosen = propose({}, {"codex": codex, "claude_code": claude})
     assert chosen == Proposal("PROVIDER", "claude_code", "2.1, logged in; also installed: codex")
-    *_, only = propose({}, [codex])
+    *_, only = propose({}, {"codex": codex})
     assert only.value == "codex"
-    assert "PROVIDER" not in {one.name for one in propose({}, [])}
+    assert "PROVIDER" not in {one.name for one in propose({}, {})}
 
 
 FILES = st.dictionaries(st.sampled_from(MARK_FILES), st.text(max_size=20))
-AGENTS = st.lists(
-    st.builds(InstalledAgent, st.text(), st.text(min_size=1), st.booleans()), max_size=3
-)
+DIAGNOSES = st.builds(agent, st.text(min_size=1), logged_out=st.booleans())
 
 
-@given(FILES, AGENTS)
+@given(FILES, st.dictionaries(st.text(), DIAGNOSES, max_size=3))
 def test_what_is_proposed_stands_in_the_file_as_it_is(
-    files: dict[str, str], agents: list[InstalledAgent]
+    files: dict[str, str], agents: dict[str, Diagnosis]
 ) -> None:
-    proposals = propose(files, agents)
+    proposals = [*propose(files, agents)]
     assert all(one.reason for one in proposals)
-    text = settings_toml({one.name: one.value for one in proposals})
-    assert text.count("\n") <= 12
-    read = tomllib.loads(text)
+    read = tomllib.loads(settings_toml({one.name: one.value for one in proposals}))
     if "gates" in read:
         read["gates"] = read_gates_table(read["gates"], "")
     assert {BY_KEY[key].name: value for key, value in read.items()} == {
@@ -160,20 +147,10 @@ def test_what_is_proposed_stands_in_the_file_as_it_is(
     }
 
 
-@pytest.mark.parametrize(
-    ("files", "reason"),
-    [
-        ({"setup.cfg": "[tool:pytest]"}, "setup.cfg speaks of pytest"),
-        ({"pytest.ini": ""}, "pytest.ini is there"),
+def test_the_reason_names_the_files_that_speak_for_a_command() -> None:
+    for files, reason in (
         ({"pytest.ini": "", "uv.lock": ""}, "pytest.ini is there, and uv.lock is there"),
-        ({"setup.py": ""}, "setup.py is there, and nothing speaks of pytest"),
-        ({"build.gradle.kts": ""}, "build.gradle.kts is there"),
-        (
-            {"test_a.py": UNITTEST},
-            "test_a.py imports unittest, and nothing speaks of pytest",
-        ),
-        ({"test_a.py": PYTEST}, "test_a.py imports pytest"),
-    ],
-)
-def test_what_speaks_for_a_command_is_said(files: dict[str, str], reason: str) -> None:
-    assert propose(files, [])[0].reason == reason
+        ({"test_a.py": UNITTEST}, "test_a.py imports unittest, and nothing speaks of pytest"),
+        ({"setup.cfg": "[tool:pytest]"}, "setup.cfg speaks of pytest"),
+    ):
+        assert reason_of(files) == reason

@@ -1,20 +1,37 @@
-"""`cao replay` in a real terminal, and into a pipe."""
+"""`cao replay`: what is played and drawn, in a real terminal and into a pipe."""
 
 import os
+import re
 import sys
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
 
-from cli_agent_orchestrator.cli.replay import replay
-from cli_agent_orchestrator.core.ansi import Frame, frame_line, header_line
+from cli_agent_orchestrator.cli.replay import (
+    AFTER_SECONDS,
+    Scene,
+    draw_screen,
+    play,
+    replay,
+    scenes_of,
+    text_of,
+    title_of,
+)
+from cli_agent_orchestrator.core.ansi import Cast, Frame, clean_line, frame_line, header_line
 from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.errors import NotFound, UsageError
 from cli_agent_orchestrator.events import TurnBegan, TurnEnded
+from cli_agent_orchestrator.runs.screens import screen_at
+from cli_agent_orchestrator.runs.view import Turn
 from cli_agent_orchestrator.settings.layout import cast_name, replay_folder
-from tests.cli.test_live_in_tmux import Pane
+from tests.cli.panes import Pane
+from tests.core.test_ansi import ANY
 from tests.runs.kept_runs import RUN, make_run
 
 HOSTILE = "\x1b]0;owned\x07\x1b[31mred\x1b[2J\x1b[?1049l\u202e end"
@@ -107,65 +124,158 @@ import os, signal, subprocess, sys
 signal.signal(signal.SIGINT, lambda *_: None)
 print("before", flush=True)
 words = [{sys.executable!r}, "-m", "cli_agent_orchestrator", "replay", {RUN!r}]
-done = subprocess.run([*words, *os.environ["REPLAY_WORDS"].split()])
+done = subprocess.run([*words, *sys.argv[1:]])
 print("ended with", done.returncode, flush=True)
 sys.stdin.read()
 """
 
 
-@pytest.fixture
-def playing(run: Folder, tmp_path: Path) -> Iterator[Callable[..., Pane]]:
+@contextmanager
+def playing(run: Folder, *words: str, width: int = 130) -> Iterator[Pane]:
     """Play in a terminal of its own, after which a shell's next line would come."""
-    panes = []
-
-    def play(*words: str, width: int = 130) -> Pane:
-        os.environ["REPLAY_WORDS"] = " ".join(words)
-        os.environ["CAO_STATE_DIR"] = str(run.root)
-        panes.append(Pane(tmp_path, width, 0, PROGRAM))
-        return panes[-1]
-
-    before = dict(os.environ)
-    yield play
-    os.environ.clear()
-    os.environ.update(before)
-    for pane in panes:
-        pane.tmux("kill-server")
-
-
-def left(lines: list[str]) -> list[str]:
-    """Return what is on the screen once the player has ended."""
-    return lines if any("ended with" in line for line in lines) else []
-
-
-def is_as_before(pane: Pane) -> bool:
-    flags = "#{alternate_on} #{cursor_flag} #{wrap_flag}"
-    return pane.tmux("display-message", "-p", flags).strip() == "0 1 1"
+    command = (sys.executable, "-c", PROGRAM, *words)
+    env = {**os.environ, "CAO_STATE_DIR": str(run.root)}
+    with (
+        tempfile.TemporaryDirectory(prefix="cao-") as folder,
+        closing(Pane(Path(folder), *command, width=width, env=env)) as pane,
+    ):
+        yield pane
+        pane.until_shown("ended with")
+        assert pane.show("#{alternate_on} #{cursor_flag} #{wrap_flag}") == "0 1 1"
 
 
 @pytest.mark.tmux
-def test_a_run_is_played_in_the_terminal_which_is_then_as_it_was(
-    playing: Callable[..., Pane],
-) -> None:
-    pane = playing("--idle", "0.2")
-    pane.until(lambda lines: bool(left(lines)))
-    assert pane.lines() == ["before", "ended with 0"]
-    assert is_as_before(pane)
+def test_a_run_is_played_in_the_terminal_which_is_then_as_it_was(run: Folder) -> None:
+    with playing(run, "--idle", "0.2") as pane:
+        pane.until(lambda lines: lines == ["before", "ended with 0"])
 
 
 @pytest.mark.tmux
 @pytest.mark.parametrize(("key", "code"), [("q", 0), ("C-c", 130)])
-def test_who_has_seen_enough_leaves(playing: Callable[..., Pane], key: str, code: int) -> None:
-    pane = playing("--idle", "3600", "--speed", "0.1", width=80)
-    pane.until(lambda lines: any("[1/3] round 1, analyst" in line for line in lines))
-    assert pane.lines()[0] == "first plan"
-    assert "cut from 120x40" in pane.lines()[-1]
-    pane.tmux("send-keys", "C-z")
-    pane.tmux("send-keys", "n")
-    pane.until(lambda lines: any("[2/3] round 1, tester" in line for line in lines))
-    # Whatever stands in the file, letters and colors alone are shown.
-    assert pane.lines()[0] == "red end"
-    assert pane.tmux("display-message", "-p", "#{pane_title}").strip() != "owned"
-    pane.tmux("send-keys", key)
-    pane.until(lambda lines: bool(left(lines)))
-    assert pane.lines() == ["before", f"ended with {code}"]
-    assert is_as_before(pane)
+def test_who_has_seen_enough_leaves(run: Folder, key: str, code: int) -> None:
+    with playing(run, "--idle", "3600", "--speed", "0.1", width=80) as pane:
+        pane.until_shown(r"\[1/3\] round 1, analyst")
+        assert pane.lines()[0] == "first plan"
+        assert "cut from 120x40" in pane.lines()[-1]
+        pane.press("C-z")
+        pane.press("n")
+        pane.until_shown(r"\[2/3\] round 1, tester")
+        # Whatever stands in the file, letters and colors alone are shown.
+        assert pane.lines()[0] == "red end"
+        assert pane.show("#{pane_title}") != "owned"
+        pane.press(key)
+        pane.until(lambda lines: lines == ["before", f"ended with {code}"])
+
+
+DRAWN = re.compile(
+    r"(?:[^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
+    r"|\x1b\[0(?:;[0-9]+)*m|\x1b\[[0-9]+;1H|\x1b\[2K)*"
+)
+
+
+def cast_of(*times: float) -> Cast:
+    frames = (Frame(at, {0: f"at {at:g}"}, is_whole=not n) for n, at in enumerate(times))
+    return Cast(1000.0, 120, 40, tuple(frames))
+
+
+def turn(role: str, began: float, ended: float | None, outcome: str = "delivered") -> Turn:
+    return Turn(1, role, 1, 1, "codex", "a1", began, ended, outcome=outcome)
+
+
+def times_of(scene: Scene) -> list[float]:
+    return [frame.at for frame in scene.cast.frames[scene.first : scene.end]]
+
+
+def test_the_turns_of_a_run_are_played_in_their_order() -> None:
+    casts = {"analyst": cast_of(0, 5, 6, 30, 35), "tester": cast_of(0, 12, 18)}
+    turns = [
+        turn("analyst", 1004, 1007),
+        turn("tester", 1010, 1020),
+        turn("tests", 1020, 1021),
+        turn("analyst", 1025, None, ""),
+    ]
+    scenes = scenes_of(turns, casts)
+    assert [scene.title for scene in scenes] == [
+        "round 1, analyst (codex): delivered",
+        "round 1, tester (codex): delivered",
+        "round 1, analyst (codex)",
+    ]
+    # Each begins with what the agent showed at that time.
+    assert list(map(times_of, scenes)) == [[0, 5, 6], [0, 12, 18], [6, 30, 35]]
+
+
+def test_a_turn_ends_a_little_later_and_never_after_the_next_began() -> None:
+    cast = cast_of(1, 4, 7, 9, 11)
+    first, second = turn("tester", 1000, 1003), turn("tester", 1006, 1007)
+    assert [times_of(s) for s in scenes_of([first, second], {"tester": cast})] == [
+        [1, 4],
+        [4, 7, 9, 11],
+    ]
+    late = cast_of(1, 3 + AFTER_SECONDS)
+    assert times_of(scenes_of([first], {"tester": late})[0]) == [1]
+
+
+def test_recordings_without_turns_are_played_as_a_whole() -> None:
+    casts = {"analyst": cast_of(1, 2), "empty": cast_of(), "tester": cast_of(3)}
+    scenes = scenes_of([], casts)
+    assert [(scene.title, times_of(scene)) for scene in scenes] == [
+        ("analyst", [1, 2]),
+        ("tester", [3]),
+    ]
+    unknown = Turn(1, "tester", 2, 1, "", "", 1000.0)
+    assert scenes_of([unknown], casts)[0].title == "round 2, tester"
+    # of a turn before anything was recorded there is nothing
+    assert scenes_of([turn("analyst", 1.0, 2.0)], {"analyst": cast_of(1)})[0].title == "analyst"
+    assert scenes_of([turn("empty", 1.0, 2.0)], {"empty": cast_of()}) == []
+
+
+def test_no_screen_stays_too_long() -> None:
+    scene = Scene("x", cast_of(0, 1, 60, 61), 1, 4)
+    assert list(play(scene, 1, 2)) == [(("at 1",), 2), (("at 60",), 1), (("at 61",), 2)]
+    assert [seconds for _, seconds in play(scene, 4, 2)] == [0.5, 0.25, 0.5]
+    assert [seconds for _, seconds in play(scene, 1, 0)] == [0, 0, 0]
+
+
+ROWS = st.dictionaries(st.integers(0, 5), st.sampled_from(["", "a", "b"]))
+
+
+@given(st.lists(st.tuples(ROWS, st.booleans()), min_size=1), st.data())
+def test_what_is_played_is_what_was_on_the_screen(
+    changes: list[tuple[dict[int, str], bool]], data: st.DataObject
+) -> None:
+    frames = tuple(Frame(n, lines, whole) for n, (lines, whole) in enumerate(changes))
+    cast = Cast(1000, 120, 40, frames)
+    first = data.draw(st.integers(0, len(frames) - 1))
+    shown = ["\n".join(lines).rstrip("\n") for lines, _ in play(Scene("x", cast, first, 99), 1, 1)]
+    assert shown == [screen_at(cast, n) for n in range(first, len(frames))]
+
+
+def test_of_a_larger_screen_the_end_of_it_is_shown() -> None:
+    assert draw_screen(["b", "c\x1b[0;31mdef\x1b[0m", ""], "whose", 3, 3) == (
+        "\x1b[1;1H\x1b[0m\x1b[2Kb"
+        "\x1b[2;1H\x1b[0m\x1b[2Kc\x1b[0;31mde\x1b[0m"
+        "\x1b[3;1H\x1b[0;7m\x1b[2Kwho\x1b[0m"
+    )
+    assert draw_screen(["a", "b", "c", ""], "x", 9, 3).startswith("\x1b[1;1H\x1b[0m\x1b[2Kb")
+    assert draw_screen(["a"], "x", 80, 0).count("1H") == 2
+
+
+@given(st.lists(ANY.map(clean_line)), ANY, st.integers(1, 30), st.integers(1, 10))
+def test_nothing_is_drawn_but_letters_attributes_and_places(
+    lines: list[str], title: str, columns: int, rows: int
+) -> None:
+    drawn = draw_screen(lines, title, columns, rows)
+    assert DRAWN.fullmatch(drawn)
+    assert max(map(int, re.findall(r"\x1b\[([0-9]+);1H", drawn))) <= max(rows, 2)
+
+
+def test_the_last_row_says_whose_screen_it_is_and_whether_it_is_cut() -> None:
+    scene = Scene("tester", cast_of(1), 0, 1)
+    assert title_of(scene, "[1/3]", 120, 41) == "[1/3] tester  n: next  q: leave"
+    for size in ((119, 41), (120, 40)):
+        assert title_of(scene, "[1/3]", *size).startswith("[1/3] tester, cut from 120x40  ")
+
+
+def test_as_text_a_scene_is_its_last_screen() -> None:
+    frames = (Frame(0, {0: "\x1b[0;31mred\x1b[0m", 1: "\x1b[0;7m x \x1b[0m"}), Frame(1, {0: "no"}))
+    assert text_of(Scene("a\x1b\n", Cast(0, 9, 9, frames), 0, 1)) == "== a\ufffd\ufffd ==\nred\n x"

@@ -4,22 +4,22 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from msgspec.structs import replace
 
 from cli_agent_orchestrator.cli.report import report
 from cli_agent_orchestrator.core.ansi import Frame, frame_line, header_line
 from cli_agent_orchestrator.core.files import Folder
-from cli_agent_orchestrator.errors import StateError, UsageError
+from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.events import CheckEnded, FilesChanged, NotConverging, RunEnded
 from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
 from cli_agent_orchestrator.pipeline.state import FinalStatus
-from cli_agent_orchestrator.runs.event_log import EventLog
 from cli_agent_orchestrator.runs.record import (
+    EventLog,
     Fate,
     RunRecord,
     RunStatus,
@@ -35,8 +35,7 @@ from cli_agent_orchestrator.settings.layout import (
     run_folder,
     turns_folder,
 )
-from tests.cli.test_markdown import NASTY, NASTY_LINES, markup_of
-from tests.pipeline.samples import FAIL, approval
+from tests.pipeline.samples import FAIL
 from tests.runs.fakes import Asked, Rig, agree
 from tests.runs.kept_runs import RUN, change_record, make_run, snapshots_in, worked_run
 from tests.runs.test_details import turn
@@ -64,7 +63,7 @@ def printed(*words: str) -> Result:
     return CliRunner().invoke(report, list(words))
 
 
-def page_of(rig: Rig, *words: str) -> str:
+def page_of(rig: Rig) -> str:
     """Take a run to its end, recorded in its folder, and return its report."""
     saved = rig.begin()
     recorder = Recorder(rig.folder.parent / "state")
@@ -77,7 +76,7 @@ def page_of(rig: Rig, *words: str) -> str:
         recorder.take(RunEnded(rig.clock.now(), final.final_status, final.round, code))
     finally:
         recorder.close()
-    return printed(run, *words).output
+    return printed(run).output
 
 
 # Any: fields of a record
@@ -105,10 +104,15 @@ def revise(role: str, notes: str) -> Callable[[Asked], str]:
 
 class TestPage:
     def test_a_passed_run_has_verdict_timeline_and_evidence(self, rig: Rig) -> None:
+        nasty = f"RESULT: PASS\nEVIDENCE:\n- exit code 0 \x1b]0;title\x07 in {rig.folder}/a.py"
+        rig.server.answer = lambda asked: nasty if asked.role == "tester" else agree(asked)
         page = page_of(rig)
         assert page.startswith("# PASS after 1 round\n")
         assert "| 1 | 2 | analyst_review | codex |" in page
-        assert "\n- exit code 0\n" in page
+        assert "]0;title" in page
+        assert "\x1b" not in page
+        assert str(rig.folder) not in page
+        assert "- Folder: ~/shop" in page
         # That a first approval is too early to count is no setback.
         assert "Why it took more than one try" not in page
         assert "## Last notes of programmer_review" in page
@@ -116,9 +120,7 @@ class TestPage:
         assert found
         assert rest.startswith("| number | round | cycle | role | agent | time | outcome | reply |")
         assert "009-tester.md" in rest
-
-    def test_the_same_as_json(self, rig: Rig) -> None:
-        found = json.loads(page_of(rig, "--json"))
+        found = json.loads(printed("--wd", str(rig.folder), "--json").output)
         assert (found["status"], found["round"]) == ("PASS", 1)
         assert [one["role"] for one in found["turns"]][::8] == ["analyst", "tester"]
         assert Path(found["archive"]).is_dir()
@@ -147,6 +149,7 @@ class TestPage:
         assert "- Round 1, tester, FAIL: exit code 1" in page
         # Of a run without a folder the state tells as much as it can.
         shutil.rmtree(rig.folder.parent / "state")
+        assert isinstance(printed(*words, "--format", "html").exception, UsageError)
         bare = printed(*words).output
         assert bare.startswith(f"# Not finished: {due}\n")
         assert "\n- exit code 1\n" in bare
@@ -164,40 +167,7 @@ class TestPage:
         assert page.count("\n- a.py has a | problem\n") == 1
         assert str(rig.folder) not in page
 
-    def test_what_agents_wrote_cannot_control_the_terminal(self, rig: Rig) -> None:
-        rig.server.answer = lambda asked: (
-            f"RESULT: PASS\nEVIDENCE:\n- \x1b]0;title\x07 in {rig.folder}/a.py"
-            if asked.role == "tester"
-            else agree(asked)
-        )
-        page = page_of(rig)
-        assert "]0;title" in page
-        assert "\x1b" not in page
-        assert str(rig.folder) not in page
-        assert "- Folder: ~/shop" in page
-
-    @pytest.mark.parametrize("role", ["tester", "programmer_review"])
-    def test_nothing_that_an_agent_wrote_becomes_markup(self, rig: Rig, role: str) -> None:
-        plain = page_of(rig)
-        (rig.folder.parent / "other").mkdir()
-        other = Rig(rig.folder.parent / "other")
-        verdict = "RESULT: PASS\nEVIDENCE:\n" if role == "tester" else approval(role)
-        other.server.answer = lambda asked: (
-            f"{verdict}\n{NASTY_LINES}" if asked.role == role else agree(asked)
-        )
-        page = page_of(other)
-        assert NASTY in page
-        assert markup_of(page) == markup_of(plain)
-
-    def test_what_a_gate_wrote_is_not_what_a_tester_found(self, rig: Rig) -> None:
-        rig.flow, rig.gate = packaged_flow("pair"), f"cd {rig.folder} && ls {rig.folder}/nofile"
-        page = page_of(rig)
-        assert str(rig.folder) not in page
-        assert "FAIL: `cd . && ls nofile` ended with exit code 2" in page
-        assert "What the tester found" not in page
-        assert "No such file" in page.partition("## What the gate gate said\n\n")[2]
-
-    @pytest.mark.parametrize("flow", ["loop", "pair", "solo"])
+    @pytest.mark.parametrize("flow", ["loop", "solo"])
     def test_a_gate_that_failed_before_is_not_the_evidence_of_a_run_that_passes(
         self, rig: Rig, flow: str
     ) -> None:
@@ -212,12 +182,7 @@ class TestPage:
         assert "1 failed" not in evidence
 
     @pytest.mark.parametrize(
-        ("status", "word"),
-        [
-            (RunStatus.FAILED, "error"),
-            (RunStatus.STOPPED, "stopped"),
-            (RunStatus.RUNNING, "running"),
-        ],
+        ("status", "word"), [(RunStatus.FAILED, "error"), (RunStatus.RUNNING, "running")]
     )
     def test_a_run_without_a_verdict_says_why_and_how_it_is_resumed(
         self, rig: Rig, status: RunStatus, word: str
@@ -254,23 +219,13 @@ class TestPage:
         events.close()
         page = printed(RUN).output
         assert str(state) not in page
-        assert f"\n- What gates wrote: runs/{RUN}/gates in your state folder\n" in page
-        assert f"\n- State: runs/{RUN}/state.json in your state folder\n" in page
+        assert f"\n- What gates wrote: (state folder)/runs/{RUN}/gates\n" in page
+        assert f"\n- State: (state folder)/runs/{RUN}/state.json\n" in page
         assert "; 0 turns, agents worked 0.0 s; 1 check, 7.5 s\n" in page
 
 
 class TestChoice:
     """Which run is meant."""
-
-    def test_without_a_run_there_is_no_report(self, tmp_path: Path, state: Path) -> None:
-        assert isinstance(printed("--wd", str(tmp_path)).exception, UsageError)
-
-    def test_a_file_that_cannot_be_read_stays_where_it_is(self, tmp_path: Path) -> None:
-        broken = tmp_path / "state.json"
-        broken.write_text("{", encoding="utf-8")
-        done = printed("--wd", str(tmp_path), "--state-file", str(broken))
-        assert isinstance(done.exception, StateError)
-        assert broken.read_text(encoding="utf-8") == "{"
 
     def test_a_state_file_that_is_named_is_the_one_however_it_is_named(
         self, rig: Rig, monkeypatch: pytest.MonkeyPatch
@@ -314,7 +269,7 @@ class TestChoice:
     def test_a_run_in_a_folder_below_is_not_that_of_a_folder_with_its_own(
         self, rig: Rig, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        page_of(rig)
+        keep_record(rig, RunStatus.PASS, round=1)
         keep_record(rig, RunStatus.FAIL, NEWER, wd=str(rig.folder / "below"))
         monkeypatch.chdir(rig.folder)
         assert printed().output.startswith("# PASS after 1 round\n")
@@ -345,16 +300,14 @@ The base's tests on the result, by the gate tests:
 class TestWork:
     """Who changed what, and what was proven."""
 
-    PROOF = CheckEnded(
-        5.0, "proof", 2, 12, "passed", "PASS", 1.0, "/x", why="proven: as they were", proven=True
-    )
-
     def test_the_page_has_a_part_for_each(self, state: Path, tmp_path: Path) -> None:
+        why = "proven: as they were"
+        proof = CheckEnded(5.0, "proof", 2, 12, "passed", "PASS", 1.0, "", why=why, proven=True)
         events = (
             FilesChanged(2.0, "programmer", 1, 3, ("a.py", "b_*.py"), 3, 10, 2),
             NotConverging(3.0, "The gate tests failed twice on the same files."),
             CheckEnded(1.0, "tests", 1, 1, "base_failed", "before: 1 failed", 1.0, "", "base"),
-            self.PROOF,
+            proof,
         )
         folder = make_run(state, tmp_path, events=events)
         turns_folder(folder).create("012-proof.md", PROOF_PAGE.encode())
@@ -372,13 +325,6 @@ class TestWork:
         ) in page
         assert "no suspicion" not in page
         assert "Why it took more than one try" not in page
-
-    def test_a_page_that_is_gone_is_done_without(self, state: Path, tmp_path: Path) -> None:
-        unproven = replace(self.PROOF, why="not proven: no tests", proven=False)
-        make_run(state, tmp_path, events=(unproven,))
-        page = printed("k3f9").output
-        assert page.startswith("# PASS after 1 round, not proven\n")
-        assert "## Proof\n\nnot proven: no tests" in page
 
     def test_what_the_run_changed_is_folded_below_the_rest(
         self, state: Path, tmp_path: Path
@@ -451,28 +397,15 @@ class TestForms:
         assert TOKEN[:20] not in page
         assert TOKEN[20:] not in page
 
-    @pytest.mark.parametrize("words", [["--pr"], ["--format", "md"]])
-    def test_a_page_of_markdown_gives_nothing_away(
-        self, folder: Folder, tmp_path: Path, words: list[str]
-    ) -> None:
-        page = printed(RUN, *words).output
-        assert "(masked)" in page
-        assert TOKEN not in page
-        assert str(tmp_path) not in page
+    def test_a_page_of_markdown_gives_nothing_away(self, folder: Folder, tmp_path: Path) -> None:
+        for words in (["--pr"], ["--format", "md"]):
+            page = printed(RUN, *words).output
+            assert "(masked)" in page
+            assert TOKEN not in page
+            assert str(tmp_path) not in page
         assert TOKEN in printed(RUN, "--json").output
-
-    @pytest.mark.parametrize(
-        "words", [["--pr", "--json"], ["--format", "html", "--json"], ["--pr", "--format", "md"]]
-    )
-    def test_only_one_form_can_be_wanted(self, words: list[str]) -> None:
-        assert isinstance(printed(*words).exception, UsageError)
-
-    def test_a_run_without_a_folder_of_its_own_has_no_html(self, tmp_path: Path) -> None:
-        rig = Rig(tmp_path)
-        rig.run(rig.begin())
-        words = ["--wd", str(rig.folder), "--state-file", str(rig.export.path)]
-        assert isinstance(printed(*words, "--format", "html").exception, UsageError)
-        assert printed(*words).exit_code == 0
+        for both in (["--pr", "--json"], ["--format", "html", "--json"]):
+            assert isinstance(printed(*both).exception, UsageError)
 
     def test_it_is_written_to_a_file_as_it_is_printed(self, folder: Folder, tmp_path: Path) -> None:
         file = tmp_path / "run.md"
@@ -482,22 +415,17 @@ class TestForms:
         for bad in (tmp_path, tmp_path / "nowhere" / "run.md"):
             assert isinstance(printed(RUN, "--output", str(bad)).exception, UsageError)
 
-    @pytest.mark.parametrize("kind", ["device", "pipe", "link"])
     def test_nobody_is_told_to_remove_what_he_has_named(
-        self, folder: Folder, tmp_path: Path, kind: str
+        self, folder: Folder, tmp_path: Path
     ) -> None:
-        path = tmp_path / "named"
-        match kind:
-            case "device":
-                path = Path("/dev/null")
-            case "pipe":
-                os.mkfifo(path)
-            case _:
-                path.symlink_to(tmp_path / "elsewhere")
-        error = printed("k3f9", "-o", str(path)).exception
-        assert isinstance(error, UsageError)
-        assert "; remove" not in str(error)
-        assert not path.is_file()
+        pipe, link = tmp_path / "pipe", tmp_path / "link"
+        os.mkfifo(pipe)
+        link.symlink_to(tmp_path / "elsewhere")
+        for path in (Path("/dev/null"), pipe, link):
+            error = printed("k3f9", "-o", str(path)).exception
+            assert isinstance(error, UsageError)
+            assert "; remove" not in str(error)
+            assert not path.is_file()
 
     @pytest.mark.parametrize("name", ["task.md", "todo.md", ".git/config"])
     def test_a_report_takes_neither_the_place_of_the_task_nor_of_a_file_of_gits(

@@ -1,18 +1,16 @@
 """The commands about terminals, against servers that are hostile, foreign, or somebody's."""
 
 import json
-import os
-import pty
 import re
-import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import chdir
-from dataclasses import replace
+from contextlib import chdir, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from msgspec.structs import replace
 
 from cli_agent_orchestrator.cli import steer, terminals
 from cli_agent_orchestrator.cli.main import cao
@@ -20,10 +18,12 @@ from cli_agent_orchestrator.cli.terminals import read_terminal
 from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.core.models import Delivery, OutputMode
 from cli_agent_orchestrator.errors import ApiError, NotFound, OrchestratorError, UsageError
-from cli_agent_orchestrator.runs.record import RunRecord, RunStatus, write_record
+from cli_agent_orchestrator.events import AskDeclined
+from cli_agent_orchestrator.pipeline.requests import SentRequest
+from cli_agent_orchestrator.runs.control import Listener
+from cli_agent_orchestrator.runs.record import EventLog, RunRecord, RunStatus, write_record
 from cli_agent_orchestrator.runs.view import RunView
 from cli_agent_orchestrator.settings.layout import run_folder
-from tests.e2e.conftest import CAO
 from tests.fakes import FakeService
 from tests.runs.views import a_run
 from tests.server.running import TOKEN, RunningApi, running_api
@@ -51,37 +51,6 @@ class Shell:
         with chdir(self._folder):
             return CliRunner().invoke(cao, [name, *words], env=self.env, input=stdin)
 
-    def typed(self, answer: str, *words: str) -> str:
-        """Run a command in a terminal, type an answer, and return all that was shown."""
-        person, device = pty.openpty()
-        try:
-            os.write(person, answer.encode())
-            done = self.start(*words, stdin=device)
-        finally:
-            os.close(person)
-            os.close(device)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def start(
-        self, *words: str, stdin: int = subprocess.DEVNULL
-    ) -> subprocess.CompletedProcess[str]:
-        """Run a command as a process of its own."""
-        env = {**os.environ, **{name: text for name, text in self.env.items() if text is not None}}
-        for name, text in self.env.items():
-            if text is None:
-                env.pop(name, None)
-        return subprocess.run(
-            [*CAO, *words],
-            stdin=stdin,
-            capture_output=True,
-            text=True,
-            env=env,
-            cwd=self._folder,
-            timeout=60,
-            check=False,
-        )
-
 
 @pytest.fixture
 def ours() -> Iterator[RunningApi]:
@@ -94,9 +63,12 @@ def shell(ours: RunningApi, tmp_path: Path) -> Shell:
     return Shell(ours.url, tmp_path)
 
 
-def add(service: FakeService, name: str, folder: Path | str, session: str = "cao-shop") -> None:
-    terminal = service.add(name, session)
-    service.known[name] = replace(terminal, working_directory=str(folder), permissions="workspace")
+# Any: fields of a terminal
+def add(
+    service: FakeService, name: str, folder: Path | str, session: str = "cao-shop", /, **more: Any
+) -> None:
+    more = {"working_directory": str(folder), "permissions": "workspace", **more}
+    service.known[name] = replace(service.add(name, session), **more)
 
 
 def write_run(folder: Path, tail: str, **terminals: str) -> Folder:
@@ -124,55 +96,50 @@ NONE_LEFT = "It has ended, and has no agents any more.\n"
 
 
 class TestNames:
-    @pytest.mark.parametrize("name", ["tester", "k3f9/tester", "1111", "11111111"])
+    @pytest.mark.parametrize("name", ["tester", "k3f9/tester", "1111", "11111111", "analyst"])
     def test_an_agent_is_found_by_role_or_id(
         self, ours: RunningApi, shell: Shell, tmp_path: Path, name: str
     ) -> None:
-        add(ours.service, "11111111", tmp_path)
-        add(ours.service, "22222222", tmp_path)
+        add(ours.service, "11111111", tmp_path, role="analyst")
+        add(ours.service, "22222222", tmp_path, role="analyst_review")
         write_run(tmp_path, "k3f9", tester="11111111")
         done = shell.run("stop", name)
         assert done.exit_code == 0, done.output
         assert ours.service.ended == ["11111111"]
 
-    def test_an_agent_that_is_gone_is_named(self, shell: Shell, tmp_path: Path) -> None:
-        write_run(tmp_path, "k3f9", tester="11111111")
-        done = shell.run("output", "tester")
-        assert isinstance(done.exception, NotFound)
-        assert "terminal of tester" in str(done.exception)
-
-    def test_what_could_be_a_run_or_a_terminal_ends_nothing(
+    def test_what_could_be_a_run_or_a_terminal_or_is_gone_ends_nothing(
         self, ours: RunningApi, shell: Shell, tmp_path: Path
     ) -> None:
         add(ours.service, "beef1234", tmp_path)
+        write_run(tmp_path, "k3f9", tester="11111111")
+        gone = shell.run("output", "tester").exception
+        assert isinstance(gone, NotFound)
+        assert "terminal of tester" in str(gone)
         with write_run(tmp_path, "beef").locked():
             done = shell.run("stop", "beef")
         assert isinstance(done.exception, UsageError)
         assert "20261115-084037-beef or the terminal beef1234" in str(done.exception)
         assert ours.service.ended == []
 
-    @pytest.mark.parametrize("name", ["beef", "20261115-084037-beef", "20261115-0"])
-    def test_a_run_is_meant_where_no_terminal_is(
-        self, shell: Shell, tmp_path: Path, name: str
-    ) -> None:
+    def test_a_run_is_meant_where_no_terminal_is(self, shell: Shell, tmp_path: Path) -> None:
         write_run(tmp_path, "beef")
-        done = shell.run("stop", name)
-        assert done.exit_code == 0, done.output
-        assert done.output == f"20261115-084037-beef: {NONE_LEFT}"
+        for name in ("beef", "20261115-0"):
+            assert shell.run("stop", name).output == f"20261115-084037-beef: {NONE_LEFT}"
 
     def test_a_run_whose_record_cannot_be_read_may_have_left_agents(
         self, ours: RunningApi, shell: Shell, tmp_path: Path
     ) -> None:
         run_folder(tmp_path / "state", "20261115-084037-k3f9").make()
         add(ours.service, "11111111", "/home/ada/shop", "cao-20261115-084037-k3f9")
+        add(ours.service, "22222222", "/home/ada/shop", "cao-20261115-084037-zzzz")
         assert shell.run("stop", "k3f9").output == "Ended 11111111 (programmer-1)\n"
         ours.service.known.clear()
         assert shell.run("stop", "k3f9").output == f"20261115-084037-k3f9: {NONE_LEFT}"
 
     def test_without_a_name_and_a_run_it_says_what_can_be_named(self, shell: Shell) -> None:
-        done = shell.run("stop")
-        assert isinstance(done.exception, UsageError)
-        assert "no run is running; name a terminal" in str(done.exception)
+        refused = shell.run("stop").exception
+        assert isinstance(refused, UsageError)
+        assert "no run is running; name a terminal" in str(refused)
 
 
 class TestStop:
@@ -199,104 +166,72 @@ class TestStop:
         done = shell.run("stop", "--everywhere", stdin="y\n")
         assert isinstance(done.exception, UsageError)
         assert "--yes" in str(done.exception)
-        assert "44444444" in done.output
+        assert all(name in done.output for name in service.known)
         assert service.ended == []
-
-    def test_everywhere_with_yes_ends_all(self, shell: Shell, service: FakeService) -> None:
-        done = shell.run("stop", "--everywhere", "--yes")
-        assert done.exit_code == 0
+        assert shell.run("stop", "--everywhere", "--yes").exit_code == 0
         assert len(service.ended) == 4
 
-    def test_everywhere_shows_what_would_be_ended_and_asks(
-        self, shell: Shell, service: FakeService
-    ) -> None:
-        shown = shell.typed("n\n", "stop", "--everywhere")
-        assert all(name in shown for name in service.known)
-        assert "Nothing was ended" in shown
-        assert service.ended == []
-        shell.typed("y\n", "stop", "--everywhere")
-        assert len(service.ended) == 4
-
-    def test_all_stops_the_runs_of_this_folder_also_those_in_work_trees(
-        self, tmp_path: Path
-    ) -> None:
+    def test_the_runs_of_a_folder_are_meant_also_those_in_work_trees(self, tmp_path: Path) -> None:
         places = {"here": tmp_path, "below": tmp_path / "a", "above": tmp_path.parent}
         runs = [live_run(name, wd) for name, wd in places.items()]
         tree = live_run("tree", Path("/state/worktrees/tree"), project=str(tmp_path))
-        ended = replace(tree, id="ended", status=RunStatus.PASS)
-        runs += [tree, ended]
-        own = [run.id for run in runs if run.lies_in(tmp_path)]
-        sweep = steer.Sweep((), tmp_path, own, here=True, everywhere=False)
-        stopped = sweep.live_runs(runs, [], is_named=True)
+        runs += [tree, replace(tree, id="ended", status=RunStatus.PASS)]
+        own = {run.id for run in runs if run.lies_in(tmp_path)}
+        stopped = steer.runs_to_stop(runs, [], own, every=False)
         assert [run.id for run in stopped] == ["here", "below", "tree"]
-        assert sweep.takes(read_terminal({"session_name": "cao-20261115-084037-k3f9"})) is False
-
-    def test_everywhere_stops_all_runs_or_those_of_the_server_that_is_named(self) -> None:
         name = "20261115-084037-k3f9"
         runs = [live_run(name, Path("/a")), live_run("other", Path("/b"))]
-        sweep = steer.Sweep((), Path("/"), (), here=False, everywhere=True)
         known = [read_terminal({"id": "11111111", "session_name": f"cao-{name}"})]
-        assert sweep.live_runs(runs, known, is_named=False) == runs
-        assert sweep.live_runs(runs, known, is_named=True) == runs[:1]
+        assert steer.runs_to_stop(runs, known, set(), every=True) == runs
+        assert steer.runs_to_stop(runs, known, set(), every=False) == runs[:1]
 
-    def test_a_run_that_does_not_hear_keeps_its_agents(
+    def test_a_run_that_goes_on_keeps_its_agents(
         self, ours: RunningApi, shell: Shell, tmp_path: Path
     ) -> None:
         add(ours.service, "11111111", tmp_path, "cao-20261115-084037-k3f9")
         add(ours.service, "22222222", tmp_path)
-        with write_run(tmp_path, "k3f9", tester="11111111").locked():
+        run = write_run(tmp_path, "k3f9", tester="11111111")
+
+        def decline(ask: SentRequest | None, end: int) -> None:
+            assert ask is not None
+            log.append(AskDeclined(2.0, "stop", "not now", ask.id))
+
+        with run.locked(), closing(EventLog(run)) as log, Listener(run, 0, decline, pytest.fail):
             done = shell.run("stop", "--all")
         assert done.exit_code == 0, done.exception
-        assert "has not heard of it yet" in done.output
+        assert "not now" in done.output
         assert "It keeps its agents until it has stopped." in done.output
         assert ours.service.ended == ["22222222"]
 
     def test_a_session_and_a_terminal_are_ended_wherever_they_work(
         self, shell: Shell, service: FakeService
     ) -> None:
-        done = shell.run("stop", "3333", "--session", "cao-other")
-        assert done.exit_code == 0
+        assert isinstance(shell.run("stop", "--session", "cao-none").exception, NotFound)
+        assert service.ended == []
+        assert shell.run("stop", "3333", "--session", "cao-other").exit_code == 0
         assert sorted(service.ended) == ["22222222", "33333333"]
 
-    def test_a_session_that_is_not_there_is_said(self, shell: Shell, service: FakeService) -> None:
-        done = shell.run("stop", "--session", "cao-none")
-        assert isinstance(done.exception, NotFound)
-        assert service.ended == []
 
-    @pytest.mark.parametrize("folder", [".", "", "below", "/a\0b"])
-    def test_a_folder_that_is_no_whole_path_is_not_this_one(
-        self, ours: RunningApi, shell: Shell, folder: str
-    ) -> None:
-        add(ours.service, "11111111", folder)
-        assert shell.run("stop", "--all").exit_code == 0
-        assert ours.service.ended == []
-
-
-def test_a_folder_that_cannot_be_looked_up_is_not_this_one(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_looked_up_is_not_this_one_and_no_time_no_age(
+    tmp_path: Path,
+) -> None:
     loop = tmp_path / "loop"
     loop.symlink_to(loop)
-    for folder in (loop, f"{loop}/below", "/half \ud83c", "/" + "x" * 5_000, "/x" * 50_000):
+    odd = (".", "", "below", "/a\0b", "/half \ud83c", "/" + "x" * 5_000)
+    for folder in (loop, f"{loop}/below", *odd):
         told = read_terminal({"id": "11111111", "working_directory": str(folder)})
-        assert not told.works_in(Path("/nowhere"))
-
-
-def test_ls_shows_what_each_agent_may_do(ours: RunningApi, shell: Shell) -> None:
-    add(ours.service, "11111111", "/home/ada/shop")
-    ours.service.known["11111111"] = replace(ours.service.known["11111111"], permissions="ask")
-    lines = shell.run("ls").output.splitlines()
-    assert lines[0].split()[-2] == "PERMISSIONS"
-    assert lines[1].split()[-2] == "ask"
+        assert not told.works_in(tmp_path)
+    for created in (10**400, float("inf"), "now", None, [1]):
+        assert read_terminal({"id": "11111111", "created_at": created}).created is None
 
 
 def test_ls_names_an_agent_by_its_role_and_its_run(ours: RunningApi, shell: Shell) -> None:
-    add(ours.service, "11111111", "/home/ada/shop", "cao-20261115-084037-k3f9")
-    ours.service.known["11111111"] = replace(
-        ours.service.known["11111111"], role="analyst_review", created_at=time.time() - 130
-    )
+    told = {"role": "analyst_review", "permissions": "ask", "created_at": time.time() - 130}
+    add(ours.service, "11111111", "/home/ada/shop", "cao-20261115-084037-k3f9", **told)
     head, row = (line.split() for line in shell.run("ls").output.splitlines())
     assert head == ["ID", "ROLE", "RUN", "AGENT", "STATUS", "AGE", "PERMISSIONS", "FOLDER"]
-    told = "11111111 analyst_review 20261115-084037-k3f9 codex idle 2 min workspace /home/ada/shop"
-    assert row == told.split()
+    words = "11111111 analyst_review 20261115-084037-k3f9 codex idle 2 min ask /home/ada/shop"
+    assert row == words.split()
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
@@ -322,82 +257,28 @@ def test_a_list_of_agents_that_fits_shows_the_project(width: int) -> None:
         )
 
 
-def test_a_terminal_is_found_by_its_role(ours: RunningApi, shell: Shell) -> None:
-    for name, role in (("11111111", "analyst"), ("22222222", "analyst_review")):
-        add(ours.service, name, "/home/ada/shop")
-        ours.service.known[name] = replace(ours.service.known[name], role=role)
-    ours.service.outputs[OutputMode.LAST] = "APPROVED"
-    assert shell.run("output", "analyst_review").output == "APPROVED\n"
-    assert shell.run("stop", "analyst").output == "Ended 11111111 (analyst)\n"
-
-
-def test_a_role_of_two_runs_is_to_be_named_by_its_id(ours: RunningApi, shell: Shell) -> None:
-    for name, run in (("11111111", "20261115-084037-k3f9"), ("22222222", "20261116-090000-abcd")):
-        add(ours.service, name, "/home/ada/shop", f"cao-{run}")
-        ours.service.known[name] = replace(ours.service.known[name], role="tester")
-    done = shell.run("output", "tester")
-    assert isinstance(done.exception, UsageError)
-    assert "11111111 (tester of 20261115-084037-k3f9)" in str(done.exception)
-
-
-@pytest.mark.parametrize("letters", ["k3f9", "75ca"])
-def test_the_agents_that_a_run_has_left_are_ended_by_its_last_letters(
-    ours: RunningApi, shell: Shell, tmp_path: Path, letters: str
-) -> None:
-    write_run(tmp_path, letters, tester="11111111")
-    add(ours.service, "11111111", "/home/ada/shop", f"cao-20261115-084037-{letters}")
-    add(ours.service, "22222222", "/home/ada/shop", "cao-20261115-084037-zzzz")
-    done = shell.run("stop", letters)
-    assert done.exit_code == 0, done.output
-    assert ours.service.ended == ["11111111"]
-
-
-def test_the_agents_of_a_run_are_ended_by_its_id(ours: RunningApi, shell: Shell) -> None:
-    add(ours.service, "11111111", "/home/ada/shop", "cao-20261115-084037-k3f9")
-    assert shell.run("stop", "--session", "20261115-084037-k3f9").exit_code == 0
-    assert ours.service.ended == ["11111111"]
-
-
-@pytest.mark.parametrize("created", [10**400, float("inf"), "now", None, [1]])
-def test_a_time_that_is_none_has_no_age(created: object) -> None:
-    assert read_terminal({"id": "11111111", "created_at": created}).created is None
-
-
 def test_attach_without_a_terminal_names_what_works_there(ours: RunningApi, shell: Shell) -> None:
     add(ours.service, "11111111", "/home/ada/shop")
-    done = shell.start("attach", "1111")
-    assert done.returncode == 2
-    assert done.stderr == (
-        "cao: attach needs a terminal, for input and output; "
-        "`cao output 11111111 --screen` prints what it shows\n"
+    assert str(shell.run("attach", "1111").exception) == (
+        "attach needs a terminal, for input and output; "
+        "`cao output 11111111 --screen` prints what it shows"
     )
 
 
 def test_a_terminal_that_is_not_there_is_bad_usage(ours: RunningApi, shell: Shell) -> None:
     add(ours.service, "11111111", "/home/ada/shop")
     for words in (("output", "x"), ("send", "x", "y"), ("output", "x", "--why"), ("stop", "x")):
-        done = shell.start(*words)
-        assert done.returncode == 2, done.stderr
-        assert done.stderr == "cao: no terminal 'x'; there are: 11111111 (programmer-1)\n"
-
-
-def test_the_option_names_the_server(ours: RunningApi, shell: Shell) -> None:
-    add(ours.service, "11111111", "/home/ada/shop")
-    shell.env["CAO_API"] = "http://127.0.0.1:1"
-    assert "11111111" in shell.run("ls", "--api", ours.url).output
+        refused = shell.run(*words).exception
+        assert isinstance(refused, UsageError)
+        assert str(refused) == "no terminal 'x'; there are: 11111111 (programmer-1)"
 
 
 class TestHostile:
     @pytest.fixture
     def nasty(self, ours: RunningApi, shell: Shell) -> Shell:
-        terminal = ours.service.add("11111111")
-        ours.service.known["11111111"] = replace(
-            terminal,
-            name=f"name{NASTY}{FORGED}",
-            provider=f"codex{NASTY}",
-            session_name="cao-shop",
-            working_directory=f"/home{NASTY}{FORGED}",
-        )
+        folder = f"/home{NASTY}{FORGED}"
+        odd = {"name": f"name{NASTY}{FORGED}", "provider": f"codex{NASTY}"}
+        add(ours.service, "11111111", folder, **odd)
         for mode in OutputMode:
             ours.service.outputs[mode] = f"first{NASTY}\n\tsecond"
         ours.service.delivery = Delivery(True, f"taken{NASTY}{FORGED}")
@@ -410,12 +291,9 @@ class TestHostile:
             ("ls", "--json"),
             ("send", "1111", "hello"),
             ("output", "1111"),
-            ("output", "1111", "--screen"),
-            ("output", "1111", "--full"),
             ("output", "1111", "--why"),
-            ("output", "1111", "--why", "--json"),
             ("stop", "1111"),
-            ("stop", "--everywhere", "--yes"),
+            ("stop", "nonesuch"),
         ],
         ids=" ".join,
     )
@@ -423,30 +301,19 @@ class TestHostile:
         self, nasty: Shell, words: tuple[str, ...]
     ) -> None:
         done = nasty.run(*words)
-        assert done.exit_code == 0, done.output
-        assert done.output
-        assert not UNSAFE.search(
-            done.output.replace("\x7f", "") if "--json" in words else done.output
-        )
-        assert not any(line.startswith("ffffffff") for line in done.output.splitlines())
+        shown = done.output or str(done.exception)
+        assert shown
+        assert not UNSAFE.search(shown.replace("\x7f", "") if "--json" in words else shown)
+        assert not any(line.startswith("ffffffff") for line in shown.splitlines())
 
-    def test_an_answer_keeps_its_lines_and_tabs(self, nasty: Shell) -> None:
-        assert nasty.run("output", "1111").output.splitlines()[1] == "\tsecond"
-
-    def test_empty_rows_of_a_screen_do_not_push_it_out_of_sight(
+    def test_an_answer_keeps_its_lines_and_tabs_or_is_raw_and_a_screen_no_empty_rows(
         self, nasty: Shell, ours: RunningApi
     ) -> None:
-        ours.service.outputs[OutputMode.SCREEN] = "  question?\n1 yes\n" + " \n" * 30
-        assert nasty.run("output", "1111", "--screen").output == "  question?\n1 yes\n"
-
-    def test_raw_gives_the_text_as_it_is(self, nasty: Shell) -> None:
+        assert nasty.run("output", "1111").output.splitlines()[1] == "\tsecond"
         done = nasty.run("output", "1111", "--raw")
         assert done.stdout_bytes == f"first{NASTY}\n\tsecond".encode()
-
-    def test_a_name_in_an_error_is_safe_as_well(self, nasty: Shell) -> None:
-        done = nasty.run("output", "nonesuch")
-        assert isinstance(done.exception, NotFound)
-        assert not UNSAFE.search(str(done.exception))
+        ours.service.outputs[OutputMode.SCREEN] = "  question?\n1 yes\n" + " \n" * 30
+        assert nasty.run("output", "1111", "--screen").output == "  question?\n1 yes\n"
 
 
 class TestForeign:
@@ -478,22 +345,16 @@ class TestForeign:
         assert done.exit_code == 0, done.exception
         rows = [line.split() for line in done.output.splitlines()]
         assert rows[1] == ["0badcafe", "tester-1", "cao-theirs", "-", "idle", "-", "-", "-"]
-        assert rows[2] == ["-", "-", "cao-theirs", "-", "-", "-", "-", "-"]
-        assert len(rows) == 4
+        assert len(rows) == 2
 
-    def test_ls_asks_for_the_folder_where_that_is_a_route(
-        self, guest: Shell, theirs: ThirdParty
-    ) -> None:
-        folder = b'{"working_directory": "/their/folder"}'
-        theirs.answers["/terminals/0badcafe/working-directory"] = (200, folder)
-        assert "/their/folder" in guest.run("ls").output
-
-    def test_a_session_that_does_not_list_its_terminals_is_asked_for_them(
+    def test_what_a_session_does_not_tell_is_asked_for_where_that_is_a_route(
         self, guest: Shell, theirs: ThirdParty
     ) -> None:
         theirs.answers["/sessions/cao-theirs"] = (200, b'{"name": "cao-theirs"}')
         theirs.answers["/sessions/cao-theirs/terminals"] = (200, b'[{"id": "0badcafe"}]')
-        assert "0badcafe" in guest.run("ls").output
+        folder = b'{"working_directory": "/their/folder"}'
+        theirs.answers["/terminals/0badcafe/working-directory"] = (200, folder)
+        assert "/their/folder" in guest.run("ls").output
 
     def test_a_message_is_sent_and_what_came_of_it_is_said(self, guest: Shell) -> None:
         done = guest.run("send", "tester-1", "hello")
@@ -510,13 +371,10 @@ class TestForeign:
     ) -> None:
         assert "No terminal works in" in guest.run("stop", "--all").output
         assert not [asked for asked in theirs.asked if asked.method != "GET"]
-
-    def test_what_it_cannot_explain_is_said_in_a_sentence(self, guest: Shell) -> None:
         done = guest.run("output", "0badcafe", "--why")
         assert isinstance(done.exception, OrchestratorError)
-        assert "cannot explain a status" in str(done.exception)
 
-    @pytest.mark.parametrize("answer", [b"{}", b"null", b'"x"', b"7", b'[[], null, {"name": 3}]'])
+    @pytest.mark.parametrize("answer", [b"{}", b"null", b'[[], null, {"name": 3}]'])
     @pytest.mark.parametrize("path", ["/sessions", "/sessions/cao-theirs"])
     def test_no_answer_ends_in_an_unexpected_error(
         self, guest: Shell, theirs: ThirdParty, path: str, answer: bytes

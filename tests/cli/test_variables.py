@@ -21,10 +21,9 @@ def test_every_variable_that_is_named_in_the_source_is_known() -> None:
     assert not named - KNOWN
 
 
-@pytest.mark.parametrize("word", ["ARGS", "COMMAND"])
-@pytest.mark.parametrize("name", PROVIDERS)
-def test_how_an_agent_is_started_is_known(name: str, word: str) -> None:
-    assert remarks_on_variables({f"CAO_{name.upper()}_{word}": "x"}) == []
+def test_how_an_agent_is_started_is_known() -> None:
+    named = [f"CAO_{name.upper()}_{word}" for name in PROVIDERS for word in ("ARGS", "COMMAND")]
+    assert remarks_on_variables(dict.fromkeys(named, "x")) == []
 
 
 def test_one_that_is_not_is_named_with_the_one_that_was_probably_meant() -> None:
@@ -35,19 +34,14 @@ def test_one_that_is_not_is_named_with_the_one_that_was_probably_meant() -> None
     ]
 
 
-def test_where_nobody_knows_what_was_meant_nothing_is_proposed() -> None:
-    assert remarks_on_variables({"CAO_XYZZY": "1"}) == [
-        "CAO_XYZZY is set, but cao does not know it"
-    ]
-
-
 def test_what_is_empty_or_nobodys_business_is_passed_over() -> None:
     assert remarks_on_variables({"CAO_MAX_ROUND": " ", "CACAO": "1", "MAX_ROUND": "1"}) == []
 
 
 def test_a_name_cannot_write_lines_of_its_own() -> None:
-    (said,) = remarks_on_variables({"CAO_\x1b[2J\nPASS": "1"})
+    (said,) = remarks_on_variables({"CAO_\x1b[2J\nXYZZY": "1"})
     assert said.isprintable()
+    assert said.endswith(" is set, but cao does not know it")
 
 
 def test_a_run_says_it_before_anything_else(

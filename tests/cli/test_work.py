@@ -1,27 +1,36 @@
-"""The commands about what a run did to the files, on real folders."""
+"""The commands about the work of a run, on real folders: shown, taken back, delivered."""
 
 import os
 import re
 import shlex
-from datetime import datetime
 from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner, Result
+from msgspec.structs import replace
 
-from cli_agent_orchestrator.cli.work import diff, moment_lines, undo
-from cli_agent_orchestrator.errors import NotSteerable, RunError, UsageError
+from cli_agent_orchestrator.cli.work import (
+    apply,
+    choose_waiting,
+    diff,
+    discard,
+    request_words,
+    undo,
+)
+from cli_agent_orchestrator.errors import NotSteerable, OrchestratorError, RunError, UsageError
 from cli_agent_orchestrator.runs.deliver import apply_run, discard_run, ended_run
-from cli_agent_orchestrator.runs.record import write_record
-from cli_agent_orchestrator.runs.tree import OwnTree, plan_tree, store_of
-from cli_agent_orchestrator.settings.config import state_folder
-from cli_agent_orchestrator.settings.layout import STATE_FILE, run_folder
-from cli_agent_orchestrator.work.snapshots import Snapshot
+from cli_agent_orchestrator.runs.record import RunStatus, write_record
+from cli_agent_orchestrator.runs.tree import commit_tree, plan_tree, store_of
+from cli_agent_orchestrator.runs.view import RunView
+from cli_agent_orchestrator.settings.layout import STATE_FILE, run_folder, state_folder
+from cli_agent_orchestrator.work.delivery import PullRequest
+from cli_agent_orchestrator.work.worktree import Worktree
 from tests.programs import in_a_terminal
 from tests.runs.kept_runs import RUN, make_run, snapshots_in, worked_run
 from tests.runs.test_own_tree import STATE, record_of
-from tests.work.projects import Project, git, make_project, make_repository, write
+from tests.runs.views import a_run
+from tests.work.projects import AUTHOR, Project, git, make_project, make_repository, write
 
 OTHER = "20261116-101010-abc7"
 FITS_A_TURN = "20261116-101010-abx1"
@@ -42,31 +51,28 @@ def invoke(command: click.Command, *words: str) -> Result:
     return done
 
 
-@pytest.mark.parametrize("words", [(), ("k3f9",), ("start",), ("k3f9", "start..tester")])
-def test_a_diff_is_what_the_run_changed_from_start_to_end(
-    project: Path, words: tuple[str, ...]
+WHOLE = ("-1\n+3\n", "+++ b/new.txt", "--- a/gone.txt")
+USERS = ("mine.txt", "later.txt")
+
+
+@pytest.mark.parametrize(
+    ("words", "shown", "left_out"),
+    [
+        ((), WHOLE, USERS),
+        (("k3f9", "start..tester"), WHOLE, USERS),
+        (("1",), ("-1\n+2\n",), ("gone.txt",)),
+        (("k3f9", "..1"), ("-1\n+2\n",), ("gone.txt",)),
+        (("programmer",), ("-2\n+3\n",), ("new.txt",)),
+        (("--stat",), (" a.txt    | 2 +-\n", "delete mode 100644 gone.txt"), USERS),
+    ],
+)
+def test_a_diff_is_what_the_run_or_one_turn_changed(
+    project: Path, words: tuple[str, ...], shown: tuple[str, ...], left_out: tuple[str, ...]
 ) -> None:
     write(project, {"later.txt": "the user's\n"})
-    shown = invoke(diff, *words).stdout
-    assert "-1\n+3\n" in shown
-    assert "+++ b/new.txt" in shown
-    assert "--- a/gone.txt" in shown
-    assert "mine.txt" not in shown
-    assert "later.txt" not in shown
-
-
-@pytest.mark.parametrize("words", [("1",), ("k3f9", "1"), ("..1",), ("start..1",)])
-def test_a_diff_can_be_about_one_turn(project: Path, words: tuple[str, ...]) -> None:
-    shown = invoke(diff, *words).stdout
-    assert "-1\n+2\n" in shown
-    assert "gone.txt" not in shown
-
-
-def test_a_role_means_its_last_turn(project: Path) -> None:
-    assert "-2\n+3\n" in invoke(diff, "programmer").stdout
-    nothing = invoke(diff, "tester")
-    assert nothing.stdout == ""
-    assert nothing.stderr == "No file changed between 3 (programmer) and 4 (tester).\n"
+    text = invoke(diff, *words).stdout
+    assert all(one in text for one in shown)
+    assert not any(one in text for one in left_out)
 
 
 def test_a_word_alone_is_a_run_if_it_is_no_turn_here(project: Path) -> None:
@@ -85,12 +91,6 @@ def test_a_word_alone_is_a_run_if_it_is_no_turn_here(project: Path) -> None:
         invoke(diff, "99")
     with pytest.raises(UsageError, match="at most"):
         invoke(diff, "a", "b", "c")
-
-
-def test_a_table_says_which_files(project: Path) -> None:
-    shown = invoke(diff, "--stat").stdout
-    assert " a.txt    | 2 +-\n" in shown
-    assert "delete mode 100644 gone.txt" in shown
 
 
 def test_a_diff_has_colors_where_there_is_a_terminal(project: Path) -> None:
@@ -155,13 +155,6 @@ def test_nothing_is_done_without_a_yes(project: Path) -> None:
     output, code = in_a_terminal(["undo"], "n\n")
     assert (output.endswith("Nothing was changed.\n"), code) == (True, 0)
     assert (project / "a.txt").read_text() == "3\n"
-    assert "Done" in in_a_terminal(["undo"], "y\n")[0]
-
-
-def test_undo_needs_one_moment_to_go_to(project: Path) -> None:
-    with pytest.raises(UsageError, match=r"by its number; there are:\n +0  start"):
-        invoke(undo, "--to", "1..3")
-    assert (project / "a.txt").read_text() == "3\n"
 
 
 @pytest.mark.parametrize("command", [diff, undo])
@@ -173,7 +166,7 @@ def test_a_run_without_any_snapshot_is_passed_over(project: Path, command: click
         invoke(command, OTHER)
 
 
-@pytest.mark.parametrize("words", [(), ("programmer",), ("1",)])
+@pytest.mark.parametrize("words", [(), ("programmer",)])
 def test_elsewhere_a_diff_is_of_the_only_run_there_is(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
@@ -186,16 +179,13 @@ def test_elsewhere_a_diff_is_of_the_only_run_there_is(
         invoke(undo, "--yes")
 
 
-def test_the_last_of_several_turns_says_that_it_is_and_how_to_see_the_one_before(
-    project: Path,
-) -> None:
-    said = invoke(diff, "programmer").stderr
-    head, *_ = said.split("\n")
-    assert re.fullmatch(
-        r"Turn \d+ is the last of 2 of programmer; for the one before: cao diff k3f9 1", head
-    )
+def test_of_a_turn_it_is_said_that_there_are_several_or_that_nothing_changed(project: Path) -> None:
+    last = r"Turn \d+ is the last of 2 of programmer; for the one before: cao diff k3f9 1\n"
+    assert re.match(last, invoke(diff, "programmer").stderr)
     assert invoke(diff, "1").stderr == ""
-    assert invoke(diff, "start").stderr == ""
+    nothing = invoke(diff, "tester")
+    assert nothing.stdout == ""
+    assert nothing.stderr == "No file changed between 3 (programmer) and 4 (tester).\n"
 
 
 @pytest.mark.parametrize("command", [diff, undo])
@@ -210,26 +200,22 @@ def test_a_run_that_is_in_no_list_is_said_to_be(
         invoke(command)
 
 
-def test_snapshots_are_listed_a_line_each() -> None:
-    noon = datetime(2026, 11, 17, 12).timestamp()
-    taken = [
-        Snapshot("t", 0, "start", noon),
-        Snapshot("t", 12, "programmer", noon + 61),
-    ]
-    assert [*moment_lines(taken, {12: "3 files"})] == [
-        "  0  start       12:00:00",
-        " 12  programmer  12:01:01  changed 3 files",
-    ]
-
-
-@pytest.mark.parametrize("words", [(diff, "bogus"), (diff, "1..bogus"), (undo, "--to", "bogus")])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((diff, "bogus"), "there is no snapshot for 'bogus'"),
+        ((diff, "1..bogus"), "there is no snapshot for 'bogus'"),
+        ((undo, "--to", "bogus"), "there is no snapshot for 'bogus'"),
+        ((undo, "--to", "1..3"), "by its number"),
+    ],
+)
 def test_a_word_that_means_no_snapshot_is_answered_with_those_there_are(
-    project: Path, words: tuple[click.Command, *tuple[str, ...]]
+    project: Path, words: tuple[click.Command, *tuple[str, ...]], said: str
 ) -> None:
-    with pytest.raises(
-        UsageError, match=r"there is no snapshot for 'bogus'; there are:\n +0  start"
-    ):
+    listed = r"there are:\n +0  start +\d\d:\d\d:\d\d\n +1  programmer"
+    with pytest.raises(UsageError, match=rf"{said}; {listed}"):
         invoke(*words)
+    assert (project / "a.txt").read_text() == "3\n"
 
 
 class TestInWorkTree:
@@ -241,15 +227,21 @@ class TestInWorkTree:
         monkeypatch.chdir(found.folder)
         return found
 
-    @pytest.fixture
-    def tree(self, user: Project) -> OwnTree:
+    def work(self, user: Project) -> Worktree:
+        """Let a run change a file in its work tree."""
         state = state_folder(os.environ)
         made = plan_tree(user.folder, state, RUN, os.environ)[0].make()[0]
         snapshots = made.snapshots(store_of(state, RUN))
         snapshots.take(0, "start")
         write(made.wd, {"new.txt": "new\n"})
         snapshots.take(1, "programmer")
-        committed, _ = made.commit(store_of(state, RUN), RUN, STATE, "Do it")
+        write_record(run_folder(state, RUN), record_of(made))
+        return made
+
+    @pytest.fixture
+    def tree(self, user: Project) -> Worktree:
+        made, state = self.work(user), state_folder(os.environ)
+        committed, _ = commit_tree(made, store_of(state, RUN), RUN, STATE, "Do it")
         write_record(run_folder(state, RUN), record_of(committed))
         return committed
 
@@ -257,8 +249,8 @@ class TestInWorkTree:
         with ended_run(state_folder(os.environ), RUN, os.environ) as ended:
             apply_run(ended)
 
-    def assert_can_be_reverted(self, user: Project, tree: OwnTree) -> None:
-        tip = tree.worktree.tip[:12]
+    def assert_can_be_reverted(self, user: Project, tree: Worktree) -> None:
+        tip = tree.tip[:12]
         with pytest.raises(NotSteerable, match=f"is in main as commit {tip}") as caught:
             invoke(undo, RUN, "--yes")
         assert (user.folder / "new.txt").exists()
@@ -268,7 +260,7 @@ class TestInWorkTree:
         assert not (user.folder / "new.txt").exists()
 
     def test_what_was_not_applied_is_discarded_or_restored_there(
-        self, user: Project, tree: OwnTree
+        self, user: Project, tree: Worktree
     ) -> None:
         with pytest.raises(NotSteerable, match=f"cao discard {RUN}"):
             invoke(undo, "--yes")
@@ -278,42 +270,186 @@ class TestInWorkTree:
         assert f"cao/{RUN} still has what was committed" in said.output
 
     def test_what_was_never_committed_is_taken_back_in_the_work_tree(self, user: Project) -> None:
-        state = state_folder(os.environ)
-        made = plan_tree(user.folder, state, RUN, os.environ)[0].make()[0]
-        snapshots = made.snapshots(store_of(state, RUN))
-        snapshots.take(0, "start")
-        write(made.wd, {"new.txt": "new\n"})
-        snapshots.take(1, "programmer")
-        write_record(run_folder(state, RUN), record_of(made))
+        made = self.work(user)
         invoke(undo, RUN, "--yes")
         assert not (made.wd / "new.txt").exists()
 
-    @pytest.mark.parametrize("has_moved", [False, True], ids=["fast-forward", "merge"])
+    @pytest.mark.parametrize("since", ["nothing", "moved", "gone"])
     def test_what_was_applied_is_reverted_by_git(
-        self, user: Project, tree: OwnTree, has_moved: bool
+        self, user: Project, tree: Worktree, since: str
     ) -> None:
-        if has_moved:
+        if since == "moved":
             user.commit({"other.txt": "o\n"})
         self.apply()
+        if since == "gone":
+            with ended_run(state_folder(os.environ), RUN, os.environ) as ended:
+                discard_run(ended)
         self.assert_can_be_reverted(user, tree)
-        assert (tree.wd / "new.txt").exists()
+        assert (tree.wd / "new.txt").exists() == (since != "gone")
 
-    def test_also_with_commits_of_agents(self, user: Project, tree: OwnTree) -> None:
+    def test_also_with_commits_of_agents(self, user: Project, tree: Worktree) -> None:
         write(tree.wd, {"a.txt": "2\n"})
         user.git("add", "a.txt", folder=tree.wd)
         user.git("commit", "-q", "-m", "by an agent", folder=tree.wd)
         write(tree.wd, {"a.txt": "3\n"})
         store = store_of(state_folder(os.environ), RUN)
         tree.snapshots(store).take(2, "programmer")
-        tree, _ = tree.commit(store, RUN, STATE, "Do more")
+        tree, _ = commit_tree(tree, store, RUN, STATE, "Do more")
         write_record(run_folder(state_folder(os.environ), RUN), record_of(tree))
         before = (user.folder / "a.txt").read_text()
         self.apply()
         self.assert_can_be_reverted(user, tree)
         assert (user.folder / "a.txt").read_text() == before
 
-    def test_also_when_the_work_tree_is_gone(self, user: Project, tree: OwnTree) -> None:
-        self.apply()
-        with ended_run(state_folder(os.environ), RUN, os.environ) as ended:
-            discard_run(ended)
-        self.assert_can_be_reverted(user, tree)
+
+ASKED = ("cao/r1", "main", "Keep digits", "Keep digits.\n\nCao-Run: r1\n")
+PUSHED = "Pushed cao/r1 to origin: git push origin cao/r1"
+PARTS = [
+    "  from cao/r1 into main",
+    "  title: Keep digits",
+    "  text:",
+    "    Keep digits.",
+    "",
+    "    Cao-Run: r1",
+]
+
+
+def test_of_a_request_that_is_open_its_address_is_enough() -> None:
+    done = PullRequest("origin", "https://example.org/7")
+    assert [*request_words(done, *ASKED, draft=False)] == [PUSHED, "https://example.org/7"]
+
+
+@pytest.mark.parametrize(
+    ("done", "kind", "told"),
+    [
+        (PullRequest("origin", said="remote: visit us"), "draft request", []),
+        (
+            PullRequest("origin", to_type="gh pr create", said="remote: visit us"),
+            "request",
+            ["Open it with:\n  gh pr create"],
+        ),
+    ],
+)
+def test_without_a_program_all_is_said_that_the_page_of_the_host_asks_for(
+    done: PullRequest, kind: str, told: list[str]
+) -> None:
+    assert [*request_words(done, *ASKED, draft=kind != "request")] == [
+        PUSHED,
+        "remote: visit us",
+        f"No {kind} is open yet.",
+        *told,
+        f"Open it on the page of origin: a new {kind}",
+        *PARTS,
+    ]
+
+
+HERE = Path("/shop")
+
+
+def run_of(name: str, project: str, status: RunStatus = RunStatus.PASS) -> RunView:
+    tree = f"/state/worktrees/{name}"
+    return a_run(
+        id=name, wd=tree, task_line=f"task of {name}", status=status, round=1, project=project
+    )
+
+
+MINE, MINE_TOO, NOT_PASSED = run_of("a", "/shop"), run_of("b", "/shop/inner"), run_of("c", "/shop")
+ELSEWHERE, LIVE = run_of("d", "/other"), run_of("e", "/shop", RunStatus.RUNNING)
+EVERY = [LIVE, NOT_PASSED, MINE_TOO, MINE, ELSEWHERE]
+
+
+@pytest.mark.parametrize(
+    ("runs", "waiting", "chosen"),
+    [
+        (EVERY, [MINE, ELSEWHERE], MINE),
+        # what is wrong with the last one here is then said of it
+        ([NOT_PASSED, MINE, ELSEWHERE], [], NOT_PASSED),
+        ([NOT_PASSED, MINE, ELSEWHERE], [ELSEWHERE], NOT_PASSED),
+        ([LIVE, NOT_PASSED], [], LIVE),
+    ],
+)
+def test_the_run_whose_work_waits_here_is_meant(
+    runs: list[RunView], waiting: list[RunView], chosen: RunView
+) -> None:
+    assert choose_waiting(runs, waiting, HERE, 60.0) == chosen
+
+
+@pytest.mark.parametrize(
+    ("runs", "waiting", "lines"),
+    [
+        (
+            EVERY,
+            [MINE_TOO, MINE, ELSEWHERE],
+            [
+                "the work of several runs waits here; name one of these:",
+                "  ID  STATUS  ROUND  AGE    FOLDER       TASK",
+                "  b   PASS    1      1 min  /shop/inner  task of b",
+                "  a   PASS    1      1 min  .            task of a",
+            ],
+        ),
+        (
+            [ELSEWHERE],
+            [ELSEWHERE],
+            [
+                "no work of a run in this folder waits; name one of these:",
+                "  ID  STATUS  ROUND  AGE    FOLDER  TASK",
+                "  d   PASS    1      1 min  /other  task of d",
+            ],
+        ),
+        ([ELSEWHERE], [], ["there is no run of this folder, and no work of any other waits"]),
+        ([], [], ["there is no run yet; `cao run` starts one"]),
+    ],
+)
+def test_where_it_is_not_clear_those_are_listed_whose_work_waits(
+    runs: list[RunView], waiting: list[RunView], lines: list[str]
+) -> None:
+    started = [replace(run, started=1.0) for run in waiting]
+    with pytest.raises(OrchestratorError) as error:
+        choose_waiting(runs, started, HERE, 61.0)
+    assert str(error.value).split("\n") == lines
+
+
+def test_work_that_is_only_in_its_work_tree_waits_too_and_goes_only_if_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = state_folder(os.environ)
+    project = make_project(tmp_path / "project").folder
+    tree, _ = plan_tree(project, state, RUN, os.environ)[0].make()
+    (tree.wd / "new.txt").write_text("new\n")
+    folder = run_folder(state, RUN)
+    write_record(folder, replace(record_of(tree), status=RunStatus.FAIL))
+    folder.create("state.json", b"{}")
+    make_run(state, project, "20261116-101010-abc7")
+    monkeypatch.chdir(project)
+    not_passed = CliRunner().invoke(apply, [])
+    assert "20261116-101010-abc7 worked in" in str(not_passed.exception)
+    refused = CliRunner().invoke(discard, [], input="y\n")
+    assert isinstance(refused.exception, UsageError)
+    assert tree.exists
+    done = CliRunner().invoke(discard, ["--yes"])
+    assert done.exception is None
+    assert done.stdout.splitlines() == [
+        f"To be removed: {tree.folder}, cao/{RUN}",
+        "Removed.",
+        "A snapshot keeps what was in it. To have it back among your files:",
+        f"  cao diff k3f9 start..discarded --raw | git -C {project} apply",
+    ]
+    assert not tree.exists
+
+
+def test_a_run_that_changed_no_file_leaves_no_doubt_which_work_is_applied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, project = state_folder(os.environ), make_project(tmp_path / "project").folder
+    for run, text in ((RUN, "new\n"), ("20261116-101010-abc7", "")):
+        tree, _ = plan_tree(project, state, run, os.environ)[0].make()
+        if text:
+            (tree.wd / "new.txt").write_text(text)
+            tree = replace(tree, tip=tree.commit("work\n", AUTHOR).id)
+        record = replace(record_of(tree), id=run, status=RunStatus.PASS)
+        write_record(run_folder(state, run), record)
+        run_folder(state, run).create("state.json", b"{}")
+    monkeypatch.chdir(project)
+    done = CliRunner().invoke(apply, [])
+    assert done.exception is None
+    assert (project / "new.txt").read_text() == "new\n"

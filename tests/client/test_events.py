@@ -3,12 +3,12 @@
 import json
 import socket
 import threading
-from dataclasses import asdict
 
 import httpx
 import pytest
 
 from cli_agent_orchestrator.client.client import ApiClient
+from cli_agent_orchestrator.core import codec
 from cli_agent_orchestrator.core.models import TerminalEvent, TerminalStatus
 from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable
 from tests.server.running import WAIT_SECONDS, RunningApi
@@ -18,40 +18,24 @@ from tests.third_party import ThirdParty
 def test_events_are_read_and_resumed(server: RunningApi, client: ApiClient) -> None:
     server.service.add()
     first = next(client.events())
-    assert (first.kind, first.terminal_id, first.status) == (
-        "snapshot",
-        "a1b2c3d4",
-        TerminalStatus.IDLE,
-    )
+    assert (first.kind, first.terminal_id, first.status) == ("snapshot", "a1b2c3d4", "idle")
     server.call(lambda: server.service.change("a1b2c3d4", TerminalStatus.ERROR))
     change = next(client.events(after=first.id))
-    assert (change.kind, change.status, change.at) == (
-        "status",
-        TerminalStatus.ERROR,
-        1_700_000_000.5,
-    )
+    assert (change.kind, change.status, change.at) == ("status", "error", 1_700_000_000.5)
 
 
-@pytest.mark.parametrize("ending", ["close_events", "close"])
 def test_a_waiting_reader_is_woken_from_another_thread(
-    server: RunningApi, client: ApiClient, ending: str
+    server: RunningApi, client: ApiClient
 ) -> None:
-    server.service.add()
     read: list[TerminalEvent] = []
-    began = threading.Event()
-
-    def follow() -> None:
-        for event in client.events():
-            read.append(event)
-            began.set()
-
-    reader = threading.Thread(target=follow)
+    opened = threading.Event()
+    reader = threading.Thread(target=lambda: read.extend(client.events(opened=opened.set)))
     reader.start()
-    assert began.wait(WAIT_SECONDS)
-    getattr(client, ending)()
+    assert opened.wait(WAIT_SECONDS)
+    client.close()
     reader.join(WAIT_SECONDS)
     assert not reader.is_alive()
-    assert [event.kind for event in read] == ["snapshot"]
+    assert read == []
     server.wait_until(lambda: server.service.listeners == 0)
 
 
@@ -95,65 +79,24 @@ def stream_of(text: str) -> ApiClient:
 GOOD = 'event: status\nid: 8\ndata: {"terminal_id": "x", "status": "idle"}\n\n'
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        "no json",
-        "[]",
-        "{}",
-        '{"terminal_id": "x", "at": "then"}',
-        f'{{"terminal_id": "x", "at": {"9" * 400}}}',
-        "5",
-        "[" * 100_000,
-    ],
-    ids=lambda data: data[:30],
-)
+@pytest.mark.parametrize("data", ["no json", "[]", "{}", "[" * 100_000], ids=lambda data: data[:9])
 def test_an_event_that_cannot_be_read_is_left_out_and_the_next_one_is_read(
     data: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with stream_of(f"id: 7\ndata: {data}\n\n{GOOD}") as client:
+    signs_of_life = ": ping\n\nretry: 10\n\nevent: x\n\n"
+    with stream_of(f"{signs_of_life}id: 7\ndata: {data}\n\n{GOOD}") as client:
         assert [event.id for event in client.events()] == ["8"]
     (record,) = caplog.records
     assert "cannot be read" in record.getMessage()
     assert len(record.getMessage()) < 500
 
 
-@pytest.mark.parametrize("quiet", [": ping\n\n", "retry: 10\n\n", "event: x\n\n", "mood: 5\n\n"])
-def test_what_carries_no_data_is_no_event(quiet: str, caplog: pytest.LogCaptureFixture) -> None:
-    with stream_of(GOOD + quiet * 3 + GOOD) as client:
-        assert [event.kind for event in client.events()] == ["status", "status"]
-    assert caplog.records == []
-
-
-@pytest.mark.parametrize("odd", ["\x01", "é", "7" * 201])
-def test_an_id_that_could_not_be_sent_back_is_not_kept(odd: str) -> None:
-    with stream_of(GOOD.replace("id: 8", f"id: {odd}")) as client:
-        assert [event.id for event in client.events()] == [""]
-
-
-def test_it_is_told_when_the_stream_is_open(server: RunningApi, client: ApiClient) -> None:
-    opened = threading.Event()
-    reader = threading.Thread(target=lambda: list(client.events(opened=opened.set)))
-    reader.start()
-    assert opened.wait(WAIT_SECONDS)
-    client.close_events()
-    reader.join(WAIT_SECONDS)
-
-
 def test_an_event_has_all_that_the_server_tells() -> None:
     told = TerminalEvent(
-        id="7",
-        kind="exited",
-        terminal_id="x",
-        session_name="cao-1",
-        status=TerminalStatus.ERROR,
-        reason="it ended with 137",
-        at=1_700_000_000.5,
-        alive=False,
-        exit_code=137,
-        action="make test",
+        *("7", "exited", "x", "cao-1", TerminalStatus.ERROR, "it ended with 137", 1_700_000_000.5),
+        *(False, 137, "make test"),
     )
-    with stream_of(f"event: exited\nid: 7\ndata: {json.dumps(asdict(told))}\n\n") as client:
+    with stream_of(f"event: exited\nid: 7\ndata: {json.dumps(codec.plain(told))}\n\n") as client:
         assert list(client.events()) == [told]
 
 

@@ -3,38 +3,26 @@
 import pytest
 
 from cli_agent_orchestrator.client.client import ApiClient
-from cli_agent_orchestrator.errors import (
-    ApiRefused,
-    ConfigError,
-    OrchestratorError,
-    UsageError,
-)
+from cli_agent_orchestrator.errors import ApiRefused, ConfigError, OrchestratorError, UsageError
 from tests.server.running import RunningApi
 
 
-@pytest.mark.parametrize("name", ["../sessions", "a/b", "a?b=c", "a#b", "%2e%2e", "é\x00\n", ";"])
-def test_a_name_stays_one_part_of_the_path(
-    server: RunningApi, client: ApiClient, name: str
-) -> None:
+def test_a_name_stays_one_part_of_the_path(server: RunningApi, client: ApiClient) -> None:
     server.service.add("other")
-    with pytest.raises(ApiRefused) as caught:
-        client.delete_terminal(name)
-    assert caught.value.status_code in (404, 405)
+    for name in ("../sessions", "a/b", "a?b=c", "a#b", "%2e%2e", "é\x00\n", ";"):
+        with pytest.raises(ApiRefused) as caught:
+            client.delete_terminal(name)
+        assert caught.value.status_code in (404, 405)
     assert list(server.service.known) == ["other"]
 
 
-@pytest.mark.parametrize("name", ["", ".", ".."])
-def test_what_cannot_be_a_name_is_refused(name: str) -> None:
-    with ApiClient() as client, pytest.raises(UsageError, match="not the name"):
-        client.delete_session(name)
-
-
-def test_a_run_is_not_followed_by_a_name_that_is_too_long() -> None:
-    with ApiClient() as client, pytest.raises(UsageError, match=r"run 'x+' .* too long"):
-        next(client.run_events("x" * 70_000))
-
-
-def test_a_host_that_cannot_be_looked_up_is_a_clear_error() -> None:
+def test_what_cannot_be_a_name_is_refused() -> None:
+    with ApiClient() as client:
+        for name in ("", ".", ".."):
+            with pytest.raises(UsageError, match="not the name"):
+                client.delete_session(name)
+        with pytest.raises(UsageError, match=r"run 'x+' .* too long"):
+            next(client.run_events("x" * 70_000))
     with ApiClient("http://a..b:9889") as client, pytest.raises(OrchestratorError):
         client.health()
 
@@ -42,23 +30,12 @@ def test_a_host_that_cannot_be_looked_up_is_a_clear_error() -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        "",
-        "localhost:9889",
-        "ftp://localhost",
-        "http://",
-        "http://localhost/?a=b",
-        "http://[::1",
-        "http://127.0.0.1:0",
-        "http://127.0.0.1:65536",
-        "http://127.0.0.1:99999",
+        *("", "localhost:9889", "ftp://localhost", "http://", "http://localhost/?a=b"),
+        *("http://[::1", "http://127.0.0.1:0", "http://127.0.0.1:65536"),
+        "http://ada:secret@localhost:9889",
     ],
 )
 def test_a_bad_address_is_a_clear_error(url: str) -> None:
-    with pytest.raises(ConfigError, match=r"API is .*expected an address such as"):
+    with pytest.raises(ConfigError, match=r"API is .*expected an address such as") as caught:
         ApiClient(url)
-
-
-def test_a_password_in_the_address_is_refused_and_not_told() -> None:
-    with pytest.raises(ConfigError) as caught:
-        ApiClient("http://ada:secret@localhost:9889")
     assert "secret" not in str(caught.value)

@@ -40,28 +40,15 @@ def test_a_terminal_joins_a_session(server: RunningApi, client: ApiClient) -> No
     assert [s["name"] for s in client.list_sessions()] == [name]
 
 
-def test_a_terminal_is_told_the_role_of_its_agent(server: RunningApi, client: ApiClient) -> None:
-    name = client.create_session("system_analyst", role="analyst")["session_name"]
-    client.create_terminal(name, "peer_system_analyst", role="analyst_review")
-    assert [new.role for new in server.service.created] == ["analyst", "analyst_review"]
-
-
-def test_terminals_are_told_the_number_of_their_run(server: RunningApi, client: ApiClient) -> None:
-    session = client.create_session("tester")["session_name"]
-    client.run_index = 0
-    client.create_terminal(session, "tester")
-    client.create_session("tester")
-    assert [new.run_index for new in server.service.created] == [None, 0, 0]
-
-
-def test_terminals_of_a_role_are_recorded_if_that_is_wanted(
+def test_terminals_have_role_and_run_and_are_recorded_if_that_is_wanted(
     server: RunningApi, client: ApiClient
 ) -> None:
     client.create_session("tester", role="tester")
-    client.record = True
+    client.run_index, client.record = 0, True
     client.create_session("tester", role="tester")
     client.create_session("tester")
-    assert [new.record for new in server.service.created] == [False, True, False]
+    made = [(new.role, new.run_index, new.record) for new in server.service.created]
+    assert made == [("tester", None, False), ("tester", 0, True), (None, 0, False)]
 
 
 def test_a_refusal_carries_status_and_reason(server: RunningApi, client: ApiClient) -> None:
@@ -84,17 +71,6 @@ def test_status_output_and_explanation_are_read(server: RunningApi, client: ApiC
     view = AgentView("screen text", ("/home/ada/record.jsonl",))
     assert client.get_view("a1b2c3d4") == view
     assert client.explain("a1b2c3d4")["reason"] == "the title says so"
-
-
-def test_keys_and_endings_reach_the_service(server: RunningApi, client: ApiClient) -> None:
-    for name in ("one", "two", "three"):
-        server.service.add(name, f"cao-{name}")
-    client.press_key("one", "Escape")
-    client.exit_terminal("one")
-    client.delete_terminal("two")
-    client.delete_session("cao-three")
-    assert server.service.pressed == [("one", "Escape")]
-    assert server.service.ended == ["one", "two", "three"]
 
 
 def test_a_wrong_token_is_refused(server: RunningApi) -> None:

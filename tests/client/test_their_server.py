@@ -1,17 +1,19 @@
 """The client against a server that has none of our extras."""
 
+import httpx
 import pytest
 
-from cli_agent_orchestrator.client.client import QUERY_LIMIT, ApiClient
+from cli_agent_orchestrator.client.client import QUERY_LIMIT, ApiClient, is_loopback
 from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.errors import ApiRefused, UsageError
 from tests.third_party import ThirdParty
 
 
 def test_a_whole_turn_needs_none_of_our_extras(theirs: ThirdParty, guest: ApiClient) -> None:
-    created = guest.create_session("system_analyst")
+    created = guest.create_session("system_analyst", role="analyst")
     assert (created["id"], created["session_name"]) == ("0badcafe", "cao-theirs")
-    guest.create_terminal("cao-theirs", "tester")
+    guest.create_terminal("cao-theirs", "tester", role="tester")
+    assert not any("role" in one.query for one in theirs.asked)
     assert guest.features() == frozenset()
     guest.send_input("0badcafe", "fix it & go")
     theirs.status = "completed"
@@ -20,26 +22,6 @@ def test_a_whole_turn_needs_none_of_our_extras(theirs: ThirdParty, guest: ApiCli
     assert guest.get_view("0badcafe").records == ()
     guest.exit_terminal("0badcafe")
     guest.delete_terminal("0badcafe")
-
-
-def test_a_session_is_asked_for_in_the_query(theirs: ThirdParty, guest: ApiClient) -> None:
-    """Scenario: Create session returns terminal ID and session name"""
-    guest.create_session("system_analyst")
-    asked = theirs.asked[-1]
-    assert (asked.method, asked.path) == ("POST", "/sessions")
-    assert asked.query == {
-        "provider": "codex",
-        "agent_profile": "system_analyst",
-        "working_directory": "/home/ada/shop",
-    }
-
-
-def test_a_server_that_knows_no_roles_is_told_none(theirs: ThirdParty, guest: ApiClient) -> None:
-    guest.create_session("tester", role="tester")
-    guest.create_terminal("cao-theirs", "tester", role="tester")
-    asked = [one for one in theirs.asked if one.method == "POST"]
-    assert len(asked) == 2
-    assert not any("role" in one.query for one in asked)
 
 
 def test_a_message_goes_into_the_query(theirs: ThirdParty, guest: ApiClient) -> None:
@@ -51,6 +33,8 @@ def test_a_message_goes_into_the_query(theirs: ThirdParty, guest: ApiClient) -> 
     assert asked.body == b""
     assert not delivery.confirmed
     assert "took the message" in delivery.detail
+    theirs.answers["/terminals/0badcafe/input"] = (200, b'{"success": false}')
+    assert "did not take" in guest.send_input("0badcafe", "go").detail
 
 
 @pytest.mark.parametrize("message", ["x" * QUERY_LIMIT, "漢" * (QUERY_LIMIT // 9)])
@@ -59,7 +43,7 @@ def test_a_message_too_long_for_an_address_is_a_clear_error(guest: ApiClient, me
         guest.send_input("0badcafe", message)
 
 
-@pytest.mark.parametrize("word", ["dreaming", "", None, 5, ["idle"]])
+@pytest.mark.parametrize("word", ["dreaming", None, ["idle"]])
 def test_a_status_we_do_not_know_is_unknown(
     theirs: ThirdParty, guest: ApiClient, word: object
 ) -> None:
@@ -93,6 +77,25 @@ def test_strange_answers_are_refused(
         guest.get_terminal("0badcafe")
 
 
-def test_a_server_that_did_not_deliver_is_believed(theirs: ThirdParty, guest: ApiClient) -> None:
-    theirs.answers["/terminals/0badcafe/input"] = (200, b'{"success": false}')
-    assert "did not take" in guest.send_input("0badcafe", "go").detail
+def test_the_token_goes_with_every_request(theirs: ThirdParty) -> None:
+    with ApiClient(theirs.url, token="t0ken") as client:
+        client.health()
+        client.get_terminal("0badcafe")
+    assert {asked.authorization for asked in theirs.asked} == {"Bearer t0ken"}
+
+
+def test_the_token_does_not_follow_a_redirection() -> None:
+    seen: list[str] = []
+
+    def redirect(request: httpx.Request) -> httpx.Response:
+        seen.append(request.url.host)
+        return httpx.Response(307, headers={"Location": "http://evil.example/"})
+
+    transport = httpx.MockTransport(redirect)
+    with ApiClient(token="t0ken", transport=transport) as client, pytest.raises(ApiRefused):
+        client.get_terminal("a1b2c3d4")
+    assert seen == ["localhost"]
+
+
+def test_a_strange_address_is_not_this_machine() -> None:
+    assert not is_loopback("http://[::1")

@@ -13,12 +13,12 @@ from cli_agent_orchestrator.core.ansi import (
     after,
     clean_line,
     clean_lines,
-    columns_of,
     cut_line,
     kept_line,
     plain_text,
     read_lines,
 )
+from cli_agent_orchestrator.core.text import columns_of
 
 # All that may ever be written: letters, and attributes in our own form.
 OURS = re.compile(r"(?:[^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]|\x1b\[0(?:;[0-9]+)*m)*")
@@ -32,14 +32,10 @@ ANY = st.text() | st.lists(st.sampled_from(PIECES)).map("".join)
 
 
 @given(ANY)
-def test_nothing_is_written_but_letters_and_attributes_of_ours(ansi: str) -> None:
-    for line in clean_lines(ansi):
-        assert OURS.fullmatch(line)
-
-
-@given(ANY)
-def test_what_is_clean_stays_as_it_is(ansi: str) -> None:
+def test_nothing_is_written_but_letters_and_attributes_of_ours_and_that_stays(ansi: str) -> None:
     lines = clean_lines(ansi)
+    assert all(map(OURS.fullmatch, lines))
+    # so no line colors the next
     assert clean_lines("\n".join(lines)) == lines
     assert tuple(map(clean_line, lines)) == tuple(map(kept_line, lines)) == lines
 
@@ -57,7 +53,6 @@ def test_a_line_is_cut_to_the_columns_there_are(ansi: str, columns: int) -> None
 @pytest.mark.parametrize(
     ("ansi", "lines"),
     [
-        ("", ()),
         ("\n\n", ()),
         ("a\n\nb\n\n", ("a", "", "b")),
         # tmux carries attributes over the line end
@@ -65,7 +60,6 @@ def test_a_line_is_cut_to_the_columns_there_are(ansi: str, columns: int) -> None
         ("\x1b[1mx\x1b[22my", ("\x1b[0;1mx\x1b[0my",)),
         ("\x1b[1;2mx\x1b[0;39;49my", ("\x1b[0;1;2mx\x1b[0my",)),
         ("\x1b[31;42mx\x1b[39my\x1b[49mz", ("\x1b[0;31;42mx\x1b[0;42my\x1b[0mz",)),
-        ("\x1b[93;105mx", ("\x1b[0;93;105mx\x1b[0m",)),
         ("\x1b[4:3mx\x1b[4:0my", ("\x1b[0;4mx\x1b[0my",)),
         ("\x1b[31ma\x1b[31mb", ("\x1b[0;31mab\x1b[0m",)),
         # blanks at the end are seen only if they have a color or a line
@@ -90,7 +84,6 @@ def test_lines_stand_for_themselves(ansi: str, lines: tuple[str, ...]) -> None:
     [
         ("", Style()),
         ("0", Style()),
-        ("00", Style()),
         ("01", Style("31", "42", frozenset("15"))),
         ("25", Style("31", "42")),
         *(
@@ -100,24 +93,18 @@ def test_lines_stand_for_themselves(ansi: str, lines: tuple[str, ...]) -> None:
         *((str(code), Style(str(code), "42", frozenset("5"))) for code in (30, 37, 90, 97)),
         *((str(code), Style("31", str(code), frozenset("5"))) for code in (40, 47, 100, 107)),
         *((str(code), Style("31", "42", frozenset("5"))) for code in (29, 89, 98, 99, 108)),
-        ("38;5;255", Style("38;5;255", "42", frozenset("5"))),
         ("53", Style("31", "42", frozenset("5"))),
         ("38;5;208", Style("38;5;208", "42", frozenset("5"))),
         ("38;5;007", Style("38;5;7", "42", frozenset("5"))),
         ("48;2;1;2;3;1", Style("31", "48;2;1;2;3", frozenset("15"))),
         ("38:5:9;1", Style("38;5;9", "42", frozenset("15"))),
         ("48:2::1:2:3", Style("31", "48;2;1;2;3", frozenset("5"))),
-        ("48:2:1:2:3", Style("31", "48;2;1;2;3", frozenset("5"))),
         # the color of an underline is not shown, nor taken for something else
         ("58;5;1;1", Style("31", "42", frozenset("15"))),
         ("58:2::1:2:3", Style("31", "42", frozenset("5"))),
         # what is no color
         ("38", Style("31", "42", frozenset("5"))),
-        ("38;5", Style("31", "42", frozenset("5"))),
         ("38;5;256", Style("31", "42", frozenset("5"))),
-        ("038", Style("31", "42", frozenset("5"))),
-        ("048", Style("31", "42", frozenset("5"))),
-        ("38;5;1000", Style("31", "42", frozenset("5"))),
         ("38;2;1;2", Style("31", "42", frozenset("5"))),
         ("38;9;1", Style("31", "42", frozenset("15"))),
         ("9" * 5000, Style("31", "42", frozenset("5"))),
@@ -146,10 +133,7 @@ def test_no_line_and_no_screen_is_endless() -> None:
     [
         ("\x1b[0;31mred", "\x1b[0;31mred\x1b[0m"),
         ("\x1b[0;6mx\x1b[0m", "x"),
-        ("\x1b[0;38;5mx\x1b[0m", "x"),
         ("\x1b[0;48;2;1;2;1234mx\x1b[0m", "x"),
-        ("\x1b[0;108mx\x1b[0m", "x"),
-        ("\x1b[0;38mx\x1b[0m", "x"),
         ("\x1b[2Jx\x1b[0m", "x"),
         ("x\ty\x1b[0m", "xy"),
         # nothing takes for ever
@@ -159,10 +143,3 @@ def test_no_line_and_no_screen_is_endless() -> None:
 )
 def test_a_line_that_is_almost_as_ours_is_made_so(line: str, cleaned: str) -> None:
     assert kept_line(line) == clean_line(line) == cleaned
-
-
-@given(ANY, ANY)
-def test_no_line_colors_the_next(first: str, second: str) -> None:
-    lines = kept_line(first), kept_line(second)
-    assert all(map(OURS.fullmatch, lines))
-    assert read_lines("\n".join(lines))[1] == read_lines(lines[1])[0]

@@ -36,13 +36,8 @@ def event(*values: Any) -> bytes:
 
 
 def test_a_recording_is_written_as_other_players_read_it() -> None:
-    assert json.loads(HEADER) == {
-        "version": 2,
-        "width": 120,
-        "height": 40,
-        "timestamp": 1000,
-        "title": "tester",
-    }
+    size = {"width": 120, "height": 40}
+    assert json.loads(HEADER) == {"version": 2, **size, "timestamp": 1000, "title": "tester"}
     assert json.loads(frame_line(Frame(0.5, {0: "é", 6: ""}, is_whole=True))) == [
         0.5,
         "o",
@@ -67,41 +62,23 @@ def test_what_was_written_is_read() -> None:
     assert parse_cast(HEADER) == parse_cast(HEADER.strip()) == Cast(1000.0, 120, 40, ())
 
 
-@pytest.mark.parametrize(
-    ("before", "now", "changed"),
-    [
-        ([], [], {}),
-        (["a", "b"], ["a", "c"], {1: "c"}),
-        (["a", "b"], ["a"], {1: ""}),
-        (["a"], ["a", "", "c"], {2: "c"}),
-    ],
-)
-def test_only_rows_that_differ_have_changed(
-    before: list[str], now: list[str], changed: dict[int, str]
-) -> None:
-    assert changed_lines(before, now) == changed
+def test_only_rows_that_differ_have_changed() -> None:
+    assert changed_lines(["a", "b"], ["a", "c"]) == {1: "c"}
+    assert changed_lines(["a", "b"], ["a"]) == {1: ""}
+    assert changed_lines(["a"], ["a", "", "c"]) == {2: "c"}
 
 
 @pytest.mark.parametrize(
     "data",
     [
         b"",
-        b"\n",
         b"[]",
-        b"{}",
         b"\xff\xfe",
         b"[" * 100_000,
         b'{"version": 3, "width": 1, "height": 1, "timestamp": 1}',
         b'{"version": 2, "width": 0, "height": 1, "timestamp": 1}',
-        b'{"version": 2, "width": 1, "height": 0, "timestamp": 1}',
-        b'{"version": 2, "width": 1001, "height": 1, "timestamp": 1}',
         b'{"version": 2, "width": 1, "height": 501, "timestamp": 1}',
-        b'{"version": 2, "width": 1.5, "height": 1, "timestamp": 1}',
-        b'{"version": 2, "width": 1, "height": 1}',
-        b'{"version": 2, "width": 1, "height": 1, "timestamp": true}',
-        b'{"version": 2, "width": 1, "height": 1, "timestamp": -1}',
         b'{"version": 2, "width": 1, "height": 1, "timestamp": 100000000000}',
-        b'{"version": 2, "width": 1, "height": 1, "timestamp": 1e999}',
         b'{"version": 2, "width": 1, "height": 1, "timestamp": NaN}',
     ],
 )
@@ -113,24 +90,13 @@ def test_what_is_no_recording_is_none(data: bytes) -> None:
     "line",
     [
         b"",
-        b"{}",
-        b"[1]",
-        b'[1, "o"]',
         b'["1", "o", "x"]',
-        b'[true, "o", "x"]',
-        b'[-1, "o", "x"]',
         b'[NaN, "o", "x"]',
-        b'[1e999, "o", "x"]',
         b"[1" + b"0" * 5000 + b', "o", "x"]',
-        b'[1, "o", 7]',
-        b'[1, "i", "x"]',
         b'[1, "m", "another"]',
         b'[1, "r", "2000x2000"]',
         b'[1, "r", "0x900"]',
-        b'[1, "r", "900x0"]',
-        b'[1, "r", "wide"]',
         b'[1, "o", "\\u001b[1;1',
-        b"\xff",
         b"[" * 100_000,
     ],
 )
@@ -145,24 +111,17 @@ def test_of_a_frame_nothing_is_read_but_lines_in_their_places() -> None:
     assert frames_of(event(1, "o", "hello" + place(2, "\x1b]0;t\x07a\x1b[2Jb\nc"))) == (
         Frame(1.0, {1: "ab"}),
     )
-    rows = place(0, "a") + place(MOST_ROWS, "b") + place(MOST_ROWS + 1, "c")
-    assert frames_of(event(1, "o", rows)) == (Frame(1.0, {MOST_ROWS - 1: "b"}),)
-
-
-def test_time_never_goes_back() -> None:
-    data = b"".join(event(at, "o", "") for at in (2, 1, 3))
-    assert [frame.at for frame in frames_of(data)] == [2, 2, 3]
-
-
-def test_a_size_has_its_bounds() -> None:
-    largest = size_line(1, MOST_COLUMNS, MOST_ROWS)
-    cast = parse_cast(HEADER + largest + size_line(2, 10, 10))
+    assert [frame.at for frame in frames_of(b"".join(event(at, "o", "") for at in (2, 1, 3)))] == [
+        2,
+        2,
+        3,
+    ]
+    assert len(frames_of(event(1, "o", "") * (MOST_FRAMES + 10))) == MOST_FRAMES
+    cast = parse_cast(HEADER + size_line(1, MOST_COLUMNS, MOST_ROWS) + size_line(2, 10, 10))
     assert cast is not None
     assert (cast.width, cast.height) == (MOST_COLUMNS, MOST_ROWS)
-
-
-def test_frames_have_their_bound() -> None:
-    assert len(frames_of(event(1, "o", "") * (MOST_FRAMES + 10))) == MOST_FRAMES
+    rows = place(0, "a") + place(MOST_ROWS, "b") + place(MOST_ROWS + 1, "c")
+    assert frames_of(event(1, "o", rows)) == (Frame(1.0, {MOST_ROWS - 1: "b"}),)
 
 
 @given(st.lists(st.tuples(st.integers(0, 600), ANY)), st.binary(max_size=40))

@@ -1,14 +1,15 @@
-"""Saved values as JSON, and what becomes of damaged ones."""
+"""Saved values as JSON, what becomes of damaged ones, and TOML from anybody."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.core import codec
+from cli_agent_orchestrator.core.codec import MOST_DOTS, read_toml, toml_value
 
 
 class Colour(StrEnum):
@@ -86,3 +87,24 @@ def test_a_needed_field_is_not_repaired() -> None:
 @given(st.dictionaries(st.sampled_from(["colour", "names", "parts", "by_name", "first"]), JSON))
 def test_no_damage_to_the_rest_keeps_a_value_from_being_read(damage: dict[str, object]) -> None:
     assert codec.repaired(Whole, {"id": "x", **damage}).id == "x"
+
+
+def test_a_key_that_would_take_hours_is_refused() -> None:
+    with pytest.raises(ValueError, match="at line 2"):
+        read_toml("a = 1\n" + ".".join("a" * 500_000) + " = 1\n")
+
+
+def test_brackets_without_end_are_refused() -> None:
+    with pytest.raises(ValueError, match="Too many brackets"):
+        read_toml("a = " + "[" * 100_000)
+
+
+def test_dots_that_people_write_are_read() -> None:
+    text = "." * MOST_DOTS
+    assert read_toml(f'a.b = "{text[1:]}"') == {"a": {"b": text[1:]}}
+
+
+@given(st.one_of(st.text(), st.booleans(), st.lists(st.text())))
+@example('\x7f\x00\x1b"\\\n')
+def test_what_is_written_is_read_again(value: object) -> None:
+    assert read_toml(f"key = {toml_value(value)}") == {"key": value}

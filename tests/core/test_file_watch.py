@@ -50,14 +50,15 @@ def test_a_file_that_is_written_is_reported_when_it_is_closed(
     assert next_closed(changes)[-1] is FileChange.CLOSED
 
 
-def test_a_file_that_is_renamed_to_its_place_is_complete(folder: Path, changes: Changes) -> None:
-    (folder / "draft").write_text("text")
+def test_a_file_that_is_moved_to_its_place_is_complete_and_others_are_nobodys_business(
+    folder: Path, changes: Changes
+) -> None:
+    (folder / "draft").write_text("first")
+    (folder / "other.md").write_text("other")
     (folder / "draft").rename(folder / "reply.md")
+    # A change of the other file would have come before this one.
     assert next_closed(changes) == [FileChange.CLOSED]
-
-
-def test_a_file_that_is_moved_in_from_elsewhere_is_complete(folder: Path, changes: Changes) -> None:
-    (folder.parent / "draft").write_text("text")
+    (folder.parent / "draft").write_text("from elsewhere")
     (folder.parent / "draft").rename(folder / "reply.md")
     assert next_closed(changes) == [FileChange.CLOSED]
 
@@ -68,14 +69,6 @@ def test_a_link_or_pipe_in_its_place_is_reported(folder: Path, changes: Changes)
     (folder / "reply.md").unlink()
     os.mkfifo(folder / "reply.md")
     assert changes.get(timeout=LIMIT) is FileChange.TOUCHED
-
-
-def test_other_files_are_nobodys_business(folder: Path, changes: Changes) -> None:
-    (folder / "draft").write_text("first")
-    (folder / "other.md").write_text("other")
-    (folder / "draft").rename(folder / "reply.md")
-    # A change of the other file would have come before this one.
-    assert next_closed(changes) == [FileChange.CLOSED]
 
 
 def test_after_the_watch_nothing_is_reported(folder: Path) -> None:
@@ -95,15 +88,11 @@ def test_a_folder_that_cannot_be_watched_is_no_disaster(
     assert "cannot be watched and will be polled" in caplog.text
 
 
-@pytest.mark.parametrize("seconds", [-1.0, 0.0, LIMIT])
-def test_who_was_woken_before_does_not_wait(seconds: float) -> None:
+def test_a_change_wakes_who_waits_and_who_was_woken_before_does_not_wait(folder: Path) -> None:
     waker = Waker()
     waker.wake()
-    waker.wait(seconds)
-
-
-def test_a_change_wakes_who_waits(folder: Path) -> None:
-    waker = Waker()
+    waker.wait(LIMIT)
+    waker.wait(-1.0)
     woken = threading.Event()
 
     def wait() -> None:
@@ -123,6 +112,7 @@ def test_folders_are_watched_until_they_are_not_wanted(tmp_path: Path) -> None:
     one.mkdir()
     two.mkdir()
     seen: SimpleQueue[Path] = SimpleQueue()
+    FolderWatch(seen.put).close()  # it was never begun
     watch = FolderWatch(seen.put)
     try:
         watch.watch([one, two, tmp_path / "missing"])
@@ -143,7 +133,3 @@ def test_folders_are_watched_until_they_are_not_wanted(tmp_path: Path) -> None:
             pass
     finally:
         watch.close()
-
-
-def test_a_watch_that_was_never_begun_can_be_closed() -> None:
-    FolderWatch(lambda path: None).close()

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from cli_agent_orchestrator.core.secrets import (
     MASK,
     PASSWORDS,
-    SHAPES,
     TOKENS,
     before_mask,
     before_secret,
@@ -26,23 +25,19 @@ q0Fb/x+
 SECRETS = [
     "sk-proj-abcdefghijklmnop1234",
     "sk-ant-api03-" + "x" * 20,
-    "ghp_" + "a1B2" * 9,
+    *(f"gh{kind}_" + "a1B2" * 9 for kind in "pousr"),
     "github_pat_" + "a1B2_" * 9,
     "glpat-" + "a1B2-" * 4,
-    *(f"gh{kind}_" + "a1B2" * 9 for kind in "ousr"),
     "AKIAIOSFODNN7EXAMPLE",
     "ASIAIOSFODNN7EXAMPLE",
     "xoxb-123456789012-abcdef",
     "xapp-1-A0000-1234",
     "AIza" + "x" * 35,
     "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dBjftJeZ4CVP",
-    "sk-proj-" + "abcdefgh" * 3,
     "npm_" + "a1B2" * 9,
-    "npm_" + "abCD" * 9,
     "pypi-AgEIcHlwaS5vcmcCJDY3",
     "pypi-" + "a1B2" * 12,
     *(f"{kind}k_{mode}_4eC39HqLyjWDarjt" for kind in "sr" for mode in ("live", "test")),
-    "hf_" + "a1B2" * 8,
     "hf_" + "abCD" * 9,
     "tk_AgQdq7mVBoFD37zQVN29RhuMzNIz2",
     "SG." + "a1B2_c" * 4 + "." + "a1-B2c" * 7,
@@ -50,7 +45,6 @@ SECRETS = [
     "hvs.CAESIJlWh3xYz-abcdefghij",
     "dop_v1_" + "a1b2" * 16,
     "AGE-SECRET-KEY-1QQPQZ7AZXHRD3T0L9X",
-    "gsk_" + "a1B2" * 13,
     "xai-" + "a1B2" * 20,
     *(f"{kind}_" + "a1b2" * 8 for kind in ("shpat", "shpca", "shppa", "shpss")),
     *(f"dckr_{kind}_a1B2-c3D4_e5F6g7H8i9J0k1L2m" for kind in ("pat", "oat")),
@@ -78,12 +72,7 @@ SAID = [
     ("?password=hunter2&x=1", "?password=(masked)&x=1"),
     ('PASSWORD = "correct horse"', 'PASSWORD = "(masked)"'),
     ('{"passphrase": "abc"}', '{"passphrase": "(masked)"}'),
-    ("`password=hunter2` is", "`password=(masked)` is"),
-    ("passwd='abc1'", "passwd='(masked)'"),
-    ("export DB_PASSWORD=correct", "export DB_PASSWORD=(masked)"),
-    ("+CLIENT_SECRET=correct", "+CLIENT_SECRET=(masked)"),
     ("token: abcdefgh12345678", "token: (masked)"),
-    ("API_KEY = abcdefgh12345678", "API_KEY = (masked)"),
     ('"api-key": "abcd1234"', '"api-key": "(masked)"'),
     ("aws_secret_access_key = wJalr/K7MDENG", "aws_secret_access_key = (masked)"),
     ("Authorization: Bearer abcd", "Authorization: Bearer (masked)"),
@@ -95,7 +84,6 @@ SAID = [
     ("Authorization: a1b2c3d4e5f6a7b8", "Authorization: (masked)"),
     ("authorization = 'ApiKey a1b2c3d4e5f6'", "authorization = 'ApiKey (masked)'"),
     ("https://ada:p/w@host/x", "https://ada:(masked)@host/x"),
-    ("https://ada:p@w@host/x", "https://ada:(masked)@host/x"),
     ("https://ada:8000@host/x", "https://ada:(masked)@host/x"),
     ("https://a1b2c3d4e5f6a7b8@host/x.git", "https://(masked)@host/x.git"),
     (r'password: "a\"b" x', 'password: "(masked)" x'),
@@ -109,22 +97,15 @@ SAID = [
     ),
     ("bot123456789:AA" + "a1-_" * 8, "bot123456789:(masked)"),
     ("Cookie: session=abcd; b=c", "Cookie: (masked)"),
-    ("< set-cookie: id=abcd; Path=/\nx", "< set-cookie: (masked)\nx"),
-    ("X-CAO-Proof: abcdefgh12345678", "X-CAO-Proof: (masked)"),
-    ("password=hunter2, token=abcdefgh12345678", "password=(masked), token=(masked)"),
     ("curl -u ada:pw https://x", "curl -u ada:(masked) https://x"),
     ("curl -uada:pw x", "curl -uada:(masked) x"),
-    ("$ curl -fsSu ada:pw x", "$ curl -fsSu ada:(masked) x"),
     ("curl.exe x --user ada:pw", "curl.exe x --user ada:(masked)"),
     ("curl x --proxy-user=ada:pw", "curl x --proxy-user=ada:(masked)"),
     ("curl -u 'ada:two words' x", "curl -u 'ada:(masked)' x"),
-    ('curl -u "ada:pw" x', 'curl -u "ada:(masked)" x'),
     ('curl -u "ada:p', 'curl -u "ada:(masked)'),
     ("curl -X POST \\\n  -u ada:pw \\\n  x", "curl -X POST \\\n  -u ada:(masked) \\\n  x"),
     ("curl https://curl.se/x -u ada:pw", "curl https://curl.se/x -u ada:(masked)"),
     ("curl x curl -u ada:pw", "curl x curl -u ada:(masked)"),
-    ("db_password = S83hunter2x9", "db_password = (masked)"),
-    ("password = hunter2", "password = (masked)"),
     (
         r"{\"password\": \"S84 hunter\", \"token\": \"S85a1b2c3d4\"}",
         r"{\"password\": \"(masked)\", \"token\": \"(masked)\"}",
@@ -135,20 +116,21 @@ SAID = [
     ("**password**: S54hunter2", "**password**: (masked)"),
     ("**Password:** S54hunter2.", "**Password:** (masked)"),
     ("`API_KEY`: `S55hunter2abc`", "`API_KEY`: `(masked)`"),
-    ("the api_key: `S55hunter2abc`, so", "the api_key: `(masked)`, so"),
-    (
-        "/?api_key=S50abcdefgh&access_token=S51abcdefgh",
-        "/?api_key=(masked)&access_token=(masked)",
-    ),
+    ("/?api_key=S50abcdefgh&access_token=S51abcdefgh", "/?api_key=(masked)&access_token=(masked)"),
     ("DB_PASS=correct", "DB_PASS=(masked)"),
     ("export DB_PASS='correct horse'", "export DB_PASS='(masked)'"),
     ("GOCSPX-abcDEF-ghi_jkl", "(masked)"),
+    ('password = "my ghp_a1B2c3D4e5F6 and more"', 'password = "(masked)"'),
+    # small letters make it longer
+    ("İİ password=hunter2 İ", "İİ password=(masked) İ"),
     ("AWS_SESSION_TOKEN=FwoGZXIvYXdzEBY", "AWS_SESSION_TOKEN=(masked)"),
-    ("export API_KEY='abcDEFghiJKLmno'", "export API_KEY='(masked)'"),
 ]
 
 
 def test_what_is_said_to_be_a_secret_is_masked() -> None:
+    assert masked_over_lines("password=hunter2") == "password=hunter2"
+    call = "curl -X POST \\\n -u ada:pw \\\n x"
+    assert masked_over_lines(call) == masked(call)
     shown = [masked(text) for text, _ in SAID]
     assert shown == [expected for _, expected in SAID]
     assert [masked(text) for text in shown] == shown
@@ -160,36 +142,23 @@ ORDINARY = [
     "token = lexer.next_token_1234()",
     "self.token = self.tokens[0]",
     "token: str",
-    "token: float64",
-    "password: string;",
     "the secret: never tell",
     "password = os.environ['PASSWORD']",
     'password="${PASSWORD}"',
     'password: "<your password>"',
-    "12,300 tokens: 450 out",
     "max_tokens=100000000000",
     "sk-learn-is-a-library-for-python",
     "task-1234567890123456789012",
-    "https://host:8000/x@y",
-    "see http://localhost:80",
-    "git@github.com:me/x.git",
     "https://git@github.com/me/x.git",
     "ssh://deploy@example.org:2222/x",
-    "http://localhost:8000/?to=a@b",
-    "authorization: required for all",
     "authorization = request.headers1['x']",
-    "a cookie: small and sweet",
     "cookie = jar[0]",
     "npm_config_registry and npm_package_version_1",
-    "pypi-publish-2 of the workflow",
     "hf_hub_download_2",
-    "SG.x.y and hvs.z",
     "tk_widget_1",
     "at 12:AAAA",
     "xai-grok-2-latest of xai-org",
     "gsk_widget_2 and gsk_signal_handler",
-    "shpat_token and shpat_1234",
-    "dckr_pat_x",
     "whsec_your_webhook_signing_secret",
     "lin_api_version_2",
     "VK_FORMAT_R8_UNORM or r8_unorm_pack16",
@@ -198,43 +167,30 @@ ORDINARY = [
     "TASK" + "a1b2" * 8,
     "SK" + "a1b2" * 10,
     "docker run -u 1000:1000 x",
-    "curl x | docker run -u 1000:1000 y",
-    "curl -u ada https://host:8000/x",
     "curl --user-agent a:b x",
     "curl -u ada:$PASSWORD x",
     'curl -u "$USER:$PASSWORD" x',
     "curl -u ada:<password> x",
-    "curl it, and -u",
-    "password = None",
     "password = password2",
     "secret = self.value2",
     "password = derive1(key)",
     r"{\"password\": \"<yours>\"}",
     r"print('password: \'', x)",
     "x --password $PASSWORD or --password-stdin",
-    "`--token` is 12 characters, and --password too",
-    "x --token <token1>",
-    "a one-time-password abc123",
-    "**token**: float64",
     "`password`: `str`, `secret`: `sha256`",
     "**password**: at least 8 characters",
     "?token=next&page_token=abc123",
     "TESTS_PASS=120, ALL_PASS=true",
     "DB_PASS=$PASS or DB_PASS=<yours>",
     "first_pass = 'lexing'",
-    "GOCSPX-your",
     "NEXT_TOKEN=placeholder",
     "TOKEN=TokenOfSomeKind",
     "TOKEN=Lexer.NextToken",
-    "Bearer of bad news",
     "a bearer token is needed",
-    "Authorization is checked",
     "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
     "the line -----BEGIN PRIVATE KEY----- alone",
-    "eyJ.eyJ.eyJ",
     "a_variable_namedghp_a1B2a1B2a1B2",
     "xAKIAIOSFODNN7EXAMPLE",
-    "commit 1b4f0e9851971998e732078544c96b36c3d01ced",
 ]
 
 
@@ -261,22 +217,30 @@ def test_of_a_private_key_nothing_is_left(kind: str, mark: str) -> None:
         assert "q0Fb" not in shown
 
 
-def test_a_key_may_stand_on_one_line_or_have_no_end() -> None:
-    line = r'"-----BEGIN PRIVATE KEY-----\nMIIEow\nq0Fb\n-----END PRIVATE KEY-----"'
-    assert "MIIE" not in masked(line)
-    cut = "-----BEGIN PRIVATE KEY-----\nMIIEow\nq0Fb\nand then some prose"
-    assert masked(cut) == f"-----BEGIN PRIVATE KEY-----\n{MASK}\nand then some prose"
-
-
-def test_a_key_may_be_one_of_pgp_or_stand_in_a_box() -> None:
-    pgp = "-----BEGIN PGP PRIVATE KEY BLOCK-----\nVersion: 2\n\nlQOYBF\n=aB1c\n-----END P"
-    assert masked(pgp) == f"-----BEGIN PGP PRIVATE KEY BLOCK-----\n{MASK}\n-----END P"
-    box = "│ -----BEGIN PRIVATE KEY----- │\n│ MIIEow==                    │\n│ q0Fb/x+   │\n└──┘"
-    assert masked(box) == f"│ -----BEGIN PRIVATE KEY----- │\n{MASK}\n└──┘"
-
-
-def test_a_text_that_small_letters_make_longer_is_masked_in_the_right_place() -> None:
-    assert masked("İİ password=hunter2 İ") == f"İİ password={MASK} İ"
+@pytest.mark.parametrize(
+    ("key", "shown"),
+    [
+        (
+            r'"-----BEGIN PRIVATE KEY-----\nMIIEow\nq0Fb\n-----END PRIVATE KEY-----"',
+            '"-----BEGIN PRIVATE KEY-----(masked)-----END PRIVATE KEY-----"',
+        ),
+        (
+            "-----BEGIN PRIVATE KEY-----\nMIIEow\nq0Fb\nand then some prose",
+            "-----BEGIN PRIVATE KEY-----\n(masked)\nand then some prose",
+        ),
+        (
+            "-----BEGIN PGP PRIVATE KEY BLOCK-----\nVersion: 2\n\nlQOYBF\n=aB1c\n-----END P",
+            "-----BEGIN PGP PRIVATE KEY BLOCK-----\n(masked)\n-----END P",
+        ),
+        (
+            "│ -----BEGIN PRIVATE KEY----- │\n│ MIIEow==                    │\n│ q0Fb/x+   │\n└──┘",
+            "│ -----BEGIN PRIVATE KEY----- │\n(masked)\n└──┘",
+        ),
+    ],
+    ids=["on one line", "without an end", "of PGP", "in a box"],
+)
+def test_a_key_may_look_otherwise(key: str, shown: str) -> None:
+    assert masked(key) == shown
 
 
 def test_a_word_may_begin_where_a_text_was_put_together_or_go_on() -> None:
@@ -284,16 +248,6 @@ def test_a_word_may_begin_where_a_text_was_put_together_or_go_on() -> None:
     assert secrets(f"is{key}") == []
     assert secrets(f"is{key}", [2, 10]) == [(2, 22)]
     assert secrets("bot123456:AA" + "a1-_" * 8, [6]) == [(10, 44)]
-
-
-def test_nothing_is_looked_for_that_is_in_every_text() -> None:
-    assert all(len(word) >= 3 for words, _ in SHAPES for word in words)
-
-
-def test_what_several_lines_tell_is_masked_before_one_is_left_out() -> None:
-    assert masked_over_lines("password=hunter2") == "password=hunter2"
-    call = "curl -X POST \\\n -u ada:pw \\\n x"
-    assert masked_over_lines(call) == masked(call)
 
 
 def test_a_line_is_not_cut_within_a_mask() -> None:
@@ -326,20 +280,12 @@ def test_only_what_has_to_be_is_left_out_by_a_cut() -> None:
     assert shown == [15, 16, 16, 16, 25, 26, len(line)]
 
 
-WORDS = st.lists(
-    st.sampled_from(
-        [
-            *("the", "a", "token", "of", "password", "secret", "key", "tests", "pass", "bearer"),
-            *("is", "was", "src/a.py", "http://localhost", "F1", "blocking", "12", "3.5", "(x)"),
-            *("[y]", "{z}", "=", ":", ";", ",", ".", "+", "-", "def", "return", "None"),
-        ]
-    )
-)
+WORDS = """the a token of password secret key tests pass bearer is was src/a.py http://localhost
+F1 blocking 12 3.5 (x) [y] {z} = : ; , . + - def return None"""
 
 
-@given(WORDS)
-def test_prose_is_as_it_was(words: list[str]) -> None:
-    text = " ".join(words)
+@given(st.lists(st.sampled_from(WORDS.split())).map(" ".join))
+def test_prose_is_as_it_was(text: str) -> None:
     assert masked(text) == text
 
 

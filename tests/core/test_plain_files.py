@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.core.files import Folder, NotPlain, folder_of, read_named
+from cli_agent_orchestrator.core.files import (
+    Folder,
+    NotPlain,
+    cache_of,
+    folder_of,
+    is_left_behind,
+    read_named,
+)
 
 VICTIM = b"precious"
 
@@ -66,15 +73,6 @@ def test_what_is_no_regular_file_is_named_and_left_alone(
     assert [path.name for path in victim.parent.iterdir()] == ["victim"]
 
 
-def test_nobody_is_told_to_remove_what_he_has_named_outside_of_the_project(tmp_path: Path) -> None:
-    (tmp_path / "project").mkdir()
-    os.mkfifo(tmp_path / "name")
-    for deed in DEEDS:
-        with pytest.raises(NotPlain) as caught:
-            deed(folder_of(tmp_path / "name", tmp_path / "project"))
-        assert caught.value.strerror == "it is a pipe, not a regular file"
-
-
 def make_one(folder: Folder) -> None:
     folder.create("name", b"")
 
@@ -105,6 +103,10 @@ def test_a_file_is_created_once(folder: Folder, victim: Path) -> None:
     folder.create("name", b"one")
     with pytest.raises(FileExistsError):
         folder.create("name", b"two")
+    (folder.path / "name-2").symlink_to(victim.with_name("nothing"))
+    assert (folder.free_name("other", ".md"), folder.free_name("name")) == ("other.md", "name-3")
+    (folder.path / ".name.draft").symlink_to(victim)
+    folder.replace("name", b"one")
     (folder.path / "link").symlink_to(victim)
     with pytest.raises(FileExistsError):
         folder.create("link", b"two")
@@ -135,17 +137,22 @@ def test_nothing_is_left_of_a_file_for_which_there_is_no_room(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_is_replaced_as_a_whole(folder: Folder) -> None:
-    folder.replace("name", b"one")
-    folder.replace("name", b"two")
-    assert folder.read("name") == b"two"
-    assert folder.names() == ["name"]
-
-
-def test_a_file_can_be_for_its_owner_alone(folder: Folder) -> None:
+def test_a_file_is_replaced_as_a_whole_and_can_be_for_its_owner_alone(folder: Folder) -> None:
     folder.replace("name", b"for all")
     folder.replace("name", b"secret", mode=0o600)
     assert (folder.path / "name").stat().st_mode & 0o777 == 0o600
+    assert folder.read("name", limit=6) == b"secret"
+    assert folder.names() == ["name"]
+    with folder.append("name") as file:
+        file.write(b"s")
+    assert folder.read("name") == b"secrets"
+    with pytest.raises(OSError, match="more than 6 bytes"):
+        folder.read("name", limit=6)
+    missing = Folder(folder.path, ("none",))
+    missing.remove("name")
+    assert (missing.status("name"), missing.names()) == (None, [])
+    with pytest.raises(FileNotFoundError):
+        missing.read("name")
 
 
 def _open_files() -> int:
@@ -166,27 +173,6 @@ def test_nothing_stays_open(folder: Folder) -> None:
     assert _open_files() == before
 
 
-def test_a_draft_left_behind_is_not_followed(folder: Folder, victim: Path) -> None:
-    (folder.path / ".name.draft").symlink_to(victim)
-    folder.replace("name", b"new")
-    assert victim.read_bytes() == VICTIM
-    assert folder.names() == ["name"]
-
-
-def test_a_free_name_is_one_that_nothing_has(folder: Folder, victim: Path) -> None:
-    assert folder.free_name("a", ".md") == "a.md"
-    folder.create("a.md", b"")
-    (folder.path / "a-2.md").symlink_to(victim.with_name("nothing"))
-    assert folder.free_name("a", ".md") == "a-3.md"
-
-
-def test_lines_are_added_at_the_end(folder: Folder) -> None:
-    for line in (b"one\n", b"two\n"):
-        with folder.append("name") as file:
-            file.write(line)
-    assert folder.read("name") == b"one\ntwo\n"
-
-
 def test_nothing_is_added_to_a_file_with_a_second_name(folder: Folder, victim: Path) -> None:
     (folder.path / "name").hardlink_to(victim)
     with pytest.raises(NotPlain, match="hard link"):
@@ -194,33 +180,12 @@ def test_nothing_is_added_to_a_file_with_a_second_name(folder: Folder, victim: P
     assert victim.read_bytes() == VICTIM
 
 
-def test_what_is_not_there_is_told_as_such(tmp_path: Path) -> None:
-    folder = Folder(tmp_path, ("none",))
-    assert folder.status("name") is None
-    assert folder.names() == []
-    folder.remove("name")
-    with pytest.raises(FileNotFoundError):
-        folder.read("name")
-
-
-def test_a_file_over_the_limit_is_refused(folder: Folder) -> None:
-    folder.create("name", b"12345")
-    assert folder.read("name", limit=5) == b"12345"
-    with pytest.raises(OSError, match="more than 4 bytes"):
-        folder.read("name", limit=4)
-
-
-def test_a_file_is_moved_to_a_folder_that_is_made_for_it(tmp_path: Path, folder: Folder) -> None:
-    folder.create("name", b"text")
-    other = Folder(tmp_path, (".tmp", "other"))
-    folder.move("name", other, "new")
-    assert (folder.names(), other.read("new")) == ([], b"text")
-
-
 def test_nothing_is_moved_into_a_folder_that_leads_elsewhere(
     tmp_path: Path, folder: Folder, victim: Path
 ) -> None:
     folder.create("name", b"text")
+    folder.move("name", Folder(tmp_path, (".tmp", "made")), "name")
+    Folder(tmp_path, (".tmp", "made")).move("name", folder, "name")
     (tmp_path / ".tmp" / "other").symlink_to(victim.parent)
     with pytest.raises(NotPlain):
         folder.move("name", Folder(tmp_path, (".tmp", "other")), "new")
@@ -228,51 +193,15 @@ def test_nothing_is_moved_into_a_folder_that_leads_elsewhere(
     assert [path.name for path in victim.parent.iterdir()] == ["victim"]
 
 
-TAKE_LOCK = """
-import sys
-import threading
-from pathlib import Path
-from cli_agent_orchestrator.core.files import Folder
-try:
-    with Folder(Path(sys.argv[1])).locked():
-        print("taken")
-except BlockingIOError:
-    print("held")
-"""
-
-
-def test_a_lock_keeps_others_out_until_it_is_given_back(tmp_path: Path) -> None:
-    def other() -> str:
-        command = [sys.executable, "-c", TAKE_LOCK, str(tmp_path)]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
-    with Folder(tmp_path).locked():
-        assert other() == "held"
-        assert list(tmp_path.iterdir()) == []
-    assert other() == "taken"
-
-
-@pytest.mark.parametrize(
-    ("path", "parts"),
-    [("state.json", ()), (".tmp/state.json", (".tmp",)), ("a/../.tmp/state.json", (".tmp",))],
-)
-def test_a_file_in_the_project_is_not_trusted(
-    tmp_path: Path, path: str, parts: tuple[str, ...]
-) -> None:
-    assert folder_of(tmp_path / path, tmp_path) == Folder(tmp_path, parts)
-
-
-def test_a_file_in_the_project_is_known_by_any_way_to_it(tmp_path: Path) -> None:
-    (tmp_path / "real").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "real")
-    found = folder_of(tmp_path / "link" / ".tmp" / "state.json", tmp_path / "real")
-    assert found == Folder(tmp_path / "real", (".tmp",))
-
-
-def test_a_file_elsewhere_is_where_the_user_says(tmp_path: Path) -> None:
-    (tmp_path / "project").mkdir()
+def test_a_file_in_the_project_is_not_trusted_and_one_elsewhere_is(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (tmp_path / "link").symlink_to(project)
+    assert folder_of(project / "state.json", project) == Folder(project)
+    for path in ("project/.tmp/s.json", "project/a/../.tmp/s.json", "link/.tmp/s.json"):
+        assert folder_of(tmp_path / path, project) == Folder(project, (".tmp",))
     for path in ("state.json", "project/../state.json", "projects/state.json"):
-        found = folder_of(tmp_path / path, tmp_path / "project")
+        found = folder_of(tmp_path / path, project)
         assert found == Folder((tmp_path / path).parent, named=True)
 
 
@@ -292,36 +221,23 @@ def test_it_is_told_when_what_lies_in_a_folder_was_changed_and_no_link_is_follow
     assert Folder(folder.path, ("nothing",)).changed() == {}
 
 
-def test_a_file_that_the_user_names_may_be_a_link(victim: Path, tmp_path: Path) -> None:
+def test_what_the_user_names_may_be_a_link_and_a_pipe_is_not_waited_for(
+    tmp_path: Path, victim: Path
+) -> None:
     (tmp_path / "mine").symlink_to(victim)
     assert read_named(tmp_path / "mine") == VICTIM
-
-
-def test_a_pipe_that_the_user_names_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
     os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(NotPlain) as caught:
+        folder_of(tmp_path / "pipe", tmp_path / "project").read("pipe")
+    assert caught.value.strerror == "it is a pipe, not a regular file"
     with pytest.raises(NotPlain, match="a pipe, not a regular file: "):
         read_named(tmp_path / "pipe")
     with pytest.raises(NotPlain, match="a folder"):
         read_named(tmp_path)
 
 
-def test_a_lock_is_seen_by_others_and_keeps_its_folder_when_that_is_renamed(
-    tmp_path: Path,
-) -> None:
-    folder = Folder(tmp_path, ("draft",))
-    assert not folder.is_locked()
-    folder.make()
-    assert not folder.is_locked()
-    with folder.locked():
-        renamed = folder.rename_to("final")
-        assert renamed.path == tmp_path / "final"
-        assert renamed.is_locked()
-    assert not renamed.is_locked()
-
-
-def test_who_looks_whether_it_is_locked_keeps_nobody_from_taking_the_lock(
-    tmp_path: Path,
-) -> None:
+def test_who_looks_whether_it_is_locked_keeps_nobody_from_taking_the_lock(tmp_path: Path) -> None:
     folder = Folder(tmp_path, ("run",))
     folder.make()
     over = threading.Event()
@@ -343,43 +259,56 @@ def test_who_looks_whether_it_is_locked_keeps_nobody_from_taking_the_lock(
             looker.join()
 
 
-def test_a_lock_of_a_folder_keeps_others_out_but_not_of_the_one_beside_it(
-    tmp_path: Path,
-) -> None:
+def test_a_lock_of_a_folder_keeps_others_out_but_not_of_the_one_beside_it(tmp_path: Path) -> None:
     folder, beside = Folder(tmp_path, ("a",)), Folder(tmp_path, ("b",))
     folder.make()
     beside.make()
+    assert not Folder(tmp_path, ("c",)).is_locked()
+    with Folder(tmp_path).locked(), pytest.raises(BlockingIOError), Folder(tmp_path).locked():
+        pytest.fail("it was taken twice")
     with folder.locked():
         with pytest.raises(BlockingIOError), folder.locked():
             pytest.fail("it was taken twice")
         with beside.locked():
             assert folder.is_locked()
-    with folder.locked():
+        renamed = folder.rename_to("c")
+        assert renamed.path == tmp_path / "c"
+        assert renamed.is_locked()
+    with renamed.locked():
         assert not beside.is_locked()
 
 
 def test_a_folder_is_removed_with_all_in_it_but_nothing_a_link_leads_to(
-    tmp_path: Path,
+    tmp_path: Path, victim: Path
 ) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "kept").touch()
     folder = Folder(tmp_path, ("old",))
     folder.create("file", b"x")
-    (folder.path / "link").symlink_to(other)
+    (folder.path / "link").symlink_to(victim.parent)
     folder.remove_all()
     assert not folder.path.exists()
-    assert (other / "kept").exists()
     folder.remove_all()
-
-
-def test_a_link_in_the_place_of_a_folder_is_not_followed_to_be_removed(
-    tmp_path: Path,
-) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "kept").touch()
-    (tmp_path / "old").symlink_to(other)
+    folder.path.symlink_to(victim.parent)
     with pytest.raises(OSError, match="symbolic link"):
-        Folder(tmp_path, ("old",)).remove_all()
-    assert (other / "kept").exists()
+        folder.remove_all()
+    assert victim.read_bytes() == VICTIM
+
+
+@pytest.mark.parametrize(
+    ("path", "cache"),
+    [
+        ("a/__pycache__/b/node_modules/c.pyc", "a/__pycache__"),
+        ("x.pyc", "x.pyc"),
+        ("node_modules/a/b.js", "node_modules"),
+        ("a/.coverage", "a/.coverage"),
+        ("node_modules", ""),
+        ("my_node_modules/a.js", ""),
+        ("a.pyc/b.py", ""),
+        ("a/.coveragerc", ""),
+        ("target/main.rs", ""),
+        ("x.pyc\n", ""),
+        ("", ""),
+    ],
+)
+def test_what_programs_leave_behind_is_known_by_its_place(path: str, cache: str) -> None:
+    assert cache_of(path) == cache
+    assert is_left_behind(path) is bool(cache)

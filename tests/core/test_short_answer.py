@@ -1,11 +1,12 @@
-"""Programs that are asked something short, and how they may fail to answer."""
+"""Programs that are asked something short, and the variables of git that none is given."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.core.programs import MOST_READ, ShortAnswer, ask
+from cli_agent_orchestrator.core.programs import MOST_READ, ShortAnswer, ask, without_repository
 
 NONE = ShortAnswer(None, "")
 LONG = 60
@@ -23,14 +24,9 @@ def test_what_a_program_says_is_returned_with_its_exit_code() -> None:
     assert say("printf '\\377'").text == "\ufffd"
 
 
-@pytest.mark.parametrize(
-    "script", ["exec yes aaaa", "yes aaaa", f"head -c {MOST_READ + 1} /dev/zero"]
-)
+@pytest.mark.parametrize("script", ["yes aaaa", f"head -c {MOST_READ + 1} /dev/zero"])
 def test_a_program_that_says_too_much_does_not_answer(script: str) -> None:
     assert say(script) == NONE
-
-
-def test_as_much_as_is_read_is_an_answer() -> None:
     assert len(say(f"head -c {MOST_READ} /dev/zero").text) == MOST_READ
 
 
@@ -70,3 +66,13 @@ def test_a_program_that_is_not_there_is_an_error_and_one_may_be_near(
     (tmp_path / "near").symlink_to("/bin/echo")
     monkeypatch.chdir(tmp_path)
     assert ask(["./near", "a"], None, LONG) == ShortAnswer(0, "a\n")
+
+
+def test_what_git_knows_of_one_repository_is_left_out_and_nothing_else() -> None:
+    listed = subprocess.run(
+        ["git", "rev-parse", "--local-env-vars"], capture_output=True, text=True, check=True
+    )
+    names = listed.stdout.split()
+    assert "GIT_DIR" in names
+    other = {"GIT_AUTHOR_NAME": "Ada", "GIT_SSH_COMMAND": "ssh -4", "PATH": os.defpath}
+    assert without_repository({**dict.fromkeys(names, "/elsewhere"), **other}) == other

@@ -13,6 +13,7 @@ from cli_agent_orchestrator.client.client import ApiClient
 from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.core.models import Delivery, TerminalStatus
 from cli_agent_orchestrator.events import EventKind, HandoffEvent, RunEvent, TurnBegan, TurnEnded
+from cli_agent_orchestrator.gates.checking import GatePlace
 from cli_agent_orchestrator.hosting.connect import run_own_server
 from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
 from cli_agent_orchestrator.pipeline.prompts import Briefing
@@ -21,10 +22,12 @@ from cli_agent_orchestrator.runs.agents import init_new_run
 from cli_agent_orchestrator.runs.loop import Plan, Runner
 from cli_agent_orchestrator.runs.prepare import Prepared
 from cli_agent_orchestrator.runs.record import RunRecord, new_run_id
-from cli_agent_orchestrator.runs.recorder import Recorder
+from cli_agent_orchestrator.runs.recorder import ExportedState, Recorder, StateFile
+from cli_agent_orchestrator.runs.request import read_task_text
 from cli_agent_orchestrator.runs.run import response_files
-from cli_agent_orchestrator.runs.state_file import ExportedState, StateFile, read_task_text
-from cli_agent_orchestrator.settings.config import RunConfig, state_folder
+from cli_agent_orchestrator.settings.config import RunConfig
+from cli_agent_orchestrator.settings.layout import state_folder
+from cli_agent_orchestrator.work.folder import WorkFolder
 
 CHECKPOINTS = (
     "before dispatch",
@@ -95,6 +98,12 @@ def main(checkpoint: str, role: str) -> None:
             config.handoff,
             StateFile(folder, clock, export),
             files,
+            lambda *_: None,
+            GatePlace(config.wd, 60, os.environ),
+            WorkFolder(None),
+            config.readonly_roles,
+            since=record.started,
+            run=new.run_id,
         )
 
         def on_event(event: RunEvent) -> None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.conftest import Machine, ended_at_last
+from tests.e2e.machine import Machine, ended_at_last
 
 # Any: the events of a run are JSON
 Event = dict[str, Any]
@@ -47,6 +47,11 @@ def rule(role: str, answer: str | None = None, **fields: str) -> str:
     return f'[[rule]]\nrole = "{role}"\n{"".join(lines)}answer = {text}\n'
 
 
+WRITES = rule("programmer", write='[{ path = "new.txt", content = "new\\n" }]')
+ASKS = rule("programmer", misbehave='{ ask = "Go on?" }')
+"""Waits for a person, however slow the machine is."""
+
+
 def script(*first: str, seconds: float = 0) -> str:
     """Return a script with which a run passes; the rules given come before all others."""
     usual = (rule(role, seconds=str(seconds)) for role in REPLIES)
@@ -57,10 +62,7 @@ def prepare(machine: Machine, text: str) -> None:
     """Write the task, tell the agents what to do, and set up for short runs."""
     (machine.work / "task.md").write_text(TASK, encoding="utf-8")
     machine.script(text)
-    machine.env |= {
-        "PROVIDER": "scripted",
-        "MIN_REVIEW_CYCLES_BEFORE_APPROVAL": "1",
-    }
+    machine.env |= {"PROVIDER": "scripted", "MIN_REVIEW_CYCLES_BEFORE_APPROVAL": "1"}
 
 
 class Run:
@@ -110,6 +112,22 @@ def running(machine: Machine, *words: str) -> Iterator[Run]:
         yield run
 
 
+def cut_short(
+    machine: Machine, *words: str, role: str = "programmer", number: signal.Signals = signal.SIGINT
+) -> Run:
+    """Take a run to the question of a role, and end it there by a signal."""
+    with running(machine, *words) as run:
+        run.until(at("waiting_for_person", role))
+        run.interrupt(number)
+        assert run.end() == (-number if number is signal.SIGKILL else 128 + number), run.errors
+    return run
+
+
+def events_of(output: str) -> list[Event]:
+    """Return the events that a command printed as JSON."""
+    return [json.loads(line) for line in output.splitlines()]
+
+
 def at(name: str, role: str, **fields: object) -> Callable[[Event], bool]:
     """Return a question: is an event of this name, role and so on?"""
     wanted = {"type": name, "role": role, **fields}
@@ -142,6 +160,11 @@ def replies_of(machine: Machine) -> dict[str, str]:
     }
 
 
+def prompts_with(machine: Machine, text: str) -> list[str]:
+    found = archive_of(machine).glob("*-prompt.md")
+    return sorted(path.name for path in found if text in path.read_text(encoding="utf-8"))
+
+
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])
@@ -160,3 +183,30 @@ def wait_until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def runs_of(machine: Machine) -> list[Event]:
+    found: list[Event] = json.loads(machine.cao("runs", "--json", code=0).stdout)
+    return found
+
+
+def run_folder_of(machine: Machine) -> Path:
+    (folder,) = (machine.home / "state" / "runs").iterdir()
+    return folder
+
+
+def record_of(machine: Machine) -> Event:
+    data: Event = json.loads((run_folder_of(machine) / "run.json").read_text(encoding="utf-8"))
+    return data
+
+
+def alive_agents(machine: Machine) -> list[Event]:
+    listed: list[Event] = json.loads(machine.cao("ls", "--json").stdout)
+    return [terminal for terminal in listed if terminal["alive"]]
+
+
+def answer(machine: Machine, role: str) -> None:
+    """Answer what the agent of a role asks, as soon as it does."""
+    pane = machine.panes()[record_of(machine)["terminals"][role]]
+    wait_until(lambda: "Go on?" in machine.tmux("capture-pane", "-p", "-t", pane))
+    machine.tmux("send-keys", "-t", pane, "1")

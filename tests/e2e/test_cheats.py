@@ -119,9 +119,12 @@ class Stage(Rig):
             self.handoff_rules,
             self.state_file,
             files,
-            None,
+            lambda *_: None,
             GatePlace(self.project, 60, inherited(), run_folder),
             open_work_folder(self.project, run_folder, os.environ, held_back=held_back),
+            self.readonly_roles,
+            since=0.0,
+            run="k3f9",
         )
         world = World(self.clock, self.mailbox, no_watch)
         return Runner(self.server, plan, self.events.append, world)
@@ -185,13 +188,7 @@ class TestWholeRuns:
         return ("Ten pieces are cheaper.", "--wd", "project", *words)
 
     @pytest.mark.parametrize(
-        ("name", "code"),
-        [
-            ("skip the failing test", 1),
-            ("print a summary and end the tests", 0),
-            ("return a number that is equal to every other", 0),
-            ("the tester repairs the code", 0),
-        ],
+        ("name", "code"), [("skip the failing test", 1), ("the tester repairs the code", 0)]
     )
     def test_the_same_is_said_where_people_look(
         self, machine: Machine, name: str, code: int

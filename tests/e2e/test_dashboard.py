@@ -24,43 +24,31 @@ def address_in(text: str) -> tuple[str, str]:
     return found[1], found[3]
 
 
-def test_a_link_of_the_running_server_is_printed_and_works_once(machine: Machine) -> None:
+def test_the_links_of_a_server_sign_people_in_until_its_token_is_removed(machine: Machine) -> None:
+    machine.env.pop("DISPLAY", None)
+    machine.env.pop("WAYLAND_DISPLAY", None)
     with machine.server() as server:
-        done = machine.cao("dashboard", "--no-open")
-        assert done.returncode == 0, done.stderr
+        done = machine.cao("dashboard", "--no-open", code=0)
         url, code = address_in(done.stdout)
         assert url == server.url
         assert "ssh" not in done.stdout
         with Browser(url) as browser:
             assert browser.sign_in(code) == 200
+            key = browser.key
             with browser.updates() as updates:
                 assert next(updates)["parts"]
             assert browser.sign_in(code) == 403
-
-
-def test_people_stay_signed_in_until_the_token_is_removed(machine: Machine) -> None:
-    with machine.server():
-        url, code = address_in(machine.cao("dashboard", "--no-open").stdout)
-        with Browser(url) as browser:
-            browser.sign_in(code)
-            cookies, key = browser.http.cookies, browser.key
-    with machine.server() as server, Browser(server.url, cookies=cookies, key=key) as browser:
+        port = server.url.rpartition(":")[2]
+        assert f"ssh -L {port}:127.0.0.1:{port} " in machine.cao("dashboard").stdout
+        a_browser_is_started_with_nothing_that_others_may_not_see(machine)
+    with machine.server() as server, Browser(server.url, key=key) as browser:
         assert browser.get("/runs").status_code == 200
     (machine.home / "state" / "token").unlink()
-    with machine.server() as server, Browser(server.url, cookies=cookies, key=key) as browser:
+    with machine.server() as server, Browser(server.url, key=key) as browser:
         assert browser.get("/runs").status_code == 401
 
 
-def test_without_a_screen_it_says_how_to_come_from_elsewhere(machine: Machine) -> None:
-    machine.env.pop("DISPLAY", None)
-    machine.env.pop("WAYLAND_DISPLAY", None)
-    with machine.server() as server:
-        done = machine.cao("dashboard")
-        port = server.url.rpartition(":")[2]
-        assert f"ssh -L {port}:127.0.0.1:{port} " in done.stdout
-
-
-def test_the_browser_is_started_with_nothing_that_others_may_not_see(machine: Machine) -> None:
+def a_browser_is_started_with_nothing_that_others_may_not_see(machine: Machine) -> None:
     """All users of a machine see the words with which a program is started."""
     words = machine.home / "words"
     browser = machine.home / "browser"
@@ -68,18 +56,19 @@ def test_the_browser_is_started_with_nothing_that_others_may_not_see(machine: Ma
     browser.chmod(0o700)
     machine.env |= {"DISPLAY": ":99", "BROWSER": f"{browser} %s"}
     machine.env.pop("SSH_CONNECTION", None)
-    with machine.server():
-        done = machine.cao("dashboard")
-        url, code = address_in(done.stdout)
-        seen = words.read_text(encoding="utf-8").strip()
-        assert code not in seen
-        assert seen.startswith("file://")
-        way = Path(seen.removeprefix("file://"))
-        assert f"{url}/dashboard/sign-in#{code}" in way.read_text(encoding="utf-8")
-        assert stat.S_IMODE(way.stat().st_mode) == 0o600
+    url, code = address_in(machine.cao("dashboard").stdout)
+    seen = words.read_text(encoding="utf-8").strip()
+    assert code not in seen
+    assert seen.startswith("file://")
+    way = Path(seen.removeprefix("file://"))
+    assert f"{url}/dashboard/sign-in#{code}" in way.read_text(encoding="utf-8")
+    assert stat.S_IMODE(way.stat().st_mode) == 0o600
 
 
-def test_without_a_server_it_runs_one_until_it_is_ended(machine: Machine) -> None:
+def test_without_a_server_it_runs_one_at_the_port_that_is_set_until_it_is_ended(
+    machine: Machine,
+) -> None:
+    machine.env["CAO_PORT"] = str(free_port())
     with ended_at_last(machine.start("dashboard", "--no-open")) as process:
         assert process.stdout is not None
         told = b""
@@ -88,6 +77,7 @@ def test_without_a_server_it_runs_one_until_it_is_ended(machine: Machine) -> Non
             assert line, process.communicate()
             told += line
         url, code = address_in(told.decode())
+        assert url.endswith(f":{machine.env['CAO_PORT']}")
         with Browser(url) as browser:
             assert browser.sign_in(code) == 200
             assert browser.get("/runs").json() == []
@@ -98,31 +88,18 @@ def test_without_a_server_it_runs_one_until_it_is_ended(machine: Machine) -> Non
         assert process.wait(60) == 0
 
 
-def test_without_a_server_it_runs_one_at_the_port_that_is_set(machine: Machine) -> None:
-    machine.env["CAO_PORT"] = str(free_port())
-    with ended_at_last(machine.start("dashboard", "--no-open")) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline()
-        assert f":{machine.env['CAO_PORT']}/" in process.stdout.readline().decode()
+def test_a_server_that_is_named_and_not_ours_or_too_old_makes_no_link(machine: Machine) -> None:
+    def refusal(url: str) -> str:
+        return machine.cao("dashboard", "--no-open", "--api", url, code=2).stderr
 
-
-def test_a_server_that_is_named_and_not_ours_makes_no_link(machine: Machine) -> None:
     with running_api(token=None) as theirs:
-        done = machine.cao("dashboard", "--no-open", "--api", theirs.url)
-        assert done.returncode == 2
-        assert f"the server at {theirs.url} is not yours" in done.stderr
+        assert f"the server at {theirs.url} is not yours" in refusal(theirs.url)
     with third_party() as recorder:
-        done = machine.cao("dashboard", "--no-open", "--api", recorder.url)
-        assert done.returncode == 2
+        refusal(recorder.url)
         assert not [one for one in recorder.asked if one.authorization or one.method == "POST"]
-
-
-def test_a_server_of_an_older_version_is_named_as_such(machine: Machine) -> None:
     with running_api() as older:
         machine.env["CAO_TOKEN"] = TOKEN
-        done = machine.cao("dashboard", "--no-open", "--api", older.url)
-        assert done.returncode == 2
-        assert "has no page yet" in done.stderr
+        assert "has no page yet" in refusal(older.url)
 
 
 @pytest.mark.parametrize(

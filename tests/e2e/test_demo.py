@@ -1,6 +1,5 @@
 """`cao demo` as somebody meets it who has just installed the package."""
 
-import json
 import signal
 import subprocess
 import sys
@@ -10,7 +9,7 @@ import pytest
 
 from cli_agent_orchestrator.settings.config import ServerConfig
 from tests.e2e.conftest import Machine, ended_at_last
-from tests.e2e.runs import TASK
+from tests.e2e.runs import TASK, runs_of
 
 pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 
@@ -32,9 +31,7 @@ def tmux_answers(machine: Machine) -> bool:
     """Is there still a tmux server of the demo?"""
     environ = {"CAO_STATE_DIR": str(demo_folder(machine) / "state")}
     socket = ServerConfig.from_env(environ).tmux_socket
-    asked = subprocess.run(
-        ["tmux", "-L", socket, "list-sessions"], env=machine.env, capture_output=True, check=False
-    )
+    asked = machine.new_process(["tmux", "-L", socket, "list-sessions"])
     return asked.returncode == 0
 
 
@@ -46,8 +43,7 @@ def test_the_demo_shows_a_false_pass_then_a_proven_one_and_what_to_type_next(
         "MAX_ROUNDS": "1",
         "CAO_SCRIPTED_ARGS": "--nonsense",
     }
-    done = visitor.cao("demo")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = visitor.cao("demo", code=0)
     it_tells_what_happened(done.stdout)
     it_leaves_the_project_and_nothing_else(visitor, done.stdout)
     for name in ("API", "MAX_ROUNDS", "CAO_SCRIPTED_ARGS"):
@@ -78,9 +74,7 @@ def it_tells_what_happened(said: str) -> None:
 def it_leaves_the_project_and_nothing_else(visitor: Machine, said: str) -> None:
     project = demo_folder(visitor) / "shopping-basket"
     assert str(project) in said
-    tests = subprocess.run(
-        [sys.executable, "-m", "unittest"], cwd=project, capture_output=True, check=False
-    )
+    tests = visitor.new_process([sys.executable, "-m", "unittest"], project)
     assert tests.returncode == 0
     assert not tmux_answers(visitor)
     assert [path.name for path in demo_folder(visitor).iterdir()] == ["shopping-basket"]
@@ -99,11 +93,10 @@ def its_report_can_be_read(visitor: Machine, said: str) -> None:
 
 
 def it_is_among_the_runs_of_the_user(visitor: Machine, said: str) -> None:
-    (run,) = json.loads(visitor.cao("runs", "--json").stdout)
+    (run,) = runs_of(visitor)
     assert f" report {run['id'][-4:]}" in said or f" report {run['id']}" in said
     assert (run["status"], run["terminals"]) == ("PASS", {})
-    page = visitor.cao("report", run["id"], "--format", "html")
-    assert page.returncode == 0, page.stderr
+    page = visitor.cao("report", run["id"], "--format", "html", code=0)
     assert page.stdout.startswith("<!doctype html>")
     screens = visitor.cao("replay", run["id"], "tester")
     assert "RESULT: PASS" in screens.stdout
@@ -135,49 +128,14 @@ def test_an_interrupted_demo_cleans_up_too(visitor: Machine) -> None:
     assert not tmux_answers(visitor)
 
 
-def test_without_tmux_the_demo_says_what_is_missing(visitor: Machine) -> None:
-    path, visitor.env["PATH"] = visitor.env["PATH"], str(visitor.home)
-    done = visitor.cao("demo")
-    visitor.env["PATH"] = path
-    assert done.returncode == 2
-    assert "tmux" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_what_init_says_to_type_next_works_from_the_same_folder(visitor: Machine) -> None:
-    project = visitor.work / "a new project"
-    agent = visitor.home / "programs" / "codex"
-    agent.parent.mkdir()
-    agent.write_text("#!/bin/sh\necho codex-cli 0.154.0\n", encoding="utf-8")
-    agent.chmod(0o755)
-    visitor.env["PATH"] = f"{agent.parent}:{visitor.env['PATH']}"
-    said = visitor.cao("init", "--yes", project.name)
-    (project / "task.md").write_text(TASK, encoding="utf-8")
-    visitor.env |= {"PROVIDER": "scripted", "CAO_PORT": "0", "CAO_STATE_DIR": "/dev/null/none"}
-    started = type_in(visitor, said.stdout.splitlines()[-1])
-    # It got as far as a server, which it cannot have, with task and settings of that folder.
-    assert "/dev/null/none" in started.stderr
-    assert (project / ".tmp").is_dir()
-
-
 def type_in(machine: Machine, line: str) -> subprocess.CompletedProcess[str]:
     """Do what a shell does with a line that was copied."""
-    return subprocess.run(
-        ["sh", "-c", line],
-        env=machine.env,
-        cwd=machine.work,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return machine.new_process(["sh", "-c", line])
 
 
-@pytest.mark.parametrize(("flow", "gate"), [("pair", "011-tests.md"), ("solo", "005-tests.md")])
-def test_the_demo_shows_other_flows_too(visitor: Machine, flow: str, gate: str) -> None:
-    done = visitor.cao("demo", "--flow", flow)
-    assert done.returncode == 0, done.stdout + done.stderr
-    for text in ("Round 1, tests: FAIL", "after 2 rounds", gate, "quantity >= DISCOUNT_FROM"):
+def test_the_demo_shows_other_flows_too(visitor: Machine) -> None:
+    done = visitor.cao("demo", "--flow", "solo", code=0)
+    said = ("Round 1, tests: FAIL", "after 2 rounds", "005-tests.md", "quantity >= DISCOUNT_FROM")
+    for text in said:
         assert text in done.stdout
     assert "Proven: 2 tests" in done.stdout

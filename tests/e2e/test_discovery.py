@@ -1,6 +1,5 @@
 """Which server commands use, and what strangers learn of it."""
 
-import json
 from collections.abc import Iterator
 
 import pytest
@@ -36,24 +35,34 @@ def test_nobody_is_told_anything_who_has_the_port_of_a_server_that_was_killed(
     assert server["url"] != recorder.url
     assert server["how"].startswith("its own")
     for words in (["ls"], ["stop", "--all"], ["stop", "--everywhere", "--yes"]):
-        done = machine.cao(*words)
-        assert done.returncode == 0, done.stderr
-    assert machine.cao("send", "0badcafe", "a secret").returncode == 2
+        machine.cao(*words, code=0)
+    machine.cao("send", "0badcafe", "a secret", code=2)
     assert recorder.asked == []
 
 
 def test_the_users_own_server_is_found_by_its_socket_whatever_port_is_set(
     machine: Machine, recorder: ThirdParty
 ) -> None:
+    """Its address is written for its owner alone, and through no link."""
+    state = machine.home / "state"
+    state.mkdir(mode=0o700)
+    precious = machine.home / "precious"
+    precious.write_text("mine", encoding="utf-8")
+    (state / "server").symlink_to(precious)
     with machine.server("--no-auth") as server:
         del machine.env["CAO_API"]
         machine.env["CAO_PORT"] = recorder.url.rpartition(":")[2]
         found = find_server(machine.env, lasting=True)
         assert found is not None
         assert found.url == server.url
-        assert machine.cao("ls").returncode == 0
-        assert (machine.home / "state" / "token").stat().st_mode & 0o777 == 0o600
+        machine.cao("ls", code=0)
+        assert (state / "server").read_text(encoding="utf-8").endswith(server.url)
+        assert not (state / "server").is_symlink()
+        for name in ("server", "token"):
+            assert (state / name).stat().st_mode & 0o777 == 0o600
     assert recorder.asked == []
+    assert precious.read_text(encoding="utf-8") == "mine"
+    assert not (state / "server").exists()
 
 
 def test_a_run_says_which_server_was_named_and_by_what(
@@ -67,31 +76,7 @@ def test_a_run_says_which_server_was_named_and_by_what(
     del machine.env["CAO_API"], machine.env["API"]
     (machine.work / "cao.toml").write_text(f'api = "{recorder.url}"\n', encoding="utf-8")
     before = len(recorder.asked)
-    done = machine.cao("run")
-    assert done.returncode == 2
+    done = machine.cao("run", code=2)
     assert f"CAO_API={recorder.url}" in done.stderr
     assert {one.path for one in recorder.asked[before:]} <= {"/health"}
     assert {asked.authorization for asked in recorder.asked} == {None}
-
-
-def test_the_address_is_written_for_its_owner_alone_and_through_no_link(machine: Machine) -> None:
-    state = machine.home / "state"
-    state.mkdir(mode=0o700)
-    precious = machine.home / "precious"
-    precious.write_text("mine", encoding="utf-8")
-    (state / "server").symlink_to(precious)
-    with machine.server() as server:
-        assert (state / "server").read_text(encoding="utf-8").endswith(server.url)
-        assert not (state / "server").is_symlink()
-        assert (state / "server").stat().st_mode & 0o777 == 0o600
-    assert precious.read_text(encoding="utf-8") == "mine"
-    assert not (state / "server").exists()
-
-
-def test_a_doctor_knows_the_port_of_a_server_of_ours(machine: Machine) -> None:
-    with machine.server() as server:
-        port = server.url.rpartition(":")[2]
-        machine.env["CAO_PORT"] = port
-        found = json.loads(machine.cao("doctor", "--json").stdout)["findings"]
-    details = {finding["subject"]: finding["detail"] for finding in found}
-    assert details["port"] == f"{port}, your server"

@@ -29,13 +29,12 @@ def test_the_commands_say_that_its_screen_is_unknown_and_that_it_was_not_tested(
             terminal = client.create_session("tester")["id"]
             client.press_key(terminal, "Enter")
             assert any(event.status is TerminalStatus.UNKNOWN for event in client.events())
-        refused = machine.cao("send", terminal, "Fix the basket")
-        assert refused.returncode == 3
+        refused = machine.cao("send", terminal, "Fix the basket", code=3)
         assert "its screen is not recognized" in refused.stderr
         explained = machine.cao("output", terminal, "--why").stdout
         assert "is unknown\n  reason: the screen matches nothing that is known\n" in explained
         assert f"`cao attach {terminal}` shows it" in explained
-        assert machine.cao("stop", "--all").returncode == 0
+        machine.cao("stop", "--all", code=0)
     examined = json.loads(machine.cao("doctor", "--json").stdout)["findings"]
     [codex] = [finding for finding in examined if finding["subject"] == "agent codex"]
     assert codex["state"] == "note"

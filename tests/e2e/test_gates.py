@@ -6,12 +6,10 @@ import shlex
 import subprocess
 from pathlib import Path
 
-import httpx
 import pytest
 
-from cli_agent_orchestrator.gates.checking import find_sandbox
 from tests.e2e.conftest import Machine
-from tests.e2e.runs import archive_of, prepare, running, script, state_of
+from tests.e2e.runs import archive_of, events_of, running, state_of
 
 pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 
@@ -28,12 +26,6 @@ class TestIt(unittest.TestCase):
     def test_made(self):
         self.assertTrue(pathlib.Path("made").exists())
 """
-
-
-@pytest.fixture
-def ready(machine: Machine) -> Machine:
-    prepare(machine, script())
-    return machine
 
 
 def gate(command: str, **keys: object) -> str:
@@ -70,10 +62,9 @@ def test_a_gate_that_kills_the_run_is_repeated_and_the_turn_is_not(ready: Machin
     with running(ready, *SOLO[1:], "--gate", gate(command)) as run:
         assert run.end() == -9
     assert state_of(ready)["final_status"] == "RUNNING"
-    done = ready.cao("run", "--json")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = ready.cao("run", "--json", code=0)
     assert programmer_turns(ready) == ["001-programmer.md"]
-    events = [json.loads(line) for line in done.stdout.splitlines()]
+    events = events_of(done.stdout)
     assert "turn_began" not in {event["type"] for event in events}
     listing = subprocess.run(
         ["ps", "-A", "-o", "args="], capture_output=True, text=True, check=True
@@ -81,23 +72,12 @@ def test_a_gate_that_kills_the_run_is_repeated_and_the_turn_is_not(ready: Machin
     assert str(late) not in listing.stdout
 
 
-def test_a_checkout_of_a_killed_run_is_gone_when_it_goes_on(ready: Machine) -> None:
-    make_repository(ready.work)
-    command = f"test -e {ready.home}/killed && exit 0; touch {ready.home}/killed; kill -9 $PPID"
-    with running(ready, *SOLO[1:], "--gate", gate(command, clean=True)) as run:
-        assert run.end() == -9
-    (checkouts,) = (ready.home / "state" / "runs").glob("*/checkouts")
-    assert list(checkouts.iterdir())
-    done = ready.cao("run", "--json")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert not checkouts.exists()
-
-
 def test_what_a_gate_does_to_the_work_folder_is_told(ready: Machine) -> None:
     make_repository(ready.work)
-    done = ready.cao(*SOLO, "--gate", gate("echo x > changed; printf '\\033[2Jred\\377\\000'"))
-    assert done.returncode == 0, done.stdout + done.stderr
-    events = [json.loads(line) for line in done.stdout.splitlines()]
+    done = ready.cao(
+        *SOLO, "--gate", gate("echo x > changed; printf '\\033[2Jred\\377\\000'"), code=0
+    )
+    events = events_of(done.stdout)
     (told,) = [event for event in events if event["type"] == "files_changed"]
     assert (told["role"], told["files"]) == ("tests", ["changed"])
 
@@ -105,39 +85,20 @@ def test_what_a_gate_does_to_the_work_folder_is_told(ready: Machine) -> None:
 def test_a_gate_that_removes_the_repository_stops_the_run_until_it_is_back(ready: Machine) -> None:
     make_repository(ready.work)
     command = f"test -e {ready.home}/.git || mv .git {ready.home}/.git"
-    done = ready.cao(*SOLO, "--gate", gate(command))
-    assert done.returncode == 3, done.stdout + done.stderr
+    done = ready.cao(*SOLO, "--gate", gate(command), code=3)
     assert ".git was removed while tests was at work" in done.stderr
-    again = ready.cao("run", "--json")
-    assert again.returncode == 3, again.stdout + again.stderr
+    again = ready.cao("run", "--json", code=3)
     assert "the repository is gone" in again.stderr
     (ready.home / ".git").rename(ready.work / ".git")
     (ready.home / ".git").mkdir()
-    done = ready.cao("run", "--json")
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_the_last_line_is_told_and_the_whole_log_is_named(ready: Machine) -> None:
-    command = "echo first; printf '\\033[1mhalf way\\033[0m'; sleep 2; echo; echo last"
-    done = ready.cao(*SOLO, "--gate", gate(command))
-    assert done.returncode == 0, done.stdout + done.stderr
-    events = [json.loads(line) for line in done.stdout.splitlines()]
-    told = [event["text"] for event in events if event["type"] == "check_output"]
-    assert told[:1] == ["half way"]
-    (ended,) = [event for event in events if event["type"] == "check_ended"]
-    log = Path(ended["log"])
-    assert log.read_bytes() == b"first\n\x1b[1mhalf way\x1b[0m\nlast\n"
-    assert log.parent.name == "gates"
-    assert f"LOG: {log}" in Path(ended["archive"]).read_text(encoding="utf-8")
-    report = ready.cao("report").stdout.splitlines()
-    (line,) = [line for line in report if line.startswith("- What gates wrote: ")]
-    assert line.endswith(f": runs/{log.parent.parent.name}/gates in your state folder")
+    done = ready.cao("run", "--json", code=0)
 
 
 def test_what_a_log_does_not_have_is_said_in_the_result_and_in_the_report(ready: Machine) -> None:
-    done = ready.cao(*SOLO, "--gate", gate("echo first; head -c 50000000 /dev/zero; echo last"))
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
-    events = [json.loads(line) for line in done.stdout.splitlines()]
+    done = ready.cao(
+        *SOLO, "--gate", gate("echo first; head -c 50000000 /dev/zero; echo last"), code=0
+    )
+    events = events_of(done.stdout)
     (ended,) = [event for event in events if event["type"] == "check_ended"]
     said = "27 MB in the middle of its log are left out"
     assert ended["detail"].endswith(said)
@@ -164,9 +125,8 @@ def test_all_keys_of_a_gate_together(ready: Machine) -> None:
         when = ["base"]
         """,
     )
-    done = ready.cao("run", "task.md", "--flow", "solo", "--json", "--trust")
-    assert done.returncode == 0, done.stdout + done.stderr
-    events = [json.loads(line) for line in done.stdout.splitlines()]
+    done = ready.cao("run", "task.md", "--flow", "solo", "--json", "--trust", code=0)
+    events = events_of(done.stdout)
     ended = [
         (event["gate"], event["when"], event["outcome"])
         for event in events
@@ -192,17 +152,9 @@ class TestConsent:
     GATES = '[gates]\ntests = "touch ran"\n'
 
     def refused(self, machine: Machine, *words: str, folder: Path | None = None) -> str:
-        done = machine.cao("run", "task.md", "--flow", "solo", *words, folder=folder)
-        assert done.returncode == 2, done.stdout + done.stderr
+        done = machine.cao("run", "task.md", "--flow", "solo", *words, folder=folder, code=2)
         assert not (machine.work / "ran").exists()
         return done.stderr
-
-    def test_without_it_nothing_is_run(self, ready: Machine) -> None:
-        toml(ready, self.GATES)
-        said = self.refused(ready)
-        assert 'wants these commands to be run:\n  tests = "touch ran"\n' in said
-        assert "cao trust" in said
-        assert json.loads(ready.cao("runs", "--json").stdout) == []
 
     def test_it_counts_for_these_words_in_this_folder(self, ready: Machine) -> None:
         toml(ready, self.GATES)
@@ -220,8 +172,7 @@ class TestConsent:
         assert str(clone) in self.refused(ready, folder=clone)
         assert "any more" in ready.cao("trust", "--revoke").stdout
         self.refused(ready)
-        done = ready.cao("run", "task.md", "--flow", "solo", "--trust")
-        assert done.returncode == 0, done.stderr
+        ready.cao("run", "task.md", "--flow", "solo", "--trust", code=0)
         assert (ready.work / "ran").exists()
 
     def test_a_file_of_the_project_needs_it_however_it_is_named(self, ready: Machine) -> None:
@@ -233,8 +184,7 @@ class TestConsent:
         assert "allow them with --trust; nothing was run" in said
         mine = ready.home / "mine.toml"
         mine.write_text(self.GATES, encoding="utf-8")
-        done = ready.cao("run", "task.md", "--flow", "solo", "--config", str(mine))
-        assert done.returncode == 0, done.stderr
+        ready.cao("run", "task.md", "--flow", "solo", "--config", str(mine), code=0)
         assert (ready.work / "ran").exists()
 
     def test_it_is_given_and_taken_back_for_another_folder(self, ready: Machine) -> None:
@@ -252,68 +202,35 @@ class TestConsent:
         assert len(said) == 1, done.stdout
         assert ready.cao(*shlex.split(said[0])).stdout.endswith("is allowed any more.\n")
         assert ready.cao("trust", "--list").stdout == "No commands of any project are allowed.\n"
-        refused = ready.cao("trust", "--wd", str(other / "nowhere"))
-        assert refused.returncode == 2
+        refused = ready.cao("trust", "--wd", str(other / "nowhere"), code=2)
         assert "is no folder; --wd names that of a project" in refused.stderr
 
-    def test_what_is_allowed_on_the_way_is_taken_back_as_it_is_said(self, ready: Machine) -> None:
-        toml(ready, self.GATES)
-        task = str(ready.work / "task.md")
-        words = ("run", task, "--flow", "solo", "--trust", "--wd", str(ready.work))
-        done = ready.cao(*words, folder=ready.home)
-        (said,) = re.findall("`cao (trust .*?)`", done.stderr)
-        back = ready.cao(*shlex.split(said), folder=ready.home)
-        assert back.stdout.endswith("is allowed any more.\n"), said
-
-    @pytest.mark.parametrize(
-        ("words", "fault"),
-        [
-            (("run", "nosuch.md"), "nosuch.md"),
-            (("run", "task.md", "--provider", "scriptd"), "did you mean scripted?"),
-            (("run", "task.md", "--max-rounds", "many"), "--max-rounds"),
-        ],
-    )
     def test_what_is_wrong_with_a_command_is_said_before_anything_is_asked(
-        self, ready: Machine, words: tuple[str, ...], fault: str
+        self, ready: Machine
     ) -> None:
         toml(ready, self.GATES)
-        done = ready.cao(*words)
-        assert done.returncode == 2
-        assert fault in done.stderr
+        done = ready.cao("run", "task.md", "--provider", "scriptd", code=2)
+        assert "did you mean scripted?" in done.stderr
         assert "wants these commands" not in done.stderr
 
     def test_a_server_refuses_too(self, ready: Machine) -> None:
         toml(ready, self.GATES)
         with ready.server() as server:
-            token = (ready.home / "state" / "token").read_text(encoding="utf-8")
             settings = {"FLOW": "solo", "PROVIDER": "scripted"}
-            answer = httpx.post(
-                f"{server.url}/runs",
-                json={"wd": str(ready.work), "task_file": "task.md", "settings": settings},
-                headers={"Authorization": f"Bearer {token}"},
-                timeout=120,
-                trust_env=False,
-            )
+            body = {"wd": str(ready.work), "task_file": "task.md", "settings": settings}
+            with ready.http(server) as client:
+                answer = client.post("/runs", json=body)
         assert answer.status_code == 400, answer.text
         assert 'tests = "touch ran"' in answer.json()["detail"]
         assert not (ready.work / "ran").exists()
 
-    @pytest.mark.parametrize("hidden", ["\\u001b[2K", "\\r", "\\u2028", "\\u009b1A", "\\u202e"])
+    @pytest.mark.parametrize("hidden", ["\\u001b[2K", "\\u202e"])
     def test_nothing_of_a_command_can_be_hidden(self, ready: Machine, hidden: str) -> None:
         toml(ready, f'[gates]\ntests = "touch ran {hidden}echo harmless"\n')
         said = self.refused(ready)
         assert "without control characters" in said
         for words in (("--yes",), ()):
-            assert ready.cao("trust", *words).returncode == 2
-
-
-@pytest.mark.skipif(find_sandbox().sandbox is None, reason=find_sandbox().problem or "one is here")
-def test_a_gate_in_a_sandbox_writes_to_the_work_folder_alone(ready: Machine) -> None:
-    command = f"touch inside; touch {ready.home}/outside; exit 0"
-    done = ready.cao(*SOLO, "--gate", gate(command, sandbox=True))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert (ready.work / "inside").exists()
-    assert not (ready.home / "outside").exists()
+            ready.cao("trust", *words, code=2)
 
 
 def test_without_a_sandbox_nothing_begins(ready: Machine, tmp_path: Path) -> None:
@@ -323,19 +240,7 @@ def test_without_a_sandbox_nothing_begins(ready: Machine, tmp_path: Path) -> Non
         found = subprocess.run(["which", name], capture_output=True, text=True, check=True).stdout
         (programs / name).symlink_to(found.strip())
     ready.env["PATH"] = str(programs)
-    done = ready.cao("run", "task.md", "--flow", "solo", "--gate", gate("true", sandbox=True))
-    assert done.returncode == 2
+    done = ready.cao(
+        "run", "task.md", "--flow", "solo", "--gate", gate("true", sandbox=True), code=2
+    )
     assert "the gate tests could not be run: no sandbox is available" in done.stderr
-
-
-def test_a_dry_run_with_a_failing_gate_says_once_that_it_goes_in_circles_and_why_it_must(
-    ready: Machine,
-) -> None:
-    words = ("run", "Mend it", "--flow", "solo", "--gate", "tests=false")
-    done = ready.cao(*words, "--max-rounds", "4")
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "DRY RUN: FAIL after 4 rounds" in done.stdout
-    first, last = done.stdout.split("DRY RUN: FAIL")
-    assert first.count("Not converging:") == 1, done.stdout
-    assert last.count("Not converging:") == 1, done.stdout
-    assert "The scripted agent changed no code, so a gate that fails cannot pass" in last

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import Machine
-from tests.e2e.runs import at, prepare, rule, running, script
-from tests.e2e.test_runs import ASKS, answer
-from tests.e2e.test_worktrees import record_of, tree_of
+from tests.e2e.runs import ASKS, answer, cut_short, prepare, record_of, rule, script
+from tests.e2e.test_worktrees import tree_of
 from tests.work.projects import Project, make_project
 
 pytestmark = [pytest.mark.tmux, pytest.mark.slow]
@@ -52,8 +51,7 @@ def test_agents_do_not_see_what_the_gate_fails_by(machine: Machine, project: Pro
     before = project.state()
     # Seen by the setup command, too, if it was there.
     machine.env["CAO_WORKTREE_SETUP"] = "test ! -e acceptance && test ! -e scenario.md"
-    done = machine.cao("run", *WORDS, "--gate", GATE)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = machine.cao("run", *WORDS, "--gate", GATE, code=0)
     assert seen_by_agents(machine) == ""
     assert "PASS, proven: 1 test that failed before now passes" in done.stdout
     assert "acceptance" not in machine.cao("diff").stdout
@@ -61,13 +59,13 @@ def test_agents_do_not_see_what_the_gate_fails_by(machine: Machine, project: Pro
     assert record_of(machine)["round"] == 2
     assert project.git("diff", "--name-status", "main", f"cao/{run}") == "A\tnew.txt"
     assert "to tests or settings" not in done.stdout
-    assert machine.cao("apply").returncode == 0
+    machine.cao("apply", code=0)
     (machine.work / "new.txt").unlink()
     after = project.state()
     assert {name: after[name] for name in (HELD, "scenario.md")} == {
         name: before[name] for name in (HELD, "scenario.md")
     }
-    assert machine.cao("discard", "--yes").returncode == 0
+    machine.cao("discard", "--yes", code=0)
 
 
 def test_a_file_in_their_place_changes_nothing_and_is_named_once(
@@ -75,13 +73,11 @@ def test_a_file_in_their_place_changes_nothing_and_is_named_once(
 ) -> None:
     fakes = f'[{{ path = "new.txt", content = "good\\n" }}, {{ path = "{HELD}", content = "x" }}]'
     prepare(machine, script(rule("programmer", write=fakes)))
-    done = machine.cao("run", *WORDS, "--gate", GATE)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = machine.cao("run", *WORDS, "--gate", GATE, code=0)
     assert done.stdout.count(f"{HELD} was made where your own is held back") == 1
     run = record_of(machine)["id"]
     assert project.git("diff", "--name-status", "main", f"cao/{run}") == "A\tnew.txt"
-    undone = machine.cao("undo", "--to", "0", "--yes")
-    assert undone.returncode == 0, undone.stderr
+    machine.cao("undo", "--to", "0", "--yes", code=0)
     assert (tree_of(machine) / HELD).read_text() == "x"
 
 
@@ -89,21 +85,16 @@ def test_a_run_that_was_killed_goes_on_with_the_files_as_they_were(
     machine: Machine, project: Project
 ) -> None:
     prepare(machine, script(ASKS, writes("good")))
-    with running(machine, *WORDS, "--gate", GATE) as run:
-        run.until(at("waiting_for_person", "programmer"))
-        run.interrupt(signal.SIGKILL)
-        assert run.end() == -signal.SIGKILL
+    cut_short(machine, *WORDS, "--gate", GATE, number=signal.SIGKILL)
     project.write({HELD: "nonsense\n"})
     (tree_of(machine) / "new.txt").write_text("good\n")
     (tree_of(machine) / ".git").unlink()
     answer(machine, "programmer")
     machine.env["CAO_HELD_BACK"] = "a.txt"
-    other = machine.cao("resume", record_of(machine)["id"])
-    assert other.returncode == 2
+    other = machine.cao("resume", record_of(machine)["id"], code=2)
     assert "this one began holding back acceptance, scenario.md" in other.stderr
     del machine.env["CAO_HELD_BACK"]
-    done = machine.cao("resume", record_of(machine)["id"])
-    assert done.returncode == 0, done.stdout + done.stderr
+    machine.cao("resume", record_of(machine)["id"], code=0)
     assert not (tree_of(machine) / "acceptance").exists()
     assert project.git("status", "--porcelain", folder=tree_of(machine)) == ""
 
@@ -114,8 +105,7 @@ def test_where_files_cannot_be_held_back_nothing_is_started(
     prepare(machine, script())
 
     def refusal(*words: str) -> str:
-        done = machine.cao("run", "task.md", *words)
-        assert done.returncode == 2, done.stdout + done.stderr
+        done = machine.cao("run", "task.md", *words, code=2)
         assert not list(Path(machine.home / "state").glob("runs/*"))
         return done.stderr
 

@@ -8,69 +8,49 @@ import pytest
 
 from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.hosting.user import make_token
-from cli_agent_orchestrator.settings.config import check_state_folder
+from cli_agent_orchestrator.settings.layout import check_state_folder
 from tests.e2e.conftest import Machine
 
+RUBBISH = (b"short", b"two words and some more", b"\xff\0" * 20, b"x" * 5000)
 
-def test_a_token_is_made_once_and_belongs_to_its_owner_alone(tmp_path: Path) -> None:
-    token = make_token(tmp_path / "state")
+
+@pytest.mark.parametrize("found", [None, "", "\n", " "])
+def test_a_token_is_made_once_and_belongs_to_its_owner_alone(
+    tmp_path: Path, found: str | None
+) -> None:
+    state = tmp_path / "state"
+    if found is not None:
+        state.mkdir(mode=0o700)
+        (state / "token").write_text(found)
+    token = make_token(state)
     assert len(token) >= 32
-    assert make_token(tmp_path / "state") == token
-    assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
-    assert (tmp_path / "state" / "token").stat().st_mode & 0o777 == 0o600
-
-
-@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620])
-def test_a_token_that_others_may_know_is_refused(tmp_path: Path, mode: int) -> None:
-    make_token(tmp_path)
-    (tmp_path / "token").chmod(mode)
-    with pytest.raises(UsageError, match=f"rm {tmp_path / 'token'}"):
-        make_token(tmp_path)
-    (tmp_path / "token").unlink()
-    assert make_token(tmp_path)
-
-
-def test_a_token_that_is_a_link_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "state").mkdir(mode=0o700)
-    (tmp_path / "state" / "token").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(UsageError, match="it is a symbolic link"):
-        make_token(tmp_path / "state")
-    assert not (tmp_path / "elsewhere").exists()
-
-
-@pytest.mark.parametrize("rest", ["", "\n", " "])
-def test_an_empty_token_file_gets_a_token(tmp_path: Path, rest: str) -> None:
-    (tmp_path / "token").write_text(rest)
-    token = make_token(tmp_path)
-    assert len(token) >= 32
-    assert make_token(tmp_path) == token
-    assert (tmp_path / "token").stat().st_mode & 0o777 == 0o600
+    assert make_token(state) == token
+    assert state.stat().st_mode & 0o777 == 0o700
+    assert (state / "token").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize(
-    "content", [b"short", b"two words and some more", b"\xff\0" * 20, b"x" * 5000]
+    ("content", "mode", "words"),
+    [
+        *((b"x" * 40, mode, "rm {}") for mode in (0o640, 0o604, 0o620)),
+        *((rubbish, 0o600, "holds no token") for rubbish in RUBBISH),
+        (None, 0o600, "it is a symbolic link"),
+    ],
 )
-def test_a_token_file_without_a_token_is_named_and_not_quoted(
-    tmp_path: Path, content: bytes
+def test_a_file_that_is_no_secret_token_is_named_and_not_quoted(
+    tmp_path: Path, content: bytes | None, mode: int, words: str
 ) -> None:
-    (tmp_path / "token").write_bytes(content)
-    with pytest.raises(UsageError, match="holds no token") as caught:
+    token = tmp_path / "token"
+    if content is None:
+        token.symlink_to(tmp_path / "elsewhere")
+    else:
+        token.write_bytes(content)
+        token.chmod(mode)
+    with pytest.raises(UsageError, match=words.format(token)) as caught:
         make_token(tmp_path)
-    assert str(tmp_path / "token") in str(caught.value)
-    assert (tmp_path / "token").read_bytes() == content
-
-
-def _token_is_a_folder(state: Path) -> None:
-    (state / "token").mkdir(parents=True)
-
-
-def _state_is_a_file(state: Path) -> None:
-    state.write_text("")
-
-
-def _store_is_garbage(state: Path) -> None:
-    state.mkdir()
-    (state / "terminals.sqlite3").write_bytes(b"garbage, and a lot of it " * 100)
+    assert str(token) in str(caught.value)
+    assert content is None or token.read_bytes() == content
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def _others_may_write(state: Path) -> None:
@@ -90,16 +70,13 @@ def _leads_elsewhere(state: Path) -> None:
         (_leads_elsewhere, "is a symbolic link; set CAO_STATE_DIR"),
     ],
 )
-@pytest.mark.parametrize(
-    "words", [("server", "--port", "0"), ("server", "--port", "0", "--no-auth"), ("ls",)]
-)
+@pytest.mark.parametrize("words", [("server", "--port", "0", "--no-auth"), ("ls",)])
 def test_a_state_folder_that_is_not_ours_alone_is_refused_by_server_and_client(
     machine: Machine, words: tuple[str, ...], spoil: Callable[[Path], None], advice: str
 ) -> None:
     state = machine.home / "state"
     spoil(state)
-    ended = machine.cao(*words)
-    assert ended.returncode == 2
+    ended = machine.cao(*words, code=2)
     assert f"the state folder {state} {advice.format(state)}" in ended.stderr
     assert ended.stderr.count("\n") == 1
     assert list(state.iterdir()) == []
@@ -115,17 +92,39 @@ def test_a_state_folder_of_another_user_is_refused(tmp_path: Path) -> None:
         check_state_folder(folder)
 
 
-def test_a_state_folder_need_not_exist_yet(tmp_path: Path) -> None:
-    check_state_folder(tmp_path / "none")
+def _without_tmux(machine: Machine) -> str:
+    machine.env["PATH"] = str(machine.home)
+    return "tmux"
+
+
+def _token_is_a_folder(machine: Machine) -> str:
+    (machine.home / "state" / "token").mkdir(parents=True)
+    return str(machine.home / "state")
+
+
+def _state_is_a_file(machine: Machine) -> str:
+    (machine.home / "state").write_text("")
+    return str(machine.home / "state")
+
+
+def _store_is_garbage(machine: Machine) -> str:
+    (machine.home / "state").mkdir()
+    garbage = b"garbage, and a lot of it " * 100
+    (machine.home / "state" / "terminals.sqlite3").write_bytes(garbage)
+    return str(machine.home / "state")
 
 
 @pytest.mark.tmux
-@pytest.mark.parametrize("spoil", [_token_is_a_folder, _state_is_a_file, _store_is_garbage])
-def test_a_spoiled_state_folder_is_said_in_one_line(
-    machine: Machine, spoil: Callable[[Path], None]
+@pytest.mark.parametrize(
+    "spoil", [_without_tmux, _token_is_a_folder, _state_is_a_file, _store_is_garbage]
+)
+def test_why_a_server_cannot_start_is_said_in_one_line(
+    machine: Machine, spoil: Callable[[Machine], str]
 ) -> None:
-    spoil(machine.home / "state")
+    path = machine.env["PATH"]
+    named = spoil(machine)
     ended = machine.cao("server", "--port", "0")
+    machine.env["PATH"] = path
     assert ended.returncode in (2, 3)
-    assert str(machine.home / "state") in ended.stderr
+    assert named in ended.stderr
     assert ended.stderr.count("\n") == 1

@@ -14,8 +14,18 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import CAO, Machine
-from tests.e2e.runs import Event, archive_of, at, prepare, rule, running, script
-from tests.e2e.test_runs import answer, record_of, run_folder_of
+from tests.e2e.runs import (
+    Event,
+    answer,
+    at,
+    prepare,
+    prompts_with,
+    record_of,
+    rule,
+    run_folder_of,
+    running,
+    script,
+)
 
 pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 
@@ -117,11 +127,6 @@ def asked(machine: Machine, *rules: str) -> Iterator[Shell]:
         yield shell
 
 
-def prompts_with(machine: Machine, text: str) -> list[str]:
-    found = archive_of(machine).glob("*-prompt.md")
-    return sorted(path.name for path in found if text in path.read_text(encoding="utf-8"))
-
-
 def control_of(machine: Machine) -> Path:
     return run_folder_of(machine) / "control.jsonl"
 
@@ -162,27 +167,24 @@ def test_a_run_is_steered_by_keys_to_its_end(machine: Machine) -> None:
     assert prompts_with(machine, "Never mind") == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_leaves_the_terminal_as_it_was(machine: Machine, number: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("key", "signals", "code"),
+    [("C-c", [], 130), ("", [signal.SIGTERM], 143), ("", [signal.SIGINT, signal.SIGINT], 130)],
+)
+def test_a_signal_leaves_the_terminal_as_it_was(
+    machine: Machine, key: str, signals: list[signal.Signals], code: int
+) -> None:
     with asked(machine) as shell:
         shell.press("h")
         shell.until_shown("Esc cancels")
         shell.type("half a li")
         shell.until_shown("half a li_")
-        if number is signal.SIGINT:
-            shell.press("C-c")
-        else:
-            os.kill(record_of(machine)["pid"], number)
-        shell.until_shown(f"ended with {128 + number}")
-        shell.assert_usual()
-
-
-def test_a_second_ctrl_c_leaves_the_terminal_as_it_was(machine: Machine) -> None:
-    with asked(machine) as shell:
+        if key:
+            shell.press(key)
         pid = record_of(machine)["pid"]
-        os.kill(pid, signal.SIGINT)
-        os.kill(pid, signal.SIGINT)
-        shell.until_shown("ended with 130")
+        for number in signals:
+            os.kill(pid, number)
+        shell.until_shown(f"ended with {code}")
         shell.assert_usual()
 
 

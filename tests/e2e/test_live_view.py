@@ -8,13 +8,12 @@ import time
 import pytest
 
 from tests.e2e.conftest import CAO, Machine
-from tests.e2e.runs import at, prepare, rule, running, script
+from tests.e2e.runs import ASKS, at, prepare, rule, running, script
 
 pytestmark = pytest.mark.tmux
 
 # It does not end, so that what it did can be seen for as long as it takes.
 ACTS = rule("programmer", run='[["true"]]', misbehave="{ hang = true }")
-ASKS = rule("programmer", misbehave='{ ask = "Go on?" }')
 PATIENCE = 60.0
 SHOW_CURSOR = "\x1b[?25h"
 
@@ -53,8 +52,9 @@ class Terminal:
         return self.text[before:]
 
 
-def test_it_shows_what_the_agent_does(machine: Machine) -> None:
-    prepare(machine, script(ACTS))
+def test_it_shows_what_the_agent_does_and_resumed_why_work_was_sent_back(machine: Machine) -> None:
+    revise = "REVIEW_RESULT: REVISE\nREVIEW_NOTES:\n- the handoff names no file"
+    prepare(machine, script(rule("analyst_review", revise, turn="1"), ACTS))
     with running(machine, "task.md") as run:
         run.until(at("action", "programmer"))
         assert run.events[-1]["text"] == "run: true"
@@ -63,36 +63,24 @@ def test_it_shows_what_the_agent_does(machine: Machine) -> None:
         run.interrupt(signal.SIGINT)
         assert terminal.program.wait(timeout=60) == 130
         assert terminal.rest().endswith(SHOW_CURSOR)
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_who_stops_watching_leaves_run_and_terminal_as_they_were(
-    machine: Machine, number: signal.Signals
-) -> None:
-    prepare(machine, script(ASKS))
-    with running(machine, "task.md") as run:
-        run.until(at("waiting_for_person", "programmer"))
-        terminal = Terminal(machine)
-        terminal.until("asks you")
-        assert "\a" not in terminal.text, "it was asked before anybody watched"
-        terminal.program.send_signal(number)
-        assert terminal.program.wait(timeout=60) == 128 + number
-        assert SHOW_CURSOR in terminal.rest()
-        assert "You have stopped watching; the run goes on." in terminal.text
-        run.interrupt(signal.SIGINT)
-        assert run.end() == 130
-
-
-def test_a_resumed_run_shows_why_its_work_was_sent_back_before(machine: Machine) -> None:
-    revise = "REVIEW_RESULT: REVISE\nREVIEW_NOTES:\n- the handoff names no file"
-    again = rule("programmer", misbehave="{ hang = true }")
-    prepare(machine, script(rule("analyst_review", revise, turn="1"), again))
-    with running(machine, "task.md") as run:
-        run.until(at("turn_began", "programmer"))
-        run.interrupt(signal.SIGINT)
         assert run.end() == 130
     terminal = Terminal(machine, "resume")
     terminal.until("1.1 analyst_review REVISE: the handoff names no file")
     terminal.program.send_signal(signal.SIGINT)
     assert terminal.program.wait(timeout=60) == 130
     terminal.rest()
+
+
+def test_who_stops_watching_leaves_run_and_terminal_as_they_were(machine: Machine) -> None:
+    prepare(machine, script(ASKS))
+    with running(machine, "task.md") as run:
+        run.until(at("waiting_for_person", "programmer"))
+        terminal = Terminal(machine)
+        terminal.until("asks you")
+        assert "\a" not in terminal.text, "it was asked before anybody watched"
+        terminal.program.send_signal(signal.SIGTERM)
+        assert terminal.program.wait(timeout=60) == 143
+        assert SHOW_CURSOR in terminal.rest()
+        assert "You have stopped watching; the run goes on." in terminal.text
+        run.interrupt(signal.SIGINT)
+        assert run.end() == 130

@@ -1,6 +1,5 @@
 """The package as a library: the examples of docs/python.md, and what they promise."""
 
-import json
 import re
 import signal
 import subprocess
@@ -14,7 +13,7 @@ import pytest
 import cli_agent_orchestrator as cao
 from cli_agent_orchestrator.client.client import ApiClient
 from tests.e2e.conftest import Machine
-from tests.e2e.runs import TASK, prepare, rule, script, state_of
+from tests.e2e.runs import TASK, prepare, rule, runs_of, script, state_of
 
 pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 
@@ -22,20 +21,10 @@ PAGE = Path(__file__).parents[2] / "docs" / "python.md"
 BLOCK_PATTERN = r"(?ms)^```python\n(.*?)^```$"
 EXAMPLES = re.findall(BLOCK_PATTERN, PAGE.read_text(encoding="utf-8"))
 
-FAILING = script(rule("tester", "RESULT: FAIL\nEVIDENCE:\n- it broke"))
-
 
 def python(machine: Machine, code: str) -> subprocess.CompletedProcess[str]:
     """Run a program in the project, on the user's machine."""
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        env=machine.env,
-        cwd=machine.work,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return machine.new_process([sys.executable, "-c", code])
 
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
@@ -64,21 +53,6 @@ def test_the_page_names_all_events_and_all_verbs() -> None:
     assert {event.__name__ for event in get_args(cao.events.RunEvent)} <= named
     verbs = {name for name, value in vars(ApiClient).items() if callable(value)}
     assert {name for name in verbs if not name.startswith("_")} <= named
-
-
-def test_a_fail_is_a_result_and_runs_in_any_thread(machine: Machine) -> None:
-    prepare(machine, FAILING)
-    done = python(
-        machine,
-        "from concurrent.futures import ThreadPoolExecutor\n"
-        "from pathlib import Path\n"
-        "import cli_agent_orchestrator as cao\n"
-        "with ThreadPoolExecutor() as pool:\n"
-        "    result = pool.submit(cao.run, Path('task.md'), max_rounds=1).result()\n"
-        "print(result.final_status, result.rounds, result.exit_code, result.archive.is_dir())\n",
-    )
-    assert done.stdout == "FAIL 1 1 True\n", done.stderr
-    assert done.stderr == ""
 
 
 def test_the_program_that_calls_it_keeps_its_signals_and_its_garbage_collection(
@@ -155,7 +129,7 @@ def test_an_interrupt_stops_a_run_that_goes_on_with_the_next_call(machine: Machi
         assert process.stderr.read().endswith("KeyboardInterrupt\n")
     assert process.returncode == -signal.SIGINT
     assert state_of(machine)["final_status"] == "RUNNING"
-    (listed,) = json.loads(machine.cao("runs", "--json").stdout)
+    (listed,) = runs_of(machine)
     assert listed["status"] == "stopped"
     done = python(machine, "import cli_agent_orchestrator as cao; print(cao.run().passed)")
     assert done.stdout == "True\n", done.stderr
@@ -188,54 +162,44 @@ def test_a_run_of_the_server_is_steered(machine: Machine) -> None:
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "words"),
-    [
-        ("cao.run('---\\ngates: true\\n---\\n# Task\\nDo it.')", "PromptError", "PROMPT, line 2: "),
-        ("cao.run('task.md')", "UsageError", "pathlib.Path"),
-        ("cao.run(Path('task.md'), max_rounds=[1])", "ConfigError", "max_rounds in cao.run"),
-        ("cao.run(Path('task.md'), provider='nobody')", "UnknownName", "nobody"),
-        ("cao.run(Path('task.md'), flow='nothing')", "UnknownName", "nothing"),
-        ("cao.run(Path('task.md'), wd='nowhere')", "ConfigError", "wd in cao.run"),
-        ("cao.Flow.load('nothing')", "UnknownName", "nothing"),
-        ("cao.Client.find()", "ApiUnreachable", "cao server"),
-        ("cao.Client.find('http://localhost:1')", "ApiUnreachable", "named by api="),
-        ("cao.run(Path('task.md'), api='http://localhost:1')", "UsageError", "named by api="),
-    ],
+WRONG = (
+    ("cao.run('---\\ngates: true\\n---\\n# Task\\nDo it.')", "PromptError", "PROMPT, line 2: "),
+    ("cao.run('task.md')", "UsageError", "pathlib.Path"),
+    ("cao.run(Path('task.md'), max_rounds=[1])", "ConfigError", "max_rounds in cao.run"),
+    ("cao.run(Path('task.md'), provider='nobody')", "UnknownName", "nobody"),
+    ("cao.run(Path('task.md'), flow='nothing')", "UnknownName", "nothing"),
+    ("cao.run(Path('task.md'), wd='nowhere')", "ConfigError", "wd in cao.run"),
+    ("cao.Flow.load('nothing')", "UnknownName", "nothing"),
+    ("cao.Client.find()", "ApiUnreachable", "cao server"),
+    ("cao.Client.find('http://localhost:1')", "ApiUnreachable", "named by api="),
+    ("cao.run(Path('task.md'), api='http://localhost:1')", "UsageError", "named by api="),
 )
-def test_what_cannot_be_right_is_raised(
-    machine: Machine, call: str, error: str, words: str
-) -> None:
+
+
+def test_what_cannot_be_right_is_raised(machine: Machine) -> None:
     (machine.work / "task.md").write_text(TASK, encoding="utf-8")
-    done = python(
-        machine,
-        "from pathlib import Path\n"
-        "import cli_agent_orchestrator as cao\n"
+    code = "from pathlib import Path\nimport cli_agent_orchestrator as cao\n" + "".join(
         f"try:\n    {call}\n"
         "except cao.errors.OrchestratorError as error:\n"
-        "    print(type(error).__name__, error)\n",
+        "    print(type(error).__name__, str(error).replace(chr(10), ' '))\n"
+        for call, _, _ in WRONG
     )
-    assert done.stdout.startswith(f"{error} "), done.stdout + done.stderr
-    assert words in done.stdout
+    done = python(machine, code)
+    for (call, error, words), line in zip(WRONG, done.stdout.splitlines(), strict=True):
+        assert line.startswith(f"{error} "), (call, line)
+        assert words in line
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize(
-    ("gate", "status", "proof"),
-    [
-        ("true", "PASS", "not proven: no gate says which tests it runs"),
-        ("false", "FAIL", ""),
-    ],
-)
-def test_a_result_says_what_stands_behind_a_pass(
-    machine: Machine, gate: str, status: str, proof: str
-) -> None:
+def test_a_result_says_what_stands_behind_a_pass(machine: Machine) -> None:
     prepare(machine, script())
     code = (
         "from pathlib import Path\n"
         "import cli_agent_orchestrator as cao\n"
-        f"result = cao.run(Path('task.md'), flow='solo', gates='quiet={gate}', max_rounds=1)\n"
-        "print(result.final_status, repr(result.proof))"
+        "for gates in ('quiet=true', 'quiet=false'):\n"
+        "    result = cao.run(Path('task.md'), flow='solo', gates=gates, max_rounds=1)\n"
+        "    print(result.final_status, repr(result.proof))"
     )
     done = python(machine, code)
-    assert done.stdout == f"{status} {proof!r}\n", done.stderr
+    proof = "not proven: no gate says which tests it runs"
+    assert done.stdout == f"PASS {proof!r}\nFAIL ''\n", done.stderr

@@ -35,26 +35,11 @@ def call(method: str, url: str, **parameters: str) -> Any:
         return json.load(answer)
 
 
-def test_a_client_that_knows_only_the_routes_can_do_a_turn(machine: Machine) -> None:
-    machine.script('[[rule]]\nseconds = 0.2\nanswer = "the answer is 42"\n')
-    with machine.server("--no-auth") as server:
-        assert call("GET", f"{server.url}/health")["status"] == "ok"
-        terminal = call(
-            "POST",
-            f"{server.url}/sessions",
-            provider="scripted",
-            agent_profile="tester",
-            working_directory=str(machine.work),
-        )
-        own = f"{server.url}/terminals/{terminal['id']}"
-        assert terminal["session_name"].startswith("cao-")
-        assert call("POST", f"{own}/input", message="what is it?")["success"] is True
-        wait_until(lambda: call("GET", own)["status"] == "completed")
-        assert "the answer is 42" in call("GET", f"{own}/output", mode="last")["output"]
-        assert "what is it?" in call("GET", f"{own}/output", mode="full")["output"]
-        assert call("GET", f"{own}/working-directory") == {"working_directory": str(machine.work)}
-        assert call("POST", f"{own}/exit") == {"success": True}
-        assert call("GET", f"{server.url}/sessions") == []
+def session(machine: Machine, url: str, profile: str = "tester", **more: str) -> Any:
+    """Start an agent in a session of its own."""
+    place = str(machine.work)
+    more |= {"provider": "scripted", "agent_profile": profile, "working_directory": place}
+    return call("POST", f"{url}/sessions", **more)
 
 
 def test_of_two_clients_that_answer_a_question_one_does(machine: Machine) -> None:
@@ -82,44 +67,6 @@ def test_of_two_clients_that_answer_a_question_one_does(machine: Machine) -> Non
         assert told[1] in ("The question is answered.", STILL_ASKS)  # not seen in time
         wait_until(lambda: client.get_status(terminal) == "completed")
         assert "scripted ❯ Say what to do" in client.get_output(terminal, "screen")
-
-
-def test_without_the_token_nobody_gets_in(machine: Machine) -> None:
-    with machine.server() as server:
-        with pytest.raises(urllib.error.HTTPError) as refused:
-            call("GET", f"{server.url}/sessions")
-        assert refused.value.code == 401
-        refused.value.close()
-        token = machine.home / "state" / "token"
-        assert token.stat().st_mode & 0o077 == 0
-
-
-def test_killing_the_server_while_ten_agents_work_loses_none_of_them(machine: Machine) -> None:
-    machine.script(HANG)
-    with machine.server("--no-auth") as server:
-        parameters = {
-            "provider": "scripted",
-            "agent_profile": "programmer",
-            "working_directory": str(machine.work),
-        }
-        first = call("POST", f"{server.url}/sessions", session_name="ten", **parameters)
-        terminals = [first["id"]]
-        for _ in range(9):
-            url = f"{server.url}/sessions/cao-ten/terminals"
-            terminals.append(call("POST", url, **parameters)["id"])
-        for terminal in terminals:
-            message = f"hang {terminal}"
-            call("POST", f"{server.url}/terminals/{terminal}/input", message=message)
-        pids = machine.tmux("list-panes", "-a", "-F", "#{@cao_id} #{pane_pid}")
-        server.kill()
-    with machine.server("--no-auth") as server:
-        found = call("GET", f"{server.url}/sessions/cao-ten/terminals")
-        assert {terminal["id"] for terminal in found} == set(terminals)
-        assert {terminal["status"] for terminal in found} == {"processing"}
-        assert machine.tmux("list-panes", "-a", "-F", "#{@cao_id} #{pane_pid}") == pids
-        for terminal in terminals:
-            output = call("GET", f"{server.url}/terminals/{terminal}/output", mode="full")
-            assert f"hang {terminal}" in output["output"]
 
 
 @contextlib.contextmanager
@@ -158,158 +105,105 @@ def waiting_for_a_step(machine: Machine, url: str) -> Iterator[list[str]]:
     asking.join()
 
 
-def test_a_server_told_to_stop_ends_its_steps_and_says_so(machine: Machine) -> None:
+def test_a_server_told_to_stop_ends_its_steps_and_leaves_the_other_agents(machine: Machine) -> None:
     machine.script(HANG)
     with machine.server("--no-auth") as server:
+        terminal = session(machine, server.url)
         with waiting_for_a_step(machine, server.url) as told:
-            server.process.terminate()
+            server.process.send_signal(signal.SIGINT)
         assert server.process.wait(60) == 0
         assert [line[:27] for line in told] == ["503 the server is stopping:"]
         log = b"".join(server.process.communicate())
         assert b"Traceback" not in log
         assert b"never retrieved" not in log
+    del machine.env["CAO_API"]
+    (listed,) = json.loads(machine.cao("ls", "--json").stdout)
+    assert listed["id"] == terminal["id"]
+    machine.cao("stop", "--all", code=0)
     assert machine.tmux("list-panes", "-a", "-F", "#{@cao_id}") == ""
 
 
-def test_the_agent_of_a_step_does_not_outlive_the_server_that_waits_for_it(
-    machine: Machine,
-) -> None:
-    machine.script(HANG)
-    with machine.server("--no-auth") as server, waiting_for_a_step(machine, server.url):
-        server.kill()
-    with machine.server("--no-auth") as server:
-        assert call("GET", f"{server.url}/sessions") == []
-        assert machine.tmux("list-panes", "-a", "-F", "#{@cao_id}") == ""
-
-
-def test_agents_that_finish_or_die_while_there_is_no_server_are_seen_as_that(
+def test_agents_outlive_a_server_that_is_killed_unless_only_it_waited_for_them(
     machine: Machine,
 ) -> None:
     machine.script(
         '[[rule]]\ncontains = "finish"\nseconds = 1.5\nanswer = "finished meanwhile"\n' + HANG
     )
-    with machine.server("--no-auth") as server:
-        parameters = {
-            "provider": "scripted",
-            "agent_profile": "programmer",
-            "working_directory": str(machine.work),
-        }
-        finishes = call("POST", f"{server.url}/sessions", **parameters)["id"]
-        dies = call("POST", f"{server.url}/sessions", **parameters)["id"]
-        for terminal, message in ((finishes, "finish"), (dies, "hang")):
+    with machine.server("--no-auth") as server, waiting_for_a_step(machine, server.url):
+        terminals = [session(machine, server.url, "programmer")["id"] for _ in range(6)]
+        for terminal in terminals:
+            message = "finish" if terminal == terminals[0] else f"hang {terminal}"
             call("POST", f"{server.url}/terminals/{terminal}/input", message=message)
+        finishes, dies, *work = terminals
+        pids = machine.panes("pane_pid")
         server.kill()
-    panes = machine.tmux("list-panes", "-a", "-F", "#{@cao_id} #{pane_pid}").splitlines()
-    pids = dict(pane.split() for pane in panes if len(pane.split()) == 2)
     os.kill(int(pids[dies]), signal.SIGKILL)
-    wait_until(
-        lambda: (
-            "turn 1 over" in machine.tmux("capture-pane", "-p", "-t", f"{_pane(machine, finishes)}")
-        )
-    )
+    shown = ("capture-pane", "-p", "-t", machine.panes()[finishes])
+    wait_until(lambda: "turn 1 over" in machine.tmux(*shown))
     with machine.server("--no-auth") as server:
-        finished = call("GET", f"{server.url}/terminals/{finishes}")
-        assert finished["status"] == "completed"
-        output = call("GET", f"{server.url}/terminals/{finishes}/output", mode="last")
-        assert output["output"].strip() == "finished meanwhile"
-        dead = call("GET", f"{server.url}/terminals/{dies}")
+
+        def found(terminal: str) -> Any:
+            return call("GET", f"{server.url}/terminals/{terminal}")
+
+        def output(terminal: str, mode: str) -> str:
+            own = f"{server.url}/terminals/{terminal}/output"
+            return str(call("GET", own, mode=mode)["output"])
+
+        sessions = call("GET", f"{server.url}/sessions")
+        assert {t["id"] for s in sessions for t in s["terminals"]} == set(terminals)
+        assert found(finishes)["status"] == "completed"
+        assert output(finishes, "last").strip() == "finished meanwhile"
+        dead = found(dies)
         assert (dead["status"], dead["alive"], dead["exit_code"]) == ("error", False, 137)
+        now = machine.panes("pane_pid")
+        for terminal in work:
+            assert now[terminal] == pids[terminal]
+            assert found(terminal)["status"] == "processing"
+            assert f"hang {terminal}" in output(terminal, "full")
 
 
-def _pane(machine: Machine, terminal: str) -> str:
-    panes = machine.tmux("list-panes", "-a", "-F", "#{@cao_id} #{pane_id}").splitlines()
-    return dict(pane.split() for pane in panes if len(pane.split()) == 2)[terminal]
-
-
-def test_a_second_server_on_the_same_folder_is_refused(machine: Machine) -> None:
-    with machine.server():
-        second = machine.cao("server", "--port", "0")
-    assert second.returncode == 3
-    assert "another server" in second.stderr
-    assert str(machine.home / "state") in second.stderr
-
-
-def test_a_port_that_another_server_has_is_named(machine: Machine) -> None:
+def test_where_another_server_is_in_the_way_that_is_said(machine: Machine) -> None:
     with machine.server() as server:
+        second = machine.cao("server", "--port", "0", code=3)
+        assert "another server" in second.stderr
+        assert str(machine.home / "state") in second.stderr
         port = server.url.rpartition(":")[2]
         machine.env["CAO_STATE_DIR"] = str(machine.home / "other")
-        second = machine.cao("server", "--port", port)
+        assert port in machine.cao("server", "--port", port, code=3).stderr
         machine.env["CAO_STATE_DIR"] = str(machine.home / "state")
-    assert second.returncode == 3
-    assert port in second.stderr
 
 
-def test_a_missing_tmux_is_said_in_one_line(machine: Machine) -> None:
-    path, machine.env["PATH"] = machine.env["PATH"], str(machine.home)
-    ended = machine.cao("server", "--port", "0")
-    machine.env["PATH"] = path
-    assert ended.returncode == 2
-    assert "tmux" in ended.stderr
-    assert "Traceback" not in ended.stderr
-
-
-def test_the_commands_do_what_they_say(machine: Machine) -> None:
+def test_routes_and_commands_lead_to_the_same_agents(machine: Machine) -> None:
     machine.script('[[rule]]\nanswer = "hello, {role}"\n')
     with machine.server("--no-auth") as server:
-        terminal = call(
-            "POST",
-            f"{server.url}/sessions",
-            provider="scripted",
-            agent_profile="tester",
-            working_directory=str(machine.work),
-        )
+        terminal = session(machine, server.url)
+        assert terminal["session_name"].startswith("cao-")
+        own = f"{server.url}/terminals/{terminal['id']}"
+        assert call("POST", f"{own}/input", message="what is it?")["success"] is True
+        wait_until(lambda: call("GET", own)["status"] == "completed")
+        assert "hello, tester" in call("GET", f"{own}/output", mode="last")["output"]
+        assert call("GET", f"{own}/working-directory") == {"working_directory": str(machine.work)}
         listed = machine.cao("ls")
         assert terminal["id"] in listed.stdout
-        assert "idle" in listed.stdout
-        assert json.loads(machine.cao("ls", "--json").stdout)[0]["id"] == terminal["id"]
-        sent = machine.cao("send", terminal["id"][:6], "-", stdin="good morning")
-        assert sent.returncode == 0, sent.stderr
+        assert "completed" in listed.stdout
+        sent = machine.cao("send", terminal["id"][:6], "-", stdin="good morning", code=0)
         assert "Sent" in sent.stdout
-        own = f"{server.url}/terminals/{terminal['id']}"
-        wait_until(lambda: call("GET", own)["status"] == "completed")
-        assert machine.cao("output", terminal["name"]).stdout.strip() == "hello, tester"
-        assert "good morning" in machine.cao("output", terminal["id"], "--full").stdout
         # The end of a turn is told before its screen is drawn.
         screen = ("output", terminal["id"], "--screen")
-        wait_until(lambda: "turn 1 over" in machine.cao(*screen).stdout)
+        wait_until(lambda: "turn 2 over" in machine.cao(*screen).stdout)
+        assert machine.cao("output", terminal["name"]).stdout.strip() == "hello, tester"
+        assert "good morning" in machine.cao("output", terminal["id"], "--full").stdout
         explained = machine.cao("output", terminal["id"], "--why")
         assert "is completed" in explained.stdout
         assert "hook" in explained.stdout
-        unknown = machine.cao("output", "nonesuch", "--why")
-        assert unknown.returncode == 2
+        unknown = machine.cao("output", "nonesuch", "--why", code=2)
         assert terminal["id"] in unknown.stderr
-        assert machine.cao("stop").returncode == 2
-        assert machine.cao("stop", terminal["id"]).returncode == 0
+        machine.cao("stop", code=2)
+        machine.cao("stop", terminal["id"], code=0)
         assert "No terminals" in machine.cao("ls").stdout
-
-
-def test_commands_find_agents_again_when_no_server_runs(machine: Machine) -> None:
-    with machine.server("--no-auth") as server:
-        terminal = call(
-            "POST",
-            f"{server.url}/sessions",
-            provider="scripted",
-            agent_profile="tester",
-            working_directory=str(machine.work),
-        )
-    del machine.env["CAO_API"]
-    listed = machine.cao("ls")
-    assert terminal["id"] in listed.stdout, listed.stderr
-    assert machine.cao("stop", "--all").returncode == 0
-
-
-def test_ctrl_c_ends_the_server_and_the_agents_go_on(machine: Machine) -> None:
-    with machine.server("--no-auth") as server:
-        call(
-            "POST",
-            f"{server.url}/sessions",
-            provider="scripted",
-            agent_profile="tester",
-            working_directory=str(machine.work),
-        )
-        server.process.send_signal(signal.SIGINT)
-        assert server.process.wait(60) == 0
-    assert len(machine.tmux("list-panes", "-a", "-F", "#{@cao_id}").split()) >= 1
+        other = session(machine, server.url)["id"]
+        assert call("POST", f"{server.url}/terminals/{other}/exit") == {"success": True}
+        assert call("GET", f"{server.url}/sessions") == []
 
 
 def test_attach_shows_the_agent_in_a_real_tmux(machine: Machine) -> None:
@@ -318,13 +212,7 @@ def test_attach_shows_the_agent_in_a_real_tmux(machine: Machine) -> None:
     person_at.env = machine.env | {"CAO_STATE_DIR": str(machine.home / "own")}
     own_tmux = person_at.tmux
     with machine.server("--no-auth") as server, contextlib.ExitStack() as undo:
-        terminal = call(
-            "POST",
-            f"{server.url}/sessions",
-            provider="scripted",
-            agent_profile="tester",
-            working_directory=str(machine.work),
-        )
+        terminal = session(machine, server.url)
         environ = [word for item in machine.env.items() for word in ("-e", "=".join(item))]
         size = ["-x", "150", "-y", "50"]
         attach = [*CAO, "attach", terminal["id"][:8]]

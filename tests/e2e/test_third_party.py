@@ -1,20 +1,18 @@
 """`cao run` against a server by somebody else, which knows the common routes and nothing more."""
 
-import contextlib
 import json
 import re
 import shlex
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import REPLIES, TASK, replies_of, state_of
+from tests.third_party import Asked, ThirdParty, third_party
 
 ROLES = {
     "system_analyst": "analyst",
@@ -37,22 +35,23 @@ class Agent:
 
 
 @dataclass
-class TheirServer:
+class TheirServer(ThirdParty):
     """Sessions, terminals, input, status, output and exit; no token, no health, no events."""
 
-    url: str = ""
     agents: dict[str, Agent] = field(default_factory=dict)
-    unknown: list[str] = field(default_factory=list)
-    """What was asked for and is not known here."""
-    headers: list[str | None] = field(default_factory=list)
     mute: str = ""
     """The role that writes no file."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def answer(self, method: str, path: str, query: dict[str, str]) -> tuple[int, object]:
+    def answer(self, asked: Asked) -> tuple[int, bytes]:
+        with self._lock:
+            self.asked.append(asked)
+            code, content = self._told(asked.method, asked.path, asked.query)
+        return code, json.dumps(content).encode()
+
+    def _told(self, method: str, path: str, query: dict[str, str]) -> tuple[int, object]:
         match method, path.strip("/").split("/"):
-            case "POST", ["sessions"]:
-                return 201, self._start(query)
-            case "POST", ["sessions", "theirs", "terminals"]:
+            case "POST", ["sessions"] | ["sessions", "theirs", "terminals"]:
                 return 201, self._start(query)
             case "GET", ["terminals", name] if name in self.agents:
                 return 200, {"id": name, "status": self._look(self.agents[name])}
@@ -65,7 +64,7 @@ class TheirServer:
             case "POST", ["terminals", name, "exit"] if name in self.agents:
                 self.agents[name].exited = True
                 return 200, {"success": True}
-        self.unknown.append(f"{method} {path}")
+        assert path == "/health", path
         return 404, {"detail": "Not Found"}
 
     def _start(self, query: dict[str, str]) -> dict[str, str]:
@@ -89,44 +88,15 @@ def write_reply(agent: Agent) -> None:
     Path(shlex.split(found[1])[0]).write_text(REPLIES[agent.role], encoding="utf-8")
 
 
-@contextlib.contextmanager
-def their_server() -> Iterator[TheirServer]:
-    state = TheirServer()
-    lock = threading.Lock()
-
-    class Handler(BaseHTTPRequestHandler):
-        def handle_any(self) -> None:
-            address = urlsplit(self.path)
-            query = {name: values[0] for name, values in parse_qs(address.query).items()}
-            with lock:
-                state.headers.append(self.headers.get("Authorization"))
-                code, content = state.answer(self.command, address.path, query)
-            body = json.dumps(content).encode()
-            self.send_response(code)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        do_GET = do_POST = do_DELETE = handle_any
-
-        def log_message(self, *_: object) -> None:
-            """Keep quiet."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    state.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield state
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+@pytest.fixture
+def theirs() -> Iterator[TheirServer]:
+    theirs = TheirServer()
+    with third_party(own=theirs):
+        yield theirs
 
 
 @pytest.fixture
-def prepared(machine: Machine) -> Machine:
+def prepared(machine: Machine, theirs: TheirServer) -> Machine:
     (machine.work / "task.md").write_text(TASK, encoding="utf-8")
     machine.env |= {
         "PROMPT_FILE": "task.md",
@@ -134,55 +104,37 @@ def prepared(machine: Machine) -> Machine:
         "POLL_SECONDS": "0.05",
         "MIN_REVIEW_CYCLES_BEFORE_APPROVAL": "1",
         "CLEANUP_ON_EXIT": "1",
+        "CAO_API": theirs.url,
     }
     return machine
 
 
-def test_variables_alone_and_their_server_are_enough_for_a_pass(prepared: Machine) -> None:
-    with their_server() as theirs:
-        prepared.env["CAO_API"] = theirs.url
-        done = prepared.cao("run")
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_variables_alone_and_their_server_are_enough_for_a_pass(
+    prepared: Machine, theirs: TheirServer
+) -> None:
+    prepared.cao("run", code=0)
     assert state_of(prepared)["api"] == theirs.url
-    assert next(agent.role for agent in theirs.agents.values()) == "analyst"
-    assert sorted(agent.role for agent in theirs.agents.values()) == sorted(REPLIES)
-    assert all(len(agent.prompts) == 1 for agent in theirs.agents.values())
-    assert all(agent.exited for agent in theirs.agents.values())
-    assert set(theirs.unknown) <= {"GET /health"}
-    assert set(theirs.headers) == {None}
+    agents = list(theirs.agents.values())
+    assert agents[0].role == "analyst"
+    assert sorted(agent.role for agent in agents) == sorted(REPLIES)
+    assert all(len(agent.prompts) == 1 and agent.exited for agent in agents)
+    assert {asked.authorization for asked in theirs.asked} == {None}
     assert len(replies_of(prepared)) == 5
 
 
-def test_a_server_that_knows_no_permissions_is_said_to_know_none(prepared: Machine) -> None:
-    with their_server() as theirs:
-        prepared.env["CAO_API"] = theirs.url
-        done = prepared.cao("run", "--permissions", "ask")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"the server at {theirs.url} does not take --permissions" in done.stdout
-
-
-def test_without_a_file_the_run_stops_and_the_next_one_goes_on(prepared: Machine) -> None:
+def test_where_a_file_is_missing_the_run_stops_or_makes_do_with_their_output(
+    prepared: Machine, theirs: TheirServer
+) -> None:
     prepared.env |= {"IDLE_GRACE_SECONDS": "0.5", "MAX_FILE_REMINDERS": "0", "CLEANUP_ON_EXIT": "0"}
-    with their_server() as theirs:
-        prepared.env["CAO_API"] = theirs.url
-        theirs.mute = "programmer"
-        stopped = prepared.cao("run")
-        assert stopped.returncode == 3
-        assert "without writing" in stopped.stderr
-        (programmer,) = [a for a in theirs.agents.values() if a.role == "programmer"]
-        write_reply(programmer)
-        theirs.mute = ""
-        del prepared.env["CAO_API"]
-        done = prepared.cao("run")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert all(len(agent.prompts) == 1 for agent in theirs.agents.values())
-
-
-def test_their_output_has_to_do_if_the_handoff_is_not_strict(prepared: Machine) -> None:
-    prepared.env |= {"IDLE_GRACE_SECONDS": "0.5", "STRICT_FILE_HANDOFF": "no"}
-    with their_server() as theirs:
-        prepared.env["CAO_API"] = theirs.url
-        theirs.mute = "tester"
-        done = prepared.cao("run")
-    assert done.returncode == 0, done.stdout + done.stderr
+    theirs.mute = "programmer"
+    refused = prepared.cao("run", "--permissions", "ask", code=3)
+    assert "without writing" in refused.stderr
+    assert f"the server at {theirs.url} does not take --permissions" in refused.stdout
+    (programmer,) = [a for a in theirs.agents.values() if a.role == "programmer"]
+    write_reply(programmer)
+    theirs.mute = "tester"
+    del prepared.env["CAO_API"]
+    prepared.env["STRICT_FILE_HANDOFF"] = "no"
+    done = prepared.cao("run", code=0)
     assert "there is no response file" in done.stdout
+    assert all(len(agent.prompts) == 1 for agent in theirs.agents.values())

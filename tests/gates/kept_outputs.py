@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cli_agent_orchestrator.gates.runners import read_counts
+from cli_agent_orchestrator.gates.counts import read_counts
 
 OUTPUTS = Path(__file__).parent / "runner_outputs"
 NAMES = sorted(str(file.relative_to(OUTPUTS))[:-4] for file in OUTPUTS.rglob("*.txt"))

@@ -1,10 +1,9 @@
 """The result of a gate's command: whether it is believed, and what of it is handed on."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cli_agent_orchestrator.gates.check import (
     NO_OUTPUT,
@@ -66,19 +65,14 @@ def test_a_gate_that_does_not_end_or_reports_packages_only_is_doubted_on_the_bas
     ("result", "tests", "base", "words"),
     [
         (GREEN, None, None, "PASS"),
-        (GREEN, None, BaseResult(1), "PASS"),
         (GREEN, None, BaseResult(0, 0), "PASS"),
-        (GREEN, counts(5), None, "PASS (5 tests)"),
         (GREEN, counts(5), BASE, "PASS (5 tests)"),
-        (GREEN, counts(9), BaseResult(0), "PASS (9 tests)"),
-        (GREEN, packages(1), BaseResult(0, 1), "PASS (1 package)"),
         # Two tests of one package failed, and another package passed.
         (GREEN, packages(2), BaseResult(1, 3, ("a", "b")), "PASS (2 packages)"),
         (FAILED, None, BASE, "ended with exit code 2"),
         (replace(FAILED, exit_code=-9), None, None, "was ended by signal 9"),
         (LATE, None, None, "did not end within 60 s"),
         (NOT_FOUND, None, None, "could not be run: there is no such command"),
-        (FAULTY, None, None, "could not be run: no bwrap"),
         (NOT_FOUND, counts(2, "a"), None, "exit code 127"),
         # A green end is believed only as far as its tests go.
         (GREEN, counts(0), None, "ran no test"),
@@ -185,9 +179,7 @@ def test_any_output_is_bounded_and_printable(output: str, lines: int) -> None:
 @pytest.mark.parametrize(
     ("end", "line"),
     [
-        (b"", ""),
         (b"\n \r\n", ""),
-        (b"a\nb\n\n  \n", "b"),
         (b"10%\r20%\r", "20%"),
         (b"\x1b[31m red\x1b[0m \x07\n\x1b[2K", "red"),
         (b"\xff\x00x\xc2\x9by", "\ufffdxy"),

@@ -1,18 +1,20 @@
 """What test runners report: real outputs, odd ones, several together, and what is no runner's."""
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from cli_agent_orchestrator.gates.counts import (
     LONGEST_LINE,
+    MOST_GROUPS,
+    MOST_LINES,
     TestCounts,
     add_counts,
     lines_of,
+    read_counts,
     read_junit,
 )
-from cli_agent_orchestrator.gates.runners import MOST_GROUPS, MOST_LINES, read_counts
 from tests.gates.kept_outputs import FAKES, NAMES, TRUE, numbers, output
 
 
@@ -196,10 +198,7 @@ PARTS = failure("FAIL", "a (t.A.a) (i=1)", "no") + failure("FAIL", "a (t.A.a) (i
         ),
         ("printed\nTests:       5 passed, 5 total\n", None),
         (VITEST.format("1 passed"), ("vitest", 1, 0, 0)),
-        (
-            VITEST.format("1 failed") + VITEST_START + VITEST.format("1 passed"),
-            ("vitest", 1, 1, 0),
-        ),
+        (VITEST.format("1 failed") + VITEST_START + VITEST.format("1 passed"), ("vitest", 1, 1, 0)),
         (MOCHA, ("mocha", 1 + 2 + 2 + 1, 0, 0)),
         # A point that failed counts more than the numbers of Node.
         (f"TAP version 13\nnot ok 1 - a\n1..1\n{NODE.format(0)}", ("node", 0, 1, 0)),

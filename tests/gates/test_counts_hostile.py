@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.gates.counts import read_junit
-from cli_agent_orchestrator.gates.runners import read_counts
+from cli_agent_orchestrator.gates.counts import read_counts, read_junit
 from tests.gates.kept_outputs import FAKES, NAMES, TRUE, output
 
 RED, PLAIN = "\x1b[31m", "\x1b[0m"
@@ -52,16 +51,6 @@ def test_nothing_around_a_failure_makes_it_a_success(
 
     assert counts is not None
     assert counts.failed > 0
-
-
-@pytest.mark.parametrize("name", FAILING)
-def test_no_faked_summary_hides_a_failure(name: str) -> None:
-    text = output(name)
-    for fake in FAKES if not text.startswith("<") else ():
-        for around in (f"{fake}\n{text}", f"{text}\n{fake}"):  # both at once: above
-            counts = read_counts(around)
-            assert counts is not None
-            assert counts.failed > 0, fake
 
 
 LINES = st.sampled_from(

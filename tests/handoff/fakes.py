@@ -16,7 +16,8 @@ from cli_agent_orchestrator.errors import ApiError
 from cli_agent_orchestrator.events import EventKind, HandoffEvent
 from cli_agent_orchestrator.handoff.files import ResponseFiles
 from cli_agent_orchestrator.handoff.handoff import Handoff, World
-from cli_agent_orchestrator.handoff.watch import FileSignal, Signal, StatusSignal
+from cli_agent_orchestrator.handoff.wait import Envelope, Reply
+from cli_agent_orchestrator.handoff.watch import FileSignal, Mailbox, Signal
 from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
 from cli_agent_orchestrator.settings.config import HandoffRules
 
@@ -41,7 +42,7 @@ class FakeClock:
 
 
 @dataclass
-class FakeMailbox:
+class FakeMailbox(Mailbox):
     """A mailbox in which waiting moves the clock and lets the script happen."""
 
     clock: FakeClock
@@ -158,6 +159,13 @@ def no_watch(path: Path, on_change: OnChange) -> AbstractContextManager[None]:
     return nullcontext()
 
 
+def event_of(
+    status: TerminalStatus, why: str = "", kind: str = "status", action: str = ""
+) -> TerminalEvent:
+    """Return what the stream tells of the terminal."""
+    return TerminalEvent("s-1", kind, TERMINAL, "cao-x", status, why, 0.0, action=action)
+
+
 class Stage:
     """Everything a handoff needs, with a script instead of an agent."""
 
@@ -170,6 +178,8 @@ class Stage:
         self.role = role
         self.path = self.files.response_path_for(role)
         self.events: list[HandoffEvent] = []
+        self.saved: list[object] = []
+        """What was to be saved about the prompt."""
         self.handoff = Handoff(
             self.agents,
             self.files,
@@ -186,7 +196,7 @@ class Stage:
         def change() -> None:
             self.agents.status = status
             if told:
-                self.mailbox.post(StatusSignal(TERMINAL, status, why))
+                self.mailbox.post(event_of(status, why))
 
         self.mailbox.at(seconds, change)
 
@@ -194,12 +204,29 @@ class Stage:
         """Let the agent write its response file and close it."""
         self.mailbox.at(seconds, lambda: self.write(text))
 
+    def finish(self, seconds: float) -> None:
+        """Let the agent write its reply and come to rest, as the stream tells."""
+        self.file(seconds, "reply")
+        self.status(seconds, TerminalStatus.IDLE, told=True)
+
     def write(self, text: str) -> None:
         self.path.write_text(text, encoding="utf-8")
         self.tell(FileChange.CLOSED)
 
     def tell(self, change: FileChange) -> None:
         self.mailbox.post(FileSignal(self.path, change))
+
+    def take_turn(self, envelope: Envelope | None = None) -> Reply:
+        envelope = envelope or Envelope("turn-1", self.files.next_sequence(), self.clock.now())
+        return self.handoff.send_and_wait(TERMINAL, self.role, "do it", envelope, self.saved.append)
+
+    def send(self, envelope: Envelope | None = None) -> str:
+        return self.take_turn(envelope).text
+
+    def wait(self) -> str:
+        return self.handoff.wait_for_response_file(
+            TERMINAL, self.role, self.files.next_sequence()
+        ).text
 
     @property
     def elapsed(self) -> float:

@@ -29,12 +29,6 @@ def write(files: ResponseFiles, data: bytes, role: str = "analyst") -> Path:
     return path
 
 
-def read(files: ResponseFiles) -> str:
-    response = files.read("analyst")
-    assert response is not None
-    return response.text
-
-
 def test_paths_are_absolute_even_if_the_folder_is_not() -> None:
     files = ResponseFiles(Path("project"), kept_in(Path("kept")), NAMES)
     assert files.response_path_for("tester").is_absolute()
@@ -67,38 +61,10 @@ def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
         ResponseFiles(tmp_path, kept_in(tmp_path), NAMES).ensure_response_dir()
 
 
-def test_no_file_is_no_response(files: ResponseFiles) -> None:
-    assert files.read("analyst") is None
-    assert files.signature("analyst") is None
-
-
 @pytest.mark.parametrize("data", [b"", b" \n\t\r\n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n", b"\0\0\n"])
 def test_a_blank_file_counts_as_absent(files: ResponseFiles, data: bytes) -> None:
     write(files, data)
     assert files.read("analyst") is None
-
-
-@pytest.mark.parametrize(
-    ("data", "text"),
-    [
-        ("zwölf ✓ 漢字\n".encode(), "zwölf ✓ 漢字\n"),
-        (b"\xef\xbb\xbfRESULT: PASS\n", "RESULT: PASS\n"),
-        (b"RESULT: PASS\r\nEVIDENCE:\r\n", "RESULT: PASS\nEVIDENCE:\n"),
-    ],
-    ids=["utf-8", "bom", "crlf"],
-)
-def test_the_text_is_what_the_agent_meant(files: ResponseFiles, data: bytes, text: str) -> None:
-    write(files, data)
-    response = files.read("analyst")
-    assert response is not None
-    assert response.text == text
-    assert response.warnings == ()
-
-
-def test_nul_bytes_are_left_out_with_a_warning() -> None:
-    response = decode_response(b"RE\0SULT: PASS\0\n")
-    assert response.text == "RESULT: PASS\n"
-    assert response.warnings == ("2 NUL bytes removed",)
 
 
 def test_what_is_not_utf8_is_replaced_with_a_warning() -> None:
@@ -118,12 +84,6 @@ def test_proper_text_comes_back_as_it_was(text: str) -> None:
     assert decode_response(text.replace("\n", "\r\n").encode("utf-8-sig")).text == text
 
 
-def test_two_megabytes_are_nothing_special(files: ResponseFiles) -> None:
-    text = "line of a very long answer\n" * 80_000
-    write(files, text.encode())
-    assert read(files) == text
-
-
 def test_a_file_without_end_is_refused(files: ResponseFiles) -> None:
     path = files.response_path_for("analyst")
     with path.open("wb") as file:
@@ -139,14 +99,6 @@ def test_a_reply_that_no_state_could_hold_is_refused(files: ResponseFiles, text:
     write(files, text.encode())
     with pytest.raises(HandoffError, match="takes more than 4 MB in a saved run"):
         files.read("analyst")
-
-
-def test_a_prompt_may_hold_several_of_the_largest_replies(files: ResponseFiles) -> None:
-    text = "x" * LARGEST_TEXT * 3
-    files.archive_text("analyst-prompt", 1, text)
-    kept = files.archived("analyst-prompt", 1)
-    assert kept is not None
-    assert kept[1].text == text
 
 
 def test_an_archived_file_keeps_its_bytes(files: ResponseFiles) -> None:
@@ -196,26 +148,11 @@ def test_a_kept_reply_is_found_by_its_number(files: ResponseFiles) -> None:
     assert files.archived("analyst", 4) is None
 
 
-def test_a_draft_left_by_a_crash_is_in_nobodys_way(files: ResponseFiles) -> None:
-    files.kept.path.mkdir()
-    (files.kept.path / ".001-tester.md.draft").write_text("half")
-    assert files.archive_text("tester", 1, "whole").read_text() == "whole"
-    assert [path.name for path in files.kept.path.iterdir()] == ["001-tester.md"]
-
-
 def test_a_file_written_since_is_not_stale(files: ResponseFiles) -> None:
     path = write(files, b"fresh")
     os.utime(path, (2000, 2000))
     assert files.clear_stale_response("analyst", 1, before=1999) is None
     assert files.clear_stale_response("analyst", 1, before=2001) is not None
-
-
-def test_a_new_text_has_a_new_signature(files: ResponseFiles) -> None:
-    write(files, b"one")
-    before = files.signature("analyst")
-    assert files.signature("analyst") == before
-    write(files, b"three")
-    assert files.signature("analyst") != before
 
 
 class TestHostileFolders:
@@ -228,22 +165,18 @@ class TestHostileFolders:
         return path
 
     def refused(self, files: ResponseFiles, reason: str) -> None:
-        for look in (files.read, files.signature, files.clear_stale_response):
+        for look in (
+            lambda: files.read("analyst"),
+            lambda: files.signature("analyst"),
+            lambda: files.clear_stale_response("analyst", 1),
+        ):
             with pytest.raises(HandoffError, match=reason):
-                look("analyst")
+                look()
 
     def test_a_link_is_not_read(self, files: ResponseFiles, secret: Path) -> None:
         files.response_path_for("analyst").symlink_to(secret)
         self.refused(files, "it is a symbolic link, not a regular file; remove it")
         assert secret.read_text() == "secret"
-
-    def test_a_link_to_nowhere_is_refused_too(self, files: ResponseFiles, tmp_path: Path) -> None:
-        files.response_path_for("analyst").symlink_to(tmp_path / "nothing")
-        self.refused(files, "symbolic link")
-
-    def test_a_folder_is_refused(self, files: ResponseFiles) -> None:
-        files.response_path_for("analyst").mkdir()
-        self.refused(files, "is a folder")
 
     def test_a_pipe_is_refused_and_not_waited_for(self, files: ResponseFiles) -> None:
         os.mkfifo(files.response_path_for("analyst"))
@@ -276,11 +209,3 @@ class TestHostileFolders:
                 deed()
         assert path.read_bytes() == b"reply"
         assert [path.name for path in secret.parent.iterdir()] == ["secret.md"]
-
-    def test_a_working_directory_may_itself_be_a_link(self, tmp_path: Path) -> None:
-        (tmp_path / "real").mkdir()
-        (tmp_path / "link").symlink_to(tmp_path / "real")
-        files = ResponseFiles(tmp_path / "link", kept_in(tmp_path), NAMES)
-        files.ensure_response_dir()
-        write(files, b"reply")
-        assert read(files) == "reply"

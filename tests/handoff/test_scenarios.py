@@ -1,10 +1,10 @@
 """The scenarios of the specification about one turn, each under its own title."""
 
 import logging
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.errors import HandoffError, HandoffTimeout, NoResponseFile
@@ -37,8 +37,7 @@ def test_rest_from_the_last_turn_does_not_count(stage: Stage) -> None:
     stage.status(29, PROCESSING)
     stage.status(59, COMPLETED)
     stage.file(80, "late but in time")
-    reply = stage.handoff.wait_for_response_file(TERMINAL, stage.role)
-    assert reply.text == "late but in time"
+    assert stage.wait() == "late but in time"
     assert stage.told(EventKind.WARNING) == []
 
 
@@ -51,7 +50,7 @@ def test_a_stale_status_then_work_then_rest_is_a_normal_turn(
     stage.status(3, PROCESSING)
     stage.file(100, "done")
     stage.status(101, rest)
-    assert stage.handoff.wait_for_response_file(TERMINAL, stage.role).text == "done"
+    assert stage.wait() == "done"
     assert stage.statuses() == [COMPLETED, PROCESSING, rest]
 
 
@@ -60,7 +59,7 @@ def test_the_guard_falls_after_the_grace_with_a_warning(
 ) -> None:
     """Scenario: Startup timeout releases guard"""
     with caplog.at_level(logging.WARNING), pytest.raises(NoResponseFile):
-        stage.handoff.wait_for_response_file(TERMINAL, stage.role)
+        stage.wait()
     assert stage.elapsed == 2 * RULES.idle_grace
     assert "not seen at work" in caplog.text
     assert len(stage.told(EventKind.WARNING)) == 1
@@ -73,7 +72,7 @@ def test_a_file_is_taken_before_the_agent_was_seen_at_work(
     """Scenario: Response file appears during startup guard"""
     stage.agents.status = rest
     stage.file(0.5, "quick")
-    assert stage.handoff.wait_for_response_file(TERMINAL, stage.role).text == "quick"
+    assert stage.wait() == "quick"
     assert stage.elapsed == 0.5
 
 
@@ -96,7 +95,7 @@ def test_without_a_file_a_strict_handoff_fails(tmp_path: Path) -> None:
     stage.status(0, PROCESSING)
     stage.status(10, IDLE)
     with pytest.raises(RuntimeError, match=r"at rest for 30 s without writing .*analyst_summary"):
-        stage.handoff.wait_for_response_file(TERMINAL, stage.role)
+        stage.wait()
     assert stage.elapsed == 40
 
 
@@ -105,7 +104,7 @@ def test_an_error_ends_the_wait_at_once(stage: Stage) -> None:
     stage.status(0, PROCESSING)
     stage.status(8, ERROR)
     with pytest.raises(RuntimeError, match="error state") as raised:
-        stage.handoff.wait_for_response_file(TERMINAL, stage.role)
+        stage.wait()
     assert isinstance(raised.value, HandoffError)
     assert stage.elapsed == 8
 
@@ -114,7 +113,7 @@ def test_work_beyond_the_timeout_is_a_timeout(stage: Stage) -> None:
     """Scenario: Timeout with terminal still processing"""
     stage.status(0, PROCESSING)
     with pytest.raises(TimeoutError, match="RESPONSE_TIMEOUT") as raised:
-        stage.handoff.wait_for_response_file(TERMINAL, stage.role)
+        stage.wait()
     assert isinstance(raised.value, HandoffTimeout)
     assert stage.elapsed == RULES.response_timeout
 
@@ -124,7 +123,7 @@ def test_a_question_shows_that_the_agent_has_begun(stage: Stage) -> None:
     stage.status(0, WAITING)
     stage.status(4, IDLE)
     with pytest.raises(NoResponseFile):
-        stage.handoff.wait_for_response_file(TERMINAL, stage.role)
+        stage.wait()
     assert stage.elapsed == 4 + RULES.idle_grace
 
 
@@ -136,39 +135,21 @@ def test_only_uninterrupted_rest_counts(stage: Stage) -> None:
         stage.status(start + 18, PROCESSING)
     stage.status(210, IDLE)
     with pytest.raises(NoResponseFile):
-        stage.handoff.wait_for_response_file(TERMINAL, stage.role)
+        stage.wait()
     assert stage.elapsed == 210 + RULES.idle_grace
 
 
-@pytest.mark.parametrize(
-    ("role", "name"),
-    [
-        ("analyst", "analyst_summary.md"),
-        ("analyst_review", "analyst_review.md"),
-        ("programmer", "programmer_summary.md"),
-        ("programmer_review", "programmer_review.md"),
-        ("tester", "test_result.md"),
-    ],
-)
-def test_every_role_has_its_file(stage: Stage, tmp_path: Path, role: str, name: str) -> None:
-    """Scenario: Each role resolves to the correct file"""
-    expected = tmp_path / ".tmp" / "agent-responses" / name
-    assert stage.files.response_path_for(role) == expected
-    assert expected.is_absolute()
-
-
 def test_a_stale_file_is_moved_out_of_the_way(stage: Stage) -> None:
-    """Scenario: Stale file from previous run exists"""
+    """
+    Scenario: No stale file exists
+    Scenario: Stale file from previous run exists
+    """
+    assert stage.files.clear_stale_response("analyst", 1) is None
     stage.path.write_text("old")
-    kept = stage.files.clear_stale_response("analyst")
+    kept = stage.files.clear_stale_response("analyst", 1)
     assert not stage.path.exists()
     assert kept == stage.files.kept.path / "001-analyst-stale.md"
     assert kept.read_text() == "old"
-
-
-def test_clearing_nothing_is_fine(stage: Stage) -> None:
-    """Scenario: No stale file exists"""
-    assert stage.files.clear_stale_response("analyst") is None
 
 
 def test_the_response_folder_is_made_with_its_parents(tmp_path: Path) -> None:
@@ -191,9 +172,9 @@ def test_sending_clears_then_sends_then_waits(stage: Stage) -> None:
     stage.agents.on_send = take
     stage.file(5, "new")
     stage.status(6, COMPLETED)
-    reply = stage.handoff.send_and_wait(TERMINAL, stage.role, "do it")
+    text = stage.send()
     assert there_when_sent == [False]
     assert [sent.message for sent in stage.agents.sent] == ["do it"]
-    assert reply.text == "new"
+    assert text == "new"
     kept = {path.name: path.read_text() for path in stage.files.kept.path.iterdir()}
     assert kept == {"001-analyst-stale.md": "old", "001-analyst.md": "new"}

@@ -2,25 +2,21 @@
 
 import os
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from cli_agent_orchestrator.core.models import Delivery, TerminalStatus
 from cli_agent_orchestrator.errors import HandoffError, NoResponseFile, Stopped, TurnFailed
 from cli_agent_orchestrator.events import EventKind
 from cli_agent_orchestrator.handoff.wait import AGAIN, Envelope, ReplySource, Sent, reminder_for
-from tests.handoff.fakes import RULES, TERMINAL, Stage
+from tests.handoff.fakes import RULES, Stage
 
 IDLE = TerminalStatus.IDLE
 PROCESSING = TerminalStatus.PROCESSING
 
 OURS = frozenset({"input-body"})
-
-
-def send(stage: Stage, envelope: Envelope | None = None) -> str:
-    return stage.handoff.send_and_wait(TERMINAL, stage.role, "do it", envelope).text
 
 
 class TestReminders:
@@ -31,48 +27,17 @@ class TestReminders:
     def test_an_agent_is_reminded_once_and_then_writes(self, stage: Stage) -> None:
         stage.status(1, PROCESSING)
         stage.status(5, IDLE)
-        stage.file(45, "at last")
-        envelope = Envelope("turn-1", 4)
-        assert send(stage, envelope) == "at last"
-        first, second = [sent.key or "" for sent in stage.agents.sent]
-        assert first == "turn-1"
-        assert second.startswith("turn-1-reminder-")
-        assert stage.agents.sent[1].message == reminder_for(stage.path)
-        assert stage.agents.sent[1].at - 1000 == 6 + RULES.idle_grace
+        stage.file(75, "at last")
+        assert stage.send(Envelope("turn-1", 4)) == "at last"
+        first, second = stage.agents.sent
+        assert first.key == "turn-1"
+        assert (second.key or "").startswith("turn-1-reminder-")
+        assert second.message == reminder_for(stage.path)
+        assert second.at - first.at == 6 + RULES.idle_grace
         assert stage.told(EventKind.REMINDED) == ["reminder 1 of 1"]
-
-    def test_it_is_reported_until_when_a_file_is_waited_for_and_what_then(
-        self, stage: Stage
-    ) -> None:
-        stage.status(1, PROCESSING)
-        stage.status(5, IDLE)
-        with pytest.raises(NoResponseFile):
-            send(stage)
         waits = [event for event in stage.events if event.kind is EventKind.FILE_AWAITED]
         assert [event.text for event in waits] == ["it is reminded", "the run stops"]
-        assert waits[0].until == 1_700_000_000 + stage.agents.sent[1].at
-
-    def test_a_resumed_turn_can_remind_in_the_same_words_again(
-        self, stage: Stage, tmp_path: Path
-    ) -> None:
-        later = Stage(tmp_path, replace(RULES, max_reminders=1))
-        for turn in (stage, later):
-            with pytest.raises(NoResponseFile):
-                send(turn, Envelope("turn-1", 1, sent=Sent.YES))
-        assert stage.agents.sent[0].message == later.agents.sent[0].message
-        assert stage.agents.sent[0].key != later.agents.sent[0].key
-
-    def test_no_reminder_if_reminders_are_off(self, tmp_path: Path) -> None:
-        stage = Stage(tmp_path, replace(RULES, max_reminders=0))
-        with pytest.raises(NoResponseFile):
-            send(stage)
-        assert len(stage.agents.sent) == 1
-
-    def test_an_agent_in_error_is_not_reminded(self, stage: Stage) -> None:
-        stage.status(1, TerminalStatus.ERROR)
-        with pytest.raises(HandoffError):
-            send(stage)
-        assert len(stage.agents.sent) == 1
+        assert waits[0].until == 1_700_000_000 + second.at
 
     def test_an_agent_that_may_have_no_task_gets_it_whole_and_is_not_reminded(
         self, stage: Stage
@@ -80,7 +45,7 @@ class TestReminders:
         stage.agents.features_named = OURS
         stage.agents.delivery = Delivery(False, "no sign that the agent took it")
         with pytest.raises(NoResponseFile):
-            send(stage, Envelope("turn-1", 1))
+            stage.send(Envelope("turn-1", 1))
         # Each is sent, and then asked about under the same key.
         messages = ["do it", "do it", AGAIN + "do it", AGAIN + "do it"]
         assert [sent.message for sent in stage.agents.sent] == messages
@@ -92,17 +57,6 @@ class TestReminders:
         assert stage.told(EventKind.DISPATCHED) == []
         assert stage.told(EventKind.REMINDED) == []
 
-    def test_an_agent_seen_at_work_gets_the_whole_prompt_too_if_nothing_was_confirmed(
-        self, stage: Stage
-    ) -> None:
-        stage.agents.features_named = OURS
-        stage.agents.delivery = Delivery(False, "no sign that the agent took it")
-        stage.status(1, PROCESSING)
-        stage.status(5, IDLE)
-        stage.file(45, "at last")
-        assert send(stage) == "at last"
-        assert stage.agents.sent[-1].message == AGAIN + "do it"
-
     def test_a_delivery_that_is_confirmed_when_asked_about_is_certain(self, stage: Stage) -> None:
         stage.agents.features_named = OURS
         stage.agents.delivery = Delivery(False, "the text is still in the input box")
@@ -112,7 +66,7 @@ class TestReminders:
 
         stage.agents.on_send = confirm_next
         with pytest.raises(NoResponseFile):
-            send(stage)
+            stage.send()
         assert stage.told(EventKind.DISPATCHED) == ["the agent took it"]
         assert stage.told(EventKind.WARNING)[0].startswith("the agent was not seen at work")
         assert stage.told(EventKind.REMINDED) == ["reminder 1 of 1"]
@@ -130,7 +84,7 @@ class TestReminders:
 
         stage.agents.on_send = confirm_the_third
         with pytest.raises(NoResponseFile):
-            send(stage)
+            stage.send()
         messages = ["do it", "do it", AGAIN + "do it", reminder_for(stage.path)]
         assert [sent.message for sent in stage.agents.sent] == messages
 
@@ -144,7 +98,7 @@ class TestReminders:
         stage.agents.on_send = lambda: there.append(stage.path.parent.is_dir())
         there: list[bool] = []
         with pytest.raises(NoResponseFile):
-            send(stage)
+            stage.send()
         assert there[-1]
 
     def test_after_a_stop_it_is_not_even_asked_what_became_of_a_prompt(self, stage: Stage) -> None:
@@ -152,15 +106,8 @@ class TestReminders:
         stage.agents.delivery = Delivery(False, "no sign that the agent took it")
         stage.agents.on_send = stage.handoff.stop
         with pytest.raises(Stopped):
-            send(stage)
+            stage.send()
         assert len(stage.agents.sent) == 1
-
-    def test_the_caller_may_choose_the_words(self, stage: Stage) -> None:
-        stage.status(1, PROCESSING)
-        stage.status(5, IDLE)
-        stage.file(45, "at last")
-        send(stage, Envelope("turn-1", 1, reminder="ROUND: 1\nplease"))
-        assert stage.agents.sent[1].message == "ROUND: 1\nplease"
 
 
 class TestResuming:
@@ -168,15 +115,14 @@ class TestResuming:
         stage.status(0, PROCESSING)
         stage.file(5, "reply")
         stage.status(6, IDLE)
-        assert send(stage, Envelope("turn-1", 2, sent=Sent.YES)) == "reply"
+        assert stage.send(Envelope("turn-1", 2, sent=Sent.YES)) == "reply"
         assert stage.agents.attempts == 0
         assert stage.told(EventKind.RESUMED) == [""]
 
     @pytest.mark.parametrize("sent", [Sent.YES, Sent.MAYBE])
     def test_a_reply_archived_before_the_crash_is_found(self, stage: Stage, sent: Sent) -> None:
         stage.files.archive_text(stage.role, 2, "archived, not saved")
-        envelope = Envelope("turn-1", 2, sent=sent)
-        reply = stage.handoff.send_and_wait(TERMINAL, stage.role, "do it", envelope)
+        reply = stage.take_turn(Envelope("turn-1", 2, sent=sent))
         assert reply.text == "archived, not saved"
         assert reply.source is ReplySource.ARCHIVE
         assert stage.agents.attempts == 0
@@ -186,7 +132,7 @@ class TestResuming:
     ) -> None:
         stage.path.write_text("reply")
         os.utime(stage.path, (5000, 5000))
-        assert send(stage, Envelope("turn-1", 2, since=4000, sent=Sent.MAYBE)) == "reply"
+        assert stage.send(Envelope("turn-1", 2, since=4000, sent=Sent.MAYBE)) == "reply"
         assert stage.agents.attempts == 0
 
     def test_a_prompt_perhaps_sent_is_sent_under_its_key_if_nothing_shows_it(
@@ -196,7 +142,7 @@ class TestResuming:
         stage.path.write_text("of an earlier turn")
         os.utime(stage.path, (3000, 3000))
         stage.agents.on_send = lambda: stage.write("reply")
-        assert send(stage, Envelope("turn-1", 2, since=4000, sent=Sent.MAYBE)) == "reply"
+        assert stage.send(Envelope("turn-1", 2, since=4000, sent=Sent.MAYBE)) == "reply"
         assert [sent.key for sent in stage.agents.sent] == ["turn-1"]
         stale = stage.files.kept.path / "002-analyst-stale.md"
         assert stale.read_text() == "of an earlier turn"
@@ -205,7 +151,7 @@ class TestResuming:
         self, stage: Stage
     ) -> None:
         stage.agents.on_send = lambda: stage.write("reply")
-        assert send(stage, Envelope("turn-1", 2, since=4000, sent=Sent.MAYBE)) == "reply"
+        assert stage.send(Envelope("turn-1", 2, since=4000, sent=Sent.MAYBE)) == "reply"
         assert [sent.message for sent in stage.agents.sent] == [AGAIN + "do it"]
 
     def test_a_prompt_of_which_even_the_server_does_not_know_is_asked_again_whole(
@@ -214,7 +160,7 @@ class TestResuming:
         stage.agents.features_named = OURS
         stage.agents.delivery = Delivery(False, "the server ended while it typed this message")
         stage.mailbox.at(5, lambda: stage.write("reply"))
-        assert send(stage, Envelope("turn-1", 2, since=4000, sent=Sent.MAYBE)) == "reply"
+        assert stage.send(Envelope("turn-1", 2, since=4000, sent=Sent.MAYBE)) == "reply"
         assert stage.agents.sent[-1].message == AGAIN + "do it"
         assert stage.told(EventKind.ASKED_AGAIN) == [
             "it is unclear whether the prompt arrived before"
@@ -233,41 +179,40 @@ class TestAFailedTurn:
         stage.status(10, PROCESSING)
         stage.file(20, "reply")
         stage.status(21, IDLE)
-        assert send(stage, Envelope("turn-1", 2, sent=sent)) == "reply"
+        assert stage.send(Envelope("turn-1", 2, sent=sent)) == "reply"
         assert [sent.message for sent in stage.agents.sent] == [AGAIN + "do it"]
         assert stage.told(EventKind.ASKED_AGAIN) == ["its last turn failed"]
         stale = stage.files.kept.path / "002-analyst-stale.md"
         assert stale.read_text() == "half of a reply"
-
-    def test_one_that_fails_each_time_is_asked_under_a_new_key_each_time(
-        self, stage: Stage, tmp_path: Path
-    ) -> None:
-        """Under the old one the server would type nothing."""
-        later = Stage(tmp_path)
-        for turn in (stage, later):
-            turn.agents.status = TerminalStatus.ERROR
-            with pytest.raises(TurnFailed):
-                send(turn, Envelope("turn-1", 2, sent=Sent.FAILED))
-        assert stage.agents.sent[0].message == later.agents.sent[0].message
-        assert stage.agents.sent[0].key != later.agents.sent[0].key
 
     def test_a_second_failure_counts_as_soon_as_work_was_seen(self, stage: Stage) -> None:
         stage.agents.status = TerminalStatus.ERROR
         stage.status(1, PROCESSING)
         stage.status(3, TerminalStatus.ERROR)
         with pytest.raises(TurnFailed, match="--replace-terminals"):
-            send(stage, Envelope("turn-1", 2, sent=Sent.FAILED))
+            stage.send(Envelope("turn-1", 2, sent=Sent.FAILED))
         assert stage.elapsed < RULES.idle_grace
-
-    def test_an_error_that_stays_counts_after_the_grace(self, stage: Stage) -> None:
-        stage.agents.status = TerminalStatus.ERROR
-        with pytest.raises(TurnFailed):
-            send(stage, Envelope("turn-1", 2, sent=Sent.FAILED))
-        assert stage.elapsed == RULES.idle_grace
 
     def test_one_that_somebody_made_go_on_is_waited_for(self, stage: Stage) -> None:
         stage.agents.status = PROCESSING
         stage.file(5, "reply")
         stage.status(6, IDLE)
-        assert send(stage, Envelope("turn-1", 2, sent=Sent.FAILED)) == "reply"
+        assert stage.send(Envelope("turn-1", 2, sent=Sent.FAILED)) == "reply"
         assert stage.agents.sent == []
+
+
+@pytest.mark.parametrize(
+    ("status", "sent"), [(IDLE, Sent.YES), (TerminalStatus.ERROR, Sent.FAILED)]
+)
+def test_who_is_reminded_or_asked_once_more_is_so_under_a_new_key_each_time(
+    tmp_path: Path, status: TerminalStatus, sent: Sent
+) -> None:
+    """Under the old one the server would type nothing."""
+    keys = set()
+    for _ in range(2):
+        stage = Stage(tmp_path, replace(RULES, max_reminders=1))
+        stage.agents.status = status
+        with pytest.raises(HandoffError):
+            stage.send(Envelope("turn-1", 1, sent=sent))
+        keys.add(stage.agents.sent[0].key)
+    assert len(keys) == 2

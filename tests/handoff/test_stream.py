@@ -2,38 +2,36 @@
 
 import queue
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from cli_agent_orchestrator.core.models import TerminalEvent, TerminalStatus
 from cli_agent_orchestrator.errors import ApiError, ApiRefused, ApiUnreachable
 from cli_agent_orchestrator.events import EventKind
 from cli_agent_orchestrator.handoff.watch import (
     STEADY_SECONDS,
-    QueueMailbox,
-    StatusSignal,
+    Mailbox,
     StatusStream,
     WakeSignal,
     words_of,
 )
-from tests.handoff.fakes import FakeClock
+from tests.handoff.fakes import FakeAgents, FakeClock, event_of
 
 LIMIT = 60
 BROKEN = ApiUnreachable("http://localhost/events", "reset", maybe_received=True)
 END = object()
 
 
-def event(
-    number: int, status: TerminalStatus = TerminalStatus.IDLE, kind: str = "status"
-) -> TerminalEvent:
-    return TerminalEvent(f"s-{number}", kind, "a1", "cao-x", status, "", 0.0)
+def event(number: int) -> TerminalEvent:
+    return replace(event_of(TerminalStatus.IDLE), id=f"s-{number}")
 
 
-class Source:
+class Source(FakeAgents):
     """Yields what is fed to it, in whichever connection is open."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__(clock)
         self.feed: queue.SimpleQueue[object] = queue.SimpleQueue()
         self.connections: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self.refusing = False
@@ -61,9 +59,9 @@ class Listening:
     """A stream that listens to a source and posts into a mailbox."""
 
     def __init__(self) -> None:
-        self.source = Source()
-        self.mailbox = QueueMailbox()
         self.clock = FakeClock()
+        self.source = Source(self.clock)
+        self.mailbox = Mailbox()
         self.stream = StatusStream(self.source, self.mailbox.post, self.clock)
         self.stream.start()
 
@@ -78,60 +76,31 @@ def listening() -> Iterator[Listening]:
     listening.stream.close()
 
 
-def test_a_status_is_posted(listening: Listening) -> None:
-    listening.source.feed.put(event(1, TerminalStatus.PROCESSING))
-    assert listening.mailbox.wait(LIMIT) == StatusSignal("a1", TerminalStatus.PROCESSING)
-
-
-def test_a_snapshot_counts_as_a_status(listening: Listening) -> None:
-    listening.source.feed.put(event(1, TerminalStatus.COMPLETED, kind="snapshot"))
-    assert listening.mailbox.wait(LIMIT) == StatusSignal("a1", TerminalStatus.COMPLETED)
-
-
-def test_a_removed_terminal_is_a_reason_to_look(listening: Listening) -> None:
-    listening.source.feed.put(event(1, kind="removed"))
-    assert listening.mailbox.wait(LIMIT) == WakeSignal()
+@pytest.mark.parametrize("seconds", [-1.0, 1e300, float("inf")])
+def test_a_signal_is_read_however_long_one_would_wait_for_it(seconds: float) -> None:
+    mailbox = Mailbox()
+    mailbox.post(WakeSignal())
+    assert mailbox.wait(seconds) == WakeSignal()
 
 
 @pytest.mark.parametrize("end", [END, BROKEN], ids=["ended", "broken"])
-def test_a_stream_that_ends_is_resumed_after_the_last_event(
+def test_a_stream_that_ends_is_resumed_after_the_last_event_with_an_id(
     listening: Listening, end: object
 ) -> None:
     assert listening.source.connections.get(timeout=LIMIT) is None
-    listening.source.feed.put(event(7))
-    listening.source.feed.put(end)
-    listening.source.feed.put(event(8, TerminalStatus.COMPLETED))
+    first, second, third = event(7), replace(event(8), id=""), event(9)
+    for item in (first, second, end, third):
+        listening.source.feed.put(item)
     assert listening.source.connections.get(timeout=LIMIT) == "s-7"
-    posted = [listening.mailbox.wait(LIMIT) for _ in range(3)]
-    assert posted == [
-        StatusSignal("a1", TerminalStatus.IDLE),
-        WakeSignal(),
-        StatusSignal("a1", TerminalStatus.COMPLETED),
-    ]
-
-
-@pytest.mark.parametrize("kind", ["message", "mood", ""])
-def test_an_unknown_kind_of_event_says_nothing_about_the_status(
-    listening: Listening, kind: str
-) -> None:
-    listening.source.feed.put(event(1, TerminalStatus.UNKNOWN, kind=kind))
-    listening.source.feed.put(event(2, TerminalStatus.IDLE))
-    assert listening.mailbox.wait(LIMIT) == StatusSignal("a1", TerminalStatus.IDLE)
-
-
-def test_an_event_without_an_id_does_not_lose_the_place(listening: Listening) -> None:
-    assert listening.source.connections.get(timeout=LIMIT) is None
-    listening.source.feed.put(event(7))
-    listening.source.feed.put(replace(event(8), id=""))
-    listening.source.feed.put(END)
-    assert listening.source.connections.get(timeout=LIMIT) == "s-7"
+    posted = [listening.mailbox.wait(LIMIT) for _ in range(4)]
+    assert posted == [first, second, WakeSignal(), third]
 
 
 def test_a_stream_that_is_there_again_at_once_is_no_news(listening: Listening) -> None:
     listening.source.feed.put(BROKEN)
     listening.source.feed.put(event(1))
     assert listening.mailbox.wait(LIMIT) == WakeSignal()
-    assert listening.mailbox.wait(LIMIT) == StatusSignal("a1", TerminalStatus.IDLE)
+    assert listening.mailbox.wait(LIMIT) == event(1)
     assert listening.news() is None
 
 
@@ -206,5 +175,4 @@ def test_closing_ends_a_pause_between_two_connections(listening: Listening) -> N
     ],
 )
 def test_what_is_asked_is_what_the_agent_told(reason: str, question: str) -> None:
-    waits = TerminalStatus.WAITING_USER_ANSWER
-    assert words_of(StatusSignal("a1", waits, reason)) == question
+    assert words_of(reason) == question

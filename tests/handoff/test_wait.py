@@ -1,24 +1,29 @@
-"""The rules of the wait, one by one."""
+"""The rules of a turn, one by one: its first step, the wait, when its file is complete."""
 
-from dataclasses import replace
+from itertools import product
+from math import inf
+from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.core.models import FileChange, TerminalStatus
 from cli_agent_orchestrator.handoff.wait import (
-    Accept,
     Action,
-    Fail,
-    FallBackToOutput,
-    FileMissing,
-    FolderLost,
-    GiveUp,
+    End,
+    FileState,
+    FirstStep,
     KeepWaiting,
     Observation,
-    TimeOut,
+    ReplySource,
+    Sent,
+    Signature,
+    TurnEnd,
     Wait,
     advance,
     file_missing_in,
+    first_step,
+    reminder_for,
 )
 from cli_agent_orchestrator.settings.config import HandoffRules
 
@@ -26,7 +31,6 @@ IDLE = TerminalStatus.IDLE
 COMPLETED = TerminalStatus.COMPLETED
 PROCESSING = TerminalStatus.PROCESSING
 WAITING = TerminalStatus.WAITING_USER_ANSWER
-UNKNOWN = TerminalStatus.UNKNOWN
 ERROR = TerminalStatus.ERROR
 
 RULES = HandoffRules(poll_seconds=2, response_timeout=100, idle_grace=30, strict=True)
@@ -34,9 +38,9 @@ RULES = HandoffRules(poll_seconds=2, response_timeout=100, idle_grace=30, strict
 Seen = tuple[float, TerminalStatus | None] | tuple[float, TerminalStatus | None, str]
 
 
-def after(*seen: Seen, rules: HandoffRules = RULES) -> tuple[Wait, Action]:
+def after(*seen: Seen, rules: HandoffRules = RULES, old_error: bool = False) -> tuple[Wait, Action]:
     """Return what comes of a row of observations; all but the last must mean to look again."""
-    wait = Wait.begin(0, rules)
+    wait = Wait.begin(0, rules, old_error)
     action: Action = KeepWaiting(0)
     for time, status, *response in seen:
         assert isinstance(action, KeepWaiting), f"the wait was over before {time}"
@@ -44,42 +48,23 @@ def after(*seen: Seen, rules: HandoffRules = RULES) -> tuple[Wait, Action]:
     return wait, action
 
 
-def test_an_error_fails_even_if_the_file_is_there() -> None:
-    _, action = after((1, ERROR, "text"))
-    assert isinstance(action, Fail)
+@pytest.mark.parametrize("status", [*TerminalStatus, None])
+def test_the_turn_of_an_agent_whose_folder_is_gone_ends_as_soon_as_it_is_at_rest(
+    status: TerminalStatus | None,
+) -> None:
+    wait, gone = Wait.begin(0, RULES, old_error=True), Observation(1, status, None, True)
+    action = advance(wait, gone, RULES)[1]
+    if status in (IDLE, COMPLETED, ERROR):
+        assert action == TurnEnd(End.FOLDER_LOST)
+    else:
+        assert isinstance(action, KeepWaiting)
+    read_before = Observation(1, IDLE, "text", folder_gone=True)
+    assert advance(wait, read_before, RULES)[1] == TurnEnd(End.ACCEPTED, "text")
 
 
-@pytest.mark.parametrize("status", [IDLE, COMPLETED])
-def test_a_file_at_rest_is_accepted_at_the_first_look(status: TerminalStatus) -> None:
-    assert after((0, status, "text"))[1] == Accept("text")
-
-
-@pytest.mark.parametrize("status", [PROCESSING, WAITING, UNKNOWN, None])
-def test_a_file_is_not_accepted_before_the_agent_is_at_rest(status: TerminalStatus | None) -> None:
-    assert isinstance(after((1, status, "text"))[1], KeepWaiting)
-
-
-def test_a_file_is_accepted_even_after_the_timeout_if_the_agent_came_to_rest() -> None:
-    assert after((1, PROCESSING), (150, IDLE, "text"))[1] == Accept("text")
-
-
-def without_folder(status: TerminalStatus | None, response: str | None = None) -> Action:
-    seen = Observation(1, status, response, folder_gone=True)
-    return advance(Wait.begin(0, RULES, old_error=True), seen, RULES)[1]
-
-
-@pytest.mark.parametrize("status", [IDLE, COMPLETED, ERROR])
-def test_the_turn_of_an_agent_whose_folder_is_gone_ends_at_once(status: TerminalStatus) -> None:
-    assert without_folder(status) == FolderLost()
-
-
-@pytest.mark.parametrize("status", [PROCESSING, WAITING, UNKNOWN, None])
-def test_but_not_before_it_is_at_rest(status: TerminalStatus | None) -> None:
-    assert isinstance(without_folder(status), KeepWaiting)
-
-
-def test_nor_if_its_response_was_read_before_that() -> None:
-    assert without_folder(IDLE, "text") == Accept("text")
+def test_a_question_at_the_last_moment_is_no_timeout() -> None:
+    _, action = after((99, PROCESSING), (101, WAITING))
+    assert isinstance(action, KeepWaiting)
 
 
 def test_the_next_look_is_at_most_one_poll_away() -> None:
@@ -107,63 +92,14 @@ def test_looking_without_a_pause_is_not_possible() -> None:
     assert action.by > 10
 
 
-def test_the_guard_is_released_once_and_with_a_warning() -> None:
-    wait, action = after((0, IDLE), (30, IDLE))
-    assert isinstance(action, KeepWaiting)
-    assert action.warning
-    assert wait.released
-    assert not wait.started
-    assert after((0, IDLE), (30, IDLE), (31, IDLE))[1] == KeepWaiting(33)
-
-
-def test_the_grace_begins_when_the_guard_is_released() -> None:
-    assert after((0, IDLE), (30, IDLE), (59.9, IDLE))[1] == KeepWaiting(60)
-    assert after((0, IDLE), (30, IDLE), (60, IDLE))[1] == FileMissing(30)
-
-
-def test_without_strictness_the_output_does() -> None:
-    rules = replace(RULES, strict=False)
-    assert after((1, PROCESSING), (2, IDLE), (32, IDLE), rules=rules)[1] == FallBackToOutput()
-
-
-def test_idle_and_completed_are_one_rest() -> None:
-    assert after((1, PROCESSING), (2, IDLE), (20, COMPLETED), (32, IDLE))[1] == FileMissing(30)
-
-
-@pytest.mark.parametrize("status", [PROCESSING, WAITING, UNKNOWN])
-def test_every_other_status_starts_the_grace_again(status: TerminalStatus) -> None:
-    assert after((1, PROCESSING), (2, IDLE), (31, status), (32, IDLE))[1] == KeepWaiting(34)
-
-
-@pytest.mark.parametrize("status", [PROCESSING, WAITING, UNKNOWN])
-def test_every_status_but_rest_shows_that_the_agent_has_begun(status: TerminalStatus) -> None:
-    assert after((1, status), (2, IDLE), (32, IDLE))[1] == FileMissing(30)
-
-
-@pytest.mark.parametrize("status", [PROCESSING, UNKNOWN])
-def test_an_agent_not_at_rest_times_out(status: TerminalStatus) -> None:
-    assert after((1, PROCESSING), (100, status))[1] == TimeOut(100)
-
-
-def test_an_agent_at_rest_has_its_grace_even_beyond_the_timeout() -> None:
-    assert after((1, PROCESSING), (90, IDLE), (110, IDLE))[1] == KeepWaiting(112)
-    assert after((1, PROCESSING), (90, IDLE), (120, IDLE))[1] == FileMissing(30)
-
-
 def test_a_person_may_take_any_time() -> None:
     assert after((1, PROCESSING), (10, WAITING), (100_000, WAITING))[1] == KeepWaiting(100_002)
-
-
-def test_the_time_a_person_takes_does_not_count() -> None:
-    answered: list[Seen] = [(10, PROCESSING), (20, WAITING), (520, PROCESSING)]
-    assert after(*answered, (599, PROCESSING))[1] == KeepWaiting(600)
-    assert after(*answered, (600, PROCESSING))[1] == TimeOut(100)
 
 
 def test_a_question_goes_on_while_the_server_is_silent() -> None:
     silent: list[Seen] = [(20, WAITING), (30, None), (60, None), (120, PROCESSING)]
     assert after(*silent, (199, PROCESSING))[1] == KeepWaiting(200)
-    assert after(*silent, (200, PROCESSING))[1] == TimeOut(100)
+    assert after(*silent, (200, PROCESSING))[1] == TurnEnd(End.TIMEOUT)
 
 
 def test_without_an_answer_it_asks_again_ever_later() -> None:
@@ -175,7 +111,7 @@ def test_without_an_answer_it_asks_again_ever_later() -> None:
 def test_five_minutes_without_an_answer_are_enough() -> None:
     assert after((10, None), (309, None))[1] == KeepWaiting(309.5)
     assert after((10, None), (309.9, None))[1] == KeepWaiting(310)
-    assert after((10, None), (310, None))[1] == GiveUp(300)
+    assert after((10, None), (310, None))[1] == TurnEnd(End.NO_ANSWER, seconds=300)
 
 
 def test_an_answer_begins_the_five_minutes_anew() -> None:
@@ -186,7 +122,7 @@ def test_time_without_an_answer_is_not_rest() -> None:
     away: list[Seen] = [(1, PROCESSING), (2, IDLE), (4, None), (64, IDLE)]
     assert after(*away)[1] == KeepWaiting(66)
     assert after(*away, (91.9, IDLE))[1] == KeepWaiting(92)
-    assert after(*away, (92, IDLE))[1] == FileMissing(30)
+    assert after(*away, (92, IDLE))[1] == TurnEnd(End.FILE_MISSING, seconds=30)
 
 
 def test_silence_shows_nothing_about_the_agent() -> None:
@@ -196,37 +132,19 @@ def test_silence_shows_nothing_about_the_agent() -> None:
     assert action.warning
 
 
-def test_no_grace_at_all_misses_the_file_at_once() -> None:
-    rules = replace(RULES, idle_grace=0)
-    assert after((1, PROCESSING), (2, IDLE), rules=rules)[1] == FileMissing(0)
-
-
-def test_the_same_observation_twice_gives_the_same_answer() -> None:
-    wait = Wait.begin(0, RULES)
-    seen = Observation(5, IDLE, None)
-    assert advance(wait, seen, RULES) == advance(wait, seen, RULES)
-
-
-class TestAPromptForAnAgentThatHadFailed:
-    """Its error is the old one until it was seen to do something, or the grace is over."""
-
-    def after(self, *seen: Seen) -> Action:
-        wait = Wait.begin(0, RULES, old_error=True)
-        action: Action = KeepWaiting(0)
-        for time, status, *_ in seen:
-            assert isinstance(action, KeepWaiting), f"the wait was over before {time}"
-            wait, action = advance(wait, Observation(time, status, None), RULES)
-        return action
-
-    def test_the_old_error_is_looked_at_again_until_the_grace_is_over(self) -> None:
-        assert self.after((10, ERROR)) == KeepWaiting(12)
-        assert self.after((29, ERROR)) == KeepWaiting(30)
-
-    def test_an_error_that_outlasts_the_grace_counts(self) -> None:
-        assert isinstance(self.after((10, ERROR), (30, ERROR)), Fail)
-
-    def test_an_error_after_any_work_is_a_new_one(self) -> None:
-        assert isinstance(self.after((1, ERROR), (2, PROCESSING), (3, ERROR)), Fail)
+@pytest.mark.parametrize(
+    ("seen", "action"),
+    [
+        ([(10, ERROR)], KeepWaiting(12)),
+        ([(29, ERROR)], KeepWaiting(30)),
+        ([(10, ERROR), (30, ERROR)], TurnEnd(End.ERROR)),
+        ([(1, ERROR), (2, PROCESSING), (3, ERROR)], TurnEnd(End.ERROR)),
+    ],
+)
+def test_an_old_error_counts_after_the_grace_or_after_any_work(
+    seen: list[Seen], action: Action
+) -> None:
+    assert after(*seen, old_error=True)[1] == action
 
 
 @pytest.mark.parametrize(
@@ -242,3 +160,68 @@ class TestAPromptForAnAgentThatHadFailed:
 )
 def test_it_is_known_when_a_file_will_count_as_missing(seen: list[Seen], left: int | None) -> None:
     assert file_missing_in(after(*seen)[0], RULES) == left
+
+
+HALF: Signature = (1, 10, 100)
+WHOLE: Signature = (1, 20, 200)
+CLOSED, WRITING, TOUCHED = FileChange.CLOSED, FileChange.WRITING, FileChange.TOUCHED
+
+Step = FileChange | tuple[Signature | None, float]
+CASES: dict[str, tuple[list[Step], float]] = {
+    # what is reported, or seen at a look and when; from when on it is complete
+    "it is not there": ([(None, 5)], inf),
+    "it was closed": ([CLOSED, (WHOLE, 5)], 5),
+    "it stayed the same for a while": ([(WHOLE, 5), (WHOLE, 6)], 7),
+    "it grew": ([(HALF, 5), (WHOLE, 6)], 8),
+    "it was closed between two looks": ([(HALF, 5), CLOSED, (HALF, 6)], 5),
+    "a closing counts for the look after it": ([(HALF, 5), CLOSED, (HALF, 6), (WHOLE, 7)], 9),
+    "a writer has it open": ([WRITING, (HALF, 5), (HALF, 7)], 15),
+    "its writer closed it": ([WRITING, (HALF, 5), CLOSED, (WHOLE, 6)], 6),
+    "a writer came after the closing": ([CLOSED, WRITING, (HALF, 5)], 15),
+    "a writer came after it was complete": ([CLOSED, (HALF, 5), WRITING, (WHOLE, 6)], 16),
+    "that writer changed nothing": ([CLOSED, (WHOLE, 5), WRITING, (WHOLE, 6)], 5),
+    "a touch is no closing": ([TOUCHED, (WHOLE, 5)], 7),
+    "it vanished": ([CLOSED, (WHOLE, 5), (None, 6)], inf),
+    "it vanished and came back": ([CLOSED, (WHOLE, 5), (None, 6), (WHOLE, 7)], 9),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_file_is_complete_when_it_was_closed_or_has_not_changed(name: str) -> None:
+    steps, complete_at = CASES[name]
+    state = FileState(unchanged_seconds=2)
+    for step in steps:
+        state = state.on_event(step) if isinstance(step, FileChange) else state.on_look(*step)
+    assert state.complete_at == complete_at
+
+
+@pytest.mark.parametrize(
+    ("status", "responded", "knows_keys"),
+    list(product(TerminalStatus, (True, False), (True, False))),
+)
+def test_the_first_step_of_a_turn(
+    status: TerminalStatus, responded: bool, knows_keys: bool
+) -> None:
+    steps = {sent: first_step(sent, status, responded, knows_keys) for sent in Sent}
+    assert steps[Sent.NO] is FirstStep.SEND
+    if status is ERROR:
+        assert {steps[sent] for sent in Sent if sent is not Sent.NO} == {FirstStep.ASK_AGAIN}
+        return
+    is_found_by_a_look = responded or status in (PROCESSING, WAITING)
+    by_a_look = FirstStep.WAIT if is_found_by_a_look else FirstStep.ASK_AGAIN
+    assert steps[Sent.YES] is FirstStep.WAIT
+    assert steps[Sent.FAILED] is by_a_look
+    assert steps[Sent.MAYBE] is (FirstStep.SEND if knows_keys and not responded else by_a_look)
+
+
+def test_the_usual_reminder_quotes_the_path_for_a_shell() -> None:
+    text = reminder_for(Path("/it's here/analyst_summary.md"))
+    assert text.startswith("Your reply to the task above has not arrived")
+    assert "\nRESPONSE FILE INSTRUCTION\nDo not start the task again." in text
+    assert "\ncat > '/it'\"'\"'s here/analyst_summary.md' <<'CAO_RESPONSE_END'\n" in text
+    assert text.endswith("\n<your complete final response>\nCAO_RESPONSE_END\n")
+
+
+def test_the_words_that_are_saved_stay_the_same() -> None:
+    assert [*Sent] == ["no", "maybe", "yes", "failed"]
+    assert [*ReplySource] == ["file", "output", "archive"]

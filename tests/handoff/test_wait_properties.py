@@ -9,14 +9,11 @@ from hypothesis import strategies as st
 from cli_agent_orchestrator.core.clock import GIVE_UP_SECONDS
 from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.handoff.wait import (
-    Accept,
     Action,
-    Fail,
-    FallBackToOutput,
-    FileMissing,
+    End,
     KeepWaiting,
     Observation,
-    TimeOut,
+    TurnEnd,
     Wait,
     advance,
 )
@@ -70,18 +67,14 @@ def run(seen: Sequence[Observation], rules: HandoffRules) -> tuple[int, Action]:
 
 
 @given(steps(ANSWERS), RULES)
-def test_a_reply_is_only_ever_accepted_at_rest(row: list[Step], rules: HandoffRules) -> None:
+def test_a_response_is_accepted_at_rest_and_then_alone(
+    row: list[Step], rules: HandoffRules
+) -> None:
     seen = observations(row)
     used, action = run(seen, rules)
-    if isinstance(action, Accept):
+    if isinstance(action, TurnEnd) and action.end is End.ACCEPTED:
         assert seen[used - 1].status in REST
         assert seen[used - 1].response == action.text
-
-
-@given(steps(ANSWERS), RULES)
-def test_a_response_at_rest_always_ends_the_wait(row: list[Step], rules: HandoffRules) -> None:
-    seen = observations(row)
-    used, _ = run(seen, rules)
     assert not any(o.status in REST and o.response for o in seen[: used - 1])
 
 
@@ -126,7 +119,7 @@ def test_silence_ends_after_five_minutes(pause: int, rules: HandoffRules) -> Non
     assert used < len(seen) or seen[-1].time - seen[0].time < GIVE_UP_SECONDS + pause
 
 
-def model(seen: Sequence[Observation], rules: HandoffRules) -> tuple[int, str]:
+def model(seen: Sequence[Observation], rules: HandoffRules) -> tuple[int, End | None]:
     """Play the specification as one loop with loose variables; every request is answered."""
     agent_started = False
     idle_since: float | None = None
@@ -138,36 +131,26 @@ def model(seen: Sequence[Observation], rules: HandoffRules) -> tuple[int, str]:
             waited_for_person += now.time - last_time
         last_time, last_status = now.time, now.status
         if now.status is TerminalStatus.ERROR:
-            return used, "fail"
+            return used, End.ERROR
         if now.status in REST and now.response:
-            return used, "accept"
+            return used, End.ACCEPTED
         if now.status not in REST:
             agent_started, idle_since = True, None
             asking = now.status is TerminalStatus.WAITING_USER_ANSWER
             if not asking and now.time - waited_for_person >= rules.response_timeout:
-                return used, "timeout"
+                return used, End.TIMEOUT
         elif not agent_started:
             if now.time >= rules.idle_grace:
                 agent_started, idle_since = True, now.time
         else:
             idle_since = now.time if idle_since is None else idle_since
             if now.time - idle_since >= rules.idle_grace:
-                return used, "missing" if rules.strict else "output"
-    return len(seen), "look"
-
-
-NAMES: dict[type[Action], str] = {
-    Fail: "fail",
-    Accept: "accept",
-    TimeOut: "timeout",
-    FileMissing: "missing",
-    FallBackToOutput: "output",
-    KeepWaiting: "look",
-}
+                return used, End.FILE_MISSING if rules.strict else End.WITHOUT_FILE
+    return len(seen), None
 
 
 @given(steps(STATUSES), RULES)
 def test_the_machine_agrees_with_a_plain_loop(row: list[Step], rules: HandoffRules) -> None:
     seen = observations(row)
     used, action = run(seen, rules)
-    assert (used, NAMES[type(action)]) == model(seen, rules)
+    assert (used, action.end if isinstance(action, TurnEnd) else None) == model(seen, rules)

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.errors import UsageError
-from cli_agent_orchestrator.hosting.user import check_sign_in
+from cli_agent_orchestrator.core.sockets import LASTING, listening
+from cli_agent_orchestrator.errors import StartError, UsageError
+from cli_agent_orchestrator.hosting.user import check_agents
 
 CODEX = ("codex", "echo 0.166.0", "echo Not logged in >&2; exit 1")
 CLAUDE = ("claude", "echo 2.1.325", "echo '{ \"loggedIn\": false }'; exit 1")
@@ -18,9 +19,11 @@ class Desk:
     def __init__(self, folder: Path) -> None:
         self.programs = folder / "bin"
         self.wd = folder / "project"
-        self.environ = {"PATH": str(self.programs), "HOME": str(folder)}
-        for one in (self.programs, self.wd, folder / ".codex"):
-            one.mkdir()
+        self.state = folder / "state"
+        own = {"HOME": str(folder), "CAO_STATE_DIR": str(self.state)}
+        self.environ = {"PATH": str(self.programs), **own}
+        for one in (self.programs, self.wd, self.state, folder / ".codex"):
+            one.mkdir(mode=0o700)
 
     def install(self, name: str, version: str, login: str) -> None:
         """Put a program there, with what it does when it is asked for its version, or more."""
@@ -32,8 +35,8 @@ class Desk:
     def refusal(self, *names: str, seconds: float = 60) -> str:
         """Return why a run with these agents is refused; empty if it is not."""
         try:
-            check_sign_in(names, self.wd, self.environ, seconds)
-        except UsageError as error:
+            check_agents(names, self.wd, self.environ, seconds)
+        except (StartError, UsageError) as error:
             return str(error)
         return ""
 
@@ -43,10 +46,19 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
+def test_what_is_not_installed_is_refused_unless_a_server_may_have_it(desk: Desk) -> None:
+    why = desk.refusal("opencode", "scripted", "of_another_server")
+    assert "CAO_OPENCODE_COMMAND" in why
+    with listening(desk.state, LASTING, desk.environ):
+        assert desk.refusal("opencode") == ""
+
+
 def test_every_agent_that_says_so_is_named_with_the_command_that_helps(desk: Desk) -> None:
     desk.install(*CODEX)
     desk.install(*CLAUDE)
-    assert f"`{desk.programs}/codex login`" in desk.refusal("codex", "codex", "scripted")
+    desk.install("gemini", "exit 1", "exit 1")  # it has no such command
+    others = ("gemini_cli", "scripted", "of_another_server")
+    assert f"`{desk.programs}/codex login`" in desk.refusal("codex", "codex", *others)
     both = desk.refusal("claude_code", "codex")
     assert "codex login`" in both
     assert f"`{desk.programs}/claude auth login`" in both
@@ -80,11 +92,6 @@ def test_one_that_hangs_is_used_and_ended(desk: Desk, version: str, login: str) 
         os.kill(pid, 0)
 
 
-def test_one_that_is_not_installed_or_never_tells_is_not_asked(desk: Desk) -> None:
-    desk.install("gemini", "exit 1", "exit 1")
-    assert desk.refusal("codex", "gemini_cli", "scripted", "of_another_server") == ""
-
-
 def test_a_model_server_of_its_own_needs_no_sign_in(desk: Desk) -> None:
     desk.install(*CODEX)
     assert desk.refusal("codex")
@@ -96,18 +103,17 @@ def test_a_model_server_of_its_own_needs_no_sign_in(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(
-    ("agent", "file", "text"),
+    ("name", "program", "file", "text"),
     [
-        (CODEX, ".codex/config.toml", 'model_provider = "azure"'),
-        (CODEX, "project/.codex/config.toml", 'model_provider = "azure"'),
-        (CLAUDE, "project/.claude/settings.json", '{"apiKeyHelper": "pass key"}'),
+        ("codex", CODEX, ".codex/config.toml", 'model_provider = "azure"'),
+        ("codex", CODEX, "project/.codex/config.toml", 'model_provider = "azure"'),
+        ("claude_code", CLAUDE, "project/.claude/settings.json", '{"apiKeyHelper": "pass key"}'),
     ],
 )
 def test_nor_does_one_that_a_file_names(
-    desk: Desk, agent: tuple[str, str, str], file: str, text: str
+    desk: Desk, name: str, program: tuple[str, str, str], file: str, text: str
 ) -> None:
-    desk.install(*agent)
-    name = "codex" if agent is CODEX else "claude_code"
+    desk.install(*program)
     path = desk.wd.parent / file
     path.parent.mkdir(exist_ok=True)
     path.write_text("# nothing", encoding="utf-8")

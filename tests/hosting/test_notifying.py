@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Self
 
 import pytest
 
@@ -17,7 +16,7 @@ from cli_agent_orchestrator.hosting.environment import notifying
 from cli_agent_orchestrator.hosting.user import read_notices
 from cli_agent_orchestrator.notices.decide import NoticeSettings
 from cli_agent_orchestrator.notices.send import Sender
-from cli_agent_orchestrator.runs.recorder import logging_to
+from cli_agent_orchestrator.runs.log import logging_to
 from cli_agent_orchestrator.settings.layout import run_folder
 from tests.cli.run_events import NOON
 from tests.notices.test_channels import Hook
@@ -32,12 +31,6 @@ class Seen:
     def __init__(self, error: OSError | None = None) -> None:
         self.events: list[RunEvent] = []
         self._error = error
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Keep it."""
 
     def tell(self, event: RunEvent) -> None:
         if self._error is not None:
@@ -56,17 +49,13 @@ def configured(folder: Path, text: str) -> dict[str, str]:
     return {"CAO_CONFIG_DIR": str(folder)}
 
 
-def test_without_a_configuration_nothing_is_sent(tmp_path: Path) -> None:
-    environ = {"CAO_CONFIG_DIR": str(tmp_path)}
+def test_without_a_configuration_nothing_is_sent_and_a_bad_one_is_named(tmp_path: Path) -> None:
+    environ = configured(tmp_path, "")
     assert read_notices(environ) == NoticeSettings()
     view, warned = Seen(), list[str]()
-    with notifying(view, environ, warned.append) as notified:
-        notified.tell(OPENED)
-        notified.tell(PASSED)
-    assert (view.events, warned) == ([OPENED, PASSED], [])
-
-
-def test_a_bad_table_is_named(tmp_path: Path) -> None:
+    with notifying(view.tell, environ, warned.append) as (tell, _):
+        tell(OPENED)
+    assert (view.events, warned) == ([OPENED], [])
     with pytest.raises(ConfigError, match=r"notify\.desktop is 1"):
         read_notices(configured(tmp_path, "[notify]\ndesktop = 1\n"))
 
@@ -74,10 +63,10 @@ def test_a_bad_table_is_named(tmp_path: Path) -> None:
 def test_a_view_that_cannot_write_any_more_keeps_no_notice_back(tmp_path: Path, hook: Hook) -> None:
     environ = configured(tmp_path, f'notify.webhook = "{hook.url}"\n')
     view, warned = Seen(BrokenPipeError()), list[str]()
-    with notifying(view, environ, warned.append) as notified:
+    with notifying(view.tell, environ, warned.append) as (tell, _):
         for event in (OPENED, PASSED):
             with pytest.raises(BrokenPipeError):
-                notified.tell(event)
+                tell(event)
     assert [message["kind"] for _, message in hook.got] == ["pass"]
     assert warned == []
 
@@ -85,32 +74,26 @@ def test_a_view_that_cannot_write_any_more_keeps_no_notice_back(tmp_path: Path, 
 WARNING = "no notice by webhook: the server answered 404; `cao notify test` tries all channels"
 
 
-def test_what_goes_wrong_when_the_run_is_closed_is_in_its_log(tmp_path: Path, hook: Hook) -> None:
+@pytest.mark.parametrize("is_there", [True, False])
+def test_what_goes_wrong_when_the_run_is_closed_is_in_its_log_if_it_is_still_there(
+    tmp_path: Path, hook: Hook, is_there: bool
+) -> None:
     hook.answer = 404
     environ = configured(tmp_path, f'notify.webhook = "{hook.url}/s3cr3t"\n')
     environ["CAO_STATE_DIR"] = str(tmp_path / "state")
     folder = run_folder(tmp_path / "state", "k3f9")
     warned = list[str]()
-    with notifying(Seen(), environ, warned.append) as notified:
-        with logging_to(folder):
-            notified.tell(OPENED)
-        notified.tell(PASSED)
-    log = folder.read("run.log").decode()
-    assert log.count("\n") == 1
-    assert log.endswith(f" WARNING {notifying.__module__} {WARNING}\n")
+    with notifying(Seen().tell, environ, warned.append) as (tell, _):
+        tell(OPENED)
+        if is_there:
+            with logging_to(folder):
+                pass
+        tell(PASSED)
     assert warned == [WARNING]
-
-
-def test_a_run_that_is_removed_by_then_is_not_made_anew(tmp_path: Path, hook: Hook) -> None:
-    hook.answer = 404
-    environ = configured(tmp_path, f'notify.webhook = "{hook.url}"\n')
-    environ["CAO_STATE_DIR"] = str(tmp_path / "state")
-    warned = list[str]()
-    with notifying(Seen(), environ, warned.append) as notified:
-        notified.tell(OPENED)
-        notified.tell(PASSED)
-    assert warned == [WARNING]
-    assert not (tmp_path / "state").exists()
+    assert folder.path.exists() is is_there
+    if is_there:
+        (line,) = folder.read("run.log").decode().splitlines()
+        assert line.endswith(f" WARNING {notifying.__module__} {WARNING}")
 
 
 def is_waiting() -> bool:
@@ -135,9 +118,9 @@ def test_a_ctrl_c_ends_the_wait_at_the_end_and_nothing_else(tmp_path: Path, hook
 
     thread = threading.Thread(target=interrupt)
     view, warned = Seen(), list[str]()
-    with notifying(view, environ, warned.append) as notified:
-        notified.tell(OPENED)
-        notified.tell(PASSED)
+    with notifying(view.tell, environ, warned.append) as (tell, _):
+        tell(OPENED)
+        tell(PASSED)
         assert hook.arrived.wait(60)
         thread.start()
     thread.join()

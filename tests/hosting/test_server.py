@@ -50,6 +50,8 @@ def test_the_server_that_takes_the_place_of_a_killed_one_takes_its_port_too(tmp_
         assert url == f"http://127.0.0.1:{port}"
         assert stat.S_IMODE((state / ADDRESS_FILE).stat().st_mode) == 0o600
     assert port_left_in(state) == 0
+    with own_server(environ, gone=port) as (url, _):
+        assert url == f"http://127.0.0.1:{port}", "also in place of one that was ended"
 
 
 @pytest.mark.parametrize("left", ["", "1", "http://127.0.0.1:x", "//[", "\udcff", "\x00"])

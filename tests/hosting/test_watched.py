@@ -28,17 +28,11 @@ def environ(tmp_path: Path) -> Iterator[dict[str, str]]:
     subprocess.run([*tmux, "kill-server"], env=environ, check=True)
 
 
-def test_an_agent_that_nobody_looks_at_is_not_watched(environ: dict[str, str]) -> None:
-    assert not is_watched(SESSION, environ)
-
-
-def test_a_session_that_is_not_there_may_be_watched_elsewhere(environ: dict[str, str]) -> None:
-    assert is_watched("cao-of-another-server", environ)
-
-
-def test_an_agent_that_the_user_is_attached_to_is_watched(
+def test_an_agent_is_watched_while_the_user_is_attached_to_it(
     environ: dict[str, str], tmp_path: Path
 ) -> None:
+    assert not is_watched(SESSION, environ)
+    assert is_watched("cao-of-another-server", environ), "it may be watched elsewhere"
     ours, theirs = pty.openpty()
     words = ["tmux", "-L", tmux_socket(tmp_path), "attach", "-t", f"={SESSION}"]
     client = subprocess.Popen(words, env=environ, stdin=theirs, stdout=theirs, stderr=theirs)

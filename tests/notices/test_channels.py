@@ -13,13 +13,7 @@ from typing import Any
 import pytest
 
 from cli_agent_orchestrator.notices.decide import NoticeKind, RunNotice, read_notice_settings
-from cli_agent_orchestrator.notices.send import (
-    NoticeProgram,
-    NotSent,
-    Ntfy,
-    WebHook,
-    channels_of,
-)
+from cli_agent_orchestrator.notices.send import NoticeProgram, NotSent, WebHook, channels_of
 
 NOTICE = RunNotice(
     NoticeKind.NEEDS_YOU, "shop: needs you", "-- & <b>programmer</b> asks", "k3f9", "shop", 7.5
@@ -97,7 +91,7 @@ def test_a_hook_gets_json(hook: Hook) -> None:
 
 
 def test_a_topic_gets_title_text_and_priority(hook: Hook) -> None:
-    Ntfy(f"{hook.url}/my-topic", "tk_x").send(NOTICE)
+    WebHook(f"{hook.url}/my-topic", "ntfy", "tk_x").send(NOTICE)
     message = {
         "topic": "my-topic",
         "title": "shop: needs you",
@@ -108,7 +102,7 @@ def test_a_topic_gets_title_text_and_priority(hook: Hook) -> None:
     assert hook.got == [("/", message)]
     assert hook.authorization == ["Bearer tk_x"]
     paused = RunNotice(NoticeKind.PAUSED, "t", "x", "", "shop", 1.0)
-    Ntfy(f"{hook.url}/my-topic").send(paused)
+    WebHook(f"{hook.url}/my-topic", "ntfy").send(paused)
     assert hook.got[1][1] == {
         **message,
         **{"title": "t", "message": "x", "priority": 3, "tags": []},
@@ -116,8 +110,7 @@ def test_a_topic_gets_title_text_and_priority(hook: Hook) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "again"),
-    [(400, False), (404, False), (302, False), (429, True), (500, True), (503, True)],
+    ("answer", "again"), [(404, False), (302, False), (429, True), (500, True)]
 )
 def test_a_refusal_is_told_and_some_are_worth_another_try(
     hook: Hook, answer: int, again: bool
@@ -133,31 +126,22 @@ def test_a_redirect_is_not_followed(hook: Hook) -> None:
     with closing(Hook()) as other:
         hook.answer, hook.headers = 307, {"Location": f"{other.url}/elsewhere"}
         with pytest.raises(NotSent, match="307: another address, which is not followed"):
-            Ntfy(f"{hook.url}/topic", "tk_x").send(NOTICE)
+            WebHook(f"{hook.url}/topic", "ntfy", "tk_x").send(NOTICE)
         assert other.got == []
 
 
-def test_a_huge_answer_is_not_read(hook: Hook) -> None:
-    hook.headers = {"Content-Length": str(10**15)}
-    hook.body = b"x" * 10**6
-    WebHook(hook.url).send(NOTICE)
-    assert len(hook.got) == 1
-
-
-def test_a_server_that_is_not_there_is_worth_another_try() -> None:
+def test_a_server_that_cannot_be_reached_is_worth_another_try(hook: Hook) -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         url = f"http://127.0.0.1:{gone.getsockname()[1]}/s3cr3t"
-    with pytest.raises(NotSent) as caught:
-        WebHook(url).send(NOTICE)
-    assert str(caught.value) == "no connection (ConnectError)"
-    assert caught.value.again
-
-
-def test_a_server_that_does_not_answer_is_given_up(hook: Hook) -> None:
     hook.slow = True
-    with pytest.raises(NotSent, match=r"no answer within 0\.2 s") as caught:
-        WebHook(hook.url, seconds=0.2).send(NOTICE)
-    assert caught.value.again
+    for address, why in (
+        (url, "no connection (ConnectError)"),
+        (hook.url, "no answer within 0.2 s"),
+    ):
+        with pytest.raises(NotSent) as caught:
+            WebHook(address, seconds=0.2).send(NOTICE)
+        assert str(caught.value) == why
+        assert caught.value.again
 
 
 class Programs:
@@ -197,7 +181,7 @@ def test_a_desktop_is_told_and_takes_nothing_for_an_option_or_markup(programs: P
     NoticeProgram(programs.environ).send(NOTICE)
     text = "-- &amp; &lt;b>programmer&lt;/b> asks"
     assert programs.lines == [
-        *("--app-name=cao", "--urgency=critical", "--", "shop: needs you", text),
+        *("--app-name=cao", "--urgency=critical", "--", "shop: needs you", text)
     ]
 
 
@@ -207,12 +191,6 @@ def test_a_mac_is_told_by_its_own_program(programs: Programs) -> None:
     NoticeProgram(programs.environ).send(NOTICE)
     assert programs.lines[-3:] == ["--", "shop: needs you", NOTICE.text]
     assert programs.lines[1] == "on run argv"
-
-
-def test_where_there_is_no_desktop_it_is_said(programs: Programs) -> None:
-    programs.environ["PATH"] = str(programs.folder)
-    with pytest.raises(NotSent, match="no notify-send"):
-        NoticeProgram(programs.environ).send(NOTICE)
 
 
 def test_no_program_is_taken_from_the_folder_we_are_in(
@@ -234,45 +212,27 @@ def test_a_command_gets_json_in_no_project_and_without_a_shell(programs: Program
     assert json.loads(data) == AS_JSON
 
 
-def test_a_command_need_not_read(programs: Programs) -> None:
-    programs.install("tell", "exec <&-; exit 0")
-    NoticeProgram(programs.environ, ["tell"]).send(NOTICE)
-
-
 @pytest.mark.parametrize(
-    ("name", "lines", "why"),
-    [
-        ("tell", ["exit 7"], "it ended with exit code 7"),
-        ("other", [], "no such program"),
-        ("tell", ["exec sleep 60"], r"not done after 0\.3 s, and was ended"),
-    ],
+    ("name", "why"), [("tell", "it ended with exit code 7"), ("other", "no such program")]
 )
 def test_a_command_that_fails_is_told_and_not_repeated(
-    programs: Programs, name: str, lines: list[str], why: str
+    programs: Programs, name: str, why: str
 ) -> None:
-    programs.install(name, *lines)
+    programs.install(name, "exit 7")
     with pytest.raises(NotSent, match=why) as caught:
-        NoticeProgram(programs.environ, ["tell"], 0.3).send(NOTICE)
+        NoticeProgram(programs.environ, ["tell"]).send(NOTICE)
     assert not caught.value.again
 
 
-def test_a_command_that_is_no_program_is_told(programs: Programs) -> None:
-    path = programs.install("tell")
-    path.write_bytes(b"\x7fELF nothing")
-    with pytest.raises(NotSent, match="it cannot be run: Exec format error"):
-        NoticeProgram(programs.environ, [str(path)]).send(NOTICE)
-
-
-def test_a_command_that_takes_too_long_is_ended_with_all_of_its_group(
-    programs: Programs,
-) -> None:
+def test_a_command_that_takes_too_long_is_ended_with_all_of_its_group(programs: Programs) -> None:
     fifo = programs.folder / "fifo"
     os.mkfifo(fifo)
     programs.install("tell", f'sleep 600 > "{fifo}" &', "wait")
     reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        with pytest.raises(NotSent, match="was ended"):
+        with pytest.raises(NotSent, match="not done after 1 s, and was ended") as caught:
             NoticeProgram(programs.environ, ["tell"], 1).send(NOTICE)
+        assert not caught.value.again
         os.set_blocking(reader, True)
         # The end of it comes when nobody holds the other side any more.
         assert os.read(reader, 1) == b""

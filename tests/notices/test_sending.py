@@ -1,16 +1,13 @@
 """Notices are sent beside a run, which never waits for them."""
 
 import threading
-from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 
-from cli_agent_orchestrator.events import Paused, RunEnded, RunOpened, Unpaused
-from cli_agent_orchestrator.notices.decide import NoticeKind, Noticing, RunNotice
-from cli_agent_orchestrator.notices.send import MOST_WAITING, Channel, NotSent, Sender, WebHook
+from cli_agent_orchestrator.events import Paused, RunEnded, RunEvent, RunOpened, Unpaused
+from cli_agent_orchestrator.notices.decide import Noticing, RunNotice
+from cli_agent_orchestrator.notices.send import RETRY_SECONDS, Channel, NotSent, Sender
 from tests.cli.run_events import NOON
-from tests.notices.test_channels import Hook
 
 OPENED = RunOpened(NOON, "k3f9", "/home/ada/shop")
 PASSED = RunEnded(NOON, "PASS", 1, 0)
@@ -23,7 +20,7 @@ class Wire(Channel):
 
     name = "wire"
 
-    def __init__(self, *failures: NotSent) -> None:
+    def __init__(self, *failures: Exception) -> None:
         self.failures = list(failures)
         self.tries = 0
         self.sent: list[RunNotice] = []
@@ -45,52 +42,43 @@ class Wire(Channel):
         self.go_on.set()
 
 
-@pytest.fixture
-def hook() -> Iterator[Hook]:
-    with closing(Hook()) as found:
-        yield found
+def send(sender: Sender, *events: RunEvent) -> list[str]:
+    """Tell of a run whose events these are, wait for the end, and return the warnings."""
+    for event in (OPENED, *events):
+        sender.tell(event)
+    sender.close(SECONDS)
+    return sender.pop_warnings()
 
 
 def test_what_is_worth_it_is_sent_on_every_channel_in_order() -> None:
     one, two = Wire(), Wire()
-    sender = Sender([one, two])
-    for event in (OPENED, Paused(NOON), Unpaused(NOON), PASSED):
-        sender.tell(event)
-    sender.close(SECONDS)
+    assert send(Sender([one, two]), Paused(NOON), Unpaused(NOON), PASSED) == []
     assert [notice.kind for notice in one.sent] == ["paused", "resumed", "pass"]
     assert two.sent == one.sent
-    assert sender.pop_warnings() == []
-
-
-def test_only_the_kinds_that_are_wanted_are_sent() -> None:
-    wire = Wire()
-    sender = Sender([wire], {NoticeKind.PASS})
-    for event in (OPENED, Paused(NOON), PASSED):
-        sender.tell(event)
-    sender.close(SECONDS)
-    assert [notice.kind for notice in wire.sent] == ["pass"]
 
 
 def test_a_notice_that_may_arrive_later_is_tried_again() -> None:
     wire = Wire(NotSent("down", again=True), NotSent("down", again=True))
-    sender = Sender([wire])
-    sender.tell(OPENED)
-    sender.tell(PASSED)
-    sender.close(SECONDS)
+    assert send(Sender([wire]), PASSED) == []
     assert (wire.tries, len(wire.sent)) == (3, 1)
-    assert sender.pop_warnings() == []
 
 
-def test_one_that_cannot_arrive_is_told_once_and_not_tried_again() -> None:
-    wire = Wire(NotSent("no such topic"), NotSent("no such topic"))
-    sender = Sender([wire])
-    for event in (OPENED, Paused(NOON), PASSED):
-        sender.tell(event)
-    sender.close(SECONDS)
-    assert wire.tries == 2
-    assert sender.pop_warnings() == [
-        "no notice by wire: no such topic; `cao notify test` tries all channels"
-    ]
+@pytest.mark.parametrize(
+    ("failure", "seconds", "why"),
+    [
+        (NotSent("no such topic"), RETRY_SECONDS, "no such topic"),
+        (NotSent("down", again=True), 0.0, "down"),
+        (ValueError("https://hook.example/s3cr3t"), RETRY_SECONDS, "a fault in cao, ValueError"),
+    ],
+)
+def test_what_cannot_arrive_is_told_once_and_not_tried_again(
+    failure: Exception, seconds: float, why: str
+) -> None:
+    wire = Wire(failure, failure)
+    sender = Sender([wire], retry_seconds=seconds)
+    warning = f"no notice by wire: {why}; `cao notify test` tries all channels"
+    assert send(sender, Paused(NOON), PASSED) == [warning]
+    assert (wire.tries, wire.sent) == (2, [])
     assert sender.pop_warnings() == []
 
 
@@ -100,48 +88,10 @@ def raise_fault(*_: object) -> RunNotice | None:
 
 def test_a_fault_of_ours_ends_no_run_and_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     wire = Wire()
-    sender = Sender([wire])
     monkeypatch.setattr(Noticing, "hear", raise_fault)
-    for event in (OPENED, Paused(NOON), PASSED):
-        sender.tell(event)
-    sender.close(SECONDS)
+    warnings = send(Sender([wire]), Paused(NOON), PASSED)
+    assert warnings == ["no notices: a fault in cao, ValueError"]
     assert wire.sent == []
-    assert sender.pop_warnings() == ["no notices: a fault in cao, ValueError"]
-
-
-def test_a_channel_with_a_fault_of_ours_is_told_once_as_a_dead_one_is(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    wire = Wire()
-    monkeypatch.setattr(wire, "send", raise_fault)
-    sender = Sender([wire])
-    for event in (OPENED, Paused(NOON), PASSED):
-        sender.tell(event)
-    sender.close(SECONDS)
-    assert sender.pop_warnings() == [
-        "no notice by wire: a fault in cao, ValueError; `cao notify test` tries all channels"
-    ]
-
-
-def test_what_was_tried_for_long_enough_is_given_up() -> None:
-    wire = Wire(NotSent("down", again=True), NotSent("down", again=True))
-    sender = Sender([wire], retry_seconds=0)
-    for event in (OPENED, Paused(NOON), PASSED):
-        sender.tell(event)
-    sender.close(SECONDS)
-    assert (wire.tries, wire.sent) == (2, [])
-    assert len(sender.pop_warnings()) == 1
-
-
-def test_what_a_server_answers_that_stays_away_is_told(hook: Hook) -> None:
-    hook.answer = 503
-    sender = Sender([WebHook(f"{hook.url}/s3cr3t")], retry_seconds=0)
-    sender.tell(OPENED)
-    sender.tell(PASSED)
-    sender.close(SECONDS)
-    (warning,) = sender.pop_warnings()
-    assert warning.startswith("no notice by webhook: the server answered 503; ")
-    assert "s3cr3t" not in warning
 
 
 def test_a_slow_channel_keeps_neither_the_run_nor_another_channel_waiting() -> None:
@@ -176,39 +126,16 @@ def test_why_the_last_try_failed_is_told_if_the_end_of_the_run_cuts_the_others_o
     assert warning.startswith("no notice by wire: no connection; ")
 
 
-def test_no_channel_keeps_a_program_from_ending() -> None:
+def test_a_thread_is_started_by_a_notice_and_keeps_no_program_from_ending() -> None:
     """A server that does not answer is waited for by a thread that ends with the process."""
     slow = Wire()
     slow.go_on.clear()
     sender = Sender([slow])
+    before = threading.active_count()
     sender.tell(OPENED)
+    assert threading.active_count() == before
     sender.tell(PASSED)
     assert slow.begun.wait(SECONDS)
     threads = [one for one in threading.enumerate() if one.name == "notices by wire"]
     sender.close(0.0)
     assert [one.daemon for one in threads] == [True]
-
-
-def test_what_waits_for_a_channel_is_bounded() -> None:
-    wire = Wire()
-    wire.go_on.clear()
-    sender = Sender([wire])
-    sender.tell(OPENED)
-    sender.tell(Paused(NOON))
-    assert wire.begun.wait(SECONDS)
-    for _ in range(MOST_WAITING + 3):
-        sender.tell(Paused(NOON))
-    assert [warning.partition(";")[0] for warning in sender.pop_warnings()] == [
-        "no notice by wire: too many wait already"
-    ]
-    wire.go_on.set()
-    sender.close(SECONDS)
-    assert len(wire.sent) == MOST_WAITING + 1
-
-
-def test_a_run_that_tells_nothing_starts_no_thread() -> None:
-    before = threading.active_count()
-    sender = Sender([Wire()])
-    sender.tell(OPENED)
-    assert threading.active_count() == before
-    sender.close(SECONDS)

@@ -22,7 +22,6 @@ def test_without_a_table_only_the_bell_rings() -> None:
     assert settings == NoticeSettings()
     assert settings.terminal is TerminalWay.BELL
     assert settings.events == set(NoticeKind)
-    assert not settings.desktop
     assert settings.channels == ()
     assert not settings.has_secrets
 
@@ -61,35 +60,25 @@ def test_all_of_it_is_read() -> None:
         ([], "expected a table [notify]"),
         ({"desktp": True}, "'desktp', expected one of events, terminal, desktop, ntfy, ntfy_token, "
          "webhook, command (did you mean desktop?)"),
-        ({"wibble": 1}, "a key of [notify] is 'wibble', expected one of events, terminal, desktop"),
-        ({"Loud_er-please": "https://x/y"}, "a key of [notify] is 'Loud_er-please', expected"),
-        ({"a" * 40: 1}, f"a key of [notify] is '{'a' * 40}', expected"),
         ({"events": "pass"}, "notify.events is 'pass', expected a list of these: needs_you"),
         ({"events": ["passed"]}, "'passed', expected one of needs_you, paused, resumed, pass, "
          "fail, stopped, not_converging (did you mean paused?)"),
-        ({"events": [1]}, "an event of notify.events is 1, expected one of needs_you, paused, "
-         "resumed, pass, fail, stopped, not_converging\n"),
-        ({"webhook": "x"}, "notify.webhook is '(not shown)', expected a web address, such as "
-         "https://example.com/hook\n"),
-        ({"ntfy": "x"}, "notify.ntfy is '(not shown)', expected the address of a topic, such as "
-         "https://ntfy.sh/my-topic\n"),
-        ({"terminal": "loud"}, "terminal is '(not shown)', expected one of bell, osc9"),
-        ({"terminal": []}, "notify.terminal is '(not shown)'"),
+        ({"events": [1]}, "an event of notify.events is 1, expected one of needs_you"),
+        ({"webhook": "x"}, "notify.webhook is '(not shown)', expected a web address, such as "),
+        ({"ntfy": "x"}, "notify.ntfy is '(not shown)', expected the address of a topic, such as "),
         ({"terminal": "osc99"}, "terminal is 'osc99', expected one of bell, osc9, osc777, off"),
         ({"desktop": "yes"}, "notify.desktop is 'yes', expected true or false"),
         ({"command": "tell me"}, "notify.command is '(not shown)', expected a list of texts"),
         ({"command": []}, "a list of texts"),
-        ({"command": ["a", 1]}, "a list of texts"),
         ({"command": ["a\0"]}, "a list of texts"),
         ({"command": ["bin/tell"]}, "by its name or its whole path"),
-        ({"command": [""]}, "by its name or its whole path"),
         ({"ntfy_token": "x"}, "notify.ntfy_token is of no use without notify.ntfy"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named(table: Any, words: str) -> None:
     with pytest.raises(UsageError) as caught:
         read_notice_settings(table)
-    assert words in f"{caught.value}\n"
+    assert words in str(caught.value)
 
 
 SECRET = "s3cr3t"
@@ -98,47 +87,26 @@ SECRET = "s3cr3t"
 @pytest.mark.parametrize(
     "table",
     [
-        {"ntfy": f"https://ntfy.sh/{SECRET}/json"},
-        {"ntfy": f"https://ntfy.sh/{SECRET}?auth=x"},
-        {"ntfy": f"https://ntfy.sh/{SECRET}#x"},
-        {"ntfy": f"https://ntfy.sh/{SECRET}é"},
-        {"ntfy": f"{SECRET}.sh"},
-        {"ntfy": [SECRET]},
-        {"webhook": f"ftp://x/{SECRET}"},
-        {"webhook": f"https:///{SECRET}"},
-        {"webhook": f"https://x:0/{SECRET}"},
-        {"webhook": f"https://x:99999/{SECRET}"},
-        {"webhook": f"https://[x/{SECRET}"},
-        {"webhook": f"https://x/{SECRET} b"},
+        *({"ntfy": f"https://ntfy.sh/{SECRET}{more}"} for more in ("/json", "?auth=x")),
+        *({"webhook": f"{address}{SECRET}"} for address in
+          ("ftp://x/", "https:///", "https://x:99999/", "https://[x/", "https://x/ ")),
         {"ntfy": "https://ntfy.sh/a", "ntfy_token": f"{SECRET}\nX-Evil: 1"},
         {"ntfy": "https://ntfy.sh/a", "ntfy_token": ""},
+        {"ntfy": [SECRET]},
         {"command": [f"./{SECRET}"]},
-        {"events": f"https://{SECRET}"},
         {"events": [f"https://{SECRET}"]},
-        {"events": [[SECRET]]},
         {"terminal": SECRET},
-        {"terminal": [SECRET]},
-        {"desktop": SECRET},
         {"desktop": {"a": SECRET}},
-        {SECRET: True},
-        {f"https://x/{SECRET}": True},
-        {f"{SECRET} x": True},
-        {f"ghp_{SECRET}": True},
+        # A key may be a secret that is in the wrong place.
+        *({key: True} for key in (SECRET, f"https://x/{SECRET}", f"{SECRET} x", f"ghp_{SECRET}")),
+        *({key: True} for key in ("", "a" * 41, "two words", "a\n", "größe", "ghp_abcdefgh")),
     ],
-)
-def test_no_error_shows_a_secret(table: Any) -> None:
+)  # fmt: skip
+def test_no_error_shows_a_secret(table: dict[str, Any]) -> None:
     with pytest.raises(ConfigError) as caught:
         read_notice_settings(table)
     assert "(not shown)" in str(caught.value)
     assert SECRET not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "key", ["", "a" * 41, "two words", "a\nb", "a\n", "größe", "-", "ghp_abcdefgh"]
-)
-def test_a_key_that_is_no_plain_word_is_not_shown(key: str) -> None:
-    with pytest.raises(ConfigError, match=r"a key of \[notify\] is '\(not shown\)', expected one"):
-        read_notice_settings({key: True})
 
 
 def test_settings_do_not_show_their_secrets() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import os
 import socket
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from pathlib import Path
@@ -16,8 +17,7 @@ from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.core.models import BUILT_IN
 from cli_agent_orchestrator.errors import NotFound
 from cli_agent_orchestrator.page.app import mount
-from cli_agent_orchestrator.page.sign_in import request_words, signature
-from cli_agent_orchestrator.page.stream import News, PageContext
+from cli_agent_orchestrator.page.stream import Listening, News, PageContext
 from cli_agent_orchestrator.page.words import Page, Part
 from cli_agent_orchestrator.runs.service import RunService
 from cli_agent_orchestrator.runs.view import list_runs
@@ -27,16 +27,13 @@ from tests.server.run_rig import Rig
 from tests.server.running import TOKEN, WAIT_SECONDS, serve_at
 
 HOME = "/dashboard"
-GIVES_UP = "/dashboard/gives-up"
 CALM_SECONDS = 600.0
 
 
 async def run_words(context: PageContext, made: list[int]) -> AsyncGenerator[Page, None]:
     """Yield a small page: how each run stands, made again when there are news."""
     async with context.news.of() as listening:
-        is_last = False
-        while not is_last:
-            is_last = listening.is_last
+        while await listening.is_due(CALM_SECONDS):
             runs = await asyncio.to_thread(list_runs, context.state_folder)
             made.append(len(runs))
             parts = [Part("runs", tag("ul", id="runs"))]
@@ -44,13 +41,6 @@ async def run_words(context: PageContext, made: list[int]) -> AsyncGenerator[Pag
                 Part(run.id, tag("li", f"{run.id} {run.words}", id=run.id), "runs") for run in runs
             ]
             yield Page("Runs", tuple(parts))
-            await listening.wait(CALM_SECONDS)
-
-
-async def gives_up() -> AsyncGenerator[Page, None]:
-    """Yield a page whose run is removed while somebody looks."""
-    yield Page("", ())
-    raise NotFound("run", "x", [])
 
 
 class LaterClock(SystemClock):
@@ -86,31 +76,16 @@ class PageRig(Rig):
         return tag("p", "<more>")
 
     def watched(self, path: str, context: PageContext) -> AsyncGenerator[Page, None]:
-        if path == GIVES_UP:
-            return gives_up()
         if path != HOME:
             raise NotFound("page", path, [HOME])
         return run_words(context, self.made)
-
-    async def goes_on(self, changed: asyncio.Event) -> bool:
-        """Wait until a page has changed, or has come to its end with the server."""
-        assert self.context is not None
-        over = self.context.news.over
-        waits = [asyncio.create_task(event.wait()) for event in (changed, over)]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for one in waits:
-                one.cancel()
-        changed.clear()
-        return not over.is_set()
 
     @contextlib.contextmanager
     def served(
         self, patience: float = WAIT_SECONDS, *, secret: str = TOKEN, port: int = 0
     ) -> Iterator[str]:
         async def main(ready: Callable[[int], None], stop: asyncio.Event) -> None:
-            runs = RunService(self.state, self.launcher, patience)
+            runs = RunService(self.state, self.launcher, os.environ, patience)
             app = create_app(self.terminals, runs, token=self.token and secret, heartbeat=0.05)
             news = News(self.state)
             self.context = PageContext(
@@ -139,6 +114,40 @@ class PageRig(Rig):
         asyncio.run_coroutine_threadsafe(turn(), self.loop).result(WAIT_SECONDS)
 
 
+class ChangingRig(PageRig):
+    """A server with one page, which changes when a test wants it to."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.number = 0
+        """Of the changes so far."""
+        self.tabs: set[Listening] = set()
+
+    def page(self) -> Page:
+        raise NotImplementedError
+
+    def change(self) -> None:
+        self.number += 1
+        if self.loop is not None:
+            self.loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        for tab in self.tabs:
+            tab.wake()
+
+    def watched(self, path: str, context: PageContext) -> AsyncGenerator[Page, None]:
+        return self.pages(context)
+
+    async def pages(self, context: PageContext) -> AsyncGenerator[Page, None]:
+        async with context.news.of() as listening:
+            self.tabs.add(listening)
+            try:
+                while await listening.is_due(CALM_SECONDS):
+                    yield self.page()
+            finally:
+                self.tabs.discard(listening)
+
+
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
@@ -146,14 +155,11 @@ def free_port() -> int:
 
 
 class Browser:
-    """What a browser does for the page: keeps the cookie, and the key for this origin."""
+    """What a browser does for the page: keeps the key for this origin."""
 
-    def __init__(self, url: str, *, cookies: httpx.Cookies | None = None, key: str = "") -> None:
-        self.http = httpx.Client(
-            base_url=url, cookies=cookies, timeout=WAIT_SECONDS, trust_env=False
-        )
+    def __init__(self, url: str, *, key: str = "") -> None:
+        self.http = httpx.Client(base_url=url, timeout=WAIT_SECONDS, trust_env=False)
         self.key = key
-        self.challenge = ""
 
     def __enter__(self) -> "Browser":
         return self
@@ -161,33 +167,26 @@ class Browser:
     def __exit__(self, *_: object) -> None:
         self.http.close()
 
-    def headers(self, path: httpx.URL | str, method: str = "GET") -> dict[str, str]:
-        """Sign a request, as the script of the page does."""
-        if not self.key:
-            return {}
-        url = self.http.build_request(method, path).url
-        self.challenge = self.challenge or self.http.get("/dashboard/challenge").json()["challenge"]
-        target, host = url.raw_path.decode(), url.netloc.decode()
-        words = request_words(self.challenge, host, method, target)
-        return {"X-CAO-Proof": signature(self.key, words)}
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.key}"} if self.key else {}
 
     def sign_in(self, code: str) -> int:
         answer = self.http.post("/dashboard/sign-in", json={"code": code})
-        self.key = answer.json().get("key", "")
+        self.key, self.port = answer.json().get("key", ""), answer.json().get("port", 0)
         return answer.status_code
 
     def get(self, path: str, **more: Any) -> httpx.Response:  # Any: what httpx takes
-        url = self.http.build_request("GET", path, **more).url
-        return self.http.get(url, headers=self.headers(url))
+        return self.http.get(path, headers={**self.headers, **more.pop("headers", {})}, **more)
 
     def post(self, path: str, body: Mapping[str, Any]) -> httpx.Response:  # Any: JSON
-        return self.http.post(path, headers=self.headers(path, "POST"), json=body)
+        return self.http.post(path, headers=self.headers, json=body)
 
     @contextlib.contextmanager
     def updates(self, path: str = HOME) -> Iterator[Iterator[dict[str, Any]]]:
         """Yield what the stream of a page sends."""
         stream = f"/dashboard/stream?path={quote(path)}"
-        with self.http.stream("GET", stream, headers=self.headers(stream)) as answer:
+        with self.http.stream("GET", stream, headers=self.headers) as answer:
             assert answer.status_code == 200, answer.read()
             yield (
                 json.loads(line.removeprefix("data: "))

@@ -11,11 +11,8 @@ def test_a_line_that_is_gone_is_named_as_it_was() -> None:
     assert hint_of(comment) == (
         "About src/a.py:12, as it was before turn 3:\n    x = 1\nKeep it.\nPlease."
     )
-
-
-def test_a_line_need_not_be_known() -> None:
-    for comment in (CommentBody(1, "a", 1, "No.", code="  "), CommentBody(1, "a", 1, "No.")):
-        assert hint_of(comment) == "About a:1, as turn 1 left it:\nNo."
+    long = hint_of(CommentBody(1, "a", 1, "", code="x" * 600))
+    assert long.split("\n")[1] == " " * 4 + "x" * 300
 
 
 @given(st.text(), st.text())
@@ -24,8 +21,3 @@ def test_a_name_and_a_line_stay_on_their_lines(path: str, code: str) -> None:
     assert lines[-1] == "mine"
     assert len(lines) == 2 + bool(code.strip())
     assert all(line.isprintable() for line in lines)
-
-
-def test_a_long_line_is_cut() -> None:
-    hint = hint_of(CommentBody(1, "a", 1, "", code="x" * 600))
-    assert hint.split("\n")[1] == " " * 4 + "x" * 300

@@ -2,18 +2,16 @@
 
 import asyncio
 import threading
-from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from watchdog.observers.api import BaseObserver
 
 from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.events import RunEnded
 from cli_agent_orchestrator.page.stream import Listening, News
-from cli_agent_orchestrator.runs.event_log import EventLog
-from cli_agent_orchestrator.runs.record import RunRecord, write_record
+from cli_agent_orchestrator.runs.record import EventLog, RunRecord, write_record
 from cli_agent_orchestrator.settings.layout import run_folder
 
 ONE, TWO, NEW = (f"20261115-08403{number}-k3f9" for number in (7, 8, 9))
@@ -65,42 +63,14 @@ async def test_who_listens_is_told_what_happens_in_a_run(state: Path) -> None:
         await told(both)
 
 
-async def test_what_comes_while_nobody_waits_is_told_once(state: Path) -> None:
-    news = News(state)
-    async with news.of(ONE) as one:
-        for _ in range(5):
-            one.wake()
-        assert await is_told(one)
-        assert not await is_told(one)
-
-
-async def test_a_new_run_and_a_removed_one_are_news_for_who_listens_to_all(state: Path) -> None:
-    news = News(state)
-    async with news.of() as everybody:
-        folder = make_run(state, NEW)
-        await told(everybody)
-        with folder.locked():
-            happen(state, NEW)
-            await told(everybody)
-        folder.remove_all()
-        await told(everybody)
-
-
-async def test_nobody_waits_for_the_next_look_to_be_told_of_a_new_run(state: Path) -> None:
-    news = News(state, look_seconds=NEVER)
-    async with news.of() as everybody:
-        make_run(state, NEW)
-        await told(everybody)
-
-
-async def test_nobody_waits_for_the_next_look_to_be_told_what_a_living_run_does(
-    state: Path,
-) -> None:
+async def test_nobody_waits_for_the_next_look_to_be_told(state: Path) -> None:
     happen(state, ONE)
     news = News(state, look_seconds=NEVER)
     with run_folder(state, ONE).locked():
         async with news.of() as everybody:
             happen(state, ONE)
+            await told(everybody)
+            make_run(state, NEW)
             await told(everybody)
 
 
@@ -111,17 +81,6 @@ async def test_a_run_that_has_ended_is_not_asked_again_whether_it_lives(state: P
     async with news.of() as everybody:
         with run_folder(state, ONE).locked():
             assert not await is_told(everybody)
-
-
-async def test_a_run_whose_process_is_gone_is_news(state: Path) -> None:
-    news = News(state)
-    with ExitStack() as process:
-        process.enter_context(run_folder(state, ONE).locked())
-        async with news.of() as everybody, news.of(ONE) as one, news.of(TWO) as two:
-            process.close()
-            await told(everybody)
-            await told(one)
-            assert not await is_told(two)
 
 
 async def test_no_task_and_no_watch_is_left_when_nobody_listens(state: Path) -> None:

@@ -5,7 +5,10 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from errno import EACCES
 
-from cli_agent_orchestrator.page.stream import SharedPages, updates
+import pytest
+
+from cli_agent_orchestrator.errors import NotFound
+from cli_agent_orchestrator.page.stream import updates
 from cli_agent_orchestrator.page.words import Page, Part
 from cli_agent_orchestrator.show.markup import tag
 from tests.virtual_time import run_at_once
@@ -31,10 +34,9 @@ class Restless:
             await asyncio.sleep(0)
 
 
-async def unreadable() -> AsyncGenerator[Page, None]:
-    """Yield a page whose files nobody may read any more."""
+async def failing(error: Exception) -> AsyncGenerator[Page, None]:
     yield Page("", ())
-    raise PermissionError(EACCES, "Permission denied", "/state/runs")
+    raise error
 
 
 async def told_in_a_second(pages: AsyncGenerator[Page, None]) -> list[float]:
@@ -56,19 +58,14 @@ def test_a_tab_is_told_at_once_and_then_so_often_that_it_can_follow() -> None:
     assert page.made <= MOST + 2
 
 
-async def test_a_page_whose_files_cannot_be_read_says_why() -> None:
-    first, last = [update async for update in updates(unreadable())]
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (PermissionError(EACCES, "Permission denied", "/state/runs"), "Permission denied"),
+        (NotFound("run", "x", []), "no run 'x'"),
+    ],
+)
+async def test_a_page_that_cannot_go_on_says_why(error: Exception, why: str) -> None:
+    first, last = [update async for update in updates(failing(error))]
     assert first == {"title": "", "parts": [], "gone": []}
-    assert "Permission denied" in last["problem"]
-
-
-def test_a_page_that_many_look_at_is_not_made_more_often() -> None:
-    page, shared = Restless(), SharedPages()
-
-    async def look() -> list[list[float]]:
-        tabs = [shared.of("/", page.pages) for _ in range(5)]
-        return await asyncio.gather(*map(told_in_a_second, tabs))
-
-    told = run_at_once(look)
-    assert {len(one) >= LEAST for one in told} == {True}
-    assert LEAST <= page.made <= MOST + 2
+    assert why in last["problem"]

@@ -84,58 +84,11 @@ def test_a_tab_shows_the_page_whatever_it_showed_before(following: list[Page]) -
     tab = Tab()
     for page in following:
         tab.take(page)
+        assert tab.take(page) is None
         assert tab.title == page.title
         assert tab.html == {one.id: one.html for one in page.parts}
         for place in PLACES:
             assert tab.places[place] == [one.id for one in page.parts if one.into == place]
-
-
-@given(pages())
-def test_what_has_not_changed_is_not_sent(page: Page) -> None:
-    tab = Tab()
-    assert tab.take(page) is not None
-    assert tab.take(page) is None
-
-
-def test_the_first_update_has_all_and_later_ones_what_has_changed() -> None:
-    one, two, new = part("one", "a"), part("two", "b"), part("two", "c")
-    first, second, third = Page("Runs", (one, two)), Page("Runs", (one, new)), Page("Runs", (new,))
-    assert update_of(None, first) == {
-        "title": "Runs",
-        "parts": [
-            {"id": "one", "into": "main", "html": one.html, "after": None},
-            {"id": "two", "into": "main", "html": two.html, "after": "one"},
-        ],
-        "gone": [],
-    }
-    assert update_of(first, second) == {
-        "title": "Runs",
-        "parts": [{"id": "two", "into": "main", "html": new.html}],
-        "gone": [],
-    }
-    assert update_of(second, third) == {"title": "Runs", "parts": [], "gone": ["one"]}
-
-
-def test_parts_that_are_new_or_change_their_order_are_placed_anew() -> None:
-    one, two, three = (part(number, "x") for number in ("1", "2", "3"))
-    tab = Tab()
-    tab.take(Page("", (one, two, three)))
-    update = tab.take(Page("", (one, three, two)))
-    assert update is not None
-    assert [(sent["id"], sent["after"]) for sent in update["parts"]] == [("3", "1"), ("2", "3")]
-    update = tab.take(Page("", (part("new", "y"), one, three, two)))
-    assert update is not None
-    assert [(sent["id"], sent["after"]) for sent in update["parts"]] == [("new", None)]
-
-
-def test_what_stands_in_a_part_that_is_replaced_comes_again() -> None:
-    inner = part("row", "x", "list")
-    shown = Page("", (part("box", "a", holds="list"), inner))
-    update = update_of(shown, Page("", (part("box", "b", holds="list"), inner)))
-    assert update is not None
-    assert [one["id"] for one in update["parts"]] == ["box", "row"]
-    assert "after" not in update["parts"][0]
-    assert update["parts"][1]["after"] is None
 
 
 def test_a_text_that_looks_like_an_id_holds_nothing() -> None:

@@ -1,14 +1,13 @@
 """Runs for the views, as plain or as hostile as a test wants them."""
 
 import re
-from dataclasses import fields, replace
 from typing import Any
 
 from hypothesis import strategies as st
+from msgspec.structs import fields, replace
 
 from cli_agent_orchestrator.core.models import Terminal, TerminalStatus
-from cli_agent_orchestrator.page.one_run import RunOnPage
-from cli_agent_orchestrator.page.words import Page
+from cli_agent_orchestrator.page.words import Page, RunOnPage
 from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
 from cli_agent_orchestrator.runs.record import SavedSetting
 from cli_agent_orchestrator.runs.view import RunView

@@ -1,5 +1,7 @@
 """What of a reply is handed on."""
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,102 +30,78 @@ def test_review_notes_are_taken_from_their_label_on() -> None:
     """Scenario: Review notes condensation"""
     text = f"I looked.\nREVIEW_RESULT: REVISE\nREVIEW_NOTES:\n{numbered(50)}"
     assert extract_review_notes(text, 30) == f"REVIEW_NOTES:\n{numbered(29)}"
-
-
-def test_everything_after_the_notes_belongs_to_them() -> None:
-    text = "Hello\n**REVIEW_NOTES:** first\n\n## More\n- second\n\nREVIEW_RESULT: REVISE\n\n"
-    assert extract_review_notes(text, 30) == (
-        "**REVIEW_NOTES:** first\n\n## More\n- second\n\nREVIEW_RESULT: REVISE"
-    )
-
-
-def test_without_notes_the_head_of_the_review_is_taken() -> None:
     assert extract_review_notes("\n" + numbered(50), 3) == numbered(3)
 
 
-def test_test_evidence_is_the_result_line_and_the_evidence() -> None:
+@pytest.mark.parametrize(
+    ("text", "evidence"),
+    [
+        (
+            f"I ran it.\n\nRESULT: FAIL\n\nSome talk.\n\nEVIDENCE:\n{numbered(50)}",
+            f"RESULT: FAIL\nEVIDENCE:\n{numbered(28)}",
+        ),
+        (
+            f"EVIDENCE:\n{numbered(50)}\n**RESULT: FAIL**\nbye",
+            f"**RESULT: FAIL**\nEVIDENCE:\n{numbered(28)}",
+        ),
+        (
+            "RESULT: PASS|FAIL\nRESULT: PASS\nEVIDENCE:\nx\nRESULT: FAIL",
+            "RESULT: FAIL\nEVIDENCE:\nx",
+        ),
+        ("talk\nEVIDENCE:\nx", "EVIDENCE:\nx"),
+    ],
+)
+def test_test_evidence_is_the_result_line_and_the_evidence(text: str, evidence: str) -> None:
     """Scenario: Test evidence condensation"""
-    text = f"I ran it.\n\nRESULT: FAIL\n\nSome talk.\n\nEVIDENCE:\n{numbered(50)}"
-    assert extract_test_evidence(text, 30) == f"RESULT: FAIL\nEVIDENCE:\n{numbered(28)}"
+    assert extract_test_evidence(text, 30) == evidence
 
 
-def test_a_result_below_the_evidence_is_not_cut_off() -> None:
-    text = f"EVIDENCE:\n{numbered(50)}\n**RESULT: FAIL**\nbye"
-    assert extract_test_evidence(text, 5) == f"**RESULT: FAIL**\nEVIDENCE:\n{numbered(3)}"
-
-
-def test_the_result_line_is_the_one_that_counts() -> None:
-    text = "RESULT: PASS|FAIL\nRESULT: PASS\nEVIDENCE:\nx\nRESULT: FAIL"
-    assert extract_test_evidence(text, 30) == "RESULT: FAIL\nEVIDENCE:\nx"
-
-
-def test_a_result_of_another_form_is_kept_with_the_evidence() -> None:
-    assert extract_test_evidence("RESULT: unclear\ntalk\nEVIDENCE: x", 30) == (
-        "RESULT: unclear\nEVIDENCE: x"
-    )
-
-
-def test_evidence_without_a_result_is_still_evidence() -> None:
-    assert extract_test_evidence("talk\nEVIDENCE:\nx", 30) == "EVIDENCE:\nx"
-
-
-def test_without_evidence_the_head_of_the_test_is_taken() -> None:
-    assert extract_test_evidence(f"{numbered(50)}\nRESULT: FAIL", 3) == numbered(3)
-
-
-def test_condensing_twice_changes_nothing() -> None:
-    text = f"talk\nRESULT: FAIL\ntalk\nEVIDENCE:\n{numbered(50)}"
-    once = extract_test_evidence(text, 10)
-    assert extract_test_evidence(once, 10) == once
-
-
-def test_the_programmer_gets_artifacts_and_handoff() -> None:
-    assert extract_handoff(ANALYST_SUMMARY, 40) == (
-        "## 1. Artifact review\n- proposal.md: asks for empty lines.\n"
-        "## 5. Explicit handoff\n- Change `parse` in parser.py."
-    )
-
-
-def test_the_programmer_gets_notes_and_risks_if_there_are_any() -> None:
-    text = (
-        "Implementation notes:\n- a\nCoverage:\n- b\nRisks:\n- c\n\n- d\nHandoff:\n- e\nEnd:\n- f"
-    )
-    assert extract_handoff(text, 40) == (
-        "Implementation notes:\n- a\nRisks:\n- c\n\n- d\nHandoff:\n- e"
-    )
-
-
-def test_the_tester_gets_files_and_behavior() -> None:
-    assert extract_implementation(PROGRAMMER_SUMMARY, 40) == (
-        "## Files changed\n- parser.py: skips empty lines\n"
-        "## Behavior implemented\nEmpty lines are skipped."
-    )
+@pytest.mark.parametrize(
+    ("extract", "text", "taken"),
+    [
+        (
+            extract_handoff,
+            ANALYST_SUMMARY,
+            "## 1. Artifact review\n- proposal.md: asks for empty lines.\n"
+            "## 5. Explicit handoff\n- Change `parse` in parser.py.",
+        ),
+        (
+            extract_implementation,
+            PROGRAMMER_SUMMARY,
+            "## Files changed\n- parser.py: skips empty lines\n"
+            "## Behavior implemented\nEmpty lines are skipped.",
+        ),
+        # A list inside a numbered part does not end it.
+        (
+            extract_handoff,
+            "4. Contracts\n1. none\n5. Explicit handoff\n1. do this\n2. then that\n6. Rest\n1. x",
+            "5. Explicit handoff\n1. do this\n2. then that",
+        ),
+    ],
+)
+def test_the_next_agent_gets_the_parts_that_it_needs(
+    extract: Callable[[str, int], str], text: str, taken: str
+) -> None:
+    assert extract(text, 40) == taken
 
 
 @pytest.mark.parametrize(
     ("parts", "rest"),
     [
         ("Files changed:\n- a.py: one\nBehavior implemented:\n- b", "Validation:\n- c"),
-        ("FILES_CHANGED:\n- a.py: one\nBEHAVIOR_IMPLEMENTED:\n- b", "TESTS_RUN:\n- c"),
         ("**Files changed**\n- a.py\n**Behavior implemented:**\n- b", "**Tests**\n- c"),
         ("**Changed files:** a.py\n**Implemented behavior:** b", "**Tests:** c"),
         ("1. Files changed\n- a.py: one\n2. Behavior implemented\n- b", "3. Validation\n- c"),
-        ("1) Files changed:\n   1. a\n   2. b\n2) Behavior implemented:", "3) Validation: c"),
         ("- Files changed:\n  - a: one\n- Behavior implemented:\n  1. b", "- Validation:\n  - c"),
         ("- **Files changed**: a\n- **Behavior implemented**: b", "- **Validation**: c"),
         ("# Files changed\n### a.py\nNote: x\n# Behavior implemented\n- b", "# Tests\n- c"),
         ("## Files changed\n```\n# x\nTests:\n```\n## Behavior implemented\nb", "# Next\n- c"),
-        ("Files changed:\na.py\nBehavior implemented:\nb", "Whatever comes next:\nc"),
         ("Files changed: a.py\nBehavior implemented: b", "\n### c\nd"),
+        ("Files changed:\nsee https://x\n10:30\nBehavior implemented:\n?:\nb", "Next: c"),
     ],
 )
 def test_a_part_ends_at_the_next_title_of_its_kind(parts: str, rest: str) -> None:
     assert extract_implementation(f"talk\n\n{parts}\n{rest}", 40) == parts
-
-
-def test_a_list_inside_a_numbered_part_does_not_end_it() -> None:
-    text = "4. Contracts\n1. none\n5. Explicit handoff\n1. do this\n2. then that\n6. Rest\n1. x"
-    assert extract_handoff(text, 40) == "5. Explicit handoff\n1. do this\n2. then that"
 
 
 @pytest.mark.parametrize(
@@ -131,6 +109,7 @@ def test_a_list_inside_a_numbered_part_does_not_end_it() -> None:
     [
         ("1. there is a risk of loss", True),
         ("1. there is a risk of that loss", False),
+        ("1. Risks: there is one of that loss", True),
         ("- There is a risk of loss: x", True),
         ("- There is a risk of that loss: x", False),
     ],
@@ -149,11 +128,6 @@ def test_what_stands_beyond_a_hundred_characters_is_not_looked_at(kind: str) -> 
         assert extract_handoff(text, 40) == (text.removeprefix("talk\n") if is_title else text)
 
 
-def test_a_line_with_a_colon_somewhere_is_no_title() -> None:
-    parts = "Files changed:\nsee https://x\n10:30\nBehavior implemented:\n?:\nb"
-    assert extract_implementation(f"talk\n{parts}", 40) == parts
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -167,11 +141,6 @@ def test_a_missing_part_falls_back_to_the_head(text: str) -> None:
     assert extract_implementation(text, 4) == "\n".join(text.split("\n")[:4])
 
 
-def test_a_summary_without_handoff_falls_back_to_the_head() -> None:
-    text = f"{numbered(9)}\nRisks:\n- x"
-    assert extract_handoff(text, 4) == numbered(4)
-
-
 def test_parts_that_are_too_long_share_the_lines() -> None:
     artifacts, handoff = numbered(50, "artifact"), numbered(50, "step")
     text = f"## Artifacts\n{artifacts}\n## Risks\n- one\n## Handoff\n{handoff}"
@@ -179,11 +148,6 @@ def test_parts_that_are_too_long_share_the_lines() -> None:
     assert extract_handoff(text, 12) == (
         f"## Artifacts\n{artifacts}\n## Risks\n- one\n## Handoff\n{handoff}"
     )
-
-
-def test_the_most_important_part_gets_the_odd_line() -> None:
-    text = f"## Artifacts\n{numbered(9)}\n## Handoff\n{numbered(9)}"
-    assert extract_handoff(text, 5) == f"## Artifacts\n{numbered(1)}\n## Handoff\n{numbered(2)}"
 
 
 def test_an_excerpt_tells_what_it_leaves_out() -> None:
@@ -216,7 +180,7 @@ def test_an_excerpt_is_made_of_lines_of_the_text_and_keeps_the_limit(text: str, 
 
 @pytest.mark.parametrize("filler", ["x", "\n", "# ", "Risks: ", "Risks:\n", "**", "1. ", "- a:\n"])
 def test_a_huge_reply_is_condensed(filler: str) -> None:
-    text = filler * (100_000 // len(filler)) + "\nEVIDENCE:\n## Handoff\nx"
+    text = filler * (50_000 // len(filler)) + "\nEVIDENCE:\n## Handoff\nx"
     for extract in EXTRACTS:
         assert len(split_lines(extract(text, 30))) <= 30
 
@@ -227,11 +191,8 @@ def test_a_huge_reply_is_condensed(filler: str) -> None:
         ("REVIEW_NOTES:\n\n- **Rounding** is wrong in `total`", "Rounding is wrong in `total`"),
         ("**REVIEW_NOTES:** the tests lack a case\nmore", "the tests lack a case"),
         ("RESULT: FAIL\nEVIDENCE: 1) `make test`  fails", "`make test` fails"),
-        ("REVIEW_RESULT: REVISE\n## Notes\nx", "Notes"),
         ("EVIDENCE:\n```\n$ make\n```\nIt does not build", "It does not build"),
-        ("> quoted\tpoint", "quoted point"),
         ("__init__.py is empty", "__init__.py is empty"),
-        ("-5 is returned", "-5 is returned"),
         ("RESULTS differ", "RESULTS differ"),
         ("RESULT: FAIL", ""),
         ("", ""),

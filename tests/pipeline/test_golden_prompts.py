@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from hashlib import sha256
 from itertools import product
 from pathlib import Path, PurePosixPath
 
 import pytest
+from msgspec.structs import replace
 
 from cli_agent_orchestrator.pipeline.prompts import Briefing, build_prompt
 from cli_agent_orchestrator.pipeline.reply import Excerpt, Output

@@ -1,21 +1,23 @@
-"""What becomes of a saved run when another is asked for."""
+"""What becomes of a saved run when another is asked for, and of a reply that did not come."""
 
-from dataclasses import replace
 from itertools import product
 
 import pytest
+from msgspec.structs import replace
 
 from cli_agent_orchestrator.errors import ResumeChoice, UsageError
+from cli_agent_orchestrator.handoff.wait import Sent
 from cli_agent_orchestrator.pipeline.resuming import (
-    GivenTask,
-    Wanted,
+    Remedy,
     choose_settings,
+    find_fault,
     find_objections,
+    missing_turn,
     should_auto_resume,
 )
-from cli_agent_orchestrator.pipeline.state import FinalStatus, Progress, RunState
+from cli_agent_orchestrator.pipeline.state import Dispatch, FinalStatus, Progress, RunState, Turn
 from cli_agent_orchestrator.settings.config import RunConfig
-from cli_agent_orchestrator.settings.table import BY_NAME, KEPT_NAMES, ValueKind
+from cli_agent_orchestrator.settings.table import BY_NAME, KEPT_NAMES
 from cli_agent_orchestrator.settings.values import canonical
 from tests.pipeline.samples import TASK_TEXT, new_state
 
@@ -27,36 +29,6 @@ def finished(status: FinalStatus) -> RunState:
 
 
 class TestAutoResume:
-    def test_a_running_state_is_resumed(self) -> None:
-        """Scenario: Auto-resume when state file has RUNNING status"""
-        assert should_auto_resume(finished(FinalStatus.RUNNING), None)
-
-    def test_a_passed_state_is_not(self) -> None:
-        """Scenario: No auto-resume when state file has PASS status"""
-        assert not should_auto_resume(finished(FinalStatus.PASS), None)
-
-    def test_a_failed_state_is_not(self) -> None:
-        """Scenario: No auto-resume when state file has FAIL status"""
-        assert not should_auto_resume(finished(FinalStatus.FAIL), None)
-
-    def test_without_a_state_there_is_nothing_to_resume(self) -> None:
-        """Scenario: No auto-resume when no state file exists"""
-        assert not should_auto_resume(None, None)
-
-    def test_a_new_run_that_is_asked_for_is_begun(self) -> None:
-        assert not should_auto_resume(finished(FinalStatus.RUNNING), False)
-
-    def test_a_resume_that_is_asked_for_is_done(self) -> None:
-        assert should_auto_resume(finished(FinalStatus.RUNNING), True)
-
-    def test_a_resume_without_a_state_is_an_error(self) -> None:
-        with pytest.raises(UsageError, match="no saved run"):
-            should_auto_resume(None, True)
-
-    def test_a_resume_of_a_finished_run_is_an_error(self) -> None:
-        with pytest.raises(UsageError, match="ended with PASS"):
-            should_auto_resume(finished(FinalStatus.PASS), True)
-
     @pytest.mark.parametrize(
         ("status", "resume", "against"),
         list(product([None, *FinalStatus], [None, True, False], [(), ("its task is another",)])),
@@ -64,6 +36,12 @@ class TestAutoResume:
     def test_every_case(
         self, status: FinalStatus | None, resume: bool | None, against: tuple[str, ...]
     ) -> None:
+        """
+        Scenario: Auto-resume when state file has RUNNING status
+        Scenario: No auto-resume when state file has PASS status
+        Scenario: No auto-resume when state file has FAIL status
+        Scenario: No auto-resume when no state file exists
+        """
         saved = None if status is None else finished(status)
 
         def decision() -> str:
@@ -87,12 +65,6 @@ class TestAutoResume:
         with pytest.raises(UsageError, match="leave out --resume to start a new one"):
             should_auto_resume(saved, True)
 
-    def test_both_choices_are_spelled_out(self) -> None:
-        with pytest.raises(ResumeChoice) as raised:
-            should_auto_resume(finished(RUNNING), None, ("a is b", "c is d"))
-        for words in ("a is b; c is d", "Nothing was started", "--resume", "--no-resume"):
-            assert words in str(raised.value)
-
 
 class TestObjections:
     saved = replace(
@@ -103,90 +75,67 @@ class TestObjections:
     )
 
     @pytest.mark.parametrize(
-        "asked",
+        "given",
         [
-            Wanted(),
-            Wanted(GivenTask("task.md", TASK_TEXT)),
-            Wanted(provider="codex"),
-            Wanted(flow="loop"),
-            Wanted(role_providers={"designer": "codex"}),
-            Wanted(role_providers={"analyst_review": "claude_code", "tester": "codex"}),
+            {},
+            {"PROVIDER": "codex"},
+            {"FLOW": "loop"},
+            {"ROLE_PROVIDERS": "designer=codex"},
+            {"ROLE_PROVIDERS": "analyst_review=claude_code,tester=codex"},
             # As it was begun: one role's agent by option, the others' by variable.
-            Wanted(GivenTask("PROMPT", TASK_TEXT), "codex", {"programmer": "codex"}),
+            {"PROVIDER": "codex", "ROLE_PROVIDERS": "programmer=codex"},
         ],
     )
-    def test_nothing_speaks_against_the_same_again(self, asked: Wanted) -> None:
-        assert find_objections(self.saved, asked) == ()
+    def test_nothing_speaks_against_the_same_again(self, given: dict[str, str]) -> None:
+        assert find_objections(self.saved, given) == ()
+        assert find_objections(self.saved, given, "task.md", TASK_TEXT) == ()
 
     @pytest.mark.parametrize(
-        ("asked", "words"),
+        ("given", "words"),
         [
+            ({"PROVIDER": "nope"}, "its agents are codex, not nope"),
+            ({"FLOW": "flows/pair.toml"}, "its flow is loop, not pair"),
             (
-                Wanted(GivenTask("the task file b.md", "other")),
-                "the task file b.md is not the task",
-            ),
-            (Wanted(GivenTask("b.md", "", "b.md cannot be read")), "b.md cannot be read"),
-            (Wanted(provider="nope"), "its agents are codex, not nope"),
-            (Wanted(flow="pair"), "its flow is loop, not pair"),
-            (
-                Wanted(role_providers={"analyst_review": "codex"}),
+                {"ROLE_PROVIDERS": "analyst_review=codex"},
                 "its analyst_review is claude_code, not codex",
             ),
         ],
     )
-    def test_what_differs_is_named(self, asked: Wanted, words: str) -> None:
-        (objection,) = find_objections(self.saved, asked)
-        assert words in objection
-
-    def test_everything_is_named_at_once(self) -> None:
-        asked = Wanted(GivenTask("b.md", "other"), "nope", {"tester": "nope"})
-        assert len(find_objections(self.saved, asked)) == 3
+    def test_what_differs_is_named(self, given: dict[str, str], words: str) -> None:
+        assert find_objections(self.saved, given) == (words,)
+        both = find_objections(self.saved, given, "the task file b.md", "other")
+        assert both == (
+            "the task file b.md is not the task it works on, or was edited since",
+            words,
+        )
 
     def test_a_state_that_says_nothing_is_not_contradicted(self) -> None:
         empty = replace(self.saved, prompt=" ", provider="", progress=Progress())
-        asked = Wanted(GivenTask("b.md", "other"), "codex", {"tester": "codex"})
-        assert find_objections(empty, asked) == ()
+        given = {"PROVIDER": "codex", "ROLE_PROVIDERS": "tester=codex"}
+        assert find_objections(empty, given, "b.md", "other") == ()
 
 
 class TestSettings:
     def test_a_run_goes_on_with_what_it_began_with(self) -> None:
         began = RunConfig.from_env({"MAX_ROUNDS": "4", "PROJECT_TEST_CMD": "make check"})
-        resumed = choose_settings(began.settings, {}, {})
-        assert resumed.settings == began.settings
-        assert resumed.remarks == ()
+        settings, remarks = choose_settings(began.settings, {}, {})
+        assert settings == began.settings
+        assert remarks == ()
 
-    @pytest.mark.parametrize("name", KEPT_NAMES)
-    def test_one_given_anew_wins_and_is_said(self, name: str) -> None:
-        before = RunConfig.from_env({}).settings
-        setting = BY_NAME[name]
-        match setting.kind:
-            case ValueKind.FLAG:
-                value = "0" if setting.default == "1" else "1"
-            case ValueKind.CHOICE:
-                value = next(one for one in setting.choices if one != setting.default)
-            case ValueKind.GATES:
-                value = "tests=make test"
-            case _:
-                value = "5"
-        given = {name: value}
-        resumed = choose_settings(before, given, given)
-        assert resumed.settings[name] == value
-        (remark,) = resumed.remarks
-        assert name in remark
-        assert "the run began with" in remark
-
-    def test_a_value_that_could_be_misread_is_quoted(self) -> None:
-        given = {"PROJECT_TEST_CMD": "make test", "POLL_SECONDS": "2.5"}
+    def test_one_given_anew_wins_and_is_said(self) -> None:
         before = {"PROJECT_TEST_CMD": "", "POLL_SECONDS": "1"}
-        assert set(choose_settings(before, given, given).remarks) == {
+        given = {"PROJECT_TEST_CMD": "make test", "POLL_SECONDS": "2.5"}
+        settings, remarks = choose_settings(before, given, given)
+        assert settings == given
+        assert set(remarks) == {
             "PROJECT_TEST_CMD is 'make test' now; the run began with ''",
             "POLL_SECONDS is 2.5 now; the run began with 1",
         }
 
     def test_one_in_a_settings_file_does_not_win_and_is_said(self) -> None:
-        resumed = choose_settings({"MAX_ROUNDS": "4"}, {}, {"MAX_ROUNDS": "8"})
-        assert resumed.settings["MAX_ROUNDS"] == "4"
-        (remark,) = resumed.remarks
+        settings, remarks = choose_settings({"MAX_ROUNDS": "4"}, {}, {"MAX_ROUNDS": "8"})
+        assert settings["MAX_ROUNDS"] == "4"
+        (remark,) = remarks
         assert "max_rounds is 8 in the task or the settings file" in remark
         assert "--max-rounds" in remark
 
@@ -200,20 +149,49 @@ class TestSettings:
         ],
     )
     def test_the_same_in_other_words_is_no_news(self, name: str, before: str, now: str) -> None:
-        resumed = choose_settings({name: before}, {name: now}, {name: now})
-        assert resumed.settings[name] == before
-        assert resumed.remarks == ()
-
-    def test_a_state_without_settings_takes_those_of_now(self) -> None:
-        resumed = choose_settings({}, {"MAX_ROUNDS": "2"}, {"MAX_ROUNDS": "2", "POLL_SECONDS": "1"})
-        assert resumed.settings == {"MAX_ROUNDS": "2", "POLL_SECONDS": "1"}
-        assert resumed.remarks == ()
+        settings, remarks = choose_settings({name: before}, {name: now}, {name: now})
+        assert settings[name] == before
+        assert remarks == ()
 
     def test_a_damaged_value_is_as_good_as_none(self) -> None:
-        resumed = choose_settings({"MAX_ROUNDS": "many"}, {}, {})
-        assert resumed.settings == {}
+        settings, _ = choose_settings({"MAX_ROUNDS": "many"}, {}, {})
+        assert settings == {}
 
     def test_neither_task_nor_server_nor_secrets_are_among_them(self) -> None:
         names = {"PROMPT", "PROMPT_FILE", "WD", "STATE_FILE", "API", "RESUME", "PROVIDER"}
         assert not names & set(KEPT_NAMES)
         assert all(canonical(name, BY_NAME[name].default) is not None for name in KEPT_NAMES)
+
+
+ANALYST = Turn("analyst", 1, 1)
+REVIEW = Turn("analyst_review", 1, 1)
+
+
+def stopped(turn: Turn, sent: Sent = Sent.YES) -> RunState:
+    in_flight = Dispatch(turn, "k", 1, 1.0, sent)
+    return replace(new_state(), progress=Progress(in_flight=in_flight))
+
+
+def test_every_word_that_can_be_given_is_a_remedy() -> None:
+    assert tuple(Remedy) == BY_NAME["MISSING"].choices
+
+
+@pytest.mark.parametrize("sent", [Sent.YES, Sent.MAYBE, Sent.FAILED])
+def test_a_turn_whose_prompt_went_out_is_missing(sent: Sent) -> None:
+    state = stopped(ANALYST, sent)
+    assert missing_turn(state) == state.progress.in_flight
+
+
+@pytest.mark.parametrize("state", [new_state(), stopped(ANALYST, Sent.NO), stopped(REVIEW)])
+def test_where_nothing_is_missing_nothing_can_be_decided(state: RunState) -> None:
+    assert missing_turn(state) is None
+    for remedy in Remedy:
+        assert "no reply is missing" in find_fault(state, remedy)
+
+
+def test_only_a_review_can_be_skipped() -> None:
+    state = stopped(ANALYST)
+    assert find_fault(state, Remedy.ASK) == find_fault(state, Remedy.TAKE) == ""
+    assert find_fault(state, Remedy.SKIP) == (
+        "analyst is no review, and only a review can be skipped; use --missing ask or take"
+    )

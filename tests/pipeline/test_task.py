@@ -1,4 +1,4 @@
-"""The form of a task."""
+"""The form of a task, and the settings at its top."""
 
 import pytest
 from hypothesis import given
@@ -10,42 +10,33 @@ from cli_agent_orchestrator.pipeline.task import (
     MARKDOWN_FORM,
     PARTS,
     parse_task,
+    read_front_matter,
     settings_lines,
 )
+from cli_agent_orchestrator.settings.config import RunConfig
+from cli_agent_orchestrator.settings.table import BY_NAME, IN_TASK
 from tests.pipeline.samples import TASK_TEXT
 
 EXPLORE = "*** ORIGINAL EXPLORE SUMMARY ***"
 SCENARIO = "*** SCENARIO TEST ***"
 
 
-def test_a_task_has_two_parts() -> None:
-    task = parse_task(TASK_TEXT)
-    assert task.explore_summary == "Make the parser accept empty lines."
-    assert task.scenario_test == "Run `parse empty.txt` and expect exit code 0."
-    assert task.text == TASK_TEXT
-
-
 @pytest.mark.parametrize(
     "text",
     [
+        TASK_TEXT,
         TASK_TEXT.replace("\n", "\r\n"),
         TASK_TEXT.replace("\n", "\r"),
-        "\ufeff" + TASK_TEXT,
         "# A note for people\n\n" + TASK_TEXT,
         TASK_TEXT.replace(EXPLORE, f"  {EXPLORE}\t"),
-        TASK_TEXT.strip(),
     ],
+    ids=["plain", "CRLF", "CR", "a preface", "spaces"],
 )
-def test_line_ends_marks_and_a_preface_do_not_matter(text: str) -> None:
+def test_a_task_has_two_parts_whatever_stands_around_them(text: str) -> None:
     task = parse_task(text)
     assert task.explore_summary == "Make the parser accept empty lines."
     assert task.scenario_test == "Run `parse empty.txt` and expect exit code 0."
-
-
-def test_a_body_keeps_its_inner_form() -> None:
-    task = parse_task(f"{EXPLORE}\n\n- a\n\n  - {{b}} $c\n\n{SCENARIO}\n```\nrun\n```\n")
-    assert task.explore_summary == "- a\n\n  - {b} $c"
-    assert task.scenario_test == "```\nrun\n```"
+    assert task.text == text
 
 
 @pytest.mark.parametrize(
@@ -59,6 +50,16 @@ def test_a_body_keeps_its_inner_form() -> None:
         (f"{EXPLORE}\na\n{SCENARIO}\nb\n{SCENARIO}\nc", "it does in lines 3, 5"),
         (f"{EXPLORE}\n \n{SCENARIO}\nb", f"there is nothing below `{EXPLORE}`"),
         (f"{EXPLORE}\na\n{SCENARIO}\n\t\n", f"there is nothing below `{SCENARIO}`"),
+        ("# Task\na\n## What to do\nb", "the heading of the task must stand there once, but it"),
+        ("# Task\na\n# Test\nb\n# Scenario\nc", "the heading of the test must stand there once"),
+        ("# Task\na\n# Test\nb\n# Scenario\nc", "it does in lines 3, 5"),
+        ("---\n---\n# Task\na\n# Task\nb", "it does in lines 3, 5"),
+        ("# Test\na\n# Task\nb", "`# Test` stands before `# Task`"),
+        ("## Task\n\n", "there is nothing below `## Task`"),
+        ("# Task\n# Test\na", "there is nothing below `# Task`"),
+        (f"# Task\na\n{SCENARIO}\nb", f"both forms: line 3 is `{SCENARIO}`, line 1 is `# Task`"),
+        (f"{EXPLORE}\na\n# Test\nb", f"both forms: line 1 is `{EXPLORE}`, line 3 is `# Test`"),
+        (f"# Task\n```\n{EXPLORE}\na\n{SCENARIO}\nb\n```", "it mixes both forms: line 3"),
     ],
 )
 def test_another_form_is_refused_and_the_expected_one_shown(text: str, reason: str) -> None:
@@ -87,7 +88,8 @@ def test_a_task_that_no_agent_could_be_told_is_refused() -> None:
         ("## Task", "###### Scenario"),
         ("# what  to do", "# ACCEPTANCE"),
         ("   # Task ##", "#\tTests:"),
-        ("# **Task**", "## _Acceptance criteria_"),
+        ("# Explore summary", "# How to test"),
+        ("# Task", "# Acceptance criteria"),
     ],
 )
 def test_a_task_may_have_headings_instead(task: str, test: str) -> None:
@@ -96,62 +98,19 @@ def test_a_task_may_have_headings_instead(task: str, test: str) -> None:
     assert parsed.scenario_test == "Run it."
 
 
-@pytest.mark.parametrize("task", ["Task", "What to do", "Explore summary"])
-@pytest.mark.parametrize(
-    "test",
-    [
-        *("Test", "Tests", "How to test", "Scenario", "Scenario test", "Test scenario"),
-        *("Acceptance", "Acceptance test", "Acceptance criteria"),
-    ],
-)
-def test_a_heading_may_have_several_words(task: str, test: str) -> None:
-    parsed = parse_task(f"# {task}\nDo it.\n# {test}\nRun it.\n")
-    assert (parsed.explore_summary, parsed.scenario_test) == ("Do it.", "Run it.")
-
-
-def test_without_a_heading_for_it_there_is_no_scenario() -> None:
-    task = parse_task("# Task\nDo it.\n\n# Notes\nCarefully.\n")
-    assert task.explore_summary == "Do it.\n\n# Notes\nCarefully."
-    assert task.scenario_test == ""
-
-
 @pytest.mark.parametrize(
     "quoted",
     [
         "```\n# Test\n```",
-        "~~~md\n# Task\n~~~",
         "<!--\n# Test\n-->",
         "    # Test",
         "#Test",
-        "####### Test",
         "> # Test",
-        "Test",
         "# Test the parser",
     ],
 )
 def test_what_is_no_heading_does_not_count(quoted: str) -> None:
     assert parse_task(f"# Task\n{quoted}\n").explore_summary == quoted.strip()
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("# Task\na\n## What to do\nb", "the heading of the task must stand there once, but it"),
-        ("# Task\na\n# Test\nb\n# Scenario\nc", "the heading of the test must stand there once"),
-        ("# Task\na\n# Test\nb\n# Scenario\nc", "it does in lines 3, 5"),
-        ("---\n---\n# Task\na\n# Task\nb", "it does in lines 3, 5"),
-        ("# Test\na\n# Task\nb", "`# Test` stands before `# Task`"),
-        ("## Task\n\n", "there is nothing below `## Task`"),
-        ("# Task\n# Test\na", "there is nothing below `# Task`"),
-        (f"# Task\na\n{SCENARIO}\nb", f"both forms: line 3 is `{SCENARIO}`, line 1 is `# Task`"),
-        (f"{EXPLORE}\na\n# Test\nb", f"both forms: line 1 is `{EXPLORE}`, line 3 is `# Test`"),
-        (f"# Task\n```\n{EXPLORE}\na\n{SCENARIO}\nb\n```", "it mixes both forms: line 3"),
-    ],
-)
-def test_headings_that_are_not_clear_are_refused(text: str, reason: str) -> None:
-    with pytest.raises(PromptError) as caught:
-        parse_task(text)
-    assert reason in str(caught.value)
 
 
 def test_a_task_with_stars_may_have_any_headings() -> None:
@@ -163,11 +122,6 @@ def test_settings_above_a_task_are_no_part_of_it() -> None:
     text = "\ufeff---\nflow: pair\n# Task\n---\n# Task\nDo it.\n"
     assert settings_lines(text) == [(2, "flow: pair"), (3, "# Task")]
     assert parse_task(text).explore_summary == "Do it."
-
-
-@pytest.mark.parametrize("text", ["# Task\n---\na: b\n---\n", f"---\na: b\n---\n{TASK_TEXT}"])
-def test_settings_stand_at_the_very_top_of_a_task_with_headings(text: str) -> None:
-    assert settings_lines(text) == []
 
 
 def test_settings_without_an_end_are_refused() -> None:
@@ -206,12 +160,6 @@ def test_a_task_with_stars_is_split_at_its_stars_alone(before: str, after: str) 
     assert task.explore_summary.endswith("x")
 
 
-def test_a_test_heading_with_nothing_below_counts_as_left_out() -> None:
-    assert parse_task("# Task\na\n\n# Test\n \n").explore_summary == "a"
-    empty, without = parse_task("# Task\na\n# Test\n"), parse_task("# Task\na\n")
-    assert empty.scenario_test == without.scenario_test
-
-
 @pytest.mark.parametrize(
     ("text", "explore", "scenario"),
     [
@@ -231,3 +179,112 @@ def test_headings_may_be_left_out(text: str, explore: str, scenario: str) -> Non
 def test_an_empty_task_is_refused(text: str) -> None:
     with pytest.raises(PromptError, match="the task is empty"):
         parse_task(text)
+
+
+BODY = "# Task\nDo it.\n"
+
+
+def with_settings(*lines: str) -> str:
+    return "\n".join(["---", *lines, "---", BODY])
+
+
+def read(*lines: str) -> dict[str, str]:
+    return read_front_matter(with_settings(*lines), "task.md")
+
+
+def test_both_ways_of_writing_a_setting_will_do() -> None:
+    assert read(
+        "# settings of this task",
+        "",
+        'flow = "pair"',
+        "max_rounds: 3  # no more",
+        "Max-Review-Cycles=2",
+        "require_review_evidence: no",
+        "provider = 'claude_code' # all",
+        "role_providers: designer=kiro_cli, tester=codex",
+        "response_timeout: 60.5",
+    ) == {
+        "FLOW": "pair",
+        "MAX_ROUNDS": "3",
+        "MAX_REVIEW_CYCLES": "2",
+        "REQUIRE_REVIEW_EVIDENCE": "no",
+        "PROVIDER": "claude_code",
+        "ROLE_PROVIDERS": "designer=kiro_cli, tester=codex",
+        "RESPONSE_TIMEOUT": "60.5",
+    }
+
+
+def test_a_task_without_settings_has_none() -> None:
+    assert read_front_matter(BODY, "task.md") == {}
+    assert read() == {}
+
+
+def test_a_task_names_no_command_server_path_or_permission() -> None:
+    forbidden = {
+        *("GATES", "PROJECT_TEST_CMD", "AGENT_PERMISSIONS", "WD", "STATE_FILE", "API"),
+        *("PROMPT", "PROMPT_FILE", "RESUME", "MISSING", "WORKSPACE", "WORKTREE_SETUP"),
+        *("HELD_BACK", "PROOF", "READONLY_ROLES", "REVIEW_BOUND", "STALL"),
+    }
+    assert set(IN_TASK) == set(BY_NAME) - forbidden
+    for name in IN_TASK:
+        assert read(f"{name.lower()}: ") == {name: ""}
+    for name in forbidden:
+        key = BY_NAME[name].key
+        with pytest.raises(PromptError, match=f"line 2: a task cannot set {key};"):
+            read(f"{key}: x")
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("title: Fix it", "there is no setting title; expected one of provider, "),
+        ("max_round: 3", "there is no setting max_round; expected max_rounds"),
+        ("gates: make test", "a task cannot set gates; set it yourself, with --gate or CAO_GATES"),
+        ("require_evidence: 1", "require_review_evidence or review_evidence_min_match"),
+        ("max_rounds: 0", "max_rounds is '0'; expected a whole number of at least 1"),
+        ("require_review_evidence: perhaps", "expected 1/0, true/false"),
+        ("response_timeout: -1", "expected a number of seconds"),
+        ("flow: ../mine.toml", "expected the name of a flow; a file only by --flow or CAO_FLOW"),
+        ("provider: rm -rf", "expected the name of an agent, such as codex or claude_code"),
+        ("role_providers: tester", "expected NAME=AGENT, separated by commas"),
+        ('flow: "pair', "is no text in quotation marks"),
+        ("flow", "'flow' is no setting; expected a line such as `max_rounds: 3`"),
+    ],
+)
+def test_a_fault_is_named_with_file_and_line(line: str, fault: str) -> None:
+    with pytest.raises(PromptError) as caught:
+        read("", line)
+    assert str(caught.value).startswith("task.md, line 3: ")
+    assert fault in str(caught.value)
+
+
+def test_a_setting_stands_there_once() -> None:
+    with pytest.raises(PromptError, match=r"task\.md, line 3: flow is set twice.* it once"):
+        read("flow: pair", "FLOW = solo")
+
+
+def test_a_quoted_value_cannot_be_more_than_a_value() -> None:
+    with pytest.raises(PromptError, match="is no text"):
+        read('flow: "a"\\nprovider = "b"')
+
+
+SETTING_KEYS = st.sampled_from([name.lower() for name in BY_NAME])
+SETTING_VALUES = st.one_of(
+    st.integers().map(str), st.sampled_from(["true", "off", "pair", "codex", '"x"'])
+)
+SETTING_LINES = st.one_of(
+    st.builds("{}{}{}".format, SETTING_KEYS, st.sampled_from([": ", " = "]), SETTING_VALUES),
+    st.text(max_size=12),
+)
+
+
+@given(st.lists(SETTING_LINES, max_size=5))
+def test_what_a_task_may_set_makes_a_run_that_can_be_had(lines: list[str]) -> None:
+    text = with_settings(*lines)
+    try:
+        found = read_front_matter(text, "task.md")
+    except PromptError:
+        return
+    assert set(found) <= set(IN_TASK)
+    assert RunConfig.from_env(found)
+    assert parse_task(text).explore_summary.endswith("Do it.")

@@ -1,19 +1,15 @@
 """What a run decides by what was done to its files."""
 
-from dataclasses import replace
-from enum import Enum
-
 import pytest
+from msgspec.structs import replace
 
+from cli_agent_orchestrator.events import PROOF as PROOF_GATE
+from cli_agent_orchestrator.events import Meaning
 from cli_agent_orchestrator.gates.check import CheckResult
 from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
 from cli_agent_orchestrator.pipeline.machine import (
     Check,
-    Failed,
     Outcome,
-    Passed,
-    Refused,
-    RoundsUsedUp,
     next_step,
     not_approved,
     not_reviewed,
@@ -34,7 +30,6 @@ from cli_agent_orchestrator.pipeline.state import (
 )
 from cli_agent_orchestrator.proof.verdict import Proof
 from cli_agent_orchestrator.settings.config import Limits, LoopRules, ReviewRules
-from cli_agent_orchestrator.settings.gates import PROOF as PROOF_GATE
 from cli_agent_orchestrator.settings.gates import When
 from cli_agent_orchestrator.work.changes import UNSEEN, Work
 from tests.pipeline.samples import FAIL, PASS, review
@@ -75,6 +70,10 @@ def test_a_turn_without_changes_is_idle_only_if_something_was_asked_for() -> Non
     asked = after(state, (NO, IDLE), ("did nothing", IDLE))
     assert stall_of(asked) == "Not converging: the last turn of the programmer changed nothing."
     assert stall_of(after(asked, (NO, IDLE), ("did it", BUSY))) == ""
+    assert stall_of(after(asked, (YES, IDLE))) == ""
+    # Where nothing is seen, nothing is held against the author.
+    unseen = after(begin(PAIR), ("plan", UNSEEN), (NO, UNSEEN), ("did nothing", UNSEEN))
+    assert stall_of(unseen) == ""
 
 
 def test_a_stall_that_goes_on_is_the_same_one() -> None:
@@ -90,15 +89,10 @@ def test_a_stall_that_goes_on_is_the_same_one() -> None:
     assert stall_marks(replace(twice, progress=progress)) == {"gate tests"}
 
 
-def test_an_approval_takes_the_reproach_back() -> None:
-    state = after(begin(PAIR), ("plan", IDLE), (NO, IDLE), ("did nothing", IDLE))
-    assert stall_of(state)
-    assert stall_of(after(state, (YES, IDLE))) == ""
-
-
 def test_after_a_failed_round_something_is_asked_for() -> None:
     state = with_gates(begin(packaged_flow("solo")), "tests=make test")
     check = next_step(state)
+    assert isinstance(check, Check)
     assert check == Check("tests", 1, When.BASE)
     state, _ = record_check(state, check, RED, RULES)
     state = after(state, ("plan", IDLE))
@@ -116,75 +110,18 @@ def test_after_a_failed_round_something_is_asked_for() -> None:
         assert "failed twice" not in stall_of(other) or not tree
 
 
-def test_where_nothing_is_seen_nothing_is_held_against_anybody() -> None:
-    state = after(begin(PAIR), ("plan", UNSEEN), (NO, UNSEEN), ("did nothing", UNSEEN))
-    assert stall_of(state) == ""
-
-
-def approved(rules: LoopRules) -> RunState:
-    """Return a run of the usual flow that waits for its tester."""
-    state = begin(packaged_flow("loop"))
-    for text in ("text", YES, "text", YES) * 2:
-        state, _ = reply(state, text, Work("t1"), rules)
-    return state
-
-
-class TestReviewedIsWhatPasses:
-    CHANGED = Work("t2", ("a.py",), ("a.py",))
-    OTHER = not_reviewed(("a.py",), "t1", "t2")
-
-    def test_an_approval_is_bound_to_what_it_saw(self) -> None:
-        assert approved(RULES).progress.approved_tree == "t1"
-
-    def test_a_pass_for_other_files_is_a_pass_unless_more_is_required(self) -> None:
-        _, outcome = reply(approved(RULES), PASS, self.CHANGED)
-        assert outcome == Passed()
-        state, outcome = reply(approved(BOUND), PASS, self.CHANGED, BOUND)
-        assert outcome == Failed(self.OTHER, 2)
-        assert "changed after they were approved" in state.feedback.text
-        assert state.progress.approved_tree == ""
-        assert not state.progress.is_approved
-        _, outcome = reply(approved(BOUND), PASS, Work("t1"), BOUND)
-        assert outcome == Passed()
-
-
-class Review(Enum):
-    """How the review of the work ended."""
-
-    APPROVED = "approved"
-    SKIPPED = "skipped"
-    USED_UP = "used up"
-    """The reviewer wanted more, and there was no further cycle."""
-    NOT_COUNTED = "not counted"
-    """The reviewer approved, which did not count, and there was no further cycle."""
-
-
-class Seen(Enum):
-    """The work folder at the PASS."""
-
-    SAME = "same"
-    OTHER = "other"
-    CACHES = "caches"
-    """Another tree, though nothing of it matters."""
-    NEVER = "never"
-    """No snapshots were taken."""
-
-
-class Decider(Enum):
-    """Whose word is the last."""
-
-    TESTER = "tester"
-    GATE = "gate"
-    PROOF = "proof"
-
-
-AT_PASS = {
-    Seen.SAME: Work("t1"),
-    Seen.OTHER: Work("t2", (), ("a.py",)),
-    Seen.CACHES: Work("t3"),
-    Seen.NEVER: UNSEEN,
+SEEN = {
+    "the same": Work("t1"),
+    "other files": Work("t2", (), ("a.py",)),
+    "another tree, though nothing of it matters": Work("t3"),
+    "no snapshots": UNSEEN,
 }
-NO_EVIDENCE = review("APPROVED", "- fine")
+ENDS = {
+    "approved": YES,
+    "skipped": "",
+    "the reviewer wanted more, and the cycles were used up": NO,
+    "the approval did not count": review("APPROVED", "- fine"),
+}
 
 
 def rules_of(*, bound: bool, rounds: int, proof: str = "off") -> LoopRules:
@@ -192,24 +129,23 @@ def rules_of(*, bound: bool, rounds: int, proof: str = "off") -> LoopRules:
     return LoopRules(limits, ReviewRules(1), proof=proof, is_review_bound=bound)
 
 
-def reviewed(how: Review, work: Work, rules: LoopRules) -> RunState:
+def reviewed(how: str, work: Work, rules: LoopRules) -> RunState:
     """Return a run whose tester is next, after its review has ended in a way."""
     state = begin(packaged_flow("loop"))
     for text in ("text", NO, "text", YES, "text"):
         state, _ = reply(state, text, work, rules)
-    if how is Review.SKIPPED:
+    if how == "skipped":
         turn = next_step(state)
         assert isinstance(turn, Turn)
         return skip_review(state, turn)
-    words = {Review.APPROVED: YES, Review.USED_UP: NO, Review.NOT_COUNTED: NO_EVIDENCE}
-    for text in (NO, "text", words[how]):
+    for text in (NO, "text", ENDS[how]):
         state, _ = reply(state, text, work, rules)
     return state
 
 
-def decided(state: RunState, by: Decider, work: Work, rules: LoopRules) -> tuple[RunState, Outcome]:
+def decided(state: RunState, by: str, work: Work, rules: LoopRules) -> tuple[RunState, Outcome]:
     """Return what becomes of a run whose tester, gates and proof all say PASS."""
-    if by is not Decider.TESTER:
+    if by != "tester":
         state = replace(state, progress=replace(state.progress, settings={"GATES": LAST_GATE}))
     state, outcome = reply(state, PASS, work, rules)
     while isinstance(check := next_step(state), Check):
@@ -220,58 +156,51 @@ def decided(state: RunState, by: Decider, work: Work, rules: LoopRules) -> tuple
     return state, outcome
 
 
-def expected(how: Review, seen: Seen) -> Refused | None:
-    """Return what speaks against a PASS where only what was approved may pass."""
-    if how in (Review.USED_UP, Review.NOT_COUNTED):
-        return not_approved(AT_PASS[seen].tree)
-    if seen is Seen.NEVER:
-        return not_reviewed()
-    return not_reviewed(("a.py",), "t1", "t2") if seen is Seen.OTHER else None
-
-
-@pytest.mark.parametrize("is_last", [False, True])
-@pytest.mark.parametrize("by", Decider)
-@pytest.mark.parametrize("seen", Seen)
-@pytest.mark.parametrize("how", Review)
-def test_only_what_was_approved_passes_where_that_is_required(
-    how: Review, seen: Seen, by: Decider, is_last: bool
-) -> None:
-    proof = "report" if by is Decider.PROOF else "off"
-    rules = rules_of(bound=True, rounds=1 if is_last else 2, proof=proof)
-    before = UNSEEN if seen is Seen.NEVER else Work("t1")
-    state, outcome = decided(reviewed(how, before, rules), by, AT_PASS[seen], rules)
-    against = expected(how, seen)
+@pytest.mark.parametrize("by", ["tester", "gate", "proof"])
+@pytest.mark.parametrize("seen", SEEN)
+@pytest.mark.parametrize("how", ENDS)
+def test_only_what_was_approved_passes_where_that_is_required(how: str, seen: str, by: str) -> None:
+    work, proof = SEEN[seen], "report" if by == "proof" else "off"
+    rules = rules_of(bound=True, rounds=2, proof=proof)
+    state = reviewed(how, work if work is UNSEEN else Work("t1"), rules)
+    state, outcome = decided(state, by, work, rules)
+    against = None
+    if how not in ("approved", "skipped"):
+        against = not_approved(work.tree)
+    elif work is UNSEEN:
+        against = not_reviewed()
+    elif work.since_review:
+        against = not_reviewed(("a.py",), "t1", "t2")
     if against is None:
-        assert isinstance(outcome, Passed)
+        assert outcome.meaning is Meaning.PASSED
         assert state.final_status is FinalStatus.PASS
-    elif is_last:
-        assert outcome == RoundsUsedUp(against, 1)
-        assert state.final_status is FinalStatus.FAIL
     else:
-        assert outcome == Failed(against, 2)
+        assert outcome == Outcome(Meaning.FAILED, against, 2)
         assert state.feedback.text == str(against)
         assert next_step(state) == Turn("analyst", 2, 1)
         assert not state.progress.is_approved
 
 
-@pytest.mark.parametrize("by", Decider)
-@pytest.mark.parametrize("how", Review)
-def test_anything_passes_where_it_is_only_shown(how: Review, by: Decider) -> None:
-    rules = rules_of(bound=False, rounds=2, proof="report" if by is Decider.PROOF else "off")
-    work = AT_PASS[Seen.OTHER]
-    state, outcome = decided(reviewed(how, Work("t1"), rules), by, work, rules)
-    assert isinstance(outcome, Passed)
-    assert state.final_status is FinalStatus.PASS
+@pytest.mark.parametrize("by", ["tester", "gate", "proof"])
+def test_in_the_last_round_it_fails_the_run_and_anything_passes_if_it_is_only_shown(
+    by: str,
+) -> None:
+    proof = "report" if by == "proof" else "off"
+    for bound, status in ((True, FinalStatus.FAIL), (False, FinalStatus.PASS)):
+        rules = rules_of(bound=bound, rounds=1, proof=proof)
+        state = reviewed("approved", Work("t1"), rules)
+        state, _ = decided(state, by, SEEN["other files"], rules)
+        assert state.final_status is status
 
 
 class TestAnApproval:
     def test_of_the_round_before_does_not_count(self) -> None:
         rules = rules_of(bound=True, rounds=3)
-        state, _ = reply(reviewed(Review.APPROVED, Work("t1"), rules), FAIL, Work("t1"), rules)
+        state, _ = reply(reviewed("approved", Work("t1"), rules), FAIL, Work("t1"), rules)
         for text in ("text", NO, "text", YES, "text", NO, "text", NO):
             state, _ = reply(state, text, Work("t1"), rules)
         _, outcome = reply(state, PASS, Work("t1"), rules)
-        assert outcome == Failed(not_approved("t1"), 3)
+        assert outcome == Outcome(Meaning.FAILED, not_approved("t1"), 3)
 
     def test_of_the_analysis_is_none_of_the_work(self) -> None:
         rules = rules_of(bound=True, rounds=2)
@@ -284,20 +213,36 @@ class TestAnApproval:
     def test_is_void_when_the_author_works_again(self) -> None:
         """A run that was resumed may have lost the author's reply."""
         rules = rules_of(bound=True, rounds=2)
-        state = reviewed(Review.APPROVED, Work("t1"), rules)
+        state = reviewed("approved", Work("t1"), rules)
         state = replace(state, outputs={k: v for k, v in state.outputs.items() if k == "analyst"})
         state, _ = reply(state, "text", Work("t4", ("b.py",)), rules)
         assert not state.progress.is_approved
         assert state.progress.approved_tree == ""
 
-    def test_that_a_person_gave_by_skipping_is_for_what_the_author_left(self) -> None:
+    def test_does_not_count_where_the_files_are_not_seen_any_more(self) -> None:
         rules = rules_of(bound=True, rounds=2)
-        state = reviewed(Review.SKIPPED, Work("t1"), rules)
-        assert state.progress.approved_tree == "t1"
+        _, outcome = reply(reviewed("approved", Work("t1"), rules), PASS, UNSEEN, rules)
+        assert outcome == Outcome(Meaning.FAILED, not_reviewed(), 2)
+
+    def test_is_of_the_files_that_are_there_after_the_proof(self) -> None:
+        rules = rules_of(bound=True, rounds=2, proof="report")
+        state = reviewed("approved", Work("t1"), rules)
+        state = replace(state, progress=replace(state.progress, settings={"GATES": LAST_GATE}))
+        state, _ = reply(state, PASS, Work("t1"), rules)
+        gate = next_step(state)
+        assert isinstance(gate, Check)
+        state, _ = record_check(state, gate, GREEN, rules, Work("t1"))
+        proof = Check(PROOF_GATE, 1)
+        assert next_step(state) == proof
+        # Nor is the proof dropped where a run is resumed without gates.
+        state = replace(state, progress=replace(state.progress, settings={}))
+        assert next_step(state) == proof
+        _, outcome = record_proof(state, proof, Proof(), rules, SEEN["other files"])
+        assert outcome == Outcome(Meaning.FAILED, not_reviewed(("a.py",), "t1", "t2"), 2)
 
     def test_is_not_asked_for_where_nobody_reviews(self) -> None:
         """A run that would need one is refused before it begins."""
         state = begin(packaged_flow("solo"))
         state, _ = reply(state, "text", Work("t1"), BOUND)
         _, outcome = record_check(state, Check("gate", 1), GREEN, BOUND, Work("t2"))
-        assert outcome == Passed()
+        assert outcome == Outcome(Meaning.PASSED)

@@ -226,18 +226,6 @@ def test_python_that_is_read_in_another_way_than_here_is_a_doubt(
     assert find_doubts("a.js", "", "// coding: utf-7\n") == ()
 
 
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ("a.py", 'E = "\\\n"""\nimport unittest\n# """\n'),
-        ("a.js", 'e = "\\\n/*";\nconst t = require("node:test");\n// */\n'),
-    ],
-)
-def test_a_text_that_goes_on_in_the_next_line_hides_nothing(path: str, text: str) -> None:
-    ((number, _),) = find_meddling(path, "", text)
-    assert number == 3
-
-
 PIECES = [
     "import ", "import (", "from a import ", "const ", "const a=", "a.", "a[", "type(", "impl ",
     "getattr(a", "getattr(a,'", "require('", "__import__('", "Object.assign(", "func (", 'f"""',

@@ -17,7 +17,6 @@ from cli_agent_orchestrator.proof.suites import (
     Language,
     holds_tests,
     is_found,
-    language_of,
     marks_of,
     spoken_part,
 )
@@ -167,18 +166,6 @@ def test_comments_and_long_texts_are_not_spoken(language: Language, text: str, s
 def test_what_is_spoken_is_a_part_of_the_text_in_its_order(language: Language, text: str) -> None:
     rest = iter(text)
     assert all(char in rest for char in spoken_part(text, language))
-
-
-@pytest.mark.parametrize(
-    ("path", "language"),
-    [
-        ("a.py", PYTHON), ("a/b.tsx", JAVASCRIPT), ("a.mjs", JAVASCRIPT), ("a.go", GO),
-        ("src/lib.rs", RUST), ("A.kt", JAVA), ("build.gradle.kts", JAVA), ("a.txt", None),
-        ("py", None),
-    ],
-)  # fmt: skip
-def test_the_language_is_that_of_the_suffix(path: str, language: Language | None) -> None:
-    assert language_of(path) is language
 
 
 FOUND = (

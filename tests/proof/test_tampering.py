@@ -1,11 +1,11 @@
 """What is noticed about tests that were changed."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cli_agent_orchestrator.proof.suites import Kinds, PathKind, kind_of
 from cli_agent_orchestrator.proof.tampering import (
@@ -57,12 +57,13 @@ def with_facts(read: ReadChange, **facts: Any) -> ReadChange:
     return replace(read[0], **facts), *read[1:]
 
 
-def told(*changes: ReadChange) -> list[tuple[Trick, str]]:
-    return [(suspicion.trick, suspicion.detail) for suspicion in find_tampering(changes)]
+def told(*changes: ReadChange) -> list[str]:
+    """Return what is said of changes: "lines changed: 1 of 6 lines removed or changed"."""
+    return [f"{one.trick}: {one.detail}" for one in find_tampering(changes)]
 
 
 def tricks(*changes: ReadChange) -> list[Trick]:
-    return [trick for trick, _ in told(*changes)]
+    return [suspicion.trick for suspicion in find_tampering(changes)]
 
 
 KINDS = {
@@ -117,99 +118,64 @@ def test_what_is_known_of_a_project_counts_besides() -> None:
     assert [one.trick for one in find_tampering([new], kinds)] == [Trick.NEW_SKIPS]
 
 
-REMOVED = "{} of {} removed or changed".format
 SKIPPED = PYTHON_TEST.replace("def test_empty", "@pytest.mark.skip\ndef test_empty")
 IGNORING = PYTHON_TEST + "\ncollect_ignore = []\n"
-MORE_SKIPS = "{} more that skip or narrow tests ({} → {}): {}".format
+MORE_SKIPS = "new skips: 1 mark more that skip or narrow tests ({} → {}): {}".format
 UNREADABLE = "it is not text, or too large to be looked into"
 SAME = modified(PYTHON_TEST, PYTHON_TEST)
+WITHOUT_ONE = PYTHON_TEST.replace("assert total([]) == 0", "assert True")
+WANTED = "tests/want.txt"
 
 
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
         # what is gone, and how much
-        (
-            deleted("tests/test_total.py", PYTHON_TEST),
-            [(Trick.DELETED, "deleted (2 cases, 3 assertions)")],
-        ),
-        (deleted("tests/data.bin", None), [(Trick.DELETED, "deleted")]),
+        (deleted("tests/test_a.py", PYTHON_TEST), ["deleted: deleted (2 cases, 3 assertions)"]),
+        (deleted("tests/data.bin", None), ["deleted: deleted"]),
         (
             moved("test_a.py", "a.py"),
-            [
-                (
-                    Trick.MOVED_OUT,
-                    "moved to a.py, where no test runner looks for it (2 cases, 3 assertions)",
-                )
-            ],
+            ["moved out: moved to a.py, where no test runner looks for it (2 cases, 3 assertions)"],
         ),
         # a test may get another name in its folder, and new lines
         (moved("tests/test_a.py", "tests/test_b.py"), []),
+        (moved("tests/test_a.py", "tests/b/test_a.py"), ["moved: moved to tests/b/test_a.py"]),
         (
-            moved("tests/test_a.py", "tests/old/test_a.py"),
-            [(Trick.MOVED, "moved to tests/old/test_a.py")],
-        ),
-        (
-            moved("test_a.py", "test_b.py", new=PYTHON_TEST.replace("== 4", "== 5")),
-            [(Trick.LINES_CHANGED, REMOVED(1, "6 lines"))],
+            moved("test_a.py", "test_b.py", new=WITHOUT_ONE),
+            ["lines changed: 1 of 6 lines removed or changed"],
         ),
         (modified(PYTHON_TEST, f"import os\n\n{PYTHON_TEST}\n\ndef test_more():\n    x\n"), []),
         (modified(PYTHON_TEST, PYTHON_TEST.replace("\n\n", "\n").replace("\n", " \r\n")), []),
         (modified(PYTHON_TEST, PYTHON_TEST.replace("\n", "\r")), []),
         # spaces matter in golden data
-        (
-            modified("a \nb", "a\nb", "tests/want.txt"),
-            [(Trick.LINES_CHANGED, REMOVED(1, "2 lines"))],
-        ),
-        (
-            modified("a\n\nb", "a\nb", "tests/want.txt"),
-            [(Trick.LINES_CHANGED, REMOVED(1, "3 lines"))],
-        ),
+        (modified("a \nb", "a\nb", WANTED), ["lines changed: 1 of 2 lines removed or changed"]),
+        (modified("a\n\nb", "a\nb", WANTED), ["lines changed: 1 of 3 lines removed or changed"]),
         # lines, cases and assertions
-        (
-            modified(PYTHON_TEST, PYTHON_TEST.replace("assert total([]) == 0", "assert True")),
-            [(Trick.LINES_CHANGED, REMOVED(1, "6 lines"))],
-        ),
-        (
-            modified("a\nb", "b\na", "tests/want.txt"),
-            [(Trick.LINES_CHANGED, "lines are in another order")],
-        ),
+        (modified("a\nb", "b\na", WANTED), ["lines changed: lines are in another order"]),
         (
             modified(PYTHON_TEST, PYTHON_TEST.partition("def test_empty")[0]),
             [
-                (Trick.FEWER_CASES, "1 case fewer (2 → 1)"),
-                (Trick.FEWER_ASSERTIONS, "1 assertion fewer (3 → 2)"),
-                (Trick.LINES_CHANGED, REMOVED(2, "6 lines")),
+                "fewer cases: 1 case fewer (2 → 1)",
+                "fewer assertions: 1 assertion fewer (3 → 2)",
+                "lines changed: 2 of 6 lines removed or changed",
             ],
         ),
         # skips, with one of them
-        (
-            modified(PYTHON_TEST, SKIPPED),
-            [(Trick.NEW_SKIPS, MORE_SKIPS("1 mark", 0, 1, "pytest.mark.skip"))],
-        ),
+        (modified(PYTHON_TEST, SKIPPED), [MORE_SKIPS(0, 1, "pytest.mark.skip")]),
         (modified(SKIPPED, SKIPPED + "\n"), []),
-        (
-            modified(IGNORING, IGNORING + "pytest.skip()\n"),
-            [(Trick.NEW_SKIPS, MORE_SKIPS("1 mark", 1, 2, "pytest.skip("))],
-        ),
+        (modified(IGNORING, IGNORING + "pytest.skip()\n"), [MORE_SKIPS(1, 2, "pytest.skip(")]),
         (
             modified("test:\n\tpytest", "test:\n\tpytest || true", "Makefile"),
-            [
-                (Trick.NEW_SKIPS, MORE_SKIPS("1 mark", 0, 1, "|| true")),
-                (Trick.CI_CHANGED, REMOVED(1, "2 lines")),
-            ],
+            [MORE_SKIPS(0, 1, "|| true"), "CI changed: 1 of 2 lines removed or changed"],
         ),
         # rights and kinds of files
-        (with_facts(SAME, new_mode=PROGRAM), [(Trick.MODE_CHANGED, "it is executable now")]),
-        (
-            with_facts(SAME, old_mode=PROGRAM),
-            [(Trick.MODE_CHANGED, "it is not executable any more")],
-        ),
+        (with_facts(SAME, new_mode=PROGRAM), ["mode changed: it is executable now"]),
+        (with_facts(SAME, old_mode=PROGRAM), ["mode changed: it is not executable any more"]),
         (with_facts(SAME, path="src/a.py", old_path="src/a.py", new_mode=PROGRAM), []),
-        (with_facts(SAME, new_mode=LINK), [(Trick.REPLACED, "it is a symbolic link now")]),
-        (with_facts(SAME, new_mode=MODULE), [(Trick.REPLACED, "it is a submodule now")]),
-        (with_facts(SAME, old_mode=LINK), [(Trick.REPLACED, "it is a plain file now")]),
-        (with_facts(SAME, new_mode="040000"), [(Trick.REPLACED, "it is of mode 040000 now")]),
+        (with_facts(SAME, new_mode=LINK), ["replaced: it is a symbolic link now"]),
+        (with_facts(SAME, new_mode=MODULE), ["replaced: it is a submodule now"]),
+        (with_facts(SAME, old_mode=LINK), ["replaced: it is a plain file now"]),
+        (with_facts(SAME, new_mode="040000"), ["replaced: it is of mode 040000 now"]),
         # sources are not looked at for marks of tests
         (modified("assert a\n", "pytest.skip()\n", "src/total.py"), []),
         (deleted("src/total.py", PYTHON_TEST), []),
@@ -217,17 +183,17 @@ SAME = modified(PYTHON_TEST, PYTHON_TEST)
         # source code behind a link could hold anything
         (
             with_facts(added("price.py", "price\n.dat"), new_mode=LINK),
-            [(Trick.MISLEADS, "it is a link to price?.dat")],
+            ["could mislead the tests: it is a link to price?.dat"],
         ),
         (with_facts(added("price", "price.dat"), new_mode=LINK), []),
         (modified("x" * LARGEST_TEXT, "x" * LARGEST_TEXT, "tests/a.txt"), []),
         (
             modified("\n" * (MOST_LINES - 1), "a", "tests/a.txt"),
-            [(Trick.LINES_CHANGED, REMOVED("20,000", "20,000 lines"))],
+            ["lines changed: 20,000 of 20,000 lines removed or changed"],
         ),
     ],
 )
-def test_what_is_told_of_a_change(change: ReadChange, expected: list[tuple[Trick, str]]) -> None:
+def test_what_is_told_of_a_change(change: ReadChange, expected: list[str]) -> None:
     assert told(change) == expected
 
 
@@ -247,9 +213,9 @@ def test_a_test_that_no_runner_finds_was_moved_out(old: str, new: str) -> None:
 
 
 def test_a_move_is_told_without_what_could_rule_a_screen() -> None:
-    ((_, detail),) = told(moved("test_a.py", "a\x1b[2J\n" + "b" * 300))
-    assert detail.startswith("moved to a?[2J?b")
-    assert len(detail) < 300
+    (said,) = told(moved("test_a.py", "a\x1b[2J\n" + "b" * 300))
+    assert said.startswith("moved out: moved to a?[2J?b")
+    assert len(said) < 300
 
 
 @pytest.mark.parametrize(
@@ -293,7 +259,7 @@ def test_settings_are_suspicious_in_any_case(path: str, trick: Trick) -> None:
         moved(path, "other", "a"): "moved to other",
         moved("other", path, "a"): "new",
     }.items():
-        assert told(change) == [(trick, words)]
+        assert told(change) == [f"{trick}: {words}"]
     assert told(modified("a\r\n", "a\n", path)) == []
     assert tricks(added(path, "run: mvn verify -DskipTests")) == [Trick.NEW_SKIPS, trick]
 
@@ -302,24 +268,15 @@ def test_settings_are_suspicious_in_any_case(path: str, trick: Trick) -> None:
     "text", [None, "x" * (LARGEST_TEXT + 1), "\n" * MOST_LINES], ids=["none", "long", "lines"]
 )
 def test_what_cannot_be_looked_into_is_only_said_to_be_changed(text: str | None) -> None:
-    changed = [(Trick.LINES_CHANGED, f"changed; {UNREADABLE}")]
+    changed = [f"lines changed: changed; {UNREADABLE}"]
     assert told(modified(text, PYTHON_TEST)) == told(modified(PYTHON_TEST, text)) == changed
-    assert told(deleted("tests/test_total.py", text)) == [(Trick.DELETED, "deleted")]
+    assert told(deleted("tests/test_total.py", text)) == ["deleted: deleted"]
     assert told(modified(text, "#[test]", "src/lib.rs")) == []
     assert told(modified("a", text, "notes.txt")) == []
     for path in ("src/lib.rs", "price.py"):
-        assert told(added(path, text)) == [(Trick.MISLEADS, UNREADABLE)]
-        assert told(modified("a = 1\n", text, path)) == [(Trick.MISLEADS, UNREADABLE)]
+        misleads = [f"could mislead the tests: {UNREADABLE}"]
+        assert told(added(path, text)) == told(modified("a = 1\n", text, path)) == misleads
         assert told(deleted(path, text)) == []
-
-
-def test_files_that_are_too_many_to_be_looked_into_are_told() -> None:
-    found = find_tampering([added("price.py", "import unittest\n")], left_out=("a.py", "b.py"))
-    assert [(one.path, one.trick) for one in found] == [
-        ("price.py", Trick.REACHES),
-        ("a.py", Trick.MISLEADS),
-    ]
-    assert found[1].detail.endswith("too many files were changed; 1 more file like that")
 
 
 RUST = """use std::fmt;

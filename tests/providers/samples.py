@@ -1,11 +1,15 @@
-"""What the tests of all agents share: statuses by short names, captures, prose, a request."""
+"""What the tests of all agents share: statuses by short names, captures, a request."""
 
 from pathlib import Path
-
-from hypothesis import strategies as st
+from typing import Any
 
 from cli_agent_orchestrator.core.models import TerminalStatus
-from cli_agent_orchestrator.providers.base import LaunchRequest, Permissions, Profile
+from cli_agent_orchestrator.providers.base import (
+    AgentSignal,
+    LaunchRequest,
+    Permissions,
+    SignalKind,
+)
 
 IDLE = TerminalStatus.IDLE
 PROCESSING = TerminalStatus.PROCESSING
@@ -22,10 +26,8 @@ def capture(name: str) -> str:
     return (SCREENS / name).read_text(encoding="utf-8")
 
 
-def prose(signs: list[str]) -> st.SearchStrategy[list[str]]:
-    """Make lines of any text, the signs of an interface among them."""
-    text = st.text(st.characters(exclude_categories=("Cc", "Cs")), max_size=60)
-    return st.lists(st.one_of(st.sampled_from(signs), text), max_size=12)
+def signal(kind: str, detail: str, **more: Any) -> AgentSignal:  # what a signal has
+    return AgentSignal(SignalKind(kind), detail, **more)
 
 
 def launch_request(
@@ -36,5 +38,5 @@ def launch_request(
     prompt: str = "Test it.",
     folder: str = "/work",
 ) -> LaunchRequest:
-    profile = Profile("tester", "", prompt)
-    return LaunchRequest(program, version, args, folder, profile, permissions, "/state/x.jsonl")
+    events = "/state/x.jsonl"
+    return LaunchRequest(program, version, args, folder, "tester", prompt, permissions, events)

@@ -1,11 +1,7 @@
-"""Claude Code's status: what its screen and title say, and what may never change it."""
+"""Claude Code: screens, questions at the start, drafts, answers; see `test_all_agents.py`."""
 
-import pytest
-from hypothesis import given
-
-from cli_agent_orchestrator.core.models import TerminalStatus
-from cli_agent_orchestrator.providers.claude_code import detect_status, title_status
-from tests.providers.samples import COMPLETED, ERROR, IDLE, PROCESSING, UNKNOWN, WAITING, prose
+from cli_agent_orchestrator.providers import claude_code
+from tests.providers.samples import COMPLETED, ERROR, IDLE, PROCESSING, UNKNOWN, WAITING, capture
 
 RULE = "─" * 60
 FOOTER = "  ⏸ manual mode on · ? for shortcuts"
@@ -53,181 +49,186 @@ SIGNS = [
     "? for shortcuts",
     "",
 ]
-PROSE = prose(SIGNS)
-ENDINGS = {
-    "finished": (COMPLETED, f"\n✻ Churned for 5s · done 12:01 AM\n\n{box()}"),
-    "finished, without the time it took": (COMPLETED, "\n" + box()),
-    "finished, with a draft": (COMPLETED, "\n" + box("and now")),
-    "thinking": (PROCESSING, f"\n✽ Gusting… (3s · ↓ 22 tokens)\n\n{box()}"),
-    "streaming": (PROCESSING, "\n" + box(footer=BUSY_FOOTER)),
-    "asking": (WAITING, "\n" + DIALOG),
-    "asking about the network": (WAITING, "\n" + DIALOG_WITHOUT_FOOTER),
-    "interrupted": (IDLE, f"  ⎿ \xa0Interrupted · What should Claude do instead?\n\n{box()}"),
-    "failed": (ERROR, f"\n❯ Go on\n  ⎿ \xa0API Error: 400 no\n\n✻ Baked for 0s\n\n{box()}"),
-    "failed, new": (ERROR, f"\n❯ Go on\n\n● API Error: 529 busy\n\n✻ Baked for 1s\n\n{box()}"),
+ENDINGS = [
+    # Finished: with the time it took, without it, with a draft.
+    (COMPLETED, f"\n✻ Churned for 5s · done 12:01 AM\n\n{box()}"),
+    (COMPLETED, "\n" + box()),
+    (COMPLETED, "\n" + box("and now")),
+    # Thinking, streaming.
+    (PROCESSING, f"\n✽ Gusting… (3s · ↓ 22 tokens)\n\n{box()}"),
+    (PROCESSING, "\n" + box(footer=BUSY_FOOTER)),
+    (WAITING, "\n" + DIALOG),
+    (WAITING, "\n" + DIALOG_WITHOUT_FOOTER),
+    (IDLE, f"  ⎿ \xa0Interrupted · What should Claude do instead?\n\n{box()}"),
+    (ERROR, f"\n❯ Go on\n  ⎿ \xa0API Error: 400 no\n\n✻ Baked for 0s\n\n{box()}"),
+    (ERROR, f"\n❯ Go on\n\n● API Error: 529 busy\n\n✻ Baked for 1s\n\n{box()}"),
+]
+FAILURE = "❯ Go on\n\n● API Error: 500 no\n\n✻ Baked for 1s\n\n"
+EXPLAINED = "● API Error: 500 is what the log says.\n\n  It means that it failed.\n\n"
+THOUGHT = "> Go\n\n✻ Thinking…\n\n  Let me see.\n\n● Here it is.\n\n"
+BANNER = " ▐▛███▛█   Claude Code v2.1.325\n▝▜██████▀  Opus\n\n"
+# In 2.0 all lines of a message but the first stand at the edge.
+AT_THE_EDGE = "> Do this:\nfirst one thing\nthen another\n"
+SAID = "❯ go\n\n● I wait.\n\n"
+ANSWERED = f"{SAID}{RULE}\n❯\xa0\n{RULE}\n"
+SPINS = ANSWERED.replace(RULE, f"✽ Gusting… (3s)\n\n{RULE}", 1)
+WAITS = ANSWERED.replace(RULE, f"✻ Waiting for 2 background agents to finish\n\n{RULE}", 1)
+TRANSCRIPT = f"{RULE}\n  Showing detailed transcript · ctrl+o to toggle · ctrl+e to show all\n"
+FAILURES = [
+    "API Error: Connection error.",
+    "Credit balance is too low",
+    "Claude usage limit reached. Your limit will reset at 3pm.",
+    "5-hour limit reached ∙ resets 7pm",
+    "You've hit your limit · resets 2am",
+    "Invalid API key · Please run /login",
+    "OAuth token revoked · Please run /login",
+]
+FOOTERS_OF_WORK = [
+    "  ⏵⏵ bypass permissions on · 1 shell · ← for agents · ↓ to manage      ◐ medium · /effort",
+    "  ⏸ manual mode on · 1 shell",
+    "  1 shell · ↓ to manage",
+    "  ⏵⏵ bypass permissions on · 1 local agent · ctrl+x ctrl+k to stop agents · ↓ to manage",
+    "  ? for shortcuts · 2 background tasks",
+    # What its input box holds takes the place of what else it would say here.
+    "  1 shell                                 ● high · /effort",
+    "  ⏵⏵ accept edits on · 2 local agents  ● high · /effort",
+]
+FOOTERS_OF_REST = [
+    "  ⏸ manual mode on · /tasks to see subagents                          ◐ medium · /effort",
+    "  ⏵⏵ bypass permissions on (shift+tab to cycle) · ← for agents",
+    "  1 shell game was played",
+]
+# What a person has opened there may hide work.
+FOOTERS_OPENED = [
+    "  ! for bash mode                                                    ● high · /effort",
+    "  ! for shell modedouble tap esc to     ctrl + shift + _\n  / for commands  clear input",
+    "/model               Set the AI model for Claude Code (…\n/mobile              Show QR",
+    "  ❯ /model                      Set the AI model for Claude Code (currently Opus 5.5)",
+    '  No commands match "/zzzz"',
+    "    + file1.txt\n    + file7.txt",
+    "  ❯ + file1.txt\n    + file7.txt",
+]
+SCREENS = {
+    "a failure": (FAILURE + box(), ERROR),
+    "a draft below an old failure": (FAILURE + box("Go on again"), IDLE),
+    "an answer that begins like an error": (f"❯ Why?\n\n{EXPLAINED}{box()}", COMPLETED),
+    **{
+        f"a frame of the spinner: {mark}": (f"❯ Go\n\n{mark} Gusting…\n\n{box()}", PROCESSING)
+        for mark in "·✢✳✶✻✽*"
+    },
+    "a thought of an old version": (THOUGHT + box(), COMPLETED),
+    "the mark of another system": (f"❯ Go\n\n⏺ Here it is.\n\n{box()}", COMPLETED),
+    "the rest of an answer": (f"  the end of it.\n\n{box()}", COMPLETED),
+    "a banner": (BANNER + box(), IDLE),
+    "the output of a command of its own": (f"❯ /model\n  ⎿ \xa0Set model\n\n{box()}", IDLE),
+    **{failure: (f"❯ Go\n  ⎿ \xa0{failure}\n\n{box()}", ERROR) for failure in FAILURES},
+    "a failure below a message at the edge": (
+        f"{AT_THE_EDGE}  ⎿ \xa0API Error: 400 no\n\n{box()}",
+        ERROR,
+    ),
+    "a message at the edge": (f"{AT_THE_EDGE}\n{box()}", IDLE),
+    **{footer: (ANSWERED + footer, PROCESSING) for footer in FOOTERS_OF_WORK},
+    **{footer: (ANSWERED + footer, COMPLETED) for footer in FOOTERS_OF_REST},
+    **{footer: (ANSWERED + footer, UNKNOWN) for footer in FOOTERS_OPENED},
+    **{f"a spinner and {footer}": (SPINS + footer, PROCESSING) for footer in FOOTERS_OPENED},
+    "a draft that speaks of work": (SAID + box("stop\n  esc to interrupt"), COMPLETED),
+    "a draft that speaks of shells": (SAID + box("stop\n  2 shells"), COMPLETED),
+    "sub-agents that are waited for": (WAITS + FOOTER, PROCESSING),
+    "a transcript while a turn runs": (f"❯ go\n\n✽ Gusting… (3s)\n\n{TRANSCRIPT}", PROCESSING),
+    "a transcript at rest": (f"❯ go\n\n● So.\n\n✻ Churned for 1s\n\n{TRANSCRIPT}", WAITING),
 }
 
 
-def answer(prose: list[str]) -> str:
-    """Return an answer as it is drawn: a mark at the edge, everything else indented."""
-    rows = ["● Here is what I found."] + [f"  {line}".rstrip(" ") for line in prose]
-    return "❯ Tell me\n\n" + "\n".join(rows) + "\n"
+BOX = box()
 
 
-@given(prose=PROSE)
-def test_prose_never_changes_the_status(prose: list[str]) -> None:
-    for ending, (status, text) in ENDINGS.items():
-        assert detect_status(answer(prose) + text, "✳ Claude Code") is status, ending
+def screen(name: str) -> str:
+    return capture(f"claude_code/{name}")
 
 
-@pytest.mark.parametrize(
-    ("title", "status"),
-    [
-        ("◐ Claude Code", PROCESSING),
-        ("◑ Fix the tests", PROCESSING),
-        ("⠂ Claude Code", PROCESSING),
-        ("⠐ Fix the tests", PROCESSING),
-        ("✳ Claude Code", None),
-        ("✳ Working on ◐ symbols", None),
-        ("Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA", None),
-        ("host", None),
-        ("", None),
-    ],
+def test_the_last_answer_keeps_its_paragraphs() -> None:
+    answer = claude_code.last_answer(screen("completed/2.1.325-completed_trigger_words.txt"))
+    assert answer.startswith("Here is my report.")
+    assert "\n\n❯ 1. Yes\n  2. No\n\n" in answer
+    assert answer.endswith("API Error: 500 was only mentioned.")
+
+
+def dialog(name: str) -> str:
+    return screen(f"waiting_user_answer/{name}.txt")
+
+
+QUESTION = " Do you trust the files in this folder?\n\n"
+TWICE = f"❯ claude\n{QUESTION} ❯ No, exit\n   Yes, proceed\n\n{QUESTION}{{}}\n Enter to confirm\n"
+MOVED = (
+    dialog("2.1.105-trust_dialog").replace(" ❯ 1. Yes", "   1. Yes").replace("   2. No", " ❯ 2. No")
 )
-def test_a_title_says_work_or_nothing(title: str, status: TerminalStatus | None) -> None:
-    assert title_status(title) is status
+QUOTED = "  Do you trust the files in this folder?\n\n  ❯ 1. Yes, proceed\n    2. No, exit\n"
+UNKNOWN_ANSWERS = " Quick safety check: Is this yours?\n\n ❯ Maybe\n   Never\n\n Enter to confirm\n"
+TRUST = "trust this folder"
+SECOND_STEPS = {
+    f"the second step of {name}": dialog(name)
+    .replace(" ❯ No, exit", "   No, exit")
+    .replace("   Yes, I trust this folder", " ❯ Yes, I trust this folder")
+    for name in ("2.1.325-trust_dialog", "2.1.325-flags-bypass_untrusted")
+}
+CHOOSE = "trust this folder (choosing yes)"
+QUESTIONS = {
+    **{name: (text, (TRUST, "Enter")) for name, text in SECOND_STEPS.items()},
+    "a mark that somebody moved": (MOVED, (CHOOSE, "Home")),
+    "a mark above yes": (TWICE.format(" ❯ No, exit\n   Yes, proceed"), (CHOOSE, "End")),
+    "a mark at yes": (TWICE.format("   No, exit\n ❯ Yes, proceed"), (TRUST, "Enter")),
+    "a mark below yes": (TWICE.format("   Yes, proceed\n ❯ No, exit"), (CHOOSE, "Home")),
+    **{
+        heading: (f" {heading}\n\n ❯ 1. Use it\n   2. Go on without\n", ("new MCP servers", ""))
+        for heading in (
+            "New MCP server found in .mcp.json: docs",
+            "3 new MCP servers found in .mcp.json",
+        )
+    },
+    "unknown answers": (UNKNOWN_ANSWERS, (TRUST, "")),
+    "an answer that quotes the question": (f"● It says:\n\n{QUOTED}\n{BOX}", None),
+}
 
 
-def test_a_busy_title_goes_before_a_screen_that_looks_finished() -> None:
-    screen = answer([]) + "\n" + box()
-    assert detect_status(screen, "◐ Claude Code") is PROCESSING
-    assert detect_status(screen, "✳ Claude Code") is COMPLETED
+def drawn(row: str) -> str:
+    return BOX.replace("❯\xa0", row)
 
 
-def test_a_dialog_goes_before_a_title_that_is_late() -> None:
-    assert detect_status(DIALOG, "◐ Claude Code") is WAITING
-
-
-def test_a_draft_below_an_old_failure_is_no_failure() -> None:
-    screen = "❯ Go on\n\n● API Error: 500 no\n\n✻ Baked for 1s\n\n"
-    assert detect_status(screen + box()) is ERROR
-    assert detect_status(screen + box("Go on again")) is IDLE
-
-
-def test_an_answer_that_begins_like_an_error_and_goes_on_is_an_answer() -> None:
-    text = "❯ Why?\n\n● API Error: 500 is what the log says.\n\n  It means that it failed.\n\n"
-    assert detect_status(text + box()) is COMPLETED
-
-
-@pytest.mark.parametrize("mark", "·✢✳✶✻✽*")
-def test_every_frame_of_the_spinner_is_known(mark: str) -> None:
-    assert detect_status(f"❯ Go\n\n{mark} Gusting…\n\n{box()}") is PROCESSING
-
-
-def test_a_thought_of_an_old_version_is_no_spinner() -> None:
-    text = "> Go\n\n✻ Thinking…\n\n  Let me see.\n\n● Here it is.\n\n"
-    assert detect_status(text + box()) is COMPLETED
-
-
-def test_the_mark_of_another_system_is_an_answer() -> None:
-    assert detect_status(f"❯ Go\n\n⏺ Here it is.\n\n{box()}") is COMPLETED
-
-
-def test_the_rest_of_an_answer_is_an_answer_and_a_banner_is_none() -> None:
-    assert detect_status(f"  the end of it.\n\n{box()}") is COMPLETED
-    assert detect_status(f" ▐▛███▛█   Claude Code v2.1.325\n▝▜██████▀  Opus\n\n{box()}") is IDLE
-
-
-def test_the_output_of_a_command_of_its_own_is_no_answer() -> None:
-    assert detect_status(f"❯ /model\n  ⎿ \xa0Set model to opus\n\n{box()}") is IDLE
-
-
-@pytest.mark.parametrize(
-    "notice",
-    [
-        "API Error: Connection error.",
-        "Credit balance is too low",
-        "Claude usage limit reached. Your limit will reset at 3pm.",
-        "5-hour limit reached ∙ resets 7pm",
-        "You've hit your limit · resets 2am",
-        "Invalid API key · Please run /login",
-        "OAuth token revoked · Please run /login",
-    ],
-)
-def test_a_notice_below_a_message_that_tells_of_a_failure_is_an_error(notice: str) -> None:
-    assert detect_status(f"❯ Go\n  ⎿ \xa0{notice}\n\n{box()}") is ERROR
-
-
-def test_a_message_whose_lines_stand_at_the_edge_is_followed_by_its_failure() -> None:
-    text = "> Do this:\nfirst one thing\nthen another\n  ⎿ \xa0API Error: 400 no\n\n"
-    assert detect_status(text + box()) is ERROR
-    assert detect_status("> Do this:\nall of it\n\n" + box()) is IDLE
-
-
-ANSWERED = f"❯ go\n\n● I wait.\n\n{'─' * 40}\n❯\xa0\n{'─' * 40}\n"
-
-
-@pytest.mark.parametrize(
-    "footer",
-    [
-        "  ⏵⏵ bypass permissions on · 1 shell · ← for agents · ↓ to manage      ◐ medium · /effort",
-        "  ⏸ manual mode on · 1 shell",
-        "  1 shell · ↓ to manage",
-        "  ⏵⏵ bypass permissions on · 1 local agent · ctrl+x ctrl+k to stop agents · ↓ to manage",
-        "  ? for shortcuts · 2 background tasks",
-        # What its input box holds takes the place of what else it would say here.
-        "  1 shell                                 ● high · /effort",
-        "  ⏵⏵ accept edits on · 2 local agents  ● high · /effort",
-    ],
-)
-def test_what_runs_on_below_the_input_box_is_work(footer: str) -> None:
-    assert detect_status(ANSWERED + footer) is PROCESSING
-
-
-@pytest.mark.parametrize(
-    "footer",
-    [
-        "  ⏸ manual mode on · /tasks to see subagents                          ◐ medium · /effort",
-        "  ⏵⏵ bypass permissions on (shift+tab to cycle) · ← for agents",
-        "  1 shell game was played",
-    ],
-)
-def test_what_only_speaks_of_agents_below_the_input_box_is_no_work(footer: str) -> None:
-    assert detect_status(ANSWERED + footer) is COMPLETED
-
-
-@pytest.mark.parametrize(
-    "footer",
-    [
-        "  ! for bash mode                                                    ● high · /effort",
-        "  ! for shell modedouble tap esc to     ctrl + shift + _\n  / for commands  clear input",
-        "/model               Set the AI model for Claude Code (…\n/mobile              Show QR",
-        "  ❯ /model                      Set the AI model for Claude Code (currently Opus 5.5)",
-        '  No commands match "/zzzz"',
-        "    + file1.txt\n    + file7.txt",
-        "  ❯ + file1.txt\n    + file7.txt",
-    ],
-)
-def test_what_a_person_has_opened_below_the_input_box_may_hide_work(footer: str) -> None:
-    assert detect_status(ANSWERED + footer) is UNKNOWN
-    spins = ANSWERED.replace("─", "✽ Gusting… (3s)\n\n─", 1)
-    assert detect_status(spins + footer) is PROCESSING
-
-
-@pytest.mark.parametrize("row", ["  esc to interrupt", "  2 shells"])
-def test_a_draft_that_speaks_of_work_is_no_work(row: str) -> None:
-    assert detect_status(answer([]) + "\n" + box(f"stop\n{row}")) is COMPLETED
-
-
-def test_sub_agents_that_are_waited_for_are_work() -> None:
-    waits = "✻ Waiting for 2 background agents to finish\n\n"
-    shown = ANSWERED.replace("─", waits + "─", 1)
-    assert detect_status(shown) is PROCESSING
-
-
-@pytest.mark.parametrize("kind", ["✽ Gusting… (3s)", "✻ Churned for 1s"])
-def test_a_transcript_that_a_person_reads_is_no_question_while_a_turn_runs(kind: str) -> None:
-    footer = "  Showing detailed transcript · ctrl+o to toggle · ctrl+e to show all"
-    shown = f"❯ go\n\n● I wait.\n\n{kind}\n\n{'─' * 40}\n{footer}\n"
-    works = PROCESSING if "…" in kind else WAITING
-    assert detect_status(shown) is works
+MODES = {"!\xa0ls -l": "!ls -l", "#\xa0ls -l": "#ls -l", "│\xa0!\xa0ls -l   │": "!ls -l"}
+SCREENS |= {row: (drawn(row), IDLE) for row in MODES}
+DRAFTS = {
+    **{row: (drawn(row), expected) for row, expected in MODES.items()},
+    "an empty box in shell mode": (drawn("!\xa0"), "!"),
+    "a suggestion behind it": (
+        drawn("\x1b[39m❯\xa0run the \x1b[7mt\x1b[0;2m\x1b[39mests\x1b[0m"),
+        "run the",
+    ),
+    "the cursor in its middle": (
+        drawn("\x1b[39m❯\xa0run \x1b[7mt\x1b[0m\x1b[39mhe tests"),
+        "run the tests",
+    ),
+}
+TOOL = "● Bash(make\n      test)\n  ⎿ \xa0ok\n\n"
+LINES = [f"line {number}" for number in range(2000)]
+LONG = "\n  ".join(LINES)
+ANSWERS = {
+    "a long one": (f"❯ Go\n\n● {LONG}\n\n✻ Baked for 3s\n\n{BOX}", "\n".join(LINES)),
+    "not a command and its output": (f"❯ Go\n\n● I run it.\n\n{TOOL}{BOX}", "I run it."),
+    **{
+        name: (screen(f"{name}.txt"), expected)
+        for name, expected in {
+            "completed/2.1.325-completed": "Slow answer after 6 s. DONE-SLOW",
+            "completed/2.1.325-completed_think": "Thought about it. DONE-THINK",
+            "completed/2.1.325-classic-completed_tool": "Final answer. DONE-TOOL",
+            "completed/2.1.325-ask_answered": "Final answer. DONE-ASK",
+            "completed/1.0.100-completed_think": "Thought about it. DONE-THINK",
+            "completed/1.0.100-completed_after_interrupt": "Final answer. DONE-ASK",
+            "completed/2.0.67-completed_tool": "Final answer. DONE-RUN",
+            "completed/2.1.105-completed_tool": "Final answer. DONE-RUN",
+            "error/1.0.100-api_error_400": "",
+            "idle/2.1.325-idle_fresh": "",
+            "idle/1.0.100-idle_fresh": "",
+            "processing/2.1.325-processing": "",
+        }.items()
+    },
+}

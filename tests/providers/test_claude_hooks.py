@@ -22,7 +22,8 @@ from cli_agent_orchestrator.providers.claude_hooks import (
     hook_settings,
     read_signal,
 )
-from tests.providers.samples import launch_request
+from cli_agent_orchestrator.providers.screen import action_line
+from tests.providers.samples import launch_request, signal
 
 NEWEST = (2, 1, 325)
 RECORDINGS = Path(__file__).parent / "events" / "claude_code"
@@ -39,62 +40,43 @@ def request(
     return launch_request(program, permissions, *args, version=version, prompt=prompt)
 
 
-def options(argv: tuple[str, ...]) -> list[str]:
-    return list(argv[argv.index("/opt/bin/claude") + 1 :])
-
-
 def settings_of(argv: tuple[str, ...]) -> dict[str, Any]:  # JSON
     found: dict[str, Any] = json.loads(argv[argv.index("--settings") + 1])
     return found
 
 
-def test_the_profile_is_one_argument_and_never_goes_through_a_shell() -> None:
-    argv = claude_code.launch(request()).argv
-    assert argv[argv.index("--append-system-prompt") + 1] == PROMPT
-    empty = claude_code.launch(request(prompt="  \n")).argv
-    assert "--append-system-prompt" not in empty
-
-
-def test_it_keeps_its_scrollback_and_is_not_told_that_it_runs_in_tmux() -> None:
+def test_it_gets_its_profile_as_an_argument_keeps_its_scrollback_and_knows_no_tmux() -> None:
     launch = claude_code.launch(request(args=("--model", "opus")))
     assert launch.argv[:6] == ("env", "-u", "TMUX", "-u", "TMUX_PANE", "/opt/bin/claude")
     assert launch.env["CLAUDE_CODE_DISABLE_ALTERNATE_SCREEN"] == "1"
+    assert launch.argv[launch.argv.index("--append-system-prompt") + 1] == PROMPT
+    assert launch.argv[-4] == "--settings", "an option that takes many words stands before it"
     assert launch.argv[-2:] == ("--model", "opus"), "the user's own arguments come last"
-    assert launch.argv[-4] == "--settings"
+    assert "--append-system-prompt" not in claude_code.launch(request(prompt="  \n")).argv
 
 
-def test_workspace_lets_it_work_without_asking_inside_its_own_sandbox() -> None:
-    launch = claude_code.launch(request(Permissions.WORKSPACE))
-    words = options(launch.argv)
-    assert words[words.index("--permission-mode") + 1] == "acceptEdits"
-    assert words[words.index("--allowedTools") + 1] == "Bash,Read,Glob,Grep"
-    assert settings_of(launch.argv)["sandbox"] == {
-        "enabled": True,
-        "allowUnsandboxedCommands": False,
-    }
-    assert "IS_SANDBOX" not in launch.env
+WORKSPACE, FULL, ASK = Permissions.WORKSPACE, Permissions.FULL, Permissions.ASK
+SANDBOX = {"sandbox": {"enabled": True, "allowUnsandboxedCommands": False}}
 
 
-@pytest.mark.parametrize("version", [(), (1, 0, 100), (2, 0, 67), (2, 1, 324)])
-def test_the_sandbox_is_not_asked_of_versions_in_which_it_breaks_commands(
-    version: tuple[int, ...],
+@pytest.mark.parametrize(
+    ("permissions", "version", "expected"),
+    [
+        (WORKSPACE, NEWEST, SANDBOX),
+        # In these versions it breaks commands.
+        *((WORKSPACE, version, {}) for version in ((), (2, 1, 324))),
+        (FULL, NEWEST, {"skipDangerousModePermissionPrompt": True}),
+        (ASK, NEWEST, {}),
+    ],
+)
+def test_permissions_become_settings(
+    permissions: Permissions, version: tuple[int, ...], expected: dict[str, object]
 ) -> None:
-    assert "sandbox" not in settings_of(claude_code.launch(request(version=version)).argv)
-
-
-def test_full_skips_every_question_also_for_root() -> None:
-    launch = claude_code.launch(request(Permissions.FULL))
-    assert "--dangerously-skip-permissions" in launch.argv
-    assert settings_of(launch.argv)["skipDangerousModePermissionPrompt"] is True
-    assert launch.env["IS_SANDBOX"] == "1"
-
-
-def test_ask_leaves_every_question_to_a_person() -> None:
-    launch = claude_code.launch(request(Permissions.ASK))
-    words = options(launch.argv)
-    assert words[words.index("--permission-mode") + 1] == "default"
-    assert "--allowedTools" not in words
-    assert set(settings_of(launch.argv)) == {"hooks"}
+    launch = claude_code.launch(request(permissions, version))
+    settings = settings_of(launch.argv)
+    assert settings.pop("hooks")
+    assert settings == expected
+    assert ("IS_SANDBOX" in launch.env) is (permissions is FULL), "else root is refused"
 
 
 @pytest.mark.parametrize(
@@ -129,11 +111,15 @@ def test_only_a_person_who_shortens_the_conversation_is_told_of() -> None:
     assert matchers == {"PreCompact": "manual"}
 
 
-def run_hook(event: str, file: Path, given: Mapping[str, object]) -> None:
+def run_hook(
+    event: str, file: Path, given: Mapping[str, object], separators: tuple[str, str] = (", ", ": ")
+) -> None:
     """Run a hook as Claude Code does: through a shell, with JSON on its standard input."""
+    fields = {"session_id": "s", "hook_event_name": event, **given}
+    told = json.dumps(fields, ensure_ascii=False, separators=separators)
     done = subprocess.run(
         ["sh", "-c", hook_command(event, str(file))],
-        input=json.dumps({"hook_event_name": event, **given}).encode(),
+        input=told.encode(),
         capture_output=True,
         check=False,
     )
@@ -141,7 +127,7 @@ def run_hook(event: str, file: Path, given: Mapping[str, object]) -> None:
 
 
 def read_signals(file: Path) -> list[AgentSignal]:
-    lines = file.read_text(encoding="utf-8").split("\n")
+    lines = file.read_text(encoding="utf-8", errors="replace").split("\n")
     return [signal for line in lines if (signal := read_signal(line))]
 
 
@@ -197,22 +183,38 @@ def test_a_used_tool_tells_of_which_agent_it_is_and_whether_it_works_on(
     separators: tuple[str, str],
     tmp_path: Path,
 ) -> None:
-    fields: dict[str, object] = {
-        "hook_event_name": "PostToolUse",
-        "agent_id": "a7",
-        "tool_name": "Bash",
-        "tool_input": given,
-        "tool_response": {"agent_id": "other"},
-    }
-    file = tmp_path / "events"
-    subprocess.run(
-        ["sh", "-c", hook_command("PostToolUse", str(file))],
-        input=json.dumps(fields, separators=separators).encode(),
-        check=True,
-    )
-    [signal] = read_signals(file)
+    told = {"agent_id": "a7", "tool_input": given, "tool_response": {"agent_id": "other"}}
+    run_hook("PostToolUse", tmp_path / "events", told, separators)
+    [signal] = read_signals(tmp_path / "events")
     assert (signal.kind, signal.agent) == (SignalKind.WORKING, "a7")
     assert signal.background is background
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "action"),
+    [
+        ("Bash", {"command": 'echo "a"; make', "description": "d"}, 'Bash: echo "a"; make'),
+        ("Write", {"file_path": "/p/a.py", "content": "secret"}, "Write: /p/a.py"),
+        ("Edit", {"old_string": "secret", "file_path": "/p/ä.py"}, "Edit: /p/ä.py"),
+        ("Grep", {"pattern": "x\\d"}, "Grep: x\\d"),
+        ("WebFetch", {"prompt": "secret", "url": "https://a.b"}, "WebFetch: https://a.b"),
+        ("TodoWrite", {"todos": ["secret"]}, "TodoWrite"),
+        ("Bash", {"command": f"cat {'x' * 5000} secret"}, f"Bash: cat {'x' * 109}…"),
+        # Cut off in the middle of what is hard to cut.
+        *(
+            ("Bash", {"command": command}, action_line("Bash", {"command": command}))
+            for hard in ("\x1b", "\n", '"', "\\", "\\u00", "ä")
+            for command in ("x" * 194 + hard * 20, "x" * 199 + hard * 20)
+        ),
+    ],
+)
+def test_a_tool_is_told_before_its_use_by_what_says_most(
+    tool: str, given: Mapping[str, object], action: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "events"
+    run_hook("PreToolUse", file, {"tool_name": tool, "tool_input": given, "tool_use_id": "i"})
+    assert b"secret" not in file.read_bytes()
+    assert read_signals(file) == [signal("acting", "PreToolUse", action=action)]
 
 
 def test_a_stop_names_what_works_in_the_background() -> None:
@@ -224,14 +226,6 @@ def test_a_stop_names_what_works_in_the_background() -> None:
         (SignalKind.BACKGROUND, "Stop; in the background: shell", True),
         (SignalKind.FINISHED, "Stop", False),
     ]
-
-
-def test_the_session_record_tells_how_many_hooks_were_asked_at_the_end() -> None:
-    line = json.dumps({"type": "system", "subtype": "stop_hook_summary", "hookCount": 3})
-    signal = read_signal(line)
-    assert signal is not None
-    assert (signal.kind, signal.consulted) == (SignalKind.CONSULTED, 3)
-    assert signal.detail == "stop_hook_summary"
 
 
 def test_lines_of_hooks_that_run_at_once_are_not_mixed(tmp_path: Path) -> None:
@@ -250,120 +244,81 @@ def test_lines_of_hooks_that_run_at_once_are_not_mixed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [file]
 
 
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [
-        (
-            {"hook_event_name": "SessionStart", "source": "startup", "transcript_path": "/r.jsonl"},
-            AgentSignal(SignalKind.READY, "SessionStart: startup", transcript="/r.jsonl"),
-        ),
-        (
-            {"hook_event_name": "SessionStart", "source": "compact"},
-            AgentSignal(SignalKind.SHORTENED, "SessionStart: compact"),
-        ),
-        (
-            {"hook_event_name": "PreCompact"},
-            AgentSignal(SignalKind.SHORTENING, "PreCompact", ends_aloud=True),
-        ),
-        (
-            {"hook_event_name": "SessionStart", "source": "clear", "transcript_path": "/n.jsonl"},
-            AgentSignal(SignalKind.CLEARED, "SessionStart: clear", transcript="/n.jsonl"),
-        ),
-        (
-            {"hook_event_name": "UserPromptSubmit", "prompt": "never told"},
-            AgentSignal(SignalKind.SUBMITTED, "UserPromptSubmit", ends_aloud=True),
-        ),
-        (
-            {"hook_event_name": "PostToolUse", "agent_id": "a7", "in_background": False},
-            AgentSignal(SignalKind.WORKING, "PostToolUse", agent="a7", ends_aloud=True),
-        ),
-        (
-            {"hook_event_name": "PermissionRequest", "tool_name": "Bash", "tool_input": {}},
-            AgentSignal(SignalKind.WAITING, "PermissionRequest: Bash", agent=""),
-        ),
-        (
-            {"hook_event_name": "PermissionRequest", "tool_name": "Bash", "agent_id": "a7"},
-            AgentSignal(SignalKind.WAITING, "PermissionRequest: Bash", agent="a7"),
-        ),
-        (
-            {"hook_event_name": "Notification", "notification_type": "permission_prompt"},
-            AgentSignal(SignalKind.WAITING, "Notification: permission_prompt"),
-        ),
-        (
-            {"hook_event_name": "Notification", "message": "Claude needs your permission to use X"},
-            AgentSignal(SignalKind.WAITING, "Notification: Claude needs your permission to use X"),
-        ),
-        ({"hook_event_name": "Notification", "notification_type": "idle_prompt"}, None),
-        ({"hook_event_name": "Notification", "message": "Claude is waiting for you"}, None),
-        ({"hook_event_name": "Notification"}, None),
-        ({"hook_event_name": "Stop"}, stop(SignalKind.STOPPED, None)),
-        (
-            {"hook_event_name": "Stop", "last_assistant_message": "Over.", "background_tasks": []},
-            stop(SignalKind.FINISHED, "Over.", background=False),
-        ),
-        (
-            {"hook_event_name": "Stop", "background_tasks": [{"status": "completed"}, 7]},
-            stop(SignalKind.STOPPED, None, background=False),
-        ),
-        ({"hook_event_name": "Stop", "background_tasks": 7}, stop(SignalKind.STOPPED, None)),
-        (
-            {"hook_event_name": "StopFailure", "last_assistant_message": "API Error: 529 busy"},
-            AgentSignal(SignalKind.FAILED, "StopFailure: API Error: 529 busy"),
-        ),
-        ({"hook_event_name": "StopFailure"}, AgentSignal(SignalKind.FAILED, "StopFailure")),
-        (
-            {"hook_event_name": "SessionEnd", "reason": "prompt_input_exit"},
-            AgentSignal(SignalKind.ENDED, "SessionEnd: prompt_input_exit"),
-        ),
-        ({"hook_event_name": "SessionEnd", "reason": "clear"}, None),
-        ({"hook_event_name": "SubagentStop"}, None),
-        ({"hook_event_name": 7}, None),
-        ([1, 2], None),
-        ("text", None),
-    ],
-)
-def test_each_event_is_read_for_what_it_says(fields: object, expected: AgentSignal | None) -> None:
-    assert read_signal(json.dumps(fields)) == expected
+def hook(event: str, **fields: object) -> str:
+    return json.dumps({"hook_event_name": event, **fields})
 
 
-def record(content: object, **more: object) -> str:
-    return json.dumps({"type": "user", "message": {"role": "user", "content": content}, **more})
+def record(kind: str, *content: object, **more: object) -> str:
+    return json.dumps({"type": kind, "message": {"content": [*content]}, **more})
 
 
-def test_the_session_record_tells_of_interruptions_answers_and_errors() -> None:
-    stopped = "[Request interrupted by user for tool use]"
-    line = record([{"type": "text", "text": stopped}])
-    assert read_signal(line) == AgentSignal(SignalKind.INTERRUPTED, stopped)
-    said = {"type": "text", "text": "The test passes now.\n\nAll of it."}
-    fields = {"type": "assistant", "message": {"content": [said]}}
-    answered = AgentSignal(SignalKind.ANSWERED, "answered", answer=said["text"])
-    assert read_signal(json.dumps(fields)) == answered
-    erred = AgentSignal(SignalKind.ERRED, said["text"])
-    assert read_signal(json.dumps({**fields, "isApiErrorMessage": True})) == erred
+def text(words: str) -> dict[str, str]:
+    return {"type": "text", "text": words}
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        record([{"type": "text", "text": "[Request interrupted by user]"}], isSidechain=True),
-        json.dumps({"type": "assistant", "message": {"content": [{"type": "tool_use"}]}}),
-        json.dumps(
-            {
-                "type": "assistant",
-                "isSidechain": True,
-                "message": {"content": [{"type": "text", "text": "A helper says."}]},
-            }
-        ),
-        record("[Request interrupted by user] is what I typed"),
-        record([{"type": "text", "text": "Fix it"}]),
-        record([{"type": "tool_result", "content": "[Request interrupted by user]"}]),
-        record([]),
-        json.dumps({"type": "assistant", "message": {"content": [{"text": "[Request …"}]}}),
-        json.dumps({"type": "user", "message": "text"}),
-        "{",
-        "",
-        "[" * 100_000,
-    ],
-)
-def test_all_else_in_the_session_record_says_nothing(line: str) -> None:
-    assert read_signal(line) is None
+STOPPED = "[Request interrupted by user for tool use]"
+SAID = "The test passes now.\n\nAll of it."
+
+
+SIGNALS = {
+    hook("SessionStart", source="startup", transcript_path="/r.jsonl"): signal(
+        "ready", "SessionStart: startup", transcript="/r.jsonl"
+    ),
+    hook("SessionStart", source="compact"): signal("shortened", "SessionStart: compact"),
+    hook("PreCompact"): signal("shortening", "PreCompact", ends_aloud=True),
+    hook("SessionStart", source="clear", transcript_path="/n.jsonl"): signal(
+        "cleared", "SessionStart: clear", transcript="/n.jsonl"
+    ),
+    hook("UserPromptSubmit", prompt="never told"): signal(
+        "submitted", "UserPromptSubmit", ends_aloud=True
+    ),
+    hook("PostToolUse", agent_id="a7", in_background=False): signal(
+        "working", "PostToolUse", agent="a7", ends_aloud=True
+    ),
+    hook("PermissionRequest", tool_name="Bash", tool_input={}): signal(
+        "waiting", "PermissionRequest: Bash", agent=""
+    ),
+    hook("PermissionRequest", tool_name="Bash", agent_id="a7"): signal(
+        "waiting", "PermissionRequest: Bash", agent="a7"
+    ),
+    hook("Notification", notification_type="permission_prompt"): signal(
+        "waiting", "Notification: permission_prompt"
+    ),
+    hook("Notification", message="Claude needs your permission to use X"): signal(
+        "waiting", "Notification: Claude needs your permission to use X"
+    ),
+    hook("Notification", notification_type="idle_prompt"): None,
+    hook("Notification", message="Claude is waiting for you"): None,
+    hook("Notification"): None,
+    hook("Stop"): stop(SignalKind.STOPPED, None),
+    hook("Stop", last_assistant_message="Over.", background_tasks=[]): stop(
+        SignalKind.FINISHED, "Over.", background=False
+    ),
+    hook("Stop", background_tasks=[{"status": "completed"}, 7]): stop(
+        SignalKind.STOPPED, None, background=False
+    ),
+    hook("Stop", background_tasks=7): stop(SignalKind.STOPPED, None),
+    hook("StopFailure", last_assistant_message="API Error: 529 busy"): signal(
+        "failed", "StopFailure: API Error: 529 busy"
+    ),
+    hook("StopFailure"): signal("failed", "StopFailure"),
+    hook("SessionEnd", reason="prompt_input_exit"): signal(
+        "ended", "SessionEnd: prompt_input_exit"
+    ),
+    hook("SessionEnd", reason="clear"): None,
+    # The session record.
+    json.dumps({"type": "system", "subtype": "stop_hook_summary", "hookCount": 3}): signal(
+        "consulted", "stop_hook_summary", consulted=3
+    ),
+    record("user", text(STOPPED)): signal("interrupted", STOPPED),
+    record("assistant", text(SAID)): signal("answered", "answered", answer=SAID),
+    record("assistant", text(SAID), isApiErrorMessage=True): signal("erred", SAID),
+    record("user", text(STOPPED), isSidechain=True): None,
+    record("assistant", text(SAID), isSidechain=True): None,
+    record("assistant", {"type": "tool_use"}): None,
+    record("assistant", {"text": "[Request …"}): None,
+    json.dumps({"type": "user", "message": {"content": STOPPED}}): None,
+    record("user", text("Fix it")): None,
+    record("user", {"type": "tool_result", "content": STOPPED}): None,
+    record("user"): None,
+}

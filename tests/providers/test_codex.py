@@ -1,20 +1,21 @@
-"""Codex's status: the scenarios of the specification, and what may never change it."""
+"""Codex: the scenarios of its status; what it asks, answers, records and is started with."""
 
+import json
 import re
 import textwrap
+import tomllib
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.providers import codex
+from cli_agent_orchestrator.providers.base import LaunchRequest, Permissions
 from cli_agent_orchestrator.providers.codex import (
     ACTIVE_WORK_UI_PATTERN,
     USER_PREFIX_PATTERN,
     detect_status,
-    footer_row,
     split_cells,
-    title_status,
 )
 from tests.providers.samples import (
     COMPLETED,
@@ -23,7 +24,9 @@ from tests.providers.samples import (
     PROCESSING,
     UNKNOWN,
     WAITING,
-    prose,
+    capture,
+    launch_request,
+    signal,
 )
 
 COMPOSER = "›\n  100% context left\n"
@@ -54,7 +57,6 @@ SIGNS = [
     "Error: it was running, working and executing",
     "",
 ]
-PROSE = prose(SIGNS)
 ENDINGS = {
     COMPLETED: "\n" + PLACEHOLDER_COMPOSER,
     PROCESSING: "\n• Working (12s • esc to interrupt)\n\n" + PLACEHOLDER_COMPOSER,
@@ -62,6 +64,51 @@ ENDINGS = {
     ERROR: "\n■ unexpected status 401 Unauthorized\n\n" + PLACEHOLDER_COMPOSER,
     IDLE: "\n■ Conversation interrupted - tell the model what to do differently. Hit `/feedback`\n"
     "to report the issue.\n\n" + PLACEHOLDER_COMPOSER,
+}
+BANNER = "  >_ OpenAI Codex (v0.166.0)\n     /home/me/app\n\n  Tip: sleep well.\n\n"
+SPECIFIC = "  Which name?\n\n  › Type it\n\n  enter to submit answer | esc to quit\n"
+HINT = "tab to add notes | enter to submit answer | esc to interrupt"
+WORKING = "Working (5s • esc to interrupt)\n"
+LOOK = "› 1. Go\n\n• Look:\n  one\n  two\n  three\n  four"
+
+
+def asked(width: int) -> str:
+    """Return a question whose hint is broken into rows."""
+    rows = textwrap.indent(textwrap.fill(HINT, width), "  ")
+    return f"  Which one?\n\n  › 1. Red\n    2. Blue\n\n{rows}\n"
+
+
+def exploring(turn: str) -> str:
+    return f"› Go\n\n{turn}\n\n{COMPOSER}"
+
+
+SCREENS = {
+    "no composer: a message": ("› Fix it\n", UNKNOWN),
+    "no composer: a longer message": ("› Fix it\n  and test it\n", UNKNOWN),
+    "no composer: an answer": ("› Fix it\n\n• I will look at it.\n", UNKNOWN),
+    "no composer: a tool": ("• Ran make\n  └ ok\n", UNKNOWN),
+    "no composer: a banner": ("╭───╮\n│ >_ OpenAI Codex (v0.125.0) │\n╰───╯\n", UNKNOWN),
+    "no composer: an error": ("■ something failed\n", UNKNOWN),
+    "a message and a warning": (f"› Fix it\n\n⚠ A warning\n\n{COMPOSER}", IDLE),
+    "text without a mark": (f"Some line of the start\n\n{COMPOSER}", IDLE),
+    "an answer whose head has gone": (f"  the end of it\n\n{COMPOSER}", COMPLETED),
+    "a banner": (BANNER + PLACEHOLDER_COMPOSER, IDLE),
+    "a banner below a warning": (f"WARNING: a\n\n{BANNER}{PLACEHOLDER_COMPOSER}", IDLE),
+    "a banner below two rows": (f"WARNING: a\n  b\n\n{BANNER}{PLACEHOLDER_COMPOSER}", IDLE),
+    "a question without options": (f"› Ask me\n\n{SPECIFIC}", WAITING),
+    "work above a footer": (f"• {WORKING}\n  ? for shortcuts\n", PROCESSING),
+    "work below a message": (f"› do it\n\n• {WORKING}\n  100% context left\n", PROCESSING),
+    "work right above a footer": (f"{WORKING}  ? for shortcuts\n", PROCESSING),
+    "work above a footer at the edge": (f"{WORKING}\n? for shortcuts\n", PROCESSING),
+    **{f"a hint in rows of {width}": (asked(width), WAITING) for width in range(20, 61, 5)},
+    "an answer about Enter": (f"{LOOK}\n  or press enter to\n  confirm\n  five\n", UNKNOWN),
+    "an answer about Enter in a row": (f"{LOOK} press enter to confirm now\n  five\n", UNKNOWN),
+    "an exploration": (exploring("• I look.\n\n• Exploring the tree"), PROCESSING),
+    "an exploration that is over": (exploring("• Exploring the tree\n\n• Done."), COMPLETED),
+    "one with something said": (exploring("• Exploring the tree\n  It is big."), COMPLETED),
+    "a bare one with something said": (exploring("• Exploring\n  It is big."), COMPLETED),
+    "a footer of two rows": ("• Done.\n\n› Ask\n\n  gpt-5.1-codex\n  tab to queue\n", COMPLETED),
+    "a draft like an option": ("› 1. Fix it\n\n  ? for shortcuts   100% context left\n", IDLE),
 }
 
 
@@ -149,147 +196,9 @@ def test_the_patterns_are_plain_strings_with_the_parts_that_are_promised() -> No
     assert r"›[ \t]+\S" in USER_PREFIX_PATTERN
 
 
-@pytest.mark.parametrize(
-    "screen",
-    [
-        "› Fix it\n",
-        "› Fix it\n  and test it\n",
-        "› Fix it\n\n• I will look at it.\n",
-        "• Ran make\n  └ ok\n",
-        "╭───╮\n│ >_ OpenAI Codex (v0.125.0) │\n╰───╯\n",
-        "■ something failed\n",
-    ],
-)
-def test_codex_without_a_composer_and_a_sign_of_work_is_unknown(screen: str) -> None:
-    assert detect_status(screen) is UNKNOWN
-
-
-def test_a_message_without_a_reply_is_idle() -> None:
-    assert detect_status(f"› Fix it\n\n⚠ A warning\n\n{COMPOSER}") is IDLE
-
-
-def test_text_without_a_mark_is_a_reply_only_below_a_message() -> None:
-    assert detect_status(f"Some line of the start\n\n{COMPOSER}") is IDLE
-
-
-def test_an_answer_whose_head_has_scrolled_away_is_completed() -> None:
-    assert detect_status(f"  the end of a long answer\n\n{COMPOSER}") is COMPLETED
-
-
-def test_a_banner_below_a_warning_or_alone_is_no_answer() -> None:
-    banner = "  >_ OpenAI Codex (v0.166.0)\n     /home/me/app\n\n  Tip: sleep well.\n\n"
-    assert detect_status(banner + PLACEHOLDER_COMPOSER) is IDLE
-    assert detect_status("WARNING: proceeding\n\n" + banner + PLACEHOLDER_COMPOSER) is IDLE
-    assert detect_status("WARNING: a\n  b\n\n" + banner + PLACEHOLDER_COMPOSER) is IDLE
-
-
-def test_a_question_with_no_options_to_choose_from_waits() -> None:
-    screen = "› Ask me\n\n  Which name?\n\n  › Type it\n\n  enter to submit answer | esc to quit\n"
-    assert detect_status(screen) is WAITING
-
-
-@pytest.mark.parametrize(
-    "screen",
-    [
-        "• Working (5s • esc to interrupt)\n\n  ? for shortcuts\n",
-        "› do it\n\n• Working (5s • esc to interrupt)\n\n  ? for shortcuts    100% context left\n",
-        "Working (5s • esc to interrupt)\n  ? for shortcuts\n",
-        "Working (5s • esc to interrupt)\n\n? for shortcuts\n",
-    ],
-)
-def test_work_above_a_footer_without_a_composer_is_processing(screen: str) -> None:
-    assert detect_status(screen) is PROCESSING
-
-
-@pytest.mark.parametrize("width", range(20, 61, 5))
-def test_a_question_waits_also_when_its_hint_is_broken_into_rows(width: int) -> None:
-    hint = textwrap.wrap("tab to add notes | enter to submit answer | esc to interrupt", width)
-    rows = "\n".join(f"  {row}" for row in hint)
-    asked = f"  Which one?\n\n  › 1. Red\n    2. Blue\n\n{rows}\n"
-    assert detect_status(asked) is WAITING
-
-
-@pytest.mark.parametrize(
-    "text", ["\n  or press enter to\n  confirm", " press enter to confirm now"]
-)
-def test_an_answer_that_speaks_of_enter_asks_nothing(text: str) -> None:
-    rows = "  one\n  two\n  three\n  four"
-    assert detect_status(f"› 1. Go\n\n• Look:\n{rows}{text}\n  five\n") is UNKNOWN
-
-
-def test_an_exploration_is_over_when_something_is_said_after_it() -> None:
-    def status(turn: str) -> TerminalStatus:
-        return detect_status(f"› Go\n\n{turn}\n\n{COMPOSER}")
-
-    assert status("• I look.\n\n• Exploring the tree") is PROCESSING
-    assert status("• Exploring the tree\n\n• Done.") is COMPLETED
-    assert status("• Exploring the tree\n  It is big.") is COMPLETED
-    assert status("• Exploring\n  It is big.") is COMPLETED
-
-
 def test_a_row_that_is_indented_by_one_column_is_no_cell_of_its_own() -> None:
     [cell] = split_cells(["• Said.", " ■ more"])
     assert cell.lines == ("• Said.", " ■ more")
-
-
-def test_a_footer_may_have_several_rows() -> None:
-    assert detect_status("• Done.\n\n› Ask\n\n  gpt-5.1-codex\n  tab to queue\n") is COMPLETED
-
-
-def test_a_draft_that_looks_like_an_option_is_no_dialog() -> None:
-    assert detect_status("› 1. Fix it\n\n  ? for shortcuts   100% context left\n") is IDLE
-
-
-@pytest.mark.parametrize(
-    ("title", "expected"),
-    [
-        ("⠹ Working", PROCESSING),
-        ("⠹ my-project", PROCESSING),
-        ("Starting", PROCESSING),
-        ("[ ! ] Action Required", WAITING),
-        ("[ . ] Action Required | my-project", WAITING),
-        ("Ready", IDLE),
-        ("my-project", None),
-        ("", None),
-    ],
-)
-def test_the_title_tells_busy_waiting_and_at_rest(
-    title: str, expected: TerminalStatus | None
-) -> None:
-    assert title_status(title) is expected
-
-
-def test_a_busy_title_tells_what_a_streaming_screen_hides() -> None:
-    screen = f"› Tell me\n\n• The first lines\n\n{COMPOSER}"
-    assert detect_status(screen, "Ready") is COMPLETED
-    assert detect_status(screen, "⠹ Working") is PROCESSING
-
-
-def test_a_dialog_counts_more_than_a_busy_title() -> None:
-    assert detect_status(DIALOG, "⠹ Working") is WAITING
-
-
-def test_a_title_that_asks_counts_more_than_the_screen() -> None:
-    assert detect_status(COMPOSER, "[ ! ] Action Required") is WAITING
-
-
-@given(before=PROSE, last=PROSE)
-def test_no_prose_changes_the_status(before: list[str], last: list[str]) -> None:
-    screen = "› Explain\n\n• It is like this.\n"
-    for line in [*before, "", *last]:
-        screen += f"  {line}\n"
-    for status, ending in ENDINGS.items():
-        assert detect_status(screen + ending) is status
-
-
-@given(before=PROSE, last=PROSE)
-def test_no_quoting_message_of_the_user_changes_the_status(
-    before: list[str], last: list[str]
-) -> None:
-    screen = "› Explain this:\n"
-    for line in [*before, *last]:
-        screen += f"  {line}\n"
-    assert detect_status(f"{screen}\n• It is clear.\n\n{PLACEHOLDER_COMPOSER}") is COMPLETED
 
 
 @given(below=st.text(), gap=st.text("\t ", max_size=3))
@@ -298,17 +207,238 @@ def test_a_lone_chevron_never_is_user_input(below: str, gap: str) -> None:
     assert match is None or match.start() > 0
 
 
+VERSIONS = ["0.101.0", "0.125.0", "0.166.0"]
+
+
+def screen(path: str) -> str:
+    return capture(f"codex/{path}")
+
+
+def dialog(version: str, case: str) -> str:
+    return screen(f"waiting_user_answer/{version}-{case}.txt")
+
+
+NUDGE = "  Approaching rate limits\n  Switch to a smaller model?\n"
+KEEP = "› 1. Switch\n  2. Keep current model\n"
+CONFIRM = "  Press enter to confirm or esc to go back\n"
+
+
+def test_only_the_notice_about_rate_limits_is_passed_at_any_time() -> None:
+    notice = codex.startup_dialog(f"{NUDGE}\n{KEEP}\n{CONFIRM}")
+    assert notice is not None
+    assert notice.anytime
+    trust = codex.startup_dialog(dialog("0.166.0", "trust_dialog"))
+    assert trust is not None
+    assert not trust.anytime
+
+
+OTHER_OPTIONS = dialog("0.101.0", "trust_dialog").replace("Yes, continue", "Yes, and never ask")
+PERMISSION = "  Run this?\n\n› 1. Yes\n  2. Yes, and never ask again\n"
+LIKE_THE_NOTICE = {
+    f"an answer like a notice: {number}": f"› go\n\n• Look:\n{said}\n\n{PERMISSION}\n{CONFIRM}"
+    for number, said in enumerate(
+        (NUDGE, f"{NUDGE}\n{KEEP.replace('›', ' ')}", f"{NUDGE}\n\n{KEEP}\n{CONFIRM}\n\n")
+    )
+}
+QUESTIONS = {
+    "other options": (OTHER_OPTIONS, ("trust this folder", "")),
+    **{name: (text, None) for name, text in LIKE_THE_NOTICE.items()},
+}
+SCREENS |= {name: (text, WAITING) for name, text in LIKE_THE_NOTICE.items()}
+
+TYPED = {
+    f"{row} ({mode})": (f"• Done.\n\n\n{row}\n\n  gpt-5.1-codex default · /home/me {mode}\n", text)
+    for mode in ("     Bash mode", "     Shell mode    ⚠ 2 warnings · f2 to view")
+    for row, text in {"! ls -l": "!ls -l", "!": "!", "› !ls": "!ls"}.items()
+}
+SCREENS |= {name: (text, COMPLETED) for name, (text, _) in TYPED.items()}
+DRAFTS = {
+    **TYPED,
+    "no composer": ("• Done.\n\n! look\n\n  gpt-5.1-codex default · /home/me\n", None),
+}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_last_answer_is_whole(version: str) -> None:
+    lines = codex.last_answer(screen(f"completed/{version}-completed_long.txt")).split("\n")
+    assert [line[2:] for line in lines] == [f"line {n} of the long answer" for n in range(1, 221)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_last_answer_keeps_its_paragraphs_and_leaves_out_the_time_it_took(version: str) -> None:
+    answer = codex.last_answer(screen(f"completed/{version}-completed_words.txt"))
+    assert answer.startswith("I was exploring the codebase.")
+    assert "\n\nerror: this is only a quoted line\nError: nothing failed\n\n" in answer
+    assert answer.endswith("Thinking done.")
+
+
+def go(rest: str) -> str:
+    return f"› Go\n\n• Said.\n\n  Twice.\n\n{rest}\n\n{PLACEHOLDER_COMPOSER}"
+
+
+# What the agent did is no answer.
+CHROME = [
+    "• Ran make\n  │ -j2\n  └ ok",
+    "• Explored\n  └ Read notes.txt",
+    "• Added notes.txt (+2 -0)\n    1 +hello",
+    "• Questions 1/1 answered\n  • Which color?",
+    "• Working (3s • esc to interrupt)",
+    "• Exploring\n  └ Read notes.txt",
+    "◦ Running make",
+    "────────────",
+    "⚠ Something",
+]
+ASKED = "  Run this?\n\n› 1. Yes\n  2. No\n\n  Press enter to confirm\n"
+PLAIN = "Hello! This is a plain answer from the fake model."
+DONE = "Done. The command finished and hello.txt was written."
+ANSWERS = {
+    **{chrome: (go(chrome), "Said.\n\nTwice.") for chrome in CHROME},
+    "like a tool, below a blank row": (go("• The tree:\n\n  └ a.txt"), "The tree:\n\n└ a.txt"),
+    "that of an older turn": (go("› And?\n\n■ boom"), ""),
+    "above a permission": (dialog("0.125.0", "approval_exec"), "I will run a command now."),
+    "above a question": (dialog("0.166.0", "ask_user"), "I will run a command now."),
+    "a dialog of the start": (dialog("0.166.0", "hooks_dialog"), ""),
+    "a dialog alone": ("› 1. Yes\n  Press enter to confirm\n", ""),
+    "paragraphs above a dialog": (
+        f"› Go\n\n• Old.\n\n\n• Said.\n\n  Twice.\n\n  Thrice.\n\n\n{ASKED}",
+        "Said.\n\nTwice.\n\nThrice.",
+    ),
+    **{
+        f"{version} {case}": (screen(f"{status}/{version}-{case}.txt"), expected)
+        for version in VERSIONS
+        for status, case, expected in (
+            ("completed", "completed_simple", PLAIN),
+            ("completed", "completed_reasoning", PLAIN),
+            ("completed", "completed_explored", DONE),
+            ("idle", "idle_fresh", ""),
+            ("error", "error_401", ""),
+            ("processing", "processing_thinking", ""),
+        )
+    },
+}
+
+
+def record(kind: str, **payload: object) -> str:
+    return stamped(None, kind, **payload)
+
+
+def stamped(at: object, kind: str, **payload: object) -> str:
+    event = {"type": "event_msg", "payload": {"type": kind, **payload}}
+    return json.dumps({"timestamp": at, **event})
+
+
+def does(kind: str, **payload: object) -> str:
+    return json.dumps({"type": "response_item", "payload": {"type": kind, **payload}})
+
+
+def calls(name: str, arguments: str) -> str:
+    return does("function_call", name=name, arguments=arguments)
+
+
+def head(source: object) -> str:
+    return json.dumps({"type": "session_meta", "payload": {"id": "1", "source": source}})
+
+
+SILENT_END = "task_complete without a message"
+PATCH = "*** Begin Patch\n*** Update File: src/basket.py\n@@\n-a\n+b\n*** End Patch"
+ACTIONS = {
+    calls("exec_command", '{"cmd": "make test"}'): "exec_command: make test",
+    calls("shell", '{"command": ["bash", "-lc", "make test"]}'): "shell: make test",
+    calls("update_plan", "["): "update_plan",
+    calls("update_plan", "[1]"): "update_plan",
+    does("custom_tool_call", name="apply_patch", input=PATCH): "apply_patch: src/basket.py",
+    does("custom_tool_call", name="apply_patch", input="?"): "apply_patch",
+    does("custom_tool_call", name="view_image", input="x"): "view_image",
+    does("local_shell_call", action={"command": ["ls", "-l"]}): "shell: ls -l",
+    does("local_shell_call", action={"command": ["sh", "-c"]}): "shell: sh -c",
+    does("web_search_call"): "web_search_call",
+}
+SIGNALS = {
+    record("task_started", turn_id="1"): signal("working", "task_started"),
+    record("user_message", message="hi"): signal("submitted", "user_message"),
+    record("item_completed", item={"type": "UserMessage"}): signal("submitted", "user_message"),
+    record("task_complete", last_agent_message="Done."): signal(
+        "finished", "task_complete", answer="Done."
+    ),
+    record("task_complete", last_agent_message=None, started_at=1): signal("finished", SILENT_END),
+    record("task_complete", last_agent_message=None): signal("stopped", SILENT_END),
+    record("task_complete", last_agent_message=None, error={"message": "401"}): signal(
+        "failed", "task_complete: 401"
+    ),
+    record("turn_aborted", reason="interrupted"): signal(
+        "interrupted", "turn_aborted: interrupted"
+    ),
+    record("error", message="429"): signal("failed", "error: 429"),
+    # A line tells when it happened, if that is a time.
+    stamped("1970-01-01T00:01:00.500Z", "task_started"): signal("working", "task_started", at=60.5),
+    **{stamped(at, "task_started"): signal("working", "task_started") for at in ("soon", 7)},
+    stamped("9" * 400, "task_started"): signal("working", "task_started"),
+    # The head of a record tells whether it is that of another session.
+    head("cli"): None,
+    head("vscode"): None,
+    head("exec"): signal("foreign", "session_meta"),
+    head({"subagent": {"thread_spawn": {"depth": 1}}}): signal("foreign", "session_meta"),
+    head({"subagent": "review"}): signal("foreign", "session_meta"),
+    # What it does is told, what it says and thinks is not.
+    **{
+        line: signal("acting", json.loads(line)["payload"]["type"], action=action)
+        for line, action in ACTIONS.items()
+    },
+    does("message", content=[]): None,
+    does("task_complete"): None,
+}
+
+
+def request(
+    version: tuple[int, ...] = (0, 166, 0),
+    *args: str,
+    folder: str = "/home/me/app",
+    prompt: str = "You review.",
+    permissions: Permissions = Permissions.WORKSPACE,
+) -> LaunchRequest:
+    return launch_request(
+        "/bin/codex", permissions, *args, version=version, prompt=prompt, folder=folder
+    )
+
+
+def settings(argv: tuple[str, ...]) -> dict[str, object]:
+    """Return what Codex reads from its `-c key=value` arguments."""
+    pairs = [argv[row + 1] for row, argument in enumerate(argv) if argument == "-c"]
+    merged: dict[str, object] = {}
+    for pair in pairs:
+        key, _, value = pair.partition("=")
+        merged[key] = tomllib.loads(f"value = {value}")["value"]
+    return merged
+
+
 @pytest.mark.parametrize(
-    ("lines", "row"),
+    ("version", "has_title", "reports_state", "has_daemon"),
     [
-        (["", "› a", "  b"], 3),
-        (["", "› a", "  b", "", "  x"], 4),
-        (["", "› a", "  ? for shortcuts"], 2),
-        (["", "› a", "", "  model · /home/me", "  ? for shortcuts"], 3),
-        (["", "› a", "", "  b", "", "  model · /home/me", "  ? for shortcuts"], 5),
-        (["", "› a", "", "", "  x"], 4),
-        (["", "› a"], 2),
+        ((0, 116, 0), False, False, False),
+        ((0, 117, 0), True, False, False),
+        ((0, 149, 1), True, False, False),
+        ((0, 150, 0), True, True, False),
+        ((0, 155, 1), True, True, False),
+        ((0, 156, 0), True, True, True),
+        ((), True, True, True),
     ],
 )
-def test_a_footer_stands_below_the_composer_of_codex_or_nowhere(lines: list[str], row: int) -> None:
-    assert footer_row(lines, 1) == row
+def test_a_version_is_asked_for_what_it_can_do(
+    version: tuple[int, ...], has_title: bool, reports_state: bool, has_daemon: bool
+) -> None:
+    launch = codex.launch(request(version))
+    title = settings(launch.argv).get("tui.terminal_title")
+    assert title == (["spinner", "status"] if has_title else None)
+    assert launch.raw_output is reports_state
+    assert ("--no-daemon" in launch.argv) is has_daemon
+
+
+@example(folder="/home/me/\N{GRINNING FACE}", prompt="del \x7f")
+@given(folder=st.text(st.characters(codec="utf-8")), prompt=st.text(st.characters(codec="utf-8")))
+def test_folder_and_profile_arrive_whatever_is_in_them(folder: str, prompt: str) -> None:
+    argv = codex.launch(request(folder=folder, prompt=prompt)).argv
+    read = settings(argv)
+    assert argv[argv.index("-C") + 1] == folder
+    assert read["check_for_update_on_startup"] is False
+    assert read["projects"] == {folder: {"trust_level": "trusted"}}
+    assert read.get("developer_instructions") == (prompt if prompt.strip() else None)

@@ -1,10 +1,8 @@
 """Kiro CLI: its classic interface line by line, and what is known of the newer one."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
-from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.providers import kiro_cli
 from cli_agent_orchestrator.providers.base import LaunchRequest, Permissions
 from tests.providers.samples import (
@@ -34,143 +32,94 @@ TRUST_ALL = (
 )
 
 
-@pytest.mark.parametrize(
-    ("screen", "status"),
-    [
-        (BANNER + PROMPT, IDLE),
-        (BANNER + "1% > \n", IDLE),
-        (BANNER + "[builder]>\n", IDLE),
-        (BANNER + "[builder] !> \n", IDLE),
-        (BANNER + "> \n", IDLE),
-        (BANNER + "!> \n", IDLE),
-        (BANNER + "[builder] 1% > a draft\n", IDLE),
-        ("[builder] 1% > Fix it\n> It is fixed.\n" + PROMPT, COMPLETED),
-        (ASKED + "⠋ Thinking...\n", PROCESSING),
-        (ASKED + "> The test\n", PROCESSING),
-        (ASKED + ANSWER, PROCESSING),
-        (ASKED + TOOL, PROCESSING),
-        (ASKED + ANSWER + PROMPT, COMPLETED),
-        (ASKED + ANSWER + "[builder] 17% λ > a draft\n", COMPLETED),
-        (ASKED + ANSWER + " ▸ Credits: 0.24 • Time: 3s\n\n" + PROMPT, COMPLETED),
-        ("the end of a long answer\n ▸ Credits: 0.24 • Time: 3s\n\n" + PROMPT, COMPLETED),
-        ("> Fix it\n\n> It is fixed.\n\n> \n", COMPLETED),
-        ("> Fix it\n\n⠋ Thinking...\n", PROCESSING),
-        (ASKED + TOOL + QUESTION, WAITING),
-        (ASKED + TOOL + QUESTION + PROMPT, WAITING),
-        (ASKED + TOOL + QUESTION + "[builder] 17% λ > y\n", WAITING),
-        (ASKED + TOOL + QUESTION + "[builder] 17% λ > y\n\n" + TOOL, PROCESSING),
-        (ASKED + TOOL + QUESTION + "[builder] 17% λ > y\n\n" + ANSWER + PROMPT, COMPLETED),
-        (ASKED + FAILURE + PROMPT, ERROR),
-        (ASKED + FAILURE + "[builder] 17% > Again\n\n" + ANSWER + PROMPT, COMPLETED),
-        (ASKED + "> It said:\n\n" + FAILURE + "but then it worked.\n\n" + PROMPT, COMPLETED),
-        (ASKED + "> It asks:\n\n" + QUESTION + "and I said yes.\n\n" + PROMPT, COMPLETED),
-        ("", UNKNOWN),
-        (BANNER, UNKNOWN),
-        ("> Fix it\n\n> It is fixed.\n\n> a draft or an answer\n", UNKNOWN),
-        ("a text that fills the screen\n" * 40, UNKNOWN),
-        ("zsh: command not found: kiro-cli\n", UNKNOWN),
-    ],
-)
-def test_the_classic_interface_is_read_by_its_prompts(screen: str, status: TerminalStatus) -> None:
-    assert kiro_cli.detect_status(screen) is status
+SCREENS = {str(number): row for number, row in enumerate([
+    (BANNER + PROMPT, IDLE),
+    (BANNER + "1% > \n", IDLE),
+    (BANNER + "[builder]>\n", IDLE),
+    (BANNER + "[builder] !> \n", IDLE),
+    (BANNER + "> \n", IDLE),
+    (BANNER + "!> \n", IDLE),
+    (BANNER + "[builder] 1% > a draft\n", IDLE),
+    ("[builder] 1% > Fix it\n> It is fixed.\n" + PROMPT, COMPLETED),
+    (ASKED + "⠋ Thinking...\n", PROCESSING),
+    (ASKED + "> The test\n", PROCESSING),
+    (ASKED + ANSWER, PROCESSING),
+    (ASKED + TOOL, PROCESSING),
+    (ASKED + ANSWER + PROMPT, COMPLETED),
+    (ASKED + ANSWER + "[builder] 17% λ > a draft\n", COMPLETED),
+    (ASKED + ANSWER + " ▸ Credits: 0.24 • Time: 3s\n\n" + PROMPT, COMPLETED),
+    ("the end of a long answer\n ▸ Credits: 0.24 • Time: 3s\n\n" + PROMPT, COMPLETED),
+    ("> Fix it\n\n> It is fixed.\n\n> \n", COMPLETED),
+    ("> Fix it\n\n⠋ Thinking...\n", PROCESSING),
+    (ASKED + TOOL + QUESTION, WAITING),
+    (ASKED + TOOL + QUESTION + PROMPT, WAITING),
+    (ASKED + TOOL + QUESTION + "[builder] 17% λ > y\n", WAITING),
+    (ASKED + TOOL + QUESTION + "[builder] 17% λ > y\n\n" + TOOL, PROCESSING),
+    (ASKED + TOOL + QUESTION + "[builder] 17% λ > y\n\n" + ANSWER + PROMPT, COMPLETED),
+    (ASKED + FAILURE + PROMPT, ERROR),
+    (ASKED + FAILURE + "[builder] 17% > Again\n\n" + ANSWER + PROMPT, COMPLETED),
+    (ASKED + "> It said:\n\n" + FAILURE + "but then it worked.\n\n" + PROMPT, COMPLETED),
+    (ASKED + "> It asks:\n\n" + QUESTION + "and I said yes.\n\n" + PROMPT, COMPLETED),
+    ("", UNKNOWN),
+    (BANNER, UNKNOWN),
+    ("> Fix it\n\n> It is fixed.\n\n> a draft or an answer\n", UNKNOWN),
+    ("a text that fills the screen\n" * 40, UNKNOWN),
+    ("zsh: command not found: kiro-cli\n", UNKNOWN),
+    ("│ ask a question or describe a task\n  builder · auto · ◔ 5%\n", IDLE),
+    ("  It is fixed.\n\n ▸ Credits: 0.24 • Time: 3s\n\n Ask a question or describe a task\n",
+     COMPLETED),
+    ("⠹ Kiro is working · Type to queue\n ask a question or describe a task\n", PROCESSING),
+    (" Kiro is working…\n", PROCESSING),
+    ("  shell requires approval\n  ❯ Yes, single permission\n    Trust, always allow\n"
+     "    No (Tab to edit)\n\n  ESC to close\n", WAITING),
+    (TRUST_ALL, WAITING),
+    ("  Kiro is working on it, I said.\n\n ask a question or describe a task\n", IDLE),
+])}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("screen", "status"),
-    [
-        ("│ ask a question or describe a task\n  builder · auto · ◔ 5%\n", IDLE),
-        ("  It is fixed.\n\n ▸ Credits: 0.24 • Time: 3s\n\n Ask a question or describe a task\n",
-         COMPLETED),
-        ("⠹ Kiro is working · Type to queue\n ask a question or describe a task\n", PROCESSING),
-        (" Kiro is working…\n", PROCESSING),
-        ("  shell requires approval\n  ❯ Yes, single permission\n    Trust, always allow\n"
-         "    No (Tab to edit)\n\n  ESC to close\n", WAITING),
-        (TRUST_ALL, WAITING),
-        ("  Kiro is working on it, I said.\n\n ask a question or describe a task\n", IDLE),
-    ],
-)  # fmt: skip
-def test_the_newer_interface_is_read_as_far_as_it_is_known(
-    screen: str, status: TerminalStatus
-) -> None:
-    assert kiro_cli.detect_status(screen, "any title") is status
-
-
-def test_trusting_all_tools_is_for_a_person_to_accept() -> None:
-    dialog = kiro_cli.startup_dialog(TRUST_ALL)
-    assert dialog is not None
-    assert (dialog.name, dialog.keys) == ("trust all tools", ())
-    assert kiro_cli.startup_dialog(ASKED + ANSWER + PROMPT) is None
-    assert kiro_cli.startup_dialog("  ❯ No, exit\n    Yes, I accept\n") is None
-
-
-def test_a_question_that_has_scrolled_up_is_no_longer_asked() -> None:
-    later = TRUST_ALL + "a line of its work\n" * kiro_cli.DIALOG_LINES
-    assert kiro_cli.startup_dialog(later) is None
-
-
+LATER = "a line of its work\n" * kiro_cli.DIALOG_LINES
+QUESTIONS = {
+    "trusting all tools": (TRUST_ALL, ("trust all tools", "")),
+    "trusting all tools, scrolled up": (TRUST_ALL + LATER, None),
+    "an answer": (ASKED + ANSWER + PROMPT, None),
+    "half of a question": ("  ❯ No, exit\n    Yes, I accept\n", None),
+}
 GREEN = "\x1b[38;5;10m> \x1b[39m"
 
 
-@pytest.mark.parametrize(
-    ("screen", "expected"),
-    [
-        (BANNER + PROMPT, ""),
-        ("\x1b[35m[builder]\x1b[0m 3% > fix the test\n", "fix the test"),
-        (f"{ASKED}{GREEN}Done.\n\n[builder] 17% > one\ntwo\n\nthree\n", "one\ntwo\n\nthree"),
-        (f"{ASKED}{GREEN}Done.\n\n\x1b[35m> \x1b[0mfix it\n", None),
-        (f"\x1b[35m> \x1b[0mGo\n\n{GREEN}Done.\n\n\x1b[35m> \x1b[0mfix it\n", "fix it"),
-        (f"\x1b[35m> \x1b[0mGo\n\n{GREEN}Done.\n\n\x1b[35m> \x1b[0m\n", ""),
-        (f"{ASKED}{GREEN}It is\n", None),
-        (ASKED + "⠋ Thinking...\n", None),
-        (ASKED + TOOL, None),
-        ("\x1b[92m>\x1b[39m It is fixed.\n> a draft\n", "a draft"),
-        ("> a draft that fills\nthe screen\n", "> a draft that fills\nthe screen"),
-        ("a draft that fills the screen\n" * 3, "a draft that fills the screen\n" * 2
-         + "a draft that fills the screen"),
-        (" ask a question or describe a task\n", ""),
-        ("", None),
-    ],
-)  # fmt: skip
-def test_a_draft_is_what_stands_at_the_prompt(screen: str, expected: str | None) -> None:
-    assert kiro_cli.draft(screen) == expected
-
-
-@pytest.mark.parametrize(
-    ("scrollback", "expected"),
-    [
-        (ASKED + ANSWER + PROMPT, "The test passes now.\n\nIt was a typo."),
-        (ASKED + "> First I look.\n\n" + TOOL + ANSWER + PROMPT,
-         "The test passes now.\n\nIt was a typo."),
-        (ASKED + ANSWER + " ▸ Credits: 0.24 • Time: 3s\n\n" + PROMPT,
-         "The test passes now.\n\nIt was a typo."),
-        (ASKED + "> I run it.\n\n" + TOOL, "I run it."),
-        (ASKED + ANSWER + "[builder] 17% > Go on\n\n" + FAILURE + PROMPT, ""),
-        (BANNER + PROMPT, ""),
-        ("", ""),
-    ],
-)  # fmt: skip
-def test_the_last_answer_is_what_follows_the_last_mark(scrollback: str, expected: str) -> None:
-    assert kiro_cli.last_answer(scrollback) == expected
+DRAFTS = {str(number): row for number, row in enumerate([
+    (BANNER + PROMPT, ""),
+    ("\x1b[35m[builder]\x1b[0m 3% > fix the test\n", "fix the test"),
+    (f"{ASKED}{GREEN}Done.\n\n[builder] 17% > one\ntwo\n\nthree\n", "one\ntwo\n\nthree"),
+    (f"{ASKED}{GREEN}Done.\n\n\x1b[35m> \x1b[0mfix it\n", None),
+    (f"\x1b[35m> \x1b[0mGo\n\n{GREEN}Done.\n\n\x1b[35m> \x1b[0mfix it\n", "fix it"),
+    (f"\x1b[35m> \x1b[0mGo\n\n{GREEN}Done.\n\n\x1b[35m> \x1b[0m\n", ""),
+    (f"{ASKED}{GREEN}It is\n", None),
+    (ASKED + "⠋ Thinking...\n", None),
+    (ASKED + TOOL, None),
+    ("\x1b[92m>\x1b[39m It is fixed.\n> a draft\n", "a draft"),
+    ("> a draft that fills\nthe screen\n", "> a draft that fills\nthe screen"),
+    ("a draft that fills the screen\n" * 3, "a draft that fills the screen\n" * 2
+     + "a draft that fills the screen"),
+    (" ask a question or describe a task\n", ""),
+    ("", None),
+])}  # fmt: skip
+ANSWERS = {str(number): row for number, row in enumerate([
+    (ASKED + ANSWER + PROMPT, "The test passes now.\n\nIt was a typo."),
+    (ASKED + "> First I look.\n\n" + TOOL + ANSWER + PROMPT,
+     "The test passes now.\n\nIt was a typo."),
+    (ASKED + ANSWER + " ▸ Credits: 0.24 • Time: 3s\n\n" + PROMPT,
+     "The test passes now.\n\nIt was a typo."),
+    (ASKED + "> I run it.\n\n" + TOOL, "I run it."),
+    (ASKED + ANSWER + "[builder] 17% > Go on\n\n" + FAILURE + PROMPT, ""),
+    (BANNER + PROMPT, ""),
+    ("", ""),
+])}  # fmt: skip
 
 
 def request(permissions: Permissions, version: tuple[int, ...], prompt: str) -> LaunchRequest:
     program = "/opt/bin/kiro-cli"
     return launch_request(program, permissions, "--model", "auto", version=version, prompt=prompt)
-
-
-@pytest.mark.parametrize(
-    ("permissions", "flags"),
-    [
-        (Permissions.WORKSPACE, ("--trust-tools=fs_read,fs_write,execute_bash",)),
-        (Permissions.FULL, ("--trust-all-tools",)),
-        (Permissions.ASK, ()),
-    ],
-)
-def test_it_is_started_with_what_it_may_do(
-    permissions: Permissions, flags: tuple[str, ...]
-) -> None:
-    argv = kiro_cli.launch(request(permissions, (1, 27, 0), "")).argv
-    assert argv == ("/opt/bin/kiro-cli", "chat", *flags, "--model", "auto")
 
 
 def test_the_profile_is_the_first_message() -> None:

@@ -6,15 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given
 
 from cli_agent_orchestrator.providers import opencode
-from cli_agent_orchestrator.providers.base import (
-    AgentSignal,
-    Permissions,
-    SignalKind,
-)
-from cli_agent_orchestrator.providers.opencode import detect_status
+from cli_agent_orchestrator.providers.base import AgentSignal, Permissions
 from tests.providers.samples import (
     COMPLETED,
     ERROR,
@@ -23,7 +17,7 @@ from tests.providers.samples import (
     WAITING,
     capture,
     launch_request,
-    prose,
+    signal,
 )
 
 EDGE = f"  ╹{'▀' * 80}"
@@ -54,82 +48,41 @@ SIGNS = [
     EDGE.strip(),
     "",
 ]
-PROSE = prose(SIGNS)
-
-
-@pytest.mark.parametrize("took", ["577ms", "6.5s", "1m 2s", "2h 1m 0s"])
-def test_a_turn_that_tells_how_long_it_took_is_completed(took: str) -> None:
-    assert detect_status(f"     Done.\n\n     ▣  Build · GPT · {took}\n{AT_REST}") is COMPLETED
-
-
-def test_a_message_alone_is_no_reply() -> None:
-    assert detect_status(f"  ┃\n  ┃  Fix it\n  ┃\n{AT_REST}") is IDLE
-    assert detect_status(AT_REST) is IDLE
-
-
-@given(before=PROSE, last=PROSE)
-def test_no_prose_changes_the_status(before: list[str], last: list[str]) -> None:
-    screen = "  ┃\n  ┃  Explain\n  ┃\n\n     It is like this.\n"
-    for line in [*before, "", *last]:
-        screen += f"     {line}\n"
-    for status, ending in ENDINGS.items():
-        assert detect_status(screen + ending) is status
-
-
-@given(PROSE)
-def test_no_quoting_message_of_the_user_changes_the_status(said: list[str]) -> None:
-    screen = "  ┃\n  ┃  Explain this:\n"
-    for line in said:
-        screen += f"  ┃  {line}\n"
-    assert detect_status(f"{screen}  ┃\n\n     So.\n{ENDINGS[COMPLETED]}") is COMPLETED
-
-
-def test_a_text_is_a_draft_where_placeholders_have_no_color_of_their_own() -> None:
-    colored = capture("opencode/drafts/1.18.33-typed_draft.ansi")
-    assert opencode.draft(colored.replace("38;5;255m", "38;5;8m")) == "one short draft"
-
-
-def test_the_last_answer_is_what_stands_above_the_end_of_the_turn() -> None:
-    screen = (
-        "     I will.\n\n  ┃\n  ┃  $ ls\n  ┃\n\n     Done:\n\n     - one\n       two\n"
-        f"{ENDINGS[COMPLETED]}"
-    )
-    assert opencode.last_answer(screen) == "Done:\n\n- one\n  two"
-    assert opencode.last_answer(f"  ┃\n     Done.\n{ENDINGS[COMPLETED]}") == "Done."
-
-
-def test_there_is_no_answer_before_the_agent_speaks() -> None:
-    assert opencode.last_answer(f"     Old.\n\n  ┃\n  ┃  Do it\n  ┃\n{AT_REST}") == ""
-    assert opencode.last_answer("") == ""
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ('{"event": "submitted"}', AgentSignal(SignalKind.SUBMITTED, "submitted")),
-        ('{"event": "working"}', AgentSignal(SignalKind.WORKING, "working")),
-        ('{"event": "retrying"}', AgentSignal(SignalKind.WORKING, "retrying")),
-        (
-            '{"event": "asks", "what": "permission"}',
-            AgentSignal(SignalKind.WAITING, "asks: permission"),
-        ),
-        (
-            '{"event": "finished", "answer": "Done."}',
-            AgentSignal(SignalKind.FINISHED, "finished", answer="Done."),
-        ),
-        ('{"event": "interrupted"}', AgentSignal(SignalKind.INTERRUPTED, "interrupted")),
-        (
-            '{"event": "failed", "message": "no"}',
-            AgentSignal(SignalKind.FAILED, "failed: no"),
-        ),
-        ('{"event": "new"}', None),
-        ('{"event": 1}', None),
-        ("[]", None),
-        ("no JSON", None),
-    ],
-)
-def test_events_become_signals(line: str, expected: AgentSignal | None) -> None:
-    assert opencode.read_signal(line) == expected
+MESSAGE = "  ┃\n  ┃  Fix it\n  ┃\n"
+SCREENS = {
+    **{
+        f"a turn that took {took}": (
+            f"     Done.\n\n     ▣  Build · GPT · {took}\n{AT_REST}",
+            COMPLETED,
+        )
+        for took in ("577ms", "6.5s", "1m 2s", "2h 1m 0s")
+    },
+    "a message alone": (MESSAGE + AT_REST, IDLE),
+    "a box alone": (AT_REST, IDLE),
+}
+ANSWERS = {
+    "what was said last": (
+        f"     I will.\n\n{MESSAGE}\n     Done:\n\n     - one\n       two\n{ENDINGS[COMPLETED]}",
+        "Done:\n\n- one\n  two",
+    ),
+    "an answer right below a frame": (f"  ┃\n     Done.\n{ENDINGS[COMPLETED]}", "Done."),
+    "nothing yet": (f"     Old.\n\n{MESSAGE}{AT_REST}", ""),
+    "nothing at all": ("", ""),
+}
+COLORED = capture("opencode/drafts/1.18.33-typed_draft.ansi")
+DRAFTS = {"no color for placeholders": (COLORED.replace("38;5;255m", "38;5;8m"), "one short draft")}
+SIGNALS = {
+    '{"event": "submitted"}': signal("submitted", "submitted"),
+    '{"event": "working"}': signal("working", "working"),
+    '{"event": "retrying"}': signal("working", "retrying"),
+    '{"event": "asks", "what": "permission"}': signal("waiting", "asks: permission"),
+    '{"event": "finished", "answer": "Done."}': signal("finished", "finished", answer="Done."),
+    '{"event": "interrupted"}': signal("interrupted", "interrupted"),
+    '{"event": "failed", "message": "no"}': signal("failed", "failed: no"),
+    '{"event": "acts", "tool": "bash", "told": "make test"}': signal(
+        "acting", "acts", action="bash: make test"
+    ),
+}
 
 
 @pytest.mark.parametrize(
@@ -140,18 +93,16 @@ def test_events_become_signals(line: str, expected: AgentSignal | None) -> None:
         (Permissions.ASK, "ask", "ask"),
     ],
 )
-def test_permissions_become_settings(permissions: Permissions, commands: str, beyond: str) -> None:
+def test_it_gets_permissions_the_plugin_and_the_profile(
+    permissions: Permissions, commands: str, beyond: str
+) -> None:
     launch = opencode.launch(launch_request("/bin/opencode", permissions, "-m", "x"))
-    rules = json.loads(launch.env["OPENCODE_CONFIG_CONTENT"])["permission"]
+    settings = json.loads(launch.env["OPENCODE_CONFIG_CONTENT"])
+    rules = settings["permission"]
     assert launch.argv == ("/bin/opencode", "-m", "x")
     assert {rules.get(name, rules.get("*")) for name in ("bash", "edit", "webfetch")} == {commands}
     assert rules.get("external_directory", rules.get("*")) == beyond
-
-
-def test_the_plugin_is_named_and_told_its_file_and_the_profile() -> None:
-    launch = opencode.launch(launch_request("/bin/opencode", Permissions.FULL))
-    [plugin] = json.loads(launch.env["OPENCODE_CONFIG_CONTENT"])["plugin"]
-    assert plugin == opencode.PLUGIN.as_uri()
+    assert settings["plugin"] == [opencode.PLUGIN.as_uri()]
     assert launch.env["CAO_EVENT_FILE"] == "/state/x.jsonl"
     assert launch.env["CAO_SESSION_CONTEXT"] == "Test it."
 
@@ -191,34 +142,28 @@ ANSWER = [message("u", "user"), message("a", "assistant")]
     [
         (
             [*ANSWER, part("text", "One."), part("text", "Two."), status("idle"), status("idle")],
-            [AgentSignal(SignalKind.FINISHED, "finished", answer="One.\n\nTwo.")],
+            [signal("finished", "finished", answer="One.\n\nTwo.")],
         ),
         (
             [*ANSWER, part("text", "I will."), part("tool"), part("text", "Did."), status("idle")],
-            [AgentSignal(SignalKind.FINISHED, "finished", answer="Did.")],
+            [signal("finished", "finished", answer="Did.")],
         ),
         (
             [*ANSWER, part("text", "my prompt", of="u"), status("idle")],
-            [AgentSignal(SignalKind.FINISHED, "finished", answer="")],
+            [signal("finished", "finished", answer="")],
         ),
-        (
-            [trouble("APIError"), status("idle")],
-            [AgentSignal(SignalKind.FAILED, "failed: no")],
-        ),
-        (
-            [trouble("MessageAbortedError"), status("idle")],
-            [AgentSignal(SignalKind.INTERRUPTED, "interrupted")],
-        ),
+        ([trouble("APIError"), status("idle")], [signal("failed", "failed: no")]),
+        ([trouble("MessageAbortedError"), status("idle")], [signal("interrupted", "interrupted")]),
         (
             [*ANSWER, running("bash", {"command": "make"}), running("bash", {"command": "make"})],
-            [AgentSignal(SignalKind.ACTING, "acts", action="bash: make")],
+            [signal("acting", "acts", action="bash: make")],
         ),
-        ([*ANSWER, running("list", {})], [AgentSignal(SignalKind.ACTING, "acts", action="list")]),
+        ([*ANSWER, running("list", {})], [signal("acting", "acts", action="list")]),
         ([HELPER, status("busy", "h"), status("idle", "h")], []),
-        ([status("retry")], [AgentSignal(SignalKind.WORKING, "retrying")]),
+        ([status("retry")], [signal("working", "retrying")]),
         (
             [{"type": "permission.asked", "properties": {"sessionID": "s"}}],
-            [AgentSignal(SignalKind.WAITING, "asks: permission")],
+            [signal("waiting", "asks: permission")],
         ),
     ],
 )
@@ -248,7 +193,7 @@ def test_the_plugin_tells_how_a_turn_goes(
         check=True,
     )
     lines = told.read_text(encoding="utf-8").splitlines()
-    submitted = AgentSignal(SignalKind.SUBMITTED, "submitted")
+    submitted = signal("submitted", "submitted")
     assert [opencode.read_signal(line) for line in lines] == [submitted, *last]
     assert done.stdout == "You test.\n"
     assert "my prompt" not in "".join(lines)

@@ -1,16 +1,14 @@
-"""Reading a screen: escapes, dim text, lines."""
+"""Reading a screen: escapes, dim text, lines; and what agents do, on one line."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.providers.screen import (
-    dedent_cell,
-    find,
-    find_all,
+    LONGEST_ACTION,
+    action_line,
     screen_lines,
     strip_escapes,
-    tail,
     without_dim,
 )
 
@@ -62,19 +60,47 @@ def test_the_lines_of_a_screen_end_where_its_text_ends() -> None:
     assert screen_lines("\n\n") == []
 
 
-def test_the_tail_counts_only_lines_with_text() -> None:
-    assert tail(["a", "", "b", " ", "c", ""], 2) == ["b", "c"]
-    assert tail(["a"], 5) == ["a"]
-    assert tail(["a"], 0) == []
+FITS = "x" * (LONGEST_ACTION - len("Bash: "))
 
 
-def test_a_cell_is_moved_to_the_left_edge() -> None:
-    assert dedent_cell(["• first", "  second", "", "    deep", ""], 2) == "first\nsecond\n\n  deep"
+@pytest.mark.parametrize(
+    ("tool", "arguments", "line"),
+    [
+        ("Bash", {"description": "Runs", "command": "make\n  test"}, "Bash: make test"),
+        ("shell", {"command": ["make", "test"]}, "shell: make test"),
+        ("TodoWrite", {"todos": []}, "TodoWrite"),
+        ("a\x1b[2Jb", {"path": "c\x07"}, "a�[2Jb: c�"),
+        ("Bash", {"command": ""}, "Bash"),
+        ("Bash", {"command": FITS}, f"Bash: {FITS}"),
+        ("Bash", {"command": f"{FITS}x"}, f"Bash: {FITS[:-1]}…"),
+    ],
+)
+def test_a_tool_is_told_with_what_says_most(
+    tool: str, arguments: dict[str, object], line: str
+) -> None:
+    assert action_line(tool, arguments) == line
 
 
-def test_line_anchors_mean_every_line() -> None:
-    found = find("^b$", "a\nb\nc")
-    assert found is not None
-    assert found.start() == 2
-    assert [match.start() for match in find_all("^.", "a\nb")] == [0, 2]
-    assert find("^x", "a") is None
+def test_agents_have_different_names_for_what_says_most() -> None:
+    for name in (
+        *("command", "cmd", "file_path", "filePath", "notebook_path", "path", "pattern", "url"),
+        *("query", "description", "told"),
+    ):
+        assert action_line("Tool", {"other": "x", name: "this"}) == "Tool: this"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+
+
+@given(st.text(), st.dictionaries(st.sampled_from(["command", "path", "x"]), JSON))
+def test_an_action_is_one_short_line_whatever_it_is(
+    tool: str, arguments: dict[str, object]
+) -> None:
+    line = action_line(tool, arguments)
+    assert len(line) <= LONGEST_ACTION
+    assert len(line.splitlines()) <= 1
+    assert line.isprintable() or not set(line) & {"\x1b", "\t", "\x07", "\x9b"}

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,8 @@ from cli_agent_orchestrator.runs.agents import init_new_run
 from cli_agent_orchestrator.runs.loop import Plan, Runner
 from cli_agent_orchestrator.runs.prepare import Prepared
 from cli_agent_orchestrator.runs.record import new_run_id
-from cli_agent_orchestrator.runs.screens import Screens
-from cli_agent_orchestrator.runs.state_file import ExportedState, StateFile, load_state
+from cli_agent_orchestrator.runs.recorder import ExportedState, StateFile, load_state
+from cli_agent_orchestrator.runs.screens import keep_screen
 from cli_agent_orchestrator.settings.config import (
     Condensation,
     HandoffRules,
@@ -91,8 +92,6 @@ class FakeServer:
     """Raised by every request while it is set."""
     sessions: list[str] = field(default_factory=list)
     last_output: str = "what the screen says"
-    unseen: ApiError | None = None
-    """Raised when a screen is asked for."""
 
     def create_session(
         self,
@@ -171,8 +170,6 @@ class FakeServer:
         return self.last_output
 
     def get_view(self, terminal_id: str) -> AgentView:
-        if self.unseen is not None:
-            raise self.unseen
         screen = f"{self.get_terminal(terminal_id)['id']} after {len(self.asked)} messages"
         return AgentView(screen, (f"/home/ada/{terminal_id}.jsonl",))
 
@@ -282,10 +279,12 @@ class Rig:
             self.handoff_rules,
             self.state_file,
             files,
-            Screens(self.server, self.run_folder),
+            partial(keep_screen, self.run_folder, self.server.get_view),
             GatePlace(self.folder, 60, os.environ),
             self.work,
             readonly_roles=self.readonly_roles,
+            since=0.0,
+            run="k3f9",
         )
         world = World(self.clock, self.mailbox, no_watch)
         return Runner(self.server, plan, on_event or self.events.append, world)

@@ -1,8 +1,12 @@
 """Runs that have ended and left snapshots of a real folder."""
 
 import os
-from dataclasses import replace
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.events import RunEnded, RunEvent
@@ -69,4 +73,15 @@ def worked_run(state: Path, wd: Path) -> Folder:
 def change_record(folder: Folder, **fields: object) -> None:
     record = read_record(folder)
     assert record is not None
-    write_record(folder, replace(record, **fields))  # type: ignore[arg-type]
+    write_record(folder, replace(record, **fields))
+
+
+@contextmanager
+def narrow_disk(size: int) -> Iterator[None]:
+    """Let no file grow beyond a size, as if the disk were full."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)

@@ -1,15 +1,30 @@
 """How the end of a run becomes an exit code, and what is told of it, whatever ended it."""
 
 import errno
+import logging
 import signal
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from cli_agent_orchestrator.core.models import EXIT_ERROR, EXIT_USAGE
-from cli_agent_orchestrator.errors import OrchestratorError, RunError, Stopped, UsageError
+from cli_agent_orchestrator.errors import (
+    EXIT_CLOSED,
+    EXIT_ERROR,
+    EXIT_USAGE,
+    ApiRefused,
+    HandoffError,
+    HandoffTimeout,
+    OrchestratorError,
+    RunError,
+    RunLocked,
+    Stopped,
+    UsageError,
+)
 from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState
-from cli_agent_orchestrator.runs.run import carry_out
+from cli_agent_orchestrator.proof.verdict import ProofWords
+from cli_agent_orchestrator.runs.run import carry_out, run_ended
+from tests.pipeline.samples import new_state
 
 GONE = OSError(errno.EIO, "the terminal is gone")
 HUNG_UP = 128 + signal.SIGHUP
@@ -104,8 +119,55 @@ def test_what_the_system_refuses_is_told_with_what_is_left_of_the_run(
     assert run.told == [(EXIT_ERROR, "the terminal is gone")]
 
 
+@pytest.mark.parametrize(
+    ("is_saved", "words"), [(True, "what is saved can be resumed"), (False, "no run was begun")]
+)
+def test_a_closed_output_is_told_with_what_is_left_of_the_run(is_saved: bool, words: str) -> None:
+    run = Conducted(BrokenPipeError(), is_saved=is_saved)
+    with pytest.raises(BrokenPipeError, match=f"nobody reads the output any more; {words}"):
+        end(run)
+    assert [code for code, _ in run.told] == [EXIT_CLOSED]
+
+
 def test_a_fault_of_the_program_is_told_without_its_words() -> None:
     run = Conducted(KeyError("a secret"))
     with pytest.raises(KeyError):
         end(run)
     assert run.told == [(EXIT_ERROR, "a fault of cao: KeyError")]
+
+
+def test_the_request_behind_an_error_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    error = HandoffError("the agent is gone")
+    error.__cause__ = ApiRefused("GET", "/terminals/9f3c", 404, "Not Found")
+    with pytest.raises(HandoffError):
+        end(Conducted(error))
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert record.getMessage().endswith("GET /terminals/9f3c: 404: Not Found")
+
+
+def passed(proof: ProofWords) -> RunState:
+    state = new_state()
+    progress = replace(state.progress, proof=proof)
+    return replace(state, final_status=FinalStatus.PASS, progress=progress)
+
+
+def test_the_end_of_a_run_has_each_part_of_what_was_proven() -> None:
+    proven = passed(ProofWords(True, "it is", "1 change", "2 changes"))
+    shown = run_ended(9.0, proven, 0, "")
+    assert shown.proof == (
+        "proven: it is; look at 1 change; before the run and not committed: 2 changes"
+    )
+    assert (shown.proven, shown.gaps) == (True, "")
+    assert (shown.look_at, shown.before) == ("1 change", "2 changes")
+    missing = run_ended(9.0, passed(ProofWords(False, "no tests")), 0, "")
+    assert (missing.proof, missing.proven) == ("not proven: no tests", False)
+    assert (missing.gaps, missing.look_at, missing.before) == ("no tests", "", "")
+
+
+def test_the_end_of_a_run_names_the_command_that_its_error_has() -> None:
+    late = HandoffTimeout("it took too long", to_resume="cao resume k3f9")
+    assert str(late) == "it took too long"
+    assert run_ended(9.0, None, 3, "", late).to_resume == "cao resume k3f9"
+    assert run_ended(9.0, None, 3, "", RunError("`cao resume k3f9`")).to_resume == ""
+    assert run_ended(9.0, None, 3, "", RunLocked("x")).error == "RunLocked"

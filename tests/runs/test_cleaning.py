@@ -2,12 +2,12 @@
 
 import json
 import os
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import asdict, replace
 
 from cli_agent_orchestrator.errors import ApiRefused
 from cli_agent_orchestrator.runs.deliver import (
@@ -29,7 +29,7 @@ from cli_agent_orchestrator.runs.record import (
     read_record,
     write_record,
 )
-from cli_agent_orchestrator.runs.view import can_resume
+from cli_agent_orchestrator.runs.view import RunView, is_saved_as
 from cli_agent_orchestrator.settings.layout import (
     DRAFT_PREFIX,
     RECORD_FILE,
@@ -39,9 +39,8 @@ from cli_agent_orchestrator.settings.layout import (
     run_folder,
     worktree_folder,
 )
+from tests.runs.views import NOON, RUN
 
-NOON = 1_700_000_000.0
-RUN = "20261115-084037-k3f9"
 OTHER = "20261115-084037-aaaa"
 
 
@@ -99,37 +98,33 @@ class Server:
 
 class TestPlan:
     def known(self, record: RunRecord, *, in_use: bool = False) -> KnownRun:
-        return KnownRun(record, record.status.word, in_use)
+        return KnownRun(RunView(**asdict(record)), in_use)
 
-    def test_agents_of_ended_runs_and_folders_of_old_ones(self, record: RunRecord) -> None:
-        run = self.known(record)
+    def test_agents_of_ended_runs_and_folders_of_those_that_ended_long_ago(
+        self, record: RunRecord
+    ) -> None:
+        run = self.known(replace(record, started=NOON - 9))
         plan = plan_cleanup([run], NOON + 1)
         assert (plan.agents, plan.folders) == ((run,), (run,))
         assert plan_cleanup([run], NOON).folders == ()
 
-    def test_a_run_is_as_old_as_its_end(self, record: RunRecord) -> None:
-        run = self.known(replace(record, started=NOON - 9))
-        assert plan_cleanup([run], NOON).folders == ()
-        assert plan_cleanup([run], NOON + 1).folders == (run,)
+    def test_nothing_of_a_run_in_use_and_no_agent_that_it_has_too(self, record: RunRecord) -> None:
+        used = [
+            record,
+            replace(record, id=OTHER, session_name="cao-2", terminals={"tester": "t1"}),
+            replace(record, id=OTHER, terminals={"tester": "new"}),
+        ]
+        for one in used:
+            runs = [self.known(record), self.known(one, in_use=True)]
+            assert not plan_cleanup(runs if one.id == OTHER else runs[1:], NOON + 1)
 
-    def test_nothing_of_a_run_in_use(self, record: RunRecord) -> None:
-        assert not plan_cleanup([self.known(record, in_use=True)], NOON + 1)
-
-    def test_no_agent_that_a_run_in_use_has_too(self, record: RunRecord) -> None:
-        resumed = replace(record, id=OTHER, session_name="cao-2", terminals={"tester": "t1"})
-        plan = plan_cleanup([self.known(record), self.known(resumed, in_use=True)], NOON + 1)
-        assert not plan
-        same_session = replace(record, id=OTHER, terminals={"tester": "new"})
-        plan = plan_cleanup([self.known(record), self.known(same_session, in_use=True)], NOON + 1)
-        assert not plan
-
-    def test_no_agent_of_a_server_that_is_not_asked(self, record: RunRecord) -> None:
+    def test_agents_of_the_state_folder_and_of_the_server_that_is_named(
+        self, record: RunRecord
+    ) -> None:
         there = replace(record, settings={"API": SavedSetting("http://there", "option")})
         assert not plan_cleanup([self.known(there)], NOON + 1)
         assert plan_cleanup([self.known(there)], NOON + 1, "http://there").agents
         assert not plan_cleanup([self.known(there)], NOON + 1, "http://elsewhere")
-
-    def test_agents_of_the_state_folder_whatever_server_is_named(self, record: RunRecord) -> None:
         assert plan_cleanup([self.known(record)], NOON + 1, "http://there").agents
 
 
@@ -137,20 +132,15 @@ class TestInUse:
     @pytest.mark.parametrize(
         "status", [RunStatus.RUNNING, RunStatus.STOPPED, RunStatus.FAILED, RunStatus.PAUSED]
     )
-    def test_what_can_be_resumed_is_in_use(
+    def test_what_can_be_resumed_is_in_use_unless_it_was_discarded(
         self, tmp_path: Path, record: RunRecord, status: RunStatus
     ) -> None:
-        state = save(tmp_path, replace(record, status=status))
-        save_state(state)
-        (run,) = known_runs(state, os.environ)
-        assert run.in_use
-
-    def test_what_was_discarded_is_not(self, tmp_path: Path, record: RunRecord) -> None:
-        tree = SavedTree("/t", "cao/x", "a", "a", delivered=Fate.DISCARDED)
-        state = save(tmp_path, replace(record, status=RunStatus.STOPPED, tree=tree))
-        save_state(state)
-        (run,) = known_runs(state, os.environ)
-        assert not run.in_use
+        discarded = SavedTree("/t", "cao/x", "a", "a", delivered=Fate.DISCARDED)
+        for tree in (None, discarded):
+            state = save(tmp_path, replace(record, status=status, tree=tree))
+            save_state(state)
+            (run,) = known_runs(state, os.environ)
+            assert run.in_use is (tree is None)
 
     def test_a_run_that_holds_its_lock_is_in_use(self, tmp_path: Path, record: RunRecord) -> None:
         state = save(tmp_path, record)
@@ -165,13 +155,13 @@ class TestInUse:
     ) -> None:
         state = save(tmp_path, record)
         folder = run_folder(state, RUN)
-        assert not can_resume(folder)
+        assert not is_saved_as(folder)
         save_state(state, "PASS")
-        assert not can_resume(folder)
+        assert not is_saved_as(folder)
         save_state(state)
-        assert can_resume(folder)
+        assert is_saved_as(folder)
         folder.replace(STATE_NAME, b"rubbish")
-        assert can_resume(folder)
+        assert is_saved_as(folder)
 
 
 class TestUnreadable:
@@ -184,17 +174,15 @@ class TestUnreadable:
     def test_it_is_as_old_as_its_name_and_goes(self, state: Path) -> None:
         (run,) = known_runs(state, os.environ)
         began = datetime(2026, 11, 15, 8, 40, 37).timestamp()
-        assert (run.is_readable, run.in_use, run.words) == (False, False, "gone")
+        assert (run.record.wd, run.in_use, run.record.words) == ("", False, "gone")
         assert plan_cleanup([run], began).folders == ()
         assert plan_cleanup([run], began + 1).folders == (run,)
         assert not remove_folder(state, RUN, os.environ)
 
-    def test_one_at_work_stays(self, state: Path) -> None:
+    def test_one_at_work_or_with_a_work_tree_stays(self, state: Path) -> None:
         with run_folder(state, RUN).locked():
             (run,) = known_runs(state, os.environ)
             assert run.in_use
-
-    def test_one_with_a_work_tree_stays(self, state: Path) -> None:
         worktree_folder(state, RUN).mkdir(parents=True)
         (run,) = known_runs(state, os.environ)
         assert plan_cleanup([run], 1e12).waiting == (run,)
@@ -225,11 +213,30 @@ class TestUnlisted:
 
 
 class TestDoing:
-    def test_agents_are_ended_that_are_of_the_run(self, tmp_path: Path, record: RunRecord) -> None:
-        state = save(tmp_path, record)
-        server = Server(a1="cao-1", t1="cao-of-somebody-else")
+    @pytest.mark.parametrize(
+        ("session", "sessions", "exited"),
+        [
+            ("cao-1", {"a1": "cao-1", "t1": "cao-of-somebody-else"}, ["a1"]),
+            ("cao-1", {"a1": "cao-1", "t1": "cao-1"}, ["a1", "t1"]),
+            # It never began.
+            ("", {"a1": f"cao-{RUN}", "t1": "cao-of-somebody-else"}, ["a1"]),
+        ],
+    )
+    def test_agents_are_ended_that_are_of_the_run(
+        self,
+        tmp_path: Path,
+        record: RunRecord,
+        session: str,
+        sessions: dict[str, str],
+        exited: list[str],
+    ) -> None:
+        status = RunStatus.PASS if session else RunStatus.RUNNING
+        state = save(tmp_path, replace(record, session_name=session, status=status))
+        server = Server(**sessions)
+        # The dead are removed and not counted.
+        server.dead.add("t1")
         assert end_agents(server, state, RUN) == 1
-        assert server.exited == ["a1"]
+        assert sorted(server.exited) == exited
         after = read_record(run_folder(state, RUN))
         assert after is not None
         assert after.terminals == {}
@@ -245,22 +252,6 @@ class TestDoing:
         after = read_record(run_folder(state, RUN))
         assert after is not None
         assert after.terminals == record.terminals
-
-    def test_agents_that_are_dead_are_removed_and_not_counted(
-        self, tmp_path: Path, record: RunRecord
-    ) -> None:
-        server = Server(a1="cao-1", t1="cao-1")
-        server.dead.add("t1")
-        assert end_agents(server, save(tmp_path, record), RUN) == 1
-        assert sorted(server.exited) == ["a1", "t1"]
-
-    def test_agents_of_a_run_that_never_began_are_in_the_session_of_its_name(
-        self, tmp_path: Path, record: RunRecord
-    ) -> None:
-        state = save(tmp_path, replace(record, session_name="", status=RunStatus.RUNNING))
-        server = Server(a1=f"cao-{RUN}", t1="cao-of-somebody-else")
-        assert end_agents(server, state, RUN) == 1
-        assert server.exited == ["a1"]
 
     def test_a_run_that_was_resumed_since_keeps_its_agents(
         self, tmp_path: Path, record: RunRecord

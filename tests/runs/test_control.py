@@ -1,45 +1,195 @@
-"""The control file of a run: real files, watched as a run watches them."""
+"""What can be asked of a run, the control file in which that is written, and the answers.
+
+The files are real, and watched as a run watches them.
+"""
 
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
+from msgspec.structs import replace
 
-from cli_agent_orchestrator.core.clock import SystemClock
-from cli_agent_orchestrator.core.files import Folder, NotPlain
-from cli_agent_orchestrator.pipeline.steering import (
+from cli_agent_orchestrator.core import codec
+from cli_agent_orchestrator.core.files import Folder
+from cli_agent_orchestrator.errors import NotSteerable, UnknownName, UsageError
+from cli_agent_orchestrator.events import (
+    Answer,
+    AskDeclined,
+    HintTaken,
+    PauseAsked,
+    ReviewSkipped,
+    RunEnded,
+    SettingChanged,
+)
+from cli_agent_orchestrator.pipeline.requests import (
     LARGEST_LINE,
-    Ask,
-    Heard,
     Hint,
     Pause,
+    Request,
+    SentRequest,
+    Set,
     Skip,
+    Stop,
     Unpause,
-    Wish,
     to_line,
 )
-from cli_agent_orchestrator.runs.control import Listener, write_ask
-from cli_agent_orchestrator.settings.layout import CONTROL_FILE, run_folder
+from cli_agent_orchestrator.runs.control import (
+    Listener,
+    ask_run,
+    check_request,
+    options_to_resume,
+    pass_on,
+    read_answer,
+    write_request,
+)
+from cli_agent_orchestrator.runs.record import (
+    EventLog,
+    Fate,
+    RunRecord,
+    RunStatus,
+    SavedSetting,
+    SavedTree,
+    write_record,
+)
+from cli_agent_orchestrator.settings.layout import CONTROL_FILE, STATE_NAME, STATE_VERSION
+from tests.runs.kept_runs import narrow_disk
+from tests.runs.views import a_run
 
-RUN = "20261115-084037-k3f9"
+RUN = a_run(wd="/p", round=1, providers={"analyst": "codex"})
+GOOD: tuple[Request, ...] = (
+    Pause(), Stop(), Skip(), Hint(None, "x"), Hint("analyst", "x"), Set("max_rounds", "3"),
+)  # fmt: skip
+TREE = SavedTree("/t", "cao/x", "a", "a")
 WAIT_SECONDS = 60.0
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    folder = run_folder(tmp_path, RUN)
-    folder.make()
-    return folder
+@pytest.mark.parametrize("status", [RunStatus.RUNNING, RunStatus.PAUSED])
+def test_a_run_under_way_can_be_asked(status: RunStatus) -> None:
+    for request in GOOD:
+        check_request(replace(RUN, status=status), request)
 
 
-def ask(folder: Folder, wish: Wish) -> Ask:
-    return write_ask(folder, wish, SystemClock())
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (RunStatus.PASS, "has ended with PASS"),
+        (RunStatus.FAIL, "has ended with FAIL"),
+        (RunStatus.INTERRUPTED, "process is gone; `cao resume 20261115-084037-k3f9`"),
+        (RunStatus.STOPPED, "was stopped; `cao resume"),
+        (RunStatus.FAILED, "was stopped by an error; `cao resume"),
+    ],
+)
+def test_of_one_that_has_ended_it_is_said_how(status: RunStatus, said: str) -> None:
+    for request in GOOD:
+        with pytest.raises(NotSteerable, match=said):
+            check_request(replace(RUN, status=status), request)
+
+
+def test_a_role_that_is_not_in_the_run_is_named_with_those_that_are() -> None:
+    with pytest.raises(UnknownName, match="analyst"):
+        check_request(RUN, Hint("cook", "x"))
+    check_request(replace(RUN, providers={}), Hint("cook", "x"))  # the run itself will say
+
+
+@pytest.mark.parametrize("change", [Set("gate", "x"), Set("max_rounds", "0")])
+def test_a_setting_is_checked(change: Set) -> None:
+    with pytest.raises(UsageError):
+        check_request(RUN, change)
+
+
+def test_what_keys_wish_is_not_passed_on_to_a_run_that_is_over_or_to_another_folder(
+    folder: Folder,
+) -> None:
+    with pytest.raises(NotSteerable, match="process is gone"):
+        pass_on(folder.root, RUN.id, Pause())
+    for name in ("", "..", f"../runs/{RUN.id}"):
+        with pytest.raises(NotSteerable, match="no ID"):
+            pass_on(folder.root, name, Pause())
+    assert not (folder.path / CONTROL_FILE).exists()
+
+
+@pytest.mark.parametrize(
+    ("told", "word"),
+    [
+        (HintTaken(1.0, "", "x"), "next prompt."),
+        (HintTaken(1.0, "tester", "x"), "of tester"),
+        (SettingChanged(1.0, "MAX_ROUNDS", "3", "8"), "max_rounds is 3 now"),
+        (ReviewSkipped(1.0, "analyst_review", 1, 2), "analyst_review skipped in round 1"),
+        (AskDeclined(1.0, "pause", "the run is paused already"), "paused already"),
+    ],
+)
+def test_an_answer_says_what_was_heard(told: Answer, word: str) -> None:
+    asked = read_answer(told)
+    assert asked.heard
+    assert word in asked.text
+    assert not read_answer(None).heard
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        (AskDeclined(1.0, "skip", "no review is due"), "no review is due"),
+        (RunEnded(1.0, "PASS", 1, 0), "ended with PASS before it heard"),
+        (RunEnded(1.0, "RUNNING", 1, 3), "ended before it heard"),
+    ],
+)
+def test_what_is_not_done_is_raised(told: Answer | RunEnded, said: str) -> None:
+    with pytest.raises(NotSteerable, match=said):
+        read_answer(told)
+
+
+def test_only_what_the_run_says_from_now_on_and_to_this_request_is_an_answer(
+    folder: Folder,
+) -> None:
+    log = EventLog(folder)
+    log.append(RunEnded(1.0, "RUNNING", 1, 3))
+
+    def hear(ask: SentRequest | None, end: int) -> None:
+        assert ask is not None
+        log.append(AskDeclined(2.0, "skip", "no review", "other"))
+        log.append(PauseAsked(2.0, ask.id))
+
+    with Listener(folder, 0, hear, pytest.fail):
+        assert ask_run(folder, Pause()).text.startswith("The run pauses")
+    log.close()
+
+
+class TestResuming:
+    """With which options a run goes on, or why it does not."""
+
+    def save(self, folder: Folder, status: str, tree: SavedTree | None) -> None:
+        state = {"version": STATE_VERSION, "final_status": status}
+        folder.replace(STATE_NAME, codec.encode(state))
+        write_record(folder, RunRecord(RUN.id, "/t", tree=tree, project="/p"))
+
+    @pytest.mark.parametrize("tree", [None, TREE])
+    def test_one_that_was_killed_after_it_had_passed_is_not_resumed(
+        self, folder: Folder, tree: SavedTree | None
+    ) -> None:
+        self.save(folder, "PASS", tree)
+        with pytest.raises(NotSteerable, match="it has passed, and was ended just then") as caught:
+            options_to_resume(replace(RUN, status=RunStatus.INTERRUPTED), folder)
+        assert ("cao apply" in str(caught.value)) is (tree is not None)
+
+    def test_one_in_a_work_tree_is_resumed_from_the_users_own_folder(self, folder: Folder) -> None:
+        self.save(folder, "RUNNING", TREE)
+        options = options_to_resume(replace(RUN, status=RunStatus.INTERRUPTED, tree=TREE), folder)
+        assert options == {"WD": "/p", "WORKSPACE": "worktree", "RESUME": "1"}
+
+    def test_only_with_more_rounds_and_what_was_not_discarded(self, folder: Folder) -> None:
+        run = replace(RUN, status=RunStatus.FAIL, round=3)
+        with pytest.raises(UsageError, match="has had 3 rounds already"):
+            options_to_resume(run, folder, "3")
+        discarded = replace(run, tree=replace(TREE, delivered=Fate.DISCARDED))
+        with pytest.raises(NotSteerable, match="discarded, so it cannot be resumed"):
+            options_to_resume(discarded, folder)
+
+
+def ask(folder: Folder, request: Request) -> SentRequest:
+    return write_request(folder, request)
 
 
 def add(folder: Folder, data: bytes) -> None:
@@ -56,19 +206,21 @@ class Run:
     """Hears as a run does."""
 
     def __init__(self) -> None:
-        self._heard: SimpleQueue[Heard] = SimpleQueue()
+        self._heard: SimpleQueue[tuple[SentRequest | None, int]] = SimpleQueue()
         self._warned: SimpleQueue[str] = SimpleQueue()
-        self.hear = self._heard.put
         self.warn = self._warned.put
 
-    def next(self) -> Heard:
+    def hear(self, ask: SentRequest | None, end: int) -> None:
+        self._heard.put((ask, end))
+
+    def next(self) -> tuple[SentRequest | None, int]:
         return self._heard.get(timeout=WAIT_SECONDS)
 
-    def next_ask(self) -> Ask:
+    def next_ask(self) -> SentRequest:
         """Return the next ask; rubbish is passed over."""
-        while (heard := self.next()).ask is None:
+        while (ask := self.next()[0]) is None:
             pass
-        return heard.ask
+        return ask
 
     def next_warning(self) -> str:
         return self._warned.get(timeout=WAIT_SECONDS)
@@ -83,6 +235,7 @@ def listening(folder: Folder, position: int = 0) -> Iterator[Run]:
     run = Run()
     with Listener(folder, position, run.hear, run.warn):
         yield run
+    assert "control" not in [thread.name for thread in threading.enumerate()]
 
 
 class TestWriting:
@@ -103,7 +256,7 @@ class TestWriting:
             thread.join()
         with listening(folder) as run:
             heard = [run.next() for _ in threads]
-        assert all(one.ask and one.ask.wish == Hint(None, text) for one in heard)
+        assert all(one and one.request == Hint(None, text) for one, _ in heard)
 
     @pytest.mark.parametrize("kind", ["link", "pipe", "hard link", "folder"])
     def test_nothing_but_a_plain_file_is_written_to(self, folder: Folder, kind: str) -> None:
@@ -118,40 +271,27 @@ class TestWriting:
                 path.hardlink_to(other)
             case "folder":
                 path.mkdir()
-        with pytest.raises(OSError) as caught:  # noqa: PT011 - which one, the next line says
+        with pytest.raises(NotSteerable, match="cannot be written"):
             ask(folder, Pause())
-        assert isinstance(caught.value, NotPlain | IsADirectoryError)
         assert other.read_bytes() == b""
 
     def test_what_did_not_fit_on_the_disk_is_not_said_to_be_asked(self, folder: Folder) -> None:
-        done = subprocess.run(
-            [sys.executable, "-c", NARROW, str(folder.root), *folder.parts],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=WAIT_SECONDS,
-        )
-        assert done.stdout == "No space left on device\n"
+        with narrow_disk(20), pytest.raises(NotSteerable, match="written: No space left on device"):
+            ask(folder, Pause())
         assert size(folder) == 20
         new = ask(folder, Skip())
         with listening(folder) as run:
             assert run.next_ask() == new
 
 
-NARROW = """
-import resource, sys
-from pathlib import Path
-from cli_agent_orchestrator.core.clock import SystemClock
-from cli_agent_orchestrator.pipeline.steering import Pause
-from cli_agent_orchestrator.core.files import Folder
-from cli_agent_orchestrator.runs.control import write_ask
-
-resource.setrlimit(resource.RLIMIT_FSIZE, (20, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
-try:
-    write_ask(Folder(Path(sys.argv[1]), tuple(sys.argv[2:])), Pause(), SystemClock())
-except OSError as error:
-    print(error.strerror)
-"""
+def test_only_a_person_lets_a_pass_require_less(folder: Folder) -> None:
+    settings = {"PROOF": SavedSetting("require", "option")}
+    write_record(folder, RunRecord(RUN.id, "/p", settings=settings))
+    with pytest.raises(NotSteerable, match="only a person"):
+        ask_run(folder, Set("proof", "report"), 0.0)
+    assert not (folder.path / CONTROL_FILE).exists()
+    assert not ask_run(folder, Set("proof", "require"), 0.0).heard
+    assert not ask_run(folder, Set("proof", "report"), 0.0, agreed=True).heard
 
 
 class TestListening:
@@ -160,40 +300,33 @@ class TestListening:
     ) -> None:
         before = ask(folder, Pause())
         with listening(folder) as run:
-            assert run.next() == Heard(before, size(folder))
+            assert not run.is_quiet, "it is heard before anything else is done"
+            assert run.next() == (before, size(folder))
             now = ask(folder, Unpause())
-            assert run.next() == Heard(now, size(folder))
+            assert run.next() == (now, size(folder))
         assert run.is_quiet
 
-    def test_what_was_asked_before_is_heard_before_anything_else_is_done(
+    def test_what_was_heeded_is_not_heard_again_but_all_of_another_file_in_its_place(
         self, folder: Folder
     ) -> None:
-        ask(folder, Pause())
-        with listening(folder) as run:
-            assert not run.is_quiet
-
-    def test_what_was_heeded_is_not_heard_again(self, folder: Folder) -> None:
         ask(folder, Pause())
         heeded = size(folder)
         new = ask(folder, Skip())
         with listening(folder, heeded) as run:
-            assert run.next() == Heard(new, size(folder))
+            assert run.next() == (new, size(folder))
         assert run.is_quiet
+        with listening(folder, 10_000) as run:
+            assert run.next()[0] != new
+            assert run.next() == (new, size(folder))
 
     def test_half_a_line_is_nothing_until_its_end_comes(self, folder: Folder) -> None:
-        line = to_line(Ask("a1", 1.0, Pause())).encode()
+        line = to_line(SentRequest("a1", 1.0, Pause())).encode()
         add(folder, line[:10])
         with listening(folder) as run:
             add(folder, line[10:])
             assert run.is_quiet
             add(folder, b"\n")
-            assert run.next().ask == Ask("a1", 1.0, Pause())
-
-    def test_half_a_line_that_was_left_does_not_spoil_the_next_ask(self, folder: Folder) -> None:
-        add(folder, b'{"id": "a1", "at"')
-        new = ask(folder, Pause())
-        with listening(folder) as run:
-            assert run.next_ask() == new
+            assert run.next_ask() == SentRequest("a1", 1.0, Pause())
 
     @pytest.mark.parametrize(
         "rubbish",
@@ -232,15 +365,3 @@ class TestListening:
         (folder.path / CONTROL_FILE).mkdir()
         with listening(folder) as run:
             assert "nothing can be asked of the run" in run.next_warning()
-
-    def test_another_file_in_its_place_is_read_from_its_beginning(self, folder: Folder) -> None:
-        with listening(folder, 10_000) as run:
-            new = ask(folder, Pause())
-            assert run.next() == Heard(new, size(folder))
-
-    def test_it_ends_at_once(self, folder: Folder) -> None:
-        with listening(folder) as run:
-            pass
-        assert "control" not in [thread.name for thread in threading.enumerate()]
-        ask(folder, Pause())
-        assert run.is_quiet

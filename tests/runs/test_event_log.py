@@ -8,25 +8,17 @@ import pytest
 
 from cli_agent_orchestrator.core.files import Folder, NotPlain
 from cli_agent_orchestrator.events import RunEnded, RunEvent, Warned, to_line
-from cli_agent_orchestrator.runs.event_log import (
+from cli_agent_orchestrator.runs.record import (
     LARGEST_PIECE,
     EventLog,
     EventReader,
-    Follower,
+    RunRecord,
     read_events,
+    write_record,
 )
-from cli_agent_orchestrator.runs.record import RunRecord, write_record
-from cli_agent_orchestrator.settings.layout import EVENTS_FILE, run_folder
-
-NOON = 1_700_000_000.0
-RUN = "20261115-084037-k3f9"
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    folder = run_folder(tmp_path, RUN)
-    folder.make()
-    return folder
+from cli_agent_orchestrator.runs.service import Follower
+from cli_agent_orchestrator.settings.layout import EVENTS_FILE, RECORD_FILE
+from tests.runs.views import NOON, RUN
 
 
 def write(folder: Folder, *texts: str) -> None:
@@ -46,10 +38,6 @@ def test_events_are_numbered_and_the_numbers_go_on(folder: Folder) -> None:
     write(folder, "c")
     assert texts(folder) == [(1, "a"), (2, "b"), (3, "c")]
     assert texts(folder, after=2) == [(3, "c")]
-
-
-def test_there_may_be_none(folder: Folder) -> None:
-    assert read_events(folder) == []
 
 
 @pytest.mark.parametrize("cut", [1, 5, 30])
@@ -119,22 +107,6 @@ def test_a_line_that_is_too_long_hides_no_other(folder: Folder) -> None:
     assert [event.seq for event in reader.read()] == [2]
 
 
-def test_an_event_that_did_not_fit_does_not_harm_the_next_one(folder: Folder) -> None:
-    class Narrow(EventLog):
-        """A disk that was full for a moment."""
-
-        def fill_up(self) -> None:
-            os.write(self._file.fileno(), b'{"seq": 2, "at"')
-            self._torn = True
-
-    log = Narrow(folder)
-    log.append(Warned(NOON, "a"))
-    log.fill_up()
-    log.append(Warned(NOON, "b"))
-    log.close()
-    assert [text for _, text in texts(folder)] == ["a", "b"]
-
-
 class Reading:
     """Follows a run in a thread."""
 
@@ -156,46 +128,20 @@ class Reading:
         return [event.seq for event in self.events]
 
 
-def test_whoever_follows_is_told_at_once_and_until_the_end(folder: Folder) -> None:
-    with folder.locked():
-        log = EventLog(folder)
-        log.append(Warned(NOON, "before"))
-        reading = Reading(folder)
-        assert reading.came.acquire(timeout=60)
-        log.append(Warned(NOON, "after"))
-        assert reading.came.acquire(timeout=60)
-        log.append(RunEnded(NOON, "PASS", 1, 0))
-        # There is no record that says it goes on.
-        assert reading.end() == [1, 2, 3]
-        log.close()
-
-
-def test_following_ends_when_the_process_is_gone(folder: Folder) -> None:
-    with folder.locked():
-        log = EventLog(folder)
-        log.append(Warned(NOON, "a"))
-        reading = Reading(folder)
-        assert reading.came.acquire(timeout=60)
-        log.close()
-    assert reading.end() == [1]
-
-
-def test_what_has_ended_is_told_and_no_more(folder: Folder) -> None:
-    write(folder, "a", "b")
-    assert [event.seq for event in Follower(folder, after=1)] == [2]
-
-
-def test_the_end_before_a_resume_is_not_the_end(folder: Folder) -> None:
+def test_whoever_follows_is_told_at_once_and_until_the_last_end(folder: Folder) -> None:
     with folder.locked():
         log = EventLog(folder)
         log.append(RunEnded(NOON, "RUNNING", 1, 3))
-        write_record(folder, RunRecord(RUN, "/p", "/p/s.json", "do it", "do it", NOON))
+        # It was resumed since.
+        write_record(folder, RunRecord(RUN, "/p", started=NOON))
         reading = Reading(folder)
         assert reading.came.acquire(timeout=60)
         log.append(Warned(NOON, "resumed"))
         assert reading.came.acquire(timeout=60)
+        (folder.path / RECORD_FILE).unlink()
+        log.append(RunEnded(NOON, "PASS", 1, 0))
+        assert reading.end() == [1, 2, 3]
         log.close()
-    assert reading.end() == [1, 2]
 
 
 def test_whoever_follows_can_be_stopped(folder: Folder) -> None:

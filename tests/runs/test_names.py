@@ -1,36 +1,25 @@
 """Which run and which agent a word means."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cli_agent_orchestrator.errors import NotFound, NotSteerable, UsageError
 from cli_agent_orchestrator.runs.record import RunStatus
-from cli_agent_orchestrator.runs.view import (
-    RunView,
-    choose_live_run,
-    choose_run_to_resume,
-    find_agent,
-    is_surely_run,
-)
+from cli_agent_orchestrator.runs.view import Purpose, RunView, choose_run, find_agent, is_surely_run
 from tests.runs.views import a_run
 
 HERE, THERE = Path("/here"), Path("/there")
-RUNNING, PAUSED, PASS = RunStatus.RUNNING, RunStatus.PAUSED, RunStatus.PASS
-STOPPED = RunStatus.STOPPED
+RUNNING, PAUSED, PASS, FAIL = RunStatus.RUNNING, RunStatus.PAUSED, RunStatus.PASS, RunStatus.FAIL
+STOPPED, FAILED, INTERRUPTED = RunStatus.STOPPED, RunStatus.FAILED, RunStatus.INTERRUPTED
 
 
 def run(
-    name: str, status: RunStatus = RUNNING, wd: Path = HERE, *roles: str, started: float = 0.0
+    name: str, status: RunStatus = RUNNING, wd: Path = HERE, *roles: str, **more: bool
 ) -> RunView:
     terminals = {role: f"{role}-of-{name}" for role in roles}
     return a_run(
-        id=f"20261115-084037-{name}",
-        wd=str(wd),
-        status=status,
-        started=started,
-        terminals=terminals,
+        id=f"20261115-084037-{name}", wd=str(wd), status=status, terminals=terminals, **more
     )
 
 
@@ -41,19 +30,13 @@ class TestAgents:
         assert find_agent(runs, "tester", THERE) == "tester-of-aaaa"
 
     def test_else_of_the_only_one_that_is_running(self) -> None:
-        runs = [run("aaaa", RUNNING, THERE, "tester"), run("bbbb", PASS, THERE, "tester")]
+        ended = run("bbbb", PASS, THERE, "tester")
+        runs = [run("aaaa", RUNNING, THERE, "tester"), ended]
         assert find_agent(runs, "tester", HERE) == "tester-of-aaaa"
-
-    def test_several_are_listed(self) -> None:
-        runs = [run("aaaa", RUNNING, THERE, "tester"), run("bbbb", RUNNING, THERE, "tester")]
-        with pytest.raises(UsageError, match=r"(?s)aaaa.*bbbb"):
-            find_agent(runs, "tester", HERE)
-
-    def test_one_that_has_ended_here_may_have_left_its_agents(self) -> None:
-        runs = [run("aaaa", PASS, HERE, "tester"), run("bbbb", PASS, HERE, "tester")]
-        assert find_agent(runs, "tester", HERE) == "tester-of-aaaa"
-        with pytest.raises(UsageError, match="aaaa"):
-            find_agent(runs, "tester", THERE)
+        with pytest.raises(UsageError, match=r"(?s)aaaa.*cccc"):
+            find_agent([*runs, run("cccc", RUNNING, THERE, "tester")], "tester", HERE)
+        with pytest.raises(UsageError, match="bbbb"):
+            find_agent([ended], "tester", HERE)
 
     def test_a_run_can_be_named_with_it(self) -> None:
         runs = [run("aaaa", RUNNING, HERE, "tester"), run("bbbb", PASS, THERE, "tester")]
@@ -85,42 +68,56 @@ def test_what_could_be_a_terminal_is_not_surely_a_run(text: str, sure: bool) -> 
     assert is_surely_run([run("k3f9")], text) is sure
 
 
-class TestLive:
-    def test_the_one_here_else_the_only_one(self) -> None:
-        here, there = run("aaaa", PAUSED, HERE), run("bbbb", RUNNING, THERE)
-        ended = run("cccc", PASS, HERE)
-        assert choose_live_run([here, there, ended], None, HERE) == here
-        assert choose_live_run([there, ended], None, HERE) == there
+class TestWithoutAName:
+    @pytest.mark.parametrize(
+        ("to", "runs", "meant"),
+        [
+            ("act", [(PASS, THERE), (PASS, HERE), (PASS, HERE)], 1),
+            ("act", [(PASS, HERE / "inner")], 0),
+            ("act", [(PASS, HERE), (RUNNING, HERE)], 1),
+            ("act", [(PASS, THERE), (RUNNING, THERE)], 1),
+            ("look", [(PASS, THERE)], 0),
+            ("steer", [(PAUSED, HERE), (RUNNING, THERE), (PASS, HERE)], 0),
+            ("steer", [(RUNNING, THERE), (PASS, HERE)], 0),
+            ("steer", [(RUNNING, THERE), (STOPPED, HERE)], 1),
+            ("steer", [(RUNNING, THERE), (FAILED, HERE)], 1),
+            ("steer", [(RUNNING, THERE), (INTERRUPTED, HERE)], 1),
+            ("steer", [(STOPPED, HERE), (RUNNING, HERE)], 1),
+            ("resume", [(PAUSED, THERE), (STOPPED, HERE)], 1),
+            ("resume", [(RUNNING, THERE), (PAUSED, THERE)], 1),
+            ("resume", [(STOPPED, HERE), (PAUSED, HERE)], 1),
+            ("resume", [(FAIL, HERE), (STOPPED, HERE), (FAILED, HERE)], 1),
+            ("resume", [(PASS, HERE), (STOPPED, HERE)], 1),
+            ("resume", [(FAIL, HERE), (PASS, HERE)], 0),
+        ],
+    )
+    def test_it_is_the_run_that_matters_here(
+        self, to: Purpose, runs: list[tuple[RunStatus, Path]], meant: int
+    ) -> None:
+        """The newest come first."""
+        views = [run(f"aaa{n}", status, wd) for n, (status, wd) in enumerate(runs)]
+        assert choose_run(views, None, HERE, to) is views[meant]
 
-    def test_several_are_listed_and_none_is_said(self) -> None:
-        runs = [run("aaaa", RUNNING, THERE), run("bbbb", RUNNING, THERE)]
-        with pytest.raises(UsageError, match=r"(?s)aaaa.*bbbb"):
-            choose_live_run(runs, None, HERE)
-        with pytest.raises(NotSteerable, match="no run is running"):
-            choose_live_run([run("aaaa", PASS)], None, HERE)
+    def test_one_that_did_not_begin_is_passed_over(self) -> None:
+        unsaved, own = run("bbbb", STOPPED, unsaved=True), run("aaaa", STOPPED)
+        elsewhere = run("cccc", RUNNING, THERE)
+        assert choose_run([unsaved, own], None, HERE, "resume") is own
+        assert choose_run([unsaved, elsewhere], None, HERE, "steer") is elsewhere
+        assert choose_run([unsaved, own], "bbbb", HERE, "resume") is unsaved
 
-    @pytest.mark.parametrize("status", [RunStatus.INTERRUPTED, RunStatus.STOPPED, RunStatus.FAILED])
-    def test_the_last_one_here_is_meant_as_long_as_it_can_go_on(self, status: RunStatus) -> None:
-        here, there = run("aaaa", status, HERE), run("bbbb", RUNNING, THERE)
-        assert choose_live_run([there, here], None, HERE) == here
-        assert choose_live_run([replace(here, unsaved=True), there], None, HERE) == there
-
-    def test_one_that_runs_here_comes_before_a_newer_one_that_can_go_on(self) -> None:
-        newer, older = run("bbbb", STOPPED, HERE), run("aaaa", RUNNING, HERE)
-        assert choose_live_run([newer, older], None, HERE) == older
-
-    def test_one_that_is_named_may_have_ended(self) -> None:
-        ended = run("aaaa", PASS, THERE)
-        assert choose_live_run([ended, run("bbbb")], "aaaa", HERE) == ended
-
-
-class TestResume:
-    def test_the_last_here_comes_before_one_that_is_paused_elsewhere(self) -> None:
-        here, there = run("aaaa", STOPPED, HERE), run("bbbb", PAUSED, THERE)
-        assert choose_run_to_resume([there, here], None, HERE) == here
-        assert choose_run_to_resume([there], None, HERE) == there
-        assert choose_run_to_resume([there, here], "bbbb", HERE) == there
-
-    def test_without_any_that_is_said(self) -> None:
-        with pytest.raises(UsageError, match="no run in this folder"):
-            choose_run_to_resume([run("aaaa", STOPPED, THERE)], None, HERE)
+    @pytest.mark.parametrize(
+        ("to", "runs", "error", "said"),
+        [
+            ("steer", [(RUNNING, THERE), (RUNNING, THERE)], UsageError, "(?s)aaa0.*aaa1"),
+            ("steer", [(PASS, HERE)], NotSteerable, "no run is running"),
+            ("look", [(PASS, THERE), (PASS, THERE)], UsageError, "this folder; name one of: 2026"),
+            ("act", [(PASS, THERE)], UsageError, "this folder; name one of: 2026"),
+            ("act", [], UsageError, "no run yet"),
+        ],
+    )
+    def test_else_it_is_said_which_there_are(
+        self, to: Purpose, runs: list[tuple[RunStatus, Path]], error: type[Exception], said: str
+    ) -> None:
+        views = [run(f"aaa{n}", status, wd) for n, (status, wd) in enumerate(runs)]
+        with pytest.raises(error, match=said):
+            choose_run(views, None, HERE, to)

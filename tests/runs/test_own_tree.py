@@ -2,39 +2,44 @@
 
 import os
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from cli_agent_orchestrator.errors import NotSteerable, UsageError
+from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.gates.check import BaseResult
 from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
 from cli_agent_orchestrator.pipeline.state import OpenNotes, Progress, RunState
-from cli_agent_orchestrator.runs.deliver import apply_run, ended_run, has_tree
+from cli_agent_orchestrator.runs.deliver import has_tree
 from cli_agent_orchestrator.runs.record import Fate, RunRecord, read_record, write_record
-from cli_agent_orchestrator.runs.tree import FOLDER_GONE, OwnTree, plan_tree, reopen_tree, work_of
+from cli_agent_orchestrator.runs.tree import (
+    FOLDER_GONE,
+    check_held_back,
+    commit_tree,
+    plan_tree,
+    reopen_tree,
+    repair_tree,
+    saved_tree,
+    work_of,
+)
 from cli_agent_orchestrator.settings.layout import run_folder
 from cli_agent_orchestrator.work.delivery import trailers
-from tests.work.projects import Project, make_project, write
+from cli_agent_orchestrator.work.worktree import Worktree
+from tests.work.projects import Project, write
 
 RUN = "20261115-084037-k3f9"
 STATE = RunState("", "codex", "/p", "do it")
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return make_project(tmp_path / "project")
-
-
-def made(project: Project, state: Path) -> OwnTree:
+def made(project: Project, state: Path) -> Worktree:
     return plan_tree(project.folder, state, RUN, {})[0].make()[0]
 
 
-def record_of(tree: OwnTree) -> RunRecord:
+def record_of(tree: Worktree) -> RunRecord:
     return RunRecord(
         RUN, str(tree.wd), "", "Do it", "Do it", 1.0,
-        project=str(tree.project), tree=tree.saved,
+        project=str(tree.project), tree=saved_tree(tree),
     )  # fmt: skip
 
 
@@ -63,15 +68,18 @@ def test_a_tree_is_found_again_by_its_record(project: Project, tmp_path: Path) -
     write_record(folder, record_of(tree))
     record = read_record(folder)
     assert record is not None
-    assert record.tree == tree.saved
-    again = reopen_tree(record, tree.saved, tmp_path, {})
-    assert again.saved == tree.saved
+    assert record.tree == saved_tree(tree)
+    again = reopen_tree(record, saved_tree(tree), {})
+    assert saved_tree(again) == saved_tree(tree)
     assert again.wd == tree.wd
-    assert not again.worktree.faults()
+    assert not again.faults()
     assert (again.base, again.onto) == (project.git("rev-parse", "HEAD"), "main")
+    elsewhere = replace(record.tree, common_dir="/elsewhere/.git")
+    with pytest.raises(UsageError, match="belongs to /elsewhere"):
+        reopen_tree(record, elsewhere, {})
 
 
-@pytest.mark.parametrize("left", [None, {}, {".tmp/cao.log": "we were here\n"}])
+@pytest.mark.parametrize("left", [None, {".tmp/cao.log": "we were here\n"}])
 def test_a_tree_whose_files_are_gone_gets_them_back_and_the_users_own_too(
     project: Project, tmp_path: Path, left: dict[str, str] | None
 ) -> None:
@@ -81,14 +89,14 @@ def test_a_tree_whose_files_are_gone_gets_them_back_and_the_users_own_too(
     tree.snapshots(tmp_path / "store").take(0, "start")
     (tree.wd / "a.txt").write_text("changed\n")
     tree.snapshots(tmp_path / "store").take(1, "programmer")
-    shutil.rmtree(tree.worktree.folder)
+    shutil.rmtree(tree.folder)
     if left is not None:
-        tree.worktree.folder.mkdir()
-        write(tree.worktree.folder, left)
-    assert tree.repair(tmp_path / "store")[0] == FOLDER_GONE
+        tree.folder.mkdir()
+        write(tree.folder, left)
+    assert repair_tree(tree, tmp_path / "store")[0] == FOLDER_GONE
     assert (tree.wd / "a.txt").read_text() == "changed\n"
     assert (tree.wd / ".env").read_text() == "A=1\n"
-    assert not tree.worktree.faults()
+    assert not tree.faults()
 
 
 def test_a_tree_without_its_git_file_keeps_what_was_done_since_the_last_snapshot(
@@ -97,8 +105,8 @@ def test_a_tree_without_its_git_file_keeps_what_was_done_since_the_last_snapshot
     tree = made(project, tmp_path)
     tree.snapshots(tmp_path / "store").take(0, "start")
     write(tree.wd, {"a.txt": "since\n"})
-    (tree.worktree.folder / ".git").unlink()
-    faults = tree.repair(tmp_path / "store")
+    (tree.folder / ".git").unlink()
+    faults = repair_tree(tree, tmp_path / "store")
     assert faults
     assert FOLDER_GONE not in faults
     assert (tree.wd / "a.txt").read_text() == "since\n"
@@ -109,20 +117,9 @@ def test_what_is_held_back_of_a_folder_within_a_repository_is_the_same_when_its_
 ) -> None:
     project.commit({"sub/hidden.txt": "1\n", "sub/other.txt": "1\n"})
     tree, _ = plan_tree(project.folder / "sub", tmp_path, RUN, {}, ["hidden.txt"])
-    tree.check_held_back(["hidden.txt"])
+    check_held_back(tree, ["hidden.txt"])
     with pytest.raises(UsageError, match="settled when a run begins"):
-        tree.check_held_back(["other.txt"])
-
-
-def test_a_tree_of_another_repository_is_refused(project: Project, tmp_path: Path) -> None:
-    saved = replace(made(project, tmp_path).saved, common_dir="/elsewhere/.git")
-    record = replace(record_of(made_again(project, tmp_path)), tree=saved)
-    with pytest.raises(UsageError, match="belongs to /elsewhere"):
-        reopen_tree(record, saved, tmp_path, {})
-
-
-def made_again(project: Project, state: Path) -> OwnTree:
-    return plan_tree(project.folder, state, RUN, {})[0]
+        check_held_back(tree, ["other.txt"])
 
 
 def test_a_folder_that_is_in_no_commit_is_refused(project: Project, tmp_path: Path) -> None:
@@ -137,22 +134,10 @@ def test_only_work_that_nobody_has_seen_to_waits(project: Project, tmp_path: Pat
     assert not has_tree(tmp_path, record), "nobody has worked there yet"
     run_folder(tmp_path, RUN).create("state.json", b"{}")
     assert has_tree(tmp_path, record)
-    assert has_tree(tmp_path, replace(record, tree=replace(record.tree, delivered=Fate.REQUESTED)))
-    assert not has_tree(
-        tmp_path, replace(record, tree=replace(record.tree, delivered=Fate.APPLIED))
-    )
+    for fate, waits in ((Fate.REQUESTED, True), (Fate.APPLIED, False), (Fate.DISCARDED, False)):
+        tree = replace(record.tree, delivered=fate)
+        assert has_tree(tmp_path, replace(record, tree=tree)) is waits
     assert not has_tree(tmp_path, replace(record, tree=None))
-
-
-def test_what_nobody_worked_on_is_not_delivered(project: Project, tmp_path: Path) -> None:
-    folder = run_folder(tmp_path, RUN)
-    folder.make()
-    write_record(folder, record_of(made(project, tmp_path)))
-    with (
-        ended_run(tmp_path, RUN, {}) as ended,
-        pytest.raises(NotSteerable, match="nothing was done"),
-    ):
-        apply_run(ended)
 
 
 def test_what_changed_after_the_verdict_is_not_committed(project: Project, tmp_path: Path) -> None:
@@ -162,8 +147,8 @@ def test_what_changed_after_the_verdict_is_not_committed(project: Project, tmp_p
     write(tree.wd, {"new.txt": "judged\n", "kept.txt": "judged\n"})
     snapshots.take(1, "tester")
     write(tree.wd, {"new.txt": "later\n", "evil.txt": "later\n", "__pycache__/a.pyc": "x"})
-    tree, done = tree.commit(store, RUN, STATE, "Do it")
-    tip = tree.worktree.tip
+    tree, done = commit_tree(tree, store, RUN, STATE, "Do it")
+    tip = tree.tip
     assert project.git("show", f"{tip}:new.txt") == "judged"
     names = project.git("diff", "--name-only", "HEAD", tip).split()
     assert names == ["kept.txt", "new.txt"]
@@ -175,16 +160,19 @@ def test_what_changed_after_the_verdict_is_not_committed(project: Project, tmp_p
     assert (last.sequence, last.label) == (2, "after the verdict")
     assert snapshots.read(last.tree, "evil.txt", 100) == b"later\n"
     # Nor is it when that is tried again.
-    assert not tree.commit(store, RUN, STATE, "Do it")[1].is_new
+    assert commit_tree(tree, store, RUN, STATE, "Do it")[1].id == tree.tip
 
 
-def test_caches_of_the_project_itself_are_its_own(project: Project, tmp_path: Path) -> None:
-    project.commit({"node_modules/own.js": "1\n"})
+def test_what_the_project_has_committed_is_its_own_also_a_cache_or_an_empty_file(
+    project: Project, tmp_path: Path
+) -> None:
+    project.commit({"node_modules/own.js": "1\n", ".codex": "the project's own\n"})
     tree, store = made(project, tmp_path / "state"), tmp_path / "store"
-    write(tree.wd, {"node_modules/own.js": "2\n"})
+    write(tree.wd, {"node_modules/own.js": "2\n", ".codex": ""})
     tree.snapshots(store).take(0, "programmer")
-    tree, done = tree.commit(store, RUN, STATE, "Do it")
-    assert project.git("show", f"{tree.worktree.tip}:node_modules/own.js") == "2"
+    tree, done = commit_tree(tree, store, RUN, STATE, "Do it")
+    assert project.git("show", f"{tree.tip}:node_modules/own.js") == "2"
+    assert project.git("show", f"{tree.tip}:.codex") == ""
     assert (done.remarks, done.left_out) == ((), ())
 
 
@@ -193,7 +181,7 @@ def test_all_of_a_tree_is_seen_though_agents_work_in_a_folder_of_it(
 ) -> None:
     project.commit({"sub/x.py": "1\n", "root.py": "1\n"})
     tree, store = made(Project(project.folder / "sub"), tmp_path / "state"), tmp_path / "store"
-    top = tree.worktree.folder
+    top = tree.folder
     snapshots = tree.snapshots(store)
     start = snapshots.take(0, "start")
     write(top, {"root.py": "judged\n", "beside/y": "judged\n", "sub/.tmp/reply": "", ".codex": ""})
@@ -201,19 +189,8 @@ def test_all_of_a_tree_is_seen_though_agents_work_in_a_folder_of_it(
     changes = snapshots.changes(start.tree, judged.tree)
     assert [one.path for one in changes] == ["beside/y", "root.py"]
     write(top, {"root.py": "later\n", "other/z": "later\n"})
-    tree, done = tree.commit(store, RUN, STATE, "Do it")
-    tip = tree.worktree.tip
+    tree, done = commit_tree(tree, store, RUN, STATE, "Do it")
+    tip = tree.tip
     assert project.git("show", f"{tip}:root.py") == "judged"
     assert project.git("diff", "--name-only", "HEAD", tip).split() == ["beside/y", "root.py"]
     assert done.remarks == ("changed after the verdict, and not committed: 'other/z', 'root.py'",)
-
-
-def test_a_file_of_the_project_is_committed_also_when_it_is_empty_now(
-    project: Project, tmp_path: Path
-) -> None:
-    project.commit({".codex": "the project's own\n"})
-    tree, store = made(project, tmp_path / "state"), tmp_path / "store"
-    write(tree.wd, {".codex": ""})
-    tree.snapshots(store).take(0, "programmer")
-    tree, _ = tree.commit(store, RUN, STATE, "Do it")
-    assert project.git("show", f"{tree.worktree.tip}:.codex") == ""

@@ -1,56 +1,24 @@
 """What is kept of a run in its folder, and what happens when that cannot be."""
 
-import subprocess
-import sys
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
+from msgspec.structs import replace
 
 from cli_agent_orchestrator.errors import RunLocked, StateError, UsageError
-from cli_agent_orchestrator.events import (
-    EventKind,
-    HandoffEvent,
-    RunEnded,
-    RunEvent,
-    TurnBegan,
-    Warned,
-)
-from cli_agent_orchestrator.runs.event_log import read_events
-from cli_agent_orchestrator.runs.record import RunRecord, RunStatus, read_record
+from cli_agent_orchestrator.events import RunEnded, RunEvent, TurnBegan, Warned
+from cli_agent_orchestrator.runs.record import RunRecord, RunStatus, read_events, read_record
 from cli_agent_orchestrator.runs.recorder import Recorder
 from cli_agent_orchestrator.runs.view import list_runs
-from cli_agent_orchestrator.settings.layout import EVENTS_FILE, RUNS_FOLDER, run_folder
+from cli_agent_orchestrator.settings.layout import RUNS_FOLDER, run_folder
+from tests.runs.kept_runs import narrow_disk
+from tests.runs.views import NOON, RUN
 
-NOON = 1_700_000_000.0
-RUN = "20261115-084037-k3f9"
 RECORD = RunRecord(RUN, "/p", "/p/.tmp/s.json", "do it", "do it", NOON)
 BEGAN = TurnBegan(NOON, "tester", 2, 1, 9, "t", "codex")
 ENDED = RunEnded(NOON, "PASS", 2, 0)
-
-
-def test_a_run_is_listed_as_running_from_the_moment_it_has_an_id(tmp_path: Path) -> None:
-    kept = Recorder(tmp_path)
-    assert kept.start(RECORD, resumed=False) == run_folder(tmp_path, RUN)
-    (run,) = list_runs(tmp_path)
-    assert (run.id, run.status, run.task_line) == (RUN, RunStatus.RUNNING, "do it")
-    kept.close()
-    (run,) = list_runs(tmp_path)
-    assert run.status is RunStatus.INTERRUPTED
-
-
-def test_events_and_record_are_kept(tmp_path: Path) -> None:
-    kept = Recorder(tmp_path)
-    kept.start(RECORD, resumed=False)
-    status = HandoffEvent(NOON, EventKind.STATUS, "t", "tester")
-    told = [kept.take(event) for event in (BEGAN, status, ENDED)]
-    assert told == [replace(BEGAN, seq=1), replace(status, seq=2), replace(ENDED, seq=3)]
-    assert read_events(run_folder(tmp_path, RUN)) == told
-    (run,) = list_runs(tmp_path)
-    assert (run.status, run.round) == (RunStatus.PASS, 2)
-    assert kept.pop_troubles() == []
-    kept.close()
 
 
 def test_threads_that_tell_at_once_are_told_one_after_the_other(tmp_path: Path) -> None:
@@ -91,8 +59,8 @@ def test_a_resumed_run_goes_on_in_its_folder(tmp_path: Path) -> None:
 
 def test_the_time_between_an_end_and_a_resume_is_none_that_a_run_took(tmp_path: Path) -> None:
     # The second time it was killed.
-    told: list[RunEvent] = [replace(ENDED, at=NOON + 5), Warned(NOON + 1005, "x")]
-    for number, event in enumerate([*told, replace(ENDED, at=NOON + 2005)]):
+    told: list[RunEvent] = [structs.replace(ENDED, at=NOON + 5), Warned(NOON + 1005, "x")]
+    for number, event in enumerate([*told, structs.replace(ENDED, at=NOON + 2005)]):
         kept = Recorder(tmp_path)
         kept.start(replace(RECORD, started=NOON + 1000 * number), resumed=number > 0)
         kept.take(event)
@@ -104,7 +72,7 @@ def test_the_time_between_an_end_and_a_resume_is_none_that_a_run_took(tmp_path: 
 def test_a_list_knows_what_was_proven_and_why_a_run_ended(tmp_path: Path) -> None:
     kept = Recorder(tmp_path)
     kept.start(RECORD, resumed=False)
-    kept.take(replace(ENDED, proof="not proven: no test", reason="odd"))
+    kept.take(structs.replace(ENDED, proof="not proven: no test", reason="odd"))
     kept.close()
     (run,) = list_runs(tmp_path)
     assert (run.proof, run.reason, run.is_unproven) == ("not proven: no test", "odd", True)
@@ -141,20 +109,21 @@ def test_a_folder_that_is_held_already_is_taken_as_it_is_then(tmp_path: Path) ->
     assert not run_folder(tmp_path, RUN).is_locked()
 
 
-def test_a_run_whose_folder_is_removed_is_not_held(tmp_path: Path) -> None:
+def test_a_run_that_was_removed_is_not_held_and_not_resumed(tmp_path: Path) -> None:
     kept = Recorder(tmp_path)
     with pytest.raises(RunLocked, match="is removed"):
         kept.hold(RUN)
+    run_folder(tmp_path, RUN).make()
+    with pytest.raises(RunLocked, match="is removed"):
+        kept.start(RECORD, resumed=True)
     kept.close()
 
 
-def test_a_run_without_a_folder_does_not_begin(tmp_path: Path) -> None:
+def test_a_run_does_not_begin_where_it_can_have_no_folder_of_its_own(tmp_path: Path) -> None:
     (tmp_path / RUNS_FOLDER).write_text("in the way")
     with pytest.raises(StateError, match="not a folder"):
         Recorder(tmp_path).start(RECORD, resumed=False)
-
-
-def test_a_state_folder_that_others_can_write_is_not_written(tmp_path: Path) -> None:
+    (tmp_path / RUNS_FOLDER).unlink()
     tmp_path.chmod(0o777)
     with pytest.raises(UsageError, match="can be written by others"):
         Recorder(tmp_path).start(RECORD, resumed=False)
@@ -174,57 +143,19 @@ def test_a_run_goes_on_when_its_folder_is_taken_away_and_says_so_once(tmp_path: 
     kept.close()
 
 
-def test_a_log_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+def test_a_disk_that_was_full_for_a_while_loses_only_what_did_not_fit(tmp_path: Path) -> None:
     first = Recorder(tmp_path)
     first.start(RECORD, resumed=False)
+    first.take(Warned(NOON, "before"))
     first.close()
-    log = run_folder(tmp_path, RUN).path / EVENTS_FILE
-    precious = tmp_path / "precious"
-    precious.write_text("mine")
-    log.unlink()
-    log.symlink_to(precious)
-    second = Recorder(tmp_path)
-    with pytest.raises(StateError, match="symbolic link"):
-        second.start(RECORD, resumed=True)
-    second.close()
-    assert precious.read_text() == "mine"
-
-
-NARROW = """
-import resource, sys
-from pathlib import Path
-from cli_agent_orchestrator.events import RunEnded, Warned
-from cli_agent_orchestrator.runs.recorder import Recorder
-from tests.runs.test_recorder import ENDED, NOON, RECORD
-
-first = Recorder(Path(sys.argv[1]))
-first.start(RECORD, resumed=False)
-first.take(Warned(NOON, "before"))
-first.close()
-kept = Recorder(Path(sys.argv[1]))
-kept.start(RECORD, resumed=True)
-limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
-print(*(kept.take(Warned(NOON, "lost")).seq for number in range(5)))
-print(len(kept.pop_troubles()))
-resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-kept.take(Warned(NOON, "after"))
-kept.take(ENDED)
-kept.close()
-"""
-
-
-def test_a_disk_that_was_full_for_a_while_loses_only_what_did_not_fit(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", NARROW, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    numbers, troubles = done.stdout.splitlines()
-    assert numbers == "2 3 4 5 6"
-    assert int(troubles) >= 1
+    kept = Recorder(tmp_path)
+    kept.start(RECORD, resumed=True)
+    with narrow_disk(100):
+        assert [kept.take(Warned(NOON, "lost")).seq for _ in range(5)] == [2, 3, 4, 5, 6]
+        assert kept.pop_troubles()
+    kept.take(Warned(NOON, "after"))
+    kept.take(ENDED)
+    kept.close()
     events = read_events(run_folder(tmp_path, RUN))
     texts = [event.text for event in events if isinstance(event, Warned)]
     assert texts == ["before", "after"]

@@ -4,9 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.errors import ConfigError, PromptError
-from cli_agent_orchestrator.runs.request import RunRequest, build_request
+from cli_agent_orchestrator.errors import ConfigError, UsageError
+from cli_agent_orchestrator.runs.request import (
+    RunRequest,
+    build_request,
+    check_project_file,
+    read_all_settings,
+)
 from cli_agent_orchestrator.settings.config import RunConfig
+from cli_agent_orchestrator.settings.gates import Gate
 
 
 def project(folder: Path, settings: str = "", task: str = "# Task\nMend it.\n") -> dict[str, str]:
@@ -38,15 +44,6 @@ def test_options_come_before_the_environment_the_task_and_the_file(tmp_path: Pat
 def test_a_task_that_cannot_be_read_or_has_no_settings_sets_none(tmp_path: Path, text: str) -> None:
     request = build_request(project(tmp_path, task=text), {})
     assert "task" not in request.sources.values()
-
-
-def test_a_task_given_as_text_has_settings_too(tmp_path: Path) -> None:
-    text = "---\n{}\n---\n# Task\nMend it.\n"
-    options = {"WD": str(tmp_path)}
-    request = build_request({**options, "PROMPT": text.format("max_rounds: 4")}, {})
-    assert request.sources["MAX_ROUNDS"] == "task"
-    with pytest.raises(PromptError, match="PROMPT, line 2: a task cannot set gates"):
-        build_request({**options, "PROMPT": text.format("gates: true")}, {})
 
 
 @pytest.mark.parametrize(
@@ -114,13 +111,18 @@ class TestCommandsOfTheProject:
         assert (named, build_request(options, {}).project_file) == (str(other), "")
         assert build_request(options, {}, str(work / "cao.toml")).project_file == ""
 
-    def test_so_does_one_in_the_repository_around_it(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("is_repository", [True, False])
+    def test_so_does_one_in_the_repository_around_it(
+        self, tmp_path: Path, is_repository: bool
+    ) -> None:
         work = tmp_path / "shop" / "web"
         work.mkdir(parents=True)
-        (tmp_path / "shop" / ".git").mkdir()
+        if is_repository:
+            (tmp_path / "shop" / ".git").mkdir()
         file = tmp_path / "shop" / "cao.toml"
         file.write_text(GATE, encoding="utf-8")
-        assert self.commands(project(work), file) == {"GATES": "tests=make test"}
+        commands = {"GATES": "tests=make test"} if is_repository else {}
+        assert self.commands(project(work), file) == commands
 
     def test_so_does_one_that_leads_the_run_elsewhere(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -133,10 +135,76 @@ class TestCommandsOfTheProject:
         file = Path("cao.toml")
         assert self.commands({"PROMPT_FILE": task}, file) == {"GATES": "tests=make test"}
 
-    def test_one_of_the_users_elsewhere_does_not(self, tmp_path: Path) -> None:
-        work, home = tmp_path / "work", tmp_path / "work-settings"
-        work.mkdir()
-        home.mkdir()
-        file = home / "cao.toml"
-        file.write_text(GATE, encoding="utf-8")
-        assert self.commands(project(work), file) == {}
+
+def test_a_named_file_is_read_instead_of_the_projects_own(tmp_path: Path) -> None:
+    (tmp_path / "cao.toml").write_text("max_rounds = 5\n", encoding="utf-8")
+    (tmp_path / "other.toml").write_text("poll_seconds = 1\n", encoding="utf-8")
+    settings = read_all_settings({"WD": str(tmp_path)}, {}, str(tmp_path / "other.toml"))
+    assert settings == {"WD": str(tmp_path), "POLL_SECONDS": "1"}
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_all_settings({}, {}, str(tmp_path / "none.toml"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"STATE_FILE": "/etc/passwd"}, "state_file"),
+        ({"STATE_FILE": "../other/state.json"}, "state_file"),
+        ({"WD": "/"}, "wd"),
+        ({"RESUME": "0"}, "resume"),
+        ({"MISSING": "skip"}, "missing"),
+        ({"PROMPT_FILE": "/etc/shadow"}, "prompt_file"),
+        ({"AGENT_PERMISSIONS": "full"}, "agent_permissions"),
+        ({"AGENT_PERMISSIONS": " FULL "}, "agent_permissions"),
+        ({"AGENT_PERMISSIONS": "workspace"}, "agent_permissions"),
+    ],
+)
+def test_a_cloned_project_cannot_reach_out_of_its_folder(
+    tmp_path: Path, settings: dict[str, str], named: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"{named} in cao.toml"):
+        check_project_file(settings, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(".", ".git/config", "task.md", "cao.toml", "package.json", "state/run.json", ".tmp"),
+        *(".tmp/run", ".tmp/.json", ".tmp/../package.json", "link/run.json", ".tmp/away/run.json"),
+    ],
+)
+def test_a_cloned_project_cannot_name_another_file_of_its_own_as_the_state(
+    tmp_path: Path, value: str
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".tmp").mkdir()
+    (tmp_path / "link").symlink_to(".git")
+    (tmp_path / ".tmp" / "away").symlink_to("../.git")
+    with pytest.raises(ConfigError, match=r"state_file in cao\.toml.*a \.json file below \.tmp"):
+        check_project_file({"STATE_FILE": value}, tmp_path)
+
+
+def test_a_project_may_set_what_stays_inside(tmp_path: Path) -> None:
+    check_project_file(
+        {
+            "STATE_FILE": ".tmp/state/run.json",
+            "PROMPT_FILE": str(tmp_path / "task.md"),
+            "MAX_ROUNDS": "2",
+            "AGENT_PERMISSIONS": "ask",
+        },
+        tmp_path,
+    )
+
+
+def test_a_file_can_name_gates(tmp_path: Path) -> None:
+    text = '[gates]\ntests = "make test"\n[gates.e2e]\nrun = "make e2e"\nclean = true\n'
+    (tmp_path / "cao.toml").write_text(text, encoding="utf-8")
+    config = RunConfig.from_env(read_all_settings({"WD": str(tmp_path)}, {}, None))
+    assert config.gates == (Gate("tests", "make test"), Gate("e2e", "make e2e", clean=True))
+
+
+@pytest.mark.parametrize("flow", ["/tmp/mine.toml", "../mine.toml", "mine.toml", "~/x/y"])
+def test_a_project_names_a_flow_only_by_its_name(tmp_path: Path, flow: str) -> None:
+    (tmp_path / "cao.toml").write_text(f'flow = "{flow}"\n', encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"flow in cao\.toml .*the name of a flow"):
+        read_all_settings({"WD": str(tmp_path)}, {}, None)

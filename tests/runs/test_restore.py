@@ -19,14 +19,16 @@ from cli_agent_orchestrator.runs.restore import (
     changes_of_turn,
     find_moment,
     find_span,
+    go_back,
     last_of_run,
     name_of,
     opened_to_go_back,
+    plan_way_back,
     read_kept,
 )
 from cli_agent_orchestrator.work.folder import PERSON_LABEL, WorkFolder
 from cli_agent_orchestrator.work.snapshots import Snapshot
-from tests.runs.kept_runs import RUN, make_run, snapshots_in, worked_run
+from tests.runs.kept_runs import RUN, change_record, make_run, snapshots_in, worked_run
 from tests.work.projects import fingerprint, git, make_repository, write
 
 
@@ -69,11 +71,12 @@ def test_what_a_person_kept_is_not_of_the_run() -> None:
     assert caught.value.known == tuple(map(name_of, TAKEN))
 
 
-def go_back(folder: Folder, word: str, *, everything: bool = False) -> tuple[WayBack, int]:
+def bring_back(folder: Folder, word: str, *, everything: bool = False) -> tuple[WayBack, int]:
     kept = read_kept(folder, os.environ)
-    with opened_to_go_back(kept, SystemClock()) as going:
-        way = going.plan(find_moment(kept.taken, word), everything=everything)
-        return way, going.go(way)[0]
+    with opened_to_go_back(kept, SystemClock()) as snapshots:
+        target = find_moment(kept.taken, word)
+        way = plan_way_back(kept, snapshots, target, everything=everything)
+        return way, go_back(kept, snapshots, way)[0]
 
 
 @pytest.fixture
@@ -86,33 +89,39 @@ def folder(tmp_path: Path, wd: Path) -> Folder:
     return worked_run(tmp_path / "state", wd)
 
 
+def content(wd: Path) -> dict[str, str]:
+    return {path.stem: path.read_text().strip() for path in wd.glob("[a-z]*")}
+
+
 def test_the_files_come_back_and_nothing_of_the_repository_changes(
     folder: Folder, wd: Path
 ) -> None:
     write(wd, {"out.log": "ignored\n"})
     git(wd, "add", "a.txt")
     before = fingerprint(wd / ".git")
-    way, _ = go_back(folder, "start")
+    way, _ = bring_back(folder, "start")
     assert (way.restored, way.removed) == (("a.txt", "gone.txt"), ("new.txt",))
     assert (way.yours, way.left_alone, way.head_moved) == ((), (), "")
-    assert (wd / "a.txt").read_text() == "1\n"
-    assert (wd / "gone.txt").read_text() == "g\n"
-    assert (wd / "mine.txt").read_text() == "not committed\n"
-    assert (wd / "out.log").exists()
-    assert not (wd / "new.txt").exists()
+    assert content(wd) == {"a": "1", "gone": "g", "mine": "not committed", "out": "ignored"}
     assert fingerprint(wd / ".git") == before
+    # HEAD may have moved since: that is said.
+    git(wd, "checkout", "-q", "-b", "other")
+    git(wd, "commit", "-q", "-m", "mine", "mine.txt")
+    way, _ = bring_back(folder, "start", everything=True)
+    assert "(main) and is" in way.head_moved
+    assert way.head_moved.endswith("(other)")
 
 
 def test_what_a_person_changed_since_stays_and_is_named(folder: Folder, wd: Path) -> None:
     write(wd, {"a.txt": "the user's\n", "later.txt": "l\n"})
-    way, number = go_back(folder, "start")
+    way, number = bring_back(folder, "start")
     assert way.yours == ("a.txt", "later.txt")
     assert (way.restored, way.removed) == (("gone.txt",), ("new.txt",))
     assert (wd / "a.txt").read_text() == "the user's\n"
-    way, _ = go_back(folder, str(number), everything=True)
+    way, _ = bring_back(folder, str(number), everything=True)
     assert not (wd / "gone.txt").exists()
     assert (wd / "new.txt").exists()
-    way, _ = go_back(folder, "start")
+    way, _ = bring_back(folder, "start")
     assert way.yours == ("a.txt", "later.txt"), "going back and forth does not make it the run's"
 
 
@@ -125,32 +134,22 @@ def test_what_a_person_changed_between_turns_stays(tmp_path: Path, wd: Path) -> 
     snapshots.take(1, PERSON_LABEL)
     write(wd, {"a.txt": "the user's, and an agent's\n", "b.txt": "2\n"})
     snapshots.take(2, "programmer")
-    way, _ = go_back(folder, "start")
+    way, _ = bring_back(folder, "start")
     assert (way.yours, way.restored) == (("a.txt",), ("b.txt",))
-    way, _ = go_back(folder, "start", everything=True)
+    way, _ = bring_back(folder, "start", everything=True)
     assert (wd / "a.txt").read_text() == "1\n"
 
 
 def test_with_everything_it_is_as_it_was_and_can_be_undone(folder: Folder, wd: Path) -> None:
     write(wd, {"a.txt": "the user's\n", "later.txt": "l\n"})
-    way, number = go_back(folder, "1", everything=True)
+    before = content(wd)
+    way, number = bring_back(folder, "1", everything=True)
     assert (way.yours, number) == ((), 5)
-    assert (wd / "a.txt").read_text() == "2\n"
-    assert not (wd / "later.txt").exists()
+    assert content(wd) == {"a": "2", "gone": "g", "mine": "not committed", "new": "n"}
     labels = {one.sequence: one.label for one in read_kept(folder, os.environ).taken}
     assert (labels[5], labels[6]) == (BEFORE_LABEL, AFTER_LABEL)
-    go_back(folder, "5", everything=True)
-    assert (wd / "a.txt").read_text() == "the user's\n"
-    assert (wd / "later.txt").read_text() == "l\n"
-
-
-def test_it_is_said_that_head_moved(folder: Folder, wd: Path) -> None:
-    git(wd, "checkout", "-q", "-b", "other")
-    git(wd, "commit", "-q", "-m", "mine", "mine.txt")
-    way, _ = go_back(folder, "start")
-    assert "(main) and is" in way.head_moved
-    assert way.head_moved.endswith("(other)")
-    assert (wd / "a.txt").read_text() == "1\n"
+    bring_back(folder, "5", everything=True)
+    assert content(wd) == before
 
 
 def test_files_that_go_through_a_filter_are_left_alone(tmp_path: Path, wd: Path) -> None:
@@ -160,34 +159,31 @@ def test_files_that_go_through_a_filter_are_left_alone(tmp_path: Path, wd: Path)
     snapshots_in(folder, wd).take(0, "start")
     write(wd, {"x.bin": "content\n", "a.txt": "2\n"})
     snapshots_in(folder, wd).take(1, "programmer")
-    way, _ = go_back(folder, "start")
+    way, _ = bring_back(folder, "start")
     assert way.restored == ("a.txt",)
     assert [one.path for one in way.left_alone] == ["x.bin"]
     assert (wd / "x.bin").read_text() == "content\n"
 
 
-@pytest.mark.parametrize("is_removed", [True, False])
-def test_a_private_file_stays_private(tmp_path: Path, wd: Path, is_removed: bool) -> None:
+def test_a_private_file_stays_private(tmp_path: Path, wd: Path) -> None:
     make_repository(wd, {"a.txt": "1\n"})
-    write(wd, {".env": "A=1\n", "run.sh": "1\n"})
-    (wd / ".env").chmod(0o600)
-    (wd / "run.sh").chmod(0o700)
+    modes = {".env": 0o600, "removed.env": 0o600, "run.sh": 0o700, "removed.sh": 0o700}
+    for name, mode in modes.items():
+        write(wd, {name: "1\n"})
+        (wd / name).chmod(mode)
     folder = make_run(tmp_path / "state", wd)
     snapshots_in(folder, wd).take(0, "start")
-    for name in (".env", "run.sh"):
-        if is_removed:
-            (wd / name).unlink()
-        else:
-            (wd / name).write_text("2\n")
-            (wd / name).chmod(0o644)
+    for name in modes:
+        (wd / name).unlink()
+        if not name.startswith("removed"):
+            write(wd, {name: "2\n"})
     snapshots_in(folder, wd).take(1, "programmer")
-    go_back(folder, "start")
-    assert (wd / ".env").stat().st_mode & 0o777 == 0o600
-    assert (wd / "run.sh").stat().st_mode & 0o777 == 0o700
+    bring_back(folder, "start")
+    assert {name: (wd / name).stat().st_mode & 0o777 for name in modes} == modes
 
 
 def test_a_run_that_goes_on_counts_on_from_there(folder: Folder, wd: Path) -> None:
-    _, number = go_back(folder, "1")
+    _, number = bring_back(folder, "1")
     work = WorkFolder(snapshots_in(folder, wd))
     assert work.begin(4, is_in_flight=True) == (number + 1, [])
     write(wd, {"a.txt": "4\n"})
@@ -203,21 +199,29 @@ def test_a_turn_that_was_begun_keeps_its_number(tmp_path: Path, wd: Path) -> Non
     folder = make_run(tmp_path / "state", wd, events=(begun,))
     snapshots_in(folder, wd).take(0, "start")
     write(wd, {"a.txt": "2\n"})
-    assert go_back(folder, "start", everything=True)[1] == 8
+    assert bring_back(folder, "start", everything=True)[1] == 8
 
 
-def test_a_run_at_work_is_left_alone(folder: Folder, wd: Path) -> None:
+def test_nothing_is_brought_back_where_it_does_not_belong(
+    folder: Folder, wd: Path, tmp_path: Path
+) -> None:
     with keeping_runs_out(wd), pytest.raises(RunLocked):
-        go_back(folder, "start")
+        bring_back(folder, "start")
+    change_record(folder, top=str(wd.parent))
+    with pytest.raises(RunError, match="into another one"):
+        bring_back(folder, "start")
+    change_record(folder, top=str(wd))
     assert (wd / "a.txt").read_text() == "3\n"
-
-
-def test_a_folder_that_is_gone_is_said_to_be_gone(folder: Folder, wd: Path) -> None:
     taken = read_kept(folder, os.environ).taken
     shutil.rmtree(wd)
+    with pytest.raises(RunError, match="is not there any more"):
+        bring_back(folder, "start")
     assert read_kept(folder, os.environ).taken == taken
-    with pytest.raises(RunError):
-        go_back(folder, "start")
+    other = make_repository(tmp_path / "other", {"a.txt": "another project's\n"})
+    wd.symlink_to(other)
+    with pytest.raises(RunError, match="into another one"):
+        bring_back(folder, "start")
+    assert (other / "a.txt").read_text() == "another project's\n"
 
 
 def test_a_folder_that_was_no_repository_can_be_filled_again(tmp_path: Path) -> None:
@@ -227,36 +231,15 @@ def test_a_folder_that_was_no_repository_can_be_filled_again(tmp_path: Path) -> 
     snapshots_in(folder, plain).take(0, "start")
     shutil.rmtree(plain)
     plain.mkdir()
-    go_back(folder, "start", everything=True)
+    bring_back(folder, "start", everything=True)
     assert (plain / "a.txt").read_text() == "1\n"
-
-
-def test_nothing_is_brought_into_another_repository(
-    tmp_path: Path, folder: Folder, wd: Path
-) -> None:
-    other = make_repository(tmp_path / "other", {"a.txt": "another project's\n"})
-    shutil.rmtree(wd)
-    wd.symlink_to(other)
-    with pytest.raises(RunError):
-        go_back(folder, "start")
-    assert (other / "a.txt").read_text() == "another project's\n"
-
-
-def test_what_lies_beside_the_work_folder_stays(tmp_path: Path) -> None:
-    outer = make_repository(tmp_path / "outer", {"sub/a.txt": "1\n", "b.txt": "b\n"})
-    folder = make_run(tmp_path / "state", outer / "sub")
-    snapshots_in(folder, outer / "sub").take(0, "start")
-    write(outer, {"sub/a.txt": "2\n", "b.txt": "not the run's\n"})
-    way, _ = go_back(folder, "start", everything=True)
-    assert way.restored == ("sub/a.txt",)
-    assert (outer / "b.txt").read_text() == "not the run's\n"
 
 
 def test_what_cannot_be_put_back_is_told_with_the_way_to_undo_it(folder: Folder, wd: Path) -> None:
     # Ignored, so in no snapshot; it lies where a file was.
     write(wd, {"gone.txt/out.log": "ignored\n"})
     with pytest.raises(RunError, match=rf"cao undo {RUN} --to 5") as caught:
-        go_back(folder, "start")
+        bring_back(folder, "start")
     assert isinstance(caught.value.__cause__, GitError)
     assert (wd / "a.txt").read_text() == "1\n"
     assert (wd / "gone.txt/out.log").exists()

@@ -1,9 +1,9 @@
 """A run as its record and its events tell it."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.core.models import TerminalStatus
@@ -26,12 +26,11 @@ from cli_agent_orchestrator.events import (
     Unpaused,
     Warned,
 )
-from cli_agent_orchestrator.runs.event_log import EventLog
-from cli_agent_orchestrator.runs.record import RunStatus, SavedSetting
-from cli_agent_orchestrator.runs.view import fold, read_run, turns_of, view_run
+from cli_agent_orchestrator.runs.record import EventLog, RunStatus, SavedSetting
+from cli_agent_orchestrator.runs.view import fold, read_run, view_run
 from cli_agent_orchestrator.settings.layout import run_folder
 from tests.runs.kept_runs import RUN, change_record, make_run
-from tests.runs.views import NOON, a_run, a_turn
+from tests.runs.views import NOON, a_run, a_turn, turns_of
 
 BEGAN = TurnBegan(NOON, "analyst", 1, 1, 1, "a1", "codex")
 ENDED = TurnEnded(NOON + 9, "analyst", 1, 1, 1, "delivered", "summary received", 8.0, "/x")
@@ -63,17 +62,15 @@ class TestTurns:
         assert (turn.began, turn.ended) == (NOON, NOON + 9)
 
     @pytest.mark.parametrize("began", [BEGAN, CHECK])
-    def test_one_is_broken_off_where_its_run_ends(self, began: RunEvent) -> None:
-        (turn,) = turns_of([began, STOPPED])
+    def test_one_is_broken_off_where_its_run_ends(self, began: TurnBegan | CheckBegan) -> None:
+        again = replace(began, sequence=4, at=NOON + 901)
+        turn, under_way = turns_of([began, STOPPED, RESUMED, again])
         assert (turn.ended, turn.seconds, turn.outcome) == (NOON + 18, 18.0, "")
-
-    def test_only_the_last_one_of_a_resumed_run_is_under_way(self) -> None:
-        first, second = turns_of([BEGAN, STOPPED, RESUMED, AGAIN])
-        assert (first.ended, second.ended) == (NOON + 18, None)
+        assert under_way.ended is None
 
     def test_one_that_was_under_way_when_its_run_was_killed_is_broken_off(self) -> None:
         told: list[RunEvent] = [BEGAN, Warned(NOON + 7, "odd")]
-        (at_work,), (killed,) = turns_of(told), turns_of(told, is_live=False)
+        (at_work,), (killed,) = turns_of(told), turns_of(told, RunStatus.STOPPED)
         assert at_work.ended is None
         assert (killed.ended, killed.seconds) == (NOON + 7, 7.0)
         assert turns_of([*told, RESUMED]) == [killed]
@@ -110,7 +107,8 @@ class TestTurns:
 
 
 def test_a_run_is_what_its_events_tell() -> None:
-    changed = FilesChanged(NOON, "programmer", 1, 1, ("a.py",), 1, 3, 1)
+    changed = FilesChanged(NOON, "programmer", 1, 1, ("a\nb.py",), 1, 3, 1)
+    assert "\n" not in changed.words
     hint = HintTaken(NOON, "tester", "look at b")
     proofs = [
         replace(CHECKED, gate="proof", sequence=number, why=f"proof {number}", log=f"/l/{number}")
@@ -153,19 +151,11 @@ def test_what_the_agent_that_asks_wants_to_know_is_told_as_long_as_it_asks() -> 
     assert fold(ended, asked).question == ""
 
 
-@pytest.mark.parametrize(
-    ("acts", "status", "is_pausing"),
-    [
-        ([], RunStatus.RUNNING, False),
-        ([PauseAsked(NOON)], RunStatus.RUNNING, True),
-        ([PauseAsked(NOON)], RunStatus.PAUSED, False),
-        ([PauseAsked(NOON), Unpaused(NOON)], RunStatus.RUNNING, False),
-    ],
-)
-def test_a_run_pauses_when_its_turn_is_over(
-    acts: list[RunEvent], status: RunStatus, is_pausing: bool
-) -> None:
-    assert fold(a_run(status=status), acts).is_pausing == is_pausing
+def test_a_run_pauses_when_its_turn_is_over() -> None:
+    paused = a_run(status=RunStatus.PAUSED)
+    assert fold(a_run(), [PauseAsked(NOON)]).is_pausing
+    assert not fold(a_run(), [PauseAsked(NOON), Unpaused(NOON)]).is_pausing
+    assert not fold(paused, [PauseAsked(NOON)]).is_pausing
 
 
 @pytest.fixture
@@ -173,16 +163,11 @@ def folder(tmp_path: Path) -> Folder:
     return make_run(tmp_path / "state", tmp_path, events=(BEGAN, ENDED))
 
 
-def test_a_folder_has_a_run_if_its_record_can_be_read(folder: Folder, tmp_path: Path) -> None:
-    run = view_run(folder)
-    assert (run.id, run.wd, run.status) == (RUN, str(tmp_path), RunStatus.PASS)
-    assert [turn.outcome for turn in run.turns] == ["delivered"]
-    assert read_run(folder).turns == ()
+def test_no_turn_of_a_run_that_was_killed_is_at_work(folder: Folder, tmp_path: Path) -> None:
     with pytest.raises(StateError):
         view_run(run_folder(tmp_path, RUN))
-
-
-def test_no_turn_of_a_run_that_was_killed_is_at_work(folder: Folder) -> None:
+    assert [turn.outcome for turn in view_run(folder).turns] == ["delivered"]
+    assert read_run(folder).turns == ()
     change_record(folder, status=RunStatus.RUNNING)
     log = EventLog(folder)
     log.append(AGAIN)
@@ -198,8 +183,3 @@ def test_the_most_rounds_are_those_that_were_set_last(folder: Folder) -> None:
     for value, most in (("9", 9), ("9" * 5000, 0), ("²", 0), ("-1", 0), ("", 0)):
         change_record(folder, settings={"MAX_ROUNDS": SavedSetting(value, "cao set")})
         assert view_run(folder).max_rounds == most
-
-
-def test_a_line_break_in_the_name_of_a_file_makes_no_line() -> None:
-    event = FilesChanged(2.0, "tester", 1, 3, ("a\nb.py",), 1, 1, 0, allowed=False)
-    assert "\n" not in event.words

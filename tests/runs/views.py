@@ -1,10 +1,13 @@
 """Runs and turns as they are shown, with whatever a test wants of them."""
 
-from dataclasses import replace
+from collections.abc import Iterable
 from typing import Any
 
+from msgspec.structs import replace
+
+from cli_agent_orchestrator.events import RunEvent
 from cli_agent_orchestrator.runs.record import RunStatus
-from cli_agent_orchestrator.runs.view import RunView, Turn
+from cli_agent_orchestrator.runs.view import RunView, Turn, fold
 
 NOON = 1_700_000_000.0
 RUN = "20261115-084037-k3f9"
@@ -46,3 +49,7 @@ def a_turn(sequence: int, **changes: Any) -> Turn:
         verdict="summary received",
     )
     return replace(turn, **changes)
+
+
+def turns_of(events: Iterable[RunEvent], status: RunStatus = RunStatus.RUNNING) -> list[Turn]:
+    return [*fold(a_run(status=status), events).turns]

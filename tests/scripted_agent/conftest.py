@@ -6,18 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scripted_agent.driving import PtyAgent, TmuxAgent
-
-
-@pytest.fixture
-def in_tmux(tmp_path: Path) -> Iterator[Callable[..., TmuxAgent]]:
-    """Start an agent in tmux: `in_tmux(script, profile)`."""
-    with ExitStack() as stack:
-
-        def start(script: str | None = "", profile: str = "programmer") -> TmuxAgent:
-            return stack.enter_context(closing(TmuxAgent(tmp_path, script, profile)))
-
-        yield start
+from tests.scripted_agent.driving import PtyAgent, prompt_with_file
 
 
 @pytest.fixture
@@ -29,3 +18,27 @@ def on_pty(tmp_path: Path) -> Iterator[Callable[..., PtyAgent]]:
             return stack.enter_context(closing(PtyAgent(tmp_path, script, profile)))
 
         yield start
+
+
+@pytest.fixture
+def started(on_pty: Callable[..., PtyAgent]) -> Callable[..., PtyAgent]:
+    """Start an agent and wait until it takes messages."""
+
+    def start(script: str | None = "", profile: str = "programmer") -> PtyAgent:
+        agent = on_pty(script, profile)
+        agent.wait_for("scripted ❯")
+        return agent
+
+    return start
+
+
+@pytest.fixture
+def play(started: Callable[..., PtyAgent], tmp_path: Path) -> Callable[..., PtyAgent]:
+    """Start an agent that obeys one rule, and send it a prompt that wants a response file."""
+
+    def start(*lines: str) -> PtyAgent:
+        agent = started("\n".join(["[[rule]]", "turn = 1", *lines]))
+        agent.send(prompt_with_file(tmp_path / "response.md"))
+        return agent
+
+    return start

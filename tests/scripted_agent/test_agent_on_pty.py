@@ -1,4 +1,7 @@
-"""The program itself, seen byte by byte: keys, signals, events, files, exit codes."""
+"""The program itself, seen byte by byte: keys, signals, events, files, exit codes.
+
+How it misbehaves is also seen in tests/terminals and tests/e2e, which count on it.
+"""
 
 import os
 import signal
@@ -8,31 +11,29 @@ from pathlib import Path
 
 import pytest
 
+from cli_agent_orchestrator.scripted_agent.agent import REFUSED_ANSWER
 from tests.scripted_agent.driving import (
     PtyAgent,
     event_names,
     eventually,
+    prompt_with_file,
     read_events,
 )
 
 Start = Callable[..., PtyAgent]
+Play = Callable[..., PtyAgent]
 
-READY = "▢ ready"
 OVER = "▣ turn {} over"
+WORKS_LONG = "[[rule]]\nturn = 1\nseconds = 1000"
 
 
-def started(on_pty: Start, script: str | None = "", profile: str = "programmer") -> PtyAgent:
-    agent = on_pty(script, profile)
-    agent.wait_for("scripted ❯")
-    return agent
+def answer_of(agent: PtyAgent) -> str:
+    agent.wait_for_event("Stop")
+    return str(read_events(agent.folder)[-1]["message"])
 
 
-def rule(*lines: str) -> str:
-    return "\n".join(["[[rule]]", *lines])
-
-
-def test_a_turn_is_told_by_title_and_events(on_pty: Start) -> None:
-    agent = started(on_pty, rule("seconds = 0.3", "answer = 'done it'"))
+def test_a_turn_is_told_by_title_and_events(started: Start) -> None:
+    agent = started("[[rule]]\nseconds = 0.3\nanswer = 'done it'")
     agent.send("go")
     agent.wait_for(OVER.format(1))
     agent.wait_for_event("Stop")
@@ -46,18 +47,16 @@ def test_a_turn_is_told_by_title_and_events(on_pty: Start) -> None:
     ]
 
 
-def test_signals_can_be_switched_off(on_pty: Start) -> None:
-    agent = started(on_pty, "title = false\nevents = false")
+def test_signals_can_be_switched_off(started: Start) -> None:
+    agent = started("title = false\nevents = false")
     agent.send("go")
     agent.wait_for(OVER.format(1))
     assert "\x1b]" not in agent.received
     assert event_names(agent.folder) == []
 
 
-def test_the_stream_tells_the_state_when_the_script_says_so(on_pty: Start) -> None:
-    agent = started(
-        on_pty, "stream_state = true\n" + rule("turn = 1", "misbehave = { ask = 'run it' }")
-    )
+def test_the_stream_tells_the_state_when_the_script_says_so(started: Start) -> None:
+    agent = started("stream_state = true\n[[rule]]\nturn = 1\nmisbehave = { ask = 'run it' }")
     agent.send("go")
     agent.wait_for("1. Yes")
     agent.type(b"1")
@@ -72,87 +71,62 @@ def test_the_stream_tells_the_state_when_the_script_says_so(on_pty: Start) -> No
     ]
 
 
-@pytest.mark.parametrize(
-    "message",
-    ["two\nlines\tgrüße 漢字 🎉  ", "a\r\nb"],
-    ids=["lines", "crlf"],
-)
-def test_a_message_arrives_byte_for_byte(on_pty: Start, message: str) -> None:
-    agent = started(on_pty)
-    agent.send(message)
-    agent.wait_for_event("Stop")
+def test_a_message_arrives_byte_for_byte(started: Start) -> None:
+    agent = started()
+    agent.type(b"\r  \x15\r")  # an empty one is not taken
+    agent.paste("two\r\nlines\tgrüße 漢字 ")
+    agent.type(b" writf\x7fe\r")
+    message = "two\r\nlines\tgrüße 漢字  write"
     data = message.encode()
-    assert read_events(agent.folder)[-1]["message"] == (
+    assert answer_of(agent) == (
         f"Received {len(message)} characters, {len(data)} bytes.\nsha256 {sha256(data).hexdigest()}"
     )
 
 
-def test_what_was_typed_can_be_taken_back(on_pty: Start) -> None:
-    agent = started(on_pty)
-    agent.type(b"wrong\x15writf\x7fe\r")
-    agent.wait_for_event("Stop")
-    assert sha256(b"write").hexdigest() in read_events(agent.folder)[-1]["message"]
-
-
-def test_control_c_empties_the_box_before_it_quits(on_pty: Start) -> None:
-    agent = started(on_pty)
-    agent.type(b"wrong\x03\x03")
-    agent.wait_for("Ctrl-C once more quits")
-    agent.type(b"\x03")
-    assert agent.wait_for_end() == 0
-
-
-@pytest.mark.parametrize("data", [b"/exit\r", b"\x04", b"text\x15\x04"])
-def test_the_agent_quits_when_asked_to(on_pty: Start, data: bytes) -> None:
-    agent = started(on_pty)
+@pytest.mark.parametrize("data", [b"/exit\r", b"text\x03\x04"])
+def test_the_agent_quits_when_asked_to(started: Start, data: bytes) -> None:
+    agent = started()
     agent.type(data)
     assert agent.wait_for_end() == 0
     assert event_names(agent.folder) == ["SessionStart", "SessionEnd"]
     assert agent.received.endswith("\x1b[?2004l")
 
 
-def test_an_empty_message_is_not_taken(on_pty: Start) -> None:
-    agent = started(on_pty)
-    agent.type(b"\r  \r")
-    agent.type(b"real\r")
-    agent.wait_for_event("Stop")
-    assert event_names(agent.folder).count("UserPromptSubmit") == 1
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM])
-def test_a_signal_ends_the_agent(on_pty: Start, number: signal.Signals) -> None:
-    agent = started(on_pty, rule("misbehave = { hang = true }"))
-    agent.send("go")
+def test_a_signal_ends_the_agent(play: Play) -> None:
+    agent = play("misbehave = { hang = true }")
     agent.wait_for("working")
-    agent.signal(number)
-    assert agent.wait_for_end() == 128 + number
+    agent.process.send_signal(signal.SIGTERM)
+    assert agent.wait_for_end() == 128 + signal.SIGTERM
     assert event_names(agent.folder)[-1] == "SessionEnd"
 
 
-def test_the_end_is_not_told_to_a_server_that_has_taken_the_file_away(on_pty: Start) -> None:
-    agent = started(on_pty)
+def test_the_end_is_not_told_to_a_server_that_has_taken_the_file_away(started: Start) -> None:
+    agent = started()
     (events,) = agent.folder.glob("*.jsonl")
     events.unlink()
-    agent.signal(signal.SIGHUP)
+    agent.process.send_signal(signal.SIGHUP)
     assert agent.wait_for_end() == 128 + signal.SIGHUP
     assert not events.exists()
 
 
-def test_escape_stops_a_turn_and_fires_no_event(on_pty: Start) -> None:
-    agent = started(on_pty, rule("turn = 1", "seconds = 1000"))
-    agent.send("go")
+def test_escape_stops_a_turn_fires_no_event_and_lets_the_next_message_have_its_turn(
+    started: Start,
+) -> None:
+    agent = started(WORKS_LONG)
+    agent.send("first")
     agent.wait_for("working")
+    agent.send("second")
+    agent.wait_for("1 waiting")
     agent.type(b"\x1b")
     agent.wait_for("▢ turn 1 stopped")
-    agent.send("again")
+    agent.wait_for(OVER.format(2))
     agent.wait_for_event("Stop")
     assert event_names(agent.folder)[:3] == ["SessionStart", "UserPromptSubmit", "UserPromptSubmit"]
 
 
-def test_escape_ends_a_command_and_what_it_started(on_pty: Start, tmp_path: Path) -> None:
+def test_escape_ends_a_command_and_what_it_started(play: Play, tmp_path: Path) -> None:
     command = "import os, time; open('pid', 'w').write(f'{os.getpid()}.'); time.sleep(999)"
-    agent = started(on_pty, rule(f'run = [["{{python}}", "-c", "{command}"]]'))
-    agent.send("go")
+    agent = play(f'run = [["{{python}}", "-c", "{command}"]]')
     pid_file = tmp_path / "pid"
     eventually(lambda: pid_file.exists() and pid_file.read_text().endswith("."), "it runs")
     agent.type(b"\x1b")
@@ -161,20 +135,149 @@ def test_escape_ends_a_command_and_what_it_started(on_pty: Start, tmp_path: Path
         os.kill(int(pid_file.read_text().rstrip(".")), 0)
 
 
-def test_a_message_sent_to_a_busy_agent_waits_for_its_turn(on_pty: Start) -> None:
-    agent = started(on_pty, rule("turn = 1", "seconds = 1000"))
-    agent.send("first")
+def test_commands_really_run_without_a_shell_and_their_output_is_in_the_answer(play: Play) -> None:
+    fails = "import os, sys; os.write(1, b'to stdout;'); os.write(2, b'to stderr;'); sys.exit(3)"
+    echoes = "import sys; print(sys.argv[1], len(sys.stdin.read()))"
+    agent = play(
+        f'run = [["{{python}}", "-c", "{fails}"], ["{{python}}", "-c", "{echoes}", "$HOME; `id`"]]',
+        'answer = "RESULT: {result} {exit_code}\\n{output}"',
+    )
+    assert answer_of(agent) == "RESULT: FAIL 3\nto stdout;to stderr;$HOME; `id` 0"
+    assert event_names(agent.folder).count("PostToolUse") == 2
+
+
+@pytest.mark.parametrize(
+    ("program", "answer"),
+    [("no-such-program", "127 no-such-program: No such file or directory"), ("./folder", "126 ")],
+)
+def test_a_command_that_cannot_run_has_an_exit_code(
+    play: Play, tmp_path: Path, program: str, answer: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    agent = play(f'run = [["{program}"]]', 'answer = "{exit_code} {output}"')
+    assert answer_of(agent).startswith(answer)
+
+
+def test_a_command_that_leaves_a_child_with_its_output_open_ends_all_the_same(play: Play) -> None:
+    child = "import time; time.sleep(0.5)"
+    script = (
+        f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', '{child}']); print(1)"
+    )
+    agent = play(f'run = [["{{python}}", "-c", "{script}"]]', 'answer = "{output}"')
+    assert answer_of(agent) == "1"
+
+
+def test_files_are_written_and_changed_and_what_was_changed_before_is_no_error(
+    play: Play, tmp_path: Path
+) -> None:
+    (tmp_path / "old.py").write_text("a = 1\nb = 1\n")
+    (tmp_path / "done.py").write_text("a = 1 + 1\nb = 4\n")
+    agent = play(
+        'write = [{ path = "new/deep.py", content = "x" },',
+        '{ path = "old.py", old = "= 1", new = "= 2" },',
+        '{ path = "done.py", old = "= 1", new = "= 1 + 1" },',
+        '{ path = "done.py", old = "= 3", new = "= 4" }]',
+    )
+    answer_of(agent)
+    assert (tmp_path / "new" / "deep.py").read_text() == "x"
+    assert (tmp_path / "old.py").read_text() == "a = 2\nb = 2\n"
+    assert (tmp_path / "done.py").read_text() == "a = 1 + 1\nb = 4\n"
+
+
+@pytest.mark.parametrize(
+    ("write", "message"),
+    [
+        ('{ path = "missing.py", old = "a", new = "b" }', "missing.py cannot be changed"),
+        ('{ path = "other.py", old = "a", new = "b" }', "other.py does not contain the text"),
+        ('{ path = "way/out.txt", content = "x" }', "way/out.txt leads out of the working direct"),
+    ],
+)
+def test_a_change_that_cannot_be_made_fails_the_turn(
+    play: Play, tmp_path: Path, write: str, message: str
+) -> None:
+    outside = tmp_path.parent / f"{tmp_path.name}-outside"
+    outside.mkdir()
+    (tmp_path / "way").symlink_to(outside)
+    (tmp_path / "other.py").write_text("x")
+    agent = play(f"write = [{write}]")
+    agent.wait_for_event("StopFailure")
+    assert read_events(tmp_path)[-1]["message"].startswith(message)
+    assert not (tmp_path / "response.md").exists()
+    assert list(outside.iterdir()) == []
+
+
+def test_a_response_file_that_cannot_be_written_does_not_stop_the_turn(
+    started: Start, tmp_path: Path
+) -> None:
+    agent = started()
+    agent.send(prompt_with_file(tmp_path / "missing" / "response.md"))
+    agent.wait_for("cannot write the response file")
+    assert answer_of(agent).startswith("Received ")
+
+
+def test_a_hanging_agent_stays_busy_whatever_is_pressed(play: Play, tmp_path: Path) -> None:
+    agent = play("misbehave = { hang = true }")
     agent.wait_for("working")
-    agent.send("second")
-    agent.wait_for("1 waiting")
     agent.type(b"\x1b")
-    agent.wait_for(OVER.format(2))
+    agent.type(b"\x03")
+    agent.wait_for("working · 1s")
+    assert not (tmp_path / "response.md").exists()
+    assert event_names(tmp_path)[-1] == "UserPromptSubmit"
 
 
-def test_the_box_follows_the_width_of_the_terminal(on_pty: Start) -> None:
-    agent = started(on_pty)
-    agent.type(b"y" * 150)
-    agent.wait_for("…" + "y" * 107)
-    agent.resize(60)
-    agent.signal(signal.SIGWINCH)
-    agent.wait_for("…" + "y" * 47 + "\x1b")
+@pytest.mark.parametrize(("name", "written"), [("crash", False), ("crash_after_file", True)])
+def test_an_agent_crashes_with_a_code(play: Play, tmp_path: Path, name: str, written: bool) -> None:
+    agent = play(f"misbehave = {{ {name} = 7 }}")
+    assert agent.wait_for_end() == 7
+    assert (tmp_path / "response.md").exists() is written
+    assert event_names(tmp_path) == ["SessionStart", "UserPromptSubmit"]
+
+
+@pytest.mark.parametrize("reopen", ["true", "false"])
+def test_the_file_can_come_in_pieces(play: Play, tmp_path: Path, reopen: str) -> None:
+    text = "abcdefghi"
+    agent = play(
+        f"answer = '{text}'", f"misbehave = {{ pieces = 5, pause = 0.1, reopen = {reopen} }}"
+    )
+    response = tmp_path / "response.md"
+    sizes = set()
+
+    def is_whole() -> bool:
+        sizes.add(response.stat().st_size if response.exists() else 0)
+        return max(sizes) == len(text) + 1
+
+    eventually(is_whole, "the file is whole")
+    assert answer_of(agent) == text
+    assert sizes & {2, 4, 6, 8}
+
+
+def test_the_file_can_come_after_the_turn(play: Play, tmp_path: Path) -> None:
+    agent = play("answer = 'x'", "misbehave = { late_file = 0.5, pieces = 2, pause = 0.1 }")
+    answer_of(agent)
+    response = tmp_path / "response.md"
+    assert not response.exists()
+    eventually(lambda: response.exists() and response.read_text() == "x\n", "the file")
+
+
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [(b"\x1b[B\x1b[A\r", "done"), (b"n", REFUSED_ANSWER), (b"\x03", REFUSED_ANSWER)],
+)
+def test_an_agent_goes_on_only_when_it_is_permitted(
+    play: Play, tmp_path: Path, keys: bytes, answer: str
+) -> None:
+    agent = play("answer = 'done'", "misbehave = { ask = 'run make' }")
+    agent.wait_for("1. Yes")
+    agent.paste("2")  # a paste is no key
+    agent.type(keys)
+    assert answer_of(agent) == answer
+    assert event_names(tmp_path)[2:] == ["PermissionRequest", "PostToolUse", "Stop"]
+    assert (tmp_path / "response.md").exists() is (answer == "done")
+
+
+def test_a_start_up_question_for_a_person_is_refused_by_a_blind_enter(on_pty: Start) -> None:
+    agent = on_pty("startup_dialog = 'person'")
+    agent.wait_for("1. Yes")
+    assert event_names(agent.folder) == []
+    agent.type(b"\r")
+    assert agent.wait_for_end() == 1

@@ -12,14 +12,6 @@ from cli_agent_orchestrator.scripted_agent.__main__ import main, read_options
 MODULE = "cli_agent_orchestrator.scripted_agent"
 
 
-def test_options_are_read_in_both_forms() -> None:
-    assert read_options(["--profile", "tester", "--script=a b.toml", "--events", "e"]) == {
-        "--profile": "tester",
-        "--script": "a b.toml",
-        "--events": "e",
-    }
-
-
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [

@@ -6,16 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.scripted_agent.console import (
-    PASTE_END,
-    PASTE_START,
-    Input,
-    KeyReader,
-)
-
-
-def read(data: bytes) -> list[Input]:
-    return KeyReader().feed(data)
+from cli_agent_orchestrator.scripted_agent.console import PASTE_END, PASTE_START, Input, KeyReader
 
 
 def joined(inputs: list[Input]) -> list[Input]:
@@ -50,31 +41,21 @@ def joined(inputs: list[Input]) -> list[Input]:
     ],
 )
 def test_bytes_are_keys(data: bytes, inputs: list[Input]) -> None:
-    assert read(data) == inputs
+    assert KeyReader().feed(data) == inputs
 
 
-def test_an_escape_alone_is_decided_later() -> None:
+@pytest.mark.parametrize(("data", "keys"), [(b"\x1b", [Input("escape")]), (b"\x1b[1;", [])])
+def test_a_sequence_that_is_cut_off_is_decided_later(data: bytes, keys: list[Input]) -> None:
     reader = KeyReader()
-    assert reader.feed(b"\x1b") == []
+    assert reader.feed(data) == []
     assert reader.undecided
-    assert reader.decide() == [Input("escape")]
+    assert reader.decide() == keys
     assert not reader.undecided
-
-
-def test_a_sequence_that_never_ends_is_no_key() -> None:
-    reader = KeyReader()
-    reader.feed(b"\x1b[1;")
-    assert reader.decide() == []
-
-
-def test_a_paste_is_one_text_with_its_line_ends() -> None:
-    data = PASTE_START + b"a\r\nb\x1b[Ac\x00" + PASTE_END + b"\r"
-    assert read(data) == [Input("pasted", "a\r\nb\x1b[Ac\x00"), Input("enter")]
 
 
 @given(st.binary(max_size=60), st.lists(st.integers(0, 120), max_size=8))
 def test_a_paste_is_kept_byte_for_byte_however_it_is_cut(data: bytes, cuts: list[int]) -> None:
-    data = data.replace(b"\x1b", b"")
+    data = data.replace(b"\x1b", b"\x1b[A\r\n")
     whole = b"x" + PASTE_START + data + PASTE_END + b"\x1b[B\r"
     reader = KeyReader()
     places = sorted({0, *(cut for cut in cuts if cut < len(whole)), len(whole)})

@@ -5,6 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cli_agent_orchestrator.core.text import columns_of
 from cli_agent_orchestrator.providers import scripted
 from cli_agent_orchestrator.scripted_agent.console import (
     COLOR_PATTERN,
@@ -16,7 +17,6 @@ from cli_agent_orchestrator.scripted_agent.console import (
     message_row,
     plain,
     prompt_row,
-    width_of,
 )
 
 columns = st.integers(16, 200)
@@ -25,7 +25,7 @@ columns = st.integers(16, 200)
 @given(st.text(), columns)
 def test_every_row_of_an_answer_fits_and_has_its_gutter(text: str, width: int) -> None:
     for row in answer_rows(text, width):
-        assert width_of(row) < width
+        assert columns_of(row) < width
         assert row[:1] in (LINE[:1], CONTINUED[:1])
 
 
@@ -39,8 +39,8 @@ def test_an_answer_can_be_read_back_from_its_rows(text: list[str], width: int) -
 
 @given(st.text(), columns)
 def test_the_input_box_is_one_row(draft: str, width: int) -> None:
-    row = re.sub(COLOR_PATTERN, "", prompt_row(draft, "hint", width))
-    assert width_of(row) < width
+    row = re.sub(COLOR_PATTERN, "", prompt_row(draft, width))
+    assert columns_of(row) < width
     assert row.startswith(PROMPT)
     assert "\n" not in row
 
@@ -49,7 +49,7 @@ def test_the_input_box_is_one_row(draft: str, width: int) -> None:
 def test_a_message_shows_as_one_row(message: str, width: int) -> None:
     row = message_row(message, max(width, 40))
     assert "\n" not in row
-    assert width_of(row) < max(width, 40)
+    assert columns_of(row) < max(width, 40)
 
 
 def test_a_long_message_shows_its_head_and_its_length() -> None:

@@ -1,30 +1,38 @@
 """The script language: what it means, and what a bad script is told."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cli_agent_orchestrator.core.codec import toml_value
 from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.scripted_agent.script import (
     Misbehavior,
     Rule,
     Script,
-    Settings,
     Write,
     parse_script,
     read_script,
 )
 
-WHOLE_SCRIPT = """
-title = false
-events = false
-stream_state = true
-start_delay = 2
-start_crash = 4
-startup_dialog = "person"
-
+# Any: each of the type of its field
+SETTINGS: dict[str, Any] = {
+    "title": False,
+    "events": False,
+    "stream_state": True,
+    "start_delay": 2,
+    "start_crash": 4,
+    "startup_dialog": "person",
+}
+BAD: dict[str, Any] = {
+    **dict.fromkeys(("hang", "hang_after_file", "ignore_file", "reopen", "mislead"), True),
+    **{"crash": 3, "crash_after_file": 0, "pieces": 4, "late_file": 1.5, "flicker": 2},
+    **{"pause": 0, "error": "usage limit", "ask": "run it", "swallow_enter": 1, "lines": 100000},
+}
+RULE = """
 [[rule]]
 role = ["tester", "analyst"]
 turn = 1
@@ -37,107 +45,51 @@ write = [{ path = "a.py", content = "" }, { path = "b/c.py", old = "x", new = "y
 answer = "RESULT: {result}"
 
 [rule.misbehave]
-hang = true
-hang_after_file = true
-crash = 3
-crash_after_file = 0
-ignore_file = true
-pieces = 4
-reopen = true
-late_file = 1.5
-flicker = 2
-pause = 0
-mislead = true
-error = "usage limit"
-ask = "run it"
-swallow_enter = 1
-lines = 100000
-
-[[rule]]
 """
 
 
+def toml(values: Mapping[str, object]) -> str:
+    return "".join(f"{key} = {toml_value(value)}\n" for key, value in values.items())
+
+
 def test_every_setting_is_read() -> None:
-    assert parse_script(WHOLE_SCRIPT, "x.toml") == Script(
-        "x.toml",
-        Settings(
-            title=False,
-            events=False,
-            stream_state=True,
-            start_delay=2.0,
-            start_crash=4,
-            startup_dialog="person",
-        ),
-        [
-            Rule(
-                ["tester", "analyst"],
-                [1],
-                [1, 2],
-                [3],
-                "basket",
-                0.5,
-                [["make", "test"], ["true"]],
-                (Write("a.py", ""), Write("b/c.py", None, "x", "y")),
-                "RESULT: {result}",
-                Misbehavior(
-                    hang=True,
-                    hang_after_file=True,
-                    crash=3,
-                    crash_after_file=0,
-                    ignore_file=True,
-                    pieces=4,
-                    reopen=True,
-                    late_file=1.5,
-                    flicker=2,
-                    pause=0.0,
-                    mislead=True,
-                    error="usage limit",
-                    ask="run it",
-                    swallow_enter=1,
-                    lines=100000,
-                ),
-            ),
-            Rule(),
-        ],
+    assert set(SETTINGS) == set(Script._fields) - {"name", "rule"}
+    assert set(BAD) == set(Misbehavior._fields)
+    text = toml(SETTINGS) + RULE + toml(BAD) + "\n[[rule]]\n"
+    rule = Rule(
+        *(["tester", "analyst"], [1], [1, 2], [3], "basket", 0.5, [["make", "test"], ["true"]]),
+        (Write("a.py", ""), Write("b/c.py", None, "x", "y")),
+        "RESULT: {result}",
+        Misbehavior(**BAD),
     )
+    assert parse_script(text, "x.toml") == Script("x.toml", **SETTINGS, rule=[rule, Rule()])
 
 
 @pytest.mark.parametrize(
     ("text", "place"),
     [
         ("title = 1", "x.toml: title is 1, expected true or false"),
-        ("title = ", "x.toml: Invalid value (at end of document)"),
         ("n = " + "[" * 5000, "x.toml: its tables and lists are nested too deeply"),
         ("start_delay = -1", "x.toml: start_delay is -1, expected a number of seconds from 0 to"),
-        ("start_delay = inf", "x.toml: start_delay is inf"),
-        ("start_delay = nan", "x.toml: start_delay is nan"),
         ("start_delay = true", "x.toml: start_delay is True, expected a number of seconds"),
         ("start_crash = 256", "x.toml: start_crash is 256, expected an exit code from 0 to 255"),
         ("startup_dialog = 'x'", "x.toml: startup_dialog is 'x', expected one of none, pass, per"),
         ("delay = 1", "x.toml: there is no setting 'delay'; there are: title, events,"),
-        ("rule = 1", "x.toml: rule is 1, expected a list of tables"),
         ("rule = [1]", "x.toml: rule 1 is 1, expected a table"),
         ("[[rule]]\n[[rule]]\nrole = ''", "x.toml: rule 2: role is '', expected a text that is"),
-        ("[[rule]]\nrole = []", "x.toml: rule 1: role is [], expected a text that is"),
         ("[[rule]]\nturn = [1, 0]", "x.toml: rule 1: turn is [1, 0], expected a whole number of"),
-        ("[[rule]]\nanswer = 1", "x.toml: rule 1: answer is 1, expected a text"),
-        ("[[rule]]\nrun = 'make'", "x.toml: rule 1: run is 'make', expected commands as argum"),
         ("[[rule]]\nrun = ['make']", "x.toml: rule 1: run is ['make'], expected commands as ar"),
-        ("[[rule]]\nrun = [[]]", "x.toml: rule 1: run is [[]], expected commands as argument l"),
-        ("[[rule]]\nrun = [[1]]", "x.toml: rule 1: run is [[1]], expected commands as argument"),
         ("[[rule]]\nwrite = [{}]", "x.toml: rule 1: write 1: path is missing"),
         (
             "[[rule]]\nwrite = [{path = '/etc/x', content = ''}]",
             "x.toml: rule 1: write 1: path is '/etc/x', expected a path below the working direc",
         ),
         ("[[rule]]\nwrite = [{path = 'a/../../b', content = ''}]", "write 1: path is 'a/../../b'"),
-        ("[[rule]]\nwrite = [{path = 'a'}]", "write 1: expected either content, or old and new"),
         (
             "[[rule]]\nwrite = [{path = 'a', content = '', old = 'b'}]",
             "x.toml: rule 1: write 1: expected either content, or old and new",
         ),
         ("[[rule]]\nmisbehave = ['hang']", "x.toml: rule 1: misbehave is ['hang'], expected a t"),
-        ("[[rule]]\nmisbehave = {hung = true}", "x.toml: rule 1: misbehave: there is no setting"),
         ("[[rule]]\nmisbehave = {crash = 3.5}", "x.toml: rule 1: misbehave: crash is 3.5, expec"),
     ],
 )
@@ -164,12 +116,8 @@ values = st.recursive(
     ),
     max_leaves=8,
 )
-rules = st.dictionaries(
-    st.sampled_from([*Rule._fields, "x"]),
-    values,
-    max_size=4,
-)
-tables = st.dictionaries(st.sampled_from(Settings._fields), values, max_size=3).flatmap(
+rules = st.dictionaries(st.sampled_from([*Rule._fields, "x"]), values, max_size=4)
+tables = st.dictionaries(st.sampled_from([*SETTINGS]), values, max_size=3).flatmap(
     lambda top: st.lists(rules, max_size=3).map(lambda found: {**top, "rule": found})
 )
 

@@ -7,60 +7,38 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.scripted_agent.agent import (
-    find_rule,
-    read_turn,
-    render_answer,
-)
+from cli_agent_orchestrator.scripted_agent.agent import find_rule, read_turn, render_answer
 from cli_agent_orchestrator.scripted_agent.script import Rule, Script
 
-INSTRUCTION = "\n\n{heading}\nUse this:\ncat > {path} <<'CAO_RESPONSE_END'\n<x>\nCAO_RESPONSE_END\n"
 
-
-def instruction(path: str, heading: str = "RESPONSE FILE INSTRUCTION") -> str:
-    return INSTRUCTION.format(heading=heading, path=shlex.quote(path))
+def instruction(path: str) -> str:
+    return f"\n\nRESPONSE FILE INSTRUCTION\nUse this:\ncat > {shlex.quote(path)} <<'X'\n<x>\nX\n"
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_round_and_cycle_stand_on_lines_of_their_own(end: str) -> None:
     turn = read_turn("tester", 1, end.join(["ROUND: 3", "CYCLE: 2", "in ROUND: 9 of it"]))
     assert (turn.round, turn.cycle) == (3, 2)
-
-
-def test_a_message_without_round_and_cycle_has_none() -> None:
     turn = read_turn("tester", 1, "in ROUND: 9 of it")
     assert (turn.round, turn.cycle, turn.response_path) == (None, None, None)
 
 
 @pytest.mark.parametrize(
-    "heading",
+    "heading", ["*** RESPONSE FILE INSTRUCTION ***", "## RESPONSE FILE INSTRUCTION:"]
+)
+@pytest.mark.parametrize(
+    "form",
     [
-        "RESPONSE FILE INSTRUCTION",
-        "*** RESPONSE FILE INSTRUCTION ***",
-        "## RESPONSE FILE INSTRUCTION:",
+        "cat >{path} <<X",
+        '  cat > {path} << "X"',
+        "cat > {path} <<- 'X'",
+        '\tcat <<-"END OF IT" > {path}',
+        "cat << \\X >{path}  ",
     ],
 )
-def test_the_response_file_is_found_below_its_heading(heading: str) -> None:
-    assert read_turn("tester", 1, "x" + instruction("/a/b.md", heading)).response_path == "/a/b.md"
-
-
-FORMS = [
-    "cat > {path} <<'X'",
-    "cat >{path} <<X",
-    '  cat > {path} << "X"',
-    "cat > {path} <<- 'X'",
-    "cat << 'X' > {path}",
-    "cat <<'X' >{path}",
-    "cat<<X>{path}",
-    '\tcat <<-"END OF IT" > {path}',
-    "cat << \\X > {path}  ",
-]
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("path", ["/a/b.md", "/it's a <<'X' > dir/b.md"])
-def test_the_order_and_the_spaces_of_the_redirections_do_not_matter(form: str, path: str) -> None:
-    message = f"RESPONSE FILE INSTRUCTION\n{form.format(path=shlex.quote(path))}\n<x>\nX\n"
+def test_the_response_file_is_found_below_its_heading_in_any_form(heading: str, form: str) -> None:
+    path = "/it's a <<'X' > dir/b.md"
+    message = f"x\n{heading}\n{form.format(path=shlex.quote(path))}\n<x>\nX\n"
     assert read_turn("tester", 1, message).response_path == path
 
 
@@ -82,11 +60,8 @@ def test_an_instruction_that_the_task_quotes_does_not_count() -> None:
         "cat > /a <<'X'\nRESPONSE FILE INSTRUCTION\n",
         "see the RESPONSE FILE INSTRUCTION above\ncat > /a <<'X'",
         "RESPONSE FILE INSTRUCTION\ncat > 'a <<'X'",
-        "RESPONSE FILE INSTRUCTION\ncat >  <<'X'",
         "RESPONSE FILE INSTRUCTION\necho cat > /a <<'X'",
         "RESPONSE FILE INSTRUCTION\ncat <<'X' >",
-        "RESPONSE FILE INSTRUCTION\ncat <<'X > /a",
-        "RESPONSE FILE INSTRUCTION\ncat <<'X' /a",
         "RESPONSE FILE INSTRUCTION\ncat > /a",
     ],
 )
@@ -119,7 +94,7 @@ RULES = (
 def test_the_first_rule_that_holds_decides(
     profile: str, number: int, message: str, answer: str | None
 ) -> None:
-    script = Script("x", rules=RULES)
+    script = Script("x", rule=RULES)
     assert find_rule(script, read_turn(profile, number, message)).answer == answer
 
 
@@ -137,9 +112,3 @@ def test_without_a_rule_the_answer_says_what_was_received() -> None:
     text = render_answer(Rule(), read_turn("t", 1, message))
     digest = sha256(message.encode()).hexdigest()
     assert text == f"Received 6 characters, 8 bytes.\nsha256 {digest}"
-
-
-def test_what_is_no_utf8_is_counted_as_it_came() -> None:
-    raw = b"a\xff\xfeb"
-    text = render_answer(Rule(), read_turn("t", 1, raw.decode("utf-8", "surrogateescape")))
-    assert sha256(raw).hexdigest() in text

@@ -8,20 +8,17 @@ from typing import Self
 
 import httpx
 
-from cli_agent_orchestrator.events import (
-    OnRunEvent,
-    RunBegan,
-    RunEnded,
-    RunEvent,
-    TurnBegan,
-    TurnEnded,
-    tell_nobody,
-)
-from cli_agent_orchestrator.pipeline.steering import Ask, Heard, Wish
+from cli_agent_orchestrator.events import RunBegan, RunEnded, RunEvent, TurnBegan, TurnEnded
+from cli_agent_orchestrator.pipeline.requests import Request, SentRequest
 from cli_agent_orchestrator.runs.control import Listener
-from cli_agent_orchestrator.runs.event_log import EventLog
-from cli_agent_orchestrator.runs.record import RunRecord, SavedSetting, after_event, write_record
-from cli_agent_orchestrator.runs.service import Launched, RunLauncher, RunService, RunToLaunch
+from cli_agent_orchestrator.runs.record import (
+    EventLog,
+    RunRecord,
+    SavedSetting,
+    after_event,
+    write_record,
+)
+from cli_agent_orchestrator.runs.service import RunService, RunToLaunch
 from cli_agent_orchestrator.server.app import BackgroundServer, create_app
 from cli_agent_orchestrator.settings.layout import run_folder
 from tests.fakes import FakeService
@@ -37,24 +34,18 @@ EVENTS: tuple[RunEvent, ...] = (
 )
 
 
-class FakeLauncher(RunLauncher):
+class FakeLauncher:
     """Starts nothing, and notes what it was asked to."""
 
-    asked: list[tuple[RunToLaunch, Path]]
-    problem: Exception | None
-
     def __init__(self) -> None:
-        super().__init__((), os.environ)
-        object.__setattr__(self, "asked", [])
-        object.__setattr__(self, "problem", None)
+        self.asked: list[tuple[RunToLaunch, Path]] = []
+        self.problem: Exception | None = None
 
-    def launch(
-        self, request: RunToLaunch, folder: Path, on_event: OnRunEvent = tell_nobody
-    ) -> Launched:
+    def __call__(self, request: RunToLaunch, folder: Path) -> str:
         if self.problem is not None:
             raise self.problem
         self.asked.append((request, folder))
-        return Launched(RUN, 1, str(folder))
+        return RUN
 
 
 class Rig:
@@ -92,7 +83,7 @@ class Rig:
         """Serve the run, and yield at which address."""
 
         async def main(ready, stop) -> None:  # type: ignore[no-untyped-def]
-            runs = RunService(self.state, self.launcher, patience)
+            runs = RunService(self.state, self.launcher, os.environ, patience)
             app = create_app(self.terminals, runs, token=TOKEN, heartbeat=0.05)
             await serve_at(0, app, ready, stop)
 
@@ -117,10 +108,10 @@ class Rig:
 class Answering:
     """A run that lives and answers every ask in the same way."""
 
-    def __init__(self, rig: Rig, answer: Callable[[Ask], RunEvent]) -> None:
+    def __init__(self, rig: Rig, answer: Callable[[SentRequest], RunEvent]) -> None:
         self._rig = rig
         self._answer = answer
-        self.wishes: list[Wish] = []
+        self.requests: list[Request] = []
         self._listener = Listener(rig.folder, 0, self._hear, self._warn)
 
     def __enter__(self) -> Self:
@@ -132,10 +123,10 @@ class Answering:
     def __exit__(self, *_: object) -> None:
         self._held.close()
 
-    def _hear(self, heard: Heard) -> None:
-        assert heard.ask is not None
-        self.wishes.append(heard.ask.wish)
-        self._rig.happen(self._answer(heard.ask))
+    def _hear(self, ask: SentRequest | None, end: int) -> None:
+        assert ask is not None
+        self.requests.append(ask.request)
+        self._rig.happen(self._answer(ask))
 
     def _warn(self, text: str) -> None:
         raise AssertionError(text)

@@ -2,14 +2,13 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
 from starlette.applications import Starlette
-from starlette.routing import Route
 
 from cli_agent_orchestrator.core.sockets import ADDRESS_FILE, LASTING, PASSING, listening
 from cli_agent_orchestrator.server.app import BackgroundServer, bind, create_app, serve
@@ -91,12 +90,11 @@ def running_api(
     token: str | None = TOKEN,
     state: Path | None = None,
     lasting: bool = True,
-    routes: Sequence[Route] = (),
     **settings: Any,
 ) -> Iterator[RunningApi]:
     """Serve until the block is left, also over the socket of a state folder.
 
-    `routes` are added to those of the application; `settings` go to `create_app`.
+    `settings` go to `create_app`.
     """
     fake = service or FakeService()
     loops: list[asyncio.AbstractEventLoop] = []
@@ -104,7 +102,6 @@ def running_api(
     async def main(ready: Callable[[int], None], stop: asyncio.Event) -> None:
         loops.append(asyncio.get_running_loop())
         app = create_app(fake, token=token, **settings)
-        app.router.routes.extend(routes)
         await serve_at(0, app, ready, stop, state, lasting=lasting)
 
     server = BackgroundServer(main)

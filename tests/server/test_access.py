@@ -8,11 +8,14 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.applications import Starlette
+from starlette.types import Message
 
 from cli_agent_orchestrator.client.client import socket_transport
 from cli_agent_orchestrator.core.sockets import LASTING, find_socket
 from cli_agent_orchestrator.server.access import (
     LOOPBACK,
+    Access,
     AccessRules,
     allowed_names,
     check,
@@ -43,67 +46,29 @@ def raw_exchange(api: RunningApi, request: bytes) -> bytes:
         return answer
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
-        "localhost",
-        "LocalHost:1",
-        "127.0.0.1",
-        "127.0.0.1:9889",
-        "[::1]",
-        "[::1]:65535",
-        "BOX.lan:7",
-    ],
+ANSWERED = ("localhost", "LocalHost:1", "127.0.0.1:9889", "[::1]", "[::1]:65535", "BOX.lan:7")
+OTHERS = (
+    *("evil.example", "evil.example:9889", "127.0.0.1.evil.example", "localhost."),
+    *("0.0.0.0", "[::]", "[::ffff:127.0.0.1]"),
 )
-def test_loopback_names_and_allowed_ones_are_answered(host: str) -> None:
-    assert refused((b"host", host.encode()), BEARER) == 0
-
-
-@pytest.mark.parametrize(
-    "host",
-    [
-        "evil.example",
-        "evil.example:9889",
-        "127.0.0.1.evil.example",
-        "localhost.",
-        "0.0.0.0",
-        "[::]",
-        "[::ffff:127.0.0.1]",
-    ],
+MALFORMED = (
+    *("", ":9889", "localhost:", "localhost:9889:9889", "localhost@evil.example", "::1", "::1]"),
+    *("localhost evil.example", "localhost\x00", "ſocalhost", "a" * 254),
 )
-def test_other_names_are_misdirected(host: str) -> None:
-    assert refused((b"host", host.encode()), BEARER) == 421
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
-        "",
-        ":9889",
-        "localhost:",
-        "localhost:9889:9889",
-        "localhost@evil.example",
-        "localhost evil.example",
-        "localhost\x00",
-        "::1",
-        "::1]",
-        "ſocalhost",
-        "a" * 254,
-    ],
-)
-def test_a_malformed_host_is_refused(host: str) -> None:
-    assert refused((b"host", host.encode()), BEARER) == 400
+@pytest.mark.parametrize(("hosts", "status"), [(ANSWERED, 0), (OTHERS, 421), (MALFORMED, 400)])
+def test_only_loopback_names_and_allowed_ones_are_answered(
+    hosts: tuple[str, ...], status: int
+) -> None:
+    assert {host: refused((b"host", host.encode()), BEARER) for host in hosts} == dict.fromkeys(
+        hosts, status
+    )
 
 
 def test_allowed_hosts_may_be_addresses_but_not_all_of_them() -> None:
     hosts = ["Box.lan", "192.0.2.7", "fe80::1", "[fe80::2]", "0.0.0.0", "::"]
     assert allowed_names(hosts) == {"box.lan", "192.0.2.7", "[fe80::1]", "[fe80::2]"}
-
-
-def test_exactly_one_host_is_needed() -> None:
-    assert refused(BEARER) == 400
-    assert refused(LOCAL, LOCAL, BEARER) == 400
-    assert refused(LOCAL, (b"host", b"evil.example"), BEARER) == 400
 
 
 @given(st.text(max_size=60))
@@ -114,70 +79,36 @@ def test_no_text_is_taken_for_a_loopback_name_that_is_none(host: str) -> None:
         assert not port or port in LOOPBACK or port.isdecimal()
 
 
-@given(
-    st.sampled_from(sorted(LOOPBACK)),
-    st.integers(0, 65535) | st.none(),
-    st.sampled_from([str.lower, str.upper, str.title]),
+ORIGINS_OF_OTHERS = (
+    *("http://evil.example", "https://localhost:9889", "http://localhost:3000", "null", ""),
+    *("http://localhost:9889.evil.example", "http://localhost:9889 http://evil.example"),
 )
-def test_every_way_to_write_a_loopback_name_is_read(
-    name: str, port: int | None, spelled: "type[str]"
+WRONG = ("", "Bearer ", "Bearer wrong", f"Bearer {TOKEN}x", f"Basic {TOKEN}", TOKEN, "Bearer \xe9")
+
+
+@pytest.mark.parametrize(
+    ("status", "headers"),
+    [
+        (400, (BEARER,)),
+        (400, (LOCAL, LOCAL, BEARER)),
+        (400, (LOCAL, (b"host", b"evil.example"), BEARER)),
+        *((403, (LOCAL, (b"origin", one.encode()), BEARER)) for one in ORIGINS_OF_OTHERS),
+        (0, (LOCAL, (b"origin", b"http://LOCALHOST:9889"), BEARER)),
+        # a page of an allowed name
+        (403, ((b"host", b"box.lan:9889"), (b"origin", b"http://box.lan:9889"), BEARER)),
+        # what a browser loads for another site
+        (403, (LOCAL, (b"sec-fetch-site", b"cross-site"), BEARER)),
+        (403, (LOCAL, (b"sec-fetch-site", b"same-site"), BEARER)),
+        (0, (LOCAL, (b"sec-fetch-site", b"none"), BEARER)),
+        *((401, (LOCAL, (b"authorization", one.encode("latin-1")))) for one in WRONG),
+        (401, (LOCAL, BEARER, BEARER)),
+        (0, (LOCAL, (b"authorization", f"bEARER {TOKEN}".encode()))),
+    ],
+)
+def test_one_host_no_page_of_others_and_one_right_token_are_needed(
+    status: int, headers: tuple[tuple[bytes, bytes], ...]
 ) -> None:
-    host = name if port is None else f"{name}:{port}"
-    assert host_name(spelled(host)) == name
-
-
-@pytest.mark.parametrize(
-    "origin",
-    [
-        "http://evil.example",
-        "https://localhost:9889",
-        "http://localhost:3000",
-        "http://localhost:9889.evil.example",
-        "http://localhost:9889 http://evil.example",
-        "null",
-        "",
-    ],
-)
-def test_another_origin_is_refused_even_with_the_token(origin: str) -> None:
-    assert refused(LOCAL, (b"origin", origin.encode()), BEARER) == 403
-
-
-def test_our_own_origin_is_answered() -> None:
-    assert refused(LOCAL, (b"origin", b"http://LOCALHOST:9889"), BEARER) == 0
-
-
-def test_pages_of_an_allowed_name_are_refused() -> None:
-    origin = (b"origin", b"http://box.lan:9889")
-    assert refused((b"host", b"box.lan:9889"), origin, BEARER) == 403
-
-
-@pytest.mark.parametrize(("site", "status"), [("cross-site", 403), ("same-site", 403), ("none", 0)])
-def test_what_a_browser_loads_for_another_site_is_refused(site: str, status: int) -> None:
-    assert refused(LOCAL, (b"sec-fetch-site", site.encode()), BEARER) == status
-
-
-@pytest.mark.parametrize(
-    "authorization",
-    [
-        "",
-        "Bearer ",
-        "Bearer wrong",
-        f"Bearer {TOKEN}x",
-        f"Basic {TOKEN}",
-        TOKEN,
-        "Bearer \xe9",
-    ],
-)
-def test_a_wrong_token_is_refused(authorization: str) -> None:
-    assert refused(LOCAL, (b"authorization", authorization.encode("latin-1"))) == 401
-
-
-def test_two_tokens_are_refused() -> None:
-    assert refused(LOCAL, BEARER, BEARER) == 401
-
-
-def test_the_scheme_of_the_token_is_read_in_any_case() -> None:
-    assert refused(LOCAL, (b"authorization", f"bEARER {TOKEN}".encode())) == 0
+    assert refused(*headers) == status
 
 
 @pytest.mark.parametrize(
@@ -186,8 +117,6 @@ def test_the_scheme_of_the_token_is_read_in_any_case() -> None:
         ("GET", "/health", 0),
         ("POST", "/health", 401),
         ("GET", "/health/", 401),
-        ("GET", "/Health", 401),
-        ("GET", "/openapi.json", 401),
         ("GET", "/no-such-route", 401),
         ("OPTIONS", "/sessions", 401),
     ],
@@ -205,8 +134,9 @@ def test_a_refusal_says_how_to_do_better(api: RunningApi) -> None:
 
 
 def test_without_authentication_pages_are_still_refused() -> None:
-    with running_api(token=None) as api, api.client(token=None) as http:
+    with running_api(token=None, allowed_hosts=["Box.LAN"]) as api, api.client(None) as http:
         assert http.get("/sessions").status_code == 200
+        assert http.get("/sessions", headers={"Host": "box.lan:9889"}).status_code == 200
         assert http.get("/sessions", headers={"Host": "evil.example"}).status_code == 421
         foreign = http.post("/sessions", headers={"Origin": "http://evil.example"})
         assert foreign.status_code == 403
@@ -225,44 +155,14 @@ def test_no_answer_lets_other_origins_read_it(http: httpx.Client, api: RunningAp
         assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
-def test_an_allowed_name_is_answered_over_the_wire() -> None:
-    with running_api(allowed_hosts=["Box.LAN"]) as api, api.client() as http:
-        assert http.get("/sessions", headers={"Host": "box.lan:9889"}).status_code == 200
-
-
 def test_a_refused_client_sees_why_even_if_it_was_sending_much(api: RunningApi) -> None:
     with api.client(token="wrong") as http:
         assert http.post("/sessions", content=b"x" * 8_000_000).status_code == 401
 
 
-@pytest.mark.parametrize(
-    "head",
-    [
-        "Content-Length: 5\r\nTransfer-Encoding: chunked",
-        "Content-Length: 5\r\nContent-Length: 6",
-        "Content-Length: -1",
-        "Bad Name: x",
-        "Origin : http://evil.example",
-    ],
-)
-def test_smuggled_headers_are_refused(api: RunningApi, head: str) -> None:
-    api.service.add()
-    answer = raw_exchange(
-        api,
-        f"POST /terminals/a1b2c3d4/input?message=x HTTP/1.1\r\nHost: localhost\r\n"
-        f"Authorization: Bearer {TOKEN}\r\n{head}\r\n\r\n0\r\n\r\n".encode(),
-    )
-    assert answer.startswith(b"HTTP/1.1 400")
-    assert api.service.sent == []
-
-
 def test_an_absolute_address_does_not_replace_the_host(api: RunningApi) -> None:
     request = "GET http://localhost/sessions HTTP/1.1\r\nHost: evil.example\r\n\r\n"
     assert raw_exchange(api, request.encode()).startswith(b"HTTP/1.1 421")
-
-
-def test_a_request_without_host_is_refused(api: RunningApi) -> None:
-    assert raw_exchange(api, b"GET /health HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 400")
 
 
 def test_a_websocket_is_not_opened(api: RunningApi) -> None:
@@ -278,12 +178,10 @@ def test_a_websocket_is_not_opened(api: RunningApi) -> None:
 @pytest.mark.parametrize(
     ("path", "status"),
     [
-        ("/terminals/%2e%2e%2fsessions", 404),
         ("/terminals/..%2f..%2fetc%2fpasswd", 404),
         ("/terminals/%0d%0aX-Evil:%201", 404),
         ("/terminals/%ff%fe", 404),
         ("/terminals/" + "a" * 201, 422),
-        ("/terminals/" + "a" * 100_000, 400),
     ],
 )
 def test_strange_names_are_only_names(api: RunningApi, path: str, status: int) -> None:
@@ -297,6 +195,21 @@ def test_strange_names_are_only_names(api: RunningApi, path: str, status: int) -
     assert len(answer) < 2000
 
 
+async def test_a_client_without_an_address_needs_the_token_too() -> None:
+    """One that has hung up already has none."""
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/runs", "headers": [LOCAL], "client": None}
+    await Access(Starlette(), RULES)(scope, receive, send)
+    assert sent[0]["status"] == 401
+
+
 class TestAgents:
     """What comes from inside an agent's terminal may look, not steer."""
 
@@ -304,9 +217,7 @@ class TestAgents:
         ("method", "path", "inside", "outside"),
         [
             ("GET", "/sessions", 200, 200),
-            ("GET", "/health", 200, 200),
             ("POST", "/terminals/abc/input?message=x", 403, 404),
-            ("POST", "/runs/x/set", 403, 400),
             ("DELETE", "/sessions/x", 403, 404),
         ],
     )
@@ -324,17 +235,15 @@ class TestAgents:
                 ports = [port for _, port in service.clients]
                 assert ports == ([] if method == "GET" else [api.port])
 
-    def test_a_wrong_token_is_refused_first(self) -> None:
-        with running_api(FakeService(is_agent=True)) as api:
-            assert httpx.post(f"{api.url}/runs", timeout=WAIT_SECONDS).status_code == 401
-
     def test_over_the_socket_they_are_known_by_their_process(self, tmp_path: Path) -> None:
         service = FakeService(is_agent=True)
-        with running_api(service, state=tmp_path):
+        with running_api(service, state=tmp_path) as api:
             path = find_socket(tmp_path, LASTING)
             assert path is not None
             transport = socket_transport(path)
             with httpx.Client(base_url="http://any", transport=transport) as client:
                 assert client.get("/sessions").status_code == 200
                 assert client.post("/runs/x/stop").status_code == 403
+            # elsewhere a token is asked for first
+            assert httpx.post(f"{api.url}/runs", timeout=WAIT_SECONDS).status_code == 401
         assert service.clients == [(os.getpid(), None)]

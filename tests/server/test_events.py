@@ -14,17 +14,15 @@ from tests.server.running import RunningApi, running_api
 
 
 @contextlib.contextmanager
-def following(
-    http: httpx.Client, after: str | None = None
-) -> Iterator[Iterator[httpx_sse.ServerSentEvent]]:
-    headers = {"Last-Event-ID": after} if after else {}
-    with httpx_sse.connect_sse(http, "GET", "/events", headers=headers) as source:
+def following(http: httpx.Client) -> Iterator[Iterator[httpx_sse.ServerSentEvent]]:
+    with httpx_sse.connect_sse(http, "GET", "/events") as source:
         yield source.iter_sse()
 
 
 def test_a_stream_begins_with_every_terminal_and_goes_on_with_changes(
     api: RunningApi, http: httpx.Client
 ) -> None:
+    assert http.get("/events", headers={"Last-Event-ID": "x" * 201}).status_code == 422
     api.service.add("one")
     api.service.add("two")
     with following(http) as events:
@@ -40,35 +38,18 @@ def test_a_stream_begins_with_every_terminal_and_goes_on_with_changes(
     assert (data.id, data.terminal_id, data.status) == (change.id, "two", "processing")
 
 
-@pytest.mark.parametrize("after", ["another-start-7", "start-x", "start-99999", "nonsense"])
-def test_an_unknown_resume_point_begins_anew(
-    api: RunningApi, http: httpx.Client, after: str
-) -> None:
-    api.service.add()
-    with following(http, after) as events:
-        assert next(events).event == "snapshot"
-
-
-def test_a_resume_point_of_unreasonable_length_is_refused(http: httpx.Client) -> None:
-    assert http.get("/events", headers={"Last-Event-ID": "x" * 201}).status_code == 422
-
-
-def test_a_quiet_stream_gives_signs_of_life() -> None:
+def test_a_quiet_stream_is_not_kept_and_gives_signs_of_life() -> None:
     with (
         running_api(heartbeat=0.01) as api,
         api.client() as http,
         http.stream("GET", "/events") as response,
     ):
-        text = response.iter_text()
-        assert next(text).startswith(": ")
-        assert next(text).startswith(": ")
-
-
-def test_a_stream_is_not_kept_and_not_buffered(api: RunningApi, http: httpx.Client) -> None:
-    with http.stream("GET", "/events") as response:
         assert response.headers["content-type"].startswith("text/event-stream")
         assert response.headers["cache-control"] == "no-store"
         assert "content-length" not in response.headers
+        text = response.iter_text()
+        assert next(text).startswith(": ")
+        assert next(text).startswith(": ")
 
 
 def test_a_server_that_stops_ends_its_streams_cleanly(

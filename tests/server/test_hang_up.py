@@ -4,6 +4,8 @@ import asyncio
 import logging
 import socket
 import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import httpx
 import pytest
@@ -26,9 +28,6 @@ class SlowService(FakeService):
     async def create_session(self, new: NewTerminal, session_name: str | None = None) -> Terminal:
         return await self._wait()
 
-    async def create_terminal(self, session_name: str, new: NewTerminal) -> Terminal:
-        return await self._wait()
-
     async def run_step(self, step: Step) -> StepAnswer:
         await self._wait()
         raise AssertionError
@@ -46,13 +45,12 @@ class SlowService(FakeService):
         raise AssertionError
 
 
-@pytest.mark.parametrize("path", ["/sessions", "/sessions/cao-shop/terminals"])
-def test_an_agent_that_nobody_waits_for_any_more_is_not_started(path: str) -> None:
+def test_an_agent_that_nobody_waits_for_any_more_is_not_started() -> None:
     service = SlowService()
     with running_api(service) as api:
         with socket.create_connection(("127.0.0.1", api.port)) as client:
             client.sendall(
-                f"POST {path}?provider=codex&agent_profile=tester HTTP/1.1\r\n"
+                f"POST /sessions?provider=codex&agent_profile=tester HTTP/1.1\r\n"
                 f"Host: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
                 "Content-Length: 0\r\n\r\n".encode()
             )
@@ -61,40 +59,16 @@ def test_an_agent_that_nobody_waits_for_any_more_is_not_started(path: str) -> No
         api.wait_until(lambda: service.given_up)
 
 
-async def test_when_a_client_hangs_up_the_work_is_undone_before_that_is_told() -> None:
-    events: list[str] = []
-
-    async def hung_up() -> Message:
-        while not events:
-            await asyncio.sleep(0)
-        return {"type": "http.disconnect"}
-
-    async def work() -> None:
-        events.append("begun")
-        try:
-            await asyncio.Event().wait()
-        finally:
-            for _ in range(10):
-                await asyncio.sleep(0)
-            events.append("undone")
-
-    async def take_back(_: None) -> None:
-        events.append("taken back")
-
-    app = create_app(FakeService(), token=None)
-    with pytest.raises(ClientDisconnect):
-        await while_connected(Request({"type": "http", "app": app}, hung_up), work(), take_back)
-    assert events == ["begun", "undone"]
-
-
-async def test_what_is_made_while_the_client_hangs_up_is_taken_back() -> None:
+async def end_when_hung_up(
+    work: Coroutine[Any, Any, str], has_hung_up: Callable[[], bool]
+) -> list[str]:
+    """Work for a client that hangs up, and return what was taken back."""
     taken_back: list[str] = []
 
     async def receive() -> Message:
+        while not has_hung_up():
+            await asyncio.sleep(0)
         return {"type": "http.disconnect"}
-
-    async def make() -> str:
-        return "a1b2c3d4"
 
     async def take_back(made: str) -> None:
         taken_back.append(made)
@@ -102,8 +76,32 @@ async def test_what_is_made_while_the_client_hangs_up_is_taken_back() -> None:
     app = create_app(FakeService(), token=None)
     request = Request({"type": "http", "app": app}, receive)
     with pytest.raises(ClientDisconnect):
-        await while_connected(request, make(), take_back)
-    assert taken_back == ["a1b2c3d4"]
+        await while_connected(request, work, take_back)
+    return taken_back
+
+
+async def test_when_a_client_hangs_up_the_work_is_undone_before_that_is_told() -> None:
+    events: list[str] = []
+
+    async def work() -> str:
+        events.append("begun")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(10):
+                await asyncio.sleep(0)
+            events.append("undone")
+        return "made"
+
+    assert await end_when_hung_up(work(), lambda: bool(events)) == []
+    assert events == ["begun", "undone"]
+
+
+async def test_what_is_made_while_the_client_hangs_up_is_taken_back() -> None:
+    async def make() -> str:
+        return "a1b2c3d4"
+
+    assert await end_when_hung_up(make(), lambda: True) == ["a1b2c3d4"]
 
 
 STEP = {"provider": "codex", "agent": "tester", "prompt": "hello"}
@@ -112,8 +110,6 @@ STEP = {"provider": "codex", "agent": "tester", "prompt": "hello"}
 @pytest.mark.parametrize(
     ("path", "body", "undone"),
     [
-        ("/sessions?provider=codex&agent_profile=tester", None, True),
-        ("/sessions/cao-shop/terminals?provider=codex&agent_profile=tester", None, True),
         ("/terminals/run-step", STEP, True),
         ("/terminals/a1b2c3d4/input", {"message": "hello"}, False),
     ],

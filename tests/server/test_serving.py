@@ -1,7 +1,7 @@
 """Running the server: ports, conflicts, sockets, threads and the end."""
 
 import asyncio
-import os
+import contextlib
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -10,19 +10,16 @@ from pathlib import Path
 
 import httpx
 import pytest
-from starlette.requests import Request
-from starlette.responses import JSONResponse
-from starlette.routing import Route
 
 from cli_agent_orchestrator.client.client import socket_transport
 from cli_agent_orchestrator.core.sockets import LASTING, find_socket
 from cli_agent_orchestrator.errors import ServerConflict, UsageError
-from cli_agent_orchestrator.server.access import OVER_SOCKET
 from cli_agent_orchestrator.server.app import (
     MOST_CONNECTIONS,
     BackgroundServer,
     bind,
     create_app,
+    serve,
 )
 from tests.fakes import FakeService
 from tests.server.running import WAIT_SECONDS, RunningApi, running_api, serve_at
@@ -63,31 +60,48 @@ async def test_a_port_of_which_another_has_one_address_is_taken(host: str, other
         assert f"port {port} on {other}" in str(caught.value)
 
 
-def test_over_the_socket_no_token_is_asked_for_and_the_client_is_known(tmp_path: Path) -> None:
-    async def whose(request: Request) -> JSONResponse:
-        return JSONResponse(request.scope["client"])
-
-    with ExitStack() as stack:
-        api = stack.enter_context(running_api(state=tmp_path, routes=[Route("/whose", whose)]))
-        path = find_socket(tmp_path, LASTING)
-        assert path is not None
-        transport = socket_transport(path)
-        client = httpx.Client(base_url="http://any", transport=transport, timeout=60)
-        stack.enter_context(client)
-        assert client.get("/sessions").status_code == 200
-        assert client.get("/whose").json() == [OVER_SOCKET, os.getpid()]
-        with api.client(token=None) as stranger:
-            assert stranger.get("/sessions").status_code == 401
-
-
-def test_who_opens_connections_without_end_is_told_that_there_are_too_many(
-    api: RunningApi,
+def test_who_opens_connections_without_end_keeps_others_out_but_not_the_user(
+    tmp_path: Path,
 ) -> None:
+    """Any user of the machine can open them; only we can open the socket of our commands."""
     with ExitStack() as opened:
+        api = opened.enter_context(running_api(state=tmp_path))
         for _ in range(MOST_CONNECTIONS):
             opened.enter_context(socket.create_connection(("127.0.0.1", api.port), 60))
         with api.client() as client:
             assert client.get("/health").status_code == 503
+        with httpx.Client(
+            transport=socket_transport(find_socket(tmp_path, LASTING) or tmp_path), base_url=api.url
+        ) as client:
+            assert client.get("/health").status_code == 200
+
+
+async def test_a_connection_over_which_nothing_comes_is_closed() -> None:
+    stop = asyncio.Event()
+    listeners = await bind("127.0.0.1", 0)
+    app = create_app(FakeService(), token=None)
+    serving = asyncio.create_task(serve(app, listeners, stop=stop, idle_seconds=1))
+    reader, writer = await asyncio.open_connection(*listeners[0].getsockname()[:2])
+    async with asyncio.timeout(WAIT_SECONDS):
+        assert await reader.read() == b""
+    writer.close()
+    stop.set()
+    await serving
+    for listener in listeners:
+        listener.close()
+
+
+@pytest.mark.parametrize(
+    "head", [b"GET /" + b"a" * 9_000_000, b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 1_500_000]
+)
+def test_a_request_whose_head_has_no_end_is_refused(api: RunningApi, head: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", api.port), WAIT_SECONDS) as connection:
+        with contextlib.suppress(OSError):
+            connection.sendall(head)
+        with contextlib.suppress(ConnectionResetError):
+            assert connection.recv(12) in (b"HTTP/1.1 431", b"")
+    with api.client() as client:
+        assert client.get("/health").status_code == 200
 
 
 def test_a_server_that_cannot_start_says_so_to_its_starter(api: RunningApi) -> None:

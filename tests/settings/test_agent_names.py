@@ -1,8 +1,6 @@
 """Agents are found by their names, and by as much of these as no other agent has."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cli_agent_orchestrator.errors import ConfigError, UnknownName
 from cli_agent_orchestrator.providers import PROVIDERS, get_provider
@@ -15,9 +13,6 @@ from cli_agent_orchestrator.settings.values import read_role_providers, read_wor
     ("word", "name"),
     [
         ("claude", "claude_code"),
-        ("gemini", "gemini_cli"),
-        ("copilot", "copilot_cli"),
-        ("kiro", "kiro_cli"),
         ("q", "q_cli"),
         ("Claude-Code", "claude_code"),
         (" cod ", "codex"),
@@ -25,23 +20,12 @@ from cli_agent_orchestrator.settings.values import read_role_providers, read_wor
         ("co", "co"),
         ("", ""),
         ("My-Own", "My-Own"),
+        *((name, name) for name in AGENTS),
     ],
 )
 def test_a_beginning_that_no_other_has_is_enough(word: str, name: str) -> None:
     assert full_name(word) == name
-
-
-def test_a_whole_name_is_itself_even_if_another_begins_so() -> None:
-    assert meant_by("a", ["ab", "a"]) == ["a"]
-    assert full_name("a", ["ab", "a"]) == "a"
-
-
-@given(st.sampled_from(AGENTS), st.integers(1, 20))
-def test_no_beginning_of_a_name_means_an_agent_without_it(name: str, count: int) -> None:
-    meant = meant_by(name[:count])
-    assert name in meant
-    assert all(one.startswith(name[:count]) for one in meant)
-    assert full_name(name[:count]) in (name, name[:count])
+    assert meant_by("codex", ["codex2", "codex"]) == ["codex"]
 
 
 def test_wherever_settings_name_an_agent_its_beginning_will_do() -> None:
@@ -54,14 +38,12 @@ def test_wherever_settings_name_an_agent_its_beginning_will_do() -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["PROVIDER", "TESTER_PROVIDER", "ROLE_PROVIDERS"])
-def test_what_could_be_several_is_refused(name: str) -> None:
-    text = "a=co" if name == "ROLE_PROVIDERS" else "co"
-    with pytest.raises(ConfigError) as caught:
+@pytest.mark.parametrize(
+    ("name", "text"), [("PROVIDER", "co"), ("TESTER_PROVIDER", "co"), ("ROLE_PROVIDERS", "a=co")]
+)
+def test_what_could_be_several_is_refused(name: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name} is 'co', .* could be codex or copilot_cli"):
         RunConfig.from_env({name: text})
-    assert str(caught.value) == (
-        f"{name} is 'co', expected one agent; it could be codex or copilot_cli"
-    )
 
 
 def test_a_server_finds_them_as_well() -> None:

@@ -16,9 +16,8 @@ from cli_agent_orchestrator.settings.config import (
     ReviewRules,
     RunConfig,
     ServerConfig,
-    config_folder,
-    state_folder,
 )
+from cli_agent_orchestrator.settings.layout import config_folder, state_folder
 from cli_agent_orchestrator.settings.table import SETTINGS
 
 
@@ -48,12 +47,6 @@ def test_the_defaults_are_those_of_the_shell_script(tmp_path: Path) -> None:
     assert config.warnings(4) == ()
 
 
-def test_the_defaults_of_the_parts_are_those_of_the_table(tmp_path: Path) -> None:
-    config = read(tmp_path)
-    assert config.rules == LoopRules()
-    assert config.handoff == HandoffRules()
-
-
 def test_everything_can_be_set(tmp_path: Path) -> None:
     config = read(
         tmp_path,
@@ -81,9 +74,11 @@ def test_everything_can_be_set(tmp_path: Path) -> None:
         IDLE_GRACE_SECONDS="5",
         MAX_FILE_REMINDERS="0",
     )
+    assert all(read(tmp_path, RESUME=word).resume for word in ("1", "true", "YES", "On"))
     assert (config.api, config.api_given) == ("https://example.org:99", True)
     assert config.provider == "claude_code"
     assert config.prompt == "text"
+    assert "text" not in repr(config)
     assert config.project_test_cmd == "make test"
     assert config.resume is False
     assert config.cleanup_on_exit
@@ -97,38 +92,23 @@ def test_everything_can_be_set(tmp_path: Path) -> None:
 def test_an_empty_value_is_not_set(tmp_path: Path) -> None:
     empty = {setting.name: " \t" for setting in SETTINGS if setting.name != "WD"}
     assert read(tmp_path, **empty) == read(tmp_path)
-    assert RunConfig.from_env({"WD": ""}).wd == Path.cwd()
-
-
-@pytest.mark.parametrize("word", ["1", "true", "YES", "On"])
-def test_true_has_many_names(tmp_path: Path, word: str) -> None:
-    assert read(tmp_path, RESUME=word).resume is True
+    assert RunConfig.from_env({"WD": ""}).wd == Path.cwd().resolve()
+    (tmp_path / "inner").mkdir()
+    assert RunConfig.from_env({"WD": f"{tmp_path}/inner/.."}).wd == tmp_path.resolve()
 
 
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
         ("MAX_ROUNDS", "0", "a whole number of at least 1"),
-        ("MAX_ROUNDS", "many", "a whole number of at least 1"),
         ("MAX_ROUNDS", "2.5", "a whole number of at least 1"),
-        ("MAX_REVIEW_CYCLES", "0", "a whole number of at least 1"),
         ("MIN_REVIEW_CYCLES_BEFORE_APPROVAL", "-1", "a whole number of at least 0"),
-        ("MAX_FILE_REMINDERS", "-1", "a whole number of at least 0"),
-        ("MAX_FEEDBACK_LINES", "0", "a whole number of at least 1"),
         ("POLL_SECONDS", "-1", "a number of seconds from 0 to 10000000"),
-        ("POLL_SECONDS", "nan", "a number of seconds from 0 to 10000000"),
         ("RESPONSE_TIMEOUT", "inf", "a number of seconds from 0 to 10000000"),
-        ("POLL_SECONDS", "1e10", "a number of seconds from 0 to 10000000"),
-        ("RESPONSE_TIMEOUT", "1e300", "a number of seconds from 0 to 10000000"),
         ("IDLE_GRACE_SECONDS", "10000001", "a number of seconds from 0 to 10000000"),
-        ("IDLE_GRACE_SECONDS", "soon", "a number of seconds from 0 to 10000000"),
         ("RESUME", "maybe", "1/0, true/false, yes/no or on/off"),
-        ("STRICT_FILE_HANDOFF", "2", "1/0, true/false, yes/no or on/off"),
         ("API", "localhost:9889", "the http or https address of a server"),
         ("API", "ftp://localhost", "the http or https address of a server"),
-        ("API", "http://", "the http or https address of a server"),
-        ("API", "http://localhost:99999", "the http or https address of a server"),
-        ("API", "http://[::1", "the http or https address of a server"),
         ("API", "http://local host", "the http or https address of a server"),
         ("PROVIDER", "codex; rm", "the name of an agent"),
         ("TESTER_PROVIDER", "../x", "the name of an agent"),
@@ -136,8 +116,10 @@ def test_true_has_many_names(tmp_path: Path, word: str) -> None:
         ("WD", "/no/such/folder", "a folder that exists"),
         ("WD", __file__, "a folder"),
         ("WD", "a\0b", "a path"),
-        ("WD", "~nobody-of-that-name", "a path"),
-        ("STATE_FILE", "a\0b", "a path"),
+        *(
+            ("ROLE_PROVIDERS", text, "NAME=AGENT")
+            for text in ("designer", "=codex", "designer=", "a=b=c", "a=../b")
+        ),
         ("PROMPT_FILE", "~nobody-of-that-name/x", "a path"),
     ],
 )
@@ -152,10 +134,9 @@ def test_a_bad_value_is_named_with_what_was_expected(
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_without_access_is_refused(tmp_path: Path) -> None:
-    folder = tmp_path / "locked"
-    folder.mkdir(mode=0o500)
+    tmp_path.chmod(0o500)
     with pytest.raises(ConfigError, match="read and write"):
-        read(folder)
+        read(tmp_path)
 
 
 def test_a_folder_whose_path_is_not_utf8_is_refused_and_quoted(tmp_path: Path) -> None:
@@ -164,44 +145,17 @@ def test_a_folder_whose_path_is_not_utf8_is_refused_and_quoted(tmp_path: Path) -
         folder.mkdir()
     except OSError:
         pytest.skip("this file system takes only text")
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError, match=r"d.*, expected a folder whose path is text in UTF-8"):
         read(folder)
-    assert (
-        str(caught.value) == f"WD is {str(folder)!r}, expected a folder whose path is text in UTF-8"
-    )
 
 
-def test_the_folder_is_made_absolute(tmp_path: Path) -> None:
-    (tmp_path / "inner").mkdir()
-    config = RunConfig.from_env({"WD": f"{tmp_path}/inner/.."})
-    assert config.wd == tmp_path.resolve()
-    assert RunConfig.from_env({}).wd == Path.cwd().resolve()
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        ("", ".tmp/orchestrator-loop-state.json"),
-        ("state/s.json", "state/s.json"),
-        ("/elsewhere/s.json", "/elsewhere/s.json"),
-    ],
-)
-def test_the_state_file_is_meant_from_the_folder(tmp_path: Path, value: str, expected: str) -> None:
-    assert read(tmp_path, STATE_FILE=value).state_file == tmp_path.resolve() / expected
-
-
-def test_the_task_file_is_meant_from_the_current_folder(tmp_path: Path) -> None:
+def test_paths_are_meant_from_where_they_are_given(tmp_path: Path) -> None:
+    wd = tmp_path.resolve()
+    assert read(tmp_path).state_file == wd / ".tmp/orchestrator-loop-state.json"
+    assert read(tmp_path, STATE_FILE="state/s.json").state_file == wd / "state/s.json"
+    assert read(tmp_path, STATE_FILE="/elsewhere/s.json").state_file == Path("/elsewhere/s.json")
     assert read(tmp_path, PROMPT_FILE="task.md").prompt_file == Path.cwd() / "task.md"
     assert read(tmp_path, PROMPT_FILE="~/task.md").prompt_file == Path.home() / "task.md"
-
-
-def test_every_role_can_have_an_agent_of_its_own(tmp_path: Path) -> None:
-    roles = ("analyst", "analyst_review", "programmer", "programmer_review", "tester")
-    for own in roles:
-        config = read(tmp_path, PROVIDER="claude_code", **{f"{own.upper()}_PROVIDER": "q_cli"})
-        assert {role: config.provider_of(role) for role in roles} == {
-            role: "q_cli" if role == own else "claude_code" for role in roles
-        }
 
 
 def test_roles_of_any_flow_can_have_an_agent_of_their_own(tmp_path: Path) -> None:
@@ -210,12 +164,6 @@ def test_roles_of_any_flow_can_have_an_agent_of_their_own(tmp_path: Path) -> Non
     )
     assert config.providers == {"designer": "kiro_cli", "tester": "codex"}
     assert config.provider_of("critic") == "codex"
-
-
-@pytest.mark.parametrize("text", ["designer", "=codex", "designer=", "a=b=c", "a=../b"])
-def test_agents_of_roles_that_cannot_be_read_are_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(ConfigError, match=r"ROLE_PROVIDERS .* expected NAME=AGENT"):
-        read(tmp_path, ROLE_PROVIDERS=text)
 
 
 def test_rules_under_which_no_approval_counts_are_warned_of(tmp_path: Path) -> None:
@@ -228,16 +176,15 @@ def test_rules_under_which_no_approval_counts_are_warned_of(tmp_path: Path) -> N
     assert len(config.warnings(None)) == 1
 
 
-def test_the_task_is_not_shown_by_accident(tmp_path: Path) -> None:
-    assert "secret" not in repr(read(tmp_path, PROMPT="secret"))
-
-
 def test_the_server_has_defaults_of_its_own(tmp_path: Path) -> None:
     config = ServerConfig.from_env({"CAO_STATE_DIR": str(tmp_path), "HOME": "/home/x"})
     assert config.state_dir == tmp_path
     assert (config.host, config.port, config.permissions) == ("127.0.0.1", 9889, "workspace")
     assert config.start_seconds == 60
     assert config.provider("codex") == ProviderSettings()
+    assert state_folder({"CAO_STATE_DIR": "~/s"}) == Path.home() / "s"
+    assert config_folder({"CAO_CONFIG_DIR": "/c"}) == Path("/c")
+    assert state_folder({}).name == config_folder({}).name == "cao"
 
 
 def test_each_state_folder_has_its_own_tmux_server(tmp_path: Path) -> None:
@@ -248,12 +195,6 @@ def test_each_state_folder_has_its_own_tmux_server(tmp_path: Path) -> None:
     }
     assert len(sockets) == 2
     assert all(re.fullmatch(r"cao-[0-9a-f]{8}", socket) for socket in sockets)
-
-
-def test_folders_of_the_user_can_be_chosen() -> None:
-    assert state_folder({"CAO_STATE_DIR": "~/s"}) == Path.home() / "s"
-    assert config_folder({"CAO_CONFIG_DIR": "/c"}) == Path("/c")
-    assert state_folder({}).name == config_folder({}).name == "cao"
 
 
 def test_an_agent_can_be_adjusted_by_the_environment_and_the_users_file() -> None:
@@ -289,12 +230,9 @@ def test_a_bad_adjustment_is_named(
     with pytest.raises(ConfigError) as caught:
         config.provider("codex")
     assert caught.value.variable == variable
-
-
-@pytest.mark.parametrize("tables", [5, {"codex": 5}])
-def test_tables_of_another_form_are_refused(tables: object) -> None:
-    with pytest.raises(ConfigError, match="tables such as"):
-        ServerConfig.from_env({}, {"providers": tables})
+    for tables in (5, {"codex": 5}):
+        with pytest.raises(ConfigError, match="tables such as"):
+            ServerConfig.from_env({}, {"providers": tables})
 
 
 def test_permissions_are_one_of_three_words() -> None:

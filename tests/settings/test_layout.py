@@ -1,59 +1,21 @@
-"""Where everything of a run lies."""
+"""Where everything of a run lies, with real folders and links."""
 
-import re
 from pathlib import Path
 
 import pytest
 
+from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.settings import layout
-
-HERE = Path("/p")
-
-
-def test_all_that_is_in_the_project_is_in_one_folder() -> None:
-    assert layout.temporary_folder(HERE).path == Path("/p/.tmp")
-    assert layout.response_folder(HERE).path == Path("/p/.tmp/agent-responses")
-    assert (HERE / layout.STATE_FILE).parent == Path("/p/.tmp")
+from cli_agent_orchestrator.settings.layout import check_place, path_inside, said_of_place
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
+def test_every_file_is_told_to_readers() -> None:
+    for name in (
         *(layout.IGNORE_FILE, layout.STATE_FILE, layout.LOG_FILE, layout.REPLACED_STATE),
         *(layout.RECORD_FILE, layout.EVENTS_FILE, layout.CONTROL_FILE),
         *(layout.WATCH_FILE, layout.REQUEST_FILE, layout.STATE_NAME),
-    ],
-)
-def test_every_file_is_told_to_readers(name: str) -> None:
-    assert f"/{name} " in (layout.__doc__ or "")
-
-
-def test_what_is_kept_has_number_role_and_label() -> None:
-    assert layout.kept_name(7, "analyst") == "007-analyst.md"
-    assert layout.kept_name(7, "analyst", layout.PROMPT_LABEL) == "007-analyst-prompt.md"
-
-
-def test_screens_are_in_the_folder_of_the_run() -> None:
-    run = layout.run_folder(HERE, "20261115-084037-k3f9")
-    folder = layout.turns_folder(run)
-    assert (folder.path, folder.private) == (run.path / "turns", True)
-    assert layout.screen_name(7, "analyst") == "007-analyst.txt"
-
-
-def test_where_agents_keep_their_records_is_noted_in_the_folder_of_the_run() -> None:
-    run = layout.run_folder(HERE, "20261115-084037-k3f9")
-    folder = layout.records_folder(run)
-    assert (folder.path, folder.private) == (run.path / "records", True)
-    assert layout.records_name("9f3c2a7b") == "9f3c2a7b.json"
-
-
-@pytest.mark.parametrize(
-    ("name", "number"), [("007-analyst.md", "007"), ("1000-a-stale.md", "1000")]
-)
-def test_what_is_kept_is_known_by_its_number(name: str, number: str) -> None:
-    kept = re.fullmatch(layout.KEPT_PATTERN, name)
-    assert kept is not None
-    assert kept[1] == number
+    ):
+        assert f"/{name} " in (layout.__doc__ or "")
 
 
 def test_run_folders_are_for_their_owner_alone(tmp_path: Path) -> None:
@@ -63,7 +25,54 @@ def test_run_folders_are_for_their_owner_alone(tmp_path: Path) -> None:
     folder.make()
     folder.replace(layout.RECORD_FILE, b"{}")
     folder.append(layout.EVENTS_FILE).close()
+    assert folder.below(layout.TURNS_FOLDER).private
     for path in (folder.path, folder.path.parent, tmp_path / "state"):
         assert path.stat().st_mode & 0o777 == 0o700
     for name in (layout.RECORD_FILE, layout.EVENTS_FILE):
         assert (folder.path / name).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("state", "wd", "said"),
+    [
+        ("/home/ada/.local/state/cao", "/home/ada", ["inside the work folder"]),
+        ("/home/ada/.local/state/cao", "/home/ada/project", []),
+        ("/home/ada/.local/state/cao", "/home/ad", []),
+        ("/home/ada/state", "/home/ada/state/worktrees/k3f9", []),
+        ("/tmp/state", "/home/ada", ["below /tmp"]),
+        ("/tmp/ada/state", "/tmp/ada", ["inside the work folder", "below /tmp"]),
+        ("/tmpstate", "/home/ada", []),
+    ],
+)
+def test_it_is_said_where_agents_may_write(state: str, wd: str, said: list[str]) -> None:
+    found = list(said_of_place(Path(state), Path(wd)))
+    assert len(found) == len(said)
+    for text, words in zip(found, said, strict=True):
+        assert words in text
+        assert state in text
+        assert "set CAO_STATE_DIR to a folder elsewhere" in text.replace("Set", "set")
+
+
+def test_links_count_as_what_they_lead_to(tmp_path: Path) -> None:
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    (home / "real").mkdir(parents=True)
+    elsewhere.mkdir()
+    (home / "inside").symlink_to("real")
+    (home / "outside").symlink_to(elsewhere)
+    (tmp_path / "link").symlink_to(home)
+    assert path_inside(home, home / "inside/cao") == "real/cao"
+    assert path_inside(tmp_path / "link", home / "real/cao") == "real/cao"
+    assert path_inside(home, tmp_path / "link/real/cao") == "real/cao"
+    assert path_inside(home, home / "outside/cao") == ""
+    assert path_inside(home, home) == ""
+
+
+def test_the_state_folder_itself_is_no_place_for_agents(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    (tmp_path / "link").symlink_to(state)
+    for wd in (state, state / "runs", tmp_path / "link"):
+        with pytest.raises(UsageError, match="name a folder of your project with --wd"):
+            check_place(state, wd)
+    check_place(state, state / "worktrees/k3f9")
+    with pytest.raises(UsageError, match="CAO_STATE_DIR"):
+        check_place(state, tmp_path)

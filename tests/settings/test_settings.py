@@ -1,13 +1,12 @@
 """The table of settings, the levels they come from, and the settings file."""
 
-import tomllib
 from pathlib import Path
 
 import pytest
 
 from cli_agent_orchestrator.errors import ConfigError, UsageError
 from cli_agent_orchestrator.settings.config import RunConfig
-from cli_agent_orchestrator.settings.table import BY_KEY, SETTINGS
+from cli_agent_orchestrator.settings.table import SETTINGS
 from cli_agent_orchestrator.settings.values import (
     find_sources,
     flatten_settings,
@@ -40,54 +39,29 @@ def test_the_table_has_every_variable_with_its_default() -> None:
     assert {setting.name: setting.default for setting in SETTINGS} == SPECIFIED
 
 
-def test_every_setting_has_a_key_an_option_and_a_sentence() -> None:
-    assert BY_KEY["max_rounds"].option == "--max-rounds"
-    for setting in SETTINGS:
-        assert setting.help.endswith(".")
-        assert setting.help[0].isupper() or setting.help[0].isdigit()
-
-
 def test_option_wins_over_environment_over_file() -> None:
-    merged = merge_settings(
+    levels: tuple[dict[str, str | None], ...] = (
         {"MAX_ROUNDS": "1", "WD": None, "PROVIDER": ""},
         {"MAX_ROUNDS": "2", "MAX_REVIEW_CYCLES": "2", "POLL_SECONDS": " ", "HOME": "/root"},
         {"MAX_ROUNDS": "3", "MAX_REVIEW_CYCLES": "3", "POLL_SECONDS": "3", "PROVIDER": "q_cli"},
     )
+    merged = merge_settings(*levels)
     assert merged == {
         "MAX_ROUNDS": "1",
         "MAX_REVIEW_CYCLES": "2",
         "POLL_SECONDS": "3",
         "PROVIDER": "q_cli",
     }
+    assert list(find_sources(a=levels[0], b=levels[1], c=levels[2]).values()) == [*"abcc"]
 
 
-def test_it_is_known_which_level_a_setting_comes_from() -> None:
-    sources = find_sources(
-        option={"MAX_ROUNDS": "1", "WD": None},
-        environment={"MAX_ROUNDS": "2", "MAX_REVIEW_CYCLES": "2", "HOME": "/root"},
-        task={"MAX_REVIEW_CYCLES": "3", "PROVIDER": "codex"},
-        file={"POLL_SECONDS": "4", "ANALYST_PROVIDER": "q_cli"},
-    )
-    assert sources == {
-        "MAX_ROUNDS": "option",
-        "MAX_REVIEW_CYCLES": "environment",
-        "PROVIDER": "task",
-        "POLL_SECONDS": "file",
-    }
-
-
-def test_one_agent_for_all_silences_agents_of_lower_levels() -> None:
+def test_an_agent_for_all_or_a_task_silences_others_of_lower_levels() -> None:
     file = {"PROVIDER": "codex", "ANALYST_PROVIDER": "claude_code"}
     assert merge_settings({"PROVIDER": "scripted"}, {}, file) == {"PROVIDER": "scripted"}
     assert merge_settings({}, {"PROVIDER": "scripted"}, file) == {"PROVIDER": "scripted"}
     assert merge_settings({}, {}, file) == file
-    assert merge_settings({"ANALYST_PROVIDER": "q_cli"}, {}, file) == {
-        **file,
-        "ANALYST_PROVIDER": "q_cli",
-    }
-
-
-def test_a_task_silences_other_tasks_of_lower_levels() -> None:
+    own = {"ANALYST_PROVIDER": "q_cli"}
+    assert merge_settings(own, {}, file) == {**file, **own}
     both = {"PROMPT": "low", "PROMPT_FILE": "low.md"}
     assert merge_settings({"PROMPT": "high"}, both, both) == {"PROMPT": "high"}
     assert merge_settings({"PROMPT_FILE": "high.md"}, both, {}) == {"PROMPT_FILE": "high.md"}
@@ -98,27 +72,14 @@ def test_a_settings_file_has_native_values(tmp_path: Path) -> None:
     path = tmp_path / "cao.toml"
     path.write_text(
         "max_rounds = 4\npoll_seconds = 0.5\ncleanup_on_exit = true\nresume = false\n"
-        'provider = "claude_code"\nprompt_file = "task.md"\nstate_file = "s.json"\nprompt = ""\n'
-        'wd = "~/project"\n',
+        'prompt_file = "task.md"\nstate_file = "s.json"\nprompt = ""\nwd = "~/project"\n',
         encoding="utf-8-sig",
     )
     assert read_settings_file(path) == {
-        "MAX_ROUNDS": "4",
-        "POLL_SECONDS": "0.5",
-        "CLEANUP_ON_EXIT": "true",
-        "RESUME": "false",
-        "PROVIDER": "claude_code",
-        "PROMPT_FILE": str(tmp_path / "task.md"),
-        "STATE_FILE": "s.json",
-        "PROMPT": "",
+        **{"MAX_ROUNDS": "4", "POLL_SECONDS": "0.5", "CLEANUP_ON_EXIT": "true", "RESUME": "false"},
+        **{"PROMPT_FILE": str(tmp_path / "task.md"), "STATE_FILE": "s.json", "PROMPT": ""},
         "WD": "~/project",
     }
-
-
-def test_a_truth_value_is_no_number(tmp_path: Path) -> None:
-    values = flatten_settings({"max_rounds": True}, tmp_path / "cao.toml")
-    with pytest.raises(ConfigError, match="MAX_ROUNDS is 'true'"):
-        RunConfig.from_env(values)
 
 
 @pytest.mark.parametrize(
@@ -138,34 +99,20 @@ def test_an_unknown_key_is_refused_with_a_hint(key: str, hint: str) -> None:
     assert hint in str(caught.value)
 
 
-@pytest.mark.parametrize("value", [[1], {"a": 1}, tomllib.loads("d = 2025-01-31")["d"]])
-def test_a_value_of_another_kind_is_refused(value: object) -> None:
-    with pytest.raises(ConfigError, match=r"max_rounds in cao\.toml is .* expected text, a number"):
-        flatten_settings({"max_rounds": value}, Path("cao.toml"))
-
-
 @pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (b"max_rounds = ", "is not a TOML file"),
-        (b"\xff\xfea", "is not a TOML file"),
-        (b"a = " + b"[" * 100_000, "is not a TOML file"),
-        (b"a = 1\na = 2", "is not a TOML file"),
-    ],
+    "content", [b"max_rounds = ", b"\xff\xfea", b"a = " + b"[" * 100_000, b"a = 1\na = 2"]
 )
-def test_a_settings_file_of_another_form_is_refused(
-    tmp_path: Path, content: bytes, reason: str
-) -> None:
+def test_a_settings_file_of_another_form_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "cao.toml"
     path.write_bytes(content)
-    with pytest.raises(UsageError, match=reason):
+    with pytest.raises(UsageError, match="is not a TOML file"):
         read_settings_file(path)
 
 
 HUGE = "0x" + "f" * 5000
 
 
-@pytest.mark.parametrize("key", ["max_rounds", "poll_seconds", "wd", "prompt", "color"])
+@pytest.mark.parametrize("key", ["max_rounds", "color"])
 @pytest.mark.parametrize(
     ("value", "shown"),
     [
@@ -173,29 +120,21 @@ HUGE = "0x" + "f" * 5000
         (f"-{2**64}", "'a number of 65 bits'"),
         (f"[{HUGE}]", "'a list'"),
         (f"{{ a = {HUGE} }}", "'a table'"),
+        ("2025-01-31", "datetime.date"),
     ],
-    ids=["huge", "large", "list", "table"],
+    ids=["huge", "large", "list", "table", "date"],
 )
-def test_a_huge_number_is_refused_without_being_printed(
+def test_a_value_of_another_kind_is_refused_and_none_that_is_huge_is_printed(
     tmp_path: Path, key: str, value: str, shown: str
 ) -> None:
     path = tmp_path / "cao.toml"
+    with pytest.raises(UsageError, match="cannot be read: No such file"):
+        read_settings_file(path)
     path.write_text(f"{key} = {value}\n", encoding="utf-8")
     with pytest.raises(ConfigError) as caught:
         read_settings_file(path)
-    assert str(caught.value).startswith(f"{key} in cao.toml is {shown}, expected ")
-
-
-def test_the_deepest_table_is_refused_without_being_printed(tmp_path: Path) -> None:
-    path = tmp_path / "cao.toml"
-    path.write_text(f"[{'.'.join('a' * 9000)}]\n", encoding="utf-8")
-    with pytest.raises(UsageError, match=r"a in cao\.toml is 'a table'|is not a TOML file"):
-        read_settings_file(path)
-
-
-def test_a_settings_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot be read: No such file"):
-        read_settings_file(tmp_path / "cao.toml")
+    assert str(caught.value).startswith(f"{key} in cao.toml is {shown}")
+    assert ", expected " in str(caught.value)
 
 
 def test_paths_are_a_list_or_a_text_and_become_the_same() -> None:
@@ -218,19 +157,14 @@ ODD_PATHS = [
 def test_a_path_that_is_none_of_the_projects_is_refused(path: str) -> None:
     with pytest.raises(ConfigError, match="HELD_BACK"):
         RunConfig.from_env({"HELD_BACK": f"tests,{path}"})
-    with pytest.raises(ConfigError, match="held_back in cao"):
-        flatten_settings({"held_back": [path]}, Path("/p/cao.toml"))
 
 
-@pytest.mark.parametrize("value", [["a", 7], ["a,b"], [""], [["a"]], {"a": "b"}])
+@pytest.mark.parametrize(
+    "value", [["a", 7], [*map(str, range(101))], ["a,b"], ["../x"], [""], [["a"]], {"a": "b"}]
+)
 def test_what_is_no_list_of_paths_is_refused(value: object) -> None:
-    with pytest.raises(ConfigError, match="held_back"):
+    with pytest.raises(ConfigError, match=r"(?i)held_back"):
         RunConfig.from_env(flatten_settings({"held_back": value}, Path("/p/cao.toml")))
-
-
-def test_there_are_not_any_number_of_paths() -> None:
-    with pytest.raises(ConfigError, match="at most 100"):
-        RunConfig.from_env({"HELD_BACK": "\n".join(map(str, range(101)))})
 
 
 def test_a_work_tree_is_a_truth_value_and_its_setup_a_key() -> None:
@@ -259,12 +193,9 @@ def test_earlier_forms_of_them_are_refused(key: str, value: object) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["MAX_ROUNDS", "max-rounds", "CAO_MAX_ROUNDS", "max_rounds"])
-def test_a_setting_is_changed_by_any_of_its_names(name: str) -> None:
-    assert read_change(name, "012") == ("MAX_ROUNDS", "12")
-
-
-@pytest.mark.parametrize("name", ["MAX_ROUNDS\n", " max_rounds", "max_round\u017f", "MAX ROUNDS"])
-def test_a_setting_is_not_changed_by_a_name_that_only_resembles_it(name: str) -> None:
-    with pytest.raises(UsageError, match="cannot be changed in a run"):
-        read_change(name, "12")
+def test_a_setting_is_changed_by_any_of_its_names_and_by_none_that_resembles_it() -> None:
+    for name in ("MAX_ROUNDS", "max-rounds", "CAO_MAX_ROUNDS", "max_rounds"):
+        assert read_change(name, "012") == ("MAX_ROUNDS", "12")
+    for name in ("MAX_ROUNDS\n", " max_rounds", "max_round\u017f", "MAX ROUNDS"):
+        with pytest.raises(UsageError, match="cannot be changed in a run"):
+            read_change(name, "12")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.show.markup import color_rules, screen_lines
-from tests.show.test_markup import Reader
+from tests.show.reading import Elements
 
 CLASSES = r"(?:[fb](?:25[0-5]|2[0-4]\d|1?\d?\d)|[odiusrw])"
 
@@ -50,23 +50,21 @@ REAL = (
 @given(PIECES)
 def test_the_text_is_the_one_without_escapes(pieces: list[tuple[bool, str]]) -> None:
     lines = screen_lines("".join(piece for _, piece in pieces))
-
-    seen = "\n".join(Reader(line).written for line in lines)
+    seen = "\n".join(Elements(line).written for line in lines)
     assert seen == "".join(piece for is_text, piece in pieces if is_text)
 
 
 @given(st.text() | st.lists(OTHER | ATTRIBUTES | WORDS).map("".join))
 def test_nothing_breaks_out_of_a_line(ansi: str) -> None:
     lines = screen_lines(ansi)
-
     assert len(lines) == ansi.count("\n") + 1
     for line in lines:
-        read = Reader(line)
-        assert not read.other
+        read = Elements(line)
         assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", read.written)
-        assert line.count("<span") == line.count("</span>") == len(read.elements)
-        for name, attributes in read.elements:
-            [(key, value)] = attributes
+        assert line.count("<span") == line.count("</span>") == len(read.found)
+        assert line.count("<") == 2 * len(read.found)
+        for name, attributes in read.found:
+            [(key, value)] = attributes.items()
             assert (name, key) == ("span", "class")
             assert re.fullmatch(f"{CLASSES}(?: {CLASSES})*", value or "")
 
@@ -74,7 +72,6 @@ def test_nothing_breaks_out_of_a_line(ansi: str) -> None:
 @given(ATTRIBUTES | OTHER, st.sampled_from(["a", "<", "漢"]))
 def test_what_is_drawn_in_a_color_stays_so_over_the_end_of_a_line(escape: str, word: str) -> None:
     [on_one_line] = screen_lines(f"{escape}{word}")
-
     assert screen_lines(f"{escape}\n\n{word}") == ["", "", on_one_line]
 
 
@@ -101,14 +98,13 @@ def test_a_real_screen() -> None:
         ("1;2;3;4;7;9", "d i o r s u"), ("4:3", "u"), ("4;4:0", ""), ("1;2;22", ""),
         ("3;23", ""), ("4;24", ""), ("7;27", ""), ("9;29", ""), ("1;0", ""), ("1;", ""), ("", ""),
         ("31;39", ""), ("41;49", ""), ("31;42;39", "b2"), ("31;42;49", "f1"), ("98", ""),
-        ("99", ""), ("108", ""), ("109", ""), ("5", ""), ("8", ""), ("53", ""), ("38;5;256", ""),
+        ("108", ""), ("5", ""), ("38;5;256", ""),
         ("38;2;1;2", ""), ("38;5;", ""), ("38:5:", ""), ("38;9;1", "o"),
         ("99999999991", ""), ("38;2;256;0;0;3", "i"),
     ],
 )  # fmt: skip
 def test_numbers_become_classes(codes: str, classes: str) -> None:
     [line] = screen_lines(f"\x1b[{codes}mx")
-
     assert line == (f'<span class="{classes}">x</span>' if classes else "x")
 
 
@@ -127,13 +123,11 @@ def test_a_color_becomes_the_nearest_that_there_is(color: tuple[int, int, int]) 
 @given(st.characters(exclude_categories=["C", "M", "Z"]))
 def test_a_letter_of_two_cells_is_in_an_element_of_its_own(letter: str) -> None:
     [line] = screen_lines(letter)
-
     assert ("span" in line) == (unicodedata.east_asian_width(letter) in "WF")
 
 
 def test_a_wide_letter_keeps_its_marks_and_its_color() -> None:
     [line] = screen_lines("\x1b[7m漢\u0301\u20dd\u200da")
-
     assert line == '<span class="r"><span class="w">漢\u0301\u20dd\u200d</span>a</span>'
 
 
@@ -144,22 +138,16 @@ def test_an_escape_that_does_not_end_takes_its_line_with_it_and_no_more() -> Non
 
 def test_there_is_a_rule_for_every_class() -> None:
     rules = color_rules()
-
-    for number in range(256):
-        assert len(re.findall(rf"\.f{number}\{{--f:#[0-9a-f]{{6}}}}", rules)) == 1
-        assert len(re.findall(rf"\.b{number}\{{--b:#[0-9a-f]{{6}}}}", rules)) == 1
+    for side in "fb":
+        numbers = re.findall(rf"\.{side}(\d+)\{{--{side}:#[0-9a-f]{{6}}\}}", rules)
+        assert [*map(int, numbers)] == [*range(256)]
     for mark in "odiusrw":
         assert f".screen .{mark}{{" in rules
-    assert ".f16{--f:#000000}.f17{--f:#00005f}" in rules
-    assert ".f231{--f:#ffffff}.f232{--f:#080808}" in rules
-    assert ".f255{--f:#eeeeee}.b0" in rules
-    for number, shade in {59: "5f", 102: "87", 145: "af", 188: "d7"}.items():
-        assert f".f{number}{{--f:#{shade * 3}}}" in rules
-
-
-def test_the_rules_are_few_bytes_and_reach_nowhere() -> None:
-    rules = color_rules()
-
-    assert len(rules) < 12_000
-    assert "url(" not in rules
-    assert "@import" not in rules
+    for number, color in {
+        16: "000000",
+        17: "00005f",
+        59: "5f5f5f",
+        231: "ffffff",
+        255: "eeeeee",
+    }.items():
+        assert f".f{number}{{--f:#{color}}}" in rules

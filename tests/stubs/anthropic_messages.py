@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from .ledger import Used
 from .script import (
     HELPER_START,
     TOOL_CALLS,
@@ -20,15 +21,12 @@ from .script import (
     Pause,
     Refuse,
     Request,
-    Responder,
     Run,
     Step,
     Text,
     Think,
-    script_from_markers,
 )
 from .server import Frame, Json, Reply, Stub, paced
-from .usage import Meter, Used
 
 # What Claude Code itself puts into the conversation under the person's name.
 OWN_WORDS = ("<system-reminder>", "[Request interrupted by user")
@@ -42,22 +40,9 @@ REFUSALS = {
 
 
 class AnthropicStub(Stub):
-    """Serves `/v1/messages`; scripts come from the markers in the prompt unless told otherwise."""
-
-    def __init__(self, responder: Responder = script_from_markers) -> None:
-        self.meter = Meter()
-        super().__init__(MessagesWire(self.meter), responder)
-
-
-class MessagesWire:
-    """Requests and responses of the Messages API."""
-
-    def __init__(self, meter: Meter) -> None:
-        self._numbers = itertools.count(1)
-        self._meter = meter
+    """Serves `/v1/messages`."""
 
     def read(self, path: str, headers: Mapping[str, str], body: Json) -> Request | None:
-        """Return what Claude Code asks of the model."""
         if not path.split("?")[0].endswith("/messages"):
             return None
         messages: list[Json] = body.get("messages", [])
@@ -77,17 +62,11 @@ class MessagesWire:
         )
 
     def other(self, path: str) -> Reply:
-        """Return a count of tokens, and nothing else."""
         if path.split("?")[0].endswith("/count_tokens"):
             return Reply(200, {"input_tokens": 10})
         return _error(404, "not_found_error", "not here")
 
-    def side_answer(self, request: Request) -> tuple[Step, ...]:
-        """Return a title."""
-        return (Text("A session"),)
-
     def refusal(self, step: Refuse | Limit) -> Reply:
-        """Return the error body that Claude Code knows."""
         match step:
             case Limit(seconds):
                 reset = int(time.time()) + seconds
@@ -105,8 +84,7 @@ class MessagesWire:
     def stream(
         self, request: Request, steps: tuple[Step, ...]
     ) -> Iterator[Frame | Pause | Hold | Cut]:
-        """Yield the events of one response."""
-        used = self._meter.take(side=request.side)
+        used = self.meter.take(side=request.side)
         # At the start of an answer its end is not known.
         start = _usage(replace(used, output=1, reasoning=0))
         yield _frame("message_start", message=self._message(start) | {"content": []})
@@ -114,7 +92,7 @@ class MessagesWire:
         for step in steps:
             match step:
                 case Cut():
-                    broken = self._text(next(blocks), Text("This answer breaks off"))
+                    broken = self._spoken(next(blocks), "text", Text("This answer breaks off"))
                     yield from itertools.islice(broken, 2)
                     yield step
                     return
@@ -133,7 +111,6 @@ class MessagesWire:
         yield _frame("message_stop")
 
     def whole(self, request: Request, steps: tuple[Step, ...]) -> Reply:
-        """Return the message with all its blocks."""
         content: list[Json] = []
         for step in steps:
             match step:
@@ -144,7 +121,7 @@ class MessagesWire:
                 case Delegate(helpers):
                     content += [self._delegation(helper, step, request) for helper in helpers]
         stop = {"stop_reason": _stop_reason(steps), "stop_sequence": None}
-        message = self._message(_usage(self._meter.take(side=request.side)))
+        message = self._message(_usage(self.meter.take(side=request.side)))
         return Reply(200, message | {"content": content} | stop)
 
     def _message(self, usage: Json) -> Json:
@@ -159,18 +136,16 @@ class MessagesWire:
         }
 
     def _name(self, kind: str) -> str:
-        return f"{kind}_{next(self._numbers):024d}"
+        return f"{kind}_{next(self.numbers):024d}"
 
     def _block(self, index: int, step: Step) -> Iterator[Frame | Pause]:
         match step:
             case Text():
-                yield from self._text(index, step)
+                yield from self._spoken(index, "text", step)
             case Think():
-                yield from self._thinking(index, step)
+                yield from self._spoken(index, "thinking", step)
             case Run() | Ask():
                 yield from self._call(index, self._tool_use(step))
-            case _:
-                return
 
     def _call(self, index: int, use: Json) -> Iterator[Frame]:
         yield _frame("content_block_start", index=index, content_block=use | {"input": {}})
@@ -178,28 +153,18 @@ class MessagesWire:
         yield _frame("content_block_delta", index=index, delta=delta)
         yield _frame("content_block_stop", index=index)
 
-    def _text(self, index: int, step: Text) -> Iterator[Frame | Pause]:
-        block = {"type": "text", "text": ""}
+    def _spoken(self, index: int, kind: str, step: Text | Think) -> Iterator[Frame | Pause]:
+        block = {"type": kind, kind: ""} | ({"signature": ""} if kind == "thinking" else {})
         yield _frame("content_block_start", index=index, content_block=block)
         for piece in paced(step.text, step.seconds):
             if isinstance(piece, Pause):
                 yield piece
             else:
-                delta = {"type": "text_delta", "text": piece}
+                delta = {"type": f"{kind}_delta", kind: piece}
                 yield _frame("content_block_delta", index=index, delta=delta)
-        yield _frame("content_block_stop", index=index)
-
-    def _thinking(self, index: int, step: Think) -> Iterator[Frame | Pause]:
-        block = {"type": "thinking", "thinking": "", "signature": ""}
-        yield _frame("content_block_start", index=index, content_block=block)
-        for piece in paced(step.text, step.seconds):
-            if isinstance(piece, Pause):
-                yield piece
-            else:
-                delta = {"type": "thinking_delta", "thinking": piece}
-                yield _frame("content_block_delta", index=index, delta=delta)
-        signature = {"type": "signature_delta", "signature": "c3R1Yg=="}
-        yield _frame("content_block_delta", index=index, delta=signature)
+        if kind == "thinking":
+            signature = {"type": "signature_delta", "signature": "c3R1Yg=="}
+            yield _frame("content_block_delta", index=index, delta=signature)
         yield _frame("content_block_stop", index=index)
 
     def _tool_use(self, step: Run | Ask) -> Json:

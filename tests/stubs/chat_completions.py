@@ -1,26 +1,10 @@
 """The OpenAI chat completions API as further agents use it, streaming, with their shell tool."""
 
-import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping
 
-from .script import (
-    Ask,
-    Cut,
-    Fail,
-    Hold,
-    Limit,
-    Pause,
-    Refuse,
-    Request,
-    Responder,
-    Run,
-    Step,
-    Text,
-    Think,
-    script_from_markers,
-)
+from .script import TOOL_CALLS, Ask, Cut, Hold, Limit, Pause, Refuse, Request, Run, Step, Text
 from .server import Frame, Json, Reply, Stub, paced
 
 # <current_datetime>…</current_datetime>: Copilot puts it before the person's words, and only there.
@@ -28,29 +12,15 @@ STAMP_PATTERN = r"\A<current_datetime>[^<]*</current_datetime>\n\n"
 REFUSALS = {
     400: ("invalid_request_error", "The request is not valid."),
     401: ("invalid_request_error", "Incorrect API key provided."),
-    429: ("rate_limit_exceeded", "Rate limit reached for this model."),
+    429: ("insufficient_quota", "You exceeded your current quota."),
 }
 USAGE = {"prompt_tokens": 1200, "completion_tokens": 80, "total_tokens": 1280}
 
 
 class ChatStub(Stub):
-    """Serves `/v1/chat/completions`; scripts come from the markers in the prompt by default.
-
-    The API key tells the agents apart.
-    """
-
-    def __init__(self, responder: Responder = script_from_markers) -> None:
-        super().__init__(ChatWire(), responder)
-
-
-class ChatWire:
-    """Requests and responses of the chat completions API."""
-
-    def __init__(self) -> None:
-        self._numbers = itertools.count(1)
+    """Serves `/v1/chat/completions`; the API key tells the agents apart."""
 
     def read(self, path: str, headers: Mapping[str, str], body: Json) -> Request | None:
-        """Return what an agent asks of the model."""
         if not path.split("?")[0].endswith("/chat/completions"):
             return None
         messages: list[Json] = body.get("messages", [])
@@ -76,42 +46,25 @@ class ChatWire:
         )
 
     def other(self, path: str) -> Reply:
-        """Return an empty list of models, and nothing else."""
         if path.split("?")[0].endswith("/models"):
             return Reply(200, {"object": "list", "data": []})
         return Reply(404, {"error": {"message": "not here", "type": "invalid_request_error"}})
 
-    def side_answer(self, request: Request) -> tuple[Step, ...]:
-        """Return a title."""
-        return (Text("A session"),)
-
     def refusal(self, step: Refuse | Limit) -> Reply:
-        """Return the error body of the API."""
         code = 429 if isinstance(step, Limit) else step.status
         kind, message = REFUSALS.get(code, ("server_error", "The server had an error."))
-        if isinstance(step, Limit):
-            kind, message = "insufficient_quota", "You exceeded your current quota."
         error = {"type": kind, "message": message, "code": kind, "param": None}
         return Reply(code, {"error": error})
 
     def stream(
         self, request: Request, steps: tuple[Step, ...]
     ) -> Iterator[Frame | Pause | Hold | Cut]:
-        """Yield the chunks of one response."""
-        name = f"chatcmpl-{next(self._numbers)}"
+        name = f"chatcmpl-{next(self.numbers)}"
         yield _chunk(name, {"role": "assistant", "content": ""})
         reason = "stop"
         for step in steps:
-            match step:
-                case Cut():
-                    yield _chunk(name, {"content": "This answer breaks off"})
-                    yield step
-                    return
-                case Fail():
-                    yield Frame("", {"error": {"message": "Out of order.", "type": "server_error"}})
-                    return
-                case Run() | Ask():
-                    reason = "tool_calls"
+            if isinstance(step, TOOL_CALLS):
+                reason = "tool_calls"
             for piece in self._step(request, step):
                 yield piece if isinstance(piece, Pause | Hold) else _chunk(name, piece)
         last = _chunk(name, {})
@@ -120,7 +73,6 @@ class ChatWire:
         yield last
 
     def whole(self, request: Request, steps: tuple[Step, ...]) -> Reply:
-        """Return the text and the calls of the stream at once."""
         deltas = [
             frame.data["choices"][0]["delta"]
             for frame in self.stream(request, steps)
@@ -143,9 +95,7 @@ class ChatWire:
     def _step(self, request: Request, step: Step) -> Iterator[Json | Pause | Hold]:
         match step:
             case Text(text, seconds):
-                yield from _spoken("content", text, seconds)
-            case Think(seconds, text):
-                yield from _spoken("reasoning_content", text, seconds)
+                yield from _spoken(text, seconds)
             case Run(command):
                 arguments = {"command": command, "description": "Run a command"}
                 yield self._call("bash", arguments)
@@ -155,13 +105,11 @@ class ChatWire:
                 yield self._call("ask_user", _form(step))
             case Pause() | Hold():
                 yield step
-            case _:
-                return
 
     def _call(self, tool: str, arguments: Json) -> Json:
         call = {
             "index": 0,
-            "id": f"call_{next(self._numbers)}",
+            "id": f"call_{next(self.numbers)}",
             "type": "function",
             "function": {"name": tool, "arguments": json.dumps(arguments)},
         }
@@ -174,9 +122,9 @@ def _chunk(name: str, delta: Json) -> Frame:
     return Frame("", {**data, "choices": [choice]})
 
 
-def _spoken(kind: str, text: str, seconds: float) -> Iterator[Json | Pause]:
+def _spoken(text: str, seconds: float) -> Iterator[Json | Pause]:
     for piece in paced(text, seconds):
-        yield piece if isinstance(piece, Pause) else {kind: piece}
+        yield piece if isinstance(piece, Pause) else {"content": piece}
 
 
 def _text(message: Json) -> str:

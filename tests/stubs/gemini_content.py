@@ -1,25 +1,9 @@
 """The Gemini API as Gemini CLI uses it: `streamGenerateContent`, with the shell tool it offers."""
 
-import itertools
 import json
 from collections.abc import Iterator, Mapping
 
-from .script import (
-    Ask,
-    Cut,
-    Fail,
-    Hold,
-    Limit,
-    Pause,
-    Refuse,
-    Request,
-    Responder,
-    Run,
-    Step,
-    Text,
-    Think,
-    script_from_markers,
-)
+from .script import Ask, Cut, Hold, Limit, Pause, Refuse, Request, Run, Step, Text
 from .server import Frame, Json, Reply, Stub, paced
 
 # What Gemini CLI itself, or a hook, puts into the conversation under the person's name.
@@ -32,23 +16,9 @@ USAGE = {"promptTokenCount": 1200, "candidatesTokenCount": 80, "totalTokenCount"
 
 
 class GeminiStub(Stub):
-    """Serves `/v1beta/models/…`; scripts come from the markers in the prompt unless told otherwise.
-
-    The API key tells the agents apart.
-    """
-
-    def __init__(self, responder: Responder = script_from_markers) -> None:
-        super().__init__(GeminiWire(), responder)
-
-
-class GeminiWire:
-    """Requests and responses of the Gemini API."""
-
-    def __init__(self) -> None:
-        self._numbers = itertools.count(1)
+    """Serves `/v1beta/models/…`; the API key tells the agents apart."""
 
     def read(self, path: str, headers: Mapping[str, str], body: Json) -> Request | None:
-        """Return what Gemini CLI asks of the model."""
         method = path.split("?")[0].rpartition(":")[2]
         if method not in {"streamGenerateContent", "generateContent"}:
             return None
@@ -74,80 +44,44 @@ class GeminiWire:
         )
 
     def other(self, path: str) -> Reply:
-        """Return a count of tokens, and nothing else."""
         if path.split("?")[0].endswith(":countTokens"):
             return Reply(200, {"totalTokens": 1200})
         return Reply(404, {"error": {"code": 404, "message": "not here", "status": "NOT_FOUND"}})
 
-    def side_answer(self, request: Request) -> tuple[Step, ...]:
+    def side_answer(self) -> tuple[Step, ...]:
         """Return the choice of a model, and that it is the person's turn to speak."""
         choice = {"complexity_reasoning": "plain", "complexity_score": 1, "next_speaker": "user"}
         return (Text(json.dumps(choice)),)
 
     def refusal(self, step: Refuse | Limit) -> Reply:
-        """Return the error body that Gemini CLI knows."""
         code = 429 if isinstance(step, Limit) else step.status
         status, message = REFUSALS.get(code, ("INTERNAL", "An internal error has occurred."))
-        if isinstance(step, Limit):
-            message = "You exceeded your current quota. Quota will reset later: per day."
         return Reply(code, {"error": {"code": code, "message": message, "status": status}})
 
     def stream(
         self, request: Request, steps: tuple[Step, ...]
     ) -> Iterator[Frame | Pause | Hold | Cut]:
-        """Yield the chunks of one response."""
         for step in steps:
-            match step:
-                case Cut():
-                    yield _chunk({"text": "This answer breaks off"})
-                    yield step
-                    return
-                case Fail():
-                    error = {"code": 500, "message": "Out of order.", "status": "INTERNAL"}
-                    yield Frame("", {"error": error})
-                    return
-                case _:
-                    yield from self._step(step)
+            yield from self._step(step)
         last = _chunk({"text": ""})
         last.data["candidates"][0]["finishReason"] = "STOP"
         last.data["usageMetadata"] = USAGE
         yield last
 
-    def whole(self, request: Request, steps: tuple[Step, ...]) -> Reply:
-        """Return all parts of the stream at once."""
-        parts = [
-            part
-            for frame in self.stream(request, steps)
-            if isinstance(frame, Frame)
-            for candidate in frame.data.get("candidates", [])
-            for part in candidate["content"]["parts"]
-        ]
-        content = {"role": "model", "parts": parts}
-        candidate = {"content": content, "index": 0, "finishReason": "STOP"}
-        return Reply(200, {"candidates": [candidate], "usageMetadata": USAGE})
-
     def _step(self, step: Step) -> Iterator[Frame | Pause | Hold]:
         match step:
             case Text(text, seconds):
                 yield from _spoken(text, seconds)
-            case Think(seconds, text):
-                yield from _spoken(text, seconds, thought=True)
             case Run(command):
                 yield _chunk(self._call("run_shell_command", {"command": command}))
             case Ask(question, choices):
                 yield _chunk(self._call("ask_user", _question(question, choices)))
             case Pause() | Hold():
                 yield step
-            case _:
-                return
 
     def _call(self, tool: str, arguments: Json) -> Json:
         return {
-            "functionCall": {
-                "id": f"call_{next(self._numbers)}",
-                "name": tool,
-                "args": arguments,
-            }
+            "functionCall": {"id": f"call_{next(self.numbers)}", "name": tool, "args": arguments}
         }
 
 
@@ -155,9 +89,9 @@ def _chunk(part: Json) -> Frame:
     return Frame("", {"candidates": [{"content": {"role": "model", "parts": [part]}, "index": 0}]})
 
 
-def _spoken(text: str, seconds: float, **marks: bool) -> Iterator[Frame | Pause]:
+def _spoken(text: str, seconds: float) -> Iterator[Frame | Pause]:
     for piece in paced(text, seconds):
-        yield piece if isinstance(piece, Pause) else _chunk({"text": piece, **marks})
+        yield piece if isinstance(piece, Pause) else _chunk({"text": piece})
 
 
 def _parts(content: Json) -> list[Json]:

@@ -1,5 +1,6 @@
 """The ground truth of a test: which turns a stub saw, when each began and ended, what was said."""
 
+import itertools
 import threading
 import time
 from collections.abc import Callable
@@ -29,10 +30,39 @@ class Turn:
 
 @dataclass(slots=True)
 class Aside:
-    """A request that is the agent's own business: a title, a summary."""
+    """A request of the agent's own: a title, a summary."""
 
     started: float
     finished: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What one call took, in tokens."""
+
+    input: int
+    """With what was cached."""
+    cached_input: int
+    output: int
+    """With reasoning."""
+    reasoning: int
+
+
+@dataclass(slots=True)
+class Meter:
+    """Gives each call other numbers, so that a sum shows which calls it counts."""
+
+    said: list[Used] = field(default_factory=list)
+    """What the calls of conversations took."""
+    _numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
+
+    def take(self, *, side: bool) -> Used:
+        """Return what the present call takes; a request of the agent's own is not kept."""
+        number = next(self._numbers)
+        used = Used(1000 + number, 500 + number, 100 + number, 10 + number)
+        if not side:
+            self.said.append(used)
+        return used
 
 
 @dataclass(slots=True)
@@ -49,7 +79,6 @@ class Ledger:
     prompts: list[str] = field(default_factory=list)
     """Everything people said, in the order of arrival: a text that is sent twice stands twice."""
     asides: list[Aside] = field(default_factory=list)
-    """The requests that were the agent's own business."""
     _conversations: dict[str, _Conversation] = field(default_factory=dict)
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
@@ -75,7 +104,6 @@ class Ledger:
             return turn
 
     def record_aside(self) -> Aside:
-        """Note a request that is the agent's own business."""
         with self._changed:
             aside = Aside(time.monotonic())
             self.asides.append(aside)
@@ -83,7 +111,6 @@ class Ledger:
             return aside
 
     def sent_aside(self, aside: Aside, at: float) -> None:
-        """Note when the answer to such a request ended."""
         with self._changed:
             aside.finished = at
             self._changed.notify_all()
@@ -122,7 +149,7 @@ def _news(known: tuple[str, ...], users: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _continues(known: _Conversation, turn: Turn, request: Request) -> bool:
-    """Tell whether a request belongs to the turn, as a tool output or a retry does."""
+    """Is a request part of the turn, as a tool output or a retry is?"""
     if request.users != known.users:
         return False
     return turn.finished is None or request.outputs > 0

@@ -15,15 +15,12 @@ from .script import (
     Pause,
     Refuse,
     Request,
-    Responder,
     Run,
     Step,
     Text,
     Think,
-    script_from_markers,
 )
 from .server import Frame, Json, Reply, Stub, paced
-from .usage import Meter
 
 # What Codex itself puts into the conversation under the person's name.
 OWN_WORDS = (
@@ -41,22 +38,9 @@ REFUSALS = {
 
 
 class OpenAIStub(Stub):
-    """Serves `/v1/responses`; scripts come from the markers in the prompt unless told otherwise."""
-
-    def __init__(self, responder: Responder = script_from_markers) -> None:
-        self.meter = Meter()
-        super().__init__(ResponsesWire(self.meter), responder)
-
-
-class ResponsesWire:
-    """Requests and responses of the Responses API."""
-
-    def __init__(self, meter: Meter) -> None:
-        self._numbers = itertools.count(1)
-        self._meter = meter
+    """Serves `/v1/responses`."""
 
     def read(self, path: str, headers: Mapping[str, str], body: Json) -> Request | None:
-        """Return what Codex asks of the model."""
         if not path.split("?")[0].endswith("/responses"):
             return None
         items: list[Json] = body.get("input", [])
@@ -83,17 +67,11 @@ class ResponsesWire:
         )
 
     def other(self, path: str) -> Reply:
-        """Return an empty list of models, and nothing else."""
         if path.split("?")[0].endswith("/models"):
             return Reply(200, {"object": "list", "data": [], "models": []})
         return Reply(404, {"error": {"message": "not here", "type": "invalid_request_error"}})
 
-    def side_answer(self, request: Request) -> tuple[Step, ...]:
-        """Return a title."""
-        return (Text("A session"),)
-
     def refusal(self, step: Refuse | Limit) -> Reply:
-        """Return the error body that Codex knows."""
         match step:
             case Limit(seconds):
                 error: Json = {
@@ -114,7 +92,6 @@ class ResponsesWire:
     def stream(
         self, request: Request, steps: tuple[Step, ...]
     ) -> Iterator[Frame | Pause | Hold | Cut]:
-        """Yield the events of one response."""
         name = self._name("resp")
         yield _frame("response.created", response={"id": name, "status": "in_progress"})
         for place, step in enumerate(steps):
@@ -134,18 +111,8 @@ class ResponsesWire:
         done = {"id": name, "status": "completed", "usage": self._usage(request)}
         yield _frame("response.completed", response=done)
 
-    def whole(self, request: Request, steps: tuple[Step, ...]) -> Reply:
-        """Return the finished items of the stream."""
-        items = [
-            frame.data["item"]
-            for frame in self.stream(request, steps)
-            if isinstance(frame, Frame) and frame.event == "response.output_item.done"
-        ]
-        usage = self._usage(request)
-        return Reply(200, {"id": self._name("resp"), "output": items, "usage": usage})
-
     def _usage(self, request: Request) -> Json:
-        used = self._meter.take(side=request.side)
+        used = self.meter.take(side=request.side)
         return {
             "input_tokens": used.input,
             "input_tokens_details": {"cached_tokens": used.cached_input},
@@ -170,11 +137,9 @@ class ResponsesWire:
                     yield from self._call(place, "spawn_agent", task, "multi_agent_v1")
             case Pause() | Hold():
                 yield step
-            case _:
-                return
 
     def _name(self, kind: str) -> str:
-        return f"{kind}_{next(self._numbers)}"
+        return f"{kind}_{next(self.numbers)}"
 
     def _message(self, place: int, step: Text) -> Iterator[Frame | Pause]:
         item: Json = {"type": "message", "role": "assistant", "id": self._name("msg")}

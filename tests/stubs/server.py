@@ -1,18 +1,33 @@
 """The HTTP half of a stub: serves a wire format, drives its frames, keeps the ledger."""
 
+import itertools
 import json
 import re
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
-from .ledger import Ledger, Turn
-from .script import TOOL_CALLS, Cut, Fail, Hold, Limit, Pause, Refuse, Request, Responder, Step
+from .ledger import Ledger, Meter, Turn
+from .script import (
+    TOOL_CALLS,
+    Cut,
+    Fail,
+    Hold,
+    Limit,
+    Pause,
+    Refuse,
+    Request,
+    Responder,
+    Step,
+    Text,
+    script_from_markers,
+)
 
 # JSON as it comes from an agent: its shape is the agent's, so nothing narrower is true.
 Json = dict[str, Any]
@@ -27,7 +42,6 @@ class Frame:
     data: Json
 
     def encode(self) -> bytes:
-        """Return the event as it goes over the line."""
         name = f"event: {self.event}\n" if self.event else ""
         return f"{name}data: {json.dumps(self.data)}\n\n".encode()
 
@@ -39,65 +53,6 @@ class Reply:
     status: int
     body: Json
     headers: Mapping[str, str] = field(default_factory=dict)
-
-
-class Wire(Protocol):
-    """One API, as pure data in and out."""
-
-    def read(self, path: str, headers: Mapping[str, str], body: Json) -> Request | None:
-        """Return what is asked, None if it is no call of the model."""
-        ...
-
-    def other(self, path: str) -> Reply:
-        """Return the answer to a call that is none of the model."""
-        ...
-
-    def side_answer(self, request: Request) -> tuple[Step, ...]:
-        """Return the answer to the agent's own business."""
-        ...
-
-    def refusal(self, step: Refuse | Limit) -> Reply:
-        """Return the error response of a step."""
-        ...
-
-    def stream(
-        self, request: Request, steps: tuple[Step, ...]
-    ) -> Iterator[Frame | Pause | Hold | Cut]:
-        """Yield the response as events, with its silences and its sudden end."""
-        ...
-
-    def whole(self, request: Request, steps: tuple[Step, ...]) -> Reply:
-        """Return the same response in one piece."""
-        ...
-
-
-@dataclass(slots=True)
-class Desk:
-    """What the request handlers of one stub share."""
-
-    wire: Wire
-    responder: Responder
-    ledger: Ledger = field(default_factory=Ledger)
-    headers: dict[str, str] = field(default_factory=dict)
-    side_seconds: float = 0.0
-    closed: threading.Event = field(default_factory=threading.Event)
-    _gates: dict[str, threading.Event] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def gate(self, name: str) -> threading.Event:
-        """Return the gate of this name; a closed stub has only open ones."""
-        with self._lock:
-            gate = self._gates.setdefault(name, threading.Event())
-            if self.closed.is_set():
-                gate.set()
-            return gate
-
-    def close(self) -> None:
-        """Let everyone who waits go on."""
-        with self._lock:
-            self.closed.set()
-            for gate in self._gates.values():
-                gate.set()
 
 
 def paced(text: str, seconds: float) -> Iterator[str | Pause]:
@@ -112,17 +67,54 @@ def paced(text: str, seconds: float) -> Iterator[str | Pause]:
             yield Pause(seconds / len(pieces))
 
 
-class Stub:
-    """A model server on loopback with a port of its own, usable as a context manager.
+class Stub(ABC):
+    """A model server on loopback: `with OpenAIStub() as stub:` serves until the block is left.
 
-    `with OpenAIStub() as stub:` serves until the block is left.
+    A subclass is one API, as pure data in and out. Scripts come from the markers in the prompt
+    unless a responder is given.
     """
 
-    def __init__(self, wire: Wire, responder: Responder) -> None:
-        self._desk = Desk(wire, responder)
-        handler = type("DeskHandler", (_Handler,), {"desk": self._desk})
+    def __init__(self, responder: Responder = script_from_markers) -> None:
+        self.responder = responder
+        self.ledger = Ledger()
+        self.meter = Meter()
+        self.headers: dict[str, str] = {}
+        """What the head of every answer has besides: how much of an account is used up."""
+        self.side_seconds = 0.0
+        """How long requests of the agent's own take."""
+        self.closed = threading.Event()
+        self.numbers = itertools.count(1)
+        self._gates: dict[str, threading.Event] = {}
+        self._lock = threading.Lock()
+        handler = type("StubHandler", (_Handler,), {"stub": self})
         self._server = _Server(("127.0.0.1", 0), handler)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+
+    @abstractmethod
+    def read(self, path: str, headers: Mapping[str, str], body: Json) -> Request | None:
+        """Return what is asked, None if it is no call of the model."""
+
+    @abstractmethod
+    def other(self, path: str) -> Reply:
+        """Return the answer to a call that is none of the model."""
+
+    @abstractmethod
+    def refusal(self, step: Refuse | Limit) -> Reply:
+        """Return the error response of a step."""
+
+    @abstractmethod
+    def stream(
+        self, request: Request, steps: tuple[Step, ...]
+    ) -> Iterator[Frame | Pause | Hold | Cut]:
+        """Yield the response as events, with its silences and its sudden end."""
+
+    def whole(self, request: Request, steps: tuple[Step, ...]) -> Reply:
+        """Return the same response in one piece, for agents that ask for it."""
+        raise NotImplementedError
+
+    def side_answer(self) -> tuple[Step, ...]:
+        """Return the answer to a request of the agent's own: a title."""
+        return (Text("A session"),)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -134,7 +126,10 @@ class Stub:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._desk.close()
+        with self._lock:
+            self.closed.set()
+            for gate in self._gates.values():
+                gate.set()
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
@@ -143,36 +138,27 @@ class Stub:
 
     @property
     def url(self) -> str:
-        """Where the server is, without a path."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     @property
-    def ledger(self) -> Ledger:
-        """What happened so far; its `wait_for` waits for more to happen."""
-        return self._desk.ledger
-
-    @property
     def turns(self) -> list[Turn]:
-        """The turns so far, oldest first."""
-        return self._desk.ledger.turns
+        return self.ledger.turns
 
     @property
     def prompts(self) -> list[str]:
-        """Every text people sent so far, exactly as it arrived."""
-        return self._desk.ledger.prompts
+        return self.ledger.prompts
 
-    @property
-    def headers(self) -> dict[str, str]:
-        """What more is said in the head of every answer: how much of an account is used up."""
-        return self._desk.headers
-
-    def think_aside(self, seconds: float) -> None:
-        """Take so long from now on for what is the agent's own business."""
-        self._desk.side_seconds = seconds
+    def gate(self, name: str) -> threading.Event:
+        """Return the gate of this name; a closed stub has only open ones."""
+        with self._lock:
+            gate = self._gates.setdefault(name, threading.Event())
+            if self.closed.is_set():
+                gate.set()
+            return gate
 
     def release(self, name: str) -> None:
-        """Let the answers go on that are held by this name, now and from now on."""
-        self._desk.gate(name).set()
+        """Release the answers that are held by this name, now and from now on."""
+        self.gate(name).set()
 
     def wait_for_turns(self, count: int, timeout: float = 60.0) -> Turn:
         """Return the turn of this number, counted from 1, once it has begun."""
@@ -204,63 +190,62 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    desk: Desk
+    stub: Stub
     handed_over = 0.0
-    """When the newest piece was about to be sent: nobody can have known it before."""
+    """When the newest piece was about to be sent: the agent cannot have it before."""
     protocol_version = "HTTP/1.1"
 
     def log_message(self, format: str, *args: object) -> None:
         """Write nothing: the ledger is the record."""
 
     def do_GET(self) -> None:
-        self._send_reply(self.desk.wire.other(self.path))
+        self._send_reply(self.stub.other(self.path))
 
-    def do_HEAD(self) -> None:
-        self._send_reply(self.desk.wire.other(self.path))
+    do_HEAD = do_GET
 
     def do_POST(self) -> None:
         length = int(self.headers.get("content-length") or 0)
         body = json.loads(self.rfile.read(length) or b"{}")
         headers = {name.lower(): value for name, value in self.headers.items()}
-        request = self.desk.wire.read(self.path, headers, body)
+        request = self.stub.read(self.path, headers, body)
         if request is None:
-            self._send_reply(self.desk.wire.other(self.path))
+            self._send_reply(self.stub.other(self.path))
         elif request.side:
-            aside = self.desk.ledger.record_aside()
-            self._wait_through((Pause(self.desk.side_seconds),))
-            self._send_steps(request, self.desk.wire.side_answer(request))
-            self.desk.ledger.sent_aside(aside, self.handed_over)
+            aside = self.stub.ledger.record_aside()
+            self._wait_through((Pause(self.stub.side_seconds),))
+            self._send_steps(request, self.stub.side_answer())
+            self.stub.ledger.sent_aside(aside, self.handed_over)
         else:
             self._send_turn(request)
 
     def _send_turn(self, request: Request) -> None:
-        turn = self.desk.ledger.record(request, self.desk.responder)
+        turn = self.stub.ledger.record(request, self.stub.responder)
         steps = turn.script.part(request.outputs)
         for place, step in enumerate(steps):
             if isinstance(step, Limit) or (isinstance(step, Refuse) and _refuses(step, turn)):
                 self._wait_through(steps[:place])
-                self.desk.ledger.refuse(turn)
-                self._send_reply(self.desk.wire.refusal(step))
-                self.desk.ledger.sent(turn, self.handed_over, final=False)
+                self.stub.ledger.refuse(turn)
+                self._send_reply(self.stub.refusal(step))
+                self.stub.ledger.sent(turn, self.handed_over, final=False)
                 return
         try:
             whole = self._send_steps(request, steps)
         except ConnectionError:
             whole = False
         calls_tool = any(isinstance(step, TOOL_CALLS) for step in steps)
-        self.desk.ledger.sent(turn, self.handed_over, final=whole and not calls_tool)
+        self.stub.ledger.sent(turn, self.handed_over, final=whole and not calls_tool)
 
     def _send_steps(self, request: Request, steps: tuple[Step, ...]) -> bool:
-        """Send a response and tell whether it is a whole one."""
+        """Send a response; return whether it is a whole one."""
         if not request.streaming:
             return self._send_whole(request, steps)
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.send_header("transfer-encoding", "chunked")
-        for name, value in self.desk.headers.items():
+        for name, value in self.stub.headers.items():
             self.send_header(name, value)
         self.end_headers()
-        for item in self.desk.wire.stream(request, steps):
+        for item in self.stub.stream(request, steps):
             if isinstance(item, Cut):
                 self._hang_up()
                 return False
@@ -279,9 +264,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._hang_up()
             return False
         if any(isinstance(step, Fail) for step in steps):
-            self._send_reply(self.desk.wire.refusal(Refuse(500)))
+            self._send_reply(self.stub.refusal(Refuse(500)))
             return False
-        self._send_reply(self.desk.wire.whole(request, steps))
+        self._send_reply(self.stub.whole(request, steps))
         return True
 
     def _hang_up(self) -> None:
@@ -291,9 +276,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _wait_through(self, steps: tuple[Step, ...]) -> None:
         for step in steps:
             if isinstance(step, Pause):
-                self.desk.closed.wait(step.seconds)
+                self.stub.closed.wait(step.seconds)
             elif isinstance(step, Hold):
-                self.desk.gate(step.name).wait()
+                self.stub.gate(step.name).wait()
 
     def _send_chunk(self, data: bytes) -> None:
         self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))

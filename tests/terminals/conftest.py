@@ -4,12 +4,14 @@ import os
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from cli_agent_orchestrator.core.clock import SystemClock
+from cli_agent_orchestrator.core.models import NewTerminal
 from cli_agent_orchestrator.settings.config import ServerConfig
 from cli_agent_orchestrator.terminals.service import TerminalService
 from tests.terminals.tmux.rig import Rig, running_tmux
@@ -29,9 +31,23 @@ class Ground:
         environ = {**self.config.environ, "CAO_SCRIPTED_ARGS": f"--script {path}"}
         self.config = replace(self.config, environ=environ)
 
+    def new(self, profile: str = "tester") -> NewTerminal:
+        return NewTerminal("scripted", profile, str(self.work))
+
+    def program(self, agent: str, text: str) -> Path:
+        """Let an agent be this shell script."""
+        program = self.work.parent / agent
+        program.write_text(f"#!/bin/sh\n{text}", encoding="utf-8")
+        program.chmod(0o755)
+        environ = {**self.config.environ, f"CAO_{agent.upper()}_COMMAND": str(program)}
+        self.config = replace(self.config, environ=environ)
+        return program
+
     @asynccontextmanager
-    async def service(self) -> AsyncIterator[TerminalService]:
+    async def service(self, script: str | None = None) -> AsyncIterator[TerminalService]:
         """Run a service; its agents outlive it."""
+        if script is not None:
+            self.script(script)
         service = TerminalService(self.config, SystemClock())
         await service.start()
         try:
@@ -48,6 +64,11 @@ class Ground:
             check=False,
         )
         return done.stdout
+
+    def traces(self) -> tuple[str, list[str]]:
+        """Return what is left of terminals in tmux and among the event files."""
+        windows = self.tmux("list-panes", "-a", "-F", "#{@cao_id}")
+        return windows.strip(), [file.name for file in (self.config.state_dir / "events").iterdir()]
 
 
 @pytest.fixture

@@ -2,31 +2,43 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from cli_agent_orchestrator.core.clock import SystemClock
-from cli_agent_orchestrator.core.models import Delivery, TerminalStatus
-from cli_agent_orchestrator.errors import NotFound, TmuxCommandError, TmuxError, TmuxGone
+from cli_agent_orchestrator.core.models import MESSAGE_LIMIT, Delivery, TerminalStatus
+from cli_agent_orchestrator.errors import (
+    InputRefused,
+    MessageTooLarge,
+    NotFound,
+    TmuxCommandError,
+    TmuxError,
+    TmuxGone,
+    UsageError,
+)
 from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.providers.base import AgentSignal, SignalKind
-from cli_agent_orchestrator.terminals.board import Board, LiveTerminal
+from cli_agent_orchestrator.terminals.board import Board
 from cli_agent_orchestrator.terminals.courier import Courier, as_text
-from cli_agent_orchestrator.terminals.store import TerminalRow, TerminalStore
-from cli_agent_orchestrator.terminals.tmux import Address, PaneInfo, PaneScreen, Tmux
+from cli_agent_orchestrator.terminals.store import Begun, TerminalStore
+from cli_agent_orchestrator.terminals.tmux import Tmux
 from cli_agent_orchestrator.terminals.tracker import SignalSource
+from tests.terminals.samples import PANE, row, screen
 
-ROW = TerminalRow("a1", "tester-1", "scripted", "cao-x", "tester", "/", 5.0, ready=True)
+ROW = row()
+AT_REST = screen("\u25a2 ready\nscripted \u276f")
+WORKING = screen("\u2596 working \u00b7 3s")
 
 
 class FailingTmux(Tmux):
     """An agent at rest; tmux fails once, at one of the steps."""
 
     def __init__(self, board: Board) -> None:
-        super().__init__(Address("none", {}), board)
-        self.draft = ""
+        super().__init__("none", {}, board)
+        self.draft = self.pasted = ""
         self.pastes = 0
         self.marked = False
         self.look = "\u25a2 ready\nscripted \u276f {}\n"
@@ -47,7 +59,7 @@ class FailingTmux(Tmux):
         self._fail("paste")
         self.pastes += 1
         self.marked = marked
-        self.draft = data.decode()
+        self.draft = self.pasted = data.decode()
 
     async def press(self, pane: str, keys: Sequence[str]) -> None:
         self._fail("press")
@@ -65,12 +77,24 @@ class Desk:
         self.board = Board(SystemClock(), "start")
         self.tmux = FailingTmux(self.board)
         self.courier = Courier(self.tmux, store, self.board, lambda live: None)
+        self.live = self.board.add(ROW, get_provider("scripted"))
+        self.board.opened(self.live, PANE)
+        self.board.screen_changed(AT_REST)
 
-    def add_terminal(self) -> LiveTerminal:
-        live = self.board.add(ROW, get_provider("scripted"))
-        self.board.opened(live, PaneInfo("%1", "@1", "cao-x", "n", "a1", 1, False, None))
-        self.board.screen_changed(PaneScreen("%1", "\u25a2 ready\nscripted \u276f", "", False))
-        return live
+    async def send(self, message: str = "hello", key: str | None = "key") -> Delivery:
+        return await self.courier.deliver(self.live, message, key)
+
+    def hears(self, kind: SignalKind, detail: str) -> None:
+        signal = AgentSignal(kind, detail)
+        self.board.signal(self.live, SignalSource.HOOK, signal, self.board.now())
+
+    async def loses(self, step: str) -> Delivery:
+        """Send a message of which nobody knows what became."""
+        self.tmux.failures[step] = TmuxGone("tmux went away")
+        first = await self.send()
+        assert not first.confirmed
+        assert "tmux went away" in first.detail
+        return first
 
 
 @pytest.fixture
@@ -79,6 +103,11 @@ def store(tmp_path: Path) -> Iterator[TerminalStore]:
     store.save(replace(ROW))
     yield store
     store.close()
+
+
+@pytest.fixture
+async def desk(store: TerminalStore) -> Desk:
+    return Desk(store)
 
 
 @pytest.mark.parametrize(
@@ -90,15 +119,17 @@ def store(tmp_path: Path) -> Iterator[TerminalStore]:
     ],
 )
 async def test_a_message_of_which_nothing_was_typed_can_be_sent_again_under_its_key(
-    store: TerminalStore, step: str, error: TmuxError
+    desk: Desk, step: str, error: TmuxError
 ) -> None:
-    desk = Desk(store)
-    live = desk.add_terminal()
     desk.tmux.failures[step] = error
     with pytest.raises(type(error)):
-        await desk.courier.deliver(live, "hello", "key")
-    assert not live.leftover
-    assert (await desk.courier.deliver(live, "hello", "key")).confirmed
+        await desk.send()
+    assert not desk.live.leftover
+    desk.board.screen_changed(WORKING)
+    with pytest.raises(InputRefused):
+        await desk.send()
+    desk.board.screen_changed(AT_REST)
+    assert (await desk.send()).confirmed
     assert desk.tmux.pastes == 1
 
 
@@ -110,121 +141,102 @@ async def test_a_message_of_which_nothing_was_typed_can_be_sent_again_under_its_
     ],
 )
 async def test_a_paste_is_marked_for_an_agent_that_asks_for_marks_too_late(
-    store: TerminalStore, provider: str, look: str, marked: bool
+    desk: Desk, provider: str, look: str, marked: bool
 ) -> None:
-    desk = Desk(store)
-    live = desk.add_terminal()
-    live.provider = get_provider(provider)
+    desk.live.provider = get_provider(provider)
     desk.tmux.look = look
-    assert (await desk.courier.deliver(live, "hello", "key")).confirmed
+    assert (await desk.send()).confirmed
     assert desk.tmux.marked is marked
 
 
-async def test_an_earlier_message_is_no_sign_that_this_one_was_taken(store: TerminalStore) -> None:
-    desk = Desk(store)
-    live = desk.add_terminal()
+async def test_an_earlier_message_is_no_sign_that_this_one_was_taken(desk: Desk) -> None:
+    desk.hears(SignalKind.SUBMITTED, "UserPromptSubmit")
+    desk.hears(SignalKind.FINISHED, "Stop")
 
     def swallow() -> None:
-        desk.board.submitted(live, "an earlier message", desk.board.now())
-        assert live.status is TerminalStatus.PROCESSING
+        desk.board.submitted(desk.live, "an earlier message", desk.board.now())
+        assert desk.live.status is TerminalStatus.PROCESSING
 
     desk.tmux.swallows = swallow
-    delivery = await desk.courier.deliver(live, "hello", None)
+    delivery = await desk.send(key=None)
     assert (delivery.confirmed, delivery.enter_presses) == (True, 2)
 
 
-async def lose(desk: Desk, live: LiveTerminal, step: str) -> Delivery:
-    """Send a message of which nobody knows what became."""
-    desk.tmux.failures[step] = TmuxGone("tmux went away")
-    first = await desk.courier.deliver(live, "hello", "key")
-    assert not first.confirmed
-    assert "tmux went away" in first.detail
-    return first
-
-
-async def test_a_message_that_may_have_been_typed_is_unconfirmed_and_not_typed_again(
-    store: TerminalStore,
-) -> None:
-    desk = Desk(store)
-    live = desk.add_terminal()
-    first = await lose(desk, live, "paste")
-    assert await desk.courier.deliver(live, "hello", "key") == first
-    assert desk.tmux.pastes == 0
-
-
 async def test_a_message_that_is_still_in_the_box_is_typed_again_when_it_is_asked_about(
-    store: TerminalStore,
+    desk: Desk,
 ) -> None:
-    desk = Desk(store)
-    live = desk.add_terminal()
-    await lose(desk, live, "press")
-    again = await desk.courier.deliver(live, "hello", "key")
+    await desk.loses("press")
+    again = await desk.send()
     assert again.confirmed
     assert desk.tmux.pastes == 2
-    assert await desk.courier.deliver(live, "hello", "key") == again
+    assert await desk.send() == again
     assert desk.tmux.pastes == 2
 
 
 @pytest.mark.parametrize("step", ["paste", "press"])
 async def test_an_agent_that_tells_later_that_it_took_a_message_settles_it(
-    store: TerminalStore, step: str
+    desk: Desk, step: str
 ) -> None:
-    desk = Desk(store)
-    live = desk.add_terminal()
-    await lose(desk, live, step)
+    await desk.loses(step)
     typed = desk.tmux.pastes
-    taken = AgentSignal(SignalKind.SUBMITTED, "UserPromptSubmit")
-    desk.board.signal(live, SignalSource.HOOK, taken, desk.board.now())
-    assert await desk.courier.deliver(live, "hello", "key") == Delivery(True, "UserPromptSubmit")
+    desk.hears(SignalKind.SUBMITTED, "UserPromptSubmit")
+    assert await desk.send() == Delivery(True, "UserPromptSubmit")
     assert desk.tmux.pastes == typed
 
 
-async def test_what_an_agent_told_before_does_not_settle_a_message(store: TerminalStore) -> None:
-    desk = Desk(store)
-    live = desk.add_terminal()
-    taken = AgentSignal(SignalKind.SUBMITTED, "UserPromptSubmit")
-    desk.board.signal(live, SignalSource.HOOK, taken, desk.board.now())
-    desk.board.signal(
-        live, SignalSource.HOOK, AgentSignal(SignalKind.FINISHED, "Stop"), desk.board.now()
-    )
-    first = await lose(desk, live, "paste")
-    assert await desk.courier.deliver(live, "hello", "key") == first
+async def test_what_an_agent_told_before_does_not_settle_a_message(desk: Desk) -> None:
+    desk.hears(SignalKind.SUBMITTED, "UserPromptSubmit")
+    desk.hears(SignalKind.FINISHED, "Stop")
+    first = await desk.loses("paste")
+    assert await desk.send() == first
     # Read again after a restart, all that it told looks new.
-    live.heard = replace(live.heard, taken_at=desk.board.now())
-    assert await desk.courier.deliver(live, "hello", "key") == first
+    desk.live.taken_at = desk.board.now()
+    assert await desk.send() == first
+    # It is heard late.
+    signal = AgentSignal(SignalKind.SUBMITTED, "UserPromptSubmit")
+    desk.board.signal(desk.live, SignalSource.HOOK, signal, desk.board.now() - 60)
+    desk.hears(SignalKind.FINISHED, "Stop")
+    assert await desk.send() == first
 
 
 @pytest.mark.parametrize("key", ["another key", None])
 async def test_what_an_agent_tells_after_another_message_is_about_that_one(
-    store: TerminalStore, key: str | None
+    desk: Desk, key: str | None
 ) -> None:
-    desk = Desk(store)
-    live = desk.add_terminal()
-    first = await lose(desk, live, "paste")
-    assert (await desk.courier.deliver(live, "something else", key)).confirmed
-    taken = AgentSignal(SignalKind.SUBMITTED, "UserPromptSubmit")
-    desk.board.signal(live, SignalSource.HOOK, taken, desk.board.now())
-    assert await desk.courier.deliver(live, "hello", "key") == first
+    first = await desk.loses("paste")
+    assert (await desk.send("something else", key)).confirmed
+    desk.hears(SignalKind.SUBMITTED, "UserPromptSubmit")
+    assert await desk.send() == first
     assert desk.tmux.pastes == 1
 
 
-async def test_an_agent_at_work_has_taken_the_last_message(store: TerminalStore) -> None:
-    desk = Desk(store)
-    live = desk.add_terminal()
-    await lose(desk, live, "paste")
-    desk.board.screen_changed(PaneScreen("%1", "\u2596 working \u00b7 3s", "", False))
-    again = await desk.courier.deliver(live, "hello", "key")
+async def test_what_a_person_has_written_is_not_taken_for_a_message_of_before(
+    desk: Desk, store: TerminalStore
+) -> None:
+    """The server ended while it typed."""
+    begun = Begun(sha256(b"hello").hexdigest(), None, desk.board.now(), desk.live.prompts)
+    store.begin_delivery(ROW.id, "key", begun)
+    desk.tmux.draft = "my own"
+    assert not (await desk.send()).confirmed
+    assert (desk.tmux.draft, desk.tmux.pastes) == ("my own", 0)
+
+
+async def test_an_agent_at_work_has_taken_the_last_message(desk: Desk) -> None:
+    await desk.loses("paste")
+    desk.board.screen_changed(WORKING)
+    again = await desk.send()
     assert again == Delivery(True, "the agent is working")
 
 
-async def test_closing_waits_until_what_is_typed_is_noted_down(store: TerminalStore) -> None:
-    desk = Desk(store)
-    live = desk.add_terminal()
-    request = asyncio.create_task(desk.courier.deliver(live, "hello", "key"))
+@pytest.mark.parametrize("closes", [True, False])
+async def test_what_is_being_typed_is_noted_down_though_its_request_is_cancelled(
+    desk: Desk, store: TerminalStore, closes: bool
+) -> None:
+    request = asyncio.create_task(desk.send())
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     request.cancel()
-    await desk.courier.close()
+    await (desk.courier.close() if closes else asyncio.wait([request]))
     begun = store.delivery(ROW.id, "key")
     assert begun is not None
     assert begun.answer is not None
@@ -232,14 +244,12 @@ async def test_closing_waits_until_what_is_typed_is_noted_down(store: TerminalSt
 
 
 async def test_a_message_that_waited_while_its_terminal_was_deleted_is_for_nobody(
-    store: TerminalStore,
+    desk: Desk, store: TerminalStore
 ) -> None:
-    desk = Desk(store)
-    live = desk.add_terminal()
-    async with live.typing:
-        waiting = asyncio.create_task(desk.courier.deliver(live, "hello", "key"))
+    async with desk.live.typing:
+        waiting = asyncio.create_task(desk.send())
         await asyncio.sleep(0)
-        desk.board.remove(live)
+        desk.board.remove(desk.live)
         store.remove(ROW.id)
     with pytest.raises(NotFound):
         await waiting
@@ -249,6 +259,7 @@ async def test_a_message_that_waited_while_its_terminal_was_deleted_is_for_nobod
 @pytest.mark.parametrize(
     ("message", "provider", "pasted"),
     [
+        # Only a last word that would be completed gets a blank.
         ("see @notes", "claude_code", "see @notes "),
         ("use $skill", "codex", "use $skill "),
         ("@notes", "claude_code", "@notes "),
@@ -257,17 +268,7 @@ async def test_a_message_that_waited_while_its_terminal_was_deleted_is_for_nobod
         ("use $skill", "claude_code", "use $skill"),
         ("see @notes", "scripted", "see @notes"),
         ("é", "claude_code", "é"),
-    ],
-)
-def test_only_a_last_word_that_would_be_completed_gets_a_blank(
-    message: str, provider: str, pasted: str
-) -> None:
-    assert as_text(message, get_provider(provider)) == pasted
-
-
-@pytest.mark.parametrize(
-    ("message", "provider", "pasted"),
-    [
+        # A first character that opens a mode is guarded.
         ("!ls is what I want", "claude_code", " !ls is what I want"),
         ("# A heading", "claude_code", " # A heading"),
         ("/help me", "claude_code", "\u2800/help me"),
@@ -280,7 +281,29 @@ def test_only_a_last_word_that_would_be_completed_gets_a_blank(
         ("!ls", "scripted", "!ls"),
     ],
 )
-def test_a_first_character_that_opens_a_mode_is_guarded(
+def test_an_agent_takes_a_message_for_a_text_and_nothing_else(
     message: str, provider: str, pasted: str
 ) -> None:
     assert as_text(message, get_provider(provider)) == pasted
+
+
+async def test_control_characters_are_removed_and_the_answer_says_so(desk: Desk) -> None:
+    delivery = await desk.send("safe\x1b[201~\x03 text\x00\x9b\r")
+    assert (delivery.confirmed, delivery.removed_characters) == (True, 5)
+    assert desk.tmux.pasted == "safe[201~ text"
+
+
+async def test_messages_that_cannot_be_typed_are_refused(desk: Desk) -> None:
+    with pytest.raises(UsageError):
+        await desk.send(" \n\x1b")
+    with pytest.raises(MessageTooLarge):
+        await desk.send("x" * (MESSAGE_LIMIT + 1))
+    assert desk.tmux.pastes == 0
+
+
+async def test_the_same_request_at_the_same_time_is_typed_once(desk: Desk) -> None:
+    first, second = await asyncio.gather(desk.send(), desk.send())
+    assert first == second == await desk.send()
+    assert (first.confirmed, desk.tmux.pastes) == (True, 1)
+    with pytest.raises(UsageError, match="another message"):
+        await desk.send("something else")

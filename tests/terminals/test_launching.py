@@ -3,10 +3,10 @@
 import asyncio
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.errors import StartError
@@ -14,23 +14,20 @@ from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.settings.config import ServerConfig
 from cli_agent_orchestrator.terminals.board import Board, LiveTerminal
 from cli_agent_orchestrator.terminals.launch import Launcher
-from cli_agent_orchestrator.terminals.store import TerminalRow
-from cli_agent_orchestrator.terminals.tmux import Address, PaneInfo, PaneScreen, Tmux
-from tests.providers.samples import SCREENS
-from tests.providers.test_codex_session import CONFIRM, KEEP, NUDGE, dialog
+from cli_agent_orchestrator.terminals.tmux import Tmux
+from tests.providers.samples import capture
+from tests.providers.test_codex import CONFIRM, KEEP, NUDGE, dialog
+from tests.terminals.samples import PANE, row, screen
 
 NOTICE = f"{NUDGE}\n{KEEP}\n{CONFIRM}"
-PANE = PaneInfo("%1", "@1", "cao-s", "tester-1", "t1", pid=7, dead=False, exit_code=None)
-
-
-GONE = PaneScreen("%1", "it is gone", "", in_mode=False)
+GONE = screen("it is gone")
 
 
 class Keyboard(Tmux):
     """A tmux that only notes which keys it is to press; one that arrives ends the dialog."""
 
     def __init__(self, board: Board) -> None:
-        super().__init__(Address("none", {}), board)
+        super().__init__("none", {}, board)
         self.board = board
         self.lost = 0
         """How many of the next keys do not arrive."""
@@ -54,10 +51,9 @@ class Desk:
         self.launcher = Launcher(config, self.keyboard, SystemClock(), dialog_seconds=0.05)
 
     def shows(self, text: str) -> LiveTerminal:
-        row = TerminalRow("t1", "tester-1", "codex", "cao-s", "tester", "/", 1.0, ready=True)
-        live = self.board.add(row, get_provider("codex"))
+        live = self.board.add(row("codex"), get_provider("codex"))
         self.board.opened(live, PANE)
-        self.board.screen_changed(PaneScreen("%1", text, "", in_mode=False))
+        self.board.screen_changed(screen(text))
         return live
 
 
@@ -66,16 +62,23 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-async def test_a_notice_is_passed_at_any_time(desk: Desk) -> None:
-    await desk.launcher.pass_dialog(desk.shows(NOTICE))
-    assert desk.keyboard.pressed == ["2"]
-
-
-@pytest.mark.parametrize("lost", [1, 5])
-async def test_a_key_that_got_lost_is_pressed_once_more(desk: Desk, lost: int) -> None:
+@pytest.mark.parametrize(
+    ("text", "lost", "pressed"),
+    [
+        (NOTICE, 0, ["2"]),
+        # A key that got lost is pressed once more.
+        (NOTICE, 1, ["2", "2"]),
+        (NOTICE, 5, ["2", "2"]),
+        # Later that is left to a person.
+        (dialog("0.166.0", "trust_dialog"), 0, []),
+    ],
+)
+async def test_only_a_notice_is_passed_at_any_time(
+    desk: Desk, text: str, lost: int, pressed: list[str]
+) -> None:
     desk.keyboard.lost = lost
-    await desk.launcher.pass_dialog(desk.shows(NOTICE))
-    assert desk.keyboard.pressed == ["2", "2"]
+    await desk.launcher.pass_dialog(desk.shows(text))
+    assert desk.keyboard.pressed == pressed
 
 
 async def test_a_notice_that_is_still_being_drawn_is_waited_for(desk: Desk) -> None:
@@ -85,14 +88,9 @@ async def test_a_notice_that_is_still_being_drawn_is_waited_for(desk: Desk) -> N
     for _ in range(10):
         await asyncio.sleep(0)
     assert desk.keyboard.pressed == []
-    desk.board.screen_changed(PaneScreen("%1", NOTICE, "", in_mode=False))
+    desk.board.screen_changed(screen(NOTICE))
     await passing
     assert desk.keyboard.pressed == ["2"]
-
-
-async def test_a_start_up_dialog_is_left_to_a_person_later(desk: Desk) -> None:
-    await desk.launcher.pass_dialog(desk.shows(dialog("0.166.0", "trust_dialog")))
-    assert desk.keyboard.pressed == []
 
 
 async def test_a_notice_is_not_answered_in_the_middle_of_a_message(desk: Desk) -> None:
@@ -112,12 +110,12 @@ async def test_a_notice_is_not_answered_in_the_middle_of_a_message(desk: Desk) -
 async def test_codex_that_asks_after_its_first_frame_is_not_ready(
     desk: Desk, version: str, case: str, asked: str
 ) -> None:
-    live = desk.shows((SCREENS / f"codex/unknown/{version}-loading.txt").read_text("utf-8"))
+    live = desk.shows(capture(f"codex/unknown/{version}-loading.txt"))
     starting = asyncio.create_task(desk.launcher.wait_until_ready(live))
     for _ in range(10):
         await asyncio.sleep(0)
     assert not starting.done()
-    desk.board.screen_changed(PaneScreen("%1", dialog("0.149.1", f"{case}_dialog"), "", False))
+    desk.board.screen_changed(screen(dialog("0.149.1", f"{case}_dialog")))
     with pytest.raises(StartError, match=asked):
         await starting
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.errors import UnknownName, UsageError
-from cli_agent_orchestrator.pipeline.review import Findings, how_to_raise
+from cli_agent_orchestrator.pipeline.review import HOW_TO_RAISE
 from cli_agent_orchestrator.terminals.launch import MAX_BYTES, find_profile, profile_names
 
 PACKAGED = ("peer_programmer", "peer_system_analyst", "programmer", "system_analyst", "tester")
@@ -28,41 +28,34 @@ def put(folder: Path, name: str, text: str | bytes) -> Path:
 
 @pytest.mark.parametrize("name", PACKAGED)
 def test_the_packaged_profiles_say_who_the_agent_is_and_what_it_must_not_do(name: str) -> None:
-    profile = find_profile(name, [])
-    assert profile.name == name
-    assert profile.description.endswith(".")
-    assert profile.prompt.startswith("You are the ")
-    assert "---" not in profile.prompt
+    prompt = find_profile(name, [])
+    assert prompt.startswith("You are the ")
+    assert "---" not in prompt
     for line in [*GUARD_LINES[name], "`.tmp` folder"]:
-        assert line in profile.prompt
+        assert line in prompt
 
 
 @pytest.mark.parametrize("name", ["peer_programmer", "peer_system_analyst"])
 def test_reviewers_are_asked_for_the_form_that_is_read(name: str) -> None:
-    words = find_profile(name, []).prompt.split()
-    assert how_to_raise(Findings()) in " ".join(words)
+    words = find_profile(name, []).split()
+    assert HOW_TO_RAISE.format(first="F1") in " ".join(words)
 
 
 def test_all_names_are_listed_once_and_in_order(tmp_path: Path) -> None:
     put(tmp_path, "tester", "---\nname: tester\n---\nOwn tester.")
-    put(tmp_path, "auditor", "---\nname: auditor\n---\nAn auditor.")
+    put(tmp_path, "auditor", "---\nmodel: any\n---\nAn auditor.")
     put(tmp_path, "not a name", "---\n---\nNever found.")
     put(tmp_path / "below", "hidden", "---\n---\nNever found.")
     assert profile_names([tmp_path, tmp_path / "missing"]) == tuple(sorted([*PACKAGED, "auditor"]))
+    assert find_profile("auditor", [tmp_path]) == "An auditor.", "no name, no description"
 
 
 def test_the_first_folder_that_has_the_name_wins(tmp_path: Path) -> None:
     project, user = tmp_path / "project", tmp_path / "user"
     put(user, "tester", "---\nname: tester\n---\nThe user's.")
-    assert find_profile("tester", [project, user]).prompt == "The user's."
+    assert find_profile("tester", [project, user]) == "The user's."
     put(project, "tester", "---\nname: tester\n---\nThe project's.")
-    assert find_profile("tester", [project, user]).prompt == "The project's."
-
-
-def test_name_and_description_may_be_left_out(tmp_path: Path) -> None:
-    put(tmp_path, "short", "---\nmodel: any\n---\nDo it.")
-    profile = find_profile("short", [tmp_path])
-    assert (profile.name, profile.description, profile.prompt) == ("short", "", "Do it.")
+    assert find_profile("tester", [project, user]) == "The project's."
 
 
 def test_line_ends_and_a_byte_order_mark_of_another_system_are_read(tmp_path: Path) -> None:
@@ -71,9 +64,7 @@ def test_line_ends_and_a_byte_order_mark_of_another_system_are_read(tmp_path: Pa
         "other",
         b"\xef\xbb\xbf---\r\ndescription: Ours.\r\n---\r\n\r\nOne\r\n---\r\ntwo\r\n",
     )
-    profile = find_profile("other", [tmp_path])
-    assert profile.description == "Ours."
-    assert profile.prompt == "One\n---\ntwo"
+    assert find_profile("other", [tmp_path]) == "One\n---\ntwo"
 
 
 @pytest.mark.parametrize("name", ["nobody", "", "../tester", "a/b", "tester.md", "tester\n", "té"])
@@ -91,7 +82,7 @@ BROKEN = {
     "front matter without end": (b"---\nname: broken\nYou are", "does not begin with front matter"),
     "no YAML": (b"---\nname: [secret\n---\nHi.", r"no YAML in line \d"),
     "control characters": (b"---\nname: \x07secret\n---\nHi.", "no YAML"),
-    "endless nesting": (b"---\nname: " + b"[" * 3000 + b"\n---\nHi.", "no YAML"),
+    "endless nesting": (b"---\nname: " + b"[" * 1100 + b"\n---\nHi.", "no YAML"),
     "references": (
         b"---\na: &a {x: 1}\n"
         + b"".join(

@@ -6,12 +6,13 @@ import os
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
 import pytest
+from msgspec.structs import replace
 
 from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.core.models import Evidence, TerminalStatus
@@ -19,8 +20,8 @@ from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.terminals import tracker
 from cli_agent_orchestrator.terminals.board import Board, LiveTerminal
 from cli_agent_orchestrator.terminals.signals import RecordFinder, SignalFiles
-from cli_agent_orchestrator.terminals.store import TerminalRow
 from cli_agent_orchestrator.terminals.tracker import SignalSource
+from tests.terminals.samples import row
 
 COMPLETED = TerminalStatus.COMPLETED
 IDLE = TerminalStatus.IDLE
@@ -96,11 +97,9 @@ def open_files() -> Iterator[ExitStack]:
 async def agent(tmp_path: Path, open_files: ExitStack) -> AsyncIterator[Agent]:
     clock = SystemClock()
     signals = SignalFiles(clock, lambda folder: recorder.appeared(folder))
-    signals.start()
     board = Board(clock, "start", told=lambda live: recorder.told(live))
     recorder = RecordFinder(board, signals)
-    row = TerminalRow("t1", "tester-1", "codex", "cao-s", "tester", str(tmp_path), clock.now())
-    live = board.add(row, get_provider("codex"))
+    live = board.add(row("codex", created_at=clock.now(), ready=False), get_provider("codex"))
     live.pid = os.getpid()
     yield Agent(board, recorder, live, tmp_path / "sessions" / "2026" / "05" / "01", open_files)
     recorder.close()
@@ -108,37 +107,22 @@ async def agent(tmp_path: Path, open_files: ExitStack) -> AsyncIterator[Agent]:
     signals.close()
 
 
-async def test_a_record_is_found_when_a_person_prompts_first(agent: Agent) -> None:
+@pytest.mark.parametrize("first_seen", [PROCESSING, COMPLETED])
+async def test_a_record_is_found_when_a_person_prompts_first(
+    agent: Agent, first_seen: TerminalStatus
+) -> None:
+    """A turn that streams looks like one that is over; its start may not have been seen."""
     agent.shows(IDLE)
     record = agent.begins("1")
     record.writes("task_started")
-    agent.shows(PROCESSING)
+    agent.shows(first_seen)
+    assert agent.live.status is PROCESSING
     await agent.reaches(PROCESSING)
     agent.shows(COMPLETED)
     assert agent.live.status is PROCESSING
     record.writes("task_complete", last_agent_message="hers")
     await agent.reaches(COMPLETED)
-    assert agent.live.heard.answer == "hers"
-
-
-async def test_a_turn_that_streams_before_its_start_was_seen_is_not_over(agent: Agent) -> None:
-    agent.shows(IDLE)
-    record = agent.begins("1")
-    record.writes("task_started")
-    agent.shows(COMPLETED)
-    assert agent.live.status is PROCESSING
-    await agent.reaches(PROCESSING)
-    record.writes("task_complete", last_agent_message="hers")
-    await agent.reaches(COMPLETED)
-    assert agent.live.heard.answer == "hers"
-
-
-async def test_a_record_is_found_that_comes_some_time_after_the_prompt(agent: Agent) -> None:
-    agent.recorder.look(agent.live)
-    await asyncio.sleep(0)
-    record = agent.begins("1")
-    record.writes("task_started")
-    await agent.reaches(PROCESSING)
+    assert agent.live.answer == "hers"
 
 
 async def test_each_session_of_an_agent_is_followed_and_older_ones_still_are(agent: Agent) -> None:
@@ -150,12 +134,12 @@ async def test_each_session_of_an_agent_is_followed_and_older_ones_still_are(age
         await agent.reaches(PROCESSING)
         records[name].writes("task_complete", last_agent_message=name)
         await agent.reaches(COMPLETED)
-        assert agent.live.heard.answer == name
+        assert agent.live.answer == name
     records["1"].writes("task_started")
     await agent.reaches(PROCESSING)
     records["1"].writes("task_complete", last_agent_message="resumed")
     await agent.reaches(COMPLETED)
-    assert agent.live.heard.answer == "resumed"
+    assert agent.live.answer == "resumed"
 
 
 async def test_a_session_that_nothing_else_tells_of_is_found_by_its_file(agent: Agent) -> None:
@@ -166,7 +150,7 @@ async def test_a_session_that_nothing_else_tells_of_is_found_by_its_file(agent: 
     agent.shows(COMPLETED)
     agent.begins("2").writes("task_complete", last_agent_message="second")
     async with asyncio.timeout(60):
-        while agent.live.heard.answer != "second":
+        while agent.live.answer != "second":
             await agent.live.changed.wait()
 
 
@@ -175,14 +159,15 @@ async def test_the_record_of_a_sub_agent_tells_nothing(agent: Agent, source: obj
     other = agent.begins("0", source)
     other.writes("task_started")
     other.writes("task_complete", last_agent_message="of the other")
-    agent.recorder.look(agent.live)
+    # The search goes on after it.
+    await agent.finds("0")
     own = agent.begins("1")
     own.writes("task_started")
     await agent.reaches(PROCESSING)
     other.writes("task_complete", last_agent_message="of the other")
     own.writes("task_complete", last_agent_message="own")
     await agent.reaches(COMPLETED)
-    assert agent.live.heard.answer == "own"
+    assert agent.live.answer == "own"
 
 
 async def test_a_turn_that_was_left_unfinished_before_the_agent_started_is_history(
@@ -197,42 +182,25 @@ async def test_a_turn_that_was_left_unfinished_before_the_agent_started_is_histo
     await agent.reaches(PROCESSING)
 
 
-async def test_a_record_that_an_agent_names_anew_is_followed_too(agent: Agent) -> None:
-    for name in ("1", "2"):
+async def test_a_record_that_an_agent_names_is_known_and_followed_from_then_on(
+    agent: Agent,
+) -> None:
+    assert agent.live.known_records == []
+    for name in ("2", "1"):
         record = agent.begins(name)
-        path = agent.folder / f"rollout-{name}.jsonl"
-        agent.live.heard = replace(agent.live.heard, transcript=path)
+        record.writes("task_complete", last_agent_message="to an earlier message")
+        agent.live.transcript = agent.folder / f"rollout-{name}.jsonl"
+        assert str(agent.live.transcript) in agent.live.known_records, "it is not found yet"
+        before = agent.live.answer
         await agent.finds(name)
+        assert agent.live.answer == before
         record.writes("task_started")
         await agent.reaches(PROCESSING)
         record.writes("task_complete", last_agent_message=name)
         await agent.reaches(COMPLETED)
-    assert agent.live.heard.answer == "2"
-
-
-async def test_the_search_goes_on_after_the_record_of_a_sub_agent(agent: Agent) -> None:
-    agent.begins("0", {"subagent": {"thread_spawn": {}}})
-    await agent.finds("0")
-    agent.begins("1").writes("task_started")
-    await agent.reaches(PROCESSING)
-
-
-async def test_what_stands_in_a_record_before_an_agent_names_it_is_no_answer(agent: Agent) -> None:
-    agent.begins("1").writes("task_complete", last_agent_message="to an earlier message")
-    agent.live.heard = replace(agent.live.heard, transcript=agent.folder / "rollout-1.jsonl")
-    await agent.finds("1")
-    assert agent.live.heard.answer is None
-
-
-async def test_an_agents_records_are_known_when_they_are_found_or_named(agent: Agent) -> None:
-    assert agent.live.known_records == []
-    agent.begins("2")
-    await agent.finds("2")
-    two, one = (agent.folder / f"rollout-{name}.jsonl" for name in "21")
-    assert agent.live.known_records == [str(two)]
-    for named in (one, two):
-        agent.live.heard = replace(agent.live.heard, transcript=named)
-        assert agent.live.known_records == sorted({str(named), str(two)})
+        assert agent.live.answer == name
+    names = [Path(record).name for record in agent.live.known_records]
+    assert names == ["rollout-1.jsonl", "rollout-2.jsonl"]
 
 
 async def test_the_records_of_an_agent_that_is_forgotten_tell_nothing_any_more(

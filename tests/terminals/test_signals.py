@@ -14,7 +14,6 @@ from cli_agent_orchestrator.terminals.signals import MAX_LINE, SignalFiles
 @pytest.fixture
 async def files() -> AsyncIterator[SignalFiles]:
     signals = SignalFiles(SystemClock())
-    signals.start()
     yield signals
     signals.close()
 
@@ -37,54 +36,39 @@ class Lines:
             return await self.queue.get()
 
 
+@pytest.mark.parametrize("only_new", [False, True])
 async def test_lines_that_are_there_come_first_then_new_ones(
-    files: SignalFiles, tmp_path: Path
+    files: SignalFiles, tmp_path: Path, only_new: bool
 ) -> None:
-    path = tmp_path / "events.jsonl"
+    path, lines = tmp_path / "events.jsonl", Lines()
     path.write_text("one\n")
-    lines = Lines()
     caught_up: list[bool] = []
-    files.follow(path, lines, lambda: caught_up.append(True))
+    files.follow(path, lines, lambda: caught_up.append(True), only_new=only_new)
     assert caught_up == [True]
     with path.open("a") as file:
         file.write("two\nthree\n")
-    assert [await lines.next() for _ in range(3)] == ["one", "two", "three"]
-    assert lines.old == ["one"]
+    there = [] if only_new else ["one"]
+    for line in (*there, "two", "three"):
+        assert await lines.next() == line
+    assert lines.old == there
     assert caught_up == [True]
-
-
-async def test_a_file_that_was_not_there_has_no_old_lines(
-    files: SignalFiles, tmp_path: Path
-) -> None:
-    path = tmp_path / "events.jsonl"
-    lines = Lines()
-    files.follow(path, lines)
-    path.write_text("one\n")
-    assert await lines.next() == "one"
-    assert lines.old == []
+    # A file that was replaced is read from its beginning.
+    (tmp_path / "new").write_text("short\n")
+    (tmp_path / "new").rename(path)
+    assert await lines.next() == "short"
 
 
 async def test_a_line_in_pieces_is_read_when_it_is_complete(
     files: SignalFiles, tmp_path: Path
 ) -> None:
-    path = tmp_path / "events.jsonl"
-    lines = Lines()
+    path, lines = tmp_path / "events.jsonl", Lines()
     files.follow(path, lines)
     for piece in (b'{"a": "\xc3', b'\xa9"', b"}\n"):
         with path.open("ab") as file:
             file.write(piece)
         await asyncio.sleep(0)
     assert await lines.next() == '{"a": "é"}'
-
-
-async def test_what_was_there_before_can_be_left_out(files: SignalFiles, tmp_path: Path) -> None:
-    path = tmp_path / "record.jsonl"
-    path.write_text("old\n")
-    lines = Lines()
-    files.follow(path, lines, only_new=True)
-    with path.open("a") as file:
-        file.write("new\n")
-    assert await lines.next() == "new"
+    assert lines.old == []
 
 
 async def test_a_forgotten_file_is_left_alone(files: SignalFiles, tmp_path: Path) -> None:
@@ -134,16 +118,3 @@ async def test_after_a_line_without_end_nothing_that_comes_later_is_skipped(
     with path.open("a") as file:
         file.write("later\nlast\n")
     assert await lines.next() == "later"
-
-
-async def test_a_file_that_was_replaced_is_read_from_its_beginning(
-    files: SignalFiles, tmp_path: Path
-) -> None:
-    path = tmp_path / "events.jsonl"
-    path.write_text("a long first line\n")
-    lines = Lines()
-    files.follow(path, lines)
-    assert await lines.next() == "a long first line"
-    (tmp_path / "new").write_text("short\n")
-    (tmp_path / "new").rename(path)
-    assert await lines.next() == "short"

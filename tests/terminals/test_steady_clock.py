@@ -1,16 +1,15 @@
 """Whatever is done to the machine's clock, newer evidence has the later time."""
 
-from dataclasses import dataclass
+import pytest
 
 from cli_agent_orchestrator.core.clock import SteadyClock
 
 
-@dataclass
 class MachineClock:
     """A clock that somebody sets, while a counter goes on."""
 
-    unix: float = 1_000.0
-    counter: float = 5.0
+    unix = 1_000.0
+    counter = 5.0
 
     def now(self) -> float:
         return self.unix
@@ -18,24 +17,17 @@ class MachineClock:
     def monotonic(self) -> float:
         return self.counter
 
-    def pass_seconds(self, seconds: float) -> None:
-        self.unix += seconds
-        self.counter += seconds
 
-
-def test_a_clock_that_is_set_back_does_not_take_time_back() -> None:
+@pytest.mark.parametrize(
+    ("moved", "then"),
+    [(-3_600, 1_000.0), (3_600, 4_600.0)],
+    ids=["set back: time is not taken back", "set forward, or slept: it is followed"],
+)
+def test_a_clock_that_is_set(moved: float, then: float) -> None:
     machine = MachineClock()
     steady = SteadyClock(machine)
-    machine.unix -= 3_600
-    assert steady.now() == 1_000.0
-    machine.pass_seconds(2)
-    assert steady.now() == 1_002.0
-
-
-def test_a_clock_that_is_set_forward_or_slept_is_followed() -> None:
-    machine = MachineClock()
-    steady = SteadyClock(machine)
-    machine.unix += 3_600
-    assert steady.now() == 4_600.0
-    machine.pass_seconds(2)
-    assert steady.now() == 4_602.0
+    machine.unix += moved
+    assert steady.now() == then
+    machine.unix += 2
+    machine.counter += 2
+    assert steady.now() == then + 2

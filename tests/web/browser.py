@@ -35,10 +35,6 @@ class Look:
     def size(self) -> dict[str, int]:
         return {"width": self.width, "height": 844}
 
-    @property
-    def is_phone(self) -> bool:
-        return self.width < 600
-
 
 DESK, DESK_DARK = Look(1280, "light"), Look(1280, "dark")
 PHONE, PHONE_DARK = Look(390, "light"), Look(390, "dark")
@@ -145,7 +141,9 @@ def assert_usable(page: Page) -> None:
         look_at(page, look)
         found = axe_findings(page)
         assert not found, (look, found)
-        assert_no_sideways_scroll(page)
+        width = page.evaluate("document.documentElement.scrollWidth")
+        assert width <= look.width, f"{width} pixels wide"
+    look_at(page, DESK)
 
 
 def axe_findings(page: Page) -> list[tuple[str, list[str]]]:
@@ -154,8 +152,3 @@ def axe_findings(page: Page) -> list[tuple[str, list[str]]]:
     return [
         (one["id"], [node["html"][:200] for node in one["nodes"]]) for one in found["violations"]
     ]
-
-
-def assert_no_sideways_scroll(page: Page) -> None:
-    width = page.evaluate("document.documentElement.scrollWidth")
-    assert width <= page.viewport_size["width"], f"{width} pixels wide"

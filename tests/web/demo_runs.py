@@ -5,14 +5,12 @@ import os
 import re
 import shutil
 import sys
-import time
 from collections.abc import Sequence
 from itertools import cycle
 from pathlib import Path
 
 from cli_agent_orchestrator.scripted_agent import DEMO_PROJECT, DEMO_SCRIPT
 from cli_agent_orchestrator.settings.gates import When
-from cli_agent_orchestrator.settings.layout import run_folder
 from tests.e2e.conftest import Machine
 
 GATE = {
@@ -25,10 +23,7 @@ ASKS = 'misbehave = { ask = "Run: make clean" }'
 
 
 def prepare_demo(
-    machine: Machine,
-    *first: str,
-    asking: Sequence[str] = (),
-    seconds: Sequence[float] = (0.2,),
+    machine: Machine, *first: str, asking: Sequence[str] = (), seconds: Sequence[float] = (0.2,)
 ) -> None:
     """Let agents follow the demo's script.
 
@@ -60,21 +55,12 @@ def new_project(folder: Path, name: str, task: str = "") -> Path:
 
 def start_run(machine: Machine, project: Path, *words: str) -> str:
     """Start a run apart from any terminal, and return its id when it has begun."""
-    known = {run["id"] for run in _runs(machine)}
-    done = machine.cao("run", "task.md", "--detach", *words, folder=project)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (new,) = {run["id"] for run in _runs(machine)} - known
-    return str(new)
+    known = run_ids(machine)
+    machine.cao("run", "task.md", "--detach", *words, folder=project, code=0)
+    (new,) = run_ids(machine) - known
+    return new
 
 
-def wait_for_end(machine: Machine, run: str) -> None:
-    """Wait until a run that has told how it ended has let go of its folder."""
-    folder = run_folder(machine.home / "state", run)
-    while folder.is_locked():
-        time.sleep(0.01)
-
-
-def _runs(machine: Machine) -> list[dict[str, object]]:
+def run_ids(machine: Machine) -> set[str]:
     done = machine.cao("runs", "--json")
-    runs: list[dict[str, object]] = json.loads(done.stdout or "[]")
-    return runs
+    return {str(run["id"]) for run in json.loads(done.stdout or "[]")}

@@ -5,28 +5,28 @@ Beside it there are a run whose agent asks something and one that is at work. Al
 page then, of which each view is taken in both sizes and colours.
 """
 
+import importlib
+import io
 import re
-import subprocess
+import shlex
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from cli_agent_orchestrator.show.markup import color_rules, joined, screen_lines, tag
+from tests.cli.panes import Pane
 from tests.e2e.conftest import CAO, Machine, inherited
 from tests.e2e.runs import rule
 from tests.e2e.warm import WarmCao
 from tests.web.browser import DESK, LOOKS, Look, Page, Windows, look_at, started_browser
-from tests.web.demo_runs import new_project, prepare_demo, start_run
-from tests.web.small_png import smaller
+from tests.web.demo_runs import new_project, prepare_demo, run_ids, start_run
 from tests.web.visits import sign_in
 
 ROOT = Path(__file__).parents[2]
 PICTURES, CACHE = ROOT / "docs" / "pictures", ROOT / ".cache"
 COLUMNS, ROWS = 104, 24
-PATIENCE = 60.0
 LENGTHS = (2.4, 1.3, 3.2, 1.1, 2.8)
 
 ASKED = """# Task
@@ -56,41 +56,6 @@ body { margin: 0; background: #1b1b1b }
 """
 
 
-class Pane:
-    """A terminal of a known size, in a tmux server of its own."""
-
-    def __init__(self, machine: Machine, folder: Path, *words: str) -> None:
-        self._machine = machine
-        self._socket = f"pictures-{machine.home.name}"
-        size = ("-x", str(COLUMNS), "-y", str(ROWS))
-        begin = ("new-session", "-d", "-P", "-F", "#{socket_path}", *size, "-c", str(folder))
-        self._path = Path(self._tmux("-f", "/dev/null", *begin, *words).strip())
-        self._tmux("set-option", "-g", "remain-on-exit", "on")
-
-    def until(self, pattern: str) -> str:
-        """Wait until a text is shown, and return the screen with its colours."""
-        deadline = time.monotonic() + PATIENCE
-        while not re.search(pattern, screen := self._tmux("capture-pane", "-p")):
-            assert time.monotonic() < deadline, screen
-            time.sleep(0.05)
-        return self._tmux("capture-pane", "-e", "-p")
-
-    def close(self) -> None:
-        """End the tmux server; its socket would be left behind."""
-        self._tmux("kill-server")
-        self._path.unlink(missing_ok=True)
-
-    def _tmux(self, *words: str) -> str:
-        done = subprocess.run(
-            ["tmux", "-L", self._socket, *words],
-            env=self._machine.env,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return done.stdout
-
-
 @contextmanager
 def own_machine() -> Iterator[Machine]:
     """Yield a machine with nothing on it, and leave nothing of it behind."""
@@ -107,15 +72,19 @@ def own_machine() -> Iterator[Machine]:
 
 def take_live_view(page: Page, machine: Machine, project: Path) -> str:
     """Run the demo in a terminal, take a picture in its second round, and return its run's id."""
-    pane = Pane(machine, project, *CAO, "run", "task.md")
-    try:
-        screen = pane.until(r"(?s)Round 2 of .*▶ programmer .*working +0:0[1-9].*hint")
-        save(drawn(page, screen), "live-view")
-        pane.until("PASS, proven")
-    finally:
-        pane.close()
-    (archive,) = project.glob(".tmp/20*")
-    return archive.name
+    known = run_ids(machine)
+    begin = f"cd {project} && exec {shlex.join(CAO)} run task.md"
+    place = Path(machine.env.get("TMUX_TMPDIR", "/tmp"))
+    name = f"pictures-{machine.home.name}"
+    shown = r"(?s)Round 2 of .*▶ programmer .*working +0:0[1-9].*hint"
+    with closing(Pane(place, "sh", "-c", begin, name=name, env=machine.env)) as pane:
+        pane.resize(COLUMNS, ROWS)
+        pane.tmux("set-option", "-g", "remain-on-exit", "on")
+        pane.until(lambda lines: re.search(shown, "\n".join(lines)))
+        save(drawn(page, pane.tmux("capture-pane", "-e", "-p")), "live-view")
+        pane.until_shown("PASS, proven")
+    (run,) = run_ids(machine) - known
+    return run
 
 
 def drawn(page: Page, screen: str) -> bytes:
@@ -161,7 +130,10 @@ def seen(page: Page, look: Look) -> dict[str, float]:
 
 
 def save(png: bytes, name: str) -> None:
-    (PICTURES / f"{name}.png").write_bytes(smaller(png))
+    """Save a picture with a table of 256 colours, which is more than enough for a page."""
+    image = importlib.import_module("PIL.Image")
+    picture = image.open(io.BytesIO(png)).quantize(256, dither=image.Dither.NONE)
+    picture.save(PICTURES / f"{name}.png", optimize=True)
     print(f"docs/pictures/{name}.png")
 
 

@@ -1,22 +1,20 @@
 """What the script of the page does, in a real browser, with a page that a test changes."""
 
-import asyncio
-from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 
 import pytest
 
 from cli_agent_orchestrator.events import HintTaken, PauseAsked, RunEvent
-from cli_agent_orchestrator.page.sign_in import LINK_SECONDS, SIGNED_IN_SECONDS
+from cli_agent_orchestrator.page.sign_in import SIGNED_IN_SECONDS
 from cli_agent_orchestrator.page.stream import PageContext
 from cli_agent_orchestrator.page.words import Page, Part
-from cli_agent_orchestrator.pipeline.steering import Ask, Hint
+from cli_agent_orchestrator.pipeline.requests import Hint, SentRequest
 from cli_agent_orchestrator.show.markup import Markup, joined, tag
-from tests.page.rig import PageRig, link
+from tests.page.rig import ChangingRig, link
 from tests.server.run_rig import EVENTS, NOON, RUN, Answering
 from tests.web.browser import Page as Tab
-from tests.web.browser import Windows, expect
-from tests.web.visits import hide, own_port, unhide
+from tests.web.browser import Windows, assert_usable, expect
+from tests.web.visits import hide, own_port, signed_in, unhide
 
 pytestmark = pytest.mark.web
 
@@ -24,45 +22,23 @@ TURN = f"/dashboard/runs/{RUN}/turns/1"
 ITEMS = range(5)
 
 
-class Showcase(PageRig):
-    """A server whose page has all that a script has to do with, and changes when it is told to."""
+class Showcase(ChangingRig):
+    """A server whose page has all that a script has to do with."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.number = 0
-        self.looking = 0
         self.turn = TURN
         """What is fetched when the part is opened."""
-        self.side = "new"
-        """On which side of a diff the line of the piece stands."""
         self.extra = False
         """Is there one part more?"""
-        self._changed = asyncio.Event()
         self.happen(*EVENTS[:3])
-
-    def change(self) -> None:
-        self.number += 1
-        assert self.loop is not None
-        self.loop.call_soon_threadsafe(self._changed.set)
-
-    def watched(self, path: str, context: PageContext) -> AsyncGenerator[Page, None]:
-        return self.pages()
-
-    async def pages(self) -> AsyncGenerator[Page, None]:
-        self.looking += 1
-        try:
-            yield self._page()
-            while await self.goes_on(self._changed):
-                yield self._page()
-        finally:
-            self.looking -= 1
 
     def order(self) -> list[str]:
         """Return the items in their present order; one of them is missing now and then."""
         shown = [one for one in ITEMS if one != self.number % 7]
         return [str(one) for one in sorted(shown, key=lambda one: one * (self.number + 1) % 5)]
 
-    def _page(self) -> Page:
+    def page(self) -> Page:
         items = (Part(f"i{one}", tag("li", one, id=f"i{one}"), "list") for one in self.order())
         outer = Part("outer", tag("ol", str(self.number // 3), id="list"))
         extra = [Part("extra", tag("button", "Extra", id="extra"))] if self.extra else []
@@ -90,54 +66,32 @@ class Showcase(PageRig):
         )
 
     async def fragment(self, path: str, context: PageContext) -> Markup:
-        line = tag(
-            "div",
-            tag(
-                "button",
-                "7",
-                type="button",
-                data_comment=True,
-                data_path="a.py",
-                data_line=7,
-                data_side=self.side,
-            ),
-            tag("code", "+x = <1>", class_="diff-text"),
-            class_="diff-line",
-        )
+        def line(side: str) -> Markup:
+            where = {"data_path": "a.py", "data_line": "7", "data_side": side}
+            number = tag("button", side, type="button", data_comment=True, **where)
+            code = tag("code", f"{'+' if side == 'new' else '-'}x = <1>", class_="diff-text")
+            return tag("div", number, code, class_="diff-line")
+
         again = tag("button", "Again", type="button", data_fragment=TURN)
-        return joined([tag("p", f"fetched at {self.number}", id="fetched"), line, again])
+        fetched = tag("p", f"fetched at {self.number}", id="fetched")
+        return joined([fetched, line("new"), line("old"), again])
 
 
-def answered(ask: Ask) -> RunEvent:
-    match ask.wish:
+def answered(ask: SentRequest) -> RunEvent:
+    match ask.request:
         case Hint(role, text):
             return HintTaken(NOON, role or "", text, ask.id)
     return PauseAsked(NOON, ask.id)
 
 
 @pytest.fixture
-def show(tmp_path: Path) -> Showcase:
+def rig(tmp_path: Path) -> Showcase:
     return Showcase(tmp_path)
 
 
 @pytest.fixture
-def url(show: Showcase, windows: Windows) -> Iterator[str]:
-    with show.served() as url:
-        yield url
-        windows.close()  # before the server ends, of which they would complain
-
-
-@pytest.fixture
-def tab(url: str, windows: Windows) -> Tab:
-    return signed_in(windows, url)
-
-
-def signed_in(windows: Windows, url: str) -> Tab:
-    page = windows.open()
-    page.goto(f"{url}/dashboard/sign-in#{link(url)}")
-    page.wait_for_url(f"{url}/dashboard")
-    expect(page.locator("h1")).to_have_text("Number 0")
-    return page
+def show(rig: Showcase) -> Showcase:
+    return rig
 
 
 def expect_change(tab: Tab, show: Showcase) -> None:
@@ -172,43 +126,33 @@ def test_what_is_typed_and_opened_stays_when_a_part_is_replaced(tab: Tab, show: 
 
 
 def test_a_comment_is_written_at_a_line_while_the_page_changes(tab: Tab, show: Showcase) -> None:
+    form = tab.locator("form.comment")
     with Answering(show, answered) as run:
         tab.locator("summary").click()
-        button = tab.locator("[data-comment]")
-        button.click()
-        tab.keyboard.type("Why <b>?")
-        expect_change(tab, show)
-        expect(tab.locator("form.comment textarea")).to_be_focused()
-        tab.locator("form.comment").get_by_role("button", name="Send").click()
-        expect(tab.locator("#said")).to_have_text("The hint will be in the next prompt of analyst.")
-        expect(tab.locator("form.comment")).to_have_count(0)
-        expect(button).to_be_focused()
-        assert run.wishes == [
-            Hint("analyst", "About a.py:7, as turn 1 left it:\n    x = <1>\nWhy <b>?")
+        for side in ("new", "old"):
+            tab.get_by_role("button", name=side).click()
+            tab.keyboard.type("Why <b>?")
+            expect_change(tab, show)
+            expect(form.locator("textarea")).to_be_focused()
+            form.get_by_role("button", name="Send").click()
+            expect(form).to_have_count(0)
+            expect(tab.get_by_role("button", name=side)).to_be_focused()
+            said = "The hint will be in the next prompt of analyst."
+            expect(tab.locator("#said")).to_have_text(said)
+        assert run.requests == [
+            Hint("analyst", f"About a.py:7, {when} turn 1{left}:\n    x = <1>\nWhy <b>?")
+            for when, left in (("as", " left it"), ("as it was before", ""))
         ]
-        button.click()
+        tab.get_by_role("button", name="new").click()
         tab.keyboard.press("Escape")
-        expect(tab.locator("form.comment")).to_have_count(0)
-
-
-def test_a_comment_at_a_line_that_was_removed_says_so(tab: Tab, show: Showcase) -> None:
-    show.side = "old"
-    with Answering(show, answered) as run:
-        tab.locator("summary").click()
-        tab.locator("[data-comment]").click()
-        tab.keyboard.type("Why?")
-        tab.locator("form.comment").get_by_role("button", name="Send").click()
-        expect(tab.locator("form.comment")).to_have_count(0)
-        assert run.wishes == [
-            Hint("analyst", "About a.py:7, as it was before turn 1:\n    x = <1>\nWhy?")
-        ]
+        expect(form).to_have_count(0)
 
 
 def test_a_comment_that_is_being_written_is_not_replaced_by_what_is_newer(
     tab: Tab, show: Showcase
 ) -> None:
     tab.locator("summary").click()
-    tab.locator("[data-comment]").click()
+    tab.get_by_role("button", name="new").click()
     tab.keyboard.type("half a thought")
     show.turn = f"{TURN}?newer"
     expect_change(tab, show)
@@ -225,18 +169,17 @@ def test_a_comment_that_is_being_written_is_not_replaced_by_what_is_newer(
 def test_who_acts_before_the_page_has_noticed_a_new_server_is_heard(
     windows: Windows, show: Showcase
 ) -> None:
-    """What is signed for the old one is refused by the new one, and is signed anew."""
     windows.forgive("401")
     port = own_port()
     with show.served(port=port) as url:
         tab = signed_in(windows, url)
         hide(tab)
-        show.wait_until(lambda: show.looking == 0)
+        show.wait_until(lambda: not show.tabs)
     with show.served(port=port), Answering(show, answered) as run:
         tab.locator("#hint-text").fill("Mind the tabs.")
         tab.get_by_role("button", name="Send").click()
         expect(tab.locator("#said")).to_have_text("The hint will be in the next prompt.")
-        assert run.wishes == [Hint(None, "Mind the tabs.")]
+        assert run.requests == [Hint(None, "Mind the tabs.")]
         windows.shut()
 
 
@@ -247,27 +190,6 @@ def test_focus_in_a_part_that_goes_is_not_lost(tab: Tab, show: Showcase) -> None
     show.extra = False
     expect_change(tab, show)
     expect(tab.locator("main")).to_be_focused()
-
-
-def test_what_is_asked_of_a_run_is_confirmed_and_answered_in_words(
-    tab: Tab, show: Showcase
-) -> None:
-    with Answering(show, answered) as run:
-        pause = tab.get_by_role("button", name="Pause")
-        pause.click()
-        expect(tab.locator("#sure")).to_contain_text("Sure?")
-        tab.keyboard.press("Escape")
-        expect(tab.locator("#sure")).not_to_be_visible()
-        expect(pause).to_be_focused()
-        pause.click()
-        tab.locator("#sure").get_by_role("button", name="Pause").click()
-        expect(tab.locator("#said")).to_have_text("The run pauses when the present turn has ended.")
-        assert len(run.wishes) == 1
-        tab.locator("#hint-text").fill("Mind the tabs.")
-        tab.get_by_role("button", name="Send").click()
-        expect(tab.locator("#said")).to_have_text("The hint will be in the next prompt.")
-        expect(tab.locator("#hint-text")).to_have_value("")
-        assert run.wishes[1:] == [Hint(None, "Mind the tabs.")]
 
 
 def test_a_server_that_goes_away_is_said_and_comes_back(windows: Windows, show: Showcase) -> None:
@@ -290,54 +212,37 @@ def test_a_server_that_goes_away_is_said_and_comes_back(windows: Windows, show: 
 
 def test_a_hidden_tab_asks_for_nothing_and_catches_up(tab: Tab, show: Showcase) -> None:
     hide(tab)
-    show.wait_until(lambda: show.looking == 0)
+    show.wait_until(lambda: not show.tabs)
     show.number += 1
     unhide(tab)
     expect(tab.locator("h1")).to_have_text("Number 1")
 
 
 def test_who_is_not_signed_in_is_told_how_and_another_tab_signs_both_in(
-    url: str, windows: Windows
+    url: str, show: Showcase, windows: Windows
 ) -> None:
     windows.forgive("401")
     windows.forgive("403")
     tab = windows.open()
     tab.goto(f"{url}/dashboard")
     expect(tab.locator("h1")).to_have_text("Not signed in")
-    expect(tab.locator("main")).to_contain_text("cao dashboard")
+    expect(tab.locator("main code")).to_have_text("cao dashboard")
+    assert_usable(tab)
     other = windows.another_tab(tab.context)
     code = link(url)
     other.goto(f"{url}/dashboard/sign-in#{code}")
-    expect(other.locator("h1")).to_have_text("Number 0")
-    expect(tab.locator("h1")).to_have_text("Number 0")
+    for one in (other, tab):
+        expect(one.locator("h1")).to_have_text("Number 0")
+    assert code not in other.content() + other.url
+    other.go_back()
     assert code not in other.url
     stranger = windows.open()
     stranger.goto(f"{url}/dashboard/sign-in#{code}")
     expect(stranger.locator("main")).to_contain_text("does not work any more")
-
-
-def test_a_link_that_is_over_says_how_to_get_a_new_one(
-    url: str, show: Showcase, windows: Windows
-) -> None:
-    windows.forgive("403")
-    code = link(url)
-    show.clock.ahead = LINK_SECONDS + 1
-    tab = windows.open()
-    tab.goto(f"{url}/dashboard/sign-in#{code}")
-    expect(tab.locator("h1")).to_have_text("Not signed in")
-    expect(tab.locator("main")).to_contain_text("does not work any more")
-    expect(tab.locator("main code")).to_have_text("cao dashboard")
-    assert code not in tab.url
-
-
-def test_who_is_signed_in_for_too_long_is_told_how_to_come_back(
-    tab: Tab, show: Showcase, windows: Windows
-) -> None:
-    windows.forgive("401")
+    expect(stranger.locator("main code")).to_have_text("cao dashboard")
     show.clock.ahead = SIGNED_IN_SECONDS + 1
     tab.reload()
     expect(tab.locator("h1")).to_have_text("Not signed in")
-    expect(tab.locator("main code")).to_have_text("cao dashboard")
 
 
 def test_a_file_leads_a_browser_to_the_page(url: str, windows: Windows, tmp_path: Path) -> None:

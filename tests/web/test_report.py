@@ -1,37 +1,57 @@
-"""A run as one HTML file, read where no script runs and nothing can be fetched."""
+"""A run as one HTML file, in a real browser, with scripts and without."""
 
 from pathlib import Path
 
 import pytest
 
+from cli_agent_orchestrator.show.report_html import report_page
+from cli_agent_orchestrator.show.report_text import title_of
 from tests.e2e.conftest import Machine
-from tests.web.browser import DESK, Page, Windows, expect, look_at
+from tests.show.test_report import FULL
+from tests.web.browser import LOOKS, PHONE, Look, Windows, assert_usable, expect
 from tests.web.demo_runs import new_project, prepare_demo
 
 pytestmark = pytest.mark.web
 
+STEPS = {"tester": ["\x1b[31mno\x1b[0m", "\x1b[1;32myes\x1b[0m " + "x" * 200]}
 
-def report_of(machine: Machine, folder: Path) -> Path:
-    """Run the demo to its end, and write its report."""
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "run.html"
+    path.write_text(report_page(FULL, "Made by cao.", STEPS), encoding="utf-8")
+    return path.as_uri()
+
+
+@pytest.mark.parametrize("look", LOOKS, ids=str)
+def test_it_can_be_read_and_opened_without_scripts(file: str, windows: Windows, look: Look) -> None:
+    page = windows.open(look, scripts=False)
+    page.goto(file)
+    expect(page.get_by_role("heading", level=1)).to_have_text(title_of(FULL))
+    reply = page.get_by_text("it is done", exact=True)
+    expect(reply).to_be_hidden()
+    page.get_by_role("heading", name="1. analyst").click()
+    expect(reply).to_be_visible()
+
+
+def test_everybody_can_use_it(file: str, windows: Windows) -> None:
+    page = windows.open(PHONE)
+    page.goto(file)
+    page.evaluate("() => document.querySelectorAll('details').forEach(one => { one.open = true })")
+    assert_usable(page)
+
+
+def test_the_report_of_the_demo_has_its_whole_course(
+    machine: Machine, windows: Windows, tmp_path: Path
+) -> None:
     prepare_demo(machine)
-    project = new_project(folder, "basket")
-    ran = machine.cao("run", "task.md", "--end-agents", folder=project)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    told = machine.cao("report", "--format", "html", folder=project)
-    assert told.returncode == 0, told.stderr
-    file = folder / "report.html"
-    file.write_text(told.stdout, encoding="utf-8")
-    return file
-
-
-def shown(windows: Windows, file: Path, *, scripts: bool) -> Page:
-    page = windows.open(scripts=scripts)
-    page.goto(file.as_uri())
-    return page
-
-
-def test_it_is_read_without_scripts(machine: Machine, windows: Windows, tmp_path: Path) -> None:
-    page = shown(windows, report_of(machine, tmp_path), scripts=False)
+    project = new_project(tmp_path, "basket")
+    machine.cao("run", "task.md", "--end-agents", folder=project, code=0)
+    told = machine.cao("report", "--format", "html", folder=project, code=0)
+    report = tmp_path / "report.html"
+    report.write_text(told.stdout, encoding="utf-8")
+    page = windows.open(scripts=False)
+    page.goto(report.as_uri())
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     main = page.locator("body")
     for words in ("PASS", "proven", "shopping_basket", "programmer_review", "round 2"):
@@ -41,12 +61,7 @@ def test_it_is_read_without_scripts(machine: Machine, windows: Windows, tmp_path
     folded = page.locator("details").filter(has_text="PROGRAMMER_SUMMARY").first
     folded.locator("summary").first.click()
     expect(folded).to_have_attribute("open", "")
-
-
-def test_the_whole_course_of_the_demo_is_seen_at_once(
-    machine: Machine, windows: Windows, tmp_path: Path
-) -> None:
-    page = shown(windows, report_of(machine, tmp_path), scripts=True)
-    look_at(page, DESK)
+    page = windows.open()
+    page.goto(report.as_uri())
     hidden = "one => one.scrollWidth - one.clientWidth"
-    assert page.locator(".timeline-scroll").evaluate(hidden) == 0
+    assert page.locator(".timeline-scroll").evaluate(hidden) == 0, "all turns are seen at once"

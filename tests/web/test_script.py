@@ -3,7 +3,6 @@
 The view is a part that a test writes; what is posted is answered by the test, too.
 """
 
-import asyncio
 import json
 import re
 from collections.abc import AsyncGenerator, Iterator
@@ -15,14 +14,12 @@ import pytest
 
 from cli_agent_orchestrator.errors import NotFound, UsageError
 from cli_agent_orchestrator.page.app import page_file
-from cli_agent_orchestrator.page.one_run import turn_part
 from cli_agent_orchestrator.page.stream import PageContext
 from cli_agent_orchestrator.page.words import Page, Part
 from cli_agent_orchestrator.show.markup import Child, Markup, joined, tag
-from tests.page.rig import PageRig, link
-from tests.runs.views import a_turn
-from tests.web.browser import PHONE, Windows, expect, look_at
+from tests.page.rig import ChangingRig
 from tests.web.browser import Page as Tab
+from tests.web.browser import Windows, assert_usable, expect
 
 pytestmark = pytest.mark.web
 
@@ -37,34 +34,23 @@ SMALL_BOX = """() => {
 }"""
 
 
-class Stage(PageRig):
+class Stage(ChangingRig):
     """A server whose page holds what a test puts there."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.number = 0
-        self._inner: Child = None
-        self._changed = asyncio.Event()
+    inner: Child = None
 
     def put(self, *inner: Child) -> None:
         """Show something in place of what is there; `shown` waits for it."""
-        self.number += 1
-        self._inner = joined(one for one in inner if one is not None)
-        if self.loop is not None:
-            self.loop.call_soon_threadsafe(self._changed.set)
+        self.inner = joined(one for one in inner if one is not None)
+        self.change()
 
     def watched(self, path: str, context: PageContext) -> AsyncGenerator[Page, None]:
         if path == NOWHERE:
             raise NotFound("run", "nowhere", [])
-        return Broken().pages() if path == BROKEN else self.pages()
+        return broken() if path == BROKEN else self.pages(context)
 
-    async def pages(self) -> AsyncGenerator[Page, None]:
-        yield self._page()
-        while await self.goes_on(self._changed):
-            yield self._page()
-
-    def _page(self) -> Page:
-        html = tag("section", tag("h1", f"Number {self.number}"), self._inner, id="part")
+    def page(self) -> Page:
+        html = tag("section", tag("h1", f"Number {self.number}"), self.inner, id="part")
         return Page("Stage", (Part("part", html),))
 
     async def fragment(self, path: str, context: PageContext) -> Markup:
@@ -72,12 +58,10 @@ class Stage(PageRig):
         return tag("div", tag("p", f"this is {path}", id="fetched"), joined(ways))
 
 
-class Broken:
-    """A page that cannot be made."""
-
-    async def pages(self) -> AsyncGenerator[Page, None]:
-        raise UsageError("its folder cannot be read")
-        yield
+async def broken() -> AsyncGenerator[Page, None]:
+    """Be a page that cannot be made."""
+    raise UsageError("its folder cannot be read")
+    yield
 
 
 def button(words: str, **more: Child) -> Markup:
@@ -110,23 +94,13 @@ class Posts:
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Stage:
+def rig(tmp_path: Path) -> Stage:
     return Stage(tmp_path)
 
 
 @pytest.fixture
-def url(stage: Stage, windows: Windows) -> Iterator[str]:
-    with stage.served() as url:
-        yield url
-        windows.close()  # before the server ends, of which they would complain
-
-
-@pytest.fixture
-def tab(url: str, windows: Windows) -> Tab:
-    page = windows.open()
-    page.goto(f"{url}/dashboard/sign-in#{link(url)}")
-    page.wait_for_url(f"{url}/dashboard")
-    return page
+def stage(rig: Stage) -> Stage:
+    return rig
 
 
 def shown(tab: Tab, stage: Stage, *inner: Child) -> None:
@@ -235,12 +209,14 @@ def test_the_way_out_has_the_focus_when_something_is_to_be_confirmed(
 ) -> None:
     answered(tab, text="Gone.")
     shown(tab, stage, button("Go", data_post="/posted/go", data_confirm="Really?"))
-    tab.get_by_role("button", name="Go").click()
-    expect(tab.locator("#sure-text")).to_have_text("Really?")
-    expect(tab.locator("#sure-no")).to_be_focused()
-    tab.keyboard.press("Enter")
-    expect(tab.locator("#sure")).to_be_hidden()
-    expect(tab.locator("#said")).to_be_empty()
+    for way_out in ("Enter", "Escape"):
+        tab.get_by_role("button", name="Go").click()
+        expect(tab.locator("#sure-text")).to_have_text("Really?")
+        expect(tab.locator("#sure-no")).to_be_focused()
+        tab.keyboard.press(way_out)
+        expect(tab.locator("#sure")).to_be_hidden()
+        expect(tab.get_by_role("button", name="Go")).to_be_focused()
+        expect(tab.locator("#said")).to_be_empty()
     # What was answered last time is forgotten.
     tab.get_by_role("button", name="Go").click()
     with tab.expect_request("**/posted/go"):
@@ -299,21 +275,6 @@ def test_what_is_said_stays_for_its_own_time(tab: Tab, stage: Stage, url: str) -
 # Being signed in, and keeping up
 
 
-def test_no_script_can_read_the_key_of_the_page(tab: Tab) -> None:
-    told = tab.evaluate(
-        """() => new Promise((done, fail) => {
-            const opening = indexedDB.open("cao");
-            opening.onerror = () => fail(opening.error);
-            opening.onsuccess = () => {
-                const asked = opening.result.transaction("keys").objectStore("keys").get("page");
-                asked.onsuccess = () => crypto.subtle.exportKey("raw", asked.result)
-                    .then(() => done("read"), () => done(asked.result.type));
-            };
-        })"""
-    )
-    assert told == "secret", "the key is there, and cannot be read"
-
-
 def test_a_connection_that_is_silent_for_too_long_is_given_up(
     tab: Tab, stage: Stage, url: str
 ) -> None:
@@ -336,16 +297,6 @@ def test_a_connection_that_is_silent_for_too_long_is_given_up(
 
 
 # Showing
-
-
-def test_on_a_phone_a_long_badge_leaves_the_name_of_a_role_whole(tab: Tab, stage: Stage) -> None:
-    look_at(tab, PHONE)
-    turn = a_turn(12, role="programmer_review", outcome="a word of a later version, rather long")
-    shown(tab, stage, tag("ol", turn_part("x", turn, None).html, class_="turns"))
-    lines = (
-        "one => one.getBoundingClientRect().height / parseFloat(getComputedStyle(one).lineHeight)"
-    )
-    assert round(tab.locator("#turn-12 h3").evaluate(lines)) == 1
 
 
 def test_of_two_pieces_the_one_that_was_asked_for_last_is_shown(tab: Tab, stage: Stage) -> None:
@@ -434,18 +385,24 @@ def test_the_present_page_is_marked_among_the_pages(
 # What goes wrong
 
 
-def test_what_is_not_there_is_said_and_asked_for_once(tab: Tab, url: str, windows: Windows) -> None:
+def test_what_is_not_there_is_said_once_and_leads_to_all_runs(
+    tab: Tab, url: str, windows: Windows
+) -> None:
     windows.forgive("status of 404")
     asked: list[str] = []
     tab.on("request", lambda one: asked.append(one.url) if "/stream" in one.url else None)
     tab.clock.install()
     tab.goto(url + NOWHERE)
+    expect(tab.get_by_role("heading", name="Not found")).to_be_visible()
     expect(tab.locator("main")).to_contain_text("no run 'nowhere'")
     asked_before = [one for one in asked if "nowhere" in one]
     tab.clock.run_for(10_000)
     roundtrip(tab)
     assert [one for one in asked if "nowhere" in one] == asked_before
     expect(tab.locator("#connection")).to_be_empty()
+    assert_usable(tab)
+    tab.get_by_role("link", name="All runs").click()
+    tab.wait_for_url(f"{url}/dashboard")
 
 
 def test_a_page_that_cannot_be_made_says_why(tab: Tab, url: str) -> None:

@@ -3,14 +3,18 @@
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
 from random import SystemRandom
 
 import httpx
 
 from cli_agent_orchestrator.hosting.user import make_token
-from cli_agent_orchestrator.settings.config import state_folder
+from cli_agent_orchestrator.settings.layout import state_folder
 from tests.e2e.conftest import Machine, Server
-from tests.web.browser import Page, Windows, expect
+from tests.page.rig import link
+from tests.web.browser import DESK, Look, Page, Windows, expect
+from tests.web.demo_runs import new_project, start_run
 
 CHOICES = ["1  Yes", "2  No"]
 """What built-in agents offer; the last of them is drawn last."""
@@ -18,6 +22,44 @@ RUN_MS = 120_000
 """How long a whole run may take on a busy machine."""
 LEFT_ALONE = range(20_000, 32_000)
 """Ports that the system gives to nobody who has not asked for them by their number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A person who is signed in at the page of a server."""
+
+    machine: Machine
+    windows: Windows
+    folder: Path
+    server: Server
+    page: Page
+
+    def start(self, name: str = "basket", task: str = "") -> str:
+        """Start a run of the demo's project and open its page."""
+        run = start_run(self.machine, new_project(self.folder, name, task))
+        open_run(self.page, self.server, run)
+        return run
+
+    def another(self, run: str) -> Page:
+        """Open a run as another person, too."""
+        page = self.windows.open()
+        sign_in(page, self.machine, self.server)
+        open_run(page, self.server, run)
+        return page
+
+    def expect_end(self, words: str) -> None:
+        expect_end(self.page, words)
+
+
+@contextmanager
+def visiting(
+    machine: Machine, windows: Windows, folder: Path, *words: str, look: Look = DESK
+) -> Iterator[Visit]:
+    """Run a server, sign in there, and see all runs."""
+    with served(machine, windows, *words) as server:
+        page = windows.open(look)
+        sign_in(page, machine, server)
+        yield Visit(machine, windows, folder, server, page)
 
 
 @contextmanager
@@ -53,6 +95,15 @@ def sign_in(page: Page, machine: Machine, server: Server) -> None:
     """Come by a link, and wait until all runs are shown."""
     page.goto(new_link(machine, server))
     page.wait_for_url(f"{server.url}/dashboard")
+
+
+def signed_in(windows: Windows, url: str) -> Page:
+    """Open a window at the page of a rig."""
+    page = windows.open()
+    page.goto(f"{url}/dashboard/sign-in#{link(url)}")
+    page.wait_for_url(f"{url}/dashboard")
+    expect(page.locator("h1")).to_have_text("Number 0")
+    return page
 
 
 def open_run(page: Page, server: Server, run: str) -> None:

@@ -11,11 +11,16 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from cli_agent_orchestrator.work.git import Identity, Repository, find_repository
+from cli_agent_orchestrator.work.git import Repository, find_repository
 from cli_agent_orchestrator.work.snapshots import Snapshot, Snapshots
+from cli_agent_orchestrator.work.worktree import Worktree
 
 ADA = ("Ada", "ada@example.org")
-AUTHOR = Identity(ADA, ADA)
+AUTHOR = {
+    f"GIT_{kind}_{key}": value
+    for kind in ("AUTHOR", "COMMITTER")
+    for key, value in zip(("NAME", "EMAIL"), ADA, strict=True)
+}
 SETTINGS = {"user.name": ADA[0], "user.email": ADA[1], "protocol.file.allow": "always"}
 FILES = {"a.txt": "a\n", "b.txt": "b\n", "src/c.txt": "c\n"}
 HOOKS = (
@@ -103,6 +108,13 @@ class Project:
         found = find_repository(self.folder, os.environ)
         assert found is not None
         return found
+
+    def tree(
+        self, folder: Path, branch: str = "cao/r1", held_back: tuple[str, ...] = ()
+    ) -> tuple[Worktree, tuple[str, ...]]:
+        """Make a work tree of what is checked out."""
+        of = self.repository()
+        return Worktree(of, folder, branch, of.head, os.environ, held_back=held_back).make()
 
     def state(self) -> dict[str, object]:
         """Return all that is the user's: each file byte for byte, HEAD, branch, stage, stash."""

@@ -2,11 +2,11 @@
 
 import re
 import subprocess
-from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cli_agent_orchestrator.work.delivery import (
     JUDGED,
@@ -22,11 +22,7 @@ from cli_agent_orchestrator.work.delivery import (
 )
 
 WORK = CommittedWork(
-    "r1",
-    2,
-    "build",
-    ("tests passed (12 tests)", "lint failed"),
-    ("programmer_review (codex)",),
+    "r1", 2, "build", ("tests passed (12 tests)", "lint failed"), ("programmer_review (codex)",)
 )
 TRAILERS = """\
 Cao-Run: r1
@@ -54,32 +50,16 @@ def test_a_message_has_a_subject_and_trailers() -> None:
     ("task", "expected"),
     [
         ("\n\n  ---  \n## Add  a\ttab\nmore", "Add a tab"),
-        ("#1 is broken", "#1 is broken"),
         ("a\x1b[31mb\u202ec\u061cd", "a[31mbcd"),
         ("one\u2028two", "one"),
-        ("one\rtwo", "one"),
         ("\ud800x", "x"),
-        ("", ""),
         ("***\n--", ""),
-        ("x" * 72, "x" * 72),
         ("x" * 73, "x" * 71 + "…"),
         ("x" * 70 + " yyy", "x" * 70 + "…"),
     ],
 )
 def test_the_subject_is_the_first_line_that_says_something(task: str, expected: str) -> None:
     assert subject(task) == expected
-
-
-def test_a_task_without_words_has_the_run_as_subject() -> None:
-    assert commit_message(" \n", WORK).startswith("Work of run r1\n\n")
-
-
-def test_a_value_stays_on_its_line() -> None:
-    work = CommittedWork("r", 1, "f\nCao-Gate: x passed", ("a\r\nCao-Run: b \x00 (c\u2028d)",))
-    assert trailers(work) == (
-        "Cao-Run: r\nCao-Round: 1\nCao-Flow: f Cao-Gate: x passed\nCao-Gate: a Cao-Run: b (c d)"
-    )
-    assert trailers(CommittedWork("", 1, "f")).startswith("Cao-Run: -\n")
 
 
 def test_values_have_a_limit() -> None:
@@ -96,6 +76,7 @@ ANY = st.text(
 ).map("\n".join)
 
 
+@settings(max_examples=40)  # each starts git
 @given(ANY, ANY, ANY)
 def test_git_finds_our_trailers_and_no_others(task: str, gate: str, role: str) -> None:
     work = CommittedWork("r1", 1, "f", (f"{gate} passed",), (f"{role} (codex)",))
@@ -119,32 +100,21 @@ class TestARequest:
         text = "\n".join(["Keep digits.", "", JUDGED, "", *lines, ""])
         assert request_text("Keep digits.", work) == text
 
-    def test_without_a_gate_says_whose_word_it_is(self) -> None:
-        work = CommittedWork("r1", 1, "loop", (), ("programmer_review (codex)",))
-        assert request_text("Keep digits.", work) == (
-            f"Keep digits.\n\n{NOT_CHECKED}\n\n"
-            "    Cao-Run: r1\n    Cao-Round: 1\n    Cao-Flow: loop\n"
-            "    Cao-Reviewer: programmer_review (codex)\n"
-        )
-
     def test_of_which_that_is_not_known_says_so(self) -> None:
         said = request_text("Keep digits.", CommittedWork("r1", 1, "loop", is_known=False))
         assert said.startswith(f"Keep digits.\n\n{NOT_KNOWN}\n\n    Cao-Run: r1\n")
-        assert "not known any more" in said
-        assert "judged" in JUDGED
-        assert "No gate was run" in request_text("Keep digits.", CommittedWork("r1", 1, "loop"))
+        said = request_text("Keep digits.", CommittedWork("r1", 1, "loop"))
+        assert said.startswith(f"Keep digits.\n\n{NOT_CHECKED}\n\n    Cao-Run: r1\n")
 
     @pytest.mark.parametrize(
         ("said", "shown"),
         [
             ("fails (`/home/ada/.venv/bin/pytest -q` ended)", "fails (`…/pytest -q` ended)"),
-            ("see /home/ada/shop/a b.py", "see …/a b.py"),
             ("in ~/shop/price.py, /x", "in …/price.py, …/x"),
             ("PATH=/opt/a/bin:/usr/bin make", "PATH=…/bin:…/bin make"),
             ("file:///home/ada/x.py", "file:…/x.py"),
             ("'/home/ada/'", "'…/'"),
             ("src/price.py and ./a/b, 1/2", "src/price.py and ./a/b, 1/2"),
-            ("no/such and a / b", "no/such and a / b"),
         ],
     )
     def test_tells_nobody_where_files_lie_on_this_machine(self, said: str, shown: str) -> None:

@@ -1,10 +1,10 @@
 """The one way to git, on real repositories."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from cli_agent_orchestrator.errors import GitError, GitFailed, GitMissing
 from cli_agent_orchestrator.work.git import Git, find_program
@@ -30,27 +30,10 @@ def test_it_is_looked_for_in_the_environment_that_is_given_alone(
     assert find_program("git", {"PATH": ""}) is None
 
 
-def test_a_command_answers_with_what_it_writes(repository: Git) -> None:
-    (repository.work_tree / "a b.txt").write_text("1\n")
-    repository.run("add", "-A")
-    assert repository.names("ls-files", "-z") == ["a b.txt"]
-    assert repository.text("hash-object", "--stdin", given=b"1\n") == (
-        "d00491fd7e5bb6fa28c517a0bb32b8b506539d4d"
-    )
-
-
 def test_a_refusal_says_why(repository: Git) -> None:
     with pytest.raises(GitFailed, match=r"git cat-file failed \(128\): fatal: .*nowhere"):
         repository.run("cat-file", "-p", "nowhere")
     assert repository.ask("rev-parse", "--verify", "-q", "nowhere").code == 1
-
-
-def test_what_is_written_is_taken_up_to_a_limit(repository: Git) -> None:
-    (repository.work_tree / "large").write_bytes(b"x" * 500_000)
-    repository.run("add", "large")
-    answer = repository.ask("cat-file", "blob", ":large", limit=1000)
-    assert answer.is_cut
-    assert answer.output == b"x" * 1000
 
 
 def test_without_git_it_is_said(repository: Git, tmp_path: Path) -> None:
@@ -76,6 +59,12 @@ def test_looking_changes_nothing_in_the_repository(repository: Git) -> None:
     before = (Path(str(repository.git_dir)) / "index").read_bytes()
     assert repository.text("status", "--porcelain") == "A  a"
     assert (Path(str(repository.git_dir)) / "index").read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["commit.gpgSign", "submodule.recurse"])
+def test_what_a_repository_sets_to_start_more_is_overruled(repository: Git, name: str) -> None:
+    repository.run("config", "--local", name, "true")
+    assert repository.text("config", "--get", name) == "false"
 
 
 def test_nothing_is_fetched(repository: Git) -> None:

@@ -3,10 +3,10 @@
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.errors import GitError, UsageError
@@ -17,7 +17,6 @@ from cli_agent_orchestrator.work.held_back import (
     in_their_place,
     is_held,
 )
-from cli_agent_orchestrator.work.snapshots import Snapshots
 from cli_agent_orchestrator.work.worktree import Worktree
 from tests.work.projects import AUTHOR, Project, contents, make_project, write, write_empty
 
@@ -38,28 +37,18 @@ def project(tmp_path: Path) -> Project:
 
 @pytest.fixture
 def worktree(project: Project, tmp_path: Path) -> Worktree:
-    repository = project.repository()
-    folder = tmp_path / "state/worktrees/r1"
-    return Worktree(
-        repository, folder, "cao/r1", repository.head, os.environ, held_back=HELD
-    ).make()[0]
+    return project.tree(tmp_path / "state/worktrees/r1", held_back=HELD)[0]
 
 
 def files_of(folder: Path) -> set[str]:
     return {name for name in contents(folder) if name != ".git"}
 
 
-def snapshots_of(worktree: Worktree, tmp_path: Path) -> Snapshots:
-    repository = replace(worktree.repository, top=worktree.folder, git_dir=worktree.entry.path)
-    return Snapshots(tmp_path / "store", worktree.folder, repository, os.environ, apart=HELD)
-
-
-def test_what_is_below_a_path_is_held_and_nothing_that_begins_like_it() -> None:
-    held = [is_held(path, HELD) for path in ("scenario.md", "tests/acceptance/", HELD[0] + "/x")]
-    assert held == [True, True, True]
-    assert not any(
-        is_held(path, HELD) for path in ("tests", "tests/acceptance.py", "a/scenario.md")
-    )
+@pytest.mark.parametrize("path", ["scenario.md", "tests/acceptance/", "tests/acceptance/x"])
+def test_what_is_below_a_path_is_held_and_nothing_that_begins_like_it(path: str) -> None:
+    assert is_held(path, HELD)
+    assert not is_held(f"a/{path}", HELD)
+    assert not is_held("tests/acceptance.py", HELD)
 
 
 def test_a_work_tree_does_not_have_them_and_git_does_not_miss_them(
@@ -78,10 +67,7 @@ def test_a_work_tree_does_not_have_them_and_git_does_not_miss_them(
 def test_they_are_not_copied_with_what_is_ignored(project: Project, tmp_path: Path) -> None:
     project.commit({".worktreeinclude": "*.env\n", ".gitignore": "*.env\n"})
     project.write({"x.env": "x\n", "tests/acceptance/y.env": "y\n"})
-    repository = project.repository()
-    made, _ = Worktree(
-        repository, tmp_path / "tree", "cao/r1", repository.head, os.environ, held_back=HELD
-    ).make()
+    made, _ = project.tree(tmp_path / "tree", held_back=HELD)
     assert made.included == ("x.env",)
 
 
@@ -129,7 +115,7 @@ def test_a_work_tree_is_mended_without_them(
 
 
 def test_no_snapshot_has_them_and_none_tells_of_them(worktree: Worktree, tmp_path: Path) -> None:
-    snapshots = snapshots_of(worktree, tmp_path)
+    snapshots = worktree.snapshots(tmp_path / "store")
     start = snapshots.take(0, "start")
     assert snapshots.files(start.tree) == ["a.txt", "tests/test_a.py"]
     write(worktree.folder, {"tests/acceptance/test_x.py": "mine\n", "a.txt": "new\n"})
@@ -177,7 +163,6 @@ class TestKeeping:
             ("pipes", "pipes/pipe is no regular file"),
             ("behind/x", "is a symbolic link, not a folder"),
             ("other", "other/.git/HEAD belongs to a repository of its own"),
-            ("deep", "more than 100 folders in each other"),
         ],
     )
     def test_what_cannot_be_held_back_is_named(
@@ -189,7 +174,7 @@ class TestKeeping:
         (folder / "behind").symlink_to("tests")
         (folder / "pipes").mkdir()
         os.mkfifo(folder / "pipes/pipe")
-        write(folder, {"other/.git/HEAD": "x", "deep/" + "d/" * 101 + "x": "x"})
+        write(folder, {"other/.git/HEAD": "x"})
         with pytest.raises(UsageError, match="held_back: ") as caught:
             find(folder, (path,))
         assert said in str(caught.value)
@@ -199,18 +184,14 @@ class TestKeeping:
         with pytest.raises(UsageError, match="there are 3 files"):
             find(project.folder, HELD, most_files=2)
 
-    def test_so_is_too_much_in_them(self, project: Project) -> None:
         write_empty(project.folder / "large", MOST_BYTES)
         assert find(project.folder, ("large",)) == ("large",)
         with pytest.raises(UsageError, match=r"there are 2 files \(256 MB\)"):
             find(project.folder, ("large", "scenario.md"))
 
     def test_a_file_that_is_named_twice_is_taken_once(self, project: Project) -> None:
-        found = find(project.folder, ("tests", *HELD))
-        assert found == (
-            "tests/acceptance/deep/data", "tests/acceptance/test_x.py", "tests/test_a.py",
-            "scenario.md",
-        )  # fmt: skip
+        found = find(project.folder, ("tests/test_a.py", "tests", "tests/acceptance"))
+        assert len(found) == len(set(found)) == 3
 
 
 def test_what_lies_in_their_place_is_noticed(worktree: Worktree) -> None:

@@ -15,14 +15,7 @@ import pytest
 from cli_agent_orchestrator.errors import GitError
 from cli_agent_orchestrator.work.git import Git, find_repository, uncommitted, user_identity
 from cli_agent_orchestrator.work.worktree import Worktree
-from tests.work.projects import (
-    fingerprint,
-    git,
-    is_intact,
-    make_repository,
-    snapshots_of,
-    write,
-)
+from tests.work.projects import fingerprint, git, is_intact, make_repository, snapshots_of, write
 
 
 @dataclass(frozen=True)

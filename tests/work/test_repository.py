@@ -8,7 +8,6 @@ import pytest
 from cli_agent_orchestrator.errors import GitError, UsageError
 from cli_agent_orchestrator.work.git import (
     NOBODY,
-    Identity,
     Repository,
     find_repository,
     uncommitted,
@@ -99,18 +98,24 @@ def test_what_the_user_has_begun_is_told(project: Path) -> None:
     assert found(project).under_way == ""
 
 
+def person(kind: str, name: str, address: str) -> dict[str, str]:
+    return {f"GIT_{kind}_NAME": name, f"GIT_{kind}_EMAIL": address}
+
+
 def test_the_user_is_who_git_says(project: Path, tmp_path: Path) -> None:
     git(project, "config", "--remove-section", "user")
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "GIT_CONFIG_NOSYSTEM": "1"}
-    partly = {"GIT_AUTHOR_NAME": "Eve", "GIT_AUTHOR_EMAIL": "e@b", "GIT_COMMITTER_NAME": "Bot"}
+    author = person("AUTHOR", "Eve", "e@b")
     assert user_identity(found(project), environ) == user_identity(None, environ) == NOBODY
-    assert user_identity(None, environ | partly) == Identity(("Eve", "e@b"), NOBODY.committer)
+    partly = {**author, "GIT_COMMITTER_NAME": "Bot"}
+    assert user_identity(None, environ | partly) == {**NOBODY, **author}
     (tmp_path / ".gitconfig").write_text("[user]\nname = A B\nemail = a@b\n")
-    user = ("A B", "a@b")
-    assert user_identity(None, environ) == Identity(user, user)
+    committer = person("COMMITTER", "A B", "a@b")
+    assert user_identity(None, environ) == person("AUTHOR", "A B", "a@b") | committer
     git(project, "config", "user.email", "work@b")
     environ |= {"GIT_AUTHOR_NAME": "Eve", "GIT_COMMITTER_EMAIL": "c@b", "GIT_AUTHOR_EMAIL": " "}
-    assert user_identity(found(project), environ) == Identity(("Eve", "work@b"), ("A B", "c@b"))
+    expected = person("AUTHOR", "Eve", "work@b") | person("COMMITTER", "A B", "c@b")
+    assert user_identity(found(project), environ) == expected
 
 
 def test_it_is_noticed_that_it_is_gone_or_another(project: Path) -> None:

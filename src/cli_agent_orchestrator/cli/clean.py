@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -27,15 +26,14 @@ from ..runs.deliver import (
 )
 from ..runs.record import run_of_session
 from ..runs.view import UNREADABLE
-from ..settings.config import check_state_folder, state_folder
+from ..settings.layout import check_state_folder, state_folder
 from .imports import confirm
-from .terminals import NOT_TOLD, Listed, all_terminals, connected
+from .terminals import Listed, all_terminals, connected
 from .terminals import api as api_option
 
 KEPT_DAYS = 30
 BUSY = (TerminalStatus.PROCESSING, TerminalStatus.WAITING_USER_ANSWER)
 Unlisted = Mapping[str, Sequence[Listed]]
-"""Agents by run."""
 
 
 @click.command()
@@ -53,21 +51,18 @@ def clean(days: float, yes: bool, api: str | None) -> None:
     """Remove what ended runs have left: their agents, and the records of old ones.
 
     It shows what it would remove and asks first. A run that is at work or not finished keeps
-    everything; prompts and replies of the others go with their records. Agents on another server
-    than yours are ended if you name it. Agents of a run whose folder is gone or cannot be read are
-    ended if none of them is at work, but only if you name no server: it may have runs of others.
+    everything. Agents on another server than yours are ended if you name it. Agents of a run whose
+    folder is gone are ended if none of them is at work, and you name no server.
 
-    What was listed and could not be removed is named with the reason; it then ends with 3.
+    What could not be removed is named with the reason; it then ends with 3.
     """
     state = state_folder(os.environ)
     check_state_folder(state)
     named = name_server(os.environ, api)
     now = time.time()
     unlisted = {} if named else _unlisted(state)
-    plan = plan_cleanup(
-        known_runs(state, os.environ), now - days * DAY_SECONDS, named.url if named else ""
-    )
-    plan = replace(plan, drafts=left_drafts(state))
+    runs, before = known_runs(state, os.environ), now - days * DAY_SECONDS
+    plan = plan_cleanup(runs, before, named.url if named else "", left_drafts(state))
     for run in plan.waiting:
         click.echo(f"Kept: {_shown(run, now)}  {one_line(run.waits)}")
     if not plan and not unlisted:
@@ -75,16 +70,13 @@ def clean(days: float, yes: bool, api: str | None) -> None:
         return
     for line in _lines(plan, unlisted, now):
         click.echo(line)
-    if not yes and not confirm(
-        "Remove all of this?", "nothing was removed; add --yes if all of this is to go"
-    ):
-        click.echo("Nothing was removed.")
+    if not yes and not confirm("Remove all of this?", "removed"):
         return
-    _carry_out(plan, unlisted, state, api)
+    _remove_all(plan, unlisted, state, api)
 
 
 def _unlisted(state: Path) -> dict[str, list[Listed]]:
-    """Return the agents to be ended, by run, of runs that are in no list; say which are kept."""
+    """Return the agents to end, by run, of runs that are in no list; print which are kept."""
     try:
         with connected(os.environ) as client:
             terminals = all_terminals(client)
@@ -105,18 +97,16 @@ def unlisted_among(terminals: Iterable[Listed], known: Collection[str]) -> dict[
     found: dict[str, list[Listed]] = {}
     for one in terminals:
         run = run_of_session(one.session)
-        if run and run not in known and one.id != NOT_TOLD:
+        if run and run not in known:
             found.setdefault(run, []).append(one)
     return found
 
 
 def _lines(plan: Cleanup, unlisted: Unlisted, now: float) -> Iterator[str]:
-    if plan.agents:
-        yield "Agents of ended runs, to be ended:"
+    if plan.agents or unlisted:
+        yield "Agents of runs that ended, are gone or cannot be read, to be ended:"
         for run in plan.agents:
             yield f"  {_shown(run, now)}  {plural(len(run.record.terminals), 'agent')}"
-    if unlisted:
-        yield "Agents of runs that are gone or cannot be read, to be ended:"
         yield from (f"  {run}  {plural(len(found), 'agent')}" for run, found in unlisted.items())
     if plan.folders or plan.drafts:
         yield "Records of old runs, to be removed:"
@@ -126,58 +116,38 @@ def _lines(plan: Cleanup, unlisted: Unlisted, now: float) -> Iterator[str]:
 
 def _shown(run: KnownRun, now: float) -> str:
     ended = age(now - (run.record.ended or run.record.started))
-    place = one_line(run.record.wd) if run.is_readable else UNREADABLE
-    return f"{run.record.id}  {run.words}, {ended} ago  {place}"
+    place = one_line(run.record.wd) or UNREADABLE
+    return f"{run.record.id}  {run.record.words}, {ended} ago  {place}"
 
 
-def _carry_out(plan: Cleanup, unlisted: Unlisted, state: Path, api: str | None) -> None:
+def _remove_all(plan: Cleanup, unlisted: Unlisted, state: Path, api: str | None) -> None:
     with_agents = {run.record.id for run in plan.agents}
     names = [*(run.record.id for run in plan.folders), *plan.drafts]
+
+    def remove(some: Iterable[str]) -> dict[str, str]:
+        """Remove run folders; return those that stay, and why."""
+        return {name: why for name in some if (why := remove_folder(state, name, os.environ))}
+
     # First what needs no server: on a disk that is full it makes the room for one.
-    free = [name for name in names if name not in with_agents]
-    left = _remove(free, state)
+    left = remove(name for name in names if name not in with_agents)
     if plan.agents or unlisted:
         own = [run.record.id for run in plan.agents if not server_named(run.record)]
         there = [run.record.id for run in plan.agents if server_named(run.record)]
         ended = 0
         if own or unlisted:
-            with connected(naming_none(os.environ)) as client:
+            # The server of the state folder, or one of our own, whatever is named.
+            environ = {name: text for name, text in os.environ.items() if name != "CAO_API"}
+            with connected(environ) as client:
                 ended += sum(end_agents(client, state, run) for run in own)
                 for run, agents in unlisted.items():
                     ended += end_unlisted(client, run, [one.id for one in agents])
         if there:
             with connected(os.environ, api) as client:
                 ended += sum(end_agents(client, state, run) for run in there)
-        listed = sum(len(run.record.terminals) for run in plan.agents)
-        click.echo(ended_words(ended, listed + sum(map(len, unlisted.values()))))
-    left |= _remove([name for name in names if name in with_agents], state)
+        click.echo(f"Ended {plural(ended, 'agent')}.")
+    left |= remove(name for name in names if name in with_agents)
     if names:
         click.echo(f"Removed the records of {plural(len(names) - len(left), 'run')}.")
     if left:
         rows = [f"{name}  {one_line(why)}" for name, why in left.items()]
         raise RunError("\n  ".join(["not all of it was removed:", *rows]))
-
-
-def _remove(names: Iterable[str], state: Path) -> dict[str, str]:
-    """Remove run folders; return those that stay, and why."""
-    return {name: why for name in names if (why := remove_folder(state, name, os.environ))}
-
-
-def naming_none(environ: Mapping[str, str]) -> Mapping[str, str]:
-    """Return an environment that leads to the server of the state folder, or to one of our own.
-
-    >>> naming_none({"CAO_API": "http://there", "HOME": "/home/ada"})
-    {'HOME': '/home/ada'}
-    """
-    return {name: text for name, text in environ.items() if name != "CAO_API"}
-
-
-def ended_words(ended: int, listed: int) -> str:
-    """Say how many agents were ended, and why that is fewer than were listed.
-
-    >>> ended_words(25, 27), ended_words(1, 1)
-    ('Ended 25 agents; 2 were gone already.', 'Ended 1 agent.')
-    """
-    gone = listed - ended
-    rest = f"; {gone} {'was' if gone == 1 else 'were'} gone already" if gone > 0 else ""
-    return f"Ended {plural(ended, 'agent')}{rest}."

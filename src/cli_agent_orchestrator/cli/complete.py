@@ -1,7 +1,7 @@
-"""What a shell offers when somebody presses Tab: runs, agents, providers, flows, settings.
+"""Completion of command lines: runs, agents, providers, flows, settings.
 
-It is looked up in the user's own folders: no server is asked, and nothing is started. What cannot
-be read is not offered, without a word: the line is still being typed.
+It reads the user's own folders; it asks no server and starts nothing. What cannot be read is left
+out silently: the line is still being typed.
 """
 
 import os
@@ -18,7 +18,7 @@ from ..core.text import one_line, short_line
 from ..errors import OrchestratorError
 from ..runs.record import short_name
 from ..runs.view import BETWEEN, RunView, list_runs, runs_that_fit
-from ..settings.config import config_folder, state_folder
+from ..settings.layout import config_folder, state_folder
 from ..settings.table import (
     AGENTS,
     BY_NAME,
@@ -28,30 +28,27 @@ from ..settings.table import (
     Setting,
     ValueKind,
 )
-from .imports import importing
+from .imports import current_folder, importing
 
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+Offer = CompletionItem | str
 
 PLAIN_PATTERN = r"[\w./=][\w./=-]*"
 """What a shell may be given without quotes, and is no option; a project that was merely cloned
 names its flows."""
 MOST_RUNS = 50
 LONGEST_HELP = 60
-FOLDERS = ("WD",)
-"""Settings whose path is a folder; those of others are files."""
 
 
-def _completer(
-    values: Callable[[click.Context, str], Iterable[CompletionItem]],
-) -> Completer:
+def _completer(values: Callable[[click.Context, str], Iterable[Offer]]) -> Completer:
     """Return what offers the values that begin as typed, and mean only themselves to a shell."""
 
-    def complete(
-        context: click.Context, parameter: click.Parameter, typed: str
-    ) -> list[CompletionItem]:
+    def complete(context: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
+        found = values(context, typed)
+        items = [one if isinstance(one, CompletionItem) else CompletionItem(one) for one in found]
         return [
             item
-            for item in values(context, typed)
+            for item in items
             if item.type != "plain"
             or (item.value.startswith(typed) and re.fullmatch(PLAIN_PATTERN, item.value, re.ASCII))
         ]
@@ -61,26 +58,25 @@ def _completer(
 
 def _words(words: Iterable[str]) -> Completer:
     found = [*words]
-    return _completer(lambda context, typed: map(CompletionItem, found))
+    return _completer(lambda context, typed: found)
 
 
 def _shell_path(kind: str) -> Completer:
     return _completer(lambda context, typed: [CompletionItem(typed, type=kind)])
 
 
+def _run_completer(is_meant: Callable[[RunView], bool]) -> Completer:
+    return _completer(lambda context, typed: _run_items(filter(is_meant, _runs()), typed))
+
+
 complete_files = _shell_path("file")
-complete_runs = _completer(lambda context, typed: _run_items(_runs(), typed))
-complete_live_runs = _completer(
-    lambda context, typed: _run_items([run for run in _runs() if run.is_live], typed)
-)
-complete_resumable_runs = _completer(
-    lambda context, typed: _run_items([run for run in _runs() if run.can_go_on], typed)
-)
+complete_runs = _run_completer(lambda run: True)
+complete_live_runs = _run_completer(lambda run: run.is_live)
+complete_resumable_runs = _run_completer(lambda run: run.can_go_on)
 
 
 @_completer
 def complete_changes(context: click.Context, typed: str) -> Iterator[CompletionItem]:
-    """Offer the runs under way, and what can be changed in one."""
     yield from _run_items([run for run in _runs() if run.is_live], typed)
     for setting in (BY_NAME[name] for name in CHANGEABLE_NAMES):
         for value in setting.choices or [setting.default]:
@@ -88,39 +84,32 @@ def complete_changes(context: click.Context, typed: str) -> Iterator[CompletionI
 
 
 @_completer
-def complete_roles(context: click.Context, typed: str) -> Iterator[CompletionItem]:
-    roles = dict.fromkeys(role for run in _runs() if run.is_live for role in run.providers)
-    return map(CompletionItem, roles)
+def complete_roles(context: click.Context, typed: str) -> Iterable[str]:
+    return dict.fromkeys(role for run in _runs() if run.is_live for role in run.providers)
 
 
 @_completer
-def complete_roles_of_run(context: click.Context, typed: str) -> Iterator[CompletionItem]:
-    """Offer the roles of the run that the line names before."""
+def complete_roles_of_run(context: click.Context, typed: str) -> Iterable[str]:
     meant = runs_that_fit(_runs(), context.params.get("run") or "")
-    return map(CompletionItem, meant[0].providers if len(meant) == 1 else ())
+    return meant[0].providers if len(meant) == 1 else ()
 
 
-def _agent_items() -> Iterator[CompletionItem]:
-    """Yield the agents that runs have: by their roles, or by run and role."""
+@_completer
+def complete_agents(context: click.Context, typed: str) -> Iterator[str]:
     having = [run for run in _runs() if run.has_agents]
-    roles = dict.fromkeys(role for run in having for role in run.terminals)
-    whole = (f"{short_name(run.id)}{BETWEEN}{role}" for run in having for role in run.terminals)
-    return map(CompletionItem, [*roles, *whole])
+    yield from dict.fromkeys(role for run in having for role in run.terminals)
+    yield from (f"{short_name(run.id)}{BETWEEN}{role}" for run in having for role in run.terminals)
 
 
-complete_agents = _completer(lambda context, typed: _agent_items())
-
-
-@_completer
-def complete_ended(context: click.Context, typed: str) -> Iterator[CompletionItem]:
-    """Offer what can be ended: runs under way, or with agents, and single agents."""
-    yield from _run_items([run for run in _runs() if run.is_live or run.has_agents], typed)
-    yield from _agent_items()
+def complete_ended(
+    context: click.Context, parameter: click.Parameter, typed: str
+) -> list[CompletionItem]:
+    runs = _run_completer(lambda run: run.is_live or run.has_agents)
+    return [*runs(context, parameter, typed), *complete_agents(context, parameter, typed)]
 
 
 @_completer
-def complete_flows(context: click.Context, typed: str) -> Iterable[CompletionItem]:
-    """Offer the flows of the package, of the user and of the project, or files."""
+def complete_flows(context: click.Context, typed: str) -> Iterable[CompletionItem | str]:
     if os.sep in typed or typed.startswith((".", "~")):
         return [CompletionItem(typed, type="file")]
     with importing():
@@ -133,14 +122,14 @@ def complete_flows(context: click.Context, typed: str) -> Iterable[CompletionIte
         with suppress(OSError, OrchestratorError, ValueError):
             files = sorted(folder.names())
             names += [file.removesuffix(SUFFIX) for file in files if file.endswith(SUFFIX)]
-    return map(CompletionItem, dict.fromkeys(names))
+    return dict.fromkeys(names)
 
 
 def complete_setting(setting: Setting) -> Completer | None:
-    """Return what offers the values of a setting; None if nobody can know them."""
+    """Return what offers the values of a setting; None if they cannot be known."""
     if setting.name == "FLOW":
         return complete_flows
-    if setting.name in FOLDERS:
+    if setting.name == "WD":
         return _shell_path("dir")
     if setting.kind is ValueKind.PATH:
         return complete_files
@@ -160,14 +149,14 @@ complete_role_agents = _words(
 def _runs() -> list[RunView]:
     """Return the last runs, those of this folder first; none if they cannot be read."""
     with suppress(OSError, OrchestratorError):
-        here = Path.cwd().resolve()
+        here = current_folder()
         found = list_runs(state_folder(os.environ))[:MOST_RUNS]
         return sorted(found, key=lambda run: not run.works_in(here))
     return []
 
 
 def _run_items(runs: Iterable[RunView], typed: str) -> Iterator[CompletionItem]:
-    """Yield runs by their last letters, or by the whole id that somebody began to type."""
+    """Yield runs by their last letters, or by the whole id if the user began to type that."""
     for run in runs:
         name = short_name(run.id)
         value = run.id if typed and not name.startswith(typed) else name
@@ -175,12 +164,8 @@ def _run_items(runs: Iterable[RunView], typed: str) -> Iterator[CompletionItem]:
         yield CompletionItem(value, help=told)
 
 
-SHELLS = ("bash", "zsh", "fish")
-COMPLETE_VARIABLE = "_CAO_COMPLETE"
-
-
 @click.command()
-@click.argument("shell", type=click.Choice(SHELLS))
+@click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
 def completion(shell: str) -> None:
     """Print the completion script of SHELL.
 
@@ -194,4 +179,4 @@ def completion(shell: str) -> None:
     root = click.get_current_context().find_root().command
     kind = get_completion_class(shell)
     assert kind is not None, "click knows these shells"
-    click.echo(kind(root, {}, "cao", COMPLETE_VARIABLE).source())
+    click.echo(kind(root, {}, "cao", "_CAO_COMPLETE").source())

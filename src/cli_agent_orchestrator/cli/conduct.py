@@ -4,68 +4,57 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
-from typing import Any, Self
 
 import click
+from msgspec.structs import replace
 
-from ..core.models import exit_code_of
-from ..errors import OrchestratorError, kind_of
+from ..core import codec
+from ..errors import OrchestratorError, exit_code_of, kind_of
 from ..events import RunBegan, RunEnded, RunEvent, to_line
-from ..hosting.environment import notifying, surroundings_of
-from ..runs.prepare import NOT_BEGUN
+from ..hosting import environment
 from ..runs.recorder import View
 from ..runs.request import RunRequest, build_request
-from ..runs.run import Conductor, carry_out
+from ..runs.service import RunToLaunch
 from .imports import importing
 from .interrupts import Interrupts
 
 SLOW_SECONDS = 1.0
-"""How long a run may be prepared without a word."""
-CLOSED = "cao: nobody reads the output any more"
+"""How long a run may be prepared without a message."""
 
 
 def conduct(
-    request: RunRequest,
-    view: View,
-    environ: Mapping[str, str],
-    *,
-    state_stays: bool = True,
+    request: RunRequest, view: View, environ: Mapping[str, str], *, state_stays: bool = True
 ) -> int:
-    """Carry out a run and return its exit code; raise what keeps it from going on."""
-    # Notices last longest: they go on when the verdict is shown and saved, until a Ctrl-C.
-    with (
-        notifying(view, environ, _warn) as notified,
-        Interrupts() as interrupts,
-        view,
-        announcing_slow_start(lambda: bool(notified.run)),
-    ):
-        given = surroundings_of(
-            notified, interrupts, environ, importing=importing, api_given=request.config.api_given
+    slow = announce_if_slow()
+
+    def tell(event: RunEvent) -> None:
+        slow.cancel()
+        view.tell(event)
+
+    @contextmanager
+    def stopping() -> Iterator[Interrupts]:
+        with Interrupts() as interrupts, view:
+            yield interrupts
+
+    try:
+        return environment.conduct(
+            request, tell, stopping(), environ, _warn, importing=importing, state_stays=state_stays
         )
-        with Conductor(request, replace(given, state_stays=state_stays)) as conductor:
-            return take_to_its_end(conductor, interrupts)
+    except BrokenPipeError as error:
+        _warn(str(error))
+        raise
+    finally:
+        slow.cancel()
 
 
-@contextmanager
-def announcing_slow_start(
-    has_begun: Callable[[], bool], seconds: float = SLOW_SECONDS
-) -> Iterator[None]:
-    """Say what takes so long, once, if a run has not begun by then: its folder may be large."""
-
-    def announce() -> None:
-        if not has_begun():
-            _warn("looking at the files ...")
-
-    timer = threading.Timer(seconds, announce)
+def announce_if_slow(seconds: float = SLOW_SECONDS) -> threading.Timer:
+    """Print what takes so long, unless the timer is cancelled by then: a folder may be large."""
+    timer = threading.Timer(seconds, _warn, ["looking at the files ..."])
     timer.daemon = True
     timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
+    return timer
 
 
 def _warn(text: str) -> None:
@@ -73,26 +62,11 @@ def _warn(text: str) -> None:
         click.echo(f"cao: {text}", err=True)
 
 
-def take_to_its_end(conductor: Conductor, interrupts: Interrupts) -> int:
-    """Carry out a run; that nobody reads its output any more is said on the other channel."""
-    try:
-        return carry_out(conductor, interrupts)
-    except BrokenPipeError:
-        # A run that is saved is not lost, and its agents may still be there.
-        left = "what is saved can be resumed" if conductor.is_saved else NOT_BEGUN
-        with suppress(OSError):
-            click.echo(f"{CLOSED}; {left}", err=True)
-        raise
-
-
-class StartView:
-    """Tells whoever waits for it how a run begins, and nothing after that."""
+class StartView(View):
+    """Reports to the launching process how a run begins, and nothing after that."""
 
     def __init__(self, file: int) -> None:
         self._file: int | None = file
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -104,7 +78,7 @@ class StartView:
 
     def write(self, line: str) -> None:
         if self._file is not None:
-            # Nobody may wait any more; the run goes on all the same.
+            # The launching process may be gone; the run continues.
             with suppress(OSError):
                 os.write(self._file, line.encode() + b"\n")
 
@@ -115,31 +89,25 @@ class StartView:
 
 
 def main() -> None:
-    """Carry out the run that standard input describes."""
-    # Any: JSON of our own
-    wanted: dict[str, Any] = json.load(sys.stdin)
+    wanted = codec.decode(RunToLaunch, sys.stdin.buffer.read())
     view = StartView(os.dup(sys.stdout.fileno()))
-    _let_go()
-    try:
-        request = build_request(
-            wanted["options"],
-            os.environ,
-            wanted["config_file"],
-            replace_terminals=wanted["replace_terminals"],
-        )
-        sys.exit(conduct(replace(request, run=wanted["run"]), view, os.environ))
-    except OrchestratorError as error:
-        view.write(json.dumps({"error": str(error), "kind": kind_of(error)}))
-        view.close()
-        sys.exit(exit_code_of(error))
-
-
-def _let_go() -> None:
-    """Keep nothing of the terminal or pipes of whoever started this."""
+    # Keep nothing of the terminal or the pipes of the process that started this.
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(nothing, standard)
     os.close(nothing)
+    try:
+        request = build_request(
+            wanted.options,
+            os.environ,
+            wanted.config_file,
+            replace_terminals=wanted.replace_terminals,
+        )
+        sys.exit(conduct(replace(request, run=wanted.run), view, os.environ))
+    except OrchestratorError as error:
+        view.write(json.dumps({"error": str(error), "kind": kind_of(error)}))
+        view.close()
+        sys.exit(exit_code_of(error))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from ..core.text import printable
 from ..core.watch import Waker
 from ..errors import ApiRefused, UsageError
 from ..hosting.connect import find_or_start, run_own_server
-from ..settings.config import state_folder
+from ..settings.layout import state_folder
 from ..show.markup import tag
 from .imports import importing
 from .interrupts import Interrupts
@@ -28,9 +28,6 @@ from .interrupts import Interrupts
 LINK_PATTERN = r"/dashboard/sign-in#[A-Za-z0-9_-]{16,200}"
 WAY_FILE = "dashboard.html"
 """In the state folder: leads a browser to the page."""
-MISSING = (404, 405)
-A_DAY = 86_400.0
-
 NOT_OURS = (
     "the server at {url} is not yours, so it makes no link for you; without --api and CAO_API the "
     "page is shown by your own server"
@@ -40,9 +37,7 @@ OLDER = (
     "on), and start it again with this version"
 )
 OPENED = "The page opens in your browser. If it does not, open this address:"
-TO_OPEN = "Open this address in a browser:"
 ONCE = "It works once, within five minutes, and signs the browser in for 30 days."
-FROM_ELSEWHERE = "From another machine, type there first:  ssh -L {port}:127.0.0.1:{port} {host}"
 OWN = "No server was running, so this command runs one until Ctrl-C. Agents go on without it."
 
 
@@ -52,18 +47,9 @@ OWN = "No server was running, so this command runs one until Ctrl-C. Agents go o
 def dashboard(no_open: bool, api: str | None) -> None:
     """See your runs in the browser as they go on, and steer them there.
 
-    Opens a page of the server on this machine, which nobody else can open: the address holds a
-    code that works once. If no server runs, this command runs one until Ctrl-C.
-
-    \b
-    Examples:
-      cao dashboard              # opens the page in your browser
-      cao dashboard --no-open    # prints its address
-
-    On a machine without a screen, let ssh bring the page to yours, then open the address there:
-
-    \b
-      ssh -L 9889:127.0.0.1:9889 HOST
+    Opens a page of the server on this machine; the address holds a code that works once. If no
+    server runs, this command runs one until Ctrl-C. On a machine without a screen, let ssh bring
+    the page to yours (ssh -L 9889:127.0.0.1:9889 HOST), then open the address there.
     """
     with ExitStack() as stack:
         started: list[Found] = []
@@ -81,26 +67,31 @@ def dashboard(no_open: bool, api: str | None) -> None:
         )
         address = found.url + ask_for_link(found)
         opens = not no_open and can_open(os.environ, sys.platform)
-        click.echo(f"{OPENED if opens else TO_OPEN}\n  {address}\n{ONCE}")
+        lead = OPENED if opens else "Open this address in a browser:"
+        click.echo(f"{lead}\n  {address}\n{ONCE}")
         if opens:
             webbrowser.open(way_to(state_folder(os.environ), address).as_uri())
         elif not no_open:
-            port = httpx.URL(found.url).port
-            click.echo(FROM_ELSEWHERE.format(port=port, host=printable(socket.gethostname())))
+            port, host = httpx.URL(found.url).port, printable(socket.gethostname())
+            way = f"ssh -L {port}:127.0.0.1:{port} {host}"
+            click.echo(f"From another machine, type there first:  {way}")
         if started:
             click.echo(OWN)
-            _wait_for_signal()
+            waker = Waker()
+            with Interrupts("") as interrupts:
+                interrupts.when_noted(waker.wake)
+                while interrupts.noted is None:
+                    waker.wait(86_400.0)
 
 
 def ask_for_link(found: Found) -> str:
-    """Return the path that a server of ours makes for a browser."""
     if found.token is None and found.socket is None:
         raise UsageError(NOT_OURS.format(url=found.url))
     with ApiClient(found.url, token=found.token, transport=found.transport) as client:
         try:
             path = client.page_link()
         except ApiRefused as error:
-            if error.status_code in MISSING:
+            if error.status_code in (404, 405):
                 raise UsageError(OLDER.format(url=found.url)) from None
             raise
     if not re.fullmatch(LINK_PATTERN, path):
@@ -118,18 +109,10 @@ def can_open(environ: Mapping[str, str], platform: str) -> bool:
 def way_to(folder: Path, address: str) -> Path:
     """Return a file that leads a browser to an address.
 
-    The browser is started with the name of that file: all users of a machine see the words with
-    which a program is started, and the address is for one of them alone.
+    The browser is started with the name of that file: all users of a machine see the arguments of
+    programs, and the address is for one of them alone.
     """
     lead = tag("meta", http_equiv="refresh", content=f"0;url={address}")
     html = tag("html", tag("head", lead, tag("title", "cao")), lang="en")
     Folder(folder).replace(WAY_FILE, f"<!doctype html>{html}".encode(), mode=0o600)
     return (folder / WAY_FILE).absolute()
-
-
-def _wait_for_signal() -> None:
-    waker = Waker()
-    with Interrupts("") as interrupts:
-        interrupts.when_noted(waker.wake)
-        while interrupts.noted is None:
-            waker.wait(A_DAY)

@@ -13,9 +13,6 @@ import click
 
 from ..errors import UsageError
 
-HTTPX_COMMAND_LINE = "httpx._main"
-"""Is imported by httpx if it can be, and imports rich and pygments; nobody here calls it."""
-
 
 @contextmanager
 def importing() -> Iterator[None]:
@@ -24,8 +21,9 @@ def importing() -> Iterator[None]:
     There is none, and looking for it takes a tenth of the time. What was imported stays, so later
     collections need not look at it either. Only for a process that is ours alone.
     """
+    # httpx would import its command line, and with it rich and pygments, which nothing here calls.
     # None is how Python notes that a module cannot be imported.
-    sys.modules.setdefault(HTTPX_COMMAND_LINE, None)  # type: ignore[arg-type]
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -53,11 +51,18 @@ def own_command(script: str, python: str, path: str | None) -> str:
     return shlex.quote(str(file))
 
 
-def confirm(question: str, refusal: str) -> bool:
-    """Ask the user; without a terminal to ask in, refuse."""
+def confirm(question: str, done: str) -> bool:
+    """Ask the user; without a terminal to ask in, refuse. `done` is the word for what is asked."""
     if not sys.stdin.isatty():
-        raise UsageError(refusal)
-    return click.confirm(question)
+        raise UsageError(f"nothing was {done}; add --yes if all of this is meant")
+    agreed = click.confirm(question)
+    if not agreed:
+        click.echo(f"Nothing was {done}.")
+    return agreed
+
+
+def current_folder() -> Path:
+    return Path.cwd().resolve()
 
 
 def terminal_width() -> int | None:

@@ -6,25 +6,29 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from ..core.files import Folder
+from ..core.models import BUILT_IN
 from ..core.text import one_line
 from ..errors import OrchestratorError, UsageError
-from ..hosting.user import read_server_config
+from ..hosting.user import read_server_config, startable_agents
 from ..pipeline.task import TASK_HEADING, TEST_HEADING
 from ..settings.gates import USUAL_NAME, Trust, commands_text, gates_text, read_gates
 from ..settings.layout import TASK_FILE
 from ..settings.table import BY_NAME, SETTINGS_FILE
 from ..settings.values import settings_toml
 from ..work.git import find_repository
-from .imports import confirm, importing, own_command
+from .imports import importing, own_command
 from .trust import own_folder
+
+if TYPE_CHECKING:
+    from .doctor import Diagnosis
 
 MARK_FILES = (
     *("Makefile", "pyproject.toml", "setup.py", "setup.cfg", "tox.ini", "pytest.ini"),
@@ -32,58 +36,50 @@ MARK_FILES = (
     *("package.json", "pnpm-lock.yaml", "yarn.lock", "bun.lock", "bun.lockb"),
     *("go.mod", "Cargo.toml", "pom.xml", "mvnw", "build.gradle", "build.gradle.kts", "gradlew"),
 )
-"""All that is looked for."""
 READ_FILES = (
     *("Makefile", "pyproject.toml", "setup.cfg", "tox.ini"),
     *("requirements.txt", "requirements-dev.txt", "package.json"),
 )
 """Those whose text matters."""
-TEST_FOLDERS = ("tests", "test")
-"""Folders in which tests are looked for, besides the project's own."""
 PACKAGE_MARK = "__init__.py"
-# what unittest looks for
-TEST_FILE_PATTERN = r"test\w*\.py"
-IMPORT_PATTERN = r"(?m)^[ \t]*(?:import|from)[ \t]+{}\b"
-# "test: build", and not "test := x"
-MAKE_TARGET_PATTERN = r"(?m)^test[ \t]*:(?!=)"
-NPM_PLACEHOLDER = "no test specified"
 PYTHON_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "pytest.ini")
 RUNNERS = {"pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn", "bun.lock": "bun", "bun.lockb": "bun"}
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(NamedTuple):
     name: str
     value: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class InstalledAgent:
-    name: str
-    detail: str
-    """Its version, and whether somebody is logged in."""
-    logged_out: bool
-
-
-def propose(files: Mapping[str, str], agents: Sequence[InstalledAgent]) -> list[Proposal]:
-    """Return what is proposed; `files` are the marks that are there, with the text of some."""
-    tests = list(_test_command(files))
-    return [*tests, *_flow(agents, has_gate=bool(tests)), *_provider(agents)]
-
-
-def _test_command(files: Mapping[str, str]) -> Iterator[Proposal]:
-    found = list(test_commands(files))
+def propose(files: Mapping[str, str], agents: Mapping[str, "Diagnosis"]) -> Iterator[Proposal]:
+    """Yield proposed settings; `files` are the marks in the folder, with the text of some."""
+    found = dict(test_commands(files))
     if found:
-        command = " && ".join(command for command, _ in found)
-        reason = ", ".join(reason for _, reason in found)
+        command, reason = " && ".join(found), ", ".join(found.values())
         yield Proposal("PROJECT_TEST_CMD", command, reason)
         yield Proposal("GATES", f"{USUAL_NAME}={command}", f"{reason}; a PASS must pass it")
+    ready = [name for name, agent in agents.items() if not agent.logged_out]
+    steps = "analysis, program and test, each by agents"
+    if not found:
+        reason = f"there is no test command, so an agent has to test; {steps}"
+        yield Proposal("FLOW", "loop", reason)
+    elif len(ready) == 1:
+        reason = f"{ready[0]} writes and reviews, and your tests decide; loop: {steps}"
+        yield Proposal("FLOW", "pair", reason)
+    else:
+        several = "there are tests and several agents: " if ready else ""
+        yield Proposal("FLOW", "loop", f"{several}{steps}; pair and solo have fewer agents")
+    # False comes first, and so does the usual agent.
+    ranked = sorted(agents, key=lambda name: agents[name].logged_out)
+    if ranked:
+        also = f"; also installed: {', '.join(ranked[1:])}" if ranked[1:] else ""
+        yield Proposal("PROVIDER", ranked[0], f"{agents[ranked[0]].detail}{also}")
 
 
 def test_commands(files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the commands that run the tests of a project, each with what speaks for it."""
-    if re.search(MAKE_TARGET_PATTERN, files.get("Makefile", "")):
+    # "test: build", and not "test := x"
+    if re.search(r"(?m)^test[ \t]*:(?!=)", files.get("Makefile", "")):
         yield "make test", "the Makefile has a target test"
         return
     yield from _python(files)
@@ -102,96 +98,59 @@ def test_commands(files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _python(files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    if reason := _pytest_reason(files):
-        if "uv.lock" in files:
-            yield "uv run pytest", f"{reason}, and uv.lock is there"
-        elif "poetry.lock" in files:
-            yield "poetry run pytest", f"{reason}, and poetry.lock is there"
-        else:
-            yield "python3 -m pytest", reason
-        return
-    found = dict(_unittest_commands(files))
     mark = next((name for name in PYTHON_MARKS if name in files), "")
+    signs = [f"{name} imports pytest" for name in files if _imports(files, name, "pytest")]
+    if mark or any(map(is_test_file, files)):
+        signs += [
+            f"{name} speaks of pytest" for name in READ_FILES if "pytest" in files.get(name, "")
+        ]
+        signs += [f"{name} is there" for name in ("pytest.ini", "conftest.py") if name in files]
+    if signs:
+        for lock, runner in (("uv.lock", "uv run"), ("poetry.lock", "poetry run")):
+            if lock in files:
+                yield f"{runner} pytest", f"{signs[0]}, and {lock} is there"
+                return
+        yield "python3 -m pytest", signs[0]
+        return
+    found = {}
+    for name in files:
+        if _imports(files, name, "unittest"):
+            # By itself it looks only into packages.
+            folder = name.rpartition("/")[0]
+            apart = folder and f"{folder}/{PACKAGE_MARK}" not in files
+            command = f"python3 -m unittest{f' discover -s {folder}' if apart else ''}"
+            found[command] = f"{name} imports unittest"
     if not found and mark:
         found = {"python3 -m unittest": f"{mark} is there"}
     for command, reason in found.items():
         yield command, f"{reason}, and nothing speaks of pytest"
 
 
-def _pytest_reason(files: Mapping[str, str]) -> str:
-    """Say what speaks for pytest in a project that has a mark of Python, or tests."""
-    used = next((name for name in files if _imports(files, name, "pytest")), "")
-    if used:
-        return f"{used} imports pytest"
-    if not any(name in files for name in PYTHON_MARKS) and not any(map(is_test_file, files)):
-        return ""
-    named = next((name for name in READ_FILES if "pytest" in files.get(name, "")), "")
-    own = next((name for name in ("pytest.ini", "conftest.py") if name in files), "")
-    return f"{named} speaks of pytest" if named else own and f"{own} is there"
-
-
-def _unittest_commands(files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield commands that find all tests; one by itself looks only into packages."""
-    for name in files:
-        if not _imports(files, name, "unittest"):
-            continue
-        folder = name.rpartition("/")[0]
-        apart = folder and f"{folder}/{PACKAGE_MARK}" not in files
-        command = f"python3 -m unittest{f' discover -s {folder}' if apart else ''}"
-        yield command, f"{name} imports unittest"
-
-
 def is_test_file(name: str) -> bool:
-    return re.fullmatch(TEST_FILE_PATTERN, name.rpartition("/")[2]) is not None
+    # what unittest looks for
+    return re.fullmatch(r"test\w*\.py", name.rpartition("/")[2]) is not None
 
 
 def _imports(files: Mapping[str, str], name: str, module: str) -> bool:
-    pattern = IMPORT_PATTERN.format(module)
+    pattern = rf"(?m)^[ \t]*(?:import|from)[ \t]+{module}\b"
     return is_test_file(name) and re.search(pattern, files[name]) is not None
 
 
 def has_npm_test(text: str) -> bool:
-    """Has a package.json a script for its tests, other than the one it is made with?"""
+    """Has a package.json a script for its tests, other than the placeholder of npm?"""
     try:
         package = json.loads(text)
     except (ValueError, RecursionError):
         return False
     scripts = package.get("scripts") if isinstance(package, dict) else None
     script = scripts.get("test") if isinstance(scripts, dict) else None
-    return isinstance(script, str) and bool(script.strip()) and NPM_PLACEHOLDER not in script
-
-
-def _flow(agents: Sequence[InstalledAgent], *, has_gate: bool) -> Iterator[Proposal]:
-    ready = [agent.name for agent in agents if not agent.logged_out]
-    steps = "analysis, program and test, each by agents"
-    if not has_gate:
-        reason = f"there is no test command, so an agent has to test; {steps}"
-        yield Proposal("FLOW", "loop", reason)
-    elif len(ready) == 1:
-        reason = f"{ready[0]} writes and reviews, and your tests decide; loop: {steps}"
-        yield Proposal("FLOW", "pair", reason)
-    else:
-        several = "there are tests and several agents: " if ready else ""
-        yield Proposal("FLOW", "loop", f"{several}{steps}; pair and solo have fewer agents")
-
-
-def _provider(agents: Sequence[InstalledAgent]) -> Iterator[Proposal]:
-    # False comes first, and so does the usual agent.
-    ranked = sorted(agents, key=lambda agent: agent.logged_out)
-    if not ranked:
-        return
-    first, others = ranked[0], [agent.name for agent in ranked[1:]]
-    also = f"; also installed: {', '.join(others)}" if others else ""
-    yield Proposal("PROVIDER", first.name, f"{first.detail}{also}")
+    return isinstance(script, str) and bool(script.strip()) and "no test specified" not in script
 
 
 GATES = "GATES"
-PROJECT_MARKS = (SETTINGS_FILE, TASK_FILE, ".git")
-"""What the top folder of a project has."""
 LARGEST_MARK = 1024 * 1024
 MOST_TESTS = 20
-"""Files of tests that are looked at, of each folder."""
-QUESTION = f"Set this in {SETTINGS_FILE}?"
+"""Test files read in each folder."""
 TASK_TEMPLATE = f"""\
 Write the task below the two headings, then start it with: cao run {TASK_FILE}
 Text above the first heading is for you; no agent sees it.
@@ -218,22 +177,23 @@ def init(folder: Path, yes: bool) -> None:
     """Write task.md and cao.toml into FOLDER (here, if not given). Existing files stay as they are.
 
     The task is a template to fill in. cao.toml gets the settings that suit the project: its test
-    command, found by its files, also as a gate that decides; the flow; an agent that is installed
-    and, where that is known, signed in; and in a git repository work trees, so that your files stay
-    as they are until you apply the work. In a terminal you are asked first. The gate that you have
-    been shown may then be run (`cao trust --revoke` takes that back).
+    command, also as a gate that decides; the flow; an agent that is installed; and in a git
+    repository work trees. In a terminal you are asked first. The gate that you have been shown may
+    then be run (`cao trust --revoke` takes that back).
 
     \b
-    cao init
     cao init ../shop --yes
     """
     is_new, above = not os.access(folder, os.F_OK), project_above(folder)
     has_task = os.path.lexists(folder / TASK_FILE)
     if is_new and not yes:
-        _settle_new(folder)
+        if not sys.stdin.isatty():
+            raise UsageError(f"{folder} is not there; --yes makes it, and nothing was written")
+        click.confirm(f"{folder} is not there. Make it?", abort=True)
     has_settings = os.path.lexists(folder / SETTINGS_FILE)
-    proposals = [] if has_settings else _proposals(folder, _find_agents())
-    if proposals and not yes and sys.stdin.isatty() and not click.confirm(QUESTION, default=True):
+    proposals = [] if has_settings else _show_proposals(folder)
+    question = f"Set this in {SETTINGS_FILE}?"
+    if proposals and not yes and sys.stdin.isatty() and not click.confirm(question, default=True):
         proposals = []
     chosen = {one.name: one.value for one in proposals}
     for name, text in ((TASK_FILE, TASK_TEMPLATE), (SETTINGS_FILE, settings_toml(chosen))):
@@ -242,76 +202,48 @@ def init(folder: Path, yes: bool) -> None:
             Folder(folder).create(name, text.encode())
         except FileExistsError:
             click.echo(f"{path} is there already and stays as it is")
+            continue
         except OSError as error:
             raise UsageError(f"{path} cannot be written: {error.strerror}") from error
-        else:
-            if is_new:
-                click.echo(f"made the folder {folder}")
-                is_new = False
-            click.echo(f"{path} written")
-            if name == SETTINGS_FILE and GATES in chosen:
-                _allow_gate(folder, chosen[GATES])
+        if is_new:
+            click.echo(f"made the folder {folder}")
+            is_new = False
+        click.echo(f"{path} written")
+        if name == SETTINGS_FILE and GATES in chosen:
+            # The user was shown the gate, and has put it into the file.
+            commands = commands_text({GATES: gates_text(read_gates(chosen[GATES]))})
+            Trust(own_folder()).allow(Path(os.path.realpath(folder)), commands, time.time())
+            click.echo(one_line(f"Its gate may be run there: {commands}"))
     if above:
         click.echo(above)
-    click.echo(_next_words(folder, has_task=has_task, lacks_agent=not _is_agent_installed()))
+    click.echo(_next_words(folder, has_task=has_task))
 
 
-def _settle_new(folder: Path) -> None:
-    refusal = f"{folder} is not there; --yes makes it, and nothing was written"
-    if not confirm(f"{folder} is not there. Make it?", refusal):
-        raise click.Abort
-
-
-def _allow_gate(folder: Path, gates: str) -> None:
-    """Remember that a gate may be run that the user was shown and has put into the file."""
-    commands = commands_text({GATES: gates_text(read_gates(gates))})
-    Trust(own_folder()).allow(Path(os.path.realpath(folder)), commands, time.time())
-    click.echo(one_line(f"Its gate may be run there: {commands}"))
-
-
-def _find_agents() -> list[InstalledAgent]:
+def _show_proposals(folder: Path) -> list[Proposal]:
     with importing():  # heavy, unlike --help
         from .doctor import installed_agents
 
-    found = installed_agents(read_server_config(os.environ), Path.cwd())
-    return [InstalledAgent(name, one.detail, one.logged_out) for name, one in found.items()]
-
-
-def _is_agent_installed() -> bool:
-    with importing():
-        from .doctor import is_agent_installed
-
-    return is_agent_installed(read_server_config(os.environ), os.environ)
-
-
-def _proposals(folder: Path, agents: list[InstalledAgent]) -> list[Proposal]:
-    proposals = [*propose(read_marks(folder), agents), *_work_tree(folder)]
+    agents = installed_agents(read_server_config(os.environ), Path.cwd())
+    proposals = [*propose(read_marks(folder), agents)]
+    with suppress(OrchestratorError, OSError):
+        repository = find_repository(folder, os.environ)
+        if repository is not None and repository.head:
+            reason = "your files stay as they are until cao apply"
+            proposals.append(Proposal("WORKSPACE", "worktree", reason))
     click.echo(f"Proposed for {SETTINGS_FILE}:")
-    for one in proposals:
-        words = f"[gates] {one.value}" if one.name == GATES else _setting_words(one)
-        click.echo(one_line(f"  {words}  ({one.reason})"))
+    for name, value, reason in proposals:
+        shown = "true" if name == "WORKSPACE" else value
+        words = f"[gates] {value}" if name == GATES else f"{BY_NAME[name].key} = {shown}"
+        click.echo(one_line(f"  {words}  ({reason})"))
     if not agents:
         click.echo("  no agent: none is installed")
     return proposals
 
 
-def _work_tree(folder: Path) -> Iterator[Proposal]:
-    """Propose work trees where they can be made: in a repository that has a commit."""
-    with suppress(OrchestratorError, OSError):
-        repository = find_repository(folder, os.environ)
-        if repository is not None and repository.head:
-            yield Proposal("WORKSPACE", "worktree", "your files stay as they are until cao apply")
-
-
-def _setting_words(one: Proposal) -> str:
-    value = "true" if one.name == "WORKSPACE" else one.value
-    return f"{BY_NAME[one.name].key} = {value}"
-
-
 def read_marks(folder: Path) -> dict[str, str]:
-    """Return the files of a folder by which a project is known, with the text of some.
+    """Return the files by which a project is known, and its Python tests, with the text of some.
 
-    What is no regular file, a link for example, is not there.
+    Only regular files count: a link does not.
     """
     found = {}
     project = Folder(folder)
@@ -320,52 +252,44 @@ def read_marks(folder: Path) -> dict[str, str]:
             if project.status(name) is not None:
                 data = project.read(name, LARGEST_MARK) if name in READ_FILES else b""
                 found[name] = data.decode("utf-8", "replace")
-    return found | dict(_read_tests(folder))
-
-
-def _read_tests(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield files of Python's tests, those of folders behind the folder's name."""
-    for place in ("", *TEST_FOLDERS):
+    for place in ("", "tests", "test"):
         tests = Folder(folder, (place,) if place else ())
         before = f"{place}/" if place else ""
         with suppress(OSError):
-            names = sorted(tests.names())
+            names = sorted(filter(is_test_file, tests.names()))
             if place and tests.status(PACKAGE_MARK) is not None:
-                yield f"{before}{PACKAGE_MARK}", ""
-            for name in list(filter(is_test_file, names))[:MOST_TESTS]:
+                found[f"{before}{PACKAGE_MARK}"] = ""
+            for name in names[:MOST_TESTS]:
                 with suppress(OSError):
                     data = tests.read(name, LARGEST_MARK)
-                    yield f"{before}{name}", data.decode("utf-8", "replace")
+                    found[f"{before}{name}"] = data.decode("utf-8", "replace")
+    return found
 
 
 def project_above(folder: Path) -> str:
-    """Say which folder above looks like the project's own; nothing if this one does, or none."""
+    """Describe the folder above that looks like the project's own; empty if this one does."""
     # Unlike `resolve` this does not mind links that lead in a circle.
     here = Path(os.path.realpath(folder))
-    if _marks(here):
-        return ""
-    for parent in here.parents:
-        if marks := _marks(parent):
+    for place in (here, *here.parents):
+        names = (SETTINGS_FILE, TASK_FILE, ".git")
+        marks = [name for name in names if os.path.lexists(place / name)]
+        if marks and place == here:
+            return ""
+        if marks:
             return one_line(
-                f"Above it, in {parent}, there is {', '.join(marks)}: with a {SETTINGS_FILE} of "
+                f"Above it, in {place}, there is {', '.join(marks)}: with a {SETTINGS_FILE} of "
                 "its own, a run in this folder uses only what is in it"
             )
     return ""
 
 
-def _marks(folder: Path) -> list[str]:
-    return [name for name in PROJECT_MARKS if os.path.lexists(folder / name)]
-
-
-def _next_words(folder: Path, *, has_task: bool, lacks_agent: bool) -> str:
-    """Say what to do next, with a command that works: settings and task are found in the folder."""
+def _next_words(folder: Path, *, has_task: bool) -> str:
     cao = own_command(sys.argv[0], sys.executable, os.environ.get("PATH"))
-    if lacks_agent:
-        todo, command = "install an agent; this says how", f"{cao} doctor"
+    if startable_agents(read_server_config(os.environ)) == [BUILT_IN]:
+        joint, todo, command = "and", "install an agent; this says how", f"{cao} doctor"
     else:
-        todo, command = "type", f"{cao} run {TASK_FILE}"
+        joint, todo, command = "then", "type", f"{cao} run {TASK_FILE}"
         if folder.resolve() != Path.cwd().resolve():
             command = f"cd {shlex.quote(str(folder))} && {command}"
-    joint = "and" if lacks_agent else "then"
     todo = todo if has_task else f"fill in {folder / TASK_FILE}, {joint} {todo}"
     return f"Next: {todo}:\n  {command}"

@@ -1,4 +1,4 @@
-"""Signals that end a run, or the watching of one: noted by the handler, obeyed by the loop."""
+"""Signals that end a run, or a view of one: noted by the handler, obeyed by the loop."""
 
 import os
 import select
@@ -23,22 +23,20 @@ Settings = list[Any]
 
 
 def is_foreground() -> bool:
-    """Is standard input a terminal that is ours at present?"""
     try:
         return os.isatty(INPUT) and os.tcgetpgrp(INPUT) == os.getpgrp()
     except OSError:
-        return False  # it is not the one that controls this process
+        return False  # it does not control this process
 
 
 def terminal_settings() -> Settings | None:
-    """Return how the terminal is set; None if it is not ours."""
     with suppress(termios.error):
         return termios.tcgetattr(INPUT) if is_foreground() else None
     return None
 
 
 def put_back(settings: Settings | None) -> None:
-    """Set the terminal as it was; what was pressed and not read is no input for a shell."""
+    """Restore the terminal; keys that were not read are no input for a shell."""
     if settings is None or not is_foreground():
         return
     with suppress(termios.error, OSError):
@@ -48,13 +46,10 @@ def put_back(settings: Settings | None) -> None:
 
 
 class Keyboard:
-    """Reports what is pressed, in a thread of its own, while the context lasts.
-
-    Enter it in the main thread.
-    """
+    """Reports keys, in a thread of its own. Enter it in the main thread."""
 
     def __init__(self, hear: Callable[[bytes], bool]) -> None:
-        """`hear` returns whether more may belong to it, and gets nothing if nothing follows."""
+        """`hear` returns whether the key may be incomplete; it gets b"" if nothing follows."""
         self._hear = hear
         self._before: Settings | None = None
         # A signal handler may set the terminal while this very thread does.
@@ -89,12 +84,13 @@ class Keyboard:
         os.close(self._wake)
 
     def _take(self) -> None:
-        """Have keys reported as they are pressed, and not shown; Ctrl-C and Ctrl-Z stay signals."""
+        """Get keys as they are pressed, without echo; Ctrl-C and Ctrl-Z stay signals."""
         with self._setting:
             now = terminal_settings()
             if now is None or self._over:
                 return
-            # Who was stopped at once has not given it back; what is set now is then another's.
+            # A process that was stopped at once did not restore the terminal: its present
+            # settings are those of another.
             before = self._before or now
             wanted = [*before]
             wanted[LOCAL_MODES] &= ~(termios.ICANON | termios.ECHO)
@@ -103,7 +99,7 @@ class Keyboard:
             wanted[CONTROL_CHARACTERS][termios.VTIME] = 0
             self._before, self._is_lost = before, False
             with suppress(termios.error, OSError):
-                # What was typed before anybody could know what keys do presses none.
+                # Text from before the keys were shown presses none.
                 termios.tcflush(INPUT, termios.TCIFLUSH)
                 termios.tcsetattr(INPUT, termios.TCSANOW, wanted)
                 os.write(OUTPUT, PASTES_MARKED)
@@ -134,14 +130,13 @@ class Keyboard:
                 os.read(self._woken, LARGEST_PIECE)
                 continue
             data = self._read() if ready else b""
-            # The terminal that is gone takes the view with it, and the run itself notices.
+            # If the terminal is gone, so is the view; the run itself notices.
             with suppress(OSError):
                 is_begun = (bool(data) or is_begun) and self._hear(data)
 
     def _read(self) -> bytes:
-        """Return what was pressed; a terminal that is not ours or is gone is left alone."""
         with self._setting:
-            # Looked at once more, as it may just have been given back.
+            # Checked again: the terminal may just have been given back.
             if not self.is_on or not select.select([INPUT], [], [], 0)[0]:
                 return b""
             data = b""
@@ -153,7 +148,7 @@ class Keyboard:
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ERASE_BLOCK = "\r\x1b[J"
-"""Takes away what a live view shows at the cursor; it is drawn again below."""
+"""Clears the live view at the cursor; it is drawn again below."""
 SHOW_CURSOR = "\x1b[?25h"
 STOPPED = "stopped by a signal"
 MOST_AT_ONCE = 64
@@ -161,15 +156,15 @@ STOPPING = "cao: stopping. Ctrl-C again ends at once.\n"
 
 
 class Interrupts:
-    """Notes the signals that end a run while the context lasts; a second SIGINT ends it at once.
+    """Notes the signals that end a run; a second SIGINT ends it at once.
 
-    Who has let SIGHUP be ignored (`nohup`) wants to outlive the terminal. Enter it in the main
-    thread. Python notes signals there alone, and the system may give them to any thread: that does
-    not end what the main thread waits for. So a thread of ours hears of each, and ends the wait.
+    Enter it in the main thread. With SIGHUP ignored (`nohup`) a run outlives the terminal. Python
+    handles signals in the main thread only, but the system may deliver them to any thread, which
+    does not end a wait of the main thread. So a thread of ours gets the number of each signal, and
+    ends the wait.
     """
 
     def __init__(self, notice: str = STOPPING) -> None:
-        """`notice` is what is said at once when one comes."""
         self._notice = notice
         self.noted: int | None = None
         """The first signal that came."""
@@ -205,14 +200,10 @@ class Interrupts:
 
     @property
     def reason(self) -> str:
-        """Why what is going on is to stop, in words; empty if no signal has come."""
         return "" if self.noted is None else STOPPED
 
     def when_noted(self, stop: Callable[[], None]) -> None:
-        """Call this when a signal comes; at once if one has come already.
-
-        It may be called more than once, and by any thread.
-        """
+        """Call this when a signal comes, or has come; perhaps more than once, and in any thread."""
         self._stop = stop
         if self.noted is not None:
             stop()
@@ -222,7 +213,7 @@ class Interrupts:
             raise Stopped("a signal came")
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        # Not by way of Python's files, which may be in use at this very moment.
+        # Not with Python's files, which may be in use at this moment.
         if self.noted is not None and number == signal.SIGINT:
             if os.isatty(1):
                 _write(1, ERASE_BLOCK + SHOW_CURSOR)
@@ -236,7 +227,7 @@ class Interrupts:
                 self._stop()
 
     def _end_waits(self) -> None:
-        """Stop for every signal: who was waiting notes it before all else."""
+        """Stop for every signal: a wait of the main thread ends, and it runs the handler."""
         while numbers := os.read(self._heard, MOST_AT_ONCE):
             if self._stop is not None and not self._before.keys().isdisjoint(numbers):
                 self._stop()

@@ -1,17 +1,16 @@
 """A run in a terminal: what has happened as lines, and below them a picture of what happens now.
 
-Between two writes the cursor always stands at the beginning of the picture. So the picture is
-erased by erasing all below the cursor, however the terminal has been resized since, and a signal
-handler can do the same at any moment.
+Between two writes the cursor is always at the beginning of the picture. So the picture is erased by
+erasing all below the cursor, however the terminal was resized since, and a signal handler can do
+the same at any moment.
 """
 
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack, suppress
-from dataclasses import replace
 from datetime import datetime
 from queue import Empty, SimpleQueue
 from typing import Any, Self
@@ -31,10 +30,10 @@ from ..events import (
     TurnBegan,
 )
 from ..notices.decide import NoticeSettings, Noticing, signal_of
-from ..pipeline.steering import Wish
+from ..pipeline.requests import Request
 from .interrupts import ERASE_BLOCK, SHOW_CURSOR, Keyboard
 from .narration import Line, Narration, Tone, beside_time
-from .picture import Answer, Canvas, Keys, Picture, draw, fold, press
+from .picture import Canvas, Keys, OpenQuestion, Picture, draw, press
 
 REFRESH_SECONDS = 1.0
 STYLES = {
@@ -54,22 +53,15 @@ HIDE_CURSOR = "\x1b[?25l"
 CUT_LINES, WRAP_LINES = "\x1b[?7l", "\x1b[?7h"
 """A row of the picture never becomes two, even if the terminal has just become narrower."""
 
-Ask = Callable[[str, Wish], None]
-"""Asks something of the run with an id; raises why it cannot be asked."""
+Ask = Callable[[str, Request], None]
+"""Sends a request to the run with an id; raises why it cannot be sent."""
 Recall = Callable[[str], Iterable[RunEvent]]
 """Returns the events of the run with an id, as far as they are kept."""
 Connect = Callable[[str | None], AbstractContextManager[ApiClient]]
 """Connects to the server with an address; to the user's own without one."""
 
 
-Asked = tuple[str, Mapping[str, str], str | None]
-"""A terminal whose agent asks, the choices it offers, and the fingerprint of its question."""
-NOT_ASKED: Asked = ("", {}, None)
-
-
 class LiveView:
-    """Shows lines as they come, and below them the run as it is now."""
-
     def __init__(
         self,
         narration: Narration,
@@ -79,10 +71,7 @@ class LiveView:
         recall: Recall | None = None,
         connect: Connect | None = None,
     ) -> None:
-        """`ask` is what keys do; without it there are none.
-
-        `recall` returns what a run did before it was resumed; by `connect` agents are answered.
-        """
+        """Without `ask` no key does anything; `connect` is how agents are answered."""
         self._refresh_seconds = refresh_seconds
         self._console = console or Console(highlight=False)
         self._narration = narration
@@ -91,7 +80,6 @@ class LiveView:
         self._recall = recall
         self._connect = connect
         self._api: str | None = None
-        self._asked = NOT_ASKED
         self.is_alone = False
         """Would a command of another terminal not find the run?"""
         self._way = NoticeSettings().terminal
@@ -130,81 +118,76 @@ class LiveView:
 
     def tell(self, event: RunEvent) -> None:
         line = self._narration.tell(event)
-        if isinstance(event, RunOpened) and event.resumed and not self._picture.run:
-            self._remember(event)
+        if isinstance(event, RunOpened) and event.resumed and not self._picture.run.id:
+            # What the run did before it was resumed is drawn, and not printed again.
+            for earlier in self._recall(event.run) if self._recall is not None else ():
+                if earlier.seq < event.seq:
+                    self._picture.add(earlier)
         if isinstance(event, ServerChosen):
             self._api = event.url if event.attach_prefix else None
-        before, self._picture = self._picture, fold(self._picture, event)
-        if self._picture.question is None:
-            self._asked = NOT_ASKED
-        self._ring(event)
-        if line is None or _is_drawn(event, before):
+        with self._writing:  # while it is not being drawn
+            before = self._picture.now
+            asked, delay = (before.question, before.delay) if before else (None, None)
+            self._picture.add(event)
+            now = self._picture.now
+        if now and now.question and now.question is not asked and self._connect is not None:
+            self._apart(self._find_choices, now.turn.terminal_id, now.question)
+        notice = None
+        with suppress(Exception):  # the process of the run warns if there can be none
+            notice = self._noticing.hear(event)
+        # A run that is watched may have old questions, which were answered.
+        if notice is not None and event.at >= self._since:
+            with self._writing:  # between no two parts of another sequence
+                self._write(signal_of(notice, self._way))
+        if line is None or _is_drawn(event, delay[1] if delay else None):
             self._wakes.put(False)
             return
         self._show(line, f"{datetime.fromtimestamp(event.at):%H:%M:%S}  ")
 
-    def _ring(self, event: RunEvent) -> None:
-        """Signal what an event is worth; the process of the run warns if that cannot be told."""
-        notice = None
-        with suppress(Exception):
-            notice = self._noticing.hear(event)
-        # Of a run that is watched there may be old questions, which somebody has answered.
-        if notice is not None and event.at >= self._since:
-            with self._writing:  # between no two parts of another sequence
-                self._write(signal_of(notice, self._way))
-
-    def _remember(self, resumed: RunOpened) -> None:
-        """Fold in what the run did before it was resumed; it is drawn, and not told again."""
-        for event in self._recall(resumed.run) if self._recall is not None else ():
-            if event.seq < resumed.seq:
-                self._picture = fold(self._picture, event)
-
-    def _now(self) -> Picture:
-        """Return the picture with the choices of the open question, which are looked up once."""
-        picture = self._picture
-        agent = picture.agent(picture.present)
-        if picture.question is None or agent is None or self._connect is None:
-            return picture
-        if agent.terminal_id != self._asked[0]:
-            self._asked = (agent.terminal_id, {}, None)
-            self._apart(self._find_choices, agent.terminal_id)
-        return replace(picture, question=replace(picture.question, choices=self._asked[1]))
-
-    def _apart(self, do: Callable[[ApiClient, str], None], word: str) -> None:
-        """Ask something of the server in a thread of its own: it may take its time."""
+    def _apart(
+        self, do: Callable[..., None], terminal_id: str, question: OpenQuestion, *more: str
+    ) -> None:
+        """Ask the server something in a thread of its own: it may take its time."""
 
         def attempt() -> None:
             try:
                 assert self._connect is not None
                 with self._connect(self._api) as client:
-                    do(client, word)
+                    do(client, terminal_id, question, *more)
             except (OrchestratorError, OSError) as error:
                 with suppress(OSError):
                     self._show(Line(f"cao: {error}", Tone.ALERT))
 
         threading.Thread(target=attempt, name="answer", daemon=True).start()
 
-    def _find_choices(self, client: ApiClient, terminal_id: str) -> None:
-        question = client.get_question(terminal_id) or {}
-        choices = {str(one["key"]): str(one["label"]) for one in question.get("choices") or ()}
-        self._asked = (terminal_id, choices, question.get("fingerprint"))
+    def _find_choices(self, client: ApiClient, terminal_id: str, question: OpenQuestion) -> None:
+        found = client.get_question(terminal_id) or {}
+        # First, so that no key is pressed without it.
+        question.fingerprint = found.get("fingerprint")
+        question.choices = {
+            str(one["key"]): str(one["label"]) for one in found.get("choices") or ()
+        }
         self._wakes.put(False)
 
-    def _answer(self, client: ApiClient, key: str) -> None:
-        terminal_id, _, fingerprint = self._asked
-        client.answer_agent(terminal_id, key, fingerprint)
+    def _answer(
+        self, client: ApiClient, terminal_id: str, question: OpenQuestion, key: str
+    ) -> None:
+        client.answer_agent(terminal_id, key, question.fingerprint)
 
     def _hear(self, data: bytes) -> bool:
-        """Do what was pressed; return whether more may belong to it."""
-        self._keys, wishes = press(self._keys, data, self._now())
-        for wish in wishes:
-            if isinstance(wish, Answer):
-                self._apart(self._answer, wish.key)
+        """Do what was pressed; return whether that may be the beginning of a key."""
+        with self._writing:
+            self._keys, requests = press(self._keys, data, self._picture)
+            now = self._picture.now
+        for request in requests:
+            if isinstance(request, str):
+                if now and now.question:
+                    self._apart(self._answer, now.turn.terminal_id, now.question, request)
                 continue
             try:
-                # What the run says to it is among its events.
+                # The run's reply is among its events.
                 if self._ask is not None:
-                    self._ask(self._picture.run, wish)
+                    self._ask(self._picture.run.id, request)
             except (OrchestratorError, OSError) as error:
                 self._show(Line(f"cao: {error}", Tone.ALERT))
         self._wakes.put(False)
@@ -229,7 +212,11 @@ class LiveView:
     def _show(self, line: Line | None = None, head: str = "") -> None:
         """Write a line, if there is one, behind its head, and the picture below, in one go."""
         with self._writing:
-            self._take_size()
+            # LINES and COLUMNS, which would count more, may be those of another terminal.
+            with suppress(OSError):
+                size = os.get_terminal_size(self._console.file.fileno())
+                if size.columns and size.lines:  # 0: it does not know its size
+                    self._console.size = size
             width, height = self._console.size
             above = ""
             if line is not None:
@@ -237,18 +224,10 @@ class LiveView:
                 above = self._rendered(Text.assemble((head, "dim"), text))
             can_press = self._keyboard is not None and self._keyboard.is_on
             canvas = Canvas(width, height, time.time(), self.is_alone)
-            rows = draw(self._now(), canvas, self._keys if can_press else None)
+            rows = draw(self._picture, canvas, self._keys if can_press else None)
             block = self._rendered(*rows).removesuffix(NEXT_ROW)
             up = f"\x1b[{len(rows) - 1}A" if len(rows) > 1 else ""
             self._write(f"{ERASE_ROW}{above}{CUT_LINES}{block}{WRAP_LINES}{ERASE_BELOW}{up}\r")
-
-    def _take_size(self) -> None:
-        """Note how large the terminal is now; one that nobody has told its size says 0."""
-        # LINES and COLUMNS, which would count more, may be those of another terminal.
-        with suppress(OSError):
-            size = os.get_terminal_size(self._console.file.fileno())
-            if size.columns and size.lines:
-                self._console.size = size
 
     def _write(self, text: str) -> None:
         encoding = self._console.encoding
@@ -262,10 +241,12 @@ class LiveView:
         return capture.get().replace("\n", NEXT_ROW)
 
 
-def _is_drawn(event: RunEvent, before: Picture) -> bool:
-    """Does the picture tell of an event well enough, so that it needs no line?"""
-    if isinstance(event, HandoffEvent) and event.kind is EventKind.DELAYED:
-        # It counts the seconds of a delay that is known.
-        return before.delay is not None and before.delay[1] == event.text
-    counted = isinstance(event, HandoffEvent) and event.kind is EventKind.FILE_AWAITED
-    return counted or isinstance(event, TurnBegan | AgentStarted)
+def _is_drawn(event: RunEvent, delay: str | None) -> bool:
+    """Does the picture show an event well enough, so that it needs no line?
+
+    It counts the seconds of a delay that is known, and those until a file has to come.
+    """
+    if isinstance(event, HandoffEvent):
+        is_known = event.kind is EventKind.DELAYED and event.text == delay
+        return is_known or event.kind is EventKind.FILE_AWAITED
+    return isinstance(event, TurnBegan | AgentStarted)

@@ -9,23 +9,29 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import CompletionItem, shell_complete
 
-from ..core.models import EXIT_CLOSED, EXIT_ERROR, EXIT_INTERRUPTED, exit_code_of
 from ..core.text import one_line, printable
-from ..errors import OrchestratorError, OutputClosed, UsageError, in_words, suggestion
+from ..errors import (
+    EXIT_CLOSED,
+    EXIT_ERROR,
+    EXIT_INTERRUPTED,
+    OrchestratorError,
+    UsageError,
+    exit_code_of,
+    in_words,
+    suggestion,
+)
 from ..version import __version__
 from .imports import importing
 
 GROUPS = {
-    # what a group of commands is for: each with where it is and what it does, imported when run
+    # group: commands, each with its function, which is imported when it is run, and its help
     "Run it": {
         "run": ("run:run", "Take a task through agents until it passes."),
         "demo": ("flow:demo", "See a whole run with built-in agents: no account, no network."),
@@ -80,30 +86,13 @@ STEERING = (
     *("run", "demo", "pause", "resume", "send", "answer", "set", "skip", "stop", "attach"),
     *("undo", "apply", "pr", "discard", "clean", "trust"),
 )
-"""What an agent may not do from its terminal; what goes to a server is refused there."""
+"""Commands that an agent may not use in its terminal; requests are refused by the server."""
 HELP = ("-h", "--help")
-
-
-@contextmanager
-def noticing_a_closed_output() -> Iterator[None]:
-    """Raise `OutputClosed` when nobody reads; click would end with 1, as a run that failed does."""
-    try:
-        yield
-    except BrokenPipeError as error:
-        raise OutputClosed("nobody reads the output any more") from error
+COMPLETION = "_CAO_COMPLETE"
 
 
 class LazyCommands(click.Group):
     """A group whose commands are imported when they are needed, so that --help is quick."""
-
-    # Any: whatever click passes on
-    def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        with noticing_a_closed_output():  # --help prints here
-            return super().make_context(*args, **extra)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        with noticing_a_closed_output():
-            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -120,14 +109,12 @@ class LazyCommands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; what is none may be a mistyped one."""
         try:
             name, command, rest = super().resolve_command(ctx, args)
         except click.UsageError as error:
             if args[0] in MOVED:
-                raise UsageError(
-                    f"`cao {args[0]}` is not a command: use `{MOVED[args[0]]}`"
-                ) from None
+                text = f"`cao {args[0]}` is not a command: use `{MOVED[args[0]]}`"
+                raise UsageError(text) from None
             text = f"{error.message.rstrip('.')}{suggestion(args[0], COMMANDS)}."
             raise click.UsageError(text, error.ctx) from error
         is_done = not ctx.resilient_parsing and not any(word in HELP for word in rest)
@@ -148,10 +135,10 @@ class LazyCommands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, commands in GROUPS.items():
             with formatter.section(title):
-                rows = [
-                    (name.ljust(len("completion")), text) for name, (_, text) in commands.items()
-                ]
-                formatter.write_dl(rows)
+                width = len("completion")
+                formatter.write_dl(
+                    [(name.ljust(width), text) for name, (_, text) in commands.items()]
+                )
 
 
 @click.group(cls=LazyCommands, context_settings={"help_option_names": HELP})
@@ -179,22 +166,40 @@ def main(command: click.Command = cao) -> None:
     # Without a handler Python would write warnings of libraries to the screen.
     logging.getLogger().addHandler(logging.NullHandler())
     try:
-        command.main(prog_name="cao", standalone_mode=False)
+        if asked := os.environ.get(COMPLETION):
+            sys.exit(shell_complete(command, {}, "cao", COMPLETION, asked))
+        # `main` of click would end with 1 if nobody reads, as a run that failed does.
+        with command.make_context("cao", sys.argv[1:]) as context:
+            command.invoke(context)
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
     except click.ClickException as error:
         with suppress(OSError):
             error.show()
         sys.exit(error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
+    except click.Abort:
         sys.exit(EXIT_INTERRUPTED)
-    except OutputClosed:
+    except KeyboardInterrupt:
+        _report("")  # ends the line with the ^C of the terminal
+        sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:
         sys.exit(EXIT_CLOSED)
     except (OrchestratorError, OSError) as error:
-        _tell(f"cao: {in_words(error)}{_about_here()}")
+        where = ""
+        try:
+            Path.cwd()
+        except OSError:
+            where = "; the folder you are in was removed: go to another one"
+        _report(f"cao: {in_words(error)}{where}")
         sys.exit(exit_code_of(error))
     except Exception as error:  # noqa: BLE001 - Python would end with 1, as a run that failed does
-        _tell_fault(error)
+        if os.environ.get("CAO_DEBUG"):
+            _report("".join(traceback.format_exception(error)))
+        fault = f"{type(error).__name__}: {one_line(str(error)[:500])}"
+        _report(
+            f"cao {__version__}: internal error: {fault}. "
+            "Please report it with the output of CAO_DEBUG=1"
+        )
         sys.exit(EXIT_ERROR)
     finally:
         _drop_what_cannot_be_written()
@@ -203,7 +208,7 @@ def main(command: click.Command = cao) -> None:
 
 
 def _fill_missing_streams() -> None:
-    """Put a device that takes everything in the place of streams that were closed."""
+    """Open the null device in place of streams that were closed."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             # It takes the lowest number that is free: the one that no other file is to get.
@@ -221,24 +226,6 @@ def _drop_what_cannot_be_written() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _about_here() -> str:
-    """Say that the folder in which we are is gone, if it is: nothing works there."""
-    try:
-        Path.cwd()
-    except OSError:
-        return "; the folder you are in was removed: go to another one"
-    return ""
-
-
-def _tell(text: str) -> None:
+def _report(text: str) -> None:
     with suppress(OSError):
         click.echo(printable(text), err=True)
-
-
-def _tell_fault(error: Exception) -> None:
-    if os.environ.get("CAO_DEBUG"):
-        _tell("".join(traceback.format_exception(error)))
-    _tell(
-        f"cao {__version__}: internal error: {type(error).__name__}: {one_line(str(error)[:500])}. "
-        "Please report it with the output of CAO_DEBUG=1"
-    )

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from ..core.ansi import columns_of
+from msgspec import Struct
+
 from ..core.models import BUILT_IN, DRY_RUN, TerminalStatus, is_dry
-from ..core.text import duration, one_line, plural, printable, twice_as_many
+from ..core.text import columns_of, duration, one_line, plural, printable, twice_as_many
 from ..events import (
     AgentsStarting,
     AgentStarted,
@@ -18,19 +18,14 @@ from ..events import (
     EventKind,
     FilesChanged,
     HandoffEvent,
-    HintTaken,
     NotConverging,
-    PauseAsked,
     Paused,
-    QuestionAnswered,
-    ReviewSkipped,
     RunBegan,
     RunEnded,
     RunEvent,
     RunOpened,
     ServerChosen,
-    SettingChanged,
-    StopAsked,
+    Steered,
     TurnBegan,
     TurnEnded,
     Unpaused,
@@ -40,31 +35,25 @@ from ..proof.verdict import NOT_PROVEN, PROVEN
 from ..runs.record import short_name
 
 TIME = "00:00:00  "
-"""How a time is written before a line."""
 PASS, RUNNING = "PASS", "RUNNING"
 LONGEST_REASON = 300
 
 SAVED = "The run is saved"
 DELIVERY = (
-    # what can be done with work on a branch, and the command for it
     ("See it on one page:        ", "report"),
     ("Bring it into your branch: ", "apply"),
     ("Open a pull request:       ", "pr"),
     ("Remove it:                 ", "discard"),
 )
 UNDELIVERED = (("Show it:   ", "diff"), ("Remove it: ", "discard"))
-UNCOMMITTED = (("Remove both: ", "discard"),)
-AGENTS_STAY = "End its agents, who stay:  "
 NO_CHANGE = (
     "The scripted agent changed no code, so a gate that fails cannot pass: let a real one do the "
     "work (--provider), or give it a script that does"
 )
-NOT_RESUMED = "The run did not go on; it is saved as it was"
-MORE_ROUNDS = "Go on with more rounds: "
 
 
 def unfinished_words(resume: bool | None) -> str:
-    """Say how a run goes on that ended without a verdict: `--no-resume` would begin a new one."""
+    """Say how to resume a run that ended without a verdict: `--no-resume` would begin a new one."""
     changed = ", with --resume instead of --no-resume," if resume is False else ""
     return f"{SAVED}. Run the same command again{changed} to resume"
 
@@ -83,10 +72,7 @@ class Tone(Enum):
     ALERT = "alert"
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line for people, or the few with which a run ends."""
-
+class Line(Struct, frozen=True):
     text: str
     tone: Tone = Tone.PLAIN
 
@@ -94,8 +80,7 @@ class Line:
 def beside_time(text: str, width: int = 0) -> str:
     """Return a text to be shown behind the time: lines after its first cannot look like another.
 
-    In a terminal of a width, lines go on at a word, below their own beginning; a word that is too
-    long for a row is not broken. Without a width no line is.
+    With a width, lines are broken between words and go on below their beginning.
     """
     room = max(width - len(TIME), 1) if width else 0
     rows = [row for line in printable(text).split("\n") for row in rows_of(line, room)]
@@ -103,7 +88,7 @@ def beside_time(text: str, width: int = 0) -> str:
 
 
 def rows_of(line: str, room: int) -> list[str]:
-    """Return a line as rows of so many cells at most, broken between words; 0 if it never ends."""
+    """Return a line as rows of so many cells at most, broken between words; not if that is 0."""
     indent = line[: len(line) - len(line.lstrip(" "))]
     rows = [""]
     for space, word in re.findall(r"( *)([^ ]+)", line):
@@ -116,7 +101,6 @@ def rows_of(line: str, room: int) -> list[str]:
 
 
 POINTS: Mapping[str, str] = {
-    # at which point of a run a gate is run
     "base": " on the base",
     "after_programmer": " after the {author}",
     "after_tester": "",
@@ -129,9 +113,8 @@ TONES: Mapping[str, Tone] = {
     "failed": Tone.BAD,
     "rounds_used_up": Tone.BAD,
 }
-"""How outcomes are meant; others are plain."""
 EARLY = "approved, second look follows"
-"""What is told of an approval that came too early to count."""
+"""The words for an approval that came too early to count."""
 WORDS: Mapping[EventKind, tuple[str, Tone]] = {
     EventKind.RESUMED: ("{who} already has the prompt; waiting for its reply", Tone.QUIET),
     EventKind.ASKED_AGAIN: ("{who} is asked again: {text}", Tone.ALERT),
@@ -144,18 +127,17 @@ WORDS: Mapping[EventKind, tuple[str, Tone]] = {
     EventKind.STREAM_BACK: ("{who}: {text}", Tone.QUIET),
     EventKind.WARNING: ("{who}: {text}", Tone.ALERT),
 }
-"""What is told of events that need nothing but their own text."""
-NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+"""For events that need nothing but their own text."""
 
 
 class Narration:
     """Puts the events of one run into words; it remembers what its last lines need."""
 
     def __init__(self, base: Path, report: str = "", unfinished: str = UNFINISHED) -> None:
-        """Paths below `base` are told from there; `report` is the command that tells the rest.
+        """Paths below `base` are relative to it; `report` is the command that reports the rest.
 
-        In both texts `{id}` stands for the id of the run.
-        `unfinished` is what is said of a run that has begun and ends without a verdict.
+        `unfinished` is said of a run that has begun and ends without a verdict. In both, `{id}` is
+        the id of the run.
         """
         self._base = base
         self._report = report
@@ -169,9 +151,9 @@ class Narration:
         self._starting: Mapping[str, str] = {}
         self._started = 0
         self._is_dry = False
-        # Is every agent the built-in one, and has none changed a file?
+        # Is each agent the built-in one, and has none changed a file?
         self._is_idle = False
-        # What the last turn or check says against the work, and why the run does not converge.
+        # The reason of the last turn or check, if it is against the work.
         self._against = ""
         self._by_gate = False
         self._circling = ""
@@ -201,8 +183,10 @@ class Narration:
         match event:
             case RunOpened():
                 self._run = event.run
-                self._not_begun = NOT_RESUMED if event.resumed else "The run did not begin"
-                resumed = " is resumed" if event.resumed else ""
+                self._not_begun, resumed = "The run did not begin", ""
+                if event.resumed:
+                    self._not_begun = "The run did not go on; it is saved as it was"
+                    resumed = " is resumed"
                 return Line(f"Run {event.run}{resumed}", Tone.QUIET)
             case ServerChosen():
                 self._attach_prefix = event.attach_prefix
@@ -227,13 +211,11 @@ class Narration:
         verb = "goes on" if event.resumed else "begins"
         most = f"Up to {plural(event.max_rounds, 'round')}. " if event.max_rounds else ""
         new = f"; new agents: {', '.join(event.replaced)}" if event.replaced else ""
-        number = len(event.terminals)
-        count = NUMBERS[number] if number < len(NUMBERS) else number
         archive = Path(event.archive)
         if archive.is_relative_to(self._base):
             archive = archive.relative_to(self._base)
         return Line(
-            f"The run {verb} with {count} agent{'' if number == 1 else 's'} ({agents}) "
+            f"The run {verb} with {plural(len(event.terminals), 'agent')} ({agents}) "
             f"in session {event.session_name}{new}. {most}Everything is kept in {archive}"
         )
 
@@ -246,7 +228,7 @@ class Narration:
                 ways = [f"{who} asks you{asked}"]
                 ways.append(f"  Look and answer: {self._attach_prefix}{event.text}")
                 if run := short_name(self._run):
-                    # Which key means what is for a person to see: none is proposed.
+                    # The user has to look what a key means: none is proposed.
                     command = f"{self._attach_prefix}cao answer {run}"
                     ways += [f"  See the choices: {command}", f"  Press a key:     {command} KEY"]
                 return Line("\n".join(ways), Tone.ALERT)
@@ -289,10 +271,9 @@ class Narration:
         return f"{resume}. Its agents stay: `{cao} ls` lists them, `{stop}` ends them"
 
     def _verdict(self, event: RunEnded) -> Iterator[str]:
-        """Yield the last lines of a run: short ones, which are read where they end."""
         run = short_name(self._run)
-        # What was proven was told by the proof itself; why something was not is said again. An
-        # earlier version told it in one sentence.
+        # The proof itself said what was proven; why something was not is said again. Earlier
+        # versions had it all in `proof`.
         missing = f"{NOT_PROVEN}: {event.gaps}" if event.gaps else event.proof
         proof = f"{PROVEN}," if event.proven else missing and f"{missing};"
         dry = f"{DRY_RUN}: " if self._is_dry else ""
@@ -306,7 +287,7 @@ class Narration:
             yield f"Look at {event.look_at}" + (f": cao report {run}" if run else "")
         if event.before:
             yield f"Before the run and not committed: {event.before}"
-        # What was changed that the user's next git command would go by.
+        # Changes that the user's next git command would obey.
         yield from (f"Look first: {text}" for text in event.repository)
         if event.branch:
             yield from next_lines(DELIVERY, run)
@@ -314,13 +295,16 @@ class Narration:
             yield from self._after_fail(event, run)
         elif event.tree:
             yield "Its work tree and its branch are left, with nothing committed:"
-            yield from next_lines(UNCOMMITTED, run)
+            yield f"  Remove both: cao discard {run}"
         if event.session_left:
-            words = f"  {AGENTS_STAY}" if event.branch else "Its agents stay. To end them: "
-            yield f"{words}{self._stop(event.session_left)}"
+            tells = (
+                "  End its agents, who stay:  "
+                if event.branch
+                else "Its agents stay. To end them: "
+            )
+            yield f"{tells}{self._stop(event.session_left)}"
 
     def _after_fail(self, event: RunEnded, run: str) -> Iterator[str]:
-        """Yield why a run failed, and where its work is if that is not in the user's folder."""
         yield from filter(None, [self._against, self._circling])
         if self._is_idle and self._by_gate:
             yield NO_CHANGE
@@ -328,7 +312,8 @@ class Narration:
             yield f"Its work is not committed. It is in {event.tree}"
             yield from next_lines(UNDELIVERED, run)
         if run:
-            yield f"{MORE_ROUNDS}cao resume {run} --max-rounds {twice_as_many(event.round)}"
+            more = f"cao resume {run} --max-rounds {twice_as_many(event.round)}"
+            yield f"Go on with more rounds: {more}"
 
     def _stop(self, session: str) -> str:
         what = short_name(self._run) or f"--session {session}"
@@ -353,7 +338,6 @@ def delivery_words(branch: str, run: str) -> Iterator[str]:
 
 
 def next_lines(ways: Sequence[tuple[str, str]], run: str) -> Iterator[str]:
-    """Yield what can be done next, and the whole command for each."""
     yield from (f"  {words}cao {word} {run}" for words, word in ways)
 
 
@@ -371,29 +355,22 @@ def point_words(step: CheckBegan | CheckEnded) -> str:
 
 
 def _step_line(event: RunEvent) -> Line | None:
-    """Return what is said of an event that needs nothing of those before it."""
+    """Return the line for an event that needs nothing of those before it."""
     match event:
-        case (
-            PauseAsked()
-            | StopAsked()
-            | HintTaken()
-            | SettingChanged()
-            | ReviewSkipped()
-            | QuestionAnswered()
-        ):
-            return Line(f"By a person: {event.words}", Tone.ALERT)
-        case AskDeclined():
-            return Line(f"`{event.do}` changes nothing: {event.text}", Tone.ALERT)
         case Paused():
             return Line("The run is paused", Tone.ALERT)
         case Unpaused():
             return Line("The run goes on", Tone.QUIET)
+        case AskDeclined():
+            return Line(f"`{event.do}` changes nothing: {event.text}", Tone.ALERT)
         case Warned():
             return Line(f"Warning: {event.text}", Tone.ALERT)
         case NotConverging():
             return Line(event.text, Tone.ALERT)
         case CheckBegan():
             return Line(f"{place(event)} begins: {event.command}", Tone.QUIET)
+        case _ if isinstance(event, Steered):
+            return Line(f"By a person: {event.words}", Tone.ALERT)
         case FilesChanged():
             tone = Tone.QUIET if event.allowed else Tone.ALERT
             return Line(f"{event.role} {event.words}", tone)

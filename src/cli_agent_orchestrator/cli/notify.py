@@ -1,4 +1,4 @@
-"""`cao notify`: who is told of runs, and whether it arrives."""
+"""`cao notify`: the channels of notices, and a test of them."""
 
 import os
 import sys
@@ -6,11 +6,11 @@ import time
 
 import click
 
-from ..core.models import EXIT_ERROR, EXIT_USAGE
 from ..core.text import one_line
+from ..errors import EXIT_ERROR, EXIT_USAGE
 from ..hosting.user import read_notices
-from ..notices.decide import NoticeKind, NoticeSettings, RunNotice, TerminalWay, example, signal_of
-from ..settings.config import config_folder
+from ..notices.decide import NoticeKind, example, signal_of
+from ..settings.layout import config_folder
 from .imports import importing
 
 HOW = """\
@@ -33,17 +33,19 @@ def notify(ctx: click.Context) -> None:
     """Say who is told of runs: that an agent asks you, that a run passed, failed or stopped.
 
     Your own config.toml has it, in its table [notify]; no project can change it. `cao notify`
-    shows what it says, or how it is written.
-
-    \b
-    cao notify
-    cao notify test
-    cao notify test --event needs_you
+    shows what it says, or how it is written; `cao notify test` tries it.
     """
-    if ctx.invoked_subcommand is None:
-        settings = read_notices(os.environ)
-        for line in _words(settings):
-            click.echo(line)
+    if ctx.invoked_subcommand is not None:
+        return
+    settings = read_notices(os.environ)
+    if not settings.channels:
+        click.echo(_how())
+        return
+    events = ", ".join(str(kind) for kind in NoticeKind if kind in settings.events)
+    channels = ", ".join(settings.channels)
+    click.echo(f"told by   {channels}; in the terminal of a run: {settings.terminal}")
+    click.echo(f"events    {events or 'none'}")
+    click.echo("Try it with: cao notify test")
 
 
 @notify.command()
@@ -65,7 +67,11 @@ def test(event: str) -> None:
     settings = read_notices(os.environ)
     channels = channels_of(settings, os.environ)
     notice = example(NoticeKind(event), time.time())
-    _ring(notice, settings.terminal)
+    if sys.stdout.isatty():  # as the live view does
+        click.echo(signal_of(notice, settings.terminal), nl=False)
+        click.echo(f"terminal  {settings.terminal}")
+    else:
+        click.echo("terminal  no terminal here")
     if not channels:
         click.echo(_how(), err=True)
         sys.exit(EXIT_USAGE)
@@ -81,26 +87,6 @@ def test(event: str) -> None:
     if notice.kind not in settings.events:
         click.echo(f"Runs do not tell {event}: it is not among the events of [notify].")
     sys.exit(EXIT_ERROR if failed else 0)
-
-
-def _ring(notice: RunNotice, way: TerminalWay) -> None:
-    """Tell it here, as the live view does, if this is a terminal."""
-    if not sys.stdout.isatty():
-        click.echo("terminal  no terminal here")
-        return
-    click.echo(signal_of(notice, way), nl=False)
-    click.echo(f"terminal  {way}")
-
-
-def _words(settings: NoticeSettings) -> list[str]:
-    if not settings.channels:
-        return [_how()]
-    events = ", ".join(str(kind) for kind in NoticeKind if kind in settings.events)
-    return [
-        f"told by   {', '.join(settings.channels)}; in the terminal of a run: {settings.terminal}",
-        f"events    {events or 'none'}",
-        "Try it with: cao notify test",
-    ]
 
 
 def _how() -> str:

@@ -4,75 +4,65 @@ import os
 import signal
 import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from math import inf
 from queue import Empty, SimpleQueue
 
 import click
+from msgspec import Struct
 
-from ..core.ansi import USUAL, clean_line, cut_line, plain_text
+from ..core.ansi import USUAL, Cast, clean_line, cut_line, plain_text
 from ..core.files import Folder
 from ..core.text import one_line
 from ..errors import NotFound, UsageError
 from ..runs.record import short_name
-from ..runs.screens import Cast, fault_of_cast, read_cast, roles_with_cast, screen_at
+from ..runs.screens import fault_of_cast, read_cast, roles_with_cast, screen_at
 from ..runs.view import Turn, view_run
-from ..settings.config import state_folder
-from ..settings.layout import cast_name, replay_folder, run_folder
+from ..settings.layout import cast_name, replay_folder, run_folder, state_folder
 from .complete import complete_roles_of_run, complete_runs
 from .interrupts import SHOW_CURSOR, Interrupts, Keyboard
 from .runs import run_to_look_at
 
 AFTER_SECONDS = 5.0
-"""How long after a turn its agent's screens still belong to it: the recording may be behind."""
+"""So long after a turn, screens still belong to it: the recording may be behind."""
 ERASE_LINE = "\x1b[2K"
 REVERSED = "\x1b[0;7m"
-LEAST_ROWS = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
+class Scene(Struct, frozen=True):
     title: str
     cast: Cast
     first: int
-    """The number of the frame that it begins with."""
+    """The number of its first frame."""
     end: int
-    """That of the first frame that is no part of it."""
-
-
-PlayedScreen = tuple[Sequence[str], float]
-"""The lines of a screen, and for how many seconds it stays."""
+    """The number of the frame after its last."""
 
 
 def scenes_of(turns: Sequence[Turn], casts: Mapping[str, Cast]) -> list[Scene]:
     """Return the turns of a run whose screens were recorded; if there is none, each recording."""
     scenes = []
     for number, turn in enumerate(turns):
-        if turn.role in casts:
-            later = (other.began for other in turns[number + 1 :] if other.role == turn.role)
-            scenes.append(_scene(turn, casts[turn.role], next(later, None)))
-    scenes = [scene for scene in scenes if scene.first < scene.end]
+        if turn.role not in casts:
+            continue
+        cast = casts[turn.role]
+        times = [cast.began + frame.at for frame in cast.frames]
+        # It begins with the screen that the turn began with.
+        first = max(bisect_right(times, turn.began) - 1, 0)
+        ends = [other.began for other in turns[number + 1 :] if other.role == turn.role][:1]
+        ends += [turn.ended + AFTER_SECONDS] if turn.ended is not None else []
+        end = bisect_left(times, min(ends)) if ends else len(times)
+        agent = f" ({turn.provider})" if turn.provider else ""
+        outcome = f": {turn.outcome}" if turn.outcome else ""
+        if first < end:
+            title = f"round {turn.round}, {turn.role}{agent}{outcome}"
+            scenes.append(Scene(title, cast, first, end))
     whole = (Scene(role, cast, 0, len(cast.frames)) for role, cast in casts.items())
     return scenes or [scene for scene in whole if scene.end]
 
 
-def _scene(turn: Turn, cast: Cast, next_began: float | None) -> Scene:
-    """Return the screens of a turn: from the one that it began with."""
-    times = [cast.began + frame.at for frame in cast.frames]
-    first = max(bisect_right(times, turn.began) - 1, 0)
-    ends = [turn.ended + AFTER_SECONDS] if turn.ended is not None else []
-    if next_began is not None:
-        ends.append(next_began)
-    end = bisect_left(times, min(ends)) if ends else len(times)
-    agent = f" ({turn.provider})" if turn.provider else ""
-    outcome = f": {turn.outcome}" if turn.outcome else ""
-    return Scene(f"round {turn.round}, {turn.role}{agent}{outcome}", cast, first, end)
-
-
-def play(scene: Scene, speed: float, longest: float) -> Iterator[PlayedScreen]:
-    """Yield the screens of a scene, none of which stays too long; the last stays that long."""
+def play(scene: Scene, speed: float, longest: float) -> Iterator[tuple[Sequence[str], float]]:
+    """Yield the screens of a scene, and for how many seconds each stays: `longest` at the most."""
     frames = scene.cast.frames[scene.first : scene.end]
     ends = [*(frame.at for frame in frames[1:]), inf]
     lines = screen_at(scene.cast, scene.first - 1).split("\n")
@@ -85,12 +75,10 @@ def play(scene: Scene, speed: float, longest: float) -> Iterator[PlayedScreen]:
 
 
 def draw_screen(lines: Sequence[str], title: str, columns: int, rows: int) -> str:
-    """Return what draws a screen: as much of its end as there is room for, and a row about it."""
-    room = max(rows, LEAST_ROWS) - 1
-    kept = list(lines)
-    while kept and not kept[-1]:
-        kept.pop()
-    shown = kept[-room:]
+    """Return what draws a screen: as much of its end as there is room for, above its title."""
+    room = max(rows, 2) - 1
+    end = max((number for number, line in enumerate(lines, 1) if line), default=0)
+    shown = lines[max(end - room, 0) : end]
     drawn = [
         f"\x1b[{row + 1};1H{USUAL.escape}{ERASE_LINE}"
         f"{cut_line(shown[row], columns) if row < len(shown) else ''}"
@@ -101,7 +89,6 @@ def draw_screen(lines: Sequence[str], title: str, columns: int, rows: int) -> st
 
 
 def title_of(scene: Scene, number: str, columns: int, rows: int) -> str:
-    """Return the last row: whose screen it is, and whether all of it is shown."""
     is_cut = scene.cast.width > columns or scene.cast.height > rows - 1
     size = f", cut from {scene.cast.width}x{scene.cast.height}" if is_cut else ""
     return f"{number} {scene.title}{size}  n: next  q: leave"
@@ -113,9 +100,6 @@ def text_of(scene: Scene) -> str:
     return "\n".join([f"== {one_line(scene.title)} ==", *lines])
 
 
-# The other screen of the terminal, no cursor, and rows that are never wrapped.
-BEGIN_PLAYING = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J"
-END_PLAYING = f"\x1b[0m\x1b[?7h{SHOW_CURSOR}\x1b[?1049l"
 LEAVE, NEXT = b"q", b"n"
 
 
@@ -139,17 +123,11 @@ LEAVE, NEXT = b"q", b"n"
 def replay(run: str | None, role: str | None, speed: float, idle: float) -> None:
     """Play what the agents of RUN showed: its turns one after another, or all of one ROLE.
 
-    RUN is the ID that `cao runs` lists, the beginning of it, or its last letters. Leave it out for
-    the run of this folder, or the only one there is. `n` goes to the next turn, `q` and Ctrl-C
-    leave. Into a file or a pipe goes the last screen of each turn, as text.
-
-    Screens are recorded unless the run was started with --no-recording. Each role has a file, which
-    other players of asciicasts read too: runs/ID/replay/ROLE.cast in the state folder, which
-    `cao doctor` names.
+    RUN is as in `cao report`. `n` goes to the next turn, `q` and Ctrl-C leave. Into a file or a
+    pipe goes the last screen of each turn, as text. Other players of asciicasts read the file of a
+    role, too: runs/ID/replay/ROLE.cast in the state folder, which `cao doctor` names.
 
     \b
-    cao replay
-    cao replay k3f9
     cao replay k3f9 programmer --speed 4
     cao replay k3f9 | less
     """
@@ -188,7 +166,6 @@ def find_scenes(folder: Folder, role: str | None, name: str) -> Sequence[Scene]:
 
 
 def show(scenes: Sequence[Scene], speed: float, idle: float, interrupts: Interrupts) -> None:
-    """Play scenes in the terminal until they are over or nobody wants to see more."""
     pressed: SimpleQueue[bytes] = SimpleQueue()
 
     def hear(data: bytes) -> bool:
@@ -200,33 +177,27 @@ def show(scenes: Sequence[Scene], speed: float, idle: float, interrupts: Interru
     interrupts.when_noted(lambda: pressed.put(LEAVE))
     with other_screen(), Keyboard(hear):
         for number, scene in enumerate(scenes, 1):
-            title = f"[{number}/{len(scenes)}]"
-            if _show(scene, title, play(scene, speed, idle), pressed) == LEAVE:
-                return
-
-
-def _show(
-    scene: Scene, number: str, screens: Iterable[PlayedScreen], pressed: "SimpleQueue[bytes]"
-) -> bytes:
-    """Show screens, each for its time; return the key that has ended that, if one has."""
-    for lines, seconds in screens:
-        columns, rows = os.get_terminal_size(sys.stdout.fileno())
-        _write(draw_screen(lines, title_of(scene, number, columns, rows), columns, rows))
-        with suppress(Empty):
-            return pressed.get(timeout=seconds)
-    return b""
+            for lines, seconds in play(scene, speed, idle):
+                columns, rows = os.get_terminal_size(sys.stdout.fileno())
+                title = title_of(scene, f"[{number}/{len(scenes)}]", columns, rows)
+                _write(draw_screen(lines, title, columns, rows))
+                with suppress(Empty):
+                    if pressed.get(timeout=seconds) == LEAVE:
+                        return
+                    break
 
 
 @contextmanager
 def other_screen() -> Iterator[None]:
-    """Have the other screen of the terminal, and give it back on every way out."""
-    # Who is stopped with Ctrl-Z would leave that screen behind.
+    """Use the other screen of the terminal, and give it back on every way out."""
+    # Ctrl-Z would leave that screen behind.
     before = signal.signal(signal.SIGTSTP, signal.SIG_IGN)
-    _write(BEGIN_PLAYING)
+    # The other screen, no cursor, and rows that are never wrapped.
+    _write("\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J")
     try:
         yield
     finally:
-        _write(END_PLAYING)
+        _write(f"\x1b[0m\x1b[?7h{SHOW_CURSOR}\x1b[?1049l")
         signal.signal(signal.SIGTSTP, before)
 
 

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,29 +14,22 @@ from ..core.secrets import masked, masked_screen
 from ..core.text import one_line, plural, printable
 from ..errors import OrchestratorError, UsageError, in_words
 from ..runs.record import is_run_id, read_record
+from ..runs.recorder import ExportedState
 from ..runs.report import Report, report_json, report_of_run, report_of_state
 from ..runs.request import read_all_settings
 from ..runs.screens import read_cast, roles_with_cast, screen_at, steps_of
-from ..runs.state_file import ExportedState
 from ..runs.view import RunView, choose_run, find_run, list_runs
-from ..settings.config import RunConfig, state_folder
-from ..settings.layout import TASK_FILE, run_folder
+from ..settings.config import RunConfig
+from ..settings.layout import TASK_FILE, run_folder, state_folder
 from ..settings.values import merge_settings, read_environment
 from ..show.report_html import report_page, shortened
-from ..show.report_text import (
-    anonymized,
-    in_each_text,
-    local_time,
-    markdown,
-    request_page,
-    without_places,
-)
+from ..show.report_text import anonymized, local_time, markdown, request_page, without_places
 from ..version import __version__
 from .complete import complete_files, complete_runs
+from .imports import current_folder
 from .run import find_project, is_placed
 from .runs import say_if_elsewhere
 
-FORMATS = ("md", "html", "json")
 MOST_STEPS = 12
 """Screens of each role in an HTML report."""
 
@@ -48,7 +41,7 @@ MOST_STEPS = 12
 @click.option(
     "--format",
     "form",
-    type=click.Choice(FORMATS),
+    type=click.Choice(("md", "html", "json")),
     help="md: a page of Markdown (default). html: one file with everything, to be sent around. "
     "json: for programs.",
 )
@@ -72,15 +65,12 @@ def report(
     """Print a run on one page: outcome, reasons, evidence, notes, all turns.
 
     RUN is the ID that `cao runs` lists, the beginning of it, or its last letters. Leave it out for
-    the last run of this folder that has begun, or the only one there is; it is said if newer ones
-    did not begin, or if it is not of this folder.
+    the last run of this folder that has begun, or the only one there is.
 
     A page for people has no path of this machine, and what looks like a secret is masked; look
     through it before you send it around all the same. JSON is not masked.
 
     \b
-    cao report
-    cao report k3f9 -o run.md
     cao report k3f9 --format html -o run.html
     cao report k3f9 --pr | gh pr create --title "Keep digits" --body-file -
     """
@@ -115,16 +105,15 @@ def report(
 
 
 def _refuse_precious(path: Path, found: Report) -> None:
-    """Refuse a file that nobody means to be a report: the task of the run, or one of git's."""
+    """Refuse a file that is surely not to be replaced: the task of the run, or one of git's."""
     named = one_line(str(path))
     place = os.path.realpath(path)
     if ".git" in Path(place.lower()).parts:
         raise UsageError(f"{named} is in a folder of git's; name another file")
     saved = found.run.settings.get("PROMPT_FILE")
     task = saved.value if saved else TASK_FILE
-    # It was named from a folder that is not known any more.
-    bases = (found.run.wd, found.run.project, ".")
-    tasks = {os.path.realpath(Path(base, task)) for base in bases}
+    # The folder that the task was named from is not known any more.
+    tasks = {os.path.realpath(Path(base, task)) for base in (found.run.wd, found.run.project, ".")}
     if place in tasks and os.path.lexists(path):
         raise UsageError(f"{named} is the task of the run; name another file")
 
@@ -145,12 +134,12 @@ def _write(path: Path, page: str) -> None:
 
 
 def _meant(run: str | None, options: Mapping[str, str | None]) -> tuple[Folder | None, Path, Path]:
-    """Return the folder of the run that is meant; if it has none, the state file and work folder.
+    """Return the folder of the run; None if it has none. Return its state file and work folder too.
 
     A run that is not named is the last one of the folder.
     """
     state = state_folder(os.environ)
-    here = Path.cwd().resolve()
+    here = current_folder()
     if run is not None:
         if any(options.values()):
             raise UsageError("RUN says which run is meant; leave out --wd and --state-file")
@@ -184,38 +173,36 @@ def _cleaner(found: Report) -> Callable[[str], str]:
 
 
 def _for_others(found: Report) -> Report:
-    return anonymized(found, _cleaner(found), Path.home(), state_folder(os.environ))
+    return anonymized(found, _cleaner(found), Path.home())
 
 
 def _html(found: Report, folder: Folder) -> str:
     clean = _cleaner(found)
-    shown = _for_others(shortened(found, clean))
     made = f"Made by cao {__version__}, {local_time(SystemClock().now())}."
-    steps = in_each_text(in_each_text(_steps(folder), masked_screen), clean)
-    return report_page(shown, made, steps)
-
-
-def _steps(folder: Folder) -> dict[str, list[str]]:
-    """Return screens of each role that was recorded, a few from the beginning to the end."""
-    casts = {role: read_cast(folder, role) for role in roles_with_cast(folder)}
-    return {
-        role: [screen_at(cast, number) for number in steps_of(cast, MOST_STEPS)]
-        for role, cast in casts.items()
-        if cast is not None and cast.frames
-    }
+    steps: dict[str, list[str]] = {}
+    for role in roles_with_cast(folder):
+        cast = read_cast(folder, role)
+        if cast is not None and cast.frames:
+            # A few screens, from the beginning to the end.
+            shown = (screen_at(cast, number) for number in steps_of(cast, MOST_STEPS))
+            steps[clean(role)] = [clean(masked_screen(screen)) for screen in shown]
+    return report_page(_for_others(shortened(found, clean)), made, steps)
 
 
 def last_run(config: RunConfig, *, anywhere: bool) -> str:
-    """Return the id of the run that is meant if none is named, and say what may not be expected.
+    """Return the id of the run that is meant if none is named, and say what may surprise.
 
-    Empty if it is the one that is saved in the folder, which may be in no list. `anywhere` if the
-    only run there is may be of another folder.
+    Empty if it is the one that is saved in the folder, which may be in no list. If `anywhere`, the
+    only run that exists may be of another folder.
     """
     runs: list[RunView] = []
     with suppress(UsageError, OSError):
         runs = list_runs(state_folder(os.environ))
     is_saved = os.path.lexists(config.state_file)
-    own = runs_of_folder(runs, config.wd, is_saved)
+    own = [run for run in runs if str(config.wd) in (run.wd, run.project)]
+    if not own and not is_saved:
+        # Those above or below the folder.
+        own = [run for run in runs if run.works_in(config.wd)]
     begun = [run for run in own if not run.unsaved] or ([] if is_saved else own[:1])
     if begun:
         newer = own.index(begun[0])
@@ -225,12 +212,6 @@ def last_run(config: RunConfig, *, anywhere: bool) -> str:
         return begun[0].id
     if is_saved or not (runs and anywhere):
         return ""
-    found = choose_run(runs, None, config.wd, to_look=True)
+    found = choose_run(runs, None, config.wd, "look")
     say_if_elsewhere(found, config.wd)
     return found.id
-
-
-def runs_of_folder(runs: Sequence[RunView], wd: Path, is_saved: bool) -> list[RunView]:
-    """Return the runs of a folder, else those above or below it if none is saved in it."""
-    own = [run for run in runs if str(wd) in (run.wd, run.project)]
-    return own or [run for run in runs if run.works_in(wd) and not is_saved]

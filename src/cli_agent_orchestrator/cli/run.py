@@ -6,14 +6,14 @@ import stat
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import click
+from msgspec.structs import replace
 
 from ..core.models import RUN_INDEX
 from ..core.text import one_line
@@ -21,10 +21,10 @@ from ..errors import ConfigError, PromptError, UsageError
 from ..events import RunEvent, to_line
 from ..hosting.user import read_notices
 from ..runs.control import pass_on
-from ..runs.event_log import read_events
+from ..runs.record import read_events
 from ..runs.recorder import View
-from ..settings.config import RunConfig, state_folder, tmux_socket
-from ..settings.layout import STATE_FILE, run_folder
+from ..settings.config import RunConfig, tmux_socket
+from ..settings.layout import STATE_FILE, run_folder, state_folder
 from ..settings.table import (
     AGENTS,
     BY_NAME,
@@ -53,7 +53,6 @@ METAVARS = {
     ValueKind.GATES: "NAME=COMMAND",
     ValueKind.PATHS: "PATH",
 }
-KEEP_AGENTS = "--keep-agents"
 DETACHED = """
 The run {id} has started and continues without this terminal.
   See what it does:  cao watch {id}    (in the browser: cao dashboard)
@@ -67,7 +66,7 @@ def option_of(setting: Setting) -> Callable[[Command], Command]:
     """Return the option of a setting: `--max-rounds NUMBER`, `--resume / --no-resume`."""
     if setting.kind is ValueKind.FLAG:
         word = setting.option.removeprefix("--")
-        off = KEEP_AGENTS if setting.name == "CLEANUP_ON_EXIT" else f"--no-{word}"
+        off = "--keep-agents" if setting.name == "CLEANUP_ON_EXIT" else f"--no-{word}"
         default = {"": "", "1": "default: on; ", "0": "default: off; "}[setting.default]
         text = f"{setting.help}  [{default}{setting.variable}]"
         return click.option(f"{setting.option}/{off}", setting.name, default=None, help=text)
@@ -90,7 +89,6 @@ def option_of(setting: Setting) -> Callable[[Command], Command]:
 
 
 def setting_options(command: Command) -> Command:
-    """Give a command an option for each setting that has one; `--agent` stands for several."""
     for setting in reversed(SETTINGS):
         if setting.option and setting.name not in ROLE_SETTINGS:
             command = option_of(setting)(command)
@@ -131,6 +129,10 @@ def run(
     task: str | None,
     agents: tuple[str, ...],
     config_file: str | None,
+    as_json: bool,
+    detach: bool,
+    replace_terminals: bool,
+    trust: bool,
     **options: str | bool | tuple[str, ...] | None,
 ) -> None:
     """Take TASK through analyst, programmer and tester until it passes.
@@ -159,12 +161,6 @@ def run(
     Exit codes: 0 PASS, 1 FAIL, 2 bad usage or task, 3 stopped by an error (can be resumed),
     129, 130 and 143 ended by a signal, 141 the output was closed.
     """
-    how = StartOptions(
-        as_json=options.pop("as_json") is True,
-        detach=options.pop("detach") is True,
-        replace_terminals=options.pop("replace_terminals") is True,
-        trust=options.pop("trust") is True,
-    )
     for remark in remarks_on_variables(os.environ):
         click.echo(f"cao: {remark}", err=True)
     in_worktree = options.pop("WORKSPACE")
@@ -175,69 +171,71 @@ def run(
     given |= {} if task is None else task_options(task)
     if config_file is None:
         given |= project_options(given, os.environ)
-    start(given, config_file, how)
+    start(
+        given,
+        config_file,
+        as_json=as_json,
+        detach=detach,
+        replace_terminals=replace_terminals,
+        trust=trust,
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class StartOptions:
-    as_json: bool = False
-    detach: bool = False
-    """Apart from this terminal?"""
-    replace_terminals: bool = False
-    """With new agents for those that are lost?"""
-    trust: bool = False
-    """Are the commands of the project's own file allowed?"""
-    run: str = ""
-    """The run in a work tree that goes on, if it is one of these."""
-    by_id: bool = False
-    """Is it resumed by its id, as its next commands then say it?"""
-
-
-def start(given: Mapping[str, str | None], config_file: str | None, how: StartOptions) -> None:
-    """Begin or resume a run, here or apart from this terminal; here it ends the program."""
+def start(
+    given: Mapping[str, str | None],
+    config_file: str | None = None,
+    *,
+    as_json: bool,
+    detach: bool,
+    replace_terminals: bool,
+    trust: bool = False,
+    run: str = "",
+) -> None:
+    """Begin a run, or resume the one with an id; unless it is detached, this ends the program."""
     with importing():  # heavy, unlike --help
-        from ..runs.request import build_request
+        from ..runs.request import build_request, read_task_text
+        from ..runs.service import RunToLaunch, launch_run
         from ..settings.gates import commands_text
 
-    replacing = how.replace_terminals
-    request = build_request(given, os.environ, config_file, replace_terminals=replacing)
-    request = replace(request, run=how.run)
+    request = build_request(given, os.environ, config_file, replace_terminals=replace_terminals)
+    request = replace(request, run=run)
     config = request.config
-    commands = commands_text(request.project_commands)
-    if commands and not config.resume:
-        # What is wrong with the command is said before anything is asked.
-        check_usage(config)
-    settle_consent(commands, config.wd, request.project_file, given=how.trust)
-    if how.detach:
-        _launch(given, config_file, how, config.wd)
+    if commands := commands_text(request.project_commands):
+        # First the faults of the command, then questions.
+        if not config.resume and config.prompt_file is not None:
+            read_task_text(config)
+        if not config.resume and config.provider and not config.api_given:
+            with importing():
+                from ..providers import get_provider
+
+            get_provider(config.provider)
+        settle_consent(commands, config.wd, request.project_file, given=trust)
+    if detach:
+        apart = RunToLaunch(given, config_file, replace_terminals, run)
+        plain = JsonView() if as_json else PlainView(config.wd)
+        try:
+            begun = launch_run(apart, Path.cwd(), plain.tell, environ=os.environ)
+        except KeyboardInterrupt:
+            click.echo("cao: stopped before the run had begun", err=True)
+            raise
+        if not as_json:
+            click.echo(DETACHED.format(id=begun))
         return
     with importing():
         from .conduct import conduct
         from .narration import RESUME_BY_ID, unfinished_words
 
-    by_id = how.by_id or config.in_worktree
+    by_id = bool(run) or config.in_worktree
     report = "cao report {id}" if by_id else report_command(config, Path.cwd())
     unfinished = RESUME_BY_ID if by_id else unfinished_words(config.resume)
-    view = choose_view(config.wd, how.as_json, report, unfinished, state_folder(os.environ))
+    view = choose_view(config.wd, as_json, report, unfinished, state_folder(os.environ))
     sys.exit(conduct(request, view, os.environ))
 
 
-def check_usage(config: RunConfig) -> None:
-    """Refuse a task that is not there, and agents that our own server could not start."""
-    with importing():
-        from ..providers import get_provider
-        from ..runs.state_file import read_task_text
-
-    if config.prompt_file is not None:
-        read_task_text(config)
-    if config.provider and not config.api_given:
-        get_provider(config.provider)
-
-
 def task_options(task: str) -> dict[str, str]:
-    """Return the setting that TASK stands for: a file, or a text that is the task itself.
+    """Return the setting that TASK stands for: a file, or the text of the task.
 
-    A single word that could be a path is one, also if no file is there: it is mistyped.
+    A single word that looks like a path is one, even if the file is missing: it is mistyped.
     """
     if not task.strip():
         raise PromptError("the task is empty: write what is to be done")
@@ -265,7 +263,7 @@ def agent_options(agents: Sequence[str]) -> dict[str, str]:
 def project_options(
     options: Mapping[str, str | None], environ: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the folder above that a run is meant for which says nothing of it, and tell it."""
+    """Return the project above this folder, printed, if the command names no place."""
     named = merge_settings(options, read_environment(environ, bare=True))
     if is_placed(named):
         return {}
@@ -276,30 +274,7 @@ def project_options(
     return {"WD": str(folder)}
 
 
-def _launch(
-    given: Mapping[str, str | None],
-    config_file: str | None,
-    how: StartOptions,
-    wd: Path,
-) -> None:
-    """Start a run apart from this terminal, and say how to find it again."""
-    with importing():
-        from ..runs.service import RunLauncher, RunToLaunch, run_command
-
-    launcher = RunLauncher(run_command(sys.executable), os.environ)
-    request = RunToLaunch(given, config_file, how.replace_terminals, how.run)
-    view = JsonView() if how.as_json else PlainView(wd)
-    try:
-        launched = launcher.launch(request, Path.cwd(), view.tell)
-    except KeyboardInterrupt:
-        click.echo("cao: stopped before the run had begun", err=True)
-        raise
-    if not how.as_json:
-        click.echo(DETACHED.format(id=launched.run))
-
-
 def report_command(config: RunConfig, here: Path) -> str:
-    """Return the command that reports on a run if it is typed in this folder."""
     words = ["cao", "report"]
     if config.wd != here:
         words += ["--wd", str(config.wd)]
@@ -318,14 +293,12 @@ def _text(value: str | bool | tuple[str, ...] | None) -> str | None:
 
 
 MARKS = (SETTINGS_FILE, STATE_FILE)
-"""What a run could be started or resumed with."""
-NAMED_BY = ("WD", "STATE_FILE")
-"""Settings that name a place; where one is given, nothing is looked for."""
+"""Files of a project in which a run could be started or resumed."""
 
 
 def is_placed(given: Mapping[str, str]) -> bool:
-    """Do settings say where a run is: by a folder, a state, or a task that lies here or below?"""
-    if any(name in given for name in NAMED_BY):
+    """Do settings name the place of a run: a folder, a state, or a task here or below?"""
+    if "WD" in given or "STATE_FILE" in given:
         return True
     task = given.get("PROMPT_FILE")
     if task is None:
@@ -335,10 +308,9 @@ def is_placed(given: Mapping[str, str]) -> bool:
 
 
 def find_project(folder: Path, home: Path) -> Path | None:
-    """Return the project above a folder that a run in it is meant for; None if there is none.
+    """Return the nearest project above a folder; None if the folder is one, or there is none.
 
-    It is the nearest. Nothing is looked for above the top of a repository, nor in the home folder,
-    nor where somebody else can write.
+    The search ends at the top of a repository, at the home folder, and where others can write.
     """
     with suppress(OSError):
         here, border = Path(os.path.realpath(folder)), Path(os.path.realpath(home))
@@ -360,12 +332,8 @@ KNOWN = frozenset(
         *(f"{PREFIX}{name.upper()}_{word}" for name in AGENTS for word in ("ARGS", "COMMAND")),
         *("CAO_HOST", "CAO_PORT", "CAO_START_SECONDS", "CAO_STATE_DIR", "CAO_CONFIG_DIR"),
         *("CAO_TOKEN", "CAO_DEBUG"),
-        # In what belongs to a run: its agents, its gates.
-        RUN_INDEX,
-        # In the terminals of some agents, from which `cao` may be started as well.
-        *("CAO_EVENT_FILE", "CAO_SESSION_CONTEXT"),
-        # In the gates of a run.
-        "CAO_GATE",
+        # In the agents and the gates of a run, from where `cao` may be started.
+        *(RUN_INDEX, "CAO_EVENT_FILE", "CAO_SESSION_CONTEXT", "CAO_GATE"),
     )
 )
 
@@ -380,15 +348,7 @@ def remarks_on_variables(environ: Mapping[str, str]) -> list[str]:
     return remarks
 
 
-class Printed:
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-
-class PlainView(Printed):
+class PlainView(View):
     def __init__(self, base: Path, report: str = "", unfinished: str = UNFINISHED) -> None:
         self._narration = Narration(base, report, unfinished)
 
@@ -399,17 +359,9 @@ class PlainView(Printed):
             click.echo(f"{datetime.fromtimestamp(event.at):%H:%M:%S}  {text}")
 
 
-class JsonView(Printed):
+class JsonView(View):
     def tell(self, event: RunEvent) -> None:
         click.echo(to_line(event))
-
-
-def _kept_events(state_folder: Path, run: str) -> list[RunEvent]:
-    """Return the events of a run; none if they cannot be read, which is said elsewhere."""
-    try:
-        return read_events(run_folder(state_folder, run))
-    except (OSError, UsageError):
-        return []
 
 
 def choose_view(
@@ -419,29 +371,35 @@ def choose_view(
     unfinished: str = UNFINISHED,
     state_folder: Path | None = None,
 ) -> View:
-    """Return the view that suits where the output goes; `report` is the command that says more.
+    """Return the view that suits the output; `report` is the command that shows more.
 
-    `unfinished` is what is said of a run that ends without a verdict. With the state folder, where
-    runs are, keys can be pressed that steer it; without it no command of another terminal would
-    find the run, and none is shown.
+    `unfinished` is shown for a run that ends without a verdict. With the state folder, keys can
+    steer the run; without it commands in another terminal could not find the run, and none is
+    shown.
     """
     if as_json:
         return JsonView()
-    if sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":
-        from ..hosting.connect import client_for
-        from .live import LiveView
+    if not sys.stdout.isatty() or os.environ.get("TERM", "dumb") == "dumb":
+        return PlainView(base, report, unfinished)
+    from ..hosting.connect import client_for
+    from .live import LiveView
 
-        ask = recall = None
-        if state_folder is not None:
-            recall = partial(_kept_events, state_folder)
-            if not is_inside(tmux_socket(state_folder), os.environ):
-                ask = partial(pass_on, state_folder)
-        # Only who can press keys needs to know the choices of a question.
-        connect = None if ask is None else partial(client_for, os.environ, importing=importing)
-        narration = Narration(base, report, unfinished)
-        view = LiveView(narration, ask=ask, recall=recall, connect=connect)
-        view.is_alone = state_folder is None
-        if state_folder is not None:
-            view.notify_by(read_notices(os.environ))
+    narration = Narration(base, report, unfinished)
+    if state_folder is None:
+        view = LiveView(narration)
+        view.is_alone = True
         return view
-    return PlainView(base, report, unfinished)
+
+    def recall(run: str) -> list[RunEvent]:
+        try:
+            return read_events(run_folder(state_folder, run))
+        except (OSError, UsageError):
+            return []
+
+    ask = connect = None
+    if not is_inside(tmux_socket(state_folder), os.environ):
+        ask = partial(pass_on, state_folder)
+        connect = partial(client_for, os.environ, importing=importing)
+    view = LiveView(narration, ask=ask, recall=recall, connect=connect)
+    view.notify_by(read_notices(os.environ))
+    return view

@@ -6,30 +6,25 @@ import platform
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import click
+from msgspec.structs import replace
 
-from ..core.models import DRY_RUN, EXIT_ERROR, is_dry
+from ..core.models import DRY_RUN, is_dry
 from ..core.text import age, one_line, printable
+from ..errors import EXIT_ERROR
 from ..runs.record import short_name
 from ..runs.view import RunView, find_run, list_runs, listed_json, read_run
-from ..settings.config import state_folder
-from ..settings.layout import run_folder
+from ..settings.layout import run_folder, state_folder
 from .complete import complete_runs
-from .imports import terminal_width
+from .imports import current_folder, terminal_width
 
 MOST_ROWS = 20
-LONGEST_FOLDER = 20
-"""Characters of a folder in a terminal: the end of it tells most."""
-SHORTEST_FOLDER = 8
-LEAST_TASK = 12
-"""Characters of a task that are shown in any usual terminal."""
+LONGEST_FOLDER, SHORTEST_FOLDER = 20, 8
+"""Characters of a folder in a terminal: its end."""
 FOLDED_FIRST = ("ROUND", "AGE")
 HEADINGS = ("ID", "STATUS", "ROUND", "AGE", "FOLDER", "TASK")
-LEFT = """\
-You have stopped watching; the run goes on. Come back with: cao watch {id}"""
 KILLED = """\
 The run was interrupted: its process is gone, its agents may still be there.
 Resume it with: cao resume {id}"""
@@ -60,7 +55,7 @@ def runs(show_all: bool, as_json: bool) -> None:
     Other commands take a run by its ID, the beginning of it, or its last letters.
     """
     found = list_runs(state_folder(os.environ))
-    here = Path.cwd().resolve()
+    here = current_folder()
     found.sort(key=lambda run: not run.works_in(here))
     shown = found if show_all or as_json else found[:MOST_ROWS]
     if as_json:
@@ -83,27 +78,21 @@ def runs(show_all: bool, as_json: bool) -> None:
 def table(
     found: Sequence[RunView], here: Path, now: float, width: int | None = None
 ) -> Iterator[str]:
-    """Yield runs as aligned columns, each on a line that fits a width if one is given."""
     rows: list[tuple[str, ...]] = [HEADINGS, *(_row(run, here, now) for run in found)]
     if width is None:
         yield from aligned(rows)
         return
-    # What tells least goes first, so that there is room for the task: ids become their last
-    # letters, by which runs can be named too, then columns go. Of a folder its last part stays.
-    least = min(LEAST_TASK, max(len(row[-1]) for row in rows))
+    # Of a folder its end is shown. To make room for the task, ids become their last letters, by
+    # which runs can be named too; then columns go. Any usual terminal has 12 letters of it.
+    least = min(12, max(len(row[-1]) for row in rows))
     last_part = max(len(Path(row[-2]).name) for row in rows)
     rows = [(*row[:-2], end_of(row[-2], max(LONGEST_FOLDER, last_part)), row[-1]) for row in rows]
     if room_for_last(rows, width) < least:
         rows = [(short_name(row[0]), *row[1:]) for row in rows]
-    rows = folded(rows, FOLDED_FIRST, width, least)
-    folder = max(len(row[-2]) for row in rows)
-    most = max(folder - max(least - room_for_last(rows, width), 0), SHORTEST_FOLDER)
-    rows = [(*row[:-2], end_of(row[-2], most), row[-1]) for row in rows]
-    yield from aligned(rows, width)
+    yield from aligned(folded(rows, FOLDED_FIRST, width, least), width)
 
 
 def aligned(rows: Sequence[tuple[str, ...]], width: int | None = None) -> Iterator[str]:
-    """Yield rows as lines whose columns are aligned, cut where the terminal ends."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     for *cells, last in rows:
         padded = (cell.ljust(most) for cell, most in zip(cells, widths, strict=True))
@@ -114,7 +103,7 @@ def aligned(rows: Sequence[tuple[str, ...]], width: int | None = None) -> Iterat
 def folded(
     rows: Sequence[tuple[str, ...]], names: Sequence[str], width: int, least: int
 ) -> list[tuple[str, ...]]:
-    """Return rows without the columns that have to go so that the last one has room enough."""
+    """Return rows without as many of the named columns as the last one needs room."""
     found = [*rows]
     for name in names:
         if room_for_last(found, width) >= least:
@@ -156,19 +145,14 @@ def end_of(text: str, most: int) -> str:
 def watch(run: str | None, as_json: bool) -> None:
     """Follow RUN as it goes on: all that has happened so far, then each thing as it happens.
 
-    RUN is the ID that `cao runs` lists, the beginning of it, or its last letters. Leave it out for
-    the run of this folder, or the only one there is. Ctrl-C stops watching and leaves the run
-    alone; the last row shows the keys that steer it.
-
-    Ends with the run, and with its exit code: 0 PASS, 1 FAIL, 3 if an error stopped it or its
-    process was killed, 129, 130 and 143 if a signal or `cao stop` ended it.
+    RUN is as in `cao report`; the last row shows the keys that steer it. Ctrl-C stops watching and
+    leaves the run alone. Ends with the run, and with its exit code, as `cao run` does.
 
     \b
-    cao watch
     cao watch k3f9
     """
     from ..events import RunEnded
-    from ..runs.event_log import Follower
+    from ..runs.service import Follower
     from .interrupts import Interrupts
     from .narration import RESUME_BY_ID
     from .run import choose_view
@@ -190,7 +174,8 @@ def watch(run: str | None, as_json: bool) -> None:
             else:
                 view.tell(last)
     if interrupts.noted is not None:
-        click.echo(LEFT.format(id=found.id), err=True)
+        left = "You have stopped watching; the run goes on. Come back with: cao watch"
+        click.echo(f"{left} {found.id}", err=True)
         sys.exit(interrupts.exit_code)
     if isinstance(last, RunEnded):
         if last.reason and last.exit_code == EXIT_ERROR:
@@ -205,16 +190,15 @@ def watch(run: str | None, as_json: bool) -> None:
 
 
 def run_to_look_at(name: str | None) -> RunView:
-    """Return the run that is named, else the one to show; it is said if that is elsewhere."""
-    here = Path.cwd().resolve()
-    found = find_run(state_folder(os.environ), name, here, to_look=True)
+    """Return the run that is named, else the one to show, with a note if that is elsewhere."""
+    here = current_folder()
+    found = find_run(state_folder(os.environ), name, here, "look")
     if not name:
         say_if_elsewhere(found, here)
     return found
 
 
 def say_if_elsewhere(run: RunView, here: Path) -> None:
-    """Say which run is shown if none was named, and it is not of this folder."""
     if not run.works_in(here):
         click.echo(f"There is no run in this folder; this is {one_line(run.label)}.", err=True)
 
@@ -226,5 +210,5 @@ def killed_words(run: RunView) -> Iterator[str]:
     yield NOT_SAVED
     if run.has_agents:
         yield f"  End the agents it left: cao stop {run.id}"
-    if run.in_tree and not run.discarded:
+    if run.project and not run.discarded:
         yield f"  Remove its work tree:   cao discard {run.id}"

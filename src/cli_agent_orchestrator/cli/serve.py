@@ -4,17 +4,17 @@ import asyncio
 import logging
 import os
 import signal
-from dataclasses import replace
 
 import click
+from msgspec.structs import replace
 
 from ..core.sockets import server_url
 from ..errors import FolderTaken, UsageError
 from ..hosting.server import serve_terminals
 from ..hosting.user import read_server_config
+from ..runs.log import OneLine
 from ..runs.record import short_name
-from ..runs.recorder import OneLine
-from ..runs.view import run_of_process
+from ..runs.view import find_live_run
 from ..server.app import run
 from ..settings.config import ServerConfig
 
@@ -28,16 +28,14 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 def server(host: str | None, port: int | None, no_auth: bool) -> None:
     """Run the server that owns the terminals.
 
-    It listens on this machine only, and asks for the token in its state folder, which `cao`
-    finds by itself. Ctrl-C ends the server; the agents go on in tmux, and the next start finds
-    them again.
+    It listens on this machine only, and asks for the token in its state folder. Ctrl-C ends the
+    server; the agents go on in tmux, and the next start finds them again.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(message)s"))
     logging.getLogger().addHandler(handler)
     config = read_server_config(os.environ)
-    config = replace(config, host=host or config.host)
-    config = replace(config, port=config.port if port is None else port)
+    config = replace(config, host=host or config.host, port=config.port if port is None else port)
     if no_auth and config.host not in LOOPBACK:
         raise UsageError(f"--no-auth on {config.host} would let everybody in; use 127.0.0.1")
     if no_auth:
@@ -45,7 +43,7 @@ def server(host: str | None, port: int | None, no_auth: bool) -> None:
     try:
         run(_serve_until_signal(config, auth=not no_auth))
     except FolderTaken as taken:
-        name = run_of_process(config.state_dir, taken.pid or 0)
+        name = find_live_run(config.state_dir, pid=taken.pid)
         raise FolderTaken(taken.folder, taken.pid, short_name(name) if name else "") from None
 
 

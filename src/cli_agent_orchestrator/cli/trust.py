@@ -1,4 +1,4 @@
-"""`cao trust`: which commands of projects' own files may be run."""
+"""`cao trust`: consent to the commands of projects' own files."""
 
 import os
 import shlex
@@ -12,8 +12,8 @@ import click
 from ..core.text import one_line, printable
 from ..errors import UsageError
 from ..runs.request import read_file_settings
-from ..settings.config import check_state_folder, state_folder
 from ..settings.gates import Trust, check_consent, command_lines, commands_text
+from ..settings.layout import check_state_folder, state_folder
 
 ASKED = "Allow them, here and as they are now?"
 
@@ -26,14 +26,8 @@ ASKED = "Allow them, here and as they are now?"
 def trust(wd: str, listing: bool, revoke: bool, yes: bool) -> None:
     """Allow the commands that a project's own cao.toml wants to be run.
 
-    These are its gates, and what prepares a work tree.
-
-    They are shown first. What you allow counts for that folder and for just these commands.
-
-    \b
-    cao trust
-    cao trust --list
-    cao trust --revoke --wd ../shop
+    These are its gates, and what prepares a work tree. They are shown first. What you allow counts
+    for that folder and for just these commands.
     """
     if listing and revoke:
         raise UsageError("say --list or --revoke, not both")
@@ -42,13 +36,19 @@ def trust(wd: str, listing: bool, revoke: bool, yes: bool) -> None:
         raise UsageError(f"{one_line(wd)} is no folder; --wd names that of a project")
     known = Trust(own_folder())
     if listing:
-        _list(known)
+        if not known.all():
+            click.echo("No commands of any project are allowed.")
+        for entry in known.all():
+            since = datetime.fromtimestamp(entry.at)
+            click.echo(f"{one_line(entry.folder)}  (since {since:%Y-%m-%d})")
+            for line in command_lines(entry.commands):
+                click.echo(f"  {printable(line)}")
     elif revoke:
-        found = known.revoke(folder)
-        click.echo(
-            f"{'Nothing of' if not found else 'No command of'} {one_line(str(folder))} "
-            f"{'was' if not found else 'is'} allowed{'' if not found else ' any more'}."
-        )
+        where = one_line(str(folder))
+        if known.revoke(folder):
+            click.echo(f"No command of {where} is allowed any more.")
+        else:
+            click.echo(f"Nothing of {where} was allowed.")
     else:
         _allow(known, folder, yes)
 
@@ -62,37 +62,24 @@ def own_folder() -> Path:
 def settle_consent(commands: str, folder: Path, file: str = "", *, given: bool) -> None:
     """Ask about the commands of a project's own file that are not allowed yet.
 
-    With the consent `given` they are allowed; where nobody can be asked, that is an error. The
-    file is named if it is not the `cao.toml` of the folder.
+    With the consent `given` they are allowed; without a terminal to ask in, that is an error. The
+    `file` is named if it is not the `cao.toml` of the folder.
     """
     known = Trust(own_folder())
-    if not commands or known.allows(folder, commands):
+    if known.allows(folder, commands):
         return
     if not given:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             check_consent(known, folder, commands, file)
-        _show(folder, commands, file)
-        _ask()
+        _ask(folder, commands, file)
     known.allow(folder, commands, time.time())
     words = f"Allowed from now on in {one_line(str(folder))}; `{revocation(folder)}` takes it back"
     click.echo(words, err=True)
 
 
 def revocation(folder: Path) -> str:
-    """Return the command that takes back what is allowed in a folder, if it is typed here."""
     where = "" if folder == Path(os.path.realpath(".")) else f" --wd {shlex.quote(str(folder))}"
     return one_line(f"cao trust --revoke{where}")
-
-
-def _ask() -> None:
-    """Raise unless the user says yes; where nobody can be asked, that is no yes."""
-    try:
-        agreed = click.confirm(ASKED, default=False, err=True)
-    except click.Abort:
-        click.echo(err=True)
-        agreed = False
-    if not agreed:
-        raise UsageError("nothing was allowed, and nothing is run")
 
 
 def _allow(known: Trust, folder: Path, yes: bool) -> None:
@@ -104,11 +91,24 @@ def _allow(known: Trust, folder: Path, yes: bool) -> None:
         click.echo("They are allowed already:")
         _show(folder, commands)
         return
-    _show(folder, commands)
-    if not yes:
-        _ask()
+    if yes:
+        _show(folder, commands)
+    else:
+        _ask(folder, commands)
     known.allow(folder, commands, time.time())
     click.echo(f"Allowed. `{revocation(folder)}` takes it back.")
+
+
+def _ask(folder: Path, commands: str, file: str = "") -> None:
+    """Show the commands, and raise unless the user agrees; no answer means no."""
+    _show(folder, commands, file)
+    try:
+        agreed = click.confirm(ASKED, default=False, err=True)
+    except click.Abort:
+        click.echo(err=True)
+        agreed = False
+    if not agreed:
+        raise UsageError("nothing was allowed, and nothing is run")
 
 
 def _show(folder: Path, commands: str, file: str = "") -> None:
@@ -116,13 +116,3 @@ def _show(folder: Path, commands: str, file: str = "") -> None:
     click.echo(f"{asking} wants these commands to be run:", err=True)
     for line in command_lines(commands):
         click.echo(f"  {printable(line)}", err=True)
-
-
-def _list(known: Trust) -> None:
-    entries = known.all()
-    if not entries:
-        click.echo("No commands of any project are allowed.")
-    for entry in entries:
-        click.echo(f"{one_line(entry.folder)}  (since {datetime.fromtimestamp(entry.at):%Y-%m-%d})")
-        for line in command_lines(entry.commands):
-            click.echo(f"  {printable(line)}")

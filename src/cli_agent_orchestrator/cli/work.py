@@ -4,18 +4,17 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 import click
+from msgspec.structs import replace
 
 from ..core.clock import SystemClock
 from ..core.text import one_line, plural, printable
 from ..errors import NotFound, OrchestratorError, RunError, UsageError
-from ..events import FilesChanged
 from ..runs.deliver import (
     Ended,
     apply_run,
@@ -26,8 +25,7 @@ from ..runs.deliver import (
     refuse_committed,
     request_run,
 )
-from ..runs.event_log import read_events
-from ..runs.record import RunRecord, RunStatus, read_record, short_name
+from ..runs.record import RunStatus, read_record, short_name
 from ..runs.restore import (
     BETWEEN,
     DISCARDED_LABEL,
@@ -35,18 +33,19 @@ from ..runs.restore import (
     WayBack,
     find_moment,
     find_span,
+    go_back,
     name_of,
     opened_to_go_back,
+    plan_way_back,
     read_kept,
 )
-from ..runs.view import RunView, choose_run, find_run, list_runs, runs_that_fit
-from ..settings.config import state_folder
-from ..settings.layout import REQUEST_FILE, SNAPSHOTS_FOLDER, STATE_FILE, run_folder
-from ..work.delivery import MergeKind, MergeResult, PullRequest
+from ..runs.view import Purpose, RunView, choose_run, find_run, list_runs, runs_that_fit
+from ..settings.layout import REQUEST_FILE, SNAPSHOTS_FOLDER, STATE_FILE, run_folder, state_folder
+from ..work.delivery import MergeKind, PullRequest
 from ..work.folder import START_LABEL
-from ..work.snapshots import Snapshot, has_snapshots
+from ..work.snapshots import has_snapshots
 from .complete import complete_runs
-from .imports import confirm
+from .imports import confirm, current_folder
 from .interrupts import Interrupts
 from .report import request_body
 from .run import find_project
@@ -58,7 +57,6 @@ UNLISTED = (
     "the run of this folder is not in your list of runs, as that of `cao demo` never is: there are "
     "no snapshots of its files; `cao report` shows what is known of it"
 )
-MOST_WORDS = 2
 STYLES = (
     # how a line of a patch begins, and its color; the first that fits counts
     (r"diff |index |\+\+\+ |--- |(new|deleted|old) |rename |similarity |Binary ", None),
@@ -76,15 +74,10 @@ def diff(words: tuple[str, ...], stat: bool, raw: bool) -> None:
     """Show what RUN changed in the files, from its start to its end, or what one TURN changed.
 
     TURN is its number, a role or gate (its last turn), or `start`; A..B is from after one turn to
-    after another. RUN is the ID that `cao runs` lists, the beginning of it, or its last letters;
-    leave it out for the run of this folder, or the only one there is. What you had not committed
-    when the run began is no part of it.
-
-    Characters that would control your terminal are shown as �, unless --raw is given.
+    after another. RUN is as in `cao report`. What you had not committed when the run began is no
+    part of it.
 
     \b
-    cao diff
-    cao diff k3f9 --stat
     cao diff programmer
     cao diff k3f9 3..7
     cao diff --raw | git -C "$(git rev-parse --show-toplevel)" apply -R
@@ -123,21 +116,17 @@ def undo(run: str | None, turn: str, everything: bool, yes: bool) -> None:
     """Take back what RUN did to the files, all of it or what came after TURN.
 
     It shows what it would do and asks first. What is there now is kept, so that this can be undone;
-    HEAD, index and stash stay as they are, and so do ignored files. Files that you changed yourself
-    since, or while no agent was at work, stay as they are and are named; --all takes them back,
-    too. Files that go through a filter (Git LFS) are left alone.
+    HEAD, index, stash and ignored files stay as they are. Files that you changed yourself are
+    named; --all takes them back, too.
 
     RUN and TURN are as in `cao diff`; a run that is at work has to be stopped before. Work that is
-    committed stays: it says which `git revert` takes it out of your branch, or that `cao discard`
-    removes its own.
+    committed stays: it says which `git revert` takes it out of your branch.
 
     \b
-    cao undo
     cao undo k3f9
-    cao undo k3f9 --to programmer
-    cao undo --to 7
+    cao undo --to programmer
     """
-    runs, here = list_runs(state_folder(os.environ)), Path.cwd().resolve()
+    runs, here = list_runs(state_folder(os.environ)), current_folder()
     kept = _kept(choose_run(runs, run, here) if run else _usual(runs, here))
     if turn == START_LABEL:
         refuse_committed(kept.record, os.environ)
@@ -147,18 +136,16 @@ def undo(run: str | None, turn: str, everything: bool, yes: bool) -> None:
         target = find_moment(kept.taken, turn)
     except NotFound:
         raise UsageError(_listed(f"there is no snapshot for {turn!r}", kept)) from None
-    with opened_to_go_back(kept, SystemClock()) as going:
-        way = going.plan(target, everything=everything)
+    with opened_to_go_back(kept, SystemClock()) as snapshots:
+        way = plan_way_back(kept, snapshots, target, everything=everything)
         for line in _plan_lines(kept, way):
             click.echo(line)
         if not (way.restored or way.removed):
             click.echo(f"Nothing to do: the run's files are as they were at {name_of(target)}.")
             return
-        refusal = "nothing was changed; add --yes if all of this is meant"
-        if not yes and not confirm("Do this?", refusal):
-            click.echo("Nothing was changed.")
+        if not yes and not confirm("Do this?", "changed"):
             return
-        number, done = going.go(way)
+        number, done = go_back(kept, snapshots, way)
     run_id, tree = kept.record.id, kept.record.tree
     click.echo(
         f"Done: {plural(len(done), 'file')}. To undo this: cao undo {run_id} --to {number} --all"
@@ -193,32 +180,23 @@ def _plan_lines(kept: Kept, way: WayBack) -> Iterator[str]:
 
 
 def _listed(problem: str, kept: Kept) -> str:
-    changed = {
-        event.sequence: plural(event.count, "file")
-        for event in read_events(kept.folder)
-        if isinstance(event, FilesChanged)
-    }
-    return "\n  ".join([f"{problem}; there are:", *moment_lines(kept.taken, changed)])
-
-
-def moment_lines(taken: Sequence[Snapshot], changed: Mapping[int, str]) -> Iterator[str]:
-    """Yield a line for each snapshot: its number, who, when, and what was changed in that turn."""
-    width = max(len(one_line(one.label)) for one in taken)
-    for one in taken:
+    width = max(len(one_line(one.label)) for one in kept.taken)
+    lines = [f"{problem}; there are:"]
+    for one in kept.taken:
         when = f"{datetime.fromtimestamp(one.at):%H:%M:%S}"
-        files = f"  changed {changed[one.sequence]}" if one.sequence in changed else ""
-        yield f"{one.sequence:>3}  {one_line(one.label):<{width}}  {when}{files}".rstrip()
+        lines.append(f"{one.sequence:>3}  {one_line(one.label):<{width}}  {when}")
+    return "\n  ".join(lines)
 
 
 def _choose(words: Sequence[str]) -> tuple[Kept, str]:
-    """Return the snapshots of the run that is meant, and the word for some of them.
+    """Return the snapshots of a run, and the word for some of them.
 
     One word alone means a run if it cannot mean a turn of the run of this folder.
     """
-    if len(words) > MOST_WORDS:
+    if len(words) > 2:
         raise UsageError("expected at most RUN and TURN; see --help")
-    runs, here = list_runs(state_folder(os.environ)), Path.cwd().resolve()
-    if len(words) == MOST_WORDS:
+    runs, here = list_runs(state_folder(os.environ)), current_folder()
+    if len(words) == 2:
         return _kept(choose_run(runs, words[0], here)), words[1]
     word = words[0] if words else ""
     if word and runs_that_fit(runs, word):
@@ -226,12 +204,12 @@ def _choose(words: Sequence[str]) -> tuple[Kept, str]:
             find_moment(_kept(_usual(runs, here)).taken, word)
         except OrchestratorError:
             return _kept(choose_run(runs, word, here)), ""
-    found = _usual(runs, here, to_look=True)
+    found = _usual(runs, here, "look")
     say_if_elsewhere(found, here)
     return _kept(found), word
 
 
-def _usual(runs: Sequence[RunView], here: Path, *, to_look: bool = False) -> RunView:
+def _usual(runs: Sequence[RunView], here: Path, to: Purpose = "act") -> RunView:
     """Return the run that is meant if none is named; one without snapshots only if all are."""
     state = state_folder(os.environ)
     if not any(run.works_in(here) for run in runs):
@@ -244,7 +222,7 @@ def _usual(runs: Sequence[RunView], here: Path, *, to_look: bool = False) -> Run
 
     kept = [run for run in runs if is_kept(run)]
     chosen = kept if any(run.works_in(here) for run in kept) else runs
-    return choose_run(chosen, None, here, to_look=to_look)
+    return choose_run(chosen, None, here, to)
 
 
 def _kept(run: RunView) -> Kept:
@@ -252,7 +230,6 @@ def _kept(run: RunView) -> Kept:
 
 
 def _colored(line: str) -> str:
-    """Return a line of a patch in its color; where there is no terminal, click leaves it out."""
     for pattern, color in STYLES:
         if re.match(pattern, line):
             return click.style(line, color, bold=color is None or None)
@@ -260,8 +237,6 @@ def _colored(line: str) -> str:
 
 
 APPLYING = "cao: the work is brought to its end first. Ctrl-C again leaves it half done.\n"
-MOST_FILES = 50
-"""Files that a refusal names."""
 MOVED = {
     MergeKind.FAST_FORWARDED: "{branch} is in {onto} now, at {commit}.",
     MergeKind.MERGED: "{branch} is merged into {onto}, as {commit}.",
@@ -275,10 +250,8 @@ def apply(run: str | None) -> None:
     """Bring the work of RUN, which is on a branch of its own, into the branch you work on.
 
     It fast-forwards or merges. What you have not committed stays as it is: if anything is in the
-    way, or there would be conflicts, nothing is changed and the files are named.
-
-    RUN is the ID that `cao runs` lists, the beginning of it, or its last letters. Leave it out for
-    the one run of this folder whose work waits.
+    way, or there would be conflicts, nothing is changed and the files are named. RUN is as in `cao
+    report`; leave it out for the one run of this folder whose work waits.
 
     Ends with 3 if nothing was applied because something is in the way, 2 if there is nothing to
     apply.
@@ -287,11 +260,8 @@ def apply(run: str | None) -> None:
     cao apply k3f9
     """
     with _found(run, to_deliver=True) as ended:
-        # Half of it would be of no use to anybody.
         with Interrupts(APPLYING):
             done = apply_run(ended)
-        if done.kind is MergeKind.REFUSED:
-            raise RunError(f"nothing was applied: {_refusal(done)}")
         onto = one_line(ended.saved.onto or "what is checked out")
         words = MOVED[done.kind].format(
             branch=ended.saved.branch, onto=onto, commit=done.commit[:12]
@@ -308,15 +278,13 @@ def apply(run: str | None) -> None:
 def pr(run: str | None, title: str, draft: bool) -> None:
     """Push the branch of RUN, and open a pull request (a merge request at GitLab).
 
-    `gh` or `glab` opens it if it is installed; otherwise it tells you what to type. Only this
-    command pushes. What the request says is what `cao report RUN --pr` prints, and how the commit
-    was judged.
+    `gh` or `glab` opens it if it is installed; otherwise it tells you what to type. It says what
+    `cao report RUN --pr` prints. RUN is as in `cao apply`.
 
     Ends with 3 if nothing was pushed (there is no remote, or it refused), 2 if there is nothing to
     push.
 
     \b
-    cao pr k3f9
     cao pr k3f9 --draft --title "Keep digits in slugs"
     """
     with _found(run, to_deliver=True) as ended:
@@ -336,17 +304,15 @@ def pr(run: str | None, title: str, draft: bool) -> None:
 def discard(run: str | None, yes: bool) -> None:
     """Remove the work tree and the branch of RUN. A snapshot keeps what was in it.
 
-    The agents of the run are ended first. Prompts, replies and the proof stay with the run: `cao
-    report` has them. It asks first. Nothing is forced: a branch with commits of somebody else
-    stays. One that `cao pr` has pushed stays at its remote.
+    It asks first, and ends the agents of the run. Prompts, replies and the proof stay with the run.
+    Nothing is forced: a branch with commits of somebody else stays. RUN is as in `cao apply`.
 
     \b
     cao discard k3f9
     """
     with _found(run, to_deliver=False) as ended:
         click.echo(printable(f"To be removed: {ended.saved.folder}, {ended.saved.branch}"))
-        refusal = "nothing was removed; add --yes if it is to go"
-        if not yes and not confirm("Remove both?", refusal):
+        if not yes and not confirm("Remove both?", "removed"):
             raise click.Abort
         if ended.record.terminals:
             # They could not work on in a folder that is gone.
@@ -356,29 +322,23 @@ def discard(run: str | None, yes: bool) -> None:
             record = replace(ended.record, terminals={}, session_name="")
             ended = replace(ended, record=record)
         is_kept = discard_run(ended)
-    top = ended.tree.worktree.repository.top
-    for line in discard_words(ended.record, top, is_kept=is_kept):
-        click.echo(printable(line))
-
-
-def discard_words(record: RunRecord, top: Path, *, is_kept: bool) -> Iterator[str]:
-    run = short_name(record.id)
-    yield "Removed."
+    name, saved, top = short_name(ended.record.id), ended.saved, str(ended.tree.repository.top)
+    click.echo("Removed.")
     if is_kept:
         # Git leaves out what is beside the folder in which it is run.
-        git = shlex.join(["git", "-C", str(top), "apply"])
-        yield "A snapshot keeps what was in it. To have it back among your files:"
-        yield f"  cao diff {run} {START_LABEL}{BETWEEN}{DISCARDED_LABEL} --raw | {git}"
-    if record.tree is not None and record.tree.pushed:
-        remote, branch = record.tree.pushed, record.tree.branch
-        git = shlex.join(["git", "-C", str(top), "push", remote, "--delete", branch])
-        yield f"The branch that was pushed to {remote} stays there. To delete it:\n  {git}"
+        git = shlex.join(["git", "-C", top, "apply"])
+        back = f"cao diff {name} {START_LABEL}{BETWEEN}{DISCARDED_LABEL} --raw | {git}"
+        click.echo("A snapshot keeps what was in it. To have it back among your files:")
+        click.echo(printable(f"  {back}"))
+    if saved.pushed:
+        git = shlex.join(["git", "-C", top, "push", saved.pushed, "--delete", saved.branch])
+        text = f"The branch that was pushed to {saved.pushed} stays there. To delete it:"
+        click.echo(printable(f"{text}\n  {git}"))
 
 
 def request_words(
     done: PullRequest, branch: str, onto: str, title: str, body: str, *, draft: bool
 ) -> Iterator[str]:
-    """Yield what was done for a request, and all that is needed to open one that is not yet."""
     yield f"Pushed {branch} to {done.remote}: git push {done.remote} {branch}"
     if done.url:
         yield done.url
@@ -386,12 +346,10 @@ def request_words(
     if done.said:
         yield done.said
     a_draft = " draft" if draft else ""
+    yield f"No{a_draft} request is open yet."
     if done.to_type:
-        yield f"No{a_draft} request is open yet. Open it with:\n  {done.to_type}"
-        yield f"Or on the page of {done.remote}: a new{a_draft} request"
-    else:
-        yield f"No{a_draft} request is open yet: neither gh nor glab is there for {done.remote}."
-        yield f"Open it on the page of {done.remote}: a new{a_draft} request"
+        yield f"Open it with:\n  {done.to_type}"
+    yield f"Open it on the page of {done.remote}: a new{a_draft} request"
     yield f"  from {branch} into {onto}"
     yield f"  title: {one_line(title)}"
     yield "  text:"
@@ -401,10 +359,7 @@ def request_words(
 def choose_waiting(
     runs: Sequence[RunView], waiting: Sequence[RunView], here: Path, now: float
 ) -> RunView:
-    """Return the run whose work is meant if none is named: the one here whose work waits.
-
-    If no work waits here it is the last run: what is wrong with that is said when it is opened.
-    """
+    """Return the one run here whose work waits, else the last run, which says why it cannot."""
     own = [run for run in waiting if run.works_in(here)]
     if len(own) == 1:
         return own[0]
@@ -417,33 +372,23 @@ def choose_waiting(
     raise UsageError("\n  ".join([f"{head}; name one of these:", *rows]))
 
 
-def _waits(state: Path, run: RunView) -> bool:
-    """Does the work of a run wait, on its branch or in its work tree alone?"""
-    record = read_record(run_folder(state, run.id)) if run.project and not run.is_live else None
-    if record is None or record.tree is None or record.tree.delivered:
-        return False
-    return bool(run.waiting) or has_tree(state, record)
-
-
 @contextmanager
 def _found(name: str | None, *, to_deliver: bool) -> Iterator[Ended]:
     """Hold the run that is named, else the one whose work waits; only what passed is delivered."""
-    state, here = state_folder(os.environ), Path.cwd().resolve()
+    state, here = state_folder(os.environ), current_folder()
     if name:
         found = find_run(state, name, here)
     else:
         runs = list_runs(state)
-        waiting = [run for run in runs if _waits(state, run)]
+        waiting = []
+        for run in (run for run in runs if run.project and not run.is_live):
+            record = read_record(run_folder(state, run.id))
+            if record and record.tree and not record.tree.delivered:
+                waiting += [run] if run.waiting or has_tree(state, record) else []
         if to_deliver:
             waiting = [run for run in waiting if run.status is RunStatus.PASS]
+            # One that changed no file has a tree, too.
+            waiting = [run for run in waiting if run.waiting] or waiting
         found = choose_waiting(runs, waiting, here, time.time())
     with ended_run(state, found.id, os.environ) as ended:
         yield ended
-
-
-def _refusal(done: MergeResult) -> str:
-    files = done.files
-    more = len(files) - MOST_FILES
-    rest = [f"and {more} more"] if more > 0 else []
-    named = [one_line(name) for name in files[:MOST_FILES]]
-    return "\n  ".join([printable(done.reason), *named, *rest])

@@ -1,7 +1,7 @@
 """The verbs of the server over HTTP, for the synchronous half of the product.
 
-The client works against any server with the common routes. What ours can do beyond them (messages
-of any size, an event stream) is used only if the server says that it can.
+The client works against any server with the common routes. The features of ours (messages of any
+size, an event stream) are used only if the server names them.
 """
 
 import contextlib
@@ -19,6 +19,7 @@ from urllib.parse import quote, urlencode
 import httpx
 import httpx_sse
 
+from ..core import codec
 from ..core.models import AgentView, Delivery, Feature, OutputMode, TerminalEvent, TerminalStatus
 from ..errors import ApiRefused, ApiUnreachable, ConfigError, UsageError, in_words, named_in_path
 from ..events import RunEvent, from_line
@@ -29,28 +30,21 @@ QUICK = httpx.Timeout(30, connect=5, pool=5)
 FOLLOWING = httpx.Timeout(50, connect=5, pool=5)
 """Longer than three heartbeats of an event stream: after that it is dead."""
 LIMITS = httpx.Limits(max_connections=None, keepalive_expiry=4)
-"""Unused connections are kept shorter than servers keep them, so that none is used that just
-closed."""
+"""Unused connections are kept shorter than servers keep them."""
 ENDING = 503
 """With `Retry-After`: nothing was done, because the server ends."""
 JSON = {"Content-Type": "application/json"}
 NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 STARTING = httpx.Timeout(120, connect=5, pool=5)
-"""Agents take their time to start."""
 TYPING = httpx.Timeout(60, connect=5, pool=5)
+"""To type into a terminal, or to steer a run: one that is stopped ends its agents first."""
 BEGINNING = httpx.Timeout(600, connect=5, pool=5)
-"""A run begins when all of its agents are there; a work tree may have to be set up before."""
-STEERING = httpx.Timeout(60, connect=5, pool=5)
-"""A run that is stopped ends its agents first."""
+"""A run begins when all of its agents have started; a work tree may have to be set up before."""
 STEP_SECONDS = 600.0
 LONGEST_STEP = 86_400.0
 AROUND_STEP = 180.0
 """Seconds in which the agent of a step is started and ended."""
-
-LONGEST_EVENT_ID = 200
-"""A server of ours takes no longer one as a resume point."""
-LONGEST_ACTION = 200
 QUERY_LIMIT = 64_000
 """Bytes of a message in the address; servers take 64 KiB for the whole head of a request."""
 
@@ -62,13 +56,12 @@ Event = TypeVar("Event")
 
 
 def socket_transport(path: Path) -> httpx.HTTPTransport:
-    """Return the way to a server that listens on a Unix socket."""
     # Reading certificates takes time, and nothing is encrypted here.
     return httpx.HTTPTransport(uds=str(path), verify=False, limits=LIMITS)
 
 
 class _Stream:
-    """A handle by which one thread ends the read another one waits in."""
+    """Lets one thread end the read in which another one waits."""
 
     def __init__(self) -> None:
         self.stopped = False
@@ -84,36 +77,22 @@ class _Stream:
         with self._lock:
             self.stopped = True
             if self._socket is not None:
-                # Closing would not wake the reader; a shutdown does. It may be over already.
+                # Closing would not wake the reader. It may be over already.
                 with contextlib.suppress(OSError):
                     self._socket.shutdown(socket.SHUT_RDWR)
 
 
-def _checked(base_url: str) -> httpx.URL:
-    expected = f"an address such as {DEFAULT_API}"
-    try:
-        url = httpx.URL(base_url)
-    except httpx.InvalidURL:
-        raise ConfigError("API", base_url, expected) from None
-    if url.userinfo:
-        raise ConfigError("API", "(not shown)", f"{expected}, without user and password")
-    if url.scheme not in ("http", "https") or not url.host or url.query or url.fragment:
-        raise ConfigError("API", base_url, expected)
-    if url.port is not None and not 0 < url.port <= LAST_PORT:
-        raise ConfigError("API", base_url, f"{expected}, with a port from 1 to {LAST_PORT}")
-    return url
-
-
-def segment(name: str) -> str:
-    """Return a name as one part of a path, from which it cannot break out."""
-    if name in ("", ".", ".."):
-        raise UsageError(f"{name!r} is not the name of a terminal, session or run")
-    return quote(name, safe="", errors="replace")
+def path_of(*names: str) -> str:
+    """Return names as a path; each stays one part of it."""
+    for name in names:
+        if name in ("", ".", ".."):
+            raise UsageError(f"{name!r} is not the name of a terminal, session or run")
+    return "/" + "/".join(quote(name, safe="", errors="replace") for name in names)
 
 
 # Any: JSON
 def body_of(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a request with a JSON body is made of; fields that are None are left out."""
+    """Return the content and headers of a JSON body; fields that are None are left out."""
     given = {name: value for name, value in fields.items() if value is not None}
     try:
         text = json.dumps(given, ensure_ascii=False, allow_nan=False)
@@ -147,7 +126,6 @@ def _read(method: str, path: str, response: httpx.Response) -> object:
 
 
 def is_loopback(url: str) -> bool:
-    """Does an address lead to this very machine?"""
     try:
         host = httpx.URL(url).host
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
@@ -171,13 +149,23 @@ class ApiClient:
         self._provider = provider
         self._working_directory = working_directory
         self.permissions = ""
-        """What new terminals may do without asking; empty: what the server says."""
+        """Of new terminals; empty: the server's own."""
         self.run_index: int | None = None
-        """The number of the run that new terminals belong to, if they belong to one."""
+        """The number of the run that new terminals belong to."""
         self.record = False
         """Are the screens of new terminals recorded in the folder of their run?"""
         self._features: frozenset[str] | None = None
-        url = _checked(base_url)
+        expected = f"an address such as {DEFAULT_API}"
+        try:
+            url = httpx.URL(base_url)
+        except httpx.InvalidURL:
+            raise ConfigError("API", base_url, expected) from None
+        if url.userinfo:
+            raise ConfigError("API", "(not shown)", f"{expected}, without user and password")
+        if url.scheme not in ("http", "https") or not url.host or url.query or url.fragment:
+            raise ConfigError("API", base_url, expected)
+        if url.port is not None and not 0 < url.port <= LAST_PORT:
+            raise ConfigError("API", base_url, f"{expected}, with a port from 1 to {LAST_PORT}")
         self.base_url = str(url).rstrip("/")
         self._streams: weakref.WeakSet[_Stream] = weakref.WeakSet()
         self._http = httpx.Client(
@@ -197,7 +185,6 @@ class ApiClient:
         return str(self._ask_object("POST", "/dashboard/links").get("path"))
 
     def features(self) -> frozenset[str]:
-        """Return what the server can do beyond the common routes; asks only once."""
         if self._features is None:
             try:
                 named = self.health().get("features")
@@ -228,8 +215,7 @@ class ApiClient:
         provider: str | None = None,
         role: str | None = None,
     ) -> Answer:
-        """Start an agent in a session that is there."""
-        path = f"/sessions/{segment(session_name)}/terminals"
+        path = path_of("sessions", session_name, "terminals")
         params = self._new_terminal(agent_profile, provider, role)
         return self._ask_object("POST", path, STARTING, params=params)
 
@@ -237,92 +223,95 @@ class ApiClient:
         return self._ask_list("/sessions")
 
     def list_terminals(self, session_name: str) -> list[Answer]:
-        return self._ask_list(f"/sessions/{segment(session_name)}/terminals")
+        return self._ask_list(path_of("sessions", session_name, "terminals"))
 
     def get_session(self, session_name: str) -> Answer:
-        return self._ask_object("GET", f"/sessions/{segment(session_name)}")
+        return self._ask_object("GET", path_of("sessions", session_name))
 
     def delete_session(self, session_name: str) -> None:
-        self._ask("DELETE", f"/sessions/{segment(session_name)}")
+        self._ask("DELETE", path_of("sessions", session_name))
 
     def get_terminal(self, terminal_id: str) -> Answer:
-        return self._ask_object("GET", f"/terminals/{segment(terminal_id)}")
+        return self._ask_object("GET", path_of("terminals", terminal_id))
 
     def get_status(self, terminal_id: str) -> TerminalStatus:
-        """Return what the agent is doing; a word we do not know counts as UNKNOWN."""
         return _status(self.get_terminal(terminal_id).get("status"))
 
     def send_input(
         self, terminal_id: str, message: str, *, idempotency_key: str | None = None
     ) -> Delivery:
-        """Type a message into a terminal and submit it.
-
-        With a key, a server of ours types it only once, however often it is asked to.
-        """
-        path = f"/terminals/{segment(terminal_id)}/input"
-        request = self._message_content(message)
+        """Type a message into a terminal and submit it; with the same key only once."""
+        path = path_of("terminals", terminal_id, "input")
+        if Feature.INPUT_BODY in self.features():
+            request = body_of({"message": message})
+        else:
+            whole = message.encode("utf-8", "replace").decode()
+            size = len(urlencode({"message": whole}))
+            if size > QUERY_LIMIT:
+                raise UsageError(
+                    f"the message takes {size} bytes in an address, and the server at "
+                    f"{self.base_url} takes messages only there, up to {QUERY_LIMIT}: shorten it, "
+                    "or use `cao server`"
+                )
+            request = {"params": {"message": whole}}
         if idempotency_key:
             request["headers"] = {**request.get("headers", {}), "Idempotency-Key": idempotency_key}
-        return _delivery(self._ask_object("POST", path, TYPING, **request))
+        answer = self._ask_object("POST", path, TYPING, **request)
+        if "confirmed" not in answer:
+            took = "took" if answer.get("success") else "did not take"
+            said = f"the server {took} the message and does not say what became of it"
+            return Delivery(False, said)
+        confirmed = answer["confirmed"] is True
+        return codec.repaired(Delivery, {"detail": "", **answer, "confirmed": confirmed})
 
     def get_working_directory(self, terminal_id: str) -> Answer:
-        """Return where the agent works, as `working_directory`."""
-        return self._ask_object("GET", f"/terminals/{segment(terminal_id)}/working-directory")
+        return self._ask_object("GET", path_of("terminals", terminal_id, "working-directory"))
 
     def press_key(self, terminal_id: str, key: str) -> None:
-        self._ask("POST", f"/terminals/{segment(terminal_id)}/key", params={"key": key})
+        self._ask("POST", path_of("terminals", terminal_id, "key"), params={"key": key})
 
     def get_question(self, terminal_id: str) -> Answer | None:
-        """Return what the agent asks: `text`, `choices`, `fingerprint`; None if it asks nothing."""
-        path = f"/terminals/{segment(terminal_id)}/question"
-        told = self._ask_object("GET", path).get("question")
-        return told if isinstance(told, dict) else None
+        """Return the agent's question (`text`, `choices`, `fingerprint`); None if it has none."""
+        asking = self._ask_object("GET", path_of("terminals", terminal_id, "question"))
+        question = asking.get("question")
+        return question if isinstance(question, dict) else None
 
     def answer_agent(self, terminal_id: str, key: str, question: str | None = None) -> Answer:
-        """Answer what the agent asks, with a key; the answer has `answered` and `text`.
+        """Press a key that answers the agent's question, if it has this fingerprint.
 
-        With the fingerprint of a question, this one and no other.
+        The answer has `answered` and `text`.
         """
-        path = f"/terminals/{segment(terminal_id)}/answer"
-        body = body_of({"key": key, "question": question})
-        return self._ask_object("POST", path, TYPING, **body)
+        path = path_of("terminals", terminal_id, "answer")
+        return self._ask_object("POST", path, TYPING, **body_of({"key": key, "question": question}))
 
     def get_output(self, terminal_id: str, mode: str = OutputMode.FULL) -> str:
-        path = f"/terminals/{segment(terminal_id)}/output"
-        return str(self._ask_object("GET", path, params={"mode": str(mode)}).get("output") or "")
+        return str(self._output(terminal_id, mode).get("output") or "")
 
     def get_view(self, terminal_id: str) -> AgentView:
-        path = f"/terminals/{segment(terminal_id)}/output"
-        answer = self._ask_object("GET", path, params={"mode": str(OutputMode.SCREEN)})
-        named = answer.get("records")
-        records = named if isinstance(named, list) else []
-        return AgentView(
-            str(answer.get("output") or ""),
-            tuple(record for record in records if isinstance(record, str)),
-        )
+        answer = self._output(terminal_id, OutputMode.SCREEN)
+        screen, records = str(answer.get("output") or ""), answer.get("records")
+        return codec.repaired(AgentView, {"screen": screen, "records": records})
 
     def get_last_output(self, terminal_id: str) -> str:
         return self.get_output(terminal_id, OutputMode.LAST)
 
     def explain(self, terminal_id: str) -> Answer:
-        return self._ask_object("GET", f"/terminals/{segment(terminal_id)}/explain")
+        return self._ask_object("GET", path_of("terminals", terminal_id, "explain"))
 
     def exit_terminal(self, terminal_id: str) -> None:
-        """Ask the agent to quit."""
-        self._ask("POST", f"/terminals/{segment(terminal_id)}/exit")
+        self._ask("POST", path_of("terminals", terminal_id, "exit"))
 
     def delete_terminal(self, terminal_id: str) -> None:
-        """End the agent."""
-        self._ask("DELETE", f"/terminals/{segment(terminal_id)}")
+        self._ask("DELETE", path_of("terminals", terminal_id))
 
     def events(
         self, after: str | None = None, opened: Callable[[], None] | None = None
     ) -> Iterator[TerminalEvent]:
-        """Yield what happens to terminals, from the event `after` on if the server still has it.
+        """Yield what happens to terminals, after the event `after` if the server still has it.
 
         Ends when the server ends it, or when `close_events` is called from another thread. A
-        connection that breaks is an ApiUnreachable; connecting again is up to the caller, who is
-        told by `opened` that it is there. What cannot be read is left out.
+        connection that breaks is an ApiUnreachable; the caller connects again. `opened` is called
+        when the stream begins. Events that cannot be read are left out.
         """
         return self._follow("/events", after or "", _terminal_event, opened)
 
@@ -345,17 +334,18 @@ class ApiClient:
 
         The agent has `timeout` seconds. It stays if `teardown` is false.
         """
-        step = {
-            "provider": provider or self._provider,
-            "agent": agent_profile,
-            "prompt": prompt,
-            "working_directory": self._working_directory,
-            "session_name": session_name,
-            "permissions": self.permissions or None,
-            "timeout": timeout,
-            "teardown": teardown,
-        }
-        body = body_of(step)
+        body = body_of(
+            {
+                "provider": provider or self._provider,
+                "agent": agent_profile,
+                "prompt": prompt,
+                "working_directory": self._working_directory,
+                "session_name": session_name,
+                "permissions": self.permissions or None,
+                "timeout": timeout,
+                "teardown": teardown,
+            }
+        )
         seconds = min(max(timeout, 0), LONGEST_STEP) + AROUND_STEP
         patience = httpx.Timeout(seconds, connect=5, pool=5)
         return self._ask_object("POST", "/terminals/run-step", patience, **body)
@@ -364,12 +354,11 @@ class ApiClient:
         return self._ask_list("/runs")
 
     def get_run(self, run: str) -> Answer:
-        return self._ask_object("GET", f"/runs/{segment(run)}")
+        return self._ask_object("GET", path_of("runs", run))
 
     def get_turn(self, run: str, sequence: int) -> Answer:
         """Return a turn: prompt, reply, the agent's last screen, changes, tokens."""
-        path = f"/runs/{segment(run)}/turns/{segment(str(sequence))}"
-        return self._ask_object("GET", path)
+        return self._ask_object("GET", path_of("runs", run, "turns", str(sequence)))
 
     def start_run(
         self,
@@ -379,7 +368,7 @@ class ApiClient:
         replace_terminals: bool = False,
         **settings: Value,
     ) -> Answer:
-        """Start a run in the folder `wd` and return it when it has begun; it needs us no more.
+        """Start a run in the folder `wd` and return it when it has begun.
 
         The task is a text or the `Path` of a file. `settings` are those of `cao.toml`.
         """
@@ -395,17 +384,14 @@ class ApiClient:
         return self._ask_object("POST", "/runs", BEGINNING, **body_of(new_run))
 
     def run_events(self, run: str, after: int = 0) -> Iterator[RunEvent]:
-        """Yield what has happened in a run after the event with the number `after`, and happens.
-
-        Ends with the run, and otherwise as `events` does.
-        """
-        path = f"/runs/{segment(run)}/events"
+        """Yield the events of a run after the number `after`, until the run ends; see `events`."""
+        path = path_of("runs", run, "events")
         return self._follow(path, str(after or ""), lambda sse: from_line(sse.data))
 
     def pause_run(self, run: str) -> Answer:
         """Let a run wait after its present turn.
 
-        As of all that steers a run, the answer has `heard` and `text`: what the run does now.
+        As of all that steers a run, the answer has `heard` and `text`, which says what it does now.
         """
         return self._steer(run, "pause")
 
@@ -422,20 +408,15 @@ class ApiClient:
         return self._steer(run, "skip")
 
     def hint(self, run: str, text: str, role: str | None = None) -> Answer:
-        """Tell an agent something with its next prompt; without a role, whoever is next."""
+        """Add a text to the next prompt of an agent; without a role, of the next one."""
         return self._steer(run, "hint", text=text, role=role)
 
     def change_setting(self, run: str, name: str, value: str | float) -> Answer:
-        """Let a run go on by another value of a setting."""
         return self._steer(run, "set", name=name, value=str(value))
 
     def answer_question(
         self, run: str, key: str, role: str | None = None, question: str | None = None
     ) -> Answer:
-        """Answer what an agent of a run asks, with a key.
-
-        With the fingerprint of a question, this one and no other.
-        """
         return self._steer(run, "answer", text=key, role=role, question=question)
 
     def close(self) -> None:
@@ -479,13 +460,13 @@ class ApiClient:
         read: Callable[[httpx_sse.ServerSentEvent], Event | None],
         opened: Callable[[], None] | None = None,
     ) -> Iterator[Event]:
-        """Return the events of a stream, from the one with the id `after` on."""
         stream = _Stream()
-        # At once: it may be ended before anybody has begun to read it.
+        # At once: it may be ended before the first read.
         self._streams.add(stream)
         headers = {"Last-Event-ID": after} if after else {}
 
-        def received() -> Iterator[httpx_sse.ServerSentEvent]:
+        def received() -> Iterator[Event]:
+            complained = False
             try:
                 with httpx_sse.connect_sse(
                     self._http, "GET", path, headers=headers, timeout=FOLLOWING
@@ -496,18 +477,26 @@ class ApiClient:
                     stream.attach(source.response)
                     if opened is not None:
                         opened()
-                    if not stream.stopped:
-                        yield from source.iter_sse()
+                    if stream.stopped:
+                        return
+                    for sse in source.iter_sse():
+                        # A message without data is a sign of life.
+                        event = read(sse) if sse.data else None
+                        if event is not None:
+                            yield event
+                        elif sse.data and not complained:
+                            complained = True
+                            words = "an event that cannot be read is left out: %.200r"
+                            logger.warning(words, sse.data[:200])
             except httpx_sse.SSEError:
                 raise ApiRefused("GET", path, 200, "the answer is no event stream") from None
             except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
                 if not stream.stopped:
                     raise self._failure("GET", path, error) from error
 
-        return _readable(received(), read)
+        return received()
 
     def _failure(self, method: str, path: str, error: Exception) -> ApiUnreachable | UsageError:
-        """Return what is raised for a request that has not been answered."""
         if not isinstance(error, httpx.HTTPError):
             kind, name, _ = named_in_path(path)
             return UsageError(f"{kind} {name[:100]!r} cannot be asked for: {error}")
@@ -523,11 +512,14 @@ class ApiClient:
         )
 
     def _steer(
-        self, run: str, do: str, timeout: httpx.Timeout = STEERING, **fields: str | None
+        self, run: str, do: str, timeout: httpx.Timeout = TYPING, **fields: str | None
     ) -> Answer:
-        path = f"/runs/{segment(run)}/{do}"
         body = body_of(fields) if fields else {}
-        return self._ask_object("POST", path, timeout, **body)
+        return self._ask_object("POST", path_of("runs", run, do), timeout, **body)
+
+    def _output(self, terminal_id: str, mode: str) -> Answer:
+        path = path_of("terminals", terminal_id, "output")
+        return self._ask_object("GET", path, params={"mode": str(mode)})
 
     def _new_terminal(
         self, agent_profile: str, provider: str | None, role: str | None
@@ -545,19 +537,6 @@ class ApiClient:
                 params["record"] = "true"
         return params
 
-    def _message_content(self, message: str) -> dict[str, Any]:
-        """Return where the message goes: into the body if the server reads it there."""
-        if Feature.INPUT_BODY in self.features():
-            return body_of({"message": message})
-        whole = message.encode("utf-8", "replace").decode()
-        size = len(urlencode({"message": whole}))
-        if size > QUERY_LIMIT:
-            raise UsageError(
-                f"the message takes {size} bytes in an address, and the server at {self.base_url} "
-                f"takes messages only there, up to {QUERY_LIMIT}: shorten it, or use `cao server`"
-            )
-        return {"params": {"message": whole}}
-
 
 def _status(word: object) -> TerminalStatus:
     try:
@@ -566,52 +545,10 @@ def _status(word: object) -> TerminalStatus:
         return TerminalStatus.UNKNOWN
 
 
-def _delivery(answer: Answer) -> Delivery:
-    if "confirmed" not in answer:
-        took = "took" if answer.get("success") else "did not take"
-        return Delivery(False, f"the server {took} the message and does not say what became of it")
-    counts = {name: answer.get(name) for name in ("enter_presses", "removed_characters")}
-    return Delivery(
-        answer["confirmed"] is True,
-        str(answer.get("detail", "")),
-        **{name: count for name, count in counts.items() if isinstance(count, int)},
-    )
-
-
-def _readable(
-    stream: Iterator[httpx_sse.ServerSentEvent],
-    read: Callable[[httpx_sse.ServerSentEvent], Event | None],
-) -> Iterator[Event]:
-    """Yield the events among what a server sends, whatever else it sends.
-
-    What has no data is none: a sign of life looks like that, once an event has had an id.
-    """
-    complained = False
-    for sse in stream:
-        event = read(sse) if sse.data else None
-        if event is not None:
-            yield event
-        elif sse.data and not complained:
-            complained = True
-            logger.warning("an event that cannot be read is left out: %.200r", sse.data[:200])
-
-
 def _terminal_event(sse: httpx_sse.ServerSentEvent) -> TerminalEvent | None:
-    try:
-        fields = json.loads(sse.data)
-        # One that could not be sent back is none.
-        is_id = sse.id.isascii() and sse.id.isprintable() and len(sse.id) <= LONGEST_EVENT_ID
-        return TerminalEvent(
-            id=sse.id if is_id else "",
-            kind=sse.event,
-            terminal_id=str(fields["terminal_id"]),
-            session_name=str(fields.get("session_name", "")),
-            status=_status(fields.get("status")),
-            reason=str(fields.get("reason", "")),
-            at=float(fields.get("at", 0)),
-            alive=fields.get("alive") is not False,
-            exit_code=fields.get("exit_code"),
-            action=str(fields.get("action", ""))[:LONGEST_ACTION],
-        )
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
-        return None
+    fields = codec.object_of(sse.data)
+    fields |= {"id": sse.id, "kind": sse.event, "status": str(_status(fields.get("status")))}
+    with contextlib.suppress(ValueError):
+        usual = {"session_name": "", "reason": "", "at": 0.0}
+        return codec.repaired(TerminalEvent, {**usual, **fields})
+    return None

@@ -16,15 +16,17 @@ Of such files only what we write ourselves is read. Anybody may have put a file 
 
 import json
 import re
-import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate, zip_longest
-from typing import TypeGuard
+from typing import Annotated, Literal
 
-from .text import CONTROLS, DIRECTIONS, HALVES, SEPARATORS
+import msgspec
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from .text import CONTROLS, DIRECTIONS, HALVES, SEPARATORS, columns_of
 
 MOST_ROWS = 500
 MOST_LETTERS = 2000
@@ -46,20 +48,13 @@ OWN_LINE = re.compile(
     rf"(?:[^{CONTROLS}\t\n{SEPARATORS}{DIRECTIONS}{HALVES}]++|\x1b\[0(?:;(?:{OWN_STYLE}))*m)*+"
 )
 TO_LINES, TO_LETTERS = "\x0e", "\x0f"
-LINE_LETTERS = str.maketrans(
-    "`afgijklmnopqrstuvwxyz{|}~",
-    "◆▒°±␋┘┐┌└┼⎺⎻─⎼⎽├┤┴┬│≤≥π≠£·",
-)
+LINE_LETTERS = str.maketrans("`afgijklmnopqrstuvwxyz{|}~", "◆▒°±␋┘┐┌└┼⎺⎻─⎼⎽├┤┴┬│≤≥π≠£·")
 """What letters mean while a program draws lines with them."""
 
 MARKS = {"1": "22", "2": "22", "3": "23", "4": "24", "5": "25", "7": "27", "8": "28", "9": "29"}
 """Bold, dim, italic, underlined, blinking, reversed, hidden, struck: and what ends each."""
-SEEN_ON_BLANKS = {"4", "7", "9"}
 FOREGROUNDS = {*map(str, range(30, 38)), *map(str, range(90, 98))}
 BACKGROUNDS = {*map(str, range(40, 48)), *map(str, range(100, 108))}
-# 208
-PART_PATTERN = r"[0-9]{1,3}"
-HIGHEST_PART = 255
 CHANGES_KEPT = 4096
 LINES_KEPT = 1024
 LONGEST_KEPT = 4096
@@ -67,8 +62,7 @@ LONGEST_KEPT = 4096
 these are not worked out again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(Struct, frozen=True):
     """How letters are drawn: colors as the parameters that ask for them, empty for the usual."""
 
     foreground: str = ""
@@ -78,11 +72,6 @@ class Style:
     @property
     def escape(self) -> str:
         return _escape(self)
-
-    @property
-    def shows_blanks(self) -> bool:
-        """Can a blank be told from nothing?"""
-        return bool(self.background) or not self.marks.isdisjoint(SEEN_ON_BLANKS)
 
 
 USUAL = Style()
@@ -94,31 +83,26 @@ def _escape(style: Style) -> str:
     return f"\x1b[{';'.join(word for word in words if word)}m"
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Letters of one style."""
-
+class Piece(Struct, frozen=True):
     text: str
     style: Style
 
 
-@dataclass(frozen=True, slots=True)
-class Pen:
-    """How what follows is written."""
-
+class Pen(Struct, frozen=True):
     style: Style = USUAL
     draws_lines: bool = False
 
 
 def read_line(line: str, pen: Pen) -> tuple[list[Piece], Pen]:
-    """Return the pieces of a line, and the pen that the next one begins with."""
     style, draws_lines = pen.style, pen.draws_lines
     pieces: list[Piece] = []
-    for text, token in _tokens(line):
-        if text:
+    position = 0
+    for token in (*TOKEN_PATTERN.finditer(line), None):
+        if text := line[position : token.start() if token else None]:
             pieces.append(Piece(text.translate(LINE_LETTERS) if draws_lines else text, style))
         if token is None:
-            continue
+            break
+        position = token.end()
         if token[1] is not None:
             style = after(style, token[1])
         elif token[0] in (TO_LINES, TO_LETTERS):
@@ -137,11 +121,7 @@ def read_lines(ansi: str) -> list[list[Piece]]:
 
 
 def clean_lines(ansi: str) -> tuple[str, ...]:
-    """Return the lines of a screen so that each can be shown alone; the last is not blank.
-
-    >>> clean_lines("\\x1b[31mred\\nstill\\x1b[0m \\n\\n")
-    ('\\x1b[0;31mred\\x1b[0m', '\\x1b[0;31mstill\\x1b[0m')
-    """
+    """Return the lines of a screen so that each can be shown alone; the last is not blank."""
     pen = Pen()
     lines: list[str] = []
     for line in ansi.split("\n")[:MOST_ROWS]:
@@ -185,10 +165,12 @@ def write_line(pieces: Iterable[Piece]) -> str:
             joined[-1] = Piece(joined[-1].text + text, piece.style)
         elif text:
             joined.append(Piece(text, piece.style))
-    while joined and not joined[-1].style.shows_blanks:
-        last_piece = joined.pop()
-        if text := last_piece.text.rstrip(" "):
-            joined.append(Piece(text, last_piece.style))
+    while joined:
+        end = joined.pop()
+        # Underlined, reversed and struck ones are seen.
+        are_seen = end.style.background or not end.style.marks.isdisjoint("479")
+        if text := end.text if are_seen else end.text.rstrip(" "):
+            joined.append(Piece(text, end.style))
             break
     written: list[str] = []
     last = USUAL
@@ -203,7 +185,6 @@ def write_line(pieces: Iterable[Piece]) -> str:
 
 
 def cut_line(line: str, columns: int) -> str:
-    """Return as much of a line as a terminal of some columns can show."""
     kept: list[Piece] = []
     for piece in read_lines(line)[0]:
         ends = list(accumulate(map(columns_of, piece.text)))
@@ -216,20 +197,9 @@ def plain_text(line: str) -> str:
     return "".join(piece.text for piece in read_lines(line)[0])
 
 
-def columns_of(text: str) -> int:
-    """Return how many columns a text takes on most terminals."""
-    if text.isascii():
-        return len(text)
-    return sum(map(_columns, text))
-
-
 @lru_cache(CHANGES_KEPT)
 def after(style: Style, parameters: str) -> Style:
-    """Return how letters look after a sequence that changes that; what is not known changes none.
-
-    >>> after(Style("31"), "1;48:5:7")
-    Style(foreground='31', background='48;5;7', marks=frozenset({'1'}))
-    """
+    """Return how letters look after a sequence; one that is not known changes nothing."""
     words = iter(parameters.split(";"))
     for word in words:
         code, _, more = word.partition(":")
@@ -262,7 +232,6 @@ def _changed(style: Style, code: str, more: str) -> Style:
 
 
 def _color(code: str, words: Iterable[str]) -> str:
-    """Return a color in one form: 38;5;208 or 38;2;1;2;3; empty if it is none."""
     words = iter(words)
     kind = next(words, "")
     count = {"5": 1, "2": 3}.get(kind, 0)
@@ -270,26 +239,10 @@ def _color(code: str, words: Iterable[str]) -> str:
     if count == 3 and not parts[0]:
         # 38:2::1:2:3, with a color space that nobody names
         parts = [*parts[1:], next(words, "")]
-    are_parts = all(re.fullmatch(PART_PATTERN, part) for part in parts)
-    if not parts or not are_parts or max(map(int, parts)) > HIGHEST_PART:
+    are_parts = all(re.fullmatch(r"[0-9]{1,3}", part) for part in parts)
+    if not parts or not are_parts or max(map(int, parts)) > 255:
         return ""
     return ";".join((code, kind, *(str(int(part)) for part in parts)))
-
-
-def _tokens(line: str) -> Iterator[tuple[str, re.Match[str] | None]]:
-    """Yield text, and what follows it that is no text; None at the end."""
-    position = 0
-    for token in TOKEN_PATTERN.finditer(line):
-        yield line[position : token.start()], token
-        position = token.end()
-    yield line[position:], None
-
-
-@lru_cache(CHANGES_KEPT)
-def _columns(letter: str) -> int:
-    if unicodedata.combining(letter) or unicodedata.category(letter) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(letter) in ("W", "F") else 1
 
 
 VERSION = 2
@@ -297,31 +250,20 @@ CLEARED = "\x1b[?7l\x1b[0m\x1b[2J"
 """Begins a frame that is a whole screen. Lines that a player thinks too long are not wrapped."""
 # ESC[7;1H, and the line is erased before it is written: after a full one that would eat a letter
 PLACE_PATTERN = re.compile(r"\x1b\[([0-9]{1,4});1H\x1b\[0m\x1b\[2K")
-SIZE_PATTERN = r"([0-9]{1,4})x([0-9]{1,4})"
 FULL = "full"
 MOST_COLUMNS = 1000
 MOST_FRAMES = 20_000
-LONGEST_TIME = 1e9
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """What changed on a screen in one moment."""
-
+class Frame(Struct, frozen=True):
     at: float
-    """Seconds since the recording began."""
     lines: Mapping[int, str]
     """Rows from 0, each as it has become: text with colors that stands for itself."""
     is_whole: bool = False
-    """Was all else erased?"""
 
 
-@dataclass(frozen=True, slots=True)
-class Cast:
-    """A recording."""
-
+class Cast(Struct, frozen=True):
     began: float
-    """Unix time."""
     width: int
     height: int
     """The largest that it had."""
@@ -349,68 +291,50 @@ def full_line(at: float) -> bytes:
 
 
 def changed_lines(before: Sequence[str], now: Sequence[str]) -> dict[int, str]:
-    """Return the rows of a screen that differ from what they were, as they are now."""
     rows = enumerate(zip_longest(before, now, fillvalue=""))
     return {row: new for row, (old, new) in rows if old != new}
 
 
+class _Header(msgspec.Struct):
+    version: Literal[2]
+    width: Annotated[int, Meta(ge=1, le=MOST_COLUMNS)]
+    height: Annotated[int, Meta(ge=1, le=MOST_ROWS)]
+    timestamp: Annotated[float, Meta(ge=0, lt=1e11)]
+
+
+_HEADER = msgspec.json.Decoder(_Header)
+_EVENT = msgspec.json.Decoder(tuple[Annotated[float, Meta(ge=0, lt=1e9)], str, str])
+
+
 def parse_cast(data: bytes) -> Cast | None:
-    """Return what can be read of a recording; None if it is none."""
     first, _, rest = data.partition(b"\n")
-    header = _value(first)
-    if not isinstance(header, dict) or header.get("version") != VERSION:
+    try:
+        header = _HEADER.decode(first)
+    except (ValueError, RecursionError):
         return None
-    width, height = _size(header.get("width"), header.get("height"))
-    began = header.get("timestamp")
-    if not (width and height and _is_time(began, 1e11)):
-        return None
+    width, height = header.width, header.height
     frames: list[Frame] = []
     is_full = False
-    at = 0.0
-    for moment, kind, text in _events(rest):
-        at = max(at, moment)
+    last = 0.0
+    for line in rest.split(b"\n"):
+        try:
+            at, kind, text = _EVENT.decode(line)
+        except (ValueError, RecursionError):
+            continue
+        last = max(at, last)
         if kind == "o":
-            frames.append(_frame(at, text))
-        elif kind == "r" and (size := re.fullmatch(SIZE_PATTERN, text, re.ASCII)):
-            wider, higher = _size(int(size[1]), int(size[2]))
-            width, height = max(width, wider), max(height, higher)
+            head, *places = PLACE_PATTERN.split(text)
+            rows = zip(map(int, places[::2]), places[1::2], strict=True)
+            shown = {row - 1: kept_line(now) for row, now in rows if 1 <= row <= MOST_ROWS}
+            frames.append(Frame(last, shown, head == CLEARED))
+        elif kind == "r" and (size := re.fullmatch(r"(\d{1,4})x(\d{1,4})", text, re.ASCII)):
+            wider, higher = int(size[1]), int(size[2])
+            if 1 <= wider <= MOST_COLUMNS and 1 <= higher <= MOST_ROWS:
+                width, height = max(width, wider), max(height, higher)
         is_full = is_full or (kind == "m" and text == FULL)
         if len(frames) >= MOST_FRAMES:
             break
-    return Cast(float(began), width, height, tuple(frames), is_full)
-
-
-def _events(data: bytes) -> Iterator[tuple[float, str, str]]:
-    for line in data.split(b"\n"):
-        match _value(line):
-            case [at, str(kind), str(text)] if _is_time(at, LONGEST_TIME):
-                yield float(at), kind, text
-
-
-def _frame(at: float, data: str) -> Frame:
-    head, *rest = PLACE_PATTERN.split(data)
-    places = zip(map(int, rest[::2]), rest[1::2], strict=True)
-    lines = {row - 1: kept_line(line) for row, line in places if 1 <= row <= MOST_ROWS}
-    return Frame(at, lines, head == CLEARED)
-
-
-def _size(width: object, height: object) -> tuple[int, int]:
-    """Return a size that can be; (0, 0) if it cannot."""
-    match width, height:
-        case int(columns), int(rows) if 1 <= columns <= MOST_COLUMNS and 1 <= rows <= MOST_ROWS:
-            return int(columns), int(rows)
-    return 0, 0
-
-
-def _is_time(value: object, limit: float) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < limit
-
-
-def _value(line: bytes) -> object:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        return None
+    return Cast(header.timestamp, width, height, tuple(frames), is_full)
 
 
 def _line(value: object) -> bytes:

@@ -1,19 +1,13 @@
 """Time as something that is passed in, so that tests can move it."""
 
 import time
-from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ..errors import ApiError, ApiRefused, ApiUnreachable
-from .models import TerminalStatus
 
 
 class Clock(Protocol):
-    """What a module may ask about time."""
-
-    def now(self) -> float:
-        """Return unix time, for people and files."""
-        ...
+    def now(self) -> float: ...
 
     def monotonic(self) -> float:
         """Return seconds that never go back, for measuring."""
@@ -21,8 +15,6 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own clock."""
-
     def now(self) -> float:
         return time.time()
 
@@ -48,28 +40,17 @@ class SteadyClock:
         return self._clock.now() - self._clock.monotonic()
 
 
-@dataclass(frozen=True, slots=True)
-class Stopwatch:
-    """Counts the seconds of a turn, but not those in which its agent waits for a person.
-
-    Nor those in which the run was stopped: the next one begins with what was counted before.
-    """
+class Stopwatch(NamedTuple):
+    """Counts the seconds in which an agent works: not those of waiting, nor of a stopped run."""
 
     worked: float
-    """Seconds, up to the time `at`."""
     at: float
-    """Unix time."""
     waiting: bool = False
-    """Does the agent wait for a person since then?"""
 
-    def see(self, status: TerminalStatus, at: float) -> "Stopwatch":
-        """Return the watch after the agent was seen to do something at a certain time."""
-        return Stopwatch(
-            self.worked_by(at), max(at, self.at), status is TerminalStatus.WAITING_USER_ANSWER
-        )
+    def see(self, at: float, waiting: bool) -> "Stopwatch":
+        return Stopwatch(self.worked_by(at), max(at, self.at), waiting)
 
     def worked_by(self, at: float) -> float:
-        """Return how many seconds will have been worked at a certain time."""
         return self.worked if self.waiting else self.worked + max(at - self.at, 0.0)
 
 
@@ -77,55 +58,34 @@ FIRST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 10.0
 GIVE_UP_SECONDS = 300.0
 # Timed out, too early, too many requests.
-NOT_NOW = frozenset({408, 425, 429})
+NOT_NOW = {408, 425, 429}
 
 
 def is_transient(error: ApiError) -> bool:
-    match error:
-        case ApiUnreachable():
-            return True
-        case ApiRefused(status_code=code):
-            return code >= 500 or code in NOT_NOW
-    return False
+    if isinstance(error, ApiRefused):
+        return error.status_code >= 500 or error.status_code in NOT_NOW
+    return isinstance(error, ApiUnreachable)
 
 
-def pause_after(failures: int) -> float:
-    """Return the pause after so many failures in a row.
-
-    >>> [pause_after(n) for n in (1, 2, 3, 10)]
-    [0.25, 0.5, 1.0, 10.0]
-    """
-    return min(FIRST_PAUSE_SECONDS * 2.0 ** min(failures - 1, 10), LONGEST_PAUSE_SECONDS)
-
-
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(NamedTuple):
     """Tries in a row, all of which have failed so far."""
 
     since: float
-    """When the first one was made."""
     failures: int = 0
     limit: float = GIVE_UP_SECONDS
-    """After how many seconds it is time to give up."""
 
     def after_failure(self) -> "Retry":
-        return replace(self, failures=self.failures + 1)
-
-    def counted_from(self, now: float) -> "Retry":
-        """Return the row with its time counted from now on: what was before shall not count."""
-        return replace(self, since=now)
+        return self._replace(failures=self.failures + 1)
 
     @property
     def pause(self) -> float:
-        return pause_after(self.failures)
+        return min(FIRST_PAUSE_SECONDS * 2.0 ** min(self.failures - 1, 10), LONGEST_PAUSE_SECONDS)
 
     def seconds(self, now: float) -> float:
-        """Return for how long it has been failing."""
         return now - self.since
 
     def is_over(self, now: float) -> bool:
         return now >= self.since + self.limit
 
     def next_try(self, now: float, longest_pause: float = LONGEST_PAUSE_SECONDS) -> float:
-        """Return when to try again: after the pause, or when it is time to give up."""
         return min(now + min(self.pause, longest_pause), self.since + self.limit)

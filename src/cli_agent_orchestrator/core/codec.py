@@ -1,4 +1,4 @@
-"""Saved values as JSON: dataclasses, written and read by msgspec.
+"""Values, and values as JSON: msgspec structs, written and read by msgspec.
 
 Reading is lenient: unknown fields are skipped, and a damaged field has its default. What cannot be
 repaired is a ValueError. TOML comes from anybody, such as a cloned project: none keeps us busy for
@@ -9,9 +9,20 @@ import json
 import re
 import tomllib
 from collections.abc import Collection
+from itertools import takewhile
 from typing import Any, TypeVar
 
+import msgspec
+
 Value = TypeVar("Value")
+
+
+class Private(msgspec.Struct, frozen=True):
+    """A value with text that must not reach a log: its repr shows the name of the class alone."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(...)"
+
 
 MOST_REPAIRS = 100
 HALF_CHARACTER = rb"\ud"
@@ -23,22 +34,16 @@ STEP_PATTERN = r"\.(\w+)|\[(\d+)\]|(\[\.\.\.\])"
 
 
 def encode(value: object, indent: int | None = None) -> bytes:
-    """Return a value as JSON, in ASCII, on one line unless an indent is given."""
     return json.dumps(plain(value), indent=indent).encode()
 
 
 # Any: JSON of any form
 def plain(value: object) -> Any:
-    """Return a value as JSON data: dictionaries, lists, texts and numbers."""
-    import msgspec
-
     return msgspec.to_builtins(value)
 
 
 def parse(data: bytes | str) -> Any:
     """Return JSON data; raise ValueError if it is none."""
-    import msgspec
-
     try:
         return msgspec.json.decode(data)
     except ValueError:
@@ -60,9 +65,6 @@ def object_of(line: str | bytes) -> dict[str, Any]:
 
 
 def decode(kind: type[Value], data: bytes, needed: Collection[str] = ()) -> Value:
-    """Return the value that a file holds, repaired."""
-    import msgspec
-
     try:
         return msgspec.json.decode(data, type=kind)
     except (ValueError, RecursionError):
@@ -70,25 +72,20 @@ def decode(kind: type[Value], data: bytes, needed: Collection[str] = ()) -> Valu
 
 
 def convert(kind: type[Value], data: object) -> Value:
-    """Return the value that JSON data describes; raise ValueError if any field is damaged."""
-    import msgspec
-
     return msgspec.convert(data, kind)
 
 
 def repaired(kind: type[Value], data: Any, needed: Collection[str] = ()) -> Value:
-    """Return the value that JSON data describes, without the fields that are damaged.
-
-    The data is changed. Of `needed` fields nothing is repaired.
-    """
-    import msgspec
-
+    """Return what JSON data describes; damaged fields are removed from it, but no `needed` ones."""
     for _ in range(MOST_REPAIRS):
         try:
             return msgspec.convert(data, kind)
         except msgspec.ValidationError as error:
             place = re.search(PLACE_PATTERN, str(error))
-            steps = _steps(place["path"]) if place else []
+            found = re.findall(STEP_PATTERN, place["path"]) if place else []
+            # The way to what is damaged; as far as the table in which it is.
+            known = takewhile(lambda step: not step[2], found)
+            steps = [name or int(index) for name, index, _ in known]
             if not steps or steps[0] in needed:
                 raise
             holder = data
@@ -96,16 +93,6 @@ def repaired(kind: type[Value], data: Any, needed: Collection[str] = ()) -> Valu
                 holder = holder[step]
             del holder[steps[-1]]
     raise ValueError("it is damaged in too many places")
-
-
-def _steps(path: str) -> list[str | int]:
-    """Return the way to what is damaged; as far as the table in which it is."""
-    steps: list[str | int] = []
-    for name, index, anything in re.findall(STEP_PATTERN, path):
-        if anything:
-            break
-        steps.append(name or int(index))
-    return steps
 
 
 MOST_DOTS = 200
@@ -125,9 +112,5 @@ def read_toml(text: str) -> dict[str, Any]:
 
 
 def toml_value(value: object) -> str:
-    """Return a value as TOML has it; JSON writes the same, but for one character.
-
-    >>> toml_value('say "a"'), toml_value(True)
-    ('"say \\\\"a\\\\""', 'true')
-    """
+    """Return a value as TOML has it; JSON writes the same, but for one character."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -5,8 +5,8 @@ So no name below the project's folder is followed if it is a link, neither a fil
 the way to it, and only regular files are opened. Everything is done relative to folders that are
 held open meanwhile: whatever is put in their place later makes no difference.
 
-What lies there and should not is `NotPlain`, an OSError whose text says what it is, and to remove
-it. Nobody is told to remove what he has named himself: it may be a device.
+What should not lie there is `NotPlain`, an OSError whose text says what it is and to remove it, but
+not to remove what the user has named: it may be a device.
 """
 
 import errno
@@ -18,10 +18,12 @@ import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 LARGEST_FILE = 64 * 1024 * 1024
 LARGEST_TEXT = 4 * 1024 * 1024
@@ -48,33 +50,33 @@ class NotPlain(OSError):
         super().__init__(errno.EINVAL, text, str(path))
 
 
-@dataclass(frozen=True, slots=True)
-class Folder:
-    """A folder: how to come to `root` is the user's own affair, what is below it is not trusted."""
+class Folder(Struct, frozen=True):
+    """A folder: `root` is trusted; everything below it is not."""
 
     root: Path
     parts: tuple[str, ...] = ()
     private: bool = False
-    """Is what is made here for nobody but its owner?"""
+    """Is what is made here for its owner alone?"""
     named: bool = False
-    """Is it outside of any project, and has the user himself named what is in it?"""
+    """Is it outside of any project, and did the user name what is in it?"""
 
     @property
     def path(self) -> Path:
         return self.root.joinpath(*self.parts)
+
+    def below(self, *names: str) -> "Folder":
+        return Folder(self.root, (*self.parts, *names), self.private)
 
     def make(self) -> None:
         with self._opened(make=True):
             pass
 
     def names(self) -> list[str]:
-        """Return the names of all that is in the folder; none if it is not there."""
         with suppress(FileNotFoundError), self._opened() as folder, os.scandir(folder) as entries:
             return [entry.name for entry in entries]
         return []
 
     def changed(self) -> dict[str, int]:
-        """Return the names of all that is in the folder, and when each was changed last."""
         changed = {}
         with suppress(FileNotFoundError), self._opened() as folder, os.scandir(folder) as entries:
             for entry in entries:
@@ -83,13 +85,11 @@ class Folder:
         return changed
 
     def free_name(self, stem: str, suffix: str = "") -> str:
-        """Return `stem` with `suffix`, or `stem-2` and so on: what nothing in the folder has."""
         taken = set(self.names())
         others = (f"{stem}-{number}{suffix}" for number in count(2))
         return next(name for name in chain([f"{stem}{suffix}"], others) if name not in taken)
 
     def status(self, name: str) -> os.stat_result | None:
-        """Return what the system knows of a regular file, or None if it is not there."""
         status = self._lstat(name)
         if status is not None:
             self._check_regular(status, name)
@@ -120,7 +120,6 @@ class Folder:
             return _read_all(file, self.path / name, limit)
 
     def create(self, name: str, data: bytes, mode: int = 0o666, lasting: bool = True) -> None:
-        """Write a new file; raise FileExistsError if there is anything of that name."""
         with self._opened(make=True) as folder:
             _write(folder, name, data, mode & self._file_mode | mode & 0o111, lasting)
 
@@ -130,10 +129,7 @@ class Folder:
             os.symlink(target, name, dir_fd=folder)
 
     def replace(self, name: str, data: bytes, mode: int = 0o666, lasting: bool = True) -> None:
-        """Write a file as a whole or not at all: what was there before stays until then.
-
-        One that need not last through a power cut is not waited for.
-        """
+        """Write a file as a whole or not at all; one that is not `lasting` is not waited for."""
         draft = f".{name}.draft"
         with self._opened(make=True) as folder:
             self.status(name)
@@ -152,12 +148,10 @@ class Folder:
                     os.fsync(folder)
 
     def open_to_read(self, name: str) -> BinaryIO:
-        """Open a file to read from it as it grows."""
         with self._opened() as folder:
             return os.fdopen(self._open(folder, name, os.O_RDONLY), "rb", buffering=0)
 
     def append(self, name: str) -> BinaryIO:
-        """Open a file to write at its end; it is made if it is not there."""
         with self._opened(make=True) as folder:
             descriptor = self._open(folder, name, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         if os.fstat(descriptor).st_nlink > 1:
@@ -175,11 +169,10 @@ class Folder:
             os.unlink(name, dir_fd=folder)
 
     def rename_to(self, new_name: str) -> "Folder":
-        """Give the folder another name, which must be free, and return it under that."""
-        parent = Folder(self.root, self.parts[:-1], self.private)
+        parent = replace(self, parts=self.parts[:-1])
         with parent._opened() as folder:
             os.rename(self.parts[-1], new_name, src_dir_fd=folder, dst_dir_fd=folder)
-        return Folder(self.root, (*self.parts[:-1], new_name), self.private)
+        return parent.below(new_name)
 
     def remove_all(self) -> None:
         """Remove the folder with all that is in it; no link is followed."""
@@ -191,7 +184,6 @@ class Folder:
                 raise OSError(errno.ENAMETOOLONG, text, str(self.path)) from None
 
     def remove_if_empty(self) -> bool:
-        """Remove the folder if nothing is in it; say whether it was."""
         try:
             with Folder(self.root, self.parts[:-1])._opened() as parent:
                 os.rmdir(self.parts[-1], dir_fd=parent)
@@ -203,9 +195,9 @@ class Folder:
     def locked(self) -> Iterator[None]:
         """Hold a lock that ends with the process; raise BlockingIOError if another has it.
 
-        It is on the folder itself: whatever is removed in it makes no difference. Who merely looks
+        It is on the folder itself: whatever is removed in it makes no difference. `is_locked`
         shares the lock for a moment and is waited for; meanwhile the parent is locked, so that of
-        several who want the lock only one waits.
+        several processes that want the lock only one waits.
         """
         with self._opened() as folder:
             if self.parts:
@@ -218,10 +210,7 @@ class Folder:
             yield
 
     def is_locked(self) -> bool:
-        """Does a process hold the lock? Not if the folder is not there.
-
-        The root is not asked: who looks there would keep another from taking its lock.
-        """
+        """Does a process hold the lock? Not to be asked of the root: the look takes its lock."""
         try:
             with self._opened() as folder:
                 fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -265,7 +254,7 @@ class Folder:
         try:
             descriptor = os.open(name, flags, mode=self._file_mode, dir_fd=folder)
         except OSError:
-            # The system's word for a link or for a pipe without a reader would help nobody.
+            # The system's error for a link or for a pipe without a reader is of no help.
             self.status(name)
             raise
         try:
@@ -288,7 +277,6 @@ def folder_of(path: Path, project: Path) -> Folder:
 
 
 def read_file(path: Path, project: Path) -> bytes:
-    """Return the content of a file that the user has named, in the project or elsewhere."""
     folder = _inside(path, project)
     return read_named(path) if folder is None else folder.read(path.name)
 
@@ -319,7 +307,6 @@ def _inside(path: Path, project: Path) -> Folder | None:
 
 
 def _enter(parent: int, path: Path, mode: int | None) -> int:
-    """Open a folder; with a mode it is made if it is not there."""
     if mode is not None:
         with suppress(FileExistsError):
             os.mkdir(path.name, mode, dir_fd=parent)
@@ -369,7 +356,6 @@ CACHE_PATTERN = (
 
 
 def is_left_behind(path: str) -> bool:
-    """Is a file one that programs leave behind when they are merely run?"""
     return bool(cache_of(path))
 
 

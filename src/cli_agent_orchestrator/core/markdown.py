@@ -4,7 +4,7 @@ import html
 import re
 from collections.abc import Sequence
 
-from .secrets import CUT, before_secret
+from .secrets import CUT, cut_before_secret
 from .text import CONTROLS, DIRECTIONS, HALVES, SEPARATORS
 
 LONGEST_LINE = 300
@@ -27,17 +27,15 @@ BLOCK_PATTERN = r"(?ms)^(`{3,})diff\n(.*?)\n\1$"
 
 
 def excerpt(patches: Sequence[str], most_each: int, most: int, command: str) -> str:
-    """Return the first lines of each patch, and of all; at the end, which command shows the rest.
-
-    >>> excerpt(["+a\\n+b\\n+c\\n"], 1, 5, "cao diff k3f9")
-    '+a\\n…\\n… 2 more lines: cao diff k3f9'
-    """
+    """Return the first lines of each patch, and of all; at the end the command for the rest."""
     shown: list[str] = []
     room, left = most, 0
     for patch in patches:
         lines = patch.strip("\n").split("\n") if patch.strip("\n") else []
         taken = lines[: min(most_each, room)]
-        shown += [_shown(line) for line in taken]
+        for line in taken:
+            cut = cut_before_secret(line, LONGEST_LINE)
+            shown.append(re.sub(f"[{CONTROLS}{SEPARATORS}{DIRECTIONS}{HALVES}]", "�", cut))
         shown += [CUT] if taken and len(taken) < len(lines) else []
         room, left = room - len(taken), left + len(lines) - len(taken)
     if left:
@@ -47,17 +45,12 @@ def excerpt(patches: Sequence[str], most_each: int, most: int, command: str) -> 
 
 
 def fence_of(text: str) -> str:
-    """Return a fence that no line of a text can end."""
     longest = max((len(fence) for fence in re.findall(FENCE_PATTERN, text)), default=2)
     return "`" * (longest + 1)
 
 
 def harmless(text: str) -> str:
-    """Return a text for a place in a line of a page: as code, if Markdown would make more of it.
-
-    >>> harmless("tests/test_<b>.py")
-    '`tests/test_<b>.py`'
-    """
+    """Return a text for a place in a line of a page: as code, if Markdown would make more of it."""
     if not re.search(rf"{MARKUP_PATTERN}|{LINK_PATTERN}|{START_PATTERN}|\A\s", text):
         return text
     marks = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
@@ -71,15 +64,8 @@ def block_of(patch: str) -> str:
 
 
 def read_block(page: str) -> str:
-    """Return the patch in the first such block of a page; empty if there is none."""
     found = re.search(BLOCK_PATTERN, page)
     return found[2] if found else ""
-
-
-def _shown(line: str) -> str:
-    at = before_secret(line, LONGEST_LINE)
-    cut = line if at == len(line) else f"{line[:at]}{CUT}"
-    return re.sub(f"[{CONTROLS}{SEPARATORS}{DIRECTIONS}{HALVES}]", "�", cut)
 
 
 # "`make test`": a pair of single marks with something between them
@@ -93,26 +79,14 @@ GAP = "\u200b"
 """Has no width: marks of code on both sides of it are not taken for one mark."""
 
 
-def escape(text: str) -> str:
+def escape(text: str, *, is_cell: bool = False) -> str:
     """Return a text for a place in a line, where nothing of it means anything to Markdown.
 
     Code stays code: inside of it nothing means anything, and marks would be shown. What a site
-    makes links and mentions of becomes code, since it does so when all marks are gone.
-
-    >>> escape("<b> of analyst_review | [x](http://y), @ada")
-    '\\\\<b\\\\> of analyst_review \\\\| `[x](http://y`), `@ada`'
-    >>> escape("`a | b` or c | d")
-    '`a | b` or c \\\\| d'
+    makes links and mentions of becomes code, since it does so when all marks are gone. A cell of a
+    table ends at a `|` in code, too.
     """
-    return _escaped(text, is_cell=False)
 
-
-def cell(text: str) -> str:
-    """Return a text for a cell of a table, which ends at a `|` in code, too."""
-    return _escaped(text, is_cell=True)
-
-
-def _escaped(text: str, *, is_cell: bool) -> str:
     def mark(found: re.Match[str]) -> str:
         code = found["code"]
         if code is None:
@@ -123,8 +97,11 @@ def _escaped(text: str, *, is_cell: bool) -> str:
     return re.sub(f"{CODE_PATTERN}|{PLAIN_PATTERN}", mark, " ".join(text.split()))
 
 
+def cell(text: str) -> str:
+    return escape(text, is_cell=True)
+
+
 def _marked(found: re.Match[str]) -> str:
-    """Return a word as code, a number as none of a list, and a mark as none."""
     if found["link"] is None:
         return f"{found[0]}\\" if found["list"] is not None else f"\\{found[0]}"
     start, end = found.span()
@@ -133,11 +110,9 @@ def _marked(found: re.Match[str]) -> str:
 
 
 def fenced(text: str) -> str:
-    """Return a text of many lines as it is, in a block that it cannot end."""
     fence = fence_of(text)
     return f"{fence}text\n{text}\n{fence}"
 
 
 def folded(title: str, text: str) -> str:
-    """Return a part of a page that is opened when it is wanted."""
     return f"<details>\n<summary>{html.escape(title)}</summary>\n\n{text}\n\n</details>"

@@ -9,22 +9,19 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import Struct
 
 MOST_READ = 64 * 1024
 """Bytes. A program that says more than this has not understood the question."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShortAnswer:
-    """What a program said."""
-
+class ShortAnswer(Struct, frozen=True):
     code: int | None
     """Its exit code; None if it did not answer: it took too long, or said too much."""
     text: str
-    """What it printed; empty if it did not answer."""
 
 
 def ask(
@@ -63,7 +60,6 @@ def ask(
 
 
 def _read(process: subprocess.Popen[bytes], until: float, leave: int | None) -> bytes | None:
-    """Return all that a program says until it ends; None if that is too much or takes too long."""
     assert process.stdout is not None
     pipe = process.stdout.fileno()
     heard = [pipe] if leave is None else [pipe, leave]
@@ -85,40 +81,21 @@ def _read(process: subprocess.Popen[bytes], until: float, leave: int | None) -> 
     return said
 
 
-OF_ONE_REPOSITORY = frozenset(
-    {
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-        "GIT_COMMON_DIR",
-        "GIT_CONFIG",
-        "GIT_CONFIG_COUNT",
-        "GIT_CONFIG_PARAMETERS",
-        "GIT_DIR",
-        "GIT_GRAFT_FILE",
-        "GIT_IMPLICIT_WORK_TREE",
-        "GIT_INDEX_FILE",
-        "GIT_INTERNAL_SUPER_PREFIX",
-        "GIT_NO_REPLACE_OBJECTS",
-        "GIT_OBJECT_DIRECTORY",
-        "GIT_PREFIX",
-        "GIT_REPLACE_REF_BASE",
-        "GIT_SHALLOW_FILE",
-        "GIT_WORK_TREE",
-    }
-)
+OF_ONE_REPOSITORY = {
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_CONFIG_COUNT",
+    "GIT_CONFIG_PARAMETERS", "GIT_DIR", "GIT_GRAFT_FILE", "GIT_IMPLICIT_WORK_TREE",
+    "GIT_INDEX_FILE", "GIT_INTERNAL_SUPER_PREFIX", "GIT_NO_REPLACE_OBJECTS",
+    "GIT_OBJECT_DIRECTORY", "GIT_PREFIX", "GIT_REPLACE_REF_BASE", "GIT_SHALLOW_FILE",
+    "GIT_WORK_TREE",
+}  # fmt: skip
 """What `git rev-parse --local-env-vars` lists, in any version of it."""
 
 
 def without_repository(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment in which git finds its repository by the folder it works in.
-
-    What else is said to git (who commits, by which ssh) stays.
-    """
+    """Return an environment in which git finds its repository by the folder it works in."""
     return {name: value for name, value in environ.items() if name not in OF_ONE_REPOSITORY}
 
 
-ASK_SECONDS = 5
-AGENT_SECONDS = 10
-"""Some agents take seconds to start on a cold machine, and here all start at once."""
 MOST_AT_ONCE = 32
 NOTHING: Mapping[str, str] = {}
 
@@ -129,11 +106,9 @@ class Programs:
     """Asks programs side by side; when the context ends, none of them is left."""
 
     def __init__(
-        self,
-        environ: Mapping[str, str],
-        seconds: float = ASK_SECONDS,
-        agent_seconds: float = AGENT_SECONDS,
+        self, environ: Mapping[str, str], seconds: float = 5, agent_seconds: float = 10
     ) -> None:
+        """Some agents take seconds to start on a cold machine, and here all start at once."""
         self._environ = environ
         self.seconds = seconds
         self._agent_seconds = agent_seconds
@@ -154,7 +129,6 @@ class Programs:
         os.write(self._leave, b"\n")
 
     def begin(self, look: Callable[[], Found]) -> Future[Found]:
-        """Begin to find something out."""
         return self._threads.submit(look)
 
     def find(self, name: str) -> str | None:

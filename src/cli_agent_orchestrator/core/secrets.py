@@ -6,13 +6,15 @@ secrets: `password=None`, `token = next(tokens)`, `token: str`.
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
-from itertools import pairwise
+from itertools import groupby, pairwise
 from string import ascii_lowercase, ascii_uppercase
 
-from .ansi import Pen, Piece, columns_of, read_line, write_line
+from msgspec import Struct
+
+from .ansi import Piece, read_lines, write_line
+from .text import columns_of
 
 MASK = "(masked)"
 CUT = "…"
@@ -109,10 +111,7 @@ SHAPES: Shapes = (
         ("sk-",),
         r"(?<![A-Za-z0-9-])(sk-(?:(?=[\w-]{0,60}\d)|(?:proj|ant|svcacct|admin|or)-)[\w-]{20,})",
     ),
-    (
-        ("eyj",),
-        r"(?<![\w-])(eyJ[\w-]{8,}\.(?:eyJ[\w-]{8,}(?:\.[\w-]{0,})?|[\w-]{8,}\.[\w-]{8,}))",
-    ),
+    (("eyj",), r"(?<![\w-])(eyJ[\w-]{8,}\.(?:eyJ[\w-]{8,}(?:\.[\w-]{0,})?|[\w-]{8,}\.[\w-]{8,}))"),
     # A bot of Telegram: its number stays.
     ((":aa",), r"(?<=\d{6}):(AA[\w-]{28,})"),
     (("hooks.slack.com/",), r".{16}[a-z]{1,20}/([\w/-]{8,})"),
@@ -173,26 +172,24 @@ SHAPES: Shapes = (
 )
 
 
-def masked(text: str) -> str:
-    """Return a text in which what looks like a secret is masked.
-
-    >>> masked("password=hunter2 of https://ada:x@host/")
-    'password=(masked) of https://ada:(masked)@host/'
-    """
-    return _without(text, SHAPES)
+def masked(text: str, shapes: Shapes = SHAPES) -> str:
+    parts, done = [], 0
+    for start, end in secrets(text, shapes=shapes):
+        if start >= done:
+            # A key of many lines leaves one word, on a line of its own where it was.
+            gap = "\n" if text[start] == "\n" else ""
+            parts += [text[done:start], gap, MASK]
+        done = max(done, end)
+    return "".join([*parts, text[done:]])
 
 
 def masked_over_lines(text: str) -> str:
     """Return a text of which lines can be left out: what several of them tell is masked."""
-    return _without(text, OVER_LINES)
+    return masked(text, OVER_LINES)
 
 
 def before_mask(line: str, most: int) -> int:
-    """Return where a line is cut that is to have at most so many characters: not within a mask.
-
-    >>> before_mask("a (masked) b", 20), before_mask("a (masked) b", 5)
-    (12, 2)
-    """
+    """Return where a line is cut that is to have at most so many characters: not within a mask."""
     if len(line) <= most:
         return len(line)
     start = line.rfind(MASK, 0, most + len(MASK) - 1)
@@ -214,31 +211,16 @@ def before_secret(line: str, most: int) -> int:
     return at
 
 
+def cut_before_secret(line: str, most: int) -> str:
+    at = before_secret(line, most)
+    return line if at == len(line) else f"{line[:at]}{CUT}"
+
+
 def secrets(
     text: str, joints: Sequence[int] = (), shapes: Shapes = SHAPES
 ) -> list[tuple[int, int]]:
-    """Return where in a text there are secrets; two of them may overlap.
-
-    `joints` are places at which it was put together: there a word may begin, or one go on.
-
-    >>> secrets("password=hunter2"), secrets("is" "ghp_a1B2" "c3D4", [2, 10])
-    ([(9, 16)], [(2, 14)])
-    """
-    return sorted(_spans(text, joints, shapes))
-
-
-def _without(text: str, shapes: Shapes) -> str:
-    parts, done = [], 0
-    for start, end in secrets(text, shapes=shapes):
-        if start >= done:
-            # A key of many lines leaves one word, on a line of its own where it was.
-            gap = "\n" if text[start] == "\n" else ""
-            parts += [text[done:start], gap, MASK]
-        done = max(done, end)
-    return "".join([*parts, text[done:]])
-
-
-def _spans(text: str, joints: Sequence[int], shapes: Shapes) -> Iterator[tuple[int, int]]:
+    """Return where secrets are in a text; at `joints` a word may begin, or one go on."""
+    found = []
     small = text.translate(SMALL)
     for word, patterns in _patterns(shapes).items():
         at = small.find(word)
@@ -249,9 +231,10 @@ def _spans(text: str, joints: Sequence[int], shapes: Shapes) -> Iterator[tuple[i
             if span := _span(patterns, text, at, 0) or (
                 _span(patterns, text[begin:], at - begin, begin) if begin else None
             ):
-                yield span
+                found.append(span)
                 end = span[1]
             at = small.find(word, end)
+    return sorted(found)
 
 
 def _span(
@@ -284,15 +267,11 @@ BLANK_FOLLOWS = re.compile(r"(?i::|\b(?:bearer|basic|token|digest))\Z")
 LONGEST_WORD = 16
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """A row of a screen, and where in it something is written."""
-
+class _Row(Struct, frozen=True):
     text: str
     start: int
     end: int
     used: int
-    """Columns up to its end."""
     room: int
     """Columns up to the side of its box, or of the screen."""
 
@@ -302,16 +281,8 @@ class _Row:
 
 
 def masked_screen(ansi: str) -> str:
-    """Return a screen in which what looks like a secret is masked, in every row that it touches.
-
-    >>> masked_screen("| see ghp_a1B2c3 |\\n| D4e5F6 for more |")
-    '| see (masked)   |\\n| ****** for more |'
-    """
-    pen = Pen()
-    lines: list[list[Piece]] = []
-    for line in ansi.split("\n"):
-        pieces, pen = read_line(line, pen)
-        lines.append(pieces)
+    """Return a screen in which what looks like a secret is masked, in every row that it touches."""
+    lines = read_lines(ansi)
     texts = ["".join(piece.text for piece in pieces) for pieces in lines]
     width = max(map(columns_of, texts))
     rows = [_row(text, width) for text in texts]
@@ -324,7 +295,7 @@ def masked_screen(ansi: str) -> str:
     at = 0
     for row, pieces in zip(rows, lines, strict=True):
         # The sides of a box are never hidden.
-        places = [place for place in range(row.start, row.end) if at + place in hidden]
+        places = {place for place in range(row.start, row.end) if at + place in hidden}
         written.append(write_line(_masked(pieces, places) if places else pieces))
         at += len(row.text) + 1
     return "\n".join(written)
@@ -375,19 +346,13 @@ def _goes_on(upper: _Row, lower: _Row) -> bool:
     return upper.used + columns_of(word) >= upper.room - MARGIN
 
 
-def _masked(pieces: Sequence[Piece], places: Sequence[int]) -> Iterator[Piece]:
-    letters = [Piece(letter, piece.style) for piece in pieces for letter in piece.text]
-    hidden = set(places)
-    at = 0
-    while at < len(letters):
-        end = at
-        while end in hidden:
-            end += 1
-        if end == at:
-            yield letters[at]
-            at += 1
+def _masked(pieces: Sequence[Piece], places: Collection[int]) -> Iterator[Piece]:
+    letters = (Piece(letter, piece.style) for piece in pieces for letter in piece.text)
+    for is_hidden, run in groupby(enumerate(letters), lambda one: one[0] in places):
+        found = [letter for _, letter in run]
+        if not is_hidden:
+            yield from found
             continue
-        columns = columns_of("".join(letter.text for letter in letters[at:end]))
+        columns = columns_of("".join(letter.text for letter in found))
         word = MASK.ljust(columns) if columns >= len(MASK) else "*" * columns
-        yield Piece(word, letters[at].style)
-        at = end
+        yield Piece(word, found[0].style)

@@ -4,14 +4,15 @@ Characters that text from others may not have are parts of a pattern: `f"[{CONTR
 """
 
 import re
+import unicodedata
 from collections.abc import Sequence
+from functools import lru_cache
 
 CONTROLS = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
 """All but LF and TAB: an escape sequence could rewrite a screen, end a paste or press keys."""
 SEPARATORS = r"\u2028\u2029"
 """Line ends to some programs, and not to others."""
 BREAKS = rf"\t\n{SEPARATORS}"
-"""What cannot stand within a line."""
 DIRECTIONS = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 """Marks that make a text look like another one, by showing it from right to left."""
 HALVES = r"\ud800-\udfff"
@@ -24,11 +25,7 @@ UNITS = (("d", 86400), ("h", 3600), ("min", 60))
 
 
 def printable(text: str) -> str:
-    """Return a text in which nothing but line ends and tabs controls the terminal.
-
-    >>> printable("a\\x1b[31mb\\r\\n")
-    'a�[31mb�\\n'
-    """
+    """Return a text in which nothing but line ends and tabs controls the terminal."""
     return re.sub(UNSAFE_PATTERN, "�", text)
 
 
@@ -38,33 +35,30 @@ def one_line(text: str) -> str:
 
 
 def is_plain(text: str) -> bool:
-    """Has a text nothing but letters, digits and marks of ASCII, line ends and tabs?
-
-    Most texts are like that, and this says so much faster than a pattern finds nothing.
-
-    >>> is_plain("a\\tb\\n"), is_plain("\\x1b[1m"), is_plain("é")
-    (True, False, False)
-    """
+    """Is a text printable ASCII, with line ends and tabs? This says so faster than a pattern."""
     return text.isascii() and text.replace("\n", "").replace("\t", "").isprintable()
 
 
 def on_a_line(name: str) -> str:
-    """Return a name from outside so that it stays on its line: as it is, or else quoted.
-
-    >>> on_a_line("a.py"), on_a_line("a\\nb.py")
-    ('a.py', "'a\\\\nb.py'")
-    """
+    """Return a name from outside so that it stays on its line: as it is, or else quoted."""
     return name if name.isprintable() else ascii(name)
 
 
 def first_names(names: Sequence[str], most: int = MOST_NAMED) -> str:
-    """Name the first of some files, each so that it stays on its line, and say how many more.
-
-    >>> first_names(["a.py", "b.py", "c.py"], 2)
-    'a.py, b.py and 1 more'
-    """
+    """Name the first of some files, each so that it stays on its line, and say how many more."""
     more = len(names) - most
     return ", ".join(map(on_a_line, names[:most])) + (f" and {more} more" if more > 0 else "")
+
+
+def columns_of(text: str) -> int:
+    return len(text) if text.isascii() else sum(map(_columns, text))
+
+
+@lru_cache(4096)
+def _columns(letter: str) -> int:
+    if unicodedata.category(letter) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in ("W", "F") else 1
 
 
 def short_line(text: str, most: int) -> str:
@@ -77,12 +71,10 @@ def short_line(text: str, most: int) -> str:
 
 
 def plural(count: int, word: str) -> str:
-    """Return a number with its word: `1 run`, `2 runs`, `1,200 lines`."""
     return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 def duration(seconds: float) -> str:
-    """Return a span of time in words: `0.4 s`, `2 min 05 s`, `1 h 10 min`."""
     if seconds < 60:
         return f"{max(seconds, 0):.1f} s"
     minutes, rest = divmod(round(seconds), 60)

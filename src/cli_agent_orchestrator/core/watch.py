@@ -62,14 +62,11 @@ class Waker:
         self._wakes.put(None)
 
     def wait(self, seconds: float) -> None:
-        """Return when woken, or after so many seconds."""
         with suppress(Empty):
             self._wakes.get(timeout=max(seconds, 0))
 
 
 class _Handler(FileSystemEventHandler):
-    """Hands on each event, and where there is something new."""
-
     def __init__(self, on_event: Callable[[FileSystemEvent, Path], None]) -> None:
         self._on_event = on_event
 
@@ -122,7 +119,6 @@ class FolderWatch:
     """Reports what changes in some folders, which come and go; for one thread at a time."""
 
     def __init__(self, on_change: Callable[[Path], None]) -> None:
-        """`on_change` is called in a thread of its own, with what has changed."""
         self._handler = _Handler(lambda _, path: on_change(path))
         self._observer = _observer()
         self._watches: dict[Path, ObservedWatch | None] = {}

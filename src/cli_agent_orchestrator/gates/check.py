@@ -1,16 +1,17 @@
 """The result of a gate's command, and what of its output is handed on."""
 
 import re
-from dataclasses import dataclass, field, replace
 
-from ..core.secrets import CUT, before_secret
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..core.codec import Private
+from ..core.secrets import cut_before_secret
 from ..core.text import CONTROLS, plural
 from ..settings.config import Condensation
 from ..settings.gates import Gate
-from .counts import TestCounts
+from .counts import ESCAPE_PATTERN, TestCounts, lines_of
 
-# "\x1b[31m", "\x1b]0;title\x07", and what else a terminal would obey
-ESCAPE_PATTERN = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])"
 # "test_a" in "test_a (test_file.Group.test_a)"
 UNITTEST_PATTERN = r"(\w+) \([\w.]+\)"
 LONGEST_LINE = 500
@@ -20,35 +21,27 @@ NO_OUTPUT = "(It wrote nothing.)"
 NOT_FOUND = {126: "it cannot be executed", 127: "there is no such command"}
 
 
-@dataclass(frozen=True, slots=True)
-class BaseResult:
+class BaseResult(Struct, frozen=True):
     exit_code: int | None
     run: int = -1
-    """How many tests were run; -1 if unknown."""
     failures: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CheckResult:
+class CheckResult(Private, frozen=True):
     command: str
     exit_code: int | None
     """None if it did not end in time; negative if a signal ended it."""
-    output: str = field(repr=False)
+    output: str
     limit: float = 0.0
     archive: str = ""
     counts: TestCounts | None = None
-    """Its tests; None if it is no known test runner."""
     objections: tuple[str, ...] = ()
-    """Why it does not count as passed, although it ended well."""
     excused: bool = False
     """Does it count as passed, although tests fail as they did before the run?"""
     old_failures: tuple[str, ...] = ()
     fault: str = ""
-    """Why it could not be run; empty if it was."""
     log: str = ""
-    """Where its output is kept, but for the middle of a long one; empty if nowhere."""
     left_out: int = 0
-    """Bytes in that middle."""
     sandboxed: bool = False
 
     @property
@@ -74,7 +67,6 @@ class CheckResult:
 
     @property
     def about_log(self) -> str:
-        """How much its log does not have; empty if it has everything."""
         size = f"{max(self.left_out >> 20, 1)} MB"
         return f"{size} in the middle of its log are left out" if self.left_out else ""
 
@@ -120,8 +112,8 @@ def judge_check(
 ) -> CheckResult:
     """Return a result with the objections to it, and the failures from before the run.
 
-    That a command ends well is not enough where tests are counted, or were before the run: none was
-    run, fewer than before, or some failed that the exit code hides.
+    Where tests are counted, or were before the run, an exit code of 0 is not enough: none was run,
+    fewer than before, or some failed.
     """
     counts = result.counts
     if counts is None:
@@ -150,7 +142,6 @@ def judge_check(
 
 
 def resume_with_another(gate: Gate, run: str) -> str:
-    """Return the command that resumes a run with another command for a gate."""
     return f"{' '.join(filter(None, ('cao resume', run)))} --gate {gate.name}='COMMAND'"
 
 
@@ -183,8 +174,7 @@ def doubt_on_base(gate: Gate, result: CheckResult) -> str:
 
 
 def base_of(result: CheckResult) -> BaseResult:
-    counts = result.counts
-    if counts is None:
+    if (counts := result.counts) is None:
         return BaseResult(result.exit_code)
     return BaseResult(result.exit_code, counts.run, counts.failures)
 
@@ -209,10 +199,7 @@ def page_of(result: CheckResult) -> str:
 
 
 def evidence_of(result: CheckResult, condensation: Condensation) -> tuple[str, int]:
-    """Return what the next round gets: the result, what failed, the end of the output.
-
-    The number is that of the lines of the output that are left out.
-    """
+    """Return what the next round gets, and how many lines of the output are left out."""
     lines = shown = _lines(result.output)
     errors = result.counts.first_errors if result.counts else {}
     before = "it failed before the run, too"
@@ -222,10 +209,11 @@ def evidence_of(result: CheckResult, condensation: Condensation) -> tuple[str, i
     ]
     if condensation.review_feedback:
         most = max(condensation.max_feedback_lines - 1, 1)
-        named = [_cut(line) for line in named[:most]]
+        named = [cut_before_secret(line, LONGEST_LINE) for line in named[:most]]
         # With the failures named, the end of the output is of little use, but it may explain them.
         room = max(most - len(named), 0 if named else 1)
-        shown = [_cut(line) for line in lines[-room:]] if room else []
+        last = lines[-room:] if room else []
+        shown = [cut_before_secret(line, LONGEST_LINE) for line in last]
     if not lines:
         return f"{result}. {NO_OUTPUT}", 0
     if not named:
@@ -235,18 +223,9 @@ def evidence_of(result: CheckResult, condensation: Condensation) -> tuple[str, i
 
 
 def last_line(end: bytes) -> str:
-    """Return the last line of an output that is not blank; `end` is the end of the output.
-
-    What a terminal would overwrite does not count, nor what it would obey.
-    """
-    plain = re.sub(ESCAPE_PATTERN, "", end.decode(errors="replace"))
-    lines = (re.sub(f"[{CONTROLS}]", "", line).strip() for line in re.split(r"[\r\n]", plain))
+    """Return the last line that is not blank, without what a terminal would overwrite or obey."""
+    lines = map(str.strip, lines_of(end.decode(errors="replace")))
     return next((line for line in reversed([*lines]) if line), "")[:LONGEST_LAST_LINE]
-
-
-def _cut(line: str) -> str:
-    at = before_secret(line, LONGEST_LINE)
-    return line if at == len(line) else f"{line[:at]}{CUT}"
 
 
 def _lines(output: str) -> list[str]:

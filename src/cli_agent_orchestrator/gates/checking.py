@@ -1,13 +1,13 @@
 """Runs the gates of a run: each in its folder, its output kept, its tests counted.
 
-A command is run by the shell, in a process group of its own, which is killed whole: at the
-command's end, at its time limit, and when the run is to stop; so is what left the group. Of what it
-writes the beginning and the end are kept.
+The shell runs a command in a process group of its own, which is killed whole: at the command's end,
+at its time limit, and when the run is to stop; so is what left the group. The beginning and the end
+of its output are kept.
 
 In a sandbox (bubblewrap on Linux, sandbox-exec on macOS) a command reads what the user can read,
-writes to its folder and to temporary files alone, and has no network. With bubblewrap it has a /tmp
-of its own, sees no Unix socket of a program outside (tmux, docker, gpg-agent would run commands for
-it), and all its processes end with it.
+writes only to its folder and to temporary files, and has no network. With bubblewrap it has its own
+/tmp, sees no Unix socket of a program outside (tmux, docker, gpg-agent would run commands for it),
+and all its processes end with it.
 """
 
 import os
@@ -22,13 +22,15 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from functools import cache
 from pathlib import Path, PurePosixPath
 from queue import Empty, SimpleQueue
 from typing import IO
 
+from msgspec import field
+from msgspec.structs import replace
+
+from ..core.codec import Private
 from ..core.files import Folder
 from ..core.programs import ask, without_repository
 from ..errors import Stopped, in_words
@@ -36,8 +38,7 @@ from ..settings.gates import Gate
 from ..settings.layout import GATES_FOLDER
 from ..work.folder import WorkFolder
 from .check import BaseResult, CheckResult, judge_check, last_line
-from .counts import read_junit
-from .runners import read_counts
+from .counts import read_counts, read_junit
 
 SHELL = "/bin/sh"
 READING_SECONDS = 20
@@ -45,148 +46,30 @@ TOKEN = "CAO_TOKEN"
 ADDRESSES = ("CAO_API", "API")
 """Variables with an address, which may have a name and a password in it."""
 MARK, BETWEEN = "CAO_GATE", ":"
-"""The variable by which processes of a gate are found, and what stands between the marks in it:
-the orchestrator itself may run in a gate of another run."""
+"""The variable by which processes of a gate are found, and what separates the marks in it: the
+orchestrator itself may run in a gate of another run."""
 HEAD_BYTES, TAIL_BYTES = 128 * 1024, 384 * 1024
 CHUNK_BYTES = 64 * 1024
 LOG_HEAD = LOG_TAIL = 10 * 1024 * 1024
-"""Bytes of its output that its log has, from the beginning and from the end."""
-LAST_WORDS_SECONDS = 1.0
-"""How long its output is waited for after its end; something out of reach may hold it."""
-DEATH_SECONDS = 10.0
 LEFTOVER_SECONDS = 5.0
-"""How long something may go on to start others, faster than they are ended."""
-LINE_SECONDS = 1.0
-LINE_BYTES = 4096
-"""Where the last line is looked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class GateCommand:
-    command: str
-    seconds: float
-    folder: Path
-    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
-    before: tuple[str, ...] = ()
-    mark: str = field(default_factory=lambda: uuid.uuid4().hex)
-    """By which its processes are found; what has the mark already is ended first."""
+"""How long processes are killed that start others meanwhile."""
 
 
 def ignore(*_: str) -> None:
     """Do nothing."""
 
 
-class GateRunner:
-    def __init__(self, on_wake: Callable[[], None] = ignore) -> None:
-        self._on_wake = on_wake
-        self._stopped = False
-        self._wakes: SimpleQueue[None] = SimpleQueue()
-
-    def stop(self) -> None:
-        """Kill what runs and run nothing more; any thread may call it, and a signal handler too."""
-        self._stopped = True
-        self._wakes.put(None)
-
-    def wake(self) -> None:
-        """Let the present wait call `on_wake`; any thread may call it."""
-        self._wakes.put(None)
-
-    def run(
-        self,
-        gate: GateCommand,
-        log: IO[bytes] | None = None,
-        on_line: Callable[[str], None] = ignore,
-    ) -> CheckResult:
-        """Return the result of a command; raise `Stopped` after `stop`.
-
-        What it writes goes to the log as well, the middle of it only up to a limit. `on_line` gets
-        the last line of it when it has changed.
-        """
-        if self._stopped:
-            raise Stopped
-        # A run that was killed may have left some.
-        _end_marked(gate.mark)
-        try:
-            process = subprocess.Popen(
-                [*gate.before, SHELL, "-c", gate.command],
-                cwd=gate.folder,
-                env=gate_environ(gate),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        except OSError as error:
-            why = error.strerror or str(error)
-            return CheckResult(gate.command, None, "", gate.seconds, fault=why)
-        output, rest = Bounded(HEAD_BYTES, TAIL_BYTES), Bounded(0, LOG_TAIL)
-
-        def write(data: bytes) -> None:
-            # A full disk does not change the result of the command.
-            if log is not None and data:
-                with suppress(OSError, ValueError):
-                    log.write(data)
-                    log.flush()
-
-        def read() -> None:
-            """Read what it writes; the log gets the beginning at once, and the rest at the end."""
-            assert process.stdout is not None, "it was asked for"
-            room = LOG_HEAD
-            while chunk := os.read(process.stdout.fileno(), CHUNK_BYTES):
-                output.add(chunk)
-                write(chunk[:room])
-                rest.add(chunk[room:])
-                room = max(room - len(chunk), 0)
-            process.stdout.close()
-
-        def wait() -> None:
-            process.wait()
-            self._wakes.put(None)
-
-        reader, waiter = (threading.Thread(target=work, daemon=True) for work in (read, wait))
-        reader.start()
-        waiter.start()
-        try:
-            has_ended = self._wait(process, gate.seconds, output, on_line)
-        finally:
-            # On some systems a group of which only dead processes are left may not be signalled.
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            _end_marked(gate.mark)
-            waiter.join(DEATH_SECONDS)
-            reader.join(LAST_WORDS_SECONDS)
-            write(rest.content())
-        if self._stopped:
-            raise Stopped
-        return CheckResult(
-            gate.command,
-            process.returncode if has_ended else None,
-            output.content().decode(errors="replace"),
-            gate.seconds,
-            left_out=rest.dropped if log is not None else 0,
-        )
-
-    def _wait(
-        self,
-        process: subprocess.Popen[bytes],
-        seconds: float,
-        output: "Bounded",
-        on_line: Callable[[str], None],
-    ) -> bool:
-        """Wait for the end of a command, a stop or the time limit; was it the end?"""
-        deadline, told = time.monotonic() + seconds, ""
-        while (left := deadline - time.monotonic()) > 0 and not self._stopped:
-            self._on_wake()
-            try:
-                self._wakes.get(timeout=min(left, LINE_SECONDS))
-            except Empty:
-                line = last_line(output.end(LINE_BYTES))
-                if line not in ("", told):
-                    on_line(line)
-                    told = line
-            if process.returncode is not None:
-                return True
-        return False
+class GatePlace(Private, frozen=True):
+    folder: Path
+    seconds: float
+    """The time limit of those that name none."""
+    environ: Mapping[str, str] = field(default_factory=dict)
+    run_folder: Folder | None = None
+    """Where the output is kept; None if there is no such folder."""
+    on_line: Callable[[str], None] = field(default=ignore)
+    """Gets the last line of the output when that has changed."""
+    most_logged: int = 100 * 1024 * 1024
+    """Bytes of all logs of a run; the oldest are removed."""
 
 
 class Bounded:
@@ -194,7 +77,6 @@ class Bounded:
         self._head_size, self._tail_size = head, tail
         self._head, self._tail = bytearray(), bytearray()
         self.dropped = 0
-        """Bytes in between."""
         self._changing = threading.Lock()
 
     def add(self, data: bytes) -> None:
@@ -212,34 +94,27 @@ class Bounded:
             return bytes((self._head[-size:] + self._tail)[-size:])
 
     def content(self) -> bytes:
-        """Return what is kept, with a line where something is missing."""
         with self._changing:
             gap = f"\n({self.dropped} bytes left out)\n".encode() if self.dropped else b""
             return b"".join((self._head, gap, self._tail))
 
 
-def gate_environ(gate: GateCommand) -> dict[str, str]:
-    """Return the environment of a command: the user's own, less what is not its business.
-
-    That is what gives access to us, and what leads git to another repository.
-    """
-    token = gate.environ.get(TOKEN, "").strip()
+def _environ_of(environ: Mapping[str, str], folder: Path, mark: str) -> dict[str, str]:
+    """Return the user's environment, less what gives access to us or leads git elsewhere."""
+    token = environ.get(TOKEN, "").strip()
     kept = {
         # "http://ada:password@localhost:1"
         name: re.sub("(?<=//)[^/?#]*@", "", text) if name in ADDRESSES else text
-        for name, text in without_repository(gate.environ).items()
+        for name, text in without_repository(environ).items()
         if name not in (TOKEN, "OLDPWD") and not (token and token in text)
     }
-    mark = BETWEEN.join(filter(None, (gate.environ.get(MARK), gate.mark)))
-    return {**kept, "PWD": str(gate.folder), MARK: mark}
+    marks = BETWEEN.join(filter(None, (environ.get(MARK), mark)))
+    return {**kept, "PWD": str(folder), MARK: marks}
 
 
 def unreadable(command: str, environ: Mapping[str, str]) -> str:
-    """Return the shell's complaint about a command that it cannot read; empty if it can.
-
-    Nothing of the command is run.
-    """
-    environ = gate_environ(GateCommand(command, READING_SECONDS, Path("/"), environ))
+    """Return the shell's complaint about a command that it cannot read; nothing of it is run."""
+    environ = _environ_of(environ, Path("/"), uuid.uuid4().hex)
     try:
         said = ask([SHELL, "-n", "-c", command], environ, READING_SECONDS, with_errors=True)
     except OSError:
@@ -267,7 +142,6 @@ def _end_marked(mark: str) -> None:
 
 
 def _on_linux(mark: str) -> dict[int, tuple[int, bool]]:
-    """Return all processes that can be read: the parent, and whether it has the mark."""
     found = {}
     for entry in Path("/proc").glob("[0-9]*"):
         # It may have ended, and those of others cannot be read.
@@ -298,8 +172,6 @@ def _has_mark(environ: Sequence[str], mark: str) -> bool:
     return any(mark in one.split(BETWEEN) for one in marks)
 
 
-TRY_SECONDS = 20
-LONGEST_PROBLEM = 200
 HIDDEN = ("/tmp", "/var/tmp", "/run")
 """Empty in it: temporary files of others, and sockets that lead out of it."""
 # What a command may write to on macOS besides its folder.
@@ -316,28 +188,20 @@ SEATBELT_PROFILE = """\
 """
 
 
-class Sandbox(StrEnum):
-    BUBBLEWRAP = "bwrap"
-    SEATBELT = "sandbox-exec"
-
-
-@dataclass(frozen=True, slots=True)
-class Search:
-    sandbox: Sandbox | None
-    problem: str = ""
-
-
+BUBBLEWRAP, SEATBELT = "bwrap", "sandbox-exec"
 NONE = "no sandbox is available"
-BY_SYSTEM = {"linux": Sandbox.BUBBLEWRAP, "darwin": Sandbox.SEATBELT}
-INSTALL = {Sandbox.BUBBLEWRAP: "install bubblewrap", Sandbox.SEATBELT: "it comes with macOS"}
+BY_SYSTEM = {
+    "linux": (BUBBLEWRAP, "install bubblewrap"),
+    "darwin": (SEATBELT, "it comes with macOS"),
+}
 
 
-def sandbox_words(sandbox: Sandbox, folder: Path, hidden: Sequence[Path] = ()) -> tuple[str, ...]:
+def sandbox_words(sandbox: str, folder: Path, hidden: Sequence[Path] = ()) -> tuple[str, ...]:
     """Return the words before a command that runs in a sandbox and may write to a folder.
 
-    `hidden` are folders that are empty in it, in which a program outside may make a socket later.
+    `hidden` are folders that are empty in it: a program outside may make a socket there later.
     """
-    if sandbox is Sandbox.SEATBELT:
+    if sandbox == SEATBELT:
         return (sandbox, "-D", f"FOLDER={folder}", "-p", SEATBELT_PROFILE)
     empty = [*HIDDEN, *(str(path.resolve()) for path in hidden)]
     return (
@@ -372,55 +236,49 @@ def find_sandbox(
     system: str = sys.platform,
     path: str | None = None,
     *,
-    seconds: float = TRY_SECONDS,
+    seconds: float = 20,
     leave: int | None = None,
-) -> Search:
-    """Return the sandbox of a system; that it is installed does not mean that it may be used.
-
-    It is looked for in the folders of `path`, or of PATH. `leave` is as for `ask`.
-    """
-    sandbox = BY_SYSTEM.get(system)
-    if sandbox is None:
-        return Search(None, NONE)
+) -> tuple[str, str]:
+    """Return the sandbox of a system and why there is none; it is tried, as it may be forbidden."""
+    if system not in BY_SYSTEM:
+        return "", NONE
+    sandbox, advice = BY_SYSTEM[system]
     program = shutil.which(sandbox, path=path)
     if program is None or not os.path.isabs(program):  # noqa: PTH117
-        return Search(None, f"{NONE} ({INSTALL[sandbox]})")
+        return "", f"{NONE} ({advice})"
     try:
         with tempfile.TemporaryDirectory() as folder:
             _, *words = sandbox_words(sandbox, Path(folder).resolve())
             tried = [program, *words, "true"]
             done = ask(tried, None, seconds, with_errors=True, leave=leave)
     except OSError as error:
-        return Search(None, f"{NONE} ({sandbox} cannot be used: {in_words(error)})")
+        return "", f"{NONE} ({sandbox} cannot be used: {in_words(error)})"
     if done.code != 0:
         silent = f"it did not answer within {seconds:g} seconds"
-        said = " ".join(done.text.split())[:LONGEST_PROBLEM] or silent
-        return Search(None, f"{NONE} ({sandbox} cannot be used: {said})")
-    return Search(sandbox)
+        said = " ".join(done.text.split())[:200] or silent
+        return "", f"{NONE} ({sandbox} cannot be used: {said})"
+    return sandbox, ""
 
 
-LARGEST_LOGS = 100 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class GatePlace:
-    folder: Path
-    seconds: float
-    """The time limit of those that name none."""
-    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
-    run_folder: Folder | None = None
-    """Where the output is kept; None if there is no such folder."""
-    on_line: Callable[[str], None] = field(default=ignore, repr=False)
-    most_logged: int = LARGEST_LOGS
-    """Bytes of all logs of a run together; the oldest are removed."""
-
-
-class Checker:
+class GateRunner:
     def __init__(
-        self, runner: GateRunner, find_sandbox: Callable[[], Search] = find_sandbox
+        self,
+        on_wake: Callable[[], None] = ignore,
+        find_sandbox: Callable[[], tuple[str, str]] = find_sandbox,
     ) -> None:
-        self._runner = runner
+        self._on_wake = on_wake
         self._find_sandbox = find_sandbox
+        self._stopped = False
+        self._wakes: SimpleQueue[None] = SimpleQueue()
+
+    def stop(self) -> None:
+        """Kill what runs and run nothing more; any thread may call it, and a signal handler too."""
+        self._stopped = True
+        self._wakes.put(None)
+
+    def wake(self) -> None:
+        """Let the present wait call `on_wake`; any thread may call it."""
+        self._wakes.put(None)
 
     def run(
         self,
@@ -447,25 +305,23 @@ class Checker:
 
     def run_in(self, gate: Gate, place: GatePlace, log_name: str) -> CheckResult:
         """Return the result of a gate in a folder, before it is judged; `Stopped` at a stop."""
-        seconds = gate.seconds or place.seconds
+        place = replace(place, seconds=gate.seconds or place.seconds)
         kept = place.run_folder
         before: tuple[str, ...] = ()
         if gate.sandbox:
-            found = self._find_sandbox()
-            if found.sandbox is None:
-                return CheckResult(gate.run, None, "", seconds, fault=found.problem)
-            before = sandbox_words(found.sandbox, place.folder, [kept.root] if kept else [])
-        mark = kept.parts[-1] if kept else uuid.uuid4().hex
-        command = GateCommand(gate.run, seconds, place.folder, place.environ, before, mark)
+            sandbox, problem = self._find_sandbox()
+            if not sandbox:
+                return CheckResult(gate.run, None, "", place.seconds, fault=problem)
+            before = sandbox_words(sandbox, place.folder, [kept.root] if kept else [])
         report_before = _report_of(gate, place.folder)
-        logs = Folder(kept.root, (*kept.parts, GATES_FOLDER), kept.private) if kept else None
+        logs = kept.below(GATES_FOLDER) if kept else None
         log: IO[bytes] | None = None
         if logs:
             with suppress(OSError):
                 logs.remove(f"{log_name}.log")
                 log = logs.append(f"{log_name}.log")
         try:
-            result = self._runner.run(command, log, place.on_line)
+            result = self.run_command(gate.run, place, log, before)
         finally:
             if log:
                 # The disk may be full.
@@ -487,9 +343,98 @@ class Checker:
         missing = () if counts else (f"wrote no test report to {gate.junit}",)
         return replace(result, counts=counts, objections=missing)
 
+    def run_command(
+        self,
+        command: str,
+        place: GatePlace,
+        log: IO[bytes] | None = None,
+        before: Sequence[str] = (),
+    ) -> CheckResult:
+        """Return the result of a command; `log` gets its output. After `stop` raise `Stopped`."""
+        if self._stopped:
+            raise Stopped
+        # By it its processes are found, also those that a killed run has left.
+        mark = place.run_folder.parts[-1] if place.run_folder else uuid.uuid4().hex
+        _end_marked(mark)
+        try:
+            process = subprocess.Popen(
+                [*before, SHELL, "-c", command],
+                cwd=place.folder,
+                env=_environ_of(place.environ, place.folder, mark),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            why = error.strerror or str(error)
+            return CheckResult(command, None, "", place.seconds, fault=why)
+        output, rest = Bounded(HEAD_BYTES, TAIL_BYTES), Bounded(0, LOG_TAIL)
+
+        def write(data: bytes) -> None:
+            # A full disk does not change the result of the command.
+            if log is not None and data:
+                with suppress(OSError, ValueError):
+                    log.write(data)
+                    log.flush()
+
+        def read() -> None:
+            """Read the output; the log gets the beginning at once, and the rest at the end."""
+            assert process.stdout is not None, "it was asked for"
+            room = LOG_HEAD
+            while chunk := os.read(process.stdout.fileno(), CHUNK_BYTES):
+                output.add(chunk)
+                write(chunk[:room])
+                rest.add(chunk[room:])
+                room = max(room - len(chunk), 0)
+            process.stdout.close()
+
+        def wait() -> None:
+            process.wait()
+            self._wakes.put(None)
+
+        reader, waiter = (threading.Thread(target=work, daemon=True) for work in (read, wait))
+        reader.start()
+        waiter.start()
+        try:
+            has_ended = self._wait(process, place, output)
+        finally:
+            # On some systems a group of which only dead processes are left may not be signalled.
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            _end_marked(mark)
+            waiter.join(10)
+            # Something out of reach may hold its output.
+            reader.join(1)
+            write(rest.content())
+        if self._stopped:
+            raise Stopped
+        return CheckResult(
+            command,
+            process.returncode if has_ended else None,
+            output.content().decode(errors="replace"),
+            place.seconds,
+            left_out=rest.dropped if log is not None else 0,
+        )
+
+    def _wait(self, process: subprocess.Popen[bytes], place: GatePlace, output: Bounded) -> bool:
+        """Wait for the end of a command, a stop or the time limit; was it the end?"""
+        deadline, told = time.monotonic() + place.seconds, ""
+        while (left := deadline - time.monotonic()) > 0 and not self._stopped:
+            self._on_wake()
+            try:
+                self._wakes.get(timeout=min(left, 1))
+            except Empty:
+                line = last_line(output.end(4096))
+                if line not in ("", told):
+                    place.on_line(line)
+                    told = line
+            if process.returncode is not None:
+                return True
+        return False
+
 
 def _report_of(gate: Gate, folder: Path) -> tuple[tuple[int, ...], str]:
-    """Return the state and the text of the file to which a test runner writes its results."""
     *parts, name = PurePosixPath(gate.junit).parts or ("",)
     place = Folder(folder, tuple(parts))
     with suppress(OSError):
@@ -500,7 +445,6 @@ def _report_of(gate: Gate, folder: Path) -> tuple[tuple[int, ...], str]:
 
 
 def _remove_oldest(logs: Folder, most: int) -> None:
-    """Remove logs until they have no more bytes than that together; the last one stays."""
     with suppress(OSError):
         found = [(status, name) for name in logs.names() if (status := logs.status(name))]
         newest_first = sorted(found, key=lambda one: one[0].st_mtime_ns, reverse=True)

@@ -1,21 +1,29 @@
-"""How many tests passed and failed, and which: one shape for all test runners.
+"""How many tests passed and failed, and which, by what a test runner reports in its output.
+
+The output is not trusted: the program under test writes into it too. It can claim more passed tests
+than there are, but no failure that a runner reported is lost, whatever comes before or after it.
+The caller must therefore look at the exit code as well, and compare the number of tests with the
+number before.
 
 A reader gets the lines of an output and returns the counts of each run that it finds. Where one
 run has several summaries, because the program under test prints one too, the last that reports a
 failure counts, or else the last of all. A run that began and printed no summary has failed.
 """
 
+import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import dropwhile, islice, pairwise, takewhile
 from xml.etree import ElementTree
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ..core.text import CONTROLS
 
 LONGEST_NAME = 300
 MOST_NAMES = 200
 LONGEST_LINE = 2000
-"""Longer than any line that a runner itself writes; the rest of a line is ignored."""
 LARGEST_XML = 16_000_000
 # Colors, titles of windows, movements of the cursor. None reaches beyond its line.
 ESCAPE_PATTERN = re.compile(
@@ -23,11 +31,9 @@ ESCAPE_PATTERN = re.compile(
 )
 
 Failures = Sequence[tuple[str, str]]
-"""Failed tests, each with the first line of its error."""
 
 
-@dataclass(frozen=True, slots=True)
-class TestCounts:
+class TestCounts(Struct, frozen=True):
     __test__ = False
 
     runner: str
@@ -84,27 +90,17 @@ def counts_of(runner: str, ran: tuple[int, int, int], errors: Failures = ()) -> 
 
 
 def add_counts(parts: Iterable[TestCounts]) -> TestCounts:
-    """Add the counts of several runs. Several runners together are called "several".
-
-    >>> add_counts([TestCounts("pytest", 2, 0), TestCounts("jest", 1, 1)]).run
-    4
-    """
+    """Add the counts of several runs. Several runners together are called "several"."""
     known = list(parts)
     runners = {part.runner for part in known}
-    added = counts_of(
-        runners.pop() if len(runners) == 1 else "several",
-        (
-            sum(part.passed for part in known),
-            sum(part.failed for part in known),
-            sum(part.skipped for part in known),
-        ),
-        [(name, part.first_errors.get(name, "")) for part in known for name in part.failures],
-    )
-    return replace(added, untold=sum(part.untold for part in known))
+    numbers = [(part.passed, part.failed, part.skipped, part.untold) for part in known]
+    passed, failed, skipped, untold = map(sum, zip(*numbers, strict=True))
+    runner = runners.pop() if len(runners) == 1 else "several"
+    errors = [(name, part.first_errors.get(name, "")) for part in known for name in part.failures]
+    return replace(counts_of(runner, (passed, failed, skipped), errors), untold=untold)
 
 
 def unfinished(runner: str, passed: int = 0, failed: int = 0) -> TestCounts:
-    """Return the counts of a run that began and printed no summary: it has failed."""
     return counts_of(runner, (passed, failed + 1, 0), [(f"{runner} did not finish", "")])
 
 
@@ -115,9 +111,8 @@ def chosen(summaries: Sequence[TestCounts]) -> TestCounts:
 def believed(claims: Sequence[tuple[TestCounts, int]]) -> list[TestCounts]:
     """Return the summaries that are runs of their own, where nothing marks where a run begins.
 
-    Each comes with the number of tests that were seen to run before it. A success that claims more
-    tests than were seen is not a run when another summary follows: the program under test may have
-    printed it.
+    Each comes with the number of tests seen before it. A success that claims more is not a run when
+    another summary follows: the program under test may have printed it.
     """
     return [
         counts
@@ -143,10 +138,7 @@ class _Builder(ElementTree.TreeBuilder):
 
 
 def read_junit(xml: str) -> TestCounts | None:
-    """Return the counts of JUnit XML; None if it is not well formed, too long or something else.
-
-    The test cases are counted; the numbers in the attributes of a suite are ignored.
-    """
+    """Count the test cases of JUnit XML; None if it is not well formed, or too long."""
     if len(xml) > LARGEST_XML:
         return None
     parser = ElementTree.XMLParser(target=_Builder(), encoding="utf-8")
@@ -177,3 +169,775 @@ def read_junit(xml: str) -> TestCounts | None:
 def _tag(element: ElementTree.Element) -> str:
     """Return the name of an element without its namespace: `{uri}testcase`, `ns:testcase`."""
     return element.tag.rpartition("}")[2].rpartition(":")[2]
+
+
+def _parts(lines: Sequence[str], starts: Sequence[int]) -> list[Sequence[str]]:
+    return [lines[start:end] for start, end in pairwise((0, *starts, len(lines)))]
+
+
+# Jest and Vitest. A run of the one ends with `Ran all test suites`, one of the other begins with
+# `RUN  v3.2.7`. A file that could not be loaded is a failure, and so is an error that no test
+# caught.
+#     Test Suites: 1 failed, 1 passed, 2 total          Test Files  1 failed | 1 passed (2)
+#     Tests:       4 failed, 1 todo, 3 passed, 8 total        Tests  2 failed | 4 passed (6)
+FILES_PATTERN = re.compile(r"Test Suites: +\d.*|\s*Test Files  \d.*")
+TESTS_PATTERN = re.compile(r"(?:Tests: +|\s*Tests  )(?:\d.*|no tests)")
+RESULT_WORD_PATTERN = re.compile(r"(\d{1,9}) (failed|passed|skipped|todo|pending|expected fail)\b")
+SCRIPT_KINDS = {
+    **dict.fromkeys(("passed", "expected fail"), 0),
+    **{"failed": 1},
+    **dict.fromkeys(("skipped", "todo", "pending"), 2),
+}
+# "FAIL api ./cart.test.js (5.2 s)"
+FAILED_FILE_PATTERN = re.compile(r" ?FAIL +(.+?)(?: \([\d.]+ m?s\))?")
+NOT_LOADED = "Test suite failed to run"
+# " RUN  v3.2.7 /project"
+START_PATTERN = re.compile(r"\s*(?:RUN|DEV)  v\d\S* .*")
+# "     Errors  1 error"
+ERRORS_PATTERN = re.compile(r"\s*Errors  (\d{1,9}) errors?")
+# "⎯⎯⎯ Failed Suites 1 ⎯⎯⎯"
+LOST_PATTERN = re.compile(r"⎯+ Failed Suites (\d{1,9}) ⎯+")
+# "⎯⎯⎯⎯ Unhandled Rejection ⎯⎯⎯⎯⎯"
+UNHANDLED_PATTERN = re.compile(r"⎯+ (?:Unhandled Rejection|Uncaught Exception) ⎯.*")
+LINES_BELOW = 20
+
+
+def read_jest(lines: Sequence[str]) -> list[TestCounts]:
+    ends = [n for n, line in enumerate(lines) if line.startswith("Ran all test suites")]
+    found = []
+    for run in _parts(lines, ends):
+        failures: list[tuple[str, str]] = []
+        file = ""
+        for number, line in enumerate(run):
+            if match := FAILED_FILE_PATTERN.fullmatch(line):
+                file = match[1].rpartition(" ")[2]
+            elif line.startswith("  ● ") and file and line[4:] != "Console":
+                name = f"{file} › {line[4:].strip()}"
+                failures.append((name, text_below(run, number, LINES_BELOW)))
+        lost = len({name for name, _ in failures if name.endswith(NOT_LOADED)})
+        summaries = _summaries(run, "jest", lost)
+        exited = any("●  process.exit called with" in line for line in run)
+        if exited and not any(counts.failed for counts in summaries):
+            found.append(unfinished("jest"))
+        elif summaries:
+            found.append(chosen(summaries).naming(failures))
+        elif any(line.startswith("No tests found, exiting with code") for line in run):
+            found.append(TestCounts("jest", 0, 0))
+    return found
+
+
+def read_vitest(lines: Sequence[str]) -> list[TestCounts]:
+    first, *runs = _parts(lines, [number for number, _ in matches(START_PATTERN, lines)])
+    before = _read_vitest_run(first)
+    found = [_read_vitest_run(run) or unfinished("vitest") for run in runs]
+    # The program under test may have printed it: a run reports that it begins.
+    return [before, *found] if before and (before.failed or not found) else found
+
+
+def _read_vitest_run(lines: Sequence[str]) -> TestCounts | None:
+    lost, errors = (
+        max((int(match[1]) for _, match in matches(pattern, lines)), default=0)
+        for pattern in (LOST_PATTERN, ERRORS_PATTERN)
+    )
+    summaries = _summaries(lines, "vitest", lost)
+    if not summaries:
+        is_empty = any(line.startswith("No test files found, exiting with code") for line in lines)
+        return TestCounts("vitest", 0, 0) if is_empty else None
+    failures = [
+        (line[len(" FAIL  ") :].partition(" [ ")[0], text_below(lines, number, LINES_BELOW))
+        for number, line in enumerate(lines)
+        if line.startswith(" FAIL  ")
+    ]
+    if errors:
+        shown = (text_below(lines, n, LINES_BELOW) for n, _ in matches(UNHANDLED_PATTERN, lines))
+        failures.append(("an error outside of the tests", next(shown, "")))
+    counts = chosen(summaries)
+    return replace(counts, failed=counts.failed + errors).naming(failures)
+
+
+def _summaries(lines: Sequence[str], runner: str, lost: int) -> list[TestCounts]:
+    """Return the counts of each line of tests that follows a line of files."""
+
+    def numbers(text: str) -> list[int]:
+        ran = [0, 0, 0]
+        for number, word in RESULT_WORD_PATTERN.findall(text):
+            ran[SCRIPT_KINDS[word]] += int(number)
+        return ran
+
+    word = "Tests:" if runner == "jest" else "Tests  "
+    found: list[TestCounts] = []
+    files = ""
+    for line in lines:
+        if word in line and files and TESTS_PATTERN.fullmatch(line):
+            passed, failed, skipped = numbers(line)
+            failed = failed + lost if failed else max(lost, numbers(files)[1])
+            found.append(TestCounts(runner, passed, failed, skipped))
+        files = line if FILES_PATTERN.fullmatch(line) else ""
+    return found
+
+
+PASSING_PATTERN = re.compile(r"  (\d{1,9}) passing \(\d+m?[smh]\)")
+OTHERS_PATTERN = re.compile(r"  (\d{1,9}) (pending|failing)")
+# "    ✔ adds up (32ms)", "    √ adds up"
+TICK_PATTERN = re.compile(r"\s*[✔✓√] .*")
+# "  ...!,,!!"
+DOTS_PATTERN = re.compile(r"  [.․,!]+")
+# "  2) cart"
+NUMBERED_PATTERN = re.compile(r"  \d{1,9}\) (\S.*)")
+MOST_GROUPS = 20
+CRASH = " Exception during run: "
+
+
+def read_mocha(lines: Sequence[str]) -> list[TestCounts]:
+    found = matches(PASSING_PATTERN, lines)
+    ends = [*(number for number, _ in found[1:]), len(lines)]
+    claims: list[tuple[TestCounts, int]] = []
+    start = seen = 0
+    for (number, passing), end in zip(found, ends, strict=False):
+        for line in lines[start:number]:
+            seen += (
+                len(line) - 2 if DOTS_PATTERN.fullmatch(line) else bool(TICK_PATTERN.match(line))
+            )
+        others = {"pending": 0, "failing": 0}
+        for line in lines[number + 1 : end]:
+            match = OTHERS_PATTERN.fullmatch(line)
+            if match is None:
+                break
+            others[match[2]] = int(match[1])
+        counts = TestCounts("mocha", int(passing[1]), others["failing"], others["pending"])
+        failures = _mocha_failures(lines[number + 1 : end], counts.failed)
+        claims.append((counts.naming(failures), seen))
+        start, seen = number, 0 if counts.run <= seen else seen
+    crashes = (line.removeprefix(CRASH) for line in lines if line.startswith(CRASH))
+    name = CRASH.strip(" :")
+    return believed(claims) + [counts_of("mocha", (0, 1, 0), [(name, why)]) for why in crashes]
+
+
+def _mocha_failures(lines: Sequence[str], most: int) -> Failures:
+    """Return the numbered failures; below a test's groups is its own name, with a colon."""
+    found: list[tuple[str, str]] = []
+    title: list[str] = []
+    for line in lines:
+        match = NUMBERED_PATTERN.fullmatch(line)
+        if match and len(found) == most:
+            break
+        if match or title:
+            title = [match[1]] if match else [*title, line.strip()]
+            if title[-1].endswith(":") or len(title) == MOST_GROUPS:
+                found.append((" ".join(title).removesuffix(":"), ""))
+                title = []
+        elif found and not found[-1][1] and line.strip():
+            found[-1] = (found[-1][0], line)
+    return found
+
+
+# "not ok 2 - adds up # TODO later", "ok 3"
+POINT_PATTERN = re.compile(r"( *)(not )?ok(?: (\d+))?(?: -)?(?: (\S.*))?")
+DIRECTIVE_PATTERN = re.compile(r"#\s*(SKIP|TODO)", re.I)
+PLAN_PATTERN = re.compile(r"1\.\.(\d{1,9})(?:\s.*)?")
+SUBTEST = "# Subtest: "
+LONGEST_GROUP = 100
+# "  error: 'not fine'", "  error: |-", "      message: \"expected 3 to be 4\""
+DETAIL_PATTERN = re.compile(r" *(?:error|message): *(.*)")
+# "# pass 3", "ℹ pass 3"
+NODE_PATTERN = re.compile(r"[#ℹ] (tests|suites|pass|fail|cancelled|skipped|todo) (\d{1,9})")
+NODE_KEYS = {"tests", "pass", "fail", "cancelled"}
+# "✖ adds up (1.720853ms)", "✖ later (0.18ms) # TODO"
+CROSS_PATTERN = re.compile(r"\s*✖ (.+) \(\d+(?:\.\d+)?ms\)( # .*)?")
+
+
+class _Point(Struct):
+    indent: int
+    name: str
+    is_ok: bool
+    is_skipped: bool
+    is_counted: bool
+    """Is it a test itself, and no summary of those below it?"""
+    is_suite: bool = False
+    error: str = ""
+
+    @property
+    def has_failed(self) -> bool:
+        return not self.is_ok and not self.is_skipped
+
+
+def read_tap(lines: Sequence[str]) -> list[TestCounts]:
+    starts = [number for number, line in enumerate(lines) if line.startswith("TAP version 1")]
+    first, *documents = _parts(lines, starts)
+    found = []
+    for document in [*([first] if matches(PLAN_PATTERN, first) else ()), *documents]:
+        points = _points(document)
+        counts = _count(points, document)
+        numbers = [said for _, said in _node_numbers(document, "#")]
+        if numbers and counts.failed and not chosen(numbers).failed:
+            counts = replace(counts, runner="node")
+        elif numbers:
+            failed = [
+                (one.name, one.error) for one in points if one.has_failed and not one.is_suite
+            ]
+            counts = chosen(numbers).naming(failed)
+        found.append(counts)
+    return found
+
+
+def _points(lines: Sequence[str]) -> list[_Point]:
+    points: list[_Point] = []
+    path: list[tuple[int, str]] = []
+    yaml: int | None = None
+    fresh = 0
+    for line in lines:
+        indent = len(line) - len(line.lstrip(" "))
+        text = line[indent:]
+        if yaml is not None and text and indent < yaml:
+            yaml = None
+        if yaml is not None:
+            point = points[-1]
+            point.is_suite = point.is_suite or text == "type: 'suite'"
+            if point.error in {"|-", "|", ">-", ">"} and text:
+                point.error = text
+            elif not point.error and (detail := DETAIL_PATTERN.fullmatch(text)):
+                point.error = detail[1].strip("'\"")
+            yaml = None if text == "..." else yaml
+        elif text == "---" and points and indent > points[-1].indent:
+            yaml = indent
+        elif text.startswith(SUBTEST):
+            group = text.removeprefix(SUBTEST)[:LONGEST_GROUP]
+            path = [entry for entry in path if entry[0] < indent] + [(indent, group)]
+        elif text == "}":
+            fresh = len(points)
+        elif match := POINT_PATTERN.fullmatch(line):
+            first = len(points)
+            while first > fresh and points[first - 1].indent > indent:
+                first -= 1
+            groups = [name for depth, name in path if depth < indent]
+            points.append(_point(match, groups, points[first:]))
+    return points
+
+
+def _point(match: re.Match[str], groups: Sequence[str], children: Sequence[_Point]) -> _Point:
+    """Return a point. One that sums up others is not counted: they precede it, or follow a `{`."""
+    text = match[4] or ""
+    directive = DIRECTIVE_PATTERN.search(text)
+    name = text[: directive.start()] if directive else text.partition(" # time=")[0]
+    name = name.strip() or f"test {match[3] or ''}".strip()
+    is_ok = match[2] is None
+    sums_up = children and (is_ok or any(child.has_failed for child in children))
+    is_counted = not (match[0].endswith("{") or sums_up)
+    return _Point(
+        len(match[1]), " > ".join([*groups, name]), is_ok, directive is not None, is_counted
+    )
+
+
+def _count(points: Sequence[_Point], lines: Sequence[str]) -> TestCounts:
+    plans = [int(plan[1]) for _, plan in matches(PLAN_PATTERN, lines)]
+    bails = [line for line in lines if line.startswith("Bail out!")]
+    counted = [point for point in points if point.is_counted]
+    failed = [(point.name, point.error) for point in counted if point.has_failed]
+    missing = max(sum(plans) - sum(point.indent == 0 for point in points), 0) if plans else 0
+    if not plans and not bails:
+        failed.append(("the plan is missing", ""))
+    elif plans and sum(point.indent == 0 for point in points) > sum(plans):
+        failed.append(("more tests than planned", ""))
+    if missing:
+        failed.append((f"{missing} planned tests are missing", ""))
+    failed += [(line, "") for line in bails[-1:]]
+    passed = sum(point.is_ok and not point.is_skipped for point in counted)
+    skipped = sum(point.is_skipped for point in counted)
+    return counts_of("tap", (passed, len(failed) + max(missing - 1, 0), skipped), failed)
+
+
+def _node_numbers(lines: Sequence[str], mark: str) -> list[tuple[int, TestCounts]]:
+    found: list[tuple[int, TestCounts]] = []
+    numbers: dict[str, int] = {}
+    for number, line in enumerate(lines):
+        if not line.startswith(mark):
+            continue
+        if match := NODE_PATTERN.fullmatch(line):
+            numbers[match[1]] = int(match[2])
+        elif line.startswith(f"{mark} duration_ms ") and numbers.keys() >= NODE_KEYS:
+            failed = numbers["fail"] + numbers["cancelled"]
+            skipped = numbers.get("skipped", 0) + numbers.get("todo", 0)
+            found.append((number, TestCounts("node", numbers["pass"], failed, skipped)))
+            numbers = {}
+    return found
+
+
+def read_node_spec(lines: Sequence[str]) -> list[TestCounts]:
+    summaries = _node_numbers(lines, "ℹ")
+    ends = [*(number for number, _ in summaries[1:]), len(lines)]
+    claims: list[tuple[TestCounts, int]] = []
+    start = 0
+    for (number, counts), end in zip(summaries, ends, strict=False):
+        seen = sum(line.lstrip(" ").startswith("✔ ") for line in lines[start:number])
+        run = lines[start:end]
+        # The failures are listed again at the end, each with its error.
+        title = run.index("✖ failing tests:") if "✖ failing tests:" in run else 0
+        crosses = [
+            (cross[1], text_below(run, title + at, 3))
+            for at, cross in matches(CROSS_PATTERN, run[title:])
+            if not cross[2]
+        ]
+        claims.append((counts.naming(crosses), seen))
+        start = number
+    return believed(claims)
+
+
+# pytest. A run begins with `test session starts`; with `-q` it has no beginning, and a second one
+# shows only by its progress starting again. Its summary is framed by `=`, with `-q` it is not. With
+# `-qq` there is none: then the letters of the progress are counted.
+HEADER = " test session starts "
+REASONS = " short test summary info "
+# "1 failed, 2 passed in 0.12s", "3 passed in 61.20s (0:01:01)", "no tests ran in 0.01s"
+SUMMARY_PATTERN = re.compile(r"([a-z0-9,/() ]{1,200}) in \d{1,9}\.\d\ds(?: \([\w:, ]{1,40}\))?")
+# "12 failed", "1 error", "2 subtests passed"
+ITEM_PATTERN = re.compile(r"(\d{1,9}|no) ([a-z ]+)")
+# "..F.s  [ 66%]", "tests/test_a.py ..F.  [100%]", "tests/test_a.py .."
+LETTERS_PATTERN = re.compile(r"(?:\S+ )?([.FEsxXRu,]+)(?: *\[ *\d{1,3}%\])?")
+PERCENT_PATTERN = re.compile(r"\[ *(\d{1,3})%\]$")
+# "test_a.py::test_b PASSED   [ 33%]"
+VERBOSE_PATTERN = re.compile(r" (PASSED|XPASS|FAILED|ERROR)\b")
+# "____ TestGroup.test_inside ____", "____ ERROR at setup of test_fixture ____"
+TITLE_PATTERN = re.compile(r"_{2,} (?:ERROR (?:at \w+ of|collecting) )?(\S.*?) _{2,}")
+# "!!!!! Interrupted: 1 error during collection !!!!!", "!!!!! KeyboardInterrupt !!!!!"
+BANNER_PATTERN = re.compile(r"!{3,} (.*[^! ]) !{3,}")
+KINDS = {
+    **dict.fromkeys(("passed", "xpassed"), 0),
+    **dict.fromkeys(("failed", "error", "errors", "subtests failed"), 1),
+    **dict.fromkeys(("skipped", "xfailed", "deselected"), 2),
+    **dict.fromkeys(("tests ran", "tests collected", "test collected"), None),
+}
+
+
+def read_pytest(lines: Sequence[str]) -> list[TestCounts]:
+    found = [(run, counts) for run in _pytest_runs(lines) if (counts := _read_pytest_run(run))]
+    run, first = found[0] if len(found) > 1 else ((), None)
+    is_shown = any(HEADER in line or PERCENT_PATTERN.search(line) for line in run)
+    if first and not first.failed and not is_shown:
+        # The program under test may have printed it: no test was seen to run.
+        del found[0]
+    return [counts for _, counts in found]
+
+
+def _pytest_runs(lines: Sequence[str]) -> Iterator[Sequence[str]]:
+    start, complete, summed_up = 0, False, False
+    for number, line in enumerate(lines):
+        percent = PERCENT_PATTERN.search(line)
+        if (HEADER in line and line.startswith("==")) or (percent and summed_up):
+            yield lines[start:number]
+            start, complete, summed_up = number, False, False
+        complete = complete or (percent is not None and percent[1] == "100")
+        summed_up = complete and (summed_up or _pytest_summary(line) is not None)
+    yield lines[start:]
+
+
+def _read_pytest_run(lines: Sequence[str]) -> TestCounts | None:
+    headed = bool(lines) and HEADER in lines[0]
+    summaries = [(line, counts) for line in lines if (counts := _pytest_summary(line))]
+    framed = [n for n, (line, _) in enumerate(summaries) if line.startswith("=")]
+    found = [counts for _, counts in summaries[framed[0] if headed and framed else 0 :]]
+    if found and (not headed or framed or any(counts.failed for counts in found)):
+        counts = chosen(found)
+        if counts.failed:
+            return counts.naming(_pytest_failures(lines))
+        marks, last = _pytest_progress(lines, headed=False)
+        if not set("FEu") & set(marks) and last in {"", "100"}:
+            banner = next((match[1] for _, match in matches(BANNER_PATTERN, lines)), "")
+            return replace(counts, failed=1).naming([(banner, "")]) if banner else counts
+    # Without a summary, or where the progress contradicts it, the progress counts.
+    marks, last = _pytest_progress(lines, headed)
+    passed = marks.count(".") + marks.count("X")
+    failed = sum(marks.count(letter) for letter in "FEu")
+    if headed or (marks and last != "100"):
+        return unfinished("pytest", passed, failed)
+    if not marks:
+        return None
+    failures = _pytest_failures(lines)
+    ran = (passed, max(failed, len(failures)), marks.count("s") + marks.count("x"))
+    return counts_of("pytest", ran, failures)
+
+
+def _pytest_summary(line: str) -> TestCounts | None:
+    if " in " not in line:
+        return None
+    match = SUMMARY_PATTERN.fullmatch(line.strip("=").strip() if line[:1] == "=" else line)
+    items = match[1].split(", ") if match else []
+    words = [ITEM_PATTERN.fullmatch(item.partition("/")[0]) for item in items]
+    known = [(KINDS[word[2]], word[1]) for word in words if word and word[2] in KINDS]
+    ran = [0, 0, 0]
+    for kind, number in known:
+        if kind is not None:
+            ran[kind] += int(number)
+    return TestCounts("pytest", ran[0], ran[1], ran[2]) if known else None
+
+
+def _pytest_progress(lines: Sequence[str], headed: bool) -> tuple[str, str]:
+    """Return the letters of all tests that ended, and the last percentage.
+
+    Only a run with a header can be known by lines without a percentage.
+    """
+    marks, last = [], ""
+    for line in lines:
+        percent = PERCENT_PATTERN.search(line)
+        if not headed and not percent:
+            continue
+        if match := LETTERS_PATTERN.fullmatch(line.rstrip()):
+            marks.append(match[1])
+        elif "::" in line and (verbose := VERBOSE_PATTERN.search(line)):
+            marks.append("." if "PASS" in verbose[1] else "F")
+        else:
+            continue
+        last = percent[1] if percent else last
+    return "".join(marks), last
+
+
+def _pytest_failures(lines: Sequence[str]) -> Failures:
+    errors: dict[str, str] = {}
+    title, inside = "", False
+    for line in lines:
+        if line.startswith("==="):
+            title, inside = "", line.strip("= ") in {"FAILURES", "ERRORS"}
+        elif inside and (match := TITLE_PATTERN.fullmatch(line)):
+            title = match[1]
+            errors.setdefault(title, "")
+        elif title and not errors[title] and line.startswith("E  "):
+            errors[title] = line.removeprefix("E")
+    start = max((n for n, line in enumerate(lines) if REASONS in line), default=len(lines))
+    named = []
+    for line in lines[start:]:
+        word, _, rest = line.partition(" ")
+        if word in {"FAILED", "ERROR"}:
+            # "FAILED a.py::b[1 - 2] - error": a parameter can have a " - ", too.
+            has_brackets = "[" in rest.partition(" - ")[0] and "] - " in rest
+            name, _, reason = rest.partition("] - " if has_brackets else " - ")
+            name += "]" if has_brackets else ""
+        elif word.startswith("SUBFAIL") and "::" in line:
+            # "SUBFAILED(i=1) a.py::b - error"
+            at = line.rfind(" ", 0, line.index("::")) + 1
+            name, _, reason = line[at:].partition(" - ")
+            name += f" {line[:at].removeprefix('SUBFAILED').removeprefix('SUBFAIL').strip()}"
+        else:
+            continue
+        # "a.py::A::b" is shown under the title "A.b"
+        shown = name.partition("::")[2].replace("::", ".") or name
+        named.append((name, errors.get(shown) or reason))
+    return named or list(errors.items())
+
+
+RULE, DOUBLE_RULE = "-" * 70, "=" * 70
+RAN_PATTERN = re.compile(r"Ran (\d{1,9}) tests? in \d{1,9}\.\d{1,9}s")
+# "OK", "OK (skipped=1)", "FAILED (failures=1, unexpected successes=2)", "NO TESTS RAN"
+RESULT_PATTERN = re.compile(r"(OK|FAILED|NO TESTS RAN)(?: \(([a-z0-9=, ]+)\))?")
+# "failures=1"
+NUMBER_PATTERN = re.compile(r"([a-z ]+)=(\d{1,9})")
+# "ok" in "test_a (test_file.Group.test_a) ... ok"
+ENDED_PATTERN = re.compile(r"ok|FAIL|ERROR|skipped .*|expected failure|unexpected success")
+# "test_a (test_file.Group.test_a) ..."
+TEST_PATTERN = re.compile(r"\w+ \([\w.]+\) \.\.\. ")
+# "FAIL: test_a (test_file.Group.test_a) (i=1)"
+FAILURE_PATTERN = re.compile(r"(FAIL|ERROR|UNEXPECTED SUCCESS): (\S.*)")
+MOST_LINES = 200
+# of a class or a module: no test that was counted
+FIXTURES = ("setUpClass (", "tearDownClass (", "setUpModule (", "tearDownModule (")
+
+
+def read_unittest(lines: Sequence[str]) -> list[TestCounts]:
+    claims: list[tuple[TestCounts, int]] = []
+    start = seen = passed = 0
+    began = False
+    for number, line in enumerate(lines):
+        if is_test := ENDED_PATTERN.fullmatch(line.partition(" ... ")[2]) is not None:
+            began = began or TEST_PATTERN.match(line) is not None
+            passed += line.endswith(" ok") and TEST_PATTERN.match(line) is not None
+        seen += len(line) if re.fullmatch("[.FEsxu]+", line) else is_test
+        ran = RAN_PATTERN.fullmatch(line)
+        result = matches(RESULT_PATTERN, lines[number : number + 4]) if ran else []
+        if not ran or not result:
+            continue
+        ended = result[0][1]
+        # Only what has failed begins anew below: else all would be read again for each success.
+        run = lines[start:number] if ended[1] == "FAILED" else ()
+        counts = _read_unittest_run(int(ran[1]), ended, run)
+        claims.append((counts, seen))
+        if counts.failed or counts.run <= seen:
+            start, seen = number, 0
+    return believed(claims) if claims or not began else [unfinished("unittest", passed)]
+
+
+def _read_unittest_run(ran: int, result: re.Match[str], lines: Sequence[str]) -> TestCounts:
+    has_failed = result[1] == "FAILED"
+    items = (NUMBER_PATTERN.fullmatch(item) for item in (result[2] or "").split(", "))
+    numbers = {item[1]: int(item[2]) for item in items if item}
+    unexpected = numbers.get("unexpected successes", 0)
+    failed = numbers.get("failures", 0) + numbers.get("errors", 0) + unexpected
+    skipped = numbers.get("skipped", 0) + numbers.get("expected failures", 0)
+    titles = [
+        (number, match)
+        for number, match in matches(FAILURE_PATTERN, lines)
+        if has_failed and number and lines[number - 1] == DOUBLE_RULE
+    ]
+    fixtures = [title for _, title in titles if title[2].startswith(FIXTURES)]
+    # Parts of one test can fail each for itself: the test is one that did not pass.
+    tests = {
+        title[2].partition(")")[0]
+        for _, title in titles
+        if title[1] != "UNEXPECTED SUCCESS" and title not in fixtures
+    }
+    not_passed = len(tests) + unexpected if tests else max(failed - len(fixtures), 0)
+    return counts_of(
+        "unittest",
+        (max(ran - not_passed - skipped, 0), max(failed, int(has_failed)), skipped),
+        [(title[2], _unittest_error(lines[at : at + MOST_LINES])) for at, title in titles],
+    )
+
+
+def _unittest_error(lines: Sequence[str]) -> str:
+    error = takewhile(lambda line: line != DOUBLE_RULE, lines)
+    below = islice(dropwhile(lambda line: line != RULE, error), 1, None)
+    said = (line for line in below if line.strip() and not line.startswith((" ", "Traceback (")))
+    return next(said, "")
+
+
+# "--- FAIL: TestTable/second (0.00s)"
+GO_RESULT_PATTERN = re.compile(r"--- (PASS|FAIL|SKIP): (\S+) \(\d{1,9}\.\d\ds\)")
+# "=== RUN   TestTable/second", "=== CONT  TestTable"
+GO_RUN_PATTERN = re.compile(r"=== ([A-Z]+) +(\S+)")
+# "ok  \texample.com/shop\t0.003s", "FAIL\texample.com/shop [build failed]"
+GO_PACKAGE_PATTERN = re.compile(r"(ok  |FAIL|\?   |---  )\t(\S+)(?:\s.*)?")
+# "    shop_test.go:4: got 3, want 4"
+GO_ERROR_PATTERN = re.compile(r"\.go:\d+(?::\d+)?: (.+)")
+
+
+def _go_error(line: str) -> str:
+    match = GO_ERROR_PATTERN.search(line)
+    return line if line.startswith("panic: ") else match[1] if match else ""
+
+
+# "example.com/shop/good [no tests to run]"
+NOTHING = ("[no tests to run]", "[no test files]")
+WORST = {"": 0, "PASS": 1, "SKIP": 2, "FAIL": 3}
+
+
+class _Package(Struct):
+    """The tests of one package of Go.
+
+    Without `-v` it does not report how many tests it has: it is untold, and counts as one test if
+    it passes. With `-v` a test counts only if it was seen to start: the program under test can
+    print `--- PASS`, too.
+    """
+
+    results: dict[str, str] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
+    ended: str = ""
+    empty: bool = False
+    told: bool = False
+    last_error: str = ""
+
+    def note(self, test: str, result: str) -> None:
+        """Record that a test starts, or its result; the worst of several stays."""
+        self.told = self.told or not result
+        if WORST[result] >= WORST[self.results.get(test, "")]:
+            self.results[test] = result
+
+    def note_error(self, test: str, line: str) -> None:
+        if error := _go_error(line):
+            self.errors.setdefault(test, error)
+            self.last_error = self.last_error or line.strip()
+
+    def end(self, result: str, empty: bool) -> None:
+        self.ended = "FAIL" if "FAIL" in {result, self.ended} else "PASS"
+        self.empty = empty
+
+    def counts(self, name: str) -> TestCounts:
+        values = list(self.results.values())
+        passed, skipped = values.count("PASS"), values.count("SKIP")
+        if not values and self.ended == "PASS" and not self.empty:
+            passed = 1
+        errors = [
+            (f"{name}.{test}" if name else test, self.errors.get(test, ""))
+            for test, result in self.results.items()
+            if result in {"", "FAIL"}
+        ]
+        if self.ended == "FAIL" and not errors:
+            errors = [(name or "go test", self.last_error)]
+        untold = not self.told and (bool(values) or passed > 0)
+        counts = counts_of("go", (passed, len(errors), skipped), errors)
+        return replace(counts, untold=int(untold))
+
+
+def read_go(lines: Sequence[str]) -> list[TestCounts]:
+    packages: dict[str, _Package] = {}
+    start = 0
+    for number, line in enumerate(lines):
+        if match := GO_PACKAGE_PATTERN.fullmatch(line):
+            package = packages.setdefault(match[2], _Package())
+            _read_go_tests(package, lines[start:number])
+            package.end(match[1], line.endswith(NOTHING))
+            start = number + 1
+    rest = _Package()
+    _read_go_tests(rest, lines[start:])
+    if rest.results:
+        # A test binary that is run by itself ends with PASS or FAIL and names no package.
+        rest.ended = next((line for line in reversed(lines) if line in {"PASS", "FAIL"}), "FAIL")
+        packages[""] = rest
+    # "# example.com/shop": what the compiler complains about follows.
+    built: dict[str, str] = {}
+    building = ""
+    for line in lines:
+        if line.startswith("# "):
+            building = line.split(" ")[1]
+        elif building and _go_error(line):
+            built.setdefault(building, line)
+    _read_go_events(lines, packages, built)
+    for name in built.keys() & packages.keys():
+        packages[name].last_error = built[name]
+    return [package.counts(name) for name, package in packages.items()]
+
+
+def _read_go_tests(package: _Package, lines: Sequence[str]) -> None:
+    test = ""
+    seen = set()
+    for line in lines:
+        if match := GO_RUN_PATTERN.fullmatch(line):
+            test = match[2]
+            if match[1] == "RUN":
+                package.note(test, "")
+                seen.add(test)
+        elif "--- " in line and (match := GO_RESULT_PATTERN.fullmatch(line, line.rindex("--- "))):
+            if match[1] == "FAIL" or match[2] in seen:
+                test = match[2]
+                package.note(test, match[1])
+                seen.add(test)
+            if match[1] == "FAIL" and "" in package.errors:
+                package.errors.setdefault(test, package.errors.pop(""))
+        else:
+            package.note_error(test, line)
+    package.errors.pop("", None)
+
+
+def _read_go_events(
+    lines: Sequence[str], packages: dict[str, _Package], built: dict[str, str]
+) -> None:
+    is_open: dict[str, bool] = {}
+    for line in lines:
+        try:
+            event = json.loads(line) if line.startswith("{") else None
+        except (ValueError, RecursionError):
+            continue
+        if not isinstance(event, dict) or not isinstance(event.get("Action"), str):
+            continue
+        texts = {key: value for key, value in event.items() if isinstance(value, str)}
+        action, name, test = texts["Action"], texts.get("Package", ""), texts.get("Test", "")
+        output = texts.get("Output", "")
+        if action == "build-output" and _go_error(output):
+            built.setdefault(texts.get("ImportPath", "").partition(" ")[0], output)
+        if not name:
+            continue
+        package = packages.setdefault(name, _Package())
+        is_open.setdefault(name, True)
+        if action == "output":
+            package.empty = package.empty or any(words in output for words in NOTHING)
+            package.note_error(test, output)
+        elif test and action in {"pass", "fail", "skip", "run"}:
+            package.note(test, "" if action == "run" else action.upper())
+        elif action in {"pass", "fail", "skip"}:
+            package.end(action.upper(), package.empty)
+            is_open[name] = False
+    for name, still_open in is_open.items():
+        if still_open:
+            packages[name].end("FAIL", packages[name].empty)
+
+
+RUNNING_PATTERN = re.compile(r"running (\d{1,9}) tests?")
+# "test result: ok. 2 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.46s"
+TARGET_PATTERN = re.compile(
+    r"test result: (?:ok|FAILED)\. (\d{1,9}) passed; (\d{1,9}) failed; (\d{1,9}) ignored; "
+    r"(\d{1,9}) measured; (\d{1,9}) filtered out(?:; finished in .*)?"
+)
+# "error: could not compile `shop` (test "bad") due to 1 previous error"
+NOT_COMPILED_PATTERN = re.compile(r"error: (could not compile `[^`]*`(?: \([^)]*\))?).*")
+# "error[E0308]: mismatched types"
+COMPILER_PATTERN = re.compile(r"error(?:\[E\d+\])?: .+")
+# "---- tests::adds stdout ----"
+BLOCK_PATTERN = re.compile(r"---- (\S.*) stdout ----")
+PANIC_PATTERN = re.compile(r"thread '[^']*'.* panicked at (.*)")
+
+
+def read_cargo(lines: Sequence[str]) -> list[TestCounts]:
+    starts = matches(RUNNING_PATTERN, lines)
+    _, *runs = _parts(lines, [number for number, _ in starts])
+    targets = [
+        _read_target(int(match[1]), run) for (_, match), run in zip(starts, runs, strict=True)
+    ]
+    first = ""
+    for line in lines:
+        if match := NOT_COMPILED_PATTERN.fullmatch(line):
+            targets.append(counts_of("cargo", (0, 1, 0), [(match[1], first)]))
+            first = ""
+        elif not first and COMPILER_PATTERN.fullmatch(line):
+            first = line
+    return targets
+
+
+def _read_target(tests: int, lines: Sequence[str]) -> TestCounts:
+    found = [
+        [int(number) for number in match.groups()] for _, match in matches(TARGET_PATTERN, lines)
+    ]
+    summaries = [
+        TestCounts("cargo", passed + measured, failed, ignored + filtered)
+        for passed, failed, ignored, measured, filtered in found
+        if passed + failed + ignored + measured == tests
+    ]
+    if summaries:
+        return chosen(summaries).naming(_target_failures(lines))
+    passed = sum(line.startswith("test ") and line.endswith(" ... ok") for line in lines)
+    ended = [TestCounts("cargo", 0, said[1]) for said in found]
+    return add_counts([unfinished("cargo", passed), *([chosen(ended)] if ended else [])])
+
+
+def _target_failures(lines: Sequence[str]) -> Failures:
+    """Return the tests in the last list of failures, each with its panic or its first line."""
+    errors: dict[str, str] = {}
+    panicked: set[str] = set()
+    name, awaited = "", False
+    for line in lines:
+        if block := BLOCK_PATTERN.fullmatch(line):
+            name, awaited = block[1], False
+        elif line == "failures:":
+            name = ""
+        elif name and name not in panicked and (panic := PANIC_PATTERN.match(line)):
+            # Until Rust 1.72 the message stood on the same line, in quotes.
+            awaited = line.endswith(":")
+            errors[name] = panic[1]
+            panicked.add(name)
+        elif name and line.strip() and (awaited or name not in errors):
+            errors[name] = line
+            awaited = False
+    start = max((n for n, line in enumerate(lines) if line == "failures:"), default=len(lines))
+    found = []
+    for line in lines[start + 1 :]:
+        if not line.startswith("    "):
+            break
+        found.append((line.strip(), errors.get(line.strip(), "")))
+    return found
+
+
+READERS: Sequence[Callable[[Sequence[str]], list[TestCounts]]] = (
+    read_pytest,
+    read_unittest,
+    read_go,
+    read_cargo,
+    read_jest,
+    read_vitest,
+    read_mocha,
+    read_tap,
+    read_node_spec,
+)
+
+
+def read_counts(output: str) -> TestCounts | None:
+    """Return what the known test runners report in an output, added; None if none does."""
+    if output[:LONGEST_LINE].lstrip("\ufeff \t\r\n").startswith(("<?xml", "<testsuite")):
+        return read_junit(output)
+    lines = lines_of(output)
+    parts = [counts for read in READERS for counts in read(lines)]
+    return add_counts(parts) if parts else None

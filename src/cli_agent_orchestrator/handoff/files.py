@@ -7,8 +7,9 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ..core.files import LARGEST_TEXT, Folder, is_too_large
 from ..errors import BadFolder, HandoffError, UnknownName
@@ -22,10 +23,7 @@ from ..settings.layout import (
 from .wait import Signature
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
-    """The text of a response file, and what had to be repaired to read it."""
-
+class Response(Struct, frozen=True):
     text: str
     warnings: tuple[str, ...] = ()
 
@@ -40,9 +38,8 @@ def decode_response(data: bytes) -> Response:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         text = data.decode("utf-8-sig", errors="replace")
-        warnings.append(
-            f"not UTF-8 at byte {error.start}; unreadable bytes were replaced by U+FFFD"
-        )
+        place = f"not UTF-8 at byte {error.start}"
+        warnings.append(f"{place}; unreadable bytes were replaced by U+FFFD")
     if "\0" in text:
         warnings.append(f"{text.count(chr(0))} NUL bytes removed")
         text = text.replace("\0", "")
@@ -50,7 +47,6 @@ def decode_response(data: bytes) -> Response:
 
 
 def check_size(text: str, what: str) -> None:
-    """Raise if a reply is larger than the state of a run can hold."""
     if is_too_large(text):
         raise HandoffError(
             f"{what} takes more than {LARGEST_TEXT >> 20} MB in a saved run; shorten it and resume"
@@ -58,7 +54,6 @@ def check_size(text: str, what: str) -> None:
 
 
 def ensure_response_dir(working_directory: Path) -> Path:
-    """Make the folder agents write to, with its parents, if it is not there."""
     responses = response_folder(working_directory)
     try:
         responses.make()
@@ -72,62 +67,49 @@ def ensure_response_dir(working_directory: Path) -> Path:
 
 
 class ResponseFiles:
-    """The response files of one run: those in the working directory, and what is kept of them."""
-
     def __init__(self, working_directory: Path, kept: Folder, names: Mapping[str, str]) -> None:
-        """Take where the agents work, where replies are kept, and the file of each role."""
         self._names = dict(names)
         root = working_directory.absolute()
         self.temporary = temporary_folder(root)
-        """Where everything is that belongs to runs."""
         self._responses = response_folder(root)
         self.kept = kept
         self.folder = self._responses.path
-        """Where agents write."""
 
     def shown(self, path: Path) -> str:
-        """Return a path as people in the working directory write it."""
         root = self.temporary.path.parent
         return str(path.relative_to(root) if path.is_relative_to(root) else path)
 
     @property
     def is_folder_gone(self) -> bool:
-        """Is the working directory not there any more?"""
         return not os.path.lexists(self.temporary.root)
 
     def response_path_for(self, role: str) -> Path:
-        """Return the absolute path of the file a role writes its reply to."""
         if role not in self._names:
             raise UnknownName("role", role, self._names)
         return self.folder / self._names[role]
 
     def ensure_response_dir(self) -> Path:
-        """Make the folder agents write to, with its parents, if it is not there."""
         return ensure_response_dir(self.temporary.root)
 
     def clear_stale_response(
-        self, role: str, sequence: int | None = None, before: float | None = None
+        self, role: str, sequence: int, before: float | None = None
     ) -> Path | None:
-        """Move a response that is already there to what is kept, marked as stale.
+        """Move an old response to what is kept, marked as stale, and return where it went.
 
-        With `before` (unix time) only a file that was last written earlier. Return where it went,
-        or None if there was none.
+        With `before` (unix time) only a file that was last written earlier.
         """
         status = self._status(role)
         if status is None or (before is not None and status.st_mtime >= before):
             return None
-        number = self.next_sequence() if sequence is None else sequence
-        return self._keep(role, f"{number:03d}-{role}-stale", shown=False)
+        return self._keep(role, f"{sequence:03d}-{role}-stale", shown=False)
 
     def signature(self, role: str) -> Signature | None:
-        """Return the present form of a role's response file, or None if there is none."""
         status = self._status(role)
         if status is None:
             return None
-        return Signature(status.st_ino, status.st_size, status.st_mtime_ns)
+        return status.st_ino, status.st_size, status.st_mtime_ns
 
     def read(self, role: str) -> Response | None:
-        """Return a role's response, or None if there is none, or only blank text."""
         path = self.response_path_for(role)
         response = _read(self._responses, path.name)
         if response is not None:
@@ -157,20 +139,17 @@ class ResponseFiles:
         return self.folder / kept.name
 
     def archived(self, role: str, sequence: int) -> tuple[Path, Response] | None:
-        """Return the reply that was kept under a number, and where; None if there is none."""
         name = kept_name(sequence, role)
         response = _read(self.kept, name)
         return None if response is None else (self.kept.path / name, response)
 
     def next_sequence(self) -> int:
-        """Return the number after the highest one that is kept; the first is 1."""
         with _explained(self.kept.path, "read"):
             names = self.kept.names()
         found = (re.fullmatch(KEPT_PATTERN, name) for name in names)
         return max((int(match[1]) for match in found if match), default=0) + 1
 
     def _keep(self, role: str, stem: str, *, shown: bool) -> Path:
-        """Copy a role's response to what is kept, which may be on another disk."""
         path = self.response_path_for(role)
         with _explained(path, f"moved to {self.kept.path}"):
             name = self.kept.free_name(stem, ".md")

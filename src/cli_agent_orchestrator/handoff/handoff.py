@@ -2,11 +2,11 @@
 
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from enum import Enum
-from types import TracebackType
-from typing import Self
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ..core.clock import LONGEST_PAUSE_SECONDS, Clock, Retry, SystemClock, is_transient
 from ..core.models import Delivery, Feature, TerminalStatus
@@ -27,28 +27,19 @@ from ..settings.config import HandoffRules
 from .files import ResponseFiles, check_size
 from .wait import (
     AGAIN,
-    Accept,
-    Action,
+    End,
     Envelope,
-    Fail,
-    FallBackToOutput,
-    FileMissing,
     FirstStep,
-    FolderLost,
-    GiveUp,
-    KeepWaiting,
     Reply,
     ReplySource,
     SaveSent,
     Sent,
-    TimeOut,
     TurnEnd,
     Wait,
     advance,
     file_missing_in,
     first_step,
     reminder_for,
-    save_nothing,
 )
 from .watch import (
     STOPS,
@@ -56,45 +47,18 @@ from .watch import (
     FileSignal,
     Mailbox,
     OnEvent,
-    QueueMailbox,
     Signal,
     StatusStream,
     TurnAgent,
-    TurnReporter,
     TurnWatch,
     WakeSignal,
-    ignore,
 )
 
 # A busy agent may be free at any moment, and not every server says so.
 LONGEST_BUSY_PAUSE_SECONDS = 2.0
+BUSY = 409
 NEVER_READY = 422
 """The agent has to be signed in, which is not done in its terminal."""
-
-
-class SendFailure(Enum):
-    """What a failed attempt to deliver a message means."""
-
-    AGAIN = "again"
-    """It did not arrive, or a second copy does no harm."""
-    BUSY = "busy"
-    """The terminal cannot take input now; nothing was typed."""
-    UNCERTAIN = "uncertain"
-    """Nobody knows whether it arrived."""
-    FINAL = "final"
-    """It did not arrive and never will."""
-
-
-def judge_failure(error: ApiError, knows_keys: bool) -> SendFailure:
-    """Return what a failed attempt means to a server that knows messages by key, or does not."""
-    match error:
-        case ApiRefused(status_code=409):
-            return SendFailure.BUSY
-        case ApiUnreachable(maybe_received=False):
-            return SendFailure.AGAIN
-    if not is_transient(error):
-        return SendFailure.FINAL
-    return SendFailure.AGAIN if knows_keys else SendFailure.UNCERTAIN
 
 
 def deliver(
@@ -103,7 +67,8 @@ def deliver(
     """Return how a message was delivered; raise why it was not after five minutes in vain.
 
     `key` names it, and `knows_keys` if the server types a message only once and says whether the
-    agent took it. The time a terminal refuses because its agent waits for a person does not count.
+    agent took it. A server without keys gets nothing again that may have arrived. The time does not
+    count for which a terminal refuses because its agent waits for a person.
     """
     agent = watch.agent
     retry = Retry(clock.monotonic())
@@ -112,24 +77,23 @@ def deliver(
             delivery = agents.send_input(agent.terminal_id, text, idempotency_key=key)
             return replace(delivery, confirmed=delivery.confirmed or not knows_keys)
         except ApiError as error:
-            failure = judge_failure(error, knows_keys)
-            if failure is SendFailure.UNCERTAIN:
-                return Delivery(False, str(error))
-            if isinstance(error, ApiRefused) and error.status_code == NEVER_READY:
-                raise TurnFailed(
-                    f"{agent} takes no input: {error.summary}{agent.ways_on}",
-                    to_resume=agent.resume_anew,
-                ) from error
-            if failure is SendFailure.FINAL:
+            refused = error.status_code if isinstance(error, ApiRefused) else 0
+            if refused == NEVER_READY:
+                raise _takes_no_input(agent, error.summary) from error
+            is_busy = refused == BUSY
+            if not is_busy and not is_transient(error):
                 raise
+            never_arrived = isinstance(error, ApiUnreachable) and not error.maybe_received
+            if not is_busy and not never_arrived and not knows_keys:
+                return Delivery(False, str(error))
             retry = retry.after_failure()
-            if failure is SendFailure.BUSY and _waits_for_person(watch, agents):
-                retry = retry.counted_from(clock.monotonic())
+            if is_busy and _waits_for_person(watch, agents):
+                retry = retry._replace(since=clock.monotonic())
             now = clock.monotonic()
             remedy = "check the server"
             if isinstance(error, ApiUnreachable):
                 remedy = "check that the server is running (`cao server` starts one)"
-            elif failure is SendFailure.BUSY:
+            elif is_busy:
                 remedy = f"look at it with `{agent.attach}`"
             if retry.is_over(now):
                 raise HandoffError(
@@ -137,9 +101,8 @@ def deliver(
                     f"{error.summary}\n  First: {remedy}\n  Then:  {agent.resume}",
                     to_resume=agent.resume,
                 ) from error
-            watch.reporter.on_delay(retry.seconds(now), f"{error.summary}; {remedy}")
-        busy = failure is SendFailure.BUSY
-        longest = LONGEST_BUSY_PAUSE_SECONDS if busy else LONGEST_PAUSE_SECONDS
+            watch.on_delay(retry.seconds(now), f"{error.summary}; {remedy}")
+        longest = LONGEST_BUSY_PAUSE_SECONDS if is_busy else LONGEST_PAUSE_SECONDS
         watch.pause(retry.next_try(now, longest) - now)
 
 
@@ -151,13 +114,15 @@ def _waits_for_person(watch: TurnWatch, agents: Agents) -> bool:
         if not is_transient(error):
             raise
         return False
-    watch.reporter.on_status(status)
+    watch.on_status(status)
     if status is TerminalStatus.ERROR:
-        raise TurnFailed(
-            f"{agent} takes no input: it is in the error state{agent.ways_on}",
-            to_resume=agent.resume_anew,
-        )
+        raise _takes_no_input(agent, "it is in the error state")
     return status is TerminalStatus.WAITING_USER_ANSWER
+
+
+def _takes_no_input(agent: TurnAgent, why: str) -> TurnFailed:
+    text = f"{agent} takes no input: {why}{agent.ways_on}"
+    return TurnFailed(text, to_resume=agent.resume_anew)
 
 
 UNCHANGED_SECONDS = 0.3
@@ -171,23 +136,16 @@ SKIP_REVIEW = """
   Count the review as approved:      {resume} --missing skip"""
 
 
-@dataclass(frozen=True, slots=True)
-class World:
-    """What a handoff meets besides the server: time, signals, the file system."""
-
+class World(Struct, frozen=True):
     clock: Clock = field(default_factory=SystemClock)
-    mailbox: Mailbox = field(default_factory=QueueMailbox)
+    mailbox: Mailbox = field(default_factory=Mailbox)
     watch: WatchFile = watch_file
     on_look: Callable[[], None] = lambda: None
     """Called at every look while something is waited for; what it raises ends the wait."""
     run: str = ""
-    """How a person names the run; empty if there is none."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Turn:
-    """A prompt that is to be answered, and what watches over that."""
-
+class _Turn(Struct, frozen=True):
     watch: TurnWatch
     message: str
     envelope: Envelope
@@ -195,9 +153,8 @@ class _Turn:
 
 
 class Handoff:
-    """Takes turns with agents, one at a time.
+    """Takes turns with agents, one at a time; `close` ends its status stream.
 
-    Use it as a context manager, or call `close` when done: it may hold a status stream open.
     Everything but `stop` and `wake` is called from one thread, and `on_event` in that thread.
     """
 
@@ -206,10 +163,9 @@ class Handoff:
         agents: Agents,
         files: ResponseFiles,
         rules: HandoffRules,
-        on_event: OnEvent = ignore,
-        world: World | None = None,
+        on_event: OnEvent,
+        world: World,
     ) -> None:
-        world = world or World()
         self._agents = agents
         self._files = files
         self.rules = rules
@@ -224,28 +180,12 @@ class Handoff:
         self._features: frozenset[str] | None = None
         self._stream: StatusStream | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def close(self) -> None:
-        """End the status stream."""
         if self._stream is not None:
             self._stream.close()
-            self._stream = None
 
     def stop(self) -> None:
-        """Leave the present wait at once, and every later one, with `Stopped`.
-
-        Any thread may call it, and a signal handler too.
-        """
+        """End this wait and every later one with `Stopped`; signal handlers may call it, too."""
         self._stopping = True
         self.wake()
 
@@ -254,12 +194,7 @@ class Handoff:
         self._mailbox.post(WakeSignal())
 
     def send_and_wait(
-        self,
-        terminal_id: str,
-        role: str,
-        message: str,
-        envelope: Envelope | None = None,
-        save_sent: SaveSent = save_nothing,
+        self, terminal_id: str, role: str, message: str, envelope: Envelope, save_sent: SaveSent
     ) -> Reply:
         """Send a prompt and return the reply; remind the agent if its file does not come.
 
@@ -268,8 +203,6 @@ class Handoff:
         is answered from the archive.
         """
         self._check_stop()
-        if envelope is None:
-            envelope = Envelope(uuid.uuid4().hex, self._files.next_sequence(), self._clock.now())
         number = envelope.sequence
         if envelope.sent is not Sent.NO and (kept := self._files.archived(role, number)):
             archive, response = kept
@@ -290,16 +223,19 @@ class Handoff:
                 except NoResponseFile:
                     # Without a task in its hands an agent would answer the reminder alone.
                     if certain:
-                        self._remind(turn, number)
+                        self._files.ensure_response_dir()
+                        # A key of its own: a resumed turn may have to remind in the same words.
+                        key = f"{envelope.id}-reminder-{uuid.uuid4().hex}"
+                        self._deliver(watch, reminder_for(watch.path), key)
+                        count = f"reminder {number} of {self.rules.max_reminders}"
+                        watch.report(EventKind.REMINDED, count)
                     else:
                         why = "it is unclear whether the prompt arrived, and no response came"
                         certain = self._ask_again(turn, why)
             watch.if_missing = STOPS
             return self._wait(watch, envelope.sequence)
 
-    def wait_for_response_file(
-        self, terminal_id: str, role: str, sequence: int | None = None
-    ) -> Reply:
+    def wait_for_response_file(self, terminal_id: str, role: str, sequence: int) -> Reply:
         """Wait for the reply to a prompt that has been sent, keep it in the archive, return it.
 
         Raise `HandoffError` if the terminal is in error, `NoResponseFile` if the agent came to
@@ -310,43 +246,36 @@ class Handoff:
             return self._wait(watch, sequence)
 
     def take_last_output(self, terminal_id: str, role: str, sequence: int) -> Reply:
-        """Keep the agent's last output as its reply, and return it; raise if it is empty."""
         with self._watch(TurnAgent(terminal_id, role, self._run)) as watch:
             return self._take_output(watch, sequence, insist=True)
 
-    def _wait(self, watch: TurnWatch, sequence: int | None) -> Reply:
-        """Look and ask `wait.py`, until that says that the turn is over."""
+    def _wait(self, watch: TurnWatch, sequence: int) -> Reply:
         wait = Wait.begin(self._clock.monotonic(), self.rules, watch.old_error)
-        action: Action = KeepWaiting(wait.began)
-        awaited = False
-        while isinstance(action, KeepWaiting):
-            seen = watch.observe(action.by)
+        by, awaited = wait.began, False
+        while True:
+            seen = watch.observe(by)
             # Of a server that does not answer at all, that is reported.
             if self._stream and seen.status is not None:
                 news = self._stream.take_news(self.rules.poll_seconds)
                 if news:
-                    watch.reporter.report(*news)
+                    watch.report(*news)
             wait, action = advance(wait, seen, self.rules)
-            if not isinstance(action, KeepWaiting):
-                break
+            if isinstance(action, TurnEnd):
+                return self._finish(watch, action, sequence)
+            by = action.by
             if action.warning:
-                watch.reporter.warn(action.warning)
+                watch.warn(action.warning)
             left = file_missing_in(wait, self.rules)
             if left is not None and not awaited:
-                taken = "its last output is taken"
-                consequence = watch.if_missing if self.rules.strict else taken
-                until = self._clock.now() + left
-                watch.reporter.report(EventKind.FILE_AWAITED, consequence, until=until)
+                then = watch.if_missing if self.rules.strict else "its last output is taken"
+                watch.report(EventKind.FILE_AWAITED, then, until=self._clock.now() + left)
             awaited = left is not None
-        number = self._files.next_sequence() if sequence is None else sequence
-        return self._finish(watch, action, number)
 
     def _check_stop(self) -> None:
         if self._stopping:
             raise Stopped("the handoff was stopped")
 
     def _listen(self, until: float) -> Signal | None:
-        """Return the next signal, or None if none has come by a certain time."""
         self._check_stop()
         self._on_look()
         signal = self._mailbox.wait(until - self._clock.monotonic())
@@ -356,15 +285,20 @@ class Handoff:
 
     @contextmanager
     def _watch(self, agent: TurnAgent) -> Iterator[TurnWatch]:
-        """Watch a turn of an agent while the context lasts."""
         self._files.ensure_response_dir()
         unchanged = UNCHANGED_SECONDS
         if REPORTS_CLOSE:
             # That its closing is not reported is rare then.
             unchanged = min(max(self.rules.poll_seconds, unchanged), LONGEST_UNCHANGED_SECONDS)
-        reporter = TurnReporter(agent, self._on_event, self._clock)
         watch = TurnWatch(
-            agent, self._agents, self._files, self._listen, reporter, self._clock, unchanged
+            agent,
+            self._agents,
+            self._files,
+            self._listen,
+            self._on_event,
+            self._clock,
+            unchanged,
+            is_told=lambda: self._stream is not None and self._stream.is_open,
         )
         with self._watch_file(
             watch.path, lambda change: self._mailbox.post(FileSignal(watch.path, change))
@@ -378,7 +312,6 @@ class Handoff:
             yield watch
 
     def _send(self, turn: _Turn) -> bool:
-        """Send a prompt unless the agent has it; return whether it certainly has it now."""
         sent, watch, step = turn.envelope.sent, turn.watch, FirstStep.SEND
         if sent is not Sent.NO:
             status = watch.ask(lambda: self._agents.get_status(watch.agent.terminal_id))
@@ -387,7 +320,7 @@ class Handoff:
             step = first_step(sent, status, responded, self._knows_keys)
         match step:
             case FirstStep.WAIT:
-                watch.reporter.report(EventKind.RESUMED)
+                watch.report(EventKind.RESUMED)
                 return sent is Sent.YES
             case FirstStep.ASK_AGAIN:
                 failed = watch.old_error or sent is Sent.FAILED
@@ -399,36 +332,25 @@ class Handoff:
         return self._ask_again(turn, "it is unclear whether the prompt arrived before")
 
     def _ask_again(self, turn: _Turn, why: str) -> bool:
-        """Send the whole prompt once more; return whether the agent certainly has it now."""
         turn.save_sent(Sent.FAILED)
-        turn.watch.reporter.report(EventKind.ASKED_AGAIN, why)
+        turn.watch.report(EventKind.ASKED_AGAIN, why)
         self._files.ensure_response_dir()
         self._files.clear_stale_response(turn.watch.agent.role, turn.envelope.sequence)
         key = f"{turn.envelope.id}-again-{uuid.uuid4().hex}"
         return self._deliver_prompt(turn, AGAIN + turn.message, key)
 
     def _deliver_prompt(self, turn: _Turn, message: str, key: str) -> bool:
-        """Send a prompt, and ask for what became of it; return whether the agent has it."""
         result = self._deliver(turn.watch, message, key)
         if not result.confirmed and self._knows_keys:
             # By its key the server finds out more: what the agent says, what its input box holds.
             result = self._deliver(turn.watch, message, key)
-        reporter = turn.watch.reporter
         if result.confirmed:
             turn.save_sent(Sent.YES)
-            reporter.report(EventKind.DISPATCHED, result.detail)
+            turn.watch.report(EventKind.DISPATCHED, result.detail)
         else:
-            reporter.warn(f"it is unclear whether the prompt arrived: {result.detail}")
-            reporter.report(EventKind.UNCONFIRMED, result.detail)
+            turn.watch.warn(f"it is unclear whether the prompt arrived: {result.detail}")
+            turn.watch.report(EventKind.UNCONFIRMED, result.detail)
         return result.confirmed
-
-    def _remind(self, turn: _Turn, number: int) -> None:
-        text = turn.envelope.reminder or reminder_for(turn.watch.path)
-        self._files.ensure_response_dir()
-        # A key of its own each time: a resumed turn may have to remind in the same words again.
-        self._deliver(turn.watch, text, f"{turn.envelope.id}-reminder-{uuid.uuid4().hex}")
-        count = f"reminder {number} of {self.rules.max_reminders}"
-        turn.watch.reporter.report(EventKind.REMINDED, count)
 
     def _deliver(self, watch: TurnWatch, message: str, key: str) -> Delivery:
         self._check_stop()
@@ -439,53 +361,45 @@ class Handoff:
         """A server that takes messages in the body also knows them by their key."""
         return Feature.INPUT_BODY in (self._features or ())
 
-    def _finish(self, watch: TurnWatch, end: TurnEnd, sequence: int) -> Reply:
-        """Return the reply that a turn ended with, or raise why there is none."""
-        attach, resume = watch.agent.attach, watch.agent.resume
-        match end:
-            case Accept(text):
-                archive = self._files.archive(watch.agent.role, sequence)
-                return _accepted(watch, Reply(text, archive, sequence, ReplySource.FILE))
-            case FallBackToOutput():
+    def _finish(self, watch: TurnWatch, over: TurnEnd, sequence: int) -> Reply:
+        agent, resume = watch.agent, watch.agent.resume
+        match over.end:
+            case End.ACCEPTED:
+                archive = self._files.archive(agent.role, sequence)
+                return self._accept(watch, over.text, archive, sequence, ReplySource.FILE)
+            case End.WITHOUT_FILE:
                 return self._take_output(watch, sequence)
-            case FileMissing(seconds):
-                remedies = REMEDIES + (SKIP_REVIEW if watch.agent.is_review else "")
+            case End.FILE_MISSING:
+                remedies = REMEDIES + (SKIP_REVIEW if agent.is_review else "")
                 raise NoResponseFile(
-                    f"{watch.agent.role} has been at rest for {seconds:.0f} s without writing "
+                    f"{agent.role} has been at rest for {over.seconds:.0f} s without writing "
                     f"{self._files.shown(watch.path)}\n"
-                    + remedies.format(attach=attach, resume=resume)
+                    + remedies.format(attach=agent.attach, resume=resume)
                 )
-            case FolderLost():
-                raise FolderGone(self._files.temporary.root, watch.agent.role)
-            case TimeOut(seconds):
+            case End.FOLDER_LOST:
+                raise FolderGone(self._files.temporary.root, agent.role)
+            case End.TIMEOUT:
                 raise HandoffTimeout(
-                    f"{watch.agent.role} did not finish within {seconds:g} s "
-                    f"(RESPONSE_TIMEOUT)\n  Look at it:    {attach}\n  Go on waiting: {resume}",
+                    f"{agent.role} did not finish within {self.rules.response_timeout:g} s "
+                    "(RESPONSE_TIMEOUT)\n"
+                    f"  Look at it:    {agent.attach}\n  Go on waiting: {resume}",
                     to_resume=resume,
                 )
-            case GiveUp() if watch.error is not None:
+            case End.NO_ANSWER:
+                assert watch.error is not None, "there was no answer, and this is why"
                 raise watch.error
-            case Fail(reason):
-                said = f" (“{watch.trouble}”)" if watch.trouble else ""
-                again = f"\n  Send it the prompt again: {resume}"
-                if how := self._how_it_ended(watch.agent.terminal_id):
-                    said, again = f": {how}", ""
-                raise TurnFailed(
-                    f"{watch.agent.role}: {reason}{said}{watch.agent.ways_on}{again}",
-                    to_resume=watch.agent.resume_anew,
-                )
-        raise AssertionError(end)
-
-    def _how_it_ended(self, terminal_id: str) -> str:
-        """Say how the program of an agent has ended; nothing if it runs, or nobody knows."""
-        try:
-            terminal = self._agents.get_terminal(terminal_id)
-        except ApiError:
-            return ""
-        if terminal.get("alive") is not False:
-            return ""
-        code = terminal.get("exit_code")
-        return "its program has ended" + ("" if code is None else f" with exit code {code}")
+        said = f" (“{watch.trouble}”)" if watch.trouble else ""
+        again = f"\n  Send it the prompt again: {resume}"
+        with suppress(ApiError):
+            terminal = self._agents.get_terminal(agent.terminal_id)
+            if terminal.get("alive") is False:
+                code = terminal.get("exit_code")
+                how = "" if code is None else f" with exit code {code}"
+                said, again = f": its program has ended{how}", ""
+        raise TurnFailed(
+            f"{agent.role}: the terminal is in the error state{said}{agent.ways_on}{again}",
+            to_resume=agent.resume_anew,
+        )
 
     def _take_output(self, watch: TurnWatch, sequence: int, *, insist: bool = False) -> Reply:
         text = watch.ask(lambda: self._agents.get_last_output(watch.agent.terminal_id))
@@ -494,11 +408,12 @@ class Handoff:
         check_size(text, f"the last output of {watch.agent}")
         if insist and not text.strip():
             raise HandoffError(f"{watch.agent} has no last answer that could be taken")
-        watch.reporter.warn("there is no response file; using the agent's last output instead")
+        watch.warn("there is no response file; using the agent's last output instead")
         archive = self._files.archive_text(watch.agent.role, sequence, text)
-        return _accepted(watch, Reply(text, archive, sequence, ReplySource.OUTPUT))
+        return self._accept(watch, text, archive, sequence, ReplySource.OUTPUT)
 
-
-def _accepted(watch: TurnWatch, reply: Reply) -> Reply:
-    watch.reporter.report(EventKind.ACCEPTED, str(reply.archive))
-    return reply
+    def _accept(
+        self, watch: TurnWatch, text: str, archive: Path, sequence: int, source: ReplySource
+    ) -> Reply:
+        watch.report(EventKind.ACCEPTED, str(archive))
+        return Reply(text, archive, sequence, source)

@@ -41,16 +41,18 @@ still counts only uninterrupted rest. Nothing is ever accepted in `unknown`, and
 
 A stretch of time belongs to the observation it begins with. A stretch that begins with
 `waiting_user_answer` does not count towards `response_timeout`: a person may take as long as a
-person takes. A stretch that begins with no answer does not count towards the grace: nobody saw
-whether the agent was at rest.
+person takes. A stretch that begins with no answer does not count towards the grace: it is
+unknown whether the agent was at rest.
 """
 
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from enum import Enum, StrEnum, auto
 from math import inf
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..core.clock import Retry
 from ..core.models import FileChange, TerminalStatus
@@ -62,28 +64,19 @@ RESTS_SECONDS = 1.0
 """A file may come a little after its agent; a longer rest without it is worth reporting."""
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """What was seen at one moment."""
-
+class Observation(Struct, frozen=True):
     time: float
     status: TerminalStatus | None
     """None if the server gave no answer."""
     response: str | None
-    """The text of the response file, if it is there, complete and not blank."""
     folder_gone: bool = False
-    """Is the folder in which the agent works not there any more?"""
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """What a wait remembers from one observation to the next."""
-
+class Wait(Struct, frozen=True):
     began: float
     deadline: float
     """When `response_timeout` will have passed, moved on by the time a person was waited for."""
     seen_at: float
-    """The time of the last observation."""
     started: bool = False
     """Has the agent been seen at work since the prompt was sent?"""
     released: bool = False
@@ -98,87 +91,78 @@ class Wait:
 
     @classmethod
     def begin(cls, now: float, rules: HandoffRules, old_error: bool = False) -> "Wait":
-        """Return the wait for a prompt that has just been sent, perhaps to a failed agent."""
         deadline = now + rules.response_timeout
         return cls(began=now, deadline=deadline, seen_at=now, old_error=old_error)
 
 
-@dataclass(frozen=True, slots=True)
-class KeepWaiting:
+class KeepWaiting(Struct, frozen=True):
     """Look again when something happens, and at the latest at a certain time."""
 
     by: float
     warning: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Accept:
-    """The turn is over; this is the reply."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class FallBackToOutput:
-    """The turn is over without a file; the agent's last output is the reply."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileMissing:
-    """The agent came to rest without writing its file."""
-
-    seconds: float
+class End(Enum):
+    ACCEPTED = auto()
+    WITHOUT_FILE = auto()
+    """The agent's last output is the reply."""
+    FILE_MISSING = auto()
+    FOLDER_LOST = auto()
+    ERROR = auto()
+    TIMEOUT = auto()
+    NO_ANSWER = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Fail:
-    """The turn cannot end well."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class FolderLost:
-    """The folder in which the agent works is gone."""
+class TurnEnd(Struct, frozen=True):
+    end: End
+    text: str = ""
+    seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class TimeOut:
-    """The turn took too long."""
-
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class GiveUp:
-    """The server has not answered for too long."""
-
-    seconds: float
-
-
-TurnEnd = Accept | FallBackToOutput | FileMissing | FolderLost | Fail | TimeOut | GiveUp
 Action = KeepWaiting | TurnEnd
 
 
 def advance(wait: Wait, seen: Observation, rules: HandoffRules) -> tuple[Wait, Action]:
-    """Return what the wait remembers after an observation, and what to do."""
+    now, status = seen.time, seen.status
+    poll = now + max(rules.poll_seconds, SHORTEST_PAUSE_SECONDS)
     wait = _pass_time(wait, seen)
-    if seen.status is None:
-        return _without_answer(wait, seen.time)
+    if status is None:
+        silence = (wait.silence or Retry(now)).after_failure()
+        wait = replace(wait, silence=silence)
+        if silence.is_over(now):
+            return wait, TurnEnd(End.NO_ANSWER, seconds=silence.seconds(now))
+        return wait, KeepWaiting(silence.next_try(now))
     wait = replace(wait, silence=None)
-    is_still = seen.status.at_rest or seen.status is TerminalStatus.ERROR
-    if seen.folder_gone and is_still and seen.response is None:
-        return wait, FolderLost()
-    if seen.status is TerminalStatus.ERROR:
-        return _in_error(wait, seen.time, rules)
+    is_error = status is TerminalStatus.ERROR
+    if seen.folder_gone and seen.response is None and (status.at_rest or is_error):
+        return wait, TurnEnd(End.FOLDER_LOST)
+    release = wait.began + rules.idle_grace
+    if is_error:
+        if wait.old_error and now < release:
+            return wait, KeepWaiting(min(poll, release))
+        return wait, TurnEnd(End.ERROR)
     wait = replace(wait, old_error=False)
-    if not seen.status.at_rest:
-        return _at_work(wait, seen.time, rules)
+    if not status.at_rest:
+        wait = replace(wait, started=True, idle_since=None)
+        deadline = inf if wait.asking else wait.deadline
+        return wait, TurnEnd(End.TIMEOUT) if now >= deadline else KeepWaiting(min(poll, deadline))
     if seen.response is not None:
-        return wait, Accept(seen.response)
+        return wait, TurnEnd(End.ACCEPTED, seen.response)
     if not wait.started and not wait.released:
-        return _guarded(wait, seen.time, rules)
-    return _at_rest(wait, seen.time, rules)
+        if now < release:
+            return wait, KeepWaiting(min(poll, release))
+        warning = (
+            f"the agent was not seen at work within {rules.idle_grace:g} s of the prompt; "
+            "treating it as idle from now on"
+        )
+        wait = replace(wait, released=True, idle_since=now)
+        return wait, KeepWaiting(min(poll, now + rules.idle_grace), warning)
+    since = now if wait.idle_since is None else wait.idle_since
+    wait = replace(wait, idle_since=since)
+    if now < since + rules.idle_grace:
+        return wait, KeepWaiting(min(poll, since + rules.idle_grace))
+    end = End.FILE_MISSING if rules.strict else End.WITHOUT_FILE
+    return wait, TurnEnd(end, seconds=now - since)
 
 
 def file_missing_in(wait: Wait, rules: HandoffRules) -> float | None:
@@ -190,7 +174,6 @@ def file_missing_in(wait: Wait, rules: HandoffRules) -> float | None:
 
 
 def _pass_time(wait: Wait, seen: Observation) -> Wait:
-    """Take out of the two clocks what does not count."""
     passed = seen.time - wait.seen_at
     asking = wait.asking
     if seen.status is not None:
@@ -202,91 +185,26 @@ def _pass_time(wait: Wait, seen: Observation) -> Wait:
     return replace(wait, seen_at=seen.time, asking=asking, deadline=deadline, idle_since=idle_since)
 
 
-def _without_answer(wait: Wait, now: float) -> tuple[Wait, Action]:
-    silence = (wait.silence or Retry(now)).after_failure()
-    wait = replace(wait, silence=silence)
-    if silence.is_over(now):
-        return wait, GiveUp(silence.seconds(now))
-    return wait, KeepWaiting(silence.next_try(now))
-
-
-def _in_error(wait: Wait, now: float, rules: HandoffRules) -> tuple[Wait, Action]:
-    release = wait.began + rules.idle_grace
-    if wait.old_error and now < release:
-        return wait, KeepWaiting(min(_next_poll(now, rules), release))
-    return wait, Fail("the terminal is in the error state")
-
-
-def _at_work(wait: Wait, now: float, rules: HandoffRules) -> tuple[Wait, Action]:
-    wait = replace(wait, started=True, idle_since=None)
-    if wait.asking:
-        return wait, KeepWaiting(_next_poll(now, rules))
-    if now >= wait.deadline:
-        return wait, TimeOut(rules.response_timeout)
-    return wait, KeepWaiting(min(_next_poll(now, rules), wait.deadline))
-
-
-def _guarded(wait: Wait, now: float, rules: HandoffRules) -> tuple[Wait, Action]:
-    release = wait.began + rules.idle_grace
-    if now < release:
-        return wait, KeepWaiting(min(_next_poll(now, rules), release))
-    warning = (
-        f"the agent was not seen at work within {rules.idle_grace:g} s of the prompt; "
-        "treating it as idle from now on"
-    )
-    wait = replace(wait, released=True, idle_since=now)
-    return wait, KeepWaiting(min(_next_poll(now, rules), now + rules.idle_grace), warning)
-
-
-def _at_rest(wait: Wait, now: float, rules: HandoffRules) -> tuple[Wait, Action]:
-    since = now if wait.idle_since is None else wait.idle_since
-    wait = replace(wait, idle_since=since)
-    if now >= since + rules.idle_grace:
-        return wait, FileMissing(now - since) if rules.strict else FallBackToOutput()
-    return wait, KeepWaiting(min(_next_poll(now, rules), since + rules.idle_grace))
-
-
-def _next_poll(now: float, rules: HandoffRules) -> float:
-    return now + max(rules.poll_seconds, SHORTEST_PAUSE_SECONDS)
-
-
 WRITER_SECONDS = 10.0
+Signature = tuple[int, int, int]
+"""Inode, size and time of the last change of a file, in nanoseconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """What tells two forms of a file apart without reading it."""
-
-    inode: int
-    size: int
-    modified_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class FileState:
-    """What is known about the file at one path."""
-
+class FileState(Struct, frozen=True):
     unchanged_seconds: float
-    """How long a file must stay unchanged if nobody reports its closing."""
     signature: Signature | None = None
     since: float = 0.0
-    """When the file was first seen in this form."""
     closed: bool = False
-    """Was it closed in this form?"""
     writing: bool = False
-    """Has a writer been noticed that has not closed it?"""
     closing: bool = False
-    """Was it closed after it was last looked at?"""
 
     def on_event(self, change: FileChange) -> "FileState":
-        """Return what is known after the file watch has reported a change."""
         if change is FileChange.TOUCHED:
             return self
         closed = change is FileChange.CLOSED
         return replace(self, closing=closed, writing=not closed)
 
     def on_look(self, signature: Signature | None, now: float) -> "FileState":
-        """Return what is known after a look at the file; None if it is not there."""
         if signature is None:
             return replace(self, signature=None, closing=False)
         if signature == self.signature:
@@ -311,14 +229,10 @@ AGAIN = (
 
 
 class Sent(StrEnum):
-    """What is known about the prompt of a turn that may have been begun before."""
-
     NO = "no"
-    """It was never sent."""
     MAYBE = "maybe"
-    """Nobody knows: the run ended while it was sent, or its delivery was not confirmed."""
+    """The run ended while it was sent, or its delivery was not confirmed."""
     YES = "yes"
-    """The agent has it; the reply may be there already."""
     FAILED = "failed"
     """The agent had it, and its turn failed."""
 
@@ -327,30 +241,17 @@ SaveSent = Callable[[Sent], None]
 """Saves what has become known about a prompt, before anything else is done."""
 
 
-def save_nothing(sent: Sent) -> None:
-    """Save nothing, for a turn that is not to outlive its process."""
-
-
-@dataclass(frozen=True, slots=True)
-class Envelope:
-    """One prompt on its way; with the same values it can be taken up again after a crash."""
-
+class Envelope(Struct, frozen=True):
     id: str
-    """The idempotency key of the prompt."""
     sequence: int
-    """The number its reply gets in the archive."""
     since: float = 0.0
     """Unix time from before the first attempt; an older response file is not its reply."""
     sent: Sent = Sent.NO
-    reminder: str = ""
-    """What to say if the file does not come; empty for the usual words."""
     is_review: bool = False
     """Only a review can be skipped if its reply does not come."""
 
 
 class ReplySource(StrEnum):
-    """Where a reply came from."""
-
     FILE = "file"
     OUTPUT = "output"
     """The agent's last output, for want of a file."""
@@ -358,20 +259,14 @@ class ReplySource(StrEnum):
     """It had been accepted before."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What an agent answered."""
-
+class Reply(Struct, frozen=True):
     text: str
     archive: Path
-    """Where it is kept."""
     sequence: int
     source: ReplySource
 
 
 class FirstStep(Enum):
-    """What to do first when a turn is taken up."""
-
     SEND = auto()
     """Send the prompt under its own key."""
     WAIT = auto()
@@ -379,10 +274,6 @@ class FirstStep(Enum):
 
 
 def first_step(sent: Sent, status: TerminalStatus, responded: bool, knows_keys: bool) -> FirstStep:
-    """Return what to do, by the table at the top of this module.
-
-    `responded` if there is a response file, `knows_keys` if the server knows messages by their key.
-    """
     if sent is Sent.NO:
         return FirstStep.SEND
     if status is TerminalStatus.ERROR:
@@ -395,7 +286,6 @@ def first_step(sent: Sent, status: TerminalStatus, responded: bool, knows_keys: 
 
 
 def reminder_for(path: Path) -> str:
-    """Return the usual words for an agent that has not written its response file."""
     return (
         "Your reply to the task above has not arrived: its response file is not there.\n\n"
         "RESPONSE FILE INSTRUCTION\n"

@@ -14,18 +14,16 @@ from ..client.find import Found, Named, find_server, name_server
 from ..core.clock import Clock, SystemClock
 from ..core.programs import ask
 from ..core.sockets import FOLDER, LASTING
-from ..errors import FolderTaken, OrchestratorError, ServerConflict, ServerSilent
-from ..runs.request import ServerLink
-from ..settings.config import RunConfig, state_folder
+from ..errors import FolderTaken, OrchestratorError, ServerConflict
+from ..settings.config import RunConfig
+from ..settings.layout import state_folder
 
 ABSENCE_SECONDS = 2.0
-"""How long a server that was found may be away, to be restarted for example."""
+"""How long a server may be away, to be restarted for example."""
 PATIENCE_SECONDS = 10.0
-"""How long a server that another command starts may take until it can be found."""
-LOOKS = 10
-"""How often it is looked for in that time even if nothing is told of it: who was about to start it
-may have been killed."""
-PS_SECONDS = 5.0
+"""How long another command may take to start its server."""
+LOOK_SECONDS = 1.0
+"""How often one looks for it: the end of the other command is not reported."""
 
 logger = logging.getLogger(__name__)
 
@@ -34,11 +32,10 @@ Importing = Callable[[], AbstractContextManager[None]]
 
 
 class OwnServer(httpx.BaseTransport):
-    """Reaches the user's own server; when it has been away for a while, one in its place."""
+    """Reaches the user's own server; if it is away for a while, a successor."""
 
     def __init__(self, path: Path, succeed: Callable[[], Path], clock: Clock) -> None:
-        """`succeed` finds or starts a server and returns its socket; it may raise an
-        `OrchestratorError`, and is tried again."""
+        """`succeed` finds or starts a server and returns its socket."""
         self._transport = socket_transport(path)
         self._succeed = succeed
         self._clock = clock
@@ -49,7 +46,7 @@ class OwnServer(httpx.BaseTransport):
         try:
             response = self._transport.handle_request(request)
         except httpx.ConnectError:
-            # The request itself still fails; its sender knows how to send it again.
+            # The request itself still fails; its sender tries again.
             self._notice_absence()
             raise
         self._missing_since = None
@@ -96,15 +93,15 @@ def client_for(
 def find_or_start(
     find: Callable[[bool], Found | None],
     start: Callable[[], Found],
-    folder: Path,
+    state_dir: Path,
     *,
     patience: float = PATIENCE_SECONDS,
 ) -> Found:
     """Return the server that is found, else one of our own.
 
-    Another command may start its own at the same moment, and have the state folder. Its server is
-    found as soon as it listens. One that soon ends, which `find` finds if it need not be a lasting
-    one, is used only if it does not end in time.
+    Another command may start its own at the same moment, and hold the state folder. Its server is
+    found as soon as it listens. A server that ends with a short command, which `find(False)` finds,
+    is used only if it does not end in time.
     """
     found = find(True)
     if found is not None:
@@ -115,41 +112,41 @@ def find_or_start(
         taken = conflict
     pid = taken.pid if isinstance(taken, FolderTaken) else None
     if isinstance(taken, FolderTaken) and pid is not None and is_stopped(pid):
-        raise ServerSilent(taken, is_stopped=True)
-    with _told_of(folder / FOLDER / LASTING) as wait:
-        deadline = time.monotonic() + patience
+        raise _silent(taken, is_stopped=True)
+    # Heavy, and seldom needed.
+    from ..core.watch import Waker, watch_file
+
+    deadline, waker = time.monotonic() + patience, Waker()
+    with watch_file(state_dir / FOLDER / LASTING, waker.wake):
         while (found := find(True)) is None:
             try:
                 return start()
             except ServerConflict as conflict:
-                left = deadline - time.monotonic()
-                if left <= 0 and (passing := find(False)) is not None:
-                    return passing
-                if left <= 0 and isinstance(conflict, FolderTaken):
-                    raise ServerSilent(conflict, is_stopped=False) from None
-                if left <= 0:
+                if (left := deadline - time.monotonic()) <= 0:
+                    if (passing := find(False)) is not None:
+                        return passing
+                    if isinstance(conflict, FolderTaken):
+                        raise _silent(conflict, is_stopped=False) from None
                     raise
-            wait(min(left, patience / LOOKS))
+            waker.wait(min(left, LOOK_SECONDS))
     return found
 
 
+def _silent(taken: FolderTaken, *, is_stopped: bool) -> ServerConflict:
+    process, pid = ("", "PID") if taken.pid is None else (f" (process {taken.pid})", taken.pid)
+    how = "is stopped" if is_stopped else "gives no answer that can be used"
+    go_on = f"let it go on with `kill -CONT {pid}`, or " if is_stopped else ""
+    return ServerConflict(
+        f"the server{process} that has the state folder {taken.folder} {how}; "
+        f"{go_on}end it with `kill -9 {pid}` (the agents go on without it)"
+    )
+
+
 def is_stopped(pid: int) -> bool:
-    """Has a process been stopped, so that it does nothing until it is continued?"""
     with suppress(OSError):
         # Ts
-        return ask(["ps", "-o", "stat=", "-p", str(pid)], None, PS_SECONDS).text[:1] == "T"
+        return ask(["ps", "-o", "stat=", "-p", str(pid)], None, 5).text[:1] == "T"
     return False
-
-
-@contextmanager
-def _told_of(path: Path) -> Iterator[Callable[[float], None]]:
-    """Yield what waits, for so many seconds at most, until something happens to a file."""
-    # Heavy, and seldom needed.
-    from ..core.watch import Waker, watch_file
-
-    waker = Waker()
-    with watch_file(path, waker.wake):
-        yield waker.wait
 
 
 @contextmanager
@@ -174,7 +171,7 @@ def server_for(
     on_warning: Callable[[str], None],
     *,
     importing: Importing = nullcontext,
-) -> Iterator[ServerLink]:
+) -> Iterator[tuple[ApiClient, Found]]:
     """Yield a client of the server that a run is to use; raise if the one named is not there."""
     named = Named(config.api, config.api_named_by) if config.api_given else None
     with ExitStack() as stack:
@@ -205,4 +202,4 @@ def server_for(
         )
         client.permissions = config.permissions
         stack.callback(client.close)
-        yield ServerLink(client, first.url, first.how, first.socket is not None)
+        yield client, first

@@ -1,13 +1,13 @@
 """The server that owns the terminals: as a command of its own, and inside another process."""
 
 import asyncio
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from msgspec.structs import replace
 
 from ..core.clock import SystemClock
 from ..core.files import Folder
@@ -23,7 +23,7 @@ from ..core.sockets import (
 from ..page.app import Fetch, Watch, mount
 from ..page.stream import News, PageContext
 from ..runs.screens import recording_folder
-from ..runs.service import RunLauncher, RunService, run_command
+from ..runs.service import RunService, launch_run
 from ..server.app import BackgroundServer, bind, create_app, listen, serve
 from ..settings.config import DEFAULT_PORT, ServerConfig
 from ..settings.table import BY_NAME
@@ -42,7 +42,7 @@ async def serve_terminals(
     """Own the terminals and serve them until `stop` is set; the agents outlive it.
 
     A server that is not `lasting` ends with a short command: it serves no browser and has no port.
-    `ready` is told the port. Without `auth` no token is asked for there.
+    `ready` gets the port. Without `auth` no token is needed there.
     """
     token = make_token(config.state_dir)
     clock = SystemClock()
@@ -50,8 +50,8 @@ async def serve_terminals(
     await service.start()
     async with AsyncExitStack() as stack:
         stack.push_async_callback(service.close)
-        launcher = RunLauncher(run_command(sys.executable), environment_of_runs(config))
-        runs = RunService(config.state_dir, launcher)
+        environ = environment_of_runs(config)
+        runs = RunService(config.state_dir, partial(launch_run, environ=environ), environ)
         app = create_app(service, runs, token=token if auth else None, allowed_hosts={config.host})
         port, listeners = 0, []
         if lasting:
@@ -68,7 +68,7 @@ async def serve_terminals(
             folder.remove(ADDRESS_FILE)
             folder.replace(ADDRESS_FILE, server_url(config.host, port).encode(), mode=0o600)
             stack.callback(folder.remove, ADDRESS_FILE)
-        # At last: who finds the socket finds the address, too.
+        # Last: when the socket is there, so is the address.
         name = LASTING if lasting else PASSING
         own = listening(config.state_dir, name, config.environ)
         listeners.append(stack.enter_context(own))
@@ -84,10 +84,7 @@ def _load_views() -> tuple[Watch, Fetch]:
 
 
 def environment_of_runs(config: ServerConfig) -> dict[str, str]:
-    """Return the environment of runs that a server starts: they find it by its state folder.
-
-    What a run is to do is said by who asks for it, and not by how the server was started.
-    """
+    """Return the environment of runs that a server starts; their settings come with requests."""
     own = {
         name: value
         for name, value in config.environ.items()
@@ -102,14 +99,14 @@ def own_server(
 ) -> Iterator[tuple[str, Path]]:
     """Run a server in a thread, at its usual port if that is free; yield its address and socket.
 
-    `gone` is the port of a server that has ended and in whose place it comes.
-    Raises ServerConflict if another one has the state folder, or took the port in this moment.
+    `gone` is the port of an ended server that it replaces. Raises ServerConflict if another one
+    has the state folder, or just took the port.
     """
     config = read_server_config(environ)
-    # An open page finds the server that takes the place of another.
+    # An open page finds the server that replaces a killed one.
     left = port_left_in(config.state_dir) if config.port in (0, DEFAULT_PORT) else 0
     wanted = gone or left or config.port
-    # Before it is tried: whoever has the port would be asked who he is, and may not answer.
+    # Otherwise the program at that port would be asked for its name, and may not answer.
     config = replace(config, port=wanted if _is_free(config.host, wanted) else 0)
     server = BackgroundServer(
         lambda ready, stop: serve_terminals(config, ready, stop, lasting=lasting)
@@ -125,7 +122,6 @@ def own_server(
 
 
 def port_left_in(state_dir: Path) -> int:
-    """Return the port of a server that was killed, as its state folder still tells it; else 0."""
     try:
         return urlsplit(Folder(state_dir).read(ADDRESS_FILE).decode()).port or 0
     except (OSError, ValueError):

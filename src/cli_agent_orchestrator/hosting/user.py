@@ -1,24 +1,27 @@
-"""What a server has of the user's own machine: its settings and its token."""
+"""What belongs to the user of this machine: settings, the server's token, agents."""
 
 import os
 import re
 import secrets
 import shlex
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from ..core.files import Folder
 from ..core.programs import Programs, ShortAnswer
-from ..errors import UsageError
+from ..core.sockets import LASTING, PASSING, find_socket
+from ..errors import StartError, UsageError
 from ..notices.decide import TABLE, NoticeSettings, read_notice_settings
 from ..providers import PROVIDERS, scripted
-from ..providers.base import Provider, find_version
-from ..settings.config import ServerConfig, check_state_folder, config_folder
+from ..providers.base import Provider, find_version, not_found
+from ..settings.config import ServerConfig
+from ..settings.layout import check_state_folder, config_folder, state_folder
 from ..settings.values import read_own_file
 
 MAX_TOKEN = 1000
@@ -27,7 +30,6 @@ TOKEN_PATTERN = rb"[!-~]{16,%d}" % MAX_TOKEN
 
 
 def read_server_config(environ: Mapping[str, str]) -> ServerConfig:
-    """Return the server's settings: the environment, and the user's own configuration file."""
     return ServerConfig.from_env(environ, read_user_file(environ))
 
 
@@ -38,12 +40,11 @@ def read_user_file(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def read_notices(environ: Mapping[str, str]) -> NoticeSettings:
-    """Return who is told what of runs: the user's own configuration file alone says it."""
     return read_notice_settings(read_user_file(environ).get(TABLE, {}))
 
 
 def make_token(state_dir: Path) -> str:
-    """Return the token of a state folder; it is made at the first start, for its owner alone."""
+    """Return the token of a state folder; the first start makes it, readable by its owner only."""
     file = state_dir / "token"
     check_state_folder(state_dir)
     try:
@@ -54,7 +55,7 @@ def make_token(state_dir: Path) -> str:
             token = opened.read(MAX_TOKEN + 1).strip()
             loose = os.fstat(opened.fileno()).st_mode & 0o077
             if not token:
-                # New, or left empty by a crash: an empty token would let everybody in.
+                # New, or left empty by a crash: an empty token would admit everyone.
                 token = secrets.token_urlsafe(32).encode()
                 os.fchmod(opened.fileno(), 0o600)
                 opened.write(token)
@@ -73,17 +74,15 @@ def make_token(state_dir: Path) -> str:
 
 
 LOGIN_QUESTIONS = {
-    # agent: (first version that knows the question, the question, how the answer says no);
-    # older ones might take the question as work
+    # agent: (first version with the command, the command, the text of a negative answer);
+    # older versions might take the command as work
     "codex": ((0, 101), ("login", "status"), "Not logged in"),
     "claude_code": ((2, 1, 105), ("auth", "status"), '"loggedIn": false'),
 }
 LOGIN_COMMANDS = {"codex": ("login",), "claude_code": ("auth", "login")}
-"""The words after the program that sign somebody in."""
 
 OWN_MODELS = {
-    # agent: (what names a model server or a key that its answer does not count, in which files);
-    # its arguments are looked at, too
+    # agent: (pattern of a model server or key of the user's own, in these files or the arguments)
     "codex": (
         r"model_provider|oss_provider|--oss\b|--profile\b|^-p",
         ("{CODEX_HOME}/config.toml", "/etc/codex/config.toml", ".codex/config.toml"),
@@ -93,19 +92,12 @@ OWN_MODELS = {
         (".claude/settings.json", ".claude/settings.local.json"),
     ),
 }
-SIGN_IN_SECONDS = 3.0
-"""How long an agent may take for each of its two answers before a run begins."""
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
-    """What the program of an agent told about itself."""
-
+class Program(Struct, frozen=True):
     path: str
     version: tuple[int, ...]
-    """Empty if it could not be read."""
     logged_in: bool | None
-    """None if that cannot be known."""
 
 
 def find_program(
@@ -126,7 +118,7 @@ def startable_agents(config: ServerConfig) -> list[str]:
 def ask_agent(
     name: str, program: str, config: ServerConfig, wd: Path, programs: Programs
 ) -> Program | ShortAnswer:
-    """Ask an agent for its version and its login; return what it says instead of a version."""
+    """Ask an agent for its version and login; return its answer if that is no version."""
     env = config.provider(name).env
     answer = programs.ask([program, "--version"], is_agent=True, env=env)
     if answer.code is None:
@@ -145,14 +137,20 @@ def login_command(name: str, path: str) -> str:
     return shlex.join([path, *LOGIN_COMMANDS.get(name, ())])
 
 
-def check_sign_in(
-    names: Iterable[str],
-    wd: Path,
-    environ: Mapping[str, str],
-    seconds: float = SIGN_IN_SECONDS,
+def check_agents(
+    names: Collection[str], wd: Path, environ: Mapping[str, str], seconds: float = 10
 ) -> None:
-    """Refuse agents which say that nobody is signed in; one that does not answer may be used."""
+    """Refuse agents that report no login; one that does not answer may be used.
+
+    Without a server of the user, whose PATH may be another, refuse what is not installed, too.
+    """
     config = read_server_config(environ)
+    folder = state_folder(environ)
+    if find_socket(folder, LASTING) is None and find_socket(folder, PASSING) is None:
+        for name in sorted(PROVIDERS.keys() & set(names) - {scripted.PROVIDER.name}):
+            wanted, program = find_program(PROVIDERS[name], config, environ)
+            if program is None:
+                raise StartError(name, not_found(PROVIDERS[name], wanted, "on your PATH"))
     with Programs(environ, agent_seconds=seconds) as programs:
         asked = {}
         for name in LOGIN_QUESTIONS.keys() & set(names):
@@ -172,7 +170,6 @@ def check_sign_in(
 
 
 def _has_own_model(name: str, config: ServerConfig, wd: Path) -> bool:
-    """May the agent use a model server or a key of which it says nothing when it is asked?"""
     pattern, files = OWN_MODELS[name]
     env = {**config.environ, **config.provider(name).env}
     home = env.get("CODEX_HOME") or f"{env.get('HOME') or Path.home()}/.codex"

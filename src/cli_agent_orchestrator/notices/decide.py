@@ -1,18 +1,20 @@
-"""Which events of a run are worth a notice, and what it says.
+"""Which events of a run are worth a notice, and its text.
 
-One thing gives one notice: a question that flickers on an agent's screen is told once, and so is
-each cause for which a run does not converge. A run that is refused before it has an id gives none:
-whoever started it is told there and then. What looks like a secret is masked.
+One thing gives one notice: a question that flickers on an agent's screen gives one, and so does
+each cause for which a run does not converge. A run that is refused before it has an id gives none.
+Secrets are masked.
 """
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import urlsplit
 
+from msgspec import Struct
+
+from ..core.codec import Private
 from ..core.models import TerminalStatus
 from ..core.secrets import masked
 from ..core.text import short_line
@@ -32,17 +34,15 @@ from ..events import (
 )
 
 MOST_CHARACTERS = 200
-"""Of the text of a notice."""
 LONGEST_NAME = 60
-"""Characters of a project's name in a title."""
 FLICKER_SECONDS = 3.0
-"""A question that comes back within this time had only left the screen."""
+"""A question that returns within this time is the same one."""
 PATH = r"(?<![\w.:/~-])~?(?:/[^\s/'\"`:;,)]+){2,}/?"
 """A path from the root or from home, of two names at least."""
 
 
 class NoticeKind(StrEnum):
-    """What a notice is about, by the word that the user's configuration has for it."""
+    """What a notice is about, in the words of the user's configuration."""
 
     NEEDS_YOU = "needs_you"
     PAUSED = "paused"
@@ -50,37 +50,25 @@ class NoticeKind(StrEnum):
     PASS = "pass"
     FAIL = "fail"
     STOPPED = "stopped"
-    """It ended without a verdict."""
     NOT_CONVERGING = "not_converging"
+
+    @property
+    def words(self) -> str:
+        return self.upper() if self in ("pass", "fail") else self.replace("_", " ")
 
 
 URGENT = frozenset({NoticeKind.NEEDS_YOU, NoticeKind.STOPPED, NoticeKind.NOT_CONVERGING})
-"""Kinds after which nothing good happens until somebody looks."""
-TITLES = {
-    NoticeKind.NEEDS_YOU: "needs you",
-    NoticeKind.PAUSED: "paused",
-    NoticeKind.RESUMED: "resumed",
-    NoticeKind.PASS: "PASS",
-    NoticeKind.FAIL: "FAIL",
-    NoticeKind.STOPPED: "stopped",
-    NoticeKind.NOT_CONVERGING: "does not converge",
-}
+"""Kinds after which the run waits for a person."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunNotice:
-    """What a person is told."""
-
+class RunNotice(Struct, frozen=True):
     kind: NoticeKind
     title: str
     text: str
-    """On one line."""
     run: str
-    """The id; empty if the run has none."""
     folder: str
-    """The name of the project; where it lies is nobody's business."""
+    """The name of the project, without its place."""
     at: float
-    """Unix time."""
 
     @property
     def urgent(self) -> bool:
@@ -88,10 +76,7 @@ class RunNotice:
 
 
 class Noticing:
-    """Hears the events of a run, and says which of them are worth a notice."""
-
     def __init__(self, kinds: Collection[NoticeKind] = frozenset(NoticeKind)) -> None:
-        """`kinds` are those that the user wants."""
         self._kinds = kinds
         self._open("", ())
 
@@ -101,27 +86,29 @@ class Noticing:
         """The folders of the project, the first by its own name."""
         self._folder = _line(masked(PurePath(places[0]).name), LONGEST_NAME) if places else ""
         self._asked: tuple[str, str] | None = None
-        """The terminal and the words of the question that was told last in this turn."""
+        """The terminal and the words of the last question in this turn."""
         self._left: float | None = None
-        """Since when it is not on the screen any more; None if it is."""
-        self._circling = ""
-        """Why the run does not converge, as it was told last."""
+        self._stalled = ""
         self._against = ""
-        """What was said last against the work."""
+        """The last point against the work."""
 
     def hear(self, event: RunEvent) -> RunNotice | None:
-        """Return the notice that an event is worth, if the user wants such."""
         worth = self._worth(event)
         if worth is None or worth[0] not in self._kinds:
             return None
         kind, text = worth
-        title = f"{self._folder or 'cao'}: {TITLES[kind]}"
+        title = f"{self._folder or 'cao'}: {kind.words}"
         # Masked first: a part of a secret is not always known as one.
-        line = _line(self._without_paths(masked(text)))
-        return RunNotice(kind, title, line, self._run, self._folder, event.at)
+        text = masked(text)
+        # The project by its name, and of other paths only the end.
+        for place in sorted(self._places, key=len, reverse=True):
+            if len(place) > 1:
+                pattern = rf"(?<![\w./-]){re.escape(place)}(?![\w-]|\.\w)"
+                text = re.sub(pattern, lambda _: self._folder, text)
+        text = re.sub(PATH, lambda found: "…/" + PurePath(found[0]).name, text)
+        return RunNotice(kind, title, _line(text), self._run, self._folder, event.at)
 
     def _worth(self, event: RunEvent) -> tuple[NoticeKind, str] | None:
-        """Remember what an event says; return what is to be told, None if nothing is."""
         match event:
             case RunOpened():
                 self._open(event.run, tuple(filter(None, (event.project, event.wd))))
@@ -132,8 +119,8 @@ class Noticing:
             case TurnEnded(role=who, reason=why) | CheckEnded(gate=who, why=why):
                 self._asked = self._left = None
                 self._against = f"{who}: {why}" if why else ""
-            case NotConverging(text=text) if text != self._circling:
-                self._circling = text
+            case NotConverging(text=text) if text != self._stalled:
+                self._stalled = text
                 return NoticeKind.NOT_CONVERGING, text
             case Paused():
                 return NoticeKind.PAUSED, "It waits until you let it go on: cao resume"
@@ -144,7 +131,7 @@ class Noticing:
         return None
 
     def _question(self, event: HandoffEvent) -> tuple[NoticeKind, str] | None:
-        """Remember whether a question is on the screen, and tell one that is new."""
+        """Note whether a question is on the screen; one that is new gives a notice."""
         waits = event.status is TerminalStatus.WAITING_USER_ANSWER
         if event.kind is EventKind.STATUS and not waits and self._left is None:
             self._left = event.at
@@ -169,29 +156,17 @@ class Noticing:
                 kind, words = NoticeKind.STOPPED, [stopped, event.reason]
         return kind, "; ".join(filter(None, words))
 
-    def _without_paths(self, text: str) -> str:
-        """Name the project by its name, and of other paths only the end."""
-        for place in sorted(self._places, key=len, reverse=True):
-            if len(place) > 1:
-                pattern = rf"(?<![\w./-]){re.escape(place)}(?![\w-]|\.\w)"
-                text = re.sub(pattern, lambda _: self._folder, text)
-        return re.sub(PATH, lambda found: "…/" + PurePath(found[0]).name, text)
-
 
 def example(kind: NoticeKind, at: float) -> RunNotice:
-    """Return a notice with which channels can be tried."""
-    text = f"This is a test of the notice {TITLES[kind]!r}."
-    return RunNotice(kind, f"cao: {TITLES[kind]}", text, "", "cao", at)
+    text = f"This is a test of the notice {kind.words!r}."
+    return RunNotice(kind, f"cao: {kind.words}", text, "", "cao", at)
 
 
 def _line(text: str, most: int = MOST_CHARACTERS) -> str:
-    """Return a text from anybody on one line, with nothing in it that a terminal would obey."""
     return short_line("".join(char if char.isprintable() else " " for char in text), most)
 
 
 class TerminalWay(StrEnum):
-    """How a notice is told in the terminal of `cao run` and `cao watch`."""
-
     BELL = "bell"
     OSC9 = "osc9"
     OSC777 = "osc777"
@@ -202,11 +177,7 @@ BELL = "\a"
 
 
 def signal_of(notice: RunNotice, way: TerminalWay) -> str:
-    """Return what is written to a terminal; nothing else of it is moved or changed.
-
-    OSC 9 is known to iTerm2, WezTerm, Ghostty and Windows Terminal; OSC 777 to urxvt, foot and
-    WezTerm.
-    """
+    """OSC 9: iTerm2, WezTerm, Ghostty, Windows Terminal; OSC 777: urxvt, foot, WezTerm."""
     match way:
         case TerminalWay.BELL:
             return BELL
@@ -221,9 +192,6 @@ def signal_of(notice: RunNotice, way: TerminalWay) -> str:
 
 TABLE = "notify"
 HIDDEN = "(not shown)"
-YES_OR_NO = ("yes", "no", "on", "off", "true", "false")
-"""What people write for true and false in other files."""
-CHANNELS = ("desktop", "ntfy", "webhook", "command")
 KINDS = ", ".join(NoticeKind)
 EXPECTED = {
     "events": f"a list of these: {KINDS}",
@@ -234,34 +202,25 @@ EXPECTED = {
     "webhook": "a web address, such as https://example.com/hook",
     "command": 'a list of texts, such as ["notify-me", "--quiet"]',
 }
-"""The keys of the table, and what can be written there."""
+# of a header
 TOKEN_PATTERN = r"[!-~]{1,1000}"
-"""What can stand in a header."""
+# a mistyped key; topics and tokens have digits
 NAME_PATTERN = r"[A-Za-z][A-Za-z_-]{0,39}"
-"""A key that somebody has mistyped; topics and tokens have digits."""
-TOPIC_PATTERN = r"/[-\w]{1,64}"
 
 
-@dataclass(frozen=True, slots=True)
-class NoticeSettings:
-    """Who is told what."""
-
+class NoticeSettings(Private, frozen=True):
     events: frozenset[NoticeKind] = frozenset(NoticeKind)
     terminal: TerminalWay = TerminalWay.BELL
     desktop: bool = False
-    """By the desktop's own notifications?"""
-    ntfy: str = field(default="", repr=False)
-    """The address of a topic."""
-    ntfy_token: str = field(default="", repr=False)
-    webhook: str = field(default="", repr=False)
-    """Where the notice is posted as JSON."""
-    command: tuple[str, ...] = field(default=(), repr=False)
-    """A program of the user's and its arguments; it gets the notice as JSON."""
+    ntfy: str = ""
+    ntfy_token: str = ""
+    webhook: str = ""
+    command: tuple[str, ...] = ()
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """What the user has chosen besides the terminal, by the names of the keys."""
-        return tuple(name for name in CHANNELS if getattr(self, name))
+        names = ("desktop", "ntfy", "webhook", "command")
+        return tuple(name for name in names if getattr(self, name))
 
     @property
     def has_secrets(self) -> bool:
@@ -271,14 +230,13 @@ class NoticeSettings:
 
 # Any: what a TOML file holds
 def read_notice_settings(table: Any) -> NoticeSettings:
-    """Return the settings of the table; raise ConfigError for what is none."""
     if not isinstance(table, dict):
         raise ConfigError(TABLE, HIDDEN, f"a table [{TABLE}]")
     values = {}
     for key, value in table.items():
         if key not in EXPECTED:
             expected = f"one of {', '.join(EXPECTED)}{suggestion(key, EXPECTED)}"
-            # A plain word is shown; an address may stand there, too.
+            # A plain word is shown; it could be an address, too.
             is_plain = re.fullmatch(NAME_PATTERN, key) and masked(key) == key
             raise ConfigError(f"a key of [{TABLE}]", key if is_plain else _shown(key), expected)
         values[key] = _read(key, value)
@@ -295,7 +253,7 @@ def read_notice_settings(table: Any) -> NoticeSettings:
 
 # Any: each key has its own type
 def _read(key: str, value: Any) -> Any:
-    """Return what is set by the value of a key, None if it is no value for that."""
+    """Return the value of a key, None if it is none for that."""
     match key, value:
         case "events", list():
             for word in value:
@@ -309,7 +267,7 @@ def _read(key: str, value: Any) -> Any:
         case "ntfy", str() if is_address(value):
             topic = urlsplit(value)
             is_bare = not (topic.query or topic.fragment)
-            return value if is_bare and re.fullmatch(TOPIC_PATTERN, topic.path) else None
+            return value if is_bare and re.fullmatch(r"/[-\w]{1,64}", topic.path) else None
         case "ntfy_token", str() if re.fullmatch(TOKEN_PATTERN, value):
             return value
         case ("desktop", bool()) | ("webhook", str()) if key == "desktop" or is_address(value):
@@ -326,17 +284,13 @@ def _read(key: str, value: Any) -> Any:
 
 
 def _shown(value: object) -> object:
-    """Return a value for an error: a word that is near to one of ours, and no other text.
-
-    An address or a token may have been given to the wrong key.
-    """
-    known = [*NoticeKind, *TerminalWay, *EXPECTED, *YES_OR_NO]
+    """Return a value for an error: only a word near to one of ours, as it may be a secret."""
+    known = [*NoticeKind, *TerminalWay, *EXPECTED, "yes", "no", "on", "off", "true", "false"]
     is_known = isinstance(value, str) and (value in known or suggestion(value, known))
     return value if isinstance(value, int | float) or is_known else HIDDEN
 
 
 def is_address(text: str) -> bool:
-    """Is it the address of something on the web, without spaces and control characters?"""
     if not re.fullmatch(r"[!-~]+", text):
         return False
     try:

@@ -1,7 +1,7 @@
-"""Sends notices beside a run, which never waits for them: to the desktop, the web, a program.
+"""Sends notices to the desktop, the web, a program; the run never waits for them.
 
-Each channel has a thread of its own, so that a slow one keeps no other waiting. None of them shows
-an address or a token, whatever goes wrong.
+Each channel has a thread of its own, so that a slow one delays no other. No error shows an address
+or a token.
 """
 
 import json
@@ -13,13 +13,13 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
+from msgspec.structs import asdict
 
 from ..core.clock import NOT_NOW, Retry
 from ..core.programs import without_repository
@@ -28,11 +28,8 @@ from ..version import __version__
 from .decide import NoticeKind, NoticeSettings, Noticing, RunNotice
 
 ANSWER_SECONDS = 10.0
-"""How long a server may take."""
 COMMAND_SECONDS = 30.0
-"""How long a program may take."""
-END_SECONDS = 5.0
-"""How long one that is killed may take to be gone."""
+END_SECONDS = 5.0  # for a killed program
 NOTIFY_SEND, OSASCRIPT = "notify-send", "osascript"
 SCRIPT = (
     *("-e", "on run argv"),
@@ -40,32 +37,24 @@ SCRIPT = (
     *("-e", "end run"),
 )
 TAGS = {NoticeKind.PASS: "white_check_mark", NoticeKind.FAIL: "x", NoticeKind.NEEDS_YOU: "question"}
-"""What ntfy shows as a sign beside the title."""
-HIGH, USUAL = 4, 3
-"""Priorities of ntfy."""
 
 
 class NotSent(Exception):
-    """A notice did not arrive."""
-
     def __init__(self, why: str, *, again: bool = False) -> None:
-        """`again` says whether it is worth another try."""
+        """`again`: is it worth another try?"""
         super().__init__(why)
         self.again = again
 
 
 class Channel:
-    """One way on which notices leave."""
-
-    name = ""
-    """What the user's configuration calls it."""
+    name = ""  # in the user's configuration
 
     def send(self, notice: RunNotice) -> None:
-        """Send one and return when it has arrived; raise NotSent if it does not."""
+        """Return when the notice has arrived; raise NotSent if it does not."""
         raise NotImplementedError
 
     def abort(self) -> None:
-        """End what is under way, if it does not end by its own time limit and with the process."""
+        """End what would not end with this process."""
 
 
 def channels_of(settings: NoticeSettings, environ: Mapping[str, str]) -> list[Channel]:
@@ -73,7 +62,7 @@ def channels_of(settings: NoticeSettings, environ: Mapping[str, str]) -> list[Ch
     if settings.desktop:
         found.append(NoticeProgram(environ))
     if settings.ntfy:
-        found.append(Ntfy(settings.ntfy, settings.ntfy_token))
+        found.append(WebHook(settings.ntfy, "ntfy", settings.ntfy_token))
     if settings.webhook:
         found.append(WebHook(settings.webhook))
     if settings.command:
@@ -82,17 +71,14 @@ def channels_of(settings: NoticeSettings, environ: Mapping[str, str]) -> list[Ch
 
 
 class NoticeProgram(Channel):
-    """A program that is run for each notice: without a shell, in a process group of its own.
+    """A program for each notice, run without a shell, in a process group of its own.
 
-    It is the user's own, which gets JSON on its standard input; if none is given, the one for
-    notifications of the desktop: `notify-send`, or `osascript` of a Mac.
+    The user's own gets JSON on its standard input; else it is the one for notifications of the
+    desktop: `notify-send`, or `osascript` of a Mac.
     """
 
     def __init__(
-        self,
-        environ: Mapping[str, str],
-        argv: Sequence[str] = (),
-        seconds: float = COMMAND_SECONDS,
+        self, environ: Mapping[str, str], argv: Sequence[str] = (), seconds: float = COMMAND_SECONDS
     ) -> None:
         self.name = "command" if argv else "desktop"
         self._environ = without_repository(environ)
@@ -114,7 +100,7 @@ class NoticeProgram(Channel):
             self._run([program, *self._argv[1:]], data)
         elif program := self._find(NOTIFY_SEND):
             urgency = "critical" if notice.urgent else "normal"
-            # Desktops take it for markup.
+            # Desktops read it as markup.
             text = notice.text.replace("&", "&amp;").replace("<", "&lt;")
             words = ["--app-name=cao", f"--urgency={urgency}", "--", notice.title, text]
             self._run([program, *words])
@@ -130,7 +116,7 @@ class NoticeProgram(Channel):
                 _end(self._running)
 
     def _find(self, name: str) -> str | None:
-        """Return where a program is; none is taken from the folder that we happen to be in."""
+        """Return where a program is; none is taken from the current folder."""
         found = shutil.which(Path(name).expanduser(), path=self._environ.get("PATH"))
         return found if found is not None and Path(found).is_absolute() else None
 
@@ -163,7 +149,6 @@ class NoticeProgram(Channel):
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a program and its group; one that has become another user's goes on."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     with suppress(subprocess.TimeoutExpired):
@@ -171,21 +156,32 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 class WebHook(Channel):
-    """A server to which each notice is posted as JSON."""
+    """A server to which each notice is posted: as JSON, or by the name `ntfy` to a topic."""
 
-    name = "webhook"
-
-    def __init__(self, url: str, token: str = "", seconds: float = ANSWER_SECONDS) -> None:
+    def __init__(
+        self, url: str, name: str = "webhook", token: str = "", seconds: float = ANSWER_SECONDS
+    ) -> None:
+        self.name = name
         self._url = url
         self._token = token
         self._seconds = seconds
 
     def send(self, notice: RunNotice) -> None:
-        """Post it; no redirect is followed, and of the answer no more than its head is read."""
+        """Post it; no redirect is followed, and only the head of the answer is read."""
         headers = {"User-Agent": f"cao/{__version__}"}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
-        url, message = self._posted(notice)
+        url, message = self._url, as_json(notice)
+        if self.name == "ntfy":
+            parts = urlsplit(self._url)
+            url = parts._replace(path="/").geturl()
+            message = {
+                "topic": parts.path.removeprefix("/"),
+                "title": notice.title,
+                "message": f"{notice.text}\nrun {notice.run}" if notice.run else notice.text,
+                "priority": 4 if notice.urgent else 3,  # high, or the usual one
+                "tags": [TAGS[notice.kind]] if notice.kind in TAGS else [],
+            }
         try:
             with (
                 httpx.Client(trust_env=False, timeout=self._seconds) as client,
@@ -204,27 +200,6 @@ class WebHook(Channel):
             again = code >= 500 or code in NOT_NOW
             raise NotSent(f"the server answered {code}{moved}", again=again)
 
-    # Any: JSON
-    def _posted(self, notice: RunNotice) -> tuple[str, dict[str, Any]]:
-        return self._url, as_json(notice)
-
-
-class Ntfy(WebHook):
-    """A topic of an ntfy server."""
-
-    name = "ntfy"
-
-    def _posted(self, notice: RunNotice) -> tuple[str, dict[str, Any]]:
-        parts = urlsplit(self._url)
-        message = {
-            "topic": parts.path.removeprefix("/"),
-            "title": notice.title,
-            "message": f"{notice.text}\nrun {notice.run}" if notice.run else notice.text,
-            "priority": HIGH if notice.urgent else USUAL,
-            "tags": [TAGS[notice.kind]] if notice.kind in TAGS else [],
-        }
-        return parts._replace(path="/").geturl(), message
-
 
 # Any: JSON
 def as_json(notice: RunNotice) -> dict[str, Any]:
@@ -232,16 +207,11 @@ def as_json(notice: RunNotice) -> dict[str, Any]:
 
 
 RETRY_SECONDS = 30.0
-"""For how long a notice is tried that does not arrive."""
 LAST_SECONDS = 5.0
-"""What is under way when the run has ended gets this long."""
-MOST_WAITING = 50
-"""Notices for one channel; who gets no more than these is not listening."""
+"""For the notices under way when the run has ended."""
 
 
 class Outbox:
-    """What waits for one channel."""
-
     def __init__(self, channel: Channel, warn: Callable[[str], None], retry_seconds: float) -> None:
         self._channel = channel
         self._warn = warn
@@ -249,15 +219,11 @@ class Outbox:
         self._waiting: SimpleQueue[RunNotice | None] = SimpleQueue()
         self._aborted = threading.Event()
         self._problem = ""
-        """Why the last try of what is under way has failed."""
         self._has_warned = False
         self._thread: threading.Thread | None = None
 
     def put(self, notice: RunNotice | None) -> None:
-        """Let a notice be sent; None ends the thread when all is sent."""
-        if self._waiting.qsize() >= MOST_WAITING and notice is not None:
-            self._fail("too many wait already")
-            return
+        """Let a notice be sent; None ends the thread when all are sent."""
         self._waiting.put(notice)
         if self._thread is None and notice is not None:
             name = f"notices by {self._channel.name}"
@@ -265,7 +231,6 @@ class Outbox:
             self._thread.start()
 
     def wait(self, seconds: float) -> None:
-        """Wait until all is sent; what is not by then is given up."""
         if self._thread is not None:
             self._thread.join(max(seconds, 0.0))
             if self._thread.is_alive():
@@ -279,11 +244,11 @@ class Outbox:
         while (notice := self._waiting.get()) is not None and not self._aborted.is_set():
             try:
                 self._deliver(notice)
-            except Exception as fault:  # noqa: BLE001 - the thread would end, and say so elsewhere
+            except Exception as fault:  # noqa: BLE001 - it would end the thread in silence
                 self._fail(_of_ours(fault))
 
     def _deliver(self, notice: RunNotice) -> None:
-        """Send one, again and again with growing pauses if that may help."""
+        """Send one; try again with growing pauses if that may help."""
         self._problem = ""
         retry = Retry(time.monotonic(), limit=self._retry_seconds)
         while not self._aborted.is_set():
@@ -298,7 +263,6 @@ class Outbox:
                 self._aborted.wait(retry.next_try(now) - now)
 
     def _fail(self, why: str) -> None:
-        """Say it once in a run, and not of what is given up on purpose."""
         if not self._has_warned and not self._aborted.is_set():
             self._has_warned = True
             name = self._channel.name
@@ -306,8 +270,6 @@ class Outbox:
 
 
 class Sender:
-    """Tells the channels what happens in a run."""
-
     def __init__(
         self,
         channels: Sequence[Channel],
@@ -320,7 +282,7 @@ class Sender:
         self._boxes = [Outbox(channel, self._warnings.put, retry_seconds) for channel in channels]
 
     def tell(self, event: RunEvent) -> None:
-        """Send a notice of an event if it is worth one; this waits for nothing."""
+        """Send a notice of an event if it is worth one; never blocks."""
         try:
             notice = self._noticing.hear(event)
         except Exception as fault:  # noqa: BLE001 - a notice that fails must not end the run
@@ -333,7 +295,6 @@ class Sender:
                 box.put(notice)
 
     def pop_warnings(self) -> list[str]:
-        """Return what went wrong since this was asked last."""
         found = []
         with suppress(Empty):
             while True:
@@ -341,7 +302,7 @@ class Sender:
         return found
 
     def close(self, seconds: float = LAST_SECONDS) -> None:
-        """Wait so long for what is under way, and give up the rest."""
+        """Wait some seconds for the notices under way, and give up the rest."""
         try:
             until = time.monotonic() + seconds
             for box in self._boxes:
@@ -354,5 +315,5 @@ class Sender:
 
 
 def _of_ours(fault: Exception) -> str:
-    """Name a fault; what it says may be an address or a token."""
+    """Name a fault; its text may hold an address or a token."""
     return f"a fault in cao, {type(fault).__name__}"

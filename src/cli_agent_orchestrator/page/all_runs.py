@@ -1,9 +1,10 @@
 """The page of all runs: first those that need a person, then those at work, then the ended."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import PurePosixPath
+
+from msgspec import Struct
 
 from ..core.models import DRY_RUN, is_dry
 from ..core.secrets import masked
@@ -16,7 +17,7 @@ from .words import (
     NEW_RUN,
     Page,
     Part,
-    RunTokens,
+    RunOnPage,
     about,
     agent_path,
     at_work,
@@ -26,7 +27,6 @@ from .words import (
     name,
     round_of,
     run_path,
-    run_tokens,
     section,
     time_of,
     waits_words,
@@ -34,30 +34,23 @@ from .words import (
 )
 
 FORGOTTEN_SECONDS = 7 * 86400.0
-"""A run that broke and that nobody resumed for so long waits for nobody any more."""
+"""After this a run that broke needs nobody any more."""
 
 
 class RunGroup(StrEnum):
-    """The groups of the list."""
-
     NEEDS = "needs"
     WORKING = "working"
     DONE = "done"
 
 
-@dataclass(frozen=True, slots=True)
-class RunStanding:
-    """How a run stands, for a person."""
-
+class RunStanding(Struct, frozen=True):
     group: RunGroup
     words: str
-    """Its status."""
     tone: str
-    """What its color says: needs, now, good, bad or plain."""
+    """needs, now, good, bad or plain: a key of MARKS."""
     why: str = ""
-    """What the person is needed for."""
     rank: int = 0
-    """What is more urgent comes first."""
+    """The most urgent have the lowest."""
 
 
 BROKEN = {
@@ -88,47 +81,49 @@ def standing_of(run: RunView, now: float) -> RunStanding:
 
 
 MOST_DONE = 50
-"""Ended runs that are shown at once."""
+"""The others are fetched when they are opened."""
 OLDER = f"{HOME}/older"
-"""Where the others are fetched from."""
 LONGEST_QUESTION = 200
 LONGEST_ERROR = 300
-TITLES = {
-    RunGroup.NEEDS: "Needs you",
-    RunGroup.WORKING: "Working",
-    RunGroup.DONE: "Done",
-}
-EMPTY = {
-    RunGroup.NEEDS: "Nothing needs you.",
-    RunGroup.WORKING: "Nothing is running.",
-}
+TITLES = {RunGroup.NEEDS: "Needs you", RunGroup.WORKING: "Working", RunGroup.DONE: "Done"}
+EMPTY = {RunGroup.NEEDS: "Nothing needs you.", RunGroup.WORKING: "Nothing is running."}
+BEGIN = tag(
+    "section",
+    tag("h2", "No runs yet"),
+    tag("p", "A run takes a task through analyst, reviews, programmer and tester to a PASS."),
+    tag("p", tag("a", "Start one here", href=NEW_RUN), ", or in a project's folder:"),
+    tag("pre", "cao run task.md", class_="command"),
+    tag("p", "To see one without an account or a project of your own:"),
+    tag("pre", "cao demo", class_="command"),
+    id="begin",
+    class_="card",
+)
 RESUMABLE_RANK = 2
-"""From here on what is wanted of the person is to let the run go on."""
+"""From here on the person is to resume the run."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunRow:
-    """A run and what else its row tells."""
-
-    run: RunView
-    question: str = ""
-    """What its agent asks, if it is known."""
-    tokens: RunTokens | None = None
-    """What it took, if it is known."""
-
-
-def all_runs(rows: Sequence[RunRow], older: int, now: float) -> Page:
+def all_runs(rows: Sequence[RunOnPage], older: int, now: float) -> Page:
     """Return the page; `older` counts the ended runs that are not among the rows."""
     new = tag("a", "New run", href=NEW_RUN, class_="button button-main")
     head = tag("header", tag("h1", "Runs"), new, id="runs", class_="page-head")
     if not rows:
-        return Page("No runs yet", (Part("runs", head), Part("begin", _begin())))
-    groups: dict[RunGroup, list[tuple[RunRow, RunStanding]]] = {group: [] for group in RunGroup}
+        return Page("No runs yet", (Part("runs", head), Part("begin", BEGIN)))
+    groups: dict[RunGroup, list[tuple[RunOnPage, RunStanding]]] = {group: [] for group in RunGroup}
     for row in rows:
         stand = standing_of(row.run, now)
         groups[stand.group].append((row, stand))
     groups[RunGroup.NEEDS].sort(key=lambda found: found[1].rank)
-    parts = [Part("runs", head), *_groups(groups, now)]
+    parts = [Part("runs", head)]
+    for group, found in groups.items():
+        holder = f"{group}-rows"
+        inner = tag("ul", id=holder, class_="rows")
+        frame = section(group, f"{TITLES[group]} ", inner, kind=f"group group-{group}")
+        count = tag("span", str(len(found)), id=f"{group}-count", class_="count")
+        parts += [Part(group, frame), Part(f"{group}-count", count, f"{group}-title")]
+        if not found and group in EMPTY:
+            none = tag("p", EMPTY[group], id=f"{group}-none", class_="none")
+            parts.append(Part(f"{group}-none", none, group))
+        parts += [Part(f"run-{row.run.id}", _row(row, stand, now), holder) for row, stand in found]
     if older:
         more = fetched("older", f"Show {plural(older, 'older run')}", OLDER, None)
         parts.append(Part("older", more))
@@ -139,8 +134,7 @@ def all_runs(rows: Sequence[RunRow], older: int, now: float) -> Page:
     return Page(title, tuple(parts))
 
 
-def older_runs(rows: Sequence[RunRow], now: float) -> Markup:
-    """Return the ended runs that the page does not show at once."""
+def older_runs(rows: Sequence[RunOnPage], now: float) -> Markup:
     found = (_row(row, standing_of(row.run, now), now) for row in rows)
     return tag("ul", *found, class_="rows")
 
@@ -152,45 +146,14 @@ def done_first(runs: Sequence[RunView], now: float) -> tuple[list[RunView], list
     return shown, ended[MOST_DONE:]
 
 
-def _begin() -> Markup:
-    return tag(
-        "section",
-        tag("h2", "No runs yet"),
-        tag("p", "A run takes a task through analyst, reviews, programmer and tester to a PASS."),
-        tag("p", tag("a", "Start one here", href=NEW_RUN), ", or in a project's folder:"),
-        tag("pre", "cao run task.md", class_="command"),
-        tag("p", "To see one without an account or a project of your own:"),
-        tag("pre", "cao demo", class_="command"),
-        id="begin",
-        class_="card",
-    )
-
-
-def _groups(
-    groups: Mapping[RunGroup, Sequence[tuple[RunRow, RunStanding]]], now: float
-) -> Iterator[Part]:
-    for group, rows in groups.items():
-        holder = f"{group}-rows"
-        title = f"{TITLES[group]} "
-        inner = tag("ul", id=holder, class_="rows")
-        yield Part(group, section(group, title, inner, kind=f"group group-{group}"))
-        count = tag("span", str(len(rows)), id=f"{group}-count", class_="count")
-        yield Part(f"{group}-count", count, f"{group}-title")
-        if not rows and group in EMPTY:
-            none = tag("p", EMPTY[group], id=f"{group}-none", class_="none")
-            yield Part(f"{group}-none", none, group)
-        for row, stand in rows:
-            yield Part(f"run-{row.run.id}", _row(row, stand, now), holder)
-
-
-def _row(row: RunRow, stand: RunStanding, now: float) -> Markup:
+def _row(row: RunOnPage, stand: RunStanding, now: float) -> Markup:
     run = row.run
     status = badge(stand.tone, stand.words)
     if run.is_unproven:
         status = badge("warn", f"{stand.words}, not proven")
     error = None
     if stand.why and not run.is_live and run.reason.strip():
-        # How the error begins that stopped it: it says whether resuming can help.
+        # The first line of the error: can resuming help?
         first = masked(run.reason.strip()).split("\n", 1)[0]
         error = tag("p", with_code(short_line(first, LONGEST_ERROR)), class_="muted")
     place = run.project or run.wd
@@ -201,7 +164,7 @@ def _row(row: RunRow, stand: RunStanding, now: float) -> Markup:
         round_of(run),
         at_work(run) if run.role and is_working else None,
         time_of(run, now) if run.started else None,
-        run_tokens(row.tokens),
+        row.tokens,
         tag("code", short_name(run.id), title=run.id),
     )
     task = short_line(run.task_line, 200) or "(no task)"
@@ -218,10 +181,10 @@ def _row(row: RunRow, stand: RunStanding, now: float) -> Markup:
     )
 
 
-def _why(row: RunRow, stand: RunStanding) -> Markup:
+def _why(row: RunOnPage, stand: RunStanding) -> Markup:
     run, words, way = row.run, stand.why, None
     if run.asking and run.is_live:
-        asks = short_line(row.question, LONGEST_QUESTION)
+        asks = short_line(row.asked.text, LONGEST_QUESTION) if row.asked else ""
         words = f"The {name(run.asking)} asks: {asks}" if asks else words
         path = agent_path(run.id, run.asking)
         way = tag("a", "Answer", href=path, class_="button button-small")

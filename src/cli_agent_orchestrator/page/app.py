@@ -1,17 +1,17 @@
-"""The page in the browser over HTTP: its shell for everybody, all else for who has signed in."""
+"""The page over HTTP: its shell is open, all else is for signed-in browsers."""
 
 import asyncio
 import re
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import replace
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Literal
 
 from msgspec import Meta
+from msgspec.structs import replace
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -19,22 +19,20 @@ from starlette.responses import RedirectResponse, Response
 
 from ..core.text import on_a_line
 from ..errors import NotFound
-from ..server.access import PageRequest
 from ..server.answers import EventStream, Problem, sse_bytes
 from ..server.app import serve_page
 from ..server.operations import Backend, Handler, operation, route_of
 from ..server.routes import steered
-from ..server.schemas import AskBody, AskedBody, Json, PathName, RunId
+from ..server.schemas import AskBody, AskedBody, HintBody, Json, Key, PathName, RunId
 from ..show import markup
 from ..show.markup import Markup, color_rules
-from .sign_in import SIGNED_IN_SECONDS, Links, PageSecret, request_words
-from .stream import PageContext, SharedPages, Update, beside, updates
+from .sign_in import Links, is_key, new_key, server_proof
+from .stream import PageContext, Update, beside, updates
 from .words import HOME, Page
 
 SIGN_IN = f"{HOME}/sign-in"
-CHALLENGE = f"{HOME}/challenge"
 LINKS = f"{HOME}/links"
-# What is the same for everybody and holds nothing of anybody.
+# The same for everybody, without any data of the user.
 OPEN_PATTERN = rf"/|{HOME}(?:/(?!(?:stream|fragment)$).*)?"
 NO_LINK = "This link does not work any more, or never did: `cao dashboard` makes a new one."
 HEADERS = {
@@ -49,54 +47,39 @@ HEADERS = {
 }
 SHELL = "shell.html"
 SCREEN_COLORS = "screen.css"
-"""The colors of terminals: so many rules that they are computed, and in no file."""
+"""The colors of terminals: so many rules that they are computed."""
 # app.js   page.css
 NAME_PATTERN = r"[a-z]{1,30}\.(?:js|css|svg|html)"
-TYPES = {
-    "js": "text/javascript",
-    "css": "text/css",
-    "svg": "image/svg+xml",
-    "html": "text/html",
-}
+TYPES = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml", "html": "text/html"}
 FOLDERS = (Path(__file__).with_name("static"), Path(markup.__file__).parent)
-"""Where the files lie: those of the page, and those that it has in common with reports."""
+"""Of the page, and of reports, which share some files."""
 LONGEST_CODE = 300
-"""Characters of a line: it is there so that the agent finds it, and it may be of any length."""
 
 Watch = Callable[[str, PageContext], AsyncGenerator[Page, None]]
-"""Returns the page with an address over time; raises NotFound if there is none."""
+"""Returns the page at an address over time; raises NotFound if there is none."""
 Fetch = Callable[[str, PageContext], Awaitable[Markup]]
 """Returns HTML that is fetched when it is opened; raises NotFound too."""
 
 
 class CodeBody(AskBody):
-    """What a link is known by."""
-
     code: Annotated[str, Meta(max_length=200)]
 
 
 class CommentBody(AskBody):
-    """What a person writes at a line of a diff."""
-
     turn: Annotated[int, Meta(ge=0)]
-    """In whose diff the line stands."""
     path: PathName
     line: Annotated[int, Meta(ge=0)]
     text: Annotated[str, Meta(pattern=r"\S")]
     side: Literal["old", "new"] = "new"
     """`old` if the turn has removed or replaced the line."""
     code: Annotated[str, Meta(max_length=10_000)] = ""
-    """The line itself, if it is known."""
 
 
 def mount(
     app: Starlette, context: PageContext, token: str, load: Callable[[], tuple[Watch, Fetch]]
 ) -> Starlette:
-    """Let an application show the page; `token` is the one that its server has, wanted or not.
-
-    `load` is called, in a thread, whenever somebody begins to look at something.
-    """
-    page = _Handlers(context, PageSecret(token), load)
+    """Let an application show the page; `load` is called, in a thread, when a view is opened."""
+    page = _Handlers(context, token, load)
     routes = [
         route_of(operation(method, path, "")(handler)) for method, path, handler in page.table()
     ]
@@ -111,36 +94,30 @@ def is_open(method: str, path: str) -> bool:
 
 class _Handlers:
     def __init__(
-        self, context: PageContext, secret: PageSecret, load: Callable[[], tuple[Watch, Fetch]]
+        self, context: PageContext, token: str, load: Callable[[], tuple[Watch, Fetch]]
     ) -> None:
         self._context = context
-        self._secret = secret
+        self._token = token
         self._load = load
-        self._challenge = secrets.token_hex(16)
         self._links = Links()
-        self._shared = SharedPages()
 
-    def is_signed_in(self, shown: PageRequest) -> bool:
-        """Was a request signed by somebody who has come by a link?"""
-        if shown.path.startswith(LINKS):
-            # Whoever may use the page for some time must not make that longer.
-            return False
-        words = request_words(self._challenge, shown.host, shown.method, shown.target)
-        now = self._context.clock.now()
-        return self._secret.is_signed_in(shown.cookies, words, shown.proof, now)
+    def is_signed_in(self, path: str, key: str) -> bool:
+        # Not for links: who may use the page for some time must not make that longer.
+        is_link = path.startswith(LINKS)
+        return not is_link and is_key(self._token, key, self._context.clock.now())
 
     def table(self) -> list[tuple[str, str, Handler]]:
         return [
             ("GET", "/", self.root),
             ("GET", HOME, self.shell),
             ("GET", f"{HOME}/static/{{name:path}}", self.file),
-            ("GET", CHALLENGE, self.challenge),
             ("POST", LINKS, self.link),
             ("POST", SIGN_IN, self.sign_in),
+            ("GET", f"{HOME}/proof", self.proof),
             ("GET", f"{HOME}/stream", self.stream),
             ("GET", f"{HOME}/fragment", self.fragment),
             ("POST", f"{HOME}/runs/{{run}}/comments", self.comment),
-            # What is no page says so itself, to who has signed in.
+            # The script reports an address that is no page.
             ("GET", f"{HOME}/{{rest:path}}", self.shell),
         ]
 
@@ -155,28 +132,24 @@ class _Handlers:
     async def file(self, request: Request, name: PathName) -> Response:
         return _unless_known(page_file(name), request)
 
-    async def challenge(self) -> Json:
-        return Json({"challenge": self._challenge})
-
     async def link(self) -> Json:
         code = secrets.token_urlsafe(32)
         self._links.add(code, self._context.clock.monotonic())
         return Json({"path": f"{SIGN_IN}#{code}"}, 201)
 
-    async def sign_in(self, body: CodeBody) -> Json:
+    async def sign_in(self, request: Request, body: CodeBody) -> Json:
         if not self._links.use(body.code, self._context.clock.monotonic()):
             return Problem(403, NO_LINK)
-        value, key = self._secret.sign_in(self._context.clock.now(), secrets.token_hex(16))
-        cookie = (
-            f"{self._secret.cookie_name}={value}; HttpOnly; SameSite=Strict; Path=/; "
-            f"Max-Age={SIGNED_IN_SECONDS}"
-        )
-        return Json({"key": key}, headers={"Set-Cookie": cookie})
+        key = new_key(self._token, self._context.clock.now())
+        return Json({"key": key, "port": _port_of(request)})
+
+    async def proof(self, request: Request, expiry: Annotated[int, Meta(ge=0)], nonce: Key) -> Json:
+        return Json({"proof": server_proof(self._token, expiry, _port_of(request), nonce)})
 
     async def stream(self, backend: Backend, path: PathName) -> EventStream[Update]:
         watch, _ = await asyncio.to_thread(self._load)
-        pages = self._shared.of(path, lambda: watch(path, self._context))
-        # It ends by itself, when the tab has been sent how all stood at last.
+        pages = watch(path, self._context)
+        # It ends by itself, when the tab has the last state.
         lasting = replace(backend, closing=asyncio.Event())
         return EventStream(
             self._updates(pages, backend.closing), lasting, lambda one: sse_bytes("page", "", one)
@@ -201,7 +174,7 @@ class _Handlers:
 
     async def comment(self, run: RunId, body: CommentBody) -> AskedBody:
         role = await asyncio.to_thread(self._context.runs.author, run, body.turn)
-        return await steered(self._context.runs, run, "hint", role=role, text=hint_of(body))
+        return await steered(self._context.runs, run, "hint", HintBody(hint_of(body), role))
 
 
 def hint_of(comment: CommentBody) -> str:
@@ -222,7 +195,6 @@ def hint_of(comment: CommentBody) -> str:
 
 @cache
 def page_file(name: str) -> Response:
-    """Return a file of the page as it is sent; raise NotFound if it is none of them."""
     if name == SCREEN_COLORS:
         body = color_rules().encode()
     else:
@@ -231,15 +203,18 @@ def page_file(name: str) -> Response:
         if not files:
             raise NotFound("file", name[:100], [])
         body = files[0].read_bytes()
-    # Its tag changes with what is in it, so that a browser need not fetch again what it has.
     tag = f'"{sha256(body).hexdigest()[:32]}"'
     headers = {**HEADERS, "ETag": tag, "Cache-Control": "no-cache"}
     return Response(body, media_type=TYPES[name.rpartition(".")[2]], headers=headers)
 
 
+def _port_of(request: Request) -> int:
+    """Return the port at which this server listens, whatever the request says of it."""
+    _, port = request.scope["server"]
+    return port or 0
+
+
 def _unless_known(file: Response, request: Request) -> Response:
-    """Send a file, or say that it is still the one that the browser has."""
-    if request.headers.get("if-none-match") != file.headers["etag"]:
-        return file
+    known = request.headers.get("if-none-match") == file.headers["etag"]
     headers = {**HEADERS, "ETag": file.headers["etag"], "Cache-Control": "no-cache"}
-    return Response(status_code=304, headers=headers)
+    return Response(status_code=304, headers=headers) if known else file

@@ -1,32 +1,31 @@
-"""Which page an address means: a view over time, or a piece of one that is fetched when opened."""
+"""The pages over time, and the pieces that are fetched when opened, by their addresses."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing, nullcontext, suppress
-from dataclasses import replace
+from contextlib import aclosing, suppress
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from msgspec.structs import replace
+
 from ..core.files import Folder
-from ..core.models import Terminal
+from ..core.models import Question, Terminal
 from ..errors import NotFound, OrchestratorError, StateError
 from ..events import CheckOutput, EventKind, HandoffEvent, RunEvent
 from ..pipeline.flow import Flow
-from ..runs.event_log import EventReader
 from ..runs.flows import Flows
-from ..runs.record import is_run_id, session_name_of
+from ..runs.record import EventReader, is_run_id, session_name_of
+from ..runs.recorder import read_state_of
 from ..runs.report import course_of_run, detail_of, findings_of
 from ..runs.screens import first_shown, read_cast, read_screen, roles_with_cast, screen_at
-from ..runs.state_file import read_state_of
 from ..runs.usage import usage_of_turns
 from ..runs.view import RunView, list_runs, read_run, view_run
-from ..settings.config import config_folder
-from ..settings.layout import run_folder, runs_folder
+from ..settings.layout import config_folder, run_folder, runs_folder
 from ..show.markup import Markup, joined, screen_lines, tag
 from ..show.turn import turn_html
 from ..usage.tokens import NONE_USED
-from .all_runs import RunRow, all_runs, done_first, older_runs
+from .all_runs import all_runs, done_first, older_runs
 from .new_run import new_run
 from .one_agent import (
     OWN_TURN,
@@ -36,20 +35,18 @@ from .one_agent import (
     replay_html,
     scrollback_html,
 )
-from .one_run import GONE, NOT_READABLE, RunOnPage, one_run, with_notice
+from .one_run import GONE, NOT_READABLE, one_run, with_notice
 from .stream import Listening, PageContext, beside
-from .words import HOME, AskedBy, Page, RunTokens, agent_path, quoted, run_path
+from .words import HOME, Page, RunOnPage, agent_path, quoted, run_path, run_tokens
 
 RENEW_SECONDS = 20.0
-"""So often all runs are read anew, and the times in their list written anew."""
+"""After which all runs are read anew, and the times in their list written anew."""
 ASKED_SECONDS = 0.5
-"""So often it is looked whether an agent that asks has drawn its question anew."""
+"""Between two looks whether an agent that asks has drawn its question anew."""
 MOST_FLOW_FOLDERS = 5
-"""Project folders whose flows are offered."""
 MOST_KEPT = 500
-"""Runs whose tokens are kept in mind."""
 Moment = tuple[float | None, int, str]
-"""When a run ended, its round, and who works: when its tokens were counted."""
+"""The end of a run, its round and role: its tokens are counted once for each."""
 
 
 class RunList:
@@ -61,31 +58,26 @@ class RunList:
         self._read = 0.0
 
     def look(self, now: float) -> list[RunView]:
-        """Return all runs, the newest first; for one thread at a time."""
         if now - self._read > RENEW_SECONDS:
-            # What else they depend on may have changed: a state file that is gone.
+            # They depend on other files, too: a state file that is gone.
             self._known, self._read = {}, now
         changed = runs_folder(self._state_folder).changed()
-        known: dict[str, tuple[int, RunView]] = {}
+        before, self._known = self._known, {}
         for name in filter(is_run_id, changed):
-            before = self._known.get(name)
-            if before is not None and before[0] == changed[name] and not before[1].is_live:
-                known[name] = before
-                continue
-            # Something else that has the name of a run, or one that was just removed.
+            at, run = before.get(name, (0, None))
+            # Something else with the name of a run, or one that was just removed.
             with suppress(OSError):
-                known[name] = changed[name], read_run(run_folder(self._state_folder, name))
-        self._known = known
-        runs = (run for _, run in known.values())
+                if run is None or run.is_live or at != changed[name]:
+                    run = read_run(run_folder(self._state_folder, name))
+                self._known[name] = changed[name], run
+        runs = (run for _, run in self._known.values())
         return sorted(runs, key=lambda run: (run.started, run.id), reverse=True)
 
 
 async def follow_runs(context: PageContext) -> AsyncGenerator[Page, None]:
     runs, counted = RunList(context.state_folder), Counted(context.state_folder)
     async with context.news.of() as listening, beside(counted.count(listening)):
-        is_last = False
-        while not is_last:
-            is_last = listening.is_last
+        while await listening.is_due(max(context.look_seconds, RENEW_SECONDS)):
             now = context.clock.now()
             found = await asyncio.to_thread(runs.look, now)
             shown, older = done_first(found, now)
@@ -93,14 +85,12 @@ async def follow_runs(context: PageContext) -> AsyncGenerator[Page, None]:
             for run in shown:
                 asker = run.terminals.get(run.asking, "") if run.is_live else ""
                 asked = question_of(context, asker)
-                question = asked.question.text if asked is not None else ""
-                rows.append(RunRow(run, question, counted.of(run)))
+                rows.append(RunOnPage(run, asked=asked, tokens=counted.of(run)))
             yield all_runs(rows, len(older), now)
-            await listening.wait(max(context.look_seconds, RENEW_SECONDS))
 
 
 async def start_run(context: PageContext) -> AsyncGenerator[Page, None]:
-    """Yield the page that starts a run; it does not change while it is filled in."""
+    """Yield the page that starts a run; it does not change."""
 
     def read() -> Page:
         runs = list_runs(context.state_folder)
@@ -120,7 +110,7 @@ async def start_run(context: PageContext) -> AsyncGenerator[Page, None]:
 
 
 class RunReader:
-    """Reads a run again and again; of its events only those that are new, and tell of it."""
+    """Reads a run again and again, but each event only once; for one thread at a time."""
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
@@ -128,32 +118,28 @@ class RunReader:
         self._events: list[RunEvent] = []
 
     def read(self) -> RunView:
-        """Return the run as it is now; for one thread at a time."""
         self._events += filter(_tells, self._reader.read())
         return view_run(self.folder, self._events)
 
     def page(self) -> RunOnPage:
-        """Return the run with what is saved of it; for one thread at a time."""
         run = self.read()
         saved = read_state_of(self.folder)
         return RunOnPage(run, course_of_run(run, saved), findings_of(self.folder, run, saved))
 
     def agent(self, role: str) -> AgentSeen:
-        """Return what is kept of an agent; for one thread at a time."""
         run = self.read()
         last = max((turn.sequence for turn in run.done_turns if turn.role == role), default=0)
         return AgentSeen(
             run,
             role,
             screen=(read_screen(self.folder, last, role) or "") if last else "",
-            api=run.api,
             is_recorded=role in roles_with_cast(self.folder),
             last_turn=last,
         )
 
 
 def _tells(event: RunEvent) -> bool:
-    """Does an event belong to the story? Most only say what an agent or a gate does just now."""
+    """Does an event belong to the story? Most only say what an agent or a gate does now."""
     if isinstance(event, HandoffEvent):
         return event.kind is EventKind.WAITING_FOR_PERSON
     return not isinstance(event, CheckOutput)
@@ -168,9 +154,7 @@ async def follow_run(context: PageContext, run: str) -> AsyncGenerator[Page, Non
         beside(counted.count(listening)),
         beside(hear_agents(context, run, listening)),
     ):
-        is_last = False
-        while not is_last:
-            is_last = listening.is_last
+        while await listening.is_due(context.look_seconds):
             try:
                 found = await asyncio.to_thread(reader.page)
             except (OrchestratorError, OSError):
@@ -179,15 +163,10 @@ async def follow_run(context: PageContext, run: str) -> AsyncGenerator[Page, Non
             else:
                 terminals = agents_here(context, found.run)
                 asker = terminals.get(found.run.asking) if found.run.is_live else None
-                found = replace(
-                    found,
-                    terminals=terminals,
-                    asked=shown.look(asker.id if asker is not None else ""),
-                    tokens=counted.of(found.run),
-                )
+                asked, tokens = shown.look(asker.id if asker else ""), counted.of(found.run)
+                found = replace(found, terminals=terminals, asked=asked, tokens=tokens)
                 page = one_run(found, context.clock.now())
             yield page
-            await listening.wait(context.look_seconds)
 
 
 async def hear_agents(context: PageContext, run: str, listening: Listening) -> None:
@@ -199,24 +178,23 @@ async def hear_agents(context: PageContext, run: str, listening: Listening) -> N
 
 
 class QuestionOnPage:
-    """What a page shows of what an agent asks.
+    """The question that a page shows.
 
-    Some draw a question in several steps, and nobody tells of that: a key that is pressed for what
-    it was before is refused.
+    Some agents draw a question in several steps without any event: a key for an earlier step is
+    refused.
     """
 
     def __init__(self, context: PageContext) -> None:
         self._context = context
-        self._shown: tuple[str, AskedBy | None] = ("", None)
+        self._shown: tuple[str, Question | None] = ("", None)
 
-    def look(self, terminal_id: str) -> AskedBy | None:
-        """Return what an agent asks now, for a page that shows it from now on."""
+    def look(self, terminal_id: str) -> Question | None:
         asked = question_of(self._context, terminal_id)
         self._shown = (terminal_id, asked)
         return asked
 
     async def watch(self, listening: Listening) -> None:
-        """Wake the page whenever something else is asked than it shows."""
+        """Wake the page whenever the question is not the one that it shows."""
         while True:
             await asyncio.sleep(ASKED_SECONDS)
             terminal_id, asked = self._shown
@@ -224,11 +202,10 @@ class QuestionOnPage:
                 listening.wake()
 
 
-def question_of(context: PageContext, terminal_id: str) -> AskedBy | None:
+def question_of(context: PageContext, terminal_id: str) -> Question | None:
     if terminal_id:
         with suppress(OrchestratorError):
-            question = context.terminals.question(terminal_id)
-            return None if question is None else AskedBy(terminal_id, question)
+            return context.terminals.question(terminal_id)
     return None
 
 
@@ -241,16 +218,16 @@ def agents_here(context: PageContext, run: RunView) -> dict[str, Terminal]:
 
 
 class Counted:
-    """The tokens of the runs that a page shows, counted one after the other; nobody waits."""
+    """The tokens of the runs on a page, counted one after the other in the background."""
 
     def __init__(self, state_folder: Path) -> None:
         self._state_folder = state_folder
         self._wanted: asyncio.Queue[tuple[str, Moment]] = asyncio.Queue()
         self._asked: dict[str, Moment] = {}
-        self._found: dict[str, RunTokens | None] = {}
+        self._found: dict[str, Markup | None] = {}
 
-    def of(self, run: RunView) -> RunTokens | None:
-        """Return what is known of a run; what is not, or has changed since, is counted soon."""
+    def of(self, run: RunView) -> Markup | None:
+        """Return the tokens if they are known; if not, or if they changed, they are counted."""
         moment = (run.ended, run.round, run.role)
         if self._asked.get(run.id) != moment:
             self._asked[run.id] = moment
@@ -258,7 +235,6 @@ class Counted:
         return self._found.get(run.id)
 
     async def count(self, listening: Listening) -> None:
-        """Count what is asked for, and wake who listens when that changes something."""
         while True:
             run, moment = await self._wanted.get()
             tokens = await asyncio.to_thread(count_tokens, self._state_folder, run, moment)
@@ -268,8 +244,7 @@ class Counted:
 
 
 @lru_cache(maxsize=MOST_KEPT)
-def count_tokens(state_folder: Path, run: str, moment: Moment) -> RunTokens | None:
-    """Return what the agents of a run took, counted once for each moment of it."""
+def count_tokens(state_folder: Path, run: str, moment: Moment) -> Markup | None:
     folder = run_folder(state_folder, run)
     try:
         turns = [turn for turn in view_run(folder).turns if not turn.is_gate]
@@ -278,17 +253,16 @@ def count_tokens(state_folder: Path, run: str, moment: Moment) -> RunTokens | No
     ended, _, _ = moment
     found = usage_of_turns(folder, turns, ended)
     is_whole = all(turn.sequence in found for turn in turns if turn.outcome)
-    return RunTokens(sum(found.values(), NONE_USED), is_whole) if found else None
+    return run_tokens(sum(found.values(), NONE_USED), is_whole=is_whole) if found else None
 
 
 class _Screen:
-    """What a terminal shows, for as long as it is the agent's."""
+    """The screen of the terminal that is the agent's now."""
 
     def __init__(self) -> None:
         self.text = ""
         self._terminal_id = ""
         self._changed = asyncio.Event()
-        """Set when another terminal is to be watched."""
 
     def turn_to(self, terminal_id: str) -> None:
         if terminal_id != self._terminal_id:
@@ -296,17 +270,16 @@ class _Screen:
             self._changed.set()
 
     async def watch(self, context: PageContext, listening: Listening) -> None:
-        async def show(terminal_id: str) -> None:
+        async def show() -> None:
             with suppress(OrchestratorError):
-                async with aclosing(context.terminals.watch_screen(terminal_id)) as screens:
+                async with aclosing(context.terminals.watch_screen(self._terminal_id)) as screens:
                     async for text in screens:
                         self.text = text
                         listening.wake()
 
         while True:
             self._changed.clear()
-            shown = beside(show(self._terminal_id)) if self._terminal_id else nullcontext()
-            async with shown:
+            async with beside(show()):
                 await self._changed.wait()
 
 
@@ -319,9 +292,7 @@ async def follow_agent(context: PageContext, run: str, role: str) -> AsyncGenera
         beside(screen.watch(context, listening)),
         beside(shown.watch(listening)),
     ):
-        is_last = False
-        while not is_last:
-            is_last = listening.is_last
+        while await listening.is_due(context.look_seconds):
             try:
                 seen = await asyncio.to_thread(reader.agent, role)
             except (OrchestratorError, OSError):
@@ -332,33 +303,25 @@ async def follow_agent(context: PageContext, run: str, role: str) -> AsyncGenera
                 screen.turn_to(here)
                 asked = shown.look(here)
                 if terminal is not None:
-                    explanation = None
+                    seen = replace(seen, terminal=terminal, screen=screen.text, asked=asked)
                     with suppress(OrchestratorError):
-                        explanation = context.terminals.explain(here)
-                    seen = replace(
-                        seen,
-                        terminal=terminal,
-                        screen=screen.text,
-                        explanation=explanation,
-                        asked=asked,
-                    )
+                        seen = replace(seen, explanation=context.terminals.explain(here))
                 page = one_agent(seen, context.clock.now())
             yield page
-            await listening.wait(context.look_seconds)
 
 
 LONGEST_NUMBER = 9
-"""Digits of a number in an address."""
 
 
 class NoSuchRun(NotFound):
+    """Its words name no other run: the page has a link to all of them."""
+
     def __init__(self, run: str) -> None:
         super().__init__("run", run, ())
         self.args = (f"no run {run!r}",)
 
 
 def watched(path: str, context: PageContext) -> AsyncGenerator[Page, None]:
-    """Return the page over time that an address means; raise NotFound if it means none."""
     match _words(path):
         case []:
             return follow_runs(context)
@@ -376,13 +339,12 @@ def watched(path: str, context: PageContext) -> AsyncGenerator[Page, None]:
 
 
 async def fragment(path: str, context: PageContext) -> Markup:
-    """Return a piece of a page that is fetched when it is opened; NotFound if there is none."""
     match _words(path):
         case ["older"]:
             now = context.clock.now()
             runs = await asyncio.to_thread(list_runs, context.state_folder)
             _, older = done_first(runs, now)
-            return older_runs([RunRow(run) for run in older], now)
+            return older_runs([RunOnPage(run) for run in older], now)
         case ["runs", run, "turns", number]:
             # On the agent's own page no link leads there.
             is_own = urlsplit(path).query == OWN_TURN
@@ -434,7 +396,7 @@ def _turn(context: PageContext, run: str, sequence: int, is_own: bool) -> Markup
 
 
 def _replay(context: PageContext, run: str, role: str, step: int | None) -> Markup:
-    """Return a step of a recording; if none is named, the first that shows something."""
+    """Return a step of a recording; without a number, the first that shows something."""
     cast = read_cast(_known_run(context, run), role)
     if cast is None or not cast.frames:
         raise NotFound("recording", role, ())

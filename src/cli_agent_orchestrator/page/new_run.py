@@ -28,36 +28,26 @@ GATE_NOTE = (
 )
 TREE_NOTE = "Your folder stays as it is until you bring the work into it with "
 SETTING = "settings.{}"
-"""Names a field that becomes a setting of the run; one that is left empty is not sent."""
+"""The name of a field that becomes a setting of the run; an empty one is not sent."""
 LONGEST_PATH = 4096
 FIELD_WORDS = {"working directory": "Project folder:"}
-"""What the server calls something, and how it is called here."""
+"""The server's words, and those of the form."""
 LONGEST_DESCRIPTION = 120
 ROLES = tuple(
     setting.removesuffix(PROVIDER_SUFFIX).lower()
     for setting in BY_NAME
     if setting.endswith(PROVIDER_SUFFIX)
 )
-"""The roles that have a setting of their own for their agent."""
 Choice = tuple[str, str]
-"""A value, and the words for it."""
 
 
 def new_run(folders: Sequence[str], flows: Sequence[Flow], installed: Collection[str]) -> Page:
-    """Return the page; `folders` are those of earlier runs, the newest first.
-
-    `installed` are the agents that can be started.
-    """
+    """Return the page; `folders` are those of earlier runs, the newest first."""
     task = tag("textarea", id="task-text", name="task", rows=10, required=True, spellcheck="true")
     known = (tag("option", value=folder) for folder in folders[:MOST_FOLDERS])
     folder = _line("folder", "wd", required=True, list="folders", value=next(iter(folders), None))
-    flow_words = [
-        (
-            flow.name,
-            ": ".join(filter(None, (name(flow.name), flow.description[:LONGEST_DESCRIPTION]))),
-        )
-        for flow in flows
-    ]
+    described = [(flow.name, flow.description[:LONGEST_DESCRIPTION]) for flow in flows]
+    flow_words = [(one, ": ".join(filter(None, (name(one), words)))) for one, words in described]
     agents = [
         (agent, agent if agent in installed or agent == BUILT_IN else f"{agent} (not installed)")
         for agent in AGENTS
@@ -130,7 +120,6 @@ def _field(label: str, field: Markup, number: str, note: Child = None) -> Markup
 
 
 def _line(number: str, called: str, **more: Attribute) -> Markup:
-    """Return a field for a text that is no prose."""
     return tag(
         "input",
         id=number,

@@ -1,16 +1,16 @@
-"""The page of one agent: its screen as it is now, why it has its status, and what it asks."""
+"""The page of one agent: its live screen, why it has its status, and its question."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
-from ..core.models import Explanation, Terminal
+from msgspec import Struct
+
+from ..core.models import Explanation, Question, Terminal
 from ..core.text import age, short_line
 from ..runs.view import RunView
 from ..show.markup import Child, Markup, screen_lines, tag
 from .words import (
     AGENT_LOOKS,
     ALL_RUNS,
-    AskedBy,
     Page,
     Part,
     about,
@@ -20,30 +20,21 @@ from .words import (
     button,
     fetched,
     folded,
+    form,
     key_buttons,
     name,
     question_html,
     quoted,
     run_path,
     section,
+    text_area,
     way_back,
 )
 
 SCROLLBACK_LINES = 2000
-"""Lines of what an agent has shown that are fetched at once."""
 LONGEST_DETAIL = 200
-WHO_TELLS = {
-    "process": "The program itself tells it.",
-    "hook": "The agent's own hook tells it.",
-    "session record": "The agent's session record tells it.",
-    "stream state": "The agent's output tells it.",
-    "submission": "A prompt has been sent to it.",
-    "title": "The title of its terminal shows it.",
-    "screen": "Its screen shows it.",
-}
-"""In words for people, by how a reason begins."""
 OWN_TURN = "own"
-"""What is asked for with a turn that is shown on the page of its agent."""
+"""The query for a turn on the page of its agent."""
 TO_AGENT = (
     "This goes straight to the agent, as if you typed it into its terminal. What it answers is "
     "no part of the run's own record."
@@ -51,25 +42,17 @@ TO_AGENT = (
 ASKS = "It asks a question. Answer that first: what is typed now could answer it by accident."
 
 
-@dataclass(frozen=True, slots=True)
-class AgentSeen:
-    """An agent of a run, and what can be seen of it."""
-
+class AgentSeen(Struct, frozen=True):
     run: RunView
     role: str
     terminal: Terminal | None = None
     """None if this server does not have it."""
     screen: str = ""
-    """What it shows now, with colors; what it showed last if it is gone."""
+    """With colors; the last one if it is gone."""
     explanation: Explanation | None = None
-    asked: AskedBy | None = None
-    """What it asks."""
-    api: str = ""
-    """The server that the run said to use."""
+    asked: Question | None = None
     is_recorded: bool = False
-    """Is there a recording of its screen?"""
     last_turn: int = 0
-    """The number of its last turn; 0 if it had none."""
 
     @property
     def is_elsewhere(self) -> bool:
@@ -94,7 +77,7 @@ def one_agent(seen: AgentSeen, now: float) -> Page:
         Part("need-area", tag("div", id="need-area", role="status")),
         Part("frame", tag("div", main, side, id="frame", class_="agent-frame")),
         Part("head", _head(seen), "agent-top"),
-        Part("need", _need(seen.asked), "need-area"),
+        Part("need", _need(seen.asked, seen.terminal), "need-area"),
         Part("gone", _gone(seen), "agent-top"),
         *_screen(seen),
         *_below(seen),
@@ -111,10 +94,7 @@ def scrollback_html(text: str) -> Markup:
 
 
 def replay_html(lines: Sequence[Markup], place: tuple[int, int], path: str, at: float) -> Markup:
-    """Return one step of a recording, and what leads to the steps around it.
-
-    `place` is its number and how many there are, `path` the address of the recording.
-    """
+    """Return one step of a recording, its number and the count of steps in `place`."""
     number, count = place
     leap = max(2, count // 20)
     ways = (
@@ -167,15 +147,15 @@ def _head(seen: AgentSeen) -> Markup:
     )
 
 
-def _need(asked: AskedBy | None) -> Markup:
-    if asked is None:
+def _need(asked: Question | None, terminal: Terminal | None) -> Markup:
+    if asked is None or terminal is None:
         return tag("div", id="need", hidden=True)
-    has_choices = bool(asked.question.choices)
+    has_choices = bool(asked.choices)
     return tag(
         "div",
         tag("h2", "It asks you"),
-        question_html(asked),
-        folded("Other keys", key_buttons(asked), "more-keys") if has_choices else None,
+        question_html(asked, terminal.id),
+        folded("Other keys", key_buttons(asked, terminal.id), "more-keys") if has_choices else None,
         id="need",
         class_="card card-needs",
     )
@@ -186,7 +166,7 @@ def _gone(seen: AgentSeen) -> Markup:
         return tag("p", id="gone", hidden=True)
     words = "This agent has ended."
     if seen.is_elsewhere:
-        where = f" at {seen.api[:LONGEST_DETAIL]}" if seen.api else ""
+        where = f" at {seen.run.api[:LONGEST_DETAIL]}" if seen.run.api else ""
         words = f"This agent is not on this server, but on the one{where} that its run uses."
     still = " Below is what it showed at the end of its last turn." if seen.screen else ""
     return tag("p", words, still, id="gone", class_="card card-quiet")
@@ -204,14 +184,12 @@ def _screen(seen: AgentSeen) -> Iterator[Part]:
 
 
 def _down_to_the_last(lines: list[Markup]) -> list[Markup]:
-    """Return lines without those at the end that are empty: below what is written on it."""
     while lines and not lines[-1].strip():
         lines.pop()
     return lines
 
 
 def _box(number: str, label: str, lines: Iterable[Markup] = ()) -> Markup:
-    """Return a dark box for lines of a screen, which can be scrolled by keys too."""
     inner = (tag("div", line, class_="line") for line in lines)
     return tag(
         "div", *inner, id=number, class_="screen", tabindex=0, role="region", aria_label=label
@@ -238,22 +216,13 @@ def _below(seen: AgentSeen) -> Iterator[Part]:
 
 
 def _message_form(role: str, terminal_id: str, *, is_asking: bool) -> Markup:
-    return tag(
-        "form",
+    return form(
+        f"/terminals/{terminal_id}/input",
+        "Send",
         tag("label", "Say something to it", for_="message-text"),
-        tag(
-            "textarea",
-            id="message-text",
-            name="message",
-            rows=4,
-            required=True,
-            disabled=is_asking,
-            aria_describedby="message-note",
-        ),
+        text_area("message", "message", disabled=is_asking),
         tag("p", ASKS if is_asking else TO_AGENT, id="message-note", class_="muted"),
-        tag("button", "Send", class_="button", type="submit", disabled=is_asking),
-        class_="form",
-        data_post=f"/terminals/{terminal_id}/input",
+        disabled=is_asking,
         data_said=f"Sent to the {name(role)}.",
     )
 
@@ -269,7 +238,4 @@ def _why(explanation: Explanation | None, now: float) -> Markup:
         told.append(tag("li", tag("b", name(one.source)), f" {says}, {when} ", detail))
     reason = explanation.reason[:LONGEST_DETAIL]
     why = tag("p", reason[:1].upper() + reason[1:])
-    if words := WHO_TELLS.get(reason.partition(":")[0]):
-        # In words, and as it was told.
-        why = tag("p", words, " ", tag("span", reason, class_="muted"))
     return section("why", "Why this status", why, tag("ul", *told, class_="told"))

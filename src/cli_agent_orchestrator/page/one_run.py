@@ -1,23 +1,23 @@
-"""The page of one run: does it need a person, how does it stand, and what has happened so far.
+"""The page of one run: does it need a person, its state, and its story.
 
-The frame never changes, so that what is open, typed or looked at in it stays; its parts do.
+The frame never changes, so that open, typed and scrolled things in it stay; its parts do.
 """
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import PurePosixPath
 
-from ..core.models import Terminal
+from msgspec.structs import replace
+
+from .. import events
 from ..core.text import age, duration, plural, short_line, twice_as_many
 from ..events import FilesChanged, HintTaken
 from ..pipeline.flow import Planned, PlannedCheck, Stage, StageKind
+from ..pipeline.requests import LARGEST_HINT
 from ..pipeline.review import Findings
-from ..pipeline.steering import LARGEST_HINT
 from ..runs.record import RunStatus, short_name
 from ..runs.view import RunView, Turn
-from ..settings import gates
 from ..settings.gates import When
 from ..show.diff import counts_html
 from ..show.markup import Child, Markup, joined, tag
@@ -29,10 +29,9 @@ from .words import (
     ALL_RUNS,
     DOT,
     LOADING,
-    AskedBy,
     Page,
     Part,
-    RunTokens,
+    RunOnPage,
     about,
     agent_badge,
     agent_path,
@@ -40,13 +39,14 @@ from .words import (
     badge,
     button,
     folded,
+    form,
     moment,
     name,
     question_html,
     round_of,
     run_path,
-    run_tokens,
     section,
+    text_area,
     time_of,
     waits_words,
     way_back,
@@ -56,14 +56,12 @@ from .words import (
 LONGEST_WHY = 240
 LONGEST_WORD = 40
 LONGEST_TASK = 20_000
-"""Characters of a task that are shown."""
 LONGEST_LINE = 200
 LONGEST_REASON = 2000
 MOST_TOLD = 20
 """Warnings, or acts of people, that are shown: the last ones."""
-STEPS = 200
-"""Into so many steps the time of a run is divided: its picture grows by one at a time."""
-LEAST_STEP = 2.0
+PICTURE_SECONDS = 5.0
+"""After which the picture of a live run is drawn anew."""
 STOP_WORDS = (
     "Stop this run and end its agents? It is saved, and can be resumed later with new agents."
 )
@@ -71,14 +69,14 @@ SKIP_WORDS = "Count the review that is under way as approved, without its verdic
 GONE = "This run is not there any more: its folder was removed."
 NOT_READABLE = "What is kept of this run cannot be read now."
 DONE = tag("span", "✓", tag("span", " done", class_="hidden-words"), class_="done")
-"""At a step of the plan that the present round has behind it."""
+"""At the steps of the plan that this round has completed."""
 LAST_SEEN = " Below is what was last seen of it."
 FRAME = (
     way_back(ALL_RUNS),
     Part("run-top", tag("div", id="run-top")),
-    # It is there before what it says, so that what comes into it is read out.
+    # Exists before its text, so that a screen reader reads what is put into it.
     Part("need-area", tag("div", id="need-area", role="status")),
-    # Where there is no room for two columns, the turns come before what is looked at less.
+    # Without room for two columns, the turns come before the less important parts.
     Part(
         "frame",
         tag(
@@ -91,21 +89,22 @@ FRAME = (
     ),
 )
 
-
-@dataclass(frozen=True, slots=True)
-class RunOnPage:
-    """A run and what else its page tells."""
-
-    run: RunView
-    course: tuple[Planned, ...] = ()
-    """The stages of its flow with its gates and the proof; empty if that is not known."""
-    findings: Mapping[str, Findings] = field(default_factory=dict)
-    """By reviewer."""
-    terminals: Mapping[str, Terminal] = field(default_factory=dict)
-    """The agents that this server has, by role."""
-    asked: AskedBy | None = None
-    """What an agent asks, with its choices."""
-    tokens: RunTokens | None = None
+TURNS = Part(
+    "turns-frame",
+    tag(
+        "section",
+        tag("h2", "Turns ", tag("span", "newest first", class_="muted"), id="turns-title"),
+        tag("ol", id="turns", class_="turns"),
+        id="turns-frame",
+        aria_labelledby="turns-title",
+    ),
+    "story",
+)
+NO_TURN = Part(
+    "no-turn",
+    tag("p", "No turn yet: its agents are being started.", id="no-turn", class_="none"),
+    "turns-frame",
+)
 
 
 def one_run(page: RunOnPage, now: float) -> Page:
@@ -121,14 +120,14 @@ def one_run(page: RunOnPage, now: float) -> Page:
         *_agents(page),
         *_facts(page, now),
         *_findings(page.findings),
-        *_turns_frame(run),
-        *turns,
+        TURNS,
+        *(turns if run.turns else [NO_TURN]),
     )
     return Page(f"{stand.words}: {short_line(run.task_line, 80)}", parts)
 
 
 def with_notice(page: Page, words: str) -> Page:
-    """Return a page that says first why it is not kept up to date any more."""
+    """Return a page that first says why it is no longer kept up to date."""
     seen = [part for part in page.parts if part.id != "notice"]
     still = LAST_SEEN if seen else ""
     html = tag("p", words, still, id="notice", class_="card card-bad", role="alert")
@@ -152,7 +151,7 @@ def _head(page: RunOnPage, stand: RunStanding, now: float) -> Markup:
         at_work(run) if run.is_live and run.role and not run.asking else None,
         time_of(run, now),
         f"on {name(run.machine)}" if run.machine else None,
-        run_tokens(page.tokens),
+        page.tokens,
         tag("code", run.id),
     )
     task = run.task.strip()[:LONGEST_TASK]
@@ -170,9 +169,8 @@ def _head(page: RunOnPage, stand: RunStanding, now: float) -> Markup:
 
 def _need(page: RunOnPage, stand: RunStanding) -> Markup:
     told = [*_needs(page, stand)]
-    tone = "card-needs" if stand.tone == "needs" else "card-bad"
-    quiet = "card-quiet" if not stand.why else tone
-    return tag("div", *told, id="need", class_=f"card {quiet}", hidden=not told)
+    tone = "quiet" if not stand.why else "needs" if stand.tone == "needs" else "bad"
+    return tag("div", *told, id="need", class_=f"card card-{tone}", hidden=not told)
 
 
 def _needs(page: RunOnPage, stand: RunStanding) -> Iterator[Markup]:
@@ -180,7 +178,7 @@ def _needs(page: RunOnPage, stand: RunStanding) -> Iterator[Markup]:
     if run.asking and run.is_live:
         yield tag("h2", f"The {name(run.asking)} asks you")
         if page.asked is not None:
-            yield question_html(page.asked)
+            yield question_html(page.asked, run.terminals.get(run.asking, ""))
         elif run.question:
             yield tag("p", run.question[:LONGEST_REASON], class_="question")
         yield tag("p", tag("a", "See its screen", href=agent_path(run.id, run.asking)))
@@ -201,13 +199,11 @@ def _needs(page: RunOnPage, stand: RunStanding) -> Iterator[Markup]:
         links = [tag("a", name(role), href=agent_path(run.id, role)) for role in run.providers]
         if links:
             yield tag("p", "What its agents showed, from the start: ", joined(links, ", "))
-    waits = waits_words(run, f"cao apply {short}", f"cao pr {short}", f"cao discard {short}")
-    if waits is not None:
+    if waits := waits_words(run, *(f"cao {do} {short}" for do in ("apply", "pr", "discard"))):
         yield waits
 
 
 def _steering(run: RunView) -> Iterator[Part]:
-    """Yield the buttons and forms that steer a run, if anything can be asked of it."""
     is_paused = run.status is RunStatus.PAUSED
     path = f"/runs/{run.id}"
     buttons = []
@@ -219,7 +215,7 @@ def _steering(run: RunView) -> Iterator[Part]:
         buttons.append(button("Pause after this turn", data_post=f"{path}/pause"))
     last = run.turns[-1] if run.turns else None
     if run.is_live and last is not None and last.role in run.reviewers and last.ended is None:
-        # Bound to this very review: if it is over, nothing is skipped.
+        # Bound to this review: if it is over, nothing is skipped.
         meant = json.dumps({"role": last.role, "round": last.round, "cycle": last.cycle})
         skip = f"{path}/skip"
         buttons.append(
@@ -236,7 +232,7 @@ def _steering(run: RunView) -> Iterator[Part]:
     row = tag("div", *buttons, class_="buttons")
     yield Part("buttons", tag("div", row, id="buttons"), "steer")
     if run.is_live:
-        # Parts of their own: what is being typed in them stays when the buttons change.
+        # Parts of their own: text typed in them stays when the buttons change.
         yield Part("hint", folded("Give a hint", _hint_form(run), "hint", "fold"), "steer")
         yield Part(
             "rounds", folded("Change its rounds", _rounds_form(run), "rounds", "fold"), "steer"
@@ -245,50 +241,35 @@ def _steering(run: RunView) -> Iterator[Part]:
 
 def _hint_form(run: RunView) -> Markup:
     options = (tag("option", name(role), value=role) for role in sorted(run.providers))
-    return tag(
-        "form",
+    nobody = tag("option", "whoever is next", value="")
+    return form(
+        f"/runs/{run.id}/hint",
+        "Send the hint",
         tag("label", "Hint", for_="hint-text"),
-        tag(
-            "textarea",
-            id="hint-text",
-            name="text",
-            rows=4,
-            required=True,
-            maxlength=LARGEST_HINT,
-            aria_describedby="hint-note",
-        ),
+        text_area("hint", "text", maxlength=LARGEST_HINT),
         tag("p", "The agent gets it with its next prompt.", id="hint-note", class_="muted"),
         tag("label", "For", for_="hint-role"),
-        tag(
-            "select",
-            tag("option", "whoever is next", value=""),
-            *options,
-            id="hint-role",
-            name="role",
-        ),
-        tag("button", "Send the hint", class_="button", type="submit"),
-        class_="form",
-        data_post=f"/runs/{run.id}/hint",
+        tag("select", nobody, *options, id="hint-role", name="role"),
     )
 
 
 def _rounds_form(run: RunView) -> Markup:
-    return tag(
-        "form",
+    box = tag(
+        "input",
+        id="rounds-value",
+        name="value",
+        type="number",
+        min=max(run.round, 1),
+        value=run.max_rounds or None,
+        required=True,
+    )
+    return form(
+        f"/runs/{run.id}/set",
+        "Set",
         tag("label", "Rounds at most", for_="rounds-value"),
-        tag(
-            "input",
-            id="rounds-value",
-            name="value",
-            type="number",
-            min=max(run.round, 1),
-            value=run.max_rounds or None,
-            required=True,
-        ),
+        box,
         tag("input", type="hidden", name="name", value="max_rounds"),
-        tag("button", "Set", class_="button", type="submit"),
-        class_="form form-row",
-        data_post=f"/runs/{run.id}/set",
+        kind="form form-row",
     )
 
 
@@ -313,7 +294,7 @@ def _agents(page: RunOnPage) -> Iterator[Part]:
             tag("span", name(provider), class_="muted"),
             status,
             tag("span", short_line(action, LONGEST_LINE), class_="action") if action else None,
-            # By number: a name may be anything.
+            # A name may be anything.
             id=f"agent-{number}",
             class_="agent agent-now" if run.is_live and role == run.role else "agent",
         )
@@ -336,7 +317,7 @@ def _facts(page: RunOnPage, now: float) -> Iterator[Part]:
         for act in run.acts:
             words = act.words
             if isinstance(act, HintTaken) and "\n" in act.text.strip():
-                # A hint of several lines, such as a comment on code, keeps them.
+                # A comment on code has several lines.
                 words = f"hint for {act.role or 'the next prompt'}:\n{act.text.strip()}\n"
             when = tag("span", moment(act.at, f"{age(now - act.at)} ago"), class_="muted")
             told.append(joined((words[:LONGEST_REASON], when), " "))
@@ -366,7 +347,7 @@ def _plan(run: RunView, course: Sequence[Planned]) -> Markup:
 
 
 def _reached(turns: Sequence[Turn], course: Sequence[Planned]) -> int:
-    """Return the place in the course to which the turns of the last round have come; -1 if none."""
+    """Return the place in the course that the turns of the last round have reached; -1 if none."""
 
     def is_of(turn: Turn, step: Planned) -> bool:
         match step:
@@ -378,7 +359,7 @@ def _reached(turns: Sequence[Turn], course: Sequence[Planned]) -> int:
 
     reached = -1
     for turn in turns:
-        # A gate may have several places: it is the next one.
+        # Of the places of a gate, the next one.
         places = range(reached + 1 if turn.is_gate else 0, len(course))
         if turn.round == turns[-1].round:
             reached = next((one for one in places if is_of(turn, course[one])), reached)
@@ -387,7 +368,7 @@ def _reached(turns: Sequence[Turn], course: Sequence[Planned]) -> int:
 
 def _who(step: Planned) -> str:
     match step:
-        case PlannedCheck(name=gates.PROOF):
+        case PlannedCheck(name=events.PROOF):
             return "do new tests fail without the change?"
         case PlannedCheck(when=When.BASE):
             return "your command, before the first turn"
@@ -404,11 +385,7 @@ def _picture(run: RunView, now: float) -> Markup:
     last = run.turns[-1]
     if not run.is_live:
         return _drawn(run.turns, run.ended or last.ended or last.began)
-    # Time moves in steps, so that the picture is not drawn anew all the time; in steps twice as
-    # long when it lasts twice as long.
-    since = now - run.started
-    doublings = max(0, int(since / STEPS / LEAST_STEP).bit_length() - 1)
-    return _drawn(run.turns, max(now - since % (LEAST_STEP * 2.0**doublings), last.began))
+    return _drawn(run.turns, max(now - now % PICTURE_SECONDS, last.began))
 
 
 @lru_cache(maxsize=64)
@@ -417,7 +394,6 @@ def _drawn(turns: tuple[Turn, ...], now: float) -> Markup:
 
 
 def _findings(findings: Mapping[str, Findings]) -> Iterator[Part]:
-    """Yield the findings of the reviewers: those that are open, and folded those that are not."""
     found = {reviewer: ledger for reviewer, ledger in findings.items() if ledger.tracked}
     if not found:
         return
@@ -440,23 +416,8 @@ def _lines(lines: Sequence[Child]) -> Markup:
     return tag("ul", *(tag("li", line) for line in lines[-MOST_TOLD:]), class_="told")
 
 
-def _turns_frame(run: RunView) -> Iterator[Part]:
-    frame = tag(
-        "section",
-        tag("h2", "Turns ", tag("span", "newest first", class_="muted"), id="turns-title"),
-        tag("ol", id="turns", class_="turns"),
-        id="turns-frame",
-        aria_labelledby="turns-title",
-    )
-    yield Part("turns-frame", frame, "story")
-    if not run.turns:
-        none = tag("p", "No turn yet: its agents are being started.", id="no-turn", class_="none")
-        yield Part("no-turn", none, "turns-frame")
-
-
 @lru_cache(maxsize=4096)
 def turn_part(run: str, turn: Turn, changed: FilesChanged | None) -> Part:
-    """Return the row of a turn; the same as before if nothing of it has changed."""
     number = f"turn-{turn.sequence}"
     look = look_of(turn)
     facts: list[Child] = [turn.place, "command" if turn.is_gate else name(turn.provider) or None]
@@ -468,7 +429,6 @@ def turn_part(run: str, turn: Turn, changed: FilesChanged | None) -> Part:
         facts.append(joined((f"{plural(changed.count, 'file')} ", counts)))
     if turn.ended is not None:
         facts.append(moment(turn.ended, duration(turn.seconds)))
-    # What stands behind the outcome, and what the agent had against the work.
     quoted = f"“{turn.reason}”" if turn.reason else ""
     why = short_line(" ".join(filter(None, (turn.why, quoted))), LONGEST_WHY)
     line = tag(
@@ -480,7 +440,7 @@ def turn_part(run: str, turn: Turn, changed: FilesChanged | None) -> Part:
         tag("span", why, class_="turn-why") if why else None,
         class_="turn-words",
     )
-    # What an opened turn shows is another thing when it has ended: it is fetched again then.
+    # An opened turn is fetched again when it has ended.
     step = "?open" if turn.ended is None else ""
     shown = tag(
         "details",

@@ -1,14 +1,18 @@
 """What all pages say in the same way: times, tokens, statuses, links, questions."""
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from urllib.parse import quote
 
+from msgspec import Struct, field
+
 from ..core.models import Question, Terminal, TerminalStatus
 from ..core.text import age, duration, short_line
+from ..events import PROOF
+from ..pipeline.flow import Planned
+from ..pipeline.review import Findings
 from ..runs.view import RunView
-from ..settings.gates import PROOF
 from ..show import turn as outcome
 from ..show.markup import Attribute, Child, Markup, joined, tag
 from ..show.turn import OutcomeLook, tokens_words
@@ -17,7 +21,6 @@ from ..usage.tokens import Tokens
 HOME = "/dashboard"
 NEW_RUN = "/dashboard/new"
 LONGEST_NAME = 60
-"""Characters of a role, a flow or a folder: whoever writes them may write a book."""
 DOT = " · "
 LOADING = tag("p", "Loading …", class_="muted")
 ALL_RUNS = tag("a", "All runs", href=HOME)
@@ -30,13 +33,11 @@ AGENT_LOOKS = {
     TerminalStatus.WAITING_USER_ANSWER: ("needs", "asks you"),
     TerminalStatus.ERROR: ("bad", "error"),
 }
-"""The tone and the words of an agent's status."""
 MARKS = {"needs": "!", "now": "…", "good": "✓", "bad": "✗", "warn": "!", "plain": "●"}
 """By tone: one character before the words."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """A piece of a page that changes as a whole."""
 
     id: str
@@ -46,26 +47,25 @@ class Part:
     """The id of the element that holds it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """All that a tab shows at one moment."""
-
+class Page(Struct, frozen=True):
     title: str
     parts: tuple[Part, ...]
-    """In the order in which they stand in the page; one that holds others comes before them."""
+    """In the order of the page; one that holds others comes before them."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunTokens:
-    """What the agents of a run took, as far as it is known."""
-
-    used: Tokens
-    is_whole: bool
-    """Is it known of all of them?"""
+class RunOnPage(Struct, frozen=True):
+    run: RunView
+    course: tuple[Planned, ...] = ()
+    """The stages of its flow with its gates and the proof; empty if that is not known."""
+    findings: Mapping[str, Findings] = field(default_factory=dict)
+    terminals: Mapping[str, Terminal] = field(default_factory=dict)
+    """The agents on this server, by role."""
+    asked: Question | None = None
+    """What the agent that asks wants to know, if it is on this server."""
+    tokens: Markup | None = None
 
 
 def quoted(word: str) -> str:
-    """Return a name as one word of an address, whatever is in it."""
     return quote(word, safe="", errors="replace")
 
 
@@ -78,7 +78,6 @@ def agent_path(run: str, role: str) -> str:
 
 
 def name(text: str) -> str:
-    """Return a name from outside on a line that is not too long."""
     return short_line(text, LONGEST_NAME)
 
 
@@ -113,12 +112,11 @@ def amount(count: int) -> str:
     return f"{count // 1000}k" if count >= 10_000 else str(count)
 
 
-def run_tokens(tokens: RunTokens | None) -> Markup | None:
-    if tokens is None:
-        return None
-    least = "" if tokens.is_whole else "at least "
-    words = f"{least}{amount(tokens.used.input)} in, {amount(tokens.used.output)} out"
-    return tag("span", words, title=f"Tokens: {tokens_words(tokens.used)}")
+def run_tokens(used: Tokens, *, is_whole: bool) -> Markup:
+    """Return the tokens of a run; `is_whole`: are they known of all its agents?"""
+    least = "" if is_whole else "at least "
+    words = f"{least}{amount(used.input)} in, {amount(used.output)} out"
+    return tag("span", words, title=f"Tokens: {tokens_words(used)}")
 
 
 def with_code(text: str) -> Markup:
@@ -142,7 +140,7 @@ def at_work(run: RunView) -> Markup:
 
 
 def badge(tone: str, words: str) -> Markup:
-    """Return a status: its mark and its words say it, its color only helps."""
+    """Return a status; its color only repeats its mark and words."""
     return outcome.badge(OutcomeLook(MARKS[tone], tone, words))
 
 
@@ -171,7 +169,6 @@ def way_back(*links: Child) -> Part:
 
 
 def section(number: str, title: Child, *inner: Child, kind: str = "card") -> Markup:
-    """Return a part of a page that has a heading."""
     heading = tag("h2", title, id=f"{number}-title")
     return tag(
         "section", heading, *inner, id=number, class_=kind, aria_labelledby=f"{number}-title"
@@ -183,7 +180,7 @@ def folded(words: Child, inner: Markup, number: str, kind: str | None = None) ->
 
 
 def fetched(number: str, words: str, path: str, kind: str | None = "card") -> Markup:
-    """Return what can be opened, and is fetched from an address then."""
+    """Return an element whose inside is fetched from an address when it is opened."""
     summary, inner = tag("summary", words), tag("div", LOADING, data_into=True)
     return tag("details", summary, inner, id=number, class_=kind, data_fragment=path)
 
@@ -192,11 +189,31 @@ def button(words: str, kind: str = "", **more: Attribute) -> Markup:
     return tag("button", words, type="button", class_=f"button {kind}".strip(), **more)
 
 
+def form(
+    path: str,
+    words: str,
+    *fields: Child,
+    kind: str = "form",
+    disabled: bool = False,
+    **more: Attribute,
+) -> Markup:
+    """Return a form that is posted by a button with words on it."""
+    send = tag("button", words, class_="button", type="submit", disabled=disabled)
+    return tag("form", *fields, send, class_=kind, data_post=path, **more)
+
+
+def text_area(number: str, called: str, **more: Attribute) -> Markup:
+    """Return a field that must not be empty, and is described by a note."""
+    described = f"{number}-note"
+    where = {"id": f"{number}-text", "name": called, "aria_describedby": described}
+    return tag("textarea", rows=4, required=True, **where, **more)
+
+
 LONGEST_QUESTION = 4000
-"""Characters of what an agent asks; its screen has all of it."""
+"""Its screen has all of it."""
 LONGEST_LABEL = 200
 KEYS = (
-    # key, what stands on its button, and what a screen reader says instead
+    # key, text of its button, text for a screen reader instead
     ("Enter", "Enter", None),
     ("Escape", "Esc", None),
     ("Up", "↑", "arrow up"),
@@ -205,38 +222,36 @@ KEYS = (
     ("Right", "→", "arrow right"),
     *((character, character, None) for character in "123456789yn"),
 )
-"""Keys that answer most questions."""
 
 
-@dataclass(frozen=True, slots=True)
-class AskedBy:
-    """A question, and the terminal of the agent that asks it."""
-
-    terminal_id: str
-    question: Question
-
-
-def question_html(asked: AskedBy) -> Markup:
-    """Return what an agent asks, with its choices; without any, the keys that answer most."""
-    text = asked.question.text[:LONGEST_QUESTION] or "It asks something."
+def question_html(question: Question, terminal_id: str) -> Markup:
+    """Return a question with its choices; without any, with the keys that answer most."""
+    text = question.text[:LONGEST_QUESTION] or "It asks something."
     words = tag("p", text, class_="question")
-    if not asked.question.choices:
-        return joined((words, key_buttons(asked)))
+    if not question.choices:
+        return joined((words, key_buttons(question, terminal_id)))
     choices = (
-        _answer(f"{choice.key}  {choice.label[:LONGEST_LABEL]}".strip(), choice.key, asked)
-        for choice in asked.question.choices
+        _answer(
+            f"{choice.key}  {choice.label[:LONGEST_LABEL]}".strip(),
+            choice.key,
+            question,
+            terminal_id,
+        )
+        for choice in question.choices
     )
     return joined((words, tag("div", *choices, class_="buttons")))
 
 
-def key_buttons(asked: AskedBy) -> Markup:
-    buttons = (_answer(words, key, asked, label) for key, words, label in KEYS)
+def key_buttons(question: Question, terminal_id: str) -> Markup:
+    buttons = (_answer(words, key, question, terminal_id, label) for key, words, label in KEYS)
     label = "Keys that answer it"
     return tag("div", *buttons, class_="buttons keys", role="group", aria_label=label)
 
 
-def _answer(words: str, key: str, asked: AskedBy, label: str | None = None) -> Markup:
-    # Bound to this very question: if it has gone, nothing is pressed.
-    body = json.dumps({"key": key, "question": asked.question.fingerprint})
-    path = f"/terminals/{asked.terminal_id}/answer"
+def _answer(
+    words: str, key: str, question: Question, terminal_id: str, label: str | None = None
+) -> Markup:
+    # Bound to this question: if it has gone, nothing is pressed.
+    body = json.dumps({"key": key, "question": question.fingerprint})
+    path = f"/terminals/{terminal_id}/answer"
     return button(words, data_post=path, data_body=body, aria_label=label)

@@ -13,8 +13,6 @@ The prompt of a role is a template of its own beside the file.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
@@ -22,9 +20,11 @@ from importlib.resources.abc import Traversable
 from string import Template
 from typing import Any, TypeVar
 
+from msgspec import Struct
+
 from ..core.codec import read_toml
 from ..core.text import BREAKS, CONTROLS
-from ..errors import FlowError, UnknownName
+from ..errors import FlowError, UnknownName, suggestion
 from .flow import (
     DONE,
     OF_ONE,
@@ -44,7 +44,6 @@ from .flow import (
 FLOW_KEYS = ("description", "scenario", "stages", "roles")
 STAGE_KEYS = ("name", "author", "reviewer", "tester", "gate", "then")
 KINDS = {"author": StageKind.WORK, "tester": StageKind.TEST, "gate": StageKind.GATE}
-"""What a stage is by the key that it has."""
 ROLE_KEYS = ("terminal", "profile", "response_file", "title", "sees", "evidence")
 BLOCK_KEYS = ("title", "show", "of", "amount", "repeat")
 
@@ -54,7 +53,7 @@ FILE_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 FILE_FORM = "the plain name of a file, such as `summary.md`"
 PROFILE_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}"
 PROFILE_FORM = "the name of a profile, such as `programmer`"
-# "EXPLORE SUMMARY": it stands between two marks on a line
+# "EXPLORE SUMMARY": between two marks on a line
 TITLE_PATTERN = rf"(?=\S)[^={CONTROLS}{BREAKS}]{{1,100}}(?<=\S)"
 TITLE_FORM = "a line of text without `=`"
 
@@ -112,15 +111,7 @@ def read_flow(
     )
 
 
-def template_name(flow: str, role: str) -> str:
-    """Name the template of a role as it lies beside the flow file."""
-    return f"{flow}/{role}.md"
-
-
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """A table in the file; its methods raise what is wrong with what it holds."""
-
+class _Table(Struct, frozen=True):
     where: str
     values: Values
     path: Path = ()
@@ -148,8 +139,7 @@ class _Table:
     def check_keys(self, known: Sequence[str]) -> None:
         for key in self.values:
             if key not in known:
-                close = get_close_matches(key, known, 1)
-                expected = f"`{close[0]}`" if close else "one of " + ", ".join(known)
+                expected = f"one of {', '.join(known)}{suggestion(key, known)}"
                 raise self.fault(f"unknown key `{key}`", expected, key)
 
     def text(self, key: str, default: str = "", pattern: str = r"(?s:.*)", form: str = "") -> str:
@@ -169,7 +159,6 @@ class _Table:
 
 
 def _read_stages(top: _Table, items: Sequence[object], roles: Sequence[str]) -> tuple[Stage, ...]:
-    """Return the stages in the order of their chain; each role has one turn in them."""
     tables = [top.table(item, "[[stages]]", "stages", n) for n, item in enumerate(items)]
     for table in tables:
         table.check_keys(STAGE_KEYS)
@@ -220,7 +209,6 @@ def _read_stage(table: _Table, name: str, below: str, roles: Sequence[str]) -> S
 
 
 def _chain(tables: Sequence[_Table], stages: Mapping[str, Stage]) -> tuple[Stage, ...]:
-    """Follow the stages from the first one; all of them must be on the way, each once."""
     table_of = dict(zip(stages, tables, strict=True))
     name = next(iter(stages))
     chain: list[Stage] = []
@@ -245,10 +233,7 @@ def _chain(tables: Sequence[_Table], stages: Mapping[str, Stage]) -> tuple[Stage
     return tuple(chain)
 
 
-@dataclass(frozen=True, slots=True)
-class _RoleReader:
-    """Reads the roles of one flow file."""
-
+class _RoleReader(Struct, frozen=True):
     flow: str
     source: FlowSource
     roles: Sequence[str]
@@ -285,8 +270,7 @@ class _RoleReader:
         )
 
     def _template(self, table: _Table, role: str) -> str:
-        """Return the prompt template of a role after a look at its placeholders."""
-        file = template_name(self.flow, role)
+        file = f"{self.flow}/{role}.md"
         text = self.source.templates.get(role, "")
         if not text.strip():
             fault = f"there is no prompt for role `{role}`"
@@ -329,10 +313,9 @@ class _RoleReader:
         )
 
     def _of(self, table: _Table, source: BlockSource) -> tuple[str, ...]:
-        """Return whose text a block shows."""
         if source not in (*OF_ONE, *OF_REVIEWERS):
             if "of" in table.values:
-                raise table.fault(f"`of` for {source}", "none: it is nobody's", "of")
+                raise table.fault(f"`of` for {source}", "none: it belongs to no role", "of")
             return ()
         value = table.values.get("of", [])
         names = [value] if isinstance(value, str) else value
@@ -360,6 +343,7 @@ class _RoleReader:
         return {group: tuple(words) for group, words in groups.values.items()}
 
 
+PACKAGE = files("cli_agent_orchestrator")
 LOOP = "loop"
 PACKAGED = (LOOP, "pair", "solo")
 """The flows that come with the package; the first is the specification's, and the default."""
@@ -367,10 +351,9 @@ PACKAGED = (LOOP, "pair", "solo")
 
 @cache
 def packaged_flow(name: str) -> Flow:
-    """Return a flow that comes with the package."""
     if name not in PACKAGED:
         raise UnknownName("flow", name, PACKAGED)
-    folder = _package() / "flows"
+    folder = PACKAGE / "flows"
     prompts = [file for file in (folder / name).iterdir() if file.name.endswith(".md")]
     templates = {file.name.removesuffix(".md"): _text(file) for file in prompts}
     return read_flow(FlowSource(_text(folder / f"{name}.toml"), templates), name, f"{name}.toml")
@@ -378,12 +361,7 @@ def packaged_flow(name: str) -> Flow:
 
 @cache
 def response_file_template() -> str:
-    """Return the words that tell an agent to write its reply to a file."""
-    return _text(_package() / "pipeline" / "templates" / "response_file.md")
-
-
-def _package() -> Traversable:
-    return files("cli_agent_orchestrator")
+    return _text(PACKAGE / "pipeline" / "templates" / "response_file.md")
 
 
 def _text(file: Traversable) -> str:

@@ -29,13 +29,15 @@ The rules:
    review of the last work approved in this round. Any other PASS is a FAIL with the reason.
 """
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..core.text import first_names
+from ..events import PROOF, Meaning
 from ..gates.check import CheckResult, base_of, evidence_of
 from ..proof.verdict import Proof, ProofWords
 from ..settings.config import Condensation, LoopRules
-from ..settings.gates import PROOF, Gate, When
+from ..settings.gates import Gate, When
 from ..work.changes import UNSEEN, Work
 from .flow import DONE, Stage, StageKind
 from .reply import (
@@ -50,10 +52,7 @@ from .reply import (
 )
 from .review import (
     Findings,
-    ReviewAnswer,
-    ReviewVerdict,
-    TestAnswer,
-    TestVerdict,
+    Verdict,
     find_stall,
     follow,
     judge_review,
@@ -65,15 +64,10 @@ from .review import (
 from .state import FinalStatus, OpenNotes, RunState, Turn, take_hints_back
 
 MOST_FILES = 20
-"""Files that a verdict names."""
 SHOWN = 10
-"""Characters of a tree's name that a verdict shows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A PASS came that does not count."""
-
+class Refused(Struct, frozen=True):
     why: str
 
     def __str__(self) -> str:
@@ -81,7 +75,6 @@ class Refused:
 
 
 def not_reviewed(files: tuple[str, ...] = (), approved: str = "", tree: str = "") -> Refused:
-    """Return that files changed after the tree that was approved, or may have if none is named."""
     if not files:
         return Refused(
             "the work was approved, and without snapshots nobody knows whether it is still the same"
@@ -94,7 +87,6 @@ def not_reviewed(files: tuple[str, ...] = (), approved: str = "", tree: str = ""
 
 
 def not_approved(tree: str = "") -> Refused:
-    """Return that the work was not approved when the cycles were used up."""
     this = f"; this one is {tree[:SHOWN]}" if tree else ""
     return Refused(
         "the review cycles were used up and the work was not approved, which "
@@ -102,154 +94,68 @@ def not_approved(tree: str = "") -> Refused:
     )
 
 
-Against = TestVerdict | CheckResult | Refused
-"""Why a round failed."""
+class Outcome(Struct, frozen=True):
+    meaning: Meaning
+    because: Verdict | CheckResult | Refused | ProofWords | None = None
+    then: int | str = ""
+    """The cycle, round, stage or gate that follows; else how many cycles or rounds there were."""
 
+    @property
+    def is_failure(self) -> bool:
+        return self.meaning in (Meaning.FAILED, Meaning.ROUNDS_USED_UP)
 
-@dataclass(frozen=True, slots=True)
-class Delivered:
-    """An author wrote its summary."""
+    @property
+    def is_early(self) -> bool:
+        """Does another cycle follow only because an approval came too early to count?"""
+        is_review = isinstance(self.because, Verdict) and self.because.is_early
+        return is_review and self.meaning is Meaning.SENT_BACK
 
-    def __str__(self) -> str:
-        return "summary received"
+    @property
+    def verdict(self) -> str:
+        match self.meaning:
+            case Meaning.DELIVERED:
+                return "summary received"
+            case Meaning.SKIPPED:
+                return "skipped by a person; it counts as approved"
+            case Meaning.PASSED | Meaning.CLEARED:
+                return "PASS" if self.because is None else f"PASS, {self.because}"
+            case Meaning.BASE_PASSED | Meaning.BASE_FAILED:
+                return f"before the run: {self.because}"
+        return str(self.because)
 
-
-@dataclass(frozen=True, slots=True)
-class Approved:
-    """A review ends its phase."""
-
-    verdict: ReviewVerdict
-
-    def __str__(self) -> str:
-        return str(self.verdict)
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """A person did not want to wait for a review; it ends its phase."""
-
-    def __str__(self) -> str:
-        return "skipped by a person; it counts as approved"
-
-
-@dataclass(frozen=True, slots=True)
-class SentBack:
-    """A review leads to another cycle."""
-
-    verdict: ReviewVerdict
-    next_cycle: int
-
-    def __str__(self) -> str:
-        return f"{self.verdict}; cycle {self.next_cycle} follows"
-
-
-@dataclass(frozen=True, slots=True)
-class CyclesUsedUp:
-    """The last review did not approve; the run goes on with open notes."""
-
-    verdict: ReviewVerdict
-    cycles: int
+    @property
+    def why(self) -> str:
+        """The reason for the verdict, without its own word; empty if it says no more."""
+        if isinstance(self.because, ProofWords):
+            return str(self.because)
+        of_setback = self.is_failure or self.meaning in (Meaning.SENT_BACK, Meaning.CYCLES_USED_UP)
+        return self.because.why if self.because and of_setback else ""
 
     def __str__(self) -> str:
-        return (
-            f"{self.verdict}; all {self.cycles} review cycles are used up, "
-            "the run goes on with the notes still open"
-        )
+        match self.meaning:
+            case Meaning.SENT_BACK:
+                follows = f"cycle {self.then} follows"
+            case Meaning.CYCLES_USED_UP:
+                follows = (
+                    f"all {self.then} review cycles are used up, the run goes on with the notes "
+                    "still open"
+                )
+            case Meaning.CLEARED:
+                follows = f"{self.then} follows"
+            case Meaning.FAILED:
+                follows = f"round {self.then} follows"
+            case Meaning.ROUNDS_USED_UP:
+                rounds = "the only round is" if self.then == 1 else f"all {self.then} rounds are"
+                follows = f"{rounds} used up"
+            case _:
+                return self.verdict
+        return f"{self.verdict}; {follows}"
 
 
-@dataclass(frozen=True, slots=True)
-class Passed:
-    """The run has reached its goal."""
-
-    proof: ProofWords | None = None
-    """What was proven; None if that was not asked for."""
-
-    def __str__(self) -> str:
-        return "PASS" if self.proof is None else f"PASS, {self.proof}"
-
-
-@dataclass(frozen=True, slots=True)
-class BaseKnown:
-    """It is known what a gate says of the base."""
-
-    result: CheckResult
-
-    def __str__(self) -> str:
-        return f"before the run: {self.result}"
-
-
-@dataclass(frozen=True, slots=True)
-class Cleared:
-    """A test or a gate has passed that is not the last one."""
-
-    then: str
-    """What follows: a stage, a gate, the proof."""
-
-    def __str__(self) -> str:
-        return f"PASS; {self.then} follows"
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """A test or a gate failed; another round follows."""
-
-    verdict: Against
-    next_round: int
-
-    def __str__(self) -> str:
-        return f"{self.verdict}; round {self.next_round} follows"
-
-
-@dataclass(frozen=True, slots=True)
-class RoundsUsedUp:
-    """A test or a gate of the last round failed, and with it the run."""
-
-    verdict: Against
-    rounds: int
-
-    def __str__(self) -> str:
-        all_of_them = f"all {self.rounds} rounds are" if self.rounds > 1 else "the only round is"
-        return f"{self.verdict}; {all_of_them} used up"
-
-
-Outcome = (
-    Delivered
-    | Approved
-    | Skipped
-    | SentBack
-    | CyclesUsedUp
-    | Passed
-    | BaseKnown
-    | Cleared
-    | Failed
-    | RoundsUsedUp
-)
-BASE_PASSED, BASE_FAILED = "base_passed", "base_failed"
-"""Those for what a gate says of the base."""
-
-
-def verdict_of(outcome: Outcome) -> str:
-    """Describe an outcome without what follows from it."""
-    match outcome:
-        case SentBack() | CyclesUsedUp() | Failed() | RoundsUsedUp():
-            return str(outcome.verdict)
-        case Cleared():
-            return "PASS"
-    return str(outcome)
-
-
-def why_of(outcome: Outcome) -> str:
-    """Return what stands behind a verdict, without its own word; empty if it says no more."""
-    match outcome:
-        case SentBack() | CyclesUsedUp() | Failed() | RoundsUsedUp():
-            return outcome.verdict.why
-        case Passed(proof) if proof is not None:
-            return str(proof)
-    return ""
+DELIVERED, SKIPPED = Outcome(Meaning.DELIVERED), Outcome(Meaning.SKIPPED)
 
 
 def stall_of(state: RunState) -> str:
-    """Say in a sentence why the run does not converge; empty if it may."""
     progress, stage = state.progress, state.flow.last_work
     author = stage.author if stage else ""
     everything = Findings(tuple(t for ledger in progress.findings.values() for t in ledger.tracked))
@@ -257,11 +163,6 @@ def stall_of(state: RunState) -> str:
 
 
 def stall_marks(state: RunState) -> frozenset[str]:
-    """Return a word for each thing that keeps the run from converging.
-
-    Unlike the sentence, they are the same when that has merely gone on: where nothing was changed,
-    a gate that fails once more on the same files is no news.
-    """
     progress = state.progress
     unfixed = (one for ledger in progress.findings.values() for one in stalled(ledger))
     marks = {f"finding {one.finding.id}" for one in unfixed}
@@ -273,51 +174,44 @@ def stall_marks(state: RunState) -> frozenset[str]:
 
 
 def see_work(state: RunState, turn: Turn, outcome: Outcome, work: Work) -> RunState:
-    """Remember what the turn did to the files, as far as anything is decided by it."""
     stage = state.flow.last_work
     if stage is None or turn.role not in stage.roles or not work.tree:
         return state
     progress = state.progress
     if turn.role == stage.author:
-        # Who has been asked for nothing may well change nothing.
+        # An author who was asked for nothing may well change nothing.
         idle = not work.changed and progress.is_more_asked
         progress = replace(progress, unchanged_turns=progress.unchanged_turns + 1 if idle else 0)
-    elif isinstance(outcome, Approved):
+    elif outcome.meaning is Meaning.APPROVED:
         progress = replace(progress, unchanged_turns=0)
-    elif isinstance(outcome, SentBack):
-        asked = outcome.verdict.answer is not ReviewAnswer.APPROVED
-        progress = replace(progress, is_more_asked=asked)
+    elif outcome.meaning is Meaning.SENT_BACK:
+        # An approval that does not count asks for nothing.
+        asks = isinstance(outcome.because, Verdict) and not outcome.because.positive
+        progress = replace(progress, is_more_asked=asks)
     return replace(state, progress=progress)
 
 
 EMPTY_REPLY = "(The reply was empty.)"
 MOST_LINES_READ = 50
-"""Further down nobody looks for the point of a reply."""
+"""Further down there is no point of a reply to be found."""
 NO_RESULT = "The tester's verdict is missing: "
 NOT_PROVEN = (
     "Write a test that fails without the change and passes with it, and leave the tests that were "
     "there before as they were."
 )
-"""What the next round is told to do about it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """A gate is to be run, or the proof."""
-
+class Check(Struct, frozen=True):
     gate: str
-    """Its name, or `proof`."""
     round: int
     when: When = When.AFTER_TESTER
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(Struct, frozen=True):
     """A person wants the run to wait."""
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Struct, frozen=True):
     """The run is over."""
 
     final_status: FinalStatus
@@ -327,47 +221,49 @@ Step = Turn | Check | Pause | Done
 
 
 def begin(state: RunState) -> RunState:
-    """Return a new run with its gates due on the base, if it has any."""
     return _check_at(state, When.BASE) if _gates_at(state, When.BASE) else state
 
 
 def next_step(state: RunState) -> Step:
-    """Return what is to be done next."""
-    if state.final_status is not FinalStatus.RUNNING:
+    due = due_step(state)
+    if due is None:
         return Done(state.final_status)
-    due = _due(state)
     in_flight = state.progress.in_flight
     begun = in_flight is not None and in_flight.turn == due
     return Pause() if state.progress.paused and not begun else due
 
 
 def due_step(state: RunState) -> Turn | Check | None:
-    """Return what is due whether or not the run is paused, None when it is over."""
-    return _due(state) if state.final_status is FinalStatus.RUNNING else None
+    if state.final_status is not FinalStatus.RUNNING:
+        return None
+    state = _settle(state)
+    stage = _stage(state)
+    gate, point = _next_gate(state), _point(state)
+    if state.progress.proving:
+        return Check(PROOF, state.round)
+    if point is not None:
+        # Without one, what is missing is said when it is to be run.
+        return Check(gate.name if gate else stage.name, state.round, point)
+    role = stage.reviewer if state.progress.reviewing and stage.reviewer else stage.author
+    return Turn(role, state.round, state.progress.cycle, bool(stage.reviewer))
 
 
 def pause(state: RunState) -> RunState:
-    """Return the state in which the run waits before its next step; two pauses are one."""
     return replace(state, progress=replace(state.progress, paused=True))
 
 
 def unpause(state: RunState) -> RunState:
-    """Return the state in which the run goes on."""
     return replace(state, progress=replace(state.progress, paused=False))
 
 
 def with_more_rounds(state: RunState, max_rounds: int) -> RunState:
-    """Return the state in which a run that has used up its rounds begins the next one.
-
-    Any other state, and one that has had as many already, stays as it is.
-    """
+    """Return the next round of a run that has used up fewer; any other state stays as it is."""
     if state.final_status is not FinalStatus.FAIL or state.round >= max_rounds:
         return state
     return _start_round(replace(state, final_status=FinalStatus.RUNNING), state.round + 1)
 
 
 def due_review(state: RunState) -> Turn | None:
-    """Return the review that is under way or due, None if something else is."""
     due = due_step(state)
     if isinstance(due, Turn) and due.role == state.flow.stage_of(due.role).reviewer:
         return due
@@ -375,19 +271,17 @@ def due_review(state: RunState) -> Turn | None:
 
 
 def skip_review(state: RunState, review: Turn) -> RunState:
-    """Return the state after a review that a person skipped; the review must be due."""
     if due_review(state) != review:
         raise ValueError(f"{review} is not due")
     state = take_hints_back(_settle(state), review)
     state = replace(state, progress=replace(state.progress, in_flight=None))
-    state = _see_approval(state, review, Skipped(), state.progress.delivered_tree)
-    return _follow(state, Skipped())
+    state = _see_approval(state, review, SKIPPED, state.progress.delivered_tree)
+    return _follow(state, SKIPPED)
 
 
 def record_reply(
     state: RunState, turn: Turn, reply: Output, rules: LoopRules, work: Work = UNSEEN
 ) -> tuple[RunState, Outcome]:
-    """Return the state after a turn, and what the reply meant; the turn must be due."""
     if due_step(state) != turn:
         raise ValueError(f"{turn} is not due")
     is_review = turn.role == state.flow.stage_of(turn.role).reviewer
@@ -398,7 +292,7 @@ def record_reply(
         progress = replace(state.progress, findings={**known, turn.role: ledger})
         state = replace(state, progress=progress)
     outcome = judge_reply(state, turn, reply.text, rules)
-    if isinstance(outcome, Passed):
+    if outcome.meaning is Meaning.PASSED:
         outcome = _bound_to_review(state, work, turn.round, rules) or outcome
     state = _see_approval(state, turn, outcome, work.tree)
     state = see_work(state, turn, outcome, work)
@@ -408,17 +302,17 @@ def record_reply(
     briefed = state.progress.briefed | {state.terminal_of(turn.role)}
     progress = replace(state.progress, in_flight=None, briefed=briefed)
     state = replace(state, outputs={**state.outputs, turn.role: kept}, progress=progress)
-    if isinstance(outcome, Approved | SentBack | CyclesUsedUp):
+    if is_review:
         notes = kept.text
         if rules.condensation.review_feedback:
             notes = extract_review_notes(notes, rules.condensation.max_feedback_lines)
         state = replace(state, notes={**state.notes, turn.role: excerpt_of(kept, notes)})
-    if isinstance(outcome, CyclesUsedUp):
+    if outcome.meaning is Meaning.CYCLES_USED_UP:
         opened = OpenNotes(turn.role, turn.round, state.notes_of(turn.role))
         before = state.progress.open_notes
         others = (n for n in before if (n.role, n.round) != (turn.role, turn.round))
         state = replace(state, progress=replace(progress, open_notes=(*others, opened)))
-    if isinstance(outcome, Failed | RoundsUsedUp):
+    if outcome.is_failure:
         state = replace(state, feedback=_evidence(kept, outcome, rules.condensation))
     return _follow(state, outcome), outcome
 
@@ -426,14 +320,14 @@ def record_reply(
 def record_check(
     state: RunState, check: Check, result: CheckResult, rules: LoopRules, work: Work = UNSEEN
 ) -> tuple[RunState, Outcome]:
-    """Return the state after a gate, and what its result meant; the check must be due."""
     if due_step(state) != check:
         raise ValueError(f"{check} is not due")
     state = _settle(state)
     if check.when is When.BASE:
         base = {**state.progress.base, check.gate: base_of(result)}
         state = replace(state, progress=replace(state.progress, base=base))
-        return _after_check(state), BaseKnown(result)
+        known = Meaning.BASE_PASSED if result.passed else Meaning.BASE_FAILED
+        return _after_check(state), Outcome(known, result)
     if result.passed:
         return _gate_passed(state, check, result, rules, work)
     outcome = _failed(result, check.round, rules)
@@ -453,13 +347,12 @@ def record_check(
 def record_proof(
     state: RunState, check: Check, proof: Proof, rules: LoopRules, work: Work = UNSEEN
 ) -> tuple[RunState, Outcome]:
-    """Return the state after the proof, and what it meant; the proof must be due."""
     if due_step(state) != check or check.gate != PROOF:
         raise ValueError(f"{check} is not due")
     if against := _bound_to_review(state, work, check.round, rules):
         return _refuse(state, against), against
     state = replace(state, progress=replace(state.progress, proof=proof.words))
-    outcome: Outcome = Passed(proof.words)
+    outcome = Outcome(Meaning.PASSED, proof.words)
     if rules.proof == "require" and not proof.is_proven:
         refused = Refused(str(proof))
         outcome = _failed(refused, check.round, rules)
@@ -476,24 +369,22 @@ def _gate_passed(
         passed = {**state.progress.passed, check.gate: base_of(result)}
         state = replace(state, progress=replace(state.progress, passed=passed))
     if following < len(gates):
-        return _after_check(state), Cleared(f"the gate {gates[following].name}")
+        return _after_check(state), _cleared(f"the gate {gates[following].name}")
     if check.when is When.AFTER_PROGRAMMER or stage.then != DONE:
-        return _after_check(state), Cleared(stage.then)
+        return _after_check(state), _cleared(stage.then)
     # The tester and all gates have passed.
     if against := _bound_to_review(state, work, check.round, rules):
         return _refuse(state, against), against
     if rules.proof == "off":
-        return _after_check(state), Passed()
-    return replace(state, progress=replace(state.progress, proving=True)), Cleared("the proof")
+        return _after_check(state), Outcome(Meaning.PASSED)
+    return replace(state, progress=replace(state.progress, proving=True)), _cleared("the proof")
 
 
-def _refuse(state: RunState, against: Failed | RoundsUsedUp) -> RunState:
-    """Return the state after a PASS that does not count, with the reason as the evidence."""
-    return _follow(replace(state, feedback=Excerpt(str(against.verdict))), against)
+def _refuse(state: RunState, against: Outcome) -> RunState:
+    return _follow(replace(state, feedback=Excerpt(against.verdict)), against)
 
 
 def judge_reply(state: RunState, turn: Turn, text: str, rules: LoopRules) -> Outcome:
-    """Return what a reply means for the run."""
     stage = state.flow.stage_of(turn.role)
     if turn.role == stage.reviewer:
         verdict = judge_review(text, state.flow.role(turn.role), turn.cycle, rules.review)
@@ -502,19 +393,19 @@ def judge_reply(state: RunState, turn: Turn, text: str, rules: LoopRules) -> Out
         if verdict.approved and read_findings(text) and (against := objection(ledger)):
             verdict = replace(verdict, obstacles=(against,))
         if verdict.approved:
-            return Approved(verdict)
+            return Outcome(Meaning.APPROVED, verdict)
         if turn.cycle < rules.limits.max_review_cycles:
-            return SentBack(verdict, turn.cycle + 1)
-        return CyclesUsedUp(verdict, turn.cycle)
+            return Outcome(Meaning.SENT_BACK, verdict, turn.cycle + 1)
+        return Outcome(Meaning.CYCLES_USED_UP, verdict, turn.cycle)
     if stage.kind is StageKind.WORK:
-        return Delivered()
+        return DELIVERED
     tested = judge_test(text)
-    if tested.answer is not TestAnswer.PASS:
+    if not tested.positive:
         return _failed(tested, turn.round, rules)
     if stage.then != DONE:
-        return Cleared(stage.then)
+        return _cleared(stage.then)
     gates = _gates_at(state, When.AFTER_TESTER)
-    return Cleared(f"the gate {gates[0].name}") if gates else Passed()
+    return _cleared(f"the gate {gates[0].name}") if gates else Outcome(Meaning.PASSED)
 
 
 def reason_against(outcome: Outcome, text: str) -> str:
@@ -522,18 +413,17 @@ def reason_against(outcome: Outcome, text: str) -> str:
 
     Where an approval did not count, the verdict itself says why.
     """
-    match outcome:
-        case SentBack(verdict) | CyclesUsedUp(verdict) if not verdict.obstacles:
-            return first_point(extract_review_notes(text, MOST_LINES_READ))
-        case Failed(TestVerdict()) | RoundsUsedUp(TestVerdict()):
-            return first_point(extract_test_evidence(text, MOST_LINES_READ))
-    return ""
+    if not isinstance(outcome.because, Verdict):
+        return ""
+    if outcome.is_failure:
+        return first_point(extract_test_evidence(text, MOST_LINES_READ))
+    if outcome.meaning is Meaning.APPROVED or outcome.because.obstacles:
+        return ""
+    return first_point(extract_review_notes(text, MOST_LINES_READ))
 
 
-def _bound_to_review(
-    state: RunState, work: Work, number: int, rules: LoopRules
-) -> Failed | RoundsUsedUp | None:
-    """Return what becomes of a PASS for files that nobody approved as they are now."""
+def _bound_to_review(state: RunState, work: Work, number: int, rules: LoopRules) -> Outcome | None:
+    """Return the outcome of a PASS for files that were not approved as they are now."""
     stage = state.flow.last_work
     if not rules.is_review_bound or stage is None or not stage.reviewer:
         return None
@@ -549,11 +439,10 @@ def _bound_to_review(
 
 
 def _see_approval(state: RunState, turn: Turn, outcome: Outcome, tree: str) -> RunState:
-    """Remember whether the work is approved, and as which tree."""
     stage = state.flow.last_work
     if stage is None or turn.role not in stage.roles:
         return state
-    is_approved = isinstance(outcome, Approved | Skipped)
+    is_approved = outcome.meaning in (Meaning.APPROVED, Meaning.SKIPPED)
     approved_tree = tree if is_approved else ""
     progress = replace(state.progress, is_approved=is_approved, approved_tree=approved_tree)
     if turn.role == stage.author:
@@ -561,31 +450,36 @@ def _see_approval(state: RunState, turn: Turn, outcome: Outcome, tree: str) -> R
     return replace(state, progress=progress)
 
 
-def _failed(verdict: Against, number: int, rules: LoopRules) -> Failed | RoundsUsedUp:
+def _cleared(then: str) -> Outcome:
+    return Outcome(Meaning.CLEARED, then=then)
+
+
+def _failed(against: Verdict | CheckResult | Refused, number: int, rules: LoopRules) -> Outcome:
     if number < rules.limits.max_rounds:
-        return Failed(verdict, number + 1)
-    return RoundsUsedUp(verdict, number)
+        return Outcome(Meaning.FAILED, against, number + 1)
+    return Outcome(Meaning.ROUNDS_USED_UP, against, number)
 
 
 def _follow(state: RunState, outcome: Outcome) -> RunState:
     stage = _stage(state)
     match outcome:
-        case Delivered() if stage.reviewer:
+        case Outcome(Meaning.DELIVERED) if stage.reviewer:
             return _go_on(state, stage.name, cycle=state.progress.cycle, reviewing=True)
-        case SentBack(next_cycle=next_cycle):
-            return _go_on(state, stage.name, cycle=next_cycle)
-        case Passed():
+        case Outcome(Meaning.SENT_BACK, then=int(cycle)):
+            return _go_on(state, stage.name, cycle=cycle)
+        case Outcome(Meaning.PASSED):
             return _finish(state, FinalStatus.PASS)
-        case Failed(next_round=next_round):
-            return _start_round(state, next_round)
-        case RoundsUsedUp():
+        case Outcome(Meaning.FAILED, then=int(number)):
+            return _start_round(state, number)
+        case Outcome(Meaning.ROUNDS_USED_UP):
             return _finish(state, FinalStatus.FAIL)
-        case Cleared() if stage.then == DONE:
-            return _check_at(state, When.AFTER_TESTER)
-        case Delivered() | Approved() | Skipped() | CyclesUsedUp():
+        case Outcome(Meaning.CLEARED):
+            if stage.then == DONE:
+                return _check_at(state, When.AFTER_TESTER)
+        case _:  # the end of the work of a stage
             if state.flow.is_checked(stage) and _gates_at(state, When.AFTER_PROGRAMMER):
                 return _check_at(state, When.AFTER_PROGRAMMER)
-    # a summary that nobody reviews, the end of a review, a test that is not the last one
+    # a summary without a reviewer, the end of a review, a test that is not the last one
     return _go_on(state, stage.then)
 
 
@@ -598,7 +492,6 @@ def _check_at(state: RunState, when: When) -> RunState:
 
 
 def _point(state: RunState) -> When | None:
-    """Return the point whose gates are due; None if none are."""
     at_gate = _stage(state).kind is StageKind.GATE
     return state.progress.checking or (When.AFTER_TESTER if at_gate else None)
 
@@ -622,19 +515,6 @@ def _after_check(state: RunState) -> RunState:
         case When.AFTER_TESTER if stage.then == DONE:
             return _finish(state, FinalStatus.PASS)
     return _go_on(state, stage.then)
-
-
-def _due(state: RunState) -> Turn | Check:
-    state = _settle(state)
-    stage = _stage(state)
-    gate, point = _next_gate(state), _point(state)
-    if state.progress.proving:
-        return Check(PROOF, state.round)
-    if point is not None:
-        # Without one, what is missing is said when it is to be run.
-        return Check(gate.name if gate else stage.name, state.round, point)
-    role = stage.reviewer if state.progress.reviewing and stage.reviewer else stage.author
-    return Turn(role, state.round, state.progress.cycle, bool(stage.reviewer))
 
 
 def _stage(state: RunState) -> Stage:
@@ -680,16 +560,14 @@ def _finish(state: RunState, final_status: FinalStatus) -> RunState:
     return _go_on(replace(state, final_status=final_status), DONE)
 
 
-def _evidence(
-    output: Output, outcome: Failed | RoundsUsedUp, condensation: Condensation
-) -> Excerpt:
+def _evidence(output: Output, outcome: Outcome, condensation: Condensation) -> Excerpt:
+    if isinstance(outcome.because, Refused):
+        return Excerpt(outcome.verdict)
     text = output.text
     if condensation.review_feedback:
         text = extract_test_evidence(text, condensation.max_feedback_lines)
     evidence = excerpt_of(output, text)
-    verdict = outcome.verdict
-    if isinstance(verdict, Refused):
-        return Excerpt(str(verdict))
-    if isinstance(verdict, TestVerdict) and verdict.answer is TestAnswer.MISSING:
-        return replace(evidence, text=f"{NO_RESULT}{verdict}\n{evidence.text}")
+    # Of a tester, only what is missing has to be explained.
+    if outcome.why:
+        return replace(evidence, text=f"{NO_RESULT}{outcome.why}\n{evidence.text}")
     return evidence

@@ -14,9 +14,10 @@ the second cycle of a round on.
 import re
 import shlex
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from pathlib import PurePath
 from string import Template
+
+from msgspec import Struct
 
 from ..settings.config import Condensation
 from .flow import Amount, Block, BlockSource, Repeat
@@ -36,28 +37,22 @@ NOTE_TITLE = "WHERE YOU WORK"
 LINE_MARK_PATTERN = r"(?:^|[\u2028\u2029])[^\S\n]*(=+)"
 
 OF_THE_TASK = (BlockSource.TASK, BlockSource.SCENARIO, BlockSource.TEST_COMMAND)
-"""What stays the same all through a run."""
 EXTRACTS: Mapping[Amount, Callable[[str, int], str]] = {
     Amount.HANDOFF: extract_handoff,
     Amount.CHANGES: extract_implementation,
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Briefing:
-    """What the prompts of a run are built from, besides its state."""
-
+class Briefing(Struct, frozen=True):
     task: Task
     response_folder: PurePath
-    """Absolute; where agents write their response files."""
     condensation: Condensation
     project_test_cmd: str = ""
     note: str = ""
-    """What every agent is told once about the place where it works; empty if it is a usual one."""
+    """Shown once to every agent: where it works; empty if that is the usual place."""
 
 
 def build_prompt(turn: Turn, state: RunState, briefing: Briefing) -> str:
-    """Return the prompt of a turn."""
     role = state.flow.role(turn.role)
     context = [
         _quoted(title, excerpt)
@@ -82,12 +77,10 @@ def build_prompt(turn: Turn, state: RunState, briefing: Briefing) -> str:
 def explore_block_for(
     terminal_id: str, summary: str, briefed: Collection[str], condense: bool
 ) -> str:
-    """Return the explore summary, or a reference to it for a terminal that has had it."""
     return EXPLORE_REFERENCE if condense and terminal_id in briefed else summary
 
 
 def response_file_instruction(path: PurePath) -> str:
-    """Return the block that tells an agent to write its reply to a file."""
     template = Template(response_file_template())
     return template.substitute(path=shlex.quote(str(path)), end=RESPONSE_END)
 
@@ -95,7 +88,6 @@ def response_file_instruction(path: PurePath) -> str:
 def _texts(
     block: Block, turn: Turn, state: RunState, briefing: Briefing
 ) -> list[tuple[str, Excerpt]]:
-    """Return the texts of a block with their titles; there may be none, or several."""
     source, condensation = block.source, briefing.condensation
     is_briefed = state.terminal_of(turn.role) in state.progress.briefed
     is_of_task = source in OF_THE_TASK

@@ -18,7 +18,9 @@ the wanted parts together are too long, each gets a fair share of the lines.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..core.secrets import before_secret
 from ..core.text import CONTROLS, is_plain
@@ -28,7 +30,6 @@ FENCE_OPEN_PATTERN = r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+)*(?P<fence>`{3,}(?=[^`]*$)
 # "```": nothing but space after it
 FENCE_CLOSE_PATTERN = r"\s*(?P<fence>`{3,}|~{3,})\s*$"
 LONGEST_REPLY = 512 * 1024
-"""Bytes that are kept of a reply to be handed on; the archive has the whole of it."""
 COMMENT_OPEN, COMMENT_CLOSE = "<!--", "-->"
 # "## ", "- **", "1. __": what may stand before a label
 MARKS_PATTERN = r"(?:[\s#*_+•–-]|\d{1,9}[.)])*+"
@@ -47,47 +48,27 @@ CONTROL_PATTERN = f"[{CONTROLS}\ufeff]"
 SHOWN = 80
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
-    """An agent's reply as the run keeps it, and where the whole of it is archived."""
-
+class Output(Struct, frozen=True):
     text: str
     archive: str = ""
-    """The path of the archived file; empty if unknown."""
 
 
-@dataclass(frozen=True, slots=True)
-class Excerpt:
-    """Text to be handed on, and what of the whole it leaves out."""
-
+class Excerpt(Struct, frozen=True):
     text: str
     left_out: int = 0
-    """How many lines of the whole are missing."""
     archive: str = ""
-    """The path of the whole; empty if unknown."""
 
 
-@dataclass(frozen=True, slots=True)
-class VerdictForm:
-    """The line a verdict stands on: a label and the two words that may follow it."""
-
+class VerdictForm(Struct, frozen=True):
     label: str
-    positive: str
-    negative: str
+    good: str
+    bad: str
+    ending: str = ""
 
 
 REVIEW_FORM = VerdictForm("REVIEW_RESULT", "APPROVED", "REVISE")
-TEST_FORM = VerdictForm("RESULT", "PASS(?:ED)?", "FAIL(?:ED)?")
+TEST_FORM = VerdictForm("RESULT", "PASS", "FAIL", "(?:ED)?")
 NOTES_LABEL = "REVIEW_NOTES"
-
-
-@dataclass(frozen=True, slots=True)
-class VerdictLine:
-    """A verdict that was found."""
-
-    index: int
-    """The number of its line, from 0."""
-    positive: bool
 
 
 def clean_text(text: str) -> str:
@@ -108,7 +89,6 @@ def split_lines(text: str) -> list[str]:
 
 
 def shorten(reply: Output) -> Output:
-    """Return a reply that can be handed on: of one that is too long its two ends."""
     data = reply.text.encode("utf-8", "replace")
     if len(data) <= LONGEST_REPLY:
         return reply
@@ -135,7 +115,6 @@ def unfenced(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
 
 
 def _opened(line: str) -> str:
-    """Return the fence or the comment that a line opens."""
     fence = re.match(FENCE_OPEN_PATTERN, line) if "```" in line or "~~~" in line else None
     return fence["fence"] if fence else _opened_comment(line)
 
@@ -144,12 +123,11 @@ def _opened_comment(line: str) -> str:
     if COMMENT_OPEN not in line:
         return ""
     before, mark, after = line.rpartition(COMMENT_OPEN)
-    in_code = before.count("`") % 2
-    return mark if COMMENT_CLOSE not in after and not in_code else ""
+    is_code = before.count("`") % 2
+    return "" if COMMENT_CLOSE in after or is_code else mark
 
 
 def _still_inside(line: str, inside: str) -> str:
-    """Return what of a fence or a comment is open after one more line."""
     if inside == COMMENT_OPEN:
         return _opened_comment(line) if COMMENT_CLOSE in line else inside
     if "```" not in line and "~~~" not in line:
@@ -178,89 +156,70 @@ def has_label(line: str, label: str) -> bool:
     return found["rest"] != "<" if found["colon"] else not found["rest"]
 
 
-def find_verdict(lines: Sequence[str], form: VerdictForm) -> VerdictLine | None:
-    """Return the last verdict of a reply; a quoted one only if there is no other."""
-    plain = quoted = None
-    for index, line in unfenced(lines):
-        said = _said(line, form)
-        positive = None if said is None else _read_verdict(said, form)
-        if said is None or positive is None:
-            continue
-        if said.quoted:
-            quoted = VerdictLine(index, positive)
-        else:
-            plain = VerdictLine(index, positive)
-    return plain or quoted
+def find_verdict(lines: Sequence[str], form: VerdictForm) -> tuple[int, bool] | None:
+    """Return the last verdict and its line; a quoted one only if there is no other."""
+    found: dict[bool, tuple[int, bool]] = {}
+    for index, positive, is_quoted in _verdict_lines(lines, form):
+        if positive is not None:
+            found[is_quoted] = (index, positive)
+    return found.get(False) or found.get(True)
 
 
 def find_unclear(lines: Sequence[str], form: VerdictForm) -> str:
     """Return the last line that has the label of a verdict but is none, fit to be shown."""
-    unclear = ""
-    for _, line in unfenced(lines):
-        said = _said(line, form)
-        if said and not said.words.startswith("<") and _read_verdict(said, form) is None:
-            unclear = "".join(char for char in line.strip() if char.isprintable())
-    return unclear if len(unclear) <= SHOWN else unclear[:SHOWN] + "…"
+    unclear = [index for index, positive, _ in _verdict_lines(lines, form) if positive is None]
+    line = "".join(filter(str.isprintable, lines[unclear[-1]].strip())) if unclear else ""
+    return line if len(line) <= SHOWN else line[:SHOWN] + "…"
 
 
-@dataclass(frozen=True, slots=True)
-class _Said:
-    """What stands behind a label."""
+def _verdict_lines(
+    lines: Sequence[str], form: VerdictForm
+) -> Iterator[tuple[int, bool | None, bool]]:
+    """Yield the lines that have the label of a verdict, but for `RESULT: <PASS or FAIL>`.
 
-    words: str
-    quoted: bool
-    """Is the line a quotation?"""
-    inline: bool
-    """Is it one in quotation marks, which must hold nothing but the verdict?"""
-
-
-def _said(line: str, form: VerdictForm) -> _Said | None:
-    if form.label not in line.upper():
-        return None
-    found = re.match(
-        rf"(?P<marks>{VERDICT_MARKS_PATTERN}){form.label}"
-        rf"{INNER_MARKS_PATTERN}:{INNER_MARKS_PATTERN}(?P<words>.*)",
-        line,
-        re.I,
-    )
-    if found is None:
-        return None
-    inline = not set(QUOTES).isdisjoint(found["marks"])
-    return _Said(found["words"], quoted=inline or ">" in found["marks"], inline=inline)
+    Each as its number, whether it is good, bad or unclear, and whether it is quoted.
+    """
+    for index, line in unfenced(lines):
+        if form.label not in line.upper():
+            continue
+        found = re.match(
+            rf"(?P<marks>{VERDICT_MARKS_PATTERN}){form.label}"
+            rf"{INNER_MARKS_PATTERN}:{INNER_MARKS_PATTERN}(?P<words>(?!<).*)",
+            line,
+            re.I,
+        )
+        if found is not None:
+            inline = not set(QUOTES).isdisjoint(found["marks"])
+            positive = _read_verdict(found["words"], form, inline=inline)
+            yield index, positive, inline or ">" in found["marks"]
 
 
-def _read_verdict(said: _Said, form: VerdictForm) -> bool | None:
-    """Return which verdict it is, or None.
+def _read_verdict(words: str, form: VerdictForm, *, inline: bool) -> bool | None:
+    """Return which verdict the words behind a label are, or None.
 
     A bad verdict counts whatever follows it; a good one only if nothing follows, or something set
     off by a mark: `RESULT: PASS (12 tests)` is a PASS, `RESULT: PASS is not possible` is none. Nor
-    is one that takes itself back: `RESULT: PASS, but two tests FAIL`.
+    is one that takes itself back: `RESULT: PASS, but two tests FAIL`. An `inline` one, in quotation
+    marks, must hold nothing else.
     """
+    good, bad = (rf"{word}{form.ending}" for word in (form.good, form.bad))
     found = re.match(
-        rf"(?P<word>{form.positive}|{form.negative})(?![^\W_]){INNER_MARKS_PATTERN}(?P<rest>.*)",
-        said.words,
-        re.I,
+        rf"(?P<word>{good}|{bad})(?![^\W_]){INNER_MARKS_PATTERN}(?P<rest>.*)", words, re.I
     )
     if found is None:
         return None
     rest = found["rest"]
-    both = rf"(?:[|/\\,]|or\b)\W*(?:{form.label}\W*)?(?:{form.positive}|{form.negative})\b"
+    both = rf"(?:[|/\\,]|or\b)\W*(?:{form.label}\W*)?(?:{good}|{bad})\b"
     if re.match(both, rest, re.I):
         return None
-    if re.fullmatch(form.negative, found["word"], re.I):
+    if re.fullmatch(bad, found["word"], re.I):
         return False
-    if said.inline and re.search(r"\w", rest):
+    if inline and re.search(r"\w", rest):
         return None
-    if rest[:1].isalnum() or rest[:1] in set("|/\\<?") or _takes_back(rest, form):
-        return None
-    return True
-
-
-def _takes_back(rest: str, form: VerdictForm) -> bool:
-    """Does what follows a good verdict speak against it?"""
-    bad = rf"(?<!\w)_*+{form.negative}(?:e?[ds]|ing)?_*+(?!\w)"
-    without_none = re.sub(rf"{NONE_PATTERN}{bad}", "", rest, flags=re.I)
-    return bool(re.match(DOUBT_PATTERN, rest, re.I) or re.search(bad, without_none, re.I))
+    said_bad = rf"(?<!\w)_*+{bad}(?:e?[ds]|ing)?_*+(?!\w)"
+    without_none = re.sub(rf"{NONE_PATTERN}{said_bad}", "", rest, flags=re.I)
+    takes_back = re.match(DOUBT_PATTERN, rest, re.I) or re.search(said_bad, without_none, re.I)
+    return None if rest[:1].isalnum() or rest[:1] in set("|/\\<?") or takes_back else True
 
 
 RESULT_LABEL = "RESULT"
@@ -305,17 +264,11 @@ ITEM_WORDS = 6
 BOLD_RANK, LABEL_RANK, NUMBERED_RANK, BULLET_RANK = 7, 8, 9, 10
 
 
-@dataclass(frozen=True, slots=True)
-class Title:
-    """A line that opens a part of a summary."""
-
+class Title(Struct, frozen=True):
     rank: int
-    """The level of a Markdown heading; lesser kinds of titles rank below all of them."""
     text: str
     indent: int = 0
-    """How far a list item is indented."""
     number: int = 0
-    """The number of a numbered item."""
 
     def ends(self, part: "Title") -> bool:
         """Does this title end the part that another one opened?
@@ -328,10 +281,8 @@ class Title:
 
 
 def extract_review_notes(text: str, max_lines: int) -> str:
-    """Return a review from its `REVIEW_NOTES:` on."""
     lines = split_lines(text)
-    start = find_label(lines, NOTES_LABEL)
-    return "\n".join(lines[start or 0 :][:max_lines]).rstrip()
+    return _head(lines[find_label(lines, NOTES_LABEL) or 0 :], max_lines)
 
 
 def extract_test_evidence(text: str, max_lines: int) -> str:
@@ -341,10 +292,9 @@ def extract_test_evidence(text: str, max_lines: int) -> str:
     if start is None:
         return _head(lines, max_lines)
     verdict = find_verdict(lines, TEST_FORM)
-    result = find_label(lines, RESULT_LABEL) if verdict is None else verdict.index
-    numbers = [number for number in range(start, len(lines)) if number != result]
-    chosen = numbers if result is None else [result, *numbers]
-    return "\n".join(lines[number] for number in chosen[:max_lines]).rstrip()
+    result = find_label(lines, RESULT_LABEL) if verdict is None else verdict[0]
+    evidence = [line for number, line in enumerate(lines[start:], start) if number != result]
+    return _head(evidence if result is None else [lines[result], *evidence], max_lines)
 
 
 def extract_handoff(text: str, max_lines: int) -> str:
@@ -356,7 +306,6 @@ def extract_handoff(text: str, max_lines: int) -> str:
 
 
 def extract_implementation(text: str, max_lines: int) -> str:
-    """Return what a tester needs of a programmer's summary: files changed, behavior implemented."""
     return _extract_parts(split_lines(text), IMPLEMENTATION_PARTS, max_lines)
 
 
@@ -379,7 +328,7 @@ def first_point(text: str) -> str:
 def _beginning(line: str) -> str:
     """Return a line; of a long one whole words, if it has any.
 
-    Of half a path or half a secret nobody would know what it is, and show it.
+    Half a path or half a secret would not be recognized, and would be shown.
     """
     if len(line) <= LONGEST_POINT:
         return line
@@ -410,7 +359,6 @@ def _extract_parts(lines: Sequence[str], wanted: Mapping[str, bool], max_lines: 
 
 
 def _find_parts(lines: Sequence[str], wanted: Mapping[str, bool]) -> Mapping[str, list[int]]:
-    """Return the line numbers of each wanted part, blank lines at its end left out."""
     titles = {
         number: title for number, line in unfenced(lines) if (title := _title_of(line)) is not None
     }
@@ -440,7 +388,6 @@ def _wanted_by(title: Title, wanted: Mapping[str, bool]) -> str | None:
 
 
 def _title_of(line: str) -> Title | None:
-    """Return the title a line is, if it is one."""
     start = line[:TITLE_LIMIT]
     mark = start.lstrip()[:1]
     if mark == "#" and (heading := re.fullmatch(HEADING_PATTERN, start)):
@@ -458,7 +405,6 @@ def _title_of(line: str) -> Title | None:
 
 
 def _label(text: str) -> str:
-    """Return the words before the colon that makes a text a label, or nothing."""
     if ":" not in text:
         return ""
     label = re.match(LABEL_PATTERN, text)
@@ -466,7 +412,7 @@ def _label(text: str) -> str:
 
 
 def _share(sizes: Sequence[int], limit: int) -> Sequence[int]:
-    """Divide lines among parts: nobody gets more than it needs, the first ones get what is over."""
+    """Divide lines among parts: none gets more than it needs, the first ones get the rest."""
     shares = [0] * len(sizes)
     while limit > 0 and (hungry := [i for i, size in enumerate(sizes) if shares[i] < size]):
         for index in hungry[:limit]:

@@ -8,18 +8,20 @@
 Against it speaks: another task than the saved one, an edited one, one that cannot be read; another
 flow; another agent than the saved ones.
 
-A run keeps the settings it began with. One that is given anew, by option or variable, wins; one
-that merely stands in a task or a settings file does not.
+A run keeps the settings it began with. One that is given anew, by option or variable, wins; one in
+a task or a settings file does not.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from pathlib import PurePath
+
+from msgspec.structs import replace
 
 from ..errors import ResumeChoice, UsageError
 from ..handoff.wait import Sent
 from ..settings.table import BY_NAME, KEPT_NAMES
-from ..settings.values import canonical
+from ..settings.values import canonical, read_role_providers, read_word
 from .machine import due_review, due_step
 from .state import Dispatch, FinalStatus, RunState, note_act
 
@@ -28,30 +30,6 @@ CHOICES = (
     "Nothing was started or sent. `cao run --resume` goes on with the saved run and its own task; "
     "your command with --no-resume added starts a new run and leaves the saved one"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class GivenTask:
-    """The task that is given now."""
-
-    name: str
-    """How the user knows it: the file's path, or PROMPT."""
-    text: str = field(repr=False)
-    problem: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is asked for now."""
-
-    task: GivenTask | None = None
-    """None if no task is named."""
-    provider: str = ""
-    """The agent for all roles, if one is named by option or variable."""
-    role_providers: Mapping[str, str] = field(default_factory=dict)
-    """The agents of those roles for which one is named by option or variable."""
-    flow: str = ""
-    """The flow, if one is named by option or variable."""
 
 
 def should_auto_resume(
@@ -73,42 +51,37 @@ def should_auto_resume(
     raise UsageError(f"the saved run has ended with {saved.final_status}{more}; {BEGIN}")
 
 
-def find_objections(saved: RunState, asked: Wanted) -> tuple[str, ...]:
-    """Return what speaks against going on with a saved run, in words; nothing if all is well."""
+def find_objections(
+    saved: RunState, given: Mapping[str, str], task_name: str = "", task: str | None = None
+) -> tuple[str, ...]:
+    """Return what speaks against going on with a saved run, in words; nothing if all is well.
+
+    `given` are settings by variable name; `task` is None if no other task is given.
+    """
     found: list[str] = []
-    task = asked.task
-    if task is not None and saved.prompt.strip():
-        if task.problem:
-            found.append(task.problem)
-        elif task.text != saved.prompt:
-            found.append(f"{task.name} is not the task it works on, or was edited since")
-    if asked.provider and saved.provider and asked.provider != saved.provider:
-        found.append(f"its agents are {saved.provider}, not {asked.provider}")
+    if task is not None and saved.prompt.strip() and task != saved.prompt:
+        found.append(f"{task_name} is not the task it works on, or was edited since")
+    agent = read_word(given, "PROVIDER")
+    if agent and saved.provider and agent != saved.provider:
+        found.append(f"its agents are {saved.provider}, not {agent}")
     takes_part = {role.name for role in saved.flow.roles}
-    for role, provider in asked.role_providers.items():
+    for role, provider in read_role_providers(given).items():
         before = saved.provider_of(role)
         if role in takes_part and before and provider != before:
             found.append(f"its {role} is {before}, not {provider}")
-    if asked.flow and asked.flow != saved.flow.name:
-        found.append(f"its flow is {saved.flow.name}, not {asked.flow}")
+    flow = PurePath(given.get("FLOW", "")).stem
+    if flow and flow != saved.flow.name:
+        found.append(f"its flow is {saved.flow.name}, not {flow}")
     return tuple(found)
-
-
-@dataclass(frozen=True, slots=True)
-class Resumed:
-    """By which settings a saved run goes on."""
-
-    settings: Mapping[str, str]
-    remarks: tuple[str, ...]
-    """What the user should know about that, a line each."""
 
 
 def choose_settings(
     saved: Mapping[str, str], insisted: Mapping[str, str], given: Mapping[str, str]
-) -> Resumed:
-    """Return the settings of a saved run, those given anew by option or variable in place of its.
+) -> tuple[Mapping[str, str], tuple[str, ...]]:
+    """Return the settings by which a saved run goes on, and remarks for the user about them.
 
-    `given` has these too, and what stands in the task or the settings file.
+    Those given anew by option or variable (`insisted`) win. `given` has these too, and those of the
+    task and the settings file.
     """
     settings, remarks = {}, []
     for name in KEPT_NAMES:
@@ -127,7 +100,7 @@ def choose_settings(
                 f"{BY_NAME[name].ways} changes it"
             )
     known = {name: text for name, text in settings.items() if text is not None}
-    return Resumed(known, tuple(remarks))
+    return known, tuple(remarks)
 
 
 def _shown(text: str) -> str:
@@ -135,22 +108,15 @@ def _shown(text: str) -> str:
 
 
 TAKEN = "the last answer of {role} was taken in place of its file, in round {round}"
-"""What the report says of it."""
 
 
 class Remedy(StrEnum):
-    """What is done about a reply that did not come."""
-
     ASK = "ask"
-    """Send the whole prompt again."""
     TAKE = "take"
-    """Take the agent's last answer for the reply."""
     SKIP = "skip"
-    """Count the review as approved."""
 
 
 def missing_turn(state: RunState) -> Dispatch | None:
-    """Return the turn whose agent was asked and whose reply has not come; None if there is none."""
     dispatch = state.progress.in_flight
     if dispatch is None or dispatch.turn != due_step(state) or dispatch.sent is Sent.NO:
         return None
@@ -158,7 +124,6 @@ def missing_turn(state: RunState) -> Dispatch | None:
 
 
 def find_fault(state: RunState, remedy: Remedy) -> str:
-    """Return why a remedy is none here; empty if it is one."""
     dispatch = missing_turn(state)
     if dispatch is None:
         return "no reply is missing in the saved run; resume it without --missing"
@@ -169,7 +134,6 @@ def find_fault(state: RunState, remedy: Remedy) -> str:
 
 
 def ask_again(state: RunState) -> RunState:
-    """Return the state in which the agent is sent its whole prompt again, unless it has replied."""
     dispatch = missing_turn(state)
     assert dispatch is not None, "something is missing"
     again = replace(dispatch, sent=Sent.FAILED)
@@ -177,6 +141,5 @@ def ask_again(state: RunState) -> RunState:
 
 
 def note_taken(state: RunState, dispatch: Dispatch, at: float) -> RunState:
-    """Return the state that remembers that an answer was taken in place of a file."""
     turn = dispatch.turn
     return note_act(state, at, TAKEN.format(role=turn.role, round=turn.round))

@@ -18,9 +18,12 @@ was fixed or withdrawn and is found again is open again, as unfixed.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..core.text import short_line
 from ..settings.config import ReviewRules
 from .flow import Role
 from .reply import (
@@ -38,36 +41,15 @@ from .reply import (
 )
 
 NOT_COUNTED = "APPROVED does not count"
-"""Begins what is said of an approval that something stands against."""
 # what ends the notes: the verdict, or a copy of the text under review
 AFTER_NOTES = ("REVIEW_RESULT", "ANALYST_SUMMARY", "PROGRAMMER_SUMMARY")
 
 
-class ReviewAnswer(StrEnum):
-    """What a reviewer said."""
-
-    APPROVED = "APPROVED"
-    REVISE = "REVISE"
-    MISSING = "MISSING"
-
-
-class TestAnswer(StrEnum):
-    """What a tester said."""
-
-    __test__ = False
-
-    PASS = "PASS"
-    FAIL = "FAIL"
-    MISSING = "MISSING"
-
-
-@dataclass(frozen=True, slots=True)
-class ReviewVerdict:
-    """What a reviewer said, and why an approval did not count."""
-
-    answer: ReviewAnswer
+class Verdict(Struct, frozen=True):
+    form: VerdictForm
+    positive: bool | None = None
     obstacles: tuple[str, ...] = ()
-    """What stands against an approval; empty unless the answer is one."""
+    """What speaks against an approval; empty unless the verdict is one."""
     unclear: str = ""
     """The line that should have been the verdict; empty unless there is one and no verdict."""
     is_early: bool = False
@@ -75,60 +57,35 @@ class ReviewVerdict:
 
     @property
     def approved(self) -> bool:
-        """Does the review count as an approval?"""
-        return self.answer is ReviewAnswer.APPROVED and not self.obstacles
+        return bool(self.positive) and not self.obstacles
 
     @property
     def why(self) -> str:
-        """Why an approval does not count; empty unless the answer is one."""
-        return "; ".join(self.obstacles)
+        """Why an approval does not count, or a test without a verdict counts as failed."""
+        is_silent_test = self.form is TEST_FORM and self.positive is None
+        return str(self) if is_silent_test else "; ".join(self.obstacles)
 
     def __str__(self) -> str:
-        if self.answer is ReviewAnswer.MISSING:
-            return _lacking(REVIEW_FORM, self.unclear, "APPROVED nor REVISE", "REVISE")
-        return f"{NOT_COUNTED}: {self.why}" if self.obstacles else str(self.answer)
-
-
-@dataclass(frozen=True, slots=True)
-class TestVerdict:
-    """What a tester said."""
-
-    __test__ = False
-
-    answer: TestAnswer
-    unclear: str = ""
-    """The line that should have been the verdict; empty unless there is one and no verdict."""
-
-    @property
-    def why(self) -> str:
-        """Why it counts as failed, although it does not say so."""
-        if self.answer is not TestAnswer.MISSING:
-            return ""
-        return _lacking(TEST_FORM, self.unclear, "PASS nor FAIL", "FAIL")
-
-    def __str__(self) -> str:
-        return self.why or str(self.answer)
-
-
-def _lacking(form: VerdictForm, unclear: str, neither: str, counts_as: str) -> str:
-    if unclear:
-        return f"the line “{unclear}” is neither {neither}, which counts as {counts_as}"
-    return f"no {form.label} line, which counts as {counts_as}"
+        form = self.form
+        if self.positive is None:
+            lacks = f"no {form.label} line"
+            if self.unclear:
+                lacks = f"the line “{self.unclear}” is neither {form.good} nor {form.bad}"
+            return f"{lacks}, which counts as {form.bad}"
+        if self.obstacles:
+            return f"{NOT_COUNTED}: {self.why}"
+        return form.good if self.positive else form.bad
 
 
 def is_review_approved(text: str, role: Role, cycle: int, rules: ReviewRules) -> bool:
-    """Does a review by this role count as an approval in this cycle?"""
     return judge_review(text, role, cycle, rules).approved
 
 
-def judge_review(text: str, role: Role, cycle: int, rules: ReviewRules) -> ReviewVerdict:
-    """Read a review and say what stands against it."""
+def judge_review(text: str, role: Role, cycle: int, rules: ReviewRules) -> Verdict:
     lines = split_lines(text)
-    verdict = find_verdict(lines, REVIEW_FORM)
-    if verdict is None:
-        return ReviewVerdict(ReviewAnswer.MISSING, unclear=find_unclear(lines, REVIEW_FORM))
+    verdict = _read_verdict(lines, REVIEW_FORM)
     if not verdict.positive:
-        return ReviewVerdict(ReviewAnswer.REVISE)
+        return verdict
     obstacles: list[str] = []
     first = rules.min_cycles
     if cycle < first:
@@ -137,7 +94,7 @@ def judge_review(text: str, role: Role, cycle: int, rules: ReviewRules) -> Revie
     if rules.require_evidence and notes is None:
         obstacles.append(f"there is no {NOTES_LABEL} section")
     elif rules.require_evidence and notes is not None:
-        met = _met(notes, role.evidence)
+        met = _find_evidence(notes, role.evidence)
         missing = [name for name, is_met in met.items() if not is_met]
         found, needed = len(met) - len(missing), rules.evidence_min_match
         if met and found < needed:
@@ -146,25 +103,25 @@ def judge_review(text: str, role: Role, cycle: int, rules: ReviewRules) -> Revie
                 f"missing: {', '.join(missing)}"
             )
     is_early = cycle < first and len(obstacles) == 1
-    return ReviewVerdict(ReviewAnswer.APPROVED, tuple(obstacles), is_early=is_early)
+    return replace(verdict, obstacles=tuple(obstacles), is_early=is_early)
 
 
 def met_evidence(text: str, role: Role) -> dict[str, bool]:
-    """Say of each evidence group of a reviewer whether the notes of a review touch it."""
-    return _met(_notes_section(split_lines(text)) or "", role.evidence)
+    return _find_evidence(_notes_section(split_lines(text)) or "", role.evidence)
 
 
-def judge_test(text: str) -> TestVerdict:
-    """Read a tester's verdict."""
-    lines = split_lines(text)
-    verdict = find_verdict(lines, TEST_FORM)
-    if verdict is None:
-        return TestVerdict(TestAnswer.MISSING, find_unclear(lines, TEST_FORM))
-    return TestVerdict(TestAnswer.PASS if verdict.positive else TestAnswer.FAIL)
+def judge_test(text: str) -> Verdict:
+    return _read_verdict(split_lines(text), TEST_FORM)
 
 
-def _met(notes: str, groups: Mapping[str, tuple[str, ...]]) -> dict[str, bool]:
-    """Say of each group whether one of its words stands in the notes, as a whole, in any case."""
+def _read_verdict(lines: Sequence[str], form: VerdictForm) -> Verdict:
+    found = find_verdict(lines, form)
+    if found is None:
+        return Verdict(form, unclear=find_unclear(lines, form))
+    return Verdict(form, found[1])
+
+
+def _find_evidence(notes: str, groups: Mapping[str, tuple[str, ...]]) -> dict[str, bool]:
     met = {}
     for name, words in groups.items():
         pattern = "|".join(r"\s+".join(map(re.escape, word.split())) for word in words)
@@ -183,7 +140,6 @@ def _notes_section(lines: Sequence[str]) -> str | None:
 
 BLOCKING, ADVISORY = "blocking", "advisory"
 LONGEST_LINE = 2000
-"""Characters of a line that are looked at."""
 LONGEST_TEXT = 500
 LONGEST_PLACE = 200
 LARGEST_ID = 9999
@@ -225,22 +181,15 @@ PLACE_PATTERN = (
 
 
 class FindingAnswer(StrEnum):
-    """What a reviewer says about a finding that was open."""
-
     FIXED = "fixed"
     UNFIXED = "unfixed"
     WITHDRAWN = "withdrawn"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that a reviewer found."""
-
+class Finding(Struct, frozen=True):
     id: str
-    """Such as `F1`."""
     blocking: bool
     where: str
-    """Such as `src/total.py:12`; empty if it has no place."""
     text: str
 
 
@@ -253,7 +202,7 @@ def read_line(line: str) -> Finding | Mapping[str, FindingAnswer] | None:
     found = re.match(LINE_PATTERN, line[:LONGEST_LINE], re.I)
     if found is None:
         return None
-    ids = [tidy_id(number) for number in re.findall(ID_PATTERN, found["ids"], re.I)]
+    ids = [f"F{int(number[1:])}" for number in re.findall(ID_PATTERN, found["ids"], re.I)]
     rest, severity = found["rest"], found["severity"]
     if severity:
         if re.match(OTHER_SEVERITY_PATTERN, rest, re.I):
@@ -264,27 +213,18 @@ def read_line(line: str) -> Finding | Mapping[str, FindingAnswer] | None:
     if not severity or re.match(BLANK_PATTERN, rest, re.I):
         return None
     where, end = _read_place(rest)
-    return Finding(ids[0], severity.lower() == BLOCKING, where, tidy_text(rest[end:]))
+    return Finding(ids[0], severity.lower() == BLOCKING, where, _tidy_text(rest[end:]))
 
 
-def tidy_id(text: str) -> str:
-    """Return a number as it is kept: `f01` is F1."""
-    return f"F{int(text[1:])}"
-
-
-def tidy_text(text: str) -> str:
-    """Return the text of a finding without the marks around it, on one line."""
+def _tidy_text(text: str) -> str:
     bare = _without_gap(text).replace("**", "").rstrip("*_| \t")
     if bare.endswith("`") and bare.count("`") % 2:
         bare = bare[:-1]
-    return one_line(bare, LONGEST_TEXT)
+    return _short_line(bare, LONGEST_TEXT)
 
 
-def one_line(text: str, longest: int) -> str:
-    """Return a text on one line, cut, and without what does not show."""
-    shown = "".join(char if char.isprintable() else " " for char in text)
-    line = " ".join(shown.split())
-    return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
+def _short_line(text: str, most: int) -> str:
+    return short_line("".join(char if char.isprintable() else " " for char in text), most)
 
 
 def _read_answer(text: str, set_off: bool) -> FindingAnswer | None:
@@ -303,7 +243,6 @@ def _read_answer(text: str, set_off: bool) -> FindingAnswer | None:
 
 
 def _read_place(text: str) -> tuple[str, int]:
-    """Return the place that a text begins with, and where it ends."""
     found = re.match(PLACE_PATTERN, text)
     if found is None:
         return "", 0
@@ -312,7 +251,7 @@ def _read_place(text: str) -> tuple[str, int]:
     if not re.search(r"[^\W\d_]", path):
         return "", 0
     numbers = line.replace("L", "").replace("–", "-")
-    return one_line(f"{path}:{numbers}", LONGEST_PLACE), found.end()
+    return _short_line(f"{path}:{numbers}", LONGEST_PLACE), found.end()
 
 
 def _without_gap(text: str) -> str:
@@ -322,10 +261,8 @@ def _without_gap(text: str) -> str:
 MOST_FINDINGS = 100
 """So many are followed: open before closed, blocking before advisory, old before new."""
 MOST_ANSWERS = 20
-"""Answers to one finding that are kept, the last ones."""
 STALLED_AFTER = 2
 """So many times a blocking finding may be unfixed."""
-LONGEST_NAME = 80
 HOW_TO_RAISE = (
     "Number your findings from {first} on, each on a line of its own outside of code blocks: "
     "`{first} blocking path:line text` if it has to change before an approval, "
@@ -337,50 +274,35 @@ Reviewer: answer each of them on a line of its own: its number, and `fixed`, `un
 `withdrawn`, with a few words if they help. An approval counts when no blocking one is open."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewForm:
-    """What a review says in the form."""
-
+class ReviewForm(Struct, frozen=True):
     findings: tuple[Finding, ...]
     answers: Mapping[str, FindingAnswer]
-    """By the numbers of findings that were open before."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tracked:
-    """A finding and what became of it."""
-
+class Tracked(Struct, frozen=True):
     finding: Finding
     raised: int
-    """The cycle in which it was found."""
     round: int
     answers: tuple[FindingAnswer, ...] = ()
 
     @property
     def is_open(self) -> bool:
-        """Is something still to be done about it?"""
         return self.answers[-1:] in ((), (FindingAnswer.UNFIXED,))
 
 
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """All findings that are followed, in the order in which they were found."""
-
+class Findings(Struct, frozen=True):
     tracked: tuple[Tracked, ...] = ()
 
     @property
     def open(self) -> tuple[Tracked, ...]:
-        """Return those about which something is still to be done."""
         return tuple(entry for entry in self.tracked if entry.is_open)
 
     @property
     def open_blocking(self) -> tuple[Tracked, ...]:
-        """Return those that stand against an approval."""
         return tuple(entry for entry in self.open if entry.finding.blocking)
 
 
 def read_findings(reply: str) -> ReviewForm | None:
-    """Return what a review says in the form; None if its reviewer does not follow it."""
     findings: list[Finding] = []
     answers: dict[str, FindingAnswer] = {}
     lacks_text = False
@@ -396,7 +318,7 @@ def read_findings(reply: str) -> ReviewForm | None:
             lacks_text = False
         elif lacks_text and line.strip():
             is_verdict = re.match(r"[\W_]*+(?:REVIEW_)?RESULT\b", line, re.I)
-            text = "" if is_verdict else tidy_text(line)
+            text = "" if is_verdict else _tidy_text(line)
             findings[-1] = replace(findings[-1], text=text)
             lacks_text = False
     if not findings and not answers:
@@ -405,7 +327,6 @@ def read_findings(reply: str) -> ReviewForm | None:
 
 
 def follow(ledger: Findings, form: ReviewForm, round: int, cycle: int) -> Findings:
-    """Return the ledger after one more review."""
     tracked = [_answered(entry, form.answers.get(entry.finding.id)) for entry in ledger.tracked]
     for finding in form.findings:
         index = _find(tracked, finding)
@@ -434,7 +355,6 @@ def _answered(entry: Tracked, answer: FindingAnswer | None) -> Tracked:
 
 
 def _find(tracked: Sequence[Tracked], finding: Finding) -> int | None:
-    """Return which of the findings there are this one is."""
     place, words = finding.where, finding.text.casefold()
     same = None
     for index, entry in enumerate(tracked):
@@ -449,7 +369,6 @@ def _find(tracked: Sequence[Tracked], finding: Finding) -> int | None:
 
 
 def _free_id(wanted: str, tracked: Sequence[Tracked], form: ReviewForm) -> str:
-    """Return the wanted number if it is free, else the next one that nobody uses."""
     taken = {entry.finding.id for entry in tracked}
     if wanted not in taken:
         return wanted
@@ -465,7 +384,6 @@ def _next_id(taken: set[str]) -> str:
 
 
 def stalled(ledger: Findings) -> tuple[Tracked, ...]:
-    """Return the blocking findings that were unfixed too often."""
     return tuple(
         entry
         for entry in ledger.open_blocking
@@ -474,11 +392,6 @@ def stalled(ledger: Findings) -> tuple[Tracked, ...]:
 
 
 def find_stall(ledger: Findings, author: str, unchanged_turns: int, repeated_gate: str) -> str:
-    """Return in a sentence why a run does not converge; empty if it may.
-
-    `unchanged_turns` counts the last turns of the `author` that changed nothing; `repeated_gate`
-    is the gate that failed twice on the same files, if one did.
-    """
     reasons: list[str] = []
     if unfixed := stalled(ledger):
         verb = "is" if len(unfixed) == 1 else "are"
@@ -486,13 +399,12 @@ def find_stall(ledger: Findings, author: str, unchanged_turns: int, repeated_gat
     if unchanged_turns > 0:
         turns = "the last turn" if unchanged_turns == 1 else f"the last {unchanged_turns} turns"
         reasons.append(f"{turns} of the {author} changed nothing")
-    if gate := one_line(repeated_gate, LONGEST_NAME):
-        reasons.append(f"the gate `{gate}` failed twice on the same files")
+    if repeated_gate:
+        reasons.append(f"the gate `{repeated_gate}` failed twice on the same files")
     return f"Not converging: {'; '.join(reasons)}." if reasons else ""
 
 
 def objection(ledger: Findings) -> str:
-    """Return what speaks against an approval; empty if nothing does."""
     if not (blocking := ledger.open_blocking):
         return ""
     are = "finding is" if len(blocking) == 1 else "findings are"
@@ -503,15 +415,12 @@ def _ids(tracked: Sequence[Tracked]) -> str:
     return ", ".join(entry.finding.id for entry in tracked)
 
 
-def how_to_raise(ledger: Findings) -> str:
-    """Return how a reviewer is asked to number what it finds."""
-    return HOW_TO_RAISE.format(first=_next_id({entry.finding.id for entry in ledger.tracked}))
-
-
 def findings_block(ledger: Findings) -> str:
-    """Return what author and reviewer are told about open findings; empty if there are none."""
+    if not ledger.open:
+        return ""
     lines = []
     for finding in (entry.finding for entry in ledger.open):
         severity = BLOCKING if finding.blocking else ADVISORY
         lines.append(" ".join(filter(None, (finding.id, severity, finding.where, finding.text))))
-    return "\n".join([*lines, "", HOW_TO_ANSWER, how_to_raise(ledger)]) if lines else ""
+    first = _next_id({entry.finding.id for entry in ledger.tracked})
+    return "\n".join([*lines, "", HOW_TO_ANSWER, HOW_TO_RAISE.format(first=first)])

@@ -16,12 +16,15 @@ than the specification's, and what is no object.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from typing import Any
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from ..core import codec
+from ..core.codec import Private
 from ..errors import StateError, UsageError
 from ..gates.check import BaseResult
 from ..handoff.wait import Sent
@@ -38,149 +41,114 @@ NO_OUTPUT = Output("")
 
 
 class FinalStatus(StrEnum):
-    """How a run ended, or that it has not."""
-
     RUNNING = "RUNNING"
     PASS = "PASS"
     FAIL = "FAIL"
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """One prompt and one reply: whose, and when."""
-
+class Turn(Struct, frozen=True):
     role: str
     round: int
     cycle: int
-    reviewed: bool = field(default=True, compare=False)
-    """Does it belong to a cycle of author and reviewer?"""
+    reviewed: bool = True
+    """What follows from its role and the flow: two turns of one place are the same turn."""
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        return self.role, self.round, self.cycle
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Turn) and self.place == other.place
+
+    def __hash__(self) -> int:
+        return hash(self.place)
 
 
-@dataclass(frozen=True, slots=True)
-class KeptHint:
-    """What a person wants an agent to be told with its next prompt."""
+class KeptHint(Struct, frozen=True):
+    """A text of a person for the next prompt of a role, or the next one at all."""
 
     role: str
-    """Empty for whoever is next."""
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Dispatch:
-    """The turn in flight: its prompt has been sent, or is about to be."""
-
+class Dispatch(Struct, frozen=True):
     turn: Turn
     id: str
-    """Names the message, so that it can be told from all others."""
     sequence: int = 0
-    """The number under which the reply will be archived."""
     since: float = 0.0
-    """Unix time before it was first sent; an older response file is not its reply."""
     sent: Sent = Sent.MAYBE
-    """Does the agent have the prompt?"""
     worked: float = 0.0
     """Seconds that were worked on it before the run was last stopped."""
     hints: tuple[KeptHint, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class OpenNotes:
-    """What a reviewer still had to say when the cycles were used up."""
-
+class OpenNotes(Struct, frozen=True):
     role: str
     round: int
     notes: Excerpt
 
 
-@dataclass(frozen=True, slots=True)
-class PersonalAct:
-    """Something that a person did to the run, in words."""
-
+class PersonalAct(Struct, frozen=True):
     at: float
-    """Unix time."""
     words: str
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """What an exact resume needs beyond the shell script's state."""
-
+class Progress(Struct, frozen=True):
     cycle: int = 1
     reviewing: bool = False
-    """Is it the reviewer's turn, and not the author's?"""
     in_flight: Dispatch | None = None
     briefed: frozenset[str] = frozenset()
     """Ids of terminals that have had the explore summary and the rest of the context."""
     archive: str = ""
     sequence: int = 0
     open_notes: tuple[OpenNotes, ...] = ()
-    """Of this round and the one before."""
     providers: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
-    """The settings it goes by, by variable name."""
     paused: bool = False
     heard: int = 0
-    """How much of the control file has been dealt with, in bytes."""
+    """How much of the control file has been processed, in bytes."""
     hints: tuple[KeptHint, ...] = ()
-    """Those that wait for their prompt."""
     acts: tuple[PersonalAct, ...] = ()
-    """What people did to the run, for its report; the last ones."""
     checking: When | None = None
-    """The point whose gates are being run."""
     checks_passed: int = 0
-    """How many of them have been."""
     base: Mapping[str, BaseResult] = field(default_factory=dict)
-    """What each gate said before the run."""
     passed: Mapping[str, BaseResult] = field(default_factory=dict)
     """What each gate said when it last passed after the tester."""
     proving: bool = False
-    """Have all gates passed, and is the proof due?"""
     proof: ProofWords | None = None
     failed_on: Mapping[str, str] = field(default_factory=dict)
-    """The tree on which each gate last failed."""
     repeated_gate: str = ""
     """The gate that failed twice on the same tree, if one did in this round."""
     findings: Mapping[str, Findings] = field(default_factory=dict)
-    """What each reviewer found that numbers its findings."""
     is_more_asked: bool = False
-    """Has the last review of the work, or the last round, asked for something?"""
     unchanged_turns: int = 0
-    """How many of the last turns of whoever does the work changed nothing."""
     approved_tree: str = ""
-    """The work folder as the last review of the work approved it; empty if nobody knows."""
+    """The work folder as the last review of the work approved it; empty if unknown."""
     is_approved: bool = False
-    """Has the last review of the work approved it, or was it skipped by a person?"""
     delivered_tree: str = ""
     """The work folder as the author of the work last left it."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunState:
-    """A run between two turns."""
-
+class RunState(Private, frozen=True):
     api: str
     provider: str
     wd: str
-    prompt: str = field(repr=False)
+    prompt: str
     session_name: str = ""
-    flow: Flow = field(default_factory=partial(packaged_flow, LOOP), repr=False)
+    flow: Flow = field(default_factory=partial(packaged_flow, LOOP))
     terminals: Mapping[str, str] = field(default_factory=dict)
     round: int = 1
     phase: str = ""
     """The name of the stage, or `done`; empty for the first stage."""
     final_status: FinalStatus = FinalStatus.RUNNING
     feedback: Excerpt = NO_FEEDBACK
-    """The evidence of the tester or the gate from the round before."""
     notes: Mapping[str, Excerpt] = field(default_factory=dict)
-    """What each reviewer last noted in this round."""
-    outputs: Mapping[str, Output] = field(default_factory=dict, repr=False)
-    """The last reply of each role in this round."""
+    outputs: Mapping[str, Output] = field(default_factory=dict)
     progress: Progress = field(default_factory=Progress)
     updated_at: str = ""
 
     @property
     def gates(self) -> tuple[Gate, ...]:
-        """The gates that the run began with, in their order."""
         return read_gates(self.progress.settings.get("GATES", ""))
 
     def terminal_of(self, role: str) -> str:
@@ -190,7 +158,6 @@ class RunState:
         return self.progress.providers.get(role) or self.provider
 
     def output_of(self, role: str) -> Output:
-        """Return the last reply of a role in this round; an empty one if there is none."""
         return self.outputs.get(role, NO_OUTPUT)
 
     def has_output(self, role: str) -> bool:
@@ -201,12 +168,10 @@ class RunState:
 
 
 MOST_HINTS = 20
-"""So many may wait to be told."""
 MOST_ACTS = 200
 
 
 def keep_hint(state: RunState, role: str | None, text: str) -> RunState:
-    """Return the state in which a hint waits to be told; raise why it cannot."""
     known = [one.name for one in state.flow.roles]
     if role is not None and role not in known:
         flow = state.flow.name
@@ -218,19 +183,16 @@ def keep_hint(state: RunState, role: str | None, text: str) -> RunState:
 
 
 def hints_for(state: RunState, role: str) -> tuple[KeptHint, ...]:
-    """Return the hints that the next prompt has if it is for this role."""
     return tuple(hint for hint in state.progress.hints if hint.role in ("", role))
 
 
 def drop_hints(state: RunState, role: str) -> RunState:
-    """Return the state after a role was told its hints."""
     told = hints_for(state, role)
     hints = tuple(hint for hint in state.progress.hints if hint not in told)
     return replace(state, progress=replace(state.progress, hints=hints))
 
 
 def take_hints_back(state: RunState, review: Turn) -> RunState:
-    """Return the state in which the hints of a prompt to which nothing is heard wait again."""
     dispatch = state.progress.in_flight
     if dispatch is None or dispatch.turn != review:
         return state
@@ -239,18 +201,15 @@ def take_hints_back(state: RunState, review: Turn) -> RunState:
 
 
 def note_act(state: RunState, at: float, text: str) -> RunState:
-    """Return the state that remembers what a person did."""
     acts = (*state.progress.acts, PersonalAct(at, text))[-MOST_ACTS:]
     return replace(state, progress=replace(state.progress, acts=acts))
 
 
 VERSION = 1
 NOTES_KEYS = {"analyst_feedback": "analyst_review", "programmer_feedback": "programmer_review"}
-"""Where the specification has the notes of these reviewers."""
 
 
 def encode_state(state: RunState) -> bytes:
-    """Return the state as it is kept."""
     content = {"version": STATE_VERSION, **codec.plain(state)}
     if state.flow == packaged_flow(LOOP):
         del content["flow"]
@@ -258,7 +217,6 @@ def encode_state(state: RunState) -> bytes:
 
 
 def decode_state(data: bytes) -> RunState:
-    """Return a state that was kept; damaged parts have their defaults."""
     try:
         content = codec.parse(data)
         if content["version"] == STATE_VERSION:
@@ -270,7 +228,6 @@ def decode_state(data: bytes) -> RunState:
 
 # Any: JSON of any form
 def to_json(state: RunState) -> dict[str, Any]:
-    """Return the state as JSON data."""
     roles = state.flow.roles
     return {
         "version": VERSION,
@@ -293,7 +250,7 @@ def to_json(state: RunState) -> dict[str, Any]:
 
 
 def from_json(data: object) -> RunState:
-    """Return the state that JSON data describes, mended as the top of this file says."""
+    """Return the state that JSON data describes, repaired as the top of this file says."""
     if not isinstance(data, dict):
         raise StateError("it does not hold a JSON object")
     if data.get("version") not in (VERSION, str(VERSION)) or data["version"] is True:
@@ -302,24 +259,17 @@ def from_json(data: object) -> RunState:
     if status not in list(FinalStatus):
         raise StateError(f"its final_status is {status!r}, not one of {', '.join(FinalStatus)}")
     flow = packaged_flow(LOOP)
-    # Earlier versions kept it in `progress`.
-    named = data.get("flow", _table(_table(data, "progress"), "flow").get("name", flow.name))
-    if named != flow.name:
-        raise StateError(f"its flow is {named!r}, and the run itself is not known here")
+    if flow_name(data) != flow.name:
+        raise StateError(f"its flow is {flow_name(data)!r}, and the run itself is not known here")
     is_over = status != FinalStatus.RUNNING
     stage = flow.stage(_text(data, "current_phase")) or flow.first
     terminals, outputs = _table(data, "terminals"), _table(data, "outputs")
     notes = {reviewer: _feedback(data, key) for key, reviewer in NOTES_KEYS.items()}
     ids, agents = {}, {}
     for role in flow.roles:
-        match terminals.get(role.terminal):
-            case {"id": str(terminal_id), "provider": str(provider)}:
-                ids[role.name] = terminal_id
-                agents[role.name] = provider
-            case {"id": str(terminal_id)}:
-                ids[role.name] = terminal_id
-            case str(terminal_id):
-                ids[role.name] = terminal_id
+        terminal = terminals.get(role.terminal)
+        table = terminal if isinstance(terminal, dict) else {"id": terminal}
+        ids[role.name], agents[role.name] = _text(table, "id"), _text(table, "provider")
     return RunState(
         api=_text(data, "api"),
         provider=_text(data, "provider"),
@@ -338,6 +288,11 @@ def from_json(data: object) -> RunState:
         progress=Progress(providers={role: agent for role, agent in agents.items() if agent}),
         updated_at=_text(data, "updated_at"),
     )
+
+
+def flow_name(data: Mapping[str, Any]) -> object:
+    # Earlier versions kept it in `progress`.
+    return data.get("flow", _table(_table(data, "progress"), "flow").get("name", LOOP))
 
 
 def _feedback(data: Mapping[str, Any], key: str) -> Excerpt:

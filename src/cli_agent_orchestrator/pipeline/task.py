@@ -8,12 +8,14 @@ has two lines with stars, and both of them count: it is the form of scripts, and
 import re
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 
+from msgspec import Struct
+
+from ..core.codec import Private
 from ..errors import ConfigError, PromptError
-from ..settings.table import BY_KEY, IN_TASK, Setting, ValueKind
-from ..settings.values import FLOW_NAME_PATTERN, canonical, read_role_providers, read_word
+from ..settings.table import BY_KEY, IN_TASK, Setting
+from ..settings.values import FLOW_NAME_PATTERN, read_role_providers, read_value, read_word
 from .reply import clean_text, unfenced
 
 EXPLORE_HEADER = "*** ORIGINAL EXPLORE SUMMARY ***"
@@ -49,35 +51,23 @@ What the tester does, and what must come out of it. This part may be left out.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
-    """A task in its two parts."""
-
+class Task(Private, frozen=True):
     explore_summary: str
-    """For all roles: what is to be done."""
     scenario_test: str
     """For the tester: how to find out whether it was done; empty if the flow is to say it."""
-    text: str = field(repr=False)
-    """The whole text, as the state file keeps it."""
+    text: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Marked:
-    """The lines of a task, and which of them begin something."""
-
+class _Marked(Struct, frozen=True):
     lines: Sequence[str]
     stars: Sequence[int]
-    """The lines with stars."""
     settings: range
     """The lines between those that set off the settings of the task."""
     task: Sequence[int]
-    """The headings of what is to be done, outside fenced code."""
     test: Sequence[int]
-    """The same of the test."""
 
 
 def parse_task(text: str) -> Task:
-    """Split a task into its parts; what stands before the first is for people only."""
     size = len(text.encode("utf-8", "replace"))
     if size > LARGEST_TASK:
         raise PromptError(
@@ -93,13 +83,11 @@ def parse_task(text: str) -> Task:
 
 
 def has_headings(text: str) -> bool:
-    """Was a text surely written as a task?"""
     marked = _mark(text)
     return bool(marked.stars or marked.task)
 
 
 def settings_lines(text: str) -> list[tuple[int, str]]:
-    """Return the lines with the settings of a task, each with its number, from 1."""
     marked = _mark(text)
     return [(number + 1, marked.lines[number]) for number in marked.settings]
 
@@ -197,11 +185,6 @@ def _problem(reason: str) -> PromptError:
 PAIR_PATTERN = r"(?P<key>[A-Za-z][\w-]*)\s*[:=](?P<value>.*)"
 # "make test  # all of them": the comment behind a value without quotation marks
 COMMENT_PATTERN = r"(?:^|\s)#.*"
-EXPECTED = {
-    ValueKind.FLAG: "true or false",
-    ValueKind.COUNT: "a whole number, at least {minimum}",
-    ValueKind.SECONDS: "a number of seconds",
-}
 
 
 def read_front_matter(text: str, where: str) -> dict[str, str]:
@@ -251,13 +234,11 @@ def _value(text: str) -> str:
 
 
 def _check(setting: Setting, value: str) -> None:
-    """Refuse a value that no run could have."""
     fault, given = f"{setting.key} is {value!r}", {setting.name: value}
-    if setting.kind in EXPECTED and canonical(setting.name, value) is None:
-        raise _fault(fault, EXPECTED[setting.kind].format(minimum=setting.minimum))
     if setting.name == "FLOW" and not re.fullmatch(FLOW_NAME_PATTERN, value.strip()):
         raise _fault(fault, "the name of a flow; a file only by --flow or CAO_FLOW")
     try:
+        read_value(given, setting.name)
         read_word(given, "PROVIDER")
         read_role_providers(given)
     except ConfigError as error:

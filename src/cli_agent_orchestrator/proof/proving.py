@@ -1,23 +1,24 @@
 r"""Finds out what the work of a run is worth: its tests on the base, the base's tests on it.
 
-Tests that must fail are added, too: does a gate notice them? Code runs in the same process as its
-tests. It can print the summary of a test runner and end the process, or put a function of its own
-in the place of one that compares. A gate that reports these tests on the base and misses some on
-the result was tricked. They are written for Python, JavaScript, TypeScript, Go and Rust, and some
-compare in the ways in which the tests around them do. Their names are made of words by chance, most
-of them the project's own: code that lies as long as it sees none of them still cannot do so.
+Tests that must fail (canaries) are added, too. Code runs in the same process as its tests: it can
+print the summary of a test runner and end the process, or replace a function that compares. A gate
+that reports these tests on the base and misses some on the result was tricked. They are written for
+Python, JavaScript, TypeScript, Go and Rust, and some compare as the tests around them do. Their
+names are random words, most of them the project's own, so that no code can recognize them.
 """
 
 import re
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from pathlib import PurePosixPath
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..core.files import cache_of
 from ..errors import GitError
 from ..gates.check import BaseResult, CheckResult, judge_check
-from ..gates.checking import Checker, GatePlace
+from ..gates.checking import GatePlace, GateRunner
 from ..gates.counts import TestCounts
 from ..settings.gates import Gate
 from ..work.changes import Change
@@ -62,10 +63,6 @@ PYTHON_TESTS = """
 
 
 """
-JAVASCRIPT_TEST = '\n{function}("{name}", ({given}) => {{ {deed}; }});\n'
-GO_TEST = '\nfunc {name}(t *testing.T) {{ t.Fatal("{words}") }}\n'
-RUST_TEST = '\n#[test]\nfn {name}() {{ panic!("{words}"); }}\n'
-IMPORT = "import unittest\n\n\n"
 WORDS = [
     "after", "all", "and", "any", "before", "both", "empty", "first", "for", "from", "given",
     "has", "into", "keeps", "known", "last", "left", "list", "long", "many", "more", "name",
@@ -74,7 +71,6 @@ WORDS = [
     "twice", "two", "under", "until", "value", "when", "where", "with", "without",
 ]  # fmt: skip
 MOST_WORDS = 2000
-MOST_TRIES = 100
 NUMBERS = [str(number) for number in range(2, 1000)]
 # "price" in "test_price", "Price" in "testPrice"
 WORD_PATTERN = r"[A-Z]?[a-z]{2,9}"
@@ -106,35 +102,33 @@ def judge_canaries(
     turned: Sequence[str],
     failing: Sequence[str],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return which of them a gate misses, and which other tests pass only where they are not.
+    """Return which of them a gate misses, and which other tests pass only without them.
 
-    The base is asked only where the result is in doubt. Tests that `turned` failed before the run:
-    they pass with it, if it is any good, whatever is beside them. Those that are `failing` fail on
-    the result anyway.
+    The base is asked only where the result is in doubt. Tests that `turned` failed before the run
+    and must pass with it. Those that are `failing` fail on the result anyway.
     """
-    heard, others = _sort(names, on_result)
+    seen, others = _sort(names, on_result)
     others -= set(failing)
     if betrayed := others & set(turned):
         return (), tuple(sorted(betrayed))
-    if not others and heard == set(names):
+    if not others and seen == set(names):
         return (), ()
     on_base = run_on_base()
-    heard_there, others_there = _sort(names, on_base)
+    seen_there, others_there = _sort(names, on_base)
     more = others - others_there if on_base is not None else ()
-    return tuple(sorted(heard_there - heard)), tuple(sorted(more))
+    return tuple(sorted(seen_there - seen)), tuple(sorted(more))
 
 
 def _sort(names: Collection[str], counts: TestCounts | None) -> tuple[set[str], set[str]]:
-    heard, others = set(), set()
+    seen, others = set(), set()
     for failure in counts.failures if counts else ():
         found = {name for name in names if _has(failure, name)}
-        heard |= found
+        seen |= found
         others |= set() if found else {failure}
-    return heard, others
+    return seen, others
 
 
 def candidates(paths: Sequence[str]) -> tuple[str, ...]:
-    """Return the files of tests that can get some more, spread over all there are."""
     found = [path for path in paths if is_found(path) or is_doubtful(path)]
     known = sorted(path for path in found if language_of(path) is not None)
     step = -(-len(known) // MOST_CANARY_FILES) or 1
@@ -142,10 +136,7 @@ def candidates(paths: Sequence[str]) -> tuple[str, ...]:
 
 
 def add_canaries(texts: Mapping[str, str], pick: Pick) -> tuple[frozenset[str], dict[str, str]]:
-    """Return the names of tests that must fail, and files of tests with these in them.
-
-    Files are left out in which it is not known how.
-    """
+    """Return the names of tests that must fail, and the files of tests that got some."""
     namer = _Namer("\n".join(texts.values()), pick)
     added = {path: _add(path, text, namer) for path, text in texts.items()}
     names = frozenset(name for _, names in added.values() for name in names)
@@ -153,8 +144,6 @@ def add_canaries(texts: Mapping[str, str], pick: Pick) -> tuple[frozenset[str], 
 
 
 class _Namer:
-    """Makes names of words by chance, no two of them the same."""
-
     def __init__(self, text: str, pick: Pick) -> None:
         own = dict.fromkeys(word.lower() for word in re.findall(WORD_PATTERN, text))
         # Each of its own counts for several.
@@ -167,7 +156,7 @@ class _Namer:
 
     def name(self, shape: Callable[[Sequence[str]], str]) -> str:
         words = self.words()
-        for _ in range(MOST_TRIES):
+        for _ in range(100):
             if not any(_has(known, shape(words)) for known in self._known):
                 break
             words.append(self.pick(self._words))
@@ -198,10 +187,10 @@ def _add(path: str, text: str, namer: _Namer) -> tuple[str, Sequence[str]]:
         return _add_to_javascript(text, function[1], words, namer)
     if language is GO and '"testing"' in text:
         name = namer.name(lambda words: f"Test{_camel(words)}")
-        return text + GO_TEST.format(name=name, words=words), (name,)
+        return f'{text}\nfunc {name}(t *testing.T) {{ t.Fatal("{words}") }}\n', (name,)
     if language is RUST:
         name = namer.name("_".join)
-        return text + RUST_TEST.format(name=name, words=words), (name,)
+        return f'{text}\n#[test]\nfn {name}() {{ panic!("{words}"); }}\n', (name,)
     return text, ()
 
 
@@ -222,7 +211,7 @@ def _add_to_javascript(
     for deed in list(dict.fromkeys(deeds))[:MOST_DEEDS]:
         names.append(namer.name(" ".join))
         given = "t" if deed.startswith("t.") else ""
-        text += JAVASCRIPT_TEST.format(function=function, name=names[-1], given=given, deed=deed)
+        text += f'\n{function}("{names[-1]}", ({given}) => {{ {deed}; }});\n'
     return text, names
 
 
@@ -235,7 +224,7 @@ def _add_to_python(text: str, words: str, namer: _Namer) -> tuple[str, Sequence[
     is_first = re.search(r"^class Test", text, re.MULTILINE) is not None
     group = namer.name(lambda words: f"Test{_camel(words)}" if is_first else f"{_camel(words)}Test")
     more = PYTHON_TESTS.format(
-        imports="" if re.search(r"^import unittest$", text, re.MULTILINE) else IMPORT,
+        imports="" if re.search(r"^import unittest$", text, re.M) else "import unittest\n\n\n",
         group=group,
         names=names,
         numbers=namer.two_numbers(),
@@ -249,17 +238,13 @@ def _add_to_python(text: str, words: str, namer: _Namer) -> tuple[str, Sequence[
 
 LARGEST_FILE = 1024 * 1024
 MOST_FILES = 2000
-MOST_DATA = 100
 
 
-class Prover:
-    def __init__(
-        self, checker: Checker, place: GatePlace, work: WorkFolder, most_files: int = MOST_FILES
-    ) -> None:
-        self._checker = checker
-        self._place = place
-        self._work = work
-        self._most_files = most_files
+class Prover(Struct, frozen=True):
+    runner: GateRunner
+    place: GatePlace
+    work: WorkFolder
+    most_files: int = MOST_FILES
 
     def prove(
         self,
@@ -268,9 +253,9 @@ class Prover:
         passed: Mapping[str, BaseResult],
         log_name: str,
     ) -> Proof:
-        snapshots, now = self._work.snapshots, self._work.now
+        snapshots, now = self.work.snapshots, self.work.now
         if snapshots is None or now is None:
-            return Proof(no_snapshots=self._work.why_no_snapshots)
+            return Proof(no_snapshots=self.work.why_no_snapshots)
         start, end = snapshots.all()[0].tree, now.tree
         commands = [gate.run for gate in gates]
         changes = snapshots.changes(start, end)
@@ -287,8 +272,8 @@ class Prover:
             except GitError:
                 why = "what was committed before the run can not be read any more"
                 before = (Suspicion(".git", Trick.DELETED, why),)
-        links = self._work.links(start)
-        files = candidates(self._work.files(start))
+        links = self.work.links(start)
+        files = candidates(self.work.files(start))
         read = {path: self._text(start, links.get(path, path)) for path in files}
         texts = {path: text for path, text in read.items() if text is not None}
         canaries = add_canaries(texts, secrets.choice)
@@ -300,6 +285,12 @@ class Prover:
             for gate in gates
             if passed.get(gate.name, BaseResult(None)).run >= 0
         )
+        by_path = {path: one for one in changes for path in (one.path, one.old_path)}
+        listed = (by_path[one.path] for one in suspicions[:MOST_LISTED] if one.path in by_path)
+        patches = (
+            snapshots.diff(*trees, paths=sorted({one.path, one.old_path}), limit=LARGEST_FILE)
+            for one in dict.fromkeys(listed)
+        )
         return Proof(
             found,
             layers.new_tests,
@@ -307,8 +298,8 @@ class Prover:
             layers.product,
             layers.is_untouched,
             before,
-            self._patches(trees, changes, suspicions),
-            left_behind=tuple(sorted({*map(cache_of, self._work.left_behind(end))})),
+            tuple(patch.decode(errors="replace") for patch in patches),
+            left_behind=tuple(sorted({*map(cache_of, self.work.left_behind(end))})),
         )
 
     def _prove_by(
@@ -333,10 +324,9 @@ class Prover:
             paths: Sequence[str] = (),
             texts: Mapping[str, str] | None = None,
         ) -> CheckResult:
-            """Run the gate on a commit with paths of another one, and other texts in some files."""
-            with self._work.laid_out(commit, over, paths, texts) as folder:
-                place = replace(self._place, folder=folder)
-                return self._checker.run_fresh(gate, place, f"{log_name}-{gate.name}-{label}")
+            with self.work.laid_out(commit, over, paths, texts) as folder:
+                place = replace(self.place, folder=folder)
+                return self.runner.run_fresh(gate, place, f"{log_name}-{gate.name}-{label}")
 
         def judge(result: CheckResult) -> CheckResult:
             return judge_check(result, base, allow_base_failures=gate.allow_base_failures)
@@ -353,8 +343,8 @@ class Prover:
                 on_base = run("base-empty", start, end, own_tests, empty)
         still: tuple[str, ...] = ()
         if turned:
-            tells = on_base is not None and is_red(on_base, 0)
-            again = on_base if on_base is not None and tells else run("again", start)
+            is_known = on_base is not None and is_red(on_base, 0)
+            again = on_base if on_base is not None and is_known else run("again", start)
             still = still_failing(turned, again.counts, passed.failures)
         missed: tuple[str, ...] = ()
         betrayed: tuple[str, ...] = ()
@@ -382,7 +372,7 @@ class Prover:
             failed_before=len(failed_before),
             passed_with=-1 if base is not None and base.run >= 0 else passed.run,
         )
-        if found.fault or not old_tests or gate.clean or self._work.holds_back:
+        if found.fault or not old_tests or gate.clean or self.work.holds_back:
             return found
         # In the work folder its new tests may have passed by files that no commit has.
         return replace(found, as_it_is=judge(run("as-it-is", end)))
@@ -390,7 +380,6 @@ class Prover:
     def _kinds(
         self, old: str, new: str, changes: Sequence[Change], commands: Sequence[str]
     ) -> Kinds:
-        """Return what the files are for that are different between two commits."""
         before = [c.old_path for c in changes if c.status != "A"]
         after = [c.path for c in changes if c.status != "D"]
         sides = [(old, path) for path in before] + [(new, path) for path in after]
@@ -404,24 +393,24 @@ class Prover:
             # What a test leads to is a test, and so is all in a folder of tests.
             led_to = {
                 target
-                for path, target in self._work.links(commit).items()
+                for path, target in self.work.links(commit).items()
                 if kind_of(path) is PathKind.TEST
             }
             tests |= {
                 path for path in paths if led_to & {path, *map(str, PurePosixPath(path).parents)}
             }
-        files = self._work.files(old)
+        files = self.work.files(old)
         named: set[str] = set()
         for command in commands:
-            named |= named_files(command, files, self._work.prefix).intersection(before)
+            named |= named_files(command, files, self.work.prefix).intersection(before)
         data = [path for path in before if path not in named and may_be_data(path)]
-        for path in data[:MOST_DATA]:
-            if is_golden(self._work.mentioning(old, path.rpartition("/")[2], LARGEST_FILE)):
+        for path in data[:100]:
+            if is_golden(self.work.mentioning(old, path.rpartition("/")[2], LARGEST_FILE)):
                 tests.add(path)
         return kinds_of_named({path: self._text(old, path) for path in named}, frozenset(tests))
 
     def _text(self, commit: str, path: str) -> str | None:
-        data = self._work.read(commit, path, LARGEST_FILE + 1)
+        data = self.work.read(commit, path, LARGEST_FILE + 1)
         if data is None or len(data) > LARGEST_FILE or b"\0" in data:
             return None
         return data.decode(errors="replace")
@@ -443,23 +432,6 @@ class Prover:
                 self._text(old, one.old_path) if one.status != "A" else None,
                 self._text(new, one.path) if one.status != "D" else None,
             )
-            for one in matter[: self._most_files]
+            for one in matter[: self.most_files]
         ]
-        return find_tampering(read, kinds, [one.path for one in matter[self._most_files :]])
-
-    def _patches(
-        self,
-        trees: tuple[str, str],
-        changes: Sequence[Change],
-        suspicions: Sequence[Suspicion],
-    ) -> tuple[str, ...]:
-        """Return what the run did to each file that is listed, in the order of the list."""
-        snapshots = self._work.snapshots
-        assert snapshots is not None, "there is something to compare"
-        by_path = {path: one for one in changes for path in (one.path, one.old_path)}
-        listed = (by_path[one.path] for one in suspicions[:MOST_LISTED] if one.path in by_path)
-        patches = (
-            snapshots.diff(*trees, paths=sorted({one.path, one.old_path}), limit=LARGEST_FILE)
-            for one in dict.fromkeys(listed)
-        )
-        return tuple(patch.decode(errors="replace") for patch in patches)
+        return find_tampering(read, kinds, [one.path for one in matter[self.most_files :]])

@@ -1,29 +1,28 @@
 r"""What belongs to the tests of a project: by the paths of files, their texts, and gates' commands.
 
 First what tests look like in each language, and what a product looks like that fools them. Nothing
-here is exact: a skip in a comment counts. All of it takes time in proportion to the length of a
-text, whoever wrote it: no pattern can begin again inside of what it has searched in vain (`{0,3}`
-in place of `*`).
+here is exact: a skip in a comment counts. All patterns take linear time: none can begin again
+inside of what it has searched in vain (`{0,3}` in place of `*`).
 
-Of two states of a project it says what of one is laid over the other, so that the tests are those
-of the base or those of the run.
+Then which files of one state of a project are laid over another one, so that the tests are those of
+the base or those of the run.
 """
 
 import posixpath
 import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
+
+from msgspec import Struct
 
 from ..core.files import is_left_behind
 from ..core.text import SEPARATORS
 from ..work.changes import Change
 
 
-@dataclass(frozen=True, slots=True)
-class Language:
+class Language(Struct, frozen=True):
     suffixes: tuple[str, ...]
     cases: str
     assertions: str
@@ -34,8 +33,8 @@ class Language:
     doubts: str
     """What in a product decides what is equal, or is only known when it runs."""
     quiet: str
-    """Comments and texts, in which nothing is run. Those in the group `kept` are left in: they
-    are looked for only because they may hold what looks like the beginning of a comment."""
+    """Comments and texts. Those in the group `kept` are left in: they are looked for only because
+    they may hold what looks like the beginning of a comment."""
     imports: str = ""
     """What binds names (of the first group that matches) to something from elsewhere."""
     on_imported: str = ""
@@ -283,11 +282,6 @@ def language_of(path: str) -> Language | None:
 
 
 def marks_of(pattern: str, text: str) -> list[str]:
-    """Return what in a text matches a pattern, each place once.
-
-    >>> marks_of(PYTHON.skips, "@pytest.mark.skip\\ndef test_a(): pytest.skip('b')")
-    ['pytest.mark.skip', 'pytest.skip(']
-    """
     return [mark[0] for mark in re.finditer(pattern, text, re.MULTILINE)] if pattern else []
 
 
@@ -299,7 +293,6 @@ def spoken_part(text: str, language: Language) -> str:
 FOLDERS = frozenset(
     ("test", "tests", "__tests__", "__mocks__", "__snapshots__", "spec", "e2e", "cypress")
 ) | {"testdata", "benches"}
-"""Everything in these is of the tests, golden data too."""
 # "app/src/integrationTest/java/A.java", "t/lib/Prices.pm"
 OF_TESTS_PATTERN = r"(?:^|/)src/(?:it|integrationTest|androidTest)/|^t/"
 # "app/src/main/java/ATest.java": what is there is never run as a test
@@ -325,7 +318,6 @@ FOUND_NAMES = _any(
     # "basic.t", "prices.bats", "test_total.rb", "total_spec.rb", "total_test.cc"
     r".+\.(?:t|bats)|test_.+\.rb|.+_(?:test|spec)\.(?:rb|exs|dart|cc|cpp|c|php|lua)",
 )
-"""By these names the usual runners find tests."""
 DOUBTFUL_NAMES = {
     # "testprice.py" for unittest; "testimonials.py" too
     r"test[^_.].*\.py": r"^[ \t]*(?:async )?def test\w*\(",
@@ -334,7 +326,6 @@ DOUBTFUL_NAMES = {
 }
 """By these names a runner looks into a file that may be of the product; what a test has in it."""
 HELPER_NAMES = r"conftest\.py|.+\.snap"
-"""These are of the tests, and no tests themselves."""
 SETTINGS_NAMES = _any(
     r"\.?pytest\.ini|tox\.ini|setup\.cfg|pyproject\.toml|noxfile\.py|\.coveragerc",
     r"(?:jest|vite|vitest|playwright|cypress|karma|wdio)\.config\.(?:[cm]?[jt]s|json)",
@@ -356,13 +347,10 @@ SOURCE_SUFFIXES = (
 )
 EMPTY_SUFFIXES = (*PYTHON.suffixes, *JAVASCRIPT.suffixes, ".rb")
 """Of languages in which a file may have nothing in it."""
-NEVER_EMPTY = "setup.py"
-"""Without its text nothing can be installed."""
 # "README.md", "LICENSE": tests may look at these, and they are there for readers
 FOR_READERS = (
     r"(?i)(?:readme|changelog|changes|history|licen[cs]e|news|authors|contributing)(?:\..*)?"
 )
-SHORTEST_NAME = 4
 
 
 class PathKind(StrEnum):
@@ -395,7 +383,6 @@ def is_doubtful(path: str) -> bool:
 
 
 def holds_tests(path: str, text: str | None) -> bool:
-    """Would a usual test runner find tests in a file, by its path or else by its text?"""
     if is_found(path):
         return True
     name, language = path.rpartition("/")[2], language_of(path)
@@ -404,15 +391,13 @@ def holds_tests(path: str, text: str | None) -> bool:
 
 
 def may_be_data(path: str) -> bool:
-    """Is a file neither source code nor anything that its path tells of?"""
     name = path.rpartition("/")[2]
     is_source = name.lower().endswith(SOURCE_SUFFIXES)
-    is_known = _is_named(name, FOR_READERS) or len(name) < SHORTEST_NAME or is_source
+    is_known = _is_named(name, FOR_READERS) or len(name) < 4 or is_source
     return kind_of(path) is PathKind.OTHER and not is_known
 
 
 def is_golden(mentioned_in: Sequence[str]) -> bool:
-    """Is data of the tests, by the files in which its name stands?"""
     sources = [path for path in mentioned_in if path.endswith(SOURCE_SUFFIXES)]
     is_product = PathKind.OTHER in map(kind_of, sources)
     return PathKind.TEST in map(kind_of, mentioned_in) and not is_product
@@ -422,8 +407,7 @@ def _is_named(name: str, pattern: str) -> bool:
     return re.fullmatch(pattern, name, re.DOTALL) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Kinds:
+class Kinds(Struct, frozen=True):
     tests: frozenset[str] = frozenset()
     named: frozenset[str] = frozenset()
     """Files that the command of a gate names; they have a say in what it runs."""
@@ -441,7 +425,6 @@ BY_PATH = Kinds()
 
 
 def kinds_of_named(texts: Mapping[str, str | None], tests: frozenset[str] = frozenset()) -> Kinds:
-    """Return the kinds of files with what gates name: tests, where their texts say so."""
     found = set()
     for path, text in texts.items():
         if language := language_of(path):
@@ -450,8 +433,7 @@ def kinds_of_named(texts: Mapping[str, str | None], tests: frozenset[str] = froz
     return Kinds(tests | found, frozenset(texts) - found)
 
 
-@dataclass(frozen=True, slots=True)
-class Layers:
+class Layers(Struct, frozen=True):
     new_tests: tuple[str, ...] = ()
     old_tests: tuple[str, ...] = ()
     """Those of before that are different now."""
@@ -467,16 +449,12 @@ class Layers:
     """Is there no difference but what programs leave behind when they are merely run?"""
 
     def over_result(self, *, had_tests: bool) -> tuple[str, ...]:
-        """Return what is to be as it was, so that the tests are the base's.
-
-        New ones stay where there were none: else there would be nothing to run.
-        """
+        """Return what becomes as it was; new tests stay where there were none to run."""
         added = self.added if had_tests else ()
         return (*self.old_tests, *self.scripts, *added)
 
     @property
     def over_base(self) -> tuple[str, ...]:
-        """Return what is to be as it is now, so that the tests are the run's."""
         return (*self.new_tests, *self.scripts) if self.new_tests else ()
 
 
@@ -507,7 +485,8 @@ def layers_of(changes: Sequence[Change], kinds: Kinds) -> Layers:
         new_sources=tuple(
             path
             for path in product
-            if path in new and path.endswith(EMPTY_SUFFIXES) and path != NEVER_EMPTY
+            # Without the text of setup.py nothing can be installed.
+            if path in new and path.endswith(EMPTY_SUFFIXES) and path != "setup.py"
         ),
         product=tuple(sorted(product, key=lambda path: not path.endswith(SOURCE_SUFFIXES))),
         is_untouched=all(is_left_behind(c.path) for c in changes),
@@ -523,7 +502,6 @@ GLOB_PATTERN = r"(?:.*/)?(?=[^/]*[*?\[])(?!\*+(?:\.\w+)?\Z)[^/]+"
 
 
 def named_files(command: str, files: Collection[str], folder: str = "") -> frozenset[str]:
-    """Return those of a project's files that a command names which is run in a folder of it."""
     known = frozenset(files)
     folders = {""}
     for path in known:
@@ -556,7 +534,6 @@ def named_files(command: str, files: Collection[str], folder: str = "") -> froze
 
 
 def _words(command: str) -> list[str]:
-    """Split a command as a shell does, operators too, and what is quoted in it for another one."""
     try:
         reader = shlex.shlex(command, posix=True, punctuation_chars=True)
         reader.whitespace_split = True
@@ -568,7 +545,7 @@ def _words(command: str) -> list[str]:
 
 
 def _module_files(words: Sequence[str], names: Collection[str]) -> Iterator[str]:
-    """Yield the files of the modules that a command may name: `checks.price`, but no file's."""
+    """Yield the files of the modules that a command may name: `checks.price`."""
     for before, word in zip(["", *words], words, strict=False):
         is_value = before.startswith("-") and not re.fullmatch(FLAG_PATTERN, before)
         if is_value or word in names or not re.fullmatch(MODULE_PATTERN, word):

@@ -25,8 +25,9 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from ..core.text import SEPARATORS, plural
 from ..work.changes import Change
@@ -88,21 +89,16 @@ ReadChange = tuple[Change, str | None, str | None]
 """A change, and the text before and now; None where there is none, or none that can be read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Suspicion:
+class Suspicion(Struct, frozen=True):
     path: str
     trick: Trick
     detail: str
-    """In words: `3 assertions fewer (12 → 9)`."""
 
 
 def find_tampering(
     changes: Sequence[ReadChange], kinds: Kinds = BY_PATH, left_out: Sequence[str] = ()
 ) -> tuple[Suspicion, ...]:
-    """Return what is suspicious about some changes, the worst first.
-
-    Files that are left out, as there are too many, could be anything.
-    """
+    """Return what is suspicious, the worst first; files that are left out were too many."""
     found = {suspicion for change in changes for suspicion in _look_at(*change, kinds)}
     if left_out:
         words = f"not looked into, as too many files were changed{_others(left_out, 'file')}"
@@ -118,7 +114,12 @@ def _look_at(
     old_kind = PathKind.OTHER if change.status == "A" else kinds.of(change.old_path)
     new_kind = PathKind.OTHER if change.status == "D" else kinds.of(change.path)
     if old_kind is PathKind.TEST:
-        yield from _look_at_test(change, new_kind, old, new)
+        lost = is_found(change.old_path) and not is_found(change.path)
+        if change.status != "D" and (new_kind is not PathKind.TEST or lost):
+            where = f"moved to {_shown(change.path)}, where no test runner looks for it"
+            yield Suspicion(change.old_path, Trick.MOVED_OUT, f"{where}{_held(change, old)}")
+        else:
+            yield from _look_at_own(change, None, old, new)
     elif new_kind is PathKind.TEST:
         yield from _new_skips(change.path, "", new)
     elif RUST in (language_of(change.old_path), language_of(change.path)):
@@ -132,56 +133,48 @@ def _look_at(
     for kind, trick in CHANGED.items():
         if kind in (old_kind, new_kind):
             is_new = old_kind is not kind
-            yield from _look_at_settings(change, trick, "" if is_new else old, new, is_new)
+            yield from _look_at_own(change, trick, "" if is_new else old, new, is_new)
 
 
-def _look_at_test(
-    change: Change, new_kind: PathKind, old: str | None, new: str | None
+def _look_at_own(
+    change: Change, trick: Trick | None, old: str | None, new: str | None, is_new: bool = False
 ) -> Iterator[Suspicion]:
-    language = language_of(change.old_path)
-    held = ""
-    if language and old is not None:
-        spoken = spoken_part(old, language)
-        cases, assertions = marks_of(language.cases, spoken), marks_of(language.assertions, spoken)
-        held = f" ({plural(len(cases), 'case')}, {plural(len(assertions), 'assertion')})"
-    lost = is_found(change.old_path) and not is_found(change.path)
+    """Look at a settings or CI file, whose changes are all of one trick, or at a test."""
     if change.status == "D":
-        yield Suspicion(change.old_path, Trick.DELETED, f"deleted{held}")
+        held = "" if trick else _held(change, old)
+        yield Suspicion(change.old_path, trick or Trick.DELETED, f"deleted{held}")
         return
-    if new_kind is not PathKind.TEST or lost:
-        where = f"moved to {_shown(change.path)}, where no test runner looks for it{held}"
-        yield Suspicion(change.old_path, Trick.MOVED_OUT, where)
-        return
-    if change.path.rpartition("/")[0] != change.old_path.rpartition("/")[0]:
-        yield Suspicion(change.old_path, Trick.MOVED, f"moved to {_shown(change.path)}")
-    yield from _look_at_mode(change)
-    if _is_replaced(change):
-        return
-    if old is None or new is None:
-        yield Suspicion(change.path, Trick.LINES_CHANGED, f"changed; {UNREADABLE}")
-        return
-    yield from _compare(change.path, language, old, new)
-    yield from _new_skips(change.path, old, new)
-
-
-def _look_at_settings(
-    change: Change, trick: Trick, old: str | None, new: str | None, is_new: bool
-) -> Iterator[Suspicion]:
-    if change.status == "D":
-        yield Suspicion(change.old_path, trick, "deleted")
-        return
-    if change.path != change.old_path and not is_new:
-        yield Suspicion(change.old_path, trick, f"moved to {_shown(change.path)}")
-    yield from _look_at_mode(change)
-    if _is_replaced(change):
-        return
-    if is_new:
+    places = [change.old_path, change.path]
+    if trick is None:
+        places = [path.rpartition("/")[0] for path in places]
+    if places[0] != places[1] and not is_new:
+        moved = f"moved to {_shown(change.path)}"
+        yield Suspicion(change.old_path, trick or Trick.MOVED, moved)
+    if change.old_mode not in (*NO_FILE, change.new_mode):
+        if change.old_mode[:2] != change.new_mode[:2]:
+            now = FILE_KINDS.get(change.new_mode[:2], f"of mode {_shown(change.new_mode)}")
+            yield Suspicion(change.path, Trick.REPLACED, f"it is {now} now")
+            return
+        now = "executable now" if change.new_mode == EXECUTABLE else "not executable any more"
+        yield Suspicion(change.path, Trick.MODE_CHANGED, f"it is {now}")
+    if trick and is_new:
         yield Suspicion(change.path, trick, "new")
     elif old is None or new is None:
-        yield Suspicion(change.path, trick, f"changed; {UNREADABLE}")
+        yield Suspicion(change.path, trick or Trick.LINES_CHANGED, f"changed; {UNREADABLE}")
+    elif trick is None:
+        yield from _compare(change.path, language_of(change.old_path), old, new)
     elif old != new:
         yield Suspicion(change.path, trick, _difference(old.split("\n"), new.split("\n")))
     yield from _new_skips(change.path, old, new)
+
+
+def _held(change: Change, text: str | None) -> str:
+    language = language_of(change.old_path)
+    if language is None or text is None:
+        return ""
+    spoken = spoken_part(text, language)
+    cases, assertions = marks_of(language.cases, spoken), marks_of(language.assertions, spoken)
+    return f" ({plural(len(cases), 'case')}, {plural(len(assertions), 'assertion')})"
 
 
 def _look_at_product(change: Change, old: str | None, new: str | None) -> Iterator[Suspicion]:
@@ -200,26 +193,9 @@ def _look_at_product(change: Change, old: str | None, new: str | None) -> Iterat
             yield Suspicion(change.path, trick, words)
 
 
-def _is_replaced(change: Change) -> bool:
-    """Is it another kind of thing now: no file, but a link or a submodule, or the reverse?"""
-    return change.old_mode not in NO_FILE and change.old_mode[:2] != change.new_mode[:2]
-
-
-def _look_at_mode(change: Change) -> Iterator[Suspicion]:
-    if change.old_mode == change.new_mode or change.old_mode in NO_FILE:
-        return
-    if _is_replaced(change):
-        now = FILE_KINDS.get(change.new_mode[:2], f"of mode {_shown(change.new_mode)}")
-        yield Suspicion(change.path, Trick.REPLACED, f"it is {now} now")
-        return
-    now = "executable now" if change.new_mode == EXECUTABLE else "not executable any more"
-    yield Suspicion(change.path, Trick.MODE_CHANGED, f"it is {now}")
-
-
 def _compare(
     path: str, language: Language | None, old: str, new: str, part: Callable[[str], str] = str
 ) -> Iterator[Suspicion]:
-    """Compare cases, assertions and lines; `part` returns what of a text is for tests."""
     if language:
         spoken = [spoken_part(text, language) for text in (old, new)]
         for trick, what, pattern, texts in (
@@ -268,10 +244,7 @@ def _difference(old: Sequence[str], new: Sequence[str]) -> str:
 
 
 def _unit_tests(text: str) -> str:
-    """Return what in a Rust source is built for tests only.
-
-    An item ends at the first line that closes it at its own depth, as formatted code has it.
-    """
+    """Return what in a Rust source is built for tests only, laid out as formatted code is."""
     found: list[str] = []
     depth: str | None = None
     for line in text.split("\n"):
@@ -286,15 +259,10 @@ def _unit_tests(text: str) -> str:
 
 
 Found = tuple[tuple[int, str], ...]
-"""Lines, each with its number and what in it counts."""
 
 
 def find_meddling(path: str, old: str, new: str) -> Found:
-    """Return the lines that a file did not have before and that reach into a framework.
-
-    >>> find_meddling("price.py", "", "total = 1\\nimport unittest\\n")
-    ((2, 'import unittest'),)
-    """
+    """Return the new lines that reach into a framework: `(2, "import unittest")`."""
     language = language_of(path)
     if language is None:
         return ()
@@ -307,14 +275,7 @@ def find_meddling(path: str, old: str, new: str) -> Found:
 
 
 def find_doubts(path: str, old: str, new: str) -> Found:
-    """Return the lines that a file did not have before and that its tests could fall for.
-
-    They reach into what is only known when the code runs, change what was imported, or decide what
-    is equal.
-
-    >>> find_doubts("price.py", "", "class Amount(int):\\n    __eq__ = always\\n")
-    ((2, '__eq__'),)
-    """
+    """Return the new lines that tests could fall for, by deciding what is equal for example."""
     language = language_of(path)
     if language is None:
         return ()
@@ -357,8 +318,8 @@ def _new_lines(old: str, new: str, language: Language) -> Iterator[tuple[int, st
 def _spoken_lines(text: str, language: Language) -> list[str]:
     """Return the lines of a text with their numbers kept, without comments and long texts.
 
-    Names are as Python reads them: letters that only look different are the same. A line that a
-    language takes for several, and git does not, has line ends in it.
+    Letters that only look different are the same, as in Python. A line that a language takes for
+    several, and git does not, has line ends in it.
     """
 
     def quiet(found: re.Match[str]) -> str:
@@ -375,7 +336,6 @@ def _spoken_lines(text: str, language: Language) -> list[str]:
 
 
 def _readable(text: str | None) -> str | None:
-    """Return a text with plain line ends; None if it is too large."""
     if text is None or len(text) > LARGEST_TEXT:
         return None
     plain = text.replace("\r\n", "\n").replace("\r", "\n")

@@ -13,8 +13,10 @@ been done before the run, and is not committed, is listed apart: the run is not 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+from msgspec import Struct, field
+
+from ..core.codec import Private
 from ..core.markdown import block_of, excerpt, harmless
 from ..core.text import first_names, on_a_line, plural
 from ..gates.check import CheckResult, page_of
@@ -24,16 +26,13 @@ from .tampering import Suspicion, Trick
 MOST_LISTED = 30
 MOST_NAMED = 3
 LINES_OF_FILE, LINES_OF_ALL = 40, 200
-"""Of diffs on the page of a proof."""
 PROVEN, NOT_PROVEN = "proven", "not proven"
-"""Begin what is told of a proof."""
 BEFORE = "before the run and not committed: "
 BEFORE_TITLE = "Before the run, and not committed:"
 DIFF_TITLE = "What the run did to these files:"
 
 
-@dataclass(frozen=True, slots=True)
-class ProofWords:
+class ProofWords(Struct, frozen=True):
     is_proven: bool
     said: str
     look_at: str = ""
@@ -47,12 +46,10 @@ class ProofWords:
         return f"{PROVEN if self.is_proven else NOT_PROVEN}: {self.said}{tail}"
 
 
-@dataclass(frozen=True, slots=True)
-class GateProof:
+class GateProof(Struct, frozen=True):
     gate: str
     on_result: CheckResult
     on_base: CheckResult | None = None
-    """The run's own tests on the base; None if it neither made nor changed any."""
     turned: tuple[str, ...] = ()
     """Tests that failed before the run, fail on the base still, and pass now."""
     faded: tuple[str, ...] = ()
@@ -102,17 +99,15 @@ class GateProof:
         return ""
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
+class Proof(Private, frozen=True):
     gates: tuple[GateProof, ...] = ()
     new_tests: tuple[str, ...] = ()
     suspicions: tuple[Suspicion, ...] = ()
     product: tuple[str, ...] = ()
     is_untouched: bool = False
-    """Is every file as it was before the run?"""
     before: tuple[Suspicion, ...] = ()
     """What had been done to tests before the run, and is in no commit."""
-    patches: tuple[str, ...] = field(default=(), repr=False)
+    patches: tuple[str, ...] = field(default=())
     no_snapshots: str = ""
     """Why there is nothing to compare; empty if there is."""
     left_behind: tuple[str, ...] = ()
@@ -191,8 +186,8 @@ def still_failing(
 ) -> tuple[str, ...]:
     """Return which of the tests that failed before the run fail on the base when run again.
 
-    `now` fail with the work as well, and say nothing. The name of a test may have its folder in
-    it: then no name is found again, and something fails all the same.
+    `now` fail with the work as well. A test's name may have its folder in it: then no name is found
+    again, and all count if something else fails.
     """
     if again is None:
         return turned
@@ -221,7 +216,6 @@ def page_of_proof(proof: Proof, command: str = "") -> str:
 
 
 def _counted(suspicions: Sequence[Suspicion]) -> str:
-    """Return how many there are of what is to be looked at; empty if none."""
     parts = []
     reaching = [one for one in suspicions if one.trick is Trick.REACHES]
     misleading = [one for one in suspicions if one.trick is Trick.MISLEADS]

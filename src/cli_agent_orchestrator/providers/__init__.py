@@ -21,7 +21,6 @@ PROVIDERS: dict[str, Provider] = {
 
 
 def get_provider(name: str) -> Provider:
-    """Return the provider that a name means, or raise UnknownName with those there are."""
     try:
         return PROVIDERS[full_name(name, PROVIDERS)]
     except KeyError:

@@ -1,40 +1,35 @@
-"""Claude Code: what its screen says, and how it is started; `claude_hooks.py` reads its signals.
+"""Claude Code: what its screen shows, and how it is started; `claude_hooks.py` reads its signals.
 
-Only marks at the left edge count, and what stands below the input box: an answer is always
-indented, so nothing in it can change the status. The newest turn is what stands below the last
-message of the user. The input box is a glyph and a no-break space; a message that was sent has an
-ordinary space there. A dialog takes the place of the box.
+Only marks at the left edge count, and the rows below the input box: an answer is always indented,
+so nothing in it can change the status. The newest turn is what is below the last message of the
+user. The input box is a glyph and a no-break space; a message that was sent has an ordinary space
+there. A dialog takes the place of the box.
 
-The title of 2.1 tells work from rest while the program does not know that it runs in tmux
-(`◐ Claude Code`, `✳ Claude Code`), so it is not told. Where it knows, the title never changes:
-`✳` alone says nothing.
+The title of 2.1 tells work from rest only while the program does not know that it runs in tmux
+(`◐ Claude Code`, `✳ Claude Code`), so the program is not told.
 """
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from ..core.models import TerminalStatus
-from .base import (
-    SIGN_IN,
-    Dialog,
-    Launch,
-    LaunchRequest,
-    Marks,
-    Permissions,
-    Provider,
-    StartupQuestion,
-)
+from .base import SIGN_IN, Dialog, Launch, LaunchRequest, Permissions, Provider, status_of
 from .claude_hooks import hook_settings, read_signal
 from .screen import (
-    Box,
     Cell,
     Kind,
     dedent_cell,
     find,
+    first_match,
     last_turn,
+    rows_like,
     screen_lines,
     tail,
+    text_of_last,
     without_dim,
 )
 
@@ -86,7 +81,7 @@ COVERED_FOOTER_PATTERN = (
 # ❯⍽Fix the failing test        !⍽ls (its shell, also while it is empty)
 DRAFT_PATTERN = r"^(?:│\xa0)?(?:[❯>]\xa0 *[^ │]|[!#]\xa0)"
 # ◐ Claude Code        ⠂ Fix the tests
-TITLE_BUSY_PATTERN = r"^[◐◓◑◒⠁-⣿] "
+title_status = partial(first_match, {TerminalStatus.PROCESSING: r"^[◐◓◑◒⠁-⣿] "})
 #   ⎿ ⍽Interrupted · What should Claude do instead?        ⎿ ⍽No (tell Claude what to do …
 INTERRUPTED_PATTERN = r"^  ⎿ \xa0(?:Interrupted\b|No \(tell Claude)"
 #   ⎿ ⍽API Error: 400 {"type":"error"…        ⎿ ⍽Not logged in · Please run /login
@@ -102,39 +97,35 @@ FAILED_ANSWER_PATTERN = (
 # ESC[7mT ESC[0;2mry "fix lint errors": the cursor stands on the first letter of a placeholder
 CURSOR_ON_PLACEHOLDER_PATTERN = r"\x1b\[7m(?:\x1b\[[\d;]*m)*[^\x1b\s](?=\x1b\[0;2m)"
 
-HEADS = (
-    (USER_PATTERN, Kind.MESSAGE),
-    (ANSWER_PATTERN, Kind.ANSWER),
-    (DONE_PATTERN, Kind.DONE),
-    (SPINNER_PATTERN, Kind.WORKING),
-    (NOTICE_PATTERN, Kind.NOTE),
-)
+HEADS = {
+    Kind.MESSAGE: USER_PATTERN,
+    Kind.ANSWER: ANSWER_PATTERN,
+    Kind.DONE: DONE_PATTERN,
+    Kind.WORKING: SPINNER_PATTERN,
+    Kind.NOTE: NOTICE_PATTERN,
+}
 
 
 def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
     lines = screen_lines(screen)
     box = find_box(lines)
-    footer = "\n".join(lines[box.end + 1 :]) if box else ""
+    footer = "\n".join(lines[box.stop + 1 :]) if box else ""
     cells = conversation(lines, box)
     turn = last_turn(cells, USER_PATTERN)
     said = [cell for cell in turn if cell.kind is not Kind.DONE]
     last_line = next((line for cell in reversed(said) for line in reversed(cell.lines) if line), "")
     spins = bool(cells) and cells[-1].kind is Kind.WORKING
-    marks = Marks(
+    return status_of(
         # A transcript that a person has opened is no question as long as a turn runs in it.
         asks=not spins if is_transcript(lines) else is_dialog(lines),
         ready=box is not None and not find(COVERED_FOOTER_PATTERN, footer),
-        drafted=box is not None and bool(find(DRAFT_PATTERN, lines[box.row])),
+        drafted=box is not None and bool(find(DRAFT_PATTERN, lines[box.start])),
         working=spins or bool(find(BUSY_FOOTER_PATTERN, footer)),
         interrupted=bool(find(INTERRUPTED_PATTERN, last_line)),
         failed=has_failed(said),
         replied=has_reply(turn),
+        told=title_status(title or ""),
     )
-    return marks.status(title_status(title or ""))
-
-
-def title_status(title: str) -> TerminalStatus | None:
-    return TerminalStatus.PROCESSING if find(TITLE_BUSY_PATTERN, title) else None
 
 
 def has_failed(turn: Sequence[Cell]) -> bool:
@@ -159,18 +150,17 @@ def has_reply(turn: Sequence[Cell]) -> bool:
     return Kind.REST in kinds and Kind.OTHER not in kinds and Kind.NOTE not in kinds
 
 
-def find_box(lines: Sequence[str]) -> Box | None:
-    """Return the input box, None if it cannot be seen."""
+def find_box(lines: Sequence[str]) -> range | None:
     for row in range(len(lines) - 1, 0, -1):
         if find(BOX_PATTERN, lines[row]) and find(RULE_PATTERN, lines[row - 1]):
             below = range(row + 1, len(lines))
             end = next((end for end in below if find(RULE_PATTERN, lines[end])), None)
-            return None if end is None else Box(row, end)
+            return None if end is None else range(row, end)
     return None
 
 
 def is_dialog(lines: Sequence[str]) -> bool:
-    """Does a question stand at the end of the screen, where the input box would be?"""
+    """Is there a question at the end of the screen, where the input box would be?"""
     if find_box(lines) is not None:
         return False
     footer = "\n".join(tail(lines, 2))
@@ -181,16 +171,24 @@ def is_dialog(lines: Sequence[str]) -> bool:
 
 
 def is_transcript(lines: Sequence[str]) -> bool:
-    """Does the whole conversation stand where the input box would be, for a person to read?"""
     return find_box(lines) is None and bool(find(TRANSCRIPT_PATTERN, "\n".join(tail(lines, 2))))
 
 
 def split_cells(lines: Sequence[str]) -> list[Cell]:
-    """Return the conversation as cells: all that stands above the input box."""
+    """Return the conversation as cells.
+
+    A notice is indented like text: it counts below a message, another notice or an empty line.
+    In 2.0 all lines of a message but the first stand at the edge, without a mark.
+    """
     parts: list[tuple[Kind, list[str]]] = []
     above = ""
     for line in lines:
-        kind = _kind_of_head(line, above, parts[-1][0] if parts else None)
+        kind = first_match(HEADS, line)
+        if kind is None and line[:1] not in ("", " "):
+            kind = Kind.OTHER
+        may_have_notice = not above or parts[-1][0] in (Kind.MESSAGE, Kind.NOTE, Kind.OTHER)
+        if kind is Kind.NOTE and not may_have_notice:
+            kind = None
         if kind is not None:
             parts.append((kind, [line]))
         elif parts:
@@ -201,84 +199,69 @@ def split_cells(lines: Sequence[str]) -> list[Cell]:
     return [Cell(tuple(part), kind) for kind, part in parts]
 
 
-def conversation(lines: Sequence[str], box: Box | None) -> list[Cell]:
-    """Return the cells above the input box, without the hint that may stand right above it."""
+def conversation(lines: Sequence[str], box: range | None) -> list[Cell]:
     if box is None:
-        ends = [row for row, line in enumerate(lines) if find(RULE_PATTERN, line)]
+        ends = rows_like(RULE_PATTERN, lines)
         return split_cells(lines[: ends[-1]] if is_transcript(lines) and ends else lines)
-    end = box.row - 1
+    end = box.start - 1
     if end and find(HINT_PATTERN, lines[end - 1]):
         end -= 1
     return split_cells(lines[:end])
 
 
-def _kind_of_head(line: str, above: str, current: Kind | None) -> Kind | None:
-    """Return the kind of cell that begins with a line, None if the line goes on with one.
-
-    A notice is indented like text: it counts below a message, another notice or an empty line.
-    In 2.0 all lines of a message but the first stand at the edge, without a mark.
-    """
-    kind = next((kind for pattern, kind in HEADS if find(pattern, line)), None)
-    if kind is Kind.NOTE:
-        return kind if not above or current in (Kind.MESSAGE, Kind.NOTE, Kind.OTHER) else None
-    if kind is not None or line[:1] in ("", " "):
-        return kind
-    return Kind.OTHER
-
-
 STARTUP_QUESTIONS = (
-    StartupQuestion(
+    Dialog(
         "trust this folder",
-        # │ Do you trust the files in this folder?        Quick safety check: Is this a project
-        r"^[│ ] *(?:Do you trust the files in this folder\?|Quick safety check: )",
         "run claude in the folder once and trust it",
+        # │ Do you trust the files in this folder?        Quick safety check: Is this a project
+        sign=r"^[│ ] *(?:Do you trust the files in this folder\?|Quick safety check: )",
         # ❯ 1. Yes, proceed        Yes, I trust this folder
         choice=r"Yes, (?:I trust this folder|proceed)\b",
     ),
-    StartupQuestion(
+    Dialog(
         "use this API key",
-        # │ Detected a custom API key in your environment
-        r"^[│ ] *Detected a custom API key in your environment",
         "run claude once with the same ANTHROPIC_API_KEY and answer, or take the key away",
+        # │ Detected a custom API key in your environment
+        sign=r"^[│ ] *Detected a custom API key in your environment",
     ),
-    StartupQuestion(
+    Dialog(
         "accept the risk of skipping permissions",
-        # │ WARNING: Claude Code running in Bypass Permissions mode
-        r"^[│ ] *WARNING: Claude Code running in Bypass Permissions mode",
         "run claude --dangerously-skip-permissions once and accept",
+        # │ WARNING: Claude Code running in Bypass Permissions mode
+        sign=r"^[│ ] *WARNING: Claude Code running in Bypass Permissions mode",
     ),
-    StartupQuestion(
+    Dialog(
         SIGN_IN,
-        # Select login method:
-        r"^ Select login method",
         "run claude once in a terminal and sign in",
+        # Select login method:
+        sign=r"^ Select login method",
     ),
-    StartupQuestion(
+    Dialog(
         "first set-up",
-        # Choose the text style that looks best with your terminal        Press Enter to continue…
-        r"^ (?:Choose the text style that looks best|Press Enter to continue…)",
         "run claude once in a terminal and finish its set-up",
+        # Choose the text style that looks best with your terminal        Press Enter to continue…
+        sign=r"^ (?:Choose the text style that looks best|Press Enter to continue…)",
     ),
-    StartupQuestion(
+    Dialog(
         "settings with errors",
-        #   Settings Warning        Settings Error
-        r"^ +Settings (?:Warning|Error)$",
         "mend the settings file that is named on its screen",
+        #   Settings Warning        Settings Error
+        sign=r"^ +Settings (?:Warning|Error)$",
     ),
-    StartupQuestion(
+    Dialog(
         "new MCP servers",
-        # New MCP server found in .mcp.json: docs
-        r"^[│ ] *(?:\d+ )?[Nn]ew MCP servers? found in ",
         "run claude in the folder once and decide about its MCP servers",
+        # New MCP server found in .mcp.json: docs
+        sign=r"^[│ ] *(?:\d+ )?[Nn]ew MCP servers? found in ",
     ),
 )
 
 
 def startup_dialog(screen: str) -> Dialog | None:
-    """Return the start-up question on the screen, if there is one.
+    """Return the start-up question on the screen.
 
-    The keys are one step, and each step has a name of its own. What to press next is asked again
-    with the next screen.
+    The keys are one step, and each step has a name of its own: the next screen decides what to
+    press next.
     """
     lines = screen_lines(screen)
     known = _startup_question(lines)
@@ -286,17 +269,17 @@ def startup_dialog(screen: str) -> Dialog | None:
         return None
     # ❯ No, exit          Yes, I trust this folder        │ ❯ 1. Yes, proceed        │
     wanted = rf"^(?:│ )? *(?:❯ +)?(?:\d+\. )?{known.choice}"
-    marked = [row for row, line in enumerate(lines) if find(r"^(?:│ )? {0,4}❯ \S", line)]
-    offered = [row for row, line in enumerate(lines) if known.choice and find(wanted, line)]
+    marked = rows_like(r"^(?:│ )? {0,4}❯ \S", lines)
+    offered = rows_like(wanted, lines) if known.choice else []
     if not marked or not offered:
-        return Dialog(known.name, (), known.advice)
+        return known
     if marked[-1] == offered[-1]:
-        return Dialog(known.name, ("Enter",), known.advice)
+        return replace(known, keys=("Enter",))
     key = "End" if marked[-1] < offered[-1] else "Home"
-    return Dialog(f"{known.name} (choosing yes)", (key,), known.advice)
+    return replace(known, name=f"{known.name} (choosing yes)", keys=(key,))
 
 
-def _startup_question(lines: Sequence[str]) -> StartupQuestion | None:
+def _startup_question(lines: Sequence[str]) -> Dialog | None:
     if find_box(lines) is not None:
         return None
     text = "\n".join(lines)
@@ -304,19 +287,15 @@ def _startup_question(lines: Sequence[str]) -> StartupQuestion | None:
 
 
 def draft(ansi_screen: str) -> str | None:
-    """Return the unsent text in the input box row by row, None when it cannot be seen.
-
-    In its shell or memory mode the mark of that mode is part of the text: it has to be cleared too.
-    """
     lines = screen_lines(ansi_screen)
     box = find_box(lines)
     if box is None:
         return None
-    glyph = find(BOX_PATTERN, lines[box.row])
+    glyph = find(BOX_PATTERN, lines[box.start])
     assert glyph is not None
     while cursor := find(CURSOR_ON_PLACEHOLDER_PATTERN, ansi_screen):
         ansi_screen = ansi_screen[: cursor.end() - 1] + " " + ansi_screen[cursor.end() :]
-    rows = without_dim(ansi_screen).split("\n")[box.row : box.end]
+    rows = without_dim(ansi_screen).split("\n")[box.start : box.stop]
     text = dedent_cell([row.rstrip(" \r│") for row in rows], glyph.end())
     return (glyph["mode"] or "") + text.strip()
 
@@ -325,17 +304,14 @@ def last_answer(scrollback: str) -> str:
     lines = screen_lines(scrollback)
     turn = last_turn(conversation(lines, find_box(lines)), USER_PATTERN)
     said = [cell for cell in turn if cell.kind is Kind.ANSWER and not is_tool(cell)]
-    return dedent_cell(said[-1].lines, 2).strip() if said else ""
+    return text_of_last(said, 2)
 
 
 def is_tool(cell: Cell) -> bool:
-    """Is this something the agent did, as opposed to something it said?"""
     first = cell.lines[: cell.lines.index("")] if "" in cell.lines else cell.lines
-    return any(find(RESULT_PATTERN, line) for line in first[1:])
+    return bool(rows_like(RESULT_PATTERN, first[1:]))
 
 
-SANDBOX_SINCE = (2, 1, 325)
-"""In older versions the sandbox was seen to fail every command, depending on the machine."""
 PERMISSION_FLAGS = {
     Permissions.WORKSPACE: (
         *("--permission-mode", "acceptEdits"),
@@ -352,18 +328,19 @@ def launch(request: LaunchRequest) -> Launch:
     `workspace` lets it edit files in its folder and run any command without asking. From 2.1.325
     commands run in Claude Code's own sandbox where the machine has one (macOS; Linux with
     bubblewrap and socat): they write only below the folder, and a person is asked about the
-    network. Elsewhere nothing holds a command back. `full` skips every question; `ask` leaves
-    them all to a person. `--settings` among the user's own arguments would replace our hooks.
+    network. Elsewhere nothing holds a command back. `--settings` among the user's own arguments
+    would replace our hooks.
     """
     settings: dict[str, Any] = {"hooks": hook_settings(request.version, request.event_file)}
     env = {"CLAUDE_CODE_DISABLE_ALTERNATE_SCREEN": "1"}
-    if request.permissions is Permissions.WORKSPACE and request.version >= SANDBOX_SINCE:
+    # In older versions the sandbox was seen to fail every command, depending on the machine.
+    if request.permissions is Permissions.WORKSPACE and request.version >= (2, 1, 325):
         settings["sandbox"] = {"enabled": True, "allowUnsandboxedCommands": False}
     if request.permissions is Permissions.FULL:
         settings["skipDangerousModePermissionPrompt"] = True
         # It refuses this mode to root unless it is told that it is in a sandbox.
         env["IS_SANDBOX"] = "1"
-    profile = request.profile.prompt.strip()
+    profile = request.prompt.strip()
     return Launch(
         (
             *("env", "-u", "TMUX", "-u", "TMUX_PANE", request.program),

@@ -48,10 +48,7 @@ HOOKS_SINCE = {
     "StopFailure": (2, 1, 78),
 }
 MATCHERS = {"PreCompact": "manual"}
-"""Of which kind an event must be: a turn that shortens its conversation by itself is one turn."""
-# Their input holds the user's prompt and the contents of files: it is not written down.
-NAMES_ONLY = ("UserPromptSubmit", "PreCompact")
-HEADS_ONLY = ("PostToolUse", "PostToolUseFailure")
+"""Which kind an event must be: a turn that shortens its own conversation stays one turn."""
 # What stands before the tool's input is kept, and of the input whether the tool works on.
 KEEP_HEAD = (
     's/"tool_input" *:.*"run_in_background" *: *true.*/"in_background":true}/',
@@ -79,20 +76,10 @@ KEEP_TELLING = (
     's/("told":"[^"\\]*(\\\\.[^"\\]*)*).*/\\1"}/',
 )
 
-KIND_OF_START = {"compact": SignalKind.SHORTENED, "clear": SignalKind.CLEARED}
-"""What the start of a conversation is when it comes in the middle of things."""
-ENDS_THAT_GO_ON = ("clear", "resume")
-"""Reasons for the end of a conversation that is followed by another in the same program."""
-
-# Claude needs your permission to use Bash
-PERMISSION_NOTICE = "needs your permission"
-# [Request interrupted by user for tool use]: what the session record has in a prompt's place
-INTERRUPTED_TEXT = "[Request interrupted by user"
 _ANSWER = "last_assistant_message"
 
 
 def hook_settings(version: tuple[int, ...], event_file: str) -> dict[str, Any]:  # JSON
-    """Return the hooks that a version knows, in the form of its settings file."""
     return {
         event: [
             {
@@ -108,16 +95,17 @@ def hook_settings(version: tuple[int, ...], event_file: str) -> dict[str, Any]: 
 def hook_command(event: str, event_file: str) -> str:
     """Return the shell command that leaves a line about an event.
 
-    A whole input goes to a file of its own first: the line is then appended in one piece, also
-    when it is long and hooks of several tools run at the same time.
+    The input goes to a file of its own first: the line is then appended in one piece, even when it
+    is long and several hooks run at the same time.
     """
     file = shlex.quote(event_file)
-    if event in NAMES_ONLY:
+    # The input holds the user's prompt and the contents of files: those are not written down.
+    if event in ("UserPromptSubmit", "PreCompact"):
         line = shlex.quote(json.dumps({"hook_event_name": event}))
         return f"umask 077; {{ printf '%s\\n' {line} >> {file}; cat; }} > /dev/null 2>&1; exit 0"
     take = "cat"
     named = f's/^{{/{{"hook_event_name":"{event}",/'
-    if event in HEADS_ONLY:
+    if event in ("PostToolUse", "PostToolUseFailure"):
         take = "sed " + shlex.quote(";".join((named, *KEEP_HEAD)))
     if event == "PreToolUse":
         # The `t` of `sed` means a substitution since the last one, which is not to be this first.
@@ -144,7 +132,8 @@ def read_signal(line: str) -> AgentSignal | None:
         case {"subtype": "stop_hook_summary", "hookCount": int(count)}:
             return AgentSignal(SignalKind.CONSULTED, "stop_hook_summary", consulted=count)
         case {"type": "user", "message": {"content": [{"text": str(text)}, *_]}}:
-            stopped = text.startswith(INTERRUPTED_TEXT)
+            # [Request interrupted by user for tool use], in a prompt's place
+            stopped = text.startswith("[Request interrupted by user")
             return AgentSignal(SignalKind.INTERRUPTED, text) if stopped else None
         case _:
             return None
@@ -154,7 +143,9 @@ def _read_hook(event: str, fields: dict[str, Any]) -> AgentSignal | None:  # JSO
     match event:
         case "SessionStart":
             source = fields.get("source")
-            kind = KIND_OF_START.get(str(source), SignalKind.READY)
+            # Some come in the middle of things.
+            restarts = {"compact": SignalKind.SHORTENED, "clear": SignalKind.CLEARED}
+            kind = restarts.get(str(source), SignalKind.READY)
             record = _text(fields, "transcript_path")
             return AgentSignal(kind, _with(event, source), transcript=record)
         case "UserPromptSubmit":
@@ -181,14 +172,15 @@ def _read_hook(event: str, fields: dict[str, Any]) -> AgentSignal | None:  # JSO
             return _read_stop(fields)
         case "StopFailure":
             return AgentSignal(SignalKind.FAILED, _with(event, _text(fields, _ANSWER)))
-        case "SessionEnd" if fields.get("reason") not in ENDS_THAT_GO_ON:
+        # After these another conversation follows in the same program.
+        case "SessionEnd" if fields.get("reason") not in ("clear", "resume"):
             return AgentSignal(SignalKind.ENDED, _with(event, fields.get("reason")))
         case _:
             return None
 
 
 def _read_stop(fields: dict[str, Any]) -> AgentSignal:  # JSON
-    """Tell an end from a turn that leaves something at work.
+    """Distinguish an end from a turn that leaves something at work.
 
     Before 2.1 it carries no answer, and a turn that failed stops like any other.
     """
@@ -203,12 +195,7 @@ def _read_stop(fields: dict[str, Any]) -> AgentSignal:  # JSON
             kind = SignalKind.BACKGROUND
             detail += f"; in the background: {', '.join(sorted(running))}"
     return AgentSignal(
-        kind,
-        detail,
-        answer=_text(fields, _ANSWER),
-        agent="",
-        background=background,
-        revocable=True,
+        kind, detail, answer=_text(fields, _ANSWER), agent="", background=background, revocable=True
     )
 
 
@@ -222,7 +209,8 @@ def _read_notification(fields: dict[str, Any]) -> AgentSignal | None:  # JSON
             return AgentSignal(SignalKind.WAITING, f"Notification: {kind}")
         case {"notification_type": _}:
             return None
-        case {"message": str(message)} if PERMISSION_NOTICE in message:
+        # Claude needs your permission to use Bash
+        case {"message": str(message)} if "needs your permission" in message:
             return AgentSignal(SignalKind.WAITING, f"Notification: {message}")
         case _:
             return None

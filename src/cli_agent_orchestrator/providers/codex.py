@@ -1,22 +1,22 @@
-"""Codex: what its screen says, how it is started, what its session record tells.
+"""Codex: what its screen shows, how it is started, what its session record reports.
 
-Codex draws its own marks at the left edge and indents all prose by two columns. So a cell is a
-line at the left edge and the indented lines below it. Below the transcript stands the composer
-(`›`, with a placeholder or a draft in it) over a footer; a dialog takes the place of both.
+Codex draws its own marks at the left edge and indents all prose by two columns. So a cell is a line
+at the left edge and the indented lines below it. Below the transcript is the composer (`›`, with a
+placeholder or a draft in it) over a footer; a dialog takes the place of both.
 
 Only the form and the place of a line count, never its words: an answer may quote any sign of the
-interface without changing the status. The newest turn is what stands between the last message of
-the user and the composer; in it, a row that only a working Codex draws means work, and a failure
-counts if nothing follows it. Without a composer and a sign of work nothing can be said.
-
-While an answer streams, the screen of every version looks like a finished one: the title tells.
+interface. The newest turn is what is between the last message of the user and the composer; in it,
+a row that only a working Codex draws means work, and a failure counts if nothing follows it. While
+an answer streams, the screen of every version looks like a finished one: the title tells.
 """
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any
+
+from msgspec.structs import replace
 
 from ..core.codec import object_of, toml_value
 from ..core.models import TerminalStatus
@@ -26,11 +26,10 @@ from .base import (
     Dialog,
     Launch,
     LaunchRequest,
-    Marks,
     Permissions,
     Provider,
     SignalKind,
-    StartupQuestion,
+    status_of,
 )
 from .screen import (
     Cell,
@@ -38,6 +37,7 @@ from .screen import (
     action_line,
     dedent_cell,
     find,
+    first_match,
     last_turn,
     screen_lines,
     without_dim,
@@ -64,15 +64,16 @@ MODEL_PATTERN = r"^│ model: +(\S+)"
 #   ? for shortcuts
 BARE_FOOTER_PATTERN = r"^ +\? for shortcuts$"
 
-# ⠹ Working
-TITLE_BUSY_PATTERN = r"^[⠁-⣿]|^(?:Starting|Working|Thinking)$"
-# [ ! ] Action Required | my-project
-TITLE_WAITING_PATTERN = r"^\[ [!.] \] Action Required\b"
-# Ready
-TITLE_REST_PATTERN = r"^Ready$"
+TITLES = {
+    # [ ! ] Action Required | my-project
+    TerminalStatus.WAITING_USER_ANSWER: r"^\[ [!.] \] Action Required\b",
+    # ⠹ Working
+    TerminalStatus.PROCESSING: r"^[⠁-⣿]|^(?:Starting|Working|Thinking)$",
+    TerminalStatus.IDLE: r"^Ready$",
+}
+title_status = partial(first_match, TITLES)
 
 SHELL_MARK = "!"
-"""Stands in the place of the composer's `›` while what is typed would be run by a shell."""
 #   gpt-5.1-codex default · /home/me        Shell mode
 SHELL_FOOTER_PATTERN = r"\b(?:Bash|Shell) mode\b"
 #   ? for shortcuts        100% context left        gpt-5.1-codex default · 100% left · /home/me
@@ -95,8 +96,6 @@ TOOL_PATTERN = (
 )
 # • Ran make test        • Explored        the details below it start with one of these
 TOOL_BODY_PATTERN = r"^  [│└]"
-MOST_HINT_ROWS = 4
-"""A hint below a dialog has no more rows, however narrow the window."""
 
 MARKS = {
     "›": Kind.MESSAGE,
@@ -117,22 +116,14 @@ def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
         end = len(lines) - 1
     cells = split_cells(lines[:end])
     turn = last_turn(cells, USER_PREFIX_PATTERN)
-    marks = Marks(
+    return status_of(
         asks=asks,
         ready=composer is not None and not is_loading(cells, lines[composer + 1 :]),
         working=is_working(turn),
         failed=has_failed(turn),
         replied=has_reply(turn, asked=len(turn) < len(cells)),
+        told=title_status(title or ""),
     )
-    return marks.status(title_status(title or ""))
-
-
-def title_status(title: str) -> TerminalStatus | None:
-    if find(TITLE_WAITING_PATTERN, title):
-        return TerminalStatus.WAITING_USER_ANSWER
-    if find(TITLE_BUSY_PATTERN, title):
-        return TerminalStatus.PROCESSING
-    return TerminalStatus.IDLE if find(TITLE_REST_PATTERN, title) else None
 
 
 def is_loading(cells: Sequence[Cell], footer: Sequence[str]) -> bool:
@@ -143,7 +134,7 @@ def is_loading(cells: Sequence[Cell], footer: Sequence[str]) -> bool:
     kinds = [cell.kind for cell in cells if cell.kind is not Kind.NOTE]
     if not kinds or kinds[-1] is not Kind.BANNER:
         return False
-    models = [found[1] for cell in cells if (found := find(MODEL_PATTERN, cell.head))]
+    models = [found[1] for cell in cells if (found := find(MODEL_PATTERN, cell.lines[0]))]
     return models[-1:] == ["loading"] or bool(find(BARE_FOOTER_PATTERN, "".join(footer)))
 
 
@@ -157,10 +148,7 @@ def is_working(turn: Sequence[Cell]) -> bool:
 
 
 def is_busy_row(cell: Cell) -> bool:
-    """Is this a status row, or the head of an exploration that goes on?
-
-    Below it stands nothing but what Codex itself writes there.
-    """
+    """Is this a status row, or the head of an exploration that goes on?"""
     if cell.kind is Kind.WORKING:
         return True
     if not cell.is_like(ACTIVE_WORK_UI_PATTERN):
@@ -170,13 +158,11 @@ def is_busy_row(cell: Cell) -> bool:
 
 
 def has_failed(turn: Sequence[Cell]) -> bool:
-    """Is an error the last word of the turn?"""
     said = [cell for cell in turn if cell.kind is not Kind.NOTE]
     return bool(said) and said[-1].kind is Kind.ERROR and not said[-1].is_like(INTERRUPTED_PATTERN)
 
 
 def has_reply(turn: Sequence[Cell], asked: bool) -> bool:
-    """Has the agent said or done something in the turn, and was not stopped?"""
     kinds = [cell.kind for cell in turn if cell.kind not in (Kind.NOTE, Kind.MESSAGE)]
     if not kinds or kinds[-1] is Kind.ERROR:
         return False
@@ -223,17 +209,15 @@ def is_indented(line: str) -> bool:
 
 
 def is_dialog(lines: Sequence[str]) -> bool:
-    """Do options to choose from stand at the end of the screen, where the composer would be?"""
     rows = next(reversed(blocks(lines)), [])
     # A narrow window breaks the hint into a few rows.
-    hint = " ".join(row.strip() for row in (rows if len(rows) <= MOST_HINT_ROWS else rows[-1:]))
+    hint = " ".join(row.strip() for row in (rows if len(rows) <= 4 else rows[-1:]))
     if not find(CONFIRM_PATTERN, hint):
         return False
     return bool(find(SUBMIT_ANSWER_PATTERN, hint) or find(OPTION_PATTERN, "\n".join(lines)))
 
 
 def blocks(lines: Sequence[str]) -> list[list[str]]:
-    """Return the lines in groups, as blank ones part them."""
     found: list[list[str]] = [[]]
     for line in lines:
         if line.strip():
@@ -244,7 +228,7 @@ def blocks(lines: Sequence[str]) -> list[list[str]]:
 
 
 def composer_row(lines: Sequence[str]) -> int | None:
-    """Return the row of the composer's `›`: below it there is only a draft and the footer.
+    """Return the row of the composer's `›`: below it are only a draft and the footer.
 
     Without a footer below it, `› text` is a message that was sent.
     """
@@ -288,44 +272,44 @@ def footer_row(lines: Sequence[str], composer: int) -> int:
 
 
 STARTUP_QUESTIONS = (
-    StartupQuestion(
+    Dialog(
         "trust this folder",
-        # Do you trust the contents of this directory?        Trust this folder? Codex can read
-        r"^ +(?:Do you trust the contents of this directory|Trust this folder)\?",
         "run codex in the folder once and trust it",
+        # Do you trust the contents of this directory?        Trust this folder? Codex can read
+        sign=r"^ +(?:Do you trust the contents of this directory|Trust this folder)\?",
         choice=r"Yes, continue$|Trust and continue$",
     ),
-    StartupQuestion(
+    Dialog(
         "update notice",
-        #   ✨ Update available! 0.101.0 -> 0.166.0
-        r"^ +(?:✨\W*)?Update available\b",
         "update codex, or set check_for_update_on_startup = false in its config.toml",
+        #   ✨ Update available! 0.101.0 -> 0.166.0
+        sign=r"^ +(?:✨\W*)?Update available\b",
         choice=r"Skip$",
     ),
-    StartupQuestion(
+    Dialog(
         "new model",
-        #   Choose how you'd like Codex to proceed.
-        r"^ +Choose how you'd like Codex to proceed\b",
         "choose a model with -m in CAO_CODEX_ARGS or in codex's config.toml",
+        #   Choose how you'd like Codex to proceed.
+        sign=r"^ +Choose how you'd like Codex to proceed\b",
         choice=r"Use existing model$",
     ),
-    StartupQuestion(
+    Dialog(
         SIGN_IN,
-        # > 1. Sign in with ChatGPT
-        r"^[›> ] 1\. Sign in with ChatGPT$",
         "run `codex login` once",
+        # > 1. Sign in with ChatGPT
+        sign=r"^[›> ] 1\. Sign in with ChatGPT$",
     ),
-    StartupQuestion(
+    Dialog(
         "review of hooks",
-        #   Hooks need review
-        r"^ +Hooks need review$",
         "run codex once and decide about its hooks",
+        #   Hooks need review
+        sign=r"^ +Hooks need review$",
     ),
-    StartupQuestion(
+    Dialog(
         "approaching rate limits",
-        #   Approaching rate limits
-        r"^ +Approaching rate limits$",
         "set notice.hide_rate_limit_model_nudge = true in codex's config.toml",
+        #   Approaching rate limits
+        sign=r"^ +Approaching rate limits$",
         choice=r"Keep current model$",
         anytime=True,
     ),
@@ -333,10 +317,10 @@ STARTUP_QUESTIONS = (
 
 
 def startup_dialog(screen: str) -> Dialog | None:
-    """Return the start-up question at the end of the screen, if there is one.
+    """Return the start-up question at the end of the screen.
 
-    The key is the number of the option as it stands on the screen: nothing is chosen by being
-    preselected, and in a composer the number would be text that is not submitted.
+    The key is the number of the option as the screen shows it: what is preselected is never chosen,
+    and in a composer the number would be text that is not submitted.
     """
     lines = screen_lines(screen)
     if not is_dialog(lines):
@@ -349,7 +333,7 @@ def startup_dialog(screen: str) -> Dialog | None:
             shown = options if question.anytime else text
             found = find(rf"^[›> ] (\d)\. (?:{question.choice})", shown)
             keys = (found[1],) if found and question.choice else ()
-            return Dialog(question.name, keys, question.advice, question.anytime)
+            return replace(question, keys=keys)
     return None
 
 
@@ -379,16 +363,14 @@ def last_answer(scrollback: str) -> str:
 
 
 def is_tool(cell: Cell) -> bool:
-    """Is this something the agent did, as opposed to something it said?"""
     return cell.is_like(TOOL_PATTERN) or bool(find(TOOL_BODY_PATTERN, "".join(cell.lines[1:2])))
 
 
 def read_signal(line: str) -> AgentSignal | None:
-    """Return what one line of the session record (`rollout-….jsonl`) says, None if nothing.
+    """Return what one line of the session record (`rollout-….jsonl`) reports.
 
-    The record begins with the first turn, not with the program, so its head is no sign of being
-    ready; but it tells a sub-agent's record, and that of a Codex which this one runs, from its own.
-    The text of a message is left out of what is told.
+    The record begins with the first turn, not with the program, so its head does not mean "ready";
+    but it tells a sub-agent's record, and that of a Codex which this one runs, from its own.
     """
     record = object_of(line)
     match record:
@@ -427,7 +409,7 @@ def read_signal(line: str) -> AgentSignal | None:
 
 
 def _end_of_turn(event: dict[str, Any]) -> AgentSignal:  # whatever JSON holds
-    """Tell a finished turn from a failed one, as far as the record says.
+    """Distinguish a finished turn from a failed one, as far as the record allows.
 
     Before 0.149 a failed turn and one without a last message end alike, and neither has a
     `started_at`: an `error` before it, or the screen, has to tell.
@@ -449,7 +431,6 @@ PATCHED_FILE_PATTERN = r"(?m)^\*\*\* (?:Add|Update|Delete) File: (.+)$"
 
 
 def action_of(call: dict[str, Any]) -> str:  # whatever JSON holds
-    """Return what a call of a tool does: the command, or the file that a patch is for."""
     match call:
         case {"name": "apply_patch", "input": str(patch)}:
             file = re.search(PATCHED_FILE_PATTERN, patch)
@@ -478,15 +459,12 @@ OWN_PERMISSION_FLAGS = {
     *("-a", "--ask-for-approval", "-s", "--sandbox"),
     *("--full-auto", "--yolo", "--dangerously-bypass-approvals-and-sandbox"),
 }
-NO_DAEMON_SINCE = (0, 156)
-TITLE_SINCE = (0, 117)
-STATE_SINCE = (0, 150)
 
 
 def launch(request: LaunchRequest) -> Launch:
     """Return the command that starts Codex with its profile, in a folder that is trusted.
 
-    A version that is not known counts as a new one.
+    An unknown version counts as a new one.
     """
     folder = toml_value(request.working_directory)
     argv = [request.program, "--no-alt-screen", "-C", request.working_directory]
@@ -497,20 +475,20 @@ def launch(request: LaunchRequest) -> Launch:
         # The dotted form would cut the folder at its dots.
         f'projects={{{folder}={{trust_level="trusted"}}}}',
     ]
-    if not request.version or request.version >= NO_DAEMON_SINCE:
+    version = request.version or (999,)
+    if version >= (0, 156):
         # Without it a daemon outlives the terminal and copies the program into CODEX_HOME.
         argv.append("--no-daemon")
-    if not request.version or request.version >= TITLE_SINCE:
+    if version >= (0, 117):
         settings.append('tui.terminal_title=["spinner","status"]')
-    if request.profile.prompt.strip():
+    if request.prompt.strip():
         # Comes on top of Codex's own instructions; `model_instructions_file` would replace them.
-        settings.append(f"developer_instructions={toml_value(request.profile.prompt)}")
+        settings.append(f"developer_instructions={toml_value(request.prompt)}")
     if not any(argument.split("=")[0] in OWN_PERMISSION_FLAGS for argument in request.args):
         argv += PERMISSION_FLAGS[request.permissions]
     for setting in settings:
         argv += ["-c", setting]
-    reports_state = not request.version or request.version >= STATE_SINCE
-    return Launch((*argv, *request.args), raw_output=reports_state)
+    return Launch((*argv, *request.args), raw_output=version >= (0, 150))
 
 
 PROVIDER = Provider(

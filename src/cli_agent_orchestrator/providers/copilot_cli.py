@@ -34,20 +34,21 @@ from .base import (
     Dialog,
     Launch,
     LaunchRequest,
-    Marks,
     Permissions,
     Provider,
     SignalKind,
+    status_of,
 )
 from .screen import (
-    Box,
     Cell,
     cells_by_margin,
     dedent_cell,
     find,
     last_frame,
     last_turn,
+    rows_like,
     screen_lines,
+    text_of_last,
     without_dim,
 )
 
@@ -93,11 +94,6 @@ TRUST_ONCE_PATTERN = r"^│ +❯ 1\. Yes +│$"
 # Please use /login to sign in to use Copilot
 SIGN_IN_PATTERN = r"^Please use /login to sign in"
 
-TRUST_ADVICE = "Run copilot once by hand in this folder and let it remember the folder."
-SIGNED_OUT = Dialog(SIGN_IN, (), "Run copilot once by hand and type /login.")
-QUESTIONS = ("permission_prompt", "elicitation_dialog")
-"""Notifications that a person has to answer."""
-
 
 def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
     lines = screen_lines(screen)
@@ -108,30 +104,28 @@ def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
     # A form that ends the screen stands between two rules.
     *_, form, rule = ["", "", *lines]
     is_form = bool(find(FORM_PATTERN, form) and find(RULE_PATTERN, rule))
-    marks = Marks(
+    return status_of(
         asks=box is None and (is_form or bool(last_frame(lines, CHOICE_PATTERN))),
         ready=box is not None,
-        drafted=box is not None and lines[box.row : box.end] != ["❯"],
+        drafted=box is not None and lines[box.start : box.stop] != ["❯"],
         working=box is not None and bool(find(BUSY_PATTERN, lines[-1])),
         failed=last.is_like(FAILED_PATTERN),
         interrupted=last.is_like(CANCELLED_PATTERN) and not any(last.lines[1:]),
         replied=has_reply(turn, asked=len(turn) < len(cells)),
     )
-    return marks.status()
 
 
-def find_box(lines: Sequence[str]) -> Box | None:
-    """Return the input box: it is between the last two rules, and one row is below it."""
-    rules = [row for row, line in enumerate(lines) if find(RULE_PATTERN, line)]
+def find_box(lines: Sequence[str]) -> range | None:
+    rules = rows_like(RULE_PATTERN, lines)
     if len(rules) < 2 or rules[-1] != len(lines) - 2:
         return None
     row = rules[-2] + 1
-    return Box(row, rules[-1]) if find(BOX_PATTERN, lines[row]) else None
+    return range(row, rules[-1]) if find(BOX_PATTERN, lines[row]) else None
 
 
-def conversation(lines: Sequence[str], box: Box | None) -> list[str]:
+def conversation(lines: Sequence[str], box: range | None) -> list[str]:
     """Return the rows between the tabs and the folder's row, without the scroll bar."""
-    rows = [re.sub(SCROLLBAR_PATTERN, "", line) for line in lines[: box.row - 1 if box else None]]
+    rows = [re.sub(SCROLLBAR_PATTERN, "", line) for line in lines[: box.start - 1 if box else None]]
     while box and rows and rows[-1]:
         rows.pop()
     return rows[1:] if rows and find(TABS_PATTERN, rows[0]) else rows
@@ -153,33 +147,31 @@ def _has_banner(cells: Sequence[Cell]) -> bool:
 
 
 def startup_dialog(screen: str) -> Dialog | None:
-    """Return the start-up question on the screen, if there is one.
+    """Return the start-up question on the screen.
 
-    To trust the folder for this session alone is the safe answer. One who is not signed in gets an
+    The safe answer is to trust the folder for this session alone. Without a sign-in there is an
     input box all the same, and a row above it that says so.
     """
     lines = screen_lines(screen)
     box = find_box(lines)
-    if box is not None and box.row > 2 and find(SIGN_IN_PATTERN, lines[box.row - 3]):
-        return SIGNED_OUT
+    if box is not None and box.start > 2 and find(SIGN_IN_PATTERN, lines[box.start - 3]):
+        return Dialog(SIGN_IN, "Run copilot once by hand and type /login.")
     text = "\n".join(last_frame(lines, CHOICE_PATTERN))
     if not find(TRUST_PATTERN, text):
         return None
     keys = ("1",) if find(TRUST_ONCE_PATTERN, text) else ()
-    return Dialog("trust this folder", keys, TRUST_ADVICE)
+    advice = "Run copilot once by hand in this folder and let it remember the folder."
+    return Dialog("trust this folder", advice, keys)
 
 
 def draft(ansi_screen: str) -> str | None:
-    """Return the unsent text in the input box row by row, None when it cannot be seen.
-
-    In shell mode it begins with the `!` of the box, also when nothing is typed.
-    """
+    """Return the unsent text in the input box; in shell mode it begins with the `!` of the box."""
     lines = screen_lines(ansi_screen)
     box = find_box(lines)
     if box is None:
         return None
-    mode = SHELL_MARK if lines[box.row].startswith(SHELL_MARK) else ""
-    typed = without_dim(ansi_screen).split("\n")[box.row : box.end]
+    mode = SHELL_MARK if lines[box.start].startswith(SHELL_MARK) else ""
+    typed = without_dim(ansi_screen).split("\n")[box.start : box.stop]
     return mode + dedent_cell([line.rstrip() for line in typed], 2).strip()
 
 
@@ -193,13 +185,13 @@ def last_answer(scrollback: str) -> str:
         and not cell.is_like(NOTE_PATTERN)
         and not cell.is_like(CANCELLED_PATTERN)
     ]
-    return dedent_cell(said[-1].lines, 3).strip() if said else ""
+    return text_of_last(said, 3)
 
 
 def read_signal(line: str) -> AgentSignal | None:
-    """Return what one line of the event file says, None if nothing.
+    """Return what one line of the event file reports.
 
-    Beside what the hooks tell, it has the last message of each turn, as in the session record.
+    It has what the hooks leave, and the last message of each turn, as in the session record.
     """
     match object_of(line):
         case {"hook": "userPromptSubmitted" as hook}:
@@ -207,9 +199,11 @@ def read_signal(line: str) -> AgentSignal | None:
         case {"hook": "postToolUse" | "postToolUseFailure" | "errorOccurred" as hook}:
             # It tries again after an error; when it gives up, the screen says so.
             return AgentSignal(SignalKind.WORKING, hook)
-        case {"hook": "notification", "input": {"notification_type": str(kind)}}:
-            asks = kind in QUESTIONS
-            return AgentSignal(SignalKind.WAITING, f"notification: {kind}") if asks else None
+        case {
+            "hook": "notification",
+            "input": {"notification_type": "permission_prompt" | "elicitation_dialog" as kind},
+        }:
+            return AgentSignal(SignalKind.WAITING, f"notification: {kind}")
         case {"hook": "agentStop" as hook}:
             return AgentSignal(SignalKind.FINISHED, hook)
         case {"type": "assistant.message", "data": {"content": str(answer), "toolRequests": []}}:
@@ -230,13 +224,12 @@ def launch(request: LaunchRequest) -> Launch:
     """Return the command that starts Copilot with its profile and our hooks.
 
     `workspace` lets it run any command without asking; its file tools stay in the folder and the
-    system's temporary one, and a person is asked about the network. `full` skips every question;
-    `ask` leaves them all to a person.
+    system's temporary one, and a person is asked about the network.
     """
     flags = PERMISSION_FLAGS[request.permissions]
     if any(argument in OWN_PERMISSION_FLAGS for argument in request.args):
         flags = ()
-    profile = request.profile.prompt.strip()
+    profile = request.prompt.strip()
     return Launch(
         (request.program, "--plugin-dir", str(PLUGIN), *flags, *request.args),
         {

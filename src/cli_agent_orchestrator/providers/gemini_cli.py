@@ -20,26 +20,33 @@ settings beside the user's own count only if they belong to root.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import dropwhile
 
 from ..core.models import TerminalStatus
-from .base import SIGN_IN, Dialog, Launch, LaunchRequest, Marks, Permissions, Provider
+from .base import SIGN_IN, Dialog, Launch, LaunchRequest, Permissions, Provider, status_of
 from .screen import (
     Cell,
     cells_by_margin,
     dedent_cell,
     find,
+    first_match,
     last_frame,
     last_turn,
+    rows_like,
     screen_lines,
+    text_of_last,
 )
 
-# ◇  Ready (my-project)
-TITLE_REST_PATTERN = r"^◇ "
-# ✦  Working… (my-project)        ⏲  Working… (my-project)
-TITLE_BUSY_PATTERN = r"^[✦⏲] "
-# ✋  Action Required (my-project)
-TITLE_WAITING_PATTERN = r"^✋ "
+TITLES = {
+    # ✋  Action Required (my-project)
+    TerminalStatus.WAITING_USER_ANSWER: r"^✋ ",
+    # ✦  Working… (my-project)        ⏲  Working… (my-project)
+    TerminalStatus.PROCESSING: r"^[✦⏲] ",
+    # ◇  Ready (my-project)
+    TerminalStatus.IDLE: r"^◇ ",
+}
+title_status = partial(first_match, TITLES)
 
 # ────────────────────────────
 RULE_PATTERN = r"^─{10,}$"
@@ -64,22 +71,18 @@ TAKEN_PATTERN = r"^ℹ Initializing\.\.\. Prompts will be queued"
 FAILED_PATTERN = r"^✕ "
 # ℹ Request cancelled.        ℹ User cancelled the request.
 CANCELLED_PATTERN = r"^ℹ (?:Request cancelled|User cancelled)\b"
-OUTCOME_PATTERNS = (REPLY_PATTERN, FAILED_PATTERN, CANCELLED_PATTERN)
-"""What a cell looks like that says how the turn went."""
 # │ ● 1. Allow once        │ Enter to select · ↑/↓ to navigate · Esc to cancel
 CHOICE_PATTERN = r"^ ?│ +● +\d+\. |^ ?│ +(?:\(?Use )?Enter to \w+"
 # ESC[7m ESC[39m ESC[0m ESC[38;5;248m Type your message: the cursor stands before a placeholder
 PLACEHOLDER_PATTERN = r"\x1b\[7m(?:\x1b\[[\d;]*m)* (?:\x1b\[[\d;]*m)+ \S.*$"
 
-SIGNED_OUT = Dialog(SIGN_IN, (), "Run gemini once by hand and choose how; it remembers the answer.")
-TRUST = Dialog(
-    "trust this folder", (), "Run gemini once by hand in this folder and answer; it remembers."
-)
 STARTUP_DIALOGS = {
+    Dialog(SIGN_IN, "Run gemini once by hand and choose how; it remembers the answer."):
     # │   How would you like to authenticate for this project?
-    r"^ ?│ +How would you like to authenticate\b": SIGNED_OUT,
+    r"^ ?│ +How would you like to authenticate\b",
+    Dialog("trust this folder", "Run gemini once by hand in this folder and answer; it remembers."):
     # │ Do you trust the files in this folder?
-    r"^ ?│ +Do you trust the files in this folder\?": TRUST,
+    r"^ ?│ +Do you trust the files in this folder\?",
 }
 
 
@@ -89,9 +92,10 @@ def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
     box = input_row(lines, rule)
     cells = cells_by_margin(conversation(lines, rule))
     turn = last_turn(cells, MESSAGE_PATTERN)
-    outcomes = [cell for cell in turn if any(map(cell.is_like, OUTCOME_PATTERNS))]
-    last = outcomes[-1] if outcomes else Cell(("",))
-    marks = Marks(
+    patterns = (REPLY_PATTERN, FAILED_PATTERN, CANCELLED_PATTERN)
+    outcomes = (cell for cell in reversed(turn) if any(map(cell.is_like, patterns)))
+    last = next(outcomes, Cell(("",)))
+    return status_of(
         asks=box is None and bool(last_frame(lines, CHOICE_PATTERN)),
         ready=box is not None,
         # The status row says so, or a message that came during the start waits to be taken.
@@ -99,26 +103,16 @@ def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
         failed=last.is_like(FAILED_PATTERN),
         interrupted=last.is_like(CANCELLED_PATTERN),
         replied=has_reply(turn, asked=len(turn) < len(cells)),
+        told=title_status(title or ""),
     )
-    return marks.status(title_status(title or ""))
-
-
-def title_status(title: str) -> TerminalStatus | None:
-    if find(TITLE_WAITING_PATTERN, title):
-        return TerminalStatus.WAITING_USER_ANSWER
-    if find(TITLE_BUSY_PATTERN, title):
-        return TerminalStatus.PROCESSING
-    return TerminalStatus.IDLE if find(TITLE_REST_PATTERN, title) else None
 
 
 def last_rule(lines: Sequence[str]) -> int | None:
-    """Return the row of the last rule across the screen, None if there is none."""
-    rules = [row for row, line in enumerate(lines) if find(RULE_PATTERN, line)]
-    return rules[-1] if rules else None
+    return max(rows_like(RULE_PATTERN, lines), default=None)
 
 
 def input_row(lines: Sequence[str], rule: int | None) -> int | None:
-    """Return the first row of the input box: it stands right below the rule and the mode."""
+    """Return the first row of the input box: it is right below the rule and the mode."""
     below = () if rule is None else range(rule + 1, min(rule + 7, len(lines)))
     return next((row for row in below if find(BOX_PATTERN, lines[row])), None)
 
@@ -159,15 +153,14 @@ def has_reply(turn: Sequence[Cell], asked: bool) -> bool:
 
 def startup_dialog(screen: str) -> Dialog | None:
     text = "\n".join(last_frame(screen_lines(screen), CHOICE_PATTERN))
-    found = (dialog for pattern, dialog in STARTUP_DIALOGS.items() if find(pattern, text))
-    return next(found, None)
+    return first_match(STARTUP_DIALOGS, text)
 
 
 def draft(ansi_screen: str) -> str | None:
-    """Return the unsent text in the input box row by row, None when it cannot be seen.
+    """Return the unsent text in the input box, None when it cannot be seen.
 
-    A placeholder is not dim here: it stands behind a cursor that is on nothing. In shell mode the
-    draft begins with the `!` of the box, also when nothing is typed: a message would be run.
+    A placeholder is not dim here: it is behind a cursor on a blank. In shell mode the draft begins
+    with the `!` of the box, also when nothing is typed: a message would be run.
     """
     rows = ansi_screen.replace("\r\n", "\n").split("\n")
     lines = screen_lines(ansi_screen)
@@ -190,30 +183,21 @@ def last_answer(scrollback: str) -> str:
     cells = cells_by_margin(conversation(lines, last_rule(lines)))
     turn = last_turn(cells, MESSAGE_PATTERN)
     said = [cell for cell in turn if cell.is_like(ANSWER_PATTERN)]
-    return dedent_cell(said[-1].lines, 2).strip() if said else ""
-
-
-APPROVAL_MODES = {
-    Permissions.WORKSPACE: "yolo",
-    Permissions.FULL: "yolo",
-    Permissions.ASK: "default",
-}
-ALLOWED_TOOLS_UNTIL = (1,)
-"""From this version on there is no option that allows single tools."""
-OWN_APPROVAL_FLAGS = {"--approval-mode", "-y", "--yolo"}
+    return text_of_last(said, 2)
 
 
 def launch(request: LaunchRequest) -> Launch:
     """Return the command that starts Gemini CLI in a folder that is trusted for this time.
 
     `workspace` lets it edit files in its folder, which its own tools do not leave, and run any
-    command without asking; nothing holds a command back. `full` skips every question; `ask` leaves
-    them all to a person.
+    command without asking; nothing holds a command back.
     """
-    flags: tuple[str, ...] = ("--approval-mode", APPROVAL_MODES[request.permissions])
-    if request.permissions is Permissions.WORKSPACE and () < request.version < ALLOWED_TOOLS_UNTIL:
+    mode = "default" if request.permissions is Permissions.ASK else "yolo"
+    flags: tuple[str, ...] = ("--approval-mode", mode)
+    if request.permissions is Permissions.WORKSPACE and () < request.version < (1,):
         flags = ("--approval-mode", "auto_edit", "--allowed-tools=run_shell_command")
-    if any(argument.split("=")[0] in OWN_APPROVAL_FLAGS for argument in request.args):
+    own_flags = {"--approval-mode", "-y", "--yolo"}
+    if any(argument.split("=")[0] in own_flags for argument in request.args):
         flags = ()
     return Launch((request.program, "--skip-trust", *flags, *request.args))
 

@@ -17,18 +17,15 @@ as well, as far as it is known:
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ..core.models import TerminalStatus
-from .base import Dialog, Launch, LaunchRequest, Marks, Permissions, Provider
+from .base import Dialog, Launch, LaunchRequest, Permissions, Provider, status_of
 from .screen import find, find_all, screen_lines, tail
 
-CLASSIC_SINCE = (2,)
-"""The version that made the newer interface the default."""
 NEAR_THE_BOX = 8
-"""How many of the last lines may belong to the input box and its surroundings."""
 DIALOG_LINES = 20
-"""How many of the last lines may belong to the warning about trusting all tools."""
 
 # [builder] 16% λ !> draft        1% > draft
 NAMED_PROMPT_PATTERN = r"^(?:\[[^\]\s][^\]]*\] ?(?:\d+% ?)?|\d+% ?)(?:λ ?)?!?>(?: |$)"
@@ -59,16 +56,8 @@ APPROVAL_PATTERN = r"^\W*(?:Yes, single permission|Trust, always allow)\b"
 TRUST_ALL_PATTERN = r"^\W*No, exit$"
 TRUST_ALL_TEXT_PATTERN = r"^\W*Kiro is running in trust all tools mode\b"
 
-TRUST_ALL_DIALOG = Dialog(
-    "trust all tools",
-    (),
-    "run `kiro-cli chat --trust-all-tools` once and accept for good, "
-    "or use AGENT_PERMISSIONS=workspace",
-)
-
 
 def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
-    """Return what the visible screen says; no title is set."""
     lines = screen_lines(screen)
     last = tail(lines, NEAR_THE_BOX)
     if shows(last, APPROVAL_PATTERN) or asks_to_trust_all(lines):
@@ -78,17 +67,13 @@ def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
     if shows(last, PLACEHOLDER_PATTERN):
         replied = shows(lines, END_PATTERN)
         return TerminalStatus.COMPLETED if replied else TerminalStatus.IDLE
-    return read_classic(lines).status()
-
-
-def read_classic(lines: Sequence[str]) -> Marks:
-    """Return what can be seen of the classic interface."""
+    # The classic interface.
     ready, turn = _last_turn(lines)
     # Without a named prompt on the screen, `> text` in the last line may be a draft.
     maybe_draft = len(turn) == len(lines) and shows(lines[-1:], ANSWER_PATTERN)
     goes_on = shows(turn, ANSWER_PATTERN, SPINNER_PATTERN, TOOL_PATTERN)
     said = [line for line in turn if line[:1].strip()]
-    return Marks(
+    return status_of(
         # A permission is asked for, and nothing was answered yet.
         asks=shows(tail(turn, 1), PERMISSION_PATTERN),
         ready=ready,
@@ -100,21 +85,25 @@ def read_classic(lines: Sequence[str]) -> Marks:
 
 
 def asks_to_trust_all(lines: Sequence[str]) -> bool:
-    """Does the screen end with the warning about trusting all tools?"""
     end = tail(lines, DIALOG_LINES)
     return shows(end, TRUST_ALL_TEXT_PATTERN) and shows(end, TRUST_ALL_PATTERN)
 
 
 def startup_dialog(screen: str) -> Dialog | None:
-    """Return the warning about trusting all tools; what is marked in it is to quit."""
-    return TRUST_ALL_DIALOG if asks_to_trust_all(screen_lines(screen)) else None
+    if not asks_to_trust_all(screen_lines(screen)):
+        return None
+    return Dialog(
+        "trust all tools",
+        "run `kiro-cli chat --trust-all-tools` once and accept for good, "
+        "or use AGENT_PERMISSIONS=workspace",
+    )
 
 
 def draft(ansi_screen: str) -> str | None:
     """Return the unsent text at the prompt, None when no prompt can be seen.
 
-    A text that fills the screen without any sign of an answer is a draft, too: its prompt has
-    left the screen.
+    A text that fills the screen without any sign of an answer is a draft, too: its prompt has left
+    the screen.
     """
     lines = screen_lines(ansi_screen)
     if shows(tail(lines, NEAR_THE_BOX), PLACEHOLDER_PATTERN):
@@ -136,7 +125,6 @@ def draft(ansi_screen: str) -> str | None:
 
 
 def last_answer(scrollback: str) -> str:
-    """Return what follows the last mark of an answer, up to the prompt below it."""
     _, turn = _last_turn(screen_lines(scrollback))
     text = "\n".join(turn)
     marks = [mark.start() for mark in find_all(ANSWER_PATTERN, text)]
@@ -148,12 +136,11 @@ def last_answer(scrollback: str) -> str:
 
 
 def shows(lines: Sequence[str], *patterns: str) -> bool:
-    """Has one of the lines one of these forms?"""
     return any(find(pattern, line) for line in lines for pattern in patterns)
 
 
 def _last_turn(lines: Sequence[str]) -> tuple[bool, list[str]]:
-    """Return whether a prompt is the last line, and what stands below the prompt before it."""
+    """Return whether a prompt is the last line, and the lines below the prompt before it."""
     ready = bool(lines) and _prompt_row(lines) == len(lines) - 1
     above = lines[:-1] if ready else lines
     row = _prompt_row(above)
@@ -183,9 +170,9 @@ def launch(request: LaunchRequest) -> Launch:
     No option carries a profile: agents are files in the user's or the project's own folder, and
     neither is ours to write into. So the first turn is spent on it.
     """
-    classic = ("--legacy-ui",) if request.version >= CLASSIC_SINCE else ()
+    classic = ("--legacy-ui",) if request.version >= (2,) else ()
     flags = PERMISSION_FLAGS[request.permissions]
-    profile = request.profile.prompt.strip()
+    profile = request.prompt.strip()
     message = ("--", f"{profile}\n\n{WAIT}") if profile else ()
     return Launch((request.program, "chat", *classic, *flags, *request.args, *message))
 

@@ -27,8 +27,8 @@ from pathlib import Path
 
 from ..core.codec import object_of
 from ..core.models import TerminalStatus
-from .base import AgentSignal, Launch, LaunchRequest, Marks, Permissions, Provider, SignalKind
-from .screen import Box, action_line, find, screen_lines
+from .base import AgentSignal, Launch, LaunchRequest, Permissions, Provider, SignalKind, status_of
+from .screen import action_line, find, rows_like, screen_lines
 
 PLUGIN = Path(__file__).parent / "opencode_plugin" / "signals.mjs"
 
@@ -63,12 +63,12 @@ KIND_OF_EVENT = {
 def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
     lines = screen_lines(screen)
     box = find_box(lines)
-    above = lines[: box.row] if box else []
+    above = lines[: box.start] if box else []
     last = next((line for line in reversed(above) if line), "")
-    marks = Marks(
+    return status_of(
         # The screen ends with a frame in which something is to be chosen. Below an input box there
         # is always a row that is no frame.
-        asks=any(find(DIALOG_PATTERN, line) for line in lines[frame_start(lines, len(lines)) :]),
+        asks=bool(rows_like(DIALOG_PATTERN, lines[frame_start(lines, len(lines)) :])),
         ready=box is not None,
         working=box is not None and bool(find(BUSY_PATTERN, lines[-1])),
         interrupted=bool(find(INTERRUPTED_PATTERN, last)),
@@ -76,20 +76,18 @@ def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
         failed=bool(find(TURN_PATTERN, last)) and not find(DONE_PATTERN, last),
         replied=bool(find(DONE_PATTERN, last)),
     )
-    return marks.status()
 
 
-def find_box(lines: Sequence[str]) -> Box | None:
+def find_box(lines: Sequence[str]) -> range | None:
     """Return the input box: the last frame that has a lower edge, with no frame below it."""
-    ends = [row for row, line in enumerate(lines) if find(BOX_END_PATTERN, line)]
-    if not ends or any(find(FRAME_PATTERN, line) for line in lines[ends[-1] + 1 :]):
+    ends = rows_like(BOX_END_PATTERN, lines)
+    if not ends or rows_like(FRAME_PATTERN, lines[ends[-1] + 1 :]):
         return None
     start = frame_start(lines, ends[-1])
-    return Box(start, ends[-1]) if ends[-1] - start > 3 else None
+    return range(start, ends[-1]) if ends[-1] - start > 3 else None
 
 
 def frame_start(lines: Sequence[str], end: int) -> int:
-    """Return the first of the frame's rows that end above a row."""
     row = end
     while row > 0 and find(FRAME_PATTERN, lines[row - 1]):
         row -= 1
@@ -107,8 +105,8 @@ def draft(ansi_screen: str) -> str | None:
     if box is None:
         return None
     rows = ansi_screen.split("\n")
-    typed = "\n".join(rows[box.row + 1 : box.end - 2])
-    if muted := find(MUTED_PATTERN, rows[box.end - 1]):
+    typed = "\n".join(rows[box.start + 1 : box.stop - 2])
+    if muted := find(MUTED_PATTERN, rows[box.stop - 1]):
         typed = re.sub(re.escape(muted[1]) + r"[^\x1b\n]*", "", typed)
     return "\n".join(line.lstrip(" ").removeprefix("┃")[2:] for line in screen_lines(typed)).strip()
 
@@ -116,7 +114,7 @@ def draft(ansi_screen: str) -> str | None:
 def last_answer(scrollback: str) -> str:
     lines = screen_lines(scrollback)
     box = find_box(lines)
-    rows = list(lines[: box.row if box else None])
+    rows = list(lines[: box.start if box else None])
     while rows and not rows[-1]:
         rows.pop()
     if not rows or not find(TURN_PATTERN, rows.pop()):
@@ -155,7 +153,7 @@ def launch(request: LaunchRequest) -> Launch:
     """Return the command that starts OpenCode with its profile and our plugin.
 
     `workspace` lets it do anything in its folder and keeps its file tools there; nothing holds a
-    command back. `full` skips every question; `ask` leaves all that changes something to a person.
+    command back.
     """
     settings = {
         "plugin": [PLUGIN.as_uri()],
@@ -167,7 +165,7 @@ def launch(request: LaunchRequest) -> Launch:
         {
             "OPENCODE_CONFIG_CONTENT": json.dumps(settings),
             "CAO_EVENT_FILE": request.event_file,
-            "CAO_SESSION_CONTEXT": request.profile.prompt.strip(),
+            "CAO_SESSION_CONTEXT": request.prompt.strip(),
         },
     )
 

@@ -7,15 +7,16 @@ All agents draw their questions much alike: a text, a list, and a line about key
        2. No, and tell Claude what to do differently (esc)
      Esc to cancel · Tab to amend
 
-A wrong key would answer what nobody wanted to be answered like that. So a number counts only in
-the last list of the screen, if one of its lines is marked and nothing but words about keys follows
-it. Without numbers there is the marked line alone, for Enter, if the screen says that Enter takes
-it. Where that is not so, there are no choices: only a person who looks at the screen can answer.
+A wrong key would give an unwanted answer. So a number counts only in the last list of the screen,
+if one of its lines is marked and only words about keys follow it. Without numbers there is the
+marked line alone, for Enter, if the screen says that Enter takes it. Otherwise there are no
+choices: only a person who looks at the screen can answer.
 """
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ..core.models import Choice
 from .screen import find, screen_lines, tail
@@ -46,33 +47,20 @@ LINE_QUESTION_PATTERN = r"^Allow this action\?.*\[y/n/t\]:$"
 # [builder] 16% λ !>
 EMPTY_PROMPT_PATTERN = r"^(?:\[[^\]\s][^\]]*\] ?)?(?:\d+% ?)?(?:λ ?)?!?>$"
 
-LINE_CHOICES = (Choice("y", "yes"), Choice("n", "no"), Choice("t", "trust"))
-MOST_CHOICES = 9
-MOST_LINES = 30
-"""Lines of a question above its choices."""
-END_LINES = 15
-"""Lines of a screen that are shown where no choices are known."""
 
-
-@dataclass(frozen=True, slots=True)
-class ShownQuestion:
-    """What is asked on a screen."""
-
+class ShownQuestion(Struct, frozen=True):
     text: str
     choices: tuple[Choice, ...]
-    """Empty if they cannot be known."""
     shown: str
-    """All that can be seen of it, with what is marked."""
+    """All that can be seen of it, with its mark."""
     then: tuple[str, ...] = ()
-    """What is to be pressed after the key of a choice."""
 
 
 Found = tuple[Sequence[Choice], int, str]
-"""Choices, the row of the first one, and what is said about keys below them."""
+"""Choices, the row of the first one, and the words about keys below them."""
 
 
 def read_question(screen: str) -> ShownQuestion:
-    """Return what the screen of an agent shows that waits for an answer."""
     raw = [line.rstrip() for line in screen_lines(screen)]
     lines = [_unframed(line) for line in raw]
     rows = [row for row, line in enumerate(lines) if line]
@@ -80,10 +68,11 @@ def read_question(screen: str) -> ShownQuestion:
         rows.pop()
     # The question is text as well as the place of its choices; answers are typed at a prompt.
     is_typed = bool(rows) and bool(find(LINE_QUESTION_PATTERN, lines[rows[-1]]))
-    typed = (LINE_CHOICES, rows[-1] + 1, "") if is_typed else None
+    letters = (Choice("y", "yes"), Choice("n", "no"), Choice("t", "trust"))
+    typed = (letters, rows[-1] + 1, "") if is_typed else None
     found = typed or _numbered(raw, lines) or _marked(lines)
     if found is None:
-        text = "\n".join(tail(_text(raw), END_LINES))
+        text = "\n".join(tail(_text(raw), 15))
         return ShownQuestion(text, (), text)
     choices, row, hints = found
     text = "\n".join(_text(raw[_first_row(raw, row) : row]))
@@ -94,13 +83,11 @@ def read_question(screen: str) -> ShownQuestion:
 
 
 def _unframed(line: str) -> str:
-    """Return a line without the frame around it."""
     frame = find(FRAME_PATTERN, line)
     return re.sub(r" *│$", "", line[frame.end() :]) if frame else line
 
 
 def _numbered(raw: Sequence[str], lines: Sequence[str]) -> Found | None:
-    """Return the choices of the last list on the screen, if they are to be trusted."""
     read = [find(NUMBERED_PATTERN, line) for line in lines]
     first = max((row for row, line in enumerate(read) if line and line[3] == "1"), default=None)
     if first is None:
@@ -123,15 +110,15 @@ def _numbered(raw: Sequence[str], lines: Sequence[str]) -> Found | None:
 
 
 def _labels(lines: Sequence[tuple[str, bool]], listed: Sequence[re.Match[str]]) -> list[str] | None:
-    """Return the labels of a list and, as the last text, what is said about keys below it.
+    """Return the labels of a list and, as the last text, the words about keys below it.
 
-    Each line comes with whether it stands in the same frame as the list. None if there is anything
-    else among them.
+    Each line comes with whether it is in the same frame as the list. None if anything else is among
+    them.
     """
     column = listed[0].start(3)
     is_in_order = [line[3] for line in listed] == [str(n) for n in range(1, len(listed) + 1)]
     is_straight = all(line.start(3) == column for line in listed)
-    if not (is_in_order and is_straight and len(listed) <= MOST_CHOICES):
+    if not (is_in_order and is_straight and len(listed) <= 9):
         return None
     labels: list[str] = []
     hints = ""
@@ -172,9 +159,8 @@ def _marked(lines: Sequence[str]) -> Found | None:
 
 
 def _first_row(raw: Sequence[str], row: int) -> int:
-    """Return where the text of a question begins whose choices begin in a row."""
     is_framed = bool(find(FRAME_PATTERN, "".join(raw[row : row + 1])))
-    first = max(row - MOST_LINES, 0)
+    first = max(row - 30, 0)
     for above in reversed(range(first, row)):
         if find(HEADING_PATTERN, raw[above]):
             return above
@@ -185,7 +171,6 @@ def _first_row(raw: Sequence[str], row: int) -> int:
 
 
 def _text(lines: Sequence[str]) -> list[str]:
-    """Return what is written in some lines: no frames, no two empty lines together."""
     kept: list[str] = []
     for line in lines:
         inside = line

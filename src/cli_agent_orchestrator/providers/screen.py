@@ -1,15 +1,17 @@
 """Reading a terminal's screen: escapes, dim text, lines, and one way to search.
 
-Patterns are plain strings named `…_PATTERN`; `find` and `find_all` add the flags, so that `^` and
-`$` always mean a line. A no-break space is kept: some agents mark their input box with it.
+Patterns are plain strings named `…_PATTERN`; `find` adds the flags, so that `^` and `$` always mean
+a line. A no-break space is kept: some agents mark their input box with it.
 """
 
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cache
+from typing import TypeVar
+
+from msgspec import Struct
 
 from ..core.text import CONTROLS, HALVES
 
@@ -29,12 +31,6 @@ FRAME_START_PATTERN = r"^ ?╭─+╮$"
 # ╰────╯
 FRAME_END_PATTERN = r"^ ?╰─+╯$"
 
-FAINT = "2"
-NOT_FAINT = ("", "0", "22")
-# 38 ; 5 ; N and 48 ; 2 ; R ; G ; B: the numbers behind a color are no attributes of their own
-COLOR_CODES = ("38", "48", "58")
-COLOR_ARGUMENTS = {"5": 1, "2": 3}
-
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
@@ -43,12 +39,22 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def find(pattern: str, text: str) -> re.Match[str] | None:
-    """Return the first place where a pattern matches; `^` and `$` mean a line."""
     return _compiled(pattern).search(text)
 
 
 def find_all(pattern: str, text: str) -> Iterator[re.Match[str]]:
     return _compiled(pattern).finditer(text)
+
+
+Key = TypeVar("Key")
+
+
+def first_match(patterns: Mapping[Key, str], text: str) -> Key | None:
+    return next((key for key, pattern in patterns.items() if find(pattern, text)), None)
+
+
+def rows_like(pattern: str, lines: Sequence[str]) -> list[int]:
+    return [row for row, line in enumerate(lines) if find(pattern, line)]
 
 
 def strip_escapes(text: str) -> str:
@@ -67,12 +73,12 @@ def without_dim(ansi_text: str) -> str:
     """
     kept: list[str] = []
     faint = False
-    position = 0
-    for color in find_all(COLOR_PATTERN, ansi_text):
-        kept.append(_shown(ansi_text[position : color.start()], faint))
-        faint = _is_faint_after(color[1], faint)
-        position = color.end()
-    kept.append(_shown(ansi_text[position:], faint))
+    for number, piece in enumerate(_compiled(COLOR_PATTERN).split(ansi_text)):
+        if number % 2:
+            faint = _is_faint_after(piece, faint)
+        else:
+            plain = strip_escapes(piece)
+            kept.append("".join(map(_blank, plain)) if faint else plain)
     return "".join(kept)
 
 
@@ -85,61 +91,40 @@ def screen_lines(text: str) -> list[str]:
 
 
 def tail(lines: Sequence[str], count: int) -> list[str]:
-    """Return the last lines that are not blank, at most `count` of them, in their order."""
     filled = [line for line in lines if line.strip()]
-    return filled[-count:] if count > 0 else []
+    return filled[-count:]
 
 
 def dedent_cell(lines: Sequence[str], margin: int) -> str:
-    """Return the text of a block whose lines are drawn `margin` columns from the left.
-
-    The first line's own mark stands in the margin and is cut off with it.
-    """
     return "\n".join(line[margin:] for line in lines).strip("\n")
 
 
-class Kind(Enum):
-    """What a cell is."""
+def text_of_last(cells: Sequence["Cell"], margin: int) -> str:
+    return dedent_cell(cells[-1].lines, margin).strip() if cells else ""
 
+
+class Kind(Enum):
     MESSAGE = auto()
     """A message of the user, or an input box that was left behind."""
     ANSWER = auto()
-    """What the agent said or did."""
     DONE = auto()
-    """The note that a turn is over."""
     WORKING = auto()
-    """A sign of work going on."""
     ERROR = auto()
     NOTE = auto()
-    """What the program itself says."""
     BANNER = auto()
     REST = auto()
     """The lower part of a cell whose head has left the screen."""
     OTHER = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A block of the conversation: its head, empty if it has left the screen, and what follows."""
+class Cell(Struct, frozen=True):
+    """A block of the conversation: its head (empty if it has left the screen) and what follows."""
 
     lines: tuple[str, ...]
     kind: Kind = Kind.OTHER
 
-    @property
-    def head(self) -> str:
-        return self.lines[0]
-
     def is_like(self, pattern: str) -> bool:
-        """Does the head look like this?"""
-        return bool(find(pattern, self.head))
-
-
-@dataclass(frozen=True, slots=True)
-class Box:
-    """Where an input box is: its first row, and the row that closes it."""
-
-    row: int
-    end: int
+        return bool(find(pattern, self.lines[0]))
 
 
 def last_turn(cells: Sequence[Cell], message: str) -> list[Cell]:
@@ -149,10 +134,7 @@ def last_turn(cells: Sequence[Cell], message: str) -> list[Cell]:
 
 
 def cells_by_margin(lines: Sequence[str]) -> list[Cell]:
-    """Split a conversation at the rows with a mark in one of the first two columns.
-
-    Indented rows at the top are the banner, or the rest of a cell that has scrolled away.
-    """
+    """Split a conversation at the rows with a mark in one of the first two columns."""
     parts: list[list[str]] = []
     for line in lines:
         if line[:2].strip() or not parts:
@@ -163,17 +145,11 @@ def cells_by_margin(lines: Sequence[str]) -> list[Cell]:
 
 
 def last_frame(lines: Sequence[str], choice: str) -> list[str]:
-    """Return the rows of the frame that ends the screen, if it has something to choose."""
     if not lines or not find(FRAME_END_PATTERN, lines[-1]):
         return []
-    starts = [row for row, line in enumerate(lines) if find(FRAME_START_PATTERN, line)]
+    starts = rows_like(FRAME_START_PATTERN, lines)
     frame = list(lines[starts[-1] :]) if starts else []
-    return frame if any(find(choice, line) for line in frame) else []
-
-
-def _shown(text: str, faint: bool) -> str:
-    plain = strip_escapes(text)
-    return "".join(map(_blank, plain)) if faint else plain
+    return frame if rows_like(choice, frame) else []
 
 
 def _blank(character: str) -> str:
@@ -185,19 +161,16 @@ def _blank(character: str) -> str:
 def _is_faint_after(parameters: str, faint: bool) -> bool:
     codes = iter(parameters.split(";"))
     for code in codes:
-        if code in COLOR_CODES:
-            for _ in range(COLOR_ARGUMENTS.get(next(codes, ""), 0)):
+        if code in ("38", "48", "58"):
+            # 38 ; 5 ; N and 48 ; 2 ; R ; G ; B: the numbers behind a color are no attributes.
+            for _ in range({"5": 1, "2": 3}.get(next(codes, ""), 0)):
                 next(codes, "")
-        elif code == FAINT:
-            faint = True
-        elif code in NOT_FAINT:
-            faint = False
+        elif code in ("2", "", "0", "22"):
+            faint = code == "2"
     return faint
 
 
 LONGEST_ACTION = 120
-LOOKED_AT = 480
-"""Characters of a text: a command may have megabytes, of which no more can be shown."""
 TELLING = (
     "command", "cmd", "file_path", "filePath", "notebook_path", "path", "pattern", "url", "query",
     "description", "told",
@@ -217,9 +190,10 @@ def action_line(tool: str, arguments: Mapping[str, object]) -> str:
 
 
 def _words(value: object) -> str:
-    """Return a text, or a list of words, as words with one blank between them."""
+    """Return a text, or a list of words, with one blank between words."""
     if isinstance(value, list):
         value = " ".join(word for word in value if isinstance(word, str))
     if not isinstance(value, str):
         return ""
-    return re.sub(f"[{CONTROLS}{HALVES}]", "�", " ".join(value[:LOOKED_AT].split()))
+    # A command may have megabytes.
+    return re.sub(f"[{CONTROLS}{HALVES}]", "�", " ".join(value[:480].split()))

@@ -12,10 +12,12 @@ The program that runs it is the Python interpreter of the server (`sys.executabl
 neither the working directory nor what lies in it can replace a module.
 """
 
+from functools import partial
+
 from ..core.codec import object_of
 from ..core.models import TerminalStatus
 from .base import AgentSignal, Dialog, Launch, LaunchRequest, Provider, SignalKind
-from .screen import action_line, screen_lines, without_dim
+from .screen import action_line, first_match, screen_lines, without_dim
 
 MODULE = "cli_agent_orchestrator.scripted_agent"
 
@@ -42,18 +44,21 @@ DRAWING = (MESSAGE, LINE, CONTINUED, "∙ ", "▒▒", *SPINNER, *STATUS_OF_MARK
 
 STARTUP_DIALOGS = {
     "▨ start-up question": Dialog(
-        "may I work in this folder",
-        ("1",),
-        'set startup_dialog = "none" in the agent\'s script',
+        "may I work in this folder", 'set startup_dialog = "none" in the agent\'s script', ("1",)
     ),
     "▨ sign-in needed": Dialog(
-        "sign-in", (), 'answer it in the terminal, or set startup_dialog = "none" in the script'
+        "sign-in", 'answer it in the terminal, or set startup_dialog = "none" in the script'
     ),
 }
 
-TITLE_AT_REST = "scripted"
-TITLE_ASKING = "Action Required"
-TITLE_SPINNER = frozenset("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
+TITLES = {
+    # ⠋ scripted
+    TerminalStatus.PROCESSING: r"^\s*[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]",
+    # [ ! ] Action Required
+    TerminalStatus.WAITING_USER_ANSWER: r"Action Required\s*$",
+    TerminalStatus.IDLE: r"^\s*scripted\s*$",
+}
+title_status = partial(first_match, TITLES)
 
 KIND_OF_EVENT = {
     "SessionStart": SignalKind.READY,
@@ -68,18 +73,17 @@ KIND_OF_EVENT = {
 
 
 def launch(request: LaunchRequest) -> Launch:
-    """Return the command that starts the agent; it does the same whatever the permissions."""
     return Launch(
         (
             *(request.program, "-P", "-m", MODULE),
-            *("--profile", request.profile.name, "--events", request.event_file),
+            *("--profile", request.profile, "--events", request.event_file),
             *request.args,
         )
     )
 
 
 def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
-    """Return what the last rows say; a title that says "busy" or "asking" goes before them."""
+    """Return what the last rows show, unless the title shows work or a question."""
     by_title = title_status(title or "")
     if by_title in (TerminalStatus.PROCESSING, TerminalStatus.WAITING_USER_ANSWER):
         return by_title
@@ -94,18 +98,7 @@ def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
     return TerminalStatus.PROCESSING if drawing else TerminalStatus.UNKNOWN
 
 
-def title_status(title: str) -> TerminalStatus | None:
-    """Return what the title alone says: `⠋ scripted`, `scripted` or `[ ! ] Action Required`."""
-    text = title.strip()
-    if text[:1] in TITLE_SPINNER:
-        return TerminalStatus.PROCESSING
-    if text.endswith(TITLE_ASKING):
-        return TerminalStatus.WAITING_USER_ANSWER
-    return TerminalStatus.IDLE if text == TITLE_AT_REST else None
-
-
 def startup_dialog(screen: str) -> Dialog | None:
-    """Return the start-up question on the screen, if it is the last thing there."""
     lines = screen_lines(screen)
     if not lines or not lines[-1].startswith(QUESTION):
         return None
@@ -114,7 +107,6 @@ def startup_dialog(screen: str) -> Dialog | None:
 
 
 def draft(ansi_screen: str) -> str | None:
-    """Return the unsent text in the input box, None when no input box can be seen."""
     lines = screen_lines(without_dim(ansi_screen))
     if not lines or not lines[-1].startswith(PROMPT):
         return None
@@ -122,7 +114,7 @@ def draft(ansi_screen: str) -> str | None:
 
 
 def read_signal(line: str) -> AgentSignal | None:
-    """Return what one line of the event file says: `{"event": "Stop", "message": "…"}`."""
+    """Read one line of the event file: `{"event": "Stop", "message": "…"}`."""
     fields = object_of(line)
     event, message = str(fields.get("event")), fields.get("message")
     kind = KIND_OF_EVENT.get(event)
@@ -137,7 +129,7 @@ def read_signal(line: str) -> AgentSignal | None:
 
 
 def last_answer(scrollback: str) -> str:
-    """Return what the agent has said since the last message, long lines put together again."""
+    """Return what the agent has said since the last message, with long lines joined again."""
     answer: list[str] = []
     for line in screen_lines(scrollback):
         if line.startswith(MESSAGE):

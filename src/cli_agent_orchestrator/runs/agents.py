@@ -1,8 +1,8 @@
 """How a run gets its agents: a new one for each role, or those of a saved run.
 
-A saved run goes on only if every one of its agents is still there, or may be replaced; a terminal
-in another session is none of them. A lost agent, or one in error, is replaced only if that is asked
-for; the new one knows nothing of what was said before, so it is not counted among the briefed ones.
+A saved run is resumed only if each of its agents is still there or may be replaced; a terminal in
+another session is none of them. A lost agent, or one in error, is replaced only on request; the new
+one knows nothing of the earlier prompts, so it is not counted among the briefed ones.
 """
 
 import logging
@@ -12,14 +12,15 @@ import uuid
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar
 
+from msgspec.structs import replace
+
 from ..core.clock import Retry
 from ..core.models import TerminalStatus
-from ..errors import ApiError, ApiRefused, ApiUnreachable, ResumeError, RunError, Stopped
+from ..errors import ApiError, ApiRefused, ApiUnreachable, RunError, Stopped
 from ..pipeline.flow import Flow
 from ..pipeline.machine import begin
 from ..pipeline.state import Progress, RunState
@@ -43,7 +44,7 @@ def patiently(
 ) -> Answer:
     """Return the answer of the first server that takes the request.
 
-    One that is `repeatable` is asked again also where nobody knows whether it was received.
+    A `repeatable` request is sent again even if it may have been received.
     """
     stopped = stopped or threading.Event()
     retry = Retry(time.monotonic(), limit=seconds)
@@ -63,16 +64,15 @@ logger = logging.getLogger(__name__)
 
 GONE = 404
 AGAIN_SECONDS = 0.2
-"""When a session is deleted once more: a request to start an agent in it may be on its way."""
+"""After this a session is deleted once more: a request to start an agent may be on its way."""
 EXIT_AWAY_SECONDS = 5.0
-"""How long the end of an agent is tried while there is no server."""
 
 # Any: JSON from a server that may not be ours.
 Terminal = dict[str, Any]
 OnStarted = Callable[[str, str], None]
-"""Takes whose agent has been started, and the id of its terminal."""
+"""Takes the role and the id of the terminal of an agent that was started."""
 WhenStopped = Callable[[Callable[[], None]], None]
-"""Takes what is to be called when the start is to be stopped; a signal handler may call it."""
+"""Takes a function that stops the start; a signal handler may call that."""
 
 
 class AgentServer(Protocol):
@@ -101,42 +101,34 @@ class AgentServer(Protocol):
     def delete_session(self, session_name: str) -> None: ...
 
 
-def ignore_start(role: str, terminal_id: str) -> None:
-    pass
-
-
-def never_stop(stop: Callable[[], None]) -> None:
-    pass
-
-
 def _start_in_new_session(
     server: AgentServer,
     name: str,
     flow: Flow,
     providers: Mapping[str, str],
-    on_started: OnStarted,
-    when_stopped: WhenStopped,
+    on_started: OnStarted | None,
+    when_stopped: WhenStopped | None,
 ) -> tuple[str, dict[str, str]]:
-    """Start agents in a session of their own; return what it is called now and their ids.
+    """Start agents in a session of their own; return its real name and their ids.
 
-    A server may end in the middle of a request, and it is not known what became of it. Then
-    whatever there is of the session is ended, and all agents are started once more.
+    A server may end in the middle of a request, whose result is then unknown. In that case the
+    session is ended, and all agents are started once more.
     """
-    (first, provider), *others = providers.items()
-
-    def create(role: str) -> Terminal:
-        profile = flow.role(role).profile
-        return server.create_session(profile, provider=provider, session_name=name, role=role)
+    first, *others = providers
 
     def start_all() -> tuple[str, dict[str, str]]:
         with ExitStack() as undo:
-            begun = _start(server, name, [first], create, on_started, when_stopped)[first]
+            begun = _start(
+                server, name, flow, {first: providers[first]}, on_started, when_stopped, new=True
+            )[first]
             undo.callback(exit_quietly, server, begun["id"])
             session = begun.get("session_name")
             if not isinstance(session, str) or not session:
                 raise RunError("the server returned no name of the session; is it a cao server?")
-            ids = _start_in_session(server, session, flow, dict(others), on_started, when_stopped)
+            rest = {role: providers[role] for role in others}
+            started = _start(server, session, flow, rest, on_started, when_stopped)
             undo.pop_all()
+        ids = {role: terminal["id"] for role, terminal in started.items()}
         return session, {first: begun["id"], **ids}
 
     try:
@@ -153,38 +145,32 @@ def _start_in_new_session(
     return start_all()
 
 
-def _start_in_session(
+def _start(
     server: AgentServer,
     session: str,
     flow: Flow,
     providers: Mapping[str, str],
-    on_started: OnStarted,
-    when_stopped: WhenStopped = never_stop,
-) -> dict[str, str]:
-    def create(role: str) -> Terminal:
-        profile = flow.role(role).profile
-        return server.create_terminal(session, profile, provider=providers[role], role=role)
-
-    started = _start(server, session, providers, create, on_started, when_stopped)
-    return {role: terminal["id"] for role, terminal in started.items()}
-
-
-def _start(
-    server: AgentServer,
-    session: str,
-    roles: Collection[str],
-    create: Callable[[str], Terminal],
-    on_started: OnStarted,
-    when_stopped: WhenStopped,
+    on_started: OnStarted | None,
+    when_stopped: WhenStopped | None = None,
+    *,
+    new: bool = False,
 ) -> dict[str, Terminal]:
     """Start all agents or none, in threads, and report them in this one.
 
-    When it is stopped, the session is ended until no start is under way any more, and once more
-    for those that were ready.
+    When it is stopped, the session is deleted until no start is under way any more, and once more
+    for the agents that were ready.
     """
     # SimpleQueue, because its put may interrupt its get: signal handlers stop us.
     news: SimpleQueue[Future[Terminal] | None] = SimpleQueue()
     stopped = threading.Event()
+
+    def create(role: str) -> Terminal:
+        profile, provider = flow.role(role).profile, providers[role]
+        if new:
+            return server.create_session(
+                profile, provider=provider, session_name=session, role=role
+            )
+        return server.create_terminal(session, profile, provider=provider, role=role)
 
     def start(role: str) -> Terminal:
         terminal = patiently(partial(create, role), stopped=stopped)
@@ -194,11 +180,12 @@ def _start(
         undo.callback(exit_quietly, server, terminal_id)
         return terminal
 
-    with ExitStack() as undo, ThreadPoolExecutor(max(len(roles), 1)) as pool:
-        starting = {pool.submit(start, role): role for role in roles}
+    with ExitStack() as undo, ThreadPoolExecutor(max(len(providers), 1)) as pool:
+        starting = {pool.submit(start, role): role for role in providers}
         for started in starting:
             started.add_done_callback(news.put)
-        when_stopped(lambda: news.put(None))
+        if when_stopped is not None:
+            when_stopped(lambda: news.put(None))
         for _ in starting:
             done = news.get()
             if done is None:
@@ -208,7 +195,7 @@ def _start(
                     wait(starting, AGAIN_SECONDS)
                 fault = _delete_session(server, session)
                 raise Stopped(fault or "the agents that were being started are ended again")
-            if done.exception() is None:
+            if done.exception() is None and on_started is not None:
                 on_started(starting[done], done.result()["id"])
         terminals = {role: started.result() for started, role in starting.items()}
         undo.pop_all()
@@ -216,7 +203,6 @@ def _start(
 
 
 def _delete_session(server: AgentServer, session: str) -> str:
-    """Delete a session and return, in words, why it may still be there."""
     try:
         server.delete_session(session)
     except ApiError as error:
@@ -240,13 +226,12 @@ def exit_quietly(server: AgentServer, terminal_id: str) -> None:
 def init_new_run(
     server: AgentServer,
     new: Prepared,
-    on_started: OnStarted = ignore_start,
-    when_stopped: WhenStopped = never_stop,
+    on_started: OnStarted | None = None,
+    when_stopped: WhenStopped | None = None,
 ) -> RunState:
-    """Start an agent for each role, in a session of their own, and return how the run begins.
+    """Start an agent for each role, in a session of their own, and return the first state.
 
-    Session and archive have the id of the run. Raises `Stopped` when it is stopped; none of the
-    agents is left then.
+    Raises `Stopped` when it is stopped; then no agent is left.
     """
     config, providers = new.config, new.providers
     session, ids = _start_in_new_session(
@@ -269,10 +254,7 @@ def init_new_run(
 def find_lost_terminals(
     server: AgentServer, state: RunState, *, also_failed: bool = False
 ) -> Mapping[str, str]:
-    """Return the roles whose agent is not there any more, each with what is known about it.
-
-    One that is in the error state can still be asked; it counts only if that is wanted.
-    """
+    """Return the roles whose agent is lost, or in error with `also_failed`, each with its fate."""
 
     def fate(role: str) -> str:
         terminal_id = state.terminal_of(role)
@@ -305,12 +287,11 @@ def _find_terminal(server: AgentServer, terminal_id: str) -> Terminal | None:
 
 
 def _is_of_another_run(terminal: Terminal, state: RunState) -> bool:
-    """Is it in another session? A saved state that somebody else made can name any terminal."""
+    """Is it in another session? A saved state that another user made can name any terminal."""
     return terminal.get("session_name") not in (None, state.session_name)
 
 
 def verify_resume_terminals(server: AgentServer, state: RunState) -> None:
-    """Raise `ResumeError`, with names, unless every agent of a saved run can be reached."""
     lost = find_lost_terminals(server, state)
     if not lost:
         return
@@ -320,7 +301,7 @@ def verify_resume_terminals(server: AgentServer, state: RunState) -> None:
     run = state.progress.archive
     resume = f"cao resume {short_name(run)}" if is_run_id(run) else "cao run --resume"
     resume += " --replace-terminals"
-    raise ResumeError(
+    raise RunError(
         f"the saved run cannot go on: {names}. `{resume}` starts new agents for these and goes on "
         "at the same turn",
         to_resume=resume,
@@ -331,14 +312,14 @@ def replace_terminals(
     server: AgentServer,
     state: RunState,
     providers: Mapping[str, str],
-    on_started: OnStarted = ignore_start,
-    when_stopped: WhenStopped = never_stop,
+    on_started: OnStarted | None = None,
+    when_stopped: WhenStopped | None = None,
 ) -> RunState:
-    """Start new agents for some roles and return the state in which they have their place.
+    """Start new agents for some roles and return the state with them.
 
     The session is kept if it is still there; then this cannot be stopped, since it has other
-    agents, which are to stay. A turn that one of the replaced had in hand is forgotten: it will be
-    asked of the new agent, with the whole context.
+    agents, which are to stay. A turn that a replaced agent was working on is forgotten: the new one
+    gets it with the whole context.
     """
     if not providers:
         return state
@@ -352,12 +333,13 @@ def replace_terminals(
     session, ids = state.session_name, dict[str, str]()
     try:
         if session:
-            ids = _start_in_session(server, session, state.flow, providers, on_started)
+            started = _start(server, session, state.flow, providers, on_started)
+            ids = {role: terminal["id"] for role, terminal in started.items()}
     except ApiRefused as error:
         if not is_gone(error):
             raise
     if not ids:
-        # Its name is free again, and by it `cao ls` knows the run.
+        # Its name is free again, and `cao ls` knows the run by it.
         name = session if run_of_session(session) else session_name_of(uuid.uuid4().hex[:8])
         session, ids = _start_in_new_session(
             server, name, state.flow, providers, on_started, when_stopped
@@ -377,13 +359,11 @@ def replace_terminals(
 
 
 def exit_terminals(server: AgentServer, ids: Collection[str]) -> None:
-    """Ask agents to quit; one that cannot be asked does not keep the others."""
     with ThreadPoolExecutor(max(len(ids), 1)) as pool:
         list(pool.map(partial(exit_quietly, server), filter(None, ids)))
 
 
 def exit_left_terminals(server: AgentServer, state: RunState) -> bool:
-    """End those agents of a run that are still alive in its session; were there any?"""
     left = []
     for terminal_id in filter(None, state.terminals.values()):
         terminal = _find_terminal(server, terminal_id) or {}

@@ -1,8 +1,8 @@
-"""The control file of a run: what people ask of it, a line of JSON each.
+"""The control file of a run: the requests of people to it, a line of JSON each.
 
-Whoever asks adds a line, and nobody changes or removes one: how much of the file was heeded, in
-bytes, is saved with the run, so that nothing is heeded twice. No server is needed. A line that is
-no ask is passed over, with a warning.
+A request is a line that is added; no line is changed or removed. How much of the file was
+processed, in bytes, is saved with the run, so that no request counts twice. No server is needed. A
+line that holds no request is skipped, with a warning.
 """
 
 import fcntl
@@ -12,14 +12,14 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from errno import ENOSPC
 from pathlib import Path
 from typing import Self
 
-from ..core.clock import Clock, SystemClock
+from msgspec import Struct
+
 from ..core.files import LARGEST_FILE, Folder
-from ..core.text import twice_as_many
+from ..core.text import plural, twice_as_many
 from ..core.watch import Waker, watch_file
 from ..errors import NotSteerable, UnknownName, UsageError
 from ..events import (
@@ -34,44 +34,48 @@ from ..events import (
     StopAsked,
     Unpaused,
 )
-from ..pipeline.steering import Ask, Heard, Hint, Set, Wish, read_asks, to_line
+from ..pipeline.requests import Hint, Request, SentRequest, Set, read_lines, to_line
 from ..settings.layout import CONTROL_FILE, EVENTS_FILE, run_folder
 from ..settings.values import read_change
-from .event_log import EventReader
-from .record import VERSION, RunRecord, RunStatus, is_run_id, read_record
-from .view import RUNNING, RunView, can_resume, has_passed, read_run
+from .record import VERSION, EventReader, RunRecord, RunStatus, is_run_id, read_record
+from .view import RUNNING, RunView, is_saved_as, read_run
 
 LOOK_SECONDS = 10.0
-"""So often it is looked at where the system can tell of no change."""
+"""How often the file is read where the system reports no changes."""
 
 
-def write_ask(folder: Folder, wish: Wish, clock: Clock) -> Ask:
-    """Ask something of the run with this folder; raise OSError if that cannot be written."""
-    ask = Ask(uuid.uuid4().hex, clock.now(), wish)
-    with folder.append(CONTROL_FILE) as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        data = to_line(ask).encode() + b"\n"
-        with folder.open_to_read(CONTROL_FILE) as before:
-            size = before.seek(0, os.SEEK_END)
-            if size and os.pread(before.fileno(), 1, size - 1) != b"\n":
-                # What a killed process has left of a line must not run into this one.
-                data = b"\n" + data
-        if os.write(file.fileno(), data) < len(data):
-            raise OSError(ENOSPC, os.strerror(ENOSPC))
-    return ask
+def write_request(folder: Folder, request: Request) -> SentRequest:
+    sent = SentRequest(uuid.uuid4().hex, time.time(), request)
+    data = to_line(sent).encode() + b"\n"
+    fault = ""
+    try:
+        with folder.append(CONTROL_FILE) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            with folder.open_to_read(CONTROL_FILE) as before:
+                size = before.seek(0, os.SEEK_END)
+                if size and os.pread(before.fileno(), 1, size - 1) != b"\n":
+                    # The rest of a line of a killed process must not run into this one.
+                    data = b"\n" + data
+            if os.write(file.fileno(), data) < len(data):
+                fault = os.strerror(ENOSPC)
+    except OSError as error:
+        fault = error.strerror or str(error)
+    if fault:
+        raise NotSteerable(f"{folder.path / CONTROL_FILE} cannot be written: {fault}")
+    return sent
 
 
 class Listener:
-    """Tells a run what is asked of it, as soon as it is asked, while the context lasts."""
+    """Passes requests to a run as soon as they are written, while the context lasts."""
 
     def __init__(
         self,
         folder: Folder,
         position: int,
-        hear: Callable[[Heard], None],
+        hear: Callable[[SentRequest | None, int], None],
         warn: Callable[[str], None],
     ) -> None:
-        """`position` is how much of the file has been heeded before."""
+        """`position` is how much of the file was processed before."""
         self._folder = folder
         self._position = position
         self._hear = hear
@@ -82,7 +86,7 @@ class Listener:
         self._thread = threading.Thread(target=self._listen, name="control", daemon=True)
 
     def __enter__(self) -> Self:
-        # At once, so that what was asked before holds from the first step on.
+        # At once, so that earlier requests count from the first step on.
         self._look()
         self._thread.start()
         return self
@@ -106,20 +110,20 @@ class Listener:
                 file.seek(self._position)
                 data = file.read(LARGEST_FILE)
         except FileNotFoundError:
-            return  # nobody has asked for anything yet
+            return  # there was no request yet
         except OSError as error:
             self._warn_once(f"nothing can be asked of the run: {CONTROL_FILE}: {error.strerror}")
             return
-        for heard in read_asks(data, self._position):
-            self._position = heard.upto
-            self._hear(heard)
-            if heard.ask is None:
+        for request, end in read_lines(data, self._position):
+            self._position = end
+            self._hear(request, end)
+            if request is None:
                 self._warn_once(f"{CONTROL_FILE} of the run has lines that ask for nothing known")
 
     def _warn_once(self, text: str) -> None:
         if text not in self._said:
             self._said.add(text)
-            # That nobody reads any more is for the run to find out; what is asked still counts.
+            # A closed output is for the run to find out; requests still count.
             with suppress(OSError):
                 self._warn(text)
 
@@ -128,14 +132,10 @@ ANSWER_SECONDS = 4.0
 STOP_SECONDS = 30.0
 """Ending the agents takes its time."""
 
-REQUIRE = "require"
-"""What a setting is without which nothing passes."""
 NEEDS_PERSON = (
     "nothing passes in this run without what it requires; only a person can change that, with "
     "`cao set` at a terminal"
 )
-STOPPED = "The run is stopped and saved; its agents are ended."
-NOT_BEGUN = "The run is stopped before its first turn: nothing of it is saved."
 QUEUED = "The run has not heard of it yet; it will as soon as it looks."
 NOTHING_SAVED = "it was ended before its first turn, and nothing of it is saved; start it anew"
 NOT_THERE = "what was saved of it is not there any more"
@@ -147,8 +147,7 @@ ENDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     heard: bool
     text: str
     """What the run does now, as a sentence."""
@@ -159,22 +158,21 @@ def check_live(run: RunView) -> None:
         raise NotSteerable(end_of(run))
 
 
-def check_wish(run: RunView, wish: Wish) -> None:
+def check_request(run: RunView, request: Request) -> None:
     check_live(run)
-    match wish:
+    match request:
         case Set(name, value):
             read_change(name, value)
         case Hint(role=str(role)) if run.providers and role not in run.providers:
             raise UnknownName(f"role of the run {run.id}", role, run.providers)
 
 
-def loosens(folder: Folder, wish: Wish) -> bool:
-    """Would a PASS of a run need less than now: no proof, no review of just these files?"""
-    if not isinstance(wish, Set) or (record := read_record(folder)) is None:
+def loosens(folder: Folder, request: Request) -> bool:
+    if not isinstance(request, Set) or (record := read_record(folder)) is None:
         return False
-    name, value = read_change(wish.name, wish.value)
+    name, value = read_change(request.name, request.value)
     saved = record.settings.get(name)
-    return saved is not None and saved.value == REQUIRE != value
+    return saved is not None and saved.value == "require" != value
 
 
 def end_of(run: RunView) -> str:
@@ -197,9 +195,9 @@ def more_rounds_words(run: str, number: int) -> str:
 def options_to_resume(
     run: RunView, folder: Folder, max_rounds: str | None = None
 ) -> dict[str, str]:
-    """Return by which options `cao run` resumes a run by its id; raise why it cannot be resumed.
+    """Return the options with which `cao run` resumes a run; raise why it cannot be resumed.
 
-    One that has used up its rounds goes on if it is given more.
+    A run that has used up its rounds can be resumed with more.
     """
     if run.discarded:
         raise NotSteerable(
@@ -212,13 +210,13 @@ def options_to_resume(
             raise NotSteerable(end_of(run))
         _, value = read_change("max_rounds", max_rounds)
         if int(value) <= run.round:
-            rounds = f"{run.round} round{'' if run.round == 1 else 's'}"
+            had = plural(run.round, "round")
             more = more_rounds_words(run.id, run.round)
-            raise UsageError(f"the run {run.id} has had {rounds} already; {more}")
+            raise UsageError(f"the run {run.id} has had {had} already; {more}")
     elif run.status.is_verdict:
         raise NotSteerable(f"the run {run.id} has ended with {run.status}; nothing is left to do")
     record = read_record(folder)
-    if record is None or not can_resume(folder, str(RunStatus.FAIL) if has_failed else RUNNING):
+    if record is None or not is_saved_as(folder, RunStatus.FAIL if has_failed else RUNNING):
         raise NotSteerable(f"the run {run.id} cannot be resumed: {_why_not(run, folder, record)}")
     given = {} if max_rounds is None else {"MAX_ROUNDS": max_rounds}
     if record.tree is not None:
@@ -232,7 +230,7 @@ def _why_not(run: RunView, folder: Folder, record: RunRecord | None) -> str:
         return UNREADABLE
     if record.version != VERSION:
         return "it was begun by an earlier version of cao"
-    if has_passed(folder):
+    if is_saved_as(folder, RunStatus.PASS):
         deliver = f"; `cao apply {run.id}` brings its work to you" if record.tree else ""
         return f"it has passed, and was ended just then{deliver}"
     if not run.round:
@@ -241,18 +239,18 @@ def _why_not(run: RunView, folder: Folder, record: RunRecord | None) -> str:
 
 
 def ask_run(
-    folder: Folder, wish: Wish, patience: float = ANSWER_SECONDS, *, agreed: bool = False
+    folder: Folder, request: Request, patience: float = ANSWER_SECONDS, *, agreed: bool = False
 ) -> Asked:
-    """Ask something of a run, and wait a moment for what it says; raise why it does not do it.
+    """Send a request to a run and wait a moment for its answer; raise why it declines.
 
-    `agreed` says that a person gave up what a PASS needs.
+    `agreed`: a person agreed that a PASS may require less.
     """
-    if not agreed and loosens(folder, wish):
+    if not agreed and loosens(folder, request):
         raise NotSteerable(NEEDS_PERSON)
     reader = EventReader(folder)
     for _ in reader.read():
-        pass  # what it told before is no answer
-    ask = _write(folder, wish)
+        pass  # earlier events are no answer
+    sent = write_request(folder, request)
     told: Answer | RunEnded | None = None
     deadline = time.monotonic() + patience
     waker = Waker()
@@ -260,10 +258,14 @@ def ask_run(
         while (left := deadline - time.monotonic()) > 0:
             for event in reader.read():
                 if isinstance(event, RunEnded):
-                    if isinstance(told, StopAsked):
-                        return Asked(True, STOPPED if event.round else NOT_BEGUN)
-                    return read_answer(event)
-                if isinstance(event, Answer) and event.ask == ask.id:
+                    if not isinstance(told, StopAsked):
+                        return read_answer(event)
+                    if event.round:
+                        return Asked(True, "The run is stopped and saved; its agents are ended.")
+                    return Asked(
+                        True, "The run is stopped before its first turn: nothing of it is saved."
+                    )
+                if isinstance(event, Answer) and event.ask == sent.id:
                     told = event
                     if not isinstance(told, StopAsked):
                         return read_answer(told)
@@ -272,29 +274,18 @@ def ask_run(
     return read_answer(told)
 
 
-def pass_on(state_folder: Path, run: str, wish: Wish) -> None:
-    """Ask something of the run with this id, whose answer is seen as it is followed anyway.
-
-    Raise why it cannot be asked.
-    """
-    # Whoever can write the events of a run might name a folder elsewhere.
+def pass_on(state_folder: Path, run: str, request: Request) -> None:
+    """Send a request to the run with this id; its answer is among its events."""
+    # The events of a run, from where the id comes, might name a folder elsewhere.
     if not is_run_id(run):
         raise NotSteerable("the run has no ID")
     folder = run_folder(state_folder, run)
-    check_wish(read_run(folder), wish)
-    _write(folder, wish)
-
-
-def _write(folder: Folder, wish: Wish) -> Ask:
-    try:
-        return write_ask(folder, wish, SystemClock())
-    except OSError as error:
-        path = folder.path / CONTROL_FILE
-        raise NotSteerable(f"{path} cannot be written: {error.strerror}") from error
+    check_request(read_run(folder), request)
+    write_request(folder, request)
 
 
 def read_answer(told: Answer | RunEnded | None) -> Asked:
-    """Return what the answer of a run means; raise why it does not do what was asked."""
+    """Return what the answer of a run means; raise why it declines."""
     match told:
         case None:
             return Asked(False, QUEUED)

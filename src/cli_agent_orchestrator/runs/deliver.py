@@ -1,17 +1,19 @@
 """What a run made in its work tree comes to the user, or goes away: when the user asks for it.
 
-Which commit is delivered stands in the run's record. A branch that has others on top, which agents
-may have made after the verdict, is left to people.
+The run's record names the commit that is delivered. A branch with others on top, which agents may
+have made after the verdict, is left to people.
 """
 
 import os
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..core.files import Folder, is_left_behind
 from ..errors import (
@@ -34,21 +36,13 @@ from ..settings.layout import (
     worktree_folder,
 )
 from ..work import delivery
-from ..work.delivery import (
-    CommittedWork,
-    MergeKind,
-    MergeResult,
-    PullRequest,
-    pull_request,
-    request_text,
-)
+from ..work.delivery import CommittedWork, MergeResult, PullRequest, pull_request, request_text
 from ..work.git import RepositoryWatch, find_repository, user_identity
 from ..work.snapshots import has_snapshots
-from ..work.worktree import first_of
+from ..work.worktree import Worktree, first_of
 from .record import (
     Fate,
     RunRecord,
-    RunStatus,
     SavedTree,
     began_at,
     is_run_id,
@@ -56,23 +50,19 @@ from .record import (
     session_name_of,
     write_record,
 )
+from .recorder import load_state, read_state_of
 from .restore import DISCARDED_LABEL
-from .state_file import load_state, read_state_of
-from .tree import OwnTree, reopen_tree, store_of, work_of
-from .view import can_resume, is_discarded, read_run, read_settled
+from .tree import commit_tree, reopen_tree, repair_tree, saved_tree, store_of, work_of
+from .view import RunView, is_saved_as, read_run
 
 LARGEST_FILE = 512 * 1024 * 1024
 UNDELIVERED = "its work is neither applied nor discarded"
-CHANGED_LATER = "{} was changed since its work was applied"
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """A run with a work tree that nobody works in any more; it is held as long as this is used."""
-
+class Ended(Struct, frozen=True):
     state_folder: Path
     record: RunRecord
-    tree: OwnTree
+    tree: Worktree
 
     @property
     def saved(self) -> SavedTree:
@@ -86,7 +76,6 @@ class Ended:
 
 @contextmanager
 def ended_run(state_folder: Path, run: str, environ: Mapping[str, str]) -> Iterator[Ended]:
-    """Hold a run that has ended; raise why its work cannot be delivered."""
     folder = run_folder(state_folder, run)
     try:
         with folder.locked():
@@ -105,34 +94,22 @@ def ended_run(state_folder: Path, run: str, environ: Mapping[str, str]) -> Itera
                 applied = "applied, and its work tree is removed"
                 became = applied if saved.is_applied else "discarded"
                 raise NotSteerable(f"the work of the run {run} was {became}")
-            tree = reopen_tree(record, saved, state_folder, environ)
-            yield Ended(state_folder, record, tree)
+            yield Ended(state_folder, record, reopen_tree(record, saved, environ))
     except BlockingIOError:
         raise NotSteerable(f"the run {run} is at work; wait for its end, or stop it") from None
 
 
 def apply_run(ended: Ended) -> MergeResult:
     ended, remarks = _with_commit(ended)
-    tree = ended.tree.worktree
-    identity = user_identity(tree.repository, tree.environ)
-    message = f"Merge branch '{tree.branch}'\n"
-    done = delivery.apply(
-        tree.repository,
-        tree.branch,
-        tree.environ,
-        identity=identity,
-        message=message,
-        onto=ended.saved.onto,
-    )
-    if done.kind is not MergeKind.REFUSED:
-        _note(ended, Fate.APPLIED)
+    done = delivery.apply(ended.tree, user_identity(ended.tree.repository, ended.tree.environ))
+    _note(ended, Fate.APPLIED)
     return replace(done, remarks=(*remarks, *done.remarks))
 
 
 def refuse_committed(record: RunRecord, environ: Mapping[str, str]) -> None:
     """Raise if the work of a run is committed, with the command that takes it back.
 
-    Git is asked, whatever the record says: people merge and take back by themselves.
+    Git is asked, whatever the record says: people merge and revert by themselves.
     """
     saved = record.tree
     if saved is None or not saved.has_work:
@@ -159,33 +136,25 @@ def refuse_committed(record: RunRecord, environ: Mapping[str, str]) -> None:
 
 
 def request_run(ended: Ended, title: str, *, draft: bool, page: str = "") -> PullRequest:
-    """Push the branch of a run, and open a pull request if there is a program that can.
-
-    `page` is what it says, or else the task; how the commit was judged is added.
-    """
+    """Push the branch of a run, and open a pull request; its text is `page`, or else the task."""
     ended, _ = _with_commit(ended)
     if not ended.saved.onto:
         raise NotSteerable(
             "no branch was checked out when the run began, so it is not known which one the "
             f"request is for; push it yourself: git push origin {ended.saved.branch}"
         )
-    folder = run_folder(ended.state_folder, ended.record.id)
-    tree = ended.tree.worktree
-    watch = RepositoryWatch(ended.tree.repository, folder, tree.environ)
+    tree, record = ended.tree, ended.record
+    folder = run_folder(ended.state_folder, record.id)
+    watch = RepositoryWatch(tree.own_repository, folder, tree.environ)
     if changed := watch.settings_since_start():
-        command = f"git push REMOTE {ended.saved.branch}"
         raise NotSteerable(
             f"nothing was pushed: {', '.join(changed)} in the settings of the repository changed "
             "since the run began, so the push may go elsewhere or start a program. Look at it (git "
-            f"config --list --show-origin), and push yourself: {command}"
+            f"config --list --show-origin), and push yourself: git push REMOTE {ended.saved.branch}"
         )
-    record = ended.record
-    state = read_state_of(folder)
-    judged = (
-        CommittedWork(record.id, record.round, record.flow, is_known=False)
-        if state is None
-        else work_of(record.id, state)
-    )
+    judged = CommittedWork(record.id, record.round, record.flow, is_known=False)
+    if (state := read_state_of(folder)) is not None:
+        judged = work_of(record.id, state)
     body = request_text(page or record.task_line, judged)
     folder.replace(REQUEST_FILE, body.encode(errors="replace"))
     done = pull_request(
@@ -193,7 +162,7 @@ def request_run(ended: Ended, title: str, *, draft: bool, page: str = "") -> Pul
         tree.branch,
         tree.environ,
         onto=ended.saved.onto,
-        title=title or ended.record.task_line,
+        title=title or record.task_line,
         body_file=folder.path / REQUEST_FILE,
         draft=draft,
     )
@@ -203,13 +172,8 @@ def request_run(ended: Ended, title: str, *, draft: bool, page: str = "") -> Pul
 
 
 def discard_run(ended: Ended) -> bool:
-    """Remove the work tree and the branch of a run; does only a snapshot have its work now?
-
-    It does not if the work was applied, if no file was changed, or of a tree that was left while
-    it was made.
-    """
-    tree = ended.tree.worktree
-    snapshots = ended.tree.snapshots(ended.store)
+    """Remove the work tree and the branch of a run; does only a snapshot have its work now?"""
+    tree, snapshots = ended.tree, ended.tree.snapshots(ended.store)
     is_work = not tree.exists or bool(_why_kept(ended.state_folder, ended.record, tree.environ))
     is_new = is_untouched(ended.state_folder, ended.record) and tree.is_unfinished
     read: Callable[[str], bytes | None] = dict[str, bytes]().get
@@ -227,7 +191,6 @@ def discard_run(ended: Ended) -> bool:
 
 
 def has_tree(state_folder: Path, record: RunRecord) -> bool:
-    """Is the work tree of a run there, with work that nobody has applied or discarded?"""
     saved = record.tree
     if saved is None or saved.delivered in (Fate.APPLIED, Fate.DISCARDED):
         return False
@@ -235,7 +198,7 @@ def has_tree(state_folder: Path, record: RunRecord) -> bool:
 
 
 def is_untouched(state_folder: Path, record: RunRecord) -> bool:
-    """Was a run killed before anybody was given anything to do in its work tree?"""
+    """Was a run killed before an agent was started in its work tree?"""
     saved = record.tree
     if saved is None or saved.delivered is not Fate.NOT_YET or saved.has_work:
         return False
@@ -246,61 +209,54 @@ def is_untouched(state_folder: Path, record: RunRecord) -> bool:
 
 
 def _why_kept(state_folder: Path, record: RunRecord, environ: Mapping[str, str]) -> str:
-    """Say which work is in the work tree of a run and nowhere else; empty if there is none."""
+    """Name the work that only the work tree of a run has; empty if there is none."""
     saved = record.tree
     if saved is None or saved.delivered is Fate.DISCARDED or is_untouched(state_folder, record):
         return ""
     if not os.path.lexists(saved.folder):
         return ""
-    is_applied = saved.delivered is Fate.APPLIED
     with suppress(OrchestratorError, OSError):
-        tree = reopen_tree(record, saved, state_folder, environ)
-        made = tree.worktree
-        is_later = bool(_later_work(tree))
-        if is_applied:
-            return CHANGED_LATER.format(record.wd) if is_later else ""
+        tree = reopen_tree(record, saved, environ)
+        is_whole = tree.exists and not tree.is_unfinished
+        is_later = is_whole and not all(map(is_left_behind, tree.uncommitted()))
+        if saved.delivered is Fate.APPLIED:
+            return f"{record.wd} was changed since its work was applied" if is_later else ""
         is_new = saved.delivered is Fate.NOT_YET and not saved.has_work and not is_later
-        if is_new and made.exists and not made.is_unfinished and made.branch_tip() == saved.base:
+        if is_new and is_whole and tree.branch_tip() == saved.base:
             return ""
-    return "" if is_applied else UNDELIVERED
-
-
-def remove_applied(state_folder: Path, record: RunRecord, environ: Mapping[str, str]) -> str:
-    """Remove the work tree of a run if its work was applied or there is none; why does it stay?"""
-    saved = record.tree
-    if saved is None:
-        return ""
-    if not os.path.lexists(saved.folder) and not is_untouched(state_folder, record):
-        return ""
-    if why := _why_kept(state_folder, record, environ):
-        return why
-    try:
-        with ended_run(state_folder, record.id, environ) as ended:
-            discard_run(ended)
-    except (OrchestratorError, OSError) as error:
-        return in_words(error)
-    return ""
-
-
-def _later_work(tree: OwnTree) -> list[str]:
-    if not tree.worktree.exists or tree.worktree.is_unfinished:
-        return []
-    return [path for path in tree.worktree.uncommitted() if not is_left_behind(path)]
+    return "" if saved.delivered is Fate.APPLIED else UNDELIVERED
 
 
 def _with_commit(ended: Ended) -> tuple[Ended, tuple[str, ...]]:
-    """Return a run whose work is committed, and what is to be said of that.
-
-    Raise why there is nothing to deliver.
-    """
-    saved = ended.saved
+    """Return a run whose work is committed, with remarks; raise why there is none to deliver."""
+    record, tree, saved = ended.record, ended.tree, ended.saved
     remarks: tuple[str, ...] = ()
     if not saved.has_work:
-        ended, remarks = _commit(ended)
-        saved = ended.saved
-    tree = ended.tree.worktree
-    now = tree.branch_tip()
-    if now != saved.tip:
+        if is_untouched(ended.state_folder, record):
+            text = f"nothing was done in the run {record.id}: it was ended before its first turn"
+            text += "; start a new one with `cao run`"
+            if tree.branch_tip() or os.path.lexists(tree.folder) or tree.entry.names():
+                text += f". `cao discard {record.id}` removes what is left of this one"
+            raise NotSteerable(text)
+        state = load_state(run_folder(ended.state_folder, record.id))
+        if state is None or state.final_status is not FinalStatus.PASS:
+            raise NotSteerable(
+                f"the run {record.id} has not passed, so nothing was committed; {_where(ended)}"
+            )
+        # It has passed, and was killed just then.
+        try:
+            repair_tree(tree, ended.store)
+            tree, done = commit_tree(tree, ended.store, record.id, state, record.task_line)
+        except (RunError, GitError, OSError) as error:
+            raise RunError(
+                f"nothing was delivered: {error}; {_where(ended)}. When that is mended: "
+                f"cao apply {record.id}"
+            ) from error
+        saved, remarks = saved_tree(tree), done.remarks
+        if not saved.has_work:
+            raise NotSteerable(f"the run {record.id} changed no file; there is nothing to deliver")
+        ended = _note(replace(ended, tree=tree), Fate.NOT_YET, saved)
+    if tree.branch_tip() != saved.tip:
         raise NotSteerable(
             f"the branch {saved.branch} is not where the run left it ({saved.tip[:12]}): look at "
             f"it with git log {saved.branch}, and merge it yourself if you want it"
@@ -308,43 +264,14 @@ def _with_commit(ended: Ended) -> tuple[Ended, tuple[str, ...]]:
     if leaked := tree.leaked(saved.base):
         raise NotSteerable(
             f"nothing was delivered: an agent committed files that are yours alone, "
-            f"{first_of(leaked)}. Take them out of {saved.branch} yourself (git rebase), and merge "
-            "it, or discard it"
+            f"{first_of(leaked)}. Take them out of {saved.branch} yourself (git rebase), and "
+            "merge it, or discard it"
         )
     return ended, remarks
 
 
-def _commit(ended: Ended) -> tuple[Ended, tuple[str, ...]]:
-    """Commit what a run left uncommitted that has passed: it was killed just then."""
-    record, tree = ended.record, ended.tree
-    if is_untouched(ended.state_folder, record):
-        text = f"nothing was done in the run {record.id}: it was ended before its first turn"
-        text += "; start a new one with `cao run`"
-        made = tree.worktree
-        if made.branch_tip() or os.path.lexists(made.folder) or made.entry.names():
-            text += f". `cao discard {record.id}` removes what is left of this one"
-        raise NotSteerable(text)
-    state = load_state(run_folder(ended.state_folder, record.id))
-    if state is None or state.final_status is not FinalStatus.PASS:
-        raise NotSteerable(
-            f"the run {record.id} has not passed, so nothing was committed; {_where(ended)}"
-        )
-    try:
-        tree.repair(ended.store)
-        committed, done = tree.commit(ended.store, record.id, state, record.task_line)
-    except (RunError, GitError, OSError) as error:
-        raise RunError(
-            f"nothing was delivered: {error}; {_where(ended)}. When that is mended: "
-            f"cao apply {record.id}"
-        ) from error
-    if not committed.saved.has_work:
-        raise NotSteerable(f"the run {record.id} changed no file; there is nothing to deliver")
-    ended = _note(replace(ended, tree=committed), Fate.NOT_YET, committed.saved)
-    return ended, done.remarks
-
-
 def _where(ended: Ended) -> str:
-    if ended.tree.worktree.exists:
+    if ended.tree.exists:
         return f"what it did is in {ended.record.wd}"
     run = ended.record.id
     return f"its work tree is gone, and its snapshots have what it did: cao diff {run}"
@@ -371,30 +298,18 @@ class AgentsToEnd(Protocol):
     def exit_terminal(self, terminal_id: str) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class KnownRun:
-    """A run, and whether it is of any use yet."""
-
-    record: RunRecord
-    words: str
-    """How it stands, as the list of runs says it."""
+class KnownRun(Struct, frozen=True):
+    record: RunView
     in_use: bool
     """Is it at work, or can it be resumed?"""
     waits: str = ""
     """Why it stays though it is old: what is in its work tree; empty if it may go."""
 
-    @property
-    def is_readable(self) -> bool:
-        """Does its record tell anything? One that cannot be read has no folder."""
-        return bool(self.record.wd)
 
-
-@dataclass(frozen=True, slots=True)
-class Cleanup:
+class Cleanup(Struct, frozen=True):
     agents: tuple[KnownRun, ...]
     folders: tuple[KnownRun, ...]
     drafts: tuple[str, ...] = ()
-    """Names of folders that a killed process has left half made."""
     waiting: tuple[KnownRun, ...] = ()
     """Old runs that stay, for what is in their work trees."""
 
@@ -402,11 +317,12 @@ class Cleanup:
         return bool(self.agents or self.folders or self.drafts)
 
 
-def plan_cleanup(runs: Iterable[KnownRun], before: float, api: str = "") -> Cleanup:
+def plan_cleanup(
+    runs: Iterable[KnownRun], before: float, api: str = "", drafts: Sequence[str] = ()
+) -> Cleanup:
     """Return what can be removed: the folders of runs that ended before a time.
 
-    `api` is the server that is named, if one is. Agents are its own or those of the state folder;
-    of another server's nothing is known.
+    Agents are those of the server `api`, if it is named, and of the state folder's server.
     """
     runs = tuple(runs)
     used = {one for run in runs if run.in_use for one in run.record.terminals.values()}
@@ -425,11 +341,10 @@ def plan_cleanup(runs: Iterable[KnownRun], before: float, api: str = "") -> Clea
             left = False
         if not left and (record.ended or record.started) < before:
             (waiting if run.waits else folders).append(run)
-    return Cleanup(tuple(agents), tuple(folders), waiting=tuple(waiting))
+    return Cleanup(tuple(agents), tuple(folders), tuple(drafts), tuple(waiting))
 
 
 def server_named(record: RunRecord) -> str:
-    """Return the server that a run was told to use; empty if it is that of the state folder."""
     setting = record.settings.get("API")
     return setting.value if setting else ""
 
@@ -439,45 +354,33 @@ def known_runs(state_folder: Path, environ: Mapping[str, str]) -> list[KnownRun]
     for name in sorted(filter(is_run_id, runs_folder(state_folder).names())):
         folder = run_folder(state_folder, name)
         with suppress(OSError):
-            record = read_settled(folder)
-            words = read_run(folder).words
-            if record is None:
-                # Known by its name alone, which tells its age.
-                if (began := began_at(name)) is not None:
-                    record = RunRecord(name, "", started=began, status=RunStatus.INTERRUPTED)
-                    waits = TREE_LEFT if _has_folder(state_folder, name) else ""
-                    found.append(KnownRun(record, words, folder.is_locked(), waits))
-                continue
-            in_use = folder.is_locked() or record.status.is_open or _may_go_on(folder, record)
-            waits = _why_kept(state_folder, record, environ)
-            found.append(KnownRun(record, words, in_use, waits))
+            run, in_use = read_run(folder), folder.is_locked()
+            if run.is_readable:
+                in_use = in_use or run.is_live or _may_go_on(folder, run)
+                found.append(KnownRun(run, in_use, _why_kept(state_folder, run, environ)))
+            elif (began := began_at(name)) is not None:
+                # Only its name is known, and with it its age.
+                is_left = os.path.lexists(worktree_folder(state_folder, name))
+                waits = TREE_LEFT if is_left else ""
+                found.append(KnownRun(replace(run, started=began), in_use, waits))
     return found
 
 
-def _has_folder(state_folder: Path, name: str) -> bool:
-    return os.path.lexists(worktree_folder(state_folder, name))
-
-
 def listed_names(state_folder: Path) -> set[str]:
-    """Return the ids of runs whose agents are theirs: all but those that nothing is known of.
-
-    A folder that is just being made counts, and so does one that cannot be looked into.
-    """
+    """Return the ids of all known runs, also of those that are being made or cannot be read."""
     listed = set()
     for name in runs_folder(state_folder).names():
-        folder, tells = run_folder(state_folder, name), True
+        folder, is_known = run_folder(state_folder, name), True
         with suppress(OSError):
-            tells = read_record(folder) is not None or folder.is_locked()
-        if tells or is_draft(name):
+            is_known = read_record(folder) is not None or folder.is_locked()
+        if is_known or is_draft(name):
             listed.add(name.removeprefix(DRAFT_PREFIX))
     return listed
 
 
 def left_drafts(state_folder: Path) -> tuple[str, ...]:
-    """Return the names of folders that nobody is about to make any more."""
     found = []
     for name in sorted(filter(is_draft, runs_folder(state_folder).names())):
-        # What is no folder is none of ours.
         with suppress(OSError):
             if not run_folder(state_folder, name).is_locked():
                 found.append(name)
@@ -499,7 +402,6 @@ def end_agents(terminals: AgentsToEnd, state_folder: Path, run_id: str) -> int:
 
 
 def end_all(terminals: AgentsToEnd, folder: Folder, record: RunRecord) -> int:
-    """End the agents of a run that is held; how many were still there?"""
     sessions = sessions_of(record)
     ended = sum(_end(terminals, one, sessions) for one in record.terminals.values())
     write_record(folder, replace(record, terminals={}, session_name=""))
@@ -512,7 +414,6 @@ def end_unlisted(terminals: AgentsToEnd, run_id: str, ids: Iterable[str]) -> int
 
 
 def sessions_of(record: RunRecord) -> tuple[str, ...]:
-    """Return what the session of a run may be called; one that never began did not tell it."""
     return (record.session_name,) if record.session_name else (record.id, f"cao-{record.id}")
 
 
@@ -530,7 +431,7 @@ def _end(terminals: AgentsToEnd, terminal_id: str, sessions: Collection[str]) ->
 
 
 def remove_folder(state_folder: Path, name: str, environ: Mapping[str, str]) -> str:
-    """Remove a run folder or a draft of one; return why it stays, nothing if it does not.
+    """Remove a run folder or a draft of one; return why it stays.
 
     A work tree whose work was applied goes with it; one with other work keeps it.
     """
@@ -538,10 +439,17 @@ def remove_folder(state_folder: Path, name: str, environ: Mapping[str, str]) -> 
         return "it is no run"
     folder = run_folder(state_folder, name)
     record = read_record(folder)
-    if record is None and _has_folder(state_folder, name):
+    if record is None and os.path.lexists(worktree_folder(state_folder, name)):
         return TREE_LEFT
-    if record is not None and (left := remove_applied(state_folder, record, environ)):
-        return left
+    if record is not None and (saved := record.tree) is not None:
+        if why := _why_kept(state_folder, record, environ):
+            return why
+        try:
+            if os.path.lexists(saved.folder) or is_untouched(state_folder, record):
+                with ended_run(state_folder, record.id, environ) as ended:
+                    discard_run(ended)
+        except (OrchestratorError, OSError) as error:
+            return in_words(error)
     try:
         with folder.locked():
             record = read_record(folder)
@@ -558,5 +466,5 @@ def remove_folder(state_folder: Path, name: str, environ: Mapping[str, str]) -> 
 
 
 def _may_go_on(folder: Folder, record: RunRecord) -> bool:
-    is_over = record.status.is_verdict or is_discarded(record)
-    return not is_over and can_resume(folder)
+    is_over = record.status.is_verdict or record.discarded
+    return not is_over and is_saved_as(folder)

@@ -1,15 +1,16 @@
 """Where flows come from: the package, the user's config folder, the project, or a file.
 
 A name means, in this order: a flow of the package, `flows/NAME.toml` in the user's config folder,
-`.cao/flows/NAME.toml` in the project. So a project cannot put its own in the place of one that the
-user knows. What has a slash in it or ends with `.toml` is the path of a file.
+`.cao/flows/NAME.toml` in the project. So a project cannot replace a flow that the user knows. A
+text with a slash or the ending `.toml` is the path of a file.
 """
 
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ..core.files import Folder, folder_of
 from ..errors import FlowError, UnknownName, UsageError
@@ -24,10 +25,7 @@ NO_NAME = "-"
 LARGEST_FLOW = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFlow:
-    """A flow that can be named, or why it cannot be used."""
-
+class FoundFlow(Struct, frozen=True):
     name: str
     where: str
     """The package, or the path of its file."""
@@ -35,12 +33,11 @@ class FoundFlow:
     fault: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Flows:
+class Flows(Struct, frozen=True):
     project: Path
     config_folder: Path
     profiles: tuple[str, ...] | None = None
-    """Those that agents can be started with; None if only their server knows them."""
+    """Known profiles of agents; None if only the server knows them."""
 
     def find(self, named: str) -> Flow:
         if os.sep in named or named.endswith(SUFFIX):
@@ -67,22 +64,19 @@ class Flows:
                 name = file.removesuffix(SUFFIX)
                 if file == name:
                     continue
-                yield self._found(folder, name, shadowed=name in seen)
+                where = str(folder.path / file)
+                if name in seen:
+                    fault = "another flow has this name; it can be named as a file"
+                    yield FoundFlow(name, where, None, fault)
+                    continue
                 seen.add(name)
+                try:
+                    yield FoundFlow(name, where, self._read(folder, name))
+                except UsageError as error:
+                    yield FoundFlow(name, where, None, str(error))
 
     def _folders(self) -> tuple[Folder, Folder]:
         return Folder(self.config_folder, ("flows",)), Folder(self.project, PROJECT_FOLDER)
-
-    def _found(self, folder: Folder, name: str, shadowed: bool) -> FoundFlow:
-        where = str(folder.path / f"{name}{SUFFIX}")
-        if shadowed:
-            return FoundFlow(
-                name, where, None, "another flow has this name; it can be named as a file"
-            )
-        try:
-            return FoundFlow(name, where, self._read(folder, name))
-        except UsageError as error:
-            return FoundFlow(name, where, None, str(error))
 
     def _read(self, folder: Folder, name: str) -> Flow:
         """Return the flow of a file, with the prompts in the folder of its name beside it."""
@@ -92,7 +86,7 @@ class Flows:
                 str(path), "its name", f"a flow cannot be named {name!r}", "a plain name"
             )
         text = _text(folder, path.name)
-        prompts = Folder(folder.root, (*folder.parts, name))
+        prompts = folder.below(name)
         templates = {
             file.removesuffix(PROMPT_SUFFIX): _text(prompts, file)
             for file in _names(prompts)

@@ -1,24 +1,25 @@
-"""The loop: what is due, doing it, and what that changes.
+"""The loop: do the next step (a turn, a gate, a pause), save the result, report it.
 
-What is due says `next_step`: a turn of an agent, the command of a gate, a pause, or the end.
-
-Before a prompt is sent, the prompt itself is archived and the state is saved with the turn in
-flight; after the reply it is saved again. Whatever ends the run in between, the next one finds what
-it needs: the same number, the same key and the same words, so that nothing is asked twice. A gate
-that was interrupted is simply run again.
+Before a prompt is sent, it is archived and the state is saved with the turn in flight; after the
+reply the state is saved again. A resumed run finds the same number, the same key and the same
+words, so that nothing is asked twice. A gate that was interrupted is simply run again.
 """
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from queue import Empty, SimpleQueue
 from typing import Self
 
+from msgspec import Struct, structs
+from msgspec.structs import replace
+
 from ..core.clock import Stopwatch
+from ..core.models import TerminalStatus
 from ..core.text import MOST_NAMED, first_names
 from ..errors import OrchestratorError, RunError, StateError, Stopped, TurnFailed
 from ..events import (
+    PROOF,
     Answer,
     CheckBegan,
     CheckEnded,
@@ -34,31 +35,19 @@ from ..events import (
     TurnBegan,
     TurnEnded,
     Warned,
-    tell_nobody,
 )
 from ..gates.check import doubt_on_base, page_of, refusal_on_base, resume_with_another
-from ..gates.checking import Checker, GatePlace, GateRunner
+from ..gates.checking import GatePlace, GateRunner
 from ..handoff.files import ResponseFiles
 from ..handoff.handoff import Handoff, World
 from ..handoff.wait import Envelope, Reply, ReplySource, Sent
 from ..handoff.watch import Agents
 from ..pipeline.machine import (
-    BASE_FAILED,
-    BASE_PASSED,
-    Approved,
-    BaseKnown,
+    SKIPPED,
     Check,
-    Cleared,
-    CyclesUsedUp,
-    Delivered,
     Done,
-    Failed,
     Outcome,
-    Passed,
     Pause,
-    RoundsUsedUp,
-    SentBack,
-    Skipped,
     due_review,
     due_step,
     next_step,
@@ -68,66 +57,46 @@ from ..pipeline.machine import (
     record_reply,
     stall_marks,
     stall_of,
-    verdict_of,
-    why_of,
 )
 from ..pipeline.prompts import Briefing, build_prompt
 from ..pipeline.reply import Output
+from ..pipeline.requests import SentRequest, Skip, Stop
 from ..pipeline.resuming import Remedy, ask_again, missing_turn, note_taken
 from ..pipeline.state import Dispatch, RunState, Turn, drop_hints, hints_for
-from ..pipeline.steering import Ask, Heard, Skip, Stop, grant
+from ..pipeline.steering import grant
 from ..proof.proving import Prover
 from ..proof.verdict import page_of_proof
-from ..settings.config import HandoffRules, LoopRules, read_gate_timeout, read_handoff, read_rules
-from ..settings.gates import PROOF, Gate, When
+from ..settings.config import HandoffRules, LoopRules, read_all
+from ..settings.gates import Gate, When
 from ..settings.layout import PROMPT_LABEL
+from ..settings.values import read_value
 from ..work.changes import Work
 from ..work.folder import ABOUT_REPOSITORY, ABOUT_SNAPSHOTS, WorkFolder
-from .screens import Screens
-from .state_file import StateFile
-
-OUTCOME_WORDS: Mapping[type[Outcome], str] = {
-    Delivered: "delivered",
-    Approved: "approved",
-    Skipped: "skipped",
-    SentBack: "sent_back",
-    CyclesUsedUp: "cycles_used_up",
-    Passed: "passed",
-    Cleared: "cleared",
-    Failed: "failed",
-    RoundsUsedUp: "rounds_used_up",
-}
-
+from .recorder import StateFile
 
 MOST_CHANGES = 50
 """Changes to the repository that a warning names: each may have the command that brings it back."""
-PROOF_WORDS = "new tests on the base, the base's tests on the result"
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a run goes by, and where it keeps what must outlive it."""
-
+class Plan(Struct, frozen=True):
     briefing: Briefing
     rules: LoopRules
     handoff: HandoffRules
     state_file: StateFile
     files: ResponseFiles
-    screens: Screens | None = None
-    """What its agents show at the end of their turns; None if the run has no folder for that."""
-    gate_place: GatePlace | None = None
-    """Where its gates are run; None if it has none."""
-    work: WorkFolder = field(default_factory=lambda: WorkFolder(None))
-    readonly_roles: str = "warn"
-    """What is done when a role changes files that is not to: warn, restore, off."""
-    since: float = 0.0
+    keep_screen: Callable[[str, int, str], None]
+    """Keeps what the agent of a terminal shows after a turn of a role."""
+    gate_place: GatePlace
+    work: WorkFolder
+    readonly_roles: str
+    """What happens when a reviewer or tester changes files: warn, restore, off."""
+    since: float
     """When the run was begun or resumed, in unix time; older requests may be out of date."""
-    run: str = ""
-    """How a person names the run; empty if it has no name."""
+    run: str
 
 
 def in_need_of_snapshots(rules: LoopRules, readonly_roles: str, gates: Iterable[Gate]) -> str:
-    """Say which settings there is no way to go by without snapshots; empty if there are none."""
+    """Return which settings need snapshots, in words; empty if none does."""
     asked = {
         "REVIEW_BOUND=require (set CAO_REVIEW_BOUND=show)": rules.is_review_bound,
         "PROOF=require (say --proof report)": rules.proof == "require",
@@ -138,25 +107,19 @@ def in_need_of_snapshots(rules: LoopRules, readonly_roles: str, gates: Iterable[
 
 
 class _Skipped(Exception):
-    """The review that is waited for was skipped."""
+    """The review under way was skipped."""
 
 
 class StoppedByPerson(Stopped):
-    """A person ended the run, and does not want its agents to stay."""
+    """A person ended the run and its agents."""
 
     def __init__(self) -> None:
         super().__init__("a person stopped the run")
 
 
 class Runner:
-    """Takes a run through its turns, until a verdict or a stop."""
-
     def __init__(
-        self,
-        agents: Agents,
-        plan: Plan,
-        on_event: OnRunEvent = tell_nobody,
-        world: World | None = None,
+        self, agents: Agents, plan: Plan, on_event: OnRunEvent, world: World | None = None
     ) -> None:
         world = replace(world or World(), on_look=self._process_in_turn, run=plan.run)
         self._plan = plan
@@ -164,15 +127,14 @@ class Runner:
         self._clock = world.clock
         self._state: RunState | None = None
         self._handoff = Handoff(agents, plan.files, plan.handoff, self._note_handoff, world)
-        self._commands = GateRunner(self._process_requests)
-        self._checker = Checker(self._commands)
+        self._gates = GateRunner(self._process_requests)
         # SimpleQueue, because a signal handler may put something while something is taken.
-        self._requests: SimpleQueue[Heard | Stop] = SimpleQueue()
+        self._requests: SimpleQueue[tuple[SentRequest | None, int] | Stop] = SimpleQueue()
         self._stopwatch = Stopwatch(0.0, world.clock.now())
         self._has_looked = False
         self._unreviewed: tuple[str, ...] = ()
         self._known_stall: frozenset[str] = frozenset()
-        """What was said already, or known to who resumed the run: it does not stop for that."""
+        """What was reported already: it does not stop a run that was resumed since."""
 
     def __enter__(self) -> Self:
         return self
@@ -183,14 +145,14 @@ class Runner:
     def stop(self) -> None:
         """End the loop at its next look; any thread may call it, and a signal handler too."""
         self._handoff.stop()
-        self._commands.stop()
+        self._gates.stop()
         self._requests.put(Stop())
 
-    def hear(self, request: Heard) -> None:
-        """Take what a person asks for, to be done at the next look. Any thread may call it."""
-        self._requests.put(request)
+    def hear(self, request: SentRequest | None, end: int) -> None:
+        """Take a request, and where it ends in the control file; any thread may call it."""
+        self._requests.put((request, end))
         self._handoff.wake()
-        self._commands.wake()
+        self._gates.wake()
 
     @property
     def state(self) -> RunState:
@@ -202,9 +164,7 @@ class Runner:
         return self._clock.now()
 
     def run(self, state: RunState) -> RunState:
-        """Do whatever is due and return the state of the finished run."""
         self._state = state
-        # What was said before the run was stopped is no reason to stop it again.
         self._known_stall = stall_marks(state)
         self._begin_looking()
         self._save(self.state)
@@ -247,7 +207,7 @@ class Runner:
         return self.state
 
     def answer_missing(self, state: RunState, remedy: Remedy) -> RunState:
-        """Do what a person decided about the reply that did not come, if it still has not."""
+        """Do what a person decided about a missing reply, if it is still missing."""
         dispatch = missing_turn(state)
         if dispatch is None:
             return state
@@ -256,8 +216,8 @@ class Runner:
             case Remedy.ASK:
                 self._save(ask_again(state))
             case Remedy.SKIP:
-                ask = Ask(uuid.uuid4().hex, self._now, Skip())
-                self._process(Heard(ask, state.progress.heard))
+                skip = SentRequest(uuid.uuid4().hex, self._now, Skip())
+                self._process((skip, state.progress.heard))
             case Remedy.TAKE:
                 role = dispatch.turn.role
                 self._begin_looking()
@@ -268,12 +228,10 @@ class Runner:
         return self.state
 
     def _save(self, state: RunState) -> None:
-        """Go on from a state, and see to it that it is found after a crash."""
         self._plan.state_file.save_state(state)
         self._state = state
 
     def _save_ended(self, sequence: int, state: RunState) -> None:
-        """Save what follows from the turn or gate of a number, which has ended."""
         sequence = max(state.progress.sequence, sequence)
         self._save(replace(state, progress=replace(state.progress, sequence=sequence)))
 
@@ -282,7 +240,7 @@ class Runner:
         self._save_ended(dispatch.sequence, replace(self.state, progress=progress))
 
     def _count_to(self, sequence: int) -> None:
-        """Note that a number is used; that is saved with the next change."""
+        """Mark a number as used; that is saved with the next change."""
         progress = self.state.progress
         last = max(progress.sequence, sequence)
         self._state = replace(self.state, progress=replace(progress, sequence=last))
@@ -294,19 +252,33 @@ class Runner:
         self._tell(Warned(self._now, text, about))
 
     def _take(self, turn: Turn) -> None:
-        plan = self._plan
-        if self.state.progress.in_flight is None:
-            # What a person changed while no agent was at work: no turn is blamed for it.
+        plan, files, dispatch = self._plan, self._plan.files, self.state.progress.in_flight
+        if dispatch is None:
+            # Changed by a person while no agent was at work: no turn is blamed for it.
             number = self._next_sequence()
             if changed := plan.work.look_before_turn(number):
                 self._count_to(number)
                 text = "changed while no agent was at work, so it counts as yours"
                 self._warn(f"{text}: {first_names(changed)}")
-        dispatch = self._dispatch(turn)
+        # A turn that was begun before keeps its number and its key.
+        if dispatch is None or dispatch.turn != turn or dispatch.sequence <= 0:
+            sequence = self._next_sequence()
+            files.clear_stale_response(turn.role, sequence)
+            dispatch = Dispatch(turn, uuid.uuid4().hex, sequence, self._now, Sent.NO)
+            dispatch = replace(dispatch, hints=hints_for(self.state, turn.role))
         self._stopwatch = Stopwatch(dispatch.worked, self._now)
         self._handoff.rules = plan.handoff
-        prompt = self._prompt(dispatch)
-        # Whatever comes after this save, it may have been sent.
+        # The same words as before if it was sent before: the server knows a message by its key and
+        # its text, and settings may have changed since.
+        label = f"{turn.role}-{PROMPT_LABEL}"
+        if kept := files.archived(label, dispatch.sequence):
+            prompt = kept[1].text
+        else:
+            prompt = build_prompt(turn, self.state, plan.briefing)
+            files.archive_text(label, dispatch.sequence, prompt, shown=False)
+            # Not saved before the turn is in flight: without that, the prompt is built anew.
+            self._state = drop_hints(self.state, turn.role)
+        # From this save on it may have been sent.
         saved = Sent.MAYBE if dispatch.sent is Sent.NO else dispatch.sent
         self._put_in_flight(replace(dispatch, sent=saved))
         terminal_id = self.state.terminal_of(turn.role)
@@ -340,45 +312,17 @@ class Runner:
             return
         self._record(dispatch, reply, self._stopwatch.worked_by(self._now))
 
-    def _dispatch(self, turn: Turn) -> Dispatch:
-        """Return the number and key of a turn: the saved ones if it was begun before."""
-        saved = self.state.progress.in_flight
-        if saved is not None and saved.turn == turn and saved.sequence > 0:
-            return saved
-        sequence = self._next_sequence()
-        self._plan.files.clear_stale_response(turn.role, sequence)
-        new = Dispatch(turn, uuid.uuid4().hex, sequence, self._now, Sent.NO)
-        return replace(new, hints=hints_for(self.state, turn.role))
-
-    def _prompt(self, dispatch: Dispatch) -> str:
-        """Return the prompt of a turn, in the same words as before if it was sent before.
-
-        The server knows a message by its key and its text, and settings may have changed since.
-        """
-        role, files = dispatch.turn.role, self._plan.files
-        label = f"{role}-{PROMPT_LABEL}"
-        kept = files.archived(label, dispatch.sequence)
-        if kept is not None:
-            return kept[1].text
-        prompt = build_prompt(dispatch.turn, self.state, self._plan.briefing)
-        files.archive_text(label, dispatch.sequence, prompt, shown=False)
-        # Not saved before the turn is in flight: without that, the prompt is built anew.
-        self._state = drop_hints(self.state, role)
-        return prompt
-
     def _note_handoff(self, event: HandoffEvent) -> None:
         """Watch the time and pass the event on, with its place in the run."""
         if event.status is not None:
-            self._stopwatch = self._stopwatch.see(event.status, event.at)
+            waiting = event.status is TerminalStatus.WAITING_USER_ANSWER
+            self._stopwatch = self._stopwatch.see(event.at, waiting)
         if dispatch := self.state.progress.in_flight:
-            event = replace(event, round=dispatch.turn.round, cycle=dispatch.turn.cycle)
+            event = structs.replace(event, round=dispatch.turn.round, cycle=dispatch.turn.cycle)
         self._tell(event)
 
     def _save_sent(self, sent: Sent) -> None:
-        """Save what has become known about the prompt in flight.
-
-        That one failed says something only if the agent had it.
-        """
+        """Save whether the prompt in flight arrived; a failure counts only if the agent had it."""
         dispatch = self.state.progress.in_flight
         if dispatch is None or (sent is Sent.FAILED and dispatch.sent is not Sent.YES):
             return
@@ -387,28 +331,21 @@ class Runner:
     def _record(self, dispatch: Dispatch, reply: Reply, worked: float) -> None:
         plan, turn = self._plan, dispatch.turn
         output = Output(reply.text, str(plan.files.path_for_agents(reply.archive)))
-        # The reply is archived: whatever happens here, it is found again.
+        # The reply is archived: after a crash here it is found again.
         terminal_id = self.state.terminal_of(turn.role)
         is_author = self.state.flow.is_author(turn.role)
         work = self._look(
-            turn.role,
-            turn.round,
-            dispatch.sequence,
-            is_author=is_author,
-            cycle=turn.cycle,
-            terminal_id=terminal_id,
+            turn.role, turn.round, dispatch.sequence, is_author, turn.cycle, terminal_id
         )
         state, outcome = record_reply(self.state, turn, output, plan.rules, work)
-        ended = turn_ended(self._now, dispatch, outcome, worked, str(reply.archive))
-        self._save_ended(ended.sequence, state)
-        if plan.screens is not None and reply.source is not ReplySource.ARCHIVE:
-            plan.screens.keep(terminal_id, dispatch.sequence, turn.role)
-        reason = reason_against(outcome, reply.text)
-        self._tell(replace(ended, reason=reason, terminal_id=terminal_id))
+        self._save_ended(dispatch.sequence, state)
+        if reply.source is not ReplySource.ARCHIVE:
+            plan.keep_screen(terminal_id, dispatch.sequence, turn.role)
+        ended = turn_ended(self._now, dispatch, outcome, worked, str(reply.archive), terminal_id)
+        self._tell(structs.replace(ended, reason=reason_against(outcome, reply.text)))
         self._report_stall()
 
     def _report_stall(self) -> None:
-        """Say that the run does not converge, once for each cause, and stop it if wanted."""
         marks = stall_marks(self.state)
         news = marks - self._known_stall
         self._known_stall = marks
@@ -417,7 +354,7 @@ class Runner:
         text = stall_of(self.state)
         self._tell(NotConverging(self._now, text))
         if self._plan.rules.stops_at_stall:
-            resume = f"cao resume {self._plan.run}".rstrip()
+            resume = f"cao resume {self._plan.run}"
             raise RunError(
                 f"{text} The run is stopped (STALL=stop): look at it, and `{resume}` goes on; it "
                 "stops again only for something new",
@@ -427,51 +364,49 @@ class Runner:
     def _check(self, check: Check) -> None:
         plan = self._plan
         gate = next((one for one in self.state.gates if one.name == check.gate), None)
-        if gate is None or plan.gate_place is None:
+        if gate is None:
             raise RunError(f"the flow has a gate, {check.gate}, and there is no command for it")
         began, place = self._begin_check(check, gate.run)
         sequence = began.sequence
         base = self.state.progress.base.get(gate.name)
-        result = self._checker.run(gate, place, plan.work, f"{sequence:03d}-{gate.name}", base)
+        result = self._gates.run(gate, place, plan.work, f"{sequence:03d}-{gate.name}", base)
         if check.when is When.BASE:
-            # Stop where a gate cannot be run at all, and say where it may never pass.
+            # Stop if a gate cannot be run at all, and warn if it may never pass.
             if refusal := refusal_on_base(gate, result, plan.run):
                 raise RunError(refusal, to_resume=resume_with_another(gate, plan.run))
             if doubt := doubt_on_base(gate, result):
                 self._warn(doubt)
         archive = plan.files.archive_text(check.gate, sequence, page_of(result))
         result = replace(result, archive=str(plan.files.path_for_agents(archive)))
-        work = self._look(check.gate, check.round, sequence, is_author=True)
+        work = self._look(check.gate, check.round, sequence)
         state, outcome = record_check(self.state, check, result, plan.rules, work)
+        self._save_ended(sequence, state)
         ended = check_ended(began, self._now, outcome, str(archive))
         detail = "; ".join(filter(None, (ended.detail, result.about_log)))
-        self._save_ended(sequence, state)
-        self._tell(replace(ended, log=result.log, detail=detail))
+        self._tell(structs.replace(ended, log=result.log, detail=detail))
         self._report_stall()
 
     def _prove(self, check: Check) -> None:
-        """Find out what the work is worth beyond that its gates pass."""
         plan, state = self._plan, self.state
-        began, place = self._begin_check(check, PROOF_WORDS)
+        words = "new tests on the base, the base's tests on the result"
+        began, place = self._begin_check(check, words)
         sequence = began.sequence
-        proof = Prover(self._checker, place, plan.work).prove(
+        proof = Prover(self._gates, place, plan.work).prove(
             state.gates, state.progress.base, state.progress.passed, f"{sequence:03d}-{PROOF}"
         )
-        page = page_of_proof(proof, f"cao diff {plan.run}" if plan.run else "")
+        page = page_of_proof(proof, f"cao diff {plan.run}")
         archive = plan.files.archive_text(PROOF, sequence, page)
-        # What was asked for meanwhile has changed the state.
-        state = self.state
-        work = plan.work.kept(state.progress.approved_tree)
-        state, outcome = record_proof(state, check, proof, plan.rules, work)
-        ended = check_ended(began, self._now, outcome, str(archive))
+        # Requests may have changed the state meanwhile.
+        work = plan.work.kept(self.state.progress.approved_tree)
+        state, outcome = record_proof(self.state, check, proof, plan.rules, work)
         self._save_ended(sequence, state)
-        self._tell(replace(ended, proven=proof.is_proven))
+        ended = check_ended(began, self._now, outcome, str(archive))
+        self._tell(structs.replace(ended, proven=proof.is_proven))
         self._report_stall()
 
     def _begin_check(self, check: Check, command: str) -> tuple[CheckBegan, GatePlace]:
-        """Report that a command is about to look at the work, and each line that it writes."""
-        place, stage = self._plan.gate_place, self.state.flow.last_work
-        assert place is not None, "the gates are run somewhere"
+        """Report the command that is about to check the work, and each line of its output."""
+        stage = self.state.flow.last_work
         began = CheckBegan(
             self._now,
             check.gate,
@@ -486,13 +421,10 @@ class Runner:
         def on_line(line: str) -> None:
             self._tell(CheckOutput(self._now, began.gate, began.round, began.sequence, line))
 
-        return began, replace(place, on_line=on_line)
+        return began, replace(self._plan.gate_place, on_line=on_line)
 
     def _begin_looking(self, replied: Dispatch | None = None) -> None:
-        """Keep the work folder as it is before anything is done; a second time does nothing.
-
-        What was looked at after a turn that has its reply already is not looked at again.
-        """
+        """Take a snapshot of the work folder before the first step; a second time does nothing."""
         if self._has_looked:
             return
         self._has_looked = True
@@ -525,14 +457,13 @@ class Runner:
         who: str,
         round_: int,
         sequence: int,
-        *,
-        is_author: bool,
+        is_author: bool = True,
         cycle: int = 0,
         terminal_id: str = "",
     ) -> Work:
-        """Keep the work folder after a turn or a gate, and return what has changed in it.
+        """Take a snapshot after a turn or a gate, and return what has changed.
 
-        What a role changed that is not to may be put back.
+        Changes of a role that is no author may be undone.
         """
         plan = self._plan
         approved = self.state.progress.approved_tree
@@ -565,7 +496,7 @@ class Runner:
         )
         if not is_author and plan.readonly_roles != "off":
             is_restored = plan.readonly_roles == "restore" and bool(seen.restorable)
-            changed = replace(changed, allowed=False, restored=is_restored)
+            changed = structs.replace(changed, allowed=False, restored=is_restored)
             if is_restored:
                 next_number = max(sequence + 1, self._next_sequence())
                 seen = plan.work.put_back(next_number, who, seen, approved)
@@ -587,27 +518,37 @@ class Runner:
         if self.state.progress.in_flight is None:
             raise _Skipped
 
-    def _process(self, request: Heard | Stop, *, holding: bool = False) -> None:
-        """Do what a person asks for, and save with it how far the control file was read."""
-        if isinstance(request, Stop):
+    def _process(
+        self, read: tuple[SentRequest | None, int] | Stop, *, holding: bool = False
+    ) -> None:
+        if isinstance(read, Stop):
             raise Stopped("the run was stopped")
+        request, end = read
         before = after = self.state
         event: Answer | None = None
-        if request.ask is not None:
-            after, event = grant(before, request.ask, self._now, self._plan.since, holding=holding)
-        after = replace(after, progress=replace(after.progress, heard=request.upto))
+        if request is not None:
+            after, event = grant(before, request, self._now, self._plan.since, holding=holding)
+        after = replace(after, progress=replace(after.progress, heard=end))
         if isinstance(event, ReviewSkipped):
-            self._skip(after, event)
+            review = due_review(before)
+            assert review is not None, "it was granted"
+            dispatch, worked = before.progress.in_flight, self._stopwatch.worked_by(event.at)
+            if dispatch is None or dispatch.turn != review:
+                dispatch = Dispatch(review, event.ask, self._next_sequence(), event.at)
+                worked = 0.0
+            self._save_ended(dispatch.sequence, after)
+            self._tell(event)
+            self._tell(turn_ended(event.at, dispatch, SKIPPED, worked, "", event.terminal_id))
             return
         if isinstance(event, SettingChanged):
-            settings = after.progress.settings
-            rules, place = read_rules(settings), self._plan.gate_place
+            plan, settings = self._plan, after.progress.settings
+            rules, seconds = LoopRules.read(settings), read_value(settings, "GATE_TIMEOUT")
             self._plan = replace(
-                self._plan,
-                briefing=replace(self._plan.briefing, condensation=rules.condensation),
+                plan,
+                briefing=replace(plan.briefing, condensation=rules.condensation),
                 rules=rules,
-                handoff=read_handoff(settings),
-                gate_place=place and replace(place, seconds=read_gate_timeout(settings)),
+                handoff=read_all(HandoffRules, settings),
+                gate_place=replace(plan.gate_place, seconds=seconds),
             )
         self._save(after)
         if event is not None:
@@ -615,23 +556,14 @@ class Runner:
         if isinstance(event, StopAsked):
             raise StoppedByPerson
 
-    def _skip(self, after: RunState, event: ReviewSkipped) -> None:
-        """Record a review that a person skipped, whether it was under way or not."""
-        review = due_review(self.state)
-        assert review is not None, "it was granted"
-        dispatch = self.state.progress.in_flight
-        worked = self._stopwatch.worked_by(event.at)
-        if dispatch is None or dispatch.turn != review:
-            dispatch = Dispatch(review, event.ask, self._next_sequence(), event.at)
-            worked = 0.0
-        ended = turn_ended(event.at, dispatch, Skipped(), worked, "")
-        self._save_ended(ended.sequence, after)
-        self._tell(event)
-        self._tell(replace(ended, terminal_id=event.terminal_id))
-
 
 def turn_ended(
-    at: float, dispatch: Dispatch, outcome: Outcome, seconds: float, archive: str
+    at: float,
+    dispatch: Dispatch,
+    outcome: Outcome,
+    seconds: float,
+    archive: str,
+    terminal_id: str = "",
 ) -> TurnEnded:
     turn = dispatch.turn
     return TurnEnded(
@@ -640,14 +572,15 @@ def turn_ended(
         round=turn.round,
         cycle=turn.cycle,
         sequence=dispatch.sequence,
-        outcome=_word(outcome),
+        outcome=outcome.meaning,
         detail=str(outcome),
         seconds=seconds,
         archive=archive,
         reviewed=turn.reviewed,
-        verdict=verdict_of(outcome),
-        why=why_of(outcome),
-        early=isinstance(outcome, SentBack) and outcome.verdict.is_early,
+        verdict=outcome.verdict,
+        why=outcome.why,
+        terminal_id=terminal_id,
+        early=outcome.is_early,
     )
 
 
@@ -657,18 +590,12 @@ def check_ended(began: CheckBegan, at: float, outcome: Outcome, archive: str) ->
         gate=began.gate,
         round=began.round,
         sequence=began.sequence,
-        outcome=_word(outcome),
+        outcome=outcome.meaning,
         detail=str(outcome),
         seconds=at - began.at,
         archive=archive,
         when=began.when,
-        verdict=verdict_of(outcome),
-        why=why_of(outcome),
+        verdict=outcome.verdict,
+        why=outcome.why,
         author=began.author,
     )
-
-
-def _word(outcome: Outcome) -> str:
-    if isinstance(outcome, BaseKnown):
-        return BASE_PASSED if outcome.result.passed else BASE_FAILED
-    return OUTCOME_WORDS[type(outcome)]

@@ -1,8 +1,11 @@
-"""What a run is and how it stands, as `run.json` in its folder has it.
+"""What a run leaves in its folder: its record, `run.json`, and its events, `events.jsonl`.
 
-It is written as a whole whenever something of it changes, so a list of runs reads nothing else.
-That a run was interrupted is never written, since nobody is left who could: it says that it is
-running, and nobody holds its lock.
+The record is written as a whole whenever it changes, so a list of runs reads nothing else. A killed
+run cannot record that. It is detected: the record says `running`, but the lock is free.
+
+An event is added by a single write, so a reader sees whole lines, and perhaps the beginning of one
+that does not count yet. What a killed process has left of a line is cut off when the log is opened
+again to be written.
 """
 
 import os
@@ -10,18 +13,23 @@ import re
 import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from errno import ENOSPC
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
+
+from msgspec import Struct, field, structs
+from msgspec.structs import replace
 
 from ..core import codec
 from ..core.clock import Clock
+from ..core.codec import Private
 from ..core.files import Folder
-from ..core.models import EXIT_FAIL, EXIT_PASS, MOST_RUNS, TerminalStatus
+from ..core.models import MOST_RUNS, TerminalStatus
 from ..core.text import short_line
-from ..errors import RunLocked, StateError
+from ..errors import EXIT_FAIL, EXIT_PASS, RunLocked, StateError
 from ..events import (
     AgentsStarting,
     AgentStarted,
@@ -41,17 +49,16 @@ from ..events import (
     TurnBegan,
     TurnEnded,
     Unpaused,
+    from_line,
+    to_line,
 )
-from ..settings.layout import RECORD_FILE, index_folder
+from ..settings.layout import EVENTS_FILE, RECORD_FILE, index_folder
 
 VERSION = 2
 """Runs of version 1 kept their state, prompts and replies in the project."""
 LINE_CHARACTERS = 200
 # "## Fix the sum ##"
 HEADING_PATTERN = r"#{1,6}[ \t]+(?P<title>[^\n]+?)[ \t#]*(?:\n|\Z)"
-MAX_ROUNDS = "MAX_ROUNDS"
-DIGITS = 9
-"""Of a number of rounds: a record may hold any text."""
 
 
 class RunStatus(StrEnum):
@@ -75,35 +82,28 @@ class RunStatus(StrEnum):
 
     @property
     def is_verdict(self) -> bool:
-        """Is there nothing left to be done?"""
         return self in (RunStatus.PASS, RunStatus.FAIL)
 
 
-@dataclass(frozen=True, slots=True)
-class SavedSetting:
+class SavedSetting(Struct, frozen=True):
     value: str
     source: str
     """Where it came from: option, environment, task, file or default."""
 
     @property
     def is_given(self) -> bool:
-        """Was it given by option or variable, and does not merely stand in a task or a file?"""
         return self.source in ("option", "environment")
 
 
 class Fate(StrEnum):
-    """What became of the work in a work tree."""
-
     NOT_YET = ""
     APPLIED = "applied"
-    REQUESTED = "requested"
-    """A pull request was asked for."""
+    REQUESTED = "requested"  # by a pull request
     DISCARDED = "discarded"
 
 
-@dataclass(frozen=True, slots=True)
-class SavedTree:
-    """The work tree of a run, as we know it without asking anything that an agent could write."""
+class SavedTree(Struct, frozen=True):
+    """The work tree of a run, known without reading anything that an agent could write."""
 
     folder: str
     branch: str = ""
@@ -119,7 +119,6 @@ class SavedTree:
     """Files of the user's that were copied into it."""
     common_dir: str = ""
     held_back: tuple[str, ...] = ()
-    """Paths that are left out of it."""
     delivered: Fate = Fate.NOT_YET
     earlier: Fate = Fate.NOT_YET
     """What had become of the work before the tree was discarded."""
@@ -133,20 +132,17 @@ class SavedTree:
 
     @property
     def has_work(self) -> bool:
-        """Is there a commit of ours that the user may want?"""
         return self.tip != self.base
 
 
-@dataclass(frozen=True, slots=True)
-class RunRecord:
+class RunRecord(Private, frozen=True):
     id: str
     wd: str
     """Where its agents work."""
     state_file: str = ""
     """Where scripts find its state; empty in a work tree."""
-    task: str = field(default="", repr=False)
+    task: str = field(default="")
     task_line: str = ""
-    """What is to be done, on one line."""
     started: float = 0.0
     base: str = ""
     """The commit that was checked out when it began; empty if there was none."""
@@ -167,23 +163,19 @@ class RunRecord:
     """Seconds from each end to when it was resumed, all together."""
     providers: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, SavedSetting] = field(default_factory=dict)
-    """What it was started with, by variable name."""
     api: str = ""
     session_name: str = ""
     terminals: Mapping[str, str] = field(default_factory=dict)
     """Ids by role, as long as the agents are there."""
     machine: str = ""
-    """The name of the machine that it began on."""
     pid: int = 0
     reason: str = ""
-    """Why it ended without a verdict."""
     to_resume: str = ""
-    """The command that resumes it, if that reason asks for a special one."""
+    """The command that resumes it, if it is not the usual one."""
     exit_code: int | None = None
     proof: str = ""
     """Of a PASS `proven: …` or `not proven: …`; empty if that was not looked into."""
     proven: bool = False
-    """Is `proof` one?"""
     project: str = ""
     """The user's own folder, if the agents work in a work tree."""
     tree: SavedTree | None = None
@@ -191,11 +183,15 @@ class RunRecord:
 
     @property
     def max_rounds(self) -> int:
-        """After so many it has failed; 0 if its settings do not say it."""
-        setting = self.settings.get(MAX_ROUNDS)
+        """After so many it has failed; 0 if its settings do not have it as a number."""
+        setting = self.settings.get("MAX_ROUNDS")
         text = "" if setting is None else setting.value
-        is_number = text.isascii() and text.isdecimal() and len(text) <= DIGITS
-        return int(text) if is_number else 0
+        return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else 0
+
+    @property
+    def discarded(self) -> bool:
+        tree = self.tree
+        return tree is not None and not tree.is_applied and tree.delivered is Fate.DISCARDED
 
 
 def resumed_record(before: RunRecord, now: RunRecord, left: float) -> RunRecord:
@@ -234,15 +230,12 @@ def resumed_record(before: RunRecord, now: RunRecord, left: float) -> RunRecord:
 FIRST_SIGNAL_CODE, LAST_SIGNAL_CODE = 129, 192
 """128 and the number of the signal that ended a program."""
 BY_PERSON = "cao set"
-VERDICTS = {
-    "passed": (RunStatus.PASS, EXIT_PASS),
-    "rounds_used_up": (RunStatus.FAIL, EXIT_FAIL),
-}
+VERDICTS = {"passed": (RunStatus.PASS, EXIT_PASS), "rounds_used_up": (RunStatus.FAIL, EXIT_FAIL)}
 """Outcomes of a turn or a gate after which a run has nothing left to do."""
 
 
 def after_event(record: RunRecord, event: RunEvent) -> RunRecord:
-    record = _after_circle(_after_question(record, event), event)
+    record = _after_question(_after_stall(record, event), event)
     match event:
         case ServerChosen():
             return replace(record, api=without_secrets(event.url))
@@ -260,32 +253,33 @@ def after_event(record: RunRecord, event: RunEvent) -> RunRecord:
             )
         case TurnBegan():
             return replace(record, role=event.role, round=event.round, cycle=event.cycle)
+        case CheckBegan():
+            return replace(record, role=event.gate, round=event.round, cycle=0)
         case Paused():
             return replace(record, status=RunStatus.PAUSED, role="")
         case Unpaused():
             return replace(record, status=RunStatus.RUNNING)
-        case CheckBegan():
-            return replace(record, role=event.gate, round=event.round, cycle=0)
+        case SettingChanged():
+            changed = {event.name: SavedSetting(event.value, BY_PERSON)}
+            return replace(record, settings={**record.settings, **changed})
         case RunEnded():
             return _after_end(record, event)
-    return _with_changed_setting(record, event)
+    return record
 
 
 def _after_question(record: RunRecord, event: RunEvent) -> RunRecord:
     match event:
         case HandoffEvent(kind=EventKind.WAITING_FOR_PERSON):
             return replace(record, asking=event.role)
-        case HandoffEvent(status=None):
+        case HandoffEvent(status=None | TerminalStatus.WAITING_USER_ANSWER):
             return record
-        case HandoffEvent() if event.status is not TerminalStatus.WAITING_USER_ANSWER:
-            return replace(record, asking="")
-        case TurnBegan() | TurnEnded() | RunEnded():
+        case HandoffEvent() | TurnBegan() | TurnEnded() | RunEnded():
             return replace(record, asking="")
     return record
 
 
-def _after_circle(record: RunRecord, event: RunEvent) -> RunRecord:
-    """Note why the run does not converge, until an author has changed files or it passes."""
+def _after_stall(record: RunRecord, event: RunEvent) -> RunRecord:
+    """Record why the run is stalled, until an author has changed files or it passes."""
     match event:
         case NotConverging():
             return replace(record, stalled=event.why)
@@ -296,17 +290,15 @@ def _after_circle(record: RunRecord, event: RunEvent) -> RunRecord:
     return record
 
 
-def _with_changed_setting(record: RunRecord, event: RunEvent) -> RunRecord:
-    if not isinstance(event, SettingChanged):
-        return record
-    changed = {event.name: SavedSetting(event.value, BY_PERSON)}
-    return replace(record, settings={**record.settings, **changed})
-
-
 def _after_end(record: RunRecord, event: RunEnded) -> RunRecord:
+    if event.final_status in (RunStatus.PASS, RunStatus.FAIL):
+        status = RunStatus(event.final_status)
+    else:
+        by_signal = FIRST_SIGNAL_CODE <= event.exit_code <= LAST_SIGNAL_CODE
+        status = RunStatus.STOPPED if by_signal else RunStatus.FAILED
     ended = replace(
         record,
-        status=status_at_end(event),
+        status=status,
         ended=event.at,
         role="",
         reason=event.reason,
@@ -317,16 +309,16 @@ def _after_end(record: RunRecord, event: RunEnded) -> RunRecord:
         round=event.round or record.round,
     )
     if event.session_left or (record.session_name and not event.round):
-        # Without a round it ended before it went on; nobody has ended the agents it had.
+        # Without a round it ended before it could resume: its agents are still there.
         return ended
     return replace(ended, session_name="", terminals={})
 
 
 def end_told(events: Sequence[RunEvent], session: str) -> RunEnded | None:
-    """Return how a run ended by what it told last; None if more was to come.
+    """Return how a run ended by its last events; None if more was to come.
 
-    One that was killed right after its verdict has told that, but not its end. Its agents are in
-    the `session` still.
+    One that was killed right after its verdict has recorded that, but not its end. Its agents are
+    still in the `session`.
     """
     for event in reversed(events):
         match event:
@@ -346,13 +338,6 @@ def end_told(events: Sequence[RunEvent], session: str) -> RunEnded | None:
             case TurnEnded() | CheckEnded() | TurnBegan() | CheckBegan() | RunOpened():
                 return None
     return None
-
-
-def status_at_end(event: RunEnded) -> RunStatus:
-    if event.final_status in (RunStatus.PASS, RunStatus.FAIL):
-        return RunStatus(event.final_status)
-    by_signal = FIRST_SIGNAL_CODE <= event.exit_code <= LAST_SIGNAL_CODE
-    return RunStatus.STOPPED if by_signal else RunStatus.FAILED
 
 
 def one_line(text: str) -> str:
@@ -377,7 +362,7 @@ def write_record(folder: Folder, record: RunRecord, *, lasting: bool = True) -> 
 
 
 def forget_agents(folder: Folder) -> None:
-    """Note that the agents of a run that has ended are ended too; one at work knows by itself."""
+    """Record that the agents of a run that has ended are ended; one at work records it itself."""
     with suppress(BlockingIOError), folder.locked():
         record = read_record(folder)
         if record is not None and record.terminals:
@@ -387,34 +372,108 @@ def forget_agents(folder: Folder) -> None:
 def read_record(folder: Folder) -> RunRecord | None:
     """Return the record in a run folder; None if there is none that can be used.
 
-    The folder says which run it is, whatever stands in the file. Of an earlier version it is listed
-    and no more: nothing else of that is read.
+    The folder decides which run it is, not the file. A run of an earlier version is only listed.
     """
     try:
-        record = decode_record(folder.read(RECORD_FILE))
+        record: RunRecord | None = decode_record(folder.read(RECORD_FILE))
     except OSError:
         return None
     return None if record is None else replace(record, id=folder.parts[-1])
 
 
-def decode_record(data: bytes, kind: type[RunRecord] | None = None) -> RunRecord | None:
-    """Return the record that a file holds; None if it is of no use.
-
-    `kind` may have fewer fields.
-    """
+# Any: of a kind with fewer fields
+def decode_record(data: bytes, kind: Any = RunRecord) -> Any:
+    """Return the record in a file, perhaps of a `kind` with fewer fields; None if it has none."""
     try:
-        record = codec.decode(kind or RunRecord, data, needed=("status", "version"))
+        record = codec.decode(kind, data, needed=("status", "version"))
     except ValueError:
         return None
     return record if 1 <= record.version <= VERSION and record.wd else None
 
 
-def nobody() -> str:
-    return ""
+LARGEST_PIECE = 8 * 1024 * 1024
+"""What is read at a time; a longer line is none of ours."""
+LAST_PIECE = 256 * 1024
+
+
+class EventLog:
+    """The log of a run that this process conducts."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._file = folder.append(EVENTS_FILE)
+        try:
+            with folder.open_to_read(EVENTS_FILE) as file:
+                data = file.read()
+            whole = data.rfind(b"\n") + 1
+            if whole < len(data):
+                os.ftruncate(self._file.fileno(), whole)
+        except OSError:
+            self._file.close()
+            raise
+        numbers = (codec.object_of(line).get("seq") for line in data[:whole].split(b"\n"))
+        self.last_seq = max((one for one in numbers if isinstance(one, int)), default=0)
+        """The last number that was given."""
+        self._torn = False
+
+    def append(self, event: RunEvent) -> RunEvent:
+        """Add an event and return it with its number, which is given even if OSError is raised."""
+        self.last_seq += 1
+        numbered = structs.replace(event, seq=self.last_seq)
+        # The rest of a line that did not fit must not run into this one.
+        data = b"\n" * self._torn + to_line(numbered).encode() + b"\n"
+        self._torn = True
+        if os.write(self._file.fileno(), data) < len(data):
+            raise OSError(ENOSPC, os.strerror(ENOSPC))
+        self._torn = False
+        return numbered
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class EventReader:
+    """Reads the events of a log as they come; the file may not be there yet."""
+
+    def __init__(self, folder: Folder, after: int = 0) -> None:
+        self._folder = folder
+        self._after = after
+        self._position = 0
+
+    def read(self) -> Iterator[RunEvent]:
+        try:
+            file = self._folder.open_to_read(EVENTS_FILE)
+        except FileNotFoundError:
+            return
+        with file:
+            while piece := os.pread(file.fileno(), LARGEST_PIECE, self._position):
+                end = piece.rfind(b"\n") + 1
+                if not end and len(piece) < LARGEST_PIECE:
+                    return
+                self._position += end or len(piece)
+                for line in piece[:end].split(b"\n"):
+                    event = from_line(line)
+                    if event is not None and event.seq > self._after:
+                        self._after = event.seq
+                        yield event
+
+
+def read_events(folder: Folder, after: int = 0) -> list[RunEvent]:
+    return list(EventReader(folder, after).read())
+
+
+def last_events(folder: Folder) -> list[RunEvent]:
+    """Return so many of the last events of a run that they show its status."""
+    try:
+        with folder.open_to_read(EVENTS_FILE) as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_PIECE))
+            lines = file.read(LAST_PIECE).split(b"\n")
+    except OSError:
+        return []
+    return [event for event in map(from_line, lines) if event is not None]
 
 
 @contextmanager
-def keeping_runs_out(wd: Path, at_work: Callable[[], str] = nobody) -> Iterator[None]:
+def keeping_runs_out(wd: Path, at_work: Callable[[], str] | None = None) -> Iterator[None]:
     """Hold the lock of a work folder; raise `RunLocked` if a run has it.
 
     `at_work` returns the id of the run that works there, if it is known.
@@ -423,7 +482,7 @@ def keeping_runs_out(wd: Path, at_work: Callable[[], str] = nobody) -> Iterator[
         try:
             held.enter_context(Folder(wd).locked())
         except BlockingIOError:
-            run = at_work()
+            run = at_work() if at_work else ""
             named, typed = (f": {run}", f" {run}") if run else ("", "")
             raise RunLocked(
                 f"another run works in {wd}{named}. Follow it with `cao watch{typed}`, end it with "
@@ -436,23 +495,19 @@ def keeping_runs_out(wd: Path, at_work: Callable[[], str] = nobody) -> Iterator[
 
 @contextmanager
 def run_index(state_folder: Path) -> Iterator[int]:
-    """Hold the smallest number that no other run has, for as long as the block lasts."""
+    """Hold the smallest number that no other run has; 0 if none can be had."""
     with ExitStack() as held:
-        yield _take(state_folder, held)
-
-
-def _take(state_folder: Path, held: ExitStack) -> int:
-    for number in range(MOST_RUNS):
-        folder = index_folder(state_folder, number)
-        try:
-            folder.make()
-            held.enter_context(folder.locked())
-        except BlockingIOError:
-            continue
-        except OSError:
-            break  # it is a help and no more
-        return number
-    return 0
+        taken = 0
+        # The number is a help and no more.
+        with suppress(OSError):
+            for number in range(MOST_RUNS):
+                folder = index_folder(state_folder, number)
+                folder.make()
+                with suppress(BlockingIOError):
+                    held.enter_context(folder.locked())
+                    taken = number
+                    break
+        yield taken
 
 
 SESSION_PREFIX = "cao-"

@@ -1,116 +1,66 @@
-"""Keeps what is told of a run in the run's folder.
+"""Writes what happens in a run to its folder: events, record and state.
 
-A folder that cannot be written (the disk is full, somebody removed it) is no reason to end a run:
-that is said once, and each event is tried anew.
+A folder that cannot be written (the disk is full, it was removed) does not end a run: there is
+one warning, and the next event is tried again. A state that cannot be saved is an error.
+
+A run is resumed from the state in its own folder. Beside that, STATE_FILE in the project is
+written for scripts; of that only the name of the run is read. A file that names no run of this user
+was made by the shell script, another program or on another machine: the run in it can be taken
+over.
 """
 
 import logging
-import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
-from io import TextIOWrapper
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
+from msgspec import structs
+from msgspec.structs import replace
+
+from ..core import codec
 from ..core.clock import Clock, SystemClock
-from ..core.files import Folder
-from ..core.text import BREAKS, CONTROLS, HALVES
+from ..core.files import Folder, folder_of
 from ..errors import RunLocked, StateError
-from ..events import (
-    OnRunEvent,
-    RunEnded,
-    RunEvent,
-    RunOpened,
-    Warned,
-    tell_nobody,
+from ..events import OnRunEvent, RunEnded, RunEvent, RunOpened, Warned, tell_nobody
+from ..pipeline.flow_file import LOOP
+from ..pipeline.state import (
+    FinalStatus,
+    RunState,
+    decode_state,
+    encode_state,
+    flow_name,
+    from_json,
+    to_json,
 )
-from ..settings.config import check_state_folder
-from ..settings.layout import DRAFT_PREFIX, LOG_FILE, RECORD_FILE, run_folder
-from .event_log import EventLog, read_events
+from ..settings.layout import DRAFT_PREFIX, RECORD_FILE, STATE_NAME, check_state_folder, run_folder
+from .log import logging_to
 from .record import (
+    EventLog,
     RunRecord,
     SavedTree,
     after_event,
+    read_events,
     read_record,
     resumed_record,
     write_record,
 )
 
-LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
+BOM = b"\xef\xbb\xbf"
 
-WATCHING_LIBRARY = "watchdog"
-CONTROL_PATTERN = f"[{CONTROLS}{BREAKS}{HALVES}]"
-
-
-class OneLine(logging.Formatter):
-    """Keeps a record, its traceback too, on a line of its own: it may quote what is not ours."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return re.sub(CONTROL_PATTERN, _escaped, super().format(record))
-
-
-def _escaped(found: re.Match[str]) -> str:
-    return ascii(found[0])[1:-1]
-
-
-class LogFile(logging.StreamHandler[TextIOWrapper]):
-    """A log file; that it cannot be written any more is no reason to end a run."""
-
-    def handleError(self, record: logging.LogRecord) -> None:
-        pass
-
-
-def is_worth_a_line(record: logging.LogRecord) -> bool:
-    """Is it none of a library's remarks on its own threads? What it cannot do it raises."""
-    return record.name.partition(".")[0] != WATCHING_LIBRARY
-
-
-@contextmanager
-def logging_to(folder: Folder) -> Iterator[None]:
-    """Write warnings to a file while the context lasts: the terminal belongs to the progress."""
-    root = logging.getLogger()
-    with _log_of(folder) as handler:
-        root.addHandler(handler)
-        try:
-            yield
-        finally:
-            root.removeHandler(handler)
-
-
-def log_afterwards(folder: Folder, logger: str, text: str) -> None:
-    with suppress(OSError, StateError):
-        if LOG_FILE in folder.names():
-            with _log_of(folder) as handler:
-                handler.handle(logging.LogRecord(logger, logging.WARNING, "", 0, text, (), None))
-
-
-@contextmanager
-def _log_of(folder: Folder) -> Iterator[LogFile]:
-    try:
-        binary = folder.append(LOG_FILE)
-    except OSError as error:
-        path = folder.path / LOG_FILE
-        raise StateError(f"{path} cannot be written: {error.strerror}") from error
-    file = TextIOWrapper(binary, encoding="utf-8")
-    handler = LogFile(file)
-    handler.setFormatter(OneLine(LOG_FORMAT))
-    handler.addFilter(is_worth_a_line)
-    try:
-        yield handler
-    finally:
-        handler.close()
-        with suppress(OSError):
-            file.close()
+logger = logging.getLogger(__name__)
 
 
 class View(Protocol):
-    """Whoever shows a run; the events of the run are all it needs."""
+    """Shows a run by its events."""
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
-    def __exit__(self, *_: object) -> None: ...
+    def __exit__(self, *_: object) -> None:
+        return None
 
     def tell(self, event: RunEvent) -> None: ...
 
@@ -128,7 +78,7 @@ class Recorder:
         clock: Clock | None = None,
         pop_warnings: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        """`pop_warnings` returns what else is to be warned of, each thing once."""
+        """`pop_warnings` returns the warnings of others, each once."""
         self._state_folder = state_folder
         self._show = show
         self._clock = clock or SystemClock()
@@ -141,48 +91,42 @@ class Recorder:
         self._log: EventLog | None = None
         self._seq = 0
         self._telling = threading.RLock()
-        self._said: set[str] = set()
         self._troubles: list[str] = []
+        self._known_troubles: set[str] = set()
         self._early: list[str] | None = []
         """Warnings that wait; None once none has to."""
-
-    @property
-    def now(self) -> float:
-        return self._clock.now()
 
     def begin(self, record: RunRecord, *, resumed: bool) -> Folder:
         """Give the run its folder, which is returned, and report its id before anything else."""
         folder = self.start(record, resumed=resumed)
-        self.tell(RunOpened(self.now, record.id, record.wd, resumed, record.project))
-        self.speak_up()
+        self.tell(RunOpened(self._clock.now(), record.id, record.wd, resumed, record.project))
+        self.give_early_warnings()
         return folder
 
-    def speak_up(self) -> None:
-        """Give the warnings that have waited, whether the run has come to an id or not."""
+    def give_early_warnings(self) -> None:
+        """Give the warnings that have waited, also if the run never got an id."""
         early, self._early = self._early or [], None
         for text in early:
             self.warn(text)
 
     def warn(self, text: str) -> None:
         if self._early is None:
-            self.tell(Warned(self.now, text))
+            self.tell(Warned(self._clock.now(), text))
         else:
             self._early.append(text)
 
     def tell(self, event: RunEvent) -> None:
-        """Record an event and show it, and warn if it could not be recorded or sent.
-
-        Several threads may, and each has to wait its turn.
-        """
+        """Record an event and show it, or warn; any thread may call it, and waits its turn."""
         with self._telling:
             self._show(self.take(event))
         for trouble in (*self.pop_troubles(), *self._pop_warnings()):
             self.warn(trouble)
 
     def hold(self, run: str) -> None:
-        """Keep others from a run that is to go on; raise `RunLocked` if one of them is at work."""
+        """Keep others from a run that is to be resumed; raise `RunLocked` if one is at work."""
+        folder = run_folder(self._state_folder, run)
         try:
-            self._lock(run_folder(self._state_folder, run), run)
+            self._lock(folder, run)
         except FileNotFoundError:
             raise RunLocked(f"the run {run} is removed") from None
 
@@ -196,14 +140,18 @@ class Recorder:
         try:
             if resumed:
                 self.hold(record.id)
-                # As it is now that nobody else changes it.
+                # Read under the lock: now no other process changes it.
                 before = read_record(folder)
                 if before is None:
                     raise RunLocked(f"the run {record.id} is removed")
-                record = resumed_record(before, record, _left(folder, before))
+                left = before.ended
+                if left is None:
+                    # It was killed, and could not record its end.
+                    left = max((one.at for one in read_events(folder)), default=before.started)
+                record = resumed_record(before, record, left)
                 write_record(folder, record)
             else:
-                # Whoever sees the folder sees it locked and with its record.
+                # Who sees the folder sees it locked and with its record.
                 draft = run_folder(self._state_folder, DRAFT_PREFIX + record.id)
                 draft.make()
                 self._lock(draft, record.id)
@@ -232,8 +180,8 @@ class Recorder:
     def take(self, event: RunEvent) -> RunEvent:
         self._seq += 1
         if self.folder is None or self._record is None or self._log is None:
-            return replace(event, seq=self._seq)
-        # The record first: whoever reads the last event finds that the run has ended.
+            return structs.replace(event, seq=self._seq)
+        # The record first: a reader of the last event finds that the run has ended.
         before, self._record = self._record, after_event(self._record, event)
         if self._record != before:
             try:
@@ -244,16 +192,15 @@ class Recorder:
             return self._log.append(event)
         except OSError as error:
             self._note_trouble(f"what happens cannot be recorded: {error.strerror}")
-            return replace(event, seq=self._seq)
+            return structs.replace(event, seq=self._seq)
 
     def pop_troubles(self) -> list[str]:
-        """Return why the folder cannot be written, each reason once."""
         troubles, self._troubles = self._troubles, []
         return troubles
 
     def _note_trouble(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
+        if text not in self._known_troubles:
+            self._known_troubles.add(text)
             self._troubles.append(text)
 
     def _lock(self, folder: Folder, run: str) -> None:
@@ -269,8 +216,120 @@ class Recorder:
         self._locked = folder
 
 
-def _left(folder: Folder, record: RunRecord) -> float:
-    """Return when a run was last at work; one that was killed has not noted its end."""
-    if record.ended is not None:
-        return record.ended
-    return max((event.at for event in read_events(folder)), default=record.started)
+class ExportedState:
+    """The state file in the work folder."""
+
+    def __init__(self, path: Path, wd: Path) -> None:
+        """A file in the work folder is opened like everything there: no link is followed."""
+        self.path = path
+        self._folder = folder_of(path, wd)
+
+    def check(self) -> None:
+        probe = f".{self.path.name}.probe"
+        try:
+            self._folder.status(self.path.name)
+            self._folder.replace(probe, b"")
+            self._folder.remove(probe)
+        except OSError as error:
+            raise StateError(
+                f"no state can be saved in {self.path}: {error.strerror}; "
+                "mend that, or name another STATE_FILE"
+            ) from error
+
+    def save_state(self, state: RunState) -> None:
+        data = codec.encode(to_json(state), indent=2)
+        self._folder.replace(self.path.name, data, lasting=False)
+
+    def read(self) -> bytes | None:
+        try:
+            return self._folder.read(self.path.name)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StateError(f"{self.path} cannot be read: {error.strerror}") from error
+
+    def named_run(self) -> str:
+        """Return the id of the run that the file is about; empty if it names none."""
+        content = self._content()
+        run = content.get("run") if isinstance(content, dict) else ""
+        return run if isinstance(run, str) else ""
+
+    def load_state(self) -> RunState | None:
+        """Return the state in the file; None if there is none, or an ended run of another flow.
+
+        A file that holds no state is left alone, and never overwritten.
+        """
+        content = self._content()
+        if isinstance(content, dict) and flow_name(content) != LOOP:
+            is_over = content.get("final_status") in (FinalStatus.PASS, FinalStatus.FAIL)
+            content = None if is_over else content
+        try:
+            return None if content is None else from_json(content)
+        except StateError as error:
+            raise self._unusable(str(error)) from error
+
+    # Any: JSON of any form
+    def _content(self) -> Any:
+        data = self.read()
+        try:
+            return None if data is None else codec.parse(data.removeprefix(BOM))
+        except ValueError as error:
+            raise self._unusable("it is no JSON") from error
+
+    def _unusable(self, reason: str) -> StateError:
+        return StateError(
+            f"the state file {self.path} cannot be used: {reason}. It is left alone: remove it, or "
+            "name another STATE_FILE"
+        )
+
+
+class StateFile:
+    """The saved state of a run: replaced as a whole or not at all, and never lost."""
+
+    def __init__(
+        self,
+        run: Folder,
+        clock: Clock,
+        export: ExportedState | None = None,
+        warn: Callable[[str], None] = logger.warning,
+    ) -> None:
+        self._run = run
+        self._clock = clock
+        self._export = export
+        self._warn = warn
+
+    def save_state(self, state: RunState) -> None:
+        now = datetime.fromtimestamp(self._clock.now(), UTC)
+        stamped = replace(state, updated_at=f"{now:%Y-%m-%dT%H:%M:%SZ}")
+        try:
+            self._run.replace(STATE_NAME, encode_state(stamped))
+        except OSError as error:
+            raise StateError(
+                f"the state cannot be saved to {self._run.path}: {error.strerror}. What was saved "
+                "before is unharmed; make room or give access, and resume"
+            ) from error
+        if self._export is not None:
+            try:
+                self._export.save_state(stamped)
+            except OSError as error:
+                self._warn(f"{self._export.path} is out of date from now on: {error.strerror}")
+                self._export = None
+
+
+def load_state(run: Folder) -> RunState | None:
+    """Return the saved state of the run in a folder; None if it ended before its first turn."""
+    path = run.path / STATE_NAME
+    try:
+        return decode_state(run.read(STATE_NAME))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StateError(f"{path} cannot be read: {error.strerror}") from error
+    except StateError as error:
+        raise StateError(f"{path} cannot be used: {error}") from error
+
+
+def read_state_of(run: Folder) -> RunState | None:
+    with suppress(StateError):
+        return load_state(run)
+    return None

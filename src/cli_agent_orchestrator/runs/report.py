@@ -1,11 +1,13 @@
-"""What there is to say about a run to people who were not there, gathered once."""
+"""All that a report says about a run, gathered once."""
 
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field, structs
+from msgspec.structs import asdict, replace
 
 from ..core.files import Folder
 from ..core.markdown import excerpt, read_block
@@ -18,65 +20,54 @@ from ..errors import (
     RunError,
     UsageError,
 )
+from ..events import PROOF
 from ..handoff.files import decode_response
 from ..pipeline.flow import Flow, Planned, StageKind, course_of
 from ..pipeline.flow_file import PACKAGED, packaged_flow
 from ..pipeline.machine import Check, due_step
 from ..pipeline.reply import extract_review_notes, extract_test_evidence, first_point
-from ..pipeline.review import (
-    NOT_COUNTED,
-    Findings,
-    ReviewForm,
-    Tracked,
-    follow,
-    met_evidence,
-    read_findings,
-)
+from ..pipeline.review import NOT_COUNTED, Findings, Tracked, follow, met_evidence, read_findings
 from ..pipeline.state import FinalStatus, RunState
 from ..pipeline.task import parse_task
 from ..proof.verdict import BEFORE_TITLE, DIFF_TITLE
-from ..settings.gates import PROOF, Gate, read_gates
+from ..settings.gates import Gate, read_gates
 from ..settings.layout import PROMPT_LABEL, kept_name, turns_folder
 from ..settings.table import BY_NAME
 from ..usage.tokens import Tokens
 from ..work.changes import REST_LEFT_OUT, Change
 from .record import RunRecord, RunStatus, one_line, short_name
+from .recorder import ExportedState, read_state_of
 from .restore import before, changes_of_turn, find_span, read_kept
 from .screens import ROLE_PATTERN, read_screen
-from .state_file import ExportedState, read_state_of
 from .usage import usage_of_turns
 from .view import RunView, Turn, detailed_json, view_run
 
 LARGEST_PATCH = 1024 * 1024
-"""Bytes of what one turn changed."""
 LARGEST_PATCH_OF_RUN = 2 * LARGEST_PATCH
-"""Bytes of what the whole run changed, and as many of what all turns changed."""
+"""Bytes of the patch of a run, and of the patches of all its turns."""
 MOST_LINES = 120
-"""Of what one turn changed, where the whole run is shown."""
+"""Of the patch of one turn, where the whole run is shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnDetail:
-    """A turn with all that there is of it; None where something is not known."""
+class TurnDetail(Struct, frozen=True):
+    """A turn with all that is kept of it; None where something is not known."""
 
     turn: Turn
     prompt: str | None
     reply: str | None
-    """Of a gate what it wrote."""
+    """Of a gate its output."""
     screen: str | None
-    """What the agent showed when it had ended."""
     patch: str | None = None
-    """What it changed; a very long one is cut."""
     files: tuple[Change, ...] | None = None
     usage: Tokens | None = None
     evidence: Mapping[str, bool] = field(default_factory=dict)
     """Of a review whose flow has groups of evidence: whether its notes touch each."""
     findings: tuple[Tracked, ...] = ()
-    """Of a review: those that it raised or answered, and what has become of them."""
+    """Those that a review raised or answered, and what has become of them."""
 
 
 def read_kept_text(folder: Folder, turn: Turn, label: str = "") -> str | None:
-    # An event that others wrote names nothing but a role.
+    # An agent could write the events, and name a file elsewhere.
     if not re.fullmatch(ROLE_PATTERN, turn.role):
         return None
     with suppress(OSError, ValueError):
@@ -112,7 +103,7 @@ def all_details(folder: Folder, run: RunView, environ: Mapping[str, str]) -> tup
 
 
 def changes_of_run(folder: Folder, environ: Mapping[str, str]) -> tuple[str, tuple[Change, ...]]:
-    """Return what a run changed, line by line and by file; nothing where no snapshot tells it."""
+    """Return what a run changed, line by line and by file; nothing without snapshots."""
     with suppress(OrchestratorError, OSError):
         kept = read_kept(folder, environ)
         old, new = find_span(kept.taken, "")
@@ -122,14 +113,14 @@ def changes_of_run(folder: Folder, environ: Mapping[str, str]) -> tuple[str, tup
 
 
 def turn_of(run: RunView, sequence: int) -> Turn:
-    found = {turn.sequence: turn for turn in run.turns}
-    if sequence not in found:
-        raise NotFound("turn", str(sequence), map(str, found))
-    return found[sequence]
+    for turn in run.turns:
+        if turn.sequence == sequence:
+            return turn
+    raise NotFound("turn", str(sequence), [str(turn.sequence) for turn in run.turns])
 
 
 def author_of(folder: Folder, sequence: int) -> str | None:
-    """Return whose work a turn is or judges: of the last author up to it, else of the first one.
+    """Return whose work a turn is or judges: the last author up to it, else the first one.
 
     None if the flow is not known; raise `NotFound` if there is no turn of this number.
     """
@@ -171,6 +162,7 @@ def findings_of(
 
 def _details(folder: Folder, run: RunView, turns: Sequence[Turn]) -> list[TurnDetail]:
     flow = flow_of(run, read_state_of(folder))
+    roles = {role.name: role for role in flow.roles} if flow else {}
     terminals = {turn.terminal_id for turn in turns}
     agents = [turn for turn in run.turns if turn.terminal_id in terminals]
     used = usage_of_turns(folder, agents, run.ended)
@@ -181,8 +173,7 @@ def _details(folder: Folder, run: RunView, turns: Sequence[Turn]) -> list[TurnDe
     found = []
     for turn in turns:
         reply = read_kept_text(folder, turn)
-        is_known = flow is not None and turn.role in {role.name for role in flow.roles}
-        judged = flow.role(turn.role) if flow and is_known and turn.role in reviewers else None
+        judged = roles.get(turn.role) if turn.role in reviewers else None
         found.append(
             TurnDetail(
                 turn=turn,
@@ -200,36 +191,31 @@ def _details(folder: Folder, run: RunView, turns: Sequence[Turn]) -> list[TurnDe
 def _follow(
     run: RunView, role: str, folder: Folder
 ) -> tuple[Findings, dict[int, tuple[Tracked, ...]]]:
-    """Follow the findings of a reviewer through its reviews.
-
-    Return them as they stand in the end, all and by the review that raised or answered them.
-    """
+    """Return the findings of a reviewer in the end: all, and by the review that named them."""
     ledger = Findings()
-    touched: dict[int, list[str]] = {}
+    named: dict[int, list[str]] = {}
     for turn in run.turns:
         form = None
         if turn.role == role:
             form = read_findings(read_kept_text(folder, turn) or "")
-        if form is not None:
-            known = set(ledger.tracked)
-            ledger = follow(ledger, form, turn.round, turn.cycle)
-            touched[turn.sequence] = [
-                entry.finding.id
-                for entry in ledger.tracked
-                if entry not in known or _is_named(entry, form)
-            ]
-    entries = {entry.finding.id: entry for entry in ledger.tracked}
+        if form is None:
+            continue
+        known = set(ledger.tracked)
+        ledger = follow(ledger, form, turn.round, turn.cycle)
+        # It may name one again without changing anything.
+        same = {(one.where, one.text.casefold()) for one in form.findings}
+        named[turn.sequence] = [
+            one.finding.id
+            for one in ledger.tracked
+            if one not in known
+            or one.finding.id in form.answers
+            or (one.finding.where, one.finding.text.casefold()) in same
+        ]
+    entries = {one.finding.id: one for one in ledger.tracked}
     return ledger, {
         sequence: tuple(entries[number] for number in numbers if number in entries)
-        for sequence, numbers in touched.items()
+        for sequence, numbers in named.items()
     }
-
-
-def _is_named(entry: Tracked, form: ReviewForm) -> bool:
-    """Does a review name a finding, though that may change nothing?"""
-    finding = entry.finding
-    same = ((one.where, one.text.casefold()) for one in form.findings)
-    return finding.id in form.answers or (finding.where, finding.text.casefold()) in same
 
 
 def _cut(patch: bytes) -> str:
@@ -240,63 +226,52 @@ def _cut(patch: bytes) -> str:
 
 
 EXCERPT_LINES = 30
-"""Of what somebody said, so that a report stays one page."""
+"""Of each text, so that a report stays one page."""
 DIFF_LINES = 400
-MARK = "- "
-"""Begins each suspicion on the page of a proof."""
 REVIEWED = ("approved", "sent_back", "cycles_used_up")
 TESTED = ("passed", "cleared", "failed", "rounds_used_up")
 """Outcomes of reviews, and of tests and gates."""
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     run: RunView
     """Its id is empty if it is only known by a saved state."""
-    state_file: str = ""
     archive: str = ""
-    """Where prompts and replies are; this and the file are empty if nothing was kept there."""
     due: str = ""
     to_resume: str = ""
-    """The command that resumes it; empty if it cannot be, or need not be."""
+    """The command that resumes it; empty if it cannot be resumed, or need not be."""
     evidence: str = ""
-    """What the last tester found, or a gate after it."""
     gate: str = ""
     """The gate whose words the evidence is; empty if the tester's."""
     notes: Mapping[str, str] = field(default_factory=dict)
-    """What the reviewers last had to say, by role."""
     open_notes: Mapping[str, str] = field(default_factory=dict)
-    """What was still open when the review cycles were used up, by where it was said."""
+    """What was still open when the review cycles were used up, by its place."""
     setbacks: Mapping[str, str] = field(default_factory=dict)
-    """By turn: the first thing that a review or test which led to more work had to say."""
+    """By turn: the first point of a review or test which led to more work."""
     suspicions: tuple[str, ...] = ()
     """What the run did to tests and their settings: path, trick, detail."""
     before: tuple[str, ...] = ()
     """What had been done to tests before the run, and was not committed."""
     proof_patch: str = ""
-    """The diff of the files that are suspicious, cut to a page."""
     patch: str = ""
-    """What the run changed, line by line, cut to a page; empty if no snapshot tells it."""
+    """What the run changed, line by line, cut to a page unless the report is full."""
     files: Sequence[Change] = ()
     details: tuple[TurnDetail, ...] = ()
-    """Its turns in full; only where they are wanted, and then the patch is whole too."""
     findings: Mapping[str, Findings] = field(default_factory=dict)
-    """By reviewer; with the turns in full."""
 
 
 def report_of_run(folder: Folder, environ: Mapping[str, str], *, full: bool = False) -> Report:
-    """Return the report of the run in a folder; raise `StateError` if there is none.
-
-    A full one has all turns with what was said in them.
-    """
-    run = view_run(folder)
-    saved = read_state_of(folder)
+    """Return the report of a run, a full one with all turns; `StateError` if there is none."""
+    run, saved = view_run(folder), read_state_of(folder)
     if saved is not None:
-        # What a person decided about a reply that did not come is no event.
+        # A person's decision about a reply that did not come is no event.
         run = replace(run, acts=saved.progress.acts)
     if saved is not None and saved.final_status is not FinalStatus.RUNNING and not run.is_live:
-        # It was killed just before it could note that it had ended.
+        # It was killed just before it could record its end.
         run = replace(run, status=RunStatus(saved.final_status))
+    archive, due = str(turns_folder(folder).path), _due(run, saved)
+    if run.unsaved and not run.status.is_verdict:
+        run, archive, due = replace(run, state_file=""), "", ""
     replies = {turn.sequence: read_kept_text(folder, turn) or "" for turn in run.turns}
     tested = _last_test(run)
     reviews = {turn.role: turn for turn in run.turns if turn.outcome in REVIEWED}
@@ -305,13 +280,14 @@ def report_of_run(folder: Folder, environ: Mapping[str, str], *, full: bool = Fa
     if not full:
         rest = f"cao diff {short_name(run.id)}"
         patch = excerpt([patch], DIFF_LINES, DIFF_LINES, rest)
-    found = Report(
+    evidence = extract_test_evidence(replies[tested.sequence], EXCERPT_LINES) if tested else ""
+    needs_none = run.status is RunStatus.RUNNING or not (run.is_live or run.is_unfinished)
+    return Report(
         run=run,
-        state_file=run.state_file,
-        archive=str(turns_folder(folder).path),
-        due=_due(run, saved),
-        to_resume=_to_resume(run),
-        evidence=_evidence(replies[tested.sequence]) if tested else "",
+        archive=archive,
+        due=due,
+        to_resume="" if needs_none else f"`{run.to_resume or f'cao resume {run.id}'}`",
+        evidence=evidence,
         gate=tested.role if tested is not None and tested.is_gate else "",
         notes={
             role: extract_review_notes(replies[turn.sequence], EXCERPT_LINES)
@@ -328,9 +304,6 @@ def report_of_run(folder: Folder, environ: Mapping[str, str], *, full: bool = Fa
         details=all_details(folder, run, environ) if full else (),
         findings=findings_of(folder, run, saved) if full else {},
     )
-    if run.unsaved and not run.status.is_verdict:
-        return replace(found, due="", archive="", state_file="")
-    return found
 
 
 def report_of_state(path: Path, wd: Path) -> Report:
@@ -364,10 +337,9 @@ def report_of_state(path: Path, wd: Path) -> Report:
     reviewers = [stage.reviewer for stage in saved.flow.stages if stage.reviewer]
     return Report(
         run=run,
-        state_file=str(path),
         due=_due(run, saved),
         to_resume="" if is_over else "`cao run` in the folder",
-        evidence=_evidence(tested[-1] if tested else feedback),
+        evidence=extract_test_evidence(tested[-1] if tested else feedback, EXCERPT_LINES),
         notes={
             role: extract_review_notes(saved.output_of(role).text, EXCERPT_LINES)
             for role in reviewers
@@ -375,10 +347,6 @@ def report_of_state(path: Path, wd: Path) -> Report:
         },
         open_notes=_open_notes(saved, ()),
     )
-
-
-def _evidence(text: str) -> str:
-    return extract_test_evidence(text, EXCERPT_LINES)
 
 
 def _last_test(run: RunView) -> Turn | None:
@@ -405,15 +373,10 @@ def _due(run: RunView, saved: RunState | None) -> str:
     return f"round {step.round}, cycle {step.cycle}, {step.role}"
 
 
-def _to_resume(run: RunView) -> str:
-    needs_none = run.status is RunStatus.RUNNING or not (run.is_live or run.is_unfinished)
-    return "" if needs_none else f"`{run.to_resume or f'cao resume {run.id}'}`"
-
-
 def _open_notes(state: RunState, turns: Sequence[Turn]) -> dict[str, str]:
-    """Return the notes of this round that nobody has answered, by where they were made.
+    """Return the notes of this round that have no answer, by their place.
 
-    Earlier ones were passed on to another round, in which the reviewer has its say again.
+    Earlier ones were passed on to another round, in which the reviewer looks again.
     """
     last = {turn.role: turn.outcome for turn in turns}
     return {
@@ -424,7 +387,7 @@ def _open_notes(state: RunState, turns: Sequence[Turn]) -> dict[str, str]:
 
 
 def _setback(turn: Turn, reply: str) -> tuple[str, str]:
-    """Return where a turn led to more work with which verdict, and what speaks for it."""
+    """Return the place and verdict of a turn that led to more work, and the reason for it."""
     place = turn.place.capitalize()
     if turn.reviewed and turn.why:
         return f"{place}, {turn.role}, {NOT_COUNTED}", turn.why
@@ -446,8 +409,7 @@ def _on_page(page: str) -> dict[str, Any]:
 
 
 def _listed(part: str) -> tuple[str, ...]:
-    lines = part.split("\n")
-    return tuple(line.removeprefix(MARK) for line in lines if line.startswith(MARK))
+    return tuple(line[2:] for line in part.split("\n") if line.startswith("- "))
 
 
 # Any: JSON
@@ -459,11 +421,11 @@ def report_json(found: Report) -> dict[str, Any]:
     return {
         **detailed_json(run),
         **{name: getattr(found, name) for name in own},
-        "state_file": found.state_file,
+        "state_file": run.state_file,
         "archive": found.archive,
         "to_resume": found.to_resume,
         "proof": "" if check is None else check.why,
-        "changes": [asdict(one) for one in run.changes],
+        "changes": [structs.asdict(one) for one in run.changes],
         "acts": [{"at": act.at, "text": act.words} for act in run.acts],
         "warnings": run.warnings,
         "stalls": run.stalls,

@@ -2,19 +2,25 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+import shlex
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Protocol
 
+from msgspec import field
+
 from ..client.client import ApiClient, is_loopback
-from ..client.find import ARGUMENT, OPTION, Named, name_server
-from ..errors import ConfigError
+from ..client.find import ARGUMENT, OPTION, Found, Named, name_server
+from ..core.codec import Private
+from ..core.files import LARGEST_TEXT, Folder, folder_of, is_too_large, read_file
+from ..core.text import HALVES, on_a_line
+from ..errors import ConfigError, PromptError
+from ..events import OnRunEvent
 from ..pipeline.flow import Flow
-from ..pipeline.flow_file import packaged_flow
+from ..pipeline.task import LARGEST_TASK, has_headings, read_front_matter
 from ..settings.config import RunConfig
-from ..settings.layout import TEMPORARY_FOLDER
+from ..settings.layout import TASK_FILE, TEMPORARY_FOLDER
 from ..settings.table import BY_NAME, COMMANDS, OUT_OF_PROJECT, SETTINGS_FILE
 from ..settings.values import (
     FLOW_NAME_PATTERN,
@@ -28,8 +34,6 @@ from ..settings.values import (
     read_settings_file,
     read_word,
 )
-from .recorder import View
-from .state_file import read_task_settings
 
 INSIDE_ONLY = ("STATE_FILE", "WD", "PROMPT_FILE")
 """Paths that a project's own file may set only within the project."""
@@ -88,24 +92,20 @@ def _fault(name: str, value: str, expected: str) -> ConfigError:
     return ConfigError(f"{BY_NAME[name].key} in {SETTINGS_FILE}", value, expected)
 
 
-@dataclass(frozen=True, slots=True)
-class RunRequest:
-    """What was asked for."""
-
+class RunRequest(Private, frozen=True):
     config: RunConfig
-    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    settings: Mapping[str, str] = field(default_factory=dict)
     """Everything that was given, by variable name."""
-    insisted: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """What of it was given by option or variable, and does not merely stand in a task or file."""
+    insisted: Mapping[str, str] = field(default_factory=dict)
+    """What of it was given by option or variable, not by a task or file."""
     replace_terminals: bool = False
     sources: Mapping[str, str] = field(default_factory=dict)
-    """Where each setting came from: option, environment, task or file."""
     project_commands: Mapping[str, str] = field(default_factory=dict)
-    """What of the project's own file, which may be anybody's, is a command, by variable name."""
+    """The commands in the project's own file, which may be anybody's, by variable name."""
     project_file: str = ""
     """That file, if it was named and is not the `cao.toml` of the work folder."""
     run: str = ""
-    """The id of the run that is to go on, if it was named."""
+    """The id of the run to resume, if it was named."""
 
     def chosen_provider(self, role: str) -> str:
         return self.config.providers.get(role) or read_word(self.settings, "PROVIDER")
@@ -144,12 +144,10 @@ def _build_request(
 ) -> RunRequest:
     variables = read_environment(environ, bare=True)
     file = read_file_settings(options, variables, config_file)
-    if config_file is None:
-        # A server elsewhere may be anybody's, and so may the file of a project.
-        api = file.get("API")
-        if api and not is_loopback(api):
-            expected = "a server on this machine; others only by option or CAO_API"
-            raise ConfigError(f"api in {SETTINGS_FILE}", api, expected)
+    # A server elsewhere may be anybody's, and so may the file of a project.
+    if config_file is None and (api := file.get("API")) and not is_loopback(api):
+        expected = "a server on this machine; others only by option or CAO_API"
+        raise ConfigError(f"api in {SETTINGS_FILE}", api, expected)
     server = {"API": named.url} if named else {}
     named_by = named.by if named else config_file or SETTINGS_FILE
     without_task = merge_settings(options, variables, file) | server
@@ -189,25 +187,85 @@ def _is_of(file: str, *projects: Path) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class ServerLink:
-    """A client, and the server that it talks to at first."""
+MOST_LOOKED_AT = 50
+"""Files that are read to see whether they are tasks."""
 
-    client: ApiClient
-    url: str
-    how: str
-    """Why it is this server, in words."""
-    is_ours: bool = False
-    """Has it proved that it is this user's own?"""
+
+def read_task_text(config: RunConfig) -> str:
+    if config.prompt_file is not None:
+        text = _read_task_file(config.prompt_file, config.wd)
+    elif config.prompt:
+        text = config.prompt
+    else:
+        raise PromptError(_no_task(config.wd))
+    if re.search(f"[{HALVES}]", text):
+        raise PromptError("PROMPT is not text in UTF-8")
+    if is_too_large(text):
+        raise PromptError(f"the task takes more than {LARGEST_TEXT >> 20} MB; shorten it")
+    return text
+
+
+def read_task_settings(config: RunConfig) -> dict[str, str]:
+    """Return the settings at the top of the task, by variable name; none if it cannot be read."""
+    try:
+        text = read_task_text(config)
+    except PromptError:
+        return {}
+    return read_front_matter(text, str(config.prompt_file or "PROMPT"))
+
+
+def _no_task(project: Path) -> str:
+    with suppress(OSError):
+        if Folder(project).status(TASK_FILE) is not None:
+            run = f"cao run {TASK_FILE}"
+            if project != Path.cwd():
+                run = f"cd {shlex.quote(str(project))} && {run}"
+            return f"no task is named, but {TASK_FILE} is there: `{run}` starts it"
+    return (
+        f"there is no task: give its file (`cao run {TASK_FILE}` or CAO_PROMPT_FILE) or its text "
+        '(`cao run "TEXT"`). `cao init` writes a template'
+    )
+
+
+def _instead(path: Path, project: Path) -> str:
+    """Name the files beside a missing one that may have been meant."""
+    folder = folder_of(path, project)
+    found: list[str] = []
+    with suppress(OSError):
+        pages = sorted(name for name in folder.names() if name.endswith(".md"))
+        for name in pages[:MOST_LOOKED_AT]:
+            with suppress(OSError, UnicodeDecodeError, PromptError):
+                text = folder.read(name, LARGEST_TASK).decode("utf-8-sig")
+                if name == TASK_FILE or has_headings(text):
+                    found.append(on_a_line(name))
+    if not found:
+        return "`cao init` writes a template"
+    return f"these in {folder.path} look like tasks: {', '.join(found)}"
+
+
+def _read_task_file(path: Path, project: Path) -> str:
+    try:
+        return read_file(path, project).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise PromptError(
+            f"the task file {path} is not text in UTF-8 (byte {error.start + 1}); save it as UTF-8"
+        ) from error
+    except FileNotFoundError:
+        raise PromptError(f"the task file {path} is not there; {_instead(path, project)}") from None
+    except OSError as error:
+        if os.path.isdir(path):  # noqa: PTH112 - unlike `is_dir`, a name too long is no error
+            raise PromptError(
+                f"{path} is a folder, and the task is a file: `cao run {path / TASK_FILE}`, or "
+                f"work in that folder with `cao run --wd {path} TASK`"
+            ) from None
+        raise PromptError(f"the task file {path} cannot be read: {error.strerror}") from error
 
 
 class Interrupts(Protocol):
-    """Tells when a run is to stop."""
+    """Knows when a run is to stop."""
 
     @property
-    def exit_code(self) -> int:
-        """What a run ends with that was stopped."""
-        ...
+    def exit_code(self) -> int: ...
 
     @property
     def reason(self) -> str:
@@ -223,39 +281,24 @@ class Interrupts(Protocol):
         ...
 
 
-def _find_packaged_flow(named: str, folder: Path) -> Flow:
-    return packaged_flow(named)
-
-
-def _know_nothing(providers: Iterable[str], folder: Path) -> None:
-    pass
-
-
-def _is_perhaps_watched(session: str) -> bool:
-    return True
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a run is given by whoever starts it."""
-
-    view: View
+class Environment(Private, frozen=True):
+    show: OnRunEvent
     interrupts: Interrupts
-    connect: Callable[[RunConfig, Callable[[str], None]], AbstractContextManager[ServerLink]]
-    """Takes the settings and who is warned; leads to the server."""
+    connect: Callable[
+        [RunConfig, Callable[[str], None]], AbstractContextManager[tuple[ApiClient, Found]]
+    ]
+    """Takes the settings and what gets warnings; leads to the server found at first."""
     check_provider: Callable[[str], object]
-    """Raises if there is no such agent."""
     state_folder: Path
     """The user's own, not the project's."""
-    environ: Mapping[str, str] = field(repr=False)
-    """The user's own: of git, of the commands of gates."""
-    find_flow: Callable[[str, Path], Flow] = _find_packaged_flow
+    environ: Mapping[str, str]
+    """The user's own variables: for git, for the commands of gates."""
+    find_flow: Callable[[str, Path], Flow]
     """Returns the flow that a setting names, for a run in a folder."""
-    check_sign_in: Callable[[Iterable[str], Path], None] = _know_nothing
-    """Raises if nobody is signed in to one of the agents that work in a folder."""
-    pop_warnings: Callable[[], Sequence[str]] = tuple
-    """Returns what whoever looks on has to warn of, each thing once."""
-    is_watched: Callable[[str], bool] = _is_perhaps_watched
+    check_agents: Callable[[Collection[str], Path], None]
+    is_watched: Callable[[str], bool]
     """Is the user attached to an agent of this session? Also true where that is not known."""
+    pop_warnings: Callable[[], Sequence[str]] = tuple
+    """Returns the warnings of what sends notices, each once."""
     state_stays: bool = True
-    """Is the state folder there for more than this run, so that it matters who can write there?"""
+    """Does the state folder outlive this run, so that it matters who can write there?"""

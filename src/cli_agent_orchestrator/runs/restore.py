@@ -16,46 +16,34 @@ stash are never touched.
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from msgspec import Struct
+
 from ..core.clock import Clock
 from ..core.files import Folder
-from ..errors import GitError, GitFailed, NotFound, RunError, RunLocked, StateError
+from ..errors import GitError, GitFailed, NotFound, RunError, RunLocked
 from ..events import Warned
-from ..settings.layout import RECORD_FILE, SNAPSHOTS_FOLDER
+from ..settings.layout import SNAPSHOTS_FOLDER
 from ..work.changes import Change, LeftOut
-from ..work.folder import (
-    ABOUT_SNAPSHOTS,
-    PERSON_LABEL,
-    RESUMED_LABEL,
-    START_LABEL,
-    repository_of,
-)
+from ..work.folder import ABOUT_SNAPSHOTS, PERSON_LABEL, RESUMED_LABEL, START_LABEL, repository_of
 from ..work.snapshots import Snapshot, Snapshots
-from .event_log import read_events
-from .record import RunRecord, keeping_runs_out
-from .view import read_settled, view_run
+from .record import keeping_runs_out, read_events
+from .view import RunView, readable_run, view_run
 
 BETWEEN = ".."
 BEFORE_LABEL, AFTER_LABEL = "before going back", "after going back"
-"""Of what a person kept by going back; no role has such a name."""
 DISCARDED_LABEL = "discarded"
-"""Of a work tree that was removed."""
 BY_PERSON = (PERSON_LABEL, RESUMED_LABEL, BEFORE_LABEL)
 """What changed up to such a snapshot was no turn's doing."""
 
-Span = tuple[Snapshot, Snapshot]
-"""Two snapshots: what is different in the second one is what is meant."""
 
-
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Struct, frozen=True):
     folder: Folder
-    record: RunRecord
+    record: RunView
     snapshots: Snapshots
-    """To be looked at; they know nothing of the work folder as it is now."""
+    """They know nothing of the work folder as it is now."""
     taken: tuple[Snapshot, ...]
 
 
@@ -66,7 +54,7 @@ def find_moment(taken: Sequence[Snapshot], word: str) -> Snapshot:
     return fitting[-1]
 
 
-def find_span(taken: Sequence[Snapshot], word: str) -> Span:
+def find_span(taken: Sequence[Snapshot], word: str) -> tuple[Snapshot, Snapshot]:
     """Return the two snapshots that a word means: for a turn, what it changed; for none, all."""
     first, between, second = word.partition(BETWEEN)
     if not between and word not in ("", START_LABEL):
@@ -91,10 +79,7 @@ def name_of(snapshot: Snapshot) -> str:
 
 
 def read_kept(folder: Folder, environ: Mapping[str, str]) -> Kept:
-    """Return the snapshots in a run folder; raise `RunError` with the reason if there are none."""
-    record = read_settled(folder)
-    if record is None:
-        raise StateError(f"{folder.path / RECORD_FILE} cannot be read")
+    record = readable_run(folder)
     # Paths are the same whatever has become of the repository.
     snapshots = Snapshots(folder.path / SNAPSHOTS_FOLDER, Path(record.wd), None, environ)
     if taken := snapshots.all():
@@ -115,10 +100,6 @@ def read_kept(folder: Folder, environ: Mapping[str, str]) -> Kept:
 def changes_of_turn(
     folder: Folder, sequence: int, limit: int, environ: Mapping[str, str]
 ) -> tuple[bytes, tuple[Change, ...]]:
-    """Return what a turn changed, as a patch up to a limit and by file.
-
-    Raise `RunError` or `GitError` if that is not known.
-    """
     kept = read_kept(folder, environ)
     after = next((one for one in kept.taken if one.sequence == sequence), None)
     if after is None:
@@ -128,26 +109,21 @@ def changes_of_turn(
     return patch, kept.snapshots.changes(old.tree, after.tree)
 
 
-@dataclass(frozen=True, slots=True)
-class WayBack:
-    """What going back to a snapshot would do."""
-
+class WayBack(Struct, frozen=True):
     target: Snapshot
     restored: tuple[str, ...]
-    """Files that become what they were."""
     removed: tuple[str, ...]
-    """Files that were not there then."""
     yours: tuple[str, ...]
     """Files that differ and stay, since a person changed them."""
     left_alone: tuple[LeftOut, ...]
     """What no snapshot has as it belongs there."""
     head_moved: str = ""
-    """How what is checked out differs from what it was when the run began; empty if it does not."""
+    """How HEAD differs from what it was when the run began."""
 
 
 @contextmanager
-def opened_to_go_back(kept: Kept, clock: Clock) -> Iterator["GoingBack"]:
-    """Yield what can bring the work folder of a run back; meanwhile no run can begin there."""
+def opened_to_go_back(kept: Kept, clock: Clock) -> Iterator[Snapshots]:
+    """Yield snapshots that can be brought back; meanwhile no run can begin in the work folder."""
     record, wd = kept.record, Path(kept.record.wd)
     if record.status.is_open:
         raise RunLocked(f"the run {record.id} is at work; end it first: cao stop {record.id}")
@@ -172,7 +148,7 @@ def opened_to_go_back(kept: Kept, clock: Clock) -> Iterator["GoingBack"]:
             "nothing is brought back into another one"
         )
     with keeping_runs_out(wd):
-        snapshots = Snapshots(
+        yield Snapshots(
             kept.snapshots.path,
             wd,
             repository,
@@ -181,68 +157,60 @@ def opened_to_go_back(kept: Kept, clock: Clock) -> Iterator["GoingBack"]:
             whole=record.tree is not None,
             apart=() if record.tree is None else record.tree.held_back,
         )
-        yield GoingBack(kept, snapshots)
 
 
-@dataclass(frozen=True, slots=True)
-class GoingBack:
-    kept: Kept
-    snapshots: Snapshots
+def plan_way_back(
+    kept: Kept, snapshots: Snapshots, target: Snapshot, *, everything: bool = False
+) -> WayBack:
+    differing = snapshots.differing(target.tree)
+    paths = [one.path for one in differing]
+    yours = set() if everything else _by_person(kept, snapshots, target)
+    filtered = snapshots.through_filters(paths)
+    stay = yours | {one.path for one in filtered}
+    going = [one for one in differing if one.path not in stay]
+    repository, record = snapshots.repository, kept.record
+    moved = ""
+    if repository is not None and record.tree is None and record.base:
+        was, now = (record.base, record.branch), (repository.head, repository.branch)
+        if was != now:
+            shown = (f"{commit[:12]} ({at or 'no branch'})" for commit, at in (was, now))
+            moved = " and is ".join(shown)
+    return WayBack(
+        target,
+        tuple(one.path for one in going if one.status != "D"),
+        tuple(one.path for one in going if one.status == "D"),
+        tuple(path for path in paths if path in yours),
+        (*filtered, *target.left_out),
+        moved,
+    )
 
-    def plan(self, target: Snapshot, *, everything: bool = False) -> WayBack:
-        """Return what it would do; with everything, a person's changes are no exception."""
-        differing = self.snapshots.differing(target.tree)
-        paths = [one.path for one in differing]
-        yours = set() if everything else self._by_person(target)
-        filtered = self.snapshots.through_filters(paths)
-        stay = yours | {one.path for one in filtered}
-        going = [one for one in differing if one.path not in stay]
-        repository, record = self.snapshots.repository, self.kept.record
-        moved = ""
-        if repository is not None and record.tree is None and record.base:
-            was, now = (record.base, record.branch), (repository.head, repository.branch)
-            if was != now:
-                shown = (f"{commit[:12]} ({at or 'no branch'})" for commit, at in (was, now))
-                moved = " and is ".join(shown)
-        return WayBack(
-            target,
-            tuple(one.path for one in going if one.status != "D"),
-            tuple(one.path for one in going if one.status == "D"),
-            tuple(path for path in paths if path in yours),
-            (*filtered, *target.left_out),
-            moved,
-        )
 
-    def _by_person(self, target: Snapshot) -> set[str]:
-        """Return the files that a person changed since a snapshot, in whatever turn it was."""
-        taken = self.kept.taken
-        since = [*taken[taken.index(target) :]]
-        found = {one.path for one in self.snapshots.differing(since[-1].tree)}
-        for old, new in pairwise(since):
-            if new.label in BY_PERSON:
-                changes = self.snapshots.changes(old.tree, new.tree)
-                found |= {path for one in changes for path in (one.path, one.old_path)}
-        return found
+def _by_person(kept: Kept, snapshots: Snapshots, target: Snapshot) -> set[str]:
+    """Return the files that a person changed since a snapshot, in whatever turn it was."""
+    since = kept.taken[kept.taken.index(target) :]
+    found = {one.path for one in snapshots.differing(since[-1].tree)}
+    for old, new in pairwise(since):
+        if new.label in BY_PERSON:
+            changes = snapshots.changes(old.tree, new.tree)
+            found |= {path for one in changes for path in (one.path, one.old_path)}
+    return found
 
-    def go(self, way: WayBack) -> tuple[int, tuple[str, ...]]:
-        """Keep the present state and bring the work folder back.
 
-        Return the number under which that state is kept, and what was changed.
-        """
-        begun = [turn.sequence for turn in view_run(self.kept.folder).turns]
-        number = max(*begun, *(one.sequence for one in self.kept.taken), 0) + 1
-        self.snapshots.take(number, BEFORE_LABEL)
-        paths = [*way.restored, *way.removed]
-        try:
-            done = self.snapshots.restore(way.target.tree, paths)
-        except GitFailed as error:
-            raise RunError(
-                f"it cannot be brought back, and nothing was changed: {error}; snapshots borrow "
-                "from the repository, which may have lost what they need"
-            ) from error
-        except GitError as error:
-            undo = f"cao undo {self.kept.record.id} --to {number}"
-            raise RunError(f"{error}. What was there before is kept: {undo}") from error
-        finally:
-            self.snapshots.take(number + 1, AFTER_LABEL)
-        return number, done
+def go_back(kept: Kept, snapshots: Snapshots, way: WayBack) -> tuple[int, tuple[str, ...]]:
+    """Keep the present state and bring the folder back; return its number, and the files."""
+    begun = [turn.sequence for turn in view_run(kept.folder).turns]
+    number = max(*begun, *(one.sequence for one in kept.taken), 0) + 1
+    snapshots.take(number, BEFORE_LABEL)
+    try:
+        done = snapshots.restore(way.target.tree, [*way.restored, *way.removed])
+    except GitFailed as error:
+        raise RunError(
+            f"it cannot be brought back, and nothing was changed: {error}; snapshots borrow "
+            "from the repository, which may have lost what they need"
+        ) from error
+    except GitError as error:
+        undo = f"cao undo {kept.record.id} --to {number}"
+        raise RunError(f"{error}. What was there before is kept: {undo}") from error
+    finally:
+        snapshots.take(number + 1, AFTER_LABEL)
+    return number, done

@@ -1,34 +1,34 @@
 """Conducts a run, new or saved, in the user's own folder or in a work tree of its own.
 
-A new run is prepared, opened (from then on it has an id), given a server and agents, and saved; a
-saved one is prepared, opened, given its server, and its agents are looked for. Then both go into
-the loop. Whoever starts a conductor tells it at last how that ended.
+A new run is prepared, opened (now it has an id), given a server and agents, and saved; a saved one
+is prepared, opened, given its server, and its agents are found again. Then both enter the loop. The
+caller must call `end()` when the run is over.
 """
 
+import logging
 import os
 import platform
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Self
 
-from ..client.client import ApiClient
+from msgspec import structs
+from msgspec.structs import replace
+
+from ..client.client import ApiClient, is_loopback
 from ..core.clock import SystemClock
 from ..core.files import Folder
-from ..core.models import (
+from ..core.models import RUN_INDEX, Feature
+from ..core.text import first_names
+from ..errors import (
     EXIT_CLOSED,
     EXIT_ERROR,
     EXIT_FAIL,
     EXIT_PASS,
-    RUN_INDEX,
-    Feature,
-    exit_code_of,
-)
-from ..core.text import first_names
-from ..errors import (
     ApiRefused,
+    ApiUnreachable,
     FolderGone,
     GitError,
     HandoffError,
@@ -37,24 +37,20 @@ from ..errors import (
     RunError,
     Stopped,
     UsageError,
+    exit_code_of,
     in_words,
     kind_of,
 )
 from ..events import AgentsStarting, AgentStarted, RunBegan, RunEnded, ServerChosen
 from ..gates.check import page_of
-from ..gates.checking import Checker, GatePlace, GateRunner
+from ..gates.checking import GatePlace, GateRunner
 from ..handoff.files import ResponseFiles, ensure_response_dir
+from ..pipeline.machine import with_more_rounds
 from ..pipeline.prompts import Briefing
 from ..pipeline.resuming import Remedy, should_auto_resume
 from ..pipeline.state import FinalStatus, RunState
 from ..settings.gates import Gate
-from ..settings.layout import (
-    REPLACED_STATE,
-    check_place,
-    run_folder,
-    said_of_place,
-    turns_folder,
-)
+from ..settings.layout import REPLACED_STATE, check_place, run_folder, said_of_place, turns_folder
 from ..work.folder import (
     began_at,
     held_back_of,
@@ -63,6 +59,7 @@ from ..work.folder import (
     said_of_start,
 )
 from ..work.held_back import in_their_place
+from ..work.worktree import Worktree
 from .agents import (
     exit_left_terminals,
     exit_terminals,
@@ -73,9 +70,8 @@ from .agents import (
     verify_resume_terminals,
 )
 from .control import Listener
-from .event_log import read_events
 from .loop import Plan, Runner, StoppedByPerson
-from .prepare import NOT_BEGUN, Preparation, Prepared, SavedRun, logging_refusals, objections_to
+from .prepare import NOT_BEGUN, Prepared, objections_to, prepare_new_run, prepare_saved_run
 from .record import (
     VERSION,
     RunRecord,
@@ -84,62 +80,34 @@ from .record import (
     is_run_id,
     keeping_runs_out,
     one_line,
+    read_events,
     read_record,
     run_index,
     short_name,
     without_secrets,
 )
-from .recorder import Recorder
-from .request import Interrupts, RunRequest, Surroundings
-from .screens import Screens
-from .state_file import ExportedState, StateFile, load_state, read_state_of
-from .tree import OwnTree, hold_tree, plan_tree, reopen_tree, store_of
-from .view import RunView, list_runs, run_at_work
+from .recorder import ExportedState, Recorder, StateFile, load_state, read_state_of
+from .request import Environment, Interrupts, RunRequest
+from .screens import keep_screen
+from .tree import (
+    commit_tree,
+    hold_tree,
+    note_of,
+    plan_tree,
+    reopen_tree,
+    repair_tree,
+    saved_tree,
+    store_of,
+)
+from .view import RunView, find_live_run, list_runs
+
+logger = logging.getLogger(__name__)
 
 NOT_RECORDED = ("PROMPT", "RESUME", "MISSING")
 """The task is recorded as such; the others are about one start."""
-
-
-NO_FOLDER_FOR_TREE = "without a folder for the run there is no place for a work tree"
 SETUP = "setup"
 """What prepares a work tree is logged like a gate of this name."""
-
-
-def new_record(
-    prepared: Prepared,
-    request: RunRequest,
-    tree: OwnTree | None,
-    now: float,
-    environ: Mapping[str, str],
-) -> RunRecord:
-    config, task = prepared.config, prepared.task
-    given = {name: text for name, text in request.settings.items() if name not in NOT_RECORDED}
-    if "API" in given:
-        given["API"] = without_secrets(given["API"])
-    if tree is None:
-        base, branch, top = began_at(config.wd, environ)
-    else:
-        base, branch, top = tree.base, tree.onto, tree.saved.folder
-    return RunRecord(
-        id=prepared.run_id,
-        wd=str(config.wd),
-        state_file="" if tree else str(config.state_file),
-        task=task.text,
-        task_line=one_line(task.explore_summary),
-        started=now,
-        base=base,
-        branch=branch,
-        top=top,
-        flow=prepared.flow.name,
-        settings={
-            name: SavedSetting(value, request.sources.get(name, "default"))
-            for name, value in {**given, **config.settings}.items()
-        },
-        machine=platform.node(),
-        pid=os.getpid(),
-        project="" if tree is None else str(tree.project),
-        tree=None if tree is None else tree.saved,
-    )
+EXIT_CODES = {FinalStatus.PASS: EXIT_PASS, FinalStatus.FAIL: EXIT_FAIL}
 
 
 def response_files(wd: Path, run: Folder, state: RunState) -> ResponseFiles:
@@ -148,31 +116,27 @@ def response_files(wd: Path, run: Folder, state: RunState) -> ResponseFiles:
 
 
 class Conductor:
-    """One run, from its beginning or from where it was left."""
-
-    def __init__(self, request: RunRequest, given: Surroundings) -> None:
+    def __init__(self, request: RunRequest, given: Environment) -> None:
         self._request = request
         self._config = request.config
         self._given = given
         self._interrupts = given.interrupts
         self._clock = SystemClock()
         self._export = ExportedState(request.config.state_file, request.config.wd)
-        self._recorder = Recorder(
-            given.state_folder, given.view.tell, self._clock, given.pop_warnings
-        )
+        self._recorder = Recorder(given.state_folder, given.show, self._clock, given.pop_warnings)
         self._tell = self._recorder.tell
         self._warn = self._recorder.warn
-        self._tree: OwnTree | None = None
+        self._tree: Worktree | None = None
         """None if its agents work in the user's own folder."""
         self._noticed: set[str] = set()
-        """Files in the place of those that are held back, which were named."""
+        """Known files in the place of those that are held back."""
         self._held = ExitStack()
-        """What ends with the run, after it was told how it ended."""
-        self._record: RunRecord | None = None
-        """Of this start; if the run is resumed, its folder has that of the first."""
-        self._environ: Mapping[str, str] = given.environ
-        """What its commands inherit."""
-        self._state_file: StateFile | None = None
+        """What ends with the run, after its end was reported."""
+        # Of an open run; if it is resumed, its folder has the record of its first start.
+        self._record: RunRecord
+        self._folder: Folder
+        self._state_file: StateFile
+        self._environ: Mapping[str, str]
         self._state: RunState | None = None
         self._agents_ended = False
         self.is_saved = False
@@ -181,7 +145,7 @@ class Conductor:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # First: who has heard how it ended may remove it, or go on with it.
+        # First: another command that sees the end may remove the run, or resume it.
         self._recorder.close()
         self._held.close()
 
@@ -191,8 +155,8 @@ class Conductor:
             return self._resume_known(self._request.run)
         left = self._left_in_tree()
         if left is not None and not self._config.in_worktree:
-            saved = self._find_saved()
-            if saved is not None and saved.state.final_status is FinalStatus.RUNNING:
+            saved = self._load_saved(self._named_record())
+            if saved is not None and saved.final_status is FinalStatus.RUNNING:
                 left = None
         if left is not None:
             if not left.has_agents:
@@ -200,13 +164,10 @@ class Conductor:
             return self._resume_known(left.id)
         return self._begin_in_tree() if self._config.in_worktree else self._run_here()
 
-    def _preparation(self) -> Preparation:
-        return Preparation(self._request, self._given, self._clock, self._warn)
-
     def _left_in_tree(self) -> RunView | None:
-        """Return the run in a work tree of this project that goes on; None if none does.
+        """Return the run in a work tree of this project that is to be resumed, if there is one.
 
-        It is the last one that is asked for, or that the same command began.
+        It is the last one if that is asked for, else the last that the same command began.
         """
         config, store = self._config, self._given.state_folder
         is_task_named = config.prompt_file is not None or bool(config.prompt)
@@ -228,41 +189,41 @@ class Conductor:
         return None
 
     def _run_here(self) -> RunState:
-        """Take a run to its end in the user's own folder: the saved one, else a new one."""
         with self._holding_folder():
-            saved = self._find_saved()
-            state = None if saved is None else saved.state
-            against = objections_to(state, self._request) if state else ()
-            if should_auto_resume(state, self._config.resume, against):
-                assert saved is not None, "only what is saved is resumed"
+            record = self._named_record()
+            saved = self._load_saved(record)
+            against = objections_to(saved, self._request) if saved else ()
+            if saved and should_auto_resume(saved, self._config.resume, against):
                 for objection in against:
                     self._warn(f"the saved run goes on all the same: {objection}")
-                return self._resume(saved)
+                return self._resume(saved, record)
             if self._config.missing:
                 raise UsageError("--missing is for a saved run that is resumed, and there is none")
-            prepared = self._preparation().new_run()
+            prepared = prepare_new_run(self._request, self._given, self._warn)
             if said := said_of_start(self._config.wd, self._given.environ):
                 self._warn(said)
             self._open(prepared)
-            return self._begin(prepared, saved)
+            is_open = saved is not None and saved.final_status is FinalStatus.RUNNING
+            return self._begin(prepared, saved if is_open else None, record)
 
-    def _find_saved(self) -> SavedRun | None:
-        """Return the run that the state file names, from its own folder if there is one."""
+    def _named_record(self) -> RunRecord | None:
+        """Return the record of the run that the state file names, if it works in this folder."""
         run = self._export.named_run()
         record = read_record(run_folder(self._given.state_folder, run)) if is_run_id(run) else None
-        if record is not None and record.wd == str(self._config.wd):
-            return self._load_saved(record)
-        state = self._export.load_state()
-        if state is None:
-            return None
-        return SavedRun(self._preparation().reopened(state), None, self._config)
+        return record if record is not None and record.wd == str(self._config.wd) else None
 
-    def _load_saved(self, record: RunRecord) -> SavedRun | None:
-        """Return a run as its own folder has it; None if it ended before its first turn."""
-        state = load_state(run_folder(self._given.state_folder, record.id))
-        if state is None:
-            return None
-        return SavedRun(self._preparation().reopened(state), record, self._config, self._tree)
+    def _load_saved(self, record: RunRecord | None) -> RunState | None:
+        """Return the state of a run; without its record, what the state file has.
+
+        One that has failed can be resumed with more rounds. None: nothing was saved.
+        """
+        if record is None:
+            state = self._export.load_state()
+        else:
+            state = load_state(run_folder(self._given.state_folder, record.id))
+        if state is None or not self._config.resume or "MAX_ROUNDS" not in self._request.insisted:
+            return state
+        return with_more_rounds(state, self._config.rules.limits.max_rounds)
 
     def _begin_in_tree(self) -> RunState:
         if self._config.resume or self._config.missing:
@@ -273,7 +234,7 @@ class Conductor:
             raise UsageError(
                 "a run in a work tree is saved in its own folder: leave out CAO_STATE_FILE"
             )
-        prepared = self._preparation().new_run()
+        prepared = prepare_new_run(self._request, self._given, self._warn)
         tree, warnings = plan_tree(
             self._config.wd,
             self._given.state_folder,
@@ -284,43 +245,35 @@ class Conductor:
         for warning in warnings:
             self._warn(warning)
         self._move_into(tree, prepared.run_id)
-        prepared = replace(prepared, config=self._config)
+        config = self._config
+        prepared = replace(prepared, config=config)
         self._open(prepared)
-        # Before anything that takes its time, as a work tree of many files does.
-        self._tell_starting(prepared.providers)
-        folder, worktree = self._recorder.folder, tree.worktree
-        if folder is None:
-            raise UsageError(NO_FOLDER_FOR_TREE)
-        held_back_of(folder, worktree.held_back).take(worktree.repository.top)
+        # First of all: a work tree of many files takes its time.
+        self._tell(AgentsStarting(self._clock.now(), prepared.providers))
+        held_back_of(self._folder, tree.held_back).take(tree.repository.top)
         self._tree, remarks = tree.make()
         try:
-            self._recorder.note_tree(self._tree.saved)
+            self._recorder.note_tree(saved_tree(self._tree))
             for remark in remarks:
                 self._warn(f"in the work tree: {remark}")
-            self._set_tree_up()
+            if config.worktree_setup:
+                runner = GateRunner()
+                self._interrupts.when_noted(runner.stop)
+                place = GatePlace(config.wd, config.gate_timeout, self._environ, self._folder)
+                gate = Gate(SETUP, config.worktree_setup)
+                result = runner.run_in(gate, place, f"000-{SETUP}")
+                if not result.passed:
+                    raise UsageError(
+                        "the command that prepares the work tree failed; no run was begun:\n"
+                        f"{page_of(result)}"
+                    )
             with self._holding_folder():
-                return self._begin(prepared, None)
+                return self._begin(prepared)
         finally:
             if not self.is_saved:
                 # No agent was given anything to do.
                 with suppress(GitError):
-                    self._tree.remove()
-
-    def _set_tree_up(self) -> None:
-        """Run the command that prepares a work tree; it is stopped when a signal is noted."""
-        config = self._config
-        if not config.worktree_setup:
-            return
-        runner = GateRunner()
-        self._interrupts.when_noted(runner.stop)
-        place = GatePlace(config.wd, config.gate_timeout, self._environ, self._recorder.folder)
-        gate = Gate(SETUP, config.worktree_setup)
-        result = Checker(runner).run_in(gate, place, f"000-{SETUP}")
-        if not result.passed:
-            raise UsageError(
-                "the command that prepares the work tree failed; no run was begun:\n"
-                f"{page_of(result)}"
-            )
+                    self._tree.remove(self._tree.base)
 
     def _resume_known(self, run: str) -> RunState:
         """Take the run with an id to its end, in its work tree if it has one."""
@@ -333,8 +286,8 @@ class Conductor:
                 f"the run {run} was begun by an earlier version of cao: start a new one"
             )
         if record.tree is not None:
-            record, saved_tree = hold_tree(run, given.state_folder, self._recorder)
-            tree = reopen_tree(record, saved_tree, given.state_folder, given.environ)
+            record, kept = hold_tree(record, given.state_folder, self._recorder)
+            tree = reopen_tree(record, kept, given.environ)
             self._move_into(tree, run)
         saved = self._load_saved(record)
         if saved is None:
@@ -345,7 +298,7 @@ class Conductor:
             )
         self._repair_tree()
         with self._holding_folder():
-            return self._resume(saved)
+            return self._resume(saved, record)
 
     @contextmanager
     def _holding_folder(self) -> Iterator[None]:
@@ -353,101 +306,124 @@ class Conductor:
         ensure_response_dir(wd)
         if self._tree is None:
             self._export.check()
-        at_work = partial(run_at_work, self._given.state_folder, wd)
-        with keeping_runs_out(wd, at_work), logging_refusals():
+        at_work = partial(find_live_run, self._given.state_folder, wd=wd)
+        with keeping_runs_out(wd, at_work):
             yield
 
-    def _move_into(self, tree: OwnTree, run: str) -> None:
-        """Let all that follows happen in a work tree."""
+    def _move_into(self, tree: Worktree, run: str) -> None:
         self._store = store_of(self._given.state_folder, run)
         self._tree = tree
         self._config = replace(self._config, wd=tree.wd)
 
-    def _open(self, prepared: Prepared, *, resumed: bool = False) -> Folder:
+    def _open(self, prepared: Prepared, *, resumed: bool = False) -> None:
         """Give the run its folder, and report its id before anything else."""
-        given, tree = self._given, self._tree
+        given, tree, config, task = self._given, self._tree, prepared.config, prepared.task
         if given.state_stays:
-            for warning in said_of_place(given.state_folder, prepared.config.wd):
+            for warning in said_of_place(given.state_folder, config.wd):
                 self._warn(warning)
-        self._record = new_record(prepared, self._request, tree, self._clock.now(), given.environ)
-        folder = self._recorder.begin(self._record, resumed=resumed)
+        settings = {n: text for n, text in self._request.settings.items() if n not in NOT_RECORDED}
+        if "API" in settings:
+            settings["API"] = without_secrets(settings["API"])
+        if tree is None:
+            base, branch, top = began_at(config.wd, given.environ)
+        else:
+            base, branch, top = tree.base, tree.onto, str(tree.folder)
+        self._record = RunRecord(
+            id=prepared.run_id,
+            wd=str(config.wd),
+            state_file="" if tree else str(config.state_file),
+            task=task.text,
+            task_line=one_line(task.explore_summary),
+            started=self._clock.now(),
+            base=base,
+            branch=branch,
+            top=top,
+            flow=prepared.flow.name,
+            settings={
+                name: SavedSetting(value, self._request.sources.get(name, "default"))
+                for name, value in {**settings, **config.settings}.items()
+            },
+            machine=platform.node(),
+            pid=os.getpid(),
+            project=str(tree.project) if tree else "",
+            tree=saved_tree(tree) if tree else None,
+        )
+        self._folder = self._recorder.begin(self._record, resumed=resumed)
         self._number = self._held.enter_context(run_index(given.state_folder))
         self._environ = {**given.environ, RUN_INDEX: str(self._number)}
-        export = self._export if tree is None else None
-        self._state_file = StateFile(folder, self._clock, export, self._warn)
-        return folder
-
-    def _tell_starting(self, providers: Mapping[str, str]) -> None:
-        if providers:
-            self._tell(AgentsStarting(self._clock.now(), providers))
+        export = None if tree else self._export
+        self._state_file = StateFile(self._folder, self._clock, export, self._warn)
 
     def _tell_started(self, role: str, terminal_id: str) -> None:
         self._tell(AgentStarted(self._clock.now(), role, terminal_id))
 
-    def _begin(self, prepared: Prepared, saved: SavedRun | None) -> RunState:
-        """Start the agents of a flow and take a new run to its end."""
+    def _begin(
+        self, prepared: Prepared, left: RunState | None = None, record: RunRecord | None = None
+    ) -> RunState:
+        """Begin a run; `left` is an unfinished one, which this one replaces in the work folder."""
         if self._tree is None:
-            self._tell_starting(prepared.providers)
+            self._tell(AgentsStarting(self._clock.now(), prepared.providers))
         client = self._connect()
+        self._end_agents_of_killed(client)
         try:
             state = init_new_run(client, prepared, self._tell_started, self._interrupts.when_noted)
         except Stopped as stopped:
             self._warn(str(stopped))
             raise
         except ApiRefused as error:
-            # All or none are started, so there is nothing that could be resumed.
+            # All or none are started, so there is nothing to resume.
             raise UsageError(f"{NOT_BEGUN}: {error.detail}") from error
         with ExitStack() as undo:
             undo.callback(exit_terminals, client, state.terminals.values())
             self._interrupts.check()
-            if saved is not None and saved.state.final_status is FinalStatus.RUNNING:
-                self._leave(saved, client)
+            if left is not None:
+                self._leave(left, record, client)
             self._save(state)
             undo.pop_all()
         with self._runner(prepared, client, state) as runner:
             self._tell(self._began(client, state))
             return self._loop(client, runner, state)
 
-    def _leave(self, saved: SavedRun, client: ApiClient) -> None:
-        """Leave an unfinished run for another one in the same work folder.
-
-        Somebody else's state could name any agent, so that nothing is done to these.
-        """
-        if saved.record is None:
-            folder = self._folder
-            folder.replace(REPLACED_STATE, self._export.read() or b"")
-            self._warn(f"the unfinished run of {self._export.path} is kept in {folder.path}")
+    def _leave(self, left: RunState, record: RunRecord | None, client: ApiClient) -> None:
+        if record is None:
+            # Of unknown origin: it could name any agents, so these are left alone.
+            self._folder.replace(REPLACED_STATE, self._export.read() or b"")
+            self._warn(f"the unfinished run of {self._export.path} is kept in {self._folder.path}")
             return
         # They know the same response files.
-        if exit_left_terminals(client, saved.state):
+        if exit_left_terminals(client, left):
             self._warn("the unfinished run's agents are ended, so that they do not write into this")
-        run = saved.record.id
-        forget_agents(run_folder(self._given.state_folder, run))
-        self._warn(f"`cao resume {run}` goes on with the unfinished run when this one has ended")
+        forget_agents(run_folder(self._given.state_folder, record.id))
+        self._warn(
+            f"`cao resume {record.id}` goes on with the unfinished run when this one has ended"
+        )
+
+    def _end_agents_of_killed(self, client: ApiClient) -> None:
+        """End the agents of runs here that were killed before their first turn: none is resumed."""
+        if self._config.api_given:
+            return
+        for run in list_runs(self._given.state_folder):
+            is_ours = run.wd == str(self._config.wd) and is_loopback(run.api)
+            if is_ours and run.unsaved and run.has_agents:
+                exit_terminals(client, run.terminals.values())
+                forget_agents(run_folder(self._given.state_folder, run.id))
 
     def _save(self, state: RunState) -> None:
-        assert self._state_file is not None, "the run is open"
         self._state_file.save_state(state)
         self.is_saved = True
 
-    @property
-    def _folder(self) -> Folder:
-        assert self._recorder.folder is not None, "the run is open"
-        return self._recorder.folder
-
     def _connect(self) -> ApiClient:
-        """Lead to the server; raise `Stopped` if the run is to stop by then.
+        """Return a client of the server; raise `Stopped` if the run is to stop by then.
 
-        One of our own stays, and with it the page, until all is told.
+        A server of our own stays, with its page, until the end is reported.
         """
         config = self._config
-        link = self._held.enter_context(self._given.connect(config, self._warn))
+        client, found = self._held.enter_context(self._given.connect(config, self._warn))
         self._interrupts.check()
-        client = link.client
         client.run_index = self._number
         client.record = config.recording
         # Without API our own commands look in the state folder, and find the same server.
-        self._tell(ServerChosen(self._clock.now(), link.url, link.how, config.api_given))
+        self._tell(ServerChosen(self._clock.now(), found.url, found.how, config.api_given))
         if config.permissions and Feature.PERMISSIONS not in client.features():
             self._warn(
                 f"the server at {client.base_url} does not take --permissions: its agents may "
@@ -455,13 +431,14 @@ class Conductor:
             )
         return client
 
-    def _resume(self, found: SavedRun) -> RunState:
-        """Take a saved run to its end with its own agents, and new ones for those that are lost."""
+    def _resume(self, saved: RunState, record: RunRecord | None) -> RunState:
         self.is_saved = True
-        prepared, saved = self._preparation().saved_run(found)
+        prepared, saved = prepare_saved_run(
+            self._request, self._given, self._warn, saved, record, self._config, self._tree
+        )
         self._config = prepared.config
-        self._open(prepared, resumed=found.record is not None)
-        if found.record is None:
+        self._open(prepared, resumed=record is not None)
+        if record is None:
             self._warn(f"the run that was saved in {self._export.path} is taken over")
             self._save(saved)
         client = self._connect()
@@ -469,12 +446,12 @@ class Conductor:
             try:
                 state = runner.record_archived_reply(saved)
             except RunError:
-                # It has begun long ago, and is told as such.
+                # It has begun long ago, and is reported so.
                 self._state = saved
                 raise
             state, replaced = self._find_agents(client, state)
             began = self._began(client, state)
-            self._tell(replace(began, resumed=True, replaced=replaced))
+            self._tell(structs.replace(began, resumed=True, replaced=replaced))
             if self._config.missing:
                 state = runner.answer_missing(state, Remedy(self._config.missing))
             return self._loop(client, runner, state)
@@ -491,7 +468,8 @@ class Conductor:
             or self._config.provider_of(role)
             for role in find_lost_terminals(client, state, also_failed=True)
         }
-        self._tell_starting(successors)
+        if successors:
+            self._tell(AgentsStarting(self._clock.now(), successors))
         state = replace_terminals(
             client, state, successors, self._tell_started, self._interrupts.when_noted
         )
@@ -499,21 +477,17 @@ class Conductor:
         return state, tuple(successors)
 
     def _runner(self, prepared: Prepared, client: ApiClient, state: RunState) -> Runner:
-        assert self._state_file is not None, "the run is open"
-        assert self._record is not None, "the run is open"
         config, tree, folder = prepared.config, self._tree, self._folder
         files = response_files(config.wd, folder, state)
-        if tree is None:
-            work = open_work_folder(config.wd, folder, self._environ)
-        else:
-            held_back = tree.worktree.held_back
-            work = open_work_folder(config.wd, folder, self._environ, self._repair_tree, held_back)
+        work = open_work_folder(
+            config.wd, folder, self._environ, *((self._repair_tree, tree.held_back) if tree else ())
+        )
         briefing = Briefing(
             prepared.task,
             files.folder,
             config.rules.condensation,
             config.project_test_cmd,
-            note="" if tree is None else tree.note,
+            note="" if tree is None else note_of(tree),
         )
         plan = Plan(
             briefing,
@@ -521,7 +495,7 @@ class Conductor:
             config.handoff,
             self._state_file,
             files,
-            Screens(client, folder),
+            partial(keep_screen, folder, client.get_view),
             GatePlace(config.wd, config.gate_timeout, self._environ, folder),
             work,
             config.readonly_roles,
@@ -549,10 +523,10 @@ class Conductor:
                 if self._tree is None:
                     raise
                 self._repair_tree()
-                # They stand in a folder that is not there any more, also when another is.
+                # They work in the folder that was removed, even where a new one has its name.
                 self._agents_ended = True
                 exit_terminals(client, agents)
-                resume = f"cao resume {short_name(self._run_id)} --replace-terminals"
+                resume = f"cao resume {short_name(self._record.id)} --replace-terminals"
                 raise RunError(
                     f"the work tree {gone.folder} was removed while {gone.role} was at work. It is "
                     "back as the last snapshot has it, and the agents, which cannot work on, are "
@@ -566,34 +540,21 @@ class Conductor:
                 raise
             finally:
                 self._state = runner.state
-            if self._are_agents_done(done):
+            # Every setting is saved: only the request shows what the user said about the agents.
+            is_asked = "CLEANUP_ON_EXIT" in self._request.settings
+            has_passed = done.final_status is FinalStatus.PASS
+            if has_passed and not is_asked and not self._given.is_watched(state.session_name):
                 self._agents_ended = True
                 exit_terminals(client, agents)
         self._commit(done)
         return done
 
-    def _are_agents_done(self, state: RunState) -> bool:
-        """Has the run passed and is nobody at its agents, where the user did not say what to do?
-
-        What the run began with says nothing: every setting is saved, also those that nobody gave.
-        """
-        is_asked = "CLEANUP_ON_EXIT" in self._request.settings
-        has_passed = state.final_status is FinalStatus.PASS
-        return has_passed and not is_asked and not self._given.is_watched(state.session_name)
-
-    @property
-    def _run_id(self) -> str:
-        assert self._record is not None, "the run is open"
-        return self._record.id
-
     def _repair_tree(self) -> None:
-        """Bring back what agents have broken of the work tree, if there is one, and report it."""
         if self._tree is None:
             return
-        for fault in self._tree.repair(self._store):
+        for fault in repair_tree(self._tree, self._store):
             self._warn(f"the work tree was broken, and is repaired: {fault}")
-        worktree = self._tree.worktree
-        made = in_their_place(worktree.folder, worktree.held_back)
+        made = in_their_place(self._tree.folder, self._tree.held_back)
         if new := [path for path in made if path not in self._noticed]:
             self._noticed.update(new)
             self._warn(
@@ -602,39 +563,36 @@ class Conductor:
             )
 
     def _commit(self, state: RunState) -> None:
-        """Commit the work of a run that passed in its work tree."""
         if self._tree is None or state.final_status is not FinalStatus.PASS:
             return
-        assert self._record is not None, "the run is open"
+        record = self._record
         try:
             self._repair_tree()
-            self._tree, done = self._tree.commit(
-                self._store, self._run_id, state, self._record.task_line
+            self._tree, done = commit_tree(
+                self._tree, self._store, record.id, state, record.task_line
             )
-            self._recorder.note_tree(self._tree.saved)
+            self._recorder.note_tree(saved_tree(self._tree))
         except (RunError, GitError, OSError) as error:
             self._warn(f"the work could not be committed: {error}; it is in {self._tree.wd}")
             return
-        if not self._tree.saved.has_work:
+        if self._tree.tip == self._tree.base:
             self._warn("no file was changed: there is nothing to commit")
         left_out = [f"not committed: {one.path} ({one.reason})" for one in done.left_out]
         for remark in (*done.remarks, *left_out):
             self._warn(remark)
 
     def end(self, exit_code: int, reason: str = "", error: OrchestratorError | None = None) -> None:
-        self._recorder.speak_up()
-        ended = run_ended(self._clock.now(), self._state, exit_code, reason, error)
-        if self._recorder.folder is not None:
-            said = said_of_repository(read_events(self._recorder.folder))
-            ended = replace(ended, repository=said)
-        stay = not self._config.cleanup_on_exit and not self._agents_ended
-        if self._state is not None and stay:
-            ended = replace(ended, session_left=self._state.session_name)
-        if (tree := self._tree) is not None:
-            if tree.saved.has_work:
-                ended = replace(ended, branch=tree.worktree.branch)
-            elif self.is_saved:
-                ended = replace(ended, tree=str(tree.wd))
+        self._recorder.give_early_warnings()
+        state, tree, folder = self._state, self._tree, self._recorder.folder
+        ended = run_ended(self._clock.now(), state, exit_code, reason, error)
+        if folder is not None:
+            ended = structs.replace(ended, repository=said_of_repository(read_events(folder)))
+        if state is not None and not self._config.cleanup_on_exit and not self._agents_ended:
+            ended = structs.replace(ended, session_left=state.session_name)
+        if tree is not None and tree.tip != tree.base:
+            ended = structs.replace(ended, branch=tree.branch)
+        elif tree is not None and self.is_saved:
+            ended = structs.replace(ended, tree=str(tree.wd))
         self._tell(ended)
 
     def _began(self, client: ApiClient, state: RunState) -> RunBegan:
@@ -662,17 +620,14 @@ def run_ended(
     reason: str,
     error: OrchestratorError | None = None,
 ) -> RunEnded:
-    """Return the event of a run that is over; without a state it had not begun."""
-    if state is None:
-        ended = RunEnded(at, FinalStatus.RUNNING, 0, exit_code, reason)
-    else:
-        ended = RunEnded(at, state.final_status, state.round, exit_code, reason)
+    status = FinalStatus.RUNNING if state is None else state.final_status
+    ended = RunEnded(at, status, state.round if state else 0, exit_code, reason)
     if error is not None:
-        ended = replace(ended, to_resume=error.to_resume, error=kind_of(error))
+        ended = structs.replace(ended, to_resume=error.to_resume, error=kind_of(error))
     proof = None if state is None else state.progress.proof
-    if proof is None or ended.final_status is not FinalStatus.PASS:
+    if proof is None or status is not FinalStatus.PASS:
         return ended
-    return replace(
+    return structs.replace(
         ended,
         proof=str(proof),
         proven=proof.is_proven,
@@ -682,44 +637,40 @@ def run_ended(
     )
 
 
-EXIT_CODES = {FinalStatus.PASS: EXIT_PASS, FinalStatus.FAIL: EXIT_FAIL}
-"""How a finished run ends."""
-
-
 def carry_out(conductor: Conductor, interrupts: Interrupts) -> int:
-    """Take a run to its end and return its exit code; raise what keeps it from going on."""
+    """Take a run to its end and return its exit code; raise what stopped it."""
+
+    def end(code: int, reason: str = "", error: OrchestratorError | None = None) -> int:
+        # The output may be what is gone.
+        with suppress(OSError):
+            conductor.end(code, reason, error)
+        return code
+
     try:
         state = conductor.run()
     except Stopped as stopped:
-        _end(conductor, interrupts.exit_code, interrupts.reason or str(stopped))
-        return interrupts.exit_code
+        return end(interrupts.exit_code, interrupts.reason or str(stopped))
     except OrchestratorError as error:
-        _end(conductor, exit_code_of(error), str(error), error)
+        # The user sees what the refusal of a request means, not the request.
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, ApiRefused | ApiUnreachable) and cause.request:
+                logger.warning("the request that stopped the run: %s", cause.request)
+            cause = cause.__cause__
+        end(exit_code_of(error), str(error), error)
         raise
-    except BrokenPipeError:
-        _end(conductor, EXIT_CLOSED, "nobody reads its output any more")
-        raise
+    except BrokenPipeError as error:
+        end(EXIT_CLOSED, "nobody reads its output any more")
+        left = "what is saved can be resumed" if conductor.is_saved else NOT_BEGUN
+        raise BrokenPipeError(f"nobody reads the output any more; {left}") from error
     except OSError as error:
         if interrupts.reason:
-            # A terminal that was closed takes with it the place where things are told.
-            _end(conductor, interrupts.exit_code, interrupts.reason)
-            return interrupts.exit_code
-        _end(conductor, EXIT_ERROR, in_words(error))
+            # The output of a closed terminal is gone.
+            return end(interrupts.exit_code, interrupts.reason)
+        end(EXIT_ERROR, in_words(error))
         kept = "the run is saved and can be resumed" if conductor.is_saved else NOT_BEGUN
         raise RunError(f"{in_words(error)}; {kept}") from error
     except Exception as error:
-        _end(conductor, EXIT_ERROR, f"a fault of cao: {type(error).__name__}")
+        end(EXIT_ERROR, f"a fault of cao: {type(error).__name__}")
         raise
-    _end(conductor, EXIT_CODES[state.final_status])
-    return EXIT_CODES[state.final_status]
-
-
-def _end(
-    conductor: Conductor,
-    exit_code: int,
-    reason: str = "",
-    error: OrchestratorError | None = None,
-) -> None:
-    # Where the output goes may be what is gone.
-    with suppress(OSError):
-        conductor.end(exit_code, reason, error)
+    return end(EXIT_CODES[state.final_status])

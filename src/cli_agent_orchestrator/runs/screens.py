@@ -1,15 +1,14 @@
-"""What an agent showed when its turn had ended, and where its records are: asked for in one."""
+"""What agents showed: the screen at the end of each turn, and recordings."""
 
 import re
 from bisect import bisect_left
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
-from typing import Protocol
 
-from ..core.ansi import Cast, Frame, parse_cast, plain_text
+from ..core.ansi import Cast, parse_cast, plain_text
 from ..core.files import Folder
 from ..core.models import AgentView, TerminalFacts
 from ..errors import OrchestratorError
@@ -31,28 +30,20 @@ LARGEST_SCREEN = 64 * 1024
 """Bytes; of more, the last."""
 
 
-class Shows(Protocol):
-    def get_view(self, terminal_id: str) -> AgentView: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Screens:
-    agents: Shows
-    run: Folder
-
-    def keep(self, terminal_id: str, sequence: int, role: str) -> None:
-        """Keep what an agent shows now, and note its records; no harm if that cannot be."""
-        with suppress(OrchestratorError, OSError):
-            view = self.agents.get_view(terminal_id)
-            if view.screen:
-                data = view.screen.encode(errors="replace")[-LARGEST_SCREEN:]
-                turns_folder(self.run).replace(screen_name(sequence, role), data, lasting=False)
-            note_records(self.run, terminal_id, view.records)
+def keep_screen(
+    run: Folder, view_of: Callable[[str], AgentView], terminal_id: str, sequence: int, role: str
+) -> None:
+    """Keep what an agent shows now, and note its records, if possible."""
+    with suppress(OrchestratorError, OSError):
+        view = view_of(terminal_id)
+        if view.screen:
+            data = view.screen.encode(errors="replace")[-LARGEST_SCREEN:]
+            turns_folder(run).replace(screen_name(sequence, role), data, lasting=False)
+        note_records(run, terminal_id, view.records)
 
 
 def read_screen(run: Folder, sequence: int, role: str) -> str | None:
-    """Return what an agent showed when its turn had ended; None if that is not known."""
-    # Whoever can write the events of a run might name a file elsewhere.
+    # An agent could write the events of a run, and name a file elsewhere.
     if not re.fullmatch(ROLE_PATTERN, role):
         return None
     try:
@@ -62,18 +53,6 @@ def read_screen(run: Folder, sequence: int, role: str) -> str | None:
     # The first character may have been cut.
     return data.decode(errors="ignore")
 
-
-__all__ = [
-    "Cast",
-    "Frame",
-    "fault_of_cast",
-    "first_shown",
-    "read_cast",
-    "recording_folder",
-    "roles_with_cast",
-    "screen_at",
-    "steps_of",
-]
 
 MOST_READ = 5 * 1024 * 1024
 """Bytes of a recording; ours are no larger than 4 MB."""
@@ -89,8 +68,7 @@ def roles_with_cast(run: Folder) -> list[str]:
 
 
 def read_cast(run: Folder, role: str) -> Cast | None:
-    """Return what can be read of a role's recording; None if there is none."""
-    # Who asks may be anybody, and names a file with it.
+    # The role comes from a request, and names a file.
     if not re.fullmatch(ROLE_PATTERN, role):
         return None
     try:
@@ -101,7 +79,7 @@ def read_cast(run: Folder, role: str) -> Cast | None:
 
 
 def fault_of_cast(run: Folder, role: str) -> str:
-    """Say why there is nothing to be played in the recording of a role that has one."""
+    """Say why the recording of a role cannot be played."""
     try:
         data = replay_folder(run).read(cast_name(role))
     except OSError as error:
@@ -128,14 +106,14 @@ def recording_folder(state_folder: Path, terminal: TerminalFacts) -> Folder | No
 
 
 def screen_at(cast: Cast, number: int) -> str:
-    """Return the screen after a frame, counted from 0: text with colors, at most to the last line.
-
-    Nothing is shown before the first, and what there is after the last.
-    """
+    """Return the screen after a frame, counted from 0, with its colors; empty before the first."""
     lines: dict[int, str] = {}
     for frame in cast.frames[: max(number + 1, 0)]:
-        _apply(lines, frame)
-    return _text(lines)
+        if frame.is_whole:
+            lines.clear()
+        lines.update(frame.lines)
+    last = max((row for row, line in lines.items() if line), default=-1)
+    return "\n".join(lines.get(row, "") for row in range(last + 1))
 
 
 def first_shown(cast: Cast) -> int:
@@ -146,7 +124,7 @@ def first_shown(cast: Cast) -> int:
 
 
 def steps_of(cast: Cast, most: int) -> list[int]:
-    """Return the numbers of up to `most` frames that tell the story, the last always among them.
+    """Return the numbers of up to `most` frames that show the story, the last always among them.
 
     Between any two of them about as many lines have changed: a clock that ticks counts for little.
     """
@@ -154,14 +132,3 @@ def steps_of(cast: Cast, most: int) -> list[int]:
         return []
     changed = list(accumulate(max(len(frame.lines), 1) for frame in cast.frames))
     return sorted({bisect_left(changed, changed[-1] * step / most) for step in range(1, most + 1)})
-
-
-def _apply(lines: dict[int, str], frame: Frame) -> None:
-    if frame.is_whole:
-        lines.clear()
-    lines.update(frame.lines)
-
-
-def _text(lines: dict[int, str]) -> str:
-    last = max((row for row, line in lines.items() if line), default=-1)
-    return "\n".join(lines.get(row, "") for row in range(last + 1))

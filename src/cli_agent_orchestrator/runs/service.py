@@ -1,17 +1,21 @@
-"""The runs of a user, for whoever serves them: what their folders hold, and starting a new one."""
+"""The runs of a user, as a server offers them: what their folders hold, and starting a new one."""
 
-import json
 import subprocess
+import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from ..core.codec import encode, object_of
 from ..core.files import Folder
 from ..core.models import RunAgents
 from ..core.programs import without_repository
+from ..core.watch import Waker, watch_file
 from ..errors import (
     BadFolder,
     NotSteerable,
@@ -21,10 +25,10 @@ from ..errors import (
     UnknownName,
     error_of,
 )
-from ..events import OnRunEvent, RunBegan, RunEnded, RunOpened, from_line, tell_nobody
-from ..pipeline.steering import Answered, Unpause, demand_wish
+from ..events import OnRunEvent, RunBegan, RunEnded, RunEvent, RunOpened, from_line, tell_nobody
+from ..pipeline.requests import Answered, Unpause, demand_request
 from ..settings.gates import without_quotes
-from ..settings.layout import RECORD_FILE, run_folder
+from ..settings.layout import EVENTS_FILE, RECORD_FILE, run_folder
 from ..settings.table import BY_NAME
 from ..settings.values import expand_path
 from .control import (
@@ -32,12 +36,11 @@ from .control import (
     Asked,
     ask_run,
     check_live,
-    check_wish,
+    check_request,
     options_to_resume,
     pass_on,
 )
-from .event_log import Follower
-from .record import read_record, run_of_session
+from .record import EventReader, read_record, run_of_session
 from .view import detailed_json, find_run, list_runs, listed_json, read_run, view_run
 
 RUN_MODULE = "cli_agent_orchestrator.cli.conduct"
@@ -46,89 +49,68 @@ STOP_SECONDS = 30.0
 STOPPED_EARLY = "the run was stopped before it began"
 
 
-def run_command(python: str) -> tuple[str, ...]:
-    """Return what starts the process of a run.
-
-    `-P`: it is started in the project, whose modules are not ours.
-    """
-    return (python, "-P", "-m", RUN_MODULE)
-
-
-@dataclass(frozen=True, slots=True)
-class RunToLaunch:
+class RunToLaunch(Struct, frozen=True):
     options: Mapping[str, str | None]
     """Settings by variable name, as if they were given by option."""
     config_file: str | None = None
     replace_terminals: bool = False
     run: str = ""
-    """The run in a work tree that goes on, if it is one of these."""
 
 
-@dataclass(frozen=True, slots=True)
-class Launched:
-    run: str
-    pid: int
-    wd: str
+def launch_run(
+    request: RunToLaunch,
+    folder: Path,
+    on_event: OnRunEvent = tell_nobody,
+    *,
+    environ: Mapping[str, str],
+    command: Sequence[str] = (),
+) -> str:
+    """Start a run in a folder and return its id when it has begun; raise why it has not.
 
-
-@dataclass(frozen=True, slots=True)
-class RunLauncher:
-    command: Sequence[str]
-    environ: Mapping[str, str]
-
-    def launch(
-        self, request: RunToLaunch, folder: Path, on_event: OnRunEvent = tell_nobody
-    ) -> Launched:
-        """Start a run in a folder and return when it has begun; raise why it has not.
-
-        If the caller is interrupted meanwhile, the run is stopped. It goes on if nobody reads what
-        the caller writes.
-        """
-        try:
-            process = subprocess.Popen(
-                self.command,
-                env=without_repository(self.environ),
-                cwd=folder,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        except OSError as error:
-            # The folder may be gone, or not to be entered.
-            raise RunError(f"no run can be started in {folder}: {error.strerror}") from error
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            with process.stdout as told:
-                _ask(process.stdin, request)
-                launched = _wait(told, process.pid, on_event)
-        except BaseException:
-            process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(STOP_SECONDS)
-            raise
-        # Whoever lives longer than the run leaves no dead process behind.
-        threading.Thread(target=process.wait, name="run", daemon=True).start()
-        return launched
-
-
-def _ask(file: IO[bytes], request: RunToLaunch) -> None:
+    If the caller is interrupted meanwhile, the run is stopped. If the output of the caller is
+    closed, it continues.
+    """
     try:
-        with file:
-            file.write(json.dumps(asdict(request)).encode())
-    except BrokenPipeError:
-        raise RunError("the run could not be started: its process ended at once") from None
+        process = subprocess.Popen(
+            # -P: it is started in the project, whose modules are not ours.
+            command or (sys.executable, "-P", "-m", RUN_MODULE),
+            env=without_repository(environ),
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError as error:
+        # The folder may be gone, or not to be entered.
+        raise RunError(f"no run can be started in {folder}: {error.strerror}") from error
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        with process.stdout as told:
+            try:
+                with process.stdin as file:
+                    file.write(encode(request))
+            except BrokenPipeError:
+                text = "the run could not be started: its process ended at once"
+                raise RunError(text) from None
+            run = _wait(told, on_event)
+    except BaseException:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_SECONDS)
+        raise
+    # A caller that lives longer than the run leaves no dead process behind.
+    threading.Thread(target=process.wait, name="run", daemon=True).start()
+    return run
 
 
-def _wait(told: IO[bytes], pid: int, on_event: OnRunEvent) -> Launched:
-    opened: RunOpened | None = None
+def _wait(told: IO[bytes], on_event: OnRunEvent) -> str:
+    run = ""
     for line in told:
         event = from_line(line)
         if event is None:
-            data: dict[str, str] = {}
-            with suppress(ValueError, TypeError):
-                data = dict(json.loads(line))
+            data = object_of(line)
             if "kind" not in data or "error" not in data:
                 raise RunError("the run could not be started")
             raise error_of(str(data["kind"]), str(data["error"]) or STOPPED_EARLY)
@@ -138,32 +120,62 @@ def _wait(told: IO[bytes], pid: int, on_event: OnRunEvent) -> Launched:
             on_event = tell_nobody
         match event:
             case RunOpened():
-                opened = event
-            case RunBegan() if opened is not None:
-                return Launched(opened.run, pid, opened.wd)
+                run = event.run
+            case RunBegan() if run:
+                return run
             case RunEnded():
                 raise error_of(event.error, event.reason or STOPPED_EARLY)
     raise RunError("the run ended before it began; `cao runs` may say more")
 
 
+LOOK_SECONDS = 2.0
+"""How often a follower looks whether the run was killed."""
+
+
+class Follower:
+    """Yields the events of a run: those it has, then each as it comes, until the run ends."""
+
+    def __init__(self, folder: Folder, after: int = 0) -> None:
+        self._folder = folder
+        self._after = after
+        self._waker = Waker()
+        self._stopped = False
+
+    def stop(self) -> None:
+        """End it; any thread may call this."""
+        self._stopped = True
+        self._waker.wake()
+
+    def __iter__(self) -> Iterator[RunEvent]:
+        reader = EventReader(self._folder, self._after)
+        last: RunEvent | None = None
+        with watch_file(self._folder.path / EVENTS_FILE, self._waker.wake):
+            while not self._stopped:
+                # Asked first: what is written before the end is read after this.
+                alive = self._folder.is_locked()
+                for event in reader.read():
+                    last = event
+                    yield event
+                if isinstance(last, RunEnded):
+                    record = read_record(self._folder)
+                    alive = alive and record is not None and record.status.is_open
+                if not alive:
+                    return
+                self._waker.wait(LOOK_SECONDS)
+
+
 # Any: JSON
 Answer = dict[str, Any]
 ROOT = Path("/")
-PROMPT = "PROMPT"
-"""The setting that is the text of a task."""
-GATES = "GATES"
 MOST_FILES = 1000
-"""That one turn changed and that are told."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunService:
-    """Answers what is asked about runs, with values that can be JSON."""
-
+class RunService(Struct, frozen=True):
     state_folder: Path
-    launcher: RunLauncher
+    launch: Callable[[RunToLaunch, Path], str]
+    """Starts a run in a folder, and returns its id."""
+    environ: Mapping[str, str]
     patience: float = ANSWER_SECONDS
-    """How many seconds a run has to answer."""
 
     def list(self) -> list[Answer]:
         return [listed_json(run) for run in list_runs(self.state_folder)]
@@ -175,7 +187,7 @@ class RunService:
         # A quarter of what a server imports, and seldom asked for.
         from .report import detail_of
 
-        found = detail_of(self._find(name), sequence, self.launcher.environ)
+        found = detail_of(self._find(name), sequence, self.environ)
         return {
             **asdict(found.turn),
             "prompt": found.prompt,
@@ -207,13 +219,13 @@ class RunService:
             if name not in BY_NAME:
                 raise UnknownName("setting", name, BY_NAME)
         told = {"WD": str(folder := _folder(wd))}
-        if PROMPT in options and not options[PROMPT].strip():
+        if "PROMPT" in options and not options["PROMPT"].strip():
             raise PromptError("the task is empty: write what is to be done")
-        if GATES in options:
-            told[GATES] = without_quotes(options[GATES])
+        if "GATES" in options:
+            told["GATES"] = without_quotes(options["GATES"])
         request = RunToLaunch({**options, **told}, replace_terminals=replace_terminals)
-        launched = self.launcher.launch(request, folder)
-        return listed_json(read_run(run_folder(self.state_folder, launched.run)))
+        run = self.launch(request, folder)
+        return listed_json(read_run(run_folder(self.state_folder, run)))
 
     def agents(self, name: str, role: str | None = None) -> RunAgents:
         run = read_run(self._find(name))
@@ -227,19 +239,18 @@ class RunService:
 
     # Any: JSON
     def steer(self, name: str, wanted: Mapping[str, Any]) -> Answer:
-        """Ask something of a run, and return what it says; see `pipeline/asks.py`."""
         folder = self._find(name)
-        run, wish = read_run(folder), demand_wish(wanted)
-        if isinstance(wish, Unpause) and not run.is_live:
+        run, request = read_run(folder), demand_request(wanted)
+        if isinstance(request, Unpause) and not run.is_live:
             options = options_to_resume(run, folder)
-            request = RunToLaunch(options, replace_terminals=not run.has_agents, run=run.id)
-            self.launcher.launch(request, Path(run.project or run.wd))
+            resumed = RunToLaunch(options, replace_terminals=not run.has_agents, run=run.id)
+            self.launch(resumed, Path(run.project or run.wd))
             return asdict(Asked(True, "The run goes on."))
-        check_wish(run, wish)
-        return asdict(ask_run(folder, wish, self.patience))
+        check_request(run, request)
+        return asdict(ask_run(folder, request, self.patience))
 
     def note_answer(self, session: str, terminal_id: str, text: str) -> None:
-        """Tell a run how a person answered its agent; nobody, if it is of no run under way."""
+        """Tell a run under way how a person answered its agent."""
         run = run_of_session(session)
         record = read_record(run_folder(self.state_folder, run)) if run else None
         terminals = {} if record is None else record.terminals
@@ -256,7 +267,6 @@ class RunService:
 
 
 def _folder(wd: str) -> Path:
-    """Return the folder that is meant, or say why there can be no run in it."""
     folder = expand_path("WD", wd)
     if not folder.is_absolute():
         raise BadFolder(wd, "is not an absolute path")

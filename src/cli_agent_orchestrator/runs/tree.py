@@ -4,24 +4,18 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from ..core.files import is_left_behind
-from ..errors import (
-    GitError,
-    OrchestratorError,
-    RunError,
-    RunLocked,
-    StateError,
-    UsageError,
-)
+from ..core.text import plural
+from ..errors import GitError, OrchestratorError, RunError, RunLocked, StateError, UsageError
 from ..pipeline.state import RunState
-from ..settings.config import config_folder
 from ..settings.layout import (
     KEPT_PATTERN,
     SNAPSHOTS_FOLDER,
-    TEMPORARY_FOLDER,
+    config_folder,
     path_inside,
     run_folder,
     worktree_folder,
@@ -29,7 +23,7 @@ from ..settings.layout import (
 from ..work.delivery import CommittedWork, commit_message
 from ..work.git import Repository, find_repository, uncommitted, user_identity
 from ..work.held_back import find
-from ..work.snapshots import Snapshots, is_of_cao
+from ..work.snapshots import is_of_cao
 from ..work.worktree import Commit, Worktree, first_of
 from .record import Fate, RunRecord, SavedTree, keeping_runs_out, read_record
 from .recorder import Recorder
@@ -43,156 +37,79 @@ NOTE = """\
 You work in a work tree of your own, on a branch of its own. Do not commit, stash, switch branches
 or change the history: what passes is committed for you. Files that git ignores (dependencies, what
 was built) may be missing here."""
-"""What agents are told."""
 HELD_BACK_NOTE = """
 Some files of the project are held back and missing here. Tests are run with them all the same."""
-"""What they are told besides, if that is so."""
 
 
-@dataclass(frozen=True, slots=True)
-class OwnTree:
-    """A work tree, and where the rest of its run is."""
+def note_of(tree: Worktree) -> str:
+    return NOTE + HELD_BACK_NOTE if tree.held_back else NOTE
 
-    project: Path
-    """The user's own folder."""
-    wd: Path
-    """The same folder in the work tree: there the agents work."""
-    worktree: Worktree
-    base: str
-    """The commit that it began at."""
-    onto: str
-    """The branch that the user had checked out; nothing if there was none."""
 
-    @property
-    def repository(self) -> Repository:
-        """The repository as it is seen from the work tree, whatever an agent has written there."""
-        tree = self.worktree
-        return replace(
-            tree.repository,
-            top=tree.folder,
-            git_dir=tree.entry.path,
-            head=tree.tip,
-            branch=tree.branch,
-            under_way="",
-        )
+def saved_tree(tree: Worktree) -> SavedTree:
+    return SavedTree(
+        folder=str(tree.folder),
+        branch=tree.branch,
+        base=tree.base,
+        tip=tree.tip,
+        onto=tree.onto,
+        name=tree.name,
+        included=tree.included,
+        common_dir=str(tree.repository.common_dir),
+        held_back=tree.held_back,
+    )
 
-    @property
-    def note(self) -> str:
-        return NOTE + HELD_BACK_NOTE if self.worktree.held_back else NOTE
 
-    @property
-    def saved(self) -> SavedTree:
-        tree = self.worktree
-        return SavedTree(
-            folder=str(tree.folder),
-            branch=tree.branch,
-            base=self.base,
-            tip=tree.tip,
-            onto=self.onto,
-            name=tree.name,
-            included=tree.included,
-            common_dir=str(tree.repository.common_dir),
-            held_back=tree.held_back,
-        )
+def check_held_back(tree: Worktree, paths: Sequence[str]) -> None:
+    """Refuse to resume with other files held back: agents have seen them, or gates lack them."""
+    before = tree.held_back
+    if before != _from_top(tree.repository, paths):
+        began = f"holding back {', '.join(before)}" if before else "without any"
+        raise UsageError(f"held_back is settled when a run begins, and this one began {began}")
 
-    def make(self) -> "tuple[OwnTree, tuple[str, ...]]":
-        made, remarks = self.worktree.make()
-        return replace(self, worktree=made), remarks
 
-    def check_held_back(self, paths: Sequence[str]) -> None:
-        """Refuse to go on with other files held back: agents have seen them, or gates lack them."""
-        before = self.worktree.held_back
-        if before != _from_top(self.worktree.repository, paths):
-            began = f"holding back {', '.join(before)}" if before else "without any"
-            raise UsageError(f"held_back is settled when a run begins, and this one began {began}")
+def repair_tree(tree: Worktree, store: Path) -> tuple[str, ...]:
+    """Bring back what others have broken, and return it; files come from the last snapshot."""
+    is_lost = tree.is_lost
+    try:
+        faults = tree.repair()
+        if is_lost:
+            snapshots = tree.snapshots(store)
+            if taken := snapshots.all():
+                snapshots.restore(taken[-1].tree)
+            tree.include()
+    except (GitError, OSError) as error:
+        raise RunError(f"the run's work tree is broken: {error}") from error
+    return (FOLDER_GONE, *faults) if is_lost else faults
 
-    def remove(self) -> None:
-        """Remove it again, with its branch; nobody has worked there."""
-        self.worktree.remove(self.base)
 
-    def repair(self, store: Path) -> tuple[str, ...]:
-        """Bring back what others have broken, and return it; files come from the last snapshot."""
-        is_lost = self._is_lost()
-        try:
-            faults = self.worktree.repair()
-            if is_lost:
-                snapshots = self.snapshots(store)
-                if taken := snapshots.all():
-                    snapshots.restore(taken[-1].tree)
-                self.worktree.include()
-        except (GitError, OSError) as error:
-            raise RunError(f"the run's work tree is broken: {error}") from error
-        return (FOLDER_GONE, *faults) if is_lost else faults
-
-    def _is_lost(self) -> bool:
-        """Is the folder gone, or is nothing there but what we ourselves have written since?"""
-        tree = self.worktree
-        if not tree.exists:
-            return True
-        if os.path.lexists(tree.folder / ".git"):
-            return False
-        ours = self.wd / TEMPORARY_FOLDER
-        for place, folders, files in os.walk(tree.folder):
-            folders[:] = [name for name in folders if Path(place, name) != ours]
-            if files:
-                return False
-        return True
-
-    def snapshots(self, store: Path) -> Snapshots:
-        """Return the snapshots of the run, by what is known and not by what an agent may write."""
-        tree = self.worktree
-        return Snapshots(
-            store, self.wd, self.repository, tree.environ, whole=True, apart=tree.held_back
-        )
-
-    def commit(
-        self, store: Path, run: str, state: RunState, task_line: str
-    ) -> "tuple[OwnTree, Commit]":
-        tree = self.worktree
-        identity = user_identity(tree.repository, tree.environ)
-        late = self._keep_late(store, state)
-        put_back = self._put_back(store)
-        done = tree.commit(commit_message(task_line, work_of(run, state)), identity)
-        remarks = [*late, *done.remarks]
-        if put_back:
-            remarks.append(f"changed after the verdict, and not committed: {first_of(put_back)}")
-        done = replace(done, remarks=tuple(remarks))
-        return replace(self, worktree=replace(tree, tip=done.id)), done
-
-    def _keep_late(self, store: Path, state: RunState) -> tuple[str, ...]:
-        """Take a snapshot if there is none since the last turn, and say so.
-
-        An older one has nothing of what was done in that turn.
-        """
-        snapshots = self.snapshots(store)
-        taken, turn = snapshots.all(), last_turn(state)
-        if not taken or turn is None:
-            return ()
-        if any(one.sequence > turn[0] or (one.sequence, one.label) == turn for one in taken):
-            return ()
-        # After the turn, so that it counts as one of it from then on.
-        last = max(turn[0], *(one.sequence for one in taken))
-        snapshots.take(last + 1, LATE_LABEL)
-        return (f"the turn of {turn[1]} has no snapshot: committed is what there was afterwards",)
-
-    def _put_back(self, store: Path) -> list[str]:
-        """Bring back what was judged, which the last snapshot has; return which files differed.
-
-        Those are kept in a snapshot of their own.
-        """
-        snapshots = self.snapshots(store)
-        taken = snapshots.all()
-        if not taken:
-            return []
-        judged = taken[-1]
-        differing = [one.path for one in snapshots.differing(judged.tree)]
-        changed = [path for path in differing if not is_left_behind(path)]
-        if changed:
-            number = max(one.sequence for one in taken) + 1
+def commit_tree(
+    tree: Worktree, store: Path, run: str, state: RunState, task_line: str
+) -> tuple[Worktree, Commit]:
+    """Commit what was judged: the last snapshot. What differs from it is kept and put back."""
+    identity = user_identity(tree.repository, tree.environ)
+    snapshots, remarks = tree.snapshots(store), []
+    if taken := snapshots.all():
+        number = max(one.sequence for one in taken) + 1
+        turn = last_turn(state)
+        # An older snapshot has nothing of what was done in the last turn.
+        if turn and not any(s.sequence > turn[0] or (s.sequence, s.label) == turn for s in taken):
+            # After the turn, so that it counts as one of it from then on.
+            number = max(number, turn[0] + 1)
+            taken = (snapshots.take(number, LATE_LABEL),)
+            number += 1
+            late = "has no snapshot: committed is what there was afterwards"
+            remarks.append(f"the turn of {turn[1]} {late}")
+        judged = taken[-1].tree
+        differing = [one.path for one in snapshots.differing(judged)]
+        if changed := [path for path in differing if not is_left_behind(path)]:
             snapshots.take(number, AFTER_VERDICT_LABEL)
-            snapshots.restore(judged.tree, changed)
+            snapshots.restore(judged, changed)
             snapshots.take(number + 1, PUT_BACK_LABEL)
-        return changed
+            named = first_of(changed)
+            remarks.append(f"changed after the verdict, and not committed: {named}")
+    done = tree.commit(commit_message(task_line, work_of(run, state)), identity)
+    done = replace(done, remarks=(*remarks, *done.remarks))
+    return replace(tree, tip=done.id), done
 
 
 def plan_tree(
@@ -201,8 +118,7 @@ def plan_tree(
     run: str,
     environ: Mapping[str, str],
     held_back: Sequence[str] = (),
-) -> tuple[OwnTree, tuple[str, ...]]:
-    """Return the tree that a run is to have, and what to warn of; raise why there can be none."""
+) -> tuple[Worktree, tuple[str, ...]]:
     repository = _repository(project, environ)
     if not repository.head:
         raise UsageError(f"{repository.top} has no commit yet: commit something, or work in place")
@@ -226,15 +142,11 @@ def plan_tree(
         repository.head,
         environ,
         held_back=_from_top(repository, held_back),
-    )
-    find(repository.top, tree.held_back)
-    planned = OwnTree(
-        project=project,
-        wd=tree.folder / repository.prefix,
-        worktree=tree,
         base=repository.head,
         onto=repository.branch,
+        project=project,
     )
+    find(repository.top, tree.held_back)
     dirty = [
         path
         for path, letters in uncommitted(repository, environ).items()
@@ -243,19 +155,17 @@ def plan_tree(
         )
     ]
     if not dirty:
-        return planned, ()
-    return planned, (f"what is not committed is not in the work tree: {first_of(dirty)}",)
+        return tree, ()
+    return tree, (f"what is not committed is not in the work tree: {first_of(dirty)}",)
 
 
-def reopen_tree(
-    record: RunRecord, saved: SavedTree, state_folder: Path, environ: Mapping[str, str]
-) -> OwnTree:
+def reopen_tree(record: RunRecord, saved: SavedTree, environ: Mapping[str, str]) -> Worktree:
     """Return the tree of a run as its record has it; raise if its repository is not there."""
     project = Path(record.project)
     repository = _repository(project, environ)
     if str(repository.common_dir) != saved.common_dir:
         raise UsageError(f"the work tree of {record.id} belongs to {saved.common_dir}, not to that")
-    tree = Worktree(
+    return Worktree(
         repository,
         Path(saved.folder),
         saved.branch,
@@ -264,13 +174,9 @@ def reopen_tree(
         saved.included,
         saved.name,
         saved.held_back,
-    )
-    return OwnTree(
-        project=project,
-        wd=tree.folder / repository.prefix,
-        worktree=tree,
-        base=saved.base,
-        onto=saved.onto,
+        saved.base,
+        saved.onto,
+        project,
     )
 
 
@@ -300,7 +206,7 @@ def work_of(run: str, state: RunState) -> CommittedWork:
         round=state.round,
         flow=state.flow.name,
         gates=tuple(
-            f"{name} passed" if said.run < 0 else f"{name} passed ({_tests(said.run)})"
+            f"{name} passed" if said.run < 0 else f"{name} passed ({plural(said.run, 'test')})"
             for name, said in state.progress.passed.items()
         ),
         reviewers=tuple(
@@ -310,10 +216,6 @@ def work_of(run: str, state: RunState) -> CommittedWork:
         ),
         proof=str(state.progress.proof or ""),
     )
-
-
-def _tests(count: int) -> str:
-    return f"{count} test{'' if count == 1 else 's'}"
 
 
 def _from_top(repository: Repository, paths: Sequence[str]) -> tuple[str, ...]:
@@ -335,14 +237,10 @@ def _repository(project: Path, environ: Mapping[str, str]) -> Repository:
     return found
 
 
-def hold_tree(run: str, state_folder: Path, recorder: Recorder) -> tuple[RunRecord, SavedTree]:
-    """Keep other commands from a run in a work tree that is to go on; return what is known of it.
-
-    Raise why it cannot go on.
-    """
-    folder = run_folder(state_folder, run)
-    if (found := read_record(folder)) is None or found.tree is None:
-        raise UsageError(f"{run} is no run with a work tree")
+def hold_tree(
+    found: RunRecord, state_folder: Path, recorder: Recorder
+) -> tuple[RunRecord, SavedTree]:
+    run = found.id
     try:
         recorder.hold(run)
     except RunLocked:
@@ -350,8 +248,8 @@ def hold_tree(run: str, state_folder: Path, recorder: Recorder) -> tuple[RunReco
         with suppress(StateError), keeping_runs_out(Path(found.wd)):
             pass
         raise
-    # As it is now that nobody else changes it.
-    record = read_record(folder)
+    # Read again under the lock.
+    record = read_record(run_folder(state_folder, run))
     if record is None or record.tree is None:
         raise UsageError(f"the run {run} is removed")
     if record.tree.delivered is Fate.DISCARDED:

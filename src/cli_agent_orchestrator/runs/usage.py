@@ -1,8 +1,8 @@
-"""How many tokens a turn took: counted when that is asked for, from the agent's own records.
+"""How many tokens a turn took: counted on demand, from the agent's own records.
 
-While a run is under way it is only noted which records its agents have. They lie in the user's own
-folders, but an agent can put anything there: no link is followed, nothing but regular files is
-read, and no more than a bound. What cannot be counted as a whole is not known, never less.
+During a run it is only noted which records its agents have. They are in the user's own folders, but
+an agent can put anything there: no link is followed, only regular files are read, up to a limit. A
+count that cannot be complete is unknown, never too small.
 """
 
 import errno
@@ -11,8 +11,8 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from ..core.files import Folder
 from ..settings.layout import records_folder, records_name
@@ -33,23 +33,20 @@ TERMINAL_PATTERN = r"[0-9A-Za-z_-]{1,100}"
 # /home/ada/.codex/sessions/2026/11/17/rollout-2026-11-17T12-00-33-01a1….jsonl
 CODEX_PATTERN = r"(?P<root>/.*)/(?P<day>\d{4}/\d\d/\d\d)/rollout-[^/]+\.jsonl"
 LATE_SECONDS = 60.0
-"""How long after the end of its run an agent may still say a last word."""
+"""So long after the end of its run, calls of an agent still count."""
 CLOCK_SECONDS = 2.0
 """How coarse the time of a file may be."""
 LARGEST_NOTE = 64 * 1024
 LARGEST_RECORDS = 256 * 1024 * 1024
 """Bytes of all records that are read for one turn."""
 LONGEST_LINE = 16 * 1024 * 1024
-"""What is longer tells of no call."""
 MOST_FILES = 2000
-"""Of which it is looked up whose they are."""
-PIECE = 1024 * 1024
-HEAD_PIECE = 64 * 1024
-"""Bytes that are read at once: of a whole record, and of its first line."""
+"""Whose first lines are read."""
+PIECE = 64 * 1024
+LinesOf = Callable[[Folder, str], Iterator[bytes]]
 
 
 def note_records(run: Folder, terminal_id: str, records: Sequence[str]) -> None:
-    """Note which records an agent has, besides those it had before."""
     if not re.fullmatch(TERMINAL_PATTERN, terminal_id):
         return
     known = _noted(run, terminal_id)
@@ -62,9 +59,9 @@ def note_records(run: Folder, terminal_id: str, records: Sequence[str]) -> None:
 def usage_of_turns(
     run: Folder, turns: Sequence[Turn], run_ended: float | None, largest: int = LARGEST_RECORDS
 ) -> dict[int, Tokens]:
-    """Return what each turn took of which that is known; the records of an agent are read once.
+    """Return what each turn took, where that is known; the records of an agent are read once.
 
-    What an agent does belongs to a turn from its prompt to the agent's next one.
+    The calls of an agent belong to a turn from its prompt to the agent's next one.
     """
     by_agent: dict[tuple[str, str], list[Turn]] = {}
     for turn in turns:
@@ -76,7 +73,7 @@ def usage_of_turns(
         if provider in COUNTERS and re.fullmatch(TERMINAL_PATTERN, terminal_id):
             records = [Path(record) for record in _noted(run, terminal_id)]
             with suppress(OSError, ValueError):
-                counted = COUNTERS[provider](records, began - CLOCK_SECONDS, _Files(largest))
+                counted = COUNTERS[provider](records, began - CLOCK_SECONDS, _lines_up_to(largest))
                 calls = list(counted or ())
         end = math.inf if run_ended is None else run_ended + LATE_SECONDS
         for turn, until in zip(own, [*(one.began for one in own[1:]), end], strict=True):
@@ -95,53 +92,43 @@ def _noted(run: Folder, terminal_id: str) -> list[str]:
         return []
 
 
-class _Files:
-    """Reads records, all in all no more than a bound."""
+def _lines_up_to(largest: int) -> LinesOf:
+    """Return what yields whole lines of files, which all together are read up to a limit."""
+    left = largest
 
-    def __init__(self, largest: int) -> None:
-        self._left = largest
+    def lines(folder: Folder, name: str) -> Iterator[bytes]:
+        nonlocal left
+        is_whole = True
+        # It is a raw file, though its type does not say so.
+        raw = folder.open_to_read(name)
+        with BufferedReader(raw, PIECE) as file:  # type: ignore[type-var]
+            while piece := file.readline(LONGEST_LINE):
+                left -= len(piece)
+                if left < 0:
+                    raise OSError(errno.EFBIG, "the records of the agent are too large")
+                is_end = piece.endswith(b"\n")
+                if is_end and is_whole:
+                    yield piece[:-1]
+                is_whole = is_end
 
-    def lines(self, folder: Folder, name: str) -> Iterator[bytes]:
-        """Yield the lines of a file that are complete and not too long."""
-        with folder.open_to_read(name) as file:
-            yield from self._lines(file, PIECE)
-
-    def first_line(self, folder: Folder, name: str) -> bytes:
-        with folder.open_to_read(name) as file:
-            return next(self._lines(file, HEAD_PIECE), b"")
-
-    def _lines(self, file: BinaryIO, size: int) -> Iterator[bytes]:
-        rest, skips = bytearray(), False
-        while piece := file.read(size):
-            self._left -= len(piece)
-            if self._left < 0:
-                raise OSError(errno.EFBIG, "the records of the agent are too large")
-            first, *others = piece.split(b"\n")
-            rest += first
-            if others:
-                if not skips:
-                    yield bytes(rest)
-                yield from others[:-1]
-                rest, skips = bytearray(others[-1]), False
-            if len(rest) > LONGEST_LINE:
-                rest, skips = bytearray(), True
+    return lines
 
 
 def _count_claude_code(
-    records: Sequence[Path], since: float, files: _Files
+    records: Sequence[Path], since: float, lines: LinesOf
 ) -> Iterable[Call] | None:
     calls: list[Call] = []
     for record in records:
-        calls += claude_calls(files.lines(Folder(record.parent), record.name))
+        calls += claude_calls(lines(Folder(record.parent), record.name))
         subagents = Folder(record.parent, (record.stem, "subagents"))
         for name in _changed(subagents, "agent-", since):
-            calls += claude_calls(files.lines(subagents, name))
+            calls += claude_calls(lines(subagents, name))
     return calls
 
 
-def _count_codex(records: Sequence[Path], since: float, files: _Files) -> Iterable[Call] | None:
+def _count_codex(records: Sequence[Path], since: float, lines: LinesOf) -> Iterable[Call] | None:
     def head_of(record: Path) -> Head | None:
-        return read_head(files.first_line(Folder(record.parent), record.name))
+        return read_head(next(lines(Folder(record.parent), record.name), b""))
 
     heads = {record: head_of(record) for record in records}
     if None in heads.values():
@@ -155,7 +142,7 @@ def _count_codex(records: Sequence[Path], since: float, files: _Files) -> Iterab
     calls: list[Call] = []
     for record, head in heads.items():
         if head is not None and head.thread in family:
-            found = codex_calls(files.lines(Folder(record.parent), record.name))
+            found = codex_calls(lines(Folder(record.parent), record.name))
             if found is None:
                 return None
             calls += found
@@ -163,7 +150,7 @@ def _count_codex(records: Sequence[Path], since: float, files: _Files) -> Iterab
 
 
 def _beside(records: Sequence[Path], since: float) -> Iterator[Path]:
-    """Yield what has changed of all that Codex keeps since the day of its first record."""
+    """Yield the files of Codex that have changed since the day of its first record."""
     first_days: dict[Path, str] = {}
     for record in records:
         if found := re.fullmatch(CODEX_PATTERN, str(record)):
@@ -193,8 +180,7 @@ def _changed(folder: Folder, prefix: str, since: float) -> Iterator[str]:
                 yield name
 
 
-COUNTERS: dict[str, Callable[[Sequence[Path], float, _Files], Iterable[Call] | None]] = {
+COUNTERS: dict[str, Callable[[Sequence[Path], float, LinesOf], Iterable[Call] | None]] = {
     "claude_code": _count_claude_code,
     "codex": _count_codex,
 }
-"""By agent: how its calls are found."""

@@ -1,23 +1,25 @@
-"""A run as it is shown: its record, how it really stands, and what its events tell.
+"""A run as it is shown: its record, its real status, and what its events tell.
 
-A list of runs reads `run.json` (`read_run`), and of a killed run its last events. Whoever looks at
-one run has its events folded in, in one pass (`view_run`). Words are made of it where they are
-shown.
+A list of runs reads `run.json` (`read_run`), and the last events of a killed run. To show one run,
+its events are folded in, in one pass (`view_run`); the live view folds them in as they come.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from copy import copy
-from dataclasses import asdict, dataclass, fields, make_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from msgspec import NODEFAULT, defstruct, structs
+from msgspec.structs import asdict, fields, replace
 
 from ..core import codec
 from ..core.files import Folder
+from ..core.models import TurnFacts
 from ..errors import NotFound, NotSteerable, StateError, UsageError, listed
 from ..events import (
     AGAINST,
+    PROOF,
     CheckBegan,
     CheckEnded,
     EventKind,
@@ -35,27 +37,25 @@ from ..events import (
     Unpaused,
     Warned,
 )
-from ..settings.config import check_state_folder
-from ..settings.gates import PROOF
 from ..settings.layout import (
     RECORD_FILE,
     STATE_NAME,
     STATE_VERSION,
+    check_state_folder,
     kept_name,
     run_folder,
     runs_folder,
 )
-from .event_log import last_events, read_events
 from .record import (
-    Fate,
     RunRecord,
     RunStatus,
     after_event,
     decode_record,
     end_told,
     is_run_id,
+    last_events,
+    read_events,
     read_record,
-    short_name,
 )
 
 if TYPE_CHECKING:
@@ -63,45 +63,14 @@ if TYPE_CHECKING:
     from ..pipeline.state import PersonalAct
 
 COMMAND = "command"
-"""What a gate has where a turn has its agent."""
-NOT_BEGUN = "not begun"
-LOST = "gone"
+"""What a gate has in place of an agent."""
 RUNNING = "RUNNING"
 UNREADABLE = "(its run.json cannot be read)"
 ABOUT_REPOSITORY = "repository"
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(TurnFacts, frozen=True):
     """A turn of an agent, or the command of a gate, as the events tell it."""
-
-    sequence: int
-    """Its number in the run, under which prompt and reply are kept."""
-    role: str
-    """Of a gate its name."""
-    round: int
-    cycle: int
-    provider: str
-    """Of a gate `command`."""
-    terminal_id: str
-    began: float
-    ended: float | None = None
-    """None as long as it is under way; one without an outcome was broken off then."""
-    seconds: float = 0.0
-    """How long the agent worked."""
-    outcome: str = ""
-    """As a word; empty as long as there is no reply."""
-    detail: str = ""
-    """The same for people."""
-    reviewed: bool = True
-    """Does a review follow, or is it one?"""
-    verdict: str = ""
-    """As its event has it."""
-    why: str = ""
-    reason: str = ""
-    """The first point against the work in the agent's own words; empty if there is none."""
-    early: bool = False
-    """Is it an approval that came too early to count, and nothing else speaks against it?"""
 
     @property
     def is_setback(self) -> bool:
@@ -121,33 +90,27 @@ class Turn:
         return f"round {self.round}" + (f", cycle {self.cycle}" if self.reviewed else "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunView(RunRecord):
+class RunView(RunRecord, frozen=True, kw_only=True):
     """A run: its record with its real status; below that, what only its events tell."""
 
     unsaved: bool = False
     """Did it end before its first turn, so that there is nothing to resume?"""
     lost: bool = False
-    """Is what was saved of it not there any more, or that of another run?"""
+    """Is its saved state gone, or that of another run?"""
     turns: tuple[Turn, ...] = ()
     """In order, gates among them; one that was begun again is one turn."""
     changes: tuple[FilesChanged, ...] = ()
-    """Who changed files."""
     acts: "tuple[Steered | PersonalAct, ...]" = ()
-    """What people did to it."""
     warnings: tuple[str, ...] = ()
     repository: tuple[str, ...] = ()
-    """Those about changes to the repository itself: its settings, hooks and branches."""
+    """The warnings about changes to the settings, hooks and branches of the repository."""
     stalls: tuple[str, ...] = ()
-    """Why it did not converge, whenever that was noticed."""
     reviewers: tuple[str, ...] = ()
-    """The roles that review the work of others."""
     proof_check: CheckEnded | None = None
-    """The last proof."""
     gate_logs: str = ""
-    """The folder with what gates wrote; empty if nothing is kept."""
+    """The folder with the output of gates; empty if nothing is kept."""
     question: str = ""
-    """What the agent that asks wants to know; empty if none asks, or it is not known."""
+    """What the agent asks a person; empty if none asks, or it is not known."""
 
     @property
     def is_live(self) -> bool:
@@ -155,18 +118,12 @@ class RunView(RunRecord):
 
     @property
     def is_readable(self) -> bool:
-        """Can its record be read? Every one names a folder."""
+        """Can its record be read? Every record names a folder."""
         return bool(self.wd)
 
     @property
     def has_agents(self) -> bool:
-        """Are its agents there? `cao stop` ends them."""
         return bool(self.terminals)
-
-    @property
-    def in_tree(self) -> str:
-        """Its id if its agents work in a work tree, else nothing."""
-        return self.id if self.project else ""
 
     @property
     def waiting(self) -> str:
@@ -176,17 +133,11 @@ class RunView(RunRecord):
 
     @property
     def applied(self) -> bool:
-        """Was its work brought into the user's branch? The work tree may be gone since."""
+        """Is its work in the user's branch? The work tree may be gone since."""
         return self.tree is not None and self.tree.is_applied
 
     @property
-    def discarded(self) -> bool:
-        """Was its work tree removed, and its work with it?"""
-        return is_discarded(self)
-
-    @property
     def is_unproven(self) -> bool:
-        """Has it passed, and its work was looked into and not proven?"""
         return self.status is RunStatus.PASS and bool(self.proof) and not self.proven
 
     @property
@@ -207,7 +158,7 @@ class RunView(RunRecord):
 
     @property
     def is_pausing(self) -> bool:
-        """Was a pause asked for that has not begun, because a turn is under way?"""
+        """Was a pause requested that waits for the end of a turn?"""
         asked = [act for act in self.acts if isinstance(act, PauseAsked | Unpaused)]
         is_asked = bool(asked) and isinstance(asked[-1], PauseAsked)
         return is_asked and self.status is RunStatus.RUNNING
@@ -219,9 +170,9 @@ class RunView(RunRecord):
         if self.discarded:
             return f"{self.status.word}, discarded" if self.status.is_verdict else "discarded"
         if self.unsaved and not (self.is_live or self.status.is_verdict):
-            return NOT_BEGUN
+            return "not begun"
         if self.lost:
-            return LOST
+            return "gone"
         return "asks you" if self.asking and self.is_live else self.status.word
 
     @property
@@ -231,18 +182,14 @@ class RunView(RunRecord):
     def spent(self, until: float) -> float:
         return until - self.started - self.paused_seconds
 
-    def works_at(self, folder: Path) -> bool:
-        """Is it at work in this very folder?"""
-        return self.is_live and Path(self.wd) == folder
-
     def lies_in(self, folder: Path) -> bool:
         """Is its folder, or its project's, this one or one below it?"""
         return any(Path(one).is_relative_to(folder) for one in (self.wd, self.project) if one)
 
     def works_in(self, folder: Path) -> bool:
         """Does it work in this folder, or in one above or below it?"""
-        above = (one for one in (self.wd, self.project) if one)
-        return self.lies_in(folder) or any(folder.is_relative_to(one) for one in above)
+        own = (one for one in (self.wd, self.project) if one)
+        return self.lies_in(folder) or any(folder.is_relative_to(one) for one in own)
 
 
 LISTED = (
@@ -250,9 +197,9 @@ LISTED = (
     *("providers", "terminals", "project", "waiting", "discarded", "applied", "asking"),
     *("stalled", "unsaved", "lost", "reason", "proof", "machine"),
 )
-"""What programs are told of a run in a list, besides its task."""
+"""The fields in the JSON of a list of runs, besides the task."""
 DETAILED = ("base", "branch", "exit_code", "session_name")
-"""What they are told of one run, besides its settings and turns."""
+"""Those in the JSON of one run, besides its settings and turns."""
 
 
 # Any: JSON
@@ -271,209 +218,185 @@ def detailed_json(run: RunView) -> dict[str, Any]:
 
 
 NOT_LISTED = ("task", "settings")
-"""Most of a record, and nothing that a list shows."""
-ListedRecord = make_dataclass(
+"""Most of a record, and nothing that a list shows: without them it is read twice as fast."""
+# Any: it has fields of a RunRecord; making a second class takes as long as reading a hundred runs.
+ListedRecord: Any = defstruct(
     "ListedRecord",
-    [(one.name, one.type, copy(one)) for one in fields(RunRecord) if one.name not in NOT_LISTED],
-    slots=True,
+    [
+        (one.name, one.type)
+        if one.required
+        else (one.name, one.type, {} if one.default is NODEFAULT else one.default)
+        for one in fields(RunRecord)
+        if one.name not in NOT_LISTED
+    ],
 )
-"""A record without that: so a list of ten thousand runs takes half the time."""
-LISTED_FIELDS = tuple(one.name for one in fields(ListedRecord))
 
 
 def list_views(runs: Folder) -> Iterator[RunView]:
     """Yield all runs in a folder of run folders, without their whole task and settings."""
     names = [*filter(is_run_id, runs.names())]
     for name, data in runs.read_in_each(names, RECORD_FILE) if names else ():
-        folder = Folder(runs.root, (*runs.parts, name), runs.private)
+        folder = runs.below(name)
         # Something else that has the name of a run, or one that was just removed.
         with suppress(OSError):
-            yield _view(folder, decode_record(data, ListedRecord))
+            record = decode_record(data, ListedRecord)
+            yield _view(folder, record and structs.asdict(record))
 
 
 def read_run(folder: Folder) -> RunView:
-    """Return what the record in a run folder says; no events are read."""
-    return _view(folder, read_record(folder))
+    record = read_record(folder)
+    return _view(folder, structs.asdict(record) if record else None)
 
 
-def _view(folder: Folder, record: RunRecord | None) -> RunView:
-    if record is None:
+# Any: fields of a record
+def _view(folder: Folder, told: dict[str, Any] | None) -> RunView:
+    if told is None:
         is_live = folder.is_locked()
         return RunView(
             id=folder.parts[-1],
             wd="",
-            state_file="",
-            task="",
             task_line=UNREADABLE,
-            started=0.0,
             flow="",
             status=RunStatus.RUNNING if is_live else RunStatus.INTERRUPTED,
             lost=not is_live,
         )
-    record = settled(folder, record)
-    told = {name: getattr(record, name) for name in LISTED_FIELDS}
-    status = record.status
-    needs_nothing = status.is_open or status.is_verdict or can_resume(folder)
-    is_whole = isinstance(record, RunRecord)
-    told |= {
-        "id": folder.parts[-1],
-        "status": status,
-        "task": record.task if is_whole else "",
-        "settings": record.settings if is_whole else {},
-    }
-    return RunView(
-        **told,
-        unsaved=not (needs_nothing or record.round),
-        lost=not needs_nothing and record.round > 0 and not has_passed(folder),
-    )
+    run = RunView(**{**told, "id": folder.parts[-1]})
+    if run.is_live and not folder.is_locked():
+        # It was killed; its events tell if it had ended before.
+        end = end_told(last_events(folder), run.session_name)
+        killed = replace(run, status=RunStatus.INTERRUPTED)
+        run = killed if end is None else cast(RunView, after_event(run, end))
+    if run.status.is_open or run.status.is_verdict or is_saved_as(folder):
+        return run
+    lost = run.round > 0 and not is_saved_as(folder, RunStatus.PASS)
+    return replace(run, unsaved=run.round == 0, lost=lost)
 
 
 def view_run(folder: Folder, events: Iterable[RunEvent] | None = None) -> RunView:
-    """Return the run in a folder with what its events tell; raise `StateError` if there is none.
-
-    `events` are those of the run, if they have been read already.
-    """
-    run = read_run(folder)
-    if not run.is_readable:
-        raise StateError(f"{folder.path / RECORD_FILE} cannot be read")
+    """Return the run in a folder with what its events tell; raise `StateError` if there is none."""
+    run = readable_run(folder)
     return fold(run, read_events(folder) if events is None else events)
 
 
+def readable_run(folder: Folder) -> RunView:
+    run = read_run(folder)
+    if not run.is_readable:
+        raise StateError(f"{folder.path / RECORD_FILE} cannot be read")
+    return run
+
+
 def fold(run: RunView, events: Iterable[RunEvent]) -> RunView:
-    told: dict[type[RunEvent], list[Any]] = {}  # Any: events of this type
-    acts: list[Steered] = []
-    events = list(events)
+    folded = Fold()
     for event in events:
-        told.setdefault(type(event), []).append(event)
-        if isinstance(event, Steered):
-            acts.append(event)
-    warned: list[Warned] = told.get(Warned, [])
-    checks: list[CheckEnded] = told.get(CheckEnded, [])
-    logs = [check.log for check in checks if check.log]
-    asked: list[HandoffEvent] = told.get(HandoffEvent, []) if run.is_live else []
-    questions = {e.role: e.question for e in asked if e.kind is EventKind.WAITING_FOR_PERSON}
-    about_repository = (one.text for one in warned if one.about == ABOUT_REPOSITORY)
-    return replace(
-        run,
-        turns=tuple(turns_of(events, is_live=run.is_live)),
-        changes=tuple(told.get(FilesChanged, ())),
-        acts=tuple(acts),
-        warnings=tuple(dict.fromkeys(one.text for one in warned)),
-        repository=tuple(dict.fromkeys(about_repository)),
-        stalls=tuple(dict.fromkeys(one.why for one in told.get(NotConverging, ()))),
-        reviewers=next((one.reviewers for one in reversed(told.get(RunBegan, []))), ()),
-        proof_check=next((one for one in reversed(checks) if one.gate == PROOF), None),
-        gate_logs=str(Path(logs[-1]).parent) if logs else "",
-        question=questions.get(run.asking, ""),
-    )
+        folded.add(event)
+    return folded.view(run)
 
 
-def turns_of(events: Iterable[RunEvent], *, is_live: bool = True) -> list[Turn]:
-    """Return the turns in their order; one that was begun again is one turn.
+class Fold:
+    """What the events of a run tell, folded in one by one.
 
-    The last one may be under way, unless the run has ended since, or is not live any more.
+    A turn that was begun again is one turn. The last one may be under way, unless the run has ended
+    since.
     """
-    turns: dict[int, Turn] = {}
-    under_way: TurnBegan | CheckBegan | None = None
-    last = 0.0
 
-    def break_off(at: float) -> None:
-        if under_way is not None:
-            turn = turns[under_way.sequence]
-            worked = turn.seconds + max(at - under_way.at, 0.0)
-            turns[turn.sequence] = replace(turn, ended=at, seconds=worked)
+    def __init__(self) -> None:
+        self.turns: dict[int, Turn] = {}
+        self.under_way: TurnBegan | CheckBegan | None = None
+        self.last = 0.0
+        self.changes: list[FilesChanged] = []
+        self.reviewers: tuple[str, ...] = ()
+        self._acts: list[Steered] = []
+        self._warnings: dict[str, str] = {}
+        """By text: what each is about."""
+        self._stalls: dict[str, None] = {}
+        self._proof: CheckEnded | None = None
+        self._log = ""
+        self._questions: dict[str, str] = {}
 
-    for event in events:
+    def add(self, event: RunEvent) -> None:
+        if isinstance(event, Steered):
+            self._acts.append(event)
         match event:
             case TurnBegan() | CheckBegan():
-                break_off(last)
-                turns[event.sequence] = _begun(turns.get(event.sequence), event)
-                under_way = event
+                self._break_off(self.last)
+                turn = _turn_of(event)
+                if (before := self.turns.get(event.sequence)) and not turn.is_gate:
+                    turn = replace(turn, began=before.began, seconds=before.seconds)
+                self.turns[event.sequence] = turn
+                self.under_way = event
             case TurnEnded() | CheckEnded():
-                turns[event.sequence] = _ended(turns.get(event.sequence), event)
-                under_way = None
+                self.turns[event.sequence] = replace(
+                    self.turns.get(event.sequence) or _turn_of(event),
+                    ended=event.at,
+                    seconds=event.seconds,
+                    outcome=event.outcome,
+                    detail=event.detail,
+                    verdict=event.verdict,
+                    why=event.why,
+                    reason=event.reason if isinstance(event, TurnEnded) else "",
+                    early=isinstance(event, TurnEnded) and event.early,
+                )
+                self.under_way = None
+                if isinstance(event, CheckEnded):
+                    self._log = event.log or self._log
+                    self._proof = event if event.gate == PROOF else self._proof
             case RunOpened() | RunEnded():
-                # A run that was killed has not told its end.
-                break_off(event.at if isinstance(event, RunEnded) else last)
-                under_way = None
-        last = event.at
-    if not is_live:
-        break_off(last)
-    return [turns[sequence] for sequence in sorted(turns)]
+                # A killed run has not recorded its end.
+                self._break_off(event.at if isinstance(event, RunEnded) else self.last)
+            case HandoffEvent(kind=EventKind.WAITING_FOR_PERSON):
+                self._questions[event.role] = event.question
+            case FilesChanged():
+                self.changes.append(event)
+            case Warned():
+                self._warnings.setdefault(event.text, event.about)
+            case NotConverging():
+                self._stalls[event.why] = None
+            case RunBegan():
+                self.reviewers = event.reviewers
+        self.last = event.at
 
-
-def _begun(before: Turn | None, event: TurnBegan | CheckBegan) -> Turn:
-    if isinstance(event, CheckBegan):
-        return _check(event)
-    return Turn(
-        sequence=event.sequence,
-        role=event.role,
-        round=event.round,
-        cycle=event.cycle,
-        provider=event.provider,
-        terminal_id=event.terminal_id,
-        began=before.began if before else event.at,
-        seconds=before.seconds if before else 0.0,
-        reviewed=event.reviewed,
-    )
-
-
-def _check(event: CheckBegan | CheckEnded) -> Turn:
-    return Turn(event.sequence, event.gate, event.round, 1, COMMAND, "", event.at, reviewed=False)
-
-
-def _ended(turn: Turn | None, event: TurnEnded | CheckEnded) -> Turn:
-    if turn is None:
-        # One that was archived by a run that was killed has an end alone.
-        turn = (
-            _check(event)
-            if isinstance(event, CheckEnded)
-            else Turn(event.sequence, event.role, event.round, event.cycle, "", "", event.at)
+    def view(self, run: RunView) -> RunView:
+        if not run.is_live:
+            self._break_off(self.last)
+        return replace(
+            run,
+            turns=tuple(self.turns[sequence] for sequence in sorted(self.turns)),
+            changes=tuple(self.changes),
+            acts=tuple(self._acts),
+            warnings=tuple(self._warnings),
+            repository=tuple(
+                text for text, about in self._warnings.items() if about == ABOUT_REPOSITORY
+            ),
+            stalls=tuple(self._stalls),
+            reviewers=self.reviewers,
+            proof_check=self._proof,
+            gate_logs=str(Path(self._log).parent) if self._log else "",
+            question=self._questions.get(run.asking, "") if run.is_live else "",
         )
-        turn = replace(turn, reviewed=isinstance(event, TurnEnded) and event.reviewed)
-    return replace(
-        turn,
-        ended=event.at,
-        seconds=event.seconds,
-        outcome=event.outcome,
-        detail=event.detail,
-        verdict=event.verdict,
-        why=event.why,
-        reason=event.reason if isinstance(event, TurnEnded) else "",
-        early=isinstance(event, TurnEnded) and event.early,
-    )
+
+    def _break_off(self, at: float) -> None:
+        if self.under_way is not None:
+            turn = self.turns[self.under_way.sequence]
+            worked = turn.seconds + max(at - self.under_way.at, 0.0)
+            self.turns[turn.sequence] = replace(turn, ended=at, seconds=worked)
+            self.under_way = None
 
 
-def read_settled(folder: Folder) -> RunRecord | None:
-    """Return the record of a run with its real status: one that says it runs may have been killed.
-
-    If it had ended and could not record that, its events tell. Not to be written back.
-    """
-    record = read_record(folder)
-    return record and settled(folder, record)
-
-
-def settled(folder: Folder, record: RunRecord) -> RunRecord:
-    if not record.status.is_open or folder.is_locked():
-        return record
-    end = end_told(last_events(folder), record.session_name)
-    if end is None:
-        return replace(record, status=RunStatus.INTERRUPTED)
-    return after_event(record, end)
+def _turn_of(event: TurnBegan | TurnEnded | CheckBegan | CheckEnded) -> Turn:
+    """Return a turn of which only its first event is known."""
+    if isinstance(event, CheckBegan | CheckEnded):
+        named, of_agent, reviewed = (event.gate, event.round, 1), (COMMAND, ""), False
+    else:
+        named, reviewed = (event.role, event.round, event.cycle), event.reviewed
+        # A turn that a killed run archived has an end alone.
+        of_agent = ("", "")
+        if isinstance(event, TurnBegan):
+            of_agent = (event.provider, event.terminal_id)
+    return Turn(event.sequence, *named, *of_agent, event.at, reviewed=reviewed)
 
 
-def is_discarded(record: RunRecord) -> bool:
-    tree = record.tree
-    return tree is not None and not tree.is_applied and tree.delivered is Fate.DISCARDED
-
-
-def has_passed(folder: Folder) -> bool:
-    """Does the saved state of a run say that it has passed, whatever its record says?"""
-    return can_resume(folder, str(RunStatus.PASS))
-
-
-def can_resume(folder: Folder, status: str = RUNNING) -> bool:
-    """Does the saved state of a run wait for it, with this status? What cannot be read may."""
+def is_saved_as(folder: Folder, status: str = RUNNING) -> bool:
+    """Has the saved state of a run this status? One that cannot be read may have it."""
     try:
         content = codec.parse(folder.read(STATE_NAME))
     except FileNotFoundError:
@@ -485,8 +408,8 @@ def can_resume(folder: Folder, status: str = RUNNING) -> bool:
 
 
 MOST_NAMED = 10
+Purpose = Literal["look", "act", "steer", "resume"]
 BETWEEN = "/"
-"""Between a run and a role."""
 # 7f3a
 TERMINAL_PATTERN = r"[0-9a-f]+"
 
@@ -497,76 +420,52 @@ def list_runs(state_folder: Path) -> list[RunView]:
     return sorted(found, key=lambda run: (run.started, run.id), reverse=True)
 
 
-def run_at_work(state_folder: Path, wd: Path) -> str:
-    """Return the id of the run that works in a folder; empty if none of this user does."""
+def find_live_run(state_folder: Path, *, wd: Path | None = None, pid: int | None = None) -> str:
+    """Return the id of the run at work in a folder, or of a process; empty if none is known."""
     with suppress(OSError, UsageError):
-        return next((one.id for one in list_runs(state_folder) if one.works_at(wd)), "")
+        for run in list_runs(state_folder):
+            if run.is_live and (Path(run.wd) == wd or run.pid == pid):
+                return run.id
     return ""
 
 
-def run_of_process(state_folder: Path, pid: int) -> str:
-    with suppress(OSError, UsageError):
-        live = (one for one in list_runs(state_folder) if one.is_live)
-        return next((one.id for one in live if one.pid == pid), "")
-    return ""
-
-
-def find_run(state_folder: Path, text: str | None, here: Path, *, to_look: bool = False) -> RunView:
+def find_run(state_folder: Path, text: str | None, here: Path, to: Purpose = "act") -> RunView:
     if text is not None and is_run_id(text):
         check_state_folder(state_folder)
         with suppress(OSError):
             if text in runs_folder(state_folder).names():
                 return read_run(run_folder(state_folder, text))
-    return choose_run(list_runs(state_folder), text, here, to_look=to_look)
+    return choose_run(list_runs(state_folder), text, here, to)
 
 
 def choose_run(
-    runs: Sequence[RunView], text: str | None, here: Path, *, to_look: bool = False
+    runs: Sequence[RunView], text: str | None, here: Path, to: Purpose = "act"
 ) -> RunView:
     """Return the run whose id is, begins or ends with a text.
 
     Without a text it is the one that runs in this folder, else the last one here, else the one
-    that runs elsewhere. Who only wants to look may also mean the only one that there is.
+    that runs elsewhere; `to` look, it may also be the only one that exists. `to` steer, the last
+    one here counts only if it is unfinished; `to` resume, the last unfinished one here comes first,
+    and elsewhere one that is paused.
     """
     if text:
         return _the_one(runs_that_fit(runs, text), runs, text)
     own = [run for run in runs if run.works_in(here)]
-    found = [run for run in own if run.is_live] or own[:1] or [run for run in runs if run.is_live]
-    if to_look and not found and len(runs) == 1:
-        found = [*runs]
-    return _the_one(found, runs, "")
-
-
-def choose_live_run(runs: Sequence[RunView], text: str | None, here: Path) -> RunView:
-    """Return the run that a text names, else the one that runs in this folder, else the only one.
-
-    One that is named may have ended, and so may the last one here: if it can go on, that is meant
-    rather than one elsewhere.
-    """
-    if text:
-        return choose_run(runs, text, here)
     live = [run for run in runs if run.is_live]
-    own = [run for run in runs if run.works_in(here)]
-    if own and own[0].is_unfinished and not any(run.is_live for run in own):
-        return own[0]
-    if not live:
+    unfinished = [run for run in own if run.is_unfinished][:1]
+    choices = [[run for run in own if run.is_live], own[:1], live]
+    match to:
+        case "look" if len(runs) == 1:
+            choices += [[*runs]]
+        case "steer":
+            choices[1] = unfinished if unfinished == own[:1] else []
+        case "resume":
+            paused = [run for run in live if run.status is RunStatus.PAUSED]
+            choices[1:] = [unfinished, own[:1], paused, live]
+    found = next(filter(None, choices), [])
+    if to == "steer" and not found:
         raise NotSteerable("no run is running; `cao runs` lists those that have ended")
-    return _the_one([run for run in live if run.works_in(here)] or live, runs, "")
-
-
-def choose_run_to_resume(runs: Sequence[RunView], text: str | None, here: Path) -> RunView:
-    """Return the run that a text names, else the one here that is paused or the last to go on with.
-
-    If none can, it is the last one here; without one here, the one that is paused elsewhere.
-    """
-    own = [run for run in runs if run.works_in(here)]
-    unfinished = [run for run in own if run.is_unfinished]
-    if unfinished and not text and not any(run.is_live for run in own):
-        return unfinished[0]
-    paused = [run for run in runs if run.status is RunStatus.PAUSED]
-    if text or own or not paused:
-        return choose_run(runs, text, here)
-    return _the_one(paused, runs, "")
+    return _the_one(found, runs, "")
 
 
 def runs_that_fit(runs: Sequence[RunView], text: str) -> list[RunView]:
@@ -611,7 +510,7 @@ def find_addressee(
     The run is None if the text names an agent of no run under way.
     """
     if text is None:
-        return choose_live_run(runs, None, here), None
+        return choose_run(runs, None, here, "steer"), None
     live = [run for run in runs if run.is_live]
     named, between, role = text.rpartition(BETWEEN)
     if between:
@@ -624,11 +523,11 @@ def find_addressee(
         for role, terminal in run.terminals.items():
             if terminal.startswith(text):
                 return run, role
-    if is_surely_run(runs, text) or text in (short_name(run.id) for run in runs):
+    if is_surely_run(runs, text):
         return choose_run(runs, text, here), None
     return None, None
 
 
 def is_surely_run(runs: Sequence[RunView], text: str) -> bool:
-    """Does a text name a run, or several, and nothing that a terminal could be called?"""
+    """Does a text name a run and nothing that a terminal could be called?"""
     return bool(runs_that_fit(runs, text)) and not re.fullmatch(TERMINAL_PATTERN, text)

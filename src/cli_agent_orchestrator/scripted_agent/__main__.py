@@ -12,7 +12,6 @@ from .console import Console, Quit, Terminal
 from .script import Script, Signals, parse_script
 
 USAGE = "usage: scripted_agent --profile NAME [--events FILE] [--script FILE] [--check]"
-BAD_USAGE = 2
 
 
 def main(arguments: list[str]) -> int:
@@ -20,19 +19,16 @@ def main(arguments: list[str]) -> int:
         options = read_options(arguments)
         script = load_script(Path(options.get("--script", DEFAULT_SCRIPT)))
         if "--check" in options:
-            sys.stdout.write(f"{script.name}: {len(script.rules)} rules\n")
+            sys.stdout.write(f"{script.name}: {len(script.rule)} rules\n")
             return 0
         return run_agent(options, script)
     except UsageError as error:
         sys.stderr.write(f"scripted agent: {error}\n")
-        return BAD_USAGE
+        return 2
 
 
 def read_options(arguments: list[str]) -> dict[str, str]:
-    """Return the options; the last one of a name wins.
-
-    Read by hand, because `argparse` would lengthen the start of the program by a sixth.
-    """
+    """Return the options; by hand, as `argparse` would lengthen the start by a sixth."""
     options: dict[str, str] = {}
     left = iter(arguments)
     for name in left:
@@ -60,10 +56,9 @@ def load_script(path: Path) -> Script:
 
 
 def run_agent(options: dict[str, str], script: Script) -> int:
-    """Take the terminal over until the agent is told to quit."""
     if not (os.isatty(0) and os.isatty(1)):
         raise UsageError("the scripted agent needs a terminal")
-    signals = Signals(script.settings, options.get("--events"))
+    signals = Signals(script, options.get("--events"))
     terminal = Terminal()
     try:
         with terminal.taken_over():

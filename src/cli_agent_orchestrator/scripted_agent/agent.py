@@ -43,7 +43,6 @@ HEREDOC_PATTERN = (
 PLACEHOLDER_PATTERN = r"\{([a-z0-9_]+)\}"
 
 PYTHON = "{python}"
-"""Stands for the interpreter that runs the agent, in the first word of a command."""
 ECHO_ANSWER = "Received {chars} characters, {bytes} bytes.\nsha256 {sha256}"
 REFUSED_ANSWER = "I was not given permission, so nothing was done."
 
@@ -72,8 +71,6 @@ RESPONSE FILE INSTRUCTION
 
 
 class Turn(NamedTuple):
-    """One message to an agent, and what can be read from it."""
-
     profile: str
     role: str
     number: int
@@ -81,16 +78,13 @@ class Turn(NamedTuple):
     round: int | None = None
     cycle: int | None = None
     response_path: str | None = None
-    """Where the message wants the answer to be written."""
 
 
 def role_of(profile: str) -> str:
-    """Return the role a profile plays; a profile of the user's own is a role of its own."""
     return ROLE_OF_PROFILE.get(profile, profile)
 
 
 def read_turn(profile: str, number: int, message: str) -> Turn:
-    """Return what a message says about the turn."""
     text = "\n{}\n".format(message.replace("\r\n", "\n").replace("\r", "\n"))
     round_, cycle = re.search(ROUND_PATTERN, text), re.search(CYCLE_PATTERN, text)
     return Turn(
@@ -105,10 +99,7 @@ def read_turn(profile: str, number: int, message: str) -> Turn:
 
 
 def response_path(text: str) -> str | None:
-    """Return the file that the response file instruction names, None if there is none.
-
-    The last heading counts: the instruction ends a prompt, and the task may quote another one.
-    """
+    """Return the file that the last response file instruction names; a task may quote another."""
     start = len(text)
     while (place := text.rfind(INSTRUCTION, 0, start)) >= 0:
         start, end = text.rfind("\n", 0, place) + 1, text.find("\n", place)
@@ -127,8 +118,7 @@ def response_path(text: str) -> str | None:
 
 
 def find_rule(script: Script, turn: Turn) -> Rule:
-    """Return the first rule that holds; the echo if none does."""
-    for rule in script.rules:
+    for rule in script.rule:
         if (
             (not rule.role or bool({turn.role, turn.profile} & set(rule.role)))
             and (not rule.turn or turn.number in rule.turn)
@@ -141,10 +131,7 @@ def find_rule(script: Script, turn: Turn) -> Rule:
 
 
 def render_answer(rule: Rule, turn: Turn, exit_code: int = 0, output: str = "") -> str:
-    """Return the answer with its placeholders filled in, once; unknown ones stay as they are.
-
-    The exit code is that of the first command that failed; 0 if none did.
-    """
+    """Return the answer with its placeholders filled in, once; unknown ones stay as they are."""
     received = turn.message.encode("utf-8", "surrogateescape")
     values = {
         "role": turn.role,
@@ -173,13 +160,7 @@ class CannotWork(Exception):
     """A change that the script wants cannot be made."""
 
 
-def command_text(argv: Sequence[str]) -> str:
-    """Return a command as people write it."""
-    return shlex.join("python3" if word == PYTHON else word for word in argv)
-
-
 def change_file(write: Write, folder: Path) -> None:
-    """Make one change; one that has been made already is no error."""
     path = (folder / write.path).resolve()
     if not path.is_relative_to(folder):
         raise CannotWork(f"{write.path} leads out of the working directory")
@@ -216,14 +197,10 @@ def write_pieces(path: str, text: str, pieces: int, *, reopen: bool) -> Iterator
         file.close()
 
 
-EXIT_COMMAND = "/exit"
 FOREVER = 1e9
-REFUSED_AT_START = 1
 
 
 class Agent:
-    """One agent in one terminal."""
-
     def __init__(
         self, console: Console, folder: Path, signals: Signals, script: Script, profile: str
     ) -> None:
@@ -237,10 +214,9 @@ class Agent:
         console.takes_enter = self._takes_enter
 
     def run(self) -> int:
-        """Work until told to quit, and return the exit code."""
         try:
             self._start()
-            while (message := self._console.next_message()).strip() != EXIT_COMMAND:
+            while (message := self._console.next_message()).strip() != "/exit":
                 self._take_turn(message)
             code = 0
         except Quit as quit_:
@@ -253,31 +229,31 @@ class Agent:
         return code
 
     def _start(self) -> None:
-        settings = self._script.settings
-        self._console.pause(settings.start_delay)
-        if settings.start_crash is not None:
-            raise Quit(settings.start_crash, abrupt=True)
+        script = self._script
+        self._console.pause(script.start_delay)
+        if script.start_crash is not None:
+            raise Quit(script.start_crash, abrupt=True)
         role = role_of(self._profile)
         self._console.say(
             self._row(screen.BANNER + line)
             for line in (
                 f"scripted agent {__version__}",
-                f"profile {self._profile} · role {role} · script {self._script.name}",
+                f"profile {self._profile} · role {role} · script {script.name}",
             )
         )
         ask = self._console.ask
         answer = True
-        if settings.startup_dialog == "pass":
+        if script.startup_dialog == "pass":
             answer = ask("start-up question", "May I work in this folder?")
-        elif settings.startup_dialog == "person":
+        elif script.startup_dialog == "person":
             answer = ask("sign-in needed", "Are you signed in now?", yes_marked=False)
         if not answer:
-            raise Quit(REFUSED_AT_START)
+            raise Quit(1)
         self._console.show("idle", [screen.READY + "ready"])
         self._signals.tell("SessionStart")
 
     def _takes_enter(self, message: str) -> bool:
-        if not any(rule.misbehave.swallow_enter for rule in self._script.rules):
+        if not any(rule.misbehave.swallow_enter for rule in self._script.rule):
             return True
         rule = find_rule(self._script, read_turn(self._profile, self._turns + 1, message))
         if self._swallowed < rule.misbehave.swallow_enter:
@@ -305,7 +281,6 @@ class Agent:
             self._console.end_turn("idle", [f"{screen.READY}turn {turn.number} stopped"])
 
     def _play(self, turn: Turn, rule: Rule) -> tuple[str, str]:
-        """Return the answer, and the part of it that is on the screen already."""
         bad = rule.misbehave
         if bad.ask:
             self._signals.tell("PermissionRequest", bad.ask)
@@ -336,17 +311,17 @@ class Agent:
         return answer, f"{MISLEADING_TEXT}\n" if bad.mislead else ""
 
     def _work(self, rule: Rule) -> tuple[int, str]:
-        """Change the files and run the commands; return the first failure, and all output."""
         for write in rule.write:
             self._signals.tell("PreToolUse", f"write: {write.path}")
             change_file(write, self._folder)
             self._note(f"changed {write.path}")
         failure, outputs = 0, ""
         for argv in rule.run:
-            self._signals.tell("PreToolUse", f"run: {command_text(argv)}")
+            command = shlex.join("python3" if word == PYTHON else word for word in argv)
+            self._signals.tell("PreToolUse", f"run: {command}")
             exit_code, output = run_command(argv, self._folder, self._console)
             failure, outputs = failure or exit_code, outputs + output
-            self._note(f"ran {command_text(argv)}: exit code {exit_code}")
+            self._note(f"ran {command}: exit code {exit_code}")
             self._signals.tell("PostToolUse")
         return failure, outputs
 
@@ -358,7 +333,6 @@ class Agent:
             self._console.pause(FOREVER)
 
     def _respond(self, path: str, answer: str, bad: Misbehavior) -> None:
-        """Write the response file: now, slowly, or when at rest."""
         pieces = write_pieces(path, answer, bad.pieces, reopen=bad.reopen)
 
         def write_later() -> None:
@@ -395,10 +369,7 @@ NOT_FOUND, NOT_EXECUTABLE = 127, 126
 
 
 def run_command(argv: Sequence[str], folder: Path, console: Console) -> tuple[int, str]:
-    """Run a command, never through a shell; return its exit code and output.
-
-    Its end counts, even if another process still holds its pipe; stopping the turn ends it too.
-    """
+    """Run a command, never through a shell, to its own end; return its exit code and output."""
     words = [sys.executable if word == PYTHON else word for word in argv]
     try:
         process = subprocess.Popen(

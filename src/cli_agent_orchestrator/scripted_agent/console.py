@@ -1,4 +1,4 @@
-"""Talking with the person or program at the keyboard, while time goes by.
+"""Talks with the person or program at the keyboard while time passes.
 
 Everything that takes time goes through `pump`: it waits for the next thing to happen, deals with
 keys, timers and signals of the system, and paints what has changed.
@@ -10,14 +10,16 @@ import re
 import select
 import signal
 import termios
-import unicodedata
+import tty
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from itertools import islice
+from itertools import accumulate
 from typing import NamedTuple
 
 from ..core.clock import Clock
+from ..core.text import CONTROLS, HALVES, columns_of
 from .script import Look, Signals
 
 PASTE_START = b"\x1b[200~"
@@ -41,7 +43,7 @@ class Input(NamedTuple):
     text: str = ""
 
 
-CONTROLS = {
+KEYS = {
     b"\r": Input("enter"),
     b"\n": Input("typed", "\n"),
     b"\t": Input("typed", "\t"),
@@ -59,8 +61,6 @@ CONTROLS = {
 
 
 class KeyReader:
-    """Turns chunks of bytes into inputs."""
-
     def __init__(self) -> None:
         self._cut = b""
         self._paste: bytearray | None = None
@@ -68,16 +68,13 @@ class KeyReader:
 
     @property
     def undecided(self) -> bool:
-        """Is there an ESC that may be the key or the start of a sequence?"""
         return bool(self._cut)
 
     def decide(self) -> list[Input]:
-        """Return what an undecided ESC was, now that nothing followed it."""
         was_key, self._cut = self._cut == b"\x1b", b""
-        return [CONTROLS[b"\x1b"]] if was_key else []
+        return [KEYS[b"\x1b"]] if was_key else []
 
     def feed(self, data: bytes) -> list[Input]:
-        """Return the inputs that are complete with this chunk."""
         found: list[Input] = []
         while data:
             if self._paste is None:
@@ -93,7 +90,6 @@ class KeyReader:
         return found
 
     def _read_keys(self, data: bytes, found: list[Input]) -> bytes:
-        """Read up to the start of a paste, and return what comes after it."""
         data, self._cut = self._cut + data, b""
         for token in re.finditer(TOKEN_PATTERN, data):
             piece = token[0]
@@ -105,7 +101,7 @@ class KeyReader:
             elif piece == PASTE_START:
                 self._paste = bytearray()
                 return data[token.end() :]
-            elif key := CONTROLS.get(piece):
+            elif key := KEYS.get(piece):
                 found.append(key)
         return b""
 
@@ -116,7 +112,6 @@ SPINNER = "▖▘▝▗"
 READY, OVER, FAILED, QUESTION = "▢ ", "▣ ", "▧ ", "▨ "
 BANNER, MESSAGE, NOTE = "▒▒ ", "▌ ", "∙ "
 LINE, CONTINUED = "│ ", "┆ "
-MORE = "…"
 
 RESET, BOLD, DIM, RED, GREEN, YELLOW, CYAN = (
     f"\x1b[{code}m" for code in ("0", "1", "2", "31", "32", "33", "36")
@@ -132,27 +127,24 @@ STYLES = {
 }
 # ESC[31m
 COLOR_PATTERN = r"\x1b\[\d+m"
-TAB_COLUMNS = 4
 LEAST_COLUMNS = 16
 
 
 def styled(text: str) -> str:
-    """Return a row in the color of its mark."""
     style = YELLOW if text[:1] in SPINNER else STYLES.get(text[:2], STYLES.get(text[:3], ""))
     return f"{style}{text}{RESET}" if style and text else text
 
 
-def prompt_row(shown: str, hint: str, columns: int) -> str:
-    """Return the input box, drawn: the end of the draft, or a dim hint."""
-    room = columns - 1 - width_of(PROMPT)
+def prompt_row(shown: str, columns: int) -> str:
+    room = columns - 1 - columns_of(PROMPT)
     label = f"{BOLD}{PROMPT.rstrip()}{RESET} "
     if not shown:
-        return f"{label}{DIM}{clip(hint, room)}{RESET}"
-    return label + clip_left(plain(shown[-columns:].replace("\n", "⏎").replace("\r", "⏎")), room)
+        return f"{label}{DIM}{clip(PLACEHOLDER, room)}{RESET}"
+    end = plain(shown[-columns:].replace("\n", "⏎").replace("\r", "⏎"))
+    return label + clip(end[::-1], room)[::-1]
 
 
 def message_row(message: str, columns: int) -> str:
-    """Return the head of a message that was taken, in one row."""
     first = next((line for line in message[:4000].splitlines() if line.strip()), "")
     head = plain(first[:columns]).strip()
     if len(head) == len(message.strip()):
@@ -162,7 +154,6 @@ def message_row(message: str, columns: int) -> str:
 
 
 def answer_rows(text: str, columns: int) -> Iterator[str]:
-    """Yield what the agent says, row by row, behind its gutter."""
     room = max(columns, LEAST_COLUMNS) - 1 - len(LINE)
     for line in text.split("\n"):
         mark = LINE
@@ -172,7 +163,6 @@ def answer_rows(text: str, columns: int) -> Iterator[str]:
 
 
 def dialog_rows(title: str, question: str, yes_marked: bool, columns: int) -> list[str]:
-    """Return a question with two choices; its last row is a mark, as its first."""
     yes, no = ("▸ ", "  ") if yes_marked else ("  ", "▸ ")
     asked = list(wrap(plain(question.replace("\n", " ")), max(columns, LEAST_COLUMNS) - 3))
     return [
@@ -188,31 +178,18 @@ def plain(text: str) -> str:
     """Return one line without control characters, its tabs as spaces."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(filter(_is_shown, text.expandtabs(TAB_COLUMNS)))
-
-
-def width_of(text: str) -> int:
-    return len(text) if text.isascii() else sum(map(_columns_of, text))
+    return re.sub(f"[{CONTROLS}\n{HALVES}]", "", text.expandtabs(4))
 
 
 def clip(text: str, columns: int) -> str:
-    """Return as much of the start of a text as fits."""
-    if width_of(text) <= columns:
+    if columns_of(text) <= columns:
         return text
-    return _head(text, columns - 1) + MORE if columns > 0 else ""
-
-
-def clip_left(text: str, columns: int) -> str:
-    """Return as much of the end of a text as fits."""
-    if width_of(text) <= columns:
-        return text
-    return MORE + _head(text[::-1], columns - 1)[::-1] if columns > 0 else ""
+    return _head(text, columns - 1) + "…" if columns > 0 else ""
 
 
 def wrap(line: str, columns: int) -> Iterator[str]:
-    """Yield the pieces of a line, cut where no blank is lost: not after one."""
     start = 0
-    while len(line) - start > columns or width_of(line[start:]) > columns:
+    while len(line) - start > columns or columns_of(line[start:]) > columns:
         piece = _head(line[start : start + columns], columns)
         kept = piece.rstrip(" ") or piece
         yield kept
@@ -221,34 +198,15 @@ def wrap(line: str, columns: int) -> Iterator[str]:
 
 
 def _head(text: str, columns: int) -> str:
-    used = 0
-    for index, character in enumerate(text):
-        used += _columns_of(character)
-        if used > columns:
-            return text[:index]
-    return text
-
-
-def _columns_of(character: str) -> int:
-    if character < "\u0300":
-        return 1
-    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
-
-
-def _is_shown(character: str) -> bool:
-    return unicodedata.category(character) not in ("Cc", "Cs")
+    ends = list(accumulate(map(columns_of, text)))
+    return text[: bisect_right(ends, columns)]
 
 
 def erasing(rows: Sequence[str], cursor: int, columns: int) -> str:
-    """Return what erases the drawn rows, the cursor being in a column of the last one.
-
-    A terminal that was made narrower has wrapped them.
-    """
+    """Return what erases the drawn rows, which a terminal that was made narrower has wrapped."""
     if not rows:
         return ""
-    widths = [width_of(re.sub(COLOR_PATTERN, "", row)) for row in rows[:-1]]
+    widths = [columns_of(re.sub(COLOR_PATTERN, "", row)) for row in rows[:-1]]
     up = sum(max(0, width - 1) // columns + 1 for width in widths) + cursor // columns
     return (f"\x1b[{up}A" if up else "") + "\r\x1b[J"
 
@@ -260,38 +218,26 @@ KEYBOARD, SCREEN = 0, 1
 
 
 class Quit(Exception):
-    """The program is to end."""
-
     def __init__(self, code: int, *, abrupt: bool = False) -> None:
         super().__init__(f"exit code {code}")
         self.code = code
         self.abrupt = abrupt
-        """True for a crash: nothing is tidied up and nobody is told."""
+        """Is it a crash, which tidies and reports nothing?"""
 
 
 class Terminal:
-    """The terminal the program runs in."""
-
     def __init__(self) -> None:
         self._noted = -1
 
     @contextmanager
     def taken_over(self) -> Iterator[None]:
-        """Make it raw and note signals meanwhile; what was there before comes back."""
+        """Make it raw and note signals meanwhile; restore both in the end."""
         with ExitStack() as undo:
             before = termios.tcgetattr(KEYBOARD)
             undo.callback(termios.tcsetattr, KEYBOARD, termios.TCSADRAIN, before)
             undo.callback(self._stop_pastes)
-            raw = termios.tcgetattr(KEYBOARD)
-            raw[0] &= ~(
-                termios.BRKINT | termios.ICRNL | termios.INPCK | termios.ISTRIP | termios.IXON
-            )
-            raw[1] &= ~termios.OPOST
-            raw[2] = raw[2] & ~(termios.CSIZE | termios.PARENB) | termios.CS8
-            raw[3] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN | termios.ISIG)
-            raw[6][termios.VMIN], raw[6][termios.VTIME] = 1, 0
             # What was typed before is input too, so nothing is flushed.
-            termios.tcsetattr(KEYBOARD, termios.TCSADRAIN, raw)
+            tty.setraw(KEYBOARD, termios.TCSADRAIN)
             self._noted, wake = os.pipe()
             undo.callback(os.close, self._noted)
             undo.callback(os.close, wake)
@@ -315,10 +261,7 @@ class Terminal:
             raise Quit(128 + signal.SIGHUP) from None
 
     def wait(self, seconds: float | None, also: int | None = None) -> tuple[bytes, bool]:
-        """Wait for input, a signal or another file; return the input and if the file is readable.
-
-        Raise Quit when a signal ends the program.
-        """
+        """Return the input, and whether another file is readable; an ending signal is Quit."""
         watched = [KEYBOARD, self._noted] + ([] if also is None else [also])
         ready, _, _ = select.select(watched, [], [], seconds)
         for number in os.read(self._noted, CHUNK_BYTES) if self._noted in ready else b"":
@@ -338,7 +281,6 @@ class Terminal:
         return bytes(data), also in ready
 
     def write(self, text: str) -> None:
-        """Write all of a text; raise Quit if the terminal is gone."""
         data = memoryview(text.encode("utf-8", "replace"))
         try:
             while data:
@@ -349,9 +291,6 @@ class Terminal:
 
 TICK_SECONDS = 0.1
 ESCAPE_SECONDS = 0.03
-"""How long an ESC waits for the rest of a sequence."""
-ROWS_AT_ONCE = 2000
-AGAIN_HINT = "Ctrl-C once more quits"
 YES_WORDS, NO_WORDS = ("1", "y", "Y"), ("2", "n", "N")
 
 
@@ -360,8 +299,6 @@ class Interrupted(Exception):
 
 
 class Console:
-    """The agent's face: an input box, a busy row, questions, and rows that stay."""
-
     def __init__(self, terminal: Terminal, signals: Signals, clock: Clock) -> None:
         self._terminal = terminal
         self._signals = signals
@@ -369,7 +306,6 @@ class Console:
         self.columns = terminal.columns
         self._keys = KeyReader()
         self._draft: list[tuple[str, str]] = []
-        """The stretches of the unsent message: each as it is, and as it is shown."""
         self._messages: deque[str] = deque()
         self._timers: list[tuple[float, Callable[[], None]]] = []
         self._question = ("", "")
@@ -379,7 +315,6 @@ class Console:
         self._busy_since = 0.0
         self._may_stop = False
         self._stopped = False
-        self._quitting = False
         self._live: tuple[list[str], int] = ([], 0)
         self.takes_enter: Callable[[str], bool] = bool
         """Asked with the message when Enter is pressed; False swallows the key."""
@@ -396,11 +331,9 @@ class Console:
             self.pump(end)
 
     def later(self, seconds: float, action: Callable[[], None]) -> None:
-        """Do something after some seconds, whatever is going on then."""
         self._timers.append((self._clock.monotonic() + seconds, action))
 
     def ask(self, title: str, text: str, yes_marked: bool = True) -> bool:
-        """Put a question on the screen, and return how it is answered."""
         before = self._look
         self._question, self._yes_marked, self._answer = (title, text), yes_marked, None
         self.show("blocked")
@@ -410,7 +343,6 @@ class Console:
         return self._answer
 
     def begin_turn(self, rows: Iterable[str]) -> None:
-        """Put rows on the screen for good and look busy from now on."""
         self._busy_since = self._clock.monotonic()
         self._may_stop, self._stopped = True, False
         self.show("working", rows)
@@ -420,25 +352,18 @@ class Console:
         return self._clock.monotonic() - self._busy_since
 
     def ignore_stops(self) -> None:
-        """Be deaf to everyone who wants to stop this turn."""
         self._may_stop = False
 
     def end_turn(self, look: Look, rows: Iterable[str]) -> None:
-        """Put rows on the screen for good and be at rest."""
-        self._may_stop = False
+        self.ignore_stops()
         self.show(look, rows)
 
     def show(self, look: Look, rows: Iterable[str] = ()) -> None:
-        """Put rows on the screen for good, and below them what belongs to a look."""
         self._look = look
         self.say(rows)
 
     def say(self, rows: Iterable[str]) -> None:
-        """Put rows on the screen for good, many of them in portions."""
-        rest = iter(rows)
-        self._paint(list(islice(rest, ROWS_AT_ONCE)))
-        while portion := list(islice(rest, ROWS_AT_ONCE)):
-            self._paint(portion)
+        self._paint(list(rows))
 
     def pump(self, until: float | None, also: int | None = None) -> bool:
         """Deal with the next thing that happens; return whether another file is readable."""
@@ -464,11 +389,10 @@ class Console:
         return readable
 
     def _press(self, pressed: Input) -> None:
-        if self._look == "blocked" and self._answer is None:
-            self._press_at_question(*pressed)
-            return
         key, text = pressed
-        was_quitting, self._quitting = self._quitting, False
+        if self._look == "blocked" and self._answer is None:
+            self._press_at_question(key, text)
+            return
         match key:
             case "pasted" if len(text) > FOLD_CHARS or "\n" in text or "\r" in text:
                 self._draft.append((text, f"[pasted {len(text)} chars]"))
@@ -488,9 +412,7 @@ class Console:
                 self._draft = []
             case "ctrl-c" | "escape" | "ctrl-d" if self._look == "working":
                 self._stopped = key != "ctrl-d"
-            case "ctrl-c" if not was_quitting:
-                self._quitting = True
-            case "ctrl-c" | "ctrl-d" if not self._draft:
+            case "ctrl-d" if not self._draft:
                 raise Quit(0)
 
     def _press_at_question(self, key: str, text: str) -> None:
@@ -509,7 +431,6 @@ class Console:
         return int(self.elapsed / TICK_SECONDS)
 
     def _paint(self, above: list[str]) -> None:
-        """Put rows above for good, and draw the live ones below them where they changed."""
         announced = self._signals.announce(self._look, self._frame)
         live, cursor = self._live_rows()
         column = min(cursor, self.columns - 1)
@@ -523,7 +444,6 @@ class Console:
         self._terminal.write(announced + erase + drawn + place)
 
     def _live_rows(self) -> tuple[list[str], int]:
-        """Return the rows at the bottom, drawn, and the column of the cursor in the last one."""
         if not self._look:
             return [], 0
         room = self.columns - 1
@@ -531,9 +451,8 @@ class Console:
             asked = dialog_rows(*self._question, self._yes_marked, self.columns)
             return [styled(clip(row, room)) for row in asked], 0
         shown = "".join(shown for _, shown in self._draft)
-        hint = AGAIN_HINT if self._quitting else PLACEHOLDER
-        box = prompt_row(shown, hint, self.columns)
-        cursor = width_of(re.sub(COLOR_PATTERN, "", box) if shown else PROMPT)
+        box = prompt_row(shown, self.columns)
+        cursor = columns_of(re.sub(COLOR_PATTERN, "", box) if shown else PROMPT)
         if self._look != "working":
             return [box], cursor
         text = f"{SPINNER[self._frame % 4]} working · {int(self.elapsed)}s"

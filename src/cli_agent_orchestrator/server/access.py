@@ -1,25 +1,23 @@
-"""Who may talk to the server: Host, Origin and token are looked at before anything else.
+"""Who may use the server: Host, Origin and token are checked before anything else.
 
-Every web page its user opens can send requests to a local server, so being local is no proof of
-anything. A page is recognized by what browsers cannot be talked out of sending:
+Every web page that the user opens can send requests to a local server. A page is recognized by
+headers that it cannot choose:
 
 - Host is the name the page was loaded from when its owner points that name at this machine
   (DNS rebinding), so only loopback names and names the user allowed are answered.
-- Origin and Sec-Fetch-Site tell that a page is asking, so both must say it is our own.
+- Origin and Sec-Fetch-Site show that a page is asking, so both must name our own.
 
 The token keeps out everything else that runs on the machine. In its place the server's own page
-shows a cookie and a key, see `PageAccess`. `check` decides; `Access` acts.
-
-An agent can read the token, as it is the same user. What it sends from its terminal may look, not
-steer: that is found out by the connection.
+has a key, see `page/sign_in.py`. An agent can read the token, as it is the same user: requests from
+its terminal, recognized by the connection, may look, not steer.
 """
 
 import asyncio
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from hmac import compare_digest
 
+from msgspec import Struct
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..errors import ServerEnding
@@ -27,56 +25,29 @@ from .answers import EarlyProblem, Problem
 
 # localhost:9889   127.0.0.1   [::1]:9889
 HOST_PATTERN = r"([a-z0-9._-]{1,253}|\[[0-9a-f:.]{2,45}\])(?::[0-9]{1,5})?"
-PROOF_HEADER = "X-CAO-Proof"
-LOOKED_AT = (
-    b"host",
-    b"origin",
-    b"sec-fetch-site",
-    b"sec-fetch-mode",
-    b"sec-fetch-dest",
-    b"authorization",
-    b"cookie",
-    PROOF_HEADER.lower().encode(),
+HEADERS = (
+    *(b"host", b"origin", b"authorization"),
+    *(b"sec-fetch-site", b"sec-fetch-mode", b"sec-fetch-dest"),
 )
-USUAL_PORT = 80
-ENDING = 503
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
-FROM_AGENT = "requests from an agent's terminal may look, not steer; send this from your own"
 OPEN_REQUESTS = (("GET", "/health"),)
-"""What needs no token: it tells that the server is there."""
+"""They need no token."""
 OVER_SOCKET = "socket"
-"""The host of a client that came by the Unix socket, which only the user can open; its port is the
-number of its process."""
+"""The host of a client on the Unix socket, which only the user can open; its port is its process
+id."""
 
 
-@dataclass(frozen=True, slots=True)
-class PageRequest:
-    """What the server's own page in a browser sends in place of a token."""
-
-    method: str
-    path: str
-    target: str
-    """Path and query, letter by letter."""
-    host: str
-    """As the browser knows it, with its port."""
-    cookies: str
-    proof: str
-    """That of this very request."""
-
-
-@dataclass(frozen=True, slots=True)
-class AccessRules:
+class AccessRules(Struct, frozen=True):
     """What a request must show."""
 
     token: str | None
-    """None: no token is asked for. Host and Origin are checked all the same."""
+    """None: no token is needed. Host and Origin are checked all the same."""
     allowed_hosts: frozenset[str] = frozenset()
     """Names besides the loopback ones, as `host_name` returns them."""
     is_open: Callable[[str, str], bool] = lambda method, path: False
-    """Is a request, by its method and path, one of the page that is answered for everybody? It
-    holds nothing of the user's then."""
-    is_signed_in: Callable[[PageRequest], bool] = lambda request: False
-    """Does a request show who has signed in at this server?"""
+    """Is a request, by its method and path, for a part of the page without any data of the user?"""
+    is_signed_in: Callable[[str, str], bool] = lambda path, key: False
+    """May the browser with this key, in place of a token, ask for what is at a path?"""
     from_agent: Callable[[int, int | None], bool] | None = None
     """Is a client in an agent's terminal? It is named by its port and ours, else, over the socket,
     by its process. Blocks. None: there are no agents here."""
@@ -92,16 +63,13 @@ def host_name(host: str) -> str | None:
 
 
 def allowed_names(hosts: Iterable[str]) -> frozenset[str]:
-    """Return hosts as `host_name` returns them; addresses that stand for all of them are no names.
-
-    `fe80::1` gives `[fe80::1]`, `0.0.0.0` gives nothing.
-    """
+    """Return hosts as `host_name` returns them; `fe80::1` is `[fe80::1]`, `0.0.0.0` is none."""
     plain = {host.lower().strip("[]") for host in hosts} - {"0.0.0.0", "::"}
     return frozenset(f"[{host}]" if ":" in host else host for host in plain)
 
 
 def check(rules: AccessRules, scope: Scope) -> EarlyProblem | None:
-    picked: dict[bytes, list[str]] = {name: [] for name in LOOKED_AT}
+    picked: dict[bytes, list[str]] = {name: [] for name in HEADERS}
     for name, value in scope["headers"]:
         if name in picked:
             picked[name].append(value.decode("latin-1"))
@@ -120,13 +88,13 @@ def check(rules: AccessRules, scope: Scope) -> EarlyProblem | None:
     refused = _check_page(picked, may_be_led_to=is_page and method == "GET")
     if refused is not None or is_page or (method, path) in OPEN_REQUESTS:
         return refused
-    return _check_token(rules, scope, picked)
+    return _check_token(rules, path, picked[b"authorization"])
 
 
 def _check_page(headers: dict[bytes, list[str]], *, may_be_led_to: bool) -> EarlyProblem | None:
-    """Refuse what a web page asks for, unless the page is this server's own on a loopback name.
+    """Refuse the requests of web pages but this server's own on a loopback name.
 
-    Another page, or a file, may lead the user to ours: it sees nothing of it.
+    Another page may have a link to ours: it sees nothing of it.
     """
     host = headers[b"host"][0].lower()
     origins = headers[b"origin"]
@@ -142,17 +110,15 @@ def _check_page(headers: dict[bytes, list[str]], *, may_be_led_to: bool) -> Earl
     return None
 
 
-def _check_token(
-    rules: AccessRules, scope: Scope, headers: dict[bytes, list[str]]
-) -> EarlyProblem | None:
-    if rules.token is None or _is_signed_in(rules, scope, headers):
+def _check_token(rules: AccessRules, path: str, given: list[str]) -> EarlyProblem | None:
+    if rules.token is None:
         return None
-    authorizations = headers[b"authorization"]
-    scheme, _, given = authorizations[0].partition(" ") if len(authorizations) == 1 else ("",) * 3
-    matches = compare_digest(given.strip().encode(), rules.token.encode())
-    if scheme.lower() == "bearer" and matches:
+    scheme, _, key = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+    key = key.strip()
+    is_token = compare_digest(key.encode(), rules.token.encode())
+    if scheme.lower() == "bearer" and (is_token or rules.is_signed_in(path, key)):
         return None
-    problem = "the token is wrong" if authorizations else "a token is needed"
+    problem = "the token is wrong" if given else "a token is needed"
     return EarlyProblem(
         401,
         f"{problem}: send 'Authorization: Bearer TOKEN'; "
@@ -161,39 +127,8 @@ def _check_token(
     )
 
 
-def _is_signed_in(rules: AccessRules, scope: Scope, headers: dict[bytes, list[str]]) -> bool:
-    proofs = headers[PROOF_HEADER.lower().encode()]
-    if len(proofs) != 1 or headers[b"authorization"]:
-        return False
-    host = headers[b"host"][0].lower()
-    # Somebody at another port could pass on what our page has sent to him.
-    if port_of(host) != scope["server"][1]:
-        return False
-    query = scope["query_string"]
-    target = scope["raw_path"] + (b"?" + query if query else b"")
-    cookies = "; ".join(headers[b"cookie"])
-    return rules.is_signed_in(
-        PageRequest(
-            scope["method"], scope["path"], target.decode("latin-1"), host, cookies, proofs[0]
-        )
-    )
-
-
-def port_of(host: str) -> int:
-    """Return the port in a Host header that is well-formed.
-
-    >>> port_of("[::1]:9889"), port_of("[::1]")
-    (9889, 80)
-    """
-    port = host.rpartition("]")[2].rpartition(":")[2] if ":" in host.rpartition("]")[2] else ""
-    return int(port) if port else USUAL_PORT
-
-
 class Access:
-    """ASGI middleware that lets through only what `check` has nothing against.
-
-    A request that is given up because the server ends is told so.
-    """
+    """ASGI middleware that passes on only the requests that `check` does not refuse."""
 
     def __init__(self, app: ASGIApp, rules: AccessRules) -> None:
         self._app = app
@@ -215,9 +150,9 @@ class Access:
         try:
             await (refusal or self._app)(scope, receive, note)
         except asyncio.CancelledError:
-            # Nobody else but the server itself ends a request.
+            # Only the server itself cancels a request: when it ends.
             if not is_answered:
-                await Problem(ENDING, str(ServerEnding()))(scope, receive, send)
+                await Problem(503, str(ServerEnding()))(scope, receive, send)
 
     async def _refusal(self, scope: Scope) -> EarlyProblem | None:
         host, number = scope.get("client") or ("", None)
@@ -228,5 +163,8 @@ class Access:
         if from_agent is None or scope["method"] == "GET" or number is None:
             return None
         port = None if is_own else scope["server"][1]
-        is_agents = await asyncio.to_thread(from_agent, number, port)
-        return EarlyProblem(403, FROM_AGENT) if is_agents else None
+        if not await asyncio.to_thread(from_agent, number, port):
+            return None
+        return EarlyProblem(
+            403, "requests from an agent's terminal may look, not steer; send this from your own"
+        )

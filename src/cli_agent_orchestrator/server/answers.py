@@ -26,6 +26,7 @@ from ..errors import (
     TmuxError,
     UsageError,
 )
+from ..terminals.tmux import drop_error
 from .operations import Backend
 from .schemas import Json, to_json
 
@@ -49,8 +50,6 @@ STATUS_CODES: Mapping[type[Exception], int] = {
 """The nearest ancestor of an error counts."""
 
 LINGER_SECONDS = 3.0
-NOT_DONE = {"Retry-After": "1"}
-"""Tells a client that nothing was done, and that it may ask again."""
 
 PROBLEMS: Mapping[int, str] = {
     400: "What was asked for cannot be right, an unknown provider for example.",
@@ -70,8 +69,6 @@ PROBLEMS: Mapping[int, str] = {
 
 
 class Problem(Json):
-    """Says what went wrong."""
-
     def __init__(
         self, status_code: int, detail: str, headers: Mapping[str, str] | None = None
     ) -> None:
@@ -79,16 +76,14 @@ class Problem(Json):
 
 
 class EarlyProblem(Problem):
-    """A problem that is told before the request was read to its end.
+    """A problem that is sent before the request was read to its end.
 
-    The answer goes out at once. Then the rest of the request is thrown away for a moment: closing
-    while the client still sends would reset the connection, and the client would not see why.
+    The rest of the request is read for a moment and thrown away: closing while the client still
+    sends would reset the connection, and the client would not see why.
     """
 
-    def __init__(
-        self, status_code: int, detail: str, headers: Mapping[str, str] | None = None
-    ) -> None:
-        super().__init__(status_code, detail, {**(headers or {}), "Connection": "close"})
+    def init_headers(self, headers: Mapping[str, str] | None = None) -> None:
+        super().init_headers({**(headers or {}), "Connection": "close"})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         start = {"status": self.status_code, "headers": self.raw_headers}
@@ -114,23 +109,23 @@ async def _own_error(request: Request, error: Exception) -> Response:
         logger.warning("%s: given up, because the server ends", where)
     elif status_code >= 500:
         logger.error("%s: %s", where, error)
-    # What is too large has perhaps not been read to its end.
+    # A body that is too large may not have been read to its end.
     kind = EarlyProblem if status_code == 413 else Problem
-    return kind(status_code, str(error), NOT_DONE if isinstance(error, ServerEnding) else None)
+    # When the server ends, nothing was done, and the client may ask again.
+    retry = {"Retry-After": "1"} if isinstance(error, ServerEnding) else None
+    return kind(status_code, str(error), retry)
 
 
-async def _refused(request: Request, error: Exception) -> Response:
-    """Answer for what is no operation of ours, or was asked for in the wrong way."""
+async def _refused(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return Problem(error.status_code, error.detail, error.headers)
 
 
-async def _gone(request: Request, error: Exception) -> Response:
-    """Return something for nobody: the client hung up while it was sending."""
+async def _gone(_: Request, error: Exception) -> Response:
     return Response(status_code=400)
 
 
-async def _unexpected(request: Request, error: Exception) -> Response:
+async def _unexpected(_: Request, error: Exception) -> Response:
     """Answer for a fault of ours; it is raised again after that, so the log has the traceback."""
     return Problem(500, "internal error; the log of the server says more")
 
@@ -146,10 +141,24 @@ PROBLEM_HANDLERS: Mapping[Any, Any] = {  # Any: what Starlette calls for
 Result = TypeVar("Result")
 
 
-async def wait_for_hang_up(receive: Receive) -> None:
-    """Return when the client has hung up; what it still sends is thrown away."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
+@contextlib.asynccontextmanager
+async def waiting_for_end(
+    receive: Receive, backend: Backend
+) -> AsyncGenerator[tuple[asyncio.Task[None], asyncio.Task[Any]], None]:
+    """Yield two tasks: one ends when the client hangs up, the other when the server is to end."""
+
+    async def hang_up() -> None:
+        # What the client still sends is thrown away.
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    tasks = asyncio.create_task(hang_up()), asyncio.create_task(backend.closing.wait())
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
 
 
 async def while_connected(
@@ -159,50 +168,37 @@ async def while_connected(
 ) -> Result:
     """Return what the work returns, or undo it when the client hangs up or the server ends.
 
-    For work whose result nobody else would ever learn of. `take_back` undoes what was done all the
-    same. When the server ends, the service waits for the undoing.
+    For work whose result no other client would ever learn of. `take_back` undoes what was done all
+    the same. When the server ends, the service waits for the undoing.
     """
-    backend: Backend = request.app.state.backend
     doing = asyncio.create_task(work)
-    hang_up = asyncio.create_task(wait_for_hang_up(request.receive))
-    closing = asyncio.create_task(backend.closing.wait())
-    try:
-        await asyncio.wait({doing, hang_up, closing}, return_when=asyncio.FIRST_COMPLETED)
-        if hang_up.done():
-            doing.cancel()
-            await asyncio.wait({doing})
-            if not doing.cancelled():
-                await take_back(doing.result())
-            raise ClientDisconnect
-        if not doing.done():
-            raise ServerEnding
-    finally:
-        hang_up.cancel()
-        closing.cancel()
-        if not doing.done():
-            doing.cancel()
-            doing.add_done_callback(_take_notice)
+    async with waiting_for_end(request.receive, request.app.state.backend) as ends:
+        hang_up, _ = ends
+        try:
+            await asyncio.wait({doing, *ends}, return_when=asyncio.FIRST_COMPLETED)
+            if hang_up.done():
+                doing.cancel()
+                await asyncio.wait({doing})
+                if not doing.cancelled():
+                    await take_back(doing.result())
+                raise ClientDisconnect
+            if not doing.done():
+                raise ServerEnding
+        finally:
+            if not doing.done():
+                doing.cancel()
+                doing.add_done_callback(drop_error)
     return doing.result()
-
-
-def _take_notice(done: asyncio.Task[Any]) -> None:
-    # asyncio complains about errors that nobody has looked at.
-    if not done.cancelled():
-        done.exception()
 
 
 HEARTBEAT_SECONDS = 15.0
 EVENT_STREAM = "text/event-stream"
-SIGN_OF_LIFE = b": ping\n\n"
 
 Happening = TypeVar("Happening")
 
 
 def sse_bytes(kind: str, number: str, data: object) -> bytes:
-    """Return an event as it goes over the wire; JSON has no line breaks, and nor have the others.
-
-    A client that was cut off names the number of the last event it heard.
-    """
+    """Return an event as it is sent; neither JSON nor the others have line breaks."""
     head = f"event: {kind}\n" + (f"id: {number}\n" if number else "")
     return head.encode() + b"data: " + to_json(data) + b"\n\n"
 
@@ -232,31 +228,29 @@ class EventStream(Response, Generic[Happening]):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         start = {"status": self.status_code, "headers": self.raw_headers}
         await send({"type": "http.response.start", **start})
-        hang_up = asyncio.create_task(wait_for_hang_up(receive))
-        closing = asyncio.create_task(self._backend.closing.wait())
         upcoming = asyncio.create_task(self._next_event())
-        try:
-            while True:
-                await asyncio.wait(
-                    {hang_up, closing, upcoming},
-                    timeout=self._backend.heartbeat,
-                    return_when=asyncio.FIRST_COMPLETED,
-                )
-                if hang_up.done() or closing.done():
-                    break
-                chunk = SIGN_OF_LIFE
-                if upcoming.done():
-                    event = upcoming.result()
-                    if event is None:
+        async with waiting_for_end(receive, self._backend) as ends:
+            try:
+                while True:
+                    await asyncio.wait(
+                        {*ends, upcoming},
+                        timeout=self._backend.heartbeat,
+                        return_when=asyncio.FIRST_COMPLETED,
+                    )
+                    if any(end.done() for end in ends):
                         break
-                    chunk = self._encode(event)
-                    upcoming = asyncio.create_task(self._next_event())
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
-        finally:
-            for task in (hang_up, closing, upcoming):
-                task.cancel()
-            await asyncio.wait({hang_up, closing, upcoming})
-            await self._events.aclose()
+                    chunk = b": ping\n\n"
+                    if upcoming.done():
+                        event = upcoming.result()
+                        if event is None:
+                            break
+                        chunk = self._encode(event)
+                        upcoming = asyncio.create_task(self._next_event())
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            finally:
+                upcoming.cancel()
+                await asyncio.wait({upcoming})
+                await self._events.aclose()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _next_event(self) -> Happening | None:

@@ -7,23 +7,24 @@ import socket
 import struct
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import uvicorn
 import uvloop
+from msgspec.structs import replace
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.routing import Route
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
 
 from ..core.clock import SystemClock
 from ..errors import ServerConflict, UsageError
 from ..terminals.service import TerminalService
-from .access import OVER_SOCKET, Access, AccessRules, PageRequest, allowed_names
+from .access import OVER_SOCKET, Access, AccessRules, allowed_names
 from .answers import HEARTBEAT_SECONDS, PROBLEM_HANDLERS
 from .openapi import describe
 from .operations import Backend, Runs, route_of
@@ -39,10 +40,9 @@ def create_app(
     allowed_hosts: Iterable[str] = (),
     heartbeat: float = HEARTBEAT_SECONDS,
 ) -> Starlette:
-    """Return the application for one terminal service, and for runs if they are given.
+    """Return the application; with a token of None every user of the machine may use it.
 
-    With a token of None everybody on the machine may use it. `allowed_hosts` are names under which
-    the server may be addressed besides the loopback ones.
+    `allowed_hosts` are names of the server besides the loopback ones.
     """
     rules = AccessRules(token, allowed_names(allowed_hosts), from_agent=service.has_client)
     app = Starlette(
@@ -59,10 +59,9 @@ def create_app(
 def serve_page(
     app: Starlette,
     is_open: Callable[[str, str], bool],
-    is_signed_in: Callable[[PageRequest], bool],
+    is_signed_in: Callable[[str, str], bool],
     routes: Iterable[Route],
 ) -> Starlette:
-    """Let an application that answers nobody yet show a page in the browser, too."""
     rules = replace(app.state.rules, is_open=is_open, is_signed_in=is_signed_in)
     app.user_middleware = [Middleware(Access, rules=rules)]
     app.router.routes.extend(routes)
@@ -70,22 +69,25 @@ def serve_page(
 
 
 async def document(_: Request) -> Json:
-    # Made when it is asked for, which is seldom, and not at every start.
+    # Seldom wanted: not made at every start.
     return Json(describe(OPERATIONS))
 
 
 GRACE_SECONDS = 5
-"""How long requests in progress may go on after the server was told to stop."""
+"""For requests in progress when the server is to stop."""
 KEEP_ALIVE_SECONDS = 60
 """Longer than clients keep an unused connection, so that they never use one that just closed."""
-DATE_SECONDS = 1.0
-"""How exact the time in answers is."""
 MOST_CONNECTIONS = 100
-"""Each takes a file of this process, which may have to do with 256, and anybody may connect."""
+"""Each takes a file of this process, which may have only 256, and any local program may connect.
+
+Only the user's own programs can open the Unix socket: they are never too many."""
+LARGEST_HEAD = 512 * 1024
+"""Bytes; more than is read at once, so that no request is refused for its body."""
+TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n"
 TWINS = {"127.0.0.1": "::1", "localhost": "::1", "0.0.0.0": "::1", "::1": "127.0.0.1"}
 """The other address that `localhost` may mean."""
 SOL_LOCAL, LOCAL_PEERPID = 0, 2
-"""How macOS is asked which process is at the other end of a Unix socket."""
+"""Of macOS, for the process at the other end of a Unix socket."""
 
 Result = TypeVar("Result")
 Main = Callable[[Callable[[int], None], asyncio.Event], Coroutine[Any, Any, None]]
@@ -93,7 +95,13 @@ Main = Callable[[Callable[[int], None], asyncio.Event], Coroutine[Any, Any, None
 
 
 class Http(HttpToolsProtocol):
-    """uvicorn's HTTP, which knows who is at the other end of a Unix socket."""
+    """uvicorn's HTTP, with a limit for the head of a request, and for a connection without one.
+
+    It also knows the process at the other end of a Unix socket.
+    """
+
+    head: int | None = None
+    """How many bytes the head of a request has so far; None outside of it."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self.gone = asyncio.Event()
@@ -101,6 +109,29 @@ class Http(HttpToolsProtocol):
         peer = transport.get_extra_info("socket")
         if peer.family == socket.AF_UNIX:
             self.client = (OVER_SOCKET, _process_of(peer))
+            self.limit_concurrency = None
+        else:
+            idle = self.timeout_keep_alive
+            self.timeout_keep_alive_task = self.loop.call_later(
+                idle, self.timeout_keep_alive_handler
+            )
+
+    def on_message_begin(self) -> None:
+        self.head = 0
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self.head = None
+        super().on_headers_complete()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        # uvicorn joins its parts again and again, and answers nobody meanwhile.
+        if self.head is not None and not self.transport.is_closing():
+            self.head += len(data)
+            if self.head > LARGEST_HEAD:
+                self.transport.write(TOO_LARGE)
+                self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -108,7 +139,7 @@ class Http(HttpToolsProtocol):
 
 
 def _process_of(peer: socket.socket) -> int:
-    """Return the process that opened a connection; 0 if the system does not tell."""
+    """Return the process that opened a connection; 0 if it is not known."""
     with contextlib.suppress(OSError):
         if sys.platform == "linux":
             told = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
@@ -117,68 +148,17 @@ def _process_of(peer: socket.socket) -> int:
     return 0
 
 
-class HttpServer(uvicorn.Server):
-    """A uvicorn server that waits for an event to stop, and leaves signals to the caller."""
+async def serve(
+    app: Starlette,
+    listeners: Sequence[socket.socket],
+    *,
+    stop: asyncio.Event,
+    idle_seconds: int = KEEP_ALIVE_SECONDS,
+) -> None:
+    """Serve until `stop` is set: then event streams end at once, other requests in some seconds.
 
-    def __init__(self, config: uvicorn.Config, stop: asyncio.Event) -> None:
-        super().__init__(config)
-        self._stop = stop
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept connections; uvicorn's own takes every socket for one of TCP."""
-        loop = asyncio.get_running_loop()
-
-        def connection() -> Http:
-            return Http(self.config, self.server_state, {}, loop)
-
-        self.servers = []
-        for listener in sockets or []:
-            is_unix = listener.family == socket.AF_UNIX
-            create = loop.create_unix_server if is_unix else loop.create_server
-            self.servers.append(await create(connection, sock=listener))
-        self.started = True
-
-    async def main_loop(self) -> None:
-        """Keep the Date header right, until the event is set.
-
-        uvicorn's own loop wakes up ten times a second to see whether it is to stop.
-        """
-        while not self._stop.is_set():
-            await self.on_tick(0)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(DATE_SECONDS):
-                    await self._stop.wait()
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answer what was asked, and end as soon as that is done.
-
-        uvicorn's own sleeps for a tenth of a second even if there is nothing to be done.
-        """
-        for listener in self.servers:
-            listener.close()
-        connections = [one for one in self.server_state.connections if isinstance(one, Http)]
-        for connection in connections:
-            connection.shutdown()
-        try:
-            async with asyncio.timeout(GRACE_SECONDS):
-                for connection in connections:
-                    await connection.gone.wait()
-                # Who has hung up may have left something to be done.
-                if self.server_state.tasks:
-                    await asyncio.wait(self.server_state.tasks)
-        except TimeoutError:
-            for task in self.server_state.tasks:
-                task.cancel()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-async def serve(app: Starlette, listeners: Sequence[socket.socket], *, stop: asyncio.Event) -> None:
-    """Serve until `stop` is set.
-
-    Stopping ends event streams at once and lets other requests finish for a few seconds.
+    In place of `uvicorn.Server`: it takes every socket for one of TCP, looks ten times a second
+    whether it is to stop, handles signals, and sleeps before it ends.
     """
     config = uvicorn.Config(
         app,
@@ -190,27 +170,41 @@ async def serve(app: Starlette, listeners: Sequence[socket.socket], *, stop: asy
         log_level="warning",
         access_log=False,
         proxy_headers=False,
-        server_header=False,
         limit_concurrency=MOST_CONNECTIONS,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_keep_alive=idle_seconds,
     )
+    config.load()
+    loop, state = asyncio.get_running_loop(), ServerState()
 
-    async def close() -> None:
-        await stop.wait()
-        app.state.backend.closing.set()
+    def connection() -> Http:
+        return Http(config, state, {}, loop)
 
-    closing = asyncio.create_task(close())
+    servers = []
+    for listener in listeners:
+        is_unix = listener.family == socket.AF_UNIX
+        create = loop.create_unix_server if is_unix else loop.create_server
+        servers.append(await create(connection, sock=listener))
+    await stop.wait()
+    app.state.backend.closing.set()
+    for server in servers:
+        server.close()
+    connections = [one for one in state.connections if isinstance(one, Http)]
+    for one in connections:
+        one.shutdown()
     try:
-        await HttpServer(config, stop).serve(sockets=list(listeners))
-    finally:
-        closing.cancel()
+        async with asyncio.timeout(GRACE_SECONDS):
+            for one in connections:
+                await one.gone.wait()
+            # A client that has hung up may have left work.
+            if state.tasks:
+                await asyncio.wait(state.tasks)
+    except TimeoutError:
+        for task in state.tasks:
+            task.cancel()
 
 
 async def bind(host: str, port: int) -> list[socket.socket]:
-    """Return sockets that listen, see `listen`; port 0 takes a free one.
-
-    Raises ServerConflict if the port is taken.
-    """
+    """Return sockets that listen, see `listen`; port 0 takes a free one."""
     try:
         (_, _, _, _, address), *_ = await asyncio.get_running_loop().getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -228,7 +222,7 @@ async def bind(host: str, port: int) -> list[socket.socket]:
 def listen(host: str, port: int) -> list[socket.socket]:
     """Return sockets that listen at an address, and at the other one that `localhost` may mean.
 
-    Another user could take that one: `ssh -L 9889:localhost:9889` would lead to him. Raises OSError
+    Another user could take that one: `ssh -L 9889:localhost:9889` would lead there. Raises OSError
     with EADDRINUSE, and the address as its `filename`, if the port is not free at both.
     """
     listeners: list[socket.socket] = []
@@ -250,7 +244,6 @@ def listen(host: str, port: int) -> list[socket.socket]:
 
 
 def run(main: Coroutine[Any, Any, Result]) -> Result:
-    """Run a coroutine to its end in the event loop that suits the server best."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(main)
 
@@ -266,7 +259,6 @@ class BackgroundServer:
         self._thread = threading.Thread(target=self._run, name="cao-server", daemon=True)
 
     def start(self) -> int:
-        """Return the port once the server is ready; what it raises before that is raised here."""
         self._thread.start()
         either: list[Future[Any]] = [self._port, self._ended]
         wait(either, return_when=FIRST_COMPLETED)

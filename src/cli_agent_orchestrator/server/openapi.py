@@ -1,12 +1,10 @@
-"""The OpenAPI document: everything that somebody needs who writes a client.
-
-What a field means is what stands below it in the source.
-"""
+"""The OpenAPI document. The text below a field in the source describes it."""
 
 import ast
 import inspect
-import textwrap
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable
+from functools import cache
 from itertools import pairwise
 from typing import Any, get_args, get_origin
 
@@ -24,7 +22,7 @@ Every request but `GET /health` carries `Authorization: Bearer TOKEN`.
 Errors are `{"detail": "what went wrong and what to do"}`."""
 
 COMMON_ERRORS = {400, 403, 421}
-TOKEN_ERROR = 401
+PACKAGE = __name__.partition(".")[0]
 REFERENCE = "#/components/schemas/{name}"
 
 # Any: JSON; elsewhere in this module a type as annotations have it, which may be a union
@@ -40,11 +38,11 @@ def describe(operations: Iterable[Operation]) -> Json:
         kinds += [_answer(operation)[1], *([operation.body[1]] if operation.body else [])]
         parameters += operation.parameters.values()
     schemas = msgspec.json.schema_components([*kinds, *parameters], ref_template=REFERENCE)[1]
-    for kind in parameters:  # they stand one by one where they belong
+    for kind in parameters:  # each is described where it belongs
         schemas.pop(kind.__name__, None)
     for kind in _classes(kinds):
         properties = schemas.get(kind.__name__, {}).get("properties", {})
-        for name, text in _meanings(kind):
+        for name, text in _meanings(kind).items():
             if name in properties:
                 properties[name]["description"] = text
     info = {"title": "CLI agent orchestrator", "version": __version__, "description": DESCRIPTION}
@@ -62,7 +60,7 @@ def describe(operations: Iterable[Operation]) -> Json:
 
 def _describe(operation: Operation) -> Json:
     is_open = (operation.method, operation.path) in OPEN_REQUESTS
-    errors = COMMON_ERRORS | operation.errors | (set() if is_open else {TOKEN_ERROR})
+    errors = COMMON_ERRORS | operation.errors | (set() if is_open else {401})
     media_type, kind = _answer(operation)
     responses = {str(operation.status): _content(operation.meaning, kind, media_type)}
     _, later = operation.later
@@ -70,18 +68,27 @@ def _describe(operation: Operation) -> Json:
         responses[str(ACCEPTED)] = _content(later, kind)
     for code in sorted(errors):
         responses[str(code)] = _content(PROBLEMS[code], ProblemBody)
+    parameters = []
+    for place, kind in operation.parameters.items():
+        schema = msgspec.json.schema_components([kind], ref_template=REFERENCE)[1][kind.__name__]
+        texts = _meanings(kind)
+        for name, field in schema["properties"].items():
+            if name in texts:
+                field["description"] = texts[name]
+            required = name in schema["required"]
+            parameters.append({"name": name, "in": place, "required": required, "schema": field})
     described: Json = {
         "summary": operation.summary,
         "operationId": operation.handler.__name__,
-        "parameters": list(_parameters(operation)),
+        "parameters": parameters,
         "responses": responses,
     }
     if operation.description:
         described["description"] = operation.description
     if operation.body is not None:
-        _, struct, required = operation.body
+        _, struct, needed = operation.body
         content = {"application/json": {"schema": _schema(struct)}}
-        described["requestBody"] = {"required": required, "content": content}
+        described["requestBody"] = {"required": needed, "content": content}
     if is_open:
         described["security"] = []
     return described
@@ -91,14 +98,6 @@ def _answer(operation: Operation) -> tuple[str, Any]:
     if get_origin(operation.answer) is EventStream:
         return EVENT_STREAM, get_args(operation.answer)[0]
     return "application/json", operation.answer
-
-
-def _parameters(operation: Operation) -> Iterator[Json]:
-    for place, kind in operation.parameters.items():
-        schema = msgspec.json.schema_components([kind], ref_template=REFERENCE)[1][kind.__name__]
-        for name, described in schema["properties"].items():
-            required = name in schema["required"]
-            yield {"name": name, "in": place, "required": required, "schema": described}
 
 
 def _content(description: str, kind: Any, media_type: str = "application/json") -> Json:
@@ -111,27 +110,34 @@ def _schema(kind: Any) -> Json:
 
 
 def _classes(kinds: Iterable[Any]) -> set[type]:
+    """Return the classes of ours in some types, and in the fields of those."""
     found: set[type] = set()
     left = list(kinds)
     while left:
         kind = left.pop()
         left += get_args(kind)
-        if isinstance(kind, type) and kind not in found:
+        if isinstance(kind, type) and kind.__module__.startswith(PACKAGE) and kind not in found:
             found.add(kind)
-            left += inspect.get_annotations(kind).values()
-            left += kind.__mro__[1:]
+            left += [*inspect.get_annotations(kind).values(), *kind.__bases__]
     return found
 
 
-def _meanings(kind: type) -> Iterator[tuple[str, str]]:
-    """Yield the fields of a class and what stands below them."""
-    for parent in reversed(kind.__mro__):
-        try:
-            source = textwrap.dedent(inspect.getsource(parent))
-        except (OSError, TypeError):
-            continue
-        (defined,) = ast.parse(source).body
-        for field, below in pairwise(getattr(defined, "body", [])):
-            match field, below:
-                case ast.AnnAssign(ast.Name(name)), ast.Expr(ast.Constant(str(text))):
-                    yield name, inspect.cleandoc(text)
+def _meanings(kind: type) -> dict[str, str]:
+    own = [one for one in kind.__mro__ if one.__module__.startswith(PACKAGE)]
+    texts: dict[str, str] = {}
+    for one in reversed(own):
+        texts |= _texts_in(one.__module__).get(one.__name__, {})
+    return texts
+
+
+@cache
+def _texts_in(module: str) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for defined in ast.parse(inspect.getsource(sys.modules[module])).body:
+        if isinstance(defined, ast.ClassDef):
+            texts = found.setdefault(defined.name, {})
+            for field, below in pairwise(defined.body):
+                match field, below:
+                    case ast.AnnAssign(ast.Name(name)), ast.Expr(ast.Constant(str(text))):
+                        texts[name] = inspect.cleandoc(text)
+    return found

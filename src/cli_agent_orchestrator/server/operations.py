@@ -1,22 +1,22 @@
-"""What clients can ask for: functions whose arguments are read from the request.
+"""Routes are functions whose arguments are read from the request.
 
     @operation("GET", "/terminals/{terminal_id}", "Show a terminal and its status")
     async def get_terminal(terminals: TerminalService, terminal_id: Name) -> Terminal: ...
 
-An argument is what the server has (`SERVED`), a part of the path, or the JSON body (a RequestBody);
-all others are parameters of the query, one by one or as a Struct, or headers (`Header`). What is
-returned is sent as JSON. Nothing of a request is ever quoted: it may be a prompt.
+An argument is a part of the server (`SERVED`) or of the path, or the JSON body (a RequestBody); all
+others are parameters of the query, one by one or as a Struct, or headers (`Header`). The result is
+sent as JSON. No error quotes the request: it may be a prompt.
 """
 
 import asyncio
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated, Any, Literal, Protocol, TypeVar, get_args, get_type_hints
 
 import msgspec
+from msgspec import Struct
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -31,15 +31,13 @@ from .schemas import Json, RequestBody
 
 
 class Following(Protocol):
-    """Yields the events of a run until it ends or is told to stop."""
-
     def __iter__(self) -> Iterator[RunEvent]: ...
     def stop(self) -> None: ...
 
 
 # Any: JSON
 class Runs(Protocol):
-    """What HTTP offers of runs; all of it may take its time."""
+    """The runs, of which this half knows nothing else; all of it may block."""
 
     def list(self) -> Sequence[Mapping[str, Any]]: ...
     def get(self, name: str) -> Mapping[str, Any]: ...
@@ -53,26 +51,18 @@ class Runs(Protocol):
     def note_answer(self, session: str, terminal_id: str, text: str) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Backend:
-    """Everything a handler may use."""
-
+class Backend(Struct, frozen=True):
     terminals: TerminalService
     clock: Clock
     heartbeat: float
-    """Seconds between two signs of life on an event stream where nothing happens."""
+    """Seconds between two signs of life on a quiet event stream."""
     closing: asyncio.Event
     """Set when the server is about to end: event streams end at once."""
     runs: Runs | None = None
 
 
-def backend_of(request: Request) -> Backend:
-    backend: Backend = request.app.state.backend
-    return backend
-
-
 def runs_of(request: Request) -> Runs:
-    runs = backend_of(request).runs
+    runs: Runs | None = request.app.state.backend.runs
     if runs is None:
         raise UsageError("this server serves no runs")
     return runs
@@ -82,9 +72,7 @@ def runs_of(request: Request) -> Runs:
 MISSING_PATTERN = r"Object missing required field `(?P<field>[^`]+)`"
 # Expected `str`, got `int` - at `$.message`      Invalid enum value 'root' - at `$.permissions`
 WRONG_PATTERN = r"(?P<what>.*) - at `\$\.(?P<field>[^`]+)`"
-NOT_QUOTED = "Invalid enum value"
 ACCEPTED = 202
-KEBAB: Literal["kebab"] = "kebab"
 
 # Any: a type as annotations have it, which may be a union, or whatever a handler returns
 Handler = Callable[..., Awaitable[Any]]
@@ -94,16 +82,13 @@ Header = Annotated[Value, "header"]
 
 SERVED: Mapping[str, Callable[[Request], object]] = {
     "request": lambda request: request,
-    "backend": backend_of,
-    "terminals": lambda request: backend_of(request).terminals,
+    "backend": lambda request: request.app.state.backend,
+    "terminals": lambda request: request.app.state.backend.terminals,
     "runs": runs_of,
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """One thing that clients can ask for."""
-
+class Operation(Struct, frozen=True):
     method: str
     path: str
     summary: str
@@ -113,19 +98,19 @@ class Operation:
     """The type that documents the answer."""
     status: int
     meaning: str
-    """What it means to be answered."""
+    """Of the answer."""
     later: tuple[str, str]
     """The field of an answer that is false if it is not done yet, which is a 202, and what that
     means; empty if there is none."""
     errors: frozenset[int]
-    """Besides those that every request may get."""
+    """Besides those of every request."""
     served: tuple[str, ...]
     parameters: Mapping[str, Any]
     """By place (path, query, header) a Struct of those that are read there."""
     whole: str
     """The argument that gets all of the query as a Struct; empty: each has its own."""
     body: tuple[str, type[RequestBody], bool] | None
-    """The argument that gets the JSON body, as what, and whether there must be one."""
+    """The argument that gets the JSON body, its type, and whether it is required."""
 
 
 def operation(
@@ -139,7 +124,7 @@ def operation(
     meaning: str = "Done.",
     later: tuple[str, str] = ("", ""),
 ) -> Callable[[Handler], Operation]:
-    """Return what makes an operation of a handler; `answer` is what it returns, if not given."""
+    """Make a handler an operation; without `answer` its return type documents the answer."""
 
     def make(handler: Handler) -> Operation:
         hints = get_type_hints(handler, include_extras=True)
@@ -164,7 +149,7 @@ def operation(
                 fields.setdefault(place, []).append((name, kind, *default))
         for place, found in fields.items():
             name = f"{handler.__name__}_{place}"
-            rename = KEBAB if place == "header" else None
+            rename: Literal["kebab"] | None = "kebab" if place == "header" else None
             parameters[place] = msgspec.defstruct(name, found, rename=rename)
         more = {422} if parameters or body else set()
         more |= ({404} if "path" in parameters else set()) | ({413, 415} if body else set())
@@ -189,12 +174,20 @@ def operation(
 
 
 def route_of(operation: Operation) -> Route:
-    """Return what finds an operation by its path and has it done."""
-
     async def endpoint(request: Request) -> Response:
         given = {name: SERVED[name](request) for name in operation.served}
         for place, kind in operation.parameters.items():
-            read = _read_parameters(request, place, kind)
+            raw: Mapping[str, object] = request.path_params
+            if place == "query":
+                raw = dict(request.query_params)
+            elif place == "header":
+                names = kind.__struct_encode_fields__
+                raw = {name: request.headers[name] for name in names if name in request.headers}
+            try:
+                # Not strict: numbers are text here.
+                read: Struct = msgspec.convert(raw, kind, strict=False)
+            except msgspec.ValidationError as error:
+                raise HTTPException(422, describe(place, kind, str(error))) from None
             if place == "query" and operation.whole:
                 given[operation.whole] = read
             else:
@@ -210,33 +203,15 @@ def route_of(operation: Operation) -> Route:
         return Json(answer, operation.status if is_done else ACCEPTED)
 
     route = Route(operation.path, endpoint, methods=[operation.method])
-    # Without HEAD, which comes with GET: nobody reads what a stream of events would send to it.
+    # Without HEAD, which comes with GET: it would run a stream of events for nothing.
     route.methods = {operation.method}
     return route
-
-
-def _read_parameters(request: Request, place: str, kind: Any) -> msgspec.Struct:
-    given: Mapping[str, object] = request.path_params
-    if place == "query":
-        given = dict(request.query_params)
-    elif place == "header":
-        names = kind.__struct_encode_fields__
-        given = {name: request.headers[name] for name in names if name in request.headers}
-    try:
-        # Not strict: numbers are text here.
-        read: msgspec.Struct = msgspec.convert(given, kind, strict=False)
-    except msgspec.ValidationError as error:
-        raise HTTPException(422, describe(place, kind, str(error))) from None
-    return read
 
 
 async def _read_body(
     request: Request, kind: type[RequestBody], *, required: bool
 ) -> RequestBody | None:
-    """Return what a JSON body holds; None if there is none and the handler can do without.
-
-    It is given up as soon as it is known to be too large.
-    """
+    """Return the JSON body, None if there is none; stop reading one that is too large."""
     announced, body = int(request.headers.get("content-length", "0")), bytearray()
     if announced <= kind.most_bytes:
         async for chunk in request.stream():
@@ -259,7 +234,7 @@ async def _read_body(
 
 
 def describe(place: str, kind: Any, problem: str) -> str:
-    """Return one line for people, from what msgspec says: where and what, never the value.
+    """Return an error of msgspec for people: where and what, never the value.
 
     `query.mode: Expected 'full', 'last' or 'screen'`
     """
@@ -269,14 +244,13 @@ def describe(place: str, kind: Any, problem: str) -> str:
     if wrong is None:
         return f"{place}: {problem}"
     what, field = wrong["what"], wrong["field"]
-    if what.startswith(NOT_QUOTED):
+    if what.startswith("Invalid enum value"):
         *others, last = _choices(get_type_hints(kind).get(field)) or ["another value"]
         what = f"Expected {', '.join(others)} or {last}" if others else f"Expected {last}"
     return f"{place}.{field}: {what}"
 
 
 def _choices(kind: object) -> list[str]:
-    """Return the values of the enum or Literal in a type, which may be one of a union."""
     if isinstance(kind, str):
         return [repr(kind)]
     if isinstance(kind, type) and issubclass(kind, Enum):

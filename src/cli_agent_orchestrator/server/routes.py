@@ -1,4 +1,4 @@
-"""What clients can do with sessions, terminals and runs: handlers that hand it all on."""
+"""The routes of sessions, terminals and runs."""
 
 import asyncio
 import contextlib
@@ -34,6 +34,7 @@ from .schemas import (
     SERVICE_NAME,
     AnswerBody,
     AnsweredBody,
+    AskBody,
     AskedBody,
     AskingBody,
     ChangeBody,
@@ -59,12 +60,10 @@ from .schemas import (
     RunTurnTextBody,
     SessionBody,
     SkipBody,
-    StepAnswerBody,
     StepBody,
     TerminalBody,
 )
 
-LONGEST_CHOICE = 200
 logger = logging.getLogger(__name__)
 
 ANSWERED = "The question is answered."
@@ -79,22 +78,22 @@ Verb = Literal["pause", "resume", "stop"]
 async def answer_question(
     backend: Backend, terminal_id: str, key: str, fingerprint: str | None
 ) -> bool:
-    """Press a key that answers what an agent asks; say whether it ceases to ask.
+    """Press a key that answers an agent's question; is the question gone then?
 
-    The run of the agent keeps it with all else that people do, in the words of the choice.
+    The run of the agent records it in the words of the choice.
     """
     terminals = backend.terminals
     session, asked = terminals.terminal(terminal_id).session_name, terminals.question(terminal_id)
     is_answered = await terminals.answer(terminal_id, key, fingerprint=fingerprint)
     if backend.runs is not None:
         labels = [one.label.strip() for one in asked.choices if one.key == key] if asked else []
-        text = next(filter(None, labels), key)[:LONGEST_CHOICE]
+        text = next(filter(None, labels), key)[:200]
         await asyncio.to_thread(backend.runs.note_answer, session, terminal_id, text)
     return is_answered
 
 
 def find_asking(terminals: TerminalService, agents: RunAgents) -> tuple[str, str]:
-    """Return the role and the terminal of the one agent that asks; raise who does what instead."""
+    """Return the role and the terminal of the one agent that asks; else raise what each does."""
     found: dict[str, Terminal | None] = {}
     for role, terminal_id in agents.terminals.items():
         found[role] = None
@@ -121,7 +120,7 @@ def find_asking(terminals: TerminalService, agents: RunAgents) -> tuple[str, str
     return asking[0], agents.terminals[asking[0]]
 
 
-# First, because they are tried in order and this one is asked for all the time.
+# First, because routes are tried in order and this one is used all the time.
 @operation("GET", "/terminals/{terminal_id}", "Show a terminal and its status")
 async def get_terminal(terminals: TerminalService, terminal_id: Name) -> TerminalBody:
     return TerminalBody.of(terminals.terminal(terminal_id))
@@ -187,7 +186,7 @@ async def delete_terminal(terminals: TerminalService, terminal_id: Name) -> Done
     "Start an agent, ask it one thing, return its answer, end it",
     *(409, 502, 503, 504),
 )
-async def run_step(request: Request, terminals: TerminalService, body: StepBody) -> StepAnswerBody:
+async def run_step(request: Request, terminals: TerminalService, body: StepBody) -> StepAnswer:
     new = NewTerminal(body.provider, body.agent, body.working_directory, body.permissions)
     prompt, keep = check_size(body.prompt), not body.teardown
     step = Step(new, prompt, body.session_name, body.timeout, keep=keep)
@@ -196,8 +195,7 @@ async def run_step(request: Request, terminals: TerminalService, body: StepBody)
         if keep:
             await terminals.delete(answer.terminal_id)
 
-    answer = await while_connected(request, terminals.run_step(step), take_back)
-    return StepAnswerBody.of(answer)
+    return await while_connected(request, terminals.run_step(step), take_back)
 
 
 @operation(
@@ -244,7 +242,7 @@ async def get_question(terminals: TerminalService, terminal_id: Name) -> AskingB
     "/terminals/{terminal_id}/answer",
     "Answer what the agent asks",
     *(409, 503),
-    later=("answered", "The key was pressed, and the agent asks still, or again."),
+    later=("answered", STILL_ASKS),
     description="Presses a key. With the fingerprint of a question it is pressed only while this "
     "question is asked, and only once, whoever else answers it.",
 )
@@ -329,7 +327,7 @@ async def get_run(runs: Runs, run: RunId) -> Run:
     "POST", "/runs/{run}/hint", "Tell an agent something with its next prompt", 409, later=UNHEARD
 )
 async def hint(runs: Runs, run: RunId, body: HintBody) -> AskedBody:
-    return await steered(runs, run, "hint", role=body.role, text=body.text)
+    return await steered(runs, run, "hint", body)
 
 
 @operation(
@@ -337,7 +335,7 @@ async def hint(runs: Runs, run: RunId, body: HintBody) -> AskedBody:
     "/runs/{run}/answer",
     "Answer what an agent of a run asks",
     *(409, 503),
-    later=("heard", "The key was pressed, and the agent asks still, or again."),
+    later=("heard", STILL_ASKS),
     description="Presses a key in the terminal of the agent that asks. No text is typed: into a "
     "dialog, a letter of it might answer what nobody wanted to be answered like that.",
 )
@@ -353,7 +351,7 @@ async def answer(backend: Backend, runs: Runs, run: RunId, body: AnswerBody) -> 
     "POST", "/runs/{run}/set", "Let a run go on by another value of a setting", 409, later=UNHEARD
 )
 async def change_setting(runs: Runs, run: RunId, body: ChangeBody) -> AskedBody:
-    return await steered(runs, run, "set", name=body.name, value=body.value)
+    return await steered(runs, run, "set", body)
 
 
 @operation(
@@ -366,8 +364,7 @@ async def change_setting(runs: Runs, run: RunId, body: ChangeBody) -> AskedBody:
     "skipped, and the answer is 409.",
 )
 async def skip(runs: Runs, run: RunId, body: SkipBody | None) -> AskedBody:
-    meant = body or SkipBody()
-    return await steered(runs, run, "skip", role=meant.role, round=meant.round, cycle=meant.cycle)
+    return await steered(runs, run, "skip", body)
 
 
 @operation(
@@ -383,7 +380,8 @@ async def steer(runs: Runs, run: RunId, do: Verb) -> AskedBody:
     return await steered(runs, run, do)
 
 
-async def steered(runs: Runs, run: str, do: str, **more: str | int | None) -> AskedBody:
+async def steered(runs: Runs, run: str, do: str, body: AskBody | None = None) -> AskedBody:
+    more = msgspec.structs.asdict(body) if body is not None else {}
     asked = await asyncio.to_thread(runs.steer, run, {"do": do, **more})
     return AskedBody(asked["heard"], asked["text"])
 
@@ -416,16 +414,16 @@ async def follow_run(
 ) -> EventStream[RunEvent]:
     is_number = last_event_id.isdecimal() and last_event_id.isascii()
     following = await asyncio.to_thread(runs.follow, run, int(last_event_id) if is_number else 0)
-    return EventStream(stream(following), backend, event_bytes)
 
+    def encode(event: RunEvent) -> bytes:
+        data = to_json(event)
+        return sse_bytes(data["type"], str(event.seq), data)
 
-def event_bytes(event: RunEvent) -> bytes:
-    data = to_json(event)
-    return sse_bytes(data["type"], str(event.seq), data)
+    return EventStream(stream(following), backend, encode)
 
 
 async def stream(following: Following) -> AsyncGenerator[RunEvent, None]:
-    """Yield what a thread reads, until there is no more or nobody listens."""
+    """Yield the events that a thread reads, until the last one or until the client hangs up."""
     loop = asyncio.get_running_loop()
     events: asyncio.Queue[RunEvent | None] = asyncio.Queue()
 

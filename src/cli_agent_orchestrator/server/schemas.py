@@ -1,17 +1,18 @@
 """Request and response bodies. Most answers are values of `core/models` as they are.
 
-What stands below a field is also its description in the OpenAPI document.
+The text below a field is also its description in the OpenAPI document.
 """
 
 import json
-from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import asdict
 from starlette.responses import JSONResponse
 
+from ..core import codec
 from ..core.models import (
     MESSAGE_LIMIT,
     Delivery,
@@ -20,9 +21,9 @@ from ..core.models import (
     OutputMode,
     Question,
     Session,
-    StepAnswer,
     Terminal,
     TerminalStatus,
+    TurnFacts,
 )
 from ..providers.base import Permissions
 
@@ -45,21 +46,15 @@ Fingerprint = Annotated[str, Meta(max_length=100)]
 
 def to_json(content: object) -> bytes:
     try:
-        return msgspec.json.encode(content, enc_hook=_plain)
+        return msgspec.json.encode(content)
     except UnicodeEncodeError:
         # Half a character, which a screen may show, has no UTF-8.
-        text = json.dumps(msgspec.to_builtins(content, enc_hook=_plain), ensure_ascii=False)
+        text = json.dumps(codec.plain(content), ensure_ascii=False)
         return text.encode("utf-8", "replace")
 
 
-def _plain(value: object) -> str:
-    if not isinstance(value, str):
-        raise NotImplementedError(f"{type(value).__name__} is not JSON")
-    return str(value)
-
-
 class Json(JSONResponse):
-    """A JSON answer that nobody keeps and no browser takes for anything else."""
+    """A JSON answer that no cache keeps and no browser takes for anything else."""
 
     def render(self, content: object) -> bytes:
         return to_json(content)
@@ -70,11 +65,6 @@ class Json(JSONResponse):
             (b"cache-control", b"no-store"),
             (b"x-content-type-options", b"nosniff"),
         ]
-
-
-# Any: whatever is in them
-def _values(value: Terminal | Delivery | Evidence) -> dict[str, Any]:
-    return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
 class ProblemBody(Struct):
@@ -94,17 +84,14 @@ class HealthBody(Struct):
     """What this server can do beyond the common routes."""
 
 
-@dataclass(frozen=True, slots=True)
-class TerminalBody(Terminal):
-    """One tmux window with one agent in it."""
-
+class TerminalBody(Terminal, frozen=True, kw_only=True):
     last_active: str  # type: ignore[assignment]  # existing clients read a date here
     """Time of the last change of status or input, in UTC."""
 
     @classmethod
     def of(cls, terminal: Terminal) -> "TerminalBody":
         last_active = datetime.fromtimestamp(terminal.last_active, UTC).isoformat()
-        return cls(**{**_values(terminal), "last_active": last_active})
+        return cls(**{**asdict(terminal), "last_active": last_active})
 
 
 class SessionBody(Struct):
@@ -119,32 +106,24 @@ class SessionBody(Struct):
 class NewTerminalQuery(Struct):
     provider: Name
     agent_profile: Name
-    working_directory: Annotated[
-        PathName | None, Meta(description="Where the agent works; else in the server's own folder.")
-    ] = None
-    permissions: Annotated[
-        Permissions | None,
-        Meta(description="What the agent may do without asking; else what the server says."),
-    ] = None
-    role: Annotated[
-        Role | None, Meta(description="What the agent is for; its terminal is named after it.")
-    ] = None
-    run_index: Annotated[
-        Annotated[int, Meta(ge=0, lt=1000)] | None,
-        Meta(description="The number of its run; the agent finds it in `CAO_RUN_INDEX`."),
-    ] = None
-    record: Annotated[
-        bool, Meta(description="Are its screens recorded, if it has a role and is of a run?")
-    ] = False
+    working_directory: PathName | None = None
+    """Where the agent works; else in the server's own folder."""
+    permissions: Permissions | None = None
+    """What the agent may do without asking; else what the server says."""
+    role: Role | None = None
+    """What the agent is for; its terminal is named after it."""
+    run_index: Annotated[int, Meta(ge=0, lt=1000)] | None = None
+    """The number of its run; the agent finds it in `CAO_RUN_INDEX`."""
+    record: bool = False
+    """Are its screens recorded, if it has a role and is of a run?"""
 
 
 class NewSessionQuery(NewTerminalQuery):
-    session_name: Annotated[Name | None, Meta(description="Is given the prefix `cao-`.")] = None
+    session_name: Name | None = None
+    """Is given the prefix `cao-`."""
 
 
 class RequestBody(Struct):
-    """What a request brings; fields that are not known are ignored."""
-
     most_bytes: ClassVar[int] = BODY_LIMIT
     most_text: ClassVar[int] = MESSAGE_LIMIT
     """How much text that is: JSON may take more bytes than the text in it."""
@@ -161,7 +140,7 @@ class StepBody(RequestBody):
     prompt: str
     working_directory: PathName | None = None
     session_name: Name | None = None
-    """Is joined if it is there, else made."""
+    """Joined if it exists, else made."""
     timeout: Annotated[float, Meta(gt=0, le=86_400)] = 600.0
     """Seconds that the agent may work."""
     teardown: bool = True
@@ -169,33 +148,20 @@ class StepBody(RequestBody):
     permissions: Permissions | None = None
 
 
-class StepAnswerBody(Struct):
-    terminal_id: str
-    last_message: str
-    status: TerminalStatus
-    replayed: bool = False
-    """False: answers are never taken from an earlier step."""
-
-    @classmethod
-    def of(cls, answer: StepAnswer) -> "StepAnswerBody":
-        return cls(answer.terminal_id, answer.answer, answer.status)
-
-
-@dataclass(frozen=True, slots=True)
-class DeliveryBody(Delivery):
+class DeliveryBody(Delivery, frozen=True):
     success: bool = False
     """The same as `confirmed`."""
 
     @classmethod
     def of(cls, delivery: Delivery) -> "DeliveryBody":
-        return cls(**_values(delivery), success=delivery.confirmed)
+        return cls(**asdict(delivery), success=delivery.confirmed)
 
 
 class OutputBody(Struct):
     output: str
     mode: OutputMode
     records: list[str]
-    """The files in which the agent itself keeps this conversation, as far as they were found."""
+    """The files in which the agent itself keeps this conversation, if known."""
 
 
 class AskingBody(Struct):
@@ -205,7 +171,6 @@ class AskingBody(Struct):
 
 class AnsweredBody(Struct):
     answered: bool
-    """Does the agent not ask any more?"""
     text: str
 
 
@@ -213,8 +178,7 @@ class FolderBody(Struct):
     working_directory: str
 
 
-@dataclass(frozen=True, slots=True)
-class EvidenceBody(Evidence):
+class EvidenceBody(Evidence, frozen=True):
     age: float = 0.0
     """Seconds since then."""
 
@@ -228,7 +192,7 @@ class ExplanationBody(Struct):
     @classmethod
     def of(cls, terminal_id: str, explained: Explanation, now: float) -> "ExplanationBody":
         evidence = [
-            EvidenceBody(**_values(one), age=round(max(0.0, now - one.at), 3))
+            EvidenceBody(**asdict(one), age=round(max(0.0, now - one.at), 3))
             for one in explained.evidence
         ]
         return cls(terminal_id, explained.status, explained.reason, evidence)
@@ -246,10 +210,10 @@ class RunBody(Struct, forbid_unknown_fields=True):
     """Unix time, as all times here."""
     ended: float | None
     paused_seconds: float
-    """Seconds from each end to when it was resumed, all together."""
+    """Seconds from each end to the next resume, all together."""
     providers: dict[str, str]
     terminals: dict[str, str]
-    """Ids by role, as long as the agents are there."""
+    """Ids by role, as long as the agents exist."""
     project: str
     """The user's own folder, if the agents work in a work tree."""
     waiting: str
@@ -259,47 +223,18 @@ class RunBody(Struct, forbid_unknown_fields=True):
     applied: bool
     """Was its work brought into the user's branch? The work tree may be gone since."""
     asking: str
-    """The role whose agent asks a person something; empty if none does."""
+    """The role whose agent asks a person something; else empty."""
     stalled: str
-    """Why it does not converge, until an author has changed files; empty if it may, or passed."""
+    """Why it does not converge, until an author has changed files; else empty."""
     unsaved: bool
     """Was it ended before its first turn, with nothing to resume?"""
     lost: bool
-    """Is what was saved of it not there any more?"""
+    """Is its saved state missing?"""
     reason: str
     proof: str
-    """Of a PASS `proven: …` or `not proven: …`; empty if that was not looked into."""
+    """Of a PASS `proven: …` or `not proven: …`; empty if there was no proof."""
     machine: str
     """The name of the machine that it began on; empty if that is not known."""
-
-
-class RunTurnBody(Struct, forbid_unknown_fields=True):
-    sequence: int
-    role: str
-    """Of the command of a gate its name."""
-    round: int
-    cycle: int
-    provider: str
-    """Of the command of a gate `command`."""
-    terminal_id: str
-    began: float
-    ended: float | None
-    """null as long as it is under way. One that has ended without an outcome was broken off."""
-    seconds: float
-    outcome: str
-    """Empty as long as there is no reply."""
-    detail: str
-    """The same for people, with its reason."""
-    verdict: str
-    """`detail` without what follows from it."""
-    why: str
-    """What stands behind the verdict, without its own word."""
-    reason: str
-    """The first point against the work, in the agent's own words."""
-    reviewed: bool
-    """Does a review follow, or is it one?"""
-    early: bool
-    """Is it an approval that came too early to count, and nothing else speaks against it?"""
 
 
 class ChangedFileBody(Struct):
@@ -315,31 +250,23 @@ class UsageBody(Struct):
     """Tokens, in one meaning for all agents."""
 
     input: int
-    """All that the model was given."""
     cached_input: int
     """The part of it that was read from a cache."""
     output: int
     reasoning: int | None
-    """The part of it that was reasoning; null if the agent does not tell it."""
+    """The part of it that was reasoning; null if that is not known."""
 
 
-class RunTurnTextBody(RunTurnBody):
+class RunTurnTextBody(TurnFacts, frozen=True, kw_only=True):
     prompt: str | None
     reply: str | None
     screen: str | None
-    """What the agent showed when the turn had ended, up to 64 KB; null if that is not known. A gate
-    has none."""
+    """What the agent showed at the end of the turn, up to 64 KB; null if that is not known."""
     diff: str | None
     files: list[ChangedFileBody] | None
     """The same by file, up to 1,000 of them."""
     usage: UsageBody | None
-    """What it took up to the agent's next prompt, by the agent's own records, sub-agents included;
-    null if that is not known."""
-
-
-class SavedSettingBody(Struct):
-    value: str
-    source: str
+    """Up to the agent's next prompt, by its own records, sub-agents included; null if unknown."""
 
 
 class RunDetailBody(RunBody):
@@ -348,8 +275,9 @@ class RunDetailBody(RunBody):
     branch: str
     exit_code: int | None
     session_name: str
-    settings: dict[str, SavedSettingBody]
-    turns: list[RunTurnBody]
+    settings: dict[str, dict[str, str]]
+    """By name: the `value` and its `source`."""
+    turns: list[TurnFacts]
 
 
 class RunEventBody(Struct):
@@ -372,8 +300,6 @@ class NewRunBody(RequestBody):
 
 
 class AskBody(RequestBody):
-    """What is asked of a run or an agent: little."""
-
     most_bytes: ClassVar[int] = ASK_LIMIT
     most_text: ClassVar[int] = ASK_LIMIT
 
@@ -388,11 +314,11 @@ class KeyBody(AskBody):
 class HintBody(AskBody):
     text: str
     role: str | None = None
-    """Whose next prompt; else the next one."""
+    """The agent whose next prompt has it; else the next one."""
 
 
 class SkipBody(AskBody):
-    """The review that is meant, by all of these; without them whichever is under way or due."""
+    """The review that is meant, by all of these; without them the one under way or due."""
 
     role: str | None = None
     round: int | None = None
@@ -414,5 +340,5 @@ class ChangeBody(AskBody):
 
 class AskedBody(Struct):
     heard: bool
-    """False if the run has not heard of it yet."""
+    """False if the run has not processed it yet."""
     text: str

@@ -31,24 +31,24 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
-from difflib import get_close_matches
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ..core.codec import convert, encode, parse, toml_value
+from msgspec import Struct
+from msgspec.structs import fields, replace
+
+from ..core.codec import convert, encode, parse, repaired, toml_value
 from ..core.files import Folder
-from ..errors import ConfigError, NotAllowed, StateError
+from ..errors import ConfigError, StateError, UsageError, suggestion
+from ..events import PROOF
 from .table import COMMANDS
 
 NAME_PATTERN = r"[a-z][a-z0-9_-]{0,39}"
 # tests=make test
 NAMED_PATTERN = rf"({NAME_PATTERN})=(.*)"
 USUAL_NAME = "tests"
-PROOF = "proof"
-"""What no gate may be called: the proof is shown among them."""
 MOST_GATES = 20
 LONGEST_COMMAND = 10_000
 MOST_SECONDS = 1e6
@@ -56,33 +56,23 @@ EXPECTED = "NAME=COMMAND, such as tests='make test'"
 
 
 class When(StrEnum):
-    """At which point of a run a gate is run."""
-
     BASE = "base"
     """Before the first turn; what fails there was not done by the run."""
     AFTER_PROGRAMMER = "after_programmer"
-    """When the work is approved."""
     AFTER_TESTER = "after_tester"
     """When the tester says PASS, or where a flow has a gate as its stage."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """One command, and how it is run."""
-
+class Gate(Struct, frozen=True):
     name: str
     run: str
     when: tuple[When, ...] = tuple(When)
     seconds: float = 0.0
     """Its time limit; 0 for the usual one."""
     clean: bool = False
-    """Is it run in a fresh checkout, and not in the work folder?"""
     setup: str = ""
-    """A command that prepares the checkout."""
     sandbox: bool = False
-    """Is it kept from the network, and from writing elsewhere?"""
     allow_base_failures: bool = False
-    """May tests fail that failed before the run?"""
     junit: str = ""
     """A file with JUnit XML that it writes, in the folder in which it runs."""
 
@@ -93,7 +83,6 @@ KINDS = {bool: "true or false", float: "a number"}
 
 @lru_cache(maxsize=8)
 def read_gates(text: str) -> tuple[Gate, ...]:
-    """Return the gates that a text names; raise `ConfigError` where it is none."""
     gates = tuple(_read_line(line.strip()) for line in text.split("\n") if line.strip())
     names = [gate.name for gate in gates]
     for name in names:
@@ -105,13 +94,7 @@ def read_gates(text: str) -> tuple[Gate, ...]:
 
 
 def without_quotes(text: str) -> str:
-    """Return gates as a shell hands them on, of what people write for one.
-
-    >>> without_quotes("tests='make test'")
-    'tests=make test'
-    >>> without_quotes("make test")
-    'make test'
-    """
+    """Return gates as a shell hands them on, of what people write for one."""
     lines = []
     for line in text.split("\n"):
         words: list[str] = []
@@ -145,7 +128,6 @@ def gates_text(gates: tuple[Gate, ...]) -> str:
 
 
 def read_gates_table(table: Mapping[str, Any], where: str) -> str:
-    """Return the text for the gates of a settings file; `where` names it."""
     found = []
     for name, value in table.items():
         place = f"gates.{name}{where}"
@@ -175,9 +157,8 @@ def _from_table(data: Mapping[str, Any], where: str) -> Gate:
     known = [one.name for one in fields(Gate)]
     for key in data:
         if key not in known:
-            close = get_close_matches(key, known, 1)
-            meant = f"{close[0]} (did you mean that?), or " if close else ""
-            raise ConfigError(f"a key of {where}", key, f"{meant}one of: {', '.join(known)}")
+            expected = f"one of {', '.join(known)}{suggestion(key, known)}"
+            raise ConfigError(f"a key of {where}", key, expected)
     for key, value in data.items():
         kind = type(getattr(USUAL, key))
         try:
@@ -199,17 +180,11 @@ def _from_table(data: Mapping[str, Any], where: str) -> Gate:
     seconds = data.get("seconds", USUAL.seconds)
     if not 0 <= seconds <= MOST_SECONDS:
         raise ConfigError(f"seconds of {where}", seconds, "a number of seconds")
-    return Gate(
-        name=name,
-        run=command,
-        when=_read_when(data.get("when"), where),
-        seconds=float(seconds),
-        clean=data.get("clean", False),
-        setup=data.get("setup", "").strip(),
-        sandbox=data.get("sandbox", False),
-        allow_base_failures=data.get("allow_base_failures", False),
-        junit=_read_junit(data.get("junit", ""), where),
-    )
+    junit = data.get("junit", "")
+    if junit and (not {"", ".", ".."}.isdisjoint(junit.split("/")) or not junit.isprintable()):
+        raise ConfigError(f"junit of {where}", junit, "a file below the folder, without . or ..")
+    when, setup = _read_when(data.get("when"), where), data.get("setup", "").strip()
+    return convert(Gate, {**data, "run": command, "when": when, "setup": setup})
 
 
 def _read_when(value: object, where: str) -> tuple[When, ...]:
@@ -219,13 +194,6 @@ def _read_when(value: object, where: str) -> tuple[When, ...]:
     if not isinstance(value, list) or not chosen or len(chosen) != len(value):
         raise ConfigError(f"when of {where}", value, f"a list of: {', '.join(When)}")
     return chosen
-
-
-def _read_junit(path: str, where: str) -> str:
-    parts = path.split("/")
-    if path and (not {"", ".", ".."}.isdisjoint(parts) or not path.isprintable()):
-        raise ConfigError(f"junit of {where}", path, "a file below the folder, without . or ..")
-    return path
 
 
 # Any: what a gate has, each of its own type
@@ -245,32 +213,20 @@ MOST_OF_FOLDER = 5
 SETUP_WORDS = "setup of a work tree: "
 
 
-@dataclass(frozen=True, slots=True)
-class Allowed:
-    """Commands that may be run for a project in a folder."""
-
+class Allowed(Struct, frozen=True):
     folder: str
     commands: str
-    """A line each."""
     at: float = 0.0
-    """When the user said so, in unix time."""
 
 
 def commands_text(commands: Mapping[str, str]) -> str:
-    """Return the commands of a project's own file, by variable name, as they are remembered.
-
-    >>> commands_text({"GATES": "tests=make test", "WORKTREE_SETUP": "npm ci"})
-    'tests=make test\\nsetup of a work tree: npm ci'
-    """
+    """Return the commands of a project's own file, by variable name, as they are remembered."""
     gates, setup = (commands.get(name, "") for name in COMMANDS)
     return "\n".join(filter(None, (gates, setup and f"{SETUP_WORDS}{setup}")))
 
 
 def command_lines(commands: str) -> Iterator[str]:
-    """Yield the commands of a project's own file as it has them itself; what is no gate as it is.
-
-    All that is set of a gate is shown: the user allows just that.
-    """
+    """Yield the commands of a project's own file as it has them itself, with all that is set."""
     for line in commands.split("\n"):
         try:
             yield from [line] if line.startswith(SETUP_WORDS) else gates_toml(read_gates(line))
@@ -279,12 +235,15 @@ def command_lines(commands: str) -> Iterator[str]:
 
 
 def check_consent(trust: "Trust", folder: Path, commands: str, file: str = "") -> None:
-    """Raise `NotAllowed` unless the user has allowed the commands of a project's own file.
-
-    The file is named if it is not the `cao.toml` of the folder.
-    """
-    if commands and not trust.allows(folder, commands):
-        raise NotAllowed(folder, "\n".join(command_lines(commands)), file)
+    """Raise an error unless the user has allowed the commands of a project's own file."""
+    if not commands or trust.allows(folder, commands):
+        return
+    listed = "\n".join(f"  {line}" for line in command_lines(commands))
+    how = "--trust" if file else "`cao trust` in that folder or with --trust"
+    raise UsageError(
+        f"{file or f'cao.toml in {folder}'} wants these commands to be run:\n{listed}\n"
+        f"Look at them, and allow them with {how}; nothing was run"
+    )
 
 
 class Trust:
@@ -309,7 +268,6 @@ class Trust:
         self._write((*kept, entry)[-MOST_ENTRIES:])
 
     def revoke(self, folder: Path) -> bool:
-        """Forget what was allowed in a folder; say whether anything was."""
         before = self.all()
         left = tuple(one for one in before if one.folder != str(folder))
         if left == before:
@@ -321,14 +279,9 @@ class Trust:
         """List everything that is allowed, the oldest first; what cannot be read allows nothing."""
         try:
             data = parse(self._folder.read(TRUST_FILE))
-        except (OSError, ValueError):
+            return repaired(tuple[Allowed, ...], data["allowed"])
+        except (OSError, ValueError, LookupError, TypeError):
             return ()
-        entries = data.get("allowed") if isinstance(data, dict) else None
-        found = []
-        for entry in entries if isinstance(entries, list) else []:
-            with suppress(ValueError):
-                found.append(convert(Allowed, entry))
-        return tuple(found)
 
     def _write(self, entries: tuple[Allowed, ...]) -> None:
         data = encode({"version": VERSION, "allowed": entries}, indent=1)

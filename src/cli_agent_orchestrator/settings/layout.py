@@ -34,8 +34,12 @@ In the user's state folder, where no agent can; the run holds a lock on its fold
 """
 
 import os
-from collections.abc import Iterator
+import shlex
+import stat
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+import platformdirs
 
 from ..core.files import Folder
 from ..errors import UsageError
@@ -45,7 +49,6 @@ TASK_FILE = "task.md"
 TEMPORARY_FOLDER = ".tmp"
 IGNORE_FILE = ".gitignore"
 STATE_FILE = f"{TEMPORARY_FOLDER}/orchestrator-loop-state.json"
-RESPONSE_FOLDER = "agent-responses"
 LOG_FILE = "run.log"
 PROMPT_LABEL = "prompt"
 
@@ -55,19 +58,15 @@ EVENTS_FILE = "events.jsonl"
 CONTROL_FILE = "control.jsonl"
 SNAPSHOTS_FOLDER = "snapshots.git"
 GATES_FOLDER = "gates"
-REPLAY_FOLDER = "replay"
 CAST_SUFFIX = ".cast"
-RECORDS_FOLDER = "records"
 CHECKOUTS_FOLDER = "checkouts"
 HELD_BACK_FOLDER = "held_back"
 WATCH_FILE = "repository.json"
 REQUEST_FILE = "pull-request.md"
-WORKTREES_FOLDER = "worktrees"
 STATE_NAME = "state.json"
 STATE_VERSION = 2
 REPLACED_STATE = "state-before.json"
 TURNS_FOLDER = "turns"
-INDEXES_FOLDER = "indexes"
 DRAFT_PREFIX = ".new-"
 """Begins the name of a run folder that is being made."""
 
@@ -75,17 +74,50 @@ DRAFT_PREFIX = ".new-"
 KEPT_PATTERN = r"(\d{3,})-.*"
 
 
+def state_folder(values: Mapping[str, str]) -> Path:
+    """Return where the server keeps its store, token and event files (CAO_STATE_DIR)."""
+    own = values.get("CAO_STATE_DIR")
+    return Path(own).expanduser() if own else platformdirs.user_state_path("cao", appauthor=False)
+
+
+def fault_of_state_folder(folder: Path) -> tuple[str, str]:
+    """Return what lets another user put something there, and the command that repairs it."""
+    try:
+        status = folder.lstat()
+    except OSError:
+        return "", ""
+    if stat.S_ISLNK(status.st_mode):
+        return "is a symbolic link; set CAO_STATE_DIR to the folder to which it leads", ""
+    if status.st_uid != os.geteuid():
+        whose = f"belongs to another user (number {status.st_uid}, you are {os.geteuid()})"
+        return f"{whose}; set CAO_STATE_DIR to a folder of your own", ""
+    if stat.S_ISDIR(status.st_mode) and status.st_mode & 0o022:
+        return "can be written by others", f"chmod go-w {shlex.quote(str(folder))}"
+    return "", ""
+
+
+def check_state_folder(folder: Path) -> None:
+    fault, repair = fault_of_state_folder(folder)
+    if fault:
+        how = f"; fix it with: {repair}" if repair else ""
+        raise UsageError(f"the state folder {folder} {fault}{how}")
+
+
+def config_folder(values: Mapping[str, str]) -> Path:
+    """Return where the user's own `config.toml` and profiles are (CAO_CONFIG_DIR)."""
+    own = values.get("CAO_CONFIG_DIR")
+    return Path(own).expanduser() if own else platformdirs.user_config_path("cao", appauthor=False)
+
+
 def temporary_folder(wd: Path) -> Folder:
     return Folder(wd, (TEMPORARY_FOLDER,))
 
 
 def response_folder(wd: Path) -> Folder:
-    """Return the folder to which agents write."""
-    return Folder(wd, (TEMPORARY_FOLDER, RESPONSE_FOLDER))
+    return Folder(wd, (TEMPORARY_FOLDER, "agent-responses"))
 
 
 def kept_name(sequence: int, role: str, label: str = "") -> str:
-    """Return what a kept reply is called, or with a label something that goes with it."""
     return f"{sequence:03d}-{role}{'-' if label else ''}{label}.md"
 
 
@@ -94,16 +126,11 @@ def runs_folder(state_folder: Path) -> Folder:
 
 
 def run_folder(state_folder: Path, name: str) -> Folder:
-    """Return the folder of one run; `name` is its id, or that of a draft."""
     return Folder(state_folder, (RUNS_FOLDER, name), private=True)
 
 
-def _below(run: Folder, name: str) -> Folder:
-    return Folder(run.root, (*run.parts, name), run.private)
-
-
 def turns_folder(run: Folder) -> Folder:
-    return _below(run, TURNS_FOLDER)
+    return run.below(TURNS_FOLDER)
 
 
 def screen_name(sequence: int, role: str) -> str:
@@ -111,7 +138,7 @@ def screen_name(sequence: int, role: str) -> str:
 
 
 def replay_folder(run: Folder) -> Folder:
-    return _below(run, REPLAY_FOLDER)
+    return run.below("replay")
 
 
 def cast_name(role: str) -> str:
@@ -119,8 +146,7 @@ def cast_name(role: str) -> str:
 
 
 def records_folder(run: Folder) -> Folder:
-    """Return the folder of a run in which it is noted where agents keep their own records."""
-    return _below(run, RECORDS_FOLDER)
+    return run.below("records")
 
 
 def records_name(terminal_id: str) -> str:
@@ -128,12 +154,11 @@ def records_name(terminal_id: str) -> str:
 
 
 def worktree_folder(state_folder: Path, run: str) -> Path:
-    """Return where the agents of a run work that has a work tree."""
-    return state_folder / WORKTREES_FOLDER / run
+    return state_folder / "worktrees" / run
 
 
 def index_folder(state_folder: Path, number: int) -> Folder:
-    return Folder(state_folder, (INDEXES_FOLDER, str(number)), private=True)
+    return Folder(state_folder, ("indexes", str(number)), private=True)
 
 
 OPEN_TO_ALL = Path("/tmp")
@@ -142,10 +167,6 @@ IN_WORK_FOLDER = (
     "what it holds of this run and others. Set CAO_STATE_DIR to a folder elsewhere, or work in a "
     "folder of your project"
 )
-BELOW_OPEN = (
-    "cao's state folder {} is below {}, where every agent may write; set CAO_STATE_DIR to a folder "
-    "elsewhere"
-)
 
 
 def said_of_place(state_folder: Path, wd: Path) -> Iterator[str]:
@@ -153,7 +174,10 @@ def said_of_place(state_folder: Path, wd: Path) -> Iterator[str]:
     if path_inside(wd, state_folder):
         yield IN_WORK_FOLDER.format(state_folder)
     if path_inside(OPEN_TO_ALL, state_folder):
-        yield BELOW_OPEN.format(state_folder, OPEN_TO_ALL)
+        yield (
+            f"cao's state folder {state_folder} is below {OPEN_TO_ALL}, where every agent may "
+            "write; set CAO_STATE_DIR to a folder elsewhere"
+        )
 
 
 def check_place(state_folder: Path, wd: Path) -> None:
@@ -169,7 +193,6 @@ def check_place(state_folder: Path, wd: Path) -> None:
 
 
 def path_inside(folder: Path, path: Path) -> str:
-    """Return where in a folder a path lies, wherever links lead; nothing if it does not."""
     above, below = _resolved(folder), _resolved(path)
     return str(below.relative_to(above)) if above in below.parents else ""
 

@@ -5,8 +5,9 @@ that `cao init` writes, and the documentation.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum, auto
+
+from msgspec import Struct
 
 from .layout import STATE_FILE
 
@@ -25,8 +26,6 @@ AGENTS = (
 
 
 class ValueKind(Enum):
-    """What a setting's value looks like."""
-
     TEXT = auto()
     PATH = auto()
     URL = auto()
@@ -40,25 +39,20 @@ class ValueKind(Enum):
     """Paths in the project; the option can be given several times."""
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One setting of a run."""
-
+class Setting(Struct, frozen=True):
     name: str
     """The environment variable, without the prefix that it may have there."""
     kind: ValueKind
-    default: str
-    """As text; empty if there is none, or if it depends on other settings."""
-    help: str
-    """One sentence for people."""
+    default: str = ""
     minimum: int = 0
-    """The least a COUNT may be."""
     choices: tuple[str, ...] = ()
-    """What a CHOICE may be."""
     option: str = ""
-    """The option of `cao run` that sets it; empty if there is none."""
     file_key: str = ""
-    """Its name in `cao.toml` if it is not the variable's."""
+    kept: bool = True
+    """Does a resumed run go on with it? Task, flow, server and agents are saved by themselves."""
+    changeable: bool = True
+    """May it change while a run goes on? The others have been told to agents, or may do harm."""
+    help: str = ""
 
     @property
     def key(self) -> str:
@@ -74,265 +68,107 @@ class Setting:
         return f"{self.option} or {self.variable}" if self.option else self.variable
 
 
+TEXT, PATH, URL, FLAG, CHOICE, COUNT, SECONDS, GATES, PATHS = ValueKind
+# fmt: off
 SETTINGS = (
-    Setting(
-        "PROMPT_FILE",
-        ValueKind.PATH,
-        "",
-        "The task file; it wins over PROMPT given at the same place.",
-    ),
-    Setting("PROMPT", ValueKind.TEXT, "", "The task itself, as text."),
-    Setting(
-        "WD",
-        ValueKind.PATH,
-        "",
-        "The project's folder (the current folder if not given).",
-        option="--wd",
-    ),
-    Setting(
-        "PROVIDER",
-        ValueKind.TEXT,
-        "codex",
-        f"The agent for all roles that name no other: {', '.join(AGENTS)}.",
-        option="--provider",
-    ),
-    Setting("ANALYST_PROVIDER", ValueKind.TEXT, "", "The agent of the analyst.", option="--agent"),
-    Setting(
-        "ANALYST_REVIEW_PROVIDER",
-        ValueKind.TEXT,
-        "",
-        "The agent that reviews the analyst.",
-        option="--agent",
-    ),
-    Setting(
-        "PROGRAMMER_PROVIDER", ValueKind.TEXT, "", "The agent of the programmer.", option="--agent"
-    ),
-    Setting(
-        "PROGRAMMER_REVIEW_PROVIDER",
-        ValueKind.TEXT,
-        "",
-        "The agent that reviews the programmer.",
-        option="--agent",
-    ),
-    Setting("TESTER_PROVIDER", ValueKind.TEXT, "", "The agent of the tester.", option="--agent"),
-    Setting(
-        "ROLE_PROVIDERS",
-        ValueKind.TEXT,
-        "",
-        "The agents of further roles of a flow: NAME=AGENT, separated by commas.",
-        option="--agent",
-    ),
-    Setting(
-        "FLOW",
-        ValueKind.TEXT,
-        "loop",
-        "The flow: who works in which order; a name or a TOML file.",
-        option="--flow",
-    ),
-    Setting(
-        "GATES",
-        ValueKind.GATES,
-        "",
-        "A command that cao runs itself and believes instead of an agent's word: NAME=COMMAND, "
-        "such as tests='make test'; without NAME= it is called tests. Several may be given.",
-        option="--gate",
-    ),
-    Setting(
-        "WORKSPACE",
-        ValueKind.CHOICE,
-        "folder",
-        "Where the agents work: in your folder, or in a work tree of their own, on a branch that "
-        "you apply when you like it (worktree = true in cao.toml).",
-        choices=("folder", "worktree"),
-        option="--worktree",
-        file_key="worktree",
-    ),
-    Setting(
-        "WORKTREE_SETUP",
-        ValueKind.TEXT,
-        "",
-        "A command that prepares a new work tree, such as npm ci.",
-        file_key="setup",
-    ),
-    Setting(
-        "HELD_BACK",
-        ValueKind.PATHS,
-        "",
-        "Files and folders of the project that agents do not have in their work tree: gates do. "
-        "Separated by commas; several may be given.",
-        option="--held-back",
-    ),
-    Setting(
-        "PROOF",
-        ValueKind.CHOICE,
-        "report",
-        "Whether a PASS with gates is proven: new tests must fail on the base and pass now. off, "
-        "report, or require: without proof it is a FAIL.",
-        choices=("off", "report", "require"),
-        option="--proof",
-    ),
-    Setting(
-        "READONLY_ROLES",
-        ValueKind.CHOICE,
-        "warn",
-        "When a reviewer or the tester changes files: warn, restore them, or off.",
-        choices=("warn", "restore", "off"),
-    ),
-    Setting(
-        "REVIEW_BOUND",
-        ValueKind.CHOICE,
-        "show",
-        "When files change after the review that approved them: show it, or require: only what was "
-        "approved passes, all else needs another round.",
-        choices=("show", "require"),
-    ),
-    Setting(
-        "STALL",
-        ValueKind.CHOICE,
-        "warn",
-        "When a run does not converge: warn, or stop it so that it can be resumed.",
-        choices=("warn", "stop"),
-    ),
-    Setting("GATE_TIMEOUT", ValueKind.SECONDS, "1800", "How long the command of a gate may take."),
-    Setting(
-        "AGENT_PERMISSIONS",
-        ValueKind.CHOICE,
-        "",
-        "What agents may do without asking: workspace (default), full or ask; "
-        "a project's own cao.toml may only say ask.",
-        choices=PERMISSIONS,
-        option="--permissions",
-    ),
-    Setting(
-        "PROJECT_TEST_CMD", ValueKind.TEXT, "", "The command that runs the project's own tests."
-    ),
-    Setting(
-        "MAX_ROUNDS",
-        ValueKind.COUNT,
-        "8",
-        "Rounds until a run without a PASS has failed.",
-        1,
-        option="--max-rounds",
-    ),
-    Setting(
-        "MAX_REVIEW_CYCLES",
-        ValueKind.COUNT,
-        "3",
-        "Review cycles until a phase goes on unapproved.",
-        1,
-    ),
-    Setting(
-        "MIN_REVIEW_CYCLES_BEFORE_APPROVAL",
-        ValueKind.COUNT,
-        "2",
-        "The first review cycle in which an approval counts.",
-    ),
-    Setting(
-        "REQUIRE_REVIEW_EVIDENCE",
-        ValueKind.FLAG,
-        "1",
-        "Count an approval only if its notes show what was looked at.",
-    ),
-    Setting(
-        "REVIEW_EVIDENCE_MIN_MATCH",
-        ValueKind.COUNT,
-        "3",
-        "How many of the reviewer's evidence groups the notes must touch.",
-    ),
-    Setting(
-        "RESUME",
-        ValueKind.FLAG,
-        "",
-        "Resume the saved run, or start a new one; if neither is said, one that is not finished "
-        "is resumed.",
-        option="--resume",
-    ),
-    Setting(
-        "MISSING",
-        ValueKind.CHOICE,
-        "",
-        "At resume, what is done about a reply that did not come: ask again, take the agent's last "
-        "answer, or skip a review.",
-        choices=("ask", "take", "skip"),
-        option="--missing",
-    ),
-    Setting(
-        "STATE_FILE",
-        ValueKind.PATH,
-        "",
-        f"Where scripts find the run as it was saved (WD/{STATE_FILE} if not given).",
-    ),
-    Setting(
-        "CLEANUP_ON_EXIT",
-        ValueKind.FLAG,
-        "0",
-        "End the agents when the run ends. If not given, those of a run that passed are ended, "
-        "unless you are attached to one.",
-        option="--end-agents",
-    ),
-    Setting(
-        "RECORDING",
-        ValueKind.FLAG,
-        "1",
-        "Record the agents' screens, so that cao replay can show them.",
-        option="--recording",
-    ),
-    Setting(
-        "API",
-        ValueKind.URL,
-        "",
-        "The server; if not given, one of yours that runs, or one inside the run.",
-        option="--api",
-    ),
-    Setting("POLL_SECONDS", ValueKind.SECONDS, "2", "Maximum polling interval."),
-    Setting(
-        "RESPONSE_TIMEOUT", ValueKind.SECONDS, "1800", "How long an agent may work on one turn."
-    ),
-    Setting(
-        "IDLE_GRACE_SECONDS",
-        ValueKind.SECONDS,
-        "30",
-        "How long an agent may rest without having written its response file.",
-    ),
-    Setting(
-        "STRICT_FILE_HANDOFF",
-        ValueKind.FLAG,
-        "1",
-        "Take replies from response files only; if off, the last output will do without one.",
-    ),
-    Setting(
-        "MAX_FILE_REMINDERS",
-        ValueKind.COUNT,
-        "1",
-        "How often an agent is reminded to write its response file.",
-    ),
-    Setting(
-        "CONDENSE_EXPLORE_ON_REPEAT",
-        ValueKind.FLAG,
-        "1",
-        "Send the explore summary to each agent only once.",
-    ),
-    Setting(
-        "CONDENSE_REVIEW_FEEDBACK",
-        ValueKind.FLAG,
-        "1",
-        "Hand on notes and evidence, not whole replies.",
-    ),
-    Setting("MAX_FEEDBACK_LINES", ValueKind.COUNT, "30", "Maximum lines of notes or evidence.", 1),
-    Setting(
-        "CONDENSE_UPSTREAM_ON_REPEAT",
-        ValueKind.FLAG,
-        "1",
-        "Send the summary of an earlier phase only once a round.",
-    ),
-    Setting(
-        "CONDENSE_CROSS_PHASE",
-        ValueKind.FLAG,
-        "1",
-        "Hand on only the parts of a summary that the next phase needs.",
-    ),
-    Setting("MAX_CROSS_PHASE_LINES", ValueKind.COUNT, "40", "Maximum lines in those excerpts.", 1),
+    Setting("PROMPT_FILE", PATH, kept=False,
+            help="The task file; it wins over PROMPT given at the same place."),
+    Setting("PROMPT", TEXT, kept=False, help="The task itself, as text."),
+    Setting("WD", PATH, option="--wd", kept=False,
+            help="The project's folder (the current folder if not given)."),
+    Setting("PROVIDER", TEXT, "codex", option="--provider", kept=False,
+            help=f"The agent for all roles that name no other: {', '.join(AGENTS)}."),
+    Setting("ANALYST_PROVIDER", TEXT, option="--agent", kept=False,
+            help="The agent of the analyst."),
+    Setting("ANALYST_REVIEW_PROVIDER", TEXT, option="--agent", kept=False,
+            help="The agent that reviews the analyst."),
+    Setting("PROGRAMMER_PROVIDER", TEXT, option="--agent", kept=False,
+            help="The agent of the programmer."),
+    Setting("PROGRAMMER_REVIEW_PROVIDER", TEXT, option="--agent", kept=False,
+            help="The agent that reviews the programmer."),
+    Setting("TESTER_PROVIDER", TEXT, option="--agent", kept=False, help="The agent of the tester."),
+    Setting("ROLE_PROVIDERS", TEXT, option="--agent", kept=False,
+            help="The agents of further roles of a flow: NAME=AGENT, separated by commas."),
+    Setting("FLOW", TEXT, "loop", option="--flow", kept=False,
+            help="The flow: who works in which order; a name or a TOML file."),
+    Setting("GATES", GATES, option="--gate", changeable=False,
+            help="A command that cao runs itself and believes instead of an agent's word: "
+                 "NAME=COMMAND, such as tests='make test'; without NAME= it is called tests. "
+                 "Several may be given."),
+    Setting("WORKSPACE", CHOICE, "folder", choices=("folder", "worktree"), option="--worktree",
+            file_key="worktree", changeable=False,
+            help="Where the agents work: in your folder, or in a work tree of their own, on a "
+                 "branch that you apply when you like it (worktree = true in cao.toml)."),
+    Setting("WORKTREE_SETUP", TEXT, file_key="setup", changeable=False,
+            help="A command that prepares a new work tree, such as npm ci."),
+    Setting("HELD_BACK", PATHS, option="--held-back", changeable=False,
+            help="Files and folders of the project that agents do not have in their work tree: "
+                 "gates do. Separated by commas; several may be given."),
+    Setting("PROOF", CHOICE, "report", choices=("off", "report", "require"), option="--proof",
+            help="Whether a PASS with gates is proven: new tests must fail on the base and pass "
+                 "now. off, report, or require: without proof it is a FAIL."),
+    Setting("READONLY_ROLES", CHOICE, "warn", choices=("warn", "restore", "off"),
+            help="When a reviewer or the tester changes files: warn, restore them, or off."),
+    Setting("REVIEW_BOUND", CHOICE, "show", choices=("show", "require"),
+            help="When files change after the review that approved them: show it, or require: "
+                 "only what was approved passes, all else needs another round."),
+    Setting("STALL", CHOICE, "warn", choices=("warn", "stop"),
+            help="When a run does not converge: warn, or stop it so that it can be resumed."),
+    Setting("GATE_TIMEOUT", SECONDS, "1800", help="How long the command of a gate may take."),
+    Setting("AGENT_PERMISSIONS", CHOICE, choices=PERMISSIONS, option="--permissions",
+            changeable=False,
+            help="What agents may do without asking: workspace (default), full or ask; a "
+                 "project's own cao.toml may only say ask."),
+    Setting("PROJECT_TEST_CMD", TEXT, changeable=False,
+            help="The command that runs the project's own tests."),
+    Setting("MAX_ROUNDS", COUNT, "8", minimum=1, option="--max-rounds",
+            help="Rounds until a run without a PASS has failed."),
+    Setting("MAX_REVIEW_CYCLES", COUNT, "3", minimum=1,
+            help="Review cycles until a phase goes on unapproved."),
+    Setting("MIN_REVIEW_CYCLES_BEFORE_APPROVAL", COUNT, "2",
+            help="The first review cycle in which an approval counts."),
+    Setting("REQUIRE_REVIEW_EVIDENCE", FLAG, "1",
+            help="Count an approval only if its notes show what was looked at."),
+    Setting("REVIEW_EVIDENCE_MIN_MATCH", COUNT, "3",
+            help="How many of the reviewer's evidence groups the notes must touch."),
+    Setting("RESUME", FLAG, option="--resume", kept=False,
+            help="Resume the saved run, or start a new one; if neither is said, one that is not "
+                 "finished is resumed."),
+    Setting("MISSING", CHOICE, choices=("ask", "take", "skip"), option="--missing", kept=False,
+            help="At resume, what is done about a reply that did not come: ask again, take the "
+                 "agent's last answer, or skip a review."),
+    Setting("STATE_FILE", PATH, kept=False,
+            help=f"Where scripts find the run as it was saved (WD/{STATE_FILE} if not given)."),
+    Setting("CLEANUP_ON_EXIT", FLAG, "0", option="--end-agents", changeable=False,
+            help="End the agents when the run ends. If not given, those of a run that passed are "
+                 "ended, unless you are attached to one."),
+    Setting("RECORDING", FLAG, "1", option="--recording", changeable=False,
+            help="Record the agents' screens, so that cao replay can show them."),
+    Setting("API", URL, option="--api", kept=False,
+            help="The server; if not given, one of yours that runs, or one inside the run."),
+    Setting("POLL_SECONDS", SECONDS, "2", help="Maximum polling interval."),
+    Setting("RESPONSE_TIMEOUT", SECONDS, "1800", help="How long an agent may work on one turn."),
+    Setting("IDLE_GRACE_SECONDS", SECONDS, "30",
+            help="How long an agent may rest without having written its response file."),
+    Setting("STRICT_FILE_HANDOFF", FLAG, "1",
+            help="Take replies from response files only; if off, the last output will do without "
+                 "one."),
+    Setting("MAX_FILE_REMINDERS", COUNT, "1",
+            help="How often an agent is reminded to write its response file."),
+    Setting("CONDENSE_EXPLORE_ON_REPEAT", FLAG, "1",
+            help="Send the explore summary to each agent only once."),
+    Setting("CONDENSE_REVIEW_FEEDBACK", FLAG, "1",
+            help="Hand on notes and evidence, not whole replies."),
+    Setting("MAX_FEEDBACK_LINES", COUNT, "30", minimum=1,
+            help="Maximum lines of notes or evidence."),
+    Setting("CONDENSE_UPSTREAM_ON_REPEAT", FLAG, "1",
+            help="Send the summary of an earlier phase only once a round."),
+    Setting("CONDENSE_CROSS_PHASE", FLAG, "1",
+            help="Hand on only the parts of a summary that the next phase needs."),
+    Setting("MAX_CROSS_PHASE_LINES", COUNT, "40", minimum=1,
+            help="Maximum lines in those excerpts."),
 )
+# fmt: on
 BY_NAME = {setting.name: setting for setting in SETTINGS}
 BY_KEY = {setting.key: setting for setting in SETTINGS}
 
@@ -343,49 +179,24 @@ PROVIDER_SUFFIX = "_PROVIDER"
 ROLE_SETTINGS = (*(name for name in BY_NAME if name.endswith(PROVIDER_SUFFIX)), "ROLE_PROVIDERS")
 """What names the agent of some role."""
 
-NOT_KEPT = (
-    "PROMPT_FILE",
-    "PROMPT",
-    "WD",
-    "RESUME",
-    "MISSING",
-    "STATE_FILE",
-    "API",
-    "PROVIDER",
-    "FLOW",
-)
-KEPT_NAMES = tuple(name for name in BY_NAME if name not in (*NOT_KEPT, *ROLE_SETTINGS))
-"""What a run goes on with when it is resumed; task, flow, server and agents are kept too."""
-
-UNCHANGEABLE = (
-    *("GATES", "WORKSPACE", "WORKTREE_SETUP", "AGENT_PERMISSIONS", "PROJECT_TEST_CMD"),
-    *("CLEANUP_ON_EXIT", "RECORDING", "HELD_BACK"),
-)
-CHANGEABLE_NAMES = tuple(name for name in KEPT_NAMES if name not in UNCHANGEABLE)
-"""What may change while a run goes on; the others have been told to agents, or may do harm."""
+KEPT_NAMES = tuple(one.name for one in SETTINGS if one.kept)
+CHANGEABLE_NAMES = tuple(one.name for one in SETTINGS if one.kept and one.changeable)
 
 OUT_OF_PROJECT = ("RESUME", "MISSING")
 """What a project's own file cannot say: it is about one run."""
 
 IN_TASK = tuple(
-    setting.name
-    for setting in SETTINGS
-    if setting.name in ("FLOW", "PROVIDER", *ROLE_SETTINGS)
-    or (
-        setting.kind in (ValueKind.FLAG, ValueKind.COUNT, ValueKind.SECONDS)
-        and setting.name not in OUT_OF_PROJECT
-    )
+    one.name
+    for one in SETTINGS
+    if one.name in ("FLOW", "PROVIDER", *ROLE_SETTINGS)
+    or (one.kind in (FLAG, COUNT, SECONDS) and one.name not in OUT_OF_PROJECT)
 )
 """What a task can say, which may have come from anybody: how it is worked on and by whom. No
 command, server, path or permission."""
 
 
 def meant_by(word: str, known: Iterable[str] = AGENTS) -> list[str]:
-    """Return the agents that a word could mean.
-
-    >>> meant_by("Claude-Code"), meant_by("co"), meant_by("x")
-    (['claude_code'], ['codex', 'copilot_cli'], [])
-    """
+    """Return the agents that a word could mean."""
     known = list(known)
     plain = word.strip().lower().replace("-", "_")
     if plain in known:

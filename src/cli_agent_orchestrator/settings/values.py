@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -44,69 +43,65 @@ CONTROL_PATTERN = f"[{CONTROLS}{BREAKS}]"
 FLOW_NAME_PATTERN = r"[a-z][a-z0-9_]*"
 """A flow by its name; the path of a file is for the user alone to give."""
 
-
 MOST_SECONDS = 1e7
-"""Months: whoever means "for ever" can say this, and no clock of the system overflows."""
+"""Months: enough for "for ever", and no clock of the system overflows."""
 
 TRUE_WORDS = ("1", "true", "yes", "on")
 FALSE_WORDS = ("0", "false", "no", "off")
 
 
-def read_bool(values: Mapping[str, str], name: str, default: bool) -> bool:
-    text = values.get(name)
-    if not text:
-        return default
-    word = text.strip().lower()
-    if word not in TRUE_WORDS + FALSE_WORDS:
-        raise ConfigError(name, text, "1/0, true/false, yes/no or on/off")
-    return word in TRUE_WORDS
-
-
-def read_int(
-    values: Mapping[str, str], name: str, default: int, minimum: int, maximum: int | None = None
-) -> int:
-    text = values.get(name)
-    if not text:
-        return default
-    limits = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
-    expected = f"a whole number {limits}"
-    try:
-        number = int(text)
-    except ValueError:
-        raise ConfigError(name, text, expected) from None
-    if number < minimum or (maximum is not None and number > maximum):
-        raise ConfigError(name, text, expected)
-    return number
-
-
-def read_seconds(values: Mapping[str, str], name: str, default: float) -> float:
-    text = values.get(name)
-    if not text:
-        return default
-    expected = f"a number of seconds from 0 to {MOST_SECONDS:.0f}"
-    try:
-        number = float(text)
-    except ValueError:
-        raise ConfigError(name, text, expected) from None
-    if not 0 <= number <= MOST_SECONDS:
-        raise ConfigError(name, text, expected)
-    return number
-
-
-def read_choice(values: Mapping[str, str], name: str, default: str, known: tuple[str, ...]) -> str:
-    text = (values.get(name) or default).strip().lower()
-    if text not in known:
-        expected = f"one of {', '.join(known)}{suggestion(text, known)}"
-        raise ConfigError(name, values.get(name), expected)
+# Any: what the table says of a setting's kind
+def read_value(texts: Mapping[str, str], name: str) -> Any:
+    setting = BY_NAME[name]
+    text = texts.get(name, "").strip() or setting.default
+    match setting.kind:
+        case ValueKind.FLAG:
+            if text.lower() not in TRUE_WORDS + FALSE_WORDS:
+                raise ConfigError(name, text, "1/0, true/false, yes/no or on/off")
+            return text.lower() in TRUE_WORDS
+        case ValueKind.COUNT:
+            return read_count(name, text, setting.minimum)
+        case ValueKind.SECONDS:
+            return read_seconds(name, text)
+        case ValueKind.CHOICE if text:
+            return read_choice(name, text, setting.choices)
+        case ValueKind.GATES:
+            return read_gates(text)
+        case ValueKind.PATHS:
+            return read_paths(name, text)
     return text
 
 
-def read_role_providers(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return the agent of each role for which one is named.
+def read_count(name: str, text: str, minimum: int, maximum: int | None = None) -> int:
+    limits = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
+    try:
+        number = int(text)
+    except ValueError:
+        number = minimum - 1
+    if number < minimum or (maximum is not None and number > maximum):
+        raise ConfigError(name, text, f"a whole number {limits}")
+    return number
 
-    `{"TESTER_PROVIDER": "codex", "ROLE_PROVIDERS": "designer=kiro_cli"}` becomes
-    `{"designer": "kiro_cli", "tester": "codex"}`.
-    """
+
+def read_seconds(name: str, text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= MOST_SECONDS:
+        raise ConfigError(name, text, f"a number of seconds from 0 to {MOST_SECONDS:.0f}")
+    return number
+
+
+def read_choice(name: str, text: str, known: tuple[str, ...]) -> str:
+    word = text.strip().lower()
+    if word not in known:
+        raise ConfigError(name, text, f"one of {', '.join(known)}{suggestion(word, known)}")
+    return word
+
+
+def read_role_providers(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the agent of each role for which one is named."""
     found: dict[str, str] = {}
     text = texts.get("ROLE_PROVIDERS", "")
     for item in filter(str.strip, text.split(",")):
@@ -137,15 +132,11 @@ def _one_agent(name: str, word: str) -> str:
 
 
 def is_word(text: str) -> bool:
-    """Could it be the name of an agent?"""
     return text.replace("_", "").replace("-", "").isalnum()
 
 
 def read_paths(name: str, text: str) -> tuple[str, ...]:
-    """Return the paths that a text names, separated by commas or line breaks.
-
-    `"tests/acceptance/, ./scenario.md"` becomes `("tests/acceptance", "scenario.md")`.
-    """
+    """Return the paths that a text names, separated by commas or line breaks."""
     found = []
     for path in filter(None, map(str.strip, re.split("[,\n]", text))):
         parts = [part for part in path.split("/") if part not in ("", ".")]
@@ -166,44 +157,32 @@ def check_path(name: str, text: str) -> None:
 
 
 def expand_path(name: str, text: str) -> Path:
-    """Return a path in which `~` and `~user` are replaced."""
     try:
         return Path(text).expanduser()
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:
         raise ConfigError(name, text, f"a path ({error})") from None
 
 
 def canonical(name: str, text: str) -> str | None:
-    """Return a setting's value in the one form in which values are compared, None if it is none.
-
-    `yes` and `on` become `1`, `08` becomes `8`, `2.50` becomes `2.5`.
-    """
-    setting = BY_NAME[name]
-    values = {name: text.strip()}
+    """Return a value in the form in which values are compared: for yes 1, None for a bad one."""
     try:
-        match setting.kind:
-            case ValueKind.FLAG:
-                return str(int(read_bool(values, name, setting.default == "1")))
-            case ValueKind.CHOICE:
-                return read_choice(values, name, setting.default, ("", *setting.choices))
-            case ValueKind.COUNT:
-                return str(read_int(values, name, int(setting.default), setting.minimum))
-            case ValueKind.SECONDS:
-                return f"{read_seconds(values, name, float(setting.default)):.15g}"
-            case ValueKind.GATES:
-                return gates_text(read_gates(text))
-            case ValueKind.PATHS:
-                return "\n".join(read_paths(name, text))
+        value = read_value({name: text}, name)
     except ConfigError:
         return None
-    return values[name]
+    match BY_NAME[name].kind:
+        case ValueKind.FLAG:
+            return str(int(value))
+        case ValueKind.SECONDS:
+            return f"{value:.15g}"
+        case ValueKind.GATES:
+            return gates_text(value)
+        case ValueKind.PATHS:
+            return "\n".join(value)
+    return str(value)
 
 
 def read_change(key: str, text: str) -> tuple[str, str]:
-    """Return the variable and the value of a setting that is to change in a run under way.
-
-    `("max-rounds", "012")` becomes `("MAX_ROUNDS", "12")`.
-    """
+    """Return the variable and the value of a setting that is to change in a run under way."""
     name = key.upper().replace("-", "_").removeprefix("CAO_")
     # A letter of another alphabet may become one of ours.
     if name not in CHANGEABLE_NAMES or not key.isascii():
@@ -212,15 +191,10 @@ def read_change(key: str, text: str) -> tuple[str, str]:
         raise UsageError(
             f"{key!r} cannot be changed in a run{meant}; these can: {', '.join(known)}"
         )
-    value, setting = canonical(name, text), BY_NAME[name]
-    if value is None or not text.strip():
-        expected = {
-            ValueKind.FLAG: "1 or 0",
-            ValueKind.COUNT: f"a whole number of at least {setting.minimum}",
-            ValueKind.CHOICE: f"one of {', '.join(setting.choices)}",
-        }.get(setting.kind, "a number of seconds")
-        raise ConfigError(name.lower(), text, expected)
-    return name, value
+    if not text.strip():
+        raise ConfigError(name.lower(), text, "a value")
+    read_value({name: text}, name)
+    return name, canonical(name, text) or ""
 
 
 OVERRULED = {
@@ -241,7 +215,6 @@ def merge_settings(*levels: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def find_sources(**levels: Mapping[str, str | None]) -> dict[str, str]:
-    """Return by its word the level that each setting comes from which `merge_settings` returns."""
     return {name: word for name, (_, word) in _fold(levels.items()).items()}
 
 
@@ -257,10 +230,7 @@ def _fold(levels: Iterable[tuple[Word, Mapping[str, str | None]]]) -> dict[str, 
 
 
 def read_environment(environ: Mapping[str, str], *, bare: bool) -> dict[str, str]:
-    """Return the settings that the environment names, by their bare names.
-
-    `CAO_MAX_ROUNDS` wins over `MAX_ROUNDS`, which is read only if `bare` names are.
-    """
+    """Return the environment's settings by bare names; those are read only if `bare` is true."""
     prefixed = {name: environ.get(f"{PREFIX}{name}") for name in BY_NAME}
     others = {name: text for name, text in environ.items() if name not in NEVER_BARE}
     return merge_settings(prefixed, others if bare else {})
@@ -273,10 +243,7 @@ def name_as_given(
     file: str,
     called: str = "",
 ) -> str:
-    """Name a setting as whoever gave it did: `--max-rounds`, `CAO_MAX_ROUNDS`, or in a file.
-
-    `called` is the function whose arguments the options are, if they are.
-    """
+    """Name a setting as its giver did: as an option, a variable, an argument or in a file."""
     if (options.get(name) or "").strip():
         setting = BY_NAME[name]
         return f"{setting.key} in {called}" if called else setting.option or setting.variable
@@ -304,11 +271,9 @@ FROM_FILE_FOLDER = ("PROMPT_FILE", "WD")
 GATES = "GATES"
 WORKTREE_KEY = BY_NAME["WORKSPACE"].key
 MOVED = {"workspace": "worktree = true", "worktree_setup": 'setup = "COMMAND"'}
-"""Keys of earlier versions, and what is written now."""
 
 
 def read_project_settings(project: Path) -> dict[str, str]:
-    """Return the settings of a project's own file, by variable name; none if there is no file."""
     path = project / SETTINGS_FILE
     try:
         data = Folder(project).read(SETTINGS_FILE, LARGEST_SETTINGS)
@@ -320,7 +285,6 @@ def read_project_settings(project: Path) -> dict[str, str]:
 
 
 def read_settings_file(path: Path) -> dict[str, str]:
-    """Return the settings of a TOML file that the user has named, by variable name."""
     return flatten_settings(read_own_file(path), path)
 
 
@@ -404,12 +368,10 @@ def _suggestion(key: str) -> str:
         return "; how an agent is started stands in your own configuration, never in a project"
     if key in MOVED:
         return f": {MOVED[key]}"
-    close = get_close_matches(key.lower().replace("-", "_"), BY_KEY)
-    return f"; did you mean {' or '.join(close)}?" if close else f": {', '.join(BY_KEY)}"
+    return suggestion(key, BY_KEY) or f": {', '.join(BY_KEY)}"
 
 
 def settings_toml(chosen: Mapping[str, str]) -> str:
-    """Return a `cao.toml` with these settings, which are given as text by variable name."""
     lines = [
         "# Settings of `cao run`. An option or an environment variable wins over this file.",
         "# All settings are explained in docs/run.md of cao.",
@@ -442,15 +404,11 @@ def read_called(values: Mapping[str, Value], called: str) -> dict[str, str]:
 
 
 def read_task(task: PathText | None) -> Mapping[str, Value]:
-    """Return the setting that names the task: a text, or the path of a file."""
     if not isinstance(task, str):
         return {} if task is None else {"prompt_file": task}
-    if "\n" not in task and _is_file(task):
+    is_file = False
+    with suppress(OSError, ValueError):
+        is_file = "\n" not in task and Path(task).is_file()
+    if is_file:
         raise UsageError(f"the task {task!r} is the name of a file: give it as a pathlib.Path")
     return {"prompt": task}
-
-
-def _is_file(text: str) -> bool:
-    with suppress(OSError, ValueError):
-        return Path(text).is_file()
-    return False

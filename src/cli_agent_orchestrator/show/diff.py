@@ -1,12 +1,14 @@
 """Patches as data and as HTML: file by file, every line with its number.
 
-A patch is read as git writes it. How many lines a hunk has stands at its head, so nothing in a
-file can look like the beginning of another one. What is very long is cut, and that is said.
+A patch is read as git writes it. The head of a hunk says how many lines it has, so nothing in a
+file can look like the beginning of another one. What is very long is cut, with a note.
 """
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..core.secrets import CUT, before_mask
 from ..core.text import plural
@@ -14,42 +16,32 @@ from ..work.changes import REST_LEFT_OUT
 from .markup import Markup, joined, tag
 
 MOST_FILES = 300
-"""Files that are shown of one patch."""
 MOST_LINES = 4000
-"""Lines of all of them."""
+"""Of all files."""
 MOST_LINES_OF_FILE = 1000
 LONGEST_LINE = 1000
-"""Characters."""
 OPEN_LINES = 200
-"""As long as no more lines were shown, a file is open from the start."""
+"""Files are open from the start until so many lines are shown."""
 # @@ -1,3 +1,4 @@ def total(
 HUNK_PATTERN = r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(.*)"
-# \303\251, \t, \"
-ESCAPE_PATTERN = rb"\\([0-7]{3}|.)"
 ESCAPED = {b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 HEADER = "diff --git "
 NO_FILE = "/dev/null"
 CLASSES = {" ": "diff-line", "+": "diff-line diff-added", "-": "diff-line diff-removed"}
 MARKS = tuple(CLASSES)
-"""What became of a line: it is the same, added or removed."""
+"""Begin a line that is the same, added or removed."""
 SAID = (
     *("--- ", "+++ ", "new file mode ", "deleted file mode ", "new mode ", "rename from "),
     *("rename to ", "Binary files ", "\\ No newline"),
 )
-"""How lines begin that say something of a file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hunk:
-    """Lines that follow one another."""
-
+class Hunk(Struct, frozen=True):
     heading: str
-    """What git says about the place: a function, say; may be empty."""
+    """What git says about the place, such as a function; may be empty."""
     old: int
-    """The number of its first line in the old file."""
     new: int
     written: tuple[str, ...]
-    """Its lines, each after its mark."""
 
     def lines(self, most: int) -> Iterator[tuple[str, int, str]]:
         """Yield mark, number and text of lines; a removed one has its number in the old file."""
@@ -61,13 +53,9 @@ class Hunk:
             new += mark != "-"
 
 
-@dataclass(frozen=True, slots=True)
-class FilePatch:
-    """What became of one file."""
-
+class FilePatch(Struct, frozen=True):
     path: str
     old_path: str
-    """Its former name; the same unless it was moved."""
     word: str = ""
     """`new`, `removed`, `moved`, `mode 100755`; empty if it was merely changed."""
     is_binary: bool = False
@@ -78,23 +66,14 @@ class FilePatch:
     """Is the rest of the patch left out, of this file or after it?"""
 
     @property
-    def added(self) -> int:
-        return self._count("+")
-
-    @property
-    def removed(self) -> int:
-        return self._count("-")
-
-    @property
     def length(self) -> int:
-        return self._count(" ", "+", "-")
+        return sum(len(hunk.written) for hunk in self.hunks)
 
-    def _count(self, *marks: str) -> int:
-        return sum(line[0] in marks for hunk in self.hunks for line in hunk.written)
+    def count(self, mark: str) -> int:
+        return sum(line[0] == mark for hunk in self.hunks for line in hunk.written)
 
 
 def read_patch(patch: str) -> tuple[FilePatch, ...]:
-    """Read what `git diff` writes; lines that are no part of it are passed over."""
     lines = patch.split("\n")
     files: list[FilePatch] = []
     hunks: list[list[Hunk]] = []
@@ -122,7 +101,6 @@ def read_patch(patch: str) -> tuple[FilePatch, ...]:
 
 
 def _with_line(file: FilePatch, line: str) -> FilePatch:
-    """Return a file with what a line says of it that is in no hunk."""
     mark = next((one for one in SAID if line.startswith(one)), "")
     rest = line.removeprefix(mark)
     match mark:
@@ -148,16 +126,15 @@ def _with_line(file: FilePatch, line: str) -> FilePatch:
 
 
 def _first_name(names: str) -> str:
-    """Return the name in a first line: `a/x b/x`, either of them quoted or not."""
+    """Return the name in `a/x b/x`, either of them quoted or not."""
     if names.startswith('"'):
-        end = re.match(r'"(?:[^"\\]|\\.)*"', names)
-        return _name(end[0] if end else names)
-    # Unless it was moved, which further lines tell, both are as long.
+        quoted = re.match(r'"(?:[^"\\]|\\.)*"', names)
+        return _name(quoted[0] if quoted else names)
+    # Unless it was moved, which further lines say, both are as long.
     return _name(names[: len(names) // 2])
 
 
 def _name(name: str) -> str:
-    """Return a name without the side that git puts before it."""
     plain = _unquoted(name)
     return plain[2:] if plain[:2] in ("a/", "b/") else plain
 
@@ -171,16 +148,15 @@ def _unquoted(name: str) -> str:
         return bytes([int(code, 8) & 0xFF]) if len(code) == 3 else ESCAPED.get(code, code)
 
     raw = name[1:-1].encode(errors="replace")
-    return re.sub(ESCAPE_PATTERN, plain, raw).decode(errors="replace")
-
-
-COMMENT_NOTE = "Press a line number to comment on that line."
+    # \303\251, \t, \"
+    return re.sub(rb"\\([0-7]{3}|.)", plain, raw).decode(errors="replace")
 
 
 def patches_html(patches: Sequence[FilePatch], *, commentable: bool = False) -> Markup:
-    """Return patches for a page; where lines can be commented on, their numbers are buttons."""
-    how = tag("p", COMMENT_NOTE, class_="muted") if commentable and patches else None
-    shown, parts = 0, [how]
+    """Return patches for a page; if `commentable`, the line numbers are buttons."""
+    shown, parts = 0, []
+    if commentable and patches:
+        parts.append(tag("p", "Press a line number to comment on that line.", class_="muted"))
     for file in patches[:MOST_FILES]:
         room = min(MOST_LINES - shown, MOST_LINES_OF_FILE)
         parts.append(_file_html(file, room, shown <= OPEN_LINES, commentable))
@@ -198,7 +174,7 @@ def _file_html(file: FilePatch, room: int, is_open: bool, commentable: bool) -> 
         "summary",
         tag("span", name, class_="diff-path"),
         *(joined([" ", tag("span", word, class_="badge")]) for word in words),
-        joined([" ", counts_html(file.added, file.removed)]) if file.hunks else None,
+        joined([" ", counts_html(file.count("+"), file.count("-"))]) if file.hunks else None,
     )
     left = file.length - room
     below = (
@@ -214,14 +190,13 @@ def _file_html(file: FilePatch, room: int, is_open: bool, commentable: bool) -> 
 
 
 def counts_html(added: int, removed: int) -> Markup:
-    """Return how many lines were added and removed: `+3 −1`."""
     plus = tag("span", f"+{added}", class_="added")
     minus = tag("span", f"−{removed}", class_="removed")
     return tag("span", plus, " ", minus, class_="diff-counts")
 
 
 def _lines_html(file: FilePatch, room: int, commentable: bool) -> Iterator[Markup]:
-    # The line ends of another system are only worth a mark where not all lines have them.
+    # CR LF is only worth a mark where not all lines have it.
     is_plain = all(line.endswith("\r") for hunk in file.hunks for line in hunk.written)
     for hunk in file.hunks:
         if room <= 0:
@@ -236,23 +211,20 @@ def _lines_html(file: FilePatch, room: int, commentable: bool) -> Iterator[Marku
             more = f"{CUT} {len(text) - at:,} more characters" if len(text) > at else ""
             note = tag("span", more, class_="diff-note") if more else None
             code = tag("code", f"{mark}{written}", note, class_="diff-text")
-            plain_number = tag("span", str(number), class_="diff-number")
-            shown = _button(file, mark, number) if commentable else plain_number
+            shown = tag("span", str(number), class_="diff-number")
+            if commentable:
+                is_old = mark == "-"
+                path = file.old_path if is_old else file.path
+                shown = tag(
+                    "button",
+                    str(number),
+                    type="button",
+                    class_="diff-number",
+                    data_comment=True,
+                    data_path=path,
+                    data_line=number,
+                    data_side="old" if is_old else "new",
+                    aria_label=f"Comment on {'removed ' if is_old else ''}line {number} of {path}",
+                )
             yield tag("div", shown, code, class_=CLASSES[mark])
         room -= len(hunk.written)
-
-
-def _button(file: FilePatch, mark: str, number: int) -> Markup:
-    is_old = mark == "-"
-    path = file.old_path if is_old else file.path
-    return tag(
-        "button",
-        str(number),
-        type="button",
-        class_="diff-number",
-        data_comment=True,
-        data_path=path,
-        data_line=number,
-        data_side="old" if is_old else "new",
-        aria_label=f"Comment on {'removed ' if is_old else ''}line {number} of {path}",
-    )

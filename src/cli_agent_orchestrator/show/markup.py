@@ -2,12 +2,10 @@
 
     tag("p", "by ", tag("b", name), class_="author")
 
-Text becomes HTML in one place, here: whatever is no `Markup` is escaped, and there is no other way
-to a `Markup` than `tag`, `joined` and `text`. So a page can only be as its writer has put it
-together, whatever the names, replies and screens in it say.
+Text becomes HTML here alone: everything that is no `Markup` is escaped, and only `tag`, `joined`
+and `text` make a `Markup`. So names, replies and screens cannot change the structure of a page.
 
-A terminal's screen becomes HTML too: colors and attributes are classes, all else of an escape is
-gone.
+A terminal's screen becomes HTML too: colors and attributes are classes, other escapes are left out.
 
     screen_lines("\\x1b[1;31mno\\x1b[0m yes")  →  ['<span class="f1 o">no</span> yes']
 
@@ -20,13 +18,13 @@ import re
 import unicodedata
 from bisect import bisect
 from collections.abc import Iterable, Iterator
-from functools import cache, lru_cache
+from functools import lru_cache
 from html import escape
-from importlib.resources import files
 from itertools import groupby, pairwise
+from math import dist
 
-from ..core.ansi import Pen, Piece, Style, columns_of, read_line
-from ..core.text import CONTROLS, DIRECTIONS, HALVES, is_plain
+from ..core.ansi import Pen, Style, read_line
+from ..core.text import CONTROLS, DIRECTIONS, HALVES, columns_of, is_plain
 
 # div, h1, font-face; with a capital letter only in SVG: linearGradient
 NAME_PATTERN = r"[a-z][a-zA-Z0-9]*(?:-[a-z0-9]+)*"
@@ -34,12 +32,10 @@ NAME_PATTERN = r"[a-z][a-zA-Z0-9]*(?:-[a-z0-9]+)*"
 OWN_ADDRESS_PATTERN = r"(?:/(?!/)[^\s\\]*)?(?:#[^\s\\]*)?"
 ADDRESSES = frozenset({"href", "src", "action", "formaction"})
 FORBIDDEN = frozenset({"style", "srcdoc"})
-"""What the page's own rules forbid, so that it would be ignored there."""
-RUNS_CODE = "on"
-"""Begins the names of attributes that are code."""
+"""The page's own rules forbid these."""
 VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
 RAW = frozenset({"script", "style", "iframe", "object", "embed"})
-"""What is not text inside, so that escaping would not help; a page of ours needs none of them."""
+"""Their content is no text, so escaping would not help."""
 UNSEEN_PATTERN = f"[{CONTROLS}{DIRECTIONS}{HALVES}]"
 REPLACEMENT = "\ufffd"
 
@@ -51,13 +47,13 @@ class Markup(str):
 
 
 Child = str | None
-"""What can stand inside: HTML as it is, other text escaped, nothing for None."""
+"""Content of an element: HTML as it is, other text escaped, nothing for None."""
 Attribute = str | int | float | bool | None
-"""True stands for the name alone, False and None for no attribute."""
+"""True is the name alone, False and None are no attribute."""
 
 
 def text(value: str) -> Markup:
-    """Return a text as HTML; characters that nobody sees, or that turn a text round, are shown.
+    """Return a text as HTML; characters that are invisible, or turn a text round, are shown.
 
     >>> text("<b> & \\x1b")
     '&lt;b&gt; &amp; \ufffd'
@@ -74,8 +70,8 @@ def joined(parts: Iterable[Child], between: str = "") -> Markup:
 def tag(name: str, /, *children: Child, **attributes: Attribute) -> Markup:
     """Return an element.
 
-    Names of attributes are written with `_` for `-`, and with one at the end where Python has the
-    word: `class_`, `for_`, `data_role`, `aria_label`. An address may only lead to this server.
+    Names of attributes have `_` for `-`, and `_` at the end if they are words of Python: `class_`,
+    `for_`, `data_role`, `aria_label`. An address may only lead to this server.
 
     >>> tag("a", "1 < 2", href="/dashboard", class_="x", hidden=True, id=None)
     '<a href="/dashboard" class="x" hidden>1 &lt; 2</a>'
@@ -83,8 +79,6 @@ def tag(name: str, /, *children: Child, **attributes: Attribute) -> Markup:
     _check_element(name)
     opened = "".join(_attribute(key, value) for key, value in attributes.items())
     if name in VOID:
-        if children:
-            raise ValueError(f"nothing can stand inside of {name}")
         return Markup(f"<{name}{opened}>")
     return Markup(f"<{name}{opened}>{joined(children)}</{name}>")
 
@@ -105,7 +99,7 @@ def _check_element(name: str) -> None:
 def _attribute_name(key: str) -> str:
     # In SVG some names have capital letters: viewBox.
     name = key.rstrip("_").replace("_", "-")
-    is_code = name.startswith(RUNS_CODE) or name in FORBIDDEN
+    is_code = name.startswith("on") or name in FORBIDDEN
     if not re.fullmatch(NAME_PATTERN, name) or is_code:
         raise ValueError(f"no attribute of ours: {name!r}")
     return name
@@ -124,24 +118,21 @@ def _attribute(key: str, value: Attribute) -> str:
 
 
 MARKS = {"1": "o", "2": "d", "3": "i", "4": "u", "7": "r", "9": "s"}
-"""The classes of attributes, by the numbers that ask for them."""
 BRIGHT_TENS, BRIGHT = (9, 10), 8
-"""31 and 41 ask for color 1, 91 and 101 for color 9."""
+"""31 and 41 are color 1, 91 and 101 color 9."""
 
 CUBE = (0, 95, 135, 175, 215, 255)
 """The shades of red, green and blue that colors 16 to 231 are mixed from."""
 GREYS = range(8, 248, 10)
-"""The colors 232 to 255."""
 CUBE_BORDERS, GREY_BORDERS = (
     [(low + high) / 2 for low, high in pairwise(shades)] for shades in (CUBE, GREYS)
 )
-"""Where the next of these is nearer."""
 CUBE_START, GREY_START = 16, 232
 BASIC = (
     *("000000", "f2777a", "7fc77f", "e5c07b", "7aa6f0", "d68fd6", "66c2cd", "d4d4d4"),
     *("9a9a9a", "ff9a9a", "a6e3a1", "ffe08a", "a8c7ff", "f0b3f0", "94e2ec", "ffffff"),
 )
-"""Colors 0 to 15, which every terminal chooses for itself: all but black read well on black."""
+"""Colors 0 to 15, which every terminal chooses: all but black are readable on black."""
 LAYOUT = """\
 .screen{--f:var(--screen-text,#d4d4d4);--b:var(--screen-ground,#1b1b1b);color:var(--f);\
 background:var(--b)}
@@ -171,38 +162,30 @@ def screen_lines(ansi: str) -> list[Markup]:
 # Most lines of a screen that has changed are as they were.
 @lru_cache(maxsize=1024)
 def _line(line: str, pen: Pen) -> tuple[Markup, Pen]:
-    """Return the inside of a line, and the pen that the next one begins with."""
     pieces, pen = read_line(line, pen)
-    drawn = groupby(pieces, lambda piece: piece.style)
-    return joined(_drawn(style, same) for style, same in drawn), pen
-
-
-def _drawn(style: Style, pieces: Iterable[Piece]) -> Markup:
-    run = "".join(piece.text for piece in pieces)
-    inner = text(run) if columns_of(run) == len(run) else joined(_spaced(run))
-    classes = _classes(style)
-    return tag("span", inner, class_=classes) if classes else inner
+    drawn = []
+    for style, same in groupby(pieces, lambda piece: piece.style):
+        run = "".join(piece.text for piece in same)
+        inner = text(run) if columns_of(run) == len(run) else joined(_spaced(run))
+        classes = _classes(style)
+        drawn.append(tag("span", inner, class_=classes) if classes else inner)
+    return joined(drawn), pen
 
 
 def _spaced(run: str) -> Iterator[str]:
     """Yield a text with each letter that takes two cells in an element of its own."""
-    for is_wide, letters in groupby(_letters(run), lambda letter: columns_of(letter[0]) > 1):
-        if is_wide:
-            yield from (tag("span", letter, class_="w") for letter in letters)
-        else:
-            yield "".join(letters)
-
-
-def _letters(run: str) -> list[str]:
-    """Return the letters of a text, each with the marks that are put on it."""
     letters: list[str] = []
     for character in run:
-        # A mark, a choice between two looks, or what joins two signs to one.
+        # A mark on the letter, a choice between two looks, or what joins two signs to one.
         if letters and unicodedata.category(character) in ("Mn", "Me", "Cf"):
             letters[-1] += character
         else:
             letters.append(character)
-    return letters
+    for is_wide, same in groupby(letters, lambda letter: columns_of(letter[0]) > 1):
+        if is_wide:
+            yield from (tag("span", letter, class_="w") for letter in same)
+        else:
+            yield "".join(same)
 
 
 @lru_cache(maxsize=1024)
@@ -213,7 +196,7 @@ def _classes(style: Style) -> str:
 
 
 def _color(written: str) -> int:
-    """Return which of 256 colors is asked for: `31`, `91`, `38;5;208`, `38;2;1;2;3`."""
+    """Return which of 256 colors is meant: `31`, `91`, `38;5;208`, `38;2;1;2;3`."""
     code, *values = map(int, written.split(";"))
     match values:
         case [_, number]:
@@ -226,23 +209,17 @@ def _color(written: str) -> int:
 
 @lru_cache(maxsize=1024)
 def _nearest(color: tuple[int, int, int]) -> int:
-    """Return which of the colors 16 to 255 is nearest to one of red, green and blue."""
     red, green, blue = (bisect(CUBE_BORDERS, value) for value in color)
     mixed = CUBE_START + 36 * red + 6 * green + blue
     grey = GREY_START + bisect(GREY_BORDERS, sum(color) / 3)
-    return min((mixed, grey), key=lambda number: _distance(_rgb(number), color))
+    return min((mixed, grey), key=lambda number: dist(_rgb(number), color))
 
 
 def _rgb(number: int) -> tuple[int, ...]:
-    """Return red, green and blue of a color from 16 to 255."""
     if number >= GREY_START:
         return (GREYS[number - GREY_START],) * 3
     step = number - CUBE_START
     return CUBE[step // 36], CUBE[step // 6 % 6], CUBE[step % 6]
-
-
-def _distance(one: Iterable[int], other: Iterable[int]) -> int:
-    return sum((a - b) ** 2 for a, b in zip(one, other, strict=True))
 
 
 def color_rules() -> str:
@@ -250,13 +227,3 @@ def color_rules() -> str:
     colors = [*BASIC, *mixed]
     rules = (f".{side}{n}{{--{side}:#{color}}}" for side in "fb" for n, color in enumerate(colors))
     return LAYOUT + "".join(rules) + "\n"
-
-
-BASE = "base.css"
-"""What the live page and the report share."""
-REPORT = "report.css"
-
-
-@cache
-def stylesheet(name: str) -> str:
-    return (files("cli_agent_orchestrator.show") / name).read_text(encoding="utf-8")

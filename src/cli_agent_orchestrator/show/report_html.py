@@ -3,8 +3,10 @@
 import shlex
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from hashlib import sha256
+from pathlib import Path
+
+from msgspec.structs import replace
 
 from ..core.secrets import before_secret, masked_over_lines, masked_screen
 from ..core.text import duration, plural
@@ -14,7 +16,7 @@ from ..runs.report import Report, TurnDetail
 from ..settings.table import PREFIX
 from ..usage.tokens import NONE_USED
 from .diff import counts_html, patches_html, read_patch
-from .markup import BASE, REPORT, Markup, color_rules, joined, screen_lines, stylesheet, tag, text
+from .markup import Markup, color_rules, joined, screen_lines, tag, text
 from .report_text import (
     STALLED,
     evidence_title,
@@ -28,7 +30,7 @@ from .report_text import (
 from .turn import (
     FIRST_LINES,
     LAST_LINES,
-    CutText,
+    LONGEST_LINE,
     badge,
     cut_text,
     facts_html,
@@ -59,25 +61,17 @@ FRAME = """\
 """
 RULES = "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'"
 TONES = {RunStatus.PASS: "good", RunStatus.FAIL: "bad"}
-TOLD = ("Folder", "Branch", "Agents", "Time")
-"""Facts that mean something to whoever does not have the run."""
-EFFORT = ("Role", "Agent", "Turns", "Worked", "Tokens")
-REPLY_LINES = (150, 50)
-PROMPT_LINES = (60, 20)
-SCREEN_LINES = (30, 30)
-"""Of each turn: the first and the last that are shown."""
+NOTE = 100
+"""Room for the words about what is cut: what was shortened is not cut again."""
 ONLY_HERE = ("WD", "STATE_FILE", "API", "PROMPT_FILE")
-"""Settings that say nothing elsewhere."""
 
 
-def report_page(found: Report, made: str, steps: Mapping[str, Sequence[str]] | None = None) -> str:
+def report_page(found: Report, made: str, steps: Mapping[str, Sequence[str]]) -> str:
     """Return a full report as a whole HTML file.
 
-    `made` says by what it was made, and when; `steps` are screens with their escapes, by role, if
-    the run was recorded.
+    `made` says what made it, and when; `steps` are recorded screens with their escapes, by role.
     """
     run = found.run
-    steps = steps or {}
     acts = [f"{local_time(act.at)}: {act.words}" for act in run.acts]
     titled: tuple[tuple[str, str, Sequence[Markup]], ...] = (
         ("look-first", "Look first", [*_alerts(found)]),
@@ -94,7 +88,8 @@ def report_page(found: Report, made: str, steps: Mapping[str, Sequence[str]] | N
     )
     sections = [one for one in titled if one[2]]
     title = title_of(found)
-    facts = [(fact.name, fact.text) for fact in facts_of(found) if fact.name in TOLD]
+    told = ("Folder", "Branch", "Agents", "Time")
+    facts = [(name, words) for name, words in facts_of(found) if name in told]
     links = (tag("li", tag("a", name, href=f"#{place}")) for place, name, _ in sections)
     head = tag(
         "header",
@@ -112,14 +107,15 @@ def report_page(found: Report, made: str, steps: Mapping[str, Sequence[str]] | N
     main = (tag("section", tag("h2", name), *inner, id=place) for place, name, inner in sections)
     foot = tag("footer", tag("p", made), class_="report-foot")
     body = joined([head, tag("main", *main), foot], "\n")
-    css = f"\n{stylesheet(BASE)}{stylesheet(REPORT)}{color_rules() if steps else ''}"
+    sheets = (Path(__file__).with_name(f"{name}.css") for name in ("base", "report"))
+    css = "\n" + "".join(sheet.read_text(encoding="utf-8") for sheet in sheets)
+    css += color_rules() if steps else ""
     digest = b64encode(sha256(css.encode()).digest()).decode()
     named = text(f"{title}: {run.task_line}")
     return FRAME.format(rules=RULES.format(digest), title=named, css=css, body=body)
 
 
 def _alerts(found: Report) -> Iterator[Markup]:
-    """Yield what should be read before anything else is believed."""
     run = found.run
     for line in run.repository:
         yield tag("p", line, class_="notice notice-bad")
@@ -168,7 +164,7 @@ def _findings(found: Report) -> Iterator[Markup]:
 def _changes(patch: str) -> Iterator[Markup]:
     if patch.strip():
         files = read_patch(patch)
-        added, removed = sum(one.added for one in files), sum(one.removed for one in files)
+        added, removed = (sum(one.count(mark) for one in files) for mark in "+-")
         yield tag("p", f"{plural(len(files), 'file')} ", counts_html(added, removed))
         yield patches_html(files)
 
@@ -202,29 +198,25 @@ def _steps_html(role: str, screens: Sequence[str]) -> Markup:
 
 
 def _effort(details: Sequence[TurnDetail]) -> Markup:
-    """Return how long each role worked, and the tokens it took as far as they are known."""
     roles = dict.fromkeys(one.turn.role for one in details)
     groups = {role: [one for one in details if one.turn.role == role] for role in roles}
-    rows = [_effort_row(role, own) for role, own in (*groups.items(), ("all", details))]
-    head = tag("tr", *(tag("th", name, scope="col") for name in EFFORT))
+    rows = []
+    for role, own in (*groups.items(), ("all", details)):
+        asked = [one for one in own if not one.turn.is_gate]
+        agents = dict.fromkeys(one.turn.provider for one in asked)
+        used = [one.usage for one in own if one.usage is not None]
+        known = tokens_words(sum(used, NONE_USED)) if used else "not known" if asked else ""
+        partly = f" (of {len(used)} of {len(asked)} turns)" if 0 < len(used) < len(asked) else ""
+        cells = {
+            "Role": role,
+            "Agent": "" if role == "all" else ", ".join(agents) or "command",
+            "Turns": str(len(own)),
+            "Worked": duration(sum(one.turn.seconds for one in own)),
+            "Tokens": f"{known}{partly}",
+        }
+        rows.append(tag("tr", *(tag("td", cell, data_name=name) for name, cell in cells.items())))
+    head = tag("tr", *(tag("th", name, scope="col") for name in cells))
     return tag("table", tag("thead", head), tag("tbody", *rows), class_="table")
-
-
-def _effort_row(role: str, own: Sequence[TurnDetail]) -> Markup:
-    asked = [one for one in own if not one.turn.is_gate]
-    agents = dict.fromkeys(one.turn.provider for one in asked)
-    used = [one.usage for one in own if one.usage is not None]
-    known = tokens_words(sum(used, NONE_USED)) if used else "not known" if asked else ""
-    partly = f" (of {len(used)} of {len(asked)} turns)" if 0 < len(used) < len(asked) else ""
-    cells = (
-        role,
-        "" if role == "all" else ", ".join(agents) or "command",
-        str(len(own)),
-        duration(sum(one.turn.seconds for one in own)),
-        f"{known}{partly}",
-    )
-    pairs = zip(EFFORT, cells, strict=True)
-    return tag("tr", *(tag("td", cell, data_name=name) for name, cell in pairs))
 
 
 def _list(lines: Sequence[str]) -> Markup:
@@ -234,16 +226,16 @@ def _list(lines: Sequence[str]) -> Markup:
 def shortened(found: Report, clean: Callable[[str], str]) -> Report:
     """Return a full report whose long texts are cut, and are cleaned as a whole before that."""
 
-    def cut(text: str, lines: tuple[int, int] = (FIRST_LINES, LAST_LINES)) -> str:
+    def cut(text: str, first: int = FIRST_LINES, last: int = LAST_LINES) -> str:
         whole = masked_over_lines(text)
-        return CutText(clean(cut_text(whole, *lines, place=before_secret)))
+        return clean(cut_text(whole, first, last, LONGEST_LINE - NOTE, place=before_secret))
 
     details = tuple(
         replace(
             detail,
-            reply=detail.reply and cut(detail.reply, REPLY_LINES),
-            prompt=detail.prompt and cut(detail.prompt, PROMPT_LINES),
-            screen=detail.screen and cut(masked_screen(detail.screen), SCREEN_LINES),
+            reply=detail.reply and cut(detail.reply, 150, 50),
+            prompt=detail.prompt and cut(detail.prompt, 60, 20),
+            screen=detail.screen and cut(masked_screen(detail.screen), 30, 30),
         )
         for detail in found.details
     )

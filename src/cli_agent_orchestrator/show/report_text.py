@@ -2,27 +2,30 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, TypeVar, cast
 
+from msgspec import Struct, structs
+from msgspec.structs import replace
+
 from ..core.markdown import block_of, cell, escape, fenced, folded, harmless
 from ..core.models import DRY_RUN, is_dry
-from ..core.secrets import CUT, before_mask
+from ..core.secrets import CUT
 from ..core.text import duration, on_a_line, plural
+from ..events import PROOF
 from ..proof.verdict import BEFORE_TITLE
 from ..runs.record import Fate, RunStatus, SavedTree
 from ..runs.report import Report
 from ..runs.view import RunView, Turn
-from ..settings.gates import PROOF
 from ..work.changes import BINARY, Change
+from .turn import EARLY, cut_text
 
 T = TypeVar("T")
 
-# What a path may begin after: not another path; an option may have it at once (-I/x), an address
-# may be one of a file, and slashes may be too many.
+# What may be before a path: no other path, but an option (-I/x), the scheme of a file's address, or
+# slashes too many.
 BEFORE = r"(?<![\w./-])(?P<before>file://|-[A-Za-z]{1,12}|)(?:(?<!:)/{1,8}(?=/))?"
 END_OF_PATH = r"(?![\w-]|\.\w)"
 ELSEWHERE = ("/home/", "/Users/", "/root/", "/tmp/", "/var/folders/")
@@ -32,42 +35,25 @@ ELSEWHERE_PATTERN = (
     r"(?:/(?:home|Users)/[\w.-]*\w|/(?:root|tmp)(?=/[\w.])|/var/folders(?:/[\w+]+){1,2})"
 )
 STALLED = "Where it did not converge for a while"
+STOPPED = "Stopped"
 
 
-def anonymized(found: Report, clean: Callable[[str], str], home: Path, state: Path) -> Report:
-    """Return a report without what belongs to this machine, or looks like a secret.
+def anonymized(found: Report, clean: Callable[[str], str], home: Path) -> Report:
+    """Return a report without what belongs to this machine or looks like a secret.
 
-    `clean` does that to a text; folders are named as others can understand them.
+    `clean` does that to a text; folders get names that others can understand.
     """
     run, shown = found.run, in_each_text(found, clean)
-
-    def place(text: str, cleaned: str) -> str:
-        in_tree = run.project not in ("", run.wd)
-        is_own = Path(text).is_relative_to(run.wd) and not in_tree
-        if is_own or not Path(text).is_relative_to(state):
-            return cleaned
-        return f"{Path(text).relative_to(state)} in your state folder"
-
-    return replace(
-        shown,
-        archive=place(found.archive, shown.archive),
-        state_file=place(found.state_file, shown.state_file),
-        run=replace(
-            shown.run,
-            id=run.id,
-            wd=shown_folder(run.wd, home),
-            project=shown_folder(run.project, home) if run.project else "",
-            gate_logs=place(run.gate_logs, shown.run.gate_logs),
-            machine="",
-        ),
-    )
+    wd, project = (path and shown_folder(path, home) for path in (run.wd, run.project))
+    named = replace(shown.run, id=run.id, wd=wd, project=project, machine="")
+    return replace(shown, run=named)
 
 
 def without_places(text: str, folders: Sequence[str], home: Path, state: Path | None = None) -> str:
     """Return a text for others: paths begin in its folders, and the home folder is `~`.
 
-    The state folder is named as such, wherever it is. Where the folder of another person or one
-    for what does not last begins a path, its beginning is left out.
+    The state folder is called that. Of paths in the home of another user or in a temporary folder,
+    the beginning is left out.
 
     >>> without_places("/home/ada/shop/a.py, /home/bob/x", ["/home/ada/shop"], Path("/home/ada"))
     'a.py, …/x'
@@ -85,18 +71,17 @@ def without_places(text: str, folders: Sequence[str], home: Path, state: Path | 
 
 
 def in_each_text(value: T, change: Callable[[str], str]) -> T:
-    """Return a value in which every text is changed, however deep it lies.
+    """Return a value in which every text is changed, at any depth.
 
-    Words of ours stay as they are: members of an enumeration, and texts of a type of their own.
+    Members of enumerations and texts of a type of their own stay as they are.
     """
-    # Any: what it is made of is only known here.
+    # Any: its type is only known here.
     changed: Any = value
     if type(value) is str:
         changed = change(str(value))
-    elif is_dataclass(value) and not isinstance(value, type):
-        inside = {one.name: getattr(value, one.name) for one in fields(value) if one.init}
-        new = {name: in_each_text(one, change) for name, one in inside.items()}
-        changed = replace(value, **new)
+    elif isinstance(value, Struct):
+        new = {name: in_each_text(one, change) for name, one in structs.asdict(value).items()}
+        changed = structs.replace(value, **new)
     elif isinstance(value, Mapping):
         changed = {in_each_text(k, change): in_each_text(one, change) for k, one in value.items()}
     elif isinstance(value, list | tuple):
@@ -110,18 +95,7 @@ def shown_folder(wd: str, home: Path) -> str:
     return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else path.name or wd
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """One of the things that are said of a run before all else."""
-
-    name: str
-    text: str
-    more: Sequence[str] = ()
-    """Lines that belong below it."""
-
-
 def title_of(found: Report) -> str:
-    """Say what a run came to, or what it is waiting for."""
     run = found.run
     if not run.status.is_verdict:
         status = f" ({run.status.word})" if run.id else ""
@@ -131,47 +105,44 @@ def title_of(found: Report) -> str:
             return f"Not begun{status}: nothing of it is saved"
         return f"Not finished{status}: {found.due} is due"
     dry = f"{DRY_RUN}: " if is_dry(run.providers.values()) else ""
-    proof = ""
-    if run.proof_check is not None:
-        proof = ", proven" if run.proof_check.proven else ", not proven"
-    return f"{dry}{run.status} after {plural(run.round, 'round')}{proof}"
+    title = f"{dry}{run.status} after {plural(run.round, 'round')}"
+    if run.proof_check is None:
+        return title
+    return f"{title}, {'proven' if run.proof_check.proven else 'not proven'}"
 
 
 def proof_words(run: RunView) -> str:
-    """Say what the last proof came to; nothing if there was none."""
     return run.proof_check.why or run.proof_check.detail if run.proof_check else ""
 
 
-def facts_of(found: Report) -> Iterator[Fact]:
-    """Yield what a run is, when and why it stopped, where everything of it is, what can be done."""
+def facts_of(found: Report) -> Iterator[tuple[str, str]]:
     run = found.run
-    yield Fact("Task", run.task_line)
-    yield Fact("Folder", run.project or run.wd)
+    yield "Task", run.task_line
+    yield "Folder", run.project or run.wd
     if run.tree is not None:
-        yield Fact("Branch", _branch(run.tree))
-    yield Fact("Agents", ", ".join(f"{role}: {agent}" for role, agent in run.providers.items()))
+        yield "Branch", _branch(run.tree)
+    yield "Agents", ", ".join(f"{role}: {agent}" for role, agent in run.providers.items())
     if run.machine:
-        yield Fact("Machine", run.machine)
+        yield "Machine", run.machine
     if run.done_turns:
-        yield Fact("Time", _times(run.done_turns))
+        yield "Time", _times(run.done_turns)
     if run.reason and not run.status.is_verdict:
-        first, *more = run.reason.splitlines()
-        # What can be done about it stands on lines of its own.
-        yield Fact("Stopped", first, () if run.discarded else more)
+        # What can be done about it is on lines of its own.
+        yield STOPPED, run.reason.splitlines()[0] if run.discarded else run.reason
     if found.archive:
-        yield Fact("Prompts and replies", found.archive)
+        yield "Prompts and replies", found.archive
     if run.gate_logs:
-        yield Fact("What gates wrote", run.gate_logs)
-    if found.state_file:
-        yield Fact("State", found.state_file)
+        yield "What gates wrote", run.gate_logs
+    if run.state_file:
+        yield "State", run.state_file
     if found.to_resume:
-        yield Fact("To resume", found.to_resume)
+        yield "To resume", found.to_resume
     if run.waiting:
-        yield Fact("Next", f"`cao apply {run.id}`, `cao pr {run.id}` or `cao discard {run.id}`")
+        yield "Next", f"`cao apply {run.id}`, `cao pr {run.id}` or `cao discard {run.id}`"
 
 
 def _branch(tree: SavedTree) -> str:
-    """Name the branch of a work tree, and say what became of the work there, unless it waits."""
+    """Name the branch of a work tree, and what became of the work there, unless it waits."""
     became: str = tree.delivered
     if tree.delivered is Fate.DISCARDED and tree.earlier:
         became = f"{tree.earlier}, and then {'removed' if tree.is_applied else tree.delivered}"
@@ -181,7 +152,6 @@ def _branch(tree: SavedTree) -> str:
 
 
 def _times(turns: Sequence[Turn]) -> str:
-    """Say when a run was at work, and how long its agents and gates were."""
     began, ended = turns[0].began, max(turn.ended or turn.began for turn in turns)
     by_agents = [turn for turn in turns if not turn.is_gate]
     checks = [turn for turn in turns if turn.is_gate]
@@ -195,22 +165,13 @@ def _times(turns: Sequence[Turn]) -> str:
 
 
 def evidence_title(gate: str) -> str:
-    """Say whose words the evidence is: those of a gate, or of the tester."""
     if gate == PROOF:
         return "What the proof came to"
     return f"What the gate {gate} said" if gate else "What the tester found"
 
 
-def turns_title(turns: Sequence[Turn]) -> str:
-    """Name the table of the turns, counted as in the facts."""
-    checks = len([turn for turn in turns if turn.is_gate])
-    if checks:
-        return f"{plural(len(turns) - checks, 'turn')} and {plural(checks, 'check')}"
-    return "The only turn" if len(turns) == 1 else f"All {len(turns)} turns"
-
-
 def last_notes(found: Report) -> dict[str, str]:
-    """Return the last notes by role, without those that are said as still open."""
+    """Return the last notes by role, without those that are still open."""
 
     def is_open(notes: str) -> bool:
         # One may have been cut off sooner than the other.
@@ -221,7 +182,6 @@ def last_notes(found: Report) -> dict[str, str]:
 
 
 def grouped(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return texts by all the places where each was said, so that it is shown once."""
     places: dict[str, list[str]] = {}
     for place, text in texts.items():
         places.setdefault(text, []).append(place)
@@ -229,12 +189,9 @@ def grouped(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def local_time(at: float) -> str:
-    """Return a moment as the clock on the wall showed it."""
     return f"{datetime.fromtimestamp(at):%Y-%m-%d %H:%M:%S}"
 
 
-LEAST_WIDTH = 20
-"""Of the last column, however narrow the terminal."""
 HEADINGS = ("round", "cycle", "role", "agent", "time", "outcome")
 
 
@@ -246,20 +203,21 @@ def rows_of(turns: Sequence[Turn]) -> list[tuple[str, ...]]:
             turn.role,
             turn.provider,
             duration(turn.seconds),
-            turn.detail,
+            EARLY.words if turn.early else turn.detail,
         )
         for turn in turns
     ]
 
 
 def text_table(turns: Sequence[Turn], width: int) -> str:
-    """Return the turns as aligned columns; the last one is broken between words to fit a width."""
+    """Return the turns as aligned columns; the last one is wrapped to fit a width."""
     rows = [HEADINGS, *rows_of(turns)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS) - 1)]
     lines: list[str] = []
     for *cells, last in rows:
         head = "".join(cell.ljust(size + 2) for cell, size in zip(cells, widths, strict=True))
-        first, *others = wrap(last, max(width - len(head), LEAST_WIDTH)) or [""]
+        # However narrow the terminal: a last column of less could not be read.
+        first, *others = wrap(last, max(width - len(head), 20)) or [""]
         lines += [(head + first).rstrip(), *(" " * len(head) + other for other in others)]
     return "\n".join(lines)
 
@@ -269,9 +227,9 @@ def markdown(found: Report) -> str:
     has_passed = run.status is RunStatus.PASS
     parts = [f"# {escape(title_of(found))}"]
     facts: list[str] = []
-    for fact in facts_of(found):
-        facts.append(f"- {fact.name}: {escape(fact.text)}")
-        facts += [f"  - {escape(line)}" for line in fact.more]
+    for name, text in facts_of(found):
+        first, *more = text.splitlines() if name == STOPPED else [text]
+        facts += [f"- {name}: {escape(first)}", *(f"  - {escape(line)}" for line in more)]
     parts.append("\n".join(facts))
     acts = [f"{local_time(act.at)}: {act.words}" for act in run.acts]
     lists = {
@@ -304,7 +262,12 @@ def markdown(found: Report) -> str:
     if found.patch:
         parts.append(folded("What the run changed, line by line", block_of(found.patch)))
     if turns := run.done_turns:
-        parts.append(folded(turns_title(turns), _table(turns)))
+        # Counted as in the facts.
+        checks = len([turn for turn in turns if turn.is_gate])
+        title = "The only turn" if len(turns) == 1 else f"All {len(turns)} turns"
+        if checks:
+            title = f"{plural(len(turns) - checks, 'turn')} and {plural(checks, 'check')}"
+        parts.append(folded(title, _table(turns)))
     return "\n\n".join(parts)
 
 
@@ -313,7 +276,7 @@ def _list(texts: Sequence[str]) -> str:
 
 
 def _table(turns: Sequence[Turn]) -> str:
-    """Return a table of turns, with the numbers by which `cao diff` and `cao undo` know them."""
+    """Return a table of turns, with the numbers that `cao diff` and `cao undo` take."""
     cells = zip(rows_of(turns), turns, strict=True)
     rows = [(str(turn.sequence), *row, turn.reply_name) for row, turn in cells]
     lines = [("number", *HEADINGS, "reply"), ("---",) * (len(HEADINGS) + 2)]
@@ -329,10 +292,9 @@ STATUS_WORDS = {"A": " (new)", "D": " (removed)", "T": " (became something else)
 
 
 def request_page(found: Report) -> str:
-    """Return the text of a pull request for the work of a run."""
     run, files = found.run, found.files
     parts = [escape(run.task_line), f"**{escape(title_of(found))}**"]
-    # What speaks for the work: gates first, since they were run.
+    # Gates first, since they were run.
     last = {turn.role: turn for turn in run.turns if turn.is_gate and turn.outcome}
     checks = [
         f"{role}: {turn.verdict or turn.detail}" for role, turn in last.items() if role != PROOF
@@ -341,12 +303,11 @@ def request_page(found: Report) -> str:
     if checks:
         parts += ["### How it was checked", _list(checks)]
     if found.evidence:
-        parts.append(folded(evidence_title(found.gate), fenced(_cut(found.evidence))))
+        evidence = fenced(cut_text(found.evidence, MOST_LINES, 0, LONGEST_LINE))
+        parts.append(folded(evidence_title(found.gate), evidence))
     if files:
-        added, removed = (
-            sum(max(lines, 0) for lines in counts)
-            for counts in zip(*((one.added, one.removed) for one in files), strict=True)
-        )
+        added = sum(max(one.added, 0) for one in files)
+        removed = sum(max(one.removed, 0) for one in files)
         parts.append(f"### What changed: {plural(len(files), 'file')}, +{added} −{removed}")
         lines = [f"- {_file(one)}" for one in files[:MOST_FILES]]
         more = len(files) - MOST_FILES
@@ -355,7 +316,8 @@ def request_page(found: Report) -> str:
         reasons = [f"{where}: {why}" for where, why in found.setbacks.items()]
         parts.append(folded("Why it took more than one try", _list(reasons[:MOST_LINES])))
     for where, notes in grouped(found.open_notes).items():
-        parts += [f"### Still open: {escape(where)}", fenced(_cut(notes))]
+        cut = fenced(cut_text(notes, MOST_LINES, 0, LONGEST_LINE))
+        parts += [f"### Still open: {escape(where)}", cut]
     return "\n\n".join(parts)
 
 
@@ -365,12 +327,3 @@ def _file(change: Change) -> str:
     word = STATUS_WORDS.get(change.status, "")
     lines = "binary" if change.added == BINARY else f"+{change.added} −{change.removed}"
     return f"{name}{moved}{word} {lines}"
-
-
-def _cut(text: str) -> str:
-    lines = text.strip("\n").split("\n")
-    shown = []
-    for line in lines[:MOST_LINES]:
-        at = before_mask(line, LONGEST_LINE)
-        shown.append(line if at == len(line) else f"{line[:at]}{CUT}")
-    return "\n".join(shown + ([CUT] if len(lines) > MOST_LINES else []))

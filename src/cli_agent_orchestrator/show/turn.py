@@ -1,55 +1,49 @@
-"""The turns of a run: all of them as a picture, and what one of them shows when it is opened.
+"""The turns of a run: all of them as a picture, and one of them in full.
 
-In the picture each role has a row and each turn a column, round by round. How wide a turn is drawn
-says how long it took. What it came to is told by a mark and a color. A page says the same in words,
-so to a screen reader it is one image.
+In the picture each role has a row and each turn a column, round by round. A wider box took longer;
+a mark and a color show its outcome. The page says the same in words, so to a screen reader the
+picture is one image.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from ..core.secrets import CUT, before_mask
 from ..core.text import duration, plural
-from ..pipeline.machine import BASE_FAILED
+from ..events import Meaning
 from ..pipeline.review import FindingAnswer, Tracked
-from ..runs.report import TurnDetail
 from ..runs.view import Turn
 from ..usage.tokens import Tokens
 from .diff import patches_html, read_patch
 from .markup import Markup, joined, tag
 
+if TYPE_CHECKING:
+    # A server imports nothing of the pipeline before a turn is looked at.
+    from ..runs.report import TurnDetail
+
 FIRST_LINES = 300
 LAST_LINES = 100
 LONGEST_LINE = 2000
-"""Characters."""
-
-
-class CutText(str):
-    """A text that is cut, and not cut again."""
-
-    __slots__ = ()
 
 
 def long_text(written: str, kind: str = "text") -> Markup:
-    """Return a text as it is written; `kind` is a class: `text`, `screen`.
-
-    >>> long_text("a < b")
-    '<pre class="text">a &lt; b</pre>'
-    """
-    shown = written if isinstance(written, CutText) else cut_text(written)
-    return tag("pre", shown, class_=kind)
+    """Return a text as it is written, cut if it is long; `kind` is a class: `text`, `screen`."""
+    return tag("pre", cut_text(written), class_=kind)
 
 
 def cut_text(
     written: str,
     first: int = FIRST_LINES,
     last: int = LAST_LINES,
+    longest: int = LONGEST_LINE,
     place: Callable[[str, int], int] = before_mask,
-) -> CutText:
-    """Return a text of at most so many lines, with one in the middle that says what is left out.
+) -> str:
+    """Return a text of at most so many lines, with a note about those left out in the middle.
 
-    `place` says where a line is cut that is to have at most so many characters.
+    `place` says where a line is cut to at most `longest` characters.
 
     >>> cut_text("a\\nb\\nc\\nd", 1, 1)
     'a\\n… 2 lines are not shown …\\nd'
@@ -61,16 +55,13 @@ def cut_text(
         lines[first : first + left] = [f"… {left:,} {word} not shown …"]
     cut = []
     for line in lines:
-        at = place(line, LONGEST_LINE)
+        at = place(line, longest)
         more = len(line) - at
         cut.append(f"{line[:at]}{CUT} {more:,} more characters" if more else line)
-    return CutText("\n".join(cut))
+    return "\n".join(cut)
 
 
-NOT_KEPT = "It is not kept."
-
-
-def turn_html(detail: TurnDetail, *, commentable: bool = False) -> Markup:
+def turn_html(detail: "TurnDetail", *, commentable: bool = False) -> Markup:
     turn = detail.turn
     facts: list[tuple[str, str | Markup]] = [("Outcome", badge(look_of(turn)))]
     if turn.provider and not turn.is_gate:
@@ -87,7 +78,7 @@ def turn_html(detail: TurnDetail, *, commentable: bool = False) -> Markup:
     if detail.findings:
         parts.append(_part("Findings", findings_html(detail.findings)))
     if turn.outcome:
-        said = NOT_KEPT if detail.reply is None else detail.reply
+        said = "It is not kept." if detail.reply is None else detail.reply
         parts.append(_part("Output" if turn.is_gate else "Reply", long_text(said)))
     if detail.patch:
         changed = patches_html(read_patch(detail.patch), commentable=commentable)
@@ -106,7 +97,6 @@ def facts_html(facts: Iterable[tuple[str, str | Markup]]) -> Markup:
 
 
 def tokens_words(used: Tokens) -> str:
-    """Say what calls took: `12,300 in (10,000 cached), 450 out (200 reasoning)`."""
     cached = f" ({used.cached_input:,} cached)" if used.cached_input else ""
     reasoning = f" ({used.reasoning:,} reasoning)" if used.reasoning else ""
     return f"{used.input:,} in{cached}, {used.output:,} out{reasoning}"
@@ -123,27 +113,25 @@ def evidence_html(groups: Mapping[str, bool]) -> Markup:
 
 
 def findings_html(findings: Sequence[Tracked]) -> Markup:
-    return tag("ul", *map(_finding_html, findings), class_="findings")
-
-
-def _finding_html(entry: Tracked) -> Markup:
-    """Show a finding, what became of it, and how often it was looked at in vain."""
-    finding = entry.finding
-    times = entry.answers.count(FindingAnswer.UNFIXED)
-    again = f", unfixed {times}×" if times else ""
-    if entry.is_open:
-        kind, fate = "bad" if finding.blocking else "plain", f"✗ open{again}"
-    else:
-        kind, fate = "good", f"✓ {entry.answers[-1]}{again}"
-    severity = "blocking" if finding.blocking else "advisory"
-    parts = (
-        tag("span", finding.id, class_="finding-id"),
-        tag("span", fate, class_=f"badge badge-{kind}"),
-        tag("span", severity, class_="badge badge-plain"),
-        tag("code", finding.where) if finding.where else None,
-        tag("span", finding.text),
-    )
-    return tag("li", joined(parts, " "))
+    items = []
+    for entry in findings:
+        finding = entry.finding
+        times = entry.answers.count(FindingAnswer.UNFIXED)
+        again = f", unfixed {times}×" if times else ""
+        if entry.is_open:
+            kind, fate = "bad" if finding.blocking else "plain", f"✗ open{again}"
+        else:
+            kind, fate = "good", f"✓ {entry.answers[-1]}{again}"
+        severity = "blocking" if finding.blocking else "advisory"
+        parts = (
+            tag("span", finding.id, class_="finding-id"),
+            tag("span", fate, class_=f"badge badge-{kind}"),
+            tag("span", severity, class_="badge badge-plain"),
+            tag("code", finding.where) if finding.where else None,
+            tag("span", finding.text),
+        )
+        items.append(tag("li", joined(parts, " ")))
+    return tag("ul", *items, class_="findings")
 
 
 def _part(title: str, content: Markup) -> Markup:
@@ -154,14 +142,9 @@ def _fold(title: str, content: Markup) -> Markup:
     return tag("details", tag("summary", title), content, class_="turn-fold")
 
 
-@dataclass(frozen=True, slots=True)
-class OutcomeLook:
-    """How an outcome is shown."""
-
+class OutcomeLook(Struct, frozen=True):
     mark: str
-    """One character."""
     kind: str
-    """`good`, `bad`, `plain` or `now`; the stylesheet has a color for each."""
     words: str
 
 
@@ -192,11 +175,10 @@ LEGEND = (
     NOT_FINISHED,
     AT_WORK,
 )
-"""What the marks mean."""
 
 
 def look_of(turn: Turn) -> OutcomeLook:
-    """Return how a turn is shown; what a later version may call an outcome is shown plainly."""
+    """Return how a turn is shown; an unknown outcome, of a later version, is shown plainly."""
     word = turn.outcome
     if not word:
         return AT_WORK if turn.ended is None else NOT_FINISHED
@@ -204,7 +186,7 @@ def look_of(turn: Turn) -> OutcomeLook:
         return EARLY
     if word in GOOD:
         return OutcomeLook("✓", "good", WORDS[word])
-    if turn.is_setback or word == BASE_FAILED:
+    if turn.is_setback or word == Meaning.BASE_FAILED:
         return OutcomeLook(MARKS.get(word, "✗"), "bad", WORDS[word])
     return OutcomeLook(MARKS.get(word, "●"), "plain", WORDS.get(word, word))
 
@@ -213,21 +195,20 @@ def badge(look: OutcomeLook) -> Markup:
     return tag("span", f"{look.mark} {look.words}", class_=f"badge badge-{look.kind}")
 
 
+# All in pixels.
 ROW, HEAD, GAP = 26, 24, 3
-"""Pixels: of a row, of the line with the rounds, between two turns."""
+"""Of a row, of the line with the rounds, between two turns."""
 NARROWEST, WIDEST = 18, 66
-"""Pixels of a turn."""
 LEAST_WIDEST = 24
-"""Pixels of the longest turn where there are many: so much wider it has to be to be seen."""
+"""Of the longest turn where there are many: so that it is seen to be longer."""
 ROOM = 740
-"""Pixels that the turns take together, if they can: beside the names, on most screens."""
+"""For all turns, if possible: beside the names, on most screens."""
 CHARACTER = 7.3
-"""Pixels that a character of a name takes at most, in the small letters of the picture."""
+"""Of a character of a name, at most."""
 LONGEST_NAME = 20
 
 
 def timeline(turns: Sequence[Turn], now: float) -> Markup:
-    """Return the turns of a run as a picture with its legend; nothing if there are none."""
     if not turns:
         return joined(())
     gates = {turn.role for turn in turns if turn.is_gate}
@@ -251,28 +232,22 @@ def timeline(turns: Sequence[Turn], now: float) -> Markup:
         class_="timeline-picture",
         **_size(width, height),
     )
-    # Whoever uses a keyboard can scroll what is wider than the page.
+    # With a tabindex, the keyboard can scroll what is wider than the page.
     scrolls = tag(
         "div", drawing, class_="timeline-scroll", tabindex=0, role="group", aria_label="Turns"
     )
     both = tag("div", _names(roles, height), scrolls, class_="timeline-frame")
     marks = {look_of(turn).mark for turn in turns}
-    keys = (
-        tag(
-            "span",
-            tag("span", look.mark, class_=f"badge badge-{look.kind}"),
-            f" {look.words} ",
-            class_="timeline-key",
-        )
-        for look in LEGEND
-        if look.mark in marks
-    )
+    keys = []
+    for look in LEGEND:
+        if look.mark in marks:
+            shown = tag("span", look.mark, class_=f"badge badge-{look.kind}")
+            keys.append(tag("span", shown, f" {look.words} ", class_="timeline-key"))
     legend = tag("p", joined(keys, " "), " Wider boxes took longer.", class_="timeline-legend")
     return tag("div", both, legend, class_="timeline")
 
 
 def label_of(turns: Sequence[Turn]) -> str:
-    """Say in a sentence what the picture shows."""
     rounds = len({turn.round for turn in turns})
     counts = Counter(look_of(turn).words for turn in turns)
     came = ", ".join(f"{count} {words}" for words, count in counts.items())
@@ -282,10 +257,10 @@ def label_of(turns: Sequence[Turn]) -> str:
 def _boxes(
     turns: Sequence[Turn], roles: Sequence[str], now: float
 ) -> tuple[list[Markup], dict[int, tuple[float, float]], float]:
-    """Return the turns as they are drawn, where each round begins and its room, and the width."""
+    """Return the boxes of the turns, where each round begins and its room, and the width."""
     spent = [max(now - turn.began if turn.ended is None else turn.seconds, 0.0) for turn in turns]
     longest = max(spent) or 1.0
-    # The longest turn is as wide as it can be so that all of them find room.
+    # The longest turn is as wide as the room for all of them allows.
     gaps = GAP * (3 + len(turns) + 2 * len({turn.round for turn in turns}))
     left_over = ROOM - gaps - NARROWEST * len(turns)
     widest = NARROWEST + left_over / max(sum(spent) / longest, 1.0)
@@ -297,28 +272,17 @@ def _boxes(
         left += 2 * GAP if turn.round != round else 0
         round = turn.round
         width = NARROWEST + (widest - NARROWEST) * seconds / longest
-        boxes.append(_box(turn, seconds, left, width, roles.index(turn.role)))
+        look, top = look_of(turn), HEAD + ROW * roles.index(turn.role) + GAP
+        said = f"{turn.sequence}. {turn.role}, {turn.place}: {look.words}, {duration(seconds)}"
+        size: dict[str, float] = {"x": left, "y": top, "width": width, "height": ROW - 2 * GAP}
+        box = tag("rect", **size, rx=4, class_=f"timeline-box timeline-{look.kind}")
+        kind = f"timeline-mark mark-{look.kind}"
+        mark = tag("text", look.mark, x=left + width / 2, y=top + 15, class_=kind)
+        boxes.append(tag("g", tag("title", said), box, mark))
         begins, _ = heads.get(round, (left, 0.0))
         heads[round] = begins, left + width - begins
         left += width + GAP
     return boxes, heads, left
-
-
-def _box(turn: Turn, seconds: float, left: float, width: float, row: int) -> Markup:
-    look, top = look_of(turn), HEAD + ROW * row + GAP
-    said = f"{turn.sequence}. {turn.role}, {turn.place}: {look.words}, {duration(seconds)}"
-    box = tag(
-        "rect",
-        x=left,
-        y=top,
-        width=width,
-        height=ROW - 2 * GAP,
-        rx=4,
-        class_=f"timeline-box timeline-{look.kind}",
-    )
-    kind = f"timeline-mark mark-{look.kind}"
-    mark = tag("text", look.mark, x=left + width / 2, y=top + 15, class_=kind)
-    return tag("g", tag("title", said), box, mark)
 
 
 def _size(width: float, height: float) -> dict[str, str | int | float]:
@@ -326,7 +290,7 @@ def _size(width: float, height: float) -> dict[str, str | int | float]:
 
 
 def _names(roles: Sequence[str], height: float) -> Markup:
-    """Return the names of the rows, which stay where they are when the turns are scrolled."""
+    """Return the names of the rows, which stay in place when the turns are scrolled."""
     shown = [r if len(r) <= LONGEST_NAME else f"{r[: LONGEST_NAME - 1]}…" for r in roles]
     width = 8 + CHARACTER * max(map(len, shown))
     names = (

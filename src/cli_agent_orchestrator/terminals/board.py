@@ -1,17 +1,18 @@
-"""The live picture of all terminals: what tmux and the agents tell is folded in here.
+"""The live picture of all terminals: reports of tmux and of the agents are folded in here.
 
-Everything runs in one event loop and nothing waits: each report updates one terminal, its status
-is judged anew, and a change is published. Who wants to wait for something waits for the next
-change of a terminal.
+Everything runs in one event loop and nothing waits: a report updates one terminal, its status is
+judged anew, and a change is published.
 """
 
 import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
-from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import fields, replace
 
 from ..core.clock import Clock
 from ..core.models import Evidence, Terminal, TerminalEvent, TerminalFacts, TerminalStatus
@@ -26,10 +27,9 @@ KEPT_EVENTS = 10_000
 
 
 class EventFeed:
-    """Numbers events and hands them to every subscriber."""
+    """Numbers events and passes them to every subscriber; `start_id` names this server start."""
 
     def __init__(self, start_id: str, snapshot: Callable[[], Iterable[TerminalEvent]]) -> None:
-        """`start_id` names this server start; `snapshot` tells how all terminals are now."""
         self._start_id = start_id
         self._snapshot = snapshot
         self._kept: deque[TerminalEvent] = deque(maxlen=KEPT_EVENTS)
@@ -43,7 +43,7 @@ class EventFeed:
         self._more = asyncio.Event()
 
     async def subscribe(self, after: str | None) -> AsyncGenerator[TerminalEvent, None]:
-        """Yield what was missed since `after` (or the state of all terminals), then what comes."""
+        """Yield the events since `after` (or the state of all terminals), then new ones."""
         start, _, number = (after or "").rpartition("-")
         seen = int(number) if start == self._start_id and number.isdecimal() else -1
         while True:
@@ -67,43 +67,12 @@ class EventFeed:
         return f"{self._start_id}-{number}"
 
 
-@dataclass(frozen=True, slots=True)
-class ToldByAgent:
-    taken: AgentSignal | None = None
-    taken_at: float = 0.0
-    count: int = 0
-    answer: str | None = None
-    transcript: Path | None = None
-    """Where the agent says that its session record is."""
-    action: str = ""
-    """What it said last that it does in this turn, on one line."""
-
-
-LEAVE_ACTION = (SignalKind.WORKING, SignalKind.WAITING, SignalKind.CONSULTED, SignalKind.SHORTENED)
-"""Signals after which an agent may still be doing what it said last."""
-
-
-def hear(heard: ToldByAgent, signal: AgentSignal, at: float) -> ToldByAgent:
-    if signal.kind in (SignalKind.SUBMITTED, SignalKind.WORKING):
-        heard = replace(heard, taken=signal, taken_at=at, answer=None)
-    if signal.kind is SignalKind.CLEARED:
-        heard = replace(heard, answer=None)
-    return replace(
-        heard,
-        count=heard.count + (signal.kind is SignalKind.SUBMITTED),
-        answer=heard.answer if signal.answer is None else signal.answer,
-        transcript=heard.transcript if signal.transcript is None else Path(signal.transcript),
-        action=heard.action if signal.kind in LEAVE_ACTION else signal.action,
-    )
-
-
-@dataclass(slots=True)
-class LiveTerminal:
+class LiveTerminal(Struct):
     row: TerminalRow
     provider: Provider
     last_active: float
     pane: str | None = None
-    """tmux's name for it; None before the window is open and after it is gone."""
+    """None before the window is open and after it is gone."""
     pid: int | None = None
     exit_code: int | None = None
     screen: PaneScreen | None = None
@@ -111,31 +80,37 @@ class LiveTerminal:
     verdict: Verdict = field(
         default_factory=lambda: Verdict(TerminalStatus.UNKNOWN, "nothing has been seen yet")
     )
-    heard: ToldByAgent = field(default_factory=ToldByAgent)
+    taken: AgentSignal | None = None
+    """The agent's last signal that it took a message or works."""
+    taken_at: float = 0.0
+    prompts: int = 0
+    answer: str | None = None
+    transcript: Path | None = None
+    action: str = ""
+    """What it reported last that it does in this turn, on one line."""
     asked: int = 0
-    """How often it has begun to ask, or was pressed a key: what it asks since is another question.
-    """
+    """How often it began to ask or was pressed a key: it asks another question since then."""
     answered: str = ""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     """Set at the next report. Take it before you look, so that nothing is missed in between."""
     typing: asyncio.Lock = field(default_factory=asyncio.Lock)
     unread: bytes = b""
-    """The beginning of a state in its raw output."""
     decay: asyncio.TimerHandle | None = None
-    """Judges it anew when its verdict runs out."""
     quiet: asyncio.TimerHandle | None = None
-    """Runs while nothing more is to be told of what the agent does."""
+    """Runs while no more of the agent's actions are published."""
     told_action: str = ""
     published: tuple[TerminalStatus, bool, bool] = (TerminalStatus.UNKNOWN, True, False)
-    """What was last published: its status, whether it lives, and says itself what it asks."""
+    """What was last published: the status, whether it lives, whether the agent itself reported a
+    question.
+    """
     leftover: bool = False
-    """May a message of ours that was not confirmed still be in its input box?"""
+    """May an unconfirmed message of ours still be in its input box?"""
     unsettled: bool = False
-    """Has the store a last message whose outcome is not known?"""
+    """Has the store a last message of unknown outcome?"""
     last_draft: str = ""
-    """What was submitted last, as the box showed it: agents may put it back there."""
+    """The last message as the box showed it: agents may put it back there."""
     records: set[Path] = field(default_factory=set)
-    """The session records of the agent that were found; a person may go back to an older one."""
+    """The session records that were found; a person may go back to an older one."""
 
     @property
     def status(self) -> TerminalStatus:
@@ -151,9 +126,23 @@ class LiveTerminal:
 
     @property
     def known_records(self) -> list[str]:
-        """The session records of the agent: those that were found, and the one that it names."""
-        named = {self.heard.transcript} if self.heard.transcript is not None else set()
+        named = {self.transcript} if self.transcript is not None else set()
         return sorted(map(str, self.records | named))
+
+    def hear(self, signal: AgentSignal, at: float) -> None:
+        if signal.kind in (SignalKind.SUBMITTED, SignalKind.WORKING):
+            self.taken, self.taken_at = signal, at
+        if signal.kind in (SignalKind.SUBMITTED, SignalKind.WORKING, SignalKind.CLEARED):
+            self.answer = None
+        self.prompts += signal.kind is SignalKind.SUBMITTED
+        if signal.answer is not None:
+            self.answer = signal.answer
+        if signal.transcript is not None:
+            self.transcript = Path(signal.transcript)
+        # After these it may still be doing what it reported last.
+        may_go_on = (SignalKind.WORKING, SignalKind.WAITING, SignalKind.CONSULTED)
+        if signal.kind not in (*may_go_on, SignalKind.SHORTENED):
+            self.action = signal.action
 
     def notify(self) -> None:
         self.changed.set()
@@ -166,12 +155,11 @@ class LiveTerminal:
             last_active=self.last_active,
             alive=self.alive,
             exit_code=self.exit_code,
-            action=self.heard.action,
+            action=self.action,
         )
 
 
 async def wait_for_change(changed: asyncio.Event, seconds: float) -> bool:
-    """Wait for the next report about a terminal; False if none came in time."""
     # Before Python 3.12 `asyncio.wait_for` lets who is cancelled in the moment of a report go on as
     # if nothing had been; with `asyncio.timeout` who has waited long enough looks cancelled.
     report = asyncio.create_task(changed.wait())
@@ -182,23 +170,27 @@ async def wait_for_change(changed: asyncio.Event, seconds: float) -> bool:
     return changed.is_set()
 
 
-ACTION_SECONDS = 0.25
-"""What an agent does is published no more often."""
+async def reached(
+    live: LiveTerminal, clock: Clock, done: Callable[[], bool], seconds: float
+) -> bool:
+    """Wait until reports about a terminal make `done` true; False if that takes too long."""
+    deadline = clock.monotonic() + seconds
+    while not done():
+        left = deadline - clock.monotonic()
+        if left <= 0:
+            return False
+        await wait_for_change(live.changed, left)
+    return True
+
 
 logger = logging.getLogger(__name__)
 
 
 class Board:
-    """All terminals, kept up to date by what tmux and the agents report.
-
-    It is the engine's `TmuxListener`.
-    """
+    """All terminals, kept up to date: the `TmuxListener` of the engine."""
 
     def __init__(
-        self,
-        clock: Clock,
-        start_id: str,
-        told: Callable[[LiveTerminal], None] = lambda live: None,
+        self, clock: Clock, start_id: str, told: Callable[[LiveTerminal], None] = lambda live: None
     ) -> None:
         self._clock = clock
         self._when_told = told
@@ -223,7 +215,6 @@ class Board:
         return self._terminals.get(live.row.id) is live
 
     def add(self, row: TerminalRow, provider: Provider) -> LiveTerminal:
-        """Put a terminal on the board; its window is told by `opened` or `connected`."""
         track = Track(keeps_record=bool(provider.record_pattern))
         live = LiveTerminal(row, provider, last_active=row.created_at, track=track)
         self._terminals[row.id] = live
@@ -233,10 +224,6 @@ class Board:
         live.pane = pane.pane
         live.pid = pane.pid
         self._by_pane[pane.pane] = live
-
-    def mark_ready(self, live: LiveTerminal) -> TerminalRow:
-        live.row = replace(live.row, ready=True)
-        return live.row
 
     def publish(self, live: LiveTerminal) -> None:
         self.log.publish(self._event("status", live))
@@ -261,18 +248,18 @@ class Board:
         *,
         old: bool = False,
     ) -> None:
-        """Fold in a signal of the agent's own. After `old` ones, more come before it is judged."""
+        """Fold in a signal of the agent. After `old` ones, more follow before it is judged."""
         found = old and signal.at is None
         live.track = tracker.observe_signal(live.track, source, signal, at, found=found)
-        live.heard = hear(live.heard, signal, at)
+        live.hear(signal, at)
         if not old:
             self.refresh(live)
 
     def submitted(self, live: LiveTerminal, detail: str, at: float) -> None:
         live.track = tracker.observe_submission(live.track, detail, at)
         live.last_active = self.now()
-        if live.heard.taken_at < at:
-            live.heard = replace(live.heard, answer=None)
+        if live.taken_at < at:
+            live.answer = None
         self.refresh(live)
 
     def screen_changed(self, screen: PaneScreen) -> None:
@@ -352,9 +339,8 @@ class Board:
             live.decay.cancel()
             live.decay = None
         if live.verdict.until is not None:
-            loop = asyncio.get_running_loop()
             wait = live.verdict.until - now + 0.001
-            live.decay = loop.call_later(wait, self.refresh, live)
+            live.decay = asyncio.get_running_loop().call_later(wait, self.refresh, live)
         waiting = TerminalStatus.WAITING_USER_ANSWER
         asks_aloud = live.status is waiting and tracker.asks_aloud(live.track)
         state = (live.status, live.alive, asks_aloud)
@@ -369,18 +355,18 @@ class Board:
         live.notify()
 
     def _publish_action(self, live: LiveTerminal) -> None:
-        """Publish what an agent does if that is news, but no more often than people can read."""
-        if live.quiet is not None or live.told_action == live.heard.action:
+        """Publish what an agent does if it changed, but no more often than people can read."""
+        if live.quiet is not None or live.told_action == live.action:
             return
-        live.told_action = live.heard.action
+        live.told_action = live.action
         if live.row.ready:
             self.log.publish(self._event("action", live))
-        loop = asyncio.get_running_loop()
-        live.quiet = loop.call_later(ACTION_SECONDS, self._end_quiet, live)
 
-    def _end_quiet(self, live: LiveTerminal) -> None:
-        live.quiet = None
-        self._publish_action(live)
+        def end_quiet() -> None:
+            live.quiet = None
+            self._publish_action(live)
+
+        live.quiet = asyncio.get_running_loop().call_later(0.25, end_quiet)
 
     def _snapshot(self) -> Iterator[TerminalEvent]:
         return (self._event("snapshot", live) for live in self if live.row.ready)
@@ -396,5 +382,5 @@ class Board:
             at=self.now(),
             alive=live.alive,
             exit_code=live.exit_code,
-            action=live.heard.action,
+            action=live.action,
         )

@@ -3,18 +3,19 @@
 import asyncio
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from hashlib import sha256
+
+from msgspec.structs import replace
 
 from ..core.models import Delivery, TerminalStatus, check_size
 from ..core.text import CONTROLS, HALVES
 from ..errors import (
-    BadMessage,
     InputRefused,
     OrchestratorError,
     StartError,
     TmuxCommandError,
     TmuxError,
+    UsageError,
 )
 from ..providers.base import SIGN_IN, Provider
 from ..providers.screen import strip_escapes
@@ -30,8 +31,8 @@ UNTYPEABLE_PATTERN = f"[{CONTROLS}{HALVES}]"
 def as_text(message: str, provider: Provider) -> str:
     """Return what to paste so that the agent takes it for a text and nothing else.
 
-    A first character that opens a mode of the agent gets its guard before it, and a last word that
-    the agent would complete gets a blank behind it.
+    A first character that opens a mode gets its guard before it; a last word that the agent would
+    complete gets a blank behind it.
     """
     guard = provider.guards.get(message.lstrip()[:1], "")
     last_word = message.rsplit(maxsplit=1)[-1]
@@ -42,13 +43,11 @@ def as_text(message: str, provider: Provider) -> str:
 def typeable(message: str) -> tuple[str, int]:
     text, removed = re.subn(UNTYPEABLE_PATTERN, "", message)
     if not text.strip():
-        raise BadMessage("the message is empty")
+        raise UsageError("the message is empty")
     return check_size(text), removed
 
 
 class Courier:
-    """Delivers one message at a time to each terminal."""
-
     def __init__(
         self,
         tmux: Tmux,
@@ -56,7 +55,7 @@ class Courier:
         board: Board,
         entered: Callable[[LiveTerminal], None],
     ) -> None:
-        """`entered` is told when a message has been submitted, before it is confirmed."""
+        """`entered` is called when a message was submitted, before it is confirmed."""
         self._tmux = tmux
         self._store = store
         self._board = board
@@ -64,18 +63,14 @@ class Courier:
         self._deliveries: set[asyncio.Task[Delivery]] = set()
 
     async def close(self) -> None:
-        """Wait until what is being typed is noted down; without tmux that is soon."""
+        """Wait until the outcome of what is being typed is saved; without tmux that is soon."""
         if self._deliveries:
             await asyncio.wait(self._deliveries)
-
-    async def adopt(self, live: LiveTerminal) -> None:
-        unsettled = await asyncio.to_thread(self._store.unsettled, live.row.id)
-        live.unsettled = live.leftover = unsettled
 
     async def deliver(self, live: LiveTerminal, message: str, key: str | None) -> Delivery:
         """Type a message and see it taken.
 
-        A key that was seen before gets the first answer, or a better one if that was uncertain.
+        A known key gets the first answer, or a better one if that was uncertain.
         """
         text, removed = typeable(message)
         async with live.typing:
@@ -97,14 +92,14 @@ class Courier:
             begun = await asyncio.to_thread(self._store.delivery, live.row.id, key)
             if begun is not None:
                 if begun.digest != digest:
-                    raise BadMessage(f"the idempotency key {key!r} was used for another message")
+                    raise UsageError(f"the idempotency key {key!r} was used for another message")
                 return await self._settle(live, text, key, begun)
         if live.unsettled:
             await asyncio.to_thread(self._store.outdate, live.row.id)
             live.unsettled = False
         if key is None:
             return await self._type(live, text)
-        begun = Begun(digest, None, self._board.now(), live.heard.count)
+        begun = Begun(digest, None, self._board.now(), live.prompts)
         await asyncio.to_thread(self._store.begin_delivery, live.row.id, key, begun)
         try:
             delivery = await self._type(live, text)
@@ -121,15 +116,14 @@ class Courier:
     async def _settle(self, live: LiveTerminal, text: str, key: str, begun: Begun) -> Delivery:
         """Return what became of a message that was sent before.
 
-        If that is not known, the agent's own signals and its input box may tell by now. Only a
+        If that is not known, the agent's own signals and its input box may show it by now. Only a
         text that is still in the box is typed again: the agent certainly has not taken it.
         """
         known = begun.answer or Delivery(False, "the server ended while it typed this message")
         if known.confirmed or begun.heard is None:
             return known
-        heard = live.heard
-        if heard.taken and heard.count > begun.heard and heard.taken_at >= begun.at:
-            return await self._note(live, key, Delivery(True, heard.taken.detail))
+        if live.taken and live.prompts > begun.heard and live.taken_at >= begun.at:
+            return await self._note(live, key, Delivery(True, live.taken.detail))
         look = await self._look(live, 0)
         if look.draft and live.leftover:
             return await self._note(live, key, await self._type(live, text))
@@ -138,7 +132,7 @@ class Courier:
         return known
 
     async def _type(self, live: LiveTerminal, text: str) -> Delivery:
-        """Type a message. An error that is raised means that nothing was typed."""
+        """Type a message. A raised error means that nothing was typed."""
         state = Sending(
             since=self._board.now(),
             own_leftover=live.leftover,
@@ -186,7 +180,6 @@ class Courier:
             return Delivery(False, f"it is not known what became of the message: {error}")
 
     async def _look(self, live: LiveTerminal, entered_at: float) -> AgentLook:
-        """See the input box and the agent's signals as they are at this moment."""
         draft = None
         asks = False
         if live.alive and live.pane is not None:
@@ -198,8 +191,7 @@ class Courier:
         # Typing changes the screen, so that an earlier message of ours may count as work again.
         track = tracker.without_submission(live.track) if entered_at else live.track
         status = TerminalStatus.WAITING_USER_ANSWER if asks else tracker.judge(track, now).status
-        heard = live.heard
-        taken = heard.taken.detail if heard.taken and 0 < entered_at <= heard.taken_at else None
+        taken = live.taken.detail if live.taken and 0 < entered_at <= live.taken_at else None
         return AgentLook(now, status, draft, taken, live.alive)
 
 

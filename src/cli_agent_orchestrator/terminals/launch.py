@@ -7,11 +7,10 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import yaml
+from msgspec import Struct, field
 
 from ..core.clock import Clock
 from ..core.models import RUN_INDEX, TerminalStatus
@@ -22,12 +21,12 @@ from ..providers.base import (
     Dialog,
     LaunchRequest,
     Permissions,
-    Profile,
     Provider,
     find_version,
+    not_found,
 )
 from ..settings.config import ServerConfig
-from .board import LiveTerminal, wait_for_change
+from .board import LiveTerminal, reached, wait_for_change
 from .store import TerminalRow
 from .tmux import Command, Tmux
 
@@ -36,21 +35,11 @@ PACKAGED = Path(__file__).parent.parent / "profiles"
 NAME_PATTERN = r"[A-Za-z0-9_-]+"
 FRONT_MATTER_PATTERN = r"(?ms)---[ \t]*\n(.*?)^---[ \t]*$"
 MAX_BYTES = 100_000
-"""A profile travels as one argument of a command; the system takes no more than 128 KiB."""
+"""A profile is one argument of a command; the system takes no more than 128 KiB."""
 
 
-class _PlainLoader(yaml.SafeLoader):
-    """YAML without references: a few lines of them can stand for more than any memory holds."""
-
-    # Any: as in the library, which has no types here.
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError
-        return super().compose_node(parent, index)
-
-
-def find_profile(name: str, folders: Sequence[Path]) -> Profile:
-    """Return the profile of that name from the first folder that has it, the packaged ones last."""
+def find_profile(name: str, folders: Sequence[Path]) -> str:
+    """Return the prompt of a profile, from the first folder that has it; the packaged come last."""
     if re.fullmatch(NAME_PATTERN, name):
         for folder in (*folders, PACKAGED):
             file = folder / f"{name}.md"
@@ -72,8 +61,8 @@ def profile_names(folders: Sequence[Path]) -> tuple[str, ...]:
     return tuple(sorted({file.stem for file in named}))
 
 
-def _read(name: str, file: Path) -> Profile:
-    """Read a profile; UsageError says what is wrong with it, without a word of what it says."""
+def _read(name: str, file: Path) -> str:
+    """Read a profile; an error names what is wrong with it without quoting it."""
     try:
         with file.open("rb") as source:
             data = source.read(MAX_BYTES + 1)
@@ -90,7 +79,7 @@ def _read(name: str, file: Path) -> Profile:
     if front is None:
         raise UsageError("does not begin with front matter: name and description between two '---'")
     try:
-        fields = yaml.load(front[1], _PlainLoader)
+        fields = _front_matter(front[1])
     except yaml.MarkedYAMLError as error:
         # The error's own text would quote the file.
         place = f" in line {error.problem_mark.line + 2}" if error.problem_mark else ""
@@ -101,18 +90,24 @@ def _read(name: str, file: Path) -> Profile:
         raise UsageError("has front matter without `name:` and `description:`")
     if fields.get("name", name) != name:
         raise UsageError(f"has another name in its front matter; {name!r} was expected")
-    description = fields.get("description", "")
-    if not isinstance(description, str):
+    if not isinstance(fields.get("description", ""), str):
         raise UsageError("has a description that is no text")
     prompt = text[front.end() :].strip()
     if not prompt:
         raise UsageError("has no text below its front matter")
-    return Profile(name, description.strip(), prompt)
+    return prompt
+
+
+def _front_matter(text: str) -> object:
+    """Refuse references: a few lines of them can stand for more than any memory holds."""
+    if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text)):
+        raise yaml.YAMLError
+    return yaml.safe_load(text)
 
 
 VERSION_SECONDS = 20.0
 DIALOG_SECONDS = 3.0
-"""After how long a start-up dialog that is still there is answered once more, or reported."""
+"""After how long a start-up dialog that is still there is answered again, or reported."""
 MAX_DIALOG_ANSWERS = 2
 
 NOT_INHERITED_PATTERN = (
@@ -120,14 +115,14 @@ NOT_INHERITED_PATTERN = (
     r"|(COLOR)?TERM$|TERM_(PROGRAM|PROGRAM_VERSION|SESSION_ID)$|LC_TERMINAL|COLUMNS$|LINES$"
     r"|VTE_VERSION$|ITERM_|KITTY_|WEZTERM_|GHOSTTY_|ALACRITTY_|KONSOLE_|WT_SESSION$"
 )
-"""Variables of our own, of an outer tmux, of an agent that started us, and of the terminal that
-the server was started in: the agent's own terminal is another one, and tmux describes it."""
+"""Our own variables, and those of an outer tmux, of an agent that started us, and of the terminal
+that the server was started in: tmux describes the agent's own terminal.
+"""
 
 
 def agent_environment(
-    environ: Mapping[str, str], own: Mapping[str, str], run_index: int | None = None
+    environ: Mapping[str, str], own: Mapping[str, str], run_index: int | None
 ) -> dict[str, str]:
-    """Return the whole environment of an agent: inherited, less what is not its business."""
     kept = {
         name: value
         for name, value in without_repository(environ).items()
@@ -138,9 +133,9 @@ def agent_environment(
 
 
 def check_folder(folder: str | None) -> str:
-    """Return a working directory, made absolute, or say why it cannot be used.
+    """Return a working directory, made absolute; BadFolder if it cannot be used.
 
-    None stands for the folder that the server itself was started in.
+    None means the folder that the server was started in.
     """
     if folder is not None and not Path(folder).is_absolute():
         raise BadFolder(folder, "is not an absolute path")
@@ -159,36 +154,39 @@ def check_folder(folder: str | None) -> str:
     return resolved
 
 
-@dataclass(slots=True)
-class Launcher:
+class Launcher(Struct):
     config: ServerConfig
     tmux: Tmux
     clock: Clock
     dialog_seconds: float = DIALOG_SECONDS
     _versions: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
 
-    def profile(self, name: str, working_directory: str) -> Profile:
-        folders = profile_folders(Path(working_directory), self.config.config_dir)
-        return find_profile(name, folders)
-
     async def prepare(
         self,
         provider: Provider,
-        profile: Profile,
+        prompt: str,
         row: TerminalRow,
         event_file: Path,
         run_index: int | None = None,
     ) -> Command:
         settings = self.config.provider(provider.name)
         env = agent_environment(self.config.environ, settings.env, run_index)
-        program = self._program(provider, settings.command, env)
+        own = sys.executable if provider.name == "scripted" else provider.program
+        wanted = settings.command or own
+        found = shutil.which(Path(wanted).expanduser(), path=env.get("PATH"))
+        if found is None:
+            raise StartError(
+                provider.name, not_found(provider, wanted, "on the PATH of the server")
+            )
+        program = str(Path(found).absolute())
         launch = provider.launch(
             LaunchRequest(
                 program=program,
                 version=await self._version(program, env),
                 args=settings.args,
                 working_directory=row.working_directory,
-                profile=profile,
+                profile=row.agent_profile,
+                prompt=prompt,
                 permissions=Permissions(row.permissions or self.config.permissions),
                 event_file=str(event_file),
             )
@@ -236,7 +234,7 @@ class Launcher:
                 raise StartError(live.row.provider, reason, live.text)
 
     async def pass_dialog(self, live: LiveTerminal) -> None:
-        """Pass a dialog that may come up at any time, if that is what is on the screen now.
+        """Pass a dialog that may come up at any time, if one is on the screen now.
 
         While it is being drawn there may be nothing to press yet, or a key may get lost.
         """
@@ -251,26 +249,14 @@ class Launcher:
     async def _press(self, live: LiveTerminal, dialog: Dialog) -> None:
         assert live.pane is not None, "it is alive"
         await self.tmux.press(live.pane, dialog.keys)
-        until = self.clock.monotonic() + self.dialog_seconds
-        while live.provider.startup_dialog(live.text) == dialog and live.alive:
-            left = max(0.0, until - self.clock.monotonic())
-            if not await wait_for_change(live.changed, left):
-                return
 
-    def _program(self, provider: Provider, command: str | None, env: Mapping[str, str]) -> str:
-        wanted = command or (sys.executable if provider.name == "scripted" else provider.program)
-        found = shutil.which(Path(wanted).expanduser(), path=env.get("PATH"))
-        if found is None:
-            variable = f"CAO_{provider.name.upper()}_COMMAND"
-            reason = (
-                f"there is no program {wanted!r} on the PATH of the server. If it is elsewhere, "
-                f"name it in {variable}. If it is not installed: {provider.install_hint}"
-            )
-            raise StartError(provider.name, reason)
-        return str(Path(found).absolute())
+        def is_gone() -> bool:
+            return not live.alive or live.provider.startup_dialog(live.text) != dialog
+
+        await reached(live, self.clock, is_gone, self.dialog_seconds)
 
     async def _version(self, program: str, env: Mapping[str, str]) -> tuple[int, ...]:
-        """Return what `--version` says, asked once for each build of a program."""
+        """Return the answer to `--version`, asked once for each build of a program."""
         key = (program, Path(program).stat().st_mtime_ns)
         if key not in self._versions:
             said = ""

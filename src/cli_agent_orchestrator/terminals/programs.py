@@ -1,14 +1,14 @@
-"""What the programs in terminals hold open, and whether this process is one of them.
+"""Which files programs in terminals hold open, and whether this process is one of those programs.
 
-- **Session records** of an agent: the files it keeps open for writing. Nothing names such a file in
-  advance. It appears with the first prompt of a session, and some process of the terminal writes to
-  it from then on. Records of other sessions may be open as well, for reading.
+- **Session records** of an agent: the files it keeps open for writing. Such a file appears with the
+  first prompt of a session, and some process of the terminal writes to it from then on. Records of
+  other sessions may be open as well, for reading.
 - **Connections** to our server, and commands of ours: an agent may look at runs, not steer them.
   Whatever runs in our terminals descends from the tmux server of the state folder, and tmux names
   that server in its environment. An agent that leaves both behind on purpose is not recognized: it
   is the same user, and could write to our files as well.
 
-Processes and files come and go meanwhile: what has just gone is passed over.
+Processes and files come and go meanwhile: those that have just gone are skipped.
 """
 
 import os
@@ -22,7 +22,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from ..errors import NotSteerable
-from ..settings.config import state_folder, tmux_socket
+from ..settings.config import tmux_socket
+from ..settings.layout import state_folder
 
 LSOF_SECONDS = 5.0
 # flags:	02102001
@@ -41,7 +42,7 @@ def open_files(pid: int, pattern: str) -> list[Path]:
 def has_client(pids: Iterable[int], client: int, port: int | None) -> bool:
     """Is a client of our server one of these processes or their children?
 
-    It is named by its own port, at our `port`; without that by its process.
+    It is named by its own port, at our `port`, or else by its process.
     """
     members = {member for pid in pids for member in _family(pid)}
     if port is None:
@@ -69,7 +70,6 @@ def check_outside(environ: Mapping[str, str]) -> None:
 
 
 def is_inside(socket: str, environ: Mapping[str, str]) -> bool:
-    """Does this process run in a terminal of the tmux server with this socket?"""
     # TMUX=/tmp/tmux-1000/cao-9f3c1a2b,4711,0
     named = Path(environ.get("TMUX", "").partition(",")[0]).name == socket
     return named or any(("-L", socket) in pairwise(words) for _, words in _ancestors(os.getpid()))
@@ -101,7 +101,6 @@ def _ancestors(pid: int) -> Iterator[tuple[int, list[str]]]:
 
 
 def _stat(pid: int) -> list[str]:
-    """Return what the system knows of a process: its state, its parent ..."""
     # 4711 (name, which may hold anything) S 4710 …
     return Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
 
@@ -117,7 +116,7 @@ def _written_by(pid: int) -> Iterator[Path]:
 
 
 def _descriptors(pid: int) -> Iterator[tuple[str, Path]]:
-    """Yield what a process has open, by number; a connection is `socket:[INODE]`."""
+    """Yield the open files of a process, by number; a connection is `socket:[INODE]`."""
     for number in _names(Path(f"/proc/{pid}/fd")):
         with suppress(OSError):
             yield number, Path(f"/proc/{pid}/fd/{number}").readlink()
@@ -160,30 +159,23 @@ def _written_by_lsof(pid: int) -> Iterator[Path]:
 def members(leader: int) -> list[int]:
     """Return the living processes of a session, named by the program that leads or led it."""
     found = []
-    for pid in _living():
+    if sys.platform == "linux":
+        for pid in map(int, filter(str.isdecimal, _names(Path("/proc")))):
+            with suppress(OSError):
+                if os.getsid(pid) == leader and _stat(pid)[0] not in "ZX":
+                    found.append(pid)
+        return found
+    for pid, state in (line.split() for line in _ps("-A", "-o", "pid=,stat=").splitlines()):
         with suppress(OSError):
-            if os.getsid(pid) == leader:
-                found.append(pid)
+            if not state.startswith("Z") and os.getsid(int(pid)) == leader:
+                found.append(int(pid))
     return found
 
 
 def send_signal(pids: Iterable[int], number: signal.Signals) -> None:
-    """Signal processes; those that have just ended do not matter."""
     for pid in pids:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
-
-
-def _living() -> Iterator[int]:
-    if sys.platform == "linux":
-        for pid in map(int, filter(str.isdecimal, _names(Path("/proc")))):
-            with suppress(OSError):
-                if _stat(pid)[0] not in "ZX":
-                    yield pid
-        return
-    for pid, state in (line.split() for line in _ps("-A", "-o", "pid=,stat=").splitlines()):
-        if not state.startswith("Z"):
-            yield int(pid)
 
 
 def _ps(*options: str) -> str:

@@ -1,4 +1,4 @@
-"""Which question is it? A key that was meant for one must not answer another."""
+"""Screens for people: the question on one, its recording, and watching it live."""
 
 import asyncio
 import errno
@@ -6,9 +6,11 @@ import logging
 import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import BinaryIO
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..core.ansi import (
     MOST_COLUMNS,
@@ -16,7 +18,6 @@ from ..core.ansi import (
     Frame,
     changed_lines,
     clean_lines,
-    columns_of,
     frame_line,
     full_line,
     header_line,
@@ -27,27 +28,26 @@ from ..core.ansi import (
 from ..core.clock import Clock
 from ..core.files import Folder
 from ..core.models import Question, TerminalFacts, TerminalStatus
+from ..core.text import columns_of
 from ..errors import TmuxError
 from ..providers.questions import read_question
 from ..settings.layout import cast_name
 from .board import LiveTerminal, wait_for_change
 from .tmux import COLUMNS, ROWS, Tmux
 
-FINGERPRINT_LENGTH = 32
-
 
 def question_of(live: LiveTerminal, start_id: str, screen: str | None = None) -> Question | None:
     """Return what an agent asks now, None if it does not wait for an answer.
 
-    Its fingerprint stands for this terminal, this asking, and what is shown of it. `start_id` is
-    that of the service: after a new start it counts from the beginning. `screen` is what the
-    terminal shows, where that is known better than it was told.
+    Its fingerprint identifies this terminal, this asking, and what is shown of it: a key that was
+    meant for one question must not answer another. `start_id` is that of the service, which counts
+    anew after a start. `screen` is a newer screen than the reported one.
     """
     if live.status is not TerminalStatus.WAITING_USER_ANSWER:
         return None
     asked = read_question(live.text if screen is None else screen)
     facts = "\0".join((start_id, live.row.id, str(live.asked), asked.shown))
-    fingerprint = sha256(facts.encode("utf-8", "replace")).hexdigest()[:FINGERPRINT_LENGTH]
+    fingerprint = sha256(facts.encode("utf-8", "replace")).hexdigest()[:32]
     return Question(asked.text, asked.choices, fingerprint)
 
 
@@ -61,21 +61,20 @@ LARGEST_CAST = 4 * 1024 * 1024
 FRAME_SECONDS = 0.5
 """Between two frames, as long as a recording is small."""
 LITTLE = 2
-"""Rows. Where no more change, as where a clock ticks, the next frame has time."""
+"""Rows. Where no more change, as where a clock ticks, the next frame takes twice as long."""
 PARTS = 4
 """For each of these parts of its largest size that are written, frames come half as often."""
 ROOM_FOR_END = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Tape:
+class Tape(Struct, frozen=True):
     began: float
     width: int
     height: int
     size: int
     at: float = 0.0
     lines: tuple[str, ...] | None = None
-    """The screen at that time; None if it is not known, so that the next frame is a whole one."""
+    """The last screen; None if it is not known, so that the next frame is a whole one."""
     changed: int = 0
     is_full: bool = False
 
@@ -87,7 +86,7 @@ def begin(now: float, width: int, height: int, title: str) -> tuple[Tape, bytes]
 
 
 def go_on(cast: Cast, size: int) -> Tape:
-    """Return a recording that was begun earlier, of another terminal perhaps."""
+    """Return a recording that was begun earlier, maybe of another terminal."""
     at = cast.frames[-1].at if cast.frames else 0.0
     return Tape(cast.began, cast.width, cast.height, size, at, is_full=cast.is_full)
 
@@ -98,9 +97,9 @@ def pause_after(tape: Tape) -> float:
 
 
 def add_screen(tape: Tape, ansi: str, now: float) -> tuple[Tape, bytes]:
-    """Return the recording with a screen as it is now, and what is added to the file for that.
+    """Return the recording with a new screen, and the bytes to append to its file.
 
-    Nothing is if the screen is the same, or the recording full.
+    None if the screen is the same, or the recording full.
     """
     lines = clean_lines(ansi)
     if tape.is_full or lines == tape.lines:
@@ -126,15 +125,10 @@ LAST_FRAME_SECONDS = 1.0
 """How long the end of a terminal waits for its last frame."""
 
 FolderOf = Callable[[TerminalFacts], Folder | None]
-"""Finds the folder for the recording of a terminal; None if it has none. It may block."""
-
-
-def nowhere(facts: TerminalFacts) -> Folder | None:
-    return None
+"""Finds the folder for the recording of a terminal; None if it has none. May block."""
 
 
 Recording = tuple[LiveTerminal, asyncio.Task[None], asyncio.Event]
-"""A terminal, who records it, and what is set when it is about to end."""
 
 
 class ScreenRecorder:
@@ -160,11 +154,12 @@ class ScreenRecorder:
         if recording is not None and recording[0] is live:
             _, task, ending = recording
             ending.set()
+            live.notify()
             await asyncio.wait({task}, timeout=LAST_FRAME_SECONDS)
             task.cancel()
 
     async def close(self) -> None:
-        """Let go of all files; the terminals go on, and the next server goes on recording."""
+        """Let go of all files; the next server goes on recording."""
         tasks = [task for _, task, _ in self._recordings.values()]
         for task in tasks:
             task.cancel()
@@ -180,7 +175,7 @@ class ScreenRecorder:
             with file:
                 while not tape.is_full:
                     while live.screen is seen and not ending.is_set():
-                        await _first_of(live.changed, ending)
+                        await live.changed.wait()
                     # Asked for before it is read: it may come to its end meanwhile.
                     is_last = ending.is_set()
                     seen = live.screen
@@ -196,15 +191,6 @@ class ScreenRecorder:
                     await wait_for_change(ending, pause_after(tape))
         except OSError as error:
             logger.warning("%s: its screens are not recorded: %s", live.row.id, error.strerror)
-
-
-async def _first_of(*events: asyncio.Event) -> None:
-    waiting = {asyncio.create_task(event.wait()) for event in events}
-    try:
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in waiting:
-            task.cancel()
 
 
 def _open(folder: Folder, role: str, now: float) -> tuple[BinaryIO, Tape]:
@@ -239,15 +225,13 @@ def _write(file: BinaryIO, data: bytes) -> None:
 
 
 LOOK_SECONDS = 0.25
-"""The least time between two looks."""
 UNTOLD_SECONDS = 1.0
-"""The longest: nobody tells of a screen of which nothing but a color has changed."""
+"""The longest time between two looks: a change of color alone is not reported."""
 
 
 async def watch_screen(
     live: LiveTerminal, tmux: Tmux, clock: Clock, is_there: Callable[[], bool]
 ) -> AsyncGenerator[str, None]:
-    """Yield what a terminal shows, at once and whenever it has changed, until it is removed."""
     shown = None
     while is_there():
         changed, began = live.changed, clock.monotonic()

@@ -15,17 +15,18 @@ A pure machine: `advance` gets what can be seen and returns what to do next. Its
 6. A question counts when it stays: half a frame may look like one.
 """
 
-from dataclasses import dataclass, replace
 from enum import Enum, auto
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..core.models import Delivery, TerminalStatus
 
 REDRAW_SECONDS = 2.0
-"""How long the input box may be hidden, or show what was sent before, while it is redrawn."""
+"""How long the input box may be hidden, or show the previous message, while it is redrawn."""
 BOX_SECONDS = 10.0
 """How long a pasted text may take to appear in the input box."""
 CLEAR_SECONDS = 1.0
-"""How long to wait for a change after the box was emptied."""
 ENTER_SECONDS = (1.0, 1.0, 2.0, 3.0, 5.0)
 """After how long a text that is still in the box means a lost Enter: the first, the second …
 
@@ -37,7 +38,7 @@ CONFIRM_SECONDS = 6.0
 """How long to wait for a sign when the box cannot be seen after the Enter."""
 FIRST_LOOK_SECONDS = 0.005
 LOOK_SECONDS = 0.05
-"""The shortest and the longest time between two looks while a message is on its way."""
+"""The shortest and the longest time between two looks."""
 MAX_CLEARS = 3
 
 
@@ -47,10 +48,7 @@ class Phase(Enum):
     ENTERED = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class AgentLook:
-    """What can be seen of the agent at one moment."""
-
+class AgentLook(Struct, frozen=True):
     now: float
     status: TerminalStatus
     draft: str | None
@@ -60,18 +58,17 @@ class AgentLook:
     alive: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Sending:
+class Sending(Struct, frozen=True):
     phase: Phase = Phase.CHECKING
     since: float = -REDRAW_SECONDS
     presses: int = 0
     clears: int = 0
     own_leftover: bool = False
-    """May text in the box be of an earlier message of ours that was not confirmed?"""
+    """May text in the box come from an earlier message of ours that was not confirmed?"""
     asked_at: float | None = None
     message: str = ""
     last_draft: str = ""
-    """What the message before this one looked like in the box when it was submitted."""
+    """The previous message as the box showed it when it was submitted."""
 
 
 class Do(Enum):
@@ -80,22 +77,20 @@ class Do(Enum):
     PRESS_ENTER = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class LookAgain:
-    """Look at the next change, at the latest after some seconds."""
+class LookAgain(Struct, frozen=True):
+    """Look at the next change, after `within` seconds at the latest."""
 
     within: float
 
 
-@dataclass(frozen=True, slots=True)
-class Refuse:
-    """Nothing was typed, and nothing may be."""
+class Refuse(Struct, frozen=True):
+    """Nothing was typed."""
 
     reason: str
 
 
 Action = Do | LookAgain | Refuse | Delivery
-"""A delivery is the end: the message was typed, and this is known of it."""
+"""A delivery is the end: the message was typed."""
 
 REFUSALS = {
     TerminalStatus.PROCESSING: "the agent is working; send again when it is at rest",

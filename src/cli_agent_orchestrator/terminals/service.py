@@ -1,8 +1,8 @@
 """The terminals as others use them: create, send, status, output, exit.
 
 The service joins the parts: tmux acts, the board knows, the store remembers. A terminal's life is
-`save → open window → ready → save` and backwards when something fails, so that nothing is left
-behind in tmux or in the store, whenever it happens.
+`save → open window → ready → save`, and backwards when something fails, so that nothing is left
+behind in tmux or in the store.
 """
 
 import asyncio
@@ -11,11 +11,12 @@ import logging
 import re
 import secrets
 import signal
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from ..core.clock import Clock, SteadyClock
 from ..core.models import (
@@ -47,24 +48,24 @@ from ..errors import (
 from ..providers import get_provider
 from ..settings.config import ServerConfig
 from . import programs, tracker
-from .board import Board, LiveTerminal, wait_for_change
+from .board import Board, LiveTerminal, reached
 from .courier import Courier, typeable
-from .launch import Launcher, check_folder
-from .screens import FolderOf, ScreenRecorder, keys_for, nowhere, question_of, watch_screen
+from .launch import Launcher, check_folder, find_profile, profile_folders
+from .screens import FolderOf, ScreenRecorder, keys_for, question_of, watch_screen
 from .signals import RecordFinder, SignalFiles, remove_signal_file
 from .store import TerminalRow, TerminalStore
-from .tmux import HUB_SESSION, Address, Tmux, drop_error
+from .tmux import HUB_SESSION, Tmux, drop_error
 
 logger = logging.getLogger(__name__)
 
 QUIT_SECONDS = 5.0
 ANSWER_SECONDS = 4.0
 HANG_UP_SECONDS = 2.0
-"""How long an agent and what it runs may take to end when its terminal is closed."""
+"""How long an agent and its programs may take to end when their terminal is closed."""
 TEARDOWN_SECONDS = 5.0
-"""How long the answer of a step waits for the end of its agent."""
+"""How long the answer of a step waits for its agent to end."""
 CLOSE_SECONDS = 10.0
-"""How long the end of the service waits for what it undoes, while tmux may help with that."""
+"""How long closing waits for tmux to undo what was begun."""
 LEFTOVER_LOOK = 0.05
 
 SESSION_PATTERN = r"[A-Za-z0-9_-]{1,64}"
@@ -75,22 +76,21 @@ KEYS = (
     *("C-a", "C-c", "C-d", "C-e", "C-l", "C-o", "C-r", "C-t", "C-u"),
     *("y", "n", "t", *"0123456789"),
 )
-"""Keys a client may press: those that answer dialogs and edit the input box."""
+"""Keys a client may press: they answer dialogs and edit the input box."""
 
 
 class TerminalService:
     """Owns all terminals of one state folder."""
 
     def __init__(
-        self, config: ServerConfig, clock: Clock, recording_folder: FolderOf = nowhere
+        self, config: ServerConfig, clock: Clock, recording_folder: FolderOf = lambda terminal: None
     ) -> None:
-        """`recording_folder` says where the screens of a terminal are recorded."""
         clock = SteadyClock(clock)
         self._config = config
         self._clock = clock
         self._start_id = secrets.token_hex(4)
         self._board = Board(clock, self._start_id, told=self._told)
-        self._tmux = Tmux(Address(config.tmux_socket, config.environ), self._board)
+        self._tmux = Tmux(config.tmux_socket, config.environ, self._board)
         self._launcher = Launcher(config, self._tmux, clock)
         self._signals = SignalFiles(clock, lambda folder: self._recorder.appeared(folder))
         self._recorder = RecordFinder(self._board, self._signals)
@@ -109,18 +109,16 @@ class TerminalService:
         store = await asyncio.to_thread(TerminalStore, self._config.state_dir)
         try:
             self._store = store
-            courier = Courier(self._tmux, store, self._board, self._recorder.look)
-            self._courier = courier
+            self._courier = Courier(self._tmux, store, self._board, self._recorder.look)
             self._events.mkdir(mode=0o700, exist_ok=True)
-            self._signals.start()
-            await self._adopt(store, courier)
+            await self._adopt(store)
             self._adopted = True
         except BaseException:
             await self.close()
             raise
 
     async def close(self) -> None:
-        """Let go of tmux and the store; the agents go on, and without any the tmux server ends."""
+        """Let go of tmux and the store. The agents go on; without agents the tmux server ends."""
         self._recorder.close()
         await self._screens.close()
         for dialog in self._dialogs:
@@ -192,10 +190,7 @@ class TerminalService:
         return await self._courier.deliver(self._board.get(terminal_id), message, key)
 
     async def run_step(self, step: Step) -> StepAnswer:
-        """Start an agent, send it one message, wait for its answer, and end it again.
-
-        It is also ended when that fails, or when nobody waits for it any more.
-        """
+        """Start an agent, send it one message, wait for its answer; end it even after a failure."""
         typeable(step.prompt)  # or nothing is started
         new = replace(step.new, for_step=not step.keep)
         own = asyncio.current_task()
@@ -238,30 +233,37 @@ class TerminalService:
         fingerprint: str | None = None,
         within: float = ANSWER_SECONDS,
     ) -> bool:
-        """Press a key that answers what an agent asks; say whether it ceases to ask in time.
-
-        With the fingerprint of a question it answers this one and no other.
-        """
+        """Press a key that answers a question (of this fingerprint); return if it goes in time."""
         _check_key(key)
         live = self._board.get(terminal_id)
         # Never into the middle of a message, and one after another.
         async with live.typing:
-            question = await self._asked(live, fingerprint)
+            if fingerprint is None:
+                question = question_of(live, self._start_id)
+                if question is None:
+                    raise InputRefused(live.row.id, "it asks nothing now")
+            else:
+                if fingerprint == live.answered:
+                    raise QuestionGone(live.row.id, "was answered already", live.row.role)
+                # What was told of the screen may be a moment old.
+                pane = self._pane(live)
+                seen = (await self._tmux.read([pane])).get(pane)
+                question = question_of(live, self._start_id, seen.text) if seen else None
+                if question is None or question.fingerprint != fingerprint:
+                    reason = "is not asked any more: it was answered elsewhere, or has gone"
+                    raise QuestionGone(live.row.id, reason, live.row.role)
             await self._press(live, keys_for(live, key))
             live.answered = question.fingerprint
             waiting = TerminalStatus.WAITING_USER_ANSWER
-            return await self._reached(live, lambda: live.status is not waiting, within)
+            return await reached(live, self._clock, lambda: live.status is not waiting, within)
 
     def watch_screen(self, terminal_id: str) -> AsyncGenerator[str, None]:
-        """Yield what a terminal shows, in color, at once and when it has changed.
-
-        Ends when the terminal is removed.
-        """
+        """Yield what a terminal shows, in color, now and after each change, until it is removed."""
         live = self._board.get(terminal_id)
         return watch_screen(live, self._tmux, self._clock, lambda: self._board.has(live))
 
     async def scrollback(self, terminal_id: str, lines: int) -> str:
-        """Return the screen in color, and as many lines of what has left it."""
+        """Return the screen in color, below as many lines of the history."""
         live = self._board.get(terminal_id)
         return await self._tmux.read_ansi(live.pane, lines) if live.pane is not None else live.text
 
@@ -273,8 +275,8 @@ class TerminalService:
             case OutputMode.FULL:
                 return await self._scrollback(live)
             case OutputMode.LAST:
-                if live.heard.answer is not None:
-                    return live.heard.answer
+                if live.answer is not None:
+                    return live.answer
                 return live.provider.last_answer(await self._scrollback(live))
 
     def records(self, terminal_id: str) -> list[str]:
@@ -284,7 +286,6 @@ class TerminalService:
         return tracker.explain(self._board.get(terminal_id).track, self._clock.now())
 
     async def exit(self, terminal_id: str) -> None:
-        """Ask an agent to quit; its terminal is removed when it has, or does not in time."""
         live = self._board.get(terminal_id)
         # Agents that quit clear their screen.
         await self._screens.finish(live)
@@ -293,14 +294,14 @@ class TerminalService:
             async with asyncio.timeout(QUIT_SECONDS), live.typing:
                 if live.alive and live.pane is not None and live.status.at_rest:
                     await self._tmux.press(live.pane, live.provider.exit_keys)
-                    await self._reached(live, lambda: not live.alive, QUIT_SECONDS)
+                    await reached(live, self._clock, lambda: not live.alive, QUIT_SECONDS)
         await self._discard(live)
 
     async def delete(self, terminal_id: str) -> None:
         await self._discard(self._board.get(terminal_id))
 
     def subscribe(self, after: str | None = None) -> AsyncGenerator[TerminalEvent, None]:
-        """Yield events: what was missed since `after`, or how everything is, then what comes."""
+        """Yield events: those since `after`, or the state of all terminals, then new ones."""
         return self._board.log.subscribe(after)
 
     def has_client(self, client: int, port: int | None) -> bool:
@@ -335,13 +336,14 @@ class TerminalService:
         assert self._store is not None
         provider = get_provider(new.provider)
         folder = check_folder(new.working_directory)
-        profile = self._launcher.profile(new.agent_profile, folder)
+        folders = profile_folders(Path(folder), self._config.config_dir)
+        prompt = find_profile(new.agent_profile, folders)
         row = TerminalRow(
             id=secrets.token_hex(4),
-            name=f"{new.role or profile.name}-{secrets.token_hex(2)}",
+            name=f"{new.role or new.agent_profile}-{secrets.token_hex(2)}",
             provider=provider.name,
             session_name=session_name,
-            agent_profile=profile.name,
+            agent_profile=new.agent_profile,
             working_directory=folder,
             created_at=self._clock.now(),
             permissions=new.permissions or self._config.permissions,
@@ -353,7 +355,7 @@ class TerminalService:
         async with AsyncExitStack() as undo:
             live = self._board.add(row, provider)
             undo.push_async_callback(self._discard, live)
-            command = await self._launcher.prepare(provider, profile, row, events, new.run_index)
+            command = await self._launcher.prepare(provider, prompt, row, events, new.run_index)
             await asyncio.to_thread(self._store.save, row)
             events.touch(mode=0o600)
             self._recorder.follow(live, events)
@@ -361,13 +363,14 @@ class TerminalService:
             self._board.opened(live, pane)
             self._screens.follow(live)
             await self._launcher.wait_until_ready(live)
-            await asyncio.to_thread(self._store.save, self._board.mark_ready(live))
+            live.row = replace(row, ready=True)
+            await asyncio.to_thread(self._store.save, live.row)
             undo.pop_all()
         self._board.publish(live)
         return live.public()
 
-    async def _adopt(self, store: TerminalStore, courier: Courier) -> None:
-        """Put what the store knows on the board, connect, and sweep what is left over."""
+    async def _adopt(self, store: TerminalStore) -> None:
+        """Put the stored terminals on the board, connect, and sweep leftovers."""
         unfinished = []
         for row in store.terminals():
             try:
@@ -378,7 +381,8 @@ class TerminalService:
                 continue
             if row.ready:
                 live = self._board.add(row, provider)
-                await courier.adopt(live)
+                unsettled = await asyncio.to_thread(store.unsettled, row.id)
+                live.unsettled = live.leftover = unsettled
                 self._recorder.follow(live, self._event_file(row.id))
             else:
                 unfinished.append(row.id)
@@ -403,9 +407,9 @@ class TerminalService:
                 remove_signal_file(file)
 
     async def _discard(self, live: LiveTerminal, within: float | None = None) -> None:
-        """End what still runs and forget the terminal, to the end even if nobody waits for it.
+        """End the agent and forget the terminal; this is finished even if the caller is cancelled.
 
-        What takes longer than `within` seconds goes on after this has returned.
+        After `within` seconds it goes on in the background.
         """
         ending = asyncio.create_task(self._end(live))
         _keep(ending, self._endings)
@@ -419,13 +423,20 @@ class TerminalService:
             ending.result()
 
     async def _end(self, live: LiveTerminal) -> None:
-        """End a terminal; others may be doing the same."""
         await self._screens.finish(live)
-        pane = live.pane
+        pane, leader = live.pane, live.pid
         if pane is not None:
             with contextlib.suppress(TmuxError):
-                if live.alive and live.pid is not None:
-                    await self._end_programs(live, live.pid)
+                if live.alive and leader is not None:
+                    deadline = self._clock.monotonic() + HANG_UP_SECONDS
+                    running = await asyncio.to_thread(programs.members, leader)
+                    programs.send_signal(running, signal.SIGHUP)
+                    await reached(live, self._clock, lambda: not live.alive, HANG_UP_SECONDS)
+                    while running := await asyncio.to_thread(programs.members, leader):
+                        if self._clock.monotonic() >= deadline:
+                            programs.send_signal(running, signal.SIGKILL)
+                            break
+                        await asyncio.sleep(LEFTOVER_LOOK)
                 await self._tmux.close_window(pane)
         self._board.remove(live)
         events = self._event_file(live.row.id)
@@ -435,62 +446,25 @@ class TerminalService:
         assert self._store is not None
         await asyncio.to_thread(self._store.remove, live.row.id)
 
-    async def _end_programs(self, live: LiveTerminal, leader: int) -> None:
-        deadline = self._clock.monotonic() + HANG_UP_SECONDS
-        running = await asyncio.to_thread(programs.members, leader)
-        programs.send_signal(running, signal.SIGHUP)
-        await self._reached(live, lambda: not live.alive, HANG_UP_SECONDS)
-        while running := await asyncio.to_thread(programs.members, leader):
-            if self._clock.monotonic() >= deadline:
-                programs.send_signal(running, signal.SIGKILL)
-                return
-            await asyncio.sleep(LEFTOVER_LOOK)
-
     async def _wait_for_rest(self, live: LiveTerminal, seconds: float) -> None:
-        """Wait for the end of a turn. A question may be answered by a person meanwhile."""
+        """Wait for the end of a turn. A person may answer questions meanwhile."""
 
         def is_over() -> bool:
             failed = live.status is TerminalStatus.ERROR or not self._board.has(live)
             return live.status.at_rest or failed
 
-        in_time = await self._reached(live, is_over, seconds)
+        in_time = await reached(live, self._clock, is_over, seconds)
         if not in_time:
             reason = f"it is {live.status} after {seconds:g} seconds: {live.verdict.reason}"
             raise StepTimeout(live.row.provider, reason, live.text)
         if not live.status.at_rest:
             raise StepFailed(live.row.provider, live.verdict.reason, live.text)
 
-    async def _reached(self, live: LiveTerminal, done: Callable[[], bool], seconds: float) -> bool:
-        """Wait until reports about a terminal make something true; False if none did in time."""
-        deadline = self._clock.monotonic() + seconds
-        while not done():
-            left = deadline - self._clock.monotonic()
-            if left <= 0:
-                return False
-            await wait_for_change(live.changed, left)
-        return True
-
     def _told(self, live: LiveTerminal) -> None:
-        """A status has changed: there may be a record to be found or a dialog to be passed."""
+        """A status has changed: look for a record, pass a dialog."""
         self._recorder.told(live)
         if live.status is TerminalStatus.WAITING_USER_ANSWER and live.row.ready:
             _keep(asyncio.create_task(self._launcher.pass_dialog(live)), self._dialogs)
-
-    async def _asked(self, live: LiveTerminal, fingerprint: str | None) -> Question:
-        if fingerprint is None:
-            if (question := question_of(live, self._start_id)) is None:
-                raise InputRefused(live.row.id, "it asks nothing now")
-            return question
-        if fingerprint == live.answered:
-            raise QuestionGone(live.row.id, "was answered already", live.row.role)
-        # What was told of the screen may be a moment old.
-        pane = self._pane(live)
-        seen = (await self._tmux.read([pane])).get(pane)
-        question = question_of(live, self._start_id, seen.text) if seen else None
-        if question is None or question.fingerprint != fingerprint:
-            reason = "is not asked any more: it was answered elsewhere, or has gone"
-            raise QuestionGone(live.row.id, reason, live.row.role)
-        return question
 
     async def _press(self, live: LiveTerminal, keys: Sequence[str]) -> None:
         try:
@@ -519,7 +493,7 @@ def _check_key(key: str) -> None:
 
 
 def _keep(task: asyncio.Task[None], among: set[asyncio.Task[None]]) -> None:
-    """Hold on to a task until it is done; asyncio itself does not."""
+    """Hold on to a task until it is done; asyncio does not."""
     among.add(task)
     task.add_done_callback(among.discard)
 

@@ -1,14 +1,13 @@
-"""Follows what agents write down about themselves: event files of their hooks, session records.
+"""Follows the files that agents write: event files of their hooks, session records.
 
-One watcher thread tells which file has changed; the reading is done in the event loop, a piece at
-a time, each file from where it was left. Nothing is polled. An agent may make anything of its file:
-only a plain file is read, and never so much at once that others have to wait.
+A watcher thread reports which file has changed; it is read in the event loop, a piece at a time.
+Nothing is polled. An agent may put anything in place of its file: only a plain file is read, and
+never so much at once that others have to wait.
 
 An event file is ours and there from the start. A session record is the agent's: it comes with the
-first prompt of a session, whoever typed it, and a person may begin or resume another session at any
-time. So it is looked for after every message of ours, whenever an agent is seen at work of which no
-record tells, and when there is a new file beside a record. One that was found is followed from then
-on, for its session may be resumed.
+first prompt of a session, and a person may begin or resume another session at any time. So a record
+is looked for after every message of ours, whenever an agent is seen at work that no record reports,
+and when there is a new file beside a record. A record that was found is followed from then on.
 """
 
 import asyncio
@@ -18,9 +17,10 @@ import shutil
 import stat
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from ..core.clock import Clock
 from ..core.models import TerminalStatus
@@ -35,27 +35,19 @@ logger = logging.getLogger(__name__)
 PIECE = 1024 * 1024
 """Bytes that are read in one turn of the loop."""
 MAX_LINE = 16 * 1024 * 1024
-"""A line longer than this is not a signal: it is skipped instead of kept in memory."""
+"""A longer line is no signal: it is skipped instead of kept in memory."""
 
 LineReader = Callable[[str, float, bool], None]
 """Takes one line, the unix time at which it became known, and whether it was there before."""
 
 
-@dataclass(slots=True)
-class _Followed:
+class _Followed(Struct):
     read_line: LineReader
     when_caught_up: Callable[[], None]
     offset: int = 0
     rest: bytearray = field(default_factory=bytearray)
     skips: bool = False
-    """Is it in the middle of a line that is too long?"""
     caught_up: bool = False
-    """Has all been read that was there before?"""
-
-    def restart(self) -> None:
-        self.offset = 0
-        self.rest.clear()
-        self.skips = self.caught_up = False
 
     def take(self, data: bytes) -> list[bytes]:
         self.offset += len(data)
@@ -73,22 +65,16 @@ class _Followed:
 
 
 class SignalFiles:
-    """Follows files and hands every complete new line to its reader."""
-
     def __init__(
         self, clock: Clock, appeared: Callable[[Path], None] = lambda folder: None
     ) -> None:
-        """`appeared` is told the folder when there is a new file beside one that is followed."""
+        """`appeared` gets the folder of a new file beside one that is followed."""
         self._clock = clock
         self._appeared = appeared
         self._files: dict[Path, _Followed] = {}
         self._others: set[Path] = set()
         self._folders = FolderWatch(self._changed)
         self._loop: asyncio.AbstractEventLoop | None = None
-
-    def start(self) -> None:
-        """Begin to watch; call it inside the running loop."""
-        self._loop = asyncio.get_running_loop()
 
     def close(self) -> None:
         self._loop = None
@@ -103,6 +89,7 @@ class SignalFiles:
         only_new: bool = False,
     ) -> None:
         """Read the lines that are there, unless only new ones are wanted, then all that come."""
+        self._loop = asyncio.get_running_loop()
         path = path.absolute()
         offset = path.stat().st_size if only_new and path.exists() else 0
         self._files[path] = _Followed(read_line, when_caught_up, offset)
@@ -150,19 +137,21 @@ class SignalFiles:
 
 
 def _read_piece(path: Path, followed: _Followed) -> bytes:
-    """Return what comes next in a file. Neither a link nor a pipe in its place is followed."""
+    """Return what comes next in a file. A link or a pipe in its place is not followed."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as file:
         state = os.fstat(file.fileno())
         if not stat.S_ISREG(state.st_mode):
             return b""
         if state.st_size < followed.offset:
-            followed.restart()
+            followed.offset = 0
+            followed.rest.clear()
+            followed.skips = followed.caught_up = False
         file.seek(followed.offset)
         return file.read(PIECE)
 
 
 def remove_signal_file(path: Path) -> None:
-    """Remove a file, whatever an agent has made of it."""
+    """Remove a file, or the folder that an agent has made in its place."""
     try:
         path.unlink(missing_ok=True)
     except OSError:  # a folder, which some systems call a forbidden deletion
@@ -172,12 +161,9 @@ def remove_signal_file(path: Path) -> None:
 LOOKS = (0.0, *(0.02,) * 25, *(0.1,) * 25)
 """Pauses between looks: Codex opens its record within 30 ms of a prompt, or later under load."""
 TURN = (TerminalStatus.PROCESSING, TerminalStatus.COMPLETED, TerminalStatus.ERROR)
-"""What is told of an agent that was given a prompt."""
 
 
 class RecordFinder:
-    """Finds the files of all agents and hands what they say to the board."""
-
     def __init__(self, board: Board, signals: SignalFiles) -> None:
         self._board = board
         self._signals = signals
@@ -195,14 +181,13 @@ class RecordFinder:
             self._signals.forget(record)
 
     def told(self, live: LiveTerminal) -> None:
-        """A status was told: if it is one of a turn, and no record told it, there may be one."""
-        signal = live.track.signal
-        by_record = signal is not None and signal.source == SignalSource.RECORD
-        if live.status in TURN and not (by_record and signal and signal.status is live.status):
+        """A status was reported: if it is one of a turn and not from a record, look for one."""
+        reported = live.track.signal_source, live.track.signal_status
+        if live.status in TURN and reported != (SignalSource.RECORD, live.status):
             self.look(live)
 
     def appeared(self, folder: Path) -> None:
-        """There is a new file in a folder: it may be another session of an agent that writes there.
+        """A new file in a folder may be another session of an agent that writes there.
 
         A short turn in it may be over before the screen was read.
         """
@@ -211,9 +196,9 @@ class RecordFinder:
                 self.look(live)
 
     def look(self, live: LiveTerminal) -> None:
-        if not live.alive or live.heard.transcript in live.records:
+        if not live.alive or live.transcript in live.records:
             return
-        if not (live.heard.transcript or live.provider.record_pattern):
+        if not (live.transcript or live.provider.record_pattern):
             return
         if live.row.id in self._searches:
             self._searches[live.row.id].cancel()
@@ -229,7 +214,7 @@ class RecordFinder:
                 if path not in live.records:
                     live.records.add(path)
                     # What hooks have told is newer than the older part of a record they named.
-                    named = live.heard.transcript is not None
+                    named = live.transcript is not None
                     own |= self.follow(live, path, SignalSource.RECORD, only_new=named)
             if own:
                 return
@@ -245,9 +230,9 @@ class RecordFinder:
         *,
         only_new: bool = False,
     ) -> bool:
-        """Fold in what a file says; return whether it is of this agent's own sessions.
+        """Fold in the lines of a file; return whether it is one of this agent's own sessions.
 
-        What was there before is history: it is not published.
+        Lines that were there before are history: they are not published.
         """
         own = True
 
@@ -270,6 +255,6 @@ class RecordFinder:
 
 
 def _records_of(live: LiveTerminal) -> list[Path]:
-    if live.heard.transcript is not None:
-        return [live.heard.transcript] if live.heard.transcript.is_file() else []
+    if live.transcript is not None:
+        return [live.transcript] if live.transcript.is_file() else []
     return open_files(live.pid, live.provider.record_pattern) if live.pid is not None else []

@@ -1,8 +1,7 @@
 """Which terminals exist, and which messages were typed into them: SQLite in the state folder.
 
 Every write is on disk before the method returns, so that a server killed at any moment finds its
-terminals again and never types a message twice. Methods block: the service calls them in a
-thread.
+terminals again and never types a message twice. Methods block: call them in a thread.
 """
 
 import errno
@@ -10,16 +9,17 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import astuple, dataclass, fields, replace
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
+from msgspec import Struct
+from msgspec.structs import astuple, fields, replace
 
 from ..core.models import Delivery, TerminalFacts
 from ..errors import FolderTaken, StoreError
-from ..settings.config import check_state_folder
+from ..settings.layout import check_state_folder
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS terminals (
@@ -59,15 +59,14 @@ MAKE_ROOM = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TerminalRow(TerminalFacts):
-    """What is remembered of a terminal; the fields are named as the table's columns."""
+class TerminalRow(TerminalFacts, frozen=True, kw_only=True):
+    """What is saved of a terminal; the fields are named as the table's columns."""
 
     created_at: float
     ready: bool = False
-    """Has it ever been ready for work? What has not is swept after a crash."""
+    """Was it ever ready for work? Others are swept after a crash."""
     step: bool = False
-    """Is it to end with a step? After a crash nobody waits for that any more."""
+    """Does it end with a step? After a crash no caller waits for that."""
     record: bool = False
 
 
@@ -75,23 +74,21 @@ COLUMNS = tuple(field.name for field in fields(TerminalRow))
 LISTED = ", ".join(COLUMNS)
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
+class Begun(Struct, frozen=True):
     """A message that was about to be typed; `answer` is None if its end is not known."""
 
     digest: str
     answer: Delivery | None
     at: float = 0.0
-    """When it was begun, in unix time: a signal after that may be about it."""
+    """Unix time: a later signal may be about it."""
     heard: int | None = None
-    """How many messages the agent had reported as taken by then; None if another message has come
-    since."""
+    """How many messages the agent had reported as taken by then; None after another message."""
 
 
 class TerminalStore:
     """The store of one server; the state folder is locked while it is open.
 
-    Every method raises StoreError when the disk or the file is not as it should be.
+    Every method raises StoreError for a damaged file or a full disk.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -116,32 +113,21 @@ class TerminalStore:
             reason = f"the state folder {folder} cannot be used: {error.strerror}"
             room = f"{MAKE_ROOM}, or " if error.errno in FULL else ""
             raise StoreError(f"{reason}; {room}set CAO_STATE_DIR to another folder") from error
-        try:
-            with self._explained():
-                self._db = self._open()
-        except StoreError:
-            self._owner.unlink(missing_ok=True)
-            self._lock.release()
-            raise
-
-    def _open(self) -> sqlite3.Connection:
-        db = sqlite3.connect(self._path, check_same_thread=False, isolation_level=None)
-        try:
+        with ExitStack() as undo, self._explained():
+            undo.callback(self._lock.release)
+            undo.callback(self._owner.unlink, missing_ok=True)
+            self._db = sqlite3.connect(self._path, check_same_thread=False, isolation_level=None)
+            undo.callback(self._db.close)
             self._path.chmod(0o600)
-            db.execute("PRAGMA journal_mode=WAL")
-            db.execute("PRAGMA synchronous=FULL")
-            db.execute("PRAGMA foreign_keys=ON")
-            db.executescript(SCHEMA)
-            db.execute(f"SELECT {LISTED} FROM terminals LIMIT 0")
-        except BaseException:
-            db.close()
-            raise
-        return db
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=FULL")
+            self._db.execute("PRAGMA foreign_keys=ON")
+            self._db.executescript(SCHEMA)
+            self._db.execute(f"SELECT {LISTED} FROM terminals LIMIT 0")
+            self._undo = undo.pop_all()
 
     def close(self) -> None:
-        self._db.close()
-        self._owner.unlink(missing_ok=True)
-        self._lock.release()
+        self._undo.close()
 
     def terminals(self) -> list[TerminalRow]:
         found = self._do(f"SELECT {LISTED} FROM terminals ORDER BY created_at")
@@ -186,7 +172,7 @@ class TerminalStore:
         return bool(self._do(f"SELECT 1 FROM deliveries WHERE {UNSETTLED}", terminal_id))
 
     def outdate(self, terminal_id: str) -> None:
-        """Note that what the agent tells from now on is about another message."""
+        """Note that later reports of the agent are about another message."""
         self._do(f"UPDATE deliveries SET heard = NULL WHERE {UNSETTLED}", terminal_id)
 
     def end_delivery(self, terminal_id: str, key: str, answer: Delivery) -> None:
@@ -206,7 +192,6 @@ class TerminalStore:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Say what is wrong with which file, and what can be done."""
         try:
             yield
         except (sqlite3.Error, OSError) as error:

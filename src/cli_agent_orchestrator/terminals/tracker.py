@@ -32,8 +32,10 @@ The rules, in this order:
 Judging changes nothing: the same track at the same time gives the same verdict.
 """
 
-from dataclasses import dataclass, replace
 from enum import Enum, StrEnum, auto
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..core.models import Evidence, Explanation, TerminalStatus
 from ..providers.base import AgentSignal, SignalKind
@@ -50,7 +52,7 @@ REPORT_SECONDS = 2.0
 START_SECONDS = 1.0
 """How long after a message a stream state "idle" may be that of the start before it."""
 FLICKER_SECONDS = 0.2
-"""How long after its first state a stream may say "working" although there is nothing to do."""
+"""How long after its first state a stream may report work although there is none."""
 
 
 class SignalSource(StrEnum):
@@ -97,8 +99,6 @@ HOLD_SECONDS = {
 
 
 class Winner(Enum):
-    """Whose word counts when a signal and a current screen say different things."""
-
     SIGNAL = auto()
     SCREEN = auto()
     STILL_SCREEN = auto()
@@ -142,53 +142,53 @@ OF_ONE_AGENT = (
 )
 
 RECORDED_END = (SignalSource.RECORD, SignalKind.FINISHED)
-"""Who tells of the end of one turn, and nothing of a question that another one asks."""
+"""Reports the end of one turn, and nothing of a question that another one asks."""
 
 
-@dataclass(frozen=True, slots=True)
-class Track:
-    """All that is known about one agent."""
-
+class Track(Struct, frozen=True):
     signal: Evidence | None = None
-    """The newest signal of the agent's own, or our confirmed submission."""
+    """The newest signal of the agent, or our confirmed submission."""
     told: AgentSignal | None = None
     asked: Evidence | None = None
-    """The question that the stream told of right before that signal, if that is a record's end."""
+    """The stream's question right before that signal, if that is a record's end."""
     alone: bool = False
     """Was no program but ours asked whether the last turn may end?"""
     background: bool = False
-    """May something work in the background of which no signal would tell?"""
+    """May something work in the background that no signal would report?"""
     to_report: bool = False
-    """Has the turn put something in the background whose end the agent may still be told of?"""
+    """Has the turn put something in the background whose end the agent may still learn of?"""
     submitted_at: float | None = None
     began_at: float | None = None
     answered_at: float | None = None
-    """When a signal last took back that the agent asks."""
+    """When a signal last took back a question."""
     stream_began_at: float | None = None
     keeps_record: bool = False
     recorded: bool = False
-    """Has the agent's session record told anything?"""
     open_end: bool = False
     """Does the signal leave open how the turn ended?"""
     said: Evidence | None = None
-    """The answer or error that the session record has, since the agent was last seen at work."""
+    """The answer or error in the session record, since the agent was last seen at work."""
     screen: Evidence | None = None
     shown: Evidence | None = None
-    """What the screen said when it last said something that is known."""
+    """The last screen that showed something known."""
     shown_since: float = 0.0
     screen_changed_at: float = 0.0
     screen_worked_at: float | None = None
     title: Evidence | None = None
     title_worked_at: float | None = None
     title_rests_since: float = 0.0
-    """Since when the title tells of no work."""
     end: Evidence | None = None
 
+    @property
+    def signal_source(self) -> str | None:
+        return self.signal.source if self.signal else None
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """A status, why, and until when it holds if nothing happens."""
+    @property
+    def signal_status(self) -> TerminalStatus | None:
+        return self.signal.status if self.signal else None
 
+
+class Verdict(Struct, frozen=True):
     status: TerminalStatus
     reason: str
     until: float | None = None
@@ -197,9 +197,9 @@ class Verdict:
 def observe_signal(
     track: Track, source: SignalSource, signal: AgentSignal, at: float, *, found: bool = False
 ) -> Track:
-    """Fold in a signal of the agent's own; one that is old news changes nothing.
+    """Fold in a signal of the agent; old news changes nothing.
 
-    `found` is one that was there when the server began, and does not say since when.
+    `found` means that it was there when the server began, with no time of its own.
     """
     if signal.kind is SignalKind.ACTING:
         return track
@@ -224,8 +224,7 @@ def observe_signal(
         return track
     began = at if source is SignalSource.STREAM and track.stream_began_at is None else None
     reminds = signal.kind is SignalKind.WAITING and signal.agent is None
-    last = track.signal
-    streamed = last is not None and (last.source, last.status) == (SignalSource.STREAM, _WAITING)
+    streamed = (track.signal_source, track.signal_status) == (SignalSource.STREAM, _WAITING)
     return replace(
         track,
         stream_began_at=began or track.stream_began_at,
@@ -242,18 +241,15 @@ def observe_signal(
 
 
 def _status_told(track: Track, signal: AgentSignal) -> TerminalStatus:
-    before = track.signal.status if track.signal else None
     asked_for = track.told is not None and track.told.kind is SignalKind.SHORTENING
-    runs = before in (_PROCESSING, _WAITING) and not asked_for
+    runs = track.signal_status in (_PROCESSING, _WAITING) and not asked_for
     if signal.kind is SignalKind.SHORTENED and runs:
         return _PROCESSING
     return STATUS_OF_SIGNAL[signal.kind]
 
 
 def _is_beside_the_point(track: Track, source: SignalSource, signal: AgentSignal) -> bool:
-    """Is a signal to be passed over, because of what was told before?"""
-    before = track.signal.status if track.signal else None
-    if signal.kind is SignalKind.STOPPED and before is _ERROR:
+    if signal.kind is SignalKind.STOPPED and track.signal_status is _ERROR:
         return True  # it is the turn that failed
     if signal.kind is SignalKind.READY:
         # The hook of its start may come after its first prompt.
@@ -265,30 +261,25 @@ def _is_beside_the_point(track: Track, source: SignalSource, signal: AgentSignal
 
 
 def _asker(track: Track) -> str | None:
-    asks = track.signal is not None and track.signal.status is _WAITING
-    return track.told.agent if track.told and asks else None
+    return track.told.agent if track.told and track.signal_status is _WAITING else None
 
 
 def _takes_back(track: Track, signal: AgentSignal) -> bool:
-    """Does a signal say that what was asked last is answered?"""
-    asked = track.signal is not None and track.signal.status is _WAITING
-    if not asked or signal.kind is SignalKind.WAITING:
+    if track.signal_status is not _WAITING or signal.kind is SignalKind.WAITING:
         return False
     return signal.kind not in OF_ONE_AGENT or _asker(track) == signal.agent is not None
 
 
 def _is_old_news(track: Track, state: Evidence) -> bool:
-    """Is a stream state to be passed over, because something else tells sooner or better?
+    """Is a stream state to be ignored, because something else reports sooner or better?
 
-    A record and a stream are read apart, and either may be behind by a whole turn. So an agent that
-    keeps a record is heard by its stream for questions alone, of which the record has nothing.
-    Before that, Codex says "working" and "idle" once while it starts.
+    A record and a stream are read apart, and either may be behind by a whole turn. So of an agent
+    with a record the stream counts for questions alone, which the record does not have. Before
+    that, Codex reports "working" and "idle" once while it starts.
     """
     if track.recorded:
-        working = track.signal is not None and track.signal.status is _PROCESSING
-        asked = track.signal is not None and track.signal.status is _WAITING
-        wanted = _WAITING if working else _PROCESSING if asked else None
-        return state.status is not wanted
+        news = (_PROCESSING, _WAITING), (_WAITING, _PROCESSING)
+        return (track.signal_status, state.status) not in news
     if state.status is _IDLE and track.submitted_at is not None:
         return state.at - track.submitted_at < START_SECONDS
     if state.status is _PROCESSING and track.submitted_at is None:
@@ -304,14 +295,14 @@ def observe_submission(track: Track, detail: str, at: float) -> Track:
 
 def without_submission(track: Track) -> Track:
     """Return what is known from the agent itself: our own earlier message proves nothing."""
-    ours = track.signal is not None and track.signal.source == SignalSource.SUBMISSION
+    ours = track.signal_source == SignalSource.SUBMISSION
     return replace(track, signal=None) if ours else track
 
 
 def observe_screen(track: Track, seen: Evidence, title: Evidence | None, changed: bool) -> Track:
     """Fold in a reading of the screen; one that shows the work makes our submission old news."""
-    fulfilled = track.signal is not None and track.signal.source == SignalSource.SUBMISSION
-    fulfilled = fulfilled and seen.status in (_PROCESSING, _WAITING, _ERROR)
+    sent = track.signal_source == SignalSource.SUBMISSION
+    fulfilled = sent and seen.status in (_PROCESSING, _WAITING, _ERROR)
     known = seen.status is not TerminalStatus.UNKNOWN
     known_news = known and (track.shown is None or track.shown.status is not seen.status)
     return replace(
@@ -329,7 +320,6 @@ def observe_screen(track: Track, seen: Evidence, title: Evidence | None, changed
 
 
 def _since(before: Evidence | None, seen: Evidence) -> Evidence:
-    """Return what is seen now, with the time since when it says the same."""
     if before is None or before.status is not seen.status:
         return seen
     return replace(seen, at=before.at, found=before.found)
@@ -360,42 +350,32 @@ def judge(track: Track, now: float) -> Verdict:
         elif now < signal.at + RECORD_LAG:
             reason = f"{_says(signal)}; how it ended is not known yet"
             return Verdict(_PROCESSING, reason, signal.at + RECORD_LAG)
-    screen = _telling_screen(track)
+    # A screen that is hidden does not take back that something was seen to work in the background,
+    # which no signal would report.
+    hidden = track.screen is not None and track.screen.status is TerminalStatus.UNKNOWN
+    worked = track.shown is not None and track.shown.status is _PROCESSING
+    screen = track.shown if hidden and worked and track.background else track.screen
     if screen is None or screen.status is None:
         return Verdict(signal.status or TerminalStatus.UNKNOWN, _says(signal))
     return _weigh(track, signal, screen, now)
-
-
-def _telling_screen(track: Track) -> Evidence | None:
-    """Return the screen that counts beside a signal: the last one that told of work, if it hides.
-
-    Only where something may work in the background, of which no signal would tell.
-    """
-    hidden = track.screen is not None and track.screen.status is TerminalStatus.UNKNOWN
-    worked = track.shown is not None and track.shown.status is _PROCESSING
-    return track.shown if hidden and worked and track.background else track.screen
 
 
 def _by_screen(track: Track, now: float) -> Verdict:
     screen = track.screen
     if screen is None or screen.status is None:
         return Verdict(TerminalStatus.UNKNOWN, "nothing has been seen yet")
-    verdict = _as_shown(track, screen, now)
+    verdict = Verdict(screen.status, _says(screen))
+    if screen.status is TerminalStatus.UNKNOWN:
+        verdict = Verdict(screen.status, "the screen matches nothing that is known")
+        drawn_by = screen.at + FRAME_SECONDS
+        if track.shown is not None and track.shown.status is not None and now < drawn_by:
+            reason = f"{_says(track.shown)} before this frame"
+            verdict = Verdict(track.shown.status, reason, drawn_by)
     found_by = track.shown_since + SEARCH_SECONDS
     if verdict.status is _COMPLETED and track.keeps_record and now < found_by:
         reason = f"{verdict.reason}; its session record is looked for"
         return Verdict(_PROCESSING, reason, min(found_by, verdict.until or found_by))
     return verdict
-
-
-def _as_shown(track: Track, screen: Evidence, now: float) -> Verdict:
-    """Return what the screen says, or said before the frame that is being drawn."""
-    if screen.status is not TerminalStatus.UNKNOWN:
-        return Verdict(screen.status or TerminalStatus.UNKNOWN, _says(screen))
-    drawn_by = screen.at + FRAME_SECONDS
-    if track.shown is not None and track.shown.status is not None and now < drawn_by:
-        return Verdict(track.shown.status, f"{_says(track.shown)} before this frame", drawn_by)
-    return Verdict(TerminalStatus.UNKNOWN, "the screen matches nothing that is known")
 
 
 def _weigh(track: Track, signal: Evidence, screen: Evidence, now: float) -> Verdict:
@@ -404,8 +384,8 @@ def _weigh(track: Track, signal: Evidence, screen: Evidence, now: float) -> Verd
     winner = CONTRADICTIONS.get((signal.status, screen.status), Winner.SIGNAL)
     if winner is Winner.SIGNAL:
         return _unless_taken_back(track, signal, now)
-    told_by = track.signal.source if track.signal else None
-    recorded = track.recorded and told_by in (SignalSource.RECORD, SignalSource.STREAM)
+    by_record = track.signal_source in (SignalSource.RECORD, SignalSource.STREAM)
+    recorded = track.recorded and by_record
     if winner is Winner.STILL_SCREEN and recorded:
         # Its session record will tell the end of the turn.
         return Verdict(signal.status, f"{_says(signal)}; the screen does not show it")
@@ -425,7 +405,7 @@ def _weigh(track: Track, signal: Evidence, screen: Evidence, now: float) -> Verd
 
 
 def _unless_taken_back(track: Track, signal: Evidence, now: float) -> Verdict:
-    """Return what a signal says that the screen does not contradict; an end may yet be none."""
+    """Return the status of a signal that no screen contradicts; an end may be taken back."""
     assert signal.status is not None
     if signal.status is _COMPLETED:
         if track.to_report and now < signal.at + REPORT_SECONDS:
@@ -440,7 +420,6 @@ def _unless_taken_back(track: Track, signal: Evidence, now: float) -> Verdict:
 
 
 def _is_news(track: Track, signal: Evidence, screen: Evidence) -> bool:
-    """Does the screen say something that came up after the signal and is to be believed?"""
     if signal.status is not _PROCESSING:
         return screen.status is _PROCESSING and _may_be_taken_back(track)
     if _is_question_beside(track, signal, screen):
@@ -449,7 +428,7 @@ def _is_news(track: Track, signal: Evidence, screen: Evidence) -> bool:
 
 
 def _is_question_beside(track: Track, signal: Evidence, screen: Evidence) -> bool:
-    """Is there a question on the screen of which the signal, about one agent, says nothing?"""
+    """Is there a question on the screen that the signal, about one agent, does not know?"""
     of_one_agent = track.told is not None and track.told.kind in OF_ONE_AGENT
     return screen.status is _WAITING and signal.source == SignalSource.HOOK and of_one_agent
 
@@ -472,9 +451,8 @@ def _still_enough_at(track: Track, signal: Evidence) -> float:
 
 
 def asks_aloud(track: Track) -> bool:
-    signal = track.signal
-    aloud = signal is not None and signal.source in (SignalSource.HOOK, SignalSource.RECORD)
-    return aloud and signal is not None and signal.status is _WAITING
+    aloud = track.signal_source in (SignalSource.HOOK, SignalSource.RECORD)
+    return aloud and track.signal_status is _WAITING
 
 
 def _says(evidence: Evidence) -> str:
@@ -482,7 +460,6 @@ def _says(evidence: Evidence) -> str:
 
 
 def explain(track: Track, now: float) -> Explanation:
-    """Return the verdict with every piece of evidence behind it, newest first."""
     verdict = judge(track, now)
     said = track.said if track.open_end else None
     pieces = (track.end, track.signal, track.asked, said, track.title, track.screen)

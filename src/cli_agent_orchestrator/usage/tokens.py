@@ -5,9 +5,10 @@ conversation or make up its title are in no record.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeGuard
+
+from msgspec import Struct
 
 from ..core.codec import object_of
 
@@ -15,16 +16,10 @@ MOST_TOKENS = 10**12
 """Of one call; what claims more is no count."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tokens:
-    """What one call took, or several."""
-
+class Tokens(Struct, frozen=True):
     input: int
-    """All that the model was given."""
     cached_input: int
-    """The part of it that was read from a cache."""
     output: int
-    """All that the model made."""
     reasoning: int | None
     """The part of it that was reasoning; None if the agent does not tell it."""
 
@@ -41,20 +36,14 @@ class Tokens:
 NONE_USED = Tokens(0, 0, 0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One call to a model, as a record tells it."""
-
+class Call(Struct, frozen=True):
     id: str
     """The same wherever the call is told of again, and that of no other call."""
     at: float
-    """When it was written down, in unix time."""
     tokens: Tokens | None
-    """None if the record does not say it in a way that is known."""
 
 
 def read_tokens(given: object, cached: object, made: object, reasoning: object) -> Tokens | None:
-    """Return the tokens that a record names; None if that cannot be what they are."""
     if not (is_count(given) and is_count(cached) and is_count(made)):
         return None
     if not (reasoning is None or is_count(reasoning)):
@@ -65,7 +54,6 @@ def read_tokens(given: object, cached: object, made: object, reasoning: object) 
 
 
 def is_count(value: object) -> TypeGuard[int]:
-    """Is this a number of tokens?"""
     return type(value) is int and 0 <= value <= MOST_TOKENS
 
 
@@ -165,10 +153,7 @@ CODEX_MARKS = (b'"token_usage_record"', b'"token_count"', b'"session_meta"')
 """One of them is in every line of use: most are of none, and need not be read further."""
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
-    """Whose a record of Codex is, by its first line."""
-
+class Head(Struct, frozen=True):
     thread: str
     session: str
     """The thread that a person began, of which this is a part."""
@@ -181,7 +166,6 @@ class Head:
 
 
 def read_head(line: bytes) -> Head | None:
-    """Return whose a record is that begins with a line; None if it is no record."""
     match object_of(line):
         case {"type": "session_meta", "payload": {"id": str(thread)} as told}:
             pass

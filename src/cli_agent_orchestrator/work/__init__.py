@@ -1,5 +1,5 @@
 """The work folder and git: what is in it, what changed, how to bring it back, how to deliver it.
 
-A project is anybody's: its `.git`, its attributes and its hooks are never believed, and no program
+A project may come from anywhere: its `.git`, attributes and hooks are not trusted, and no program
 that they name is run.
 """

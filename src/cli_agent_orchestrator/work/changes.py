@@ -1,6 +1,6 @@
 """What is different between two snapshots, read from what git writes, and what is in none."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 BINARY = -1
 LINK_MODE, REPOSITORY_MODE = "120000", "160000"
@@ -8,14 +8,12 @@ REST_LEFT_OUT = "(the rest is left out: it is too long)"
 """The last line of a patch that is cut; no line of a patch begins like that."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(Struct, frozen=True):
     path: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     path: str
     old_path: str
     """Its former name; the same unless it was moved."""
@@ -29,15 +27,12 @@ class Change:
 
     @property
     def is_repository(self) -> bool:
-        """Is or was it a repository of its own? Nobody knows which of its files are different."""
+        """Is or was it a repository of its own? Which of its files differ is not known."""
         return REPOSITORY_MODE in (self.old_mode, self.new_mode)
 
 
 def read_changes(output: str) -> tuple[Change, ...]:
-    """Read what `git diff-tree -z --raw` writes: all modes first, and with `--numstat` all counts.
-
-    :100644 100644 d00491f 0cfbf08 M␀a.txt␀1␉1␉a.txt␀
-    """
+    """Read what `git diff-tree -z --raw` writes: all modes first, then all counts of --numstat."""
     words = iter(output.split("\0"))
     heads = []
     word = next(words)
@@ -60,15 +55,11 @@ def read_changes(output: str) -> tuple[Change, ...]:
     return tuple(changes)
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
-    """The work folder after a turn or a gate."""
-
+class Work(Struct, frozen=True):
     tree: str = ""
-    """Names its content; empty if nobody knows it."""
+    """Names its content; empty if that is not known."""
     changed: tuple[str, ...] = ()
     since_review: tuple[str, ...] = ()
 
 
 UNSEEN = Work()
-"""Where no snapshots are taken."""

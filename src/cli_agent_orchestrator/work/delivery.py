@@ -1,14 +1,12 @@
 """The work of a run comes to the user: merged, as a pull request, or away with it.
 
-Nothing uncommitted is ever lost. Whether a merge would have conflicts is found out first, without
-touching anything. Then the checkout is moved in one way only, a fast-forward: where it takes a
-merge, the merge commit is made beforehand. So there is no merge that could stop halfway, and what
-is staged elsewhere stays staged. Git refuses where a file of the user's would be written over; an
-ignored one is as precious as any other.
+Nothing uncommitted is ever lost. `merge-tree` shows the conflicts first, without touching anything.
+Then the checkout is only ever fast-forwarded: where it takes a merge, the merge commit is made
+beforehand. So no merge can stop halfway, and what is staged elsewhere stays staged. Git refuses
+where a file of the user's would be written over; an ignored one is as precious as any other.
 
-For a pull request alone the user's own git is meant: their settings and credentials, but no hook.
-Nothing is forced. `gh` or `glab` opens the request if it is installed; otherwise it is said what to
-type.
+A pull request alone uses the user's own git: their settings and credentials, but no hook. Nothing
+is forced. `gh` or `glab` opens the request if it is installed; otherwise the command is shown.
 """
 
 import os
@@ -17,19 +15,21 @@ import shlex
 import subprocess
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from ..core.files import Folder, read_named
-from ..core.text import BREAKS, CONTROLS, DIRECTIONS, HALVES
-from ..errors import GitError, GitFailed, GitMissing, in_words
+from ..core.programs import without_repository
+from ..core.text import BREAKS, CONTROLS, DIRECTIONS, HALVES, one_line, printable
+from ..errors import GitError, GitFailed, GitMissing, RunError, in_words
 from .git import (
     STATUS,
     STATUS_LETTERS,
     Git,
     GitAnswer,
-    Identity,
     Repository,
     alone_in,
     filtered,
@@ -40,6 +40,7 @@ from .git import (
 from .worktree import Worktree, first_of
 
 MINIMUM_VERSION = (2, 38)
+MOST_FILES = 50
 LONGEST_WAIT = 60.0
 UNKNOWN = "??"
 # "	a.txt", below "error: Your local changes to the following files would be overwritten"
@@ -52,37 +53,21 @@ class MergeKind(StrEnum):
     FAST_FORWARDED = "fast-forwarded"
     MERGED = "merged"
     ALREADY_THERE = "already there"
-    REFUSED = "refused"
 
 
-@dataclass(frozen=True, slots=True)
-class MergeResult:
-    """The result of merging a branch; if it was refused, nothing changed unless it says so."""
-
+class MergeResult(Struct, frozen=True):
     kind: MergeKind
-    commit: str = ""
-    files: tuple[str, ...] = ()
-    reason: str = ""
+    commit: str
     remarks: tuple[str, ...] = ()
 
 
-def apply(
-    repository: Repository,
-    branch: str,
-    environ: Mapping[str, str],
-    *,
-    identity: Identity,
-    message: str,
-    onto: str = "",
-) -> MergeResult:
-    """Merge a branch into what is checked out; `message` is for the merge commit, if there is one.
-
-    `onto` is the branch that must be checked out; any may be if it is empty.
-    """
-    with alone_in(repository.common_dir, LONGEST_WAIT) as held:
-        now = find_repository(repository.top, environ)
+def apply(tree: Worktree, identity: Mapping[str, str]) -> MergeResult:
+    """Merge a work tree's branch into the one it began at; what is in the way is a `RunError`."""
+    top, environ, branch, onto = tree.repository.top, tree.environ, tree.branch, tree.onto
+    with alone_in(tree.repository.common_dir, LONGEST_WAIT) as held:
+        now = find_repository(top, environ)
         if now is None:
-            return _refused(f"{repository.top} is no repository any more")
+            raise _refused(f"{top} is no repository any more")
         options = {
             "i18n.commitEncoding": "UTF-8",
             "merge.verifySignatures": "false",
@@ -91,31 +76,31 @@ def apply(
         }
         git = Git(now.git_dir, now.top, environ, None, options, identity)
         git = replace(git.defused(), inherited=() if held is None else (held,))
-        tip = git.ask("rev-parse", "-q", "--verify", f"refs/heads/{branch}^{{commit}}").text
+        tip = tree.branch_tip()
         if reason := _objection(now, branch, tip, onto):
-            return _refused(reason)
-        if _is_ancestor(git, tip, now.head):
+            raise _refused(reason)
+        base = git.ask("merge-base", now.head, tip).text
+        if base == tip:
             return MergeResult(MergeKind.ALREADY_THERE, now.head)
-        if _is_ancestor(git, now.head, tip):
+        if base == now.head:
             return _move(git, now.head, tip, MergeKind.FAST_FORWARDED)
         # git version 2.39.5 (Apple Git-154)
         version = re.search(r"(\d+)\.(\d+)", git.text("version"))
         if version is None or tuple(map(int, version.groups())) < MINIMUM_VERSION:
-            return _refused(
+            raise _refused(
                 f"this git cannot tell conflicts beforehand (2.38 can), and {branch} needs a "
                 f"merge: git merge {branch}"
             )
         words = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages")
         merged = git.ask(*words, now.head, tip)
-        tree, *conflicts = merged.text.split("\0")
-        if merged.code not in (0, 1) or not tree:
+        wanted, *conflicts = merged.text.split("\0")
+        if merged.code not in (0, 1) or not wanted:
             raise GitError(f"git cannot merge: {merged.complaint}")
         if merged.code:
-            files = tuple(dict.fromkeys(filter(None, conflicts)))
             why = f"the same places were changed; to settle it yourself: git merge {branch}"
-            return MergeResult(MergeKind.REFUSED, files=files, reason=why)
-        given = message.encode(errors="replace")
-        commit = git.text("commit-tree", tree, "-p", now.head, "-p", tip, given=given)
+            raise _refused(why, list(dict.fromkeys(filter(None, conflicts))))
+        message = f"Merge branch '{branch}'\n".encode(errors="replace")
+        commit = git.text("commit-tree", wanted, "-p", now.head, "-p", tip, given=message)
         return _move(git, now.head, commit, MergeKind.MERGED)
 
 
@@ -139,20 +124,19 @@ def _move(git: Git, head: str, commit: str, kind: MergeKind) -> MergeResult:
     touched = git.names("diff-tree", "-r", "-z", "--name-only", "--no-renames", head, commit)
     before = _changed(git, touched)
     # Git itself would bring back a file that the user has removed.
-    removed = tuple(path for path, letters in before.items() if letters == " D")
+    removed = [path for path, letters in before.items() if letters == " D"]
     answer = GitAnswer(1, b"", "") if removed else git.ask(*FAST_FORWARD, commit)
     if answer.code == 0 and git.ask("rev-parse", "HEAD").text == commit:
         remarks = []
         for name, files in filtered(git, touched).items():
             advice = " (git lfs pull brings their content)" if name == "lfs" else ""
             text = f"arrived as stored, not through the filter {name}{advice}"
-            remarks.append(f"{text}: {first_of([*files])}")
+            remarks.append(f"{text}: {first_of(files)}")
         return MergeResult(kind, commit, remarks=tuple(remarks))
-    in_the_way = removed or tuple(re.findall(IN_THE_WAY_PATTERN, answer.complaint))
-    if in_the_way:
+    if in_the_way := removed or re.findall(IN_THE_WAY_PATTERN, answer.complaint):
         why = "files of yours would be written over; commit them or move them away"
-        return MergeResult(MergeKind.REFUSED, files=in_the_way, reason=why)
-    return _refused(f"git refused: {answer.complaint}\n{_taken_back(git, touched, before)}")
+        raise _refused(why, in_the_way)
+    raise _refused(f"git refused: {answer.complaint}\n{_taken_back(git, touched, before)}")
 
 
 def _changed(git: Git, paths: Collection[str]) -> dict[str, str]:
@@ -178,24 +162,22 @@ def _taken_back(git: Git, touched: Collection[str], before: Mapping[str, str]) -
     return f"it stopped halfway; what brings its files back:\n  {command}"
 
 
-def _refused(reason: str) -> MergeResult:
-    return MergeResult(MergeKind.REFUSED, reason=reason)
-
-
-def _is_ancestor(git: Git, commit: str, of: str) -> bool:
-    return git.ask("merge-base", "--is-ancestor", commit, of).code == 0
+def _refused(reason: str, files: Sequence[str] = ()) -> RunError:
+    more = len(files) - MOST_FILES
+    named = [*map(one_line, files[:MOST_FILES]), *([f"and {more} more"] * (more > 0))]
+    return RunError("\n  ".join([f"nothing was applied: {printable(reason)}", *named]))
 
 
 def discard(worktree: Worktree, kept: str, read: Callable[[str], bytes | None]) -> str:
-    """Remove a work tree and its branch, if a snapshot has all that is in them; why does it stay?
+    """Remove a work tree and its branch if a snapshot has all of it; return why it stays.
 
-    `kept` is the commit of the branch that the snapshot goes with, `read` returns what it has of a
-    file. Ignored files (dependencies, what was built, copies of the user's own) go with the tree.
+    `kept` is the commit that the snapshot goes with, `read` returns what it has of a file. Ignored
+    files (dependencies, what was built) go with the tree.
     """
     tip = worktree.branch_tip()
     if tip and tip != kept:
         return f"{worktree.branch} has commits that no snapshot has"
-    if worktree.is_locked and not worktree.is_unfinished:
+    if "locked" in worktree.entry.names() and not worktree.is_unfinished:
         return f"it is locked; to unlock it: git worktree unlock {worktree.folder}"
     if other := worktree.checked_out_elsewhere():
         return f"{worktree.branch} is checked out in {other}"
@@ -208,7 +190,6 @@ def discard(worktree: Worktree, kept: str, read: Callable[[str], bytes | None]) 
 
 
 def _is_kept(worktree: Worktree, path: str, read: Callable[[str], bytes | None]) -> bool:
-    """Does a snapshot have a file as it is now? One that is gone need not be there."""
     place = PurePosixPath(path)
     if not os.path.lexists(worktree.folder / path):
         return True
@@ -223,7 +204,6 @@ def _is_kept(worktree: Worktree, path: str, read: Callable[[str], bytes | None])
 LONGEST_SUBJECT = 72
 LONGEST_VALUE = 200
 LONGEST_SHOWN = 2000
-INDENT = "    "
 UNPRINTABLE_PATTERN = f"[{CONTROLS}{HALVES}{DIRECTIONS}\ufeff]"
 """Also what lets text run backwards: a reader would see other words than a program."""
 LINE_PATTERN = r"\r\n|[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]"
@@ -235,19 +215,15 @@ NOT_KNOWN = "How it was judged is not known any more; its commit may say it:"
 NOT_CHECKED = "No gate was run, so this is the word of the agents alone:"
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedWork:
+class CommittedWork(Struct, frozen=True):
     run: str
     round: int
     flow: str
     gates: tuple[str, ...] = ()
-    """Each with what it found: `tests passed (12 tests)`."""
     reviewers: tuple[str, ...] = ()
-    """Who approved of the work: `programmer_review (codex)`."""
     proof: str = ""
-    """What was proven, in words; names of files and tests in it may be anybody's."""
+    """What was proven, in words; it names files and tests, and those names are not trusted."""
     is_known: bool = True
-    """Is it still known how it was judged?"""
 
 
 def commit_message(task: str, work: CommittedWork) -> str:
@@ -255,24 +231,16 @@ def commit_message(task: str, work: CommittedWork) -> str:
 
 
 def request_text(task: str, work: CommittedWork) -> str:
-    """Return the text of a pull request: what was asked, and how it was judged.
-
-    What others have named is in a block of code, where it is no markup: nobody is called by it,
-    and no issue is closed.
-    """
+    """Return the text of a pull request; in a block of code no name mentions a person."""
     judged = JUDGED if work.gates else NOT_CHECKED
-    lines = [f"{INDENT}{line}" for line in trailers(work, LONGEST_SHOWN).split("\n")]
+    lines = [f"    {line}" for line in trailers(work, LONGEST_SHOWN).split("\n")]
     return "\n".join([task.strip(), "", judged if work.is_known else NOT_KNOWN, "", *lines, ""])
 
 
 def subject(task: str) -> str:
-    """Return the first line of a task that says something, shortened.
-
-    >>> subject("# Slugify: keep digits")
-    'Slugify: keep digits'
-    """
-    for line in _lines(task):
-        words = _one_line(re.sub(HEADING_PATTERN, "", line))
+    for line in re.split(LINE_PATTERN, task):
+        plain = re.sub(UNPRINTABLE_PATTERN, "", line)
+        words = _one_line(re.sub(HEADING_PATTERN, "", plain))
         if any(character.isalnum() for character in words):
             return _shortened(words, LONGEST_SUBJECT)
     return ""
@@ -289,10 +257,6 @@ def trailers(work: CommittedWork, longest: int = LONGEST_VALUE) -> str:
     return "\n".join(f"Cao-{key}: {value}" for key, value in values)
 
 
-def _lines(text: str) -> list[str]:
-    return [re.sub(UNPRINTABLE_PATTERN, "", line) for line in re.split(LINE_PATTERN, text)]
-
-
 def _one_line(text: str) -> str:
     return " ".join(re.sub(UNPRINTABLE_PATTERN, "", re.sub(f"[{BREAKS}\r]", " ", text)).split())
 
@@ -303,26 +267,19 @@ def _shortened(text: str, limit: int) -> str:
 
 LONGEST_PUSH = 600.0
 LARGEST_BODY = 60_000
-"""Characters; the usual hosts take little more."""
 LONGEST_ANSWER = 2000
-ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
-"""Variables that would lead git to another repository."""
 # ssh://git@host:22/path, https://name:secret@host/path
 ADDRESS_PATTERN = r"\w[\w+.-]*://(?:[^/@]*@)?([^/:]+)"
 # git@host:path
 SHORT_ADDRESS_PATTERN = r"(?:[^/@:]*@)?([^/:]+):(?!//)"
-PROGRAMS = ("gh", "glab")
 LINK_PATTERN = r"https?://\S+"
 
 
-@dataclass(frozen=True, slots=True)
-class PullRequest:
+class PullRequest(Struct, frozen=True):
     remote: str
     url: str = ""
     to_type: str = ""
-    """The command that opens one, if none was opened."""
     said: str = ""
-    """What the other side or the program said; often there is an address in it."""
 
 
 def pull_request(
@@ -335,10 +292,25 @@ def pull_request(
     body_file: Path,
     draft: bool = False,
 ) -> PullRequest:
-    """Push a branch, and open a request to merge it if there is a program that can."""
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
-        return _run(repository.top, environ, words)
+        program = find_program(words[0], environ)
+        if program is None:
+            raise GitMissing(f"{words[0]} is not installed, or not on the PATH")
+        try:
+            return subprocess.run(
+                [program, *words[1:]],
+                cwd=repository.top,
+                env={**without_repository(environ), "GH_PROMPT_DISABLED": "1"},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                timeout=LONGEST_PUSH,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise GitError(f"{words[0]} did not end well: {in_words(error)}") from error
 
     remote = _remote(run, onto)
     source = f"refs/heads/{branch}"
@@ -348,7 +320,7 @@ def pull_request(
     if pushed.returncode:
         raise GitFailed("push", pushed.returncode, _complaint(pushed))
     address = run("git", "remote", "get-url", "--push", "--", remote).stdout.strip()
-    installed = [name for name in PROGRAMS if find_program(name, environ)]
+    installed = [name for name in ("gh", "glab") if find_program(name, environ)]
     program = forge_program(host_of(address), installed)
     if not program:
         return PullRequest(remote, said=_complaint(pushed))
@@ -376,21 +348,11 @@ def pull_request(
 
 
 def host_of(address: str) -> str:
-    """Return the host of a remote, in small letters; nothing for a folder.
-
-    >>> host_of("git@gitlab.example.org:team/project.git")
-    'gitlab.example.org'
-    """
     match = re.match(ADDRESS_PATTERN, address) or re.match(SHORT_ADDRESS_PATTERN, address)
     return match[1].lower() if match else ""
 
 
 def forge_program(host: str, installed: Sequence[str]) -> str:
-    """Return the program that opens requests at a host; nothing if nobody can know.
-
-    >>> forge_program("git.example.org", ["glab"])
-    'glab'
-    """
     for word, program in (("github", "gh"), ("gitlab", "glab")):
         if word in host:
             return program
@@ -409,29 +371,6 @@ def _remote(run: Callable[..., subprocess.CompletedProcess[str]], onto: str) -> 
     if known:
         raise GitError(f"there are several remotes; set remote.pushDefault to one: {known}")
     raise GitError("there is no remote to push to; git remote add origin ADDRESS")
-
-
-def _run(
-    folder: Path, environ: Mapping[str, str], words: Sequence[str]
-) -> subprocess.CompletedProcess[str]:
-    program = find_program(words[0], environ)
-    if program is None:
-        raise GitMissing(f"{words[0]} is not installed, or not on the PATH")
-    kept = {key: value for key, value in environ.items() if key not in ELSEWHERE}
-    try:
-        return subprocess.run(
-            [program, *words[1:]],
-            cwd=folder,
-            env={**kept, "GH_PROMPT_DISABLED": "1"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=LONGEST_PUSH,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise GitError(f"{words[0]} did not end well: {in_words(error)}") from error
 
 
 def _complaint(answer: subprocess.CompletedProcess[str]) -> str:

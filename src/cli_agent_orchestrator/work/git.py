@@ -18,14 +18,16 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic, sleep, time
 from typing import Any
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from ..core.codec import Private
 from ..core.files import Folder
 from ..errors import GitError, GitFailed, GitMissing, UsageError
 from ..settings.layout import WATCH_FILE
@@ -44,7 +46,6 @@ OPTIONS = {
     # Nothing of a repository runs, whoever owns it.
     "safe.directory": "*",
 }
-NO_PROTOCOL = "none"
 KEPT_VARIABLES = ("HOME", "PATH", "TMPDIR", "XDG_CONFIG_HOME")
 LONGEST_SECONDS = 600.0
 LARGEST_ANSWER = 64 * 1024 * 1024
@@ -53,19 +54,17 @@ PAUSE_SECONDS = 0.02
 MISSING = "git is not installed, or not on the PATH; snapshots need it"
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
-    author: tuple[str, str]
-    committer: tuple[str, str]
+NOBODY: Mapping[str, str] = {
+    "GIT_AUTHOR_NAME": "cao",
+    "GIT_AUTHOR_EMAIL": "cao@localhost",
+    "GIT_COMMITTER_NAME": "cao",
+    "GIT_COMMITTER_EMAIL": "cao@localhost",
+}
 
 
-NOBODY = Identity(("cao", "cao@localhost"), ("cao", "cao@localhost"))
-
-
-@dataclass(frozen=True, slots=True)
-class GitAnswer:
+class GitAnswer(Private, frozen=True):
     code: int
-    output: bytes = field(repr=False)
+    output: bytes
     complaint: str
     is_cut: bool = False
 
@@ -78,16 +77,14 @@ class GitAnswer:
         return [name for name in self.text.split("\0") if name]
 
 
-@dataclass(frozen=True, slots=True)
-class Git:
+class Git(Private, frozen=True):
     git_dir: Path | None
     """None: git looks for the one of the work tree."""
     work_tree: Path
-    environ: Mapping[str, str] = field(repr=False)
-    """The user's own: where git is, and where the user's settings are."""
+    environ: Mapping[str, str]
     index: Path | None = None
     options: Mapping[str, str] = field(default_factory=dict)
-    identity: Identity = NOBODY
+    identity: Mapping[str, str] = field(default_factory=lambda: NOBODY)
     seconds: float = LONGEST_SECONDS
     inherited: Sequence[int] = ()
     """Descriptors that a command holds as long as it runs, even if we are killed: locks."""
@@ -115,56 +112,38 @@ class Git:
         program = find_program("git", self.environ)
         if program is None:
             raise GitMissing(MISSING)
-        places = () if self.git_dir is None else (
-            f"--git-dir={self.git_dir}", f"--work-tree={self.work_tree}"
-        )  # fmt: skip
-        with (
-            tempfile.TemporaryFile() as stdin,
-            tempfile.TemporaryFile() as stdout,
-            tempfile.TemporaryFile() as stderr,
-        ):
-            stdin.write(given)
-            stdin.seek(0)
+        places = [f"--git-dir={self.git_dir}", f"--work-tree={self.work_tree}"]
+        with tempfile.TemporaryFile() as stdout:
             try:
                 process = subprocess.Popen(
-                    [program, *places, *words],
+                    [program, *(places if self.git_dir else ()), *words],
                     cwd=self.work_tree if self.work_tree.is_dir() else self.git_dir,
                     env=self._environment(),
-                    stdin=stdin,
+                    stdin=subprocess.PIPE,
                     stdout=stdout,
-                    stderr=stderr,
+                    stderr=subprocess.PIPE,
                     pass_fds=self.inherited,
                     # Ctrl-C is for the run, which decides for itself when it is over.
                     start_new_session=True,
                 )
             except OSError as error:
                 raise GitError(f"git {words[0]} cannot be started: {error.strerror}") from error
-            late = threading.Event()
-
-            def end() -> None:
-                late.set()
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, signal.SIGKILL)
-
-            # Not by a limit for the wait, which looks only now and then.
-            timer = threading.Timer(self.seconds, end)
-            timer.daemon = True
-            timer.start()
-            process.wait()
-            timer.cancel()
-            if late.is_set():
-                raise GitError(f"git {words[0]} was ended: it took over {self.seconds:.0f} seconds")
+            with process:
+                try:
+                    _, complaint = process.communicate(given, self.seconds)
+                except subprocess.TimeoutExpired:
+                    with suppress(ProcessLookupError, PermissionError):
+                        os.killpg(process.pid, signal.SIGKILL)
+                    raise GitError(
+                        f"git {words[0]} was ended: it took over {self.seconds:.0f} seconds"
+                    ) from None
             stdout.seek(0)
             output = stdout.read(limit + 1)
-            stderr.seek(0)
-            complaint = stderr.read(LONGEST_COMPLAINT).decode(errors="replace").strip()
-        return GitAnswer(process.returncode, output[:limit], complaint, len(output) > limit)
+        said = complaint[:LONGEST_COMPLAINT].decode(errors="replace").strip()
+        return GitAnswer(process.returncode, output[:limit], said, len(output) > limit)
 
     def defused(self) -> "Git":
-        """Return the same with every filter and merge driver of its configuration replaced.
-
-        For commands that must work in the user's own repository; files arrive as they are stored.
-        """
+        """Replace every filter and merge driver, for commands in the user's own repository."""
         options = dict(self.options)
         answer = self.ask("config", "-z", "--name-only", "--get-regexp", r"^(filter|merge)\.")
         for key in answer.names:
@@ -189,24 +168,19 @@ class Git:
         if not self.with_user_settings:
             settings |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
         kept = {key: self.environ[key] for key in KEPT_VARIABLES if key in self.environ}
-        return kept | settings | {
+        return kept | settings | dict(self.identity) | {
             "LC_ALL": "C",
             # Nothing is fetched, not even what is missing in a repository that fetches it when it
             # is asked for. A setting alone would not do: one for a single protocol counts more.
-            "GIT_ALLOW_PROTOCOL": NO_PROTOCOL,
+            "GIT_ALLOW_PROTOCOL": "none",
             "GIT_NO_LAZY_FETCH": "1",
             "GIT_TERMINAL_PROMPT": "0",
             "GIT_OPTIONAL_LOCKS": "0",
             "GIT_PAGER": "cat",
-            "GIT_AUTHOR_NAME": self.identity.author[0],
-            "GIT_AUTHOR_EMAIL": self.identity.author[1],
-            "GIT_COMMITTER_NAME": self.identity.committer[0],
-            "GIT_COMMITTER_EMAIL": self.identity.committer[1],
         }  # fmt: skip
 
 
 def find_program(name: str, environ: Mapping[str, str]) -> str | None:
-    """Return where a program is that is on the PATH, or on the system's own if there is none."""
     return shutil.which(name, path=os.pathsep.join(os.get_exec_path(environ)))
 
 
@@ -221,10 +195,7 @@ def literal(paths: Iterable[str]) -> list[str]:
 
 @contextmanager
 def alone_in(folder: Path, seconds: float) -> Iterator[int | None]:
-    """Keep other processes of ours out of a folder, and yield the descriptor that holds it.
-
-    After so many seconds None is yielded: another has it.
-    """
+    """Keep our other processes out of a folder; yield its lock, None if another keeps that."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     until = monotonic() + seconds
     is_held = False
@@ -244,7 +215,6 @@ LONGEST_LOOK = 10.0
 NOT_FOUND = "not a git repository"
 STATUS = ("status", "-z", "--porcelain", "--no-renames", "--ignore-submodules=all")
 STATUS_LETTERS = 3
-"""`?? new.txt`, ` M changed.txt`"""
 LARGEST_INDEX = 512 * 1024 * 1024
 YEAR = 366 * 24 * 3600
 UNDER_WAY = {
@@ -258,19 +228,14 @@ UNDER_WAY = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Repository:
+class Repository(Struct, frozen=True):
     top: Path
     git_dir: Path
-    """Of this work tree."""
     common_dir: Path
-    """Of all work trees: objects, branches, configuration."""
     prefix: str
     """Where the work folder lies below `top`: `sub/folder`, or empty."""
     head: str
-    """The commit that is checked out; empty if there is none."""
     branch: str
-    """Empty if no branch is checked out."""
     under_way: str
 
     def git(self, environ: Mapping[str, str]) -> Git:
@@ -278,7 +243,6 @@ class Repository:
 
     @property
     def inodes(self) -> tuple[int, ...]:
-        """What stays the same as long as it is the same; empty if it is gone."""
         if not (os.path.lexists(self.top / ".git") and os.path.lexists(self.git_dir / "HEAD")):
             return ()
         try:
@@ -291,7 +255,6 @@ class Repository:
         return (config.st_mtime_ns, *(folder.st_ino for folder in folders))
 
     def became(self, environ: Mapping[str, str]) -> str:
-        """Return what became of it if it is not the same any more, or empty."""
         if not self.inodes:
             return "removed"
         has_head = self.git(environ).ask("cat-file", "-e", f"{self.head}^{{commit}}").code == 0
@@ -333,28 +296,28 @@ def find_repository(folder: Path, environ: Mapping[str, str]) -> Repository | No
     )
 
 
-def user_identity(repository: Repository | None, environ: Mapping[str, str]) -> Identity:
-    """Return in whose name the user commits there, by variables and settings; else `NOBODY`."""
-    git = Git(Path(os.devnull), Path(os.sep), environ) if repository is None else (
-        repository.git(environ)
-    )  # fmt: skip
+def user_identity(repository: Repository | None, environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Return git's variables for the user who commits there; those of `NOBODY` if it is unknown."""
+    git = repository.git(environ) if repository else Git(Path(os.devnull), Path("/"), environ)
     git = replace(git, with_user_settings=True, seconds=LONGEST_LOOK)
     answer = git.ask("config", "-z", "--get-regexp", r"^user\.(name|email)$")
     said = dict(entry.partition("\n")[::2] for entry in answer.names)
-
-    def person(kind: str, otherwise: tuple[str, str]) -> tuple[str, str]:
-        name = environ.get(f"GIT_{kind}_NAME", "").strip() or said.get("user.name", "")
-        address = environ.get(f"GIT_{kind}_EMAIL", "").strip() or said.get("user.email", "")
-        return (name, address) if name.strip() and address.strip() else otherwise
-
-    return Identity(person("AUTHOR", NOBODY.author), person("COMMITTER", NOBODY.committer))
+    found = dict(NOBODY)
+    for kind in ("AUTHOR", "COMMITTER"):
+        person = {
+            f"GIT_{kind}_{key}": environ.get(f"GIT_{kind}_{key}", "").strip()
+            or said.get(f"user.{key.lower()}", "")
+            for key in ("NAME", "EMAIL")
+        }
+        if all(value.strip() for value in person.values()):
+            found |= person
+    return found
 
 
 def uncommitted(repository: Repository, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what is in no commit yet, each with the two letters by which git calls it.
+    """Return what is in no commit yet, each with the two letters of git's status.
 
-    No filter is run. A file that goes through one is listed as soon as git's notes on it do not
-    hold any more.
+    No filter is run: a file that goes through one counts as changed once git's notes on it say so.
     """
     git = Git(repository.git_dir, repository.top, environ)
     git = replace(git, options=user_options(git)).defused()
@@ -382,7 +345,6 @@ def user_options(git: Git) -> Mapping[str, str]:
 
 
 def filtered(git: Git, names: Iterable[str]) -> Mapping[str, Sequence[str]]:
-    """Return which files are meant to go through which filter: `lfs` for files in Git LFS."""
     answer = git.names("check-attr", "-z", "--stdin", "filter", given=listed(names))
     found: dict[str, list[str]] = {}
     for name, value in zip(answer[::3], answer[2::3], strict=True):
@@ -406,7 +368,6 @@ class RepositoryWatch:
     def __init__(
         self, repository: Repository, kept_in: Folder | None, environ: Mapping[str, str]
     ) -> None:
-        """Take the folder in which each look is kept, if it is to outlive this process."""
         self._repository = repository
         self._kept_in = kept_in
         self._environ = environ
@@ -418,13 +379,11 @@ class RepositoryWatch:
         """Was there an earlier look with which the first one was compared?"""
 
     def begin(self) -> tuple[str, ...]:
-        """Look for the first time; return what is different from the last look that was kept."""
         self._last = self._kept()
         self.has_compared = bool(self._last)
         return self.look()
 
     def look(self) -> tuple[str, ...]:
-        """Return what is different from the last look; from none, that is nothing."""
         before, files = self._last, self._files()
         if before and files == before["files"]:
             return ()
@@ -472,7 +431,7 @@ class RepositoryWatch:
         return found
 
     def _files(self) -> dict[str, str]:
-        """Return what is watched, by path, each with a number that stands for its content."""
+        """Return what is watched: mode and hash by path."""
         common, top = self._repository.common_dir, self._repository.top
         places = [*self._configs, common / "info" / "attributes"]
         with suppress(OSError):
@@ -482,18 +441,14 @@ class RepositoryWatch:
         for place in places:
             with suppress(FileNotFoundError):
                 path = place.relative_to(top) if place.is_relative_to(top) else place
-                found[str(path)] = _digest(place)
+                status = place.lstat()
+                try:
+                    content = Folder(place.parent).read(place.name, LARGEST_WATCHED)
+                except OSError:
+                    # A link, a folder or too large: what it is changes with its times.
+                    content = str(status.st_ctime_ns).encode()
+                found[str(path)] = f"{status.st_mode:o} {hashlib.sha256(content).hexdigest()}"
         return found
-
-
-def _digest(path: Path) -> str:
-    status = path.lstat()
-    try:
-        content = Folder(path.parent).read(path.name, LARGEST_WATCHED)
-    except OSError:
-        # A link, a folder or too large: what it is changes with its times.
-        content = str(status.st_ctime_ns).encode()
-    return f"{status.st_mode:o} {hashlib.sha256(content).hexdigest()}"
 
 
 def _changed_settings(old: Settings, new: Settings) -> tuple[str, ...]:

@@ -5,14 +5,14 @@ every checkout in which a gate is run. Paths begin at the top of the repository;
 a folder with all that is in it. No link is followed: one in such a folder is kept as a link.
 """
 
-import errno
 import os
 import stat
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+
+from msgspec import Struct
 
 from ..core.files import Folder, NotPlain
 from ..errors import GitError, UsageError, in_words
@@ -33,8 +33,7 @@ def lay(
     """Remove files from a folder, put others there as they are below the source; return which.
 
     All are tried, and then `GitError` names what failed. If the folder is not ours, what is in the
-    way is removed only if it holds no content. `keep` is a folder that is never removed, nor are
-    those on the way to it. What is `private` nobody but its owner may read.
+    way is removed only if it holds no content. `keep` is a folder that is never removed.
     """
     gone = dict.fromkeys(remove)
     done: list[str] = []
@@ -70,9 +69,9 @@ def _put(root: Path, path: str, source: Path, is_ours: bool, is_private: bool) -
     if not stat.S_ISDIR(before):
         folder.remove(name)
     elif is_ours:
-        Folder(root, (*above, name)).remove_all()
+        folder.below(name).remove_all()
     else:
-        _remove_empty(Folder(root, (*above, name)))
+        _remove_empty(folder.below(name))
     if source.is_symlink():
         # A Path would make `a` of `./a`.
         folder.create_link(name, os.readlink(source))  # noqa: PTH115
@@ -87,10 +86,9 @@ def _put(root: Path, path: str, source: Path, is_ours: bool, is_private: bool) -
 
 
 def _remove_empty(folder: Folder) -> None:
-    """Remove a folder with all folders in it; raise `NotPlain` if there is anything else."""
     for name in folder.names():
         if stat.S_ISDIR(folder.mode(name)):
-            _remove_empty(Folder(folder.root, (*folder.parts, name)))
+            _remove_empty(folder.below(name))
     if not folder.remove_if_empty():
         text = "a folder with files that are in no snapshot lies in its place; move it away"
         raise NotPlain(folder.path, text)
@@ -100,7 +98,7 @@ def _remove(root: Path, path: str, is_ours: bool, keep: tuple[str, ...]) -> None
     *above, name = path.split("/")
     folder = Folder(root, tuple(above))
     if is_ours and stat.S_ISDIR(folder.mode(name)):
-        Folder(root, (*above, name)).remove_all()
+        folder.below(name).remove_all()
     else:
         folder.remove(name)
     while above and tuple(above) != keep[: len(above)]:
@@ -124,13 +122,10 @@ def remove_folder(folder: Folder) -> None:
 
 MOST_FILES = 10_000
 MOST_BYTES = 256 * 1024 * 1024
-DEEPEST = 100
 MOST_NOTICED = 100
-"""Files of others in the place of these that are told."""
 
 
-@dataclass(frozen=True, slots=True)
-class HeldBack:
+class HeldBack(Struct, frozen=True):
     kept: Folder
     paths: tuple[str, ...]
 
@@ -140,7 +135,7 @@ class HeldBack:
             for path in found:
                 *above, name = path.split("/")
                 of = Folder(top, tuple(above))
-                to = Folder(self.kept.root, (*self.kept.parts, *above), private=True)
+                to = self.kept.below(*above)
                 mode = of.mode(name)
                 if stat.S_ISLNK(mode):
                     # A Path would make `a` of `./a`.
@@ -152,20 +147,18 @@ class HeldBack:
             raise UsageError(f"what is held back cannot be kept: {in_words(error)}") from error
 
     def lay_over(self, folder: Path) -> None:
-        """Put them into a checkout, in the place of whatever is there."""
-        files = list(_files(self.kept.path))
-        if not files:
+        files = self.files()
+        if self.paths and not files:
             raise GitError(f"the files that are held back are gone from {self.kept.path}")
         lay(folder, self.kept.path, files, is_ours=True)
 
     def files(self) -> tuple[str, ...]:
-        return tuple(_files(self.kept.path))
+        return tuple(_files(self.kept.path)) if self.paths else ()
 
     def read(self, path: str, limit: int) -> bytes | None:
-        """Return a file; None if it is none, or longer than the limit."""
         *above, name = path.split("/")
         try:
-            return Folder(self.kept.root, (*self.kept.parts, *above)).read(name, limit)
+            return self.kept.below(*above).read(name, limit)
         except OSError:
             return None
 
@@ -179,7 +172,6 @@ def is_held(path: str, held: Iterable[str]) -> bool:
 
 
 def find(top: Path, paths: Sequence[str], most_files: int = MOST_FILES) -> tuple[str, ...]:
-    """Return the files to be held back; raise `UsageError` with what cannot be."""
     sizes: dict[str, int] = {}
     for path in paths:
         try:
@@ -207,7 +199,6 @@ def find(top: Path, paths: Sequence[str], most_files: int = MOST_FILES) -> tuple
 
 
 def in_their_place(folder: Path, paths: Sequence[str]) -> tuple[str, ...]:
-    """Return files that somebody has made at such paths in a work tree, the first of many."""
     found: list[str] = []
     for path in paths:
         with suppress(OSError):
@@ -220,8 +211,6 @@ def _files(top: Path, path: str = "") -> Iterator[str]:
     while waiting:
         parts = waiting.pop()
         mode = Folder(top, parts[:-1]).mode(parts[-1]) if parts else stat.S_IFDIR
-        if len(parts) > DEEPEST:
-            raise OSError(errno.ENAMETOOLONG, f"it has more than {DEEPEST} folders in each other")
         if stat.S_ISDIR(mode):
             names = sorted(Folder(top, parts).names(), reverse=True)
             waiting += [(*parts, name) for name in names]

@@ -5,15 +5,15 @@
     after = snapshots.take(1, "programmer")
     snapshots.changes(before.tree, after.tree)
 
-Tracked and untracked files are kept, ignored ones are not. Nothing of the user's repository is
-written: its index, HEAD, branches, stash and configuration stay as they are. What cannot be kept is
-named in the snapshot; where an earlier one had it, its tree goes on having that.
+Tracked and untracked files are kept, ignored ones are not. The user's repository is never written:
+its index, HEAD, branches, stash and configuration stay as they are. A snapshot names what it cannot
+keep; where an earlier one had it, its tree goes on having that.
 
 The git directory borrows the objects of the user's repository until they are copied, and starts
-from a copy of its index, so that only what differs has to be read. Of the repository's settings and
-attributes it knows nothing: bytes are kept as they are, and there is no filter that could run.
-Files are named to git one by one. `git add -A` would ask each repository that lies in the folder
-for its state, and run the filters in its configuration.
+from a copy of its index, so that only what differs has to be read. It knows nothing of the
+repository's settings and attributes: bytes are kept as they are, and no filter can run. Files are
+named to git one by one: `git add -A` would ask each repository that lies in the folder for its
+state, and run the filters in its configuration.
 
 Paths are relative to the top of the repository, or to the work folder where there is none.
 """
@@ -28,13 +28,14 @@ import stat
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from msgspec import convert
+from msgspec import Struct, convert, field
+from msgspec.structs import replace
 
 from ..core.clock import Clock, SystemClock
+from ..core.codec import plain
 from ..core.files import Folder
 from ..errors import GitError, GitFailed
 from ..settings.layout import TEMPORARY_FOLDER
@@ -60,10 +61,8 @@ OWN_REPOSITORY = "a repository of its own: only its commit id is kept"
 NO_COMMIT = "a repository without a commit that can be read"
 UNREADABLE = "it cannot be read"
 ODD = "neither a file nor a link"
-THROUGH_FILTER = "it goes through the filter {}, which is not run"
 MOST_BYTES = 2 * 1024 * 1024 * 1024
 LARGEST_DIFF = 8 * 1024 * 1024
-LONGEST_LISTING = 120.0
 LONGEST_WAIT = 120.0
 TICK = 0.001
 OURS = (TEMPORARY_FOLDER, ".claude/.cc-writes")
@@ -71,7 +70,6 @@ MARKER = ".codex"
 """An empty file that one agent leaves behind."""
 TAKEN_FILE = "taken.json"
 """Made last: a store without it is not complete."""
-REFS = "refs/cao/"
 DRAFTS = ("*.lock", "refs/*.lock", "refs/cao/*.lock", "objects/*/tmp_*", "objects/pack/.tmp-*")
 """What a killed process leaves in a store, besides folders."""
 STAGING_PREFIX = "staging-"
@@ -90,26 +88,22 @@ DIFF_OPTIONS = ("-r", "-M", "--no-ext-diff", "--no-textconv")
 ID_PATTERN = r"[0-9a-f]{40}([0-9a-f]{24})?"
 # H 100644 d00491fd7e5bb6fa28c517a0bb32b8b506539d4d 0	path
 ENTRY_PATTERN = r"(?s)(.) (\d+) ([0-9a-f]+) (\d)\t(.*)"
-SPECIAL_PATTERN = r"[\\*?\[\]#! ]"
 # warning: could not open directory 'src/': Permission denied
 SHUT_PATTERN = r"(?m)^warning: could not open directory '(.+)/': "
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     tree: str
     sequence: int
     label: str
     at: float
     left_out: tuple[LeftOut, ...] = ()
     private: tuple[str, ...] = ()
-    """Files that nobody but their owner may read, which git does not know of a file."""
+    """Files that only their owner may read; git does not keep that."""
 
 
-@dataclass(slots=True)
-class Found:
+class Found(Struct):
     to_store: list[str] = field(default_factory=list)
-    """To be read by git; a file that is gone is removed from the index."""
     to_forget: list[str] = field(default_factory=list)
     """No file of the work folder any more, whatever can be seen under its name."""
     repositories: list[str] = field(default_factory=list)
@@ -155,7 +149,6 @@ def ours_below(prefix: str) -> list[str]:
 
 
 def has_snapshots(path: Path) -> bool:
-    """Is there a complete store at a path? No git is asked."""
     return (path / TAKEN_FILE).is_file()
 
 
@@ -174,8 +167,8 @@ class Snapshots:
     ) -> None:
         """Take where the store is, the work folder, and the repository that this lies in, if any.
 
-        `whole`: is everything below the top the run's, not the work folder alone? What is `apart`
-        is in no snapshot. The limit is for files of a first snapshot that no repository has.
+        `whole`: is everything below the top the run's? What is `apart` is in no snapshot. The limit
+        is for files of a first snapshot that no repository has.
         """
         self.path = path
         self.environ = environ
@@ -187,6 +180,8 @@ class Snapshots:
         self._clock = clock or SystemClock()
         self._most_files = most_files
         self._git = Git(path, self._top, environ, options=OPTIONS)
+        self._written: tuple[tuple[int, ...], str] = (), ""
+        """What the system says of the index, and the tree that was last written from it."""
 
     @property
     def has_any(self) -> bool:
@@ -198,15 +193,10 @@ class Snapshots:
 
     @property
     def base(self) -> str:
-        """What was committed when the run began, as a tree; empty if nothing was."""
         return str(self._notes().get("base", ""))
 
     def take(self, sequence: int, label: str, *, after: Snapshot | None = None) -> Snapshot:
-        """Keep the work folder as it is now; the same sequence again takes the place of the first.
-
-        It may change meanwhile: each file is kept as it was at some moment of that time. If it is
-        as it was in the snapshot `after` which this would come, none is taken and that returned.
-        """
+        """Keep the folder under a new or known number; return `after` if it is the same as that."""
         if not self._top.is_dir():
             raise GitError(f"{self._top} is not there any more; there is nothing to keep")
         if self.repository is not None and self._top.is_symlink():
@@ -218,7 +208,7 @@ class Snapshots:
                 return after
             taken = self.all()
             last = taken[-1] if taken else None
-            # A clock may go back, and the time tells the order.
+            # A clock may go back, and snapshots are ordered by time.
             at = self._clock.now() if last is None else max(self._clock.now(), last.at + TICK)
             known = () if last is None else last.private
             private = {*found.private, *known}.difference(
@@ -226,7 +216,7 @@ class Snapshots:
             )
             snapshot = Snapshot(tree, sequence, label, at, left_out, tuple(sorted(private)))
             kept = [one for one in taken if one.sequence != sequence]
-            self._note(taken=[*map(asdict, kept), asdict(snapshot)])
+            self._note(taken=plain([*kept, snapshot]))
         return snapshot
 
     def keep_base(self, start: Snapshot) -> tuple[str, ...]:
@@ -282,10 +272,7 @@ class Snapshots:
         paths: Sequence[str] = (),
         limit: int = LARGEST_DIFF,
     ) -> list[bytes]:
-        """Return what is different in the second of two trees, for each pair, by one call of git.
-
-        Of what is longer than the limit in all, the rest of a patch and all after it are left out.
-        """
+        """Return the difference of each pair by one call of git, up to a limit for all together."""
         form = ("--stat=100", "--summary") if stat else ("-p",)
         words = ("diff-tree", "--stdin", *form, *DIFF_OPTIONS, "--", *self._within(paths))
         asked = [" ".join(_ids(*pair)) for pair in pairs]
@@ -344,10 +331,7 @@ class Snapshots:
         self._check_out(_ids(tree)[0], folder, None)
 
     def lay_over(self, tree: str, folder: Path, paths: Sequence[str]) -> None:
-        """Put some files of a snapshot, or all below some folders, over what is laid out.
-
-        A path that the snapshot does not have is removed.
-        """
+        """Put some paths of a snapshot over what is laid out; what it does not have is removed."""
         wanted: dict[str, list[str]] = {asked.rstrip("/"): [] for asked in paths}
         for path in self.files(tree):
             for above in {path, *map(str, PurePosixPath(path).parents)} & wanted.keys():
@@ -359,16 +343,11 @@ class Snapshots:
             lay(folder, scratch / "files", files, missing, is_ours=True)
 
     def differing(self, tree: str) -> tuple[Change, ...]:
-        """Return what bringing back all of a snapshot would do now; `D` is what it would remove."""
         with self._held() as git:
             return tuple(self._differing(git, tree, ()))
 
     def restore(self, tree: str, paths: Sequence[str] | None = None) -> tuple[str, ...]:
-        """Bring the work folder, or some paths of it, back to a snapshot; return what changed.
-
-        Files that were made since are removed. Ignored files, and what either state could not
-        keep, are left alone.
-        """
+        """Bring all or some paths back to a snapshot, but no ignored files; return what changed."""
         if self._top.is_symlink():
             raise GitError(f"{self._top} is a link now; nothing is put where it leads")
         self._top.mkdir(parents=True, exist_ok=True)
@@ -385,21 +364,20 @@ class Snapshots:
         return tuple(sorted(done))
 
     def through_filters(self, paths: Collection[str]) -> tuple[LeftOut, ...]:
-        """Return which files the user's repository lets go through a filter, Git LFS for example.
-
-        A snapshot may have what git stores of them, which is not what belongs in the folder.
-        """
+        """Return which files go through a filter (Git LFS): a snapshot may have what git stores."""
         if self.repository is None or not paths:
             return ()
         found = filtered(self.repository.git(self.environ), paths)
         return tuple(
-            LeftOut(path, THROUGH_FILTER.format(name)) for name in found for path in found[name]
+            LeftOut(path, f"it goes through the filter {name}, which is not run")
+            for name in found
+            for path in found[name]
         )
 
     def keep_for_good(self, seconds: float = LONGEST_SECONDS) -> None:
         """Copy what is borrowed from the user's repository, so that it may change in any way."""
         trees = dict.fromkeys([*(one.tree for one in self.all()), self.base])
-        refs = "".join(f"update {REFS}{tree} {tree}\n" for tree in trees if tree)
+        refs = "".join(f"update refs/cao/{tree} {tree}\n" for tree in trees if tree)
         with self._held() as git:
             git.run("update-ref", "--stdin", given=refs.encode())
             # What is packed already is taken as it is; the rest is not worth the time.
@@ -408,7 +386,6 @@ class Snapshots:
             (self.path / "objects/info/alternates").unlink(missing_ok=True)
 
     def _differing(self, git: Git, tree: str, paths: Sequence[str]) -> Iterator[Change]:
-        """Yield how a snapshot differs from what is there now, without what is left alone."""
         now, found = self._gather(git)
         words = ("diff-tree", "-r", "-z", "--raw", "--no-renames", now, *_ids(tree), "--")
         then = {left.path for one in self.all() if one.tree == tree for left in one.left_out}
@@ -420,7 +397,6 @@ class Snapshots:
                 yield one
 
     def _gather(self, git: Git) -> tuple[str, Found]:
-        """Bring the index up to date with the work folder; return its tree, and what was found."""
         is_new = not self.has_any
         more, repositories = self._prepare_index(git) if is_new else ([], [])
         for one in self.all()[-1:]:
@@ -448,13 +424,19 @@ class Snapshots:
         if found.to_store:
             git.run(*update, given=listed(found.to_store))
         found.left_out.sort(key=lambda one: one.path)
-        return git.text("write-tree"), found
+        if self._index_state() != self._written[0]:
+            tree = git.text("write-tree")
+            self._written = self._index_state(), tree
+        return self._written[1], found
+
+    def _index_state(self) -> tuple[int, ...]:
+        with suppress(FileNotFoundError):
+            status = (self.path / "index").stat()
+            return status.st_ino, status.st_mtime_ns, status.st_size
+        return (0,)
 
     def _prepare_index(self, git: Git) -> tuple[list[str], list[str]]:
-        """Correct the copy of the user's index.
-
-        Return the paths that are to be read again, and those of repositories.
-        """
+        """Correct the copy of the user's index; return paths to read again, and repositories."""
         index = git.ask("ls-files", "-v", "-s", "-z")
         if index.code:
             (self.path / "index").unlink(missing_ok=True)
@@ -487,10 +469,9 @@ class Snapshots:
         return sorted(again), repositories
 
     def _laid_out_otherwise(self, git: Git, blobs: Mapping[str, str]) -> list[str]:
-        """Return which files of the user have other line ends than the blobs that are named.
+        """Return which files have other line ends than their blobs, and so another size.
 
-        They have another size. Those that go through a filter do not count: what is stored may
-        stand for a large file that is elsewhere.
+        Not those that go through a filter: what is stored may stand for a large file elsewhere.
         """
         if self.repository is None or not blobs:
             return []
@@ -517,7 +498,7 @@ class Snapshots:
         at the first that it cannot keep.
         """
         words = ("ls-files", "-t", "-z", "-m", "-o", "--exclude-standard", "--", *self._within())
-        answer = replace(git, seconds=LONGEST_LISTING).checked(*words)
+        answer = replace(git, seconds=120.0).checked(*words)
         # `C changed.txt`, `? new.txt`
         seen = {name[2:]: name[0] != "?" for name in answer.names} | dict.fromkeys(more, True)
         found = Found()
@@ -537,7 +518,7 @@ class Snapshots:
                 continue
             status, reason = look_at(self._top, path)
             if status is not None and stat.S_ISDIR(status.st_mode):
-                # Either it is a repository or it took the place of a file: then its files are told.
+                # Either it is a repository, or it replaced a file: then its files are listed.
                 is_repository = os.path.lexists(self._top / path / ".git")
                 (found.repositories if is_repository else found.to_forget).append(path)
             elif reason:
@@ -558,7 +539,6 @@ class Snapshots:
         return is_ours or is_held(path, self._apart)
 
     def _within(self, paths: Sequence[str] = ()) -> list[str]:
-        """Return the words that limit a command to paths, or to what is looked at."""
         return literal(paths or ([self._reach] if self._reach else []))
 
     @contextmanager
@@ -592,8 +572,7 @@ class Snapshots:
     def _held(self) -> Iterator[Git]:
         """Hold the store, which is made if need be, and yield git that works on it.
 
-        Each git that is started meanwhile holds it, too: one that outlives its process, because
-        that was killed, is waited for.
+        Each git that is started holds it, too: one that outlives a killed process is waited for.
         """
         Folder(self.path, private=True).make()
         with alone_in(self.path, LONGEST_WAIT) as held:
@@ -633,9 +612,8 @@ class Snapshots:
         replace(git, work_tree=self.path).run(
             "init", "-q", "--template=", f"--object-format={object_format}"
         )
-        ours = (
-            re.sub(SPECIAL_PATTERN, r"\\\g<0>", f"/{name}/") for name in ours_below(self._prefix)
-        )
+        ours = ours_below(self._prefix)
+        ours = [re.sub(r"[\\*?\[\]#! ]", r"\\\g<0>", f"/{name}/") for name in ours]
         info = Folder(self.path, ("info",), private=True)
         info.replace("exclude", exclude + b"".join(os.fsencode(line) + b"\n" for line in ours))
         info.replace("attributes", ATTRIBUTES)
@@ -653,7 +631,7 @@ class Snapshots:
                 if name == "index" or name.startswith("sharedindex."):
                     to.replace(name, of.read(name, LARGEST_INDEX), lasting=False)
             if (status := of.status("index")) is not None:
-                # Git tells by it which files may have changed after they were looked at.
+                # By it git knows which files may have changed after it read them.
                 os.utime(self.path / "index", ns=(status.st_atime_ns, status.st_mtime_ns))
 
 

@@ -4,11 +4,11 @@
     commit = worktree.commit(message, identity)
     worktree = replace(worktree, tip=commit.id)
 
-Agents work in the folder and do not commit; we do. What they can reach they can also break: the
-folder, its `.git` file, the branch. So we go by what we know ourselves, see whether it still holds
-(`faults`), and bring it back (`repair`). The content of files is kept by the snapshots.
+Agents work in the folder and do not commit; we do. They can break all that they can reach: the
+folder, its `.git` file, the branch. So we go by our own record, check whether it still holds
+(`faults`), and `repair` it. The snapshots keep the content of files.
 
-The folder belongs where agents cannot write (not below `/tmp`), and so does what is beside it.
+The folder must lie where agents cannot write (not below `/tmp`), and so must what is beside it.
 
 `.worktreeinclude` at the top of the project has the form of a `.gitignore`; other tools know it,
 too. It names files like `.env` that are ignored or not yet added. They are copied, never linked; a
@@ -20,18 +20,21 @@ import stat
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..core.codec import Private
 from ..core.files import Folder, cache_of, is_left_behind
 from ..errors import GitError, GitFailed, in_words
+from ..settings.layout import TEMPORARY_FOLDER
 from .changes import LeftOut
 from .git import (
     NOBODY,
     STATUS,
     STATUS_LETTERS,
     Git,
-    Identity,
     Repository,
     alone_in,
     filtered,
@@ -40,7 +43,7 @@ from .git import (
     user_options,
 )
 from .held_back import is_held, remove_folder
-from .snapshots import OURS, is_of_cao, look_at
+from .snapshots import OURS, Snapshots, is_of_cao, look_at
 
 LEFT_BEHIND = "left behind by a program that was run; .gitignore does not name it"
 PRIVATE = "copied from your folder, and not for the repository"
@@ -48,9 +51,7 @@ OWN_REPOSITORY = "a repository of its own"
 UNFINISHED = (b"initializing", b"added with --lock")
 """What locks a work tree until its files are there: git's own words."""
 INCLUDE_FILE = ".worktreeinclude"
-LARGEST_LIST = 64 * 1024
 LARGEST_COPY = 64 * 1024 * 1024
-MOST_COPIED_BYTES = 256 * 1024 * 1024
 MOST_COPIED = 10_000
 LONGEST_POINTER = 8192
 SHOWN_NAMES = 5
@@ -64,34 +65,47 @@ OPTIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(Struct, frozen=True):
     id: str
-    is_new: bool
-    by_agents: tuple[str, ...]
-    """Commits since the last one of ours that we did not make, the latest first. They stay."""
     left_out: tuple[LeftOut, ...]
     remarks: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Worktree:
+class Worktree(Private, frozen=True):
     repository: Repository
     folder: Path
     branch: str
     tip: str
     """The last commit of ours in the branch, or the one it began at."""
-    environ: Mapping[str, str] = field(repr=False)
+    environ: Mapping[str, str]
     included: tuple[str, ...] = ()
     """Files of the user's that were copied into it; no commit gets them."""
     name: str = ""
     """What git calls it, if not by the name of its folder."""
     held_back: tuple[str, ...] = ()
     """Paths that are left out of it; commits have there what `tip` has."""
+    base: str = ""
+    onto: str = ""
+    project: Path = Path()
+
+    @property
+    def wd(self) -> Path:
+        """The folder of the project within the tree: there the agents work."""
+        return self.folder / self.repository.prefix
+
+    @property
+    def own_repository(self) -> Repository:
+        """The repository as it is seen from the work tree, whatever an agent has written there."""
+        git_dir = self.entry.path
+        places = replace(self.repository, top=self.folder, git_dir=git_dir, under_way="")
+        return replace(places, head=self.tip, branch=self.branch)
+
+    def snapshots(self, store: Path) -> Snapshots:
+        return Snapshots(
+            store, self.wd, self.own_repository, self.environ, whole=True, apart=self.held_back
+        )
 
     def make(self) -> "tuple[Worktree, tuple[str, ...]]":
-        if not self.tip:
-            raise GitError("the repository has no commit yet, so there is nothing to branch off")
         if os.path.lexists(self.folder):
             raise GitError(f"there is something at {self.folder} already; move it away")
         made = replace(self, folder=Path(os.path.realpath(self.folder)))
@@ -116,7 +130,7 @@ class Worktree:
             remarks.append(f"submodules are empty here: {first_of(submodules)}")
         for filter_name, files in filtered(git, [name for _, _, name in entries]).items():
             stored = f"here as they are stored, not through the filter {filter_name}"
-            remarks.append(f"{stored}: {first_of([*files])}")
+            remarks.append(f"{stored}: {first_of(files)}")
         try:
             copied, not_copied = made._copy(made._included_by_list())
         except (GitError, OSError) as error:
@@ -135,12 +149,8 @@ class Worktree:
 
     @property
     def is_unfinished(self) -> bool:
-        """Was it left while it was made, so that there may be half of it or none?"""
+        """Was the process killed while it made the tree?"""
         return self._is_marked_unfinished or not (self.exists and self.entry.names())
-
-    @property
-    def is_locked(self) -> bool:
-        return "locked" in self.entry.names()
 
     @property
     def ref(self) -> str:
@@ -151,6 +161,20 @@ class Worktree:
 
     def faults(self) -> tuple[str, ...]:
         return (*self._link_faults(), *self._branch_faults())
+
+    @property
+    def is_lost(self) -> bool:
+        """Is the folder gone, or is nothing there but what we ourselves have written since?"""
+        if not self.exists:
+            return True
+        if os.path.lexists(self.folder / ".git"):
+            return False
+        ours = self.wd / TEMPORARY_FOLDER
+        for place, folders, files in os.walk(self.folder):
+            folders[:] = [name for name in folders if Path(place, name) != ours]
+            if files:
+                return False
+        return True
 
     def repair(self) -> tuple[str, ...]:
         """Bring branch, folder and `.git` file back; return what was broken.
@@ -191,7 +215,7 @@ class Worktree:
             self.entry.remove("locked")
         return (*link_faults, *branch_faults)
 
-    def commit(self, message: str, identity: Identity) -> Commit:
+    def commit(self, message: str, identity: Mapping[str, str]) -> Commit:
         if faults := self.faults():
             raise GitError(f"the work tree {self.folder} is damaged: {'; '.join(faults)}")
         parent = self.branch_tip()
@@ -201,14 +225,13 @@ class Worktree:
             if self.held_back:
                 git.run("reset", "-q", self.tip, "--", *literal(self.held_back))
             tree, commit = git.text("write-tree"), parent
-            is_new = tree != git.text("rev-parse", f"{parent}^{{tree}}")
-            if is_new:
+            if tree != git.text("rev-parse", f"{parent}^{{tree}}"):
                 words = ("commit-tree", tree, "-p", parent)
                 commit = git.text(*words, given=message.encode(errors="replace"))
                 git.run("update-ref", "--no-deref", "-m", "cao: commit", self.ref, commit, parent)
-            by_agents = tuple(git.text("rev-list", f"{self.tip}..{parent}").split())
             remarks = []
-            if by_agents:
+            # Since the last one of ours.
+            if by_agents := git.text("rev-list", f"{self.tip}..{parent}").split():
                 what = f"{len(by_agents)} commits in {self.branch}"
                 remarks.append(f"{what} were made by an agent; they stay")
             if leaked := self.leaked(self.tip):
@@ -216,16 +239,15 @@ class Worktree:
                 remarks.append(f"an agent committed files that are yours alone: {named}")
             for name, files in filtered(git, changed).items():
                 stored = f"stored as they are, not through the filter {name}"
-                remarks.append(f"{stored}: {first_of([*files])}")
+                remarks.append(f"{stored}: {first_of(files)}")
         # Agents that ask for the status see that all is committed.
         self._refresh()
-        return Commit(commit, is_new, by_agents, tuple(left_out), tuple(remarks))
+        return Commit(commit, tuple(left_out), tuple(remarks))
 
     def include(self) -> None:
         self._copy(self.included)
 
     def uncommitted(self) -> tuple[str, ...]:
-        """Return the files that differ from the last commit, but those of ours and ignored ones."""
         with self._own_index() as git:
             git.run("read-tree", self.ref)
             return tuple(path for path, _ in self._differences(git))
@@ -238,7 +260,6 @@ class Worktree:
         return sorted({*touched} & {*self.included})
 
     def checked_out_elsewhere(self) -> str:
-        """Return the folder of another work tree that has the branch checked out, if any."""
         folder = ""
         for line in self._store.names("worktree", "list", "--porcelain", "-z"):
             key, _, value = line.partition(" ")
@@ -249,7 +270,6 @@ class Worktree:
         return ""
 
     def remove(self, tip: str) -> None:
-        """Remove the folder, what git knows of it, and the branch if it is still at a commit."""
         try:
             if os.path.lexists(self.folder) and not self.exists:
                 self.folder.unlink()
@@ -280,14 +300,15 @@ class Worktree:
             yield "it was not finished when it was made"
 
     def _branch_faults(self) -> tuple[str, ...]:
+        words = ("for-each-ref", f"--contains={self.tip}", "--format=%(refname)%(symref)")
+        if self._store.ask(*words, self.ref).text == self.ref:
+            return ()
         if self._store.ask("symbolic-ref", "-q", self.ref).code == 0:
             return (f"the branch {self.branch} was made another name of a branch",)
         now = self.branch_tip()
         if not now:
             return (f"the branch {self.branch} is gone",)
-        if self._store.ask("merge-base", "--is-ancestor", self.tip, now).code:
-            return (f"the history of {self.branch} was rewritten; what it was is {now}",)
-        return ()
+        return (f"the history of {self.branch} was rewritten; what it was is {now}",)
 
     @property
     def _is_marked_unfinished(self) -> bool:
@@ -316,10 +337,7 @@ class Worktree:
         return git
 
     def _differences(self, git: Git) -> Iterator[tuple[str, bool]]:
-        """Yield what differs from the index, and whether that knows it.
-
-        A repository within the tree is not asked for its state.
-        """
+        """Yield what differs from the index, and whether that knows it."""
         for entry in git.names(*STATUS, "--untracked-files=all"):
             letters, path = entry[: STATUS_LETTERS - 1], entry[STATUS_LETTERS:].rstrip("/")
             is_known = letters != "??"
@@ -329,7 +347,6 @@ class Worktree:
                 yield path, is_known
 
     def _stage(self, git: Git) -> tuple[list[str], list[LeftOut]]:
-        """Take what differs from an index into it; return that, and what is left out."""
         changed, left_out = [], {}
         for path, is_known in self._differences(git):
             status, reason = look_at(self.folder, path)
@@ -348,14 +365,10 @@ class Worktree:
         return changed, [LeftOut(path, reason) for path, reason in sorted(left_out.items())]
 
     def _included_by_list(self) -> list[str]:
-        """Return the files outside of git's care that the list in the user's work tree names.
-
-        Raises OSError if the list is not a plain file of a usual size. It is copied for git for a
-        moment, so that no link in the project is followed.
-        """
+        """Return the files that the list names, which is copied so that no link is followed."""
         users = self.repository.git(self.environ)
         try:
-            patterns = Folder(users.work_tree).read(INCLUDE_FILE, LARGEST_LIST)
+            patterns = Folder(users.work_tree).read(INCLUDE_FILE, 64 * 1024)
         except FileNotFoundError:
             return []
         with tempfile.NamedTemporaryFile(dir=self.folder.parent, prefix=".include-") as copy:
@@ -369,7 +382,7 @@ class Worktree:
     def _copy(self, names: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
         copied: list[str] = []
         remarks: list[str] = []
-        room = MOST_COPIED_BYTES
+        room = 256 * 1024 * 1024
         for name in names:
             place = PurePosixPath(name)
             of = Folder(self.repository.top, place.parent.parts)
@@ -395,13 +408,12 @@ class Worktree:
 
     @property
     def _store(self) -> Git:
-        """Git in the repository itself, for branches and objects."""
         common_dir = self.repository.common_dir
         return Git(common_dir, self.repository.top, self.environ, options=OPTIONS)
 
     @contextmanager
-    def _own_index(self, identity: Identity = NOBODY) -> Iterator[Git]:
-        """Lend git with an index that no agent could write to, and nothing of theirs besides."""
+    def _own_index(self, identity: Mapping[str, str] = NOBODY) -> Iterator[Git]:
+        """Yield git with an index that no agent could write to."""
         if not self.exists:
             raise GitError(f"the folder {self.folder} is gone")
         with tempfile.TemporaryDirectory(dir=self.folder.parent, prefix=".index-") as scratch:
@@ -416,7 +428,7 @@ def _line(folder: Folder, name: str) -> bytes | None:
     return None
 
 
-def first_of(names: list[str]) -> str:
+def first_of(names: Sequence[str]) -> str:
     shown = ", ".join(repr(name) for name in names[:SHOWN_NAMES])
     rest = len(names) - SHOWN_NAMES
     return f"{shown} and {rest} more" if rest > 0 else shown

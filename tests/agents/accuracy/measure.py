@@ -148,7 +148,7 @@ class Measurement:
                 ready = time.monotonic()
                 await driven.reached(TerminalStatus.IDLE)
                 truth = Truth(begun, begun, TerminalStatus.IDLE, ready + SETTLE_SECONDS)
-                self._note(TurnResult("starting", "start", score(truth, _told(driven))))
+                self._note(TurnResult("starting", "start", score(truth, told_of(driven))))
                 yield Scene(ground, driven), watch
             finally:
                 looking.cancel()
@@ -163,11 +163,12 @@ class Measurement:
             taken = await mode.take(scene, number)
         except (OrchestratorError, TimeoutError) as error:
             trouble = f"{type(error).__name__}: {error}"
-            return TurnResult(mode.state, mode.name, trouble=trouble, story=_story(scene, begun))
-        by_signals = score_all(taken.truths, _told(scene.driven), taken.grace)
+            story = story_of(scene.driven, begun)
+            return TurnResult(mode.state, mode.name, trouble=trouble, story=story)
+        by_signals = score_all(taken.truths, told_of(scene.driven), taken.grace)
         by_screen = score_all(taken.truths, watch.told, max(SCREEN_GRACE, taken.grace))
         wrong = by_signals.mistakes or taken.sending
-        story = _story(scene, taken.truths[-1].end) if wrong else ()
+        story = story_of(scene.driven, taken.truths[-1].end) if wrong else ()
         return TurnResult(mode.state, mode.name, by_signals, by_screen, taken.sending, story=story)
 
 
@@ -184,7 +185,7 @@ async def _measure_kill(driven: Driven, socket: str) -> TurnResult:
     until = time.monotonic() + SETTLE_SECONDS
     anything = frozenset(TerminalStatus)
     truth = Truth(killed, killed, TerminalStatus.ERROR, until, before=anything)
-    return TurnResult("exited", "program killed", score(truth, _told(driven)))
+    return TurnResult("exited", "program killed", score(truth, told_of(driven)))
 
 
 async def _measure_prompt(scene: Scene, size: int) -> PromptResult:
@@ -198,7 +199,7 @@ async def _measure_prompt(scene: Scene, size: int) -> PromptResult:
         end = await driven.finished(turns + 1)
         await driven.reached(TerminalStatus.COMPLETED, after=end)
     except (OrchestratorError, TimeoutError) as error:
-        failure = f"{type(error).__name__}: {error}; told: {_story(scene, begun)}"
+        failure = f"{type(error).__name__}: {error}; told: {story_of(scene.driven, begun)}"
         return PromptResult(size, time.monotonic() - begun, 0, failure)
     failure = "" if delivery.confirmed else delivery.detail
     failure = difference(driven.as_taken(message), driven.stub.prompts[prompts:]) or failure
@@ -213,13 +214,13 @@ def prompt_sizes(count: int) -> list[int]:
     return [size for first in range(stride) for size in sizes[first::stride]]
 
 
-def _told(driven: Driven) -> Sequence[Told]:
+def told_of(driven: Driven) -> Sequence[Told]:
+    """Return what was told of an agent so far."""
     return [Told(seen.at, seen.status) for seen in driven.seen]
 
 
-def _story(scene: Scene, zero: float) -> tuple[str, ...]:
+def story_of(driven: Driven, zero: float) -> tuple[str, ...]:
     """Return what was told and what the server says to it now."""
-    driven = scene.driven
     told = [f"{seen.at - zero:+.3f} {seen.status}: {seen.reason}" for seen in driven.seen[-12:]]
     with suppress(NotFound):
         explained = driven.service.explain(driven.terminal.id)

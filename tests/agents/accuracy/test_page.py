@@ -3,11 +3,10 @@
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from tests.agents.accuracy.kinds import TURN_KINDS, turn_kinds
 from tests.agents.accuracy.measure import LARGEST, PromptResult, TurnResult, prompt_sizes
 from tests.agents.accuracy.page import Saw, merged, page, parted, shortcomings
 from tests.agents.accuracy.score import Mistake, Score
-from tests.agents.accuracy.taking import difference, plain, share
+from tests.agents.accuracy.taking import share
 from tests.agents.accuracy.wild import NEWEST, wild_modes
 from tests.agents.driving import KINDS, hard_text
 
@@ -73,12 +72,6 @@ def test_what_was_not_measured_anew_stands_as_it_was() -> None:
     assert merged(both, page([used]), names) == both
 
 
-def test_what_was_measured_anew_takes_the_place_of_what_was() -> None:
-    names = ["codex 1.2.3"]
-    text = merged(page([saw(RIGHT, LIED)]), page([saw(RIGHT)]), names)
-    assert text == page([saw(RIGHT)])
-
-
 def test_the_page_in_the_documents_is_one_that_can_be_added_to() -> None:
     summary = (Path(__file__).parents[3] / "docs" / "accuracy.md").read_text(encoding="utf-8")
     details = Path(__file__).with_name("details.md").read_text(encoding="utf-8")
@@ -86,13 +79,6 @@ def test_the_page_in_the_documents_is_one_that_can_be_added_to() -> None:
     assert parted(text) == (summary, details)
     names = [f"{kind.agent} {kind.version}" for kind in KINDS]
     assert merged(text, page([]), names) == text
-
-
-def test_the_turns_of_a_state_are_shared_out_among_its_kinds() -> None:
-    modes = [plain(kind) for kind in TURN_KINDS]
-    for state in {mode.state for mode in modes}:
-        shares = [share(mode, modes, 100) for mode in modes if mode.state == state]
-        assert 100 <= sum(shares) <= 100 + len(shares)
 
 
 def test_every_way_of_use_has_its_turns() -> None:
@@ -103,27 +89,6 @@ def test_every_way_of_use_has_its_turns() -> None:
             alike = [mode for mode in modes if mode.state == state]
             assert sum(share(mode, modes, wanted) for mode in alike) >= wanted
             assert len({mode.name for mode in alike}) == len(alike)
-
-
-def test_the_newest_of_each_agent_is_measured_most() -> None:
-    agents = [kind.agent for kind in KINDS]
-    assert {KINDS[agents.index(agent)] for agent in agents} == NEWEST
-
-
-def test_every_agent_is_asked_for_every_state_it_knows() -> None:
-    states = {str(kind): {turn.state for turn in turn_kinds(kind)} for kind in KINDS}
-    every = {turn.state for turn in TURN_KINDS}
-    assert states.pop("codex-0.101.0") == every - {"waiting: question"}
-    assert all(own == every for own in states.values())
-
-
-def test_a_difference_is_said_in_a_few_words() -> None:
-    assert difference("the same", ["the same"]) == ""
-    assert difference("one", []) == "0 messages arrived"
-    assert difference("one", ["one", "one"]) == "2 messages arrived"
-    assert difference("a tab", ["a blank"]) == (
-        "7 characters arrived instead of 5; they differ from 2 on: 'a blank' instead of 'a tab'"
-    )
 
 
 def test_prompts_have_every_size_once() -> None:

@@ -1,5 +1,6 @@
 """What counts as a mistake, on timelines that are made up."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,75 +31,72 @@ def test_a_question_that_is_told_rightly_has_two_delays() -> None:
     assert score(QUESTION, RIGHT_QUESTION) == Score(delay=0.5, asked_delay=0.25)
 
 
-def test_rest_in_the_middle_of_work_is_false_however_short() -> None:
-    for status, mistake in (
+LATE = [Told(0, IDLE), Told(10.3, PROCESSING), Told(20.5, COMPLETED)]
+QUICK = Truth(sent=10, end=10.1, rest=COMPLETED, until=10.4)
+FAILED = Truth(sent=10, end=20, rest=ERROR, until=25)
+
+
+@pytest.mark.parametrize(
+    ("status", "mistake"),
+    [
         (COMPLETED, Mistake.FALSE_FINISHED),
         (IDLE, Mistake.FALSE_IDLE),
         (ERROR, Mistake.FALSE_FAILED),
         (WAITING, Mistake.FALSE_WAITING),
         (TerminalStatus.UNKNOWN, Mistake.UNKNOWN),
-    ):
-        found = mistakes(TURN, *RIGHT, Told(15, status), Told(15.001, PROCESSING))
-        assert found == {mistake}
+    ],
+)
+def test_rest_in_the_middle_of_work_is_false_however_short(
+    status: TerminalStatus, mistake: Mistake
+) -> None:
+    assert mistakes(TURN, *RIGHT, Told(15, status), Told(15.001, PROCESSING)) == {mistake}
 
 
-def test_what_was_told_before_the_message_counts_until_something_else_is_told() -> None:
-    late = [Told(0, IDLE), Told(10.3, PROCESSING), Told(20.5, COMPLETED)]
-    assert mistakes(TURN, *late) == {Mistake.FALSE_IDLE}
-    assert mistakes(TURN, *late, grace=0.5) == set()
+@pytest.mark.parametrize(
+    ("truth", "told", "expected"),
+    [
+        # What was told before the message counts until something else is told.
+        (TURN, LATE, {Mistake.FALSE_IDLE}),
+        # An end that is told too early, a failed turn that is called finished, an end never told.
+        (TURN, [*RIGHT[:2], Told(19, COMPLETED)], {Mistake.FALSE_FINISHED}),
+        (FAILED, [*RIGHT[:2], Told(20.1, COMPLETED), Told(20.4, ERROR)], {Mistake.FALSE_FINISHED}),
+        (TURN, RIGHT[:2], {Mistake.MISSED_END}),
+        (QUICK, [Told(0, IDLE), Told(10.2, COMPLETED)], {Mistake.FALSE_IDLE}),
+        # Work after the end.
+        (TURN, [*RIGHT, Told(21, PROCESSING), Told(22, COMPLETED)], {Mistake.FALSE_WORKING}),
+        # A question: not told, taken back, taken back and told again, told after its answer.
+        (QUESTION, RIGHT, {Mistake.MISSED_WAITING}),
+        (
+            QUESTION,
+            [*RIGHT[:2], Told(13, WAITING), Told(14, PROCESSING), RIGHT[2]],
+            {Mistake.MISSED_WAITING},
+        ),
+        (
+            QUESTION,
+            [*RIGHT_QUESTION, Told(13, PROCESSING), Told(13.5, WAITING)],
+            {Mistake.FALSE_WORKING},
+        ),
+        (
+            QUESTION,
+            [*RIGHT_QUESTION, Told(17, WAITING), Told(18, PROCESSING)],
+            {Mistake.FALSE_WAITING},
+        ),
+        # An answer takes a moment to be told, and not longer.
+        (QUESTION, [*RIGHT_QUESTION[:3], Told(17.4, PROCESSING), RIGHT[2]], set()),
+        (QUESTION, [*RIGHT_QUESTION[:3], RIGHT[2]], {Mistake.FALSE_WAITING}),
+        # Of two at the same moment the second holds from then on.
+        (TURN, [*RIGHT[:2], Told(20, IDLE), Told(20, COMPLETED)], set()),
+        (TURN, [*RIGHT, Told(20.5, IDLE)], {Mistake.FALSE_IDLE}),
+    ],
+)
+def test_a_mistake_has_its_name(truth: Truth, told: list[Told], expected: set[Mistake]) -> None:
+    assert mistakes(truth, *told) == expected
 
 
-def test_an_end_that_is_told_too_early_is_false_and_has_no_delay() -> None:
-    early = [*RIGHT[:2], Told(19, COMPLETED)]
-    assert score(TURN, early) == Score(frozenset({Mistake.FALSE_FINISHED}))
-
-
-def test_a_failed_turn_that_is_called_finished_first_is_false() -> None:
-    failed = Truth(sent=10, end=20, rest=ERROR, until=25)
-    found = mistakes(failed, *RIGHT[:2], Told(20.1, COMPLETED), Told(20.4, ERROR))
-    assert found == {Mistake.FALSE_FINISHED}
-
-
-def test_an_end_that_is_never_told_is_missed() -> None:
-    assert mistakes(TURN, *RIGHT[:2]) == {Mistake.MISSED_END}
-
-
-def test_a_turn_shorter_than_the_grace_is_judged_by_its_end_alone() -> None:
-    quick = Truth(sent=10, end=10.1, rest=COMPLETED, until=10.4)
-    late = [Told(0, IDLE), Told(10.2, COMPLETED)]
-    assert mistakes(quick, *late, grace=0.5) == set()
-    assert mistakes(quick, *late) == {Mistake.FALSE_IDLE}
-    assert mistakes(quick, late[0], grace=0.5) == {Mistake.MISSED_END}
-
-
-def test_work_after_the_end_is_false() -> None:
-    found = mistakes(TURN, *RIGHT, Told(21, PROCESSING), Told(22, COMPLETED))
-    assert found == {Mistake.FALSE_WORKING}
-
-
-def test_a_question_that_is_not_told_is_missed() -> None:
-    assert mistakes(QUESTION, *RIGHT) == {Mistake.MISSED_WAITING}
-
-
-def test_a_question_that_is_taken_back_is_missed() -> None:
-    found = mistakes(QUESTION, *RIGHT[:2], Told(13, WAITING), Told(14, PROCESSING), RIGHT[2])
-    assert found == {Mistake.MISSED_WAITING}
-
-
-def test_a_question_that_is_taken_back_and_told_again_is_false_working() -> None:
-    found = mistakes(QUESTION, *RIGHT_QUESTION, Told(13, PROCESSING), Told(13.5, WAITING))
-    assert found == {Mistake.FALSE_WORKING}
-
-
-def test_a_question_that_is_told_again_after_its_answer_is_false() -> None:
-    found = mistakes(QUESTION, *RIGHT_QUESTION, Told(17, WAITING), Told(18, PROCESSING))
-    assert found == {Mistake.FALSE_WAITING}
-
-
-def test_an_answered_question_that_stays_told_is_false() -> None:
-    late = [*RIGHT_QUESTION[:3], Told(17.4, PROCESSING), RIGHT[2]]
-    assert mistakes(QUESTION, *late) == set()
-    assert mistakes(QUESTION, *RIGHT_QUESTION[:3], RIGHT[2]) == {Mistake.FALSE_WAITING}
+def test_within_the_grace_only_the_end_counts() -> None:
+    assert mistakes(TURN, *LATE, grace=0.5) == set()
+    assert mistakes(QUICK, Told(0, IDLE), Told(10.2, COMPLETED), grace=0.5) == set()
+    assert mistakes(QUICK, Told(0, IDLE), grace=0.5) == {Mistake.MISSED_END}
 
 
 def test_a_turn_has_the_mistakes_of_what_came_before_it_and_a_delay_of_its_own() -> None:
@@ -112,11 +110,6 @@ def test_a_turn_that_is_over_before_its_sending_is_confirmed_is_judged_by_its_en
     assert score(quick, [Told(0, IDLE), Told(9.9, PROCESSING), Told(10.25, COMPLETED)]) == Score(
         delay=0.25
     )
-
-
-def test_of_two_tellings_at_the_same_moment_the_second_holds_from_then_on() -> None:
-    assert mistakes(TURN, *RIGHT[:2], Told(20, IDLE), Told(20, COMPLETED)) == set()
-    assert mistakes(TURN, *RIGHT, Told(20.5, IDLE)) == {Mistake.FALSE_IDLE}
 
 
 def test_a_turn_that_begins_and_ends_while_it_is_sent_is_not_told_twice() -> None:

@@ -1,9 +1,12 @@
 """Agents as people use them: sub-agents, work in the background, hooks, commands, small windows."""
 
 import asyncio
+import json
+import shlex
 import time
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.core.models import TerminalStatus
@@ -21,8 +24,6 @@ from tests.agents.accuracy.taking import (
     send,
     watched,
 )
-from tests.agents.claude_modes import add_objection, objected
-from tests.agents.codex_modes import LIMITS, NARROW, begin_anew, resume_second
 from tests.agents.driving import KINDS, PATIENCE, TYPING_PAUSE, Driven, Ground, Kind
 from tests.stubs.ledger import Turn
 
@@ -35,6 +36,14 @@ PERSON_SECONDS = 1.0
 """Within so long it is told that a person has begun something: the server did not type it."""
 COMPACTION_SECONDS = 1.0
 USUAL = (80, 24)
+NARROW = (60, 20)
+LIMITS = {
+    "x-codex-primary-used-percent": "96",
+    "x-codex-primary-window-minutes": "300",
+    "x-codex-secondary-used-percent": "92",
+    "x-codex-secondary-window-minutes": "10080",
+}
+"""What the model says in the head of an answer when an account is nearly used up."""
 LONG_SILENCE = 60
 SILENT_TURNS = 2
 """So many turns of a minute are enough."""
@@ -193,6 +202,27 @@ async def take_codexs_asking_helper(scene: Scene, number: int) -> Taken:
     return taken
 
 
+def add_objection(ground: Ground, objection: str) -> None:
+    """Let a Stop hook of the user's own object to the first end of a turn.
+
+    It does so once, and once more whenever the note is removed that it has.
+    """
+    said = objected(ground)
+    command = (
+        f"test -e {shlex.quote(str(said))} && exit 0; touch {shlex.quote(str(said))};"
+        f" echo {shlex.quote(objection)} >&2; exit 2"
+    )
+    hooks = {"Stop": [{"hooks": [{"type": "command", "command": command}]}]}
+    folder = ground.folder / "home" / ".claude"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "settings.json").write_text(json.dumps({"hooks": hooks}), encoding="utf-8")
+
+
+def objected(ground: Ground) -> Path:
+    """Return the note that the hook has objected."""
+    return ground.folder / "objected"
+
+
 async def take_objected(scene: Scene, number: int) -> Taken:
     """A hook of the user's own does not let the turn end, so the agent goes on."""
     objected(scene.ground).unlink(missing_ok=True)
@@ -219,6 +249,23 @@ async def take_message(scene: Scene, number: int, script: str = WORK) -> Taken:
     sent = await send(scene.driven, numbered(script, number))
     end = await finished(scene.driven, sent.turn, 2 * PATIENCE)
     return await settle(scene, number, rested(sent.at, end, COMPLETED), sent.failure())
+
+
+async def begin_anew(driven: Driven, said: str = "before") -> None:
+    """Begin another session, as a person does, after an answer."""
+    await driven.prompts("/new")
+    # The old ones say how to come back, the new ones clear the screen.
+    await driven.sees(lambda screen: "To continue this session" in screen or said not in screen)
+
+
+async def resume_second(driven: Driven, shown: str) -> None:
+    """Go on with the second of the older sessions, as a person does who sees both."""
+    await driven.prompts("/resume")
+    await driven.shows("Resume a previous session")
+    await driven.shows(shown)
+    await driven.settles()  # keys are lost while the list is filled
+    await driven.keys("Down", "Enter")
+    await driven.hides("Resume a prev")
 
 
 async def take_after_new(scene: Scene, number: int) -> Taken:
@@ -292,7 +339,7 @@ async def take_codexs_compaction(scene: Scene, number: int) -> Taken:
     """A person shortens the conversation, and the model is asked for a summary aside."""
     driven = scene.driven
     before = await take_message(scene, number)
-    driven.stub.think_aside(COMPACTION_SECONDS)
+    driven.stub.side_seconds = COMPACTION_SECONDS
     typed = time.monotonic()
     await driven.prompts("/compact")
     truth = rested(*await aside(driven, typed), COMPLETED)
@@ -387,8 +434,7 @@ WILD_MODES = (
     ),
     WildMode(CLAUDE, Mode("sub-agents in parallel", "two work", take_helpers)),
     WildMode(
-        CLAUDE,
-        Mode("sub-agents in the background", "one works on", take_claudes_background_helper),
+        CLAUDE, Mode("sub-agents in the background", "one works on", take_claudes_background_helper)
     ),
     WildMode(CLAUDE, Mode("shell in the background", "agent goes on", take_claudes_shell)),
     WildMode(

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from contextlib import aclosing, suppress
 from typing import Any, cast
 
-from cli_agent_orchestrator.providers import get_provider
-from cli_agent_orchestrator.terminals.board import LiveTerminal
+from cli_agent_orchestrator.errors import TmuxError
 from cli_agent_orchestrator.terminals.screens import watch_screen
-from cli_agent_orchestrator.terminals.store import TerminalRow
 from cli_agent_orchestrator.terminals.tmux import Tmux
+from tests.terminals.samples import live_terminal
+from tests.terminals.samples import screen as pane_screen
 from tests.virtual_time import VirtualClock, run_at_once
 
 SECONDS = 10
@@ -22,25 +22,25 @@ LEAST = 1
 class CountedScreen:
     """Stands for tmux: it shows something, and knows how often it was looked at."""
 
-    def __init__(self, text: Callable[[int], str]) -> None:
+    def __init__(self, text: Callable[[int], str | None]) -> None:
+        """Of no text it is said that it cannot be read now."""
         self._text = text
         self.looks = 0
 
     async def read_ansi(self, pane: str) -> str:
         self.looks += 1
-        return self._text(self.looks)
+        shown = self._text(self.looks)
+        if shown is None:
+            raise TmuxError("it is away")
+        return shown
 
 
-def a_live_terminal() -> LiveTerminal:
-    row = TerminalRow("t1", "tester-1", "scripted", "cao-s", "tester", "/", 1.0, ready=True)
-    return LiveTerminal(row, get_provider("scripted"), last_active=1.0, pane="%1")
-
-
-def seen(screen: CountedScreen, told_every: float) -> list[str]:
+def seen(screen: CountedScreen, told_every: float, pane: str | None = "%1") -> list[str]:
     """Return what somebody sees who looks on for some seconds."""
 
     async def look() -> list[str]:
-        live, shown = a_live_terminal(), []
+        live, shown = live_terminal(pane=pane), []
+        live.screen = pane_screen("the last words")
 
         async def tell() -> None:
             while True:
@@ -78,3 +78,12 @@ def test_a_screen_that_has_not_changed_is_not_sent_again() -> None:
     screen = CountedScreen(lambda look: "same" if look < 5 else "other")
     assert seen(screen, told_every=0.01) == ["same", "other"]
     assert screen.looks > 5
+
+
+def test_a_screen_that_cannot_be_read_for_a_while_is_shown_later() -> None:
+    screen = CountedScreen(lambda look: None if look < 5 else "here")
+    assert seen(screen, told_every=0.01) == ["here"]
+
+
+def test_of_a_window_that_is_gone_its_last_text_is_shown() -> None:
+    assert seen(CountedScreen(str), told_every=0.01, pane=None) == ["the last words"]

@@ -1,24 +1,31 @@
 """When a recording looks at its terminal, when it ends, and what does not end it, without tmux."""
 
 import asyncio
+import shutil
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
+
 from cli_agent_orchestrator.core.ansi import Frame, frame_line, full_line, header_line
 from cli_agent_orchestrator.core.clock import SystemClock
-from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.errors import TmuxError
-from cli_agent_orchestrator.providers import get_provider
-from cli_agent_orchestrator.runs.screens import read_cast, screen_at
-from cli_agent_orchestrator.settings.layout import cast_name, replay_folder
+from cli_agent_orchestrator.runs.screens import (
+    read_cast,
+    recording_folder,
+    roles_with_cast,
+    screen_at,
+)
+from cli_agent_orchestrator.settings.layout import RECORD_FILE, cast_name, replay_folder, run_folder
 from cli_agent_orchestrator.terminals.board import LiveTerminal
 from cli_agent_orchestrator.terminals.screens import LARGEST_CAST, ScreenRecorder
-from cli_agent_orchestrator.terminals.store import TerminalRow
-from cli_agent_orchestrator.terminals.tmux import PaneScreen
+from tests.terminals.samples import live_terminal, row, screen
 
 PATIENCE = 60.0
+RUN = "20261115-084037-k3f9"
 HEADER = header_line(int(SystemClock().now()), 120, 40, "tester")
 NUMBERS = count()
 
@@ -45,24 +52,31 @@ class Panes:
 class Rig:
     """A recorder of terminals that are none."""
 
-    def __init__(self, folder: Path) -> None:
-        self.run = Folder(folder)
+    def __init__(self, state: Path) -> None:
+        self.run = run_folder(state, RUN)
+        self.run.create(RECORD_FILE, b"{}")
         self.panes = Panes()
         tmux = cast("Any", self.panes)  # what is asked of it, it has
-        self.recorder = ScreenRecorder(tmux, SystemClock(), lambda _: replay_folder(self.run))
+        self.recorder = ScreenRecorder(tmux, SystemClock(), partial(recording_folder, state))
 
-    def terminal(self, pane: str) -> LiveTerminal:
-        row = TerminalRow(
-            pane, f"{pane}-1", "scripted", "cao-s", "tester", "/", 1.0, role="tester", record=True
-        )
-        return LiveTerminal(row, get_provider("scripted"), last_active=1.0, pane=pane)
+    def terminal(self, pane: str, **more: Any) -> LiveTerminal:  # other fields of a row
+        live = live_terminal(pane=pane)
+        of_run = {"session_name": f"cao-{RUN}", "role": "tester", "record": True}
+        live.row = row(id=pane, **{**of_run, **more})
+        return live
 
     def show(self, live: LiveTerminal, text: str) -> None:
         """Let a terminal show something, and tell of it."""
         assert live.pane is not None
         self.panes.shown[live.pane] = text
-        live.screen = PaneScreen(live.pane, text, str(next(NUMBERS)), in_mode=False)
+        live.screen = screen(text, str(next(NUMBERS)), live.pane)
         live.notify()
+
+    async def record_once(self, live: LiveTerminal, text: str) -> None:
+        """Let a terminal that shows something be followed and end."""
+        self.show(live, text)
+        self.recorder.follow(live)
+        await self.recorder.finish(live)
 
     def begin_file(self, data: bytes) -> None:
         replay_folder(self.run).create(cast_name("tester"), data)
@@ -81,10 +95,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 async def test_a_recording_that_is_full_does_not_go_on(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     rig.begin_file(HEADER + full_line(1.0))
-    live = rig.terminal("%1")
-    rig.show(live, "too late")
-    rig.recorder.follow(live)
-    await rig.recorder.finish(live)
+    await rig.record_once(rig.terminal("%1"), "too late")
     assert rig.panes.reads == 0
     assert rig.screens() == []
 
@@ -163,3 +174,62 @@ async def test_nothing_is_left_of_a_recorder_that_is_closed(tmp_path: Path) -> N
     before = asyncio.all_tasks()
     await rig.recorder.close()
     assert {task for task in before if not task.done()} == {asyncio.current_task()}
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"record": False},
+        {"role": None},
+        {"role": "Not-A-Role"},
+        {"session_name": "cao-mine"},
+        {"session_name": "cao-20261115-084037-zzzz"},
+    ],
+)
+async def test_only_agents_of_a_run_that_asked_for_it_are_recorded(
+    facts: dict[str, object], tmp_path: Path
+) -> None:
+    rig = Rig(tmp_path)
+    await rig.record_once(rig.terminal("%1", **facts), "hello")
+    assert roles_with_cast(rig.run) == []
+    assert [path.name for path in rig.run.path.parent.iterdir()] == [RUN]
+
+
+@pytest.mark.parametrize("trap", ["linked folder", "link", "second name", "file of others"])
+async def test_nothing_else_is_written_to(
+    trap: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig, outside = Rig(tmp_path), tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").write_text("mine")
+    replay = rig.run.path / "replay"
+    if trap == "linked folder":
+        replay.symlink_to(outside)
+    else:
+        replay.mkdir()
+    match trap:
+        case "link":
+            (replay / "tester.cast").symlink_to(outside / "file")
+        case "second name":
+            (replay / "tester.cast").hardlink_to(outside / "file")
+        case "file of others":
+            (replay / "tester.cast").write_text("mine")
+    await rig.record_once(rig.terminal("%1"), "hello")
+    assert [path.name for path in outside.iterdir()] == ["file"]
+    assert (outside / "file").read_text() == "mine"
+    assert "its screens are not recorded" in caplog.text
+
+
+async def test_a_run_that_is_removed_stays_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig = Rig(tmp_path)
+    live = rig.terminal("%1")
+    rig.show(live, "recorded")
+    rig.recorder.follow(live)
+    await until(lambda: rig.screens() == ["recorded"])
+    shutil.rmtree(rig.run.path)
+    rig.show(live, "hello")
+    await rig.recorder.finish(live)
+    assert not rig.run.path.exists()
+    assert caplog.messages == ["%1: its screens are not recorded: its file was removed"]

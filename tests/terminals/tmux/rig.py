@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 
 from cli_agent_orchestrator.errors import TmuxGone
-from cli_agent_orchestrator.terminals.tmux import Address, Command, PaneInfo, PaneScreen, Tmux
+from cli_agent_orchestrator.terminals.tmux import Command, PaneInfo, PaneScreen, Tmux
 from cli_agent_orchestrator.terminals.tmux.connection import ANSWER_SECONDS
 
 PATIENCE = 60.0
@@ -138,9 +138,18 @@ class Rig:
         said, _ = await process.communicate()
         return said.decode()
 
-    def second_tmux(self, recorder: Recorder, patience: float = ANSWER_SECONDS) -> Tmux:
-        """Return another engine for the same server, not yet started."""
-        return Tmux(Address(self.socket, self.environ, patience=patience), recorder)
+    @asynccontextmanager
+    async def second_tmux(
+        self, recorder: Recorder, patience: float = ANSWER_SECONDS
+    ) -> AsyncIterator[Tmux]:
+        """Close this engine and start another one for the same server, which ends with it."""
+        await self.tmux.close()
+        tmux = Tmux(self.socket, self.environ, recorder, patience=patience)
+        await tmux.start()
+        try:
+            yield tmux
+        finally:
+            await tmux.kill_server()
 
 
 @asynccontextmanager
@@ -157,7 +166,7 @@ async def running_tmux(term: str | None = None) -> AsyncIterator[Rig]:
     if term is not None:
         environ["TERM"] = term
     recorder = Recorder()
-    tmux = Tmux(Address("engine", environ), recorder)
+    tmux = Tmux("engine", environ, recorder)
     rig = Rig(tmux, recorder, "engine", environ, scratch)
     try:
         await rig.tmux.start()

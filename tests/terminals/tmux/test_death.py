@@ -1,7 +1,6 @@
 """The end of a process that is not ours to wait for, noticed by each of the ways."""
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator
 
 import pytest
@@ -38,17 +37,16 @@ def ends() -> Ends:
     return Ends()
 
 
+async def waiting_program() -> asyncio.subprocess.Process:
+    pipe = asyncio.subprocess.PIPE
+    return await asyncio.create_subprocess_exec("head", "-n1", stdin=pipe, stdout=pipe)
+
+
 @pytest.fixture(params=[open_process_watch, no_descriptor])
 async def watch(request: pytest.FixtureRequest, ends: Ends) -> AsyncIterator[DeathWatch]:
     watch = DeathWatch(ends.add, request.param)
     yield watch
     watch.close()
-
-
-async def waiting_program() -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        sys.executable, "-c", "input()", stdin=asyncio.subprocess.PIPE
-    )
 
 
 async def test_the_end_of_a_process_is_told_once(watch: DeathWatch, ends: Ends) -> None:
@@ -63,30 +61,25 @@ async def test_the_end_of_a_process_is_told_once(watch: DeathWatch, ends: Ends) 
     assert ends.keys == ["second", "first"]
 
 
+async def test_a_forgotten_process_is_not_told(watch: DeathWatch, ends: Ends) -> None:
+    forgotten, watched, last = [await waiting_program() for _ in range(3)]
+    watch.watch("forgotten", forgotten.pid)
+    watch.watch("watched", watched.pid)
+    watch.watch("last", last.pid)
+    watch.forget("forgotten")
+    watch.forget("never known")
+    await forgotten.communicate(b"\n")
+    await watched.communicate(b"\n")
+    await ends.until(1)
+    watch.close()
+    watch.close()
+    await last.communicate(b"\n")
+    assert ends.keys == ["watched"]
+
+
 async def test_a_process_that_is_gone_already_is_told_later(watch: DeathWatch, ends: Ends) -> None:
     process = await waiting_program()
     await process.communicate(b"\n")
     watch.watch("gone", process.pid)
     assert ends.keys == []
     await ends.until(1)
-
-
-async def test_a_forgotten_process_is_not_told(watch: DeathWatch, ends: Ends) -> None:
-    forgotten, watched = await waiting_program(), await waiting_program()
-    watch.watch("forgotten", forgotten.pid)
-    watch.watch("watched", watched.pid)
-    watch.forget("forgotten")
-    watch.forget("never known")
-    await forgotten.communicate(b"\n")
-    await watched.communicate(b"\n")
-    await ends.until(1)
-    assert ends.keys == ["watched"]
-
-
-async def test_a_closed_watch_tells_nothing(watch: DeathWatch, ends: Ends) -> None:
-    process = await waiting_program()
-    watch.watch("process", process.pid)
-    watch.close()
-    watch.close()
-    await process.communicate(b"\n")
-    assert ends.keys == []

@@ -2,12 +2,13 @@
 
 import asyncio
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from cli_agent_orchestrator.errors import TmuxCommandError, TmuxMissing
-from cli_agent_orchestrator.terminals.tmux import Address, Command, Tmux
+from cli_agent_orchestrator.terminals.tmux import Command, Tmux
 from tests.terminals.tmux.rig import LONG_SLEEP, PATIENCE, Recorder, Rig
 
 pytestmark = pytest.mark.tmux
@@ -46,68 +47,43 @@ async def test_a_window_that_nobody_waits_for_is_closed_even_if_the_engine_close
     assert "tag-0" not in await rig.by_hand("list-panes", "-a", "-F", "#{@cao_id}")
 
 
-async def test_closing_a_window_ends_its_program_and_tells_nothing_more(rig: Rig) -> None:
-    closed, other = await rig.run(*LONG_SLEEP), await rig.run("sh", "-c", "read x; exit 4")
-    await rig.tmux.close_window(closed)
-    assert [info.pane for info in await rig.tmux.panes()] == [other]
-    await rig.tmux.press(other, ["Enter"])
-    await rig.recorder.until_exited(other)
-    assert rig.recorder.exits == [(other, 4)]
-
-
-async def test_a_session_ends_with_its_windows(rig: Rig) -> None:
+async def test_closing_a_window_ends_its_program_then_its_session_and_tells_nothing_more(
+    rig: Rig,
+) -> None:
     first, second = [await rig.run(*LONG_SLEEP, session="one") for _ in range(2)]
-    other = await rig.run(*LONG_SLEEP, session="two")
+    other = await rig.run("sh", "-c", "read x; exit 4", session="two")
     await rig.tmux.close_window(first)
     assert "one" in await rig.by_hand("list-sessions")
     await rig.tmux.close_window(second)
     assert [info.pane for info in await rig.tmux.panes()] == [other]
     assert "one" not in await rig.by_hand("list-sessions")
+    await rig.tmux.press(other, ["Enter"])
+    await rig.recorder.until_exited(other)
+    assert rig.recorder.exits == [(other, 4)]
 
 
 async def test_a_change_is_told_with_screen_and_title(rig: Rig) -> None:
-    pane = await rig.run("sh", "-c", r"printf '\033]2;a:b #{pid} %%H\007hello\nworld'; sleep 1000")
+    pane = await rig.run(
+        "sh", "-c", r"printf 'hello\nworld'; read x; printf '\033]2;a:b #{pid} %%H\007'; sleep 1000"
+    )
     screen = await rig.recorder.until_shown(pane, "world")
     assert screen.text.splitlines()[:2] == ["hello", "world"]
     assert screen.text.count("\n") == 39
-    assert screen.title == "a:b #{pid} %H"
-    assert not screen.in_mode
-
-
-async def test_a_program_that_sets_no_title_has_none(rig: Rig) -> None:
-    pane = await rig.run("sh", "-c", "echo hello; sleep 1000")
-    assert (await rig.recorder.until_shown(pane, "hello")).title == ""
-
-
-async def test_a_title_alone_is_a_change(rig: Rig) -> None:
-    pane = await rig.run("sh", "-c", r"echo here; read x; printf '\033]2;done\007'; sleep 1000")
-    await rig.recorder.until_shown(pane, "here")
+    assert (screen.title, screen.in_mode) == ("", False)
     await rig.tmux.press(pane, ["Enter"])
-    await rig.recorder.until(lambda: rig.recorder.of(pane)[-1].title == "done")
+    # A title alone is a change.
+    await rig.recorder.until(lambda: rig.recorder.of(pane)[-1].title == "a:b #{pid} %H")
 
 
-async def test_a_spinner_is_reported_as_long_as_it_turns_and_its_end_too(rig: Rig) -> None:
-    spinner = 'for i in $(seq 40); do printf "\\rframe $i "; sleep 0.05; done; echo; echo "the end"'
-    pane = await rig.run("sh", "-c", f"{spinner}; sleep 1000")
-    await rig.recorder.until_shown(pane, "the end")
-    frames = [screen.text for screen in rig.recorder.of(pane)]
-    assert 3 < len(frames) < 35
-
-
-async def test_what_comes_after_a_spinner_is_told_whenever_it_comes(rig: Rig) -> None:
-    spin = 'for i in $(seq 20); do printf "\\rframe $i "; sleep 0.02; done; echo "turn $turn over"'
+async def test_a_spinner_is_reported_as_long_as_it_turns_and_what_comes_after_it(rig: Rig) -> None:
+    spin = 'for i in $(seq 20); do printf "\rframe $i "; sleep 0.05; done; echo "turn $turn over"'
     pane = await rig.run("sh", "-c", f"turn=1; while :; do {spin}; read x; turn=$((turn+1)); done")
     for turn in (1, 2, 3):
         await rig.recorder.until_shown(pane, f"turn {turn} over")
         await rig.tmux.press(pane, ["Enter"])
-
-
-async def test_a_screen_is_not_told_twice(rig: Rig) -> None:
-    again = r"for i in $(seq 20); do printf '\033[Hsame'; sleep 0.05; done"
-    pane = await rig.run("sh", "-c", rf"{again}; printf '\033[Hover'; sleep 1000")
-    await rig.recorder.until_shown(pane, "over")
-    texts = [screen.text for screen in rig.recorder.of(pane)]
-    assert len(texts) == len(set(texts))
+    frames = [screen.text for screen in rig.recorder.of(pane)]
+    assert 4 < len(frames) < 55
+    assert all(one != other for one, other in pairwise(frames)), "no screen is told twice"
 
 
 async def test_lines_that_look_like_the_protocol_are_just_text(rig: Rig) -> None:
@@ -117,37 +93,27 @@ async def test_lines_that_look_like_the_protocol_are_just_text(rig: Rig) -> None
     assert screen.text.splitlines()[: len(fakes)] == fakes
 
 
-async def test_several_panes_are_read_in_one_go(rig: Rig) -> None:
-    panes = [await rig.run("sh", "-c", f"echo number {n}; sleep 1000") for n in range(3)]
+async def test_several_panes_are_read_in_one_go_and_one_in_color(rig: Rig) -> None:
+    shows = r"printf '\033[2mnumber\033[0m %d' "
+    panes = [await rig.run("sh", "-c", f"{shows} {n}; sleep 1000") for n in range(3)]
     for number, pane in enumerate(panes):
         await rig.recorder.until_shown(pane, f"number {number}")
     screens = await rig.tmux.read([*panes, "%999", panes[0]])
     assert list(screens) == panes
-    assert [screen.text.split("\n")[0] for screen in screens.values()] == [
-        "number 0",
-        "number 1",
-        "number 2",
-    ]
+    firsts = [screen.text.split("\n")[0] for screen in screens.values()]
+    assert firsts == ["number 0", "number 1", "number 2"]
     assert await rig.tmux.read([]) == {}
+    assert (await rig.tmux.read_ansi(panes[0])).startswith("\x1b[2mnumber\x1b[0m")
+    assert rig.recorder.outputs == {}, "raw output is told where it was asked for"
 
 
-async def test_a_screen_can_be_read_with_its_colors(rig: Rig) -> None:
-    pane = await rig.run("sh", "-c", r"printf '\033[2mdim\033[0m plain'; sleep 1000")
-    await rig.recorder.until_shown(pane, "plain")
-    assert "\x1b[2mdim\x1b[0m" in await rig.tmux.read_ansi(pane)
-
-
-async def test_the_whole_scrollback_is_kept(rig: Rig) -> None:
-    pane = await rig.python("for n in range(100_000): print('line', n)\nprint('all'); input()")
+async def test_the_whole_scrollback_is_kept_and_wrapped_lines_are_joined(rig: Rig) -> None:
+    lines = ["x" * 1000, *(f"line {n}" for n in range(100_000))]
+    script = "print('x' * 1000)\nfor n in range(100_000): print('line', n)\nprint('all'); input()"
+    pane = await rig.python(script)
     await rig.recorder.until_shown(pane, "all")
-    lines = (await rig.tmux.scrollback(pane)).splitlines()
-    assert [line.strip() for line in lines[:100_000]] == [f"line {n}" for n in range(100_000)]
-
-
-async def test_the_scrollback_joins_lines_that_were_wrapped(rig: Rig) -> None:
-    pane = await rig.python("print('x' * 1000); print('all'); input()")
-    await rig.recorder.until_shown(pane, "all")
-    assert (await rig.tmux.scrollback(pane)).splitlines()[0] == "x" * 1000
+    kept = (await rig.tmux.scrollback(pane)).splitlines()
+    assert [line.strip() for line in kept[: len(lines)]] == lines
 
 
 @pytest.mark.parametrize("verb", ["read_ansi", "scrollback"])
@@ -167,22 +133,15 @@ async def test_raw_output_is_complete(rig: Rig) -> None:
     assert rig.recorder.outputs[pane] == said
 
 
-async def test_raw_output_is_only_told_where_it_was_asked_for(rig: Rig) -> None:
-    pane = await rig.run("sh", "-c", "echo hello; sleep 1000")
-    await rig.recorder.until_shown(pane, "hello")
-    assert rig.recorder.outputs == {}
-
-
-async def test_tmux_that_is_not_installed_is_said_with_advice(tmp_path: Path) -> None:
-    tmux = Tmux(Address("nowhere", {}, str(tmp_path / "tmux")), Recorder())
-    with pytest.raises(TmuxMissing, match="apt install tmux"):
-        await tmux.start()
-
-
-@pytest.mark.parametrize("version", ["tmux 3.1c", "tmux 2.9"])
-async def test_tmux_that_is_too_old_is_said_with_advice(tmp_path: Path, version: str) -> None:
+@pytest.mark.parametrize(
+    ("version", "advice"), [("", "apt install tmux"), ("tmux 3.1c", r"too old.*brew install tmux")]
+)
+async def test_tmux_that_is_missing_or_too_old_is_said_with_advice(
+    tmp_path: Path, version: str, advice: str
+) -> None:
     program = tmp_path / "tmux"
-    program.write_text(f"#!/bin/sh\necho {version}\n")
-    program.chmod(0o755)
-    with pytest.raises(TmuxMissing, match=r"too old.*brew install tmux"):
-        await Tmux(Address("nowhere", {}, str(program)), Recorder()).start()
+    if version:
+        program.write_text(f"#!/bin/sh\necho {version}\n")
+        program.chmod(0o755)
+    with pytest.raises(TmuxMissing, match=advice):
+        await Tmux("nowhere", {}, Recorder(), program=str(program)).start()

@@ -42,29 +42,18 @@ async def test_a_paste_is_byte_exact(rig: Rig, tmp_path: Path) -> None:
         pasted += data
         await rig.recorder.until_shown(pane, f"got {len(pasted)}.")
         assert record.read_bytes() == pasted
+    assert await rig.by_hand("list-buffers") == "", "nothing of it stays behind"
 
 
-async def test_a_program_that_knows_bracketed_paste_gets_one(rig: Rig, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("asks", "marked"), [(True, False), (False, True), (True, True)])
+async def test_a_paste_has_brackets_once_if_they_are_asked_for_or_it_is_marked(
+    rig: Rig, tmp_path: Path, asks: bool, marked: bool
+) -> None:
     record = tmp_path / "record"
-    pane = await rig.reader(record, r"\x1b[?2004h")
-    await rig.tmux.paste(pane, b"two\nlines")
+    pane = await rig.reader(record, r"\x1b[?2004h" if asks else "")
+    await rig.tmux.paste(pane, b"two\nlines", marked=marked)
     await rig.recorder.until_shown(pane, "got 21.")
     assert record.read_bytes() == b"\x1b[200~two\nlines\x1b[201~"
-
-
-@pytest.mark.parametrize("asks", ["", r"\x1b[?2004h"], ids=["not asked for", "asked for"])
-async def test_a_marked_paste_has_its_brackets_once(rig: Rig, tmp_path: Path, asks: str) -> None:
-    record = tmp_path / "record"
-    pane = await rig.reader(record, asks)
-    await rig.tmux.paste(pane, b"two\nlines", marked=True)
-    await rig.recorder.until_shown(pane, "got 21.")
-    assert record.read_bytes() == b"\x1b[200~two\nlines\x1b[201~"
-
-
-async def test_nothing_of_a_paste_stays_behind(rig: Rig, tmp_path: Path) -> None:
-    pane = await rig.reader(tmp_path / "record")
-    await rig.tmux.paste(pane, b"secret")
-    assert await rig.by_hand("list-buffers") == ""
 
 
 async def test_keys_are_pressed_by_name(rig: Rig, tmp_path: Path) -> None:
@@ -75,7 +64,7 @@ async def test_keys_are_pressed_by_name(rig: Rig, tmp_path: Path) -> None:
     assert record.read_bytes() == b"\r\x1b\x03\x1b[B-;"
 
 
-async def test_copy_mode_is_told_and_left_before_a_paste(rig: Rig, tmp_path: Path) -> None:
+async def test_copy_mode_is_told_and_left_before_input(rig: Rig, tmp_path: Path) -> None:
     record = tmp_path / "record"
     pane = await rig.reader(record)
     await rig.by_hand("copy-mode", "-t", pane)
@@ -83,35 +72,22 @@ async def test_copy_mode_is_told_and_left_before_a_paste(rig: Rig, tmp_path: Pat
     await rig.tmux.paste(pane, b"hello")
     screen = await rig.recorder.until_shown(pane, "got 5.")
     assert not screen.in_mode
-    assert record.read_bytes() == b"hello"
-
-
-async def test_copy_mode_is_left_before_a_key(rig: Rig, tmp_path: Path) -> None:
-    record = tmp_path / "record"
-    pane = await rig.reader(record)
     await rig.by_hand("copy-mode", "-t", pane)
     await rig.tmux.press(pane, ["Enter"])
-    await rig.recorder.until_shown(pane, "got 1.")
-    assert record.read_bytes() == b"\r"
+    await rig.recorder.until_shown(pane, "got 6.")
+    assert record.read_bytes() == b"hello\r"
 
 
-async def test_a_dead_program_takes_no_input(rig: Rig) -> None:
-    pane = await rig.run("sh", "-c", "exit 0")
-    await rig.recorder.until_exited(pane)
-    with pytest.raises(TmuxCommandError, match="has ended"):
-        await rig.tmux.paste(pane, b"x")
-    with pytest.raises(TmuxCommandError, match="has ended"):
-        await rig.tmux.press(pane, ["Enter"])
+async def test_a_program_that_has_ended_or_never_was_takes_no_input(rig: Rig) -> None:
+    dead = await rig.run("sh", "-c", "exit 0")
+    await rig.recorder.until_exited(dead)
+    for pane, reason in ((dead, "has ended"), ("%999", "%999")):
+        with pytest.raises(TmuxCommandError, match=reason):
+            await rig.tmux.paste(pane, b"x")
+        with pytest.raises(TmuxCommandError, match=reason):
+            await rig.tmux.press(pane, ["Enter"])
     assert await rig.by_hand("list-buffers") == ""
     assert rig.recorder.reasons == []
-
-
-async def test_a_pane_that_is_not_there_takes_no_input(rig: Rig) -> None:
-    with pytest.raises(TmuxCommandError, match="%999"):
-        await rig.tmux.paste("%999", b"x")
-    with pytest.raises(TmuxCommandError, match="%999"):
-        await rig.tmux.press("%999", ["Enter"])
-    assert await rig.by_hand("list-buffers") == ""
 
 
 async def test_the_file_of_a_paste_is_private_and_short_lived(rig: Rig, tmp_path: Path) -> None:

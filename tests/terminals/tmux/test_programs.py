@@ -54,11 +54,22 @@ async def report_of(rig: Rig, command: Command, report: Path) -> dict[str, objec
     return told
 
 
-async def test_arguments_arrive_exactly_as_given(rig: Rig, tmp_path: Path) -> None:
-    report = tmp_path / "report"
+@pytest.mark.parametrize("name", ["plain", "#[x] #{pid} #(id) ## it's $HOME; é %H ~"])
+async def test_arguments_environment_and_folder_arrive_exactly_as_given(
+    rig: Rig, tmp_path: Path, name: str
+) -> None:
+    report, folder = tmp_path / "report", tmp_path / name
+    folder.mkdir()
+    env = {f"V{number}": word for number, word in enumerate(HOSTILE_WORDS)}
+    env |= {"REPORT": str(report), "PATH": "/only/this", "SHELL": "/bin/sh", "LANG": "C.UTF-8"}
     argv = (sys.executable, "-c", REPORTER, *HOSTILE_WORDS)
-    told = await report_of(rig, Command(argv, "/", {"REPORT": str(report)}), report)
+    told = await report_of(rig, Command(argv, str(folder), env), report)
     assert told["argv"] == HOSTILE_WORDS
+    assert told["cwd"] == str(folder)
+    assert isinstance(told["env"], dict)
+    seen = {name: value for name, value in told["env"].items() if name not in SET_BY_TMUX}
+    assert seen == {name: value for name, value in env.items() if name not in SET_BY_TMUX}
+    assert told["env"]["SHELL"] == "/bin/sh"
 
 
 async def test_a_command_of_one_word_is_not_run_by_a_shell(rig: Rig, tmp_path: Path) -> None:
@@ -71,17 +82,6 @@ async def test_a_command_of_one_word_is_not_run_by_a_shell(rig: Rig, tmp_path: P
     )
     assert told["argv"] == []
     assert not (tmp_path / "oops").exists()
-
-
-async def test_the_environment_is_the_given_one(rig: Rig, tmp_path: Path) -> None:
-    report = tmp_path / "report"
-    env = {f"V{number}": word for number, word in enumerate(HOSTILE_WORDS)}
-    env |= {"REPORT": str(report), "PATH": "/only/this", "SHELL": "/bin/sh", "LANG": "C.UTF-8"}
-    told = await report_of(rig, Command((sys.executable, "-c", REPORTER), "/", env), report)
-    assert isinstance(told["env"], dict)
-    seen = {name: value for name, value in told["env"].items() if name not in SET_BY_TMUX}
-    assert seen == {name: value for name, value in env.items() if name not in SET_BY_TMUX}
-    assert told["env"]["SHELL"] == "/bin/sh"
 
 
 @pytest.mark.parametrize("term", [None, "dumb"])
@@ -115,14 +115,6 @@ async def test_no_variable_shows_on_a_command_line(rig: Rig) -> None:
     assert b"nobody-may-see-this" not in listed
 
 
-@pytest.mark.parametrize("name", ["plain", "#[x] #{pid} #(id) ## it's $HOME; é %H ~"])
-async def test_the_program_starts_in_its_folder(rig: Rig, tmp_path: Path, name: str) -> None:
-    report, folder = tmp_path / "report", tmp_path / name
-    folder.mkdir()
-    command = Command((sys.executable, "-c", REPORTER), str(folder), {"REPORT": str(report)})
-    assert (await report_of(rig, command, report))["cwd"] == str(folder)
-
-
 async def test_what_tmux_would_misunderstand_is_refused(rig: Rig) -> None:
     sessions = ("", "a:b", "a.b", "$1", HUB_SESSION)
     programs: tuple[tuple[str, ...], ...] = (
@@ -148,22 +140,14 @@ async def test_a_folder_whose_name_is_no_utf_8_can_be_used(rig: Rig, tmp_path: P
     assert (Path(folder) / "here").exists()
 
 
-async def test_the_exit_code_is_told(rig: Rig) -> None:
-    ends = {"exit 0": 0, "exit 3": 3, "kill -9 $$": 137, "kill -TERM $$": 143}
-    panes = [await rig.run("sh", "-c", f"echo started; read x; {end}") for end in ends]
-    for pane, code in zip(panes, ends.values(), strict=True):
-        await rig.recorder.until_shown(pane, "started")
-        await rig.tmux.press(pane, ["Enter"])
+async def test_the_exit_code_is_told_once(rig: Rig) -> None:
+    ends = {"kill -9 $$": 137, "kill -TERM $$": 143, **{f"exit {n}": n for n in range(20)}}
+    panes = {await rig.run("sh", "-c", end): code for end, code in ends.items()}
+    for pane, code in panes.items():
         assert await rig.recorder.until_exited(pane) == code
-    told = {info.pane: (info.dead, info.exit_code) for info in await rig.tmux.panes()}
-    assert told == {pane: (True, code) for pane, code in zip(panes, ends.values(), strict=True)}
-
-
-async def test_programs_that_end_at_once_are_told_once_each(rig: Rig) -> None:
-    panes = [await rig.run("sh", "-c", f"exit {code}") for code in range(20)]
-    for pane in panes:
-        await rig.recorder.until_exited(pane)
-    assert sorted(rig.recorder.exits) == sorted(zip(panes, range(20), strict=True))
+    assert sorted(rig.recorder.exits) == sorted(panes.items())
+    listed = {info.pane: (info.dead, info.exit_code) for info in await rig.tmux.panes()}
+    assert listed == {pane: (True, code) for pane, code in panes.items()}
 
 
 async def test_the_last_screen_comes_before_the_end(rig: Rig) -> None:

@@ -13,7 +13,6 @@ from cli_agent_orchestrator.terminals.tmux.protocol import (
     Notice,
     PaneOutput,
     Parser,
-    literal,
     parse_version,
     quote,
     unescape,
@@ -55,9 +54,25 @@ def test_a_block_is_the_answer_to_a_command() -> None:
     assert parsed(block(b"a\rb\r")) == [Answer(ok=True, lines=(b"a\rb\r",), ours=True)]
 
 
-def test_text_outside_of_blocks_is_dropped() -> None:
-    stream = b"hook failed: no such thing\n\n" + block(b"x") + b"\xff\xfe noise\n"
-    assert parsed(stream) == [Answer(ok=True, lines=(b"x",), ours=True)]
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"%output %12 a\\033[1mb\\134 c", PaneOutput("%12", b"a\\033[1mb\\134 c")),
+        (b"%extended-output %3 150 : a : b", PaneOutput("%3", b"a : b")),
+        (b"%output", PaneOutput("", b"")),
+        (b"%output %1", PaneOutput("%1", b"")),
+        (b"%extended-output %1 2", PaneOutput("%1", b"")),
+        (b"%window-renamed @2 a  name", Notice("window-renamed", "@2 a  name")),
+        (b"%sessions-changed", Notice("sessions-changed", "")),
+        (b"%", Notice("", "")),
+        # What is no text is replaced.
+        (b"%window-renamed @2 \xff", Notice("window-renamed", "@2 \ufffd")),
+        (b"%n\xff x", Notice("n\ufffd", "x")),
+        (b"%output %\xff y", PaneOutput("%\ufffd", b"y")),
+    ],
+)
+def test_a_line_outside_of_blocks_is_a_message_or_noise(line: bytes, message: Message) -> None:
+    assert parsed(b"hook failed: no such thing\n\n" + line + b"\n\xff\xfe noise\n") == [message]
 
 
 @pytest.mark.parametrize(
@@ -66,34 +81,6 @@ def test_text_outside_of_blocks_is_dropped() -> None:
 )
 def test_a_malformed_begin_opens_no_block(line: bytes) -> None:
     assert parsed(line + b"\n%exit\n")[-1] == Notice("exit", "")
-
-
-def test_output_is_kept_escaped() -> None:
-    assert parsed(b"%output %12 a\\033[1mb\\134 c\n") == [PaneOutput("%12", b"a\\033[1mb\\134 c")]
-    assert parsed(b"%extended-output %3 150 : a : b\n") == [PaneOutput("%3", b"a : b")]
-
-
-@pytest.mark.parametrize("line", [b"%output", b"%output ", b"%output %1", b"%extended-output %1 2"])
-def test_output_without_data_is_empty_output(line: bytes) -> None:
-    [message] = parsed(line + b"\n")
-    assert isinstance(message, PaneOutput)
-    assert message.escaped == b""
-
-
-def test_other_notifications_keep_their_words() -> None:
-    assert parsed(b"%window-renamed @2 a  name\n%sessions-changed\n%\n") == [
-        Notice("window-renamed", "@2 a  name"),
-        Notice("sessions-changed", ""),
-        Notice("", ""),
-    ]
-
-
-def test_what_is_no_text_is_replaced() -> None:
-    assert parsed(b"%window-renamed @2 \xff\n%n\xff x\n%output %\xff y\n") == [
-        Notice("window-renamed", "@2 \ufffd"),
-        Notice("n\ufffd", "x"),
-        PaneOutput("%\ufffd", b"y"),
-    ]
 
 
 def test_a_line_is_taken_only_when_it_is_complete() -> None:
@@ -157,30 +144,6 @@ def test_unescape_leaves_alone_what_is_no_escape() -> None:
         assert unescape(data) == data
 
 
-@pytest.mark.parametrize(
-    ("word", "quoted"),
-    [
-        ("", "''"),
-        ("a b", "'a b'"),
-        ("%1", "'%1'"),
-        ("it's", "'it'\"'\"'s'"),
-        ("a\nb", "'a'\"\\n\"'b'"),
-        ("a\rb", "'a'\"\\r\"'b'"),
-        ("a;", "'a;'"),
-        ("$x\\n", "'$x\\n'"),
-        ("~", "'~'"),
-        ("a\n", "'a'\"\\n\"''"),
-    ],
-)
-def test_quoting(word: str, quoted: str) -> None:
-    assert quote(word) == quoted
-
-
-def test_a_word_with_nul_is_refused() -> None:
-    with pytest.raises(ValueError, match="NUL"):
-        quote("a\0b")
-
-
 def read_word(quoted: str) -> str:
     """Read a quoted word the way tmux does, as far as `quote` makes use of it."""
     if not quoted.startswith("'"):
@@ -196,20 +159,6 @@ def test_any_word_is_one_argument_on_one_line(word: str) -> None:
     assert "\n" not in quoted
     assert "\r" not in quoted
     assert read_word(quoted) == word
-
-
-@pytest.mark.parametrize(
-    ("text", "escaped"),
-    [
-        ("plain", "plain"),
-        ("#{pid}", "##{pid}"),
-        ("#(date)", "##(date)"),
-        ("a#[b", "a###{l:[}b"),
-        ("##[", "#####{l:[}"),
-    ],
-)
-def test_literal_text_survives_formats(text: str, escaped: str) -> None:
-    assert literal(text) == escaped
 
 
 @pytest.mark.parametrize(

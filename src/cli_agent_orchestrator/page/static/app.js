@@ -13,10 +13,9 @@
 //                               button in it that fetches something else
 //   data-comment                a button at a line of a diff
 
-const SIGNED_IN = "cao-signed-in";
-const KEYS = "keys";
-const OURS = "page";
-const HMAC = { name: "HMAC", hash: "SHA-256" };
+const SIGN_IN = "/dashboard/sign-in";
+const KEY = "cao-key"; // where the browser keeps its key, for pages of this very port
+const PORT = "cao-port"; // and the port of the server that gave it; over ssh it may be another
 const QUIET_MS = 40_000; // the server gives a sign of life every 15 s
 const FIRST_PAUSE_MS = 200;
 const LONGEST_PAUSE_MS = 2_000;
@@ -37,53 +36,29 @@ class Problem extends Error {
   }
 }
 
-const bytes = (text) => new TextEncoder().encode(text);
-const hex = (buffer) => [...new Uint8Array(buffer)].map((one) => one.toString(16).padStart(2, "0")).join("");
+let isOurs = false; // the server at this port, as long as the stream of the page lasts
 
-function keys(mode, act) {
-  return new Promise((done, fail) => {
-    const opening = indexedDB.open("cao", 1);
-    opening.onupgradeneeded = () => opening.result.createObjectStore(KEYS);
-    opening.onerror = () => fail(opening.error);
-    opening.onsuccess = () => {
-      const acting = act(opening.result.transaction(KEYS, mode).objectStore(KEYS));
-      acting.onsuccess = () => done(acting.result);
-      acting.onerror = () => fail(acting.error);
-      opening.result.close(); // when that is done
-    };
-  });
-}
-
-// No script can read the key again, and it is sent to nobody: it signs what is asked, of this
-// server alone. Who takes its place while it is not there learns nothing that is of use later.
-async function keepKey(text) {
-  const key = await crypto.subtle.importKey("raw", bytes(text), HMAC, false, ["sign"]);
-  await keys("readwrite", (store) => store.put(key, OURS));
-  localStorage.setItem(SIGNED_IN, Date.now());
-}
-
-let challenge; // of this server, until it is started again
-
-async function proof(path, method) {
-  const key = await keys("readonly", (store) => store.get(OURS));
-  if (!key) return {};
-  challenge ??= (await (await fetch("/dashboard/challenge", { cache: "no-store" })).json()).challenge;
-  const { pathname, search } = new URL(path, location.origin);
-  const words = `${challenge} ${location.host} ${method} ${pathname}${search}`;
-  return { "X-CAO-Proof": hex(await crypto.subtle.sign(HMAC, key, bytes(words))) };
-}
-
-async function send(path, options) {
-  const headers = { ...options.headers, ...(await proof(path, options.method ?? "GET")) };
-  return fetch(path, { ...options, headers, cache: "no-store" });
+// While our server is down, another user of the machine may listen at its port and wait for the
+// key. So it is sent only to a server that knows it already, and listens at the port of the one that
+// gave it: else the other could ask another server of ours, and pass its answer on.
+async function check(key) {
+  const hex = (bytes) => [...new Uint8Array(bytes)].map((one) => one.toString(16).padStart(2, "0")).join("");
+  const bytes = (text) => new TextEncoder().encode(text);
+  const nonce = hex(crypto.getRandomValues(new Uint8Array(16)));
+  const response = await fetch(`/dashboard/proof?expiry=${parseInt(key)}&nonce=${nonce}`, { cache: "no-store" });
+  const { proof } = await response.json();
+  const hmac = await crypto.subtle.importKey("raw", bytes(key), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+  if (proof !== hex(await crypto.subtle.sign("HMAC", hmac, bytes(`${localStorage.getItem(PORT)} ${nonce}`)))) {
+    throw new Problem(401, "the server at this port did not sign this browser in");
+  }
+  isOurs = true;
 }
 
 async function ask(path, options = {}) {
-  let response = await send(path, options);
-  if (response.status === 401 && challenge) {
-    challenge = undefined;
-    response = await send(path, options);
-  }
+  const key = path !== SIGN_IN && localStorage.getItem(KEY);
+  if (key && !isOurs) await check(key);
+  const headers = { ...options.headers, ...(key && { Authorization: `Bearer ${key}` }) };
+  const response = await fetch(path, { ...options, headers, cache: "no-store" });
   if (response.ok) return response;
   const answer = await response.json().catch(() => ({}));
   throw new Problem(response.status, answer.detail ?? `The server answered ${response.status}.`);
@@ -256,7 +231,6 @@ let following; // what ends the present stream
 
 async function follow(path) {
   const ending = (following = new AbortController());
-  challenge = undefined; // the server may have been started again
   const stop = () => ending.abort();
   let patience = setTimeout(stop, QUIET_MS);
   let isFirst = true;
@@ -281,6 +255,7 @@ async function follow(path) {
       }
     }
   } finally {
+    isOurs = false;
     clearTimeout(patience);
     ending.abort();
   }
@@ -353,9 +328,11 @@ async function signIn() {
   const code = location.hash.slice(1);
   // It works only once; nobody needs it in the history.
   history.replaceState(null, "", location.pathname);
-  if (!code) return localStorage.getItem(SIGNED_IN) ? location.replace("/dashboard") : signedOut();
+  if (!code) return localStorage.getItem(KEY) ? location.replace("/dashboard") : signedOut();
   try {
-    await keepKey((await post("/dashboard/sign-in", { code })).key);
+    const { key, port } = await post(SIGN_IN, { code });
+    localStorage.setItem(PORT, port);
+    localStorage.setItem(KEY, key);
     location.replace("/dashboard");
   } catch (error) {
     signedOut(words(error));
@@ -510,10 +487,10 @@ document.addEventListener("visibilitychange", () => {
 for (const link of document.querySelectorAll("header nav a")) {
   if (link.pathname === location.pathname) link.ariaCurrent = "page";
 }
-if (location.pathname === "/dashboard/sign-in") {
+if (location.pathname === SIGN_IN) {
   signIn();
 } else {
   // Another tab has signed in.
-  addEventListener("storage", (event) => event.key === SIGNED_IN && event.newValue && keepUp());
+  addEventListener("storage", (event) => event.key === KEY && event.newValue && keepUp());
   keepUp();
 }

@@ -1,10 +1,10 @@
-"""The tmux engine: opens terminals, types into them, and tells what happens in them.
+"""The tmux engine: opens terminals, types into them, and reports what happens in them.
 
-Others import only what is named here. The engine knows nothing of agents.
+Others import only the names below. The engine knows nothing of agents.
 """
 
 from .connection import INSTALL_HINT, checked_version, drop_error
-from .engine import Address, Tmux
+from .engine import Tmux
 from .observer import TmuxListener
 from .protocol import COLUMNS, HUB_SESSION, ROWS, Command, PaneInfo, PaneScreen
 
@@ -13,7 +13,6 @@ __all__ = [
     "HUB_SESSION",
     "INSTALL_HINT",
     "ROWS",
-    "Address",
     "Command",
     "PaneInfo",
     "PaneScreen",

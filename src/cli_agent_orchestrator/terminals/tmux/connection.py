@@ -1,21 +1,20 @@
 """One control-mode client of tmux, and how the server behind it is made ours.
 
-Batches of command lines go out, their answers and messages come in. A connection is used once.
-When it ends, however it ends, every batch that was not answered fails with TmuxGone and `lost` is
-called once. A server that does not answer counts as gone: what it says later is dropped. To
-reconnect, make a new connection: nothing that belongs to an old one can touch it.
+Batches of command lines go out, answers and messages come in. A connection is used once. When it
+ends, every batch without an answer fails with TmuxGone and `lost` is called once. A server that
+does not answer counts as gone: later answers are dropped. To reconnect, make a new connection.
 
 The server is started with next to no environment, and even that is taken out again: a program gets
-the variables that its command names, and what tmux itself sets.
+the variables of its command, and what tmux itself sets.
 """
 
 import asyncio
 import os
 import signal
+import subprocess
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, cast
 
 from ...errors import TmuxGone, TmuxMissing
@@ -39,25 +38,11 @@ CONNECT_TIMEOUT = 10.0
 ANSWER_SECONDS = 15.0
 """How long tmux may leave everything unanswered before it is given up."""
 SILENT_LOOKS = 3
-"""In how many looks that is seen, so that it hardly counts when we ourselves were stopped."""
-STDERR_LIMIT = 2000
-
-OLDEST_VERSION = (3, 2)
+"""Looks that must all find silence, so that it hardly counts when we ourselves were stopped."""
 INSTALL_HINT = "install it with `apt install tmux` or `brew install tmux`"
 VERSION_SECONDS = 20.0
-LAST_WORDS_SECONDS = 2.0
-LONGEST_VERSION = 200
-CODE_LOOKS = (0.01, 0.03, 0.1)
-"""Pauses between looks for the exit code of a program that has just ended."""
 
 Answers = list[Answer]
-
-
-@dataclass(slots=True)
-class _Batch:
-    expected: int
-    done: asyncio.Future[Answers]
-    answers: Answers = field(default_factory=list)
 
 
 class ControlConnection(asyncio.SubprocessProtocol):
@@ -67,7 +52,7 @@ class ControlConnection(asyncio.SubprocessProtocol):
         lost: Callable[["ControlConnection", str], None],
         patience: float,
     ) -> None:
-        """`received` gets what tmux says unasked, `lost` why the connection ended by itself."""
+        """`received` gets unasked messages, `lost` why the connection ended by itself."""
         self._received = received
         self._lost = lost
         self._patience = patience
@@ -76,7 +61,8 @@ class ControlConnection(asyncio.SubprocessProtocol):
         self._look: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._parser = Parser()
-        self._batches: deque[_Batch] = deque()
+        self._batches: deque[tuple[int, Answers, asyncio.Future[Answers]]] = deque()
+        """How many answers each batch expects, those that have come, and its future."""
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._transport: asyncio.SubprocessTransport | None = None
@@ -86,7 +72,7 @@ class ControlConnection(asyncio.SubprocessProtocol):
         self._open = True
 
     async def open(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
-        """Start the client and wait until it is attached; TmuxGone if that does not come about."""
+        """Start the client and wait until it is attached; TmuxGone if it is not in time."""
         # The server that the client may start inherits the folder: it must not hold on to one.
         # What is sent to us and our process group (Ctrl-C) is not for the client: we end it.
         await self._loop.subprocess_exec(
@@ -113,9 +99,8 @@ class ControlConnection(asyncio.SubprocessProtocol):
     def send(self, lines: Sequence[str], *, answers: int | None = None) -> asyncio.Future[Answers]:
         """Send command lines in one write; the future has their answers, in the same order.
 
-        `answers` says how many will come if it is not one for each line. A refused command is an
-        answer like others, with `ok` false. When the connection ends, or when tmux answers nothing
-        for a while, the future has TmuxGone.
+        `answers` is their number if it is not one for each line. A refused command is an answer
+        with `ok` false. When the connection ends, or tmux stays silent, the future has TmuxGone.
         """
         done: asyncio.Future[Answers] = self._loop.create_future()
         # Its end may be told to us later than to its pipe.
@@ -126,7 +111,7 @@ class ControlConnection(asyncio.SubprocessProtocol):
             raise ValueError("a batch has one command a line, and no empty line")
         # Arguments may hold bytes that are no UTF-8 (a path, an environment value).
         data = "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
-        self._batches.append(_Batch(len(lines) if answers is None else answers, done))
+        self._batches.append((len(lines) if answers is None else answers, [], done))
         self._input.write(data)
         if self._look is None:
             self._silent = 0
@@ -151,7 +136,7 @@ class ControlConnection(asyncio.SubprocessProtocol):
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == 2:
-            self._stderr = (self._stderr + data)[:STDERR_LIMIT]
+            self._stderr = (self._stderr + data)[:2000]
             return
         if not self._open:
             return
@@ -205,12 +190,12 @@ class ControlConnection(asyncio.SubprocessProtocol):
         self._answered += 1
         if not self._batches:
             return
-        batch = self._batches[0]
-        batch.answers.append(answer)
-        if len(batch.answers) == batch.expected:
+        expected, answers, done = self._batches[0]
+        answers.append(answer)
+        if len(answers) == expected:
             self._batches.popleft()
-            if not batch.done.done():
-                batch.done.set_result(batch.answers)
+            if not done.done():
+                done.set_result(answers)
 
     def _lose(self) -> None:
         was_connected = self._open and self._ready.done()
@@ -228,9 +213,9 @@ class ControlConnection(asyncio.SubprocessProtocol):
             # close() may be the one that gave up waiting for it.
             self._ready.exception()
         while self._batches:
-            batch = self._batches.popleft()
-            if not batch.done.done():
-                batch.done.set_exception(TmuxGone(reason))
+            *_, done = self._batches.popleft()
+            if not done.done():
+                done.set_exception(TmuxGone(reason))
         # The client is ended before its pipes are closed: tmux 3.3a keeps a client for ever whose
         # pipes close while there is output for it, and cannot even be killed properly then.
         if self._transport is not None and self._transport.get_returncode() is None:
@@ -244,46 +229,39 @@ class ControlConnection(asyncio.SubprocessProtocol):
 
 
 def drop_error(done: asyncio.Future[Any]) -> None:  # whatever its result is
-    """Look at the error of a future that is not awaited: asyncio complains about others."""
+    """Retrieve the error of a future that is not awaited: asyncio complains about others."""
     if not done.cancelled():
         done.exception()
 
 
-async def read_version(program: str, env: Mapping[str, str]) -> str:
-    """Return the version of tmux as it says it: `3.3a`; TmuxMissing if it cannot serve."""
+def read_version(program: str, env: Mapping[str, str]) -> str:
+    """Ask for tmux's version, as `checked_version` returns it. Blocks."""
     try:
-        process = await asyncio.create_subprocess_exec(
-            *(program, "-V"),
+        done = subprocess.run(
+            [program, "-V"],
             env=env,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=VERSION_SECONDS,
             start_new_session=True,
+            check=False,
         )
     except OSError as error:
         reason = f"tmux was not found ({program}: {error.strerror}); {INSTALL_HINT}"
         raise TmuxMissing(reason) from error
-    try:
-        async with asyncio.timeout(VERSION_SECONDS):
-            said, _ = await process.communicate()
-    except TimeoutError:
+    except subprocess.TimeoutExpired:
         reason = f"{program} -V did not answer within {VERSION_SECONDS:g} seconds"
         raise TmuxMissing(reason) from None
-    finally:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        # Python waits for the end of what is said, too, and that has to be read.
-        with suppress(TimeoutError):
-            await asyncio.wait_for(process.communicate(), LAST_WORDS_SECONDS)
-    return checked_version(program, process.returncode, said.decode("utf-8", "replace"))
+    return checked_version(program, done.returncode, done.stdout.decode("utf-8", "replace"))
 
 
 def checked_version(program: str, code: int | None, said: str) -> str:
-    """Return the version of a tmux that has answered; TmuxMissing if it cannot serve."""
-    text = " ".join(said.split())[:LONGEST_VERSION]
+    """Return tmux's version from its answer: `3.3a`; TmuxMissing if it cannot serve."""
+    text = " ".join(said.split())[:200]
     if code != 0:
         raise TmuxMissing(f"{program} -V failed: {text}; {INSTALL_HINT}")
     version = parse_version(text)
-    if version is not None and version < OLDEST_VERSION:
+    if version is not None and version < (3, 2):
         raise TmuxMissing(f"{text} is too old, 3.2 or later is needed; {INSTALL_HINT}")
     return text.removeprefix("tmux ")
 
@@ -291,8 +269,7 @@ def checked_version(program: str, code: int | None, said: str) -> str:
 async def take_over(connection: ControlConnection) -> tuple[int, list[PaneInfo]]:
     """Set the server up and end what an earlier life of ours left behind.
 
-    Return the server's process id and all tagged panes, the dead with their exit codes as far as
-    they can be had.
+    Return the server's process id and all tagged panes, the dead with their exit codes if known.
     """
     clients = command(
         "list-clients", "-t", f"={HUB_SESSION}", "-F", "#{client_control_mode}:#{client_pid}"
@@ -313,7 +290,8 @@ async def take_over(connection: ControlConnection) -> tuple[int, list[PaneInfo]]
     if lines:
         await connection.send(lines)
     server = int(pid.text)
-    for pause in (*CODE_LOOKS, None):
+    # tmux may not know the exit code of a program that has just ended.
+    for pause in (0.01, 0.03, 0.1, None):
         [answer] = await connection.send([LIST_PANES])
         panes = parse_panes(answer.lines)
         if pause is None or all(info.exit_code is not None for info in panes if info.dead):
@@ -326,8 +304,8 @@ async def take_over(connection: ControlConnection) -> tuple[int, list[PaneInfo]]
 def remind_of_children(server: int) -> None:
     """Make tmux collect the exit codes of programs that have ended.
 
-    tmux 3.3a now and then misses the signal of a child's end and then knows no exit code until
-    another child ends.
+    tmux 3.3a sometimes misses the signal of a child's end and then knows no exit code until another
+    child ends.
     """
     with suppress(ProcessLookupError, PermissionError):
         os.kill(server, signal.SIGCHLD)

@@ -1,6 +1,6 @@
 """Terminals in tmux, over one control-mode connection to a server of our own.
 
-It runs `tmux` only to ask for the version and to connect; all else goes over that connection.
+It runs `tmux` only to ask for the version and to connect.
 """
 
 import asyncio
@@ -9,10 +9,11 @@ import secrets
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from ...errors import TmuxCommandError, TmuxError, TmuxGone, TmuxMissing
 from . import protocol as commands
@@ -41,37 +42,11 @@ from .protocol import (
 
 FIRST_RETRIES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 """Pauses between attempts to connect: a server that was just killed may be in the way."""
-LAST_RETRY = 2.0
 SETTLE_SECONDS = 2.0
-"""How long a connection that is not wanted any more may take to be there."""
 
 
 LONGEST_SOCKET_PATH = 103
-"""Bytes of a path, where systems allow the least."""
-CLIENT_TERM = "xterm-256color"
-"""What our client says it is, whatever the server runs in: some agents ask tmux for it."""
-INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMUX_TMPDIR")
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Which tmux server is meant, and how it is started if it is not there."""
-
-    socket: str
-    environ: Mapping[str, str] = field(repr=False)
-    program: str = "tmux"
-    patience: float = ANSWER_SECONDS
-    """A server that answers nothing for so many seconds counts as gone."""
-
-    @property
-    def env(self) -> dict[str, str]:
-        """The few variables that tmux itself needs; no secret is among them."""
-        kept = {name: self.environ[name] for name in INHERITED if self.environ.get(name)}
-        return {"TERM": CLIENT_TERM, "SHELL": "/bin/sh", **kept}
-
-
-REWRITING_VERSION = (3, 7)
-"""From here on tmux rewrites what is pasted unless it is told not to."""
+"""Bytes of a path, on the system that allows the fewest."""
 GOODBYE_TIMEOUT = 2.0
 PASTE_START = b"\x1b[200~"
 PASTE_END = b"\x1b[201~"
@@ -84,8 +59,25 @@ class Tmux:
     A connection that ends is replaced at once, with a new server if the old one is gone.
     """
 
-    def __init__(self, address: Address, listener: TmuxListener) -> None:
-        self._address = address
+    def __init__(
+        self,
+        socket: str,
+        environ: Mapping[str, str],
+        listener: TmuxListener,
+        *,
+        program: str = "tmux",
+        patience: float = ANSWER_SECONDS,
+    ) -> None:
+        """A server that answers nothing for `patience` seconds counts as gone."""
+        self._socket = socket
+        self._program = program
+        self._patience = patience
+        self._scratch = environ.get("TMPDIR")
+        # The few variables that tmux itself needs; no secret is among them.
+        inherited = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMUX_TMPDIR")
+        kept = {name: environ[name] for name in inherited if environ.get(name)}
+        # The same TERM, whatever the server runs in: some agents ask tmux for it.
+        self._env = {"TERM": "xterm-256color", "SHELL": "/bin/sh", **kept}
         self._listener = listener
         self._link: tuple[ControlConnection, Observer] | None = None
         self._lost = asyncio.Event()
@@ -101,16 +93,18 @@ class Tmux:
         The listener is `connected` before this returns. TmuxMissing if tmux is not there or too
         old, TmuxGone if it does not answer.
         """
-        folder = self._address.env.get("TMUX_TMPDIR") or "/tmp"
-        socket = Path(folder, f"tmux-{os.getuid()}", self._address.socket)
+        folder = self._env.get("TMUX_TMPDIR", "/tmp")
+        socket = Path(folder, f"tmux-{os.getuid()}", self._socket)
         size = len(os.fsencode(socket))
         if size > LONGEST_SOCKET_PATH:
             raise TmuxMissing(
                 f"TMUX_TMPDIR ({folder}) is too long for a socket: {size} bytes with the socket's "
                 f"name, at most {LONGEST_SOCKET_PATH}; set it to a shorter folder"
             )
-        version = parse_version(await read_version(self._address.program, self._address.env))
-        self._rewrites_pastes = version is None or version >= REWRITING_VERSION
+        said = await asyncio.to_thread(read_version, self._program, self._env)
+        version = parse_version(said)
+        # From 3.7 on tmux rewrites what is pasted unless it is told not to.
+        self._rewrites_pastes = version is None or version >= (3, 7)
         self._lost.clear()
         await self._connect_within(FIRST_RETRIES)
         self._keeping = asyncio.create_task(self._keep_connected())
@@ -157,7 +151,6 @@ class Tmux:
         return self._link
 
     def _drop(self) -> None:
-        """Let go of the connection, so that nothing old can touch a new one."""
         if self._link is not None:
             self._link[1].close()
         self._link = None
@@ -177,7 +170,7 @@ class Tmux:
         while True:
             await self._lost.wait()
             self._lost.clear()
-            await self._connect_within(chain(FIRST_RETRIES, repeat(LAST_RETRY)))
+            await self._connect_within(chain(FIRST_RETRIES, repeat(2.0)))
 
     async def _connect_within(self, pauses: Iterable[float]) -> None:
         for pause in pauses:
@@ -208,14 +201,11 @@ class Tmux:
                 observer.adopt(info, screens.get(info.pane))
         tell(self._listener.connected, panes, screens)
 
-    async def _attach(
-        self,
-    ) -> tuple[ControlConnection, int, list[PaneInfo], dict[str, PaneScreen]]:
-        """Return a connection, the process id of its server, and what there is."""
-        address = self._address
-        client = (address.program, "-u", "-L", address.socket, "-f", "/dev/null", "-C")
-        connection = ControlConnection(self._received, self._was_lost, address.patience)
-        await connection.open((*client, *commands.ATTACH), address.env)
+    async def _attach(self) -> tuple[ControlConnection, int, list[PaneInfo], dict[str, PaneScreen]]:
+        """Return a connection, the process id of its server, and the panes with their screens."""
+        client = (self._program, "-u", "-L", self._socket, "-f", "/dev/null", "-C")
+        connection = ControlConnection(self._received, self._was_lost, self._patience)
+        await connection.open((*client, *commands.ATTACH), self._env)
         try:
             server, panes = await take_over(connection)
             screens = await look_at(connection, [info.pane for info in panes], len(panes))
@@ -230,7 +220,7 @@ class Tmux:
     async def open_window(self, session: str, name: str, command: Command, tag: str) -> PaneInfo:
         """Run a program in a window of its own, in a session that is made if it is not there.
 
-        The listener hears of the new pane only after this has returned to its caller.
+        The listener hears of the new pane only after this has returned.
         """
         lines = commands.open_lines(session, name, tag, command)
         connection, observer = self._current()
@@ -255,7 +245,6 @@ class Tmux:
         return info
 
     async def panes(self) -> list[PaneInfo]:
-        """Return every pane that was opened with a tag, each once, under its real session."""
         return parse_panes((await self._ask("list-panes", LIST_PANES)).lines)
 
     async def read(self, panes: Sequence[str]) -> dict[str, PaneScreen]:
@@ -263,15 +252,12 @@ class Tmux:
         return await look_at(connection, list(dict.fromkeys(panes)), observer.followed)
 
     async def read_ansi(self, pane: str, above: int = 0) -> str:
-        """Return the visible screen with its colors and other attributes as escape sequences.
-
-        `above` is how many lines of the history are wanted as well.
-        """
+        """Return the screen with colors as escape sequences, below `above` lines of the history."""
         line = command("capture-pane", "-p", "-e", "-S", str(-above), "-t", pane)
         return (await self._ask("capture-pane", line)).text
 
     async def scrollback(self, pane: str) -> str:
-        """Return the whole history and the screen; lines that were wrapped are joined again."""
+        """Return the whole history and the screen; wrapped lines are joined again."""
         line = command("capture-pane", "-p", "-J", "-S", "-", "-t", pane)
         return (await self._ask("capture-pane", line)).text
 
@@ -285,12 +271,12 @@ class Tmux:
             return
         buffer = f"cao-{secrets.token_hex(8)}"
         content = PASTE_START + data + PASTE_END if marked else data
-        with _scratch_file(self._address.environ.get("TMPDIR"), content) as path:
+        with _scratch_file(self._scratch, content) as path:
             answers = await connection.send(
                 commands.paste_lines(
                     pane, buffer, str(path), keep_bytes=self._rewrites_pastes, brackets=not marked
                 ),
-                answers=commands.PASTE_ANSWERS,
+                answers=5,
             )
         loaded, _, _, pasted, _ = answers
         _check("load-buffer", loaded)
@@ -300,19 +286,20 @@ class Tmux:
         connection, _ = self._current()
         if not keys:
             return
-        answers = await connection.send(
-            commands.press_lines(pane, keys), answers=commands.PRESS_ANSWERS
-        )
-        _check("send-keys", answers[-1])
+        # Copy mode and its like eat keys.
+        leave = command("copy-mode", "-q", "-t", pane)
+        press = commands.guarded(pane, ("send-keys", "-t", pane, "--", *keys))
+        _, _, pressed = await connection.send([leave, press], answers=3)
+        _check("send-keys", pressed)
 
     async def close_window(self, pane: str) -> None:
-        """Close a pane's window, whether its program lives or not; nothing more is told of it."""
+        """Close a pane's window, though its program may live; nothing more is reported of it."""
         connection, observer = self._current()
         observer.forget(pane)
         await asyncio.shield(self._change(connection, [_kill_window(pane)]))
 
     def _change(self, connection: ControlConnection, lines: Sequence[str]) -> asyncio.Task[Answers]:
-        """Change windows or sessions, one batch at a time, to the end even if nobody waits for it.
+        """Change windows or sessions, one batch at a time, even if the caller is cancelled.
 
         tmux 3.3a crashes when a session ends before it has announced that its current window
         changed. It does so once it has carried out all that it has read.

@@ -1,8 +1,8 @@
 """Watches the panes of one connection and tells the listener what happens in them.
 
-An observer lives as long as its connection. `PaneWatch` decides when each pane is looked at, and
-`DeathWatch` notices within milliseconds that a program has ended: tmux says nothing when the
-program of a kept window ends.
+An observer lives as long as its connection. `PaneWatch` decides when each pane is looked at.
+`DeathWatch` notices within milliseconds that a program has ended: tmux does not report the end of a
+program in a kept window.
 """
 
 import asyncio
@@ -12,9 +12,10 @@ import select
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from math import inf
 from typing import ParamSpec, Protocol
+
+from msgspec import Struct
 
 from ...errors import TmuxGone
 from .connection import Answers, ControlConnection, remind_of_children
@@ -35,15 +36,12 @@ FIRST_PAUSE = 0.030
 SHORTEST_INTERVAL = 0.25
 LONGEST_INTERVAL = 1.0
 BUSY_PANES_PER_SECOND = 200
-"""How many busy panes make the interval one second."""
 BUSY_OUTPUTS = 3
-"""Outputs within an interval that make a pane busy."""
 COMPANY = 0.25
 """The part of an interval by which a busy pane may be looked at early, together with others."""
 
 
-@dataclass(slots=True)
-class _Pane:
+class _Pane(Struct):
     pausable: bool
     looked: float = -inf
     pause: float = 0.0
@@ -54,7 +52,7 @@ class _Pane:
     busy: bool = False
     paused: bool = False
     still: bool = False
-    """Did the last look at it, while it was paused, show nothing new?"""
+    """Did the last look, while it was paused, show nothing new?"""
 
 
 class PaneWatch:
@@ -85,7 +83,7 @@ class PaneWatch:
         return self._schedule(state, now)
 
     def touch(self, pane: str, now: float) -> float | None:
-        """Note a change that is no output; return when to look if that was not scheduled before."""
+        """Note another change; return when to look if that was not scheduled before."""
         state = self._panes.get(pane)
         return self._schedule(state, now) if state else None
 
@@ -102,7 +100,7 @@ class PaneWatch:
         return pauses
 
     def take(self, now: float) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the panes to be looked at and those to be resumed before that.
+        """Return the panes to look at and those to resume before that.
 
         Panes that are looked at count as asked until `answered`.
         """
@@ -145,9 +143,9 @@ POLL_INTERVAL = 0.25
 class DeathWatch:
     """Reports once, from the event loop, that a process which is not our child has ended.
 
-    A file descriptor for each process is readable then: a pidfd on Linux, a kqueue on macOS and the
-    BSDs. Where there is none (an old kernel, a strict sandbox, too many open files), or the process
-    is gone already, it is looked for four times a second.
+    A file descriptor for each process becomes readable: a pidfd on Linux, a kqueue on macOS and the
+    BSDs. Without one (an old kernel, a strict sandbox, too many open files, a process that is gone
+    already) it looks four times a second.
     """
 
     def __init__(self, ended: Ended, open_watch: Callable[[int], int] | None = None) -> None:
@@ -226,34 +224,20 @@ Arguments = ParamSpec("Arguments")
 
 
 class TmuxListener(Protocol):
-    """Is told what happens in tmux, from the event loop."""
-
     def screen_changed(self, screen: PaneScreen) -> None:
         """A screen, a title or copy mode has changed."""
-        ...
 
     def output(self, pane: str, data: bytes) -> None:
-        """A program wrote this; only for commands with `raw_output`.
-
-        tmux drops what it has not passed on yet when a program ends: its last words may be missing
-        here. They are on the screen.
-        """
-        ...
+        """A program with `raw_output` wrote this. tmux may drop its last words, before its end."""
 
     def exited(self, pane: str, exit_code: int | None) -> None:
-        """A program has ended, said once a pane, after its last screen.
-
-        None: the code is not known, because the window was closed by somebody else.
-        """
-        ...
+        """A program has ended, after its last screen; no code: a person closed its window."""
 
     def connected(self, panes: list[PaneInfo], screens: dict[str, PaneScreen]) -> None:
-        """The connection stands (again), and this is what there is. The dead are not `exited`."""
-        ...
+        """The connection is there (again) with these panes. The dead are not `exited`."""
 
     def disconnected(self, reason: str) -> None:
-        """The connection has ended; the engine goes on trying to get a new one."""
-        ...
+        """The connection has ended; the engine keeps trying to get a new one."""
 
 
 def tell(
@@ -274,16 +258,13 @@ async def look_at(
     return parse_looks(panes, await connection.send(look_lines(panes, among)))
 
 
-@dataclass(slots=True)
-class _ObservedPane:
+class _ObservedPane(Struct):
     info: PaneInfo
     shown: PaneScreen | None = None
     ending: bool = False
 
 
 class Observer:
-    """Reads panes when they have changed, and follows programs to their end."""
-
     def __init__(self, connection: ControlConnection, server: int, listener: TmuxListener) -> None:
         self._connection = connection
         self._server = server
@@ -302,10 +283,7 @@ class Observer:
         """Output of panes that are being opened and are not known yet."""
 
     def adopt(self, info: PaneInfo, shown: PaneScreen | None = None) -> None:
-        """Follow a pane from now on, to the end of its program if that was not told yet.
-
-        Nothing is told before the caller has returned.
-        """
+        """Follow a pane to its program's end; the listener hears of it when the caller is done."""
         self._panes[info.pane] = _ObservedPane(info, shown)
         self._watch.add(info.pane, pausable=not info.raw_output)
         if info.pid is None:
@@ -414,7 +392,8 @@ class Observer:
         if known is None:
             return False
         before, known.shown = known.shown, look
-        if before is not None and before.shows_the_same(look):
+        shows = (look.text, look.title, look.in_mode)
+        if before and (before.text, before.title, before.in_mode) == shows:
             return False
         tell(self._listener.screen_changed, look)
         return True
@@ -445,7 +424,6 @@ class Observer:
             tell(self._listener.exited, pane, look.exit_code if look else None)
 
     async def _last_look(self, pane: str) -> PaneScreen | None:
-        """Return the final screen with the exit code; None if the window is gone."""
         look = None
         ended = False
         for number, pause in enumerate(EXIT_LOOKS):

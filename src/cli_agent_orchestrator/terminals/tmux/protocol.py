@@ -17,7 +17,9 @@ The rules of the wire:
 import re
 import signal
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import lru_cache
+
+from msgspec import Struct
 
 from ...errors import UsageError
 
@@ -31,8 +33,7 @@ _guard = re.compile(rb"\d+ \d+ \d+")
 _version = re.compile(r"(\d+)\.(\d+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     ok: bool
     lines: tuple[bytes, ...]
     ours: bool
@@ -42,16 +43,12 @@ class Answer:
         return b"\n".join(self.lines).decode("utf-8", "replace")
 
 
-@dataclass(frozen=True, slots=True)
-class PaneOutput:
-    """A program wrote something. Call `unescape` on the data when it is wanted."""
-
+class PaneOutput(Struct, frozen=True):
     pane: str
     escaped: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Struct, frozen=True):
     """Any other notification: `%window-close @3` has the name `window-close`."""
 
     name: str
@@ -121,13 +118,11 @@ def unescape(escaped: bytes) -> bytes:
 def quote(word: str) -> str:
     """Return a word so that tmux reads it as one argument, unchanged, on one line.
 
-    What cannot stand between single quotes stands between double ones, where escapes are known.
+    Characters that single quotes cannot hold go between double ones, where escapes are known.
 
     >>> quote("it's $HOME;")
     '\\'it\\'"\\'"\\'s $HOME;\\''
     """
-    if "\0" in word:
-        raise ValueError("an argument of a tmux command cannot hold a NUL character")
     if _plain_word.fullmatch(word):
         return word
     inner = word.replace("'", "'\"'\"'").replace("\n", "'\"\\n\"'").replace("\r", "'\"\\r\"'")
@@ -135,11 +130,7 @@ def quote(word: str) -> str:
 
 
 def command(*words: str) -> str:
-    """Return the line of one command with its arguments.
-
-    >>> command("send-keys", "-t", "%1", "--", "C-c")
-    "send-keys -t '%1' -- C-c"
-    """
+    """Return one line: `send-keys -t '%1' -- C-c`."""
     return " ".join(map(quote, words))
 
 
@@ -156,11 +147,6 @@ def literal(text: str) -> str:
 
 
 def parse_version(text: str) -> tuple[int, int] | None:
-    """Return major and minor version from what `tmux -V` says, None for one without a number.
-
-    >>> parse_version("tmux 3.3a")
-    (3, 3)
-    """
     found = _version.search(text)
     return (int(found[1]), int(found[2])) if found else None
 
@@ -168,7 +154,8 @@ def parse_version(text: str) -> tuple[int, int] | None:
 HUB_SESSION = "cao-hub"
 """The session that every terminal's window is linked into: tmux reports output of one alone."""
 
-TAG_PATTERN = r"[A-Za-z0-9_-]+"
+NAME_PATTERN = r"[A-Za-z0-9_-]+"
+"""Names that tmux takes over unchanged and that are no special targets."""
 
 PANE_FORMAT = (
     "#{pane_id}:#{window_id}:#{pane_pid}:#{pane_dead}:#{pane_dead_status}:#{pane_dead_signal}"
@@ -178,23 +165,22 @@ STATE_FORMAT = (
     "#{pane_id}:#{pane_dead}:#{pane_dead_status}:#{pane_dead_signal}:#{pane_in_mode}:#{pane_title}"
 )
 LIST_PANES = command("list-panes", "-a", "-F", PANE_FORMAT)
+LIST_STATES = command("list-panes", "-s", "-t", f"={HUB_SESSION}", "-F", STATE_FORMAT)
 
 LIST_COST = 3
 """Asking for the state of one pane costs tmux as much as listing this many."""
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     argv: tuple[str, ...]
     cwd: str
     env: Mapping[str, str]
     """The whole environment of the program; tmux adds TERM, TMUX and the like."""
     raw_output: bool = False
-    """Is the listener to get every byte that it writes?"""
+    """Does the listener get every byte that it writes?"""
 
 
-@dataclass(frozen=True, slots=True)
-class PaneInfo:
+class PaneInfo(Struct, frozen=True):
     pane: str
     window: str
     session: str
@@ -204,13 +190,12 @@ class PaneInfo:
     """None for a program that has ended, where tmux forgets it (3.8)."""
     dead: bool
     exit_code: int | None
-    """How the program ended; a signal counts as 128 + its number."""
+    """A signal counts as 128 + its number."""
     raw_output: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PaneScreen:
-    """What a terminal shows, with the life signs that were read in the same moment."""
+class PaneScreen(Struct, frozen=True):
+    """What a terminal shows, with its state as read in the same moment."""
 
     pane: str
     text: str
@@ -220,15 +205,9 @@ class PaneScreen:
     dead: bool = False
     exit_code: int | None = None
 
-    def shows_the_same(self, other: "PaneScreen") -> bool:
-        return (self.text, self.title, self.in_mode) == (other.text, other.title, other.in_mode)
-
 
 def parse_panes(lines: Iterable[bytes]) -> list[PaneInfo]:
-    """Return the panes that carry a tag, each once.
-
-    A pane that is linked into the hub is listed there too: its other session is the real one.
-    """
+    """Return the panes that carry a tag, each once, under its real session instead of the hub."""
     found: dict[str, PaneInfo] = {}
     for line in lines:
         info = parse_pane(line)
@@ -258,7 +237,7 @@ def parse_pane(line: bytes) -> PaneInfo | None:
         window=window,
         session=session,
         name=name,
-        tag=tag if re.fullmatch(TAG_PATTERN, tag) else "",
+        tag=tag if re.fullmatch(NAME_PATTERN, tag) else "",
         pid=int(pid) if pid else None,
         # While a child of the program holds the terminal open, tmux knows the exit code of the
         # program but does not call the pane dead.
@@ -271,18 +250,27 @@ def parse_pane(line: bytes) -> PaneInfo | None:
 def look_lines(panes: Sequence[str], among: int) -> list[str]:
     """Return the commands that read these panes: first their states, then their screens.
 
-    `among` is how many panes there are in all: the states of a good part of them are had cheaper
-    by one list of everything. Their order means that no screen is older than its state.
+    `among` is the number of all panes: for many of them one list of all states is cheaper. In this
+    order no screen is older than its state.
     """
+    lines = [_look_lines(pane) for pane in panes]
     if len(panes) * LIST_COST >= among > LIST_COST:
-        states = [command("list-panes", "-s", "-t", f"={HUB_SESSION}", "-F", STATE_FORMAT)]
+        states = [LIST_STATES]
     else:
-        states = [command("display-message", "-p", "-t", pane, STATE_FORMAT) for pane in panes]
-    return [*states, *(command("capture-pane", "-p", "-t", pane) for pane in panes)]
+        states = [state for state, _ in lines]
+    return [*states, *(screen for _, screen in lines)]
+
+
+@lru_cache(1000)
+def _look_lines(pane: str) -> tuple[str, str]:
+    return (
+        command("display-message", "-p", "-t", pane, STATE_FORMAT),
+        command("capture-pane", "-p", "-t", pane),
+    )
 
 
 def parse_looks(panes: Sequence[str], answers: Sequence[Answer]) -> dict[str, PaneScreen]:
-    """Return what `look_lines` was answered; panes that are not there are left out."""
+    """Return the answers to `look_lines`, without panes that are gone."""
     states, bodies = answers[: len(answers) - len(panes)], answers[len(answers) - len(panes) :]
     lines = (line for state in states if state.ok for line in state.lines)
     # display-message answers for a pane that does not exist, too, with empty fields.
@@ -298,11 +286,7 @@ def parse_looks(panes: Sequence[str], answers: Sequence[Answer]) -> dict[str, Pa
 
 
 def exit_code(status: str, killed_by: str) -> int | None:
-    """Return the exit code from tmux's two fields, None while it is not known.
-
-    >>> exit_code("3", ""), exit_code("", "9"), exit_code("", "TERM"), exit_code("", "")
-    (3, 137, 143, None)
-    """
+    """Return the exit code from tmux's two fields: `killed_by` may be `9` or `TERM`."""
     if status.isdecimal():
         return int(status)
     if killed_by.isdecimal():
@@ -313,17 +297,13 @@ def exit_code(status: str, killed_by: str) -> int | None:
         return None
 
 
-SESSION_PATTERN = r"[A-Za-z0-9_-]+"
-"""Names that tmux takes over unchanged and that are no special targets."""
 PLACEHOLDER = ("cat", "-")
 """A program that does nothing, for windows that only hold a session open."""
 PLACEHOLDER_WINDOW = "cao-placeholder"
-HISTORY_LINES = 200_000
 COLUMNS, ROWS = 120, 40
-"""The size of every terminal, in characters."""
 DEFAULT_SHELL = "/bin/sh"
 ENDED = "cao: the program has ended"
-"""What a guarded command answers in place of doing its work."""
+"""The answer of a guarded command that was not carried out."""
 
 SERVER_OPTIONS = {
     "exit-empty": "off",
@@ -333,7 +313,7 @@ SERVER_OPTIONS = {
     "default-terminal": "screen-256color",
 }
 SESSION_OPTIONS = {
-    "history-limit": str(HISTORY_LINES),
+    "history-limit": "200000",
     "update-environment": "",
     "status": "off",
     "set-titles": "off",
@@ -355,7 +335,8 @@ ATTACH = (
     *(*NEW_SESSION_SIZE, "-f", "ignore-size", "--", *PLACEHOLDER),
 )
 """The command of the control client: attach to the hub, or make it first. The client has no say in
-the size of windows."""
+the size of windows.
+"""
 
 OPTION_LINES = [
     *(command("set-option", "-s", name, value) for name, value in SERVER_OPTIONS.items()),
@@ -364,8 +345,9 @@ OPTION_LINES = [
     command("set-option", "-g", "default-size", f"{COLUMNS}x{ROWS}"),
     command("set-option", "-t", f"={HUB_SESSION}:", "default-size", f"{COLUMNS}x{ROWS}"),
 ]
-"""The commands that make the server ours. Some options are not known to every version; that they
-are refused does no harm."""
+"""The commands that make the server ours. Not every version knows every option: a refusal does no
+harm.
+"""
 
 
 def unset_lines(environment: Sequence[str]) -> list[str]:
@@ -381,9 +363,9 @@ def open_lines(session: str, name: str, tag: str, program: Command) -> list[str]
     nothing, rather than another terminal. The session, if it is new, is held open by a placeholder,
     because variables given to new-session would stay in the session for every later window.
     """
-    if not re.fullmatch(SESSION_PATTERN, session) or session == HUB_SESSION:
+    if not re.fullmatch(NAME_PATTERN, session) or session == HUB_SESSION:
         raise UsageError(f"session name {session!r}: use letters, digits, `-` and `_`")
-    if not re.fullmatch(TAG_PATTERN, tag):
+    if not re.fullmatch(NAME_PATTERN, tag):
         raise UsageError(f"terminal id {tag!r}: use letters, digits, `-` and `_`")
     argv = program.argv
     if not argv or not argv[0] or (len(argv) == 1 and "=" in argv[0]):
@@ -430,7 +412,7 @@ LINK_WINDOW = -3
 
 
 def guarded(pane: str, words: Sequence[str]) -> str:
-    """Return a command that is carried out only while the pane's program lives; two answers come.
+    """Return a command that is carried out only while the pane's program lives; it has two answers.
 
     tmux 3.3a crashes when something is pasted into a dead pane, and a program may end at any time:
     only tmux itself can look and act in one step.
@@ -454,18 +436,6 @@ def paste_lines(
         # Only there if the paste did not take place.
         command("delete-buffer", "-b", buffer),
     ]
-
-
-PASTE_ANSWERS = 5
-
-
-def press_lines(pane: str, keys: Sequence[str]) -> list[str]:
-    """Return the commands that press keys; copy mode and its like, which eat keys, are left."""
-    keys_line = guarded(pane, ("send-keys", "-t", pane, "--", *keys))
-    return [command("copy-mode", "-q", "-t", pane), keys_line]
-
-
-PRESS_ANSWERS = 3
 
 
 def flow_line(panes: Sequence[str], state: str) -> str:
