@@ -1,6 +1,7 @@
 """Turns of every kind with real agents: what is told about them is what the model did."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -41,7 +42,7 @@ async def test_the_profile_reaches_the_model(ground: Ground) -> None:
         await driven.says("hello")
         await driven.finished(1)
         told = driven.stub.turns[0].system
-    assert find_profile("tester", []) in told
+    assert find_profile("tester", [], Path.cwd()) in told
 
 
 @pytest.mark.parametrize("term", [None, "dumb"])

@@ -28,7 +28,7 @@ def put(folder: Path, name: str, text: str | bytes) -> Path:
 
 @pytest.mark.parametrize("name", PACKAGED)
 def test_the_packaged_profiles_say_who_the_agent_is_and_what_it_must_not_do(name: str) -> None:
-    prompt = find_profile(name, [])
+    prompt = find_profile(name, [], Path.cwd())
     assert prompt.startswith("You are the ")
     assert "---" not in prompt
     for line in [*GUARD_LINES[name], "`.tmp` folder"]:
@@ -37,7 +37,7 @@ def test_the_packaged_profiles_say_who_the_agent_is_and_what_it_must_not_do(name
 
 @pytest.mark.parametrize("name", ["peer_programmer", "peer_system_analyst"])
 def test_reviewers_are_asked_for_the_form_that_is_read(name: str) -> None:
-    words = find_profile(name, []).split()
+    words = find_profile(name, [], Path.cwd()).split()
     assert HOW_TO_RAISE.format(first="F1") in " ".join(words)
 
 
@@ -47,15 +47,15 @@ def test_all_names_are_listed_once_and_in_order(tmp_path: Path) -> None:
     put(tmp_path, "not a name", "---\n---\nNever found.")
     put(tmp_path / "below", "hidden", "---\n---\nNever found.")
     assert profile_names([tmp_path, tmp_path / "missing"]) == tuple(sorted([*PACKAGED, "auditor"]))
-    assert find_profile("auditor", [tmp_path]) == "An auditor.", "no name, no description"
+    assert find_profile("auditor", [tmp_path], tmp_path) == "An auditor.", "no name, no description"
 
 
 def test_the_first_folder_that_has_the_name_wins(tmp_path: Path) -> None:
     project, user = tmp_path / "project", tmp_path / "user"
     put(user, "tester", "---\nname: tester\n---\nThe user's.")
-    assert find_profile("tester", [project, user]) == "The user's."
+    assert find_profile("tester", [project, user], project) == "The user's."
     put(project, "tester", "---\nname: tester\n---\nThe project's.")
-    assert find_profile("tester", [project, user]) == "The project's."
+    assert find_profile("tester", [project, user], project) == "The project's."
 
 
 def test_line_ends_and_a_byte_order_mark_of_another_system_are_read(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_line_ends_and_a_byte_order_mark_of_another_system_are_read(tmp_path: Pa
         "other",
         b"\xef\xbb\xbf---\r\ndescription: Ours.\r\n---\r\n\r\nOne\r\n---\r\ntwo\r\n",
     )
-    assert find_profile("other", [tmp_path]) == "One\n---\ntwo"
+    assert find_profile("other", [tmp_path], tmp_path) == "One\n---\ntwo"
 
 
 @pytest.mark.parametrize("name", ["nobody", "", "../tester", "a/b", "tester.md", "tester\n", "té"])
@@ -73,7 +73,7 @@ def test_an_unknown_or_unsafe_name_is_refused_with_those_there_are(
 ) -> None:
     put(tmp_path.parent, "tester", "---\n---\nOutside.")
     with pytest.raises(UnknownName, match="system_analyst") as caught:
-        find_profile(name, [tmp_path])
+        find_profile(name, [tmp_path], tmp_path)
     assert caught.value.known == PACKAGED
 
 
@@ -109,7 +109,7 @@ def test_a_broken_profile_is_named_and_not_quoted(case: str, tmp_path: Path) -> 
     data, reason = BROKEN[case]
     file = put(tmp_path, "broken", data)
     with pytest.raises(UsageError, match=reason) as caught:
-        find_profile("broken", [tmp_path])
+        find_profile("broken", [tmp_path], tmp_path)
     assert str(file) in str(caught.value)
     assert "secret" not in str(caught.value)
 
@@ -120,4 +120,15 @@ def test_a_profile_that_cannot_be_read_says_so(tmp_path: Path) -> None:
     if os.access(file, os.R_OK):
         pytest.skip("this user may read everything")
     with pytest.raises(UsageError, match="cannot be read"):
-        find_profile("locked", [tmp_path])
+        find_profile("locked", [tmp_path], tmp_path)
+
+
+def test_a_link_in_the_project_is_not_followed_but_one_of_the_user_is(tmp_path: Path) -> None:
+    kept = put(tmp_path / "elsewhere", "kept", "---\nname: tester\n---\nLinked.")
+    project, user = tmp_path / "project", tmp_path / "user"
+    for folder in (project, user):
+        folder.mkdir()
+        (folder / "tester.md").symlink_to(kept)
+    assert find_profile("tester", [user], project) == "Linked."
+    with pytest.raises(UsageError, match="link"):
+        find_profile("tester", [project, user], project)

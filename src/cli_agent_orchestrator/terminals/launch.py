@@ -13,6 +13,7 @@ import yaml
 from msgspec import Struct, field
 
 from ..core.clock import Clock
+from ..core.files import read_file
 from ..core.models import RUN_INDEX, TerminalStatus
 from ..core.programs import ask, without_repository
 from ..errors import BadFolder, ProgramEnded, StartError, TmuxError, UnknownName, UsageError
@@ -38,14 +39,17 @@ MAX_BYTES = 100_000
 """A profile is one argument of a command; the system takes no more than 128 KiB."""
 
 
-def find_profile(name: str, folders: Sequence[Path]) -> str:
-    """Return the prompt of a profile, from the first folder that has it; the packaged come last."""
+def find_profile(name: str, folders: Sequence[Path], project: Path) -> str:
+    """Return the prompt of a profile, from the first folder that has it; the packaged come last.
+
+    No link in the project is followed.
+    """
     if re.fullmatch(NAME_PATTERN, name):
         for folder in (*folders, PACKAGED):
             file = folder / f"{name}.md"
             if file.is_file():
                 try:
-                    return _read(name, file)
+                    return _read(name, file, project)
                 except UsageError as error:
                     raise UsageError(f"the profile {str(file)!r} {error}") from None
     raise UnknownName("profile", name, profile_names(folders))
@@ -61,11 +65,10 @@ def profile_names(folders: Sequence[Path]) -> tuple[str, ...]:
     return tuple(sorted({file.stem for file in named}))
 
 
-def _read(name: str, file: Path) -> str:
+def _read(name: str, file: Path, project: Path) -> str:
     """Read a profile; an error names what is wrong with it without quoting it."""
     try:
-        with file.open("rb") as source:
-            data = source.read(MAX_BYTES + 1)
+        data = read_file(file, project)
         text = data.decode("utf-8-sig").replace("\r\n", "\n")
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror}") from None

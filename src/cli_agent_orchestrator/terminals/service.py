@@ -337,7 +337,7 @@ class TerminalService:
         provider = get_provider(new.provider)
         folder = check_folder(new.working_directory)
         folders = profile_folders(Path(folder), self._config.config_dir)
-        prompt = find_profile(new.agent_profile, folders)
+        prompt = find_profile(new.agent_profile, folders, Path(folder))
         row = TerminalRow(
             id=secrets.token_hex(4),
             name=f"{new.role or new.agent_profile}-{secrets.token_hex(2)}",
