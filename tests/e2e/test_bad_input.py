@@ -1,16 +1,21 @@
-"""Bad input and bad days: each has a clear message, and nothing is lost."""
+"""Bad input, bad days and merely cloned projects: each has a clear message, nothing is lost.
+
+Whatever lies in such a project, nothing outside of it is touched.
+"""
 
 import json
+import os
 import shlex
 import sys
 from pathlib import Path
 
 import pytest
 
+from cli_agent_orchestrator.pipeline.task import SCENARIO_HEADER
 from tests.e2e.conftest import Machine
-from tests.e2e.runs import TASK, replies_of, runs_of, state_of
+from tests.e2e.runs import TASK, replies_of, state_of
 
-EXPLORE, SCENARIO = "*** ORIGINAL EXPLORE SUMMARY ***", "*** SCENARIO TEST ***"
+STATE = ".tmp/orchestrator-loop-state.json"
 OLD_STATE = {
     "version": 1,
     "updated_at": "2025-01-31T12:00:00Z",
@@ -35,32 +40,8 @@ OLD_STATE = {
 TERMINAL_NAMES = ("analyst", "peer_analyst", "programmer", "peer_programmer", "tester")
 
 
-def state_path(machine: Machine) -> Path:
-    path = machine.work / ".tmp" / "orchestrator-loop-state.json"
-    path.parent.mkdir(exist_ok=True)
-    return path
-
-
 def assert_nothing_was_started(machine: Machine) -> None:
     assert not (machine.home / "state").exists()
-
-
-def test_an_agent_that_is_not_signed_in_is_refused_before_anything_is_started(
-    ready: Machine,
-) -> None:
-    program = ready.home / "codex"
-    program.write_text(
-        "#!/bin/sh\n[ $1 = --version ] && echo codex-cli 0.169.0 && exit\n"
-        "echo Not logged in >&2\nexit 1\n",
-        encoding="utf-8",
-    )
-    program.chmod(0o755)
-    ready.env["CAO_CODEX_COMMAND"] = str(program)
-    refused = ready.cao("run", "task.md", "--agent", "tester=codex", code=2)
-    assert f"`{program} login`" in refused.stderr
-    assert len(refused.stderr.splitlines()) == 1
-    assert runs_of(ready) == []
-    assert_nothing_was_started(ready)
 
 
 @pytest.mark.parametrize(
@@ -80,30 +61,14 @@ def test_a_bad_value_is_named_before_anything_is_started(
     assert_nothing_was_started(ready)
 
 
-def test_a_task_of_another_form_is_refused_with_the_right_form(ready: Machine) -> None:
-    (ready.work / "task.md").write_text(f"{SCENARIO}\ntry it\n", encoding="utf-8")
-    done = ready.cao("run", "task.md", code=2)
-    assert f"`{EXPLORE}` is missing" in done.stderr
-    assert f"{EXPLORE}\nWhat is to be done" in done.stderr
-    assert_nothing_was_started(ready)
-
-
 def write_state(machine: Machine, **fields: object) -> dict[str, object]:
     state = {**OLD_STATE, "wd": str(machine.work), "terminals": {}, **fields}
-    state_path(machine).write_text(json.dumps(state), encoding="utf-8")
+    (machine.work / STATE).parent.mkdir(exist_ok=True)
+    (machine.work / STATE).write_text(json.dumps(state), encoding="utf-8")
     return state
 
 
 class TestSavedState:
-    def test_a_state_that_cannot_be_read_is_left_alone(self, ready: Machine) -> None:
-        content = b'{"version": 2}'
-        state_path(ready).write_bytes(content)
-        for words in ([], ["--no-resume"]):
-            done = ready.cao("run", "task.md", *words, code=3)
-            assert str(state_path(ready)) in done.stderr
-        assert state_path(ready).read_bytes() == content
-        assert_nothing_was_started(ready)
-
     @pytest.mark.tmux
     def test_a_state_of_the_earlier_script_goes_on(self, ready: Machine) -> None:
         terminals: dict[str, object] = {name: f"old-{name}" for name in TERMINAL_NAMES}
@@ -136,50 +101,102 @@ class TestSavedState:
             assert "with --api" in ready.cao("run", *words, code=3).stderr
 
 
-def install(machine: Machine, text: str) -> None:
-    """Let the agents be a shell script."""
-    program = machine.home / "agent"
-    program.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
-    program.chmod(0o755)
-    machine.env["CAO_SCRIPTED_COMMAND"] = str(program)
-
-
-def assert_no_agent_is_left(machine: Machine) -> None:
-    assert not machine.tmux("list-panes", "-a", "-F", "#{@cao_id}").split()
-
-
-@pytest.mark.tmux
-def test_agents_that_cannot_be_started_are_a_matter_of_usage(ready: Machine) -> None:
-    def refused(reason: str) -> None:
-        done = ready.cao("run", "task.md", "--json", code=2)
-        assert "no run was begun: scripted could not be started" in done.stderr
-        assert reason in done.stderr
-        assert json.loads(done.stdout.splitlines()[-1])["exit_code"] == 2
-        assert not state_path(ready).exists()
-        assert_no_agent_is_left(ready)
-
-    ready.env["CAO_SCRIPTED_COMMAND"] = "no-such-agent"
-    refused("there is no program 'no-such-agent'")
-    install(ready, "echo Please sign in first; exit 1")
-    refused("Please sign in first")
-
-
-@pytest.mark.tmux
-def test_agents_of_a_run_that_cannot_be_saved_are_ended(ready: Machine) -> None:
-    # Taken away only when the agents start: before that, nothing is started at all.
-    python = shlex.quote(sys.executable)
-    runs = ready.home / "state" / "runs"
-    take = f'for run in {runs}/2*; do mkdir -p "$run/state.json"; done'
-    install(ready, f'{take}\nexec {python} "$@"')
-    done = ready.cao("run", "task.md", code=3)
-    assert "the state cannot be saved" in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert_no_agent_is_left(ready)
-
-
 def test_in_a_folder_that_was_removed_that_is_said(machine: Machine) -> None:
     cao = f"{shlex.quote(sys.executable)} -P -m cli_agent_orchestrator"
     words = f"mkdir gone && cd gone && rmdir ../gone && {cao} runs"
     done = machine.new_process(["sh", "-c", words], machine.home)
     assert done.returncode == 3
     assert "the folder you are in was removed: go to another one" in done.stderr
+
+
+def plant(machine: Machine, name: str, kind: str) -> Path:
+    """Put something in a file's or folder's place."""
+    path, outside = machine.work / name, machine.home / "outside"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    outside.mkdir(exist_ok=True)
+    (outside / "victim").write_text("precious", encoding="utf-8")
+    match kind:
+        case "link":
+            path.symlink_to(outside / "victim")
+        case "link to a folder":
+            path.symlink_to(outside)
+        case "pipe":
+            os.mkfifo(path)
+    return path
+
+
+def assert_nothing_outside_was_touched(machine: Machine) -> None:
+    outside = machine.home / "outside"
+    assert [path.name for path in outside.iterdir()] == ["victim"]
+    assert (outside / "victim").read_text(encoding="utf-8") == "precious"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "code"),
+    [
+        (STATE, "link", 3),
+        (STATE, "pipe", 3),
+        ("task.md", "link", 2),
+        ("cao.toml", "link", 2),
+        (".tmp", "link to a folder", 2),
+    ],
+)
+def test_a_run_opens_regular_files_and_folders_only(
+    ready: Machine, name: str, kind: str, code: int
+) -> None:
+    path = plant(ready, name, kind)
+    done = ready.cao("run", "task.md", code=code)
+    is_what = "a pipe" if kind == "pipe" else "a symbolic link"
+    wanted = "a folder" if name == ".tmp" else "a regular file"
+    assert path.name in done.stderr
+    assert f"is {is_what}, not {wanted}; remove it" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert_nothing_was_started(ready)
+    assert_nothing_outside_was_touched(ready)
+
+
+def test_a_report_reads_regular_files_only(ready: Machine) -> None:
+    write_state(ready, run="20250131-120000")
+    ready.cao("report", code=0)
+    path = plant(ready, STATE, "link")
+    done = ready.cao("report", code=3)
+    assert f"{path}" in done.stderr
+    assert "it is a symbolic link, not a regular file" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("prompt_file", "a\0b", "expected a path without control characters"),
+        ("wd", "\x1b]0;title\x07", "expected a path without control characters"),
+        ("prompt_file", "circle/x", "circle/x"),
+        ("state_file", "circle", "circle"),
+        ("wd", "~nosuchuser/x", "~nosuchuser/x"),
+    ],
+)
+def test_a_path_that_leads_nowhere_is_said_in_one_line(
+    ready: Machine, key: str, value: str, said: str
+) -> None:
+    (ready.work / "circle").symlink_to("circle")
+    (ready.work / "cao.toml").write_text(f"{key} = {json.dumps(value)}\n", encoding="utf-8")
+    done = ready.cao("run")
+    assert done.returncode in (2, 3)
+    assert said in done.stderr
+    assert ascii(value).strip("'") in ascii(done.stderr).replace("\\\\", "\\")
+    assert done.stderr.count("\n") == 1
+    assert_nothing_was_started(ready)
+
+
+def test_files_of_the_users_own_may_be_links_and_are_not_waited_for(ready: Machine) -> None:
+    (ready.home / "mine").write_text(f"{SCENARIO_HEADER}\nx", encoding="utf-8")
+    (ready.home / "mine.md").symlink_to(ready.home / "mine")
+    for name in ("pipe.md", "pipe.toml"):
+        os.mkfifo(ready.home / name)
+    for words, said in (
+        (["mine.md"], "isn't in the expected format"),
+        (["pipe.md"], "it is a pipe"),
+        (["--config", "pipe.toml"], "it is a pipe"),
+    ):
+        *option, name = words
+        assert said in ready.cao("run", *option, str(ready.home / name), code=2).stderr

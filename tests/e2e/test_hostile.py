@@ -1,7 +1,6 @@
 """State folders that are not as they should be: what `cao server` says, and whom it lets in."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from tests.e2e.conftest import Machine
 RUBBISH = (b"short", b"two words and some more", b"\xff\0" * 20, b"x" * 5000)
 
 
-@pytest.mark.parametrize("found", [None, "", "\n", " "])
+@pytest.mark.parametrize("found", [None, "", "\n"])
 def test_a_token_is_made_once_and_belongs_to_its_owner_alone(
     tmp_path: Path, found: str | None
 ) -> None:
@@ -32,7 +31,7 @@ def test_a_token_is_made_once_and_belongs_to_its_owner_alone(
 @pytest.mark.parametrize(
     ("content", "mode", "words"),
     [
-        *((b"x" * 40, mode, "rm {}") for mode in (0o640, 0o604, 0o620)),
+        *((b"x" * 40, mode, "rm {}") for mode in (0o640, 0o602)),
         *((rubbish, 0o600, "holds no token") for rubbish in RUBBISH),
         (None, 0o600, "it is a symbolic link"),
     ],
@@ -53,29 +52,23 @@ def test_a_file_that_is_no_secret_token_is_named_and_not_quoted(
     assert not (tmp_path / "elsewhere").exists()
 
 
-def _others_may_write(state: Path) -> None:
-    state.mkdir()
-    state.chmod(0o770)
-
-
-def _leads_elsewhere(state: Path) -> None:
-    state.with_name("real").mkdir(mode=0o700)
-    state.symlink_to(state.with_name("real"))
-
-
 @pytest.mark.parametrize(
-    ("spoil", "advice"),
+    ("mode", "words", "advice"),
     [
-        (_others_may_write, "can be written by others; fix it with: chmod go-w {}"),
-        (_leads_elsewhere, "is a symbolic link; set CAO_STATE_DIR"),
+        (0o770, ("server", "--port", "0"), "can be written by others; fix it with: chmod go-w {}"),
+        (0o770, ("ls",), "can be written by others; fix it with: chmod go-w {}"),
+        (None, ("ls",), "is a symbolic link; set CAO_STATE_DIR"),
     ],
 )
-@pytest.mark.parametrize("words", [("server", "--port", "0", "--no-auth"), ("ls",)])
 def test_a_state_folder_that_is_not_ours_alone_is_refused_by_server_and_client(
-    machine: Machine, words: tuple[str, ...], spoil: Callable[[Path], None], advice: str
+    machine: Machine, mode: int | None, words: tuple[str, ...], advice: str
 ) -> None:
     state = machine.home / "state"
-    spoil(state)
+    real = machine.home / "real" if mode is None else state
+    real.mkdir()
+    real.chmod(mode or 0o700)
+    if mode is None:
+        state.symlink_to(real)
     ended = machine.cao(*words, code=2)
     assert f"the state folder {state} {advice.format(state)}" in ended.stderr
     assert ended.stderr.count("\n") == 1
@@ -92,37 +85,21 @@ def test_a_state_folder_of_another_user_is_refused(tmp_path: Path) -> None:
         check_state_folder(folder)
 
 
-def _without_tmux(machine: Machine) -> str:
-    machine.env["PATH"] = str(machine.home)
-    return "tmux"
-
-
-def _token_is_a_folder(machine: Machine) -> str:
-    (machine.home / "state" / "token").mkdir(parents=True)
-    return str(machine.home / "state")
-
-
-def _state_is_a_file(machine: Machine) -> str:
-    (machine.home / "state").write_text("")
-    return str(machine.home / "state")
-
-
-def _store_is_garbage(machine: Machine) -> str:
-    (machine.home / "state").mkdir()
-    garbage = b"garbage, and a lot of it " * 100
-    (machine.home / "state" / "terminals.sqlite3").write_bytes(garbage)
-    return str(machine.home / "state")
-
-
 @pytest.mark.tmux
-@pytest.mark.parametrize(
-    "spoil", [_without_tmux, _token_is_a_folder, _state_is_a_file, _store_is_garbage]
-)
-def test_why_a_server_cannot_start_is_said_in_one_line(
-    machine: Machine, spoil: Callable[[Machine], str]
-) -> None:
-    path = machine.env["PATH"]
-    named = spoil(machine)
+@pytest.mark.parametrize("fault", ["no tmux", "token", "state", "terminals.sqlite3"])
+def test_why_a_server_cannot_start_is_said_in_one_line(machine: Machine, fault: str) -> None:
+    path, state = machine.env["PATH"], machine.home / "state"
+    named = str(state)
+    match fault:
+        case "no tmux":
+            machine.env["PATH"], named = str(machine.home), "tmux"
+        case "token":
+            (state / "token").mkdir(parents=True)
+        case "state":
+            state.write_text("")
+        case _:
+            state.mkdir()
+            (state / fault).write_bytes(b"garbage, and a lot of it " * 100)
     ended = machine.cao("server", "--port", "0")
     machine.env["PATH"] = path
     assert ended.returncode in (2, 3)
