@@ -7,7 +7,7 @@ import pytest
 
 from cli_agent_orchestrator.core.sockets import LASTING, listening
 from cli_agent_orchestrator.errors import StartError, UsageError
-from cli_agent_orchestrator.hosting.user import check_agents
+from cli_agent_orchestrator.hosting.environment import check_agents
 
 CODEX = ("codex", "echo 0.166.0", "echo Not logged in >&2; exit 1")
 CLAUDE = ("claude", "echo 2.1.325", "echo '{ \"loggedIn\": false }'; exit 1")
@@ -25,10 +25,16 @@ class Desk:
         for one in (self.programs, self.wd, self.state, folder / ".codex"):
             one.mkdir(mode=0o700)
 
+        self.install("tmux", "echo tmux 3.4", "exit 1")
+
     def install(self, name: str, version: str, login: str) -> None:
         """Put a program there, with what it does when it is asked for its version, or more."""
         path = self.programs / name
-        lines = ("#!/bin/sh", f"if [ $1 = --version ]; then {version}; else {login}; fi", "")
+        lines = (
+            "#!/bin/sh",
+            f"if [ $1 = --version ] || [ $1 = -V ]; then {version}; else {login}; fi",
+            "",
+        )
         path.write_text("\n".join(lines), encoding="utf-8")
         path.chmod(0o755)
 
@@ -51,6 +57,16 @@ def test_what_is_not_installed_is_refused_unless_a_server_may_have_it(desk: Desk
     assert "CAO_OPENCODE_COMMAND" in why
     with listening(desk.state, LASTING, desk.environ):
         assert desk.refusal("opencode") == ""
+
+
+@pytest.mark.parametrize("said", ["no", "tmux 3.1"])
+def test_so_is_tmux_before_any_agent(desk: Desk, said: str) -> None:
+    desk.install("tmux", f"echo {said}", "exit 1")
+    if said == "no":
+        (desk.programs / "tmux").unlink()
+    assert "apt install tmux" in desk.refusal("opencode")
+    with listening(desk.state, LASTING, desk.environ):
+        assert desk.refusal("scripted") == ""
 
 
 def test_every_agent_that_says_so_is_named_with_the_command_that_helps(desk: Desk) -> None:

@@ -17,11 +17,15 @@ from cli_agent_orchestrator.client.find import Found
 from cli_agent_orchestrator.errors import (
     EXIT_ERROR,
     EXIT_INTERRUPTED,
+    EXIT_USAGE,
+    ApiRefused,
     ApiUnreachable,
+    OrchestratorError,
     RunError,
     Stopped,
     UnknownName,
     UsageError,
+    exit_code_of,
 )
 from cli_agent_orchestrator.events import (
     AgentsStarting,
@@ -43,7 +47,7 @@ from cli_agent_orchestrator.runs.view import list_runs
 from cli_agent_orchestrator.settings.config import RunConfig
 from cli_agent_orchestrator.settings.layout import STATE_FILE, said_of_place
 from cli_agent_orchestrator.work.snapshots import Snapshots
-from tests.pipeline.samples import TASK_TEXT
+from tests.pipeline.samples import LOOP, TASK_TEXT
 from tests.runs.fakes import Asked, FakeServer, agree
 from tests.work.projects import git, make_repository, with_other_git, write
 
@@ -480,6 +484,17 @@ def test_a_new_run_with_a_named_server_that_is_not_there_leaves_nothing(stage: S
     with conductor, pytest.raises(UsageError, match=r"no run was begun: .*nobody is there"):
         conductor.run()
     assert list(stage.state.glob("runs/*")) == []
+
+
+@pytest.mark.parametrize(("status", "code"), [(422, EXIT_USAGE), (500, EXIT_ERROR)])
+def test_agents_that_cannot_be_started_leave_no_run_and_a_server_with_a_full_disk_an_error(
+    stage: Stage, status: int, code: int
+) -> None:
+    refusal = ApiRefused("POST", "/sessions", status, "no room")
+    stage.server.refused = {role.profile: refusal for role in LOOP.roles}
+    with stage.conductor() as conductor, pytest.raises(OrchestratorError) as caught:
+        conductor.run()
+    assert (str(caught.value), exit_code_of(caught.value)) == ("no run was begun: no room", code)
 
 
 LATE = "ignored: a resumed run keeps the settings it started with"

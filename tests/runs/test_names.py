@@ -89,6 +89,8 @@ class TestWithoutAName:
             ("resume", [(FAIL, HERE), (STOPPED, HERE), (FAILED, HERE)], 1),
             ("resume", [(PASS, HERE), (STOPPED, HERE)], 1),
             ("resume", [(FAIL, HERE), (PASS, HERE)], 0),
+            ("extend", [(PASS, HERE), (FAIL, HERE), (STOPPED, HERE)], 1),
+            ("extend", [(FAIL, THERE), (STOPPED, HERE), (FAIL, HERE)], 1),
         ],
     )
     def test_it_is_the_run_that_matters_here(

@@ -23,6 +23,7 @@ from ..runs.control import (
 )
 from ..runs.record import forget_agents, session_name_of, short_name
 from ..runs.view import (
+    Purpose,
     RunView,
     choose_run,
     find_addressee,
@@ -107,13 +108,14 @@ def resume(
 
     It keeps its folder, task and settings; after `cao stop`, which ends the agents, it gets new
     ones. Without RUN it is the last unfinished run of this folder, else the last one there, else
-    the one that is paused.
+    the one that is paused; with --max-rounds, one with FAIL counts as unfinished.
 
     \b
     cao resume k3f9 --replace-terminals      # new agents for those that are lost
     cao resume k3f9 --max-rounds 16          # more rounds after a FAIL
     """
-    found = choose_run(list_runs(state_folder(os.environ)), run, current_folder(), "resume")
+    to: Purpose = "extend" if max_rounds else "resume"
+    found = choose_run(list_runs(state_folder(os.environ)), run, current_folder(), to)
     if found.is_live:
         if missing or gates:
             option = "--missing" if missing else "--gate"

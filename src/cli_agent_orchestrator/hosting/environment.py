@@ -1,14 +1,18 @@
 """What the programs on this machine give to a run: servers, agents, flows, the state folder."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 
-from ..core.programs import ask
+from ..core.programs import Programs, ask
+from ..core.sockets import LASTING, PASSING, find_socket
+from ..errors import StartError, UsageError
 from ..events import OnRunEvent, RunEvent, RunOpened
 from ..notices.send import Sender, channels_of
 from ..pipeline.flow import Flow
-from ..providers import get_provider
+from ..providers import PROVIDERS, get_provider, scripted
+from ..providers.base import not_found
 from ..runs.flows import Flows
 from ..runs.log import log_afterwards
 from ..runs.request import Environment, Interrupts, RunRequest
@@ -16,8 +20,17 @@ from ..runs.run import Conductor, carry_out
 from ..settings.config import tmux_socket
 from ..settings.layout import config_folder, run_folder, state_folder
 from ..terminals.launch import profile_folders, profile_names
+from ..terminals.tmux import read_version
 from .connect import Importing, server_for
-from .user import check_agents, read_notices
+from .user import (
+    LOGIN_QUESTIONS,
+    Program,
+    ask_agent,
+    find_program,
+    login_command,
+    read_notices,
+    read_server_config,
+)
 
 
 def flows_of(project: Path, environ: Mapping[str, str], *, api_given: bool = False) -> Flows:
@@ -60,6 +73,40 @@ def notifying(
             if run:
                 log_afterwards(run_folder(state_folder(environ), run), __name__, warning)
             on_warning(warning)
+
+
+def check_agents(
+    names: Collection[str], wd: Path, environ: Mapping[str, str], seconds: float = 10
+) -> None:
+    """Refuse agents that report no login; one that does not answer may be used.
+
+    Without a server of the user, whose PATH may be another, refuse what is not installed, too:
+    tmux and agents.
+    """
+    config = read_server_config(environ)
+    folder = state_folder(environ)
+    if find_socket(folder, LASTING) is None and find_socket(folder, PASSING) is None:
+        read_version("tmux", environ)
+        for name in sorted(PROVIDERS.keys() & set(names) - {scripted.PROVIDER.name}):
+            wanted, program = find_program(PROVIDERS[name], config, environ)
+            if program is None:
+                raise StartError(name, not_found(PROVIDERS[name], wanted, "on your PATH"))
+    with Programs(environ, agent_seconds=seconds) as programs:
+        asked = {}
+        for name in LOGIN_QUESTIONS.keys() & set(names):
+            _, program = find_program(PROVIDERS[name], config, environ)
+            if program is not None:
+                asked[name] = programs.begin(
+                    partial(ask_agent, name, program, config, wd, programs)
+                )
+        told = {name: one.result() for name, one in asked.items()}
+    refused = [
+        f"{name} is not signed in: run `{login_command(name, found.path)}`"
+        for name, found in sorted(told.items())
+        if isinstance(found, Program) and found.logged_in is False
+    ]
+    if refused:
+        raise UsageError(f"{'; '.join(refused)}, then try again")
 
 
 def is_watched(session: str, environ: Mapping[str, str]) -> bool:

@@ -5,9 +5,8 @@ import re
 import secrets
 import shlex
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,12 @@ from msgspec import Struct
 
 from ..core.files import Folder
 from ..core.programs import Programs, ShortAnswer
-from ..core.sockets import LASTING, PASSING, find_socket
-from ..errors import StartError, UsageError
+from ..errors import UsageError
 from ..notices.decide import TABLE, NoticeSettings, read_notice_settings
 from ..providers import PROVIDERS, scripted
-from ..providers.base import Provider, find_version, not_found
+from ..providers.base import Provider, find_version
 from ..settings.config import ServerConfig
-from ..settings.layout import check_state_folder, config_folder, state_folder
+from ..settings.layout import check_state_folder, config_folder
 from ..settings.values import read_own_file
 
 MAX_TOKEN = 1000
@@ -125,7 +123,7 @@ def ask_agent(
         return answer
     version = find_version(answer.text)
     since, question, no = LOGIN_QUESTIONS.get(name, ((), (), ""))
-    if not question or version < since or _has_own_model(name, config, wd):
+    if not question or version < since or has_own_model(name, config, wd):
         return Program(program, version, None)
     told = programs.ask([program, *question], is_agent=True, with_errors=True, env=env)
     if told.code == 0:
@@ -137,39 +135,7 @@ def login_command(name: str, path: str) -> str:
     return shlex.join([path, *LOGIN_COMMANDS.get(name, ())])
 
 
-def check_agents(
-    names: Collection[str], wd: Path, environ: Mapping[str, str], seconds: float = 10
-) -> None:
-    """Refuse agents that report no login; one that does not answer may be used.
-
-    Without a server of the user, whose PATH may be another, refuse what is not installed, too.
-    """
-    config = read_server_config(environ)
-    folder = state_folder(environ)
-    if find_socket(folder, LASTING) is None and find_socket(folder, PASSING) is None:
-        for name in sorted(PROVIDERS.keys() & set(names) - {scripted.PROVIDER.name}):
-            wanted, program = find_program(PROVIDERS[name], config, environ)
-            if program is None:
-                raise StartError(name, not_found(PROVIDERS[name], wanted, "on your PATH"))
-    with Programs(environ, agent_seconds=seconds) as programs:
-        asked = {}
-        for name in LOGIN_QUESTIONS.keys() & set(names):
-            _, program = find_program(PROVIDERS[name], config, environ)
-            if program is not None:
-                asked[name] = programs.begin(
-                    partial(ask_agent, name, program, config, wd, programs)
-                )
-        told = {name: one.result() for name, one in asked.items()}
-    refused = [
-        f"{name} is not signed in: run `{login_command(name, found.path)}`"
-        for name, found in sorted(told.items())
-        if isinstance(found, Program) and found.logged_in is False
-    ]
-    if refused:
-        raise UsageError(f"{'; '.join(refused)}, then try again")
-
-
-def _has_own_model(name: str, config: ServerConfig, wd: Path) -> bool:
+def has_own_model(name: str, config: ServerConfig, wd: Path) -> bool:
     pattern, files = OWN_MODELS[name]
     env = {**config.environ, **config.provider(name).env}
     home = env.get("CODEX_HOME") or f"{env.get('HOME') or Path.home()}/.codex"

@@ -107,6 +107,8 @@ NOT_RECORDED = ("PROMPT", "RESUME", "MISSING")
 """The task is recorded as such; the others are about one start."""
 SETUP = "setup"
 """What prepares a work tree is logged like a gate of this name."""
+SERVER_FAULT = 500
+"""From this status on it is not the agent: the disk of the server is full, or tmux is gone."""
 EXIT_CODES = {FinalStatus.PASS: EXIT_PASS, FinalStatus.FAIL: EXIT_FAIL}
 
 
@@ -372,7 +374,8 @@ class Conductor:
             raise
         except ApiRefused as error:
             # All or none are started, so there is nothing to resume.
-            raise UsageError(f"{NOT_BEGUN}: {error.detail}") from error
+            kind = UsageError if error.status_code < SERVER_FAULT else RunError
+            raise kind(f"{NOT_BEGUN}: {error.detail}") from error
         with ExitStack() as undo:
             undo.callback(exit_terminals, client, state.terminals.values())
             self._interrupts.check()

@@ -408,7 +408,7 @@ def is_saved_as(folder: Folder, status: str = RUNNING) -> bool:
 
 
 MOST_NAMED = 10
-Purpose = Literal["look", "act", "steer", "resume"]
+Purpose = Literal["look", "act", "steer", "resume", "extend"]
 BETWEEN = "/"
 # 7f3a
 TERMINAL_PATTERN = r"[0-9a-f]+"
@@ -446,20 +446,20 @@ def choose_run(
     Without a text it is the one that runs in this folder, else the last one here, else the one
     that runs elsewhere; `to` look, it may also be the only one that exists. `to` steer, the last
     one here counts only if it is unfinished; `to` resume, the last unfinished one here comes first,
-    and elsewhere one that is paused.
+    and elsewhere one that is paused; `to` extend, one that has failed counts as unfinished.
     """
     if text:
         return _the_one(runs_that_fit(runs, text), runs, text)
     own = [run for run in runs if run.works_in(here)]
     live = [run for run in runs if run.is_live]
-    unfinished = [run for run in own if run.is_unfinished][:1]
+    unfinished = [run for run in own if run.is_unfinished or (to == "extend" and run.can_go_on)][:1]
     choices = [[run for run in own if run.is_live], own[:1], live]
     match to:
         case "look" if len(runs) == 1:
             choices += [[*runs]]
         case "steer":
             choices[1] = unfinished if unfinished == own[:1] else []
-        case "resume":
+        case "resume" | "extend":
             paused = [run for run in live if run.status is RunStatus.PAUSED]
             choices[1:] = [unfinished, own[:1], paused, live]
     found = next(filter(None, choices), [])

@@ -3,7 +3,7 @@
 Others import only the names below. The engine knows nothing of agents.
 """
 
-from .connection import INSTALL_HINT, checked_version, drop_error
+from .connection import INSTALL_HINT, checked_version, drop_error, read_version
 from .engine import Tmux
 from .observer import TmuxListener
 from .protocol import COLUMNS, HUB_SESSION, ROWS, Command, PaneInfo, PaneScreen
@@ -20,4 +20,5 @@ __all__ = [
     "TmuxListener",
     "checked_version",
     "drop_error",
+    "read_version",
 ]
