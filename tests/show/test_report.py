@@ -18,6 +18,7 @@ from cli_agent_orchestrator.pipeline.review import Findings
 from cli_agent_orchestrator.pipeline.state import FinalStatus
 from cli_agent_orchestrator.runs.record import Fate, RunStatus, SavedSetting, SavedTree
 from cli_agent_orchestrator.runs.report import Report, TurnDetail
+from cli_agent_orchestrator.runs.view import RunView
 from cli_agent_orchestrator.show import report_text as limits
 from cli_agent_orchestrator.show.report_html import ONLY_HERE, report_page, reproduction, shortened
 from cli_agent_orchestrator.show.report_text import (
@@ -207,6 +208,18 @@ c.py fails
 | 3 | 1 |  | tests | command | 2.0 s | PASS | 003-tests.md |
 
 </details>"""
+
+
+class LaterView(RunView, frozen=True, kw_only=True):
+    token: str = ""
+
+
+def test_a_field_of_a_run_is_hidden_from_others_until_it_is_listed() -> None:
+    later = LaterView(**structs.asdict(RAN), token="s3cret")
+    run = anonymized(replace(REPORT, run=later), str, HOME).run
+    assert "s3cret" not in map(str, structs.asdict(run).values())
+    assert later.machine
+    assert run.machine == ""
 
 
 class TestMarkdown:

@@ -38,15 +38,24 @@ STALLED = "Where it did not converge for a while"
 STOPPED = "Stopped"
 
 
+SHOWN = (
+    *("flow", "status", "round", "ended", "task", "task_line", "reason", "providers", "settings"),
+    *("base", "tree", "state_file", "gate_logs", "turns", "changes", "acts", "repository"),
+    *("stalls", "proof_check"),
+)
+"""The fields of a run that others see, besides its id and folders; a new one is hidden."""
+
+
 def anonymized(found: Report, clean: Callable[[str], str], home: Path) -> Report:
     """Return a report without what belongs to this machine or looks like a secret.
 
     `clean` does that to a text; folders get names that others can understand.
     """
-    run, shown = found.run, in_each_text(found, clean)
+    run = found.run
+    listed = {name: getattr(run, name) for name in SHOWN}
+    shown = in_each_text(replace(found, run=RunView(id="", wd="", **listed)), clean)
     wd, project = (path and shown_folder(path, home) for path in (run.wd, run.project))
-    named = replace(shown.run, id=run.id, wd=wd, project=project, machine="")
-    return replace(shown, run=named)
+    return replace(shown, run=replace(shown.run, id=run.id, wd=wd, project=project))
 
 
 def without_places(text: str, folders: Sequence[str], home: Path, state: Path | None = None) -> str:
