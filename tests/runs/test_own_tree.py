@@ -11,7 +11,7 @@ from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.gates.check import BaseResult
 from cli_agent_orchestrator.pipeline.reply import Excerpt, Output
 from cli_agent_orchestrator.pipeline.state import OpenNotes, Progress, RunState
-from cli_agent_orchestrator.runs.deliver import has_tree
+from cli_agent_orchestrator.runs.deliver import has_tree, why_kept
 from cli_agent_orchestrator.runs.record import Fate, RunRecord, read_record, write_record
 from cli_agent_orchestrator.runs.tree import (
     FOLDER_GONE,
@@ -21,6 +21,7 @@ from cli_agent_orchestrator.runs.tree import (
     reopen_tree,
     repair_tree,
     saved_tree,
+    store_of,
     work_of,
 )
 from cli_agent_orchestrator.settings.layout import run_folder
@@ -161,6 +162,32 @@ def test_what_changed_after_the_verdict_is_not_committed(project: Project, tmp_p
     assert snapshots.read(last.tree, "evil.txt", 100) == b"later\n"
     # Nor is it when that is tried again.
     assert commit_tree(tree, store, RUN, STATE, "Do it")[1].id == tree.tip
+
+
+def test_what_the_setup_made_is_committed_only_where_it_was_changed_since(
+    project: Project, tmp_path: Path
+) -> None:
+    tree, store = made(project, tmp_path / "state"), tmp_path / "store"
+    write(tree.wd, {"a.txt": "setup\n", "new/made.txt": "setup\n", "b.txt": "setup\n"})
+    snapshots = tree.snapshots(store)
+    start = snapshots.take(0, "start")
+    snapshots.keep_base(start)
+    write(tree.wd, {"b.txt": "setup\nwork\n", "new/work.txt": "work\n", "seen.txt": "work\n"})
+    project.git("add", "-f", "seen.txt", folder=tree.folder)
+    project.git("commit", "-q", "-m", "by an agent", folder=tree.folder)
+    snapshots.take(1, "programmer")
+    tree, done = commit_tree(tree, store, RUN, STATE, "Do it")
+    names = project.git("diff", "--name-only", "HEAD", tree.tip).split()
+    assert names == ["b.txt", "new/work.txt", "seen.txt"]
+    assert done.left_out == ()
+    assert (tree.wd / "a.txt").read_text() == "setup\n"
+    record = record_of(tree)
+    assert record.tree is not None
+    record = replace(record, tree=replace(record.tree, delivered=Fate.APPLIED))
+    shutil.copytree(store, store_of(tmp_path, RUN))
+    assert why_kept(tmp_path, record, {}) == ""
+    write(tree.wd, {"a.txt": "mine\n"})
+    assert "was changed since its work was applied" in why_kept(tmp_path, record, {})
 
 
 def test_what_the_project_has_committed_is_its_own_also_a_cache_or_an_empty_file(

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..core.files import Folder, is_left_behind
+from ..core.files import Folder
 from ..errors import (
     ApiRefused,
     GitError,
@@ -52,7 +52,15 @@ from .record import (
 )
 from .recorder import load_state, read_state_of
 from .restore import DISCARDED_LABEL
-from .tree import commit_tree, reopen_tree, repair_tree, saved_tree, store_of, work_of
+from .tree import (
+    changed_since_setup,
+    commit_tree,
+    reopen_tree,
+    repair_tree,
+    saved_tree,
+    store_of,
+    work_of,
+)
 from .view import RunView, is_saved_as, read_run
 
 LARGEST_FILE = 512 * 1024 * 1024
@@ -174,7 +182,7 @@ def request_run(ended: Ended, title: str, *, draft: bool, page: str = "") -> Pul
 def discard_run(ended: Ended) -> bool:
     """Remove the work tree and the branch of a run; does only a snapshot have its work now?"""
     tree, snapshots = ended.tree, ended.tree.snapshots(ended.store)
-    is_work = not tree.exists or bool(_why_kept(ended.state_folder, ended.record, tree.environ))
+    is_work = not tree.exists or bool(why_kept(ended.state_folder, ended.record, tree.environ))
     is_new = is_untouched(ended.state_folder, ended.record) and tree.is_unfinished
     read: Callable[[str], bytes | None] = dict[str, bytes]().get
     if tree.exists and not is_new:
@@ -208,7 +216,7 @@ def is_untouched(state_folder: Path, record: RunRecord) -> bool:
     return saved.folder == ours and not is_saved and not is_begun
 
 
-def _why_kept(state_folder: Path, record: RunRecord, environ: Mapping[str, str]) -> str:
+def why_kept(state_folder: Path, record: RunRecord, environ: Mapping[str, str]) -> str:
     """Name the work that only the work tree of a run has; empty if there is none."""
     saved = record.tree
     if saved is None or saved.delivered is Fate.DISCARDED or is_untouched(state_folder, record):
@@ -218,7 +226,8 @@ def _why_kept(state_folder: Path, record: RunRecord, environ: Mapping[str, str])
     with suppress(OrchestratorError, OSError):
         tree = reopen_tree(record, saved, environ)
         is_whole = tree.exists and not tree.is_unfinished
-        is_later = is_whole and not all(map(is_left_behind, tree.uncommitted()))
+        store = store_of(state_folder, record.id)
+        is_later = is_whole and changed_since_setup(tree, store)
         if saved.delivered is Fate.APPLIED:
             return f"{record.wd} was changed since its work was applied" if is_later else ""
         is_new = saved.delivered is Fate.NOT_YET and not saved.has_work and not is_later
@@ -357,7 +366,7 @@ def known_runs(state_folder: Path, environ: Mapping[str, str]) -> list[KnownRun]
             run, in_use = read_run(folder), folder.is_locked()
             if run.is_readable:
                 in_use = in_use or run.is_live or _may_go_on(folder, run)
-                found.append(KnownRun(run, in_use, _why_kept(state_folder, run, environ)))
+                found.append(KnownRun(run, in_use, why_kept(state_folder, run, environ)))
             elif (began := began_at(name)) is not None:
                 # Only its name is known, and with it its age.
                 is_left = os.path.lexists(worktree_folder(state_folder, name))
@@ -442,7 +451,7 @@ def remove_folder(state_folder: Path, name: str, environ: Mapping[str, str]) -> 
     if record is None and os.path.lexists(worktree_folder(state_folder, name)):
         return TREE_LEFT
     if record is not None and (saved := record.tree) is not None:
-        if why := _why_kept(state_folder, record, environ):
+        if why := why_kept(state_folder, record, environ):
             return why
         try:
             if os.path.lexists(saved.folder) or is_untouched(state_folder, record):

@@ -23,7 +23,7 @@ from ..settings.layout import (
 from ..work.delivery import CommittedWork, commit_message
 from ..work.git import Repository, find_repository, uncommitted, user_identity
 from ..work.held_back import find
-from ..work.snapshots import is_of_cao
+from ..work.snapshots import Snapshots, is_of_cao
 from ..work.worktree import Commit, Worktree, first_of
 from .record import Fate, RunRecord, SavedTree, keeping_runs_out, read_record
 from .recorder import Recorder
@@ -85,9 +85,13 @@ def repair_tree(tree: Worktree, store: Path) -> tuple[str, ...]:
 def commit_tree(
     tree: Worktree, store: Path, run: str, state: RunState, task_line: str
 ) -> tuple[Worktree, Commit]:
-    """Commit what was judged: the last snapshot. What differs from it is kept and put back."""
+    """Commit what was judged: the last snapshot. What differs from it is kept and put back.
+
+    What is as the first snapshot has it was there before the work: its setup made it.
+    """
     identity = user_identity(tree.repository, tree.environ)
     snapshots, remarks = tree.snapshots(store), []
+    prepared: set[str] = set()
     if taken := snapshots.all():
         number = max(one.sequence for one in taken) + 1
         turn = last_turn(state)
@@ -100,6 +104,7 @@ def commit_tree(
             late = "has no snapshot: committed is what there was afterwards"
             remarks.append(f"the turn of {turn[1]} {late}")
         judged = taken[-1].tree
+        prepared = _prepared(snapshots, judged)
         differing = [one.path for one in snapshots.differing(judged)]
         if changed := [path for path in differing if not is_left_behind(path)]:
             snapshots.take(number, AFTER_VERDICT_LABEL)
@@ -107,9 +112,28 @@ def commit_tree(
             snapshots.take(number + 1, PUT_BACK_LABEL)
             named = first_of(changed)
             remarks.append(f"changed after the verdict, and not committed: {named}")
-    done = tree.commit(commit_message(task_line, work_of(run, state)), identity)
+    done = tree.commit(commit_message(task_line, work_of(run, state)), identity, prepared)
     done = replace(done, remarks=(*remarks, *done.remarks))
     return replace(tree, tip=done.id), done
+
+
+def _prepared(snapshots: Snapshots, now: str = "") -> set[str]:
+    """Return what was made before the work and is the same in a snapshot, or on the disk."""
+    if not snapshots.base:
+        return set()
+    start = snapshots.all()[0].tree
+    since = snapshots.changes(start, now) if now else snapshots.differing(start)
+    made, changed = (
+        {path for one in changes for path in (one.path, one.old_path)}
+        for changes in (snapshots.changes(snapshots.base, start), since)
+    )
+    return made - changed
+
+
+def changed_since_setup(tree: Worktree, store: Path) -> bool:
+    """Is there something in a work tree that is neither committed nor there from the beginning?"""
+    changed = {path for path in tree.uncommitted() if not is_left_behind(path)}
+    return bool(changed and changed - _prepared(tree.snapshots(store)))
 
 
 def plan_tree(

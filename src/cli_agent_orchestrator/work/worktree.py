@@ -18,7 +18,7 @@ link is not followed, and what is in the new tree already stays as it is.
 import os
 import stat
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
@@ -215,13 +215,20 @@ class Worktree(Private, frozen=True):
             self.entry.remove("locked")
         return (*link_faults, *branch_faults)
 
-    def commit(self, message: str, identity: Mapping[str, str]) -> Commit:
+    def commit(
+        self, message: str, identity: Mapping[str, str], prepared: Collection[str] = ()
+    ) -> Commit:
+        """Commit all but what is `prepared`: what was there before the work, and is as it was."""
         if faults := self.faults():
             raise GitError(f"the work tree {self.folder} is damaged: {'; '.join(faults)}")
         parent = self.branch_tip()
         with self._own_index(identity) as git:
             git.run("read-tree", parent)
-            changed, left_out = self._stage(git)
+            if prepared:
+                # What an agent has committed of it is work.
+                since = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", self.tip, parent)
+                prepared = set(prepared).difference(git.names(*since))
+            changed, left_out = self._stage(git, prepared)
             if self.held_back:
                 git.run("reset", "-q", self.tip, "--", *literal(self.held_back))
             tree, commit = git.text("write-tree"), parent
@@ -346,9 +353,11 @@ class Worktree(Private, frozen=True):
             if not (is_same or is_ours or is_held(path, self.held_back)):
                 yield path, is_known
 
-    def _stage(self, git: Git) -> tuple[list[str], list[LeftOut]]:
+    def _stage(self, git: Git, prepared: Collection[str]) -> tuple[list[str], list[LeftOut]]:
         changed, left_out = [], {}
         for path, is_known in self._differences(git):
+            if path in prepared:
+                continue
             status, reason = look_at(self.folder, path)
             if path in self.included:
                 left_out[path] = PRIVATE
