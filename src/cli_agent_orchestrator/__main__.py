@@ -6,7 +6,7 @@ if __name__ == "__main__" and not sys.flags.safe_path:
     # Python looks in the current folder first, and a project must not bring modules of its own.
     del sys.path[0]
 
-from .cli.main import main
+from .cli import start
 
 if __name__ == "__main__":
-    main()
+    start()

@@ -38,6 +38,9 @@ def test_options_name_their_variables_and_are_few() -> None:
         assert setting.variable in (found.help or "")
         is_switch = setting.kind is ValueKind.FLAG or setting.name == "WORKSPACE"
         assert bool(found.secondary_opts) == is_switch
+        # Without it, those of a run that passed are ended.
+        said = setting.default and setting.name not in ("CLEANUP_ON_EXIT", "WORKSPACE")
+        assert ("[default: " in (found.help or "")) == bool(said)
     assert len([one for one in run.params if isinstance(one, click.Option)]) <= 22
 
 

@@ -57,7 +57,9 @@ def test_a_list_that_fits_shows_the_project_and_the_task(width: int, folder: str
     assert "mend the pr" in line
     assert "k3f9  PASS (DRY RUN)" in line
     for little in (20, 40):
-        assert all(len(row) <= little for row in table([run], Path("/p"), 61.0, little))
+        rows = [*table([run], Path("/p"), 61.0, little)]
+        assert all(len(row) <= little for row in rows)
+    assert rows == ["ID    STATUS          TASK", "k3f9  PASS (DRY RUN)  mend the prices"]
 
 
 def test_whoever_watches_is_told_why_a_run_stopped(

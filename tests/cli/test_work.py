@@ -138,6 +138,9 @@ def test_undo_shows_what_it_does_and_how_to_undo_it(project: Path) -> None:
     git(project, "checkout", "-q", "-b", "other")
     assert "! HEAD was " in invoke(undo, "--to", "1", "--all", "--yes").stdout
     assert (project / "a.txt").read_text() == "2\n"
+    write(project, {"a.txt": "the user's\n"})
+    *_, last = invoke(undo, "--to", "1").stdout.splitlines()
+    assert last == "Nothing to do: all else is as it was at 1 (programmer)."
 
 
 def test_undo_brings_back_what_was_there_at_the_start(project: Path) -> None:

@@ -355,6 +355,9 @@ class TestAnswer:
         live.terminals.asked = Question("May I?", choices, "f00d")
         told = http.post(route, json={"text": key, "key": key})
         assert told.status_code == 200, told.text
+        # A key that changes nothing is no answer.
+        live.terminals.is_answered = False
+        assert http.post(route, json={"text": key, "key": key}).status_code == 202
         ((ask, _),) = read_lines(live.folder.read(CONTROL_FILE), 0)
         assert ask is not None
         assert ask.request == Answered("programmer", text)

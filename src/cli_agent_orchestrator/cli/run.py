@@ -64,11 +64,15 @@ The run {id} has started and continues without this terminal.
 
 def option_of(setting: Setting) -> Callable[[Command], Command]:
     """Return the option of a setting: `--max-rounds NUMBER`, `--resume / --no-resume`."""
-    if setting.kind is ValueKind.FLAG:
+    is_flag = setting.kind is ValueKind.FLAG
+    usual = {"1": "on", "0": "off"}[setting.default or "0"] if is_flag else setting.default
+    # What happens without --end-agents is neither on nor off: its help says it.
+    is_told = setting.default and setting.name != "CLEANUP_ON_EXIT"
+    default = f"default: {usual}; " if is_told else ""
+    text = f"{setting.help}  [{default}{setting.variable}]"
+    if is_flag:
         word = setting.option.removeprefix("--")
         off = "--keep-agents" if setting.name == "CLEANUP_ON_EXIT" else f"--no-{word}"
-        default = {"": "", "1": "default: on; ", "0": "default: off; "}[setting.default]
-        text = f"{setting.help}  [{default}{setting.variable}]"
         return click.option(f"{setting.option}/{off}", setting.name, default=None, help=text)
     if setting.name == "WORKSPACE":
         text = (
@@ -76,8 +80,6 @@ def option_of(setting: Setting) -> Callable[[Command], Command]:
             "folder.  [CAO_WORKSPACE=worktree]"
         )
         return click.option("--worktree/--no-worktree", setting.name, default=None, help=text)
-    default = f"default: {setting.default}; " if setting.default else ""
-    text = f"{setting.help}  [{default}{setting.variable}]"
     return click.option(
         setting.option,
         setting.name,

@@ -23,7 +23,7 @@ from .imports import current_folder, terminal_width
 MOST_ROWS = 20
 LONGEST_FOLDER, SHORTEST_FOLDER = 20, 8
 """Characters of a folder in a terminal: its end."""
-FOLDED_FIRST = ("ROUND", "AGE")
+FOLDED_FIRST = ("ROUND", "AGE", "FOLDER")
 HEADINGS = ("ID", "STATUS", "ROUND", "AGE", "FOLDER", "TASK")
 KILLED = """\
 The run was interrupted: its process is gone, its agents may still be there.

@@ -181,7 +181,7 @@ def read_prefix(server: Sequence[str], environ: Mapping[str, str]) -> str:
 
 
 EXIT_UNCONFIRMED = 3
-FOLDED_FIRST = ("PERMISSIONS", "AGE", "AGENT")
+FOLDED_FIRST = ("PERMISSIONS", "AGE", "AGENT", "RUN")
 """Columns that a narrow terminal does not show."""
 UNKNOWN_ADVICE = (
     "Nothing is typed into it. `cao attach {id}` shows it; "

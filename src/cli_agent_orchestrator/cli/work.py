@@ -141,7 +141,10 @@ def undo(run: str | None, turn: str, everything: bool, yes: bool) -> None:
         for line in _plan_lines(kept, way):
             click.echo(line)
         if not (way.restored or way.removed):
-            click.echo(f"Nothing to do: the run's files are as they were at {name_of(target)}.")
+            if way.yours:
+                click.echo(f"Nothing to do: all else is as it was at {name_of(target)}.")
+            else:
+                click.echo(f"Nothing to do: the run's files are as they were at {name_of(target)}.")
             return
         if not yes and not confirm("Do this?", "changed"):
             return

@@ -80,12 +80,13 @@ async def answer_question(
 ) -> bool:
     """Press a key that answers an agent's question; is the question gone then?
 
-    The run of the agent records it in the words of the choice.
+    The run of the agent records it in the words of the choice, unless the key changed nothing.
     """
     terminals = backend.terminals
     session, asked = terminals.terminal(terminal_id).session_name, terminals.question(terminal_id)
     is_answered = await terminals.answer(terminal_id, key, fingerprint=fingerprint)
-    if backend.runs is not None:
+    is_taken = is_answered or terminals.question(terminal_id) != asked
+    if backend.runs is not None and is_taken:
         labels = [one.label.strip() for one in asked.choices if one.key == key] if asked else []
         text = next(filter(None, labels), key)[:200]
         await asyncio.to_thread(backend.runs.note_answer, session, terminal_id, text)
