@@ -1,8 +1,8 @@
 """`python -m tests.agents.accuracy [AGENT-VERSION …]`: measure, save, and write docs/accuracy.md.
 
 Each agent and version is measured in a process of its own, once turn by turn (plain) and once as
-people use it (wild). What is found is saved after every mode. The page is made of all that was
-saved here; what was not stands as the page has it, so that a part can be measured again alone.
+people use it (wild). What is found is saved in `figures/` after every mode. The page is made of
+all that is there, so that a part can be measured again alone.
 """
 
 import argparse
@@ -16,39 +16,23 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from bench.usage import machine_facts
 from tests.agents.accuracy.kinds import turn_kinds
 from tests.agents.accuracy.measure import Measurement
-from tests.agents.accuracy.page import Saw, merged, page, parted, shortcomings
+from tests.agents.accuracy.page import Figures, figures, page
 from tests.agents.accuracy.taking import Mode, plain, prepare_nothing, share
 from tests.agents.accuracy.wild import NEWEST, wild_modes
 from tests.agents.driving import KINDS, Ground, Kind, ground_of
 
 ROOT = Path(__file__).parents[3]
-SAVED = ROOT / ".cache" / "accuracy"
 PAGE = ROOT / "docs" / "accuracy.md"
-DETAILS = Path(__file__).with_name("details.md")
 PLAIN, WILD = "plain", "wild"
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What is measured in one process."""
-
-    kind: Kind
-    modes: str
-    """`plain` or `wild`."""
-
-    @property
-    def saved(self) -> Path:
-        return SAVED / f"{self.kind}-{self.modes}.json"
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.modes}"
+TURNS, PROMPTS = 100, 500
+"""Turns of each plain state, prompts of 1 byte to 200 KB."""
+WILD_TURNS, OLDER_TURNS = 30, 10
+"""Turns of each wild mode, also in versions that are not the newest."""
+AGENTS_AT_A_TIME, WILD_MODES_AT_A_TIME = 2, 2
 
 
 def main() -> int:
@@ -56,33 +40,22 @@ def main() -> int:
     options = read_options()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     chosen = [kind_named(name) for name in options.agents] or KINDS
+    if options.alone:
+        asyncio.run(measure(chosen[0], options))
+        return 0
     # What takes long begins first.
     chosen = sorted(chosen, key=lambda kind: kind not in NEWEST)
-    if options.alone:
-        asyncio.run(measure(Part(chosen[0], options.modes), options))
-        return 0
     wanted = (PLAIN, WILD) if options.modes == "all" else (options.modes,)
-    parts = [Part(kind, modes) for modes in wanted for kind in chosen]
-    with ThreadPoolExecutor(options.jobs) as pool:
-        codes = list(pool.map(lambda part: run_alone(part, options), parts))
+    parts = [(kind, modes) for modes in wanted for kind in chosen]
+    with ThreadPoolExecutor(AGENTS_AT_A_TIME) as pool:
+        codes = list(pool.map(lambda part: run_alone(part[0], part[1], options), parts))
     if options.only:
         return int(any(codes))
-    return write_page() or int(any(codes))
-
-
-def write_page() -> int:
-    """Write the page, print what is not as it must be and return whether there is such."""
-    every = [Part(kind, modes) for kind in KINDS for modes in (PLAIN, WILD)]
-    found = [read(part) for part in every if part.saved.exists()]
-    names = [f"{kind.agent} {kind.version}" for kind in KINDS]
-    old = PAGE.read_text(encoding="utf-8") + "\n" + DETAILS.read_text(encoding="utf-8")
-    summary, details = parted(merged(old, page(found), names))
-    PAGE.write_text(summary, encoding="utf-8")
-    DETAILS.write_text(details, encoding="utf-8")
+    PAGE.write_text(page(saved(PLAIN), saved(WILD)), encoding="utf-8")
     print(f"written: {PAGE.relative_to(ROOT)}")
-    lacking = list(shortcomings(found))
+    lacking = [one for modes in wanted for found in saved(modes) for one in found["lacking"]]
     print("\n".join(lacking) or "every figure is as it must be")
-    return 1 if lacking else 0
+    return int(any(codes) or bool(lacking))
 
 
 def read_options() -> argparse.Namespace:
@@ -94,16 +67,7 @@ def read_options() -> argparse.Namespace:
         default="all",
         help="plain: turn by turn; wild: sub-agents, hooks, a person's commands, … [all]",
     )
-    parser.add_argument("--turns", type=int, default=100, help="of each plain state [100]")
-    parser.add_argument("--prompts", type=int, default=500, help="of 1 byte to 200 KB [500]")
-    parser.add_argument("--wild", type=int, default=30, help="turns of each wild mode [30]")
-    parser.add_argument(
-        "--older", type=int, default=10, help="the same for versions that are not the newest [10]"
-    )
-    parser.add_argument("--jobs", type=int, default=2, help="agents at the same time [2]")
-    parser.add_argument(
-        "--lanes", type=int, default=2, help="wild modes of each agent at the same time [2]"
-    )
+    parser.add_argument("--percent", type=int, default=100, help="of the usual turns [100]")
     parser.add_argument(
         "--only", default="", metavar="WORDS", help="try modes with these words; saves nothing"
     )
@@ -119,53 +83,51 @@ def kind_named(name: str) -> Kind:
     sys.exit(f"there is no {name!r}; there are: {', '.join(map(str, KINDS))}")
 
 
-def run_alone(part: Part, options: argparse.Namespace) -> int:
+def run_alone(kind: Kind, modes: str, options: argparse.Namespace) -> int:
     """Measure one part in a process of its own and return how that ended."""
-    words = ["--alone", "--modes", part.modes, "--only", options.only]
-    for name in ("turns", "prompts", "wild", "older", "lanes"):
-        words += [f"--{name}", str(getattr(options, name))]
-    command = [sys.executable, "-m", "tests.agents.accuracy", *words, str(part.kind)]
+    words = ["--modes", modes, "--percent", str(options.percent), "--only", options.only]
+    command = [sys.executable, "-m", "tests.agents.accuracy", "--alone", *words, str(kind)]
     return subprocess.run(command).returncode
 
 
-async def measure(part: Part, options: argparse.Namespace) -> None:
+async def measure(kind: Kind, options: argparse.Namespace) -> None:
     """Measure one part, and save what is found as it comes."""
     began = time.monotonic()
+    is_wild = options.modes == WILD
+    modes = wild_modes(kind) if is_wild else [plain(turn) for turn in turn_kinds(kind)]
+    turns = (WILD_TURNS if kind in NEWEST else OLDER_TURNS) if is_wild else TURNS
+    lanes = asyncio.Semaphore(WILD_MODES_AT_A_TIME if is_wild else 1)
 
     def report(line: str) -> None:
-        print(f"{time.monotonic() - began:6.0f} s  {part}  {line}", flush=True)
+        print(f"{time.monotonic() - began:6.0f} s  {kind} {options.modes}  {line}", flush=True)
 
     measurement = Measurement(report)
-    modes = modes_of(part)
-    lanes = asyncio.Semaphore(options.lanes if part.modes == WILD else 1)
+
+    def save(line: str) -> None:
+        report(line)
+        if not options.only:
+            name = f"{kind.agent} {kind.version}"
+            text = json.dumps(figures(name, measurement), indent=1, ensure_ascii=False)
+            figures_of(kind, options.modes).write_text(f"{text}\n", encoding="utf-8")
 
     async def measure_mode(mode: Mode) -> None:
-        count = share(mode, modes, turns_of(part, options))
+        count = share(mode, modes, part(turns, options))
         async with lanes:
-            with new_ground(part.kind, mode.prepare) as ground:
-                await measurement.measure_turns(ground, mode, count, kills=part.modes == PLAIN)
-        report(f"{mode.state}, {mode.name}: {count} turns")
-        save(part, measurement, options)
+            with new_ground(kind, mode.prepare) as ground:
+                await measurement.measure_turns(ground, mode, count, kills=not is_wild)
+        save(f"{mode.state}, {mode.name}: {count} turns")
 
     wanted = [mode for mode in modes if options.only in f"{mode.state}, {mode.name}"]
     await asyncio.gather(*map(measure_mode, wanted))
-    if part.modes == PLAIN and not options.only:
-        with new_ground(part.kind, prepare_nothing) as ground:
-            await measurement.measure_prompts(ground, options.prompts)
-        report(f"{options.prompts} prompts")
-        save(part, measurement, options)
+    if not is_wild and not options.only:
+        count = part(PROMPTS, options)
+        with new_ground(kind, prepare_nothing) as ground:
+            await measurement.measure_prompts(ground, count)
+        save(f"{count} prompts")
 
 
-def modes_of(part: Part) -> list[Mode]:
-    if part.modes == WILD:
-        return wild_modes(part.kind)
-    return [plain(kind) for kind in turn_kinds(part.kind)]
-
-
-def turns_of(part: Part, options: argparse.Namespace) -> int:
-    if part.modes == PLAIN:
-        return int(options.turns)
-    return int(options.wild if part.kind in NEWEST else options.older)
+def part(count: int, options: argparse.Namespace) -> int:
+    return max(1, count * int(options.percent) // 100)
 
 
 @contextmanager
@@ -180,24 +142,16 @@ def new_ground(kind: Kind, prepare: Callable[[Ground], None]) -> Iterator[Ground
         yield ground
 
 
-def save(part: Part, measurement: Measurement, options: argparse.Namespace) -> None:
-    if options.only:
-        return
-    facts = machine_facts()
-    found = {
-        "machine": ", ".join(f"{name} {value}" for name, value in facts.items()),
-        "screens": measurement.screens,
-        "turns": [asdict(turn) for turn in measurement.turns],
-        "prompts": [asdict(prompt) for prompt in measurement.prompts],
-        "wild": part.modes == WILD,
-    }
-    SAVED.mkdir(parents=True, exist_ok=True)
-    part.saved.write_text(json.dumps(found, default=sorted), encoding="utf-8")
+def figures_of(kind: Kind, modes: str) -> Path:
+    return Path(__file__).with_name("figures") / f"{kind}-{modes}.json"
 
 
-def read(part: Part) -> Saw:
-    found: dict[str, Any] = json.loads(part.saved.read_text(encoding="utf-8"))
-    return Saw(part.kind.agent, part.kind.version, **found)
+def saved(modes: str) -> Iterator[Figures]:
+    """Yield the figures that there are, as agents are listed."""
+    for kind in KINDS:
+        if (file := figures_of(kind, modes)).exists():
+            found: Figures = json.loads(file.read_text(encoding="utf-8"))
+            yield found
 
 
 if __name__ == "__main__":

@@ -1,15 +1,14 @@
-"""Makes docs/accuracy.md of what was measured."""
+"""Makes figures of what was measured, and docs/accuracy.md of the figures."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from bench.figures import percentile
+from bench.usage import machine_facts
+from tests.agents.accuracy.measure import Measurement, TurnResult
 from tests.agents.accuracy.score import Mistake
 
-# One turn or prompt as it was saved; made by `dataclasses.asdict`.
-Saved = dict[str, Any]
+# What is kept of one agent and its modes: rows of the tables, and what is not as it must be.
+Figures = dict[str, list[str]]
 
 FALSE_REST = (Mistake.FALSE_FINISHED, Mistake.FALSE_IDLE, Mistake.FALSE_FAILED)
 MUST_NOT_BE = (*FALSE_REST, Mistake.FALSE_WAITING, Mistake.MISSED_WAITING, Mistake.MISSED_END)
@@ -21,7 +20,6 @@ P50_LIMIT, P99_LIMIT = 0.100, 0.300
 """Seconds after the model's last byte within which the end of a turn is to be known."""
 ALL, ALL_WILD = "## All agents", "## All agents as people use them"
 PROMPTS = "## Prompts of 1 byte to 200 KB"
-WILD = " as people use it"
 
 HEAD = """\
 # How accurate is the status?
@@ -63,165 +61,95 @@ Each must reach the model once, byte for byte: quotes, line ends, tabs, backslas
 not ASCII where it reads a long paste in two pieces: it gets ASCII alone.)"""
 
 
-@dataclass(frozen=True, slots=True)
-class Saw:
-    """What was found about one agent in one version."""
-
-    agent: str
-    version: str
-    machine: str
-    screens: int
-    turns: Sequence[Saved]
-    prompts: Sequence[Saved] = ()
-    wild: bool = False
-    """Was it used as people do, or turn by turn?"""
-
-    @property
-    def name(self) -> str:
-        return f"{self.agent} {self.version}"
-
-    @property
-    def heading(self) -> str:
-        return f"## {self.name}{WILD if self.wild else ''}"
-
-    @property
-    def measured(self) -> list[Saved]:
-        """The turns that a model took part in."""
-        return [turn for turn in self.turns if turn["state"] not in NOT_TURNS]
+SUMMARY = (
+    "agent",
+    "told by",
+    "turns",
+    "screens",
+    "false finished",
+    "false idle or failed",
+    "false working",
+    "false waiting",
+    "missed waiting",
+    "missed end",
+    "end of a turn p50 / p99 ms",
+    "question p50 / p99 ms",
+    "sending",
+)
+PROMPT = ("agent", "prompts", "not delivered", "Enter pressed again", "p50 / p99 ms")
+TURNS = ("state", "turn", "turns", "wrong", "delay p50 / p99 ms", "wrong by screen")
 
 
-def page(found: Sequence[Saw]) -> str:
-    """Return a page of what was found."""
-    plain = [saw for saw in found if not saw.wild]
-    wild = [saw for saw in found if saw.wild]
-    lines = [HEAD, ALL, "", *_summary(plain), "", ALL_WILD, "", WILD_NOTE, "", *_summary(wild), ""]
-    lines += [PROMPTS, "", PROMPTS_NOTE, "", *_prompts(plain), ""]
-    for saw in found:
-        lines += [saw.heading, "", f"Measured on {saw.machine}.", "", *_kinds(saw), ""]
+def page(plain: Iterable[Figures], wild: Iterable[Figures]) -> str:
+    """Return the page of all figures."""
+    plain = list(plain)
+    lines = [HEAD, ALL, "", *_table(SUMMARY, plain, "summary"), ALL_WILD, "", WILD_NOTE, ""]
+    lines += _table(SUMMARY, wild, "summary")
+    lines += [PROMPTS, "", PROMPTS_NOTE, "", *_table(PROMPT, plain, "prompts")]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def parted(text: str) -> tuple[str, str]:
-    """Return the summary, which users read, and the tables of each agent."""
-    at = next(iter(re.finditer(r"^## [a-z_]+ \d", text, re.MULTILINE)), None)
-    return (text[: at.start()].rstrip() + "\n", text[at.start() :]) if at else (text, "")
+def figures(name: str, found: Measurement) -> Figures:
+    """Return what was found about one agent in one version."""
+    machine = ", ".join(f"{fact} {value}" for fact, value in machine_facts().items())
+    return {
+        "summary": list(_summary(name, found)),
+        "prompts": list(_prompts(name, found)),
+        "turns": [f"Measured on {machine}.", *_head(TURNS), *_kinds(found.turns)],
+        "lacking": list(shortcomings(name, found)),
+    }
 
 
-def merged(old: str, new: str, names: Sequence[str]) -> str:
-    """Return a new page with what only an old one has: agents that were not measured anew."""
-    before, now = _sections(old), _sections(new)
-    lines = now[""]
-    for heading in (ALL, ALL_WILD, PROMPTS):
-        head, rows = _table(now[heading])
-        rows = _table(before.get(heading, []))[1] | rows
-        lines += [heading, *head, *(row for name in names for row in rows.get(name, [])), ""]
-    for name in names:
-        for heading in (f"## {name}", f"## {name}{WILD}"):
-            if section := now.get(heading) or before.get(heading):
-                lines += [heading, *section]
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def _sections(text: str) -> dict[str, list[str]]:
-    """Return the lines under each heading, and those before the first one."""
-    sections: dict[str, list[str]] = {"": []}
-    heading = ""
-    for line in text.splitlines():
-        if line.startswith("## "):
-            heading = line
-            sections[heading] = []
-        else:
-            sections[heading].append(line)
-    return {name: [*_stripped(lines), ""] for name, lines in sections.items()}
-
-
-def _stripped(lines: Sequence[str]) -> list[str]:
-    kept = list(lines)
-    while kept and not kept[-1]:
-        kept.pop()
-    return kept
-
-
-def _table(lines: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
-    """Return what stands above the rows of a table, and the rows of each agent."""
-    ruler = next((place for place, line in enumerate(lines) if line.startswith("|---")), -1)
-    rows: dict[str, list[str]] = {}
-    name = ""
-    for line in _stripped(lines[ruler + 1 :]):
-        name = line.split("|")[1].strip() or name
-        rows.setdefault(name, []).append(line)
-    return list(lines[: ruler + 1]), rows
-
-
-def shortcomings(found: Iterable[Saw]) -> Iterator[str]:
+def shortcomings(name: str, found: Measurement) -> Iterator[str]:
     """Yield what is not as it must be, in a sentence each."""
-    for saw in found:
-        for mistake in MUST_NOT_BE:
-            if wrong := _count(saw.turns, "signals", mistake):
-                yield f"{saw.heading[3:]}: {mistake} in {wrong} turns"
-        if troubles := sum(bool(turn["trouble"]) for turn in saw.turns):
-            yield f"{saw.heading[3:]}: {troubles} turns could not be measured"
-        if lost := sum(bool(turn["sending"]) for turn in saw.turns):
-            yield f"{saw.heading[3:]}: {lost} messages of turns not delivered once and exactly"
-        if lost := sum(bool(prompt["failure"]) for prompt in saw.prompts):
-            yield f"{saw.heading[3:]}: {lost} of {len(saw.prompts)} prompts not delivered"
-        delays = _delays(_ended_by_model(saw), "signals")
-        for percent, limit in ((50, P50_LIMIT), (99, P99_LIMIT)):
-            if delays and (delay := percentile(delays, percent)) > limit:
-                yield f"{saw.heading[3:]}: end of a turn known after {_ms(delay)} ms (p{percent})"
+    for mistake in MUST_NOT_BE:
+        if wrong := _count(found.turns, "signals", mistake):
+            yield f"{name}: {mistake} in {wrong} turns"
+    if troubles := sum(bool(turn.trouble) for turn in found.turns):
+        yield f"{name}: {troubles} turns could not be measured"
+    if lost := sum(bool(turn.sending) for turn in found.turns):
+        yield f"{name}: {lost} messages of turns not delivered once and exactly"
+    if lost := sum(bool(prompt.failure) for prompt in found.prompts):
+        yield f"{name}: {lost} of {len(found.prompts)} prompts not delivered"
+    delays = _delays(_ended_by_model(found.turns), "signals")
+    for percent, limit in ((50, P50_LIMIT), (99, P99_LIMIT)):
+        if delays and (delay := percentile(delays, percent)) > limit:
+            yield f"{name}: end of a turn known after {_ms(delay)} ms (p{percent})"
 
 
-def _summary(found: Iterable[Saw]) -> Iterator[str]:
-    yield from _head(
-        "agent",
-        "told by",
-        "turns",
-        "screens",
-        "false finished",
-        "false idle or failed",
-        "false working",
-        "false waiting",
-        "missed waiting",
-        "missed end",
-        "end of a turn p50 / p99 ms",
-        "question p50 / p99 ms",
-        "sending",
-    )
-    for saw in found:
-        turns = saw.measured
-        for source, name in (("signals", "**signals**"), ("screen", "screen alone")):
-            own = source == "signals"
-            yield _row(
-                saw.name if own else "",
-                name,
-                f"{len(turns):,}" if own else "",
-                f"{saw.screens:,}" if own else "",
-                _count(turns, source, Mistake.FALSE_FINISHED),
-                _count(turns, source, Mistake.FALSE_IDLE, Mistake.FALSE_FAILED),
-                _count(turns, source, Mistake.FALSE_WORKING),
-                _count(turns, source, Mistake.FALSE_WAITING),
-                _count(turns, source, Mistake.MISSED_WAITING),
-                _count(turns, source, Mistake.MISSED_END),
-                _both(_delays(_ended_by_model(saw), source)),
-                _both(_delays(turns, source, "asked_delay")),
-                sum(bool(turn["sending"]) for turn in turns) if own else "",
-            )
+def _summary(name: str, found: Measurement) -> Iterator[str]:
+    # The turns that a model took part in.
+    turns = [turn for turn in found.turns if turn.state not in NOT_TURNS]
+    for source, by in (("signals", "**signals**"), ("screen", "screen alone")):
+        own = source == "signals"
+        yield _row(
+            name if own else "",
+            by,
+            f"{len(turns):,}" if own else "",
+            f"{found.screens:,}" if own else "",
+            _count(turns, source, Mistake.FALSE_FINISHED),
+            _count(turns, source, Mistake.FALSE_IDLE, Mistake.FALSE_FAILED),
+            _count(turns, source, Mistake.FALSE_WORKING),
+            _count(turns, source, Mistake.FALSE_WAITING),
+            _count(turns, source, Mistake.MISSED_WAITING),
+            _count(turns, source, Mistake.MISSED_END),
+            _both(_delays(_ended_by_model(turns), source)),
+            _both(_delays(turns, source, "asked_delay")),
+            sum(bool(turn.sending) for turn in turns) if own else "",
+        )
 
 
-def _prompts(found: Iterable[Saw]) -> Iterator[str]:
-    yield from _head("agent", "prompts", "not delivered", "Enter pressed again", "p50 / p99 ms")
-    for saw in found:
-        if saw.prompts:
-            again = sum(prompt["presses"] > 1 for prompt in saw.prompts)
-            failed = sum(bool(prompt["failure"]) for prompt in saw.prompts)
-            seconds = [prompt["seconds"] for prompt in saw.prompts]
-            yield _row(saw.name, len(saw.prompts), failed, again, _both(seconds))
+def _prompts(name: str, found: Measurement) -> Iterator[str]:
+    if found.prompts:
+        again = sum(prompt.presses > 1 for prompt in found.prompts)
+        failed = sum(bool(prompt.failure) for prompt in found.prompts)
+        seconds = [prompt.seconds for prompt in found.prompts]
+        yield _row(name, len(found.prompts), failed, again, _both(seconds))
 
 
-def _kinds(saw: Saw) -> Iterator[str]:
-    yield from _head("state", "turn", "turns", "wrong", "delay p50 / p99 ms", "wrong by screen")
-    for state, kind in sorted({(turn["state"], turn["kind"]) for turn in saw.turns}):
-        turns = [turn for turn in saw.turns if (turn["state"], turn["kind"]) == (state, kind)]
+def _kinds(found: Sequence[TurnResult]) -> Iterator[str]:
+    for state, kind in sorted({(turn.state, turn.kind) for turn in found}):
+        turns = [turn for turn in found if (turn.state, turn.kind) == (state, kind)]
         yield _row(
             state,
             kind,
@@ -232,27 +160,28 @@ def _kinds(saw: Saw) -> Iterator[str]:
         )
 
 
-def _mistakes(turns: Sequence[Saved], source: str) -> str:
+def _mistakes(turns: Sequence[TurnResult], source: str) -> str:
     """Return how many turns were told wrongly, and how."""
-    wrong = sum(bool(turn[source]["mistakes"]) for turn in turns)
+    wrong = _count(turns, source, *Mistake)
     counts = {mistake: _count(turns, source, mistake) for mistake in Mistake}
     how = ", ".join(f"{mistake} {count}" for mistake, count in counts.items() if count)
-    troubles = sum(bool(turn["trouble"]) for turn in turns)
+    troubles = sum(bool(turn.trouble) for turn in turns)
     not_measured = f"; not measured {troubles}" if troubles else ""
     return (f"{wrong}: {how}" if wrong else "0") + not_measured
 
 
-def _ended_by_model(saw: Saw) -> list[Saved]:
+def _ended_by_model(turns: Iterable[TurnResult]) -> list[TurnResult]:
     """Return the turns that end with the model's last byte."""
-    return [turn for turn in saw.measured if turn["state"] not in NOT_TOLD]
+    return [turn for turn in turns if turn.state not in (*NOT_TURNS, *NOT_TOLD)]
 
 
-def _count(turns: Iterable[Saved], source: str, *mistakes: Mistake) -> int:
-    return sum(any(mistake in turn[source]["mistakes"] for mistake in mistakes) for turn in turns)
+def _count(turns: Iterable[TurnResult], source: str, *mistakes: Mistake) -> int:
+    return sum(bool(getattr(turn, source).mistakes & {*mistakes}) for turn in turns)
 
 
-def _delays(turns: Iterable[Saved], source: str, name: str = "delay") -> list[float]:
-    return [turn[source][name] for turn in turns if turn[source][name] is not None]
+def _delays(turns: Iterable[TurnResult], source: str, name: str = "delay") -> list[float]:
+    delays = [getattr(getattr(turn, source), name) for turn in turns]
+    return [delay for delay in delays if delay is not None]
 
 
 def _both(seconds: Sequence[float]) -> str:
@@ -265,7 +194,14 @@ def _ms(seconds: float) -> str:
     return f"{1000 * seconds:,.0f}"
 
 
-def _head(*names: str) -> Iterator[str]:
+def _table(head: Sequence[str], found: Iterable[Figures], name: str) -> Iterator[str]:
+    yield from _head(head)
+    for one in found:
+        yield from one[name]
+    yield ""
+
+
+def _head(names: Sequence[str]) -> Iterator[str]:
     yield _row(*names)
     yield "|" + "---|" * len(names)
 
