@@ -38,6 +38,7 @@ REPLIES = {
     "tester": "RESULT: PASS\nEVIDENCE:\n- none (message {turn})",
 }
 FIVE_TURNS = list(REPLIES)
+STATE = ".tmp/orchestrator-loop-state.json"
 
 
 def rule(role: str, answer: str | None = None, **fields: str) -> str:
@@ -135,8 +136,7 @@ def at(name: str, role: str, **fields: object) -> Callable[[Event], bool]:
 
 
 def state_of(machine: Machine) -> Any:
-    path = machine.work / ".tmp" / "orchestrator-loop-state.json"
-    return json.loads(path.read_text(encoding="utf-8"))
+    return json.loads((machine.work / STATE).read_text(encoding="utf-8"))
 
 
 def saved_of(machine: Machine) -> Any:
@@ -191,7 +191,7 @@ def runs_of(machine: Machine) -> list[Event]:
 
 
 def run_folder_of(machine: Machine) -> Path:
-    (folder,) = (machine.home / "state" / "runs").iterdir()
+    (folder,) = (machine.home / "state" / "runs").glob("2*")
     return folder
 
 

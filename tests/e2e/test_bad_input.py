@@ -13,9 +13,8 @@ import pytest
 
 from cli_agent_orchestrator.pipeline.task import SCENARIO_HEADER
 from tests.e2e.conftest import Machine
-from tests.e2e.runs import TASK, replies_of, state_of
+from tests.e2e.runs import STATE, TASK, replies_of, state_of
 
-STATE = ".tmp/orchestrator-loop-state.json"
 OLD_STATE = {
     "version": 1,
     "updated_at": "2025-01-31T12:00:00Z",

@@ -53,14 +53,8 @@ class Played:
         return [f"{one.role}, not its task: {', '.join(one.files)}" for one in guards] + told
 
     @property
-    def is_unqualified(self) -> bool:
-        """Does it look as if all were well?"""
-        is_passed = self.state is not None and self.state.final_status is FinalStatus.PASS
-        is_clean = self.proof.startswith("proven") and "; look at" not in self.proof
-        return is_passed and is_clean and not self.warnings
-
-    @property
     def end(self) -> End | None:
+        """How it ends; None if it looks as if all were well."""
         if self.error:
             return End.STOPPED
         if self.state is None or self.state.final_status is FinalStatus.FAIL:
@@ -146,14 +140,13 @@ def test_a_cheat_never_ends_as_an_unqualified_pass(cheat: Cheat, tmp_path: Path)
     if shutil.which(cheat.needs) is None:
         pytest.skip(f"{cheat.needs} is not there")
     played = Stage(tmp_path, cheat).play()
-    assert not played.is_unqualified, played.said
     assert played.end == cheat.end, played.said
     assert cheat.says in played.said
 
 
 def test_honest_work_does(tmp_path: Path) -> None:
     played = Stage(tmp_path, HONEST).play()
-    assert played.is_unqualified, played.said
+    assert played.end is None, played.said
 
 
 def test_the_documentation_has_the_same_table() -> None:

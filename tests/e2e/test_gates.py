@@ -82,31 +82,6 @@ def test_what_a_gate_does_to_the_work_folder_is_told(ready: Machine) -> None:
     assert (told["role"], told["files"]) == ("tests", ["changed"])
 
 
-def test_a_gate_that_removes_the_repository_stops_the_run_until_it_is_back(ready: Machine) -> None:
-    make_repository(ready.work)
-    command = f"test -e {ready.home}/.git || mv .git {ready.home}/.git"
-    done = ready.cao(*SOLO, "--gate", gate(command), code=3)
-    assert ".git was removed while tests was at work" in done.stderr
-    again = ready.cao("run", "--json", code=3)
-    assert "the repository is gone" in again.stderr
-    (ready.home / ".git").rename(ready.work / ".git")
-    (ready.home / ".git").mkdir()
-    done = ready.cao("run", "--json", code=0)
-
-
-def test_what_a_log_does_not_have_is_said_in_the_result_and_in_the_report(ready: Machine) -> None:
-    done = ready.cao(
-        *SOLO, "--gate", gate("echo first; head -c 50000000 /dev/zero; echo last"), code=0
-    )
-    events = events_of(done.stdout)
-    (ended,) = [event for event in events if event["type"] == "check_ended"]
-    said = "27 MB in the middle of its log are left out"
-    assert ended["detail"].endswith(said)
-    assert said in Path(ended["archive"]).read_text(encoding="utf-8")
-    assert said in ready.cao("report").stdout
-    assert Path(ended["log"]).read_bytes().endswith(b"last\n")
-
-
 def test_all_keys_of_a_gate_together(ready: Machine) -> None:
     make_repository(ready.work)
     (ready.work / "ignored").touch()
@@ -133,11 +108,7 @@ def test_all_keys_of_a_gate_together(ready: Machine) -> None:
         if event["type"] == "check_ended"
     ]
     assert ended[:2] == [("unit", "base", "base_failed"), ("slow", "base", "base_failed")]
-    assert ("unit", "after_tester", "passed") in ended or (
-        "unit",
-        "after_tester",
-        "cleared",
-    ) in ended
+    assert {("unit", "after_tester", end) for end in ("passed", "cleared")} & {*ended}
     assert [gate for gate, *_ in ended].count("slow") == 1
     details = [event["detail"] for event in events if event["type"] == "check_ended"]
     assert "did not end within 1 s" in details[1]
@@ -224,23 +195,7 @@ class TestConsent:
         assert 'tests = "touch ran"' in answer.json()["detail"]
         assert not (ready.work / "ran").exists()
 
-    @pytest.mark.parametrize("hidden", ["\\u001b[2K", "\\u202e"])
-    def test_nothing_of_a_command_can_be_hidden(self, ready: Machine, hidden: str) -> None:
-        toml(ready, f'[gates]\ntests = "touch ran {hidden}echo harmless"\n')
-        said = self.refused(ready)
-        assert "without control characters" in said
-        for words in (("--yes",), ()):
-            ready.cao("trust", *words, code=2)
-
-
-def test_without_a_sandbox_nothing_begins(ready: Machine, tmp_path: Path) -> None:
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    for name in ("git", "tmux", "sh"):
-        found = subprocess.run(["which", name], capture_output=True, text=True, check=True).stdout
-        (programs / name).symlink_to(found.strip())
-    ready.env["PATH"] = str(programs)
-    done = ready.cao(
-        "run", "task.md", "--flow", "solo", "--gate", gate("true", sandbox=True), code=2
-    )
-    assert "the gate tests could not be run: no sandbox is available" in done.stderr
+    def test_nothing_of_a_command_can_be_hidden(self, ready: Machine) -> None:
+        toml(ready, '[gates]\ntests = "touch ran \\u001b[2Kecho harmless"\n')
+        assert "without control characters" in self.refused(ready)
+        ready.cao("trust", "--yes", code=2)

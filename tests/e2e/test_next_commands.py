@@ -3,7 +3,6 @@
 import re
 import shlex
 import signal
-from typing import Any
 
 import pytest
 
@@ -43,148 +42,141 @@ def commands_in(text: str) -> list[list[str]]:
     return [shlex.split(one or other)[1:] for one, other in found]
 
 
-class TestAfterCtrlC:
-    def test_its_agents_are_ended_and_it_is_resumed_with_new_ones(self, machine: Machine) -> None:
-        prepare(machine, script(ASKS))
-        run = interrupted(machine)
-        assert len(alive_agents(machine)) == 5
-        watched = machine.cao("watch", run)
-        assert f"The run is saved. `cao resume {run}` resumes it" in watched.stdout
-        stopped = machine.cao("stop", code=0)
-        assert stopped.stdout.count("Ended ") == 5
-        assert f"cao resume {runs_of(machine)[0]['id']}" in stopped.stdout
-        assert alive_agents(machine) == []
-        machine.script(script())
-        machine.cao("resume", run, code=0)
-        assert state_of(machine)["final_status"] == "PASS"
+def test_after_ctrl_c_agents_are_ended_and_the_run_is_resumed_with_new_ones(
+    machine: Machine,
+) -> None:
+    prepare(machine, script(ASKS))
+    run = interrupted(machine)
+    assert len(alive_agents(machine)) == 5
+    watched = machine.cao("watch", run)
+    assert f"The run is saved. `cao resume {run}` resumes it" in watched.stdout
+    stopped = machine.cao("stop", code=0)
+    assert stopped.stdout.count("Ended ") == 5
+    assert f"cao resume {runs_of(machine)[0]['id']}" in stopped.stdout
+    assert alive_agents(machine) == []
+    machine.script(script())
+    machine.cao("resume", run, code=0)
+    assert state_of(machine)["final_status"] == "PASS"
 
 
-class TestAfterACrash:
-    def test_the_command_that_is_printed_goes_on_with_a_new_agent(self, machine: Machine) -> None:
-        """Scenario: Resume with unreachable terminal fails"""
-        prepare(machine, script(rule("programmer", misbehave="{ crash = 3 }")))
-        crashed = machine.cao("run", "task.md", code=3)
-        name = short_name(runs_of(machine)[0]["id"])
-        command = ["resume", name, "--replace-terminals"]
-        assert command in commands_in(crashed.stderr)
-        assert ["resume", name] not in commands_in(crashed.stderr)
-        assert f"`cao {' '.join(command)}` resumes it" in crashed.stdout
-        assert "same command again" not in crashed.stdout
-        assert f"- To resume: `cao {' '.join(command)}`" in machine.cao("report").stdout
-        for words in (("resume", name), ("run", "task.md")):
-            refused = machine.cao(*words, code=3)
-            assert "exit code 3" in refused.stderr
-            assert command in commands_in(refused.stderr)
-            assert "cao run" not in refused.stderr
-        machine.script(script())
-        resumed = events_of(machine.cao(*command, "--json", code=0).stdout)
-        (began,) = [event for event in resumed if event["type"] == "run_began"]
-        assert began["replaced"] == ["programmer"]
-        prompts = sorted(archive_of(machine).glob("*-programmer-prompt.md"))
-        assert "Make the parser accept empty lines." in prompts[-1].read_text(encoding="utf-8")
-
-    def test_a_run_without_an_agents_file_goes_on_as_a_person_decides(
-        self, machine: Machine
-    ) -> None:
-        silent = [
-            rule(role, turn="1", misbehave="{ ignore_file = true }")
-            for role in ("analyst", "programmer")
-        ]
-        prepare(machine, script(*silent))
-        machine.env |= {"IDLE_GRACE_SECONDS": "0.5", "MAX_FILE_REMINDERS": "0"}
-        nothing = machine.cao("run", "task.md", "--missing", "ask", code=2)
-        assert "--missing is for a saved run that is resumed" in nothing.stderr
-        stopped = machine.cao("run", "task.md", code=3)
-        name = short_name(runs_of(machine)[0]["id"])
-        assert "without writing .tmp/agent-responses/" in stopped.stderr
-        assert str(machine.work) not in stopped.stderr
-        printed = commands_in(stopped.stderr)
-        assert ["attach", f"{name}/analyst"] in printed
-        assert ["resume", name, "--missing", "ask"] in printed
-        stopped = machine.cao("resume", name, "--missing", "ask", code=3)
-        assert ["resume", name, "--missing", "take"] in commands_in(stopped.stderr)
-        machine.env["IDLE_GRACE_SECONDS"] = "30"
-        wrong = machine.cao("run", "--missing", "skip", code=2)
-        assert "only a review can be skipped" in wrong.stderr
-        machine.cao("run", "--missing", "take", code=0)
-        page = machine.cao("report").stdout
-        assert "the last answer of programmer was taken in place of its file, in round 1" in page
+def test_after_a_crash_the_command_that_is_printed_goes_on_with_a_new_agent(
+    machine: Machine,
+) -> None:
+    """Scenario: Resume with unreachable terminal fails"""
+    prepare(machine, script(rule("programmer", misbehave="{ crash = 3 }")))
+    crashed = machine.cao("run", "task.md", code=3)
+    name = short_name(runs_of(machine)[0]["id"])
+    command = ["resume", name, "--replace-terminals"]
+    assert command in commands_in(crashed.stderr)
+    assert ["resume", name] not in commands_in(crashed.stderr)
+    assert f"`cao {' '.join(command)}` resumes it" in crashed.stdout
+    assert "same command again" not in crashed.stdout
+    assert f"- To resume: `cao {' '.join(command)}`" in machine.cao("report").stdout
+    for words in (("resume", name), ("run", "task.md")):
+        refused = machine.cao(*words, code=3)
+        assert "exit code 3" in refused.stderr
+        assert command in commands_in(refused.stderr)
+        assert "cao run" not in refused.stderr
+    machine.script(script())
+    resumed = events_of(machine.cao(*command, "--json", code=0).stdout)
+    (began,) = [event for event in resumed if event["type"] == "run_began"]
+    assert began["replaced"] == ["programmer"]
+    prompts = sorted(archive_of(machine).glob("*-programmer-prompt.md"))
+    assert "Make the parser accept empty lines." in prompts[-1].read_text(encoding="utf-8")
 
 
-class TestMoreRounds:
-    def test_a_run_that_failed_goes_on_with_the_next_round(self, machine: Machine) -> None:
-        prepare(machine, script(FAILS_ONCE))
-        failed = machine.cao("run", "task.md", "--max-rounds", "1", code=1)
-        name = short_name(runs_of(machine)[0]["id"])
-        assert f"cao resume {name} --max-rounds 2" in failed.stdout
-        for words in (("resume", name), ("set", name, "max_rounds=2")):
-            refused = machine.cao(*words, code=2)
-            assert "--max-rounds 2` goes on with more rounds" in refused.stderr
-        few = machine.cao("resume", name, "--max-rounds", "1", code=2)
-        assert "has had 1 round already" in few.stderr
-        done = machine.cao("resume", name, "--max-rounds", "2", code=0)
-        assert "PASS after 2 rounds" in done.stdout
-        assert [one[:3] for one in replies_of(machine)] == [f"{n:03d}" for n in range(1, 11)]
-        assert runs_of(machine)[0]["status"] == "PASS"
-
-    def test_so_does_one_in_a_work_tree(self, machine: Machine, project: Project) -> None:
-        prepare(machine, script(WRITES, FAILS_ONCE))
-        machine.cao("run", "task.md", "--worktree", "--max-rounds", "1", code=1)
-        machine.cao("resume", "--max-rounds", "2", code=0)
-        machine.cao("apply", code=0)
-        assert (machine.work / "new.txt").exists()
-
-
-class TestInAWorkTree:
-    def test_what_was_discarded_is_not_resumed(self, machine: Machine, project: Project) -> None:
-        prepare(machine, script(ASKS, WRITES))
-        name = interrupted(machine, "--worktree")
-        discarded = machine.cao("discard", "--yes", code=0)
-        assert commands_in(discarded.stdout) == []
-        for words in (("resume", name), ("resume",)):
-            refused = machine.cao(*words, code=2)
-            assert "was discarded, so it cannot be resumed" in refused.stderr
-        listed = machine.cao("runs").stdout
-        assert "discarded" in listed
-        assert "stopped" not in listed
-        assert "has no agents any more" in machine.cao("stop", name).stdout
-
-    def test_one_that_changed_no_file_says_so_and_is_cleaned_up(
-        self, machine: Machine, project: Project
-    ) -> None:
-        prepare(machine, script())
-        done = machine.cao("run", "task.md", "--worktree", code=0)
-        assert "no file was changed: there is nothing to commit" in done.stdout
-        name = short_name(runs_of(machine)[0]["id"])
-        assert ["discard", name] in commands_in(done.stdout)
-        cleaned = machine.cao("clean", "--older-than", "0", "--yes")
-        assert "Kept" not in cleaned.stdout
-        assert "Removed the records of 1 run." in cleaned.stdout
-        assert "cao/" not in project.git("branch", "--list")
-
-    def test_an_unfinished_run_of_the_project_is_named(
-        self, machine: Machine, project: Project
-    ) -> None:
-        prepare(machine, script(ASKS, WRITES))
-        interrupted(machine, "--worktree")
-        first = runs_of(machine)[0]["id"]
-        machine.script(script(WRITES))
-        again = machine.cao("run", "Do something else", "--worktree", code=0)
-        assert f"`cao resume {first}` goes on with it, and this one is new" in again.stdout
+def test_a_run_without_an_agents_file_goes_on_as_a_person_decides(machine: Machine) -> None:
+    silent = [
+        rule(role, turn="1", misbehave="{ ignore_file = true }")
+        for role in ("analyst", "programmer")
+    ]
+    prepare(machine, script(*silent))
+    machine.env |= {"IDLE_GRACE_SECONDS": "0.5", "MAX_FILE_REMINDERS": "0"}
+    nothing = machine.cao("run", "task.md", "--missing", "ask", code=2)
+    assert "--missing is for a saved run that is resumed" in nothing.stderr
+    stopped = machine.cao("run", "task.md", code=3)
+    name = short_name(runs_of(machine)[0]["id"])
+    assert "without writing .tmp/agent-responses/" in stopped.stderr
+    assert str(machine.work) not in stopped.stderr
+    printed = commands_in(stopped.stderr)
+    assert ["attach", f"{name}/analyst"] in printed
+    assert ["resume", name, "--missing", "ask"] in printed
+    stopped = machine.cao("resume", name, "--missing", "ask", code=3)
+    assert ["resume", name, "--missing", "take"] in commands_in(stopped.stderr)
+    machine.env["IDLE_GRACE_SECONDS"] = "30"
+    wrong = machine.cao("run", "--missing", "skip", code=2)
+    assert "only a review can be skipped" in wrong.stderr
+    machine.cao("run", "--missing", "take", code=0)
+    page = machine.cao("report").stdout
+    assert "the last answer of programmer was taken in place of its file, in round 1" in page
 
 
-class TestWhosePlaceWasTaken:
-    def test_it_is_kept_aside_and_resumed_as_it_is_said(self, machine: Machine) -> None:
-        prepare(machine, script(ASKS))
-        name = interrupted(machine)
-        first = runs_of(machine)[0]["id"]
-        machine.script(script())
-        newer = machine.cao("run", "task.md", "--no-resume", code=0)
-        assert f"`cao resume {first}` goes on with the unfinished run" in newer.stdout
-        assert f"- To resume: `cao resume {first}`" in machine.cao("report", name).stdout
-        done = machine.cao("resume", name, code=0)
-        assert f"PASS after 1 round (cao report {name} says more)" in done.stdout
-        assert {run["status"] for run in runs_of(machine)} == {"PASS"}
+def test_a_run_that_failed_goes_on_with_the_next_round(machine: Machine, project: Project) -> None:
+    prepare(machine, script(WRITES, FAILS_ONCE))
+    failed = machine.cao("run", "task.md", "--worktree", "--max-rounds", "1", code=1)
+    name = short_name(runs_of(machine)[0]["id"])
+    assert f"cao resume {name} --max-rounds 2" in failed.stdout
+    for words in (("resume", name), ("set", name, "max_rounds=2")):
+        refused = machine.cao(*words, code=2)
+        assert "--max-rounds 2` goes on with more rounds" in refused.stderr
+    few = machine.cao("resume", name, "--max-rounds", "1", code=2)
+    assert "has had 1 round already" in few.stderr
+    done = machine.cao("resume", name, "--max-rounds", "2", code=0)
+    assert "PASS after 2 rounds" in done.stdout
+    assert [one[:3] for one in replies_of(machine)] == [f"{n:03d}" for n in range(1, 11)]
+    assert runs_of(machine)[0]["status"] == "PASS"
+    machine.cao("apply", code=0)
+    assert (machine.work / "new.txt").exists()
+
+
+def test_a_work_tree_that_was_discarded_is_not_resumed(machine: Machine, project: Project) -> None:
+    prepare(machine, script(ASKS, WRITES))
+    name = interrupted(machine, "--worktree")
+    discarded = machine.cao("discard", "--yes", code=0)
+    assert commands_in(discarded.stdout) == []
+    for words in (("resume", name), ("resume",)):
+        refused = machine.cao(*words, code=2)
+        assert "was discarded, so it cannot be resumed" in refused.stderr
+    listed = machine.cao("runs").stdout
+    assert "discarded" in listed
+    assert "stopped" not in listed
+    assert "has no agents any more" in machine.cao("stop", name).stdout
+
+
+def test_a_work_tree_without_a_change_says_so_and_is_cleaned_up(
+    machine: Machine, project: Project
+) -> None:
+    prepare(machine, script())
+    done = machine.cao("run", "task.md", "--worktree", code=0)
+    assert "no file was changed: there is nothing to commit" in done.stdout
+    name = short_name(runs_of(machine)[0]["id"])
+    assert ["discard", name] in commands_in(done.stdout)
+    cleaned = machine.cao("clean", "--older-than", "0", "--yes")
+    assert "Kept" not in cleaned.stdout
+    assert "Removed the records of 1 run." in cleaned.stdout
+    assert "cao/" not in project.git("branch", "--list")
+
+
+def test_an_unfinished_run_of_the_project_is_named(machine: Machine, project: Project) -> None:
+    prepare(machine, script(ASKS, WRITES))
+    interrupted(machine, "--worktree")
+    first = runs_of(machine)[0]["id"]
+    machine.script(script(WRITES))
+    again = machine.cao("run", "Do something else", "--worktree", code=0)
+    assert f"`cao resume {first}` goes on with it, and this one is new" in again.stdout
+
+
+def test_a_run_whose_place_was_taken_is_resumed_as_it_is_said(machine: Machine) -> None:
+    prepare(machine, script(ASKS))
+    name = interrupted(machine)
+    first = runs_of(machine)[0]["id"]
+    machine.script(script())
+    newer = machine.cao("run", "task.md", "--no-resume", code=0)
+    assert f"`cao resume {first}` goes on with the unfinished run" in newer.stdout
+    assert f"- To resume: `cao resume {first}`" in machine.cao("report", name).stdout
+    done = machine.cao("resume", name, code=0)
+    assert f"PASS after 1 round (cao report {name} says more)" in done.stdout
+    assert {run["status"] for run in runs_of(machine)} == {"PASS"}
 
 
 def test_a_run_that_was_stopped_for_a_stall_does_not_stop_for_it_again(
@@ -215,21 +207,17 @@ def test_a_run_whose_gate_is_not_there_goes_on_with_another(
 class TestKilledBeforeItsFirstTurn:
     """Nothing of it is saved, so nothing may say that it can be resumed."""
 
-    @pytest.fixture(params=[("agents_starting", ()), ("agent_started", ("--worktree",))])
-    def killed(
-        self, project: Project, machine: Machine, request: pytest.FixtureRequest
-    ) -> dict[str, Any]:
-        """Return a run whose process was killed while its agents were started."""
-        point, words = request.param
+    @pytest.mark.parametrize(
+        ("point", "words"), [("agents_starting", ()), ("agent_started", ("--worktree",))]
+    )
+    def test_what_is_printed_of_it_is_true_and_works(
+        self, machine: Machine, project: Project, point: str, words: tuple[str, ...]
+    ) -> None:
         with running(machine, "task.md", *words) as run:
             run.until(lambda event: event["type"] == point)
             run.interrupt(signal.SIGKILL)
             run.process.wait()
-        return dict(runs_of(machine)[0])
-
-    def test_what_is_printed_of_it_is_true_and_works(
-        self, machine: Machine, killed: dict[str, Any]
-    ) -> None:
+        (killed,) = runs_of(machine)
         name = killed["id"]
         assert killed["unsaved"] is True
         assert f"{name}  not begun" in machine.cao("runs").stdout
@@ -251,15 +239,3 @@ class TestKilledBeforeItsFirstTurn:
             done = machine.cao(*command, *(["--yes"] if command[0] == "discard" else []), code=0)
             assert "cao resume" not in done.stdout
         done = machine.cao("run", "task.md", code=0)
-
-    def test_one_that_has_begun_is_resumed_as_it_is_said(
-        self, machine: Machine, project: Project
-    ) -> None:
-        with running(machine, "task.md") as run:
-            run.until(lambda event: event["type"] == "run_began")
-            run.interrupt(signal.SIGKILL)
-            run.process.wait()
-        watched = machine.cao("watch").stderr
-        (name,) = re.findall("cao resume (.*)", watched)
-        assert runs_of(machine)[0]["unsaved"] is False
-        machine.cao("resume", name, code=0)

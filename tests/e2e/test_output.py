@@ -1,5 +1,6 @@
 """What `cao` prints, and what happens when nobody reads it."""
 
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -20,21 +21,6 @@ from tests.e2e.runs import (
 pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 
 FULL = Path("/dev/full")
-
-
-def test_something_is_told_before_the_agents_are_there(machine: Machine) -> None:
-    prepare(machine, script(rule("analyst", misbehave="{ hang = true }")))
-    with running(machine, "task.md") as run:
-        run.until(at("turn_began", "analyst"))
-        run.interrupt()
-        assert run.end() == 130
-    events = [event for event in run.events if event["type"] != "run_warning"]
-    names = [event["type"] for event in events]
-    assert names[:2] == ["run_opened", "agents_starting"]
-    assert names[2:9] == ["server", *["agent_started"] * 5, "run_began"]
-    starting, _, *started = events[1:8]
-    assert starting["providers"]["analyst_review"] == "scripted"
-    assert {event["role"] for event in started} == set(starting["providers"])
 
 
 def test_a_prompt_that_waits_for_a_persons_text_says_so_until_it_is_gone(machine: Machine) -> None:
@@ -84,29 +70,16 @@ def test_a_run_whose_reader_leaves_is_saved_and_goes_on(machine: Machine) -> Non
     assert_five_turns_once(machine)
 
 
-@pytest.mark.parametrize("words", [["--help"], ["completion", "bash"]])
-def test_a_command_whose_reader_is_gone_says_nothing(machine: Machine, words: list[str]) -> None:
+def test_a_command_whose_reader_is_gone_says_nothing(machine: Machine) -> None:
     # Not forked: it is about what Python itself does at its very end.
-    with subprocess.Popen(
-        [*CAO, *words],
-        env=machine.env,
-        cwd=machine.work,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        process.stdout.close()
-        _, errors = process.communicate(timeout=60)
-    assert errors == ""
-    assert process.returncode == 141
+    (machine.home / "cao").write_text(f"{shlex.join(CAO)} --help; echo $? >&2")
+    done = machine.new_process(["sh", "-c", "sh ../cao | exec true"])
+    assert done.stderr == "141\n"
 
 
-@pytest.mark.parametrize("closed", ["0", "1"])
-def test_a_run_passes_without_one_of_the_standard_streams(machine: Machine, closed: str) -> None:
+def test_a_run_passes_without_standard_streams(machine: Machine) -> None:
     prepare(machine, script())
-    done = in_shell(machine, f'exec "$@" {closed}>&-')
+    done = in_shell(machine, 'exec "$@" 0>&- 1>&-')
     assert done.returncode == 0, done.stdout + done.stderr
     assert_five_turns_once(machine)
 

@@ -18,6 +18,7 @@ from tests.e2e.conftest import Machine
 from tests.e2e.runs import (
     FIVE_TURNS,
     REPLIES,
+    STATE,
     TASK,
     archive_of,
     assert_five_turns_once,
@@ -80,25 +81,21 @@ class TestAfterAFailedTurn:
 
 
 class TestAfterAnUncertainDelivery:
-    @pytest.fixture
-    def impatient(self, machine: Machine) -> Machine:
-        machine.env["IDLE_GRACE_SECONDS"] = "2"
-        return machine
-
     def test_a_run_that_ended_in_doubt_sends_the_whole_prompt_when_it_is_resumed(
-        self, impatient: Machine
+        self, machine: Machine
     ) -> None:
+        machine.env["IDLE_GRACE_SECONDS"] = "2"
         asked = rule("analyst_review", round="1", misbehave="{ swallow_enter = 14 }")
         only_reminded = rule("analyst_review", "REVIEW_RESULT: APPROVED\nREVIEW_NOTES:\n- unseen")
-        prepare(impatient, script(asked, only_reminded))
-        impatient.env["MAX_FILE_REMINDERS"] = "0"
-        impatient.cao("run", "task.md", code=3)
-        assert saved_of(impatient)["progress"]["in_flight"]["sent"] == "maybe"
-        impatient.env["MAX_FILE_REMINDERS"] = "1"
-        with running(impatient, "task.md") as run:
+        prepare(machine, script(asked, only_reminded))
+        machine.env["MAX_FILE_REMINDERS"] = "0"
+        machine.cao("run", "task.md", code=3)
+        assert saved_of(machine)["progress"]["in_flight"]["sent"] == "maybe"
+        machine.env["MAX_FILE_REMINDERS"] = "1"
+        with running(machine, "task.md") as run:
             assert run.end() == 0, run.errors
         assert run.told("reminded") == []
-        assert_five_turns_once(impatient)
+        assert_five_turns_once(machine)
 
     def test_a_server_killed_in_mid_delivery_knows_by_the_key_what_to_do(
         self, machine: Machine
@@ -143,37 +140,19 @@ class TestWhichRunIsMeant:
         assert began.returncode == 3, began.stdout + began.stderr
         return machine
 
-    def test_nothing_is_done_and_both_choices_are_told(self, unfinished: Machine) -> None:
-        edited = TASK.replace("empty", "full")
-        (unfinished.work / "other.md").write_text(edited, encoding="utf-8")
-        before = state_of(unfinished)
-
-        def refused(*words: str) -> str:
-            done = unfinished.cao("run", *words, code=2)
-            assert state_of(unfinished) == before
-            return done.stderr
-
-        for words, said in (
-            (("other.md",), "other.md is not the task"),
-            (("--provider", "codex"), "its agents are scripted, not codex"),
-            (("task.md",), "task.md is not the task it works on, or was edited since"),
-        ):
-            if words == ("task.md",):
-                (unfinished.work / "task.md").write_text(edited, encoding="utf-8")
-            text = refused(*words)
-            assert said in text
-            assert "--resume" in text
-            assert "--no-resume" in text
-        # An unknown agent is refused even if the run is meant.
-        meant = ("--replace-terminals", "--resume", "--provider")
-        assert "none_such" in refused(*meant, "none_such")
-        # A project cannot say that its state is meant.
-        (unfinished.work / "cao.toml").write_text("resume = true\n", encoding="utf-8")
-        assert "resume in cao.toml" in refused("task.md")
-
-    def test_resume_goes_on_with_the_saved_task_and_its_settings(self, unfinished: Machine) -> None:
+    def test_it_is_asked_for_and_resume_means_the_saved_task_and_its_settings(
+        self, unfinished: Machine
+    ) -> None:
         other = unfinished.work / "other.md"
         other.write_text(TASK.replace("empty", "full"), encoding="utf-8")
+        before = state_of(unfinished)
+        refused = unfinished.cao("run", "other.md", code=2).stderr
+        for said in ("other.md is not the task", "--resume", "--no-resume"):
+            assert said in refused
+        # An unknown agent is refused even if the run is meant.
+        meant = ("--replace-terminals", "--resume", "--provider")
+        assert "none_such" in unfinished.cao("run", *meant, "none_such", code=2).stderr
+        assert state_of(unfinished) == before
         done = unfinished.cao("run", "other.md", "--resume", "--max-rounds", "5", code=0)
         assert "goes on all the same" in done.stdout
         assert "MAX_ROUNDS is 5 now; the run began with 8" in done.stdout
@@ -203,25 +182,24 @@ class TestWhichRunIsMeant:
             assert any("unfinished run's agents are ended" in text for text in warned)
             listed = machine.cao("ls", "--json").stdout
             assert not [one for one in terminals if one in listed]
-            assert [
-                one for one in state_of(machine)["terminals"].values() if one not in listed
-            ] == []
+            assert all(one in listed for one in state_of(machine)["terminals"].values())
 
-    def test_a_state_of_another_machine_is_taken_over_without_its_settings(
-        self, unfinished: Machine
-    ) -> None:
-        shutil.rmtree(unfinished.home / "state" / "runs")
-        done = unfinished.cao("run", "task.md", code=0)
-        assert "is taken over" in done.stdout
-        tester = archive_of(unfinished) / "005-tester-prompt.md"
-        assert "make special-check" not in tester.read_text()
-
-    def test_a_new_run_leaves_the_agents_alone_that_a_state_of_another_machine_names(
+    def test_a_state_of_another_machine_is_taken_over_without_its_settings_and_agents(
         self, unfinished: Machine
     ) -> None:
         named = set(state_of(unfinished)["terminals"].values())
-        shutil.rmtree(unfinished.home / "state" / "runs")
+        runs, state = unfinished.home / "state" / "runs", unfinished.work / STATE
+        saved = state.read_bytes()
+        shutil.rmtree(runs)
         with running(unfinished, "task.md", "--no-resume") as run:
             run.until(at("turn_began", "analyst"))
             assert named <= set(unfinished.tmux("list-panes", "-a", "-F", "#{@cao_id}").split())
             assert not set(state_of(unfinished)["terminals"].values()) & named
+            run.interrupt()
+            run.end()
+        shutil.rmtree(runs)
+        state.write_bytes(saved)
+        done = unfinished.cao("run", "task.md", code=0)
+        assert "is taken over" in done.stdout
+        tester = archive_of(unfinished) / "005-tester-prompt.md"
+        assert "make special-check" not in tester.read_text()

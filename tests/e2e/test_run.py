@@ -105,22 +105,9 @@ class TestSignals:
         prepare(machine, script())
         machine.cao("resume", state_of(machine)["run"], code=0)
 
-    def test_an_error_offers_nothing_of_agents_that_are_ended(self, machine: Machine) -> None:
-        prepare(machine, script(rule("analyst", turn="1", misbehave='{ error = "usage limit" }')))
-        stopped = machine.cao("run", "task.md", "--end-agents", code=3)
-        assert agents_left(machine) == set()
-        run = state_of(machine)["run"]
-        assert stopped.stderr == "cao: analyst: the terminal is in the error state\n"
-        assert (
-            f"its agents are ended. `cao resume {short_name(run)}` resumes it with new"
-            in stopped.stdout
-        )
-        prepare(machine, script())
-        machine.cao("resume", run, code=0)
-
     @pytest.mark.parametrize(
         ("number", "shared"),
-        [(signal.SIGINT, True), (signal.SIGTERM, False), (signal.SIGHUP, False)],
+        [(signal.SIGINT, True), (signal.SIGHUP, False)],
     )
     def test_a_run_that_is_stopped_while_its_agents_start_ends_them(
         self, machine: Machine, number: int, shared: bool

@@ -11,14 +11,10 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from cli_agent_orchestrator import Client
-from cli_agent_orchestrator.errors import ApiRefused
-from cli_agent_orchestrator.server.routes import STILL_ASKS
 from tests.e2e.conftest import CAO, Machine
 from tests.e2e.runs import wait_until
 
@@ -40,33 +36,6 @@ def session(machine: Machine, url: str, profile: str = "tester", **more: str) ->
     place = str(machine.work)
     more |= {"provider": "scripted", "agent_profile": profile, "working_directory": place}
     return call("POST", f"{url}/sessions", **more)
-
-
-def test_of_two_clients_that_answer_a_question_one_does(machine: Machine) -> None:
-    machine.script('[[rule]]\nmisbehave = { ask = "delete everything" }\n')
-    with machine.server("--no-auth") as server, Client(server.url) as client:
-        terminal = client.create_session("tester", provider="scripted")["id"]
-        assert client.get_question(terminal) is None
-        assert client.send_input(terminal, "work").confirmed
-        wait_until(lambda: bool((client.get_question(terminal) or {}).get("choices")))
-        asked = client.get_question(terminal)
-        assert asked is not None
-        assert asked["text"] == "permission needed\ndelete everything"
-        assert asked["choices"][0] == {"key": "1", "label": "Yes"}
-
-        def answer(_: int) -> str:
-            try:
-                return str(client.answer_agent(terminal, "1", asked["fingerprint"])["text"])
-            except ApiRefused as refused:
-                return f"{refused.status_code}: {refused.detail}"
-
-        with ThreadPoolExecutor() as threads:
-            told = sorted(threads.map(answer, range(2)))
-        assert told[0].startswith("409: ")
-        assert told[0].endswith(f"{terminal} was answered already; nothing was pressed")
-        assert told[1] in ("The question is answered.", STILL_ASKS)  # not seen in time
-        wait_until(lambda: client.get_status(terminal) == "completed")
-        assert "scripted ❯ Say what to do" in client.get_output(terminal, "screen")
 
 
 @contextlib.contextmanager

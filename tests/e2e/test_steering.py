@@ -12,20 +12,19 @@ import pytest
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import (
     ASKS,
-    Run,
     alive_agents,
     answer,
     assert_five_turns_once,
     at,
     prepare,
     prompts_with,
+    record_of,
     replies_of,
     rule,
     run_folder_of,
     running,
     runs_of,
     script,
-    state_of,
     wait_until,
 )
 from tests.e2e.test_runs import watch_and_answer
@@ -34,10 +33,6 @@ pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 
 
 ASKS_FIRST = rule("analyst", misbehave='{ ask = "Go on?" }')
-
-
-def until_paused(run: Run) -> None:
-    run.until(lambda event: event["type"] == "paused")
 
 
 def refused(machine: Machine, *words: str) -> str:
@@ -60,15 +55,11 @@ def test_a_run_is_steered_from_its_first_turn_to_its_last(machine: Machine) -> N
         assert "in the next prompt of tester" in done(machine, "send", "tester", "Use Python 3.12.")
         done(machine, "send", run_folder_of(machine).name[-4:], "Mind the tabs.")
         assert "no review is under way" in refused(machine, "skip")
-        assert "max_review_cycles" in refused(machine, "set", "provider=codex")
         assert "whole number" in refused(machine, "set", "max_rounds=none")
-        assert "NAME=VALUE" in refused(machine, "set", "max_rounds")
         assert "max_rounds is 2 now; it was 1" in done(machine, "set", "max_rounds=2")
         assert "pauses when the present turn has ended" in done(machine, "pause")
-        again = "Nothing to do: the run pauses when the present turn has ended."
-        assert again in done(machine, "pause")
         answer(machine, "analyst")
-        until_paused(run)
+        run.until(lambda event: event["type"] == "paused")
         assert "paused already" in done(machine, "pause")
         assert [event["role"] for event in run.told("turn_ended")] == ["analyst"]
         assert runs_of(machine)[0]["status"] == "paused"
@@ -85,18 +76,12 @@ def test_a_run_is_steered_from_its_first_turn_to_its_last(machine: Machine) -> N
     ]
     assert prompts_with(machine, "Mind the tabs.") == ["002-analyst_review-prompt.md"]
     assert "009-programmer_review.md" not in replies_of(machine)
-    settings = json.loads((run_folder_of(machine) / "run.json").read_text())["settings"]
+    settings = record_of(machine)["settings"]
     assert settings["MAX_ROUNDS"] == {"value": "2", "source": "cao set"}
     assert "The run is paused" in machine.cao("watch").stdout
-    report = done(machine, "report")
-    assert report == done(machine, "report", run_folder_of(machine).name)
-    for text in (
-        "## What people did",
-        "pause after the present turn",
-        "hint for tester: Use Python 3.12.",
-        "skipped by a person; it counts as approved",
-    ):
-        assert text in report
+    told = done(machine, "report").partition("## What people did")[2]
+    for text in ("pause after", "hint for tester: Use Python 3.12.", "skipped by a person"):
+        assert text in told
 
 
 def test_a_killed_run_is_resumed_from_anywhere_and_heeds_nothing_twice(machine: Machine) -> None:
@@ -106,7 +91,7 @@ def test_a_killed_run_is_resumed_from_anywhere_and_heeds_nothing_twice(machine: 
         done(machine, "send", "analyst_review", "Mind the tabs.")
         done(machine, "pause")
         answer(machine, "analyst")
-        until_paused(run)
+        run.until(lambda event: event["type"] == "paused")
         run.interrupt(signal.SIGKILL)
         run.process.wait(60)
     name = run_folder_of(machine).name
@@ -118,27 +103,24 @@ def test_a_killed_run_is_resumed_from_anywhere_and_heeds_nothing_twice(machine: 
     assert_five_turns_once(machine)
 
 
-class TestStop:
-    @pytest.mark.parametrize("words", [("stop",), ("stop", "--all")], ids=" ".join)
-    def test_the_run_and_its_agents_are_ended_and_it_goes_on_with_new_ones(
-        self, machine: Machine, words: tuple[str, ...]
-    ) -> None:
-        prepare(machine, script(ASKS))
-        with running(machine, "task.md") as run:
-            run.until(at("waiting_for_person", "programmer"))
-            assert "its agents are ended" in done(machine, *words)
-            assert run.end() == 130
-        assert run.told("run_ended")[0]["reason"] == "a person stopped the run"
-        (listed,) = runs_of(machine)
-        assert (listed["status"], listed["terminals"]) == ("stopped", {})
-        assert alive_agents(machine) == []
-        again = done(machine, "stop", listed["id"])
-        assert "It has ended, and has no agents any more." in again
-        assert f"Resume it, with new agents: cao resume {listed['id']}" in again
-        done(machine, "resume", "--detach")
-        watch_and_answer(machine)
-        assert runs_of(machine)[0]["status"] == "PASS"
-        assert state_of(machine)["final_status"] == "PASS"
+def test_a_run_that_is_stopped_is_ended_with_its_agents_and_goes_on_with_new_ones(
+    machine: Machine,
+) -> None:
+    prepare(machine, script(ASKS))
+    with running(machine, "task.md") as run:
+        run.until(at("waiting_for_person", "programmer"))
+        assert "its agents are ended" in done(machine, "stop", "--all")
+        assert run.end() == 130
+    assert run.told("run_ended")[0]["reason"] == "a person stopped the run"
+    (listed,) = runs_of(machine)
+    assert (listed["status"], listed["terminals"]) == ("stopped", {})
+    assert alive_agents(machine) == []
+    again = done(machine, "stop", listed["id"])
+    assert "It has ended, and has no agents any more." in again
+    assert f"Resume it, with new agents: cao resume {listed['id']}" in again
+    done(machine, "resume", "--detach")
+    watch_and_answer(machine)
+    assert runs_of(machine)[0]["status"] == "PASS"
 
 
 PROBE = """
@@ -170,49 +152,40 @@ os.rename(folder + "/draft", folder + "/found")
 """Does what it is told from inside an agent's terminal, without a word of tmux's."""
 
 
-class TestAgents:
-    """An agent may look at runs, from the shell in its terminal, and not steer them."""
-
-    def let_agents_probe(self, machine: Machine) -> None:
-        """Let every agent have a process beside it that waits for an order."""
-        (machine.home / "probe.py").write_text(PROBE, encoding="utf-8")
-        os.mkfifo(machine.home / "order")
-        wrapper = machine.home / "agent"
-        python, probe = shlex.quote(sys.executable), shlex.quote(str(machine.home / "probe.py"))
-        home = shlex.quote(str(machine.home))
-        wrapper.write_text(f'#!/bin/sh\n{python} {probe} {home} &\nexec {python} "$@"\n')
-        wrapper.chmod(0o700)
-        machine.env["CAO_SCRIPTED_COMMAND"] = str(wrapper)
-
-    def probe(self, machine: Machine, order: dict[str, object]) -> list[int]:
-        """Return the exit codes of commands and the statuses of requests of an agent."""
-        told = {"env": machine.env, "cwd": str(machine.work), **order}
-        (machine.home / "order").write_text(json.dumps(told), encoding="utf-8")
-        wait_until((machine.home / "found").exists)
-        found = json.loads((machine.home / "found").read_text(encoding="utf-8"))
-        assert isinstance(found, list)
-        return found
-
-    def test_what_it_types_or_sends_to_the_server_steers_nothing(self, machine: Machine) -> None:
-        prepare(machine, script(ASKS_FIRST))
-        self.let_agents_probe(machine)
-        with machine.server() as server, running(machine, "task.md") as run:
-            run.until(at("waiting_for_person", "analyst"))
-            name = runs_of(machine)[0]["id"]
-            token = (machine.home / "state" / "token").read_text(encoding="utf-8").strip()
-            headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-            change = json.dumps({"name": "max_rounds", "value": "3"})
-            commands = [["runs"], ["set", "max_rounds=1"], ["stop"], ["send", "analyst", "y"]]
-            requests = [
+def test_what_an_agent_types_or_sends_to_the_server_steers_nothing(machine: Machine) -> None:
+    """It may look at runs, from the shell in its terminal, and not steer them."""
+    prepare(machine, script(ASKS_FIRST))
+    # Every agent has a process beside it that waits for an order.
+    (machine.home / "probe.py").write_text(PROBE, encoding="utf-8")
+    os.mkfifo(machine.home / "order")
+    python, home = shlex.quote(sys.executable), shlex.quote(str(machine.home))
+    wrapper = machine.home / "agent"
+    wrapper.write_text(f'#!/bin/sh\n{python} {home}/probe.py {home} &\nexec {python} "$@"\n')
+    wrapper.chmod(0o700)
+    machine.env["CAO_SCRIPTED_COMMAND"] = str(wrapper)
+    with machine.server() as server, running(machine, "task.md") as run:
+        run.until(at("waiting_for_person", "analyst"))
+        name = runs_of(machine)[0]["id"]
+        token = (machine.home / "state" / "token").read_text(encoding="utf-8").strip()
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        change = json.dumps({"name": "max_rounds", "value": "3"})
+        order = {
+            "env": machine.env,
+            "cwd": str(machine.work),
+            "headers": headers,
+            "commands": [["runs"], ["set", "max_rounds=1"], ["stop"], ["send", "analyst", "y"]],
+            "requests": [
                 ("GET", f"{server.url}/runs/{name}", None),
                 ("POST", f"{server.url}/runs/{name}/set", change),
                 ("POST", f"{server.url}/runs/{name}/stop", None),
                 ("POST", f"{server.url}/dashboard/links", None),
-            ]
-            order = {"commands": commands, "requests": requests, "headers": headers}
-            found = self.probe(machine, order)
-            assert found == [0, 2, 2, 2, 200, 403, 403, 403]
-            outside = httpx.post(requests[1][1], content=change, headers=headers, timeout=60)
-            assert outside.status_code == 200
-            answer(machine, "analyst")
-            assert run.end() == 0
+            ],
+        }
+        (machine.home / "order").write_text(json.dumps(order), encoding="utf-8")
+        wait_until((machine.home / "found").exists)
+        found = json.loads((machine.home / "found").read_text(encoding="utf-8"))
+        assert found == [0, 2, 2, 2, 200, 403, 403, 403]
+        path = f"{server.url}/runs/{name}/set"
+        assert httpx.post(path, content=change, headers=headers, timeout=60).status_code == 200
+        answer(machine, "analyst")
+        assert run.end() == 0

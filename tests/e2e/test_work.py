@@ -1,11 +1,9 @@
 """What a run did to the files, seen and taken back by its user."""
 
-import json
-
 import pytest
 
 from tests.e2e.conftest import Machine
-from tests.e2e.runs import WRITES, prepare, rule, script
+from tests.e2e.runs import WRITES, prepare, record_of, rule, script
 from tests.work.projects import Project
 
 pytestmark = [pytest.mark.tmux, pytest.mark.slow]
@@ -25,8 +23,7 @@ def test_a_run_is_looked_at_and_taken_back(machine: Machine, project: Project) -
     before = seen(project)
     done = machine.cao("run", "task.md", code=0)
     assert "programmer changed 1 file (+1 −0)" in done.stdout
-    (path,) = (machine.home / "state" / "runs").glob("2*/run.json")
-    record = json.loads(path.read_text(encoding="utf-8"))
+    record = record_of(machine)
     assert record["base"] == project.git("rev-parse", "HEAD")
     assert (record["branch"], record["top"]) == ("main", str(machine.work))
     shown = machine.cao("diff", code=0)
@@ -45,16 +42,10 @@ def test_a_run_is_looked_at_and_taken_back(machine: Machine, project: Project) -
     assert (machine.work / "new.txt").read_text() == "new\n"
 
 
-class TestOnlyWhatWasApprovedPasses:
-    BOUND = ("run", "task.md", "--max-rounds", "1")
-
-    @pytest.fixture(autouse=True)
-    def bound(self, machine: Machine) -> None:
-        machine.env["CAO_REVIEW_BOUND"] = "require"
-
-    def test_work_that_no_review_approved(self, machine: Machine, project: Project) -> None:
-        prepare(machine, script(WRITES, REVISE))
-        done = machine.cao(*self.BOUND, code=1)
-        assert "the work was not approved" in done.stdout
-        del machine.env["CAO_REVIEW_BOUND"]
-        machine.cao("run", "task.md", "--no-resume", code=0)
+def test_only_what_was_approved_passes(machine: Machine, project: Project) -> None:
+    prepare(machine, script(WRITES, REVISE))
+    machine.env["CAO_REVIEW_BOUND"] = "require"
+    done = machine.cao("run", "task.md", "--max-rounds", "1", code=1)
+    assert "the work was not approved" in done.stdout
+    del machine.env["CAO_REVIEW_BOUND"]
+    machine.cao("run", "task.md", "--no-resume", code=0)

@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,6 +20,7 @@ from tests.e2e.runs import (
     at,
     cut_short,
     prepare,
+    record_of,
     rule,
     running,
     runs_of,
@@ -32,13 +32,6 @@ from tests.work.projects import Project, make_hostile, with_other_git
 pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 
 GATE = "tests=test -f new.txt && echo '1 passed in 0.01s'"
-
-
-# Any: JSON
-def record_of(machine: Machine) -> dict[str, Any]:
-    (path,) = (machine.home / "state" / "runs").glob("2*/run.json")
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
 
 
 def tree_of(machine: Machine) -> Path:
@@ -78,25 +71,13 @@ def apply(machine: Machine) -> None:
     assert (machine.work / "new.txt").read_text() == "new\n"
 
 
-GIT_THAT_FAILS = """\
-#!/bin/sh
-case "$*" in
-*/snapshots.git*update-index*)
-    if [ -e "{flag}" ]; then echo "fatal: No space left on device" >&2; exit 128; fi;;
-esac
-exec {git} "$@"
-"""
-
-
 def test_work_that_cannot_be_kept_stops_the_run_until_it_can_be(
-    machine: Machine, project: Project
+    machine: Machine, project: Project, tmp_path: Path
 ) -> None:
-    flag, programs = machine.home / "full", machine.home / "programs"
-    programs.mkdir()
-    text = GIT_THAT_FAILS.format(flag=flag, git=shutil.which("git"))
-    (programs / "git").write_text(text, encoding="utf-8")
-    (programs / "git").chmod(0o755)
-    machine.env["PATH"] = f"{programs}:{machine.env['PATH']}"
+    flag = machine.home / "full"
+    fails = f"if [ -e {flag} ]; then echo fatal: No space left on device >&2; exit 128; fi;;"
+    other = with_other_git(tmp_path / "other", f"*/snapshots.git*update-index*) {fails}")
+    machine.env["PATH"] = other["PATH"]
     work = f'[["sh", "-c", "echo new > new.txt; touch {flag}"]]'
     machine.script(rule("programmer", run=work))
     words = ("run", "task.md", "--worktree", "--flow", "solo", "--gate", GATE)
@@ -258,22 +239,6 @@ def test_a_run_that_was_cut_short_is_resumed_in_its_work_tree(
     assert (machine.work / "kept.txt").read_text() == "kept\n"
 
 
-def test_a_folder_that_is_gone_comes_back_from_the_last_snapshot(
-    machine: Machine, project: Project
-) -> None:
-    asks = rule("programmer_review", misbehave='{ ask = "Go on?" }')
-    prepare(machine, script(asks, WRITES))
-    words = ("task.md", "--worktree")
-    cut_short(machine, *words, role="programmer_review", number=signal.SIGKILL)
-    shutil.rmtree(tree_of(machine))
-    prepare(machine, script(WRITES))
-    machine.tmux("kill-server")
-    done = machine.cao("resume", "--replace-terminals", code=0)
-    assert "the work tree was broken, and is repaired: its folder" in done.stdout
-    assert "all of its files were gone" in done.stdout
-    apply(machine)
-
-
 def test_work_that_is_being_applied_when_a_signal_comes_is_applied(
     machine: Machine, project: Project, tmp_path: Path
 ) -> None:
@@ -287,12 +252,11 @@ def test_work_that_is_being_applied_when_a_signal_comes_is_applied(
     assert project.git("log", "-1", "--format=%b").startswith("Cao-Run: ")
 
 
-@pytest.mark.parametrize("misbehavior", ["{}", "{ ignore_file = true }"])
 def test_a_work_tree_that_its_agent_deletes_is_brought_back_and_the_run_stopped_at_once(
-    machine: Machine, project: Project, misbehavior: str
+    machine: Machine, project: Project
 ) -> None:
     words = json.dumps(["sh", "-c", 'd=$(pwd); cd /; rm -rf "$d"'])
-    deletes = rule("programmer_review", run=f"[{words}]", misbehave=misbehavior)
+    deletes = rule("programmer_review", run=f"[{words}]", misbehave="{ ignore_file = true }")
     project.commit({".worktreeinclude": ".env\n", ".gitignore": ".env\n"})
     project.write({".env": "secret\n"})
     prepare(machine, script(WRITES, deletes))
@@ -313,19 +277,6 @@ def test_a_work_tree_that_its_agent_deletes_is_brought_back_and_the_run_stopped_
     done = machine.cao("resume", name, "--replace-terminals", code=0)
     assert "is repaired" not in done.stdout
     assert (tree_of(machine) / ".env").read_text() == "secret\n"
-    apply(machine)
-
-
-def test_what_an_agent_breaks_is_mended_and_said(machine: Machine, project: Project) -> None:
-    words = json.dumps(["sh", "-c", "rm .git; git init -q"])
-    breaks = rule(
-        "programmer", write='[{ path = "new.txt", content = "new\\n" }]', run=f"[{words}]"
-    )
-    prepare(machine, script(breaks))
-    output = run_to_pass(machine, "--gate", GATE)
-    assert "the work tree was broken, and is repaired" in output
-    assert "its .git file is gone or changed" in output
-    assert project.git("rev-list", "--count", f"main..cao/{record_of(machine)['id']}") == "1"
     apply(machine)
 
 
