@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from cli_agent_orchestrator.core.models import MESSAGE_LIMIT, Delivery
-from cli_agent_orchestrator.server.schemas import BODY_LIMIT
+from cli_agent_orchestrator.server.operations import BODY_LIMIT
 from tests.fakes import Sent
 from tests.server.running import RunningApi
 

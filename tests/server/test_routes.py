@@ -16,9 +16,8 @@ from cli_agent_orchestrator.core.models import (
     Step,
     TerminalStatus,
 )
-from cli_agent_orchestrator.server import schemas
 from cli_agent_orchestrator.server.openapi import describe
-from cli_agent_orchestrator.server.routes import OPERATIONS
+from cli_agent_orchestrator.server.routes import OPERATIONS, AskingBody
 from tests.server.running import RunningApi
 
 
@@ -163,7 +162,7 @@ def test_a_question_is_told_with_its_choices(api: RunningApi, http: httpx.Client
     assert http.get("/terminals/a1b2c3d4/question").json() == {"question": None}
     api.service.asked = Question("May I?", (Choice("1", "Yes"), Choice("2", "No")), "f00d")
     answer = http.get("/terminals/a1b2c3d4/question")
-    msgspec.convert(answer.json(), schemas.AskingBody)
+    msgspec.convert(answer.json(), AskingBody)
     choices = [{"key": "1", "label": "Yes"}, {"key": "2", "label": "No"}]
     assert answer.json() == {
         "question": {"text": "May I?", "choices": choices, "fingerprint": "f00d"}

@@ -38,7 +38,7 @@ from cli_agent_orchestrator.pipeline.requests import (
 )
 from cli_agent_orchestrator.runs.record import write_record
 from cli_agent_orchestrator.runs.usage import note_records
-from cli_agent_orchestrator.server.schemas import AskedBody, RunBody, RunDetailBody, RunTurnTextBody
+from cli_agent_orchestrator.server.routes import AskedBody, RunBody, RunDetailBody, RunTurnTextBody
 from cli_agent_orchestrator.settings.layout import (
     CONTROL_FILE,
     EVENTS_FILE,

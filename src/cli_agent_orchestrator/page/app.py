@@ -21,9 +21,8 @@ from ..core.text import on_a_line
 from ..errors import NotFound
 from ..server.answers import EventStream, Problem, sse_bytes
 from ..server.app import serve_page
-from ..server.operations import Backend, Handler, operation, route_of
-from ..server.routes import steered
-from ..server.schemas import AskBody, AskedBody, HintBody, Json, Key, PathName, RunId
+from ..server.operations import Backend, Handler, Json, operation, route_of
+from ..server.routes import AskBody, AskedBody, HintBody, Key, PathName, RunId, steered
 from ..show import markup
 from ..show.markup import Markup, color_rules
 from .sign_in import Links, is_key, new_key, server_proof

@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Generic, TypeVar
 
+from msgspec import Struct
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -27,8 +28,7 @@ from ..errors import (
     UsageError,
 )
 from ..terminals.tmux import drop_error
-from .operations import Backend
-from .schemas import Json, to_json
+from .operations import Backend, Json, to_json
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +66,11 @@ PROBLEMS: Mapping[int, str] = {
     503: "tmux does not answer, or the server ends or is full.",
     504: "The agent did not end its work in time.",
 }
+
+
+class ProblemBody(Struct):
+    detail: str
+    """What went wrong and what to do."""
 
 
 class Problem(Json):

@@ -27,9 +27,8 @@ from ..terminals.service import TerminalService
 from .access import OVER_SOCKET, Access, AccessRules, allowed_names
 from .answers import HEARTBEAT_SECONDS, PROBLEM_HANDLERS
 from .openapi import describe
-from .operations import Backend, Runs, route_of
+from .operations import Backend, Json, Runs, route_of
 from .routes import OPERATIONS
-from .schemas import Json
 
 
 def create_app(

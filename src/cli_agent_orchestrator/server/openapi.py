@@ -12,9 +12,8 @@ import msgspec
 
 from ..version import __version__
 from .access import OPEN_REQUESTS
-from .answers import EVENT_STREAM, PROBLEMS, EventStream
+from .answers import EVENT_STREAM, PROBLEMS, EventStream, ProblemBody
 from .operations import ACCEPTED, Operation
-from .schemas import ProblemBody
 
 DESCRIPTION = """Runs CLI coding agents in tmux terminals, and tasks through them.
 

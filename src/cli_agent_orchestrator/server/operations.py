@@ -10,24 +10,57 @@ sent as JSON. No error quotes the request: it may be a prompt.
 
 import asyncio
 import inspect
+import json
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Annotated, Any, Literal, Protocol, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeVar, get_args, get_type_hints
 
 import msgspec
 from msgspec import Struct
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from ..core import codec
 from ..core.clock import Clock
-from ..core.models import RunAgents
+from ..core.models import MESSAGE_LIMIT, RunAgents
 from ..errors import MessageTooLarge, UsageError
 from ..events import RunEvent
 from ..terminals.service import TerminalService
-from .schemas import Json, RequestBody
+
+BODY_LIMIT = 3 * MESSAGE_LIMIT + 4096
+"""Bytes of a request body: JSON that escapes all but ASCII takes up to three times the text."""
+
+
+def to_json(content: object) -> bytes:
+    try:
+        return msgspec.json.encode(content)
+    except UnicodeEncodeError:
+        # Half a character, which a screen may show, has no UTF-8.
+        text = json.dumps(codec.plain(content), ensure_ascii=False)
+        return text.encode("utf-8", "replace")
+
+
+class Json(JSONResponse):
+    """A JSON answer that no cache keeps and no browser takes for anything else."""
+
+    def render(self, content: object) -> bytes:
+        return to_json(content)
+
+    def init_headers(self, headers: Any = None) -> None:  # Any: as in JSONResponse
+        super().init_headers(headers)
+        self.raw_headers += [
+            (b"cache-control", b"no-store"),
+            (b"x-content-type-options", b"nosniff"),
+        ]
+
+
+class RequestBody(Struct):
+    most_bytes: ClassVar[int] = BODY_LIMIT
+    most_text: ClassVar[int] = MESSAGE_LIMIT
+    """How much text that is: JSON may take more bytes than the text in it."""
 
 
 class Following(Protocol):
