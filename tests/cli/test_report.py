@@ -141,20 +141,11 @@ class TestPage:
         rig.server.answer = answer
         with pytest.raises(Enough):
             page_of(rig)
-        words = ["--wd", str(rig.folder), "--state-file", str(rig.export.path)]
-        page = printed(*words).output
+        page = printed("--wd", str(rig.folder), "--state-file", str(rig.export.path)).output
         due = "round 2, cycle 1, programmer is due"
         assert page.startswith(f"# Not finished (interrupted): {due}\n")
         assert "\n- exit code 1\n" in page
         assert "- Round 1, tester, FAIL: exit code 1" in page
-        # Of a run without a folder the state tells as much as it can.
-        shutil.rmtree(rig.folder.parent / "state")
-        assert isinstance(printed(*words, "--format", "html").exception, UsageError)
-        bare = printed(*words).output
-        assert bare.startswith(f"# Not finished: {due}\n")
-        assert "\n- exit code 1\n" in bare
-        assert "- To resume: `cao run` in the folder" in bare
-        assert "turns" not in bare
 
     def test_notes_that_stayed_open_are_shown_once(self, rig: Rig) -> None:
         rig.server.answer = revise("programmer_review", f"{rig.folder}/a.py has a | problem")

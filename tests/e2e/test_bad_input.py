@@ -155,15 +155,6 @@ def test_a_run_opens_regular_files_and_folders_only(
     assert_nothing_outside_was_touched(ready)
 
 
-def test_a_report_reads_regular_files_only(ready: Machine) -> None:
-    write_state(ready, run="20250131-120000")
-    ready.cao("report", code=0)
-    path = plant(ready, STATE, "link")
-    done = ready.cao("report", code=3)
-    assert f"{path}" in done.stderr
-    assert "it is a symbolic link, not a regular file" in done.stderr
-
-
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [

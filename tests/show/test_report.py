@@ -245,7 +245,6 @@ class TestMarkdown:
         ({"proof_check": structs.replace(PROOF, proven=True)}, "", "FAIL after 2 rounds, proven"),
         ({"providers": {"a": "scripted"}, "proof_check": None}, "", "DRY RUN: FAIL after 2 rounds"),
         ({"status": RunStatus.FAILED}, "a", "Not finished (error): a is due"),
-        ({"status": RunStatus.INTERRUPTED, "id": ""}, "a", "Not finished: a is due"),
         ({"status": RunStatus.STOPPED}, "", "Not begun (stopped): nothing of it is saved"),
         (
             {"status": RunStatus.STOPPED, "tree": replace(TREE, delivered=Fate.DISCARDED)},

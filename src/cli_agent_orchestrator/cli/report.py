@@ -3,7 +3,6 @@
 import json
 import os
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -12,13 +11,13 @@ from ..core.clock import SystemClock
 from ..core.files import Folder, NotPlain
 from ..core.secrets import masked, masked_screen
 from ..core.text import one_line, plural, printable
-from ..errors import OrchestratorError, UsageError, in_words
+from ..errors import UsageError, in_words
 from ..runs.record import is_run_id, read_record
 from ..runs.recorder import ExportedState
-from ..runs.report import Report, report_json, report_of_run, report_of_state
+from ..runs.report import Report, report_json, report_of_run
 from ..runs.request import read_all_settings
 from ..runs.screens import read_cast, roles_with_cast, screen_at, steps_of
-from ..runs.view import RunView, choose_run, find_run, list_runs
+from ..runs.view import choose_run, find_run, list_runs
 from ..settings.config import RunConfig
 from ..settings.layout import TASK_FILE, run_folder, state_folder
 from ..settings.values import merge_settings, read_environment
@@ -77,22 +76,12 @@ def report(
     chosen = [word for word in (form, "json" if as_json else None) if word]
     if len({*chosen}) > 1 or (for_request and chosen):
         raise UsageError("choose one of --format, --json and --pr")
-    folder, state_file, wd = _meant(run, options)
-    is_html = chosen[:1] == ["html"]
-    if folder is not None:
-        found = report_of_run(folder, os.environ, full=is_html)
-    elif is_html:
-        raise UsageError(
-            "this run was saved without a folder of its own, from which an HTML report is made; "
-            "leave out --format html"
-        )
-    else:
-        found = report_of_state(state_file, wd)
+    folder = _meant(run, options)
+    found = report_of_run(folder, os.environ, full=chosen[:1] == ["html"])
     match chosen[:1]:
         case ["json"]:
             page = f"{json.dumps(report_json(found), indent=2)}\n"
         case ["html"]:
-            assert folder is not None, "or there is no HTML"
             page = _html(found, folder)
         case _:
             shown = _for_others(found)
@@ -133,17 +122,13 @@ def _write(path: Path, page: str) -> None:
     click.echo(f"Written to {named}")
 
 
-def _meant(run: str | None, options: Mapping[str, str | None]) -> tuple[Folder | None, Path, Path]:
-    """Return the folder of the run; None if it has none. Return its state file and work folder too.
-
-    A run that is not named is the last one of the folder.
-    """
+def _meant(run: str | None, options: Mapping[str, str | None]) -> Folder:
+    """Return the folder of the run; one that is not named is the last one of the folder."""
     state = state_folder(os.environ)
-    here = current_folder()
     if run is not None:
         if any(options.values()):
             raise UsageError("RUN says which run is meant; leave out --wd and --state-file")
-        return run_folder(state, find_run(state, run, here).id), here, here
+        return run_folder(state, find_run(state, run, current_folder()).id)
     variables = read_environment(os.environ, bare=False)
     given = merge_settings(options, variables)
     placed = is_placed(given)
@@ -151,14 +136,13 @@ def _meant(run: str | None, options: Mapping[str, str | None]) -> tuple[Folder |
         above = find_project(Path(), Path.home())
         variables |= {"WD": str(above)} if above else {}
     config = RunConfig.from_env(read_all_settings(options, variables, None))
-    meant = "" if "STATE_FILE" in given else last_run(config, anywhere=not placed)
-    if not meant:
-        # The state may be that of a run with a folder of its own.
-        with suppress(OrchestratorError):
-            run = ExportedState(config.state_file, config.wd).named_run()
-            record = read_record(run_folder(state, run)) if is_run_id(run) else None
-            meant = run if record is not None and record.wd == str(config.wd) else ""
-    return run_folder(state, meant) if meant else None, config.state_file, config.wd
+    if "STATE_FILE" not in given:
+        return run_folder(state, last_run(config, anywhere=not placed))
+    named = ExportedState(config.state_file, config.wd).named_run()
+    record = read_record(run_folder(state, named)) if is_run_id(named) else None
+    if record is None or record.wd != str(config.wd):
+        raise UsageError(f"{config.state_file} names no known run; `cao runs` lists all")
+    return run_folder(state, named)
 
 
 def request_body(state: Path, run: str) -> str:
@@ -192,26 +176,20 @@ def _html(found: Report, folder: Folder) -> str:
 def last_run(config: RunConfig, *, anywhere: bool) -> str:
     """Return the id of the run that is meant if none is named, and say what may surprise.
 
-    Empty if it is the one that is saved in the folder, which may be in no list. If `anywhere`, the
-    only run that exists may be of another folder.
+    If `anywhere`, the only run that exists may be of another folder.
     """
-    runs: list[RunView] = []
-    with suppress(UsageError, OSError):
-        runs = list_runs(state_folder(os.environ))
-    is_saved = os.path.lexists(config.state_file)
+    runs = list_runs(state_folder(os.environ))
     own = [run for run in runs if str(config.wd) in (run.wd, run.project)]
-    if not own and not is_saved:
-        # Those above or below the folder.
-        own = [run for run in runs if run.works_in(config.wd)]
-    begun = [run for run in own if not run.unsaved] or ([] if is_saved else own[:1])
-    if begun:
+    # Else those above or below the folder.
+    own = own or [run for run in runs if run.works_in(config.wd)]
+    if begun := [run for run in own if not run.unsaved] or own[:1]:
         newer = own.index(begun[0])
         if newer:
             some = plural(newer, "newer run")
             click.echo(f"This is {begun[0].id}; {some} of this folder did not begin.", err=True)
         return begun[0].id
-    if is_saved or not (runs and anywhere):
-        return ""
+    if not anywhere:
+        raise UsageError(f"there is no run of {config.wd}; `cao runs` lists all")
     found = choose_run(runs, None, config.wd, "look")
     say_if_elsewhere(found, config.wd)
     return found.id

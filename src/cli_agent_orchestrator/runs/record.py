@@ -11,7 +11,7 @@ again to be written.
 import os
 import re
 import string
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from enum import StrEnum
@@ -29,8 +29,9 @@ from ..core.codec import Private
 from ..core.files import Folder
 from ..core.models import MOST_RUNS, TerminalStatus
 from ..core.text import short_line
-from ..errors import EXIT_FAIL, EXIT_PASS, RunLocked, StateError
+from ..errors import RunLocked, StateError
 from ..events import (
+    PROOF,
     AgentsStarting,
     AgentStarted,
     CheckBegan,
@@ -43,7 +44,6 @@ from ..events import (
     RunBegan,
     RunEnded,
     RunEvent,
-    RunOpened,
     ServerChosen,
     SettingChanged,
     TurnBegan,
@@ -159,6 +159,9 @@ class RunRecord(Private, frozen=True):
     stalled: str = ""
     """Why it does not converge, until an author has changed files; empty if it may, or passed."""
     ended: float | None = None
+    verdict: RunStatus | None = None
+    """How it stands if it is killed before it can record its end."""
+    judged: float | None = None
     paused_seconds: float = 0.0
     """Seconds from each end to when it was resumed, all together."""
     providers: Mapping[str, str] = field(default_factory=dict)
@@ -218,6 +221,8 @@ def resumed_record(before: RunRecord, now: RunRecord, left: float) -> RunRecord:
         settings={**before.settings, **now.settings, **kept},
         pid=now.pid,
         ended=None,
+        verdict=None,
+        judged=None,
         paused_seconds=before.paused_seconds + max(now.started - left, 0.0),
         role="",
         asking="",
@@ -230,7 +235,7 @@ def resumed_record(before: RunRecord, now: RunRecord, left: float) -> RunRecord:
 FIRST_SIGNAL_CODE, LAST_SIGNAL_CODE = 129, 192
 """128 and the number of the signal that ended a program."""
 BY_PERSON = "cao set"
-VERDICTS = {"passed": (RunStatus.PASS, EXIT_PASS), "rounds_used_up": (RunStatus.FAIL, EXIT_FAIL)}
+VERDICTS = {"passed": RunStatus.PASS, "rounds_used_up": RunStatus.FAIL}
 """Outcomes of a turn or a gate after which a run has nothing left to do."""
 
 
@@ -255,6 +260,8 @@ def after_event(record: RunRecord, event: RunEvent) -> RunRecord:
             return replace(record, role=event.role, round=event.round, cycle=event.cycle)
         case CheckBegan():
             return replace(record, role=event.gate, round=event.round, cycle=0)
+        case TurnEnded() | CheckEnded():
+            return _after_verdict(record, event)
         case Paused():
             return replace(record, status=RunStatus.PAUSED, role="")
         case Unpaused():
@@ -290,6 +297,15 @@ def _after_stall(record: RunRecord, event: RunEvent) -> RunRecord:
     return record
 
 
+def _after_verdict(record: RunRecord, event: TurnEnded | CheckEnded) -> RunRecord:
+    if event.outcome not in VERDICTS:
+        return record
+    record = replace(record, verdict=VERDICTS[event.outcome], judged=event.at)
+    if isinstance(event, CheckEnded) and event.gate == PROOF:
+        return replace(record, proof=event.why, proven=event.proven)
+    return record
+
+
 def _after_end(record: RunRecord, event: RunEnded) -> RunRecord:
     if event.final_status in (RunStatus.PASS, RunStatus.FAIL):
         status = RunStatus(event.final_status)
@@ -312,32 +328,6 @@ def _after_end(record: RunRecord, event: RunEnded) -> RunRecord:
         # Without a round it ended before it could resume: its agents are still there.
         return ended
     return replace(ended, session_name="", terminals={})
-
-
-def end_told(events: Sequence[RunEvent], session: str) -> RunEnded | None:
-    """Return how a run ended by its last events; None if more was to come.
-
-    One that was killed right after its verdict has recorded that, but not its end. Its agents are
-    still in the `session`.
-    """
-    for event in reversed(events):
-        match event:
-            case RunEnded():
-                return event
-            case TurnEnded() | CheckEnded() if event.outcome in VERDICTS:
-                status, code = VERDICTS[event.outcome]
-                return RunEnded(
-                    event.at,
-                    status,
-                    event.round,
-                    code,
-                    session_left=session,
-                    proof=event.why,
-                    proven=isinstance(event, CheckEnded) and event.proven,
-                )
-            case TurnEnded() | CheckEnded() | TurnBegan() | CheckBegan() | RunOpened():
-                return None
-    return None
 
 
 def one_line(text: str) -> str:
@@ -393,7 +383,6 @@ def decode_record(data: bytes, kind: Any = RunRecord) -> Any:
 
 LARGEST_PIECE = 8 * 1024 * 1024
 """What is read at a time; a longer line is none of ours."""
-LAST_PIECE = 256 * 1024
 
 
 class EventLog:
@@ -459,17 +448,6 @@ class EventReader:
 
 def read_events(folder: Folder, after: int = 0) -> list[RunEvent]:
     return list(EventReader(folder, after).read())
-
-
-def last_events(folder: Folder) -> list[RunEvent]:
-    """Return so many of the last events of a run that they show its status."""
-    try:
-        with folder.open_to_read(EVENTS_FILE) as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_PIECE))
-            lines = file.read(LAST_PIECE).split(b"\n")
-    except OSError:
-        return []
-    return [event for event in map(from_line, lines) if event is not None]
 
 
 @contextmanager

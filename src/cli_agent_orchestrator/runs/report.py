@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field, structs
@@ -16,27 +15,24 @@ from ..errors import (
     GitError,
     NotFound,
     OrchestratorError,
-    PromptError,
     RunError,
-    UsageError,
 )
 from ..events import PROOF
 from ..handoff.files import decode_response
-from ..pipeline.flow import Flow, Planned, StageKind, course_of
+from ..pipeline.flow import Flow, Planned, course_of
 from ..pipeline.flow_file import PACKAGED, packaged_flow
 from ..pipeline.machine import Check, due_step
 from ..pipeline.reply import extract_review_notes, extract_test_evidence, first_point
 from ..pipeline.review import NOT_COUNTED, Findings, Tracked, follow, met_evidence, read_findings
-from ..pipeline.state import FinalStatus, RunState
-from ..pipeline.task import parse_task
+from ..pipeline.state import RunState
 from ..proof.verdict import BEFORE_TITLE, DIFF_TITLE
 from ..settings.gates import Gate, read_gates
 from ..settings.layout import PROMPT_LABEL, kept_name, turns_folder
 from ..settings.table import BY_NAME
 from ..usage.tokens import Tokens
 from ..work.changes import REST_LEFT_OUT, Change
-from .record import RunRecord, RunStatus, one_line, short_name
-from .recorder import ExportedState, read_state_of
+from .record import RunRecord, RunStatus, short_name
+from .recorder import read_state_of
 from .restore import before, changes_of_turn, find_span, read_kept
 from .screens import ROLE_PATTERN, read_screen
 from .usage import usage_of_turns
@@ -235,7 +231,6 @@ TESTED = ("passed", "cleared", "failed", "rounds_used_up")
 
 class Report(Struct, frozen=True):
     run: RunView
-    """Its id is empty if it is only known by a saved state."""
     archive: str = ""
     due: str = ""
     to_resume: str = ""
@@ -266,9 +261,6 @@ def report_of_run(folder: Folder, environ: Mapping[str, str], *, full: bool = Fa
     if saved is not None:
         # A person's decision about a reply that did not come is no event.
         run = replace(run, acts=saved.progress.acts)
-    if saved is not None and saved.final_status is not FinalStatus.RUNNING and not run.is_live:
-        # It was killed just before it could record its end.
-        run = replace(run, status=RunStatus(saved.final_status))
     archive, due = str(turns_folder(folder).path), _due(run, saved)
     if run.unsaved and not run.status.is_verdict:
         run, archive, due = replace(run, state_file=""), "", ""
@@ -303,49 +295,6 @@ def report_of_run(folder: Folder, environ: Mapping[str, str], *, full: bool = Fa
         files=files,
         details=all_details(folder, run, environ) if full else (),
         findings=findings_of(folder, run, saved) if full else {},
-    )
-
-
-def report_of_state(path: Path, wd: Path) -> Report:
-    saved = ExportedState(path, wd).load_state()
-    if saved is None:
-        raise UsageError(f"there is no saved run in {path}; `cao run` makes one")
-    try:
-        summary = parse_task(saved.prompt).explore_summary
-    except PromptError:
-        summary = saved.prompt.strip() or "(not saved)"
-    is_over = saved.final_status is not FinalStatus.RUNNING
-    run = RunView(
-        id="",
-        wd=saved.wd or str(wd),
-        state_file=str(path),
-        task=saved.prompt,
-        task_line=one_line(summary),
-        started=0.0,
-        flow=saved.flow.name,
-        status=RunStatus(saved.final_status) if is_over else RunStatus.INTERRUPTED,
-        round=saved.round,
-        session_name=saved.session_name,
-        providers={role.name: saved.provider_of(role.name) for role in saved.flow.roles},
-        terminals={role.name: saved.terminal_of(role.name) for role in saved.flow.roles},
-    )
-    testers = [stage.author for stage in saved.flow.stages if stage.kind is StageKind.TEST]
-    tested = [saved.output_of(tester).text for tester in testers if saved.has_output(tester)]
-    # What was found before has been answered when the run passes.
-    is_answered = saved.round <= 1 or saved.final_status is FinalStatus.PASS
-    feedback = "" if is_answered else saved.feedback.text
-    reviewers = [stage.reviewer for stage in saved.flow.stages if stage.reviewer]
-    return Report(
-        run=run,
-        due=_due(run, saved),
-        to_resume="" if is_over else "`cao run` in the folder",
-        evidence=extract_test_evidence(tested[-1] if tested else feedback, EXCERPT_LINES),
-        notes={
-            role: extract_review_notes(saved.output_of(role).text, EXCERPT_LINES)
-            for role in reviewers
-            if saved.has_output(role)
-        },
-        open_notes=_open_notes(saved, ()),
     )
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import NODEFAULT, defstruct, structs
 from msgspec.structs import asdict, fields, replace
@@ -49,11 +49,8 @@ from ..settings.layout import (
 from .record import (
     RunRecord,
     RunStatus,
-    after_event,
     decode_record,
-    end_told,
     is_run_id,
-    last_events,
     read_events,
     read_record,
 )
@@ -262,10 +259,8 @@ def _view(folder: Folder, told: dict[str, Any] | None) -> RunView:
         )
     run = RunView(**{**told, "id": folder.parts[-1]})
     if run.is_live and not folder.is_locked():
-        # It was killed; its events tell if it had ended before.
-        end = end_told(last_events(folder), run.session_name)
-        killed = replace(run, status=RunStatus.INTERRUPTED)
-        run = killed if end is None else cast(RunView, after_event(run, end))
+        # It was killed, perhaps just after its verdict.
+        run = replace(run, status=run.verdict or RunStatus.INTERRUPTED, ended=run.judged)
     if run.status.is_open or run.status.is_verdict or is_saved_as(folder):
         return run
     lost = run.round > 0 and not is_saved_as(folder, RunStatus.PASS)

@@ -107,7 +107,7 @@ def shown_folder(wd: str, home: Path) -> str:
 def title_of(found: Report) -> str:
     run = found.run
     if not run.status.is_verdict:
-        status = f" ({run.status.word})" if run.id else ""
+        status = f" ({run.status.word})"
         if run.discarded:
             return f"Discarded without a verdict{status}"
         if not found.due:
