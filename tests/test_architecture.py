@@ -202,7 +202,7 @@ def test_a_server_does_not_import_what_only_its_clients_need() -> None:
 
 def test_the_scripted_agent_starts_without_what_it_does_not_need() -> None:
     statement = f"import {PACKAGE}.scripted_agent.agent, {PACKAGE}.scripted_agent.console"
-    assert loaded_by(statement, "msgspec", "dataclasses", "inspect") == []
+    assert loaded_by(statement, "msgspec", "dataclasses", "inspect", "subprocess") == []
 
 
 def test_a_command_does_not_import_what_only_the_live_view_needs() -> None:

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct, field
-from msgspec.structs import fields, replace
+from msgspec.structs import replace
 
 from ..core.clock import Clock
 from ..core.models import Evidence, Terminal, TerminalEvent, TerminalFacts, TerminalStatus
@@ -150,7 +150,7 @@ class LiveTerminal(Struct):
 
     def public(self) -> Terminal:
         return Terminal(
-            **{fact.name: getattr(self.row, fact.name) for fact in fields(TerminalFacts)},
+            **{fact: getattr(self.row, fact) for fact in TerminalFacts.__struct_fields__},
             status=self.status,
             last_active=self.last_active,
             alive=self.alive,

@@ -103,7 +103,7 @@ def _read(name: str, file: Path, project: Path) -> str:
 
 def _front_matter(text: str) -> object:
     """Refuse references: a few lines of them can stand for more than any memory holds."""
-    if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text)):
+    if "*" in text and any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text)):
         raise yaml.YAMLError
     return yaml.safe_load(text)
 

@@ -50,15 +50,18 @@ def has_client(pids: Iterable[int], client: int, port: int | None) -> bool:
     if sys.platform != "linux":
         listed = ",".join(map(str, members))
         return bool(listed and _lsof("-nP", "-t", "-a", "-p", listed, f"-iTCP:{client}"))
+    targets = {str(target) for pid in members for _, target in _descriptors(pid)}
+    held = {target for target in targets if target.startswith("socket:")}
     ends = [f":{client:04X}", f":{port:04X}"]
-    wanted = set()
-    for path in CONNECTIONS:
+    # Most agents hold no connection, and to list those of the machine takes milliseconds.
+    for path in CONNECTIONS if held else ():
         with suppress(OSError):
             for line in Path(path).read_text().splitlines()[1:]:
                 columns = line.split()
-                if [columns[LOCAL][-5:], columns[REMOTE][-5:]] == ends:
-                    wanted.add(f"socket:[{columns[INODE]}]")
-    return any(str(target) in wanted for pid in members for _, target in _descriptors(pid))
+                is_it = [columns[LOCAL][-5:], columns[REMOTE][-5:]] == ends
+                if is_it and f"socket:[{columns[INODE]}]" in held:
+                    return True
+    return False
 
 
 def check_outside(environ: Mapping[str, str]) -> None:
