@@ -63,8 +63,7 @@ def runs(show_all: bool, as_json: bool) -> None:
     elif not found:
         click.echo("No runs yet. Start one with: cao run task.md")
     else:
-        for line in table(shown, here, time.time(), terminal_width()):
-            click.echo(line)
+        click.echo("\n".join(table(shown, here, time.time(), terminal_width())))
         for run in shown:
             if run.waiting:
                 from .narration import delivery_words
@@ -85,7 +84,7 @@ def table(
     # Of a folder its end is shown. To make room for the task, ids become their last letters, by
     # which runs can be named too; then columns go. Any usual terminal has 12 letters of it.
     least = min(12, max(len(row[-1]) for row in rows))
-    last_part = max(len(Path(row[-2]).name) for row in rows)
+    last_part = max(len(row[-2].rpartition("/")[2]) for row in rows)
     rows = [(*row[:-2], end_of(row[-2], max(LONGEST_FOLDER, last_part)), row[-1]) for row in rows]
     if room_for_last(rows, width) < least:
         rows = [(short_name(row[0]), *row[1:]) for row in rows]

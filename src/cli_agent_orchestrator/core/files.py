@@ -16,8 +16,8 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import chain, count
 from pathlib import Path
 from typing import BinaryIO
@@ -100,19 +100,21 @@ class Folder(Struct, frozen=True):
         status = self._lstat(name)
         return 0 if status is None else status.st_mode
 
-    def read_in_each(self, folders: Iterable[str], name: str) -> Iterator[tuple[str, bytes]]:
-        """Yield the content of the file of a name in folders of this one; empty if it has none."""
-        with self._opened() as parent:
+    def read_in_each(self, name: str) -> Iterator[tuple[str, bytes]]:
+        """Yield the content of the file of a name in each folder of this one; empty if none."""
+        with suppress(FileNotFoundError), self._opened() as parent:
+            with os.scandir(parent) as entries:
+                folders = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
             for folder in folders:
                 data = b""
-                with suppress(OSError), ExitStack() as opened:
-                    inner = os.open(folder, FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=parent)
-                    opened.callback(os.close, inner)
-                    file = os.open(name, FILE_FLAGS | os.O_NOFOLLOW, dir_fd=inner)
-                    opened.callback(os.close, file)
-                    status = os.fstat(file)
-                    if stat.S_ISREG(status.st_mode) and status.st_size <= LARGEST_FILE:
-                        data = os.read(file, status.st_size)
+                with suppress(OSError):
+                    file = os.open(f"{folder}/{name}", FILE_FLAGS | os.O_NOFOLLOW, dir_fd=parent)
+                    try:
+                        status = os.fstat(file)
+                        if stat.S_ISREG(status.st_mode) and status.st_size <= LARGEST_FILE:
+                            data = os.read(file, status.st_size)
+                    finally:
+                        os.close(file)
                 yield folder, data
 
     def read(self, name: str, limit: int = LARGEST_FILE) -> bytes:

@@ -181,12 +181,17 @@ class RunView(RunRecord, frozen=True, kw_only=True):
 
     def lies_in(self, folder: Path) -> bool:
         """Is its folder, or its project's, this one or one below it?"""
-        return any(Path(one).is_relative_to(folder) for one in (self.wd, self.project) if one)
+        return any(_is_within(one, str(folder)) for one in (self.wd, self.project) if one)
 
     def works_in(self, folder: Path) -> bool:
         """Does it work in this folder, or in one above or below it?"""
         own = (one for one in (self.wd, self.project) if one)
-        return self.lies_in(folder) or any(folder.is_relative_to(one) for one in own)
+        return self.lies_in(folder) or any(_is_within(str(folder), one) for one in own)
+
+
+def _is_within(folder: str, other: str) -> bool:
+    # Of texts: a list of runs asks thousands of times.
+    return f"{folder.rstrip('/')}/".startswith(f"{other.rstrip('/')}/")
 
 
 LISTED = (
@@ -231,13 +236,12 @@ ListedRecord: Any = defstruct(
 
 def list_views(runs: Folder) -> Iterator[RunView]:
     """Yield all runs in a folder of run folders, without their whole task and settings."""
-    names = [*filter(is_run_id, runs.names())]
-    for name, data in runs.read_in_each(names, RECORD_FILE) if names else ():
-        folder = runs.below(name)
-        # Something else that has the name of a run, or one that was just removed.
+    for name, data in runs.read_in_each(RECORD_FILE):
+        # A run may just have been removed.
         with suppress(OSError):
-            record = decode_record(data, ListedRecord)
-            yield _view(folder, record and structs.asdict(record))
+            if is_run_id(name):
+                record = decode_record(data, ListedRecord)
+                yield _view(runs.below(name), record and structs.asdict(record))
 
 
 def read_run(folder: Folder) -> RunView:
