@@ -38,7 +38,6 @@ from tests.cli.test_narration import (
     ended,
     handoff,
 )
-from tests.notices.test_sending import raise_fault
 
 
 class Shown:
@@ -179,7 +178,7 @@ class TestViews:
     def test_a_fault_in_notices_keeps_the_bell_silent_and_nothing_else(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(Noticing, "hear", raise_fault)
+        monkeypatch.setattr(Noticing, "hear", lambda *_: 1 / 0)
         with Shown() as shown:
             shown.view.tell(Warned(time.time() + 60, "odd \x1b]0;title\x07"))
         assert "odd" in shown.text

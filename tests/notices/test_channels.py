@@ -115,19 +115,12 @@ def test_a_topic_gets_title_text_and_priority(hook: Hook) -> None:
 def test_a_refusal_is_told_and_some_are_worth_another_try(
     hook: Hook, answer: int, again: bool
 ) -> None:
-    hook.answer = answer
+    hook.answer, hook.headers = answer, {"Location": f"{hook.url}/elsewhere"}
     with pytest.raises(NotSent, match=f"the server answered {answer}") as caught:
         WebHook(f"{hook.url}/s3cr3t").send(NOTICE)
     assert caught.value.again is again
     assert "s3cr3t" not in str(caught.value)
-
-
-def test_a_redirect_is_not_followed(hook: Hook) -> None:
-    with closing(Hook()) as other:
-        hook.answer, hook.headers = 307, {"Location": f"{other.url}/elsewhere"}
-        with pytest.raises(NotSent, match="307: another address, which is not followed"):
-            WebHook(f"{hook.url}/topic", "ntfy", "tk_x").send(NOTICE)
-        assert other.got == []
+    assert len(hook.got) == 1, "a redirect is not followed"
 
 
 def test_a_server_that_cannot_be_reached_is_worth_another_try(hook: Hook) -> None:

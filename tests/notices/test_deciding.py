@@ -27,7 +27,6 @@ from cli_agent_orchestrator.notices.decide import (
     Noticing,
     RunNotice,
     TerminalWay,
-    example,
     signal_of,
 )
 from tests.cli.run_events import NOON, a_whole_run, ended, events, handoff
@@ -124,6 +123,8 @@ def test_an_end_is_told_by_its_verdict(
     assert (str(notice.kind), notice.text) == (kind, text)
     assert notice.urgent is (kind == "stopped")
     assert told(event) == [], "a run that never had an id tells nothing"
+    unwanted = Noticing({*NoticeKind} - {notice.kind})
+    assert [unwanted.hear(one) for one in (OPENED, event)] == [None, None]
 
 
 def test_a_fail_says_what_was_said_last_against_the_work() -> None:
@@ -144,6 +145,8 @@ def test_a_run_that_is_resumed_begins_anew_and_repeats_nothing() -> None:
 
 def test_a_project_goes_by_its_name_and_other_paths_by_their_end() -> None:
     opened = RunOpened(NOON, RUN, "/state/worktrees/k3f9", project="/home/ada/shop")
+    (notice,) = told(RunOpened(NOON, RUN, "/"), replace(ASKS, question="Edit / or /a?"))
+    assert notice.text == "programmer asks: Edit / or /a?"
     asks = replace(
         ASKS,
         question="Edit /home/ada/shop/a.py, /state/worktrees/k3f9/b.py, ~/x/key and /home/ada/z? "
@@ -181,26 +184,6 @@ def test_a_secret_is_masked_before_a_path_or_the_end_of_the_line_cuts_it() -> No
     assert told(OPENED, key)[0].text == "programmer asks: Use token = (masked) here?"
 
 
-def test_the_root_is_no_name() -> None:
-    (notice,) = told(RunOpened(NOON, RUN, "/"), replace(ASKS, question="Edit / or /a?"))
-    assert notice.text == "programmer asks: Edit / or /a?"
-
-
-def test_only_what_the_user_wants_is_told() -> None:
-    noticing = Noticing({NoticeKind.PASS})
-    assert noticing.hear(OPENED) is None
-    assert noticing.hear(ASKS) is None
-    assert noticing.hear(RunEnded(NOON, "PASS", 2, 0)) is not None
-
-
-@pytest.mark.parametrize("kind", NoticeKind)
-def test_an_example_says_that_it_is_one(kind: NoticeKind) -> None:
-    notice = example(kind, 3.0)
-    assert (notice.kind, notice.at, notice.run, notice.folder) == (kind, 3.0, "", "cao")
-    assert notice.title.startswith("cao: ")
-    assert notice.text.startswith("This is a test of the notice '")
-
-
 @given(st.lists(events, max_size=12))
 def test_a_notice_is_a_short_line_that_no_terminal_obeys(given: list[RunEvent]) -> None:
     for notice in told(OPENED, *given):
@@ -208,16 +191,6 @@ def test_a_notice_is_a_short_line_that_no_terminal_obeys(given: list[RunEvent]) 
         assert len(notice.title) <= LONGEST_NAME + 30
         for text in (notice.title, notice.text, notice.folder):
             assert text.isprintable()
-
-
-@given(st.lists(events, max_size=12))
-def test_the_same_event_twice_is_never_told_twice(given: list[RunEvent]) -> None:
-    noticing = Noticing()
-    for event in given:
-        noticing.hear(event)
-        # A run tells each of these once.
-        if not isinstance(event, Paused | Unpaused | RunEnded):
-            assert noticing.hear(event) is None
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,10 @@
 import threading
 
 import pytest
+from msgspec.structs import replace
 
 from cli_agent_orchestrator.events import Paused, RunEnded, RunEvent, RunOpened, Unpaused
-from cli_agent_orchestrator.notices.decide import Noticing, RunNotice
+from cli_agent_orchestrator.notices.decide import RunNotice
 from cli_agent_orchestrator.notices.send import RETRY_SECONDS, Channel, NotSent, Sender
 from tests.cli.run_events import NOON
 
@@ -82,15 +83,11 @@ def test_what_cannot_arrive_is_told_once_and_not_tried_again(
     assert sender.pop_warnings() == []
 
 
-def raise_fault(*_: object) -> RunNotice | None:
-    raise ValueError("https://hook.example/s3cr3t")
-
-
-def test_a_fault_of_ours_ends_no_run_and_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_ours_ends_no_run_and_is_told_once() -> None:
     wire = Wire()
-    monkeypatch.setattr(Noticing, "hear", raise_fault)
-    warnings = send(Sender([wire]), Paused(NOON), PASSED)
-    assert warnings == ["no notices: a fault in cao, ValueError"]
+    broken = replace(OPENED, wd=object())
+    warnings = send(Sender([wire]), broken, broken, PASSED)
+    assert warnings == ["no notices: a fault in cao, TypeError"]
     assert wire.sent == []
 
 
@@ -99,13 +96,18 @@ def test_a_slow_channel_keeps_neither_the_run_nor_another_channel_waiting() -> N
     slow.name = "slow"
     slow.go_on.clear()
     sender = Sender([slow, quick])
+    before = threading.active_count()
     sender.tell(OPENED)
+    assert threading.active_count() == before
     sender.tell(Paused(NOON))
     sender.tell(PASSED)
     for _ in range(2):
         assert quick.arrived.acquire(timeout=SECONDS)
     assert slow.begun.wait(SECONDS)
     assert slow.sent == []
+    # A server that does not answer keeps no program from ending.
+    threads = [one for one in threading.enumerate() if one.name.startswith("notices by ")]
+    assert [one.daemon for one in threads] == [True, True]
     sender.close(0)
     of_slow = [warning for warning in sender.pop_warnings() if "by slow" in warning]
     assert [warning.partition(";")[0] for warning in of_slow] == [
@@ -124,18 +126,3 @@ def test_why_the_last_try_failed_is_told_if_the_end_of_the_run_cuts_the_others_o
     sender.close(0)
     (warning,) = sender.pop_warnings()
     assert warning.startswith("no notice by wire: no connection; ")
-
-
-def test_a_thread_is_started_by_a_notice_and_keeps_no_program_from_ending() -> None:
-    """A server that does not answer is waited for by a thread that ends with the process."""
-    slow = Wire()
-    slow.go_on.clear()
-    sender = Sender([slow])
-    before = threading.active_count()
-    sender.tell(OPENED)
-    assert threading.active_count() == before
-    sender.tell(PASSED)
-    assert slow.begun.wait(SECONDS)
-    threads = [one for one in threading.enumerate() if one.name == "notices by wire"]
-    sender.close(0.0)
-    assert [one.daemon for one in threads] == [True]

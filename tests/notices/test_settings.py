@@ -3,16 +3,12 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cli_agent_orchestrator.errors import ConfigError, UsageError
 from cli_agent_orchestrator.notices.decide import (
-    EXPECTED,
     NoticeKind,
     NoticeSettings,
     TerminalWay,
-    is_address,
     read_notice_settings,
 )
 
@@ -49,6 +45,7 @@ def test_all_of_it_is_read() -> None:
     )
     assert settings.channels == ("desktop", "ntfy", "webhook", "command")
     assert settings.has_secrets
+    assert "ntfy.sh" not in repr(settings)
     assert read_notice_settings({"webhook": "https://x/y"}).has_secrets
     assert read_notice_settings({"events": []}).events == frozenset()
     assert read_notice_settings({"command": ["tell", "./x"]}).command == ("tell", "./x")
@@ -107,24 +104,3 @@ def test_no_error_shows_a_secret(table: dict[str, Any]) -> None:
         read_notice_settings(table)
     assert "(not shown)" in str(caught.value)
     assert SECRET not in str(caught.value)
-
-
-def test_settings_do_not_show_their_secrets() -> None:
-    table = {"ntfy": f"https://x/{SECRET}", "ntfy_token": SECRET, "webhook": f"https://{SECRET}"}
-    assert SECRET not in repr(read_notice_settings({**table, "command": [SECRET]}))
-
-
-values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=30),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
-    max_leaves=5,
-)
-
-
-@given(st.dictionaries(st.sampled_from([*EXPECTED, "other"]), values) | values)
-def test_any_table_is_read_or_refused(table: Any) -> None:
-    try:
-        settings = read_notice_settings(table)
-    except UsageError:
-        return
-    assert settings.webhook == "" or is_address(settings.webhook)
