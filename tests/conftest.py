@@ -40,7 +40,7 @@ FOUND = Path(__file__).parents[1] / ".cache" / "hypothesis"
 # one of its own for CI.
 settings.register_profile(
     "same",
-    max_examples=60,
+    max_examples=30,
     derandomize=True,
     database=None,
     deadline=None,

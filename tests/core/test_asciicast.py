@@ -133,9 +133,3 @@ def test_whatever_stands_in_a_file_only_letters_and_our_attributes_come_out(
         for row, line in frame.lines.items():
             assert 0 <= row < MOST_ROWS
             assert OURS.fullmatch(line)
-
-
-@given(st.binary())
-def test_any_bytes_can_be_looked_at(data: bytes) -> None:
-    assert parse_cast(data) is None
-    parse_cast(HEADER + data)

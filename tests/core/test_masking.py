@@ -287,8 +287,3 @@ F1 blocking 12 3.5 (x) [y] {z} = : ; , . + - def return None"""
 @given(st.lists(st.sampled_from(WORDS.split())).map(" ".join))
 def test_prose_is_as_it_was(text: str) -> None:
     assert masked(text) == text
-
-
-@given(st.text())
-def test_what_is_masked_stays_so(text: str) -> None:
-    assert masked(masked(text)) == masked(text)

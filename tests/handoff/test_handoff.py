@@ -293,12 +293,6 @@ class TestStopping:
             stage.send()
         assert stage.elapsed == 3
 
-    def test_after_a_stop_nothing_is_sent(self, stage: Stage) -> None:
-        stage.handoff.stop()
-        with pytest.raises(Stopped):
-            stage.send()
-        assert stage.agents.attempts == 0
-
 
 def test_the_story_of_a_turn_is_told_in_order(stage: Stage) -> None:
     stage.status(1, PROCESSING, told=True)
@@ -345,11 +339,3 @@ def test_a_terminal_that_is_removed_is_asked_about_at_once(stage: Stage) -> None
     with pytest.raises(ApiRefused, match="no terminal"):
         stage.wait()
     assert stage.elapsed == 5
-
-
-def test_turns_follow_each_other(stage: Stage) -> None:
-    for number in (1, 2, 3):
-        stage.agents.on_send = partial(stage.write, f"reply {number}")
-        assert stage.send() == f"reply {number}"
-    names = sorted(path.name for path in stage.files.kept.path.iterdir())
-    assert names == ["001-analyst.md", "002-analyst.md", "003-analyst.md"]

@@ -76,13 +76,6 @@ def listening() -> Iterator[Listening]:
     listening.stream.close()
 
 
-@pytest.mark.parametrize("seconds", [-1.0, 1e300, float("inf")])
-def test_a_signal_is_read_however_long_one_would_wait_for_it(seconds: float) -> None:
-    mailbox = Mailbox()
-    mailbox.post(WakeSignal())
-    assert mailbox.wait(seconds) == WakeSignal()
-
-
 @pytest.mark.parametrize("end", [END, BROKEN], ids=["ended", "broken"])
 def test_a_stream_that_ends_is_resumed_after_the_last_event_with_an_id(
     listening: Listening, end: object

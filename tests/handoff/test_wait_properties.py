@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.core.clock import GIVE_UP_SECONDS
 from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.handoff.wait import (
     Action,
@@ -21,7 +20,6 @@ from cli_agent_orchestrator.settings.config import HandoffRules
 
 REST = (TerminalStatus.IDLE, TerminalStatus.COMPLETED)
 STATUSES = st.sampled_from(TerminalStatus)
-ANSWERS = st.one_of(st.none(), STATUSES)
 # Quarters of a second are exact as floats, so that a model may add them up in another order.
 SECONDS = st.integers(1, 80).map(lambda n: n / 4)
 RULES = st.builds(
@@ -64,59 +62,6 @@ def run(seen: Sequence[Observation], rules: HandoffRules) -> tuple[int, Action]:
         if not isinstance(action, KeepWaiting):
             return used, action
     return len(seen), action
-
-
-@given(steps(ANSWERS), RULES)
-def test_a_response_is_accepted_at_rest_and_then_alone(
-    row: list[Step], rules: HandoffRules
-) -> None:
-    seen = observations(row)
-    used, action = run(seen, rules)
-    if isinstance(action, TurnEnd) and action.end is End.ACCEPTED:
-        assert seen[used - 1].status in REST
-        assert seen[used - 1].response == action.text
-    assert not any(o.status in REST and o.response for o in seen[: used - 1])
-
-
-@given(steps(ANSWERS), RULES)
-def test_the_next_look_is_in_the_future_and_soon(row: list[Step], rules: HandoffRules) -> None:
-    wait = Wait.begin(0, rules)
-    for seen in observations(row):
-        wait, action = advance(wait, seen, rules)
-        if not isinstance(action, KeepWaiting):
-            break
-        longest = 10 if seen.status is None else rules.poll_seconds
-        assert seen.time < action.by <= seen.time + longest or rules.idle_grace == 0
-
-
-@given(st.lists(ANSWERS, min_size=1, max_size=8), steps(ANSWERS), RULES)
-def test_every_wait_ends(
-    cycle: list[TerminalStatus | None], row: list[Step], rules: HandoffRules
-) -> None:
-    """Unless a person is waited for: whatever happens, if looks follow each other as asked."""
-    assume(TerminalStatus.WAITING_USER_ANSWER not in cycle)
-    wait = Wait.begin(0, rules)
-    time = 0.0
-    for seen in observations(row):
-        time = seen.time
-        wait, action = advance(wait, seen, rules)
-        if not isinstance(action, KeepWaiting):
-            return
-    # Silence may keep the clock of the grace from running, but not the looks from happening.
-    for count in range(100_000):
-        wait, action = advance(wait, Observation(time, cycle[count % len(cycle)], None), rules)
-        if not isinstance(action, KeepWaiting):
-            return
-        time = max(action.by, time + 0.01)
-    raise AssertionError(f"no end after {time} s")
-
-
-@given(st.integers(1, 10), RULES)
-def test_silence_ends_after_five_minutes(pause: int, rules: HandoffRules) -> None:
-    row = [Step(pause, None, None)] * int(GIVE_UP_SECONDS / pause + 2)
-    seen = observations(row)
-    used, _ = run(seen, rules)
-    assert used < len(seen) or seen[-1].time - seen[0].time < GIVE_UP_SECONDS + pause
 
 
 def model(seen: Sequence[Observation], rules: HandoffRules) -> tuple[int, End | None]:

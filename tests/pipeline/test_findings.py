@@ -1,10 +1,6 @@
 """Which lines of a review raise or answer a finding, and how findings are followed."""
 
-from collections.abc import Mapping
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cli_agent_orchestrator.pipeline.review import (
@@ -70,11 +66,6 @@ def test_answers_are_read_and_the_last_word_counts() -> None:
         "",
         "REVIEW_RESULT: APPROVED\nREVIEW_NOTES:\n- no findings, F1 to F3 are all right",
         "```\nF1 blocking a.py:3 x\n```",
-        "- ~~~text\n  F1 fixed\n  ~~~",
-        "<!--\nF1 fixed\n-->",
-        "> F1 blocking a.py:3 x",
-        "F1 fixed|unfixed|withdrawn",
-        "```\nF1 blocking not closed",
     ],
 )
 def test_a_review_in_other_words_does_not_follow_the_form(reply: str) -> None:
@@ -149,6 +140,8 @@ def test_new_numbers_are_nobodys() -> None:
     third = Finding("F3", True, "b.py:3", "Three.")
     ledger = after(raising(SUM, NAME), raising(first, third))
     assert ids(ledger.tracked) == ["F1", "F2", "F4", "F3"]
+    last = replace(NAME, id="F9999")
+    assert ids(after(raising(last), raising(replace(last, text="x"))).tracked) == ["F9999", "F1"]
 
 
 def test_the_same_finding_with_another_number_is_the_old_one_while_it_is_open() -> None:
@@ -254,55 +247,6 @@ def test_who_repeats_the_block_says_nothing_new() -> None:
     assert follow(ledger, form, 1, 2) == ledger
 
 
-TEXTS = st.sampled_from(["", "The sum is wrong.", "It leaks.", "the sum is wrong."])
-FINDINGS = st.builds(
-    Finding,
-    st.integers(1, 5).map("F{}".format) | st.just("F9999"),
-    st.booleans(),
-    st.sampled_from(["", "a.py:1", "b.py:2"]),
-    TEXTS,
-)
-ANSWERS: st.SearchStrategy[Mapping[str, FindingAnswer]] = st.dictionaries(
-    st.integers(1, 6).map("F{}".format), st.sampled_from(FindingAnswer), max_size=4
-)
-FORMS = st.builds(ReviewForm, st.lists(FINDINGS, max_size=5).map(tuple), ANSWERS)
-LEDGERS = st.lists(FORMS, max_size=6).map(lambda forms: after(*forms))
-
-
-@given(LEDGERS, FORMS)
-def test_findings_keep_their_place_until_they_are_answered(
-    ledger: Findings, form: ReviewForm
-) -> None:
-    later = follow(ledger, form, 1, 9)
-    assert ids(later.tracked)[: len(ledger.tracked)] == ids(ledger.tracked)
-    assert len(set(ids(later.tracked))) == len(later.tracked)
-    for old, new in zip(ledger.tracked, later.tracked, strict=False):
-        same = replace(old, finding=new.finding, answers=new.answers)
-        assert (new, new.finding.text) == (same, old.finding.text)
-        assert len(new.answers) - len(old.answers) in (0, 1)
-        if old.is_open and not new.is_open:
-            assert form.answers[old.finding.id] in (FIXED, WITHDRAWN)
-    known = {entry.finding.text.casefold() for entry in later.open}
-    for finding in form.findings:
-        if finding.id not in form.answers and finding.text and finding.where:
-            assert finding.id in ids(later.open) or finding.text.casefold() in known
-
-
-@given(LEDGERS)
-def test_the_block_can_be_read_back(ledger: Findings) -> None:
-    form = read_findings(findings_block(ledger))
-    told = [entry.finding.id for entry in ledger.open]
-    assert [f.id for f in form.findings] == told if form else not told
-    assert bool(objection(ledger)) is bool(ledger.open_blocking)
-
-
-@given(st.text(alphabet="F12 blockingadvisoryfixedunwithdrawn.:py`*-\n", max_size=200))
-def test_any_reply_can_be_read_and_followed(reply: str) -> None:
-    form = read_findings(reply)
-    if form is not None:
-        follow(Findings(), form, 1, 1)
-
-
 WRONG = Finding("F1", True, "src/a.py:12", "The sum is wrong.")
 
 
@@ -382,7 +326,7 @@ def test_an_answer_is_read_however_it_is_decorated(line: str, answer: str) -> No
     ("line", "ids"),
     [
         ("F1, F2 fixed", ("F1", "F2")),
-        ("- **F1**, **F2** and **F10**: fixed", ("F1", "F2", "F10")),
+        ("- **F1**, **F2** and **F9999**: fixed", ("F1", "F2", "F9999")),
         ("F1/F2 & F3 fixed", ("F1", "F2", "F3")),
         ("F1, F1 fixed", ("F1",)),
     ],
@@ -430,20 +374,6 @@ def test_a_long_line_is_cut() -> None:
     read = read_line("F1 blocking a\x1b[2J\x00b\u2028c\ud800")
     assert isinstance(read, Finding)
     assert read.text == "a [2J b c"
-
-
-@given(st.integers(1, 9999))
-def test_numbers_are_kept_as_they_are(number: int) -> None:
-    for written in (f"F{number}", f"f{number:04}"):
-        assert read_line(f"{written} fixed") == {f"F{number}": "fixed"}
-
-
-@given(st.lists(st.text("aefixz", min_size=1, max_size=9), min_size=2), st.booleans())
-def test_any_sentence_can_be_found(words: list[str], blocking: bool) -> None:
-    text = " ".join(words).capitalize() + "."
-    severity = "blocking" if blocking else "advisory"
-    read = read_line(f"- **F7** ({severity}) `a/b.py:3`: {text}")
-    assert read == Finding("F7", blocking, "a/b.py:3", text)
 
 
 @pytest.mark.parametrize("piece", ["F1 ", "F1,", "_", "[x]", "1. ", "`", "F1 and ", "- ", "(["])

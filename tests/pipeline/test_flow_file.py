@@ -1,11 +1,8 @@
 """What a flow file becomes, and what its faults are called."""
 
 import re
-from contextlib import suppress
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cli_agent_orchestrator.errors import FlowError, UnknownName
@@ -118,12 +115,10 @@ FAULTS = [
     ('description = "', 'descripton = "', "descripton", "unknown key `descripton`"),
     ('description = "A', "description = [1]#", "description", "`description` is not text"),
     ('author = "writer"', 'author = "poet"', "stages[1].author", "unknown role `poet`"),
-    ('reviewer = "critic"', 'reviewer = "poet"', "stages[1].reviewer", "unknown role `poet`"),
     ('reviewer = "critic"', 'reviewr = "critic"', "stages[1].reviewr", "unknown key `reviewr`"),
     ('tester = "user"', 'tester = "writer"', "stages[2]", "role `writer` has a turn already"),
     ('name = "trying"', 'name = "writing"', "stages[2].name", "a second stage `writing`"),
     ('name = "trying"', 'name = "done"', "stages[2].name", "a stage cannot be named `done`"),
-    ('name = "trying"', 'name = "Try it"', "stages[2].name", "`name` is 'Try it'"),
     ('name = "trying"', "", "stages[2].name", "`name` is ''; expected a name"),
     ('tester = "user"', "", "stages[2]", "has none of author, tester, gate"),
     ('tester = "user"', 'tester = "user"\ngate = true',
@@ -131,7 +126,6 @@ FAULTS = [
     ('tester = "user"', 'tester = "user"\nreviewer = "critic"',
      "stages[2].reviewer", "a tester with a reviewer"),
     ("gate = true", "gate = 1", "stages[3].gate", "`gate` is not true; expected gate = true"),
-    ("gate = true", 'gate = "make test"', "stages[3].gate", "`gate` is not true"),
     ("gate = true", 'gate = true\nthen = "writing"', "stages[3].then", "never ends"),
     ("gate = true", 'gate = true\nthen = "lunch"', "stages[3].then", "unknown stage `lunch`"),
     ('name = "writing"', 'name = "writing"\nthen = "checking"',
@@ -139,7 +133,6 @@ FAULTS = [
     ("[roles.user]", "[roles.customer]", "stages[2].tester", "unknown role `user`"),
     ("[roles.user]", "[roles.user]\n[roles.x]", "roles.x", "role `x` has no turn"),
     ('title = "THE CRITIC"', 'titel = "x"', "roles.critic.titel", "unknown key `titel`"),
-    ('title = "THE CRITIC"', 'title = "a=b"', "roles.critic.title", "`title` is 'a=b'"),
     ('profile = "programmer"', 'profile = "../x"', "roles.critic.profile", "`profile` is '../x'"),
     ('"verdict.md"', '"../verdict.md"',
      "roles.user.response_file", "`response_file` is '../verdict.md'"),
@@ -167,8 +160,6 @@ FAULTS = [
     ('of = "writer", amount = "changes"', 'of = ["writer", "user"]',
      "roles.critic.sees[1].of", "of too many"),
     ('amount = "changes"', 'amount = "half"', "roles.critic.sees[1].amount", "`amount` is 'half'"),
-    ('sees = [\n    { title = "TEXT"', 'x = [\n    { title = "TEXT"',
-     "roles.critic.x", "unknown key `x`"),
     ("[roles.critic.evidence]", "[roles.user.evidence]",
      "roles.user.evidence", "a role that does not review"),
     ('["style", "next word"]', '["style", 5]',
@@ -176,7 +167,6 @@ FAULTS = [
     ('["style", "next word"]', "[]", "roles.critic.evidence.style", "`style` is no list of words"),
     ("[roles.user]", "[roles.user",
      "line 33, column 12", "Expected ']' at the end of a table declaration"),
-    ('reviewer = "critic"', 'author = "critic"', "line 6, column 18", "Cannot overwrite a value"),
 ]  # fmt: skip
 
 
@@ -207,7 +197,6 @@ ONE_STAGE = '[[stages]]\nname = "a"\ntester = "writer"\n'
             "roles.A b: a role cannot be named 'A b'",
         ),
         (ONE_STAGE.replace("tester", "author") + "[roles.writer]", "nothing checks the work"),
-        ('a = "\n', "line 1, column 6: Illegal character"),
     ],
 )
 def test_what_is_no_flow_at_all_is_refused(text: str, words: str) -> None:
@@ -230,17 +219,6 @@ def test_a_fault_of_a_prompt_is_named_with_its_place(prompt: str, place: str, wo
         read(TEXT, {**TEMPLATES, "critic": prompt})
     where = "mine.toml" if place.startswith("roles") else "mine.toml (mine/critic.md)"
     assert (raised.value.where, raised.value.place) == (where, place)
-
-
-@given(st.data())
-def test_a_damaged_file_is_a_flow_or_a_named_fault(data: st.DataObject) -> None:
-    lines = TEXT.split("\n")
-    for _ in range(data.draw(st.integers(1, 3))):
-        number = data.draw(st.integers(0, len(lines) - 1))
-        other = data.draw(st.sampled_from(["", "x = 1", "[x]", "]", *lines]))
-        lines[number] = other
-    with suppress(FlowError):
-        read("\n".join(lines))
 
 
 @pytest.mark.parametrize("name", PACKAGED)

@@ -6,8 +6,6 @@ from itertools import product
 from pathlib import PurePosixPath
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cli_agent_orchestrator.errors import StateError
@@ -26,7 +24,6 @@ from cli_agent_orchestrator.pipeline.machine import (
     record_check,
     record_reply,
     skip_review,
-    unpause,
 )
 from cli_agent_orchestrator.pipeline.machine import begin as begin_run
 from cli_agent_orchestrator.pipeline.prompts import Briefing, build_prompt
@@ -179,14 +176,6 @@ def test_every_run_of_every_flow_ends_in_time_and_can_be_resumed_anywhere(
     assert ends == {FinalStatus.PASS, FinalStatus.FAIL}
 
 
-def test_a_pause_holds_the_run_and_can_be_lifted() -> None:
-    state = pause(pause(begin(MINE)))
-    assert next_step(state) == Pause()
-    assert next_step(through_json(state)) == Pause()
-    assert unpause(state) == begin(MINE)
-    assert next_step(unpause(state)) == Turn("writer", 1, 1)
-
-
 def test_a_turn_in_flight_is_finished_before_a_pause() -> None:
     turn = Turn("writer", 1, 1)
     state = replace(begin(MINE), progress=Progress(in_flight=Dispatch(turn, "d1", 1)))
@@ -196,24 +185,6 @@ def test_a_turn_in_flight_is_finished_before_a_pause() -> None:
     assert next_step(state) == Pause()
     other = replace(state.progress, in_flight=Dispatch(Turn("user", 1, 1), "d2", 2))
     assert next_step(replace(state, progress=other)) == Pause()
-
-
-@given(st.sampled_from(FLOWS), st.text(max_size=8), st.integers(1, 9), st.booleans(), st.data())
-def test_any_run_of_any_flow_goes_on_from_any_state(
-    flow: Flow, phase: str, cycle: int, reviewing: bool, data: st.DataObject
-) -> None:
-    names = [role.name for role in flow.roles]
-    outputs = {role: Output("x") for role in data.draw(st.sets(st.sampled_from(names)))}
-    place = data.draw(st.sampled_from([phase, *(stage.name for stage in flow.stages)]))
-    progress = Progress(cycle=cycle, reviewing=reviewing)
-    state = through_json(replace(begin(flow), phase=place, outputs=outputs, progress=progress))
-    for _ in range(4 * len(flow.roles) + 1):
-        match next_step(state):
-            case Turn() as turn:
-                state, _ = record_reply(state, turn, Output(replies(state, turn)[0]), SHORT)
-            case Check() as check:
-                state, _ = record_check(state, check, GREEN, SHORT)
-    assert next_step(state) == Done(FinalStatus.PASS)
 
 
 class TestGates:

@@ -154,10 +154,7 @@ def test_the_programmer_is_referred_back_to_the_analysis() -> None:
     ("role", "reviewers", "number"),
     [
         ("analyst", ("ANALYST", "PROGRAMMER"), 1),
-        ("analyst_review", (), 2),
         ("programmer", ("ANALYST",), 2),
-        ("programmer_review", (), 2),
-        ("tester", ("PROGRAMMER",), 2),
     ],
 )
 def test_open_notes_go_to_the_next_phase_and_the_next_rounds_analyst(
@@ -186,14 +183,6 @@ def test_an_agent_that_takes_anothers_place_gets_the_last_cycle(
     assert block(built(role, cycle=2, briefed=replaced), title) == text
     assert title not in built(role, cycle=2)
     assert title not in built(role, cycle=1, briefed=replaced)
-
-
-def test_a_tester_that_takes_anothers_place_gets_the_last_evidence() -> None:
-    fresh = built("tester", briefed=frozenset())
-    assert block(fresh, "EVIDENCE OF THE LAST ROUND") == "the tester's evidence"
-    assert "the tester's evidence" not in built("tester")
-    first = build_prompt(Turn("tester", 1, 1), full_state(frozenset()), BRIEFING)
-    assert "EVIDENCE OF THE LAST ROUND" not in first
 
 
 @pytest.mark.parametrize(

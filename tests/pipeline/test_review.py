@@ -256,17 +256,9 @@ def test_a_quoted_verdict_never_stands_against_one_that_is_not(
     ],
 )
 def test_a_line_that_is_no_clear_verdict_is_named(line: str) -> None:
-    verdict = judge_test(f"It works.\n{line}\nbye")
+    verdict = judge_test(f"RESULT: hm\n{line}\nbye")
     assert verdict.positive is None
     assert str(verdict) == f"the line “{line}” is neither PASS nor FAIL, which counts as FAIL"
-
-
-def test_a_review_that_is_no_clear_verdict_is_named() -> None:
-    text = "REVIEW_RESULT: maybe\n- REVIEW_RESULT: APPROVED with remarks"
-    assert str(judge_review(text, ANALYST_REVIEW, 2, RULES)) == (
-        "the line “- REVIEW_RESULT: APPROVED with remarks” is neither APPROVED nor REVISE, "
-        "which counts as REVISE"
-    )
 
 
 @pytest.mark.parametrize(
@@ -363,35 +355,3 @@ def test_line_ends_marks_and_case_change_nothing(lines: list[str], cycle: int) -
     plain = judge_review("\n".join(lines), ANALYST_REVIEW, cycle, RULES)
     dressed = "\ufeff" + "\r\n".join(line.lower() + "\0" for line in lines)
     assert judge_review(dressed, ANALYST_REVIEW, cycle, RULES) == plain
-
-
-@given(st.text(), st.integers(1, 5), st.sampled_from(REVIEWERS))
-def test_no_text_breaks_the_gate(text: str, cycle: int, role: Role) -> None:
-    assert is_review_approved(text, role, cycle, RULES) in (True, False)
-    assert judge_test(text).positive in (True, False, None)
-
-
-@given(
-    st.lists(LINES, max_size=12), st.integers(1, 3), st.integers(0, 4), st.sampled_from(REVIEWERS)
-)
-def test_stricter_rules_never_approve_more(
-    lines: list[str], cycle: int, needed: int, role: Role
-) -> None:
-    text = "\n".join(lines)
-    if is_review_approved(text, role, cycle, ReviewRules(2, True, needed)):
-        assert is_review_approved(text, role, cycle, ANYTHING)
-        assert "review_result: approved" in text.lower()
-
-
-@pytest.mark.parametrize("role", REVIEWERS)
-@given(st.sets(st.integers(0, 20)))
-def test_evidence_is_met_as_an_approval_is_judged(role: Role, chosen: set[int]) -> None:
-    names = [name for n, name in enumerate(role.evidence) if n in chosen]
-    notes = " and ".join(role.evidence[name][0] for name in names)
-    text = f"REVIEW_RESULT: APPROVED\nREVIEW_NOTES: {notes}"
-    met = met_evidence(text, role)
-    assert list(met) == list(role.evidence)
-    assert {name for name, is_met in met.items() if is_met} >= set(names)
-    rules = ReviewRules(min_cycles=0, evidence_min_match=len(met))
-    assert judge_review(text, role, 1, rules).approved == all(met.values())
-    assert not any(met_evidence(notes, role).values()), "there are no notes"

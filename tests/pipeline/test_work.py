@@ -156,14 +156,12 @@ def decided(state: RunState, by: str, work: Work, rules: LoopRules) -> tuple[Run
     return state, outcome
 
 
-@pytest.mark.parametrize("by", ["tester", "gate", "proof"])
 @pytest.mark.parametrize("seen", SEEN)
 @pytest.mark.parametrize("how", ENDS)
-def test_only_what_was_approved_passes_where_that_is_required(how: str, seen: str, by: str) -> None:
-    work, proof = SEEN[seen], "report" if by == "proof" else "off"
-    rules = rules_of(bound=True, rounds=2, proof=proof)
+def test_only_what_was_approved_passes_where_that_is_required(how: str, seen: str) -> None:
+    work, rules = SEEN[seen], rules_of(bound=True, rounds=2)
     state = reviewed(how, work if work is UNSEEN else Work("t1"), rules)
-    state, outcome = decided(state, by, work, rules)
+    state, outcome = decided(state, "tester", work, rules)
     against = None
     if how not in ("approved", "skipped"):
         against = not_approved(work.tree)
