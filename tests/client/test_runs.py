@@ -33,13 +33,9 @@ def client(bodies: Bodies) -> ApiClient:
 
 
 def test_settings_have_the_names_of_the_settings_file(client: ApiClient, bodies: Bodies) -> None:
-    settings: dict[str, Any] = {
-        "provider": "scripted",
-        "max_rounds": 3,
-        "resume": False,
-        "flow": None,
-    }
-    client.start_run("do it", wd="/p", replace_terminals=True, **settings)
+    client.start_run(
+        "do it", wd="/p", replace_terminals=True, max_rounds=3, resume=False, flow=None
+    )
     client.start_run(wd="/p")
     sent = {"MAX_ROUNDS": "3", "RESUME": "false"}
     assert bodies == [
