@@ -264,7 +264,7 @@ def test_one_that_fails_later_stops_the_run_until_it_can_be_kept(
 def test_a_repository_that_cannot_be_copied_leaves_the_snapshots(
     project: Path, tmp_path: Path
 ) -> None:
-    without_room = with_other_git(tmp_path / "other", "*repack*) echo no room >&2; exit 1;;")
+    without_room = with_other_git(tmp_path / "other", "*pack-objects*) echo no room >&2; exit 1;;")
     work = open_here(project, without_room)
     _, (said,) = work.begin(0, is_in_flight=False)
     assert said.startswith(

@@ -267,7 +267,8 @@ def find_repository(folder: Path, environ: Mapping[str, str]) -> Repository | No
         return None
     git = Git(None, folder, environ, seconds=LONGEST_LOOK)
     places = ("--show-toplevel", "--absolute-git-dir", "--git-common-dir")
-    answer = git.ask("rev-parse", "--path-format=absolute", *places)
+    head_and_branch = ("HEAD", "--symbolic-full-name", "HEAD", "--")
+    answer = git.ask("rev-parse", "--path-format=absolute", *places, *head_and_branch)
     if answer.code and NOT_FOUND in answer.complaint:
         return None
     if answer.code and "work tree" in answer.complaint:
@@ -276,20 +277,22 @@ def find_repository(folder: Path, environ: Mapping[str, str]) -> Repository | No
             "there are no files to work on; name a folder with a checkout"
         )
     lines = answer.text.split("\n")
-    if answer.code or len(lines) != len(places):
+    is_unborn = answer.code != 0
+    if len(lines) != len(places) + (0 if is_unborn else 3):
         raise GitError(f"the repository of {folder} cannot be read: {answer.complaint}")
-    top, git_dir, common_dir = map(Path, lines)
+    top, git_dir, common_dir = map(Path, lines[:3])
     if folder != top and top not in folder.parents:
         raise GitError(f"core.worktree of the repository at {folder} names another folder, {top}")
-    git = replace(git, git_dir=git_dir, work_tree=top)
+    head, branch = ("", git.ask("symbolic-ref", "HEAD").text) if is_unborn else lines[3:5]
     below = folder.relative_to(top)
     return Repository(
         top=top,
         git_dir=git_dir,
         common_dir=common_dir,
         prefix="" if below == Path() else below.as_posix(),
-        head=git.ask("rev-parse", "--verify", "-q", "HEAD").text,
-        branch=git.ask("symbolic-ref", "-q", "HEAD").text.removeprefix("refs/heads/"),
+        head=head,
+        # It is `HEAD` if none is checked out.
+        branch="" if branch == "HEAD" else branch.removeprefix("refs/heads/"),
         under_way=next(
             (what for name, what in UNDER_WAY.items() if os.path.lexists(git_dir / name)), ""
         ),
@@ -423,7 +426,7 @@ class RepositoryWatch:
 
     def _settings(self) -> Settings:
         found: dict[str, list[str]] = {}
-        for config in self._configs:
+        for config in filter(os.path.lexists, self._configs):
             words = ("config", "-z", "--list", "--includes", "--file", str(config))
             for entry in self._repository.git(self._environ).ask(*words).names:
                 key, _, value = entry.partition("\n")

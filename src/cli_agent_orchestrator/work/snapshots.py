@@ -42,7 +42,6 @@ from ..settings.layout import TEMPORARY_FOLDER
 from .changes import LINK_MODE, REPOSITORY_MODE, REST_LEFT_OUT, Change, LeftOut, read_changes
 from .git import (
     LARGEST_INDEX,
-    LONGEST_LOOK,
     LONGEST_SECONDS,
     Git,
     Repository,
@@ -70,7 +69,7 @@ MARKER = ".codex"
 """An empty file that one agent leaves behind."""
 TAKEN_FILE = "taken.json"
 """Made last: a store without it is not complete."""
-DRAFTS = ("*.lock", "refs/*.lock", "refs/cao/*.lock", "objects/*/tmp_*", "objects/pack/.tmp-*")
+DRAFTS = ("*.lock", "objects/*/tmp_*")
 """What a killed process leaves in a store, besides folders."""
 STAGING_PREFIX = "staging-"
 OPTIONS = {
@@ -233,16 +232,16 @@ class Snapshots:
         is_unsure = any(_may_be_same(one) for one in found)
         changed = uncommitted(self.repository, self.environ) if is_unsure else {}
         dirty = [one for one in found if not _may_be_same(one) or one.path in changed]
-        paths = sorted({path for one in dirty for path in (one.path, one.old_path)})
+        paths = {path for one in dirty for path in (one.path, one.old_path)}
         tree = start.tree
         with self._held() as git, self._staging() as scratch:
             if paths:
-                git = replace(git, index=scratch / "index")
-                git.run("read-tree", start.tree)
-                git.run("update-index", "-z", "--force-remove", "--stdin", given=listed(paths))
-                entries = git.names("ls-tree", "-r", "-z", head)
-                taken = [one for one in entries if one.partition("\t")[2] in paths]
-                git.run("update-index", "-z", "--index-info", given=listed(taken))
+                git = replace(git, index=Path(shutil.copy(self.path / "index", scratch)))
+                entries = [f"0 {'0' * len(head)}\t{path}" for path in paths]
+                if any(one.status != "A" for one in dirty):
+                    committed = git.names("ls-tree", "-r", "-z", head)
+                    entries += [one for one in committed if one.partition("\t")[2] in paths]
+                git.run("update-index", "-z", "--index-info", given=listed(entries))
                 tree = git.text("write-tree")
             self._note(base=tree)
         return tuple(one.path for one in dirty)
@@ -376,14 +375,19 @@ class Snapshots:
 
     def keep_for_good(self, seconds: float = LONGEST_SECONDS) -> None:
         """Copy what is borrowed from the user's repository, so that it may change in any way."""
+        borrowed = self.path / "objects/info/alternates"
+        if not borrowed.exists():
+            return
         trees = dict.fromkeys([*(one.tree for one in self.all()), self.base])
-        refs = "".join(f"update refs/cao/{tree} {tree}\n" for tree in trees if tree)
+        # What is packed already is taken as it is; the rest is not worth the time.
+        options = {**OPTIONS, "pack.window": "0", "pack.compression": "1"}
         with self._held() as git:
-            git.run("update-ref", "--stdin", given=refs.encode())
-            # What is packed already is taken as it is; the rest is not worth the time.
-            options = {**OPTIONS, "pack.window": "0", "pack.compression": "1"}
-            replace(git, options=options, seconds=seconds).run("repack", "-a", "-d", "-q")
-            (self.path / "objects/info/alternates").unlink(missing_ok=True)
+            git = replace(git, options=options, seconds=seconds)
+            pack = str(self.path / "objects/pack/pack")
+            given = "".join(f"{tree}\n" for tree in trees if tree)
+            git.run("pack-objects", "-q", "--revs", "--non-empty", pack, given=given.encode())
+            git.run("prune-packed", "-q")
+            borrowed.unlink()
 
     def _differing(self, git: Git, tree: str, paths: Sequence[str]) -> Iterator[Change]:
         now, found = self._gather(git)
@@ -479,7 +483,7 @@ class Snapshots:
         has_attributes = (self.repository.common_dir / "info/attributes").exists() or any(
             path.rpartition("/")[2] == ".gitattributes" for path in blobs
         )
-        if not has_attributes and not user_options(users).keys() - {"core.excludesfile"}:
+        if not has_attributes and not self._user_options.keys() - {"core.excludesfile"}:
             return []
         asked = "".join(f"{blob}\n" for blob in blobs.values()).encode()
         sizes = git.text("cat-file", "--batch-check=%(objectsize)", given=asked).split("\n")
@@ -598,14 +602,22 @@ class Snapshots:
         for left in self.path.glob(f"{STAGING_PREFIX}*"):
             shutil.rmtree(left, ignore_errors=True)
 
+    @functools.cached_property
+    def _user_options(self) -> Mapping[str, str]:
+        alone = Git(self.path, self.path, self.environ)
+        return user_options(self.repository.git(self.environ) if self.repository else alone)
+
     def _make(self, git: Git) -> None:
         """Make the store. A second time does no harm: what a killed process began is completed."""
         repository = self.repository
         object_format, exclude, alternates = "sha1", b"", b""
-        users = Git(self.path, self.path, self.environ, seconds=LONGEST_LOOK)
         if repository is not None:
-            users = repository.git(self.environ)
-            object_format = users.text("rev-parse", "--show-object-format")
+            if not repository.inodes:
+                raise GitError(f"the repository of {repository.top} is gone")
+            object_format = "sha256" if len(repository.head) > 40 else "sha1"
+            if not repository.head:
+                users = repository.git(self.environ)
+                object_format = users.text("rev-parse", "--show-object-format")
             alternates = os.fsencode(repository.common_dir / "objects") + b"\n"
             with suppress(OSError):
                 exclude = Folder(repository.common_dir, ("info",)).read("exclude") + b"\n"
@@ -618,7 +630,7 @@ class Snapshots:
         info.replace("exclude", exclude + b"".join(os.fsencode(line) + b"\n" for line in ours))
         info.replace("attributes", ATTRIBUTES)
         Folder(self.path, ("objects", "info"), private=True).replace("alternates", alternates)
-        ignored = user_options(users).get("core.excludesfile", "")
+        ignored = self._user_options.get("core.excludesfile", "")
         if ignored and Path(ignored).is_file():
             git.run("config", "core.excludesFile", ignored)
         (self.path / "index").unlink(missing_ok=True)
