@@ -162,6 +162,8 @@ SCENARIOS = {
         8 record answered, 9 hook submitted, 10 hook stopped, 10.1 = processing""",
     "a turn that ends without a word": """
         9 screen completed, 10 hook submitted aloud, 10+HOOK_HOLD = idle because no end was told""",
+    "a turn that fails without a word": """
+        10 hook submitted aloud, 11 screen error, 10+SCREEN_LAG = error""",
     "an end that another program may object to": f"{OBJECTED}, {IN_TIME}",
     "an end that two programs were asked about": f"""
         5 record consulted consulted=2, {OBJECTED}, {IN_TIME}""",
@@ -188,6 +190,8 @@ SCENARIOS = {
     # What works in the background.
     "an end with something at work": f"""
         {IN_BACKGROUND}, 9 screen processing, 10 hook finished revocable, 10 = processing""",
+    "an interrupt with something at work": f"""
+        {IN_BACKGROUND}, 9 screen completed, 10 hook interrupted, 10 = idle""",
     "an end with nothing left at work": f"""
         {IN_BACKGROUND}, 9 screen processing, 10 hook finished background=no revocable
         10.1 screen completed, 10+REPORT_SECONDS = completed""",
