@@ -190,6 +190,7 @@ def test_files_are_written_and_changed_and_what_was_changed_before_is_no_error(
         ('{ path = "missing.py", old = "a", new = "b" }', "missing.py cannot be changed"),
         ('{ path = "other.py", old = "a", new = "b" }', "other.py does not contain the text"),
         ('{ path = "way/out.txt", content = "x" }', "way/out.txt leads out of the working direct"),
+        ('{ path = "../x", content = "x" }', "../x leads out of the working directory"),
     ],
 )
 def test_a_change_that_cannot_be_made_fails_the_turn(
