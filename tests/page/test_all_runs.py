@@ -93,7 +93,8 @@ def test_a_run_that_broke_says_why_and_can_be_resumed_at_once() -> None:
 
 def test_work_that_waits_is_a_note_in_its_row() -> None:
     tree = SavedTree("/gone", "cao/fix-k3f9", "a", "b")
-    row = row_of(a_run(status=RunStatus.PASS, ended=NOON - 7200, tree=tree))
+    row = row_of(a_run(status=RunStatus.PASS, ended=NOON - 7200, tree=tree, proof="not proven: x"))
+    assert "PASS, not proven" in row.written
     assert "Its work waits on the branch cao/fix-k3f9: cao apply k3f9" in row.written
     assert "2 h ago" in row.written
 
@@ -107,16 +108,6 @@ def test_the_time_until_it_was_resumed_is_none_that_a_run_took(
     run = a_run(paused_seconds=598.0, **changes)
     assert words in row_of(run).written
     assert words in part_of(one_run(a_page(run), NOON), "head").written
-
-
-@pytest.mark.parametrize(
-    ("proof", "words"),
-    [("not proven: no test", "PASS, not proven"), ("proven: 2 tests", "PASS"), ("", "PASS")],
-)
-def test_a_pass_says_if_it_was_looked_into_and_not_proven(proof: str, words: str) -> None:
-    proven = proof == "proven: 2 tests"
-    run = a_run(status=RunStatus.PASS, ended=NOON, proof=proof, proven=proven)
-    assert f"{words}Fix the discount" in row_of(run).written
 
 
 def test_so_many_ended_runs_are_shown_and_the_others_can_be_fetched() -> None:

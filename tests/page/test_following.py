@@ -32,7 +32,7 @@ from cli_agent_orchestrator.events import (
     TurnBegan,
     TurnEnded,
 )
-from cli_agent_orchestrator.page.follow import RunList, fragment, watched
+from cli_agent_orchestrator.page.follow import fragment, watched
 from cli_agent_orchestrator.page.stream import News, PageContext
 from cli_agent_orchestrator.page.words import Page
 from cli_agent_orchestrator.runs.record import write_record
@@ -137,6 +137,7 @@ async def test_a_run_goes_from_group_to_group(rig: Rig) -> None:
 
 
 async def test_a_new_run_appears_and_a_removed_one_goes(rig: Rig) -> None:
+    (rig.folder.path.parent / "20261115-084037-yyyy").write_text("no folder")
     async with looking(context_of(rig)) as tab:
         await tab.first()
         other = "20261115-084037-zzzz"
@@ -171,12 +172,6 @@ async def test_a_killed_run_needs_somebody(rig: Rig) -> None:
     assert holder_of(page, f"run-{RUN}") == "needs-rows"
 
 
-def test_something_else_with_the_name_of_a_run_is_no_run(rig: Rig) -> None:
-    rig.happen(*BEGAN, *DONE)
-    (rig.folder.path.parent / "20261115-084037-zzzz").write_text("no folder")
-    assert [run.id for run in RunList(rig.state).look(NOON)] == [RUN]
-
-
 async def test_a_run_grows_on_its_page(rig: Rig) -> None:
     with rig.folder.locked():
         rig.happen(*BEGAN)
@@ -191,17 +186,6 @@ async def test_a_run_grows_on_its_page(rig: Rig) -> None:
             rig.happen(*DONE)
             page = await tab.says("PASS")
             assert "delivered" in part_of(page, "turn-1").written
-
-
-async def test_an_agent_is_on_the_page_of_the_run(rig: Rig) -> None:
-    rig.terminals.add("a1", f"cao-{RUN}")
-    with rig.folder.locked():
-        rig.happen(*BEGAN)
-        async with looking(context_of(rig), f"/dashboard/runs/{RUN}") as tab:
-            page = await tab.first()
-            assert "at rest" in part_of(page, "agent-0").written
-            rig.terminals.change("a1", TerminalStatus.PROCESSING)
-            await tab.until(lambda page: "working" in part_of(page, "agent-0").written)
 
 
 @pytest.mark.parametrize("more", ["", "/agents/analyst"])
@@ -274,18 +258,18 @@ async def test_the_screen_of_an_agent(rig: Rig) -> None:
             assert "disabled" in part_of(page, "message").of("textarea")[0]
 
 
-async def test_the_page_of_an_agent_is_woken_by_each_status(rig: Rig) -> None:
+@pytest.mark.parametrize(("more", "part"), [("", "agent-0"), ("/agents/analyst", "head")])
+async def test_a_page_is_woken_by_each_status_of_an_agent(rig: Rig, more: str, part: str) -> None:
     """Of which its screen need not show anything."""
     rig.terminals.add("a1", f"cao-{RUN}")
     with rig.folder.locked():
         rig.happen(*BEGAN)
-        async with looking(context_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
+        async with looking(context_of(rig), f"/dashboard/runs/{RUN}{more}") as tab:
             await tab.first()
-            for _ in range(3):
-                rig.terminals.change("a1", TerminalStatus.PROCESSING)
-                await tab.until(lambda page: "working" in part_of(page, "head").written)
-                rig.terminals.change("a1", TerminalStatus.IDLE)
-                await tab.until(lambda page: "at rest" in part_of(page, "head").written)
+            rig.terminals.change("a1", TerminalStatus.PROCESSING)
+            await tab.until(lambda page: "working" in part_of(page, part).written)
+            rig.terminals.change("a1", TerminalStatus.IDLE)
+            await tab.until(lambda page: "at rest" in part_of(page, part).written)
 
 
 async def test_the_next_agent_of_a_role_does_not_show_the_screen_of_the_last(rig: Rig) -> None:

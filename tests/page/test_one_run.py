@@ -8,7 +8,7 @@ from hypothesis import given
 from msgspec import structs
 from msgspec.structs import replace
 
-from cli_agent_orchestrator.core.models import Choice, Question, TerminalStatus
+from cli_agent_orchestrator.core.models import Choice, Question
 from cli_agent_orchestrator.events import (
     CheckEnded,
     FilesChanged,
@@ -62,14 +62,6 @@ def test_a_run_at_work() -> None:
     assert [part.id for part in page.parts if part.into == "turns"] == ["turn-2", "turn-1"]
 
 
-def test_a_turn_that_has_ended_is_fetched_again() -> None:
-    rows = [
-        shown("turn-1", turns=(turn,)) for turn in (a_turn(1, outcome="", ended=None), a_turn(1))
-    ]
-    paths = [row.of("details")[0]["data-fragment"] for row in rows]
-    assert paths == [f"/dashboard/runs/{RUN}/turns/1{query}" for query in ("?open", "")]
-
-
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -78,6 +70,7 @@ def test_a_turn_that_has_ended_is_fetched_again() -> None:
         ({"outcome": "sent_back", "why": "F1 is open"}, "sent back"),
         ({"outcome": "later_word"}, "later_word"),
         ({"provider": "command"}, "command"),
+        ({}, "1 file +12 −3"),
         (
             {"outcome": "sent_back", "why": "REVISE", "reason": "The total is <wrong>."},
             "REVISE “The total is <wrong>.”",
@@ -85,9 +78,16 @@ def test_a_turn_that_has_ended_is_fetched_again() -> None:
     ],
 )
 def test_a_row_says_what_a_turn_came_to(changes: dict[str, object], words: str) -> None:
-    row = shown("turn-1", turns=(a_turn(1, **changes),))
+    changed = FilesChanged(NOON, "programmer", 1, 1, ("a.py",), 1, 12, 3)
+    turns = (a_turn(1, **changes), a_turn(2))
+    row = shown("turn-1", turns=turns, changes=(changed,))
     assert words in row.written
     assert str(changes.get("why", "")) in row.written
+    # One that has ended is fetched again.
+    step = "?open" if words == "at work" else ""
+    assert row.of("details")[0]["data-fragment"] == f"/dashboard/runs/{RUN}/turns/1{step}"
+    other = structs.replace(changed, allowed=False, count=2)
+    assert "changed 2 files, not its task" in shown("turn-1", turns=turns, changes=(other,)).written
 
 
 def test_what_people_did_stands_with_its_time_and_a_comment_keeps_its_lines() -> None:
@@ -97,14 +97,6 @@ def test_what_people_did_stands_with_its_time_and_a_comment_keeps_its_lines() ->
     assert "answered what the programmer asked: Yes 2 min ago" in told
     assert f"hint for programmer:\n{comment}\n" in told
     assert "hint for the next prompt: look at b 0 s ago" in told
-
-
-def test_what_a_turn_changed() -> None:
-    own = FilesChanged(NOON, "programmer", 1, 1, ("a.py",), 1, 12, 3)
-    other = structs.replace(own, allowed=False, count=2)
-    rows = [shown("turn-1", changes=(changed,)).written for changed in (own, other)]
-    assert "1 file +12 −3" in rows[0]
-    assert "changed 2 files, not its task" in rows[1]
 
 
 def test_a_question_has_its_choices_or_keys_bound_to_it() -> None:
@@ -174,13 +166,19 @@ def test_hints_and_rounds_are_posted_to_the_run() -> None:
         ({"status": RunStatus.PAUSED, "stalled": "the last turn."}, "for you. The last turn."),
         ({"stalled": "the last turn changed nothing."}, "The last turn changed nothing."),
         ({"status": RunStatus.INTERRUPTED}, "Its process was killed."),
-        ({"status": RunStatus.FAIL, **ENDED}, "cao resume k3f9 --max-rounds 4"),
-        ({"status": RunStatus.FAIL, "stalled": "F1.", **ENDED}, "It did not converge: F1."),
         ({"status": RunStatus.PASS, "tree": TREE, **ENDED}, "cao apply k3f9"),
     ],
 )
 def test_what_a_run_needs_stands_at_its_top(changes: dict[str, object], words: str) -> None:
     assert words in shown("need", a_run(**changes)).written
+
+
+def test_a_run_that_has_failed_leads_to_what_there_is_of_it() -> None:
+    need = shown("need", a_run(status=RunStatus.FAIL, stalled="F1.", **ENDED))
+    for words in ("resume k3f9 --max-rounds 4", "report k3f9 --format html", "not converge: F1."):
+        assert words in need.written
+    links = [one["href"] for one in need.of("a")]
+    assert links == [f"/dashboard/runs/{RUN}/agents/{role}" for role in ("analyst", "programmer")]
 
 
 @pytest.mark.parametrize(
@@ -196,6 +194,7 @@ def test_what_a_pass_is_worth(proof: CheckEnded | None, word: str) -> None:
     page = one_run(a_page(run, proof_check=proof), NOON)
     assert word in part_of(page, "head").written
     assert "DRY RUN" in part_of(page, "head").written
+    assert len(part_of(page, "plan").of("span", "done")) == len(a_page(run).course) + 1
     assert (proof.why if proof else "PASS") in written(page)
 
 
@@ -229,18 +228,6 @@ def test_gates_and_proof_are_in_the_plan_before_and_when_they_run(names: str, at
         assert len(plan.of("span", "done")) == (present.index(True) if at else 0)
 
 
-def test_all_stages_of_a_pass_are_behind_it() -> None:
-    passed = a_page(a_run(status=RunStatus.PASS, **ENDED))
-    assert len(part_of(one_run(passed, NOON), "plan").of("span", "done")) == len(passed.course) + 1
-
-
-def test_a_run_that_has_failed_leads_to_what_there_is_of_it() -> None:
-    need = shown("need", a_run(status=RunStatus.FAIL, **ENDED))
-    assert "cao report k3f9 --format html" in need.written
-    links = [one["href"] for one in need.of("a")]
-    assert links == [f"/dashboard/runs/{RUN}/agents/{role}" for role in ("analyst", "programmer")]
-
-
 def test_without_a_known_flow_there_is_no_plan() -> None:
     page = one_run((a_page(course=(), turns=())), NOON)
     check_page(page)
@@ -256,19 +243,6 @@ def test_findings_by_reviewer_the_open_ones_first() -> None:
     assert found.written.startswith("Findings 1 open")
     assert found.written.index("wrong sum") < found.written.index("1 answered")
     assert found.written.index("1 answered") < found.written.index("a name")
-
-
-def test_only_what_has_changed_is_other_html() -> None:
-    """A status of an agent is one small part."""
-    story = a_page()
-    pages = [
-        one_run(replace(story, terminals={"programmer": a_terminal(status=status)}), NOON)
-        for status in (TerminalStatus.PROCESSING, TerminalStatus.WAITING_USER_ANSWER)
-    ]
-    changed = [
-        one.id for one, two in zip(pages[0].parts, pages[1].parts, strict=True) if one != two
-    ]
-    assert changed == ["agent-1"]
 
 
 def test_a_run_that_is_gone_keeps_its_page_and_says_so() -> None:

@@ -182,10 +182,12 @@ def test_a_comment_becomes_a_hint_for_the_author_or_is_refused(rig: PageRig) -> 
         for status, change in refused.items():
             assert browser.post(COMMENTS, {**COMMENT, **change}).status_code == status
         assert browser.post(COMMENTS, {**COMMENT, "text": " \n"}).status_code == 422
-        answer = browser.post(COMMENTS, {**COMMENT, "side": "new", "code": "x = 1"})
+        answer = browser.post(
+            COMMENTS, {**COMMENT, "path": "a\nb", "side": "old", "code": "x" * 600}
+        )
         text = "The hint will be in the next prompt of analyst."
         assert answer.json() == {"heard": True, "text": text}
-        said = "About a.py:7, as turn 1 left it:\n    x = 1\nWhy?"
+        said = f"About 'a\\nb':7, as it was before turn 1:\n    {'x' * 300}\nWhy?"
         assert run.requests == [Hint("analyst", said)]
 
 

@@ -1,14 +1,13 @@
 """What all pages say in the same way."""
 
-from datetime import UTC, datetime
 from urllib.parse import unquote
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.page.words import agent_path, at_work, moment, name, quoted, run_tokens
+from cli_agent_orchestrator.page.words import agent_path, at_work, name, quoted, run_tokens
 from cli_agent_orchestrator.usage.tokens import Tokens
-from tests.runs.views import NOON, a_run
+from tests.runs.views import a_run
 from tests.show.reading import Elements
 
 
@@ -17,14 +16,6 @@ def test_who_works() -> None:
     assert Elements(at_work(a_run(role="lint"))).written == "gate lint runs"
     assert Elements(at_work(a_run(role="proof"))).written == "the proof runs"
     assert Elements(at_work(a_run(providers={}))).written == "programmer works"
-
-
-def test_a_time_says_exactly_when() -> None:
-    read = Elements(moment(NOON, "2 h ago"))
-    [shown] = read.of("time")
-    assert read.written == "2 h ago"
-    assert datetime.fromisoformat(str(shown["datetime"])) == datetime.fromtimestamp(NOON, UTC)
-    assert shown["title"] == "2023-11-14 22:13:20 UTC"
 
 
 def test_tokens_say_exactly_how_many() -> None:
