@@ -309,7 +309,7 @@ class TestLines:
         assert read_lines(rest, 5) == [(None, 5 + len(rest))]
 
     def test_they_are_read_with_where_they_end_and_rubbish_in_a_row_counts_as_one(self) -> None:
-        data = b"a\nb\n\n" + LINE + LINE + b"c\r" + LINE
+        data = b"a\n\nb\n" + LINE + LINE + b"c\r" + LINE
         ends = (105, 105 + len(LINE), 105 + 2 * len(LINE), 100 + len(data))
         assert read_lines(data, 100) == list(zip((None, GOOD, GOOD, None), ends, strict=True))
 

@@ -4,7 +4,6 @@ import json
 import os
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import asdict, replace
@@ -39,6 +38,7 @@ from cli_agent_orchestrator.settings.layout import (
     run_folder,
     worktree_folder,
 )
+from tests.runs.fakes import FakeServer
 from tests.runs.views import NOON, RUN
 
 OTHER = "20261115-084037-aaaa"
@@ -76,24 +76,9 @@ def save_state(state: Path, status: str = "RUNNING") -> None:
     run_folder(state, RUN).replace(STATE_NAME, json.dumps(data).encode())
 
 
-class Server:
-    """A server with a few terminals."""
-
-    def __init__(self, **sessions: str) -> None:
-        self.sessions = sessions
-        self.exited: list[str] = []
-        self.dead: set[str] = set()
-        self.problem: ApiRefused | None = None
-
-    def get_terminal(self, terminal_id: str) -> dict[str, Any]:
-        if self.problem is not None:
-            raise self.problem
-        if terminal_id not in self.sessions:
-            raise ApiRefused("GET", "/terminals", 404, "no terminal")
-        return {"session_name": self.sessions[terminal_id], "alive": terminal_id not in self.dead}
-
-    def exit_terminal(self, terminal_id: str) -> None:
-        self.exited.append(terminal_id)
+def server_with(**sessions: str) -> FakeServer:
+    """Return a server with these terminals, each in its session."""
+    return FakeServer(terminals={one: {"session_name": name} for one, name in sessions.items()})
 
 
 class TestPlan:
@@ -147,7 +132,7 @@ class TestInUse:
         with run_folder(state, RUN).locked():
             (run,) = known_runs(state, os.environ)
             assert run.in_use
-            assert end_agents(Server(a1="cao-1"), state, RUN) == 0
+            assert end_agents(server_with(a1="cao-1"), state, RUN) == 0
             assert remove_folder(state, RUN, os.environ) == "another command is at work on it"
 
     def test_a_state_that_is_over_or_gone_waits_for_nobody(
@@ -207,7 +192,7 @@ class TestUnlisted:
             assert OTHER in listed_names(state)
 
     def test_only_agents_of_the_session_are_ended(self) -> None:
-        server = Server(a1=f"cao-{RUN}", t1="cao-of-somebody-else")
+        server = server_with(a1=f"cao-{RUN}", t1="cao-of-somebody-else")
         assert end_unlisted(server, RUN, ["a1", "t1", "gone"]) == 1
         assert server.exited == ["a1"]
 
@@ -232,9 +217,9 @@ class TestDoing:
     ) -> None:
         status = RunStatus.PASS if session else RunStatus.RUNNING
         state = save(tmp_path, replace(record, session_name=session, status=status))
-        server = Server(**sessions)
+        server = server_with(**sessions)
         # The dead are removed and not counted.
-        server.dead.add("t1")
+        server.terminals["t1"]["alive"] = False
         assert end_agents(server, state, RUN) == 1
         assert sorted(server.exited) == exited
         after = read_record(run_folder(state, RUN))
@@ -245,8 +230,8 @@ class TestDoing:
         self, tmp_path: Path, record: RunRecord
     ) -> None:
         state = save(tmp_path, record)
-        server = Server(a1="cao-1")
-        server.problem = ApiRefused("GET", "/terminals", 503, "not now")
+        server = server_with(a1="cao-1")
+        server.down = ApiRefused("GET", "/terminals", 503, "not now")
         with pytest.raises(ApiRefused):
             end_agents(server, state, RUN)
         after = read_record(run_folder(state, RUN))
@@ -258,7 +243,7 @@ class TestDoing:
     ) -> None:
         state = save(tmp_path, replace(record, status=RunStatus.STOPPED))
         save_state(state)
-        server = Server(a1="cao-1")
+        server = server_with(a1="cao-1")
         assert end_agents(server, state, RUN) == 0
         assert remove_folder(state, RUN, os.environ) == "it can be resumed"
         assert server.exited == []

@@ -184,7 +184,7 @@ class TestResuming:
         with pytest.raises(UsageError, match="has had 3 rounds already"):
             options_to_resume(run, folder, "3")
         discarded = replace(run, tree=replace(TREE, delivered=Fate.DISCARDED))
-        with pytest.raises(NotSteerable, match="discarded, so it cannot be resumed"):
+        with pytest.raises(NotSteerable, match="discarded; start a new one"):
             options_to_resume(discarded, folder)
 
 
@@ -242,7 +242,8 @@ class TestWriting:
     def test_asks_are_lines_with_id_and_time_for_the_owner_alone(self, folder: Folder) -> None:
         first, second = ask(folder, Pause()), ask(folder, Hint("tester", "a\nb"))
         path = folder.path / CONTROL_FILE
-        assert path.read_text(encoding="utf-8").splitlines() == [to_line(first), to_line(second)]
+        lines = filter(None, path.read_text(encoding="utf-8").splitlines())
+        assert [*lines] == [to_line(first), to_line(second)]
         assert first.id != second.id
         assert 0 < first.at <= second.at
         assert path.stat().st_mode & 0o777 == 0o600
@@ -332,7 +333,6 @@ class TestListening:
         "rubbish",
         [
             b"nonsense\n",
-            b"\n\n\n",
             b"\xff\x00\x1b[2J\n",
             b'{"do": "pause"}\n',
             b"[" * 100_000 + b"\n",

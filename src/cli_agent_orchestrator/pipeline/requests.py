@@ -93,8 +93,9 @@ def to_line(ask: SentRequest) -> str:
 def read_lines(data: bytes, start: int) -> list[tuple[SentRequest | None, int]]:
     """Return each request in whole lines of a control file, and where it ends, in bytes.
 
-    `start` is where they begin in it. Lines in a row that are no requests count as one None. What
-    comes after the last end of a line is left for later, unless it is longer than any request.
+    `start` is where they begin in it. Empty lines are skipped; others in a row that are no requests
+    count as one None. What comes after the last end of a line is left for later, unless it is
+    longer than any request.
     """
     found: list[tuple[SentRequest | None, int]] = []
     whole = data.rfind(b"\n") + 1
@@ -102,6 +103,8 @@ def read_lines(data: bytes, start: int) -> list[tuple[SentRequest | None, int]]:
         whole = len(data)
     for line in re.findall(rb"[^\n]*\n|[^\n]+", data[:whole]):
         start += len(line)
+        if line == b"\n":
+            continue
         ask = read_line(line)
         if ask is None and found and found[-1][0] is None:
             found.pop()

@@ -5,7 +5,6 @@ processed, in bytes, is saved with the run, so that no request counts twice. No 
 line that holds no request is skipped, with a warning.
 """
 
-import fcntl
 import os
 import threading
 import time
@@ -46,16 +45,11 @@ LOOK_SECONDS = 10.0
 
 def write_request(folder: Folder, request: Request) -> SentRequest:
     sent = SentRequest(uuid.uuid4().hex, time.time(), request)
-    data = to_line(sent).encode() + b"\n"
+    # The rest of a line that did not fit must not run into this one.
+    data = b"\n" + to_line(sent).encode() + b"\n"
     fault = ""
     try:
         with folder.append(CONTROL_FILE) as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            with folder.open_to_read(CONTROL_FILE) as before:
-                size = before.seek(0, os.SEEK_END)
-                if size and os.pread(before.fileno(), 1, size - 1) != b"\n":
-                    # The rest of a line of a killed process must not run into this one.
-                    data = b"\n" + data
             if os.write(file.fileno(), data) < len(data):
                 fault = os.strerror(ENOSPC)
     except OSError as error:
@@ -177,7 +171,7 @@ def loosens(folder: Folder, request: Request) -> bool:
 
 def end_of(run: RunView) -> str:
     if run.discarded:
-        return f"the work of the run {run.id} was discarded; nothing can be asked of it any more"
+        return f"the work of the run {run.id} was discarded; start a new one with `cao run`"
     if run.status is RunStatus.FAIL:
         return f"the run {run.id} has ended with FAIL; {more_rounds_words(run.id, run.round)}"
     if run.status.is_verdict:
@@ -199,22 +193,15 @@ def options_to_resume(
 
     A run that has used up its rounds can be resumed with more.
     """
-    if run.discarded:
-        raise NotSteerable(
-            f"the work of the run {run.id} was discarded, so it cannot be resumed; start a new one "
-            "with `cao run`"
-        )
     has_failed = run.status is RunStatus.FAIL
-    if has_failed:
-        if max_rounds is None:
-            raise NotSteerable(end_of(run))
+    if run.discarded or (run.status.is_verdict and not (has_failed and max_rounds)):
+        raise NotSteerable(end_of(run))
+    if has_failed and max_rounds:
         _, value = read_change("max_rounds", max_rounds)
         if int(value) <= run.round:
             had = plural(run.round, "round")
             more = more_rounds_words(run.id, run.round)
             raise UsageError(f"the run {run.id} has had {had} already; {more}")
-    elif run.status.is_verdict:
-        raise NotSteerable(f"the run {run.id} has ended with {run.status}; nothing is left to do")
     record = read_record(folder)
     if record is None or not is_saved_as(folder, RunStatus.FAIL if has_failed else RUNNING):
         raise NotSteerable(f"the run {run.id} cannot be resumed: {_why_not(run, folder, record)}")

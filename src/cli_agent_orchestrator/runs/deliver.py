@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -40,6 +39,7 @@ from ..work.delivery import CommittedWork, MergeResult, PullRequest, pull_reques
 from ..work.git import RepositoryWatch, find_repository, user_identity
 from ..work.snapshots import has_snapshots
 from ..work.worktree import Worktree, first_of
+from .agents import AgentServer, is_gone
 from .record import (
     Fate,
     RunRecord,
@@ -295,16 +295,8 @@ def _note(ended: Ended, delivered: Fate, saved: SavedTree | None = None) -> Ende
     return replace(ended, record=record)
 
 
-GONE = 404
 TREE_LEFT = "its work tree is still there"
 DAY_SECONDS = 86400.0
-
-
-class AgentsToEnd(Protocol):
-    # Any: JSON from a server that may not be ours
-    def get_terminal(self, terminal_id: str) -> dict[str, Any]: ...
-
-    def exit_terminal(self, terminal_id: str) -> None: ...
 
 
 class KnownRun(Struct, frozen=True):
@@ -400,7 +392,7 @@ def is_draft(name: str) -> bool:
     return name.startswith(DRAFT_PREFIX) and is_run_id(name.removeprefix(DRAFT_PREFIX))
 
 
-def end_agents(terminals: AgentsToEnd, state_folder: Path, run_id: str) -> int:
+def end_agents(terminals: AgentServer, state_folder: Path, run_id: str) -> int:
     """End the agents of a run that are still there, unless it is at work again; how many?"""
     folder = run_folder(state_folder, run_id)
     with suppress(BlockingIOError), folder.locked():
@@ -410,14 +402,14 @@ def end_agents(terminals: AgentsToEnd, state_folder: Path, run_id: str) -> int:
     return 0
 
 
-def end_all(terminals: AgentsToEnd, folder: Folder, record: RunRecord) -> int:
+def end_all(terminals: AgentServer, folder: Folder, record: RunRecord) -> int:
     sessions = sessions_of(record)
     ended = sum(_end(terminals, one, sessions) for one in record.terminals.values())
     write_record(folder, replace(record, terminals={}, session_name=""))
     return ended
 
 
-def end_unlisted(terminals: AgentsToEnd, run_id: str, ids: Iterable[str]) -> int:
+def end_unlisted(terminals: AgentServer, run_id: str, ids: Iterable[str]) -> int:
     """End the agents of a run that nothing is known of; how many were still there?"""
     return sum(_end(terminals, one, (session_name_of(run_id),)) for one in ids)
 
@@ -426,7 +418,7 @@ def sessions_of(record: RunRecord) -> tuple[str, ...]:
     return (record.session_name,) if record.session_name else (record.id, f"cao-{record.id}")
 
 
-def _end(terminals: AgentsToEnd, terminal_id: str, sessions: Collection[str]) -> bool:
+def _end(terminals: AgentServer, terminal_id: str, sessions: Collection[str]) -> bool:
     try:
         terminal = terminals.get_terminal(terminal_id)
         if terminal.get("session_name") in sessions:
@@ -434,7 +426,7 @@ def _end(terminals: AgentsToEnd, terminal_id: str, sessions: Collection[str]) ->
             terminals.exit_terminal(terminal_id)
             return terminal.get("alive") is not False
     except ApiRefused as error:
-        if error.status_code != GONE:
+        if not is_gone(error):
             raise
     return False
 

@@ -380,11 +380,9 @@ class Runner:
         result = replace(result, archive=str(plan.files.path_for_agents(archive)))
         work = self._look(check.gate, check.round, sequence)
         state, outcome = record_check(self.state, check, result, plan.rules, work)
-        self._save_ended(sequence, state)
         ended = check_ended(began, self._now, outcome, str(archive))
         detail = "; ".join(filter(None, (ended.detail, result.about_log)))
-        self._tell(structs.replace(ended, log=result.log, detail=detail))
-        self._report_stall()
+        self._end_check(state, structs.replace(ended, log=result.log, detail=detail))
 
     def _prove(self, check: Check) -> None:
         plan, state = self._plan, self.state
@@ -399,9 +397,12 @@ class Runner:
         # Requests may have changed the state meanwhile.
         work = plan.work.kept(self.state.progress.approved_tree)
         state, outcome = record_proof(self.state, check, proof, plan.rules, work)
-        self._save_ended(sequence, state)
         ended = check_ended(began, self._now, outcome, str(archive))
-        self._tell(structs.replace(ended, proven=proof.is_proven))
+        self._end_check(state, structs.replace(ended, proven=proof.is_proven))
+
+    def _end_check(self, state: RunState, ended: CheckEnded) -> None:
+        self._save_ended(ended.sequence, state)
+        self._tell(ended)
         self._report_stall()
 
     def _begin_check(self, check: Check, command: str) -> tuple[CheckBegan, GatePlace]:
