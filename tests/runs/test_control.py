@@ -184,7 +184,7 @@ class TestResuming:
         with pytest.raises(UsageError, match="has had 3 rounds already"):
             options_to_resume(run, folder, "3")
         discarded = replace(run, tree=replace(TREE, delivered=Fate.DISCARDED))
-        with pytest.raises(NotSteerable, match="discarded; start a new one"):
+        with pytest.raises(NotSteerable, match="discarded, so it cannot be resumed"):
             options_to_resume(discarded, folder)
 
 

@@ -171,7 +171,8 @@ def loosens(folder: Folder, request: Request) -> bool:
 
 def end_of(run: RunView) -> str:
     if run.discarded:
-        return f"the work of the run {run.id} was discarded; start a new one with `cao run`"
+        was = f"the work of the run {run.id} was discarded, so it cannot be resumed"
+        return f"{was}; start a new one with `cao run`"
     if run.status is RunStatus.FAIL:
         return f"the run {run.id} has ended with FAIL; {more_rounds_words(run.id, run.round)}"
     if run.status.is_verdict:
