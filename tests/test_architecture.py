@@ -123,6 +123,7 @@ def imports(tree: ast.AST, module: Path) -> Iterator[str]:
                 yield inside if inside in NAMES or base not in NAMES else base
 
 
+@cache
 def inner_imports(module: Path) -> set[str]:
     return {*imports(parsed(module), module)} & NAMES.keys()
 

@@ -115,6 +115,9 @@ class Kind:
 BREAKS_LETTERS = {Kind("claude_code", "2.1.105")}
 """It reads a long paste in pieces, and what is no ASCII may break where two of them meet."""
 KINDS = [Kind(agent.name, version) for agent in AGENTS.values() for version in agent.versions]
+NEWEST = [Kind(agent.name, agent.versions[0]) for agent in AGENTS.values()]
+DIFFERENT = [kind for kind in KINDS if kind != Kind("codex", "0.166.0")]
+"""Those that the product tells apart: it starts, tells and reads 0.166.0 as it does the newest."""
 FURTHER_KINDS = [
     Kind(agent.name, version) for agent in FURTHER_AGENTS.values() for version in agent.versions
 ]
@@ -135,18 +138,18 @@ class Seen:
 class Driven:
     """One agent in its terminal, with everything that was seen of it."""
 
-    kind: Kind
-    stub: Stub
+    ground: "Ground"
     service: TerminalService
     terminal: Terminal
-    work: Path
-    socket: str
-    """The name of the tmux socket, for a person who types there."""
     seen: list[Seen] = field(default_factory=list)
     served_at: float = 0.0
     """When the present server was started, if it is not the first."""
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _listening: asyncio.Task[None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.kind, self.stub = self.ground.kind, self.ground.stub
+        self.work, self.socket = self.ground.work, self.ground.socket
 
     def as_taken(self, message: str) -> str:
         """Return a message as the agent takes it: Claude Code makes spaces of a pasted tab."""
@@ -394,7 +397,7 @@ class Ground:
         except BaseException:
             await service.close()
             raise
-        driven = Driven(self.kind, self.stub, service, terminal, self.work, self.socket)
+        driven = Driven(self, service, terminal)
         driven.begin_to_listen()
         try:
             await driven.reached(*TerminalStatus)  # how it is before anything is done

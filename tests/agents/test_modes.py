@@ -7,9 +7,9 @@ import pytest
 from tests.agents.accuracy.kinds import INTERRUPTED, OTHERS, STREAMING
 from tests.agents.accuracy.measure import story_of, told_of
 from tests.agents.accuracy.score import score_all
-from tests.agents.accuracy.taking import Mode, Scene, plain
+from tests.agents.accuracy.taking import Mode, plain
 from tests.agents.accuracy.wild import wild_modes
-from tests.agents.driving import KINDS, Kind, ground_of
+from tests.agents.driving import DIFFERENT, Kind, ground_of
 
 pytestmark = [pytest.mark.agents, pytest.mark.tmux]
 
@@ -32,7 +32,7 @@ def modes_of(kind: Kind) -> list[Mode]:
     ("kind", "mode"),
     [
         pytest.param(kind, mode, id=f"{kind}: {mode.state}, {mode.name}")
-        for kind in KINDS
+        for kind in DIFFERENT
         for mode in modes_of(kind)
     ],
 )
@@ -40,10 +40,9 @@ async def test_turns_are_told_as_they_are(kind: Kind, mode: Mode, tmp_path: Path
     with ground_of(kind, tmp_path) as ground:
         mode.prepare(ground)
         async with ground.agent(mode.permissions) as driven:
-            scene = Scene(ground, driven)
-            await mode.begin(scene)
+            await mode.begin(driven)
             for number in TURNS[-mode.turns_of_an_agent :]:
-                taken = await mode.take(scene, number)
+                taken = await mode.take(driven, number)
                 assert not taken.sending
                 scored = score_all(taken.truths, told_of(driven), taken.grace)
                 assert not scored.mistakes, story_of(driven, taken.truths[-1].end)

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import shlex
 import time
+from functools import partial
 
 import pytest
 
@@ -13,7 +14,7 @@ from cli_agent_orchestrator.errors import InputRefused
 from cli_agent_orchestrator.providers import claude_code, get_provider
 from cli_agent_orchestrator.terminals.service import TerminalService
 from tests.agents.accuracy.wild import LIMITS
-from tests.agents.driving import KINDS, PATIENCE, Driven, Ground
+from tests.agents.driving import DIFFERENT, PATIENCE, Driven, Ground
 
 pytestmark = [pytest.mark.agents, pytest.mark.tmux]
 
@@ -23,13 +24,16 @@ PROCESSING = TerminalStatus.PROCESSING
 WAITING = TerminalStatus.WAITING_USER_ANSWER
 ERROR = TerminalStatus.ERROR
 
-CODEXES = [kind for kind in KINDS if kind.agent == "codex"]
-CLAUDES = [kind for kind in KINDS if kind.agent == "claude_code"]
+CODEXES = [kind for kind in DIFFERENT if kind.agent == "codex"]
+CLAUDES = [kind for kind in DIFFERENT if kind.agent == "claude_code"]
 of_each_codex = pytest.mark.parametrize("kind", CODEXES, ids=str)
 of_each_claude = pytest.mark.parametrize("kind", CLAUDES, ids=str)
 STEADY_SECONDS = 4.0
 """How long a status must not change: longer than any screen is waited for."""
-DIALOGS = ("/model", "/config", "/permissions", "/hooks", "/tasks", "/memory", "/help", "/export")
+DIALOGS = (
+    ("/model", "/config", "/permissions", "/hooks", "/tasks", "/memory"),
+    ("/help", "/export", "/status", "/theme", "C-o"),
+)
 
 
 async def stays(driven: Driven, status: TerminalStatus) -> None:
@@ -41,9 +45,8 @@ async def stays(driven: Driven, status: TerminalStatus) -> None:
 
 
 @of_each_claude
-@pytest.mark.parametrize("typed", ["a draft", "!ls", "?", "/mo"])
 async def test_a_shell_in_the_background_is_work_whatever_a_person_types_meanwhile(
-    ground: Ground, typed: str
+    ground: Ground,
 ) -> None:
     gate = ground.folder / "gate"
     wait = f"while [ ! -e {shlex.quote(str(gate))} ]; do sleep 0.1; done"
@@ -51,9 +54,10 @@ async def test_a_shell_in_the_background_is_work_whatever_a_person_types_meanwhi
         await driven.send(f"[[background:{wait}]][[answer:I wait for it.]]")
         await driven.finished(1)
         await driven.shows("1 shell")
-        await driven.keys(*typed)
-        await stays(driven, PROCESSING)
-        await driven.keys("C-u", "BSpace")
+        for typed in ("a draft", "!ls", "?", "/mo"):
+            await driven.keys(*typed)
+            await stays(driven, PROCESSING)
+            await driven.keys("C-u", "BSpace")
         opened = time.monotonic()
         gate.touch()
         await driven.reached(COMPLETED, after=opened)
@@ -86,29 +90,32 @@ async def test_a_shortening_that_fails_leaves_an_agent_that_can_be_sent_the_next
 
 
 @pytest.mark.parametrize(
-    ("kind", "opened"),
+    ("kind", "dialogs"),
     [
-        *itertools.product(CLAUDES, (*DIALOGS, "/status", "/theme", "C-o")),
+        *itertools.product(CLAUDES, DIALOGS),
         # In the other version they open nothing.
-        (CLAUDES[0], "/resume"),
-        (CLAUDES[1], "/agents"),
+        (CLAUDES[0], ("/resume",)),
+        (CLAUDES[1], ("/agents",)),
     ],
     ids=str,
 )
-async def test_what_a_person_has_opened_waits_for_that_person(driven: Driven, opened: str) -> None:
-    begun = time.monotonic()
-    await (driven.prompts if opened.startswith("/") else driven.keys)(opened)
-    await driven.reached(WAITING, after=begun)
-    await stays(driven, WAITING)
-    with pytest.raises(InputRefused):
-        await driven.send("hello")
-    async with asyncio.timeout(PATIENCE):
-        while claude_code.draft(shown := await screen(driven)) is None:
-            await driven.keys("Escape")
-            await asyncio.sleep(1.0)
-    assert "hello" not in shown
-    await driven.reached(COMPLETED, IDLE, after=begun)
-    await driven.take(2, "next [[answer:after]]")
+async def test_what_a_person_has_opened_waits_for_that_person(
+    driven: Driven, dialogs: tuple[str, ...]
+) -> None:
+    for turn, opened in enumerate(dialogs, start=2):
+        begun = time.monotonic()
+        await (driven.prompts if opened.startswith("/") else driven.keys)(opened)
+        await driven.reached(WAITING, after=begun)
+        await stays(driven, WAITING)
+        with pytest.raises(InputRefused):
+            await driven.send("hello")
+        async with asyncio.timeout(PATIENCE):
+            while claude_code.draft(shown := await screen(driven)) is None:
+                await driven.keys("Escape")
+                await asyncio.sleep(1.0)
+        assert "hello" not in shown, opened
+        await driven.reached(COMPLETED, IDLE, after=begun)
+        await driven.take(turn, f"next [[answer:after {opened}]]")
 
 
 async def screen(driven: Driven) -> str:
@@ -116,23 +123,24 @@ async def screen(driven: Driven) -> str:
     return await driven.service.output(driven.terminal.id, OutputMode.SCREEN)
 
 
+def is_stopped(times: int, screen: str) -> bool:
+    return screen.count("Conversation interrupted") == times
+
+
 @of_each_codex
-@pytest.mark.parametrize("turn", [1, 2])
-async def test_a_turn_that_is_stopped_while_the_server_is_down_is_over(
-    ground: Ground, turn: int
-) -> None:
+async def test_a_turn_that_is_stopped_while_the_server_is_down_is_over(ground: Ground) -> None:
     async with ground.agent() as driven:
-        for number in range(1, turn):
-            await driven.take(number, "[[answer:before]]")
-        await driven.send("[[hold:never]]")
-        await driven.started(turn)
-        await driven.shows("esc to interrupt")
-        await driven.service.close()
-        await driven.keys("Escape")
-        await driven.sees_in_tmux(lambda screen: "Conversation interrupted" in screen)
-        await driven.serve(TerminalService(ground.config("full"), SystemClock()))
-        await driven.reached(IDLE, after=driven.served_at)
-        assert driven.told_since(driven.served_at) == [IDLE]
+        for times, turn in enumerate((1, 3), start=1):
+            await driven.send(f"[[hold:never {turn}]]")
+            await driven.started(turn)
+            await driven.shows("esc to interrupt")
+            await driven.service.close()
+            await driven.keys("Escape")
+            await driven.sees_in_tmux(partial(is_stopped, times))
+            await driven.serve(TerminalService(ground.config("full"), SystemClock()))
+            await driven.reached(IDLE, after=driven.served_at)
+            assert driven.told_since(driven.served_at) == [IDLE]
+            await driven.take(turn + 1, "[[answer:between]]")
 
 
 @of_each_codex

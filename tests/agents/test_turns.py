@@ -8,7 +8,7 @@ import pytest
 from cli_agent_orchestrator.core.models import NewTerminal, TerminalStatus
 from cli_agent_orchestrator.errors import InputRefused, NotFound
 from cli_agent_orchestrator.terminals.launch import find_profile
-from tests.agents.driving import FURTHER_KINDS, KINDS, Ground
+from tests.agents.driving import FURTHER_KINDS, KINDS, NEWEST, Ground
 from tests.stubs.script import numbered_lines
 
 pytestmark = [pytest.mark.agents, pytest.mark.tmux]
@@ -21,6 +21,9 @@ ERROR = TerminalStatus.ERROR
 
 EVERY = [*KINDS, *FURTHER_KINDS]
 of_every_agent = pytest.mark.parametrize("kind", EVERY, ids=str)
+of_further_agents = pytest.mark.parametrize("kind", FURTHER_KINDS, ids=str)
+"""What test_modes.py asks of the others."""
+of_the_newest = pytest.mark.parametrize("kind", NEWEST, ids=str)
 ASKED = {PROCESSING, WAITING}
 LEADING = [
     # Right after the start, when it may not listen for pastes yet.
@@ -45,11 +48,11 @@ async def test_the_profile_reaches_the_model(ground: Ground) -> None:
     assert find_profile("tester", [], Path.cwd()) in told
 
 
-@pytest.mark.parametrize("term", [None, "dumb"])
-async def test_it_starts_and_works_wherever_the_server_was_started(
-    ground: Ground, term: str | None
+@of_the_newest
+async def test_it_starts_and_works_though_the_server_was_started_in_a_dumb_terminal(
+    ground: Ground,
 ) -> None:
-    ground.term = term
+    ground.term = "dumb"
     async with ground.agent() as driven:
         await driven.take(1, "[[answer:here]]")
 
@@ -61,12 +64,12 @@ async def test_the_question_about_trusting_the_folder_is_passed(ground: Ground) 
         await driven.take(1, "[[answer:trusted]]")
 
 
-@pytest.mark.parametrize("size", [1, 300, 999, 5_000, 200_000])
-async def test_a_message_arrives_once_and_exactly(ground: Ground, size: int) -> None:
-    message = ground.kind.hard_text(size)
+async def test_messages_of_all_sizes_arrive_once_and_exactly(ground: Ground) -> None:
+    messages = [ground.kind.hard_text(size) for size in (200_000, 1, 300, 999, 5_000)]
     async with ground.agent() as driven:
-        await driven.take(1, message)
-        assert driven.stub.prompts == [driven.as_taken(message)]
+        for turn, message in enumerate(messages, start=1):
+            await driven.take(turn, message)
+            assert driven.stub.prompts[turn - 1 :] == [driven.as_taken(message)]
 
 
 @of_every_agent
@@ -81,6 +84,9 @@ async def test_turns_are_told_and_answers_read_back(ground: Ground) -> None:
             assert await driven.last_answer() == f"number {turn}"
             # One of them leaves a space behind a paste.
             assert [said.rstrip() for said in driven.stub.prompts[turn - 1 :]] == [message]
+        explanation = driven.service.explain(driven.terminal.id)
+        assert explanation.status is COMPLETED
+        assert explanation.evidence, explanation.reason
 
 
 @of_every_agent
@@ -93,7 +99,7 @@ async def test_a_message_is_a_text_whatever_it_begins_with(ground: Ground) -> No
         assert not (driven.work / "ran.txt").exists()
 
 
-@pytest.mark.parametrize("kind", FURTHER_KINDS, ids=str)
+@of_further_agents
 async def test_a_shell_that_a_person_has_opened_is_not_typed_into(ground: Ground) -> None:
     async with ground.agent() as driven:
         await driven.settles()
@@ -116,7 +122,7 @@ async def test_a_long_answer_is_read_back_whole(ground: Ground) -> None:
     assert lines == numbered_lines(count).splitlines()
 
 
-@of_every_agent
+@of_further_agents
 async def test_an_answer_that_quotes_every_sign_changes_nothing(ground: Ground) -> None:
     async with ground.agent() as driven:
         await driven.take(1, "[[words]]")
@@ -153,24 +159,20 @@ async def test_what_an_agent_asks_is_waited_for(ground: Ground, what: str) -> No
     assert any(path.exists() for path in made) is allow
 
 
-@pytest.mark.parametrize(
-    ("kind", "trouble"),
-    [(kind, trouble) for kind in EVERY for trouble in kind.manners.troubles],
-    ids=str,
-)
-async def test_a_failed_turn_is_an_error_and_the_next_one_works(
-    ground: Ground, trouble: str
-) -> None:
-    async with ground.agent() as driven:
-        await driven.says(f"please [[{trouble}]]")
-        await driven.reached(ERROR)
-        assert COMPLETED not in driven.told_since(0)
-        await driven.take(2, "again [[answer:better]]")
-        assert driven.stub.prompts[-1].rstrip() == "again [[answer:better]]"
-        assert await driven.last_answer() == "better"
-
-
 @of_every_agent
+async def test_a_failed_turn_is_an_error_and_the_next_one_works(ground: Ground) -> None:
+    async with ground.agent() as driven:
+        for number, trouble in enumerate(ground.kind.manners.troubles):
+            begun = await driven.says(f"please [[{trouble}]]")
+            await driven.reached(ERROR, after=begun)
+            assert COMPLETED not in driven.told_since(begun), trouble
+            message = f"again [[answer:better {number}]]"
+            await driven.take(2 * number + 2, message)
+            assert driven.stub.prompts[-1].rstrip() == message
+            assert await driven.last_answer() == f"better {number}"
+
+
+@of_further_agents
 async def test_a_turn_that_a_person_stops_is_at_rest(ground: Ground) -> None:
     async with ground.agent() as driven:
         await driven.says("[[hold:never]]")
@@ -181,14 +183,7 @@ async def test_a_turn_that_a_person_stops_is_at_rest(ground: Ground) -> None:
         driven.stub.release("never")
 
 
-async def test_an_explanation_names_the_evidence(ground: Ground) -> None:
-    async with ground.agent() as driven:
-        await driven.take(1, "[[answer:fine]]")
-        explanation = driven.service.explain(driven.terminal.id)
-        assert explanation.status is COMPLETED
-        assert explanation.evidence, explanation.reason
-
-
+@of_the_newest
 async def test_two_agents_do_not_mix_their_messages(ground: Ground) -> None:
     async with ground.agent() as driven:
         first = driven.terminal

@@ -18,8 +18,7 @@ from cli_agent_orchestrator.hosting.user import make_token
 from cli_agent_orchestrator.runs.usage import note_records, usage_of_turns
 from cli_agent_orchestrator.runs.view import Turn
 from cli_agent_orchestrator.settings.layout import run_folder, state_folder
-from tests.agents.driving import KINDS, PATIENCE, Driven, Ground, Kind
-from tests.agents.installs import AGENTS
+from tests.agents.driving import NEWEST, PATIENCE, Driven, Ground, Kind
 from tests.agents.team import Team
 from tests.agents.test_runs import prepare
 from tests.e2e.conftest import Machine, Server
@@ -30,7 +29,6 @@ from tests.stubs.script import Request, Run, Script
 
 pytestmark = [pytest.mark.agents, pytest.mark.tmux]
 
-NEWEST = [kind for kind in KINDS if AGENTS[kind.agent].versions[0] == kind.version]
 TELL_NO_REASONING = {Kind("claude_code", "2.1.105")}
 LOOK_SECONDS = 0.05
 WORK = "[[run:echo one]][[run:echo two]][[answer:All is done.]]"

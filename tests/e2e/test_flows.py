@@ -77,9 +77,8 @@ def test_a_saved_run_is_resumed_with_its_own_flow_and_gate(machine: Machine) -> 
     assert archived(machine)[-2:] == ["002-gate.md", "003-proof.md"]
 
 
-@pytest.mark.parametrize("own", ["config", "project"])
-def test_a_flow_of_the_users_own_is_tried(machine: Machine, own: str) -> None:
-    folder = Path(machine.env["CAO_CONFIG_DIR"]) if own == "config" else machine.work / ".cao"
+def test_a_flow_of_the_users_own_is_tried(machine: Machine) -> None:
+    folder = Path(machine.env["CAO_CONFIG_DIR"])
     for name in ("flows", "profiles"):
         (folder / name).mkdir(parents=True)
     for role in MINE.roles:

@@ -21,7 +21,6 @@ from tests.e2e.runs import (
     STATE,
     TASK,
     archive_of,
-    assert_five_turns_once,
     at,
     prepare,
     replies_of,
@@ -81,22 +80,6 @@ class TestAfterAFailedTurn:
 
 
 class TestAfterAnUncertainDelivery:
-    def test_a_run_that_ended_in_doubt_sends_the_whole_prompt_when_it_is_resumed(
-        self, machine: Machine
-    ) -> None:
-        machine.env["IDLE_GRACE_SECONDS"] = "2"
-        asked = rule("analyst_review", round="1", misbehave="{ swallow_enter = 14 }")
-        only_reminded = rule("analyst_review", "REVIEW_RESULT: APPROVED\nREVIEW_NOTES:\n- unseen")
-        prepare(machine, script(asked, only_reminded))
-        machine.env["MAX_FILE_REMINDERS"] = "0"
-        machine.cao("run", "task.md", code=3)
-        assert saved_of(machine)["progress"]["in_flight"]["sent"] == "maybe"
-        machine.env["MAX_FILE_REMINDERS"] = "1"
-        with running(machine, "task.md") as run:
-            assert run.end() == 0, run.errors
-        assert run.told("reminded") == []
-        assert_five_turns_once(machine)
-
     def test_a_server_killed_in_mid_delivery_knows_by_the_key_what_to_do(
         self, machine: Machine
     ) -> None:

@@ -263,9 +263,9 @@ class TestServed:
 
 
 @pytest.mark.slow
-def test_five_detached_runs_at_once_all_finish(machine: Machine) -> None:
+def test_detached_runs_at_once_all_finish(machine: Machine) -> None:
     prepare(machine, script())
-    folders = [machine.home / f"project-{number}" for number in range(5)]
+    folders = [machine.home / f"project-{number}" for number in range(3)]
     for folder in folders:
         folder.mkdir()
     task = str(machine.work / "task.md")
@@ -277,4 +277,4 @@ def test_five_detached_runs_at_once_all_finish(machine: Machine) -> None:
     for run in runs_of(machine):
         for _ in Follower(run_folder(machine.home / "state", run["id"])):
             pass  # until it ends
-    assert [run["status"] for run in runs_of(machine)] == ["PASS"] * 5
+    assert [run["status"] for run in runs_of(machine)] == ["PASS"] * 3

@@ -2,7 +2,6 @@
 
 import json
 import shlex
-import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.runs.record import short_name
-from cli_agent_orchestrator.settings.layout import run_folder
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import (
     ASKS,
@@ -26,7 +24,6 @@ from tests.e2e.runs import (
     runs_of,
     script,
 )
-from tests.e2e.test_run import wait_for_window
 from tests.work.projects import Project, make_hostile, with_other_git
 
 pytestmark = [pytest.mark.tmux, pytest.mark.slow]
@@ -36,27 +33,6 @@ GATE = "tests=test -f new.txt && echo '1 passed in 0.01s'"
 
 def tree_of(machine: Machine) -> Path:
     return Path(record_of(machine)["tree"]["folder"])
-
-
-def test_of_a_run_that_is_stopped_while_its_agents_start_nothing_can_be_applied(
-    machine: Machine, project: Project
-) -> None:
-    prepare(machine, "start_delay = 600\n")
-    machine.env["CAO_START_SECONDS"] = "600"
-    before = project.state()
-    with running(machine, "task.md", "--worktree") as run:
-        wait_for_window(machine)
-        run.interrupt(signal.SIGTERM)
-        assert run.end() == 143
-    name, folder = record_of(machine)["id"], tree_of(machine)
-    assert not folder.exists()
-    for words in (("apply", name), ("pr", name), ("apply",)):
-        refused = machine.cao(*words, code=2)
-        assert f"nothing was done in the run {name}" in refused.stderr
-        assert "start a new one with `cao run`" in refused.stderr
-        assert str(folder) not in refused.stderr
-        assert "cao discard" not in refused.stderr
-    assert project.state() == before
 
 
 def run_to_pass(machine: Machine, *words: str) -> str:
@@ -82,7 +58,7 @@ def test_work_that_cannot_be_kept_stops_the_run_until_it_can_be(
     machine.script(rule("programmer", run=work))
     words = ("run", "task.md", "--worktree", "--flow", "solo", "--gate", GATE)
     first = machine.cao(*words)
-    for done in (first, machine.cao("resume"), machine.cao("resume")):
+    for done in (first, machine.cao("resume")):
         assert done.returncode == 3, done.stdout
         assert "resume the run when that is mended" in done.stdout + done.stderr
         assert "was changed" not in done.stdout
@@ -202,38 +178,14 @@ def test_two_runs_work_side_by_side_in_one_repository(machine: Machine, project:
         assert first.end() == second.end() == 0, first.errors + second.errors
 
 
-def test_a_run_that_is_discarded_at_that_moment_is_not_resumed(
+def test_a_run_that_was_killed_is_resumed_in_its_work_tree(
     machine: Machine, project: Project
 ) -> None:
-    prepare(machine, script(rule("programmer", seconds="600"), WRITES))
-    with running(machine, "task.md", "--worktree") as run:
-        run.until(at("turn_began", "programmer"))
-        run.interrupt()
-        assert run.end() == 128 + signal.SIGINT
-    name, folder = record_of(machine)["id"], tree_of(machine)
-    shutil.rmtree(folder)
-    # As `cao discard` and `cao clean` hold it while they work.
-    with run_folder(machine.home / "state", name).locked():
-        refused = machine.cao("resume", name)
-    assert refused.returncode == 2, refused.stdout + refused.stderr
-    assert f"another command is at work on the run {name}" in refused.stderr
-    assert "will not be listed" not in refused.stdout + refused.stderr
-    assert not folder.exists()
-
-
-@pytest.mark.parametrize(
-    ("number", "words"),
-    [(signal.SIGKILL, ("resume",)), (signal.SIGINT, ("run", "task.md", "--worktree"))],
-    ids=["killed", "stopped, and the same command again"],
-)
-def test_a_run_that_was_cut_short_is_resumed_in_its_work_tree(
-    machine: Machine, project: Project, number: signal.Signals, words: tuple[str, ...]
-) -> None:
     prepare(machine, script(ASKS))
-    cut_short(machine, "task.md", "--worktree", number=number)
+    cut_short(machine, "task.md", "--worktree", number=signal.SIGKILL)
     (tree_of(machine) / "kept.txt").write_text("kept\n")
     answer(machine, "programmer")
-    machine.cao(*words, code=0)
+    machine.cao("resume", code=0)
     assert [one["status"] for one in runs_of(machine)] == ["PASS"]
     machine.cao("apply", code=0)
     assert (machine.work / "kept.txt").read_text() == "kept\n"

@@ -26,7 +26,7 @@ from .script import (
     Text,
     Think,
 )
-from .server import Frame, Json, Reply, Stub, paced
+from .server import Frame, Json, Reply, Stub, paced, text_of
 
 # What Claude Code itself puts into the conversation under the person's name.
 OWN_WORDS = ("<system-reminder>", "[Request interrupted by user")
@@ -53,7 +53,7 @@ class AnthropicStub(Stub):
         users = tuple(itertools.chain.from_iterable(said))
         return Request(
             conversation=_session(headers, body) + _helper(users),
-            system=_joined(body.get("system", "")),
+            system=text_of(body, "system", "\n\n"),
             users=users,
             outputs=sum(_has_output(message) for message in after),
             tools=tools,
@@ -68,8 +68,8 @@ class AnthropicStub(Stub):
 
     def refusal(self, step: Refuse | Limit) -> Reply:
         match step:
-            case Limit(seconds):
-                reset = int(time.time()) + seconds
+            case Limit():
+                reset = int(time.time()) + 3600
                 reply = _error(429, "rate_limit_error", f"Claude AI usage limit reached|{reset}")
                 headers = {
                     "anthropic-ratelimit-unified-status": "rejected",
@@ -156,12 +156,12 @@ class AnthropicStub(Stub):
     def _spoken(self, index: int, kind: str, step: Text | Think) -> Iterator[Frame | Pause]:
         block = {"type": kind, kind: ""} | ({"signature": ""} if kind == "thinking" else {})
         yield _frame("content_block_start", index=index, content_block=block)
-        for piece in paced(step.text, step.seconds):
-            if isinstance(piece, Pause):
-                yield piece
-            else:
-                delta = {"type": f"{kind}_delta", kind: piece}
-                yield _frame("content_block_delta", index=index, delta=delta)
+
+        def said(piece: str) -> Frame:
+            delta = {"type": f"{kind}_delta", kind: piece}
+            return _frame("content_block_delta", index=index, delta=delta)
+
+        yield from paced(step, said)
         if kind == "thinking":
             signature = {"type": "signature_delta", "signature": "c3R1Yg=="}
             yield _frame("content_block_delta", index=index, delta=signature)
@@ -171,8 +171,9 @@ class AnthropicStub(Stub):
         match step:
             case Run(command):
                 tool, given = "Bash", _command(command, background=step.background)
-            case Ask(question, choices):
-                tool, given = "AskUserQuestion", _question(question, choices)
+            case Ask(question):
+                asked = {"question": question, "header": "Choice", "multiSelect": False}
+                tool, given = "AskUserQuestion", {"questions": [asked | {"options": step.options}]}
         return {"type": "tool_use", "id": self._name("toolu"), "name": tool, "input": given}
 
     def _delegation(self, helper: Helper, step: Delegate, request: Request) -> Json:
@@ -231,10 +232,6 @@ def _has_output(message: Json) -> bool:
     return any(block["type"] == "tool_result" for block in _blocks(message))
 
 
-def _joined(system: str | list[Json]) -> str:
-    return system if isinstance(system, str) else "\n\n".join(part["text"] for part in system)
-
-
 def _session(headers: Mapping[str, str], body: Json) -> str:
     if session := headers.get("x-claude-code-session-id"):
         return session
@@ -253,9 +250,3 @@ def _helper(users: tuple[str, ...]) -> str:
     """Return what tells a sub-agent from the agent, whose session it shares."""
     first = users[0] if users else ""
     return f"/{first[len(HELPER_START) :].split(']')[0]}" if first.startswith(HELPER_START) else ""
-
-
-def _question(question: str, choices: tuple[str, str]) -> Json:
-    options = [{"label": choice, "description": f"{choice}, then"} for choice in choices]
-    asked = {"question": question, "header": "Choice", "multiSelect": False, "options": options}
-    return {"questions": [asked]}

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from .script import TOOL_CALLS, Ask, Cut, Hold, Limit, Pause, Refuse, Request, Run, Step, Text
-from .server import Frame, Json, Reply, Stub, paced
+from .server import Frame, Json, Reply, Stub, paced, text_of
 
 # <current_datetime>…</current_datetime>: Copilot puts it before the person's words, and only there.
 STAMP_PATTERN = r"\A<current_datetime>[^<]*</current_datetime>\n\n"
@@ -31,14 +31,14 @@ class ChatStub(Stub):
             for tool in body.get("tools") or []
         }
         told = [
-            _text(item)
+            text_of(item)
             for place, item in enumerate(messages)
             if item.get("role") in {"system", "developer", "user"} and place not in places
         ]
         return Request(
             conversation=headers.get("authorization", ""),
             system="\n\n".join(told),
-            users=tuple(re.sub(STAMP_PATTERN, "", _text(messages[place])) for place in places),
+            users=tuple(re.sub(STAMP_PATTERN, "", text_of(messages[place])) for place in places),
             outputs=sum(item.get("role") == "tool" for item in after),
             tools=tools,
             streaming=bool(body.get("stream")),
@@ -94,8 +94,8 @@ class ChatStub(Stub):
 
     def _step(self, request: Request, step: Step) -> Iterator[Json | Pause | Hold]:
         match step:
-            case Text(text, seconds):
-                yield from _spoken(text, seconds)
+            case Text():
+                yield from paced(step, lambda piece: {"content": piece})
             case Run(command):
                 arguments = {"command": command, "description": "Run a command"}
                 yield self._call("bash", arguments)
@@ -122,24 +122,12 @@ def _chunk(name: str, delta: Json) -> Frame:
     return Frame("", {**data, "choices": [choice]})
 
 
-def _spoken(text: str, seconds: float) -> Iterator[Json | Pause]:
-    for piece in paced(text, seconds):
-        yield piece if isinstance(piece, Pause) else {"content": piece}
-
-
-def _text(message: Json) -> str:
-    content = message.get("content") or ""
-    return (
-        content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
-    )
-
-
 def _places_of_person(messages: list[Json]) -> list[int]:
     """Return where the person speaks: where some words of the user are stamped, only there."""
     spoken = [
-        place for place, item in enumerate(messages) if item.get("role") == "user" and _text(item)
+        place for place, item in enumerate(messages) if item.get("role") == "user" and text_of(item)
     ]
-    stamped = [place for place in spoken if re.match(STAMP_PATTERN, _text(messages[place]))]
+    stamped = [place for place in spoken if re.match(STAMP_PATTERN, text_of(messages[place]))]
     return stamped or spoken
 
 
@@ -152,5 +140,5 @@ def _form(step: Ask) -> Json:
 
 def _questions(step: Ask) -> Json:
     """Return a question as OpenCode takes it."""
-    options = [{"label": choice, "description": f"{choice}, then"} for choice in step.choices]
-    return {"questions": [{"header": "Choice", "question": step.question, "options": options}]}
+    asked = {"header": "Choice", "question": step.question, "options": step.options}
+    return {"questions": [asked]}

@@ -70,12 +70,14 @@ class GeminiStub(Stub):
 
     def _step(self, step: Step) -> Iterator[Frame | Pause | Hold]:
         match step:
-            case Text(text, seconds):
-                yield from _spoken(text, seconds)
+            case Text():
+                yield from paced(step, lambda piece: _chunk({"text": piece}))
             case Run(command):
                 yield _chunk(self._call("run_shell_command", {"command": command}))
-            case Ask(question, choices):
-                yield _chunk(self._call("ask_user", _question(question, choices)))
+            case Ask():
+                asked = {"header": "Choice", "question": step.question, "type": "choice"}
+                questions = [asked | {"options": step.options}]
+                yield _chunk(self._call("ask_user", {"questions": questions}))
             case Pause() | Hold():
                 yield step
 
@@ -87,11 +89,6 @@ class GeminiStub(Stub):
 
 def _chunk(part: Json) -> Frame:
     return Frame("", {"candidates": [{"content": {"role": "model", "parts": [part]}, "index": 0}]})
-
-
-def _spoken(text: str, seconds: float) -> Iterator[Frame | Pause]:
-    for piece in paced(text, seconds):
-        yield piece if isinstance(piece, Pause) else _chunk({"text": piece})
 
 
 def _parts(content: Json) -> list[Json]:
@@ -113,12 +110,3 @@ def _said(content: Json) -> str:
 
 def _is_person(content: Json) -> bool:
     return content.get("role") == "user" and bool(_said(content))
-
-
-def _question(question: str, choices: tuple[str, str]) -> Json:
-    options = [{"label": choice, "description": f"{choice}, then"} for choice in choices]
-    return {
-        "questions": [
-            {"header": "Choice", "question": question, "type": "choice", "options": options}
-        ]
-    }

@@ -20,7 +20,7 @@ from .script import (
     Text,
     Think,
 )
-from .server import Frame, Json, Reply, Stub, paced
+from .server import Frame, Json, Reply, Stub, paced, text_of
 
 # What Codex itself puts into the conversation under the person's name.
 OWN_WORDS = (
@@ -51,7 +51,7 @@ class OpenAIStub(Stub):
             for tool in body.get("tools", [])
         }
         told = [str(body.get("instructions", ""))]
-        told += [_text(item) for item in items if item.get("role") in {"developer", "system"}]
+        told += [text_of(item) for item in items if item.get("role") in {"developer", "system"}]
         return Request(
             # A sub-agent has a thread of its own in the session.
             conversation=headers.get("thread-id")
@@ -59,7 +59,7 @@ class OpenAIStub(Stub):
             or headers.get("session-id")
             or str(body.get("prompt_cache_key", "")),
             system="\n\n".join(told),
-            users=tuple(_text(items[place]) for place in places),
+            users=tuple(text_of(items[place]) for place in places),
             outputs=sum(str(item.get("type")).endswith("_call_output") for item in after),
             tools=tools,
             streaming=bool(body.get("stream", True)),
@@ -73,13 +73,13 @@ class OpenAIStub(Stub):
 
     def refusal(self, step: Refuse | Limit) -> Reply:
         match step:
-            case Limit(seconds):
+            case Limit():
                 error: Json = {
                     "type": "usage_limit_reached",
                     "message": "The usage limit has been reached",
                     "plan_type": "plus",
-                    "resets_at": int(time.time()) + seconds,
-                    "resets_in_seconds": seconds,
+                    "resets_at": int(time.time()) + 3600,
+                    "resets_in_seconds": 3600,
                 }
                 return Reply(429, {"error": error})
             case Refuse(status):
@@ -145,11 +145,9 @@ class OpenAIStub(Stub):
         item: Json = {"type": "message", "role": "assistant", "id": self._name("msg")}
         yield _frame("response.output_item.added", output_index=place, item=item | {"content": []})
         where = {"item_id": item["id"], "output_index": place, "content_index": 0}
-        for piece in paced(step.text, step.seconds):
-            if isinstance(piece, Pause):
-                yield piece
-            else:
-                yield _frame("response.output_text.delta", **where, delta=piece)
+        yield from paced(
+            step, lambda piece: _frame("response.output_text.delta", **where, delta=piece)
+        )
         content = [{"type": "output_text", "text": step.text, "annotations": []}]
         yield _frame(
             "response.output_item.done", output_index=place, item=item | {"content": content}
@@ -161,11 +159,8 @@ class OpenAIStub(Stub):
         where = {"item_id": item["id"], "output_index": place, "summary_index": 0}
         part = {"type": "summary_text", "text": ""}
         yield _frame("response.reasoning_summary_part.added", **where, part=part)
-        for piece in paced(step.text, step.seconds):
-            if isinstance(piece, Pause):
-                yield piece
-            else:
-                yield _frame("response.reasoning_summary_text.delta", **where, delta=piece)
+        name = "response.reasoning_summary_text.delta"
+        yield from paced(step, lambda piece: _frame(name, **where, delta=piece))
         summary = [part | {"text": step.text}]
         yield _frame(
             "response.output_item.done", output_index=place, item=item | {"summary": summary}
@@ -191,15 +186,8 @@ def _frame(event: str, **data: object) -> Frame:
     return Frame(event, {"type": event, **data})
 
 
-def _text(item: Json) -> str:
-    content = item.get("content") or ""
-    return (
-        content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
-    )
-
-
 def _is_person(item: Json) -> bool:
-    return item.get("role") == "user" and not _text(item).startswith(OWN_WORDS)
+    return item.get("role") == "user" and not text_of(item).startswith(OWN_WORDS)
 
 
 def _shell_call(tools: Mapping[str, Mapping[str, object]], step: Run) -> tuple[str, Json]:
@@ -220,6 +208,6 @@ def _shell_call(tools: Mapping[str, Mapping[str, object]], step: Run) -> tuple[s
 
 
 def _question(step: Ask) -> Json:
-    options = [{"label": choice, "description": f"{choice}, then"} for choice in step.choices]
-    question = {"id": "q1", "header": "Choice", "question": step.question, "options": options}
+    named = {"id": "q1", "header": "Choice"}
+    question = named | {"question": step.question, "options": step.options}
     return {"questions": [question]}

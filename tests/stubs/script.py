@@ -87,6 +87,10 @@ class Ask:
     question: str = "Which color shall it be?"
     choices: tuple[str, str] = ("Red", "Blue")
 
+    @property
+    def options(self) -> list[dict[str, str]]:
+        return [{"label": choice, "description": f"{choice}, then"} for choice in self.choices]
+
 
 @dataclass(frozen=True, slots=True)
 class Helper:
@@ -119,10 +123,7 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Answer as when the account's usage is used up."""
-
-    seconds: int = 3600
-    """Until the usage is reset."""
+    """Answer as when the account's usage is used up, for an hour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,9 +235,13 @@ def script_from_markers(request: Request) -> Script:
 
 
 def _step(name: str, value: str, seconds: float) -> Step:
-    if name in {"answer", "lines", "words"}:
-        return Text(_spoken(name, value), seconds)
     match name:
+        case "answer":
+            return Text(value, seconds)
+        case "lines":
+            return Text(numbered_lines(int(value)), seconds)
+        case "words":
+            return Text(MISLEADING_WORDS, seconds)
         case "think":
             return Think(float(value))
         case "pause":
@@ -244,26 +249,13 @@ def _step(name: str, value: str, seconds: float) -> Step:
         case "hold":
             return Hold(value)
         case "helpers" | "background_helpers":
-            return Delegate(_helpers(value), background=name != "helpers")
+            tasks = value.replace("{{", "[[").replace("}}", "]]").split("|")
+            helpers = (Helper(f"helper{place}", task) for place, task in enumerate(tasks, 1))
+            return Delegate(tuple(helpers), background=name != "helpers")
         case "run" | "escalate" | "background":
             return Run(value, escalated=name == "escalate", background=name == "background")
         case _:
             return _trouble(name, value)
-
-
-def _helpers(value: str) -> tuple[Helper, ...]:
-    tasks = value.replace("{{", "[[").replace("}}", "]]").split("|")
-    return tuple(Helper(f"helper{place}", task) for place, task in enumerate(tasks, 1))
-
-
-def _spoken(name: str, value: str) -> str:
-    match name:
-        case "lines":
-            return numbered_lines(int(value))
-        case "words":
-            return MISLEADING_WORDS
-        case _:
-            return value
 
 
 def _trouble(name: str, value: str) -> Step:
@@ -274,11 +266,10 @@ def _trouble(name: str, value: str) -> Step:
             status, _, times = value.partition("x")
             return Refuse(int(status), int(times) if times else None)
         case "limit":
-            return Limit(int(value)) if value else Limit()
+            return Limit()
         case "fail":
             return Fail()
         case "cut":
             return Cut()
-        case _:
-            # An error would only show as a broken line in a terminal; this is read at once.
-            return Text(f"The stub knows no marker {name!r}.")
+    # An error would only show as a broken line in a terminal; this is read at once.
+    return Text(f"The stub knows no marker {name!r}.")

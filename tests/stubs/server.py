@@ -7,11 +7,11 @@ import sys
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from .ledger import Ledger, Meter, Turn
 from .script import (
@@ -26,11 +26,13 @@ from .script import (
     Responder,
     Step,
     Text,
+    Think,
     script_from_markers,
 )
 
 # JSON as it comes from an agent: its shape is the agent's, so nothing narrower is true.
 Json = dict[str, Any]
+Said = TypeVar("Said", bound="Frame | Json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +57,24 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-def paced(text: str, seconds: float) -> Iterator[str | Pause]:
-    """Yield a text in pieces, with silences in between that make up the given seconds."""
-    words = re.findall(r"\S+\s*|\s+", text)
-    wanted = max(20, int(seconds * 10))
+def paced(step: Text | Think, said: Callable[[str], Said]) -> Iterator[Said | Pause]:
+    """Yield a text in pieces, with silences in between that make up its seconds."""
+    words = re.findall(r"\S+\s*|\s+", step.text)
+    wanted = max(20, int(step.seconds * 10))
     size = max(1, -(-len(words) // wanted))
     pieces = ["".join(words[start : start + size]) for start in range(0, len(words), size)]
     for piece in pieces:
-        yield piece
-        if seconds:
-            yield Pause(seconds / len(pieces))
+        yield said(piece)
+        if step.seconds:
+            yield Pause(step.seconds / len(pieces))
+
+
+def text_of(item: Json, key: str = "content", between: str = "") -> str:
+    """Return the text of a message, which may be in parts."""
+    content = item.get(key) or ""
+    if isinstance(content, str):
+        return content
+    return between.join(part.get("text", "") for part in content)
 
 
 class Stub(ABC):

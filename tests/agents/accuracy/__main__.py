@@ -22,8 +22,8 @@ from tests.agents.accuracy.kinds import turn_kinds
 from tests.agents.accuracy.measure import Measurement
 from tests.agents.accuracy.page import Figures, figures, page
 from tests.agents.accuracy.taking import Mode, plain, prepare_nothing, share
-from tests.agents.accuracy.wild import NEWEST, wild_modes
-from tests.agents.driving import KINDS, Ground, Kind, ground_of
+from tests.agents.accuracy.wild import wild_modes
+from tests.agents.driving import KINDS, NEWEST, Ground, Kind, ground_of
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "accuracy.md"

@@ -19,7 +19,6 @@ from tests.agents.accuracy.taking import (
     TOLD_SECONDS,
     TURNS_OF_AN_AGENT,
     Mode,
-    Scene,
     difference,
 )
 from tests.agents.driving import Driven, Ground
@@ -97,19 +96,19 @@ class Measurement:
         done = troubles = 0
         while done < count and troubles < MOST_TROUBLES:
             try:
-                async with self._agent(ground, mode.permissions) as (scene, watch):
-                    await mode.begin(scene)
+                async with self._agent(ground, mode.permissions) as (driven, watch):
+                    await mode.begin(driven)
                     last = min(count, done + mode.turns_of_an_agent)
                     while done < last:
                         done += 1
-                        result = await self._measure_turn(scene, watch, mode, done)
+                        result = await self._measure_turn(driven, watch, mode, done)
                         self._note(result)
                         if result.trouble:
                             troubles += 1
                             break
                     else:
                         if kills:
-                            self._note(await _measure_kill(scene.driven, ground.socket))
+                            self._note(await _measure_kill(driven, ground.socket))
             except (OrchestratorError, TimeoutError) as error:
                 troubles += 1
                 trouble = f"{type(error).__name__}: {error}"
@@ -122,9 +121,9 @@ class Measurement:
         """Send prompts of all sizes."""
         sizes = prompt_sizes(count)
         for start in range(0, count, TURNS_OF_AN_AGENT):
-            async with self._agent(ground, "full") as (scene, _):
+            async with self._agent(ground, "full") as (driven, _):
                 for size in sizes[start : start + TURNS_OF_AN_AGENT]:
-                    result = await _measure_prompt(scene, size)
+                    result = await _measure_prompt(driven, size)
                     self.prompts.append(result)
                     if result.failure:
                         self.report(f"prompt of {size} bytes: {result.failure}")
@@ -139,7 +138,7 @@ class Measurement:
                 self.report(f"    {line}")
 
     @asynccontextmanager
-    async def _agent(self, ground: Ground, permissions: str) -> AsyncIterator[tuple[Scene, Watch]]:
+    async def _agent(self, ground: Ground, permissions: str) -> AsyncIterator[tuple[Driven, Watch]]:
         begun = time.monotonic()
         async with ground.agent(permissions) as driven:
             watch = Watch(driven)
@@ -149,26 +148,26 @@ class Measurement:
                 await driven.reached(TerminalStatus.IDLE)
                 truth = Truth(begun, begun, TerminalStatus.IDLE, ready + SETTLE_SECONDS)
                 self._note(TurnResult("starting", "start", score(truth, told_of(driven))))
-                yield Scene(ground, driven), watch
+                yield driven, watch
             finally:
                 looking.cancel()
                 await asyncio.wait([looking])
                 self.screens += watch.screens
 
     async def _measure_turn(
-        self, scene: Scene, watch: Watch, mode: Mode, number: int
+        self, driven: Driven, watch: Watch, mode: Mode, number: int
     ) -> TurnResult:
         begun = time.monotonic()
         try:
-            taken = await mode.take(scene, number)
+            taken = await mode.take(driven, number)
         except (OrchestratorError, TimeoutError) as error:
             trouble = f"{type(error).__name__}: {error}"
-            story = story_of(scene.driven, begun)
+            story = story_of(driven, begun)
             return TurnResult(mode.state, mode.name, trouble=trouble, story=story)
-        by_signals = score_all(taken.truths, told_of(scene.driven), taken.grace)
+        by_signals = score_all(taken.truths, told_of(driven), taken.grace)
         by_screen = score_all(taken.truths, watch.told, max(SCREEN_GRACE, taken.grace))
         wrong = by_signals.mistakes or taken.sending
-        story = story_of(scene.driven, taken.truths[-1].end) if wrong else ()
+        story = story_of(driven, taken.truths[-1].end) if wrong else ()
         return TurnResult(mode.state, mode.name, by_signals, by_screen, taken.sending, story=story)
 
 
@@ -188,8 +187,7 @@ async def _measure_kill(driven: Driven, socket: str) -> TurnResult:
     return TurnResult("exited", "program killed", score(truth, told_of(driven)))
 
 
-async def _measure_prompt(scene: Scene, size: int) -> PromptResult:
-    driven = scene.driven
+async def _measure_prompt(driven: Driven, size: int) -> PromptResult:
     turns, prompts = len(driven.stub.turns), len(driven.stub.prompts)
     message = driven.kind.hard_text(size)
     begun = time.monotonic()
@@ -199,7 +197,7 @@ async def _measure_prompt(scene: Scene, size: int) -> PromptResult:
         end = await driven.finished(turns + 1)
         await driven.reached(TerminalStatus.COMPLETED, after=end)
     except (OrchestratorError, TimeoutError) as error:
-        failure = f"{type(error).__name__}: {error}; told: {story_of(scene.driven, begun)}"
+        failure = f"{type(error).__name__}: {error}; told: {story_of(driven, begun)}"
         return PromptResult(size, time.monotonic() - begun, 0, failure)
     failure = "" if delivery.confirmed else delivery.detail
     failure = difference(driven.as_taken(message), driven.stub.prompts[prompts:]) or failure

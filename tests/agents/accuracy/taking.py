@@ -6,7 +6,7 @@ server tells.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -14,7 +14,7 @@ from itertools import zip_longest
 from cli_agent_orchestrator.core.models import Delivery, TerminalStatus
 from tests.agents.accuracy.kinds import Course, TurnKind
 from tests.agents.accuracy.score import Span, Truth
-from tests.agents.driving import PATIENCE, Driven, Ground
+from tests.agents.driving import KINDS, PATIENCE, Driven, Ground, Kind
 from tests.stubs.ledger import Turn
 
 LOOK_SECONDS = 0.01
@@ -35,14 +35,6 @@ WAITING = TerminalStatus.WAITING_USER_ANSWER
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
-    """An agent and where it lives."""
-
-    ground: Ground
-    driven: Driven
-
-
-@dataclass(frozen=True, slots=True)
 class Taken:
     """What is true of a turn, and of what a person did before it."""
 
@@ -53,14 +45,14 @@ class Taken:
     """Seconds after the begin: nobody tells the server what a person types."""
 
 
-Take = Callable[[Scene, int], Awaitable[Taken]]
+Take = Callable[[Driven, int], Awaitable[Taken]]
 
 
 def prepare_nothing(ground: Ground) -> None:
     """Leave everything as it is."""
 
 
-async def begin_nothing(scene: Scene) -> None:
+async def begin_nothing(driven: Driven) -> None:
     """Leave the agent as it has started."""
 
 
@@ -75,11 +67,13 @@ class Mode:
     permissions: str = "full"
     prepare: Callable[[Ground], None] = prepare_nothing
     """Done before any agent is started."""
-    begin: Callable[[Scene], Awaitable[None]] = begin_nothing
+    begin: Callable[[Driven], Awaitable[None]] = begin_nothing
     """Done when an agent has started."""
     turns_of_an_agent: int = TURNS_OF_AN_AGENT
     most: int | None = None
     """So many turns are enough, as they take long."""
+    kinds: Collection[Kind] = tuple(KINDS)
+    """Which agents have it."""
 
 
 def share(mode: Mode, modes: Sequence[Mode], turns: int) -> int:
@@ -92,9 +86,9 @@ def share(mode: Mode, modes: Sequence[Mode], turns: int) -> int:
 def plain(kind: TurnKind) -> Mode:
     """Return the mode of turns that need nothing but a message."""
 
-    async def take(scene: Scene, number: int) -> Taken:
-        sent = await send(scene.driven, kind.message(number))
-        truth = await _take(scene.driven, kind, number, sent)
+    async def take(driven: Driven, number: int) -> Taken:
+        sent = await send(driven, kind.message(number))
+        truth = await _take(driven, kind, number, sent)
         return Taken((truth,), sent.failure())
 
     return Mode(kind.state, kind.name, take, kind.permissions)

@@ -13,8 +13,8 @@ from tests.agents.accuracy.measure import (
 from tests.agents.accuracy.page import figures, page, shortcomings
 from tests.agents.accuracy.score import Mistake, Score
 from tests.agents.accuracy.taking import share
-from tests.agents.accuracy.wild import NEWEST, wild_modes
-from tests.agents.driving import KINDS, hard_text
+from tests.agents.accuracy.wild import wild_modes
+from tests.agents.driving import KINDS, NEWEST, hard_text
 
 RIGHT = TurnResult("finished", "short answer", Score(delay=0.02), Score(delay=0.2))
 WRONG = frozenset({Mistake.FALSE_FINISHED})

@@ -4,7 +4,7 @@ import asyncio
 import json
 import shlex
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +15,6 @@ from tests.agents.accuracy.kinds import Course, TurnKind
 from tests.agents.accuracy.score import Span, Truth
 from tests.agents.accuracy.taking import (
     Mode,
-    Scene,
     Sent,
     Taken,
     answered,
@@ -24,7 +23,7 @@ from tests.agents.accuracy.taking import (
     send,
     watched,
 )
-from tests.agents.driving import KINDS, PATIENCE, TYPING_PAUSE, Driven, Ground, Kind
+from tests.agents.driving import KINDS, NEWEST, PATIENCE, TYPING_PAUSE, Driven, Ground, Kind
 from tests.stubs.ledger import Turn
 
 IDLE = TerminalStatus.IDLE
@@ -51,20 +50,10 @@ WORK = "[[pause:0.5]][[answer:done {n}]]"
 BUSY = "{{pause:0.3}}{{run:echo busy}}" * 4 + "{{answer:The second is over.}}"
 OBJECTION = "Not yet. [[pause:0.6]][[answer:Now it is done.]]"
 
-NEWEST_CODEX = Kind("codex", "0.169.0")
-NEWEST_CLAUDE = Kind("claude_code", "2.1.325")
-NEWEST = {NEWEST_CODEX, NEWEST_CLAUDE}
+NEWEST_CODEX, NEWEST_CLAUDE = NEWEST
 CODEX = {kind for kind in KINDS if kind.agent == "codex"}
 CLAUDE = {kind for kind in KINDS if kind.agent == "claude_code"}
 QUESTIONS = {kind for kind in KINDS if kind != Kind("codex", "0.101.0")}
-
-
-@dataclass(frozen=True, slots=True)
-class WildMode:
-    """A mode, and which agents have it."""
-
-    kinds: set[Kind]
-    mode: Mode
 
 
 def numbered(script: str, number: int) -> str:
@@ -100,14 +89,14 @@ async def follow_up(driven: Driven, after: float) -> Turn:
 
 
 async def gone_on(
-    scene: Scene, number: int, sent: Sent, after: float, asks: Span | None = None
+    driven: Driven, number: int, sent: Sent, after: float, asks: Span | None = None
 ) -> Taken:
     """Watch a turn with which Claude Code goes on by itself after a moment, perhaps repeatedly."""
     while True:
-        end = (await follow_up(scene.driven, after)).finished or after
+        end = (await follow_up(driven, after)).finished or after
         truth = rested(sent.at, end, COMPLETED, asks)
-        taken = await settle(scene, number, truth, sent.failure())
-        if (await follow_up(scene.driven, after)).finished == end:
+        taken = await settle(driven, number, truth, sent.failure())
+        if (await follow_up(driven, after)).finished == end:
             return taken
 
 
@@ -122,9 +111,9 @@ async def aside(driven: Driven, after: float) -> tuple[float, float]:
     return found()[-1]
 
 
-async def settle(scene: Scene, number: int, truth: Truth, sending: str = "") -> Taken:
+async def settle(driven: Driven, number: int, truth: Truth, sending: str = "") -> Taken:
     """Return a turn that was watched to its end."""
-    return Taken((await watched(scene.driven, number, truth),), sending)
+    return Taken((await watched(driven, number, truth),), sending)
 
 
 def rested(sent: float, end: float, rest: TerminalStatus, asks: Span | None = None) -> Truth:
@@ -135,69 +124,64 @@ def rested(sent: float, end: float, rest: TerminalStatus, asks: Span | None = No
 # Sub-agents and work in the background
 
 
-async def take_asking_helper(scene: Scene, number: int) -> Taken:
+async def take_asking_helper(driven: Driven, number: int) -> Taken:
     """One sub-agent asks while another one works."""
-    driven = scene.driven
     asking = f"{{{{escalate:touch ../outside-{number}.txt}}}}{{{{answer:The first is over.}}}}"
     busy = f"{BUSY}{{{{answer:{number}}}}}"
     sent = await send(driven, numbered(f"[[helpers:{asking}|{busy}]][[answer:both]]", number))
     asker = await helper(driven, 1, asking)
     asks = await answered(driven, asker, sent.at, driven.kind.manners.allow)
     over = await finished(driven, asker), await finished(driven, await helper(driven, 2, busy))
-    return await gone_on(scene, number, sent, max(over), asks)
+    return await gone_on(driven, number, sent, max(over), asks)
 
 
-async def take_helpers(scene: Scene, number: int) -> Taken:
+async def take_helpers(driven: Driven, number: int) -> Taken:
     """Two sub-agents work at the same time, and the agent waits for both."""
-    driven = scene.driven
     tasks = (f"{{{{run:echo quick}}}}{{{{answer:{number}}}}}", f"{BUSY}{{{{answer:{number}}}}}")
     sent = await send(driven, numbered(f"[[helpers:{'|'.join(tasks)}]][[answer:both]]", number))
     over = [
         await finished(driven, await helper(driven, place, task))
         for place, task in enumerate(tasks, 1)
     ]
-    return await gone_on(scene, number, sent, max(over))
+    return await gone_on(driven, number, sent, max(over))
 
 
-async def take_claudes_background_helper(scene: Scene, number: int) -> Taken:
+async def take_claudes_background_helper(driven: Driven, number: int) -> Taken:
     """A sub-agent works on after the turn, and the agent goes on when it is over."""
-    driven = scene.driven
     task = f"{{{{run:echo started}}}}{{{{pause:0.8}}}}{{{{answer:over {number}}}}}"
     sent = await send(driven, numbered(f"[[background_helpers:{task}]][[answer:I wait.]]", number))
     over = await finished(driven, await helper(driven, 1, task))
-    return await gone_on(scene, number, sent, over)
+    return await gone_on(driven, number, sent, over)
 
 
-async def take_claudes_shell(scene: Scene, number: int) -> Taken:
+async def take_claudes_shell(driven: Driven, number: int) -> Taken:
     """A shell works on after the turn, and the agent goes on when it is over."""
     script = "[[background:sleep 1.5; echo over {n}]][[answer:I wait for it.]]"
-    sent = await send(scene.driven, numbered(script, number))
-    first = await finished(scene.driven, sent.turn)
-    return await gone_on(scene, number, sent, first)
+    sent = await send(driven, numbered(script, number))
+    first = await finished(driven, sent.turn)
+    return await gone_on(driven, number, sent, first)
 
 
-async def take_codexs_helpers(scene: Scene, number: int, tasks: tuple[str, ...]) -> Taken:
+async def take_codexs_helpers(driven: Driven, number: int, tasks: tuple[str, ...]) -> Taken:
     """Sub-agents work on after the turn; that neither hides its end nor is one."""
-    driven = scene.driven
     own = [f"{task}{{{{answer:sub {number}}}}}" for task in tasks]
     script = f"[[background_helpers:{'|'.join(own)}]][[slow:0.5]][[lines:9]]"
     sent = await send(driven, numbered(script, number))
     end = await finished(driven, sent.turn)
     for place, task in enumerate(own, 1):
         await finished(driven, await helper(driven, place, task))
-    return await settle(scene, number, rested(sent.at, end, COMPLETED), sent.failure())
+    return await settle(driven, number, rested(sent.at, end, COMPLETED), sent.failure())
 
 
-async def take_codexs_asking_helper(scene: Scene, number: int) -> Taken:
+async def take_codexs_asking_helper(driven: Driven, number: int) -> Taken:
     """A sub-agent asks, and still does so when the turn is over that started it."""
-    driven = scene.driven
     asking = f"{{{{escalate:touch ../sub-{number}.txt}}}}{{{{answer:sub {number}}}}}"
     script = f"[[background_helpers:{asking}]][[pause:1]][[answer:main]]"
     sent = await send(driven, numbered(script, number))
     asker = await helper(driven, 1, asking)
     await finished(driven, sent.turn)
     asks = await answered(driven, asker, sent.at, driven.kind.manners.allow)
-    taken = await settle(scene, number, rested(sent.at, asks.end, COMPLETED, asks), sent.failure())
+    taken = await settle(driven, number, rested(sent.at, asks.end, COMPLETED, asks), sent.failure())
     await finished(driven, asker)
     return taken
 
@@ -223,32 +207,31 @@ def objected(ground: Ground) -> Path:
     return ground.folder / "objected"
 
 
-async def take_objected(scene: Scene, number: int) -> Taken:
+async def take_objected(driven: Driven, number: int) -> Taken:
     """A hook of the user's own does not let the turn end, so the agent goes on."""
-    objected(scene.ground).unlink(missing_ok=True)
-    sent = await send(scene.driven, numbered("[[answer:first {n}]]", number))
-    first = await finished(scene.driven, sent.turn)
-    return await gone_on(scene, number, sent, first)
+    objected(driven.ground).unlink(missing_ok=True)
+    sent = await send(driven, numbered("[[answer:first {n}]]", number))
+    first = await finished(driven, sent.turn)
+    return await gone_on(driven, number, sent, first)
 
 
 # What a person does
 
 
-async def take_person(scene: Scene, number: int) -> Taken:
+async def take_person(driven: Driven, number: int) -> Taken:
     """A person prompts."""
-    driven = scene.driven
     prompt = numbered(WORK, number)
     await driven.prompts(prompt)
     turn = await got(driven, prompt)
     truth = rested(turn.started, await finished(driven, turn), COMPLETED)
-    return replace(await settle(scene, number, truth), grace=PERSON_SECONDS)
+    return replace(await settle(driven, number, truth), grace=PERSON_SECONDS)
 
 
-async def take_message(scene: Scene, number: int, script: str = WORK) -> Taken:
+async def take_message(driven: Driven, number: int, script: str = WORK) -> Taken:
     """A message is sent."""
-    sent = await send(scene.driven, numbered(script, number))
-    end = await finished(scene.driven, sent.turn, 2 * PATIENCE)
-    return await settle(scene, number, rested(sent.at, end, COMPLETED), sent.failure())
+    sent = await send(driven, numbered(script, number))
+    end = await finished(driven, sent.turn, 2 * PATIENCE)
+    return await settle(driven, number, rested(sent.at, end, COMPLETED), sent.failure())
 
 
 async def begin_anew(driven: Driven, said: str = "before") -> None:
@@ -268,16 +251,15 @@ async def resume_second(driven: Driven, shown: str) -> None:
     await driven.hides("Resume a prev")
 
 
-async def take_after_new(scene: Scene, number: int) -> Taken:
+async def take_after_new(driven: Driven, number: int) -> Taken:
     """A person begins another session; then they prompt, or a message is sent."""
-    await begin_anew(scene.driven, f"done {number - 1}")
-    await scene.driven.settles()
-    return await (take_person if number % 2 else take_message)(scene, number)
+    await begin_anew(driven, f"done {number - 1}")
+    await driven.settles()
+    return await (take_person if number % 2 else take_message)(driven, number)
 
 
-async def begin_two_sessions(scene: Scene) -> None:
+async def begin_two_sessions(driven: Driven) -> None:
     """Have a second session that can be resumed."""
-    driven = scene.driven
     for place in (1, 2):
         sent = await send(driven, f"session-{place} [[answer:said {place}]]")
         await driven.reached(COMPLETED, after=await finished(driven, sent.turn))
@@ -285,9 +267,8 @@ async def begin_two_sessions(scene: Scene) -> None:
             await (begin_anew(driven, "said 1") if driven.kind.agent == "codex" else clear(driven))
 
 
-async def take_after_resume(scene: Scene, number: int) -> Taken:
+async def take_after_resume(driven: Driven, number: int) -> Taken:
     """A person goes on with an older session; then they prompt, or a message is sent."""
-    driven = scene.driven
     if driven.kind.agent == "codex":
         await resume_second(driven, "session-1")
     else:
@@ -298,7 +279,7 @@ async def take_after_resume(scene: Scene, number: int) -> Taken:
         await driven.keys("Enter")
         await driven.hides("Resume")
     await driven.settles()
-    return await (take_person if number % 2 else take_message)(scene, number)
+    return await (take_person if number % 2 else take_message)(driven, number)
 
 
 async def clear(driven: Driven) -> float:
@@ -311,46 +292,43 @@ async def clear(driven: Driven) -> float:
     return pressed
 
 
-async def take_after_clear(scene: Scene, number: int) -> Taken:
+async def take_after_clear(driven: Driven, number: int) -> Taken:
     """A person clears the conversation: it is a new one, and the next message is followed."""
-    before = await take_message(scene, number)
-    pressed = await clear(scene.driven)
+    before = await take_message(driven, number)
+    pressed = await clear(driven)
     anything = frozenset(TerminalStatus)
     cleared = Truth(pressed, pressed, IDLE, pressed, before=anything)
-    cleared = await watched(scene.driven, number, cleared)
-    after = await take_message(scene, number, f"after {WORK}")
+    cleared = await watched(driven, number, cleared)
+    after = await take_message(driven, number, f"after {WORK}")
     truths = (*before.truths, cleared, *after.truths)
     return Taken(truths, before.sending or after.sending)
 
 
-async def take_claudes_compaction(scene: Scene, number: int) -> Taken:
+async def take_claudes_compaction(driven: Driven, number: int) -> Taken:
     """A person shortens the conversation."""
-    driven = scene.driven
-    before = await take_message(scene, number)
+    before = await take_message(driven, number)
     typed = time.monotonic()
     await driven.prompts(f"/compact please [[pause:{COMPACTION_SECONDS}]][[answer:A summary.]]")
     turn = await follow_up(driven, typed)
     assert turn.finished is not None
-    after = await settle(scene, number, rested(turn.started, turn.finished, IDLE))
+    after = await settle(driven, number, rested(turn.started, turn.finished, IDLE))
     return Taken((*before.truths, *after.truths), before.sending, PERSON_SECONDS)
 
 
-async def take_codexs_compaction(scene: Scene, number: int) -> Taken:
+async def take_codexs_compaction(driven: Driven, number: int) -> Taken:
     """A person shortens the conversation, and the model is asked for a summary aside."""
-    driven = scene.driven
-    before = await take_message(scene, number)
+    before = await take_message(driven, number)
     driven.stub.side_seconds = COMPACTION_SECONDS
     typed = time.monotonic()
     await driven.prompts("/compact")
     truth = rested(*await aside(driven, typed), COMPLETED)
-    after = await settle(scene, number, truth)
+    after = await settle(driven, number, truth)
     return Taken((*before.truths, *after.truths), before.sending, PERSON_SECONDS)
 
 
-async def take_stopped(scene: Scene, number: int) -> Taken:
+async def take_stopped(driven: Driven, number: int) -> Taken:
     """A person presses Esc before there is any output; an older answer stands above."""
-    driven = scene.driven
-    before = await take_message(scene, number)
+    before = await take_message(driven, number)
     began = time.monotonic()
     sent = await send(driven, numbered("stopped [[hold:never]]", number))
     await driven.reached(PROCESSING, after=began)
@@ -358,28 +336,28 @@ async def take_stopped(scene: Scene, number: int) -> Taken:
         await driven.shows("esc to interrupt")
     pressed = time.monotonic()
     await driven.keys("Escape")
-    after = await settle(scene, number, rested(sent.at, pressed, IDLE))
+    after = await settle(driven, number, rested(sent.at, pressed, IDLE))
     return Taken((*before.truths, *after.truths), before.sending)
 
 
 # Where the agent runs, and what it is sent
 
 
-async def begin_near_limit(scene: Scene) -> None:
+async def begin_near_limit(driven: Driven) -> None:
     """Have an account that is nearly used up."""
-    scene.driven.stub.headers.update(LIMITS)
+    driven.stub.headers.update(LIMITS)
 
 
-async def begin_in(scene: Scene, size: tuple[int, int]) -> None:
+async def begin_in(driven: Driven, size: tuple[int, int]) -> None:
     """Have a small window."""
-    await scene.driven.resize(*size)
+    await driven.resize(*size)
 
 
-async def take_marked(scene: Scene, number: int, mark: str) -> Taken:
+async def take_marked(driven: Driven, number: int, mark: str) -> Taken:
     """Send a message that an agent could take for a command."""
-    sent = await send(scene.driven, f"{mark} {number} {WORK.replace('{n}', str(number))}")
-    end = await finished(scene.driven, sent.turn)
-    return await settle(scene, number, rested(sent.at, end, COMPLETED), sent.failure())
+    sent = await send(driven, f"{mark} {number} {WORK.replace('{n}', str(number))}")
+    end = await finished(driven, sent.turn)
+    return await settle(driven, number, rested(sent.at, end, COMPLETED), sent.failure())
 
 
 def set_term(ground: Ground, term: str | None) -> None:
@@ -387,140 +365,117 @@ def set_term(ground: Ground, term: str | None) -> None:
     ground.term = term
 
 
-async def take_failed_again(scene: Scene, number: int) -> Taken:
+async def take_failed_again(driven: Driven, number: int) -> Taken:
     """A turn fails, the server is started anew, and the message is sent again."""
-    driven = scene.driven
     failing = "[[limit]]" if number % 2 else "[[http:401]]"
     sent = await send(driven, numbered(f"first {failing}", number))
     await driven.reached(ERROR, after=sent.at)
     end = sent.turn.last_byte or sent.at
     failed = await watched(driven, number, rested(sent.at, end, ERROR))
     await driven.service.close()
-    await driven.serve(TerminalService(scene.ground.config("full"), SystemClock()))
-    again = await take_message(scene, number)
+    await driven.serve(TerminalService(driven.ground.config("full"), SystemClock()))
+    again = await take_message(driven, number)
     return Taken((failed, *again.truths), sent.failure() or again.sending)
 
 
-def _window(size: tuple[int, int]) -> list[WildMode]:
+def _window(size: tuple[int, int]) -> list[Mode]:
     state = f"window of {size[0]}×{size[1]}"
     begin = partial(begin_in, size=size)
     asks = "[[escalate:touch ../asked-{n}.txt]][[answer:made {n}]]"
     allow, choose = Course.ALLOW, Course.CHOOSE
-    kinds = {
-        "list": (CODEX | CLAUDE, TurnKind(state, "list", "[[slow:0.6]][[lines:30]]")),
-        "permission": (
-            CODEX | CLAUDE,
-            TurnKind(state, "permission", asks, course=allow, permissions="ask"),
-        ),
-        "question": (
-            QUESTIONS,
-            TurnKind(state, "question", "[[ask]][[answer:{n}]]", course=choose),
-        ),
-    }
-    modes = [WildMode(known, replace(plain(kind), begin=begin)) for known, kind in kinds.values()]
-    shell = Mode(state, "background shell", take_claudes_shell, begin=begin)
-    return [*modes, WildMode(CLAUDE, shell)]
+    kinds = (
+        TurnKind(state, "list", "[[slow:0.6]][[lines:30]]"),
+        TurnKind(state, "permission", asks, course=allow, permissions="ask"),
+        TurnKind(state, "question", "[[ask]][[answer:{n}]]", course=choose),
+    )
+    modes = [replace(plain(kind), begin=begin) for kind in kinds]
+    modes[-1] = replace(modes[-1], kinds=QUESTIONS)
+    return [*modes, Mode(state, "background shell", take_claudes_shell, begin=begin, kinds=CLAUDE)]
 
 
-def _silence(seconds: int, most: int | None) -> WildMode:
+def _silence(seconds: int, most: int | None) -> Mode:
     script = f"[[answer:Part {{n}}.\n\n]][[pause:{seconds}]][[answer:The end of {{n}}.]]"
     take = partial(take_message, script=script)
-    return WildMode(CODEX | CLAUDE, Mode("silence in an answer", f"{seconds} s", take, most=most))
+    return Mode("silence in an answer", f"{seconds} s", take, most=most)
 
 
+SUB, PARALLEL, BACKGROUND = (
+    "sub-agents",
+    "sub-agents in parallel",
+    "sub-agents in the background",
+)
+TWO_TASKS = ("{{pause:0.5}}", "{{run:echo two}}{{pause:1}}")
 WILD_MODES = (
-    WildMode(
-        CLAUDE, Mode("sub-agents", "one asks, one works", take_asking_helper, permissions="ask")
+    Mode(SUB, "one asks, one works", take_asking_helper, permissions="ask", kinds=CLAUDE),
+    Mode(PARALLEL, "two work", take_helpers, kinds=CLAUDE),
+    Mode(BACKGROUND, "one works on", take_claudes_background_helper, kinds=CLAUDE),
+    Mode("shell in the background", "agent goes on", take_claudes_shell, kinds=CLAUDE),
+    Mode(
+        SUB,
+        "one asks after the end",
+        take_codexs_asking_helper,
+        permissions="ask",
+        turns_of_an_agent=5,
+        kinds={NEWEST_CODEX},
     ),
-    WildMode(CLAUDE, Mode("sub-agents in parallel", "two work", take_helpers)),
-    WildMode(
-        CLAUDE, Mode("sub-agents in the background", "one works on", take_claudes_background_helper)
+    Mode(
+        PARALLEL,
+        "two work on",
+        partial(take_codexs_helpers, tasks=TWO_TASKS),
+        turns_of_an_agent=3,
+        kinds={NEWEST_CODEX},
     ),
-    WildMode(CLAUDE, Mode("shell in the background", "agent goes on", take_claudes_shell)),
-    WildMode(
-        {NEWEST_CODEX},
-        Mode(
-            "sub-agents",
-            "one asks after the end",
-            take_codexs_asking_helper,
-            permissions="ask",
-            turns_of_an_agent=5,
-        ),
+    Mode(
+        BACKGROUND,
+        "one works on",
+        partial(take_codexs_helpers, tasks=("{{run:echo one}}{{pause:1}}",)),
+        turns_of_an_agent=5,
+        kinds={NEWEST_CODEX},
     ),
-    WildMode(
-        {NEWEST_CODEX},
-        Mode(
-            "sub-agents in parallel",
-            "two work on",
-            partial(take_codexs_helpers, tasks=("{{pause:0.5}}", "{{run:echo two}}{{pause:1}}")),
-            turns_of_an_agent=3,
-        ),
+    Mode(
+        "shell in the background",
+        "shell runs on",
+        partial(take_message, script="[[background:sleep 5]][[answer:It runs, {n}.]]"),
+        kinds=CODEX,
     ),
-    WildMode(
-        {NEWEST_CODEX},
-        Mode(
-            "sub-agents in the background",
-            "one works on",
-            partial(take_codexs_helpers, tasks=("{{run:echo one}}{{pause:1}}",)),
-            turns_of_an_agent=5,
-        ),
+    Mode(
+        "Stop hook that objects",
+        "agent goes on",
+        take_objected,
+        prepare=partial(add_objection, objection=OBJECTION),
+        kinds=CLAUDE,
     ),
-    WildMode(
-        CODEX,
-        Mode(
-            "shell in the background",
-            "shell runs on",
-            partial(take_message, script="[[background:sleep 5]][[answer:It runs, {n}.]]"),
-        ),
+    Mode("person's prompt", "before any of ours", take_person, turns_of_an_agent=1),
+    Mode("session", "/new", take_after_new, kinds=CODEX),
+    Mode(
+        "older session",
+        "/resume",
+        take_after_resume,
+        begin=begin_two_sessions,
+        kinds={*CODEX, NEWEST_CLAUDE},
     ),
-    WildMode(
-        CLAUDE,
-        Mode(
-            "Stop hook that objects",
-            "agent goes on",
-            take_objected,
-            prepare=partial(add_objection, objection=OBJECTION),
-        ),
-    ),
-    WildMode(
-        CODEX | CLAUDE,
-        Mode("person's prompt", "before any of ours", take_person, turns_of_an_agent=1),
-    ),
-    WildMode(CODEX, Mode("session", "/new", take_after_new)),
-    WildMode(
-        CODEX | {NEWEST_CLAUDE},
-        Mode("older session", "/resume", take_after_resume, begin=begin_two_sessions),
-    ),
-    WildMode(CLAUDE, Mode("session", "/clear", take_after_clear)),
-    WildMode(CLAUDE, Mode("compaction", "/compact", take_claudes_compaction)),
-    WildMode(CODEX, Mode("compaction", "/compact", take_codexs_compaction)),
-    WildMode(CODEX | CLAUDE, Mode("interrupted", "Esc before any output", take_stopped)),
-    WildMode(
-        CODEX, Mode("account nearly used up", "limit near", take_message, begin=begin_near_limit)
-    ),
+    Mode("session", "/clear", take_after_clear, kinds=CLAUDE),
+    Mode("compaction", "/compact", take_claudes_compaction, kinds=CLAUDE),
+    Mode("compaction", "/compact", take_codexs_compaction, kinds=CODEX),
+    Mode("interrupted", "Esc before any output", take_stopped),
+    Mode("account nearly used up", "limit near", take_message, begin=begin_near_limit, kinds=CODEX),
     *_window(NARROW),
     *_window(USUAL),
     *(
-        WildMode(
-            CODEX | CLAUDE,
-            Mode("message that begins with a mark", mark, partial(take_marked, mark=mark)),
-        )
+        Mode("message that begins with a mark", mark, partial(take_marked, mark=mark))
         for mark in ("!ls", "#heading", "/help me", "@nobody")
     ),
     *(
-        WildMode(
-            CODEX | CLAUDE,
-            Mode(
-                "server without a terminal",
-                name,
-                take_message,
-                prepare=partial(set_term, term=term),
-                turns_of_an_agent=5,
-            ),
+        Mode(
+            "server without a terminal",
+            name,
+            take_message,
+            prepare=partial(set_term, term=term),
+            turns_of_an_agent=5,
         )
         for name, term in (("no TERM", None), ("TERM=dumb", "dumb"))
     ),
-    WildMode(CODEX | CLAUDE, Mode("failed turn", "sent again to a new server", take_failed_again)),
+    Mode("failed turn", "sent again to a new server", take_failed_again),
     _silence(1, None),
     _silence(LONG_SILENCE, SILENT_TURNS),
 )
@@ -528,4 +483,4 @@ WILD_MODES = (
 
 def wild_modes(kind: Kind) -> list[Mode]:
     """Return the modes that an agent has in a version."""
-    return [wild.mode for wild in WILD_MODES if kind in wild.kinds]
+    return [mode for mode in WILD_MODES if kind in mode.kinds]
