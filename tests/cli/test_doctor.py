@@ -5,12 +5,10 @@ import os
 import select
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -32,7 +30,7 @@ from cli_agent_orchestrator.cli.doctor import (
 from cli_agent_orchestrator.core.programs import Programs
 from cli_agent_orchestrator.hosting.user import login_command
 from cli_agent_orchestrator.runs.record import read_record, write_record
-from cli_agent_orchestrator.settings.config import DEFAULT_PORT, ServerConfig
+from cli_agent_orchestrator.settings.config import DEFAULT_PORT
 from cli_agent_orchestrator.settings.layout import DRAFT_PREFIX
 from tests.e2e.runs import free_port
 from tests.runs.kept_runs import make_run
@@ -414,27 +412,6 @@ def test_what_runs_have_left_is_said_with_the_command_that_removes_it(
     left = "agents of 1 ended run, records of 1 old run, 1 record of runs that never began"
     shows = "`cao clean` shows it, and asks first"
     assert desk.said("leftovers") == (State.NOTE, left, shows, "cao clean --yes")
-
-
-def test_sockets_of_tmux_servers_that_have_ended_are_noted(desk: Desk, tmp_path: Path) -> None:
-    folder = tmp_path / "sockets" / f"tmux-{os.getuid()}"
-    folder.mkdir(parents=True)
-    present = ServerConfig.from_env(desk.environ).tmux_socket
-    others = ("default", "cao-mine", "cao-0000000g", "cao-000000011", "xcao-00000001")
-    names = ("cao-00000001", "cao-00000002", present, *others)
-    with ExitStack() as opened:
-        here = Path.cwd()
-        os.chdir(folder)  # the path of a socket has to be short
-        opened.callback(os.chdir, here)
-        for name in names:
-            one = opened.enter_context(socket.socket(socket.AF_UNIX))
-            one.bind(name)
-            if name == "cao-00000002":
-                one.listen()
-        os.chdir(here)
-        (folder / "cao-00000003").write_text("no socket")
-        found = desk.findings()["tmux sockets"]
-    assert (found.state, found.mend) == (State.NOTE, f"rm {folder}/cao-00000001")
 
 
 Version = tuple[int, ...]

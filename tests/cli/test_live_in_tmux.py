@@ -30,7 +30,7 @@ AGENTS = {role: "an agent with a quite long name" for role in ROLES}
 WHY = "x" * 40 + " end"
 
 stopped = SimpleQueue()
-with Interrupts() as interrupts, LiveView(Narration(Path("/p")), refresh_seconds=0.05) as view:
+with Interrupts() as interrupts, LiveView(Narration(Path("/p")), None, 0.05, recall=tuple) as view:
     print("\\n" * int(sys.argv[1]))
     view.tell(RunBegan(NOON, "s", {}, AGENTS, "/p", max_rounds=8))
     for number, role in enumerate(ROLES):
@@ -58,7 +58,7 @@ from cli_agent_orchestrator.events import RunBegan, TurnBegan, Warned
 
 AGENTS = {role: "an agent" for role in ("analyst", "analyst_review", "programmer", "tester")}
 
-with LiveView(Narration(Path("/p")), refresh_seconds=0.05) as view:
+with LiveView(Narration(Path("/p")), None, 0.05, recall=tuple) as view:
     view.tell(RunBegan(0, "s", {}, AGENTS, "/p", max_rounds=8))
     view.tell(TurnBegan(0, "analyst", 1, 1, 4, "0badcafe", "an agent"))
     while os.get_terminal_size().columns != 40:

@@ -72,7 +72,7 @@ def test_agents_that_are_started_are_counted_until_the_run_begins() -> None:
     assert rows[2] == "    analyst_review     claude_code  starting  1:10"
     picture = picture_of(OPENED, STARTING, started("tester"), BEGAN)
     assert {agent.doing for agent in picture.agents(NOON)} == {Doing.READY}
-    assert (picture.run.max_rounds, picture.run.id) == (8, RUN)
+    assert (picture.max_rounds, picture.id) == (8, RUN)
     for most in (0, 2):
         began = structs.replace(BEGAN, max_rounds=most)
         assert drawn(OPENED, began, turn("tester", 3))[0].startswith("▶ Round 3   total")
@@ -81,7 +81,7 @@ def test_agents_that_are_started_are_counted_until_the_run_begins() -> None:
 def test_rounds_that_a_person_changes_are_known() -> None:
     changed = SettingChanged(NOON, "MAX_ROUNDS", "12", "8")
     other = SettingChanged(NOON, "MAX_FEEDBACK_LINES", "9", "30")
-    assert picture_of(OPENED, BEGAN, changed, other).run.max_rounds == 12
+    assert picture_of(OPENED, BEGAN, changed, other).max_rounds == 12
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_gate_is_shown_as_a_command_with_what_it_runs_or_wrote_last() -> None:
     began = CheckBegan(NOON + 30, "gate", 2, 9, "make test")
     picture = picture_of(OPENED, BEGAN, began, CheckOutput(NOON + 31, "other", 2, 8, "nothing"))
     assert picture.now is not None
-    assert (picture.now.action, picture.run.round) == ("make test", 2)
+    assert (picture.now.action, picture.round) == ("make test", 2)
     picture.add(CheckOutput(NOON + 31, "gate", 2, 9, "3 of 7"))
     assert picture.now.action == "3 of 7"
     picture.add(CheckEnded(NOON, "gate", 2, 9, "failed", "FAIL: exit code 1", 7.0, "x"))
@@ -130,7 +130,7 @@ def test_a_resumed_run_keeps_its_reasons_and_counts_on() -> None:
     before = [*a_whole_run(), RunEnded(NOON + 100, "RUNNING", 1, 130)]
     picture = picture_of(*before, RESUMED, structs.replace(BEGAN, resumed=True))
     assert len(picture.reasons()) == 1
-    assert (picture.run.status.is_open, picture.now) == (True, None)
+    assert (picture.is_open, picture.now) == (True, None)
     of_both = [one.agents(NOON) for one in (picture_of(*before), picture)]
     assert of_both[0] == of_both[1]
     assert picture.total(NOON + 5010) == 110.0

@@ -22,7 +22,7 @@ from cli_agent_orchestrator.cli.narration import Narration
 from cli_agent_orchestrator.cli.run import JsonView, PlainView
 from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.events import EventKind, Meaning, RunEnded, RunEvent, RunOpened, Warned
-from cli_agent_orchestrator.notices.decide import Noticing, read_notice_settings
+from cli_agent_orchestrator.notices.decide import NoticeSettings, Noticing, read_notice_settings
 from cli_agent_orchestrator.pipeline.machine import Outcome
 from cli_agent_orchestrator.pipeline.reply import TEST_FORM
 from cli_agent_orchestrator.pipeline.review import Verdict
@@ -43,10 +43,12 @@ from tests.cli.test_narration import (
 class Shown:
     """A live view, and what it has written."""
 
-    def __init__(self, recall: Recall | None = None) -> None:
+    def __init__(self, recall: Recall | None = None, notices: NoticeSettings | None = None) -> None:
         self._written = io.StringIO()
         console = Console(file=self._written, force_terminal=True, width=100, height=40)
-        self.view = LiveView(Narration(Path("/p")), console, refresh_seconds=0.01, recall=recall)
+        self.view = LiveView(
+            Narration(Path("/p")), console, refresh_seconds=0.01, recall=recall, notices=notices
+        )
 
     def __enter__(self) -> Self:
         self.view.__enter__()
@@ -206,8 +208,7 @@ class TestViews:
     ) -> None:
         asks = handoff(EventKind.WAITING_FOR_PERSON, "cao attach 0badcafe")
         now = time.time() + 60
-        with Shown() as shown:
-            shown.view.notify_by(read_notice_settings(settings))
+        with Shown(notices=read_notice_settings(settings)) as shown:
             shown.view.tell(RunOpened(NOON, "k3f9", "/home/ada/shop"))
             happened: list[RunEvent] = [asks, BEGAN, *[replace(asks, at=now)] * 2]
             for event in happened:

@@ -23,7 +23,6 @@ from cli_agent_orchestrator.runs.record import (
     Fate,
     RunRecord,
     RunStatus,
-    SavedSetting,
     SavedTree,
     write_record,
 )
@@ -417,15 +416,3 @@ class TestForms:
             assert isinstance(error, UsageError)
             assert "; remove" not in str(error)
             assert not path.is_file()
-
-    @pytest.mark.parametrize("name", ["task.md", "todo.md", ".git/config"])
-    def test_a_report_takes_neither_the_place_of_the_task_nor_of_a_file_of_gits(
-        self, folder: Folder, tmp_path: Path, name: str
-    ) -> None:
-        if name == "todo.md":
-            change_record(folder, settings={"PROMPT_FILE": SavedSetting(name, "option")})
-        path = tmp_path / "shop" / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("precious")
-        assert isinstance(printed("k3f9", "-o", str(path)).exception, UsageError)
-        assert path.read_text() == "precious"

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shlex
 import shutil
 import socket
@@ -161,7 +160,6 @@ def examine(
         yield Diagnosis("environment", NOTE, remark)
     yield _notices(user_file, file, environ)
     yield _leftovers(config.state_dir, environ)
-    yield _sockets(config, environ)
     yield _distributions()
 
 
@@ -436,33 +434,6 @@ def _leftovers(state: Path, environ: Mapping[str, str]) -> Diagnosis:
         return Diagnosis("leftovers", OK, f"none of {plural(len(runs), 'run')}")
     advice = "`cao clean` shows it, and asks first"
     return Diagnosis("leftovers", NOTE, ", ".join(parts), advice, mend="cao clean --yes")
-
-
-def _sockets(config: ServerConfig, environ: Mapping[str, str]) -> Diagnosis:
-    folder = Path(environ.get("TMUX_TMPDIR") or "/tmp", f"tmux-{os.getuid()}")
-    try:
-        names = sorted(path.name for path in folder.iterdir())
-    except OSError:
-        names = []
-    ours = [name for name in names if re.fullmatch(r"cao-[0-9a-f]{8}", name)]
-    stale = [name for name in ours if name != config.tmux_socket and _is_stale(folder / name)]
-    if not stale:
-        return Diagnosis("tmux sockets", OK, "none of servers that have ended")
-    paths = shlex.join(str(folder / name) for name in stale)
-    detail = f"{plural(len(stale), 'socket')} of tmux servers that have ended"
-    return Diagnosis("tmux sockets", NOTE, detail, mend=f"rm {paths}")
-
-
-def _is_stale(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as trial:
-        trial.settimeout(CONNECT_SECONDS)
-        try:
-            trial.connect(str(path))
-        except ConnectionRefusedError:
-            return path.is_socket()
-        except OSError:
-            pass
-    return False
 
 
 def _distributions() -> Diagnosis:

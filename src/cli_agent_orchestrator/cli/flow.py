@@ -10,7 +10,6 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from html import escape
 from pathlib import Path
 from textwrap import wrap
 
@@ -67,16 +66,6 @@ REPEATS = {
     Repeat.ONLY_NEW: "; only to an agent that replaces another",
 }
 
-BOX_WIDTH, BOX_HEIGHT, GAP, MARGIN, TOP = 300, 64, 44, 30, 80
-BACK_WIDTH, STEP = 90, 14
-LINE_CHARACTERS = 52
-STYLE = (
-    "text{font-family:sans-serif;font-size:14px;fill:#1f2328}"
-    ".name{font-weight:bold}.quiet{font-size:12px;fill:#57606a}"
-    ".box{fill:#f6f8fa;stroke:#57606a}.gate{fill:#fff8c5}.test{fill:#ddf4ff}"
-    ".line{fill:none;stroke:#57606a;stroke-width:1.5;marker-end:url(#tip)}"
-)
-
 
 def as_text(flow: Flow) -> str:
     lines = [f"{flow.name}: {flow.description}", ""]
@@ -110,53 +99,6 @@ def who(stage: Stage) -> str:
     return f"{stage.author} ⇄ {stage.reviewer}" if stage.reviewer else stage.author
 
 
-def as_svg(flow: Flow) -> str:
-    middle, right = MARGIN + BOX_WIDTH // 2, MARGIN + BOX_WIDTH
-    drawn = [_text(MARGIN, 30, flow.name, "name")]
-    lines = enumerate(wrap(flow.description, LINE_CHARACTERS)[:2])
-    drawn += [_text(MARGIN, 50 + 16 * number, line, "quiet") for number, line in lines]
-    checks = 0
-    for number, stage in enumerate(flow.stages):
-        top = TOP + number * (BOX_HEIGHT + GAP)
-        bottom, is_work = top + BOX_HEIGHT, stage.kind is StageKind.WORK
-        words = "your command (--gate)" if stage.kind is StageKind.GATE else who(stage)
-        then = "approved" if stage.reviewer else "" if is_work else "PASS"
-        drawn += [
-            f'<rect class="box {stage.kind}" x="{MARGIN}" y="{top}" width="{BOX_WIDTH}" '
-            f'height="{BOX_HEIGHT}" rx="8"/>',
-            _text(middle, top + 27, stage.name, "name", "middle"),
-            _text(middle, top + 48, words, "quiet", "middle"),
-            f'<path class="line" d="M{middle} {bottom}V{bottom + GAP - 3}"/>',
-            _text(middle + 8, bottom + 25, then, "quiet"),
-        ]
-        if not is_work:
-            start, end = top + BOX_HEIGHT // 2, TOP + BOX_HEIGHT // 2 + STEP * min(checks, 2)
-            out = right + 46 + STEP * checks
-            drawn += [
-                f'<path class="line" d="M{right} {start}H{out}V{end}H{right + 3}"/>',
-                _text(right + 6, start - 6, "FAIL", "quiet"),
-            ]
-            checks += 1
-    below = TOP + len(flow.stages) * (BOX_HEIGHT + GAP)
-    width, height = right + BACK_WIDTH + STEP * checks, below + 30
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        f'viewBox="0 0 {width} {height}" role="img">',
-        f"<title>{escape(flow.name)}: {escape(flow.description)}</title>",
-        f"<style>{STYLE}</style>",
-        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
-        'markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z" fill="#57606a"/></marker></defs>',
-        *drawn,
-        _text(middle, below + 14, "PASS", "name", "middle"),
-        "</svg>",
-    ]
-    return "\n".join(parts) + "\n"
-
-
-def _text(x: int, y: int, words: str, kind: str, anchor: str = "start") -> str:
-    return f'<text class="{kind}" x="{x}" y="{y}" text-anchor="{anchor}">{escape(words)}</text>'
-
-
 TASK = f"{EXPLORE_HEADER}\nTry the flow.\n\n{SCENARIO_HEADER}\nIt runs to its end.\n"
 
 where_option = click.option(
@@ -184,16 +126,14 @@ def ls(wd: str) -> None:
 
 @flow.command()
 @click.argument("name", shell_complete=complete_flows)
-@click.option("--svg", is_flag=True, help="Print it as a picture (SVG).")
 @where_option
-def show(name: str, svg: bool, wd: str) -> None:
+def show(name: str, wd: str) -> None:
     """Draw the flow NAME: its stages, and what each role sees.
 
     \b
-    cao flow show my-flow.toml --svg > my-flow.svg
+    cao flow show my-flow.toml
     """
-    found = _flows(wd).find(name)
-    click.echo(printable(as_svg(found) if svg else as_text(found)), nl=not svg)
+    click.echo(printable(as_text(_flows(wd).find(name))))
 
 
 @flow.command()

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack, suppress
 from datetime import datetime
+from functools import partial
+from operator import methodcaller
 from queue import Empty, SimpleQueue
 from typing import Any, Self
 
@@ -36,13 +38,6 @@ from .narration import Line, Narration, Tone, beside_time
 from .picture import Canvas, Keys, OpenQuestion, Picture, draw, press
 
 REFRESH_SECONDS = 1.0
-STYLES = {
-    Tone.PLAIN: "",
-    Tone.QUIET: "dim",
-    Tone.GOOD: "bold green",
-    Tone.BAD: "bold red",
-    Tone.ALERT: "yellow",
-}
 ERASE_BELOW = "\x1b[J"
 ERASE_ROW = "\x1b[2K"
 NEXT_ROW = f"\r\n{ERASE_ROW}"
@@ -70,8 +65,13 @@ class LiveView:
         ask: Ask | None = None,
         recall: Recall | None = None,
         connect: Connect | None = None,
+        notices: NoticeSettings | None = None,
     ) -> None:
-        """Without `ask` no key does anything; `connect` is how agents are answered."""
+        """Without `ask` no key does anything; `connect` is how agents are answered.
+
+        Without `recall` no other terminal finds the run, and no command for one is shown.
+        """
+        notices = notices or NoticeSettings()
         self._refresh_seconds = refresh_seconds
         self._console = console or Console(highlight=False)
         self._narration = narration
@@ -80,10 +80,8 @@ class LiveView:
         self._recall = recall
         self._connect = connect
         self._api: str | None = None
-        self.is_alone = False
-        """Would a command of another terminal not find the run?"""
-        self._way = NoticeSettings().terminal
-        self._noticing = Noticing()
+        self._way = notices.terminal
+        self._noticing = Noticing(notices.events)
         self._keys = Keys()
         self._keyboard: Keyboard | None = None
         self._opened = ExitStack()
@@ -112,13 +110,9 @@ class LiveView:
         with suppress(OSError):
             self._write(ERASE_BLOCK + SHOW_CURSOR)
 
-    def notify_by(self, settings: NoticeSettings) -> None:
-        self._way = settings.terminal
-        self._noticing = Noticing(settings.events)
-
     def tell(self, event: RunEvent) -> None:
         line = self._narration.tell(event)
-        if isinstance(event, RunOpened) and event.resumed and not self._picture.run.id:
+        if isinstance(event, RunOpened) and event.resumed and not self._picture.id:
             # What the run did before it was resumed is drawn, and not printed again.
             for earlier in self._recall(event.run) if self._recall is not None else ():
                 if earlier.seq < event.seq:
@@ -131,7 +125,7 @@ class LiveView:
             self._picture.add(event)
             now = self._picture.now
         if now and now.question and now.question is not asked and self._connect is not None:
-            self._apart(self._find_choices, now.turn.terminal_id, now.question)
+            self._apart(partial(self._find_choices, now.turn.terminal_id, now.question))
         notice = None
         with suppress(Exception):  # the process of the run warns if there can be none
             notice = self._noticing.hear(event)
@@ -144,23 +138,21 @@ class LiveView:
             return
         self._show(line, f"{datetime.fromtimestamp(event.at):%H:%M:%S}  ")
 
-    def _apart(
-        self, do: Callable[..., None], terminal_id: str, question: OpenQuestion, *more: str
-    ) -> None:
+    def _apart(self, do: Callable[[ApiClient], object]) -> None:
         """Ask the server something in a thread of its own: it may take its time."""
 
         def attempt() -> None:
             try:
                 assert self._connect is not None
                 with self._connect(self._api) as client:
-                    do(client, terminal_id, question, *more)
+                    do(client)
             except (OrchestratorError, OSError) as error:
                 with suppress(OSError):
                     self._show(Line(f"cao: {error}", Tone.ALERT))
 
         threading.Thread(target=attempt, name="answer", daemon=True).start()
 
-    def _find_choices(self, client: ApiClient, terminal_id: str, question: OpenQuestion) -> None:
+    def _find_choices(self, terminal_id: str, question: OpenQuestion, client: ApiClient) -> None:
         found = client.get_question(terminal_id) or {}
         # First, so that no key is pressed without it.
         question.fingerprint = found.get("fingerprint")
@@ -168,11 +160,6 @@ class LiveView:
             str(one["key"]): str(one["label"]) for one in found.get("choices") or ()
         }
         self._wakes.put(False)
-
-    def _answer(
-        self, client: ApiClient, terminal_id: str, question: OpenQuestion, key: str
-    ) -> None:
-        client.answer_agent(terminal_id, key, question.fingerprint)
 
     def _hear(self, data: bytes) -> bool:
         """Do what was pressed; return whether that may be the beginning of a key."""
@@ -182,12 +169,13 @@ class LiveView:
         for request in requests:
             if isinstance(request, str):
                 if now and now.question:
-                    self._apart(self._answer, now.turn.terminal_id, now.question, request)
+                    answer = (now.turn.terminal_id, request, now.question.fingerprint)
+                    self._apart(methodcaller("answer_agent", *answer))
                 continue
             try:
                 # The run's reply is among its events.
                 if self._ask is not None:
-                    self._ask(self._picture.run.id, request)
+                    self._ask(self._picture.id, request)
             except (OrchestratorError, OSError) as error:
                 self._show(Line(f"cao: {error}", Tone.ALERT))
         self._wakes.put(False)
@@ -220,10 +208,10 @@ class LiveView:
             width, height = self._console.size
             above = ""
             if line is not None:
-                text = (beside_time(line.text, width), STYLES[line.tone])
+                text = (beside_time(line.text, width), line.tone.value)
                 above = self._rendered(Text.assemble((head, "dim"), text))
             can_press = self._keyboard is not None and self._keyboard.is_on
-            canvas = Canvas(width, height, time.time(), self.is_alone)
+            canvas = Canvas(width, height, time.time(), is_alone=self._recall is None)
             rows = draw(self._picture, canvas, self._keys if can_press else None)
             block = self._rendered(*rows).removesuffix(NEXT_ROW)
             up = f"\x1b[{len(rows) - 1}A" if len(rows) > 1 else ""

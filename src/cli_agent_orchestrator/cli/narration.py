@@ -65,11 +65,13 @@ RESUME_ANEW = f"{SAVED}, and its agents are ended. `cao resume {{id}}` resumes i
 
 
 class Tone(Enum):
-    PLAIN = "plain"
-    QUIET = "quiet"
-    GOOD = "good"
-    BAD = "bad"
-    ALERT = "alert"
+    """Its value is how a terminal styles it."""
+
+    PLAIN = ""
+    QUIET = "dim"
+    GOOD = "bold green"
+    BAD = "bold red"
+    ALERT = "yellow"
 
 
 class Line(Struct, frozen=True):

@@ -34,19 +34,23 @@ from ..events import (
     CheckBegan,
     CheckOutput,
     EventKind,
+    FilesChanged,
     HandoffEvent,
     Meaning,
+    NotConverging,
     PauseAsked,
     Paused,
     RunBegan,
+    RunEnded,
     RunEvent,
     RunOpened,
     ServerChosen,
+    SettingChanged,
     TurnBegan,
     Unpaused,
 )
 from ..pipeline.requests import LARGEST_HINT, Hint, Pause, Request, Skip, Unpause
-from ..runs.record import RunRecord, RunStatus, SavedSetting, after_event, short_name
+from ..runs.record import short_name
 from ..runs.view import Fold, Turn
 from .narration import EARLY, point_words
 
@@ -119,7 +123,7 @@ class Moment(Struct):
                 self.question = OpenQuestion(event.at, event.text, event.question)
             case EventKind.STATUS if event.status is not TerminalStatus.WAITING_USER_ANSWER:
                 self.question = None
-                if event.status is None or not event.status.at_rest:
+                if self.doing is not Doing.RESTING:
                     self.countdown = None
             case EventKind.ACTION:
                 self.action = event.text
@@ -144,8 +148,13 @@ class Picture(Fold):
 
     def __init__(self) -> None:
         super().__init__()
-        self.run = RunRecord("", "")
-        """Its id is empty as long as there is none."""
+        self.id = self.name = ""
+        """Empty as long as it has none; the name is what people can call it by."""
+        self.is_open = True
+        self.providers: Mapping[str, str] = {}
+        self.round = self.max_rounds = 0
+        self.stalled = ""
+        """Why it does not converge, until an author has changed files."""
         self.now: Moment | None = None
         self.cycle = 0
         """0 if cycles do not count at present."""
@@ -156,23 +165,24 @@ class Picture(Fold):
         self.pausing = False
         self._points: dict[str, str] = {}
         """By gate: at which point of the run it is run, in words."""
+        self._since = 0.0
+        """When it would have begun, had it never rested before it was resumed."""
 
     def total(self, now: float) -> float:
         """Return how long it has been at work, without the time before it was resumed."""
-        return max(now - self.run.started - self.run.paused_seconds, 0.0) if self.last else 0.0
+        return max(now - self._since, 0.0) if self.last else 0.0
 
     def add(self, event: RunEvent) -> None:
         if not self.last:
-            self.run = replace(self.run, started=event.at)
+            self._since = event.at
         elif isinstance(event, RunOpened):
-            rested = self.run.paused_seconds + max(event.at - self.last, 0.0)
-            self.run = replace(self.run, status=RunStatus.RUNNING, paused_seconds=rested)
+            self._since += max(event.at - self.last, 0.0)
         super().add(event)
-        self.run = after_event(self.run, event)
         if self.under_way is None:
             self.now = None
         if isinstance(event, TurnBegan | CheckBegan):
             turn, self.starting, self.paused = self.turns[event.sequence], {}, None
+            self.round = event.round
             if isinstance(event, CheckBegan):
                 self._points[event.gate] = point_words(event)
                 self.cycle = 0
@@ -189,31 +199,36 @@ class Picture(Fold):
     def _note(self, event: RunEvent) -> None:
         match event:
             case RunOpened():
-                self.run = replace(self.run, id=event.run)
+                self.id, self.name, self.is_open = event.run, short_name(event.run), True
                 self.cycle, self.starting, self.paused, self.pausing = 0, {}, None, False
             case ServerChosen():
                 self.attach_prefix = event.attach_prefix
             case AgentsStarting():
+                self.providers = {**self.providers, **event.providers}
                 self.starting = dict.fromkeys(event.providers, event.at)
             case AgentStarted() if event.role in self.starting:
                 self.starting[event.role] = None
             case RunBegan():
-                most = SavedSetting(str(event.max_rounds), "")
-                self.run = replace(self.run, settings={"MAX_ROUNDS": most})
+                self.providers, self.max_rounds = event.providers, event.max_rounds
                 self.starting = {}
-            case PauseAsked():
-                self.pausing = True
-            case Paused():
-                self.paused, self.pausing = event.at, False
-            case Unpaused():
-                self.paused, self.pausing = None, False
+            case SettingChanged(name="MAX_ROUNDS") if event.value.isdecimal():
+                self.max_rounds = int(event.value)
+            case NotConverging():
+                self.stalled = event.why
+            case FilesChanged(allowed=True) if event.count > 0:
+                self.stalled = ""
+            case RunEnded():
+                self.is_open = False
+            case PauseAsked() | Paused() | Unpaused():
+                self.pausing = isinstance(event, PauseAsked)
+                self.paused = event.at if isinstance(event, Paused) else None
 
     def agents(self, now: float) -> list[AgentRow]:
         last = {turn.role: turn for turn in self.turns.values()}
-        return [self._row(role, last.get(role), now) for role in {**self.run.providers, **last}]
+        return [self._row(role, last.get(role), now) for role in {**self.providers, **last}]
 
     def _row(self, role: str, turn: Turn | None, now: float) -> AgentRow:
-        provider = self.run.providers.get(role) or (turn.provider if turn else "")
+        provider = self.providers.get(role) or (turn.provider if turn else "")
         named = role + self._points.get(role, "")
         since = self.starting.get(role)
         if self.now is not None and turn == self.now.turn:
@@ -221,7 +236,7 @@ class Picture(Fold):
         if since is not None:
             return AgentRow(role, provider, Doing.STARTING, now - since)
         # What came of an earlier round is no news any more.
-        if turn is None or not turn.outcome or turn.round != self.run.round:
+        if turn is None or not turn.outcome or turn.round != self.round:
             return AgentRow(role, provider)
         outcome = EARLY if turn.early else turn.outcome
         return AgentRow(named, provider, Doing.DONE, turn.seconds, outcome)
@@ -269,11 +284,11 @@ class Keys(Struct, frozen=True):
 
 def offers(picture: Picture) -> Mapping[str, str]:
     """Return which keys do something now, and what: a word each."""
-    now, run = picture.now, picture.run
+    now = picture.now
     offered = {}
     if now and now.turn.terminal_id:
         offered["a"] = "attach"
-    if run.status.is_open and run.id and run.round:
+    if picture.is_open and picture.id and picture.round:
         held = picture.pausing or picture.paused is not None
         offered |= {"h": "hint", "p": "resume" if held else "pause"}
         if now and now.turn.role in picture.reviewers:
@@ -377,7 +392,7 @@ def draw(picture: Picture, canvas: Canvas, keys: Keys | None = None) -> list[Tex
     Without `keys` none can be pressed, and commands for another terminal are drawn instead.
     """
     agents = picture.agents(canvas.now)
-    if not (picture.run.status.is_open and (agents or picture.paused)):
+    if not (picture.is_open and (agents or picture.paused)):
         return []
     rows = [
         (Need.HEAD, _head(picture, canvas.now)),
@@ -413,14 +428,13 @@ def clock_face(seconds: float) -> str:
 
 
 def _head(picture: Picture, now: float) -> Text:
-    run = picture.run
     if picture.starting:
         count = [*picture.starting.values()].count(None) + 1
         where = f"Starting {min(count, len(picture.starting))} of {len(picture.starting)}"
-    elif run.round:
-        most = f" of {run.max_rounds}" if run.max_rounds >= run.round else ""
+    elif picture.round:
+        most = f" of {picture.max_rounds}" if picture.max_rounds >= picture.round else ""
         cycle = f", cycle {picture.cycle}" if picture.cycle else ""
-        where = f"Round {run.round}{most}{cycle}"
+        where = f"Round {picture.round}{most}{cycle}"
     else:
         where = "Starting"
     total = f"   total {clock_face(picture.total(now))}"
@@ -470,11 +484,11 @@ def _alerts(picture: Picture, canvas: Canvas, *, can_press: bool) -> Iterator[Ro
     if now and now.action:
         who = (f"  {one_line(now.turn.role)}: ", "dim")
         yield Need.ACTION, Text.assemble(who, _joined(now.action))
-    allowed = [one for one in picture.changes if one.allowed and one.round == picture.run.round]
+    allowed = [one for one in picture.changes if one.allowed and one.round == picture.round]
     if allowed:
         yield Need.OTHERS, Text(f"  {_joined(f'{allowed[-1].role} {allowed[-1].words}')}", "dim")
-    if picture.run.stalled:
-        yield _alert(_joined(NOT_CONVERGING + picture.run.stalled))
+    if picture.stalled:
+        yield _alert(_joined(NOT_CONVERGING + picture.stalled))
     if now and now.delay:
         since, why = now.delay
         yield _alert(f"not delivered for {clock_face(canvas.now - since)}: {_joined(why)}")
@@ -504,7 +518,7 @@ def _question(
         for row in _in_rows(answers, canvas.room):
             yield Need.ALERT, Text(row, URGENT)
         return
-    prefix, run = picture.attach_prefix, short_name(picture.run.id)
+    prefix, run = picture.attach_prefix, picture.name
     ways = [f"{prefix}{question.command}", f"{prefix}cao answer {run} KEY"]
     for row in _in_rows([_joined(way) for way in ways[: 2 if run else 1]], canvas.room):
         yield Need.ACTION, Text(row, URGENT)
@@ -524,7 +538,7 @@ def _commands(picture: Picture, canvas: Canvas, keys: Keys | None) -> Sequence[s
 
 
 def _command(picture: Picture, word: str) -> str:
-    run, now = one_line(short_name(picture.run.id)), picture.now
+    run, now = one_line(picture.name), picture.now
     if word == "attach" and now:
         terminal = one_line(f"{run}/{now.turn.role}" if run else now.turn.terminal_id)
         return f"{one_line(picture.attach_prefix)}cao attach {terminal}"

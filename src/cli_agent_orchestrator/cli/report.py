@@ -19,7 +19,7 @@ from ..runs.request import read_all_settings
 from ..runs.screens import read_cast, roles_with_cast, screen_at, steps_of
 from ..runs.view import choose_run, find_run, list_runs
 from ..settings.config import RunConfig
-from ..settings.layout import TASK_FILE, run_folder, state_folder
+from ..settings.layout import run_folder, state_folder
 from ..settings.values import merge_settings, read_environment
 from ..show.report_html import report_page, shortened
 from ..show.report_text import anonymized, local_time, markdown, request_page, without_places
@@ -89,22 +89,7 @@ def report(
     if output is None:
         click.echo(page, nl=False)
     else:
-        _refuse_precious(Path(output), found)
         _write(Path(output), page)
-
-
-def _refuse_precious(path: Path, found: Report) -> None:
-    """Refuse a file that is surely not to be replaced: the task of the run, or one of git's."""
-    named = one_line(str(path))
-    place = os.path.realpath(path)
-    if ".git" in Path(place.lower()).parts:
-        raise UsageError(f"{named} is in a folder of git's; name another file")
-    saved = found.run.settings.get("PROMPT_FILE")
-    task = saved.value if saved else TASK_FILE
-    # The folder that the task was named from is not known any more.
-    tasks = {os.path.realpath(Path(base, task)) for base in (found.run.wd, found.run.project, ".")}
-    if place in tasks and os.path.lexists(path):
-        raise UsageError(f"{named} is the task of the run; name another file")
 
 
 def _write(path: Path, page: str) -> None:

@@ -388,9 +388,7 @@ def choose_view(
 
     narration = Narration(base, report, unfinished)
     if state_folder is None:
-        view = LiveView(narration)
-        view.is_alone = True
-        return view
+        return LiveView(narration)
 
     def recall(run: str) -> list[RunEvent]:
         try:
@@ -402,6 +400,5 @@ def choose_view(
     if not is_inside(tmux_socket(state_folder), os.environ):
         ask = partial(pass_on, state_folder)
         connect = partial(client_for, os.environ, importing=importing)
-    view = LiveView(narration, ask=ask, recall=recall, connect=connect)
-    view.notify_by(read_notices(os.environ))
-    return view
+    notices = read_notices(os.environ)
+    return LiveView(narration, ask=ask, recall=recall, connect=connect, notices=notices)
