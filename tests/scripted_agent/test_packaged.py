@@ -42,14 +42,6 @@ def test_reviewers_approve_from_the_second_cycle_on(path: Path, round_: int, rol
         assert is_review_approved(answer, LOOP.role(role), cycle, all_groups)
 
 
-@pytest.mark.parametrize(
-    ("role", "second"), [("analyst_review", "APPROVED"), ("programmer_review", "REVISE")]
-)
-def test_the_reviewers_of_the_demo_ask_for_more_in_the_first_cycle(role: str, second: str) -> None:
-    assert "REVIEW_RESULT: REVISE" in answer_of(load(DEMO_SCRIPT), role, 1, 1)
-    assert f"REVIEW_RESULT: {second}" in answer_of(load(DEMO_SCRIPT), role, 2, 1)
-
-
 def test_all_findings_of_the_demo_are_answered() -> None:
     ledger = Findings()
     for round_, cycle in ((1, 1), (1, 2), (2, 1), (2, 2)):

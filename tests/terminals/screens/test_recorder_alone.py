@@ -92,6 +92,16 @@ async def until(is_so: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
+async def test_another_server_goes_on_with_a_recording_that_was_torn(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.begin_file(HEADER + frame_line(Frame(1.0, {0: "hello"})) + b'[7, "o", "\\u001b[1;')
+    await rig.record_once(rig.terminal("%1"), "again")
+    assert rig.screens() == ["hello", "again"]
+    cast = read_cast(rig.run, "tester")
+    assert cast is not None
+    assert cast.frames[1].is_whole
+
+
 async def test_a_recording_that_is_full_does_not_go_on(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     rig.begin_file(HEADER + full_line(1.0))

@@ -7,11 +7,10 @@ import signal
 from contextlib import suppress
 
 import pytest
-import uvloop
 
 from cli_agent_orchestrator.errors import TmuxCommandError, TmuxGone
 from cli_agent_orchestrator.terminals.tmux import HUB_SESSION, Command
-from tests.terminals.tmux.rig import LONG_SLEEP, Recorder, Rig, running_tmux
+from tests.terminals.tmux.rig import LONG_SLEEP, Recorder, Rig
 
 pytestmark = pytest.mark.tmux
 
@@ -205,26 +204,6 @@ async def test_a_listener_that_fails_does_not_end_the_connection(rig: Rig) -> No
     async with rig.second_tmux(recorder) as tmux:
         info = await tmux.open_window("s", "n", Command(("sh", "-c", "exit 2"), "/", {}), "t")
         assert await recorder.until_exited(info.pane) == 2
-
-
-def test_the_engine_runs_on_uvloop_as_well() -> None:
-    async def scenario() -> None:
-        async with running_tmux() as rig:
-            pane = await rig.run("sh", "-c", SPEAKER, raw_output=True)
-            await rig.tmux.paste(pane, b"first\n")
-            await rig.recorder.until_shown(pane, "said first")
-            await kill_client(rig)
-            await until_connected_again(rig)
-            await rig.by_hand("copy-mode", "-t", pane)
-            await rig.tmux.paste(pane, b"second\n")
-            await rig.recorder.until_shown(pane, "said second")
-            await rig.tmux.press(pane, ["C-d"])
-            assert await rig.recorder.until_exited(pane) == 9
-            await rig.by_hand("kill-server")
-            await until_connected_again(rig, times=3)
-            assert await rig.tmux.panes() == []
-
-    uvloop.run(scenario())
 
 
 @pytest.mark.parametrize("turns", range(0, 60, 20))
