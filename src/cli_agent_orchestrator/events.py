@@ -13,7 +13,7 @@ import json
 import shlex
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 from msgspec import Struct
 
@@ -275,9 +275,7 @@ class Unpaused(Event, frozen=True, tag="unpaused"):
     ask: str = ""
     """The id of what the user asked for; empty if it was not asked for."""
 
-    @property
-    def words(self) -> str:
-        return "resumed"
+    words: ClassVar[str] = "resumed"
 
 
 class PauseAsked(Event, frozen=True, tag="pause_asked"):
@@ -285,9 +283,7 @@ class PauseAsked(Event, frozen=True, tag="pause_asked"):
 
     ask: str = ""
 
-    @property
-    def words(self) -> str:
-        return "pause after the present turn"
+    words: ClassVar[str] = "pause after the present turn"
 
 
 class StopAsked(Event, frozen=True, tag="stop_asked"):
@@ -295,9 +291,7 @@ class StopAsked(Event, frozen=True, tag="stop_asked"):
 
     ask: str = ""
 
-    @property
-    def words(self) -> str:
-        return "stopped, with its agents"
+    words: ClassVar[str] = "stopped, with its agents"
 
 
 class HintTaken(Event, frozen=True, tag="hint_taken"):

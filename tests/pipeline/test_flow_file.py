@@ -115,6 +115,7 @@ FAULTS = [
     ('description = "', 'descripton = "', "descripton", "unknown key `descripton`"),
     ('description = "A', "description = [1]#", "description", "`description` is not text"),
     ('author = "writer"', 'author = "poet"', "stages[1].author", "unknown role `poet`"),
+    ('reviewer = "critic"', 'reviewer = "poet"', "stages[1].reviewer", "unknown role `poet`"),
     ('reviewer = "critic"', 'reviewr = "critic"', "stages[1].reviewr", "unknown key `reviewr`"),
     ('tester = "user"', 'tester = "writer"', "stages[2]", "role `writer` has a turn already"),
     ('name = "trying"', 'name = "writing"', "stages[2].name", "a second stage `writing`"),

@@ -93,7 +93,6 @@ def test_a_finished_run_is_done(value: str) -> None:
         *(({"final_status": value}, "its final_status") for value in (None, "running", ["PASS"])),
         *(({"version": value}, "its version is") for value in (None, 2, "2", True, [1])),
         ({"flow": "solo"}, "its flow is 'solo'"),
-        ({"progress": {"flow": {"name": "solo"}}}, "its flow is 'solo'"),
     ],
 )
 def test_what_no_run_goes_on_from_is_refused(damage: dict[str, object], why: str) -> None:

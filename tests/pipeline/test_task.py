@@ -52,9 +52,7 @@ def test_a_task_has_two_parts_whatever_stands_around_them(text: str) -> None:
         ("# Test\na\n# Task\nb", "`# Test` stands before `# Task`"),
         ("## Task\n\n", "there is nothing below `## Task`"),
         ("# Task\n# Test\na", "there is nothing below `# Task`"),
-        (f"# Task\na\n{SCENARIO}\nb", f"both forms: line 3 is `{SCENARIO}`, line 1 is `# Task`"),
-        (f"{EXPLORE}\na\n# Test\nb", f"both forms: line 1 is `{EXPLORE}`, line 3 is `# Test`"),
-        (f"# Task\n```\n{EXPLORE}\na\n{SCENARIO}\nb\n```", "it mixes both forms: line 3"),
+        (f"{EXPLORE}\na\n# Test\nb", f"the line `{SCENARIO}` is missing"),
     ],
 )
 def test_another_form_is_refused_and_the_expected_one_shown(text: str, reason: str) -> None:
@@ -97,6 +95,7 @@ def test_a_task_may_have_headings_instead(task: str, test: str) -> None:
     "quoted",
     [
         "```\n# Test\n```",
+        f"```\n{EXPLORE}\na\n{SCENARIO}\nb\n```",
         "<!--\n# Test\n-->",
         "    # Test",
         "#Test",

@@ -179,19 +179,13 @@ class Folder(Struct, frozen=True):
     def remove_all(self) -> None:
         """Remove the folder with all that is in it; no link is followed."""
         with suppress(FileNotFoundError), Folder(self.root, self.parts[:-1])._opened() as parent:
-            try:
-                shutil.rmtree(self.parts[-1], dir_fd=parent)
-            except RecursionError:
-                text = "its folders are nested too deeply; remove it"
-                raise OSError(errno.ENAMETOOLONG, text, str(self.path)) from None
+            shutil.rmtree(self.parts[-1], dir_fd=parent)
 
     def remove_if_empty(self) -> bool:
-        try:
-            with Folder(self.root, self.parts[:-1])._opened() as parent:
-                os.rmdir(self.parts[-1], dir_fd=parent)
-        except OSError:
-            return False
-        return True
+        with suppress(OSError), Folder(self.root, self.parts[:-1])._opened() as parent:
+            os.rmdir(self.parts[-1], dir_fd=parent)
+            return True
+        return False
 
     @contextmanager
     def locked(self) -> Iterator[None]:

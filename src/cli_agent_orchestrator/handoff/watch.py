@@ -17,8 +17,6 @@ from ..events import EventKind, HandoffEvent
 from .files import Response, ResponseFiles
 from .wait import FileState, Observation, Signature
 
-LONGEST_WAIT = 3600.0
-"""Seconds after which one looks again in any case; the system knows no end of the larger ones."""
 END_SECONDS = 5.0
 END_TRIES = 50
 STEADY_SECONDS = 10.0
@@ -54,7 +52,7 @@ class Mailbox:
 
     def wait(self, seconds: float) -> Signal | None:
         try:
-            return self._signals.get(timeout=min(max(seconds, 0), LONGEST_WAIT))
+            return self._signals.get(timeout=max(seconds, 0))
         except Empty:
             return None
 
@@ -296,7 +294,7 @@ class TurnWatch:
             status = status or self._ask_status()
             is_working = status is TerminalStatus.PROCESSING
             self._worked_at = self._clock.monotonic() if is_working else -inf
-        response, warnings = self._response()
+        response = self._response()
         if status is None:
             self._on_silence(self.error)
         else:
@@ -304,8 +302,6 @@ class TurnWatch:
         if response is not None and not self._file_seen:
             self._file_seen = True
             self.report(EventKind.FILE_SEEN, str(self.path))
-        for text in warnings:
-            self.warn(f"{self.path}: {text}")
         reply = None if response is None else response.text
         return Observation(self._clock.monotonic(), status, reply, self._files.is_folder_gone)
 
@@ -435,20 +431,22 @@ class TurnWatch:
             self.error = error
             return None
 
-    def _response(self) -> tuple[Response | None, tuple[str, ...]]:
-        """Return the response if it is there, complete and not blank; and its repairs, once."""
+    def _response(self) -> Response | None:
+        """Return the response if it is there, complete and not blank; warn of its repairs once."""
         now = self._clock.monotonic()
         signature = self._files.signature(self.agent.role)
         self._file = self._file.on_look(signature, now)
         if signature is None or now < self._file.complete_at:
-            return None, ()
+            return None
         if self._read is not None and self._read[0] == signature:
-            return self._read[1], ()
+            return self._read[1]
         response = self._files.read(self.agent.role)
         if self._files.signature(self.agent.role) != signature:
-            return None, ()
+            return None
         self._read = (signature, response)
-        return response, response.warnings if response else ()
+        for text in response.warnings if response else ():
+            self.warn(f"{self.path}: {text}")
+        return response
 
 
 def may_end(event: TerminalEvent) -> bool:

@@ -142,7 +142,6 @@ BLOCKING, ADVISORY = "blocking", "advisory"
 LONGEST_LINE = 2000
 LONGEST_TEXT = 500
 LONGEST_PLACE = 200
-LARGEST_ID = 9999
 
 # "- **", "3. ", "| ", "- [x] ", "REVIEW_NOTES: ": what may stand before a number, but no quotation
 BEFORE_PATTERN = (
@@ -373,10 +372,7 @@ def _free_id(wanted: str, tracked: Sequence[Tracked], form: ReviewForm) -> str:
     if wanted not in taken:
         return wanted
     taken |= {finding.id for finding in form.findings}
-    following = _next_id(taken)
-    if int(following[1:]) <= LARGEST_ID:
-        return following
-    return next(number for n in range(1, LARGEST_ID) if (number := f"F{n}") not in taken)
+    return _next_id(taken)
 
 
 def _next_id(taken: set[str]) -> str:

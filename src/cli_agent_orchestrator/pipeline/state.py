@@ -259,8 +259,8 @@ def from_json(data: object) -> RunState:
     if status not in list(FinalStatus):
         raise StateError(f"its final_status is {status!r}, not one of {', '.join(FinalStatus)}")
     flow = packaged_flow(LOOP)
-    if flow_name(data) != flow.name:
-        raise StateError(f"its flow is {flow_name(data)!r}, and the run itself is not known here")
+    if (named := data.get("flow", LOOP)) != LOOP:
+        raise StateError(f"its flow is {named!r}, and the run itself is not known here")
     is_over = status != FinalStatus.RUNNING
     stage = flow.stage(_text(data, "current_phase")) or flow.first
     terminals, outputs = _table(data, "terminals"), _table(data, "outputs")
@@ -288,11 +288,6 @@ def from_json(data: object) -> RunState:
         progress=Progress(providers={role: agent for role, agent in agents.items() if agent}),
         updated_at=_text(data, "updated_at"),
     )
-
-
-def flow_name(data: Mapping[str, Any]) -> object:
-    # Earlier versions kept it in `progress`.
-    return data.get("flow", _table(_table(data, "progress"), "flow").get("name", LOOP))
 
 
 def _feedback(data: Mapping[str, Any], key: str) -> Excerpt:

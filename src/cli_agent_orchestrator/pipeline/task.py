@@ -75,7 +75,9 @@ def parse_task(text: str) -> Task:
             "into a file of the project and name it in the task"
         )
     marked = _mark(text)
-    if marked.stars and (not (marked.task or marked.test) or _is_starred(marked)):
+    outside = {number for number, _ in unfenced(marked.lines)}
+    # Without headings, stars count in fenced code, too: so scripts have them.
+    if marked.stars and (outside & set(marked.stars) or not (marked.task or marked.test)):
         explore, scenario = _parse_stars(marked.lines)
     else:
         explore, scenario = _parse_headings(marked)
@@ -113,19 +115,6 @@ def _mark(text: str) -> _Marked:
         if words in PARTS and re.match(HEADING_PATTERN, line):
             headings[PARTS[words]].append(below + number)
     return _Marked(lines, stars, settings, headings[TASK_HEADING], headings[TEST_HEADING])
-
-
-def _is_starred(marked: _Marked) -> bool:
-    """Is it a task with stars, whatever headings its parts have? It cannot be of both forms."""
-    outside = {number for number, _ in unfenced(marked.lines)}
-    has_both = len({marked.lines[number].strip() for number in marked.stars}) > 1
-    if has_both and not outside.isdisjoint(marked.stars):
-        return True
-    heading, star = min([*marked.task, *marked.test]), marked.stars[0]
-    raise _problem(
-        f"it mixes both forms: line {star + 1} is `{marked.lines[star].strip()}`, line "
-        f"{heading + 1} is `{marked.lines[heading].strip()}`"
-    )
 
 
 def _parse_stars(lines: Sequence[str]) -> tuple[str, str]:

@@ -31,7 +31,6 @@ from ..pipeline.state import (
     RunState,
     decode_state,
     encode_state,
-    flow_name,
     from_json,
     to_json,
 )
@@ -260,7 +259,7 @@ class ExportedState:
         A file that holds no state is left alone, and never overwritten.
         """
         content = self._content()
-        if isinstance(content, dict) and flow_name(content) != LOOP:
+        if isinstance(content, dict) and content.get("flow", LOOP) != LOOP:
             is_over = content.get("final_status") in (FinalStatus.PASS, FinalStatus.FAIL)
             content = None if is_over else content
         try:

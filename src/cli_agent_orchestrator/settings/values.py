@@ -264,8 +264,6 @@ def given(level: Mapping[str, str | None]) -> dict[str, str]:
 
 
 LARGEST_SETTINGS = 1024 * 1024
-LARGEST_NUMBER_BITS = 64
-"""More is no number of anything here."""
 
 FROM_FILE_FOLDER = ("PROMPT_FILE", "WD")
 GATES = "GATES"
@@ -318,18 +316,16 @@ def _flatten(key: str, value: object, path: Path) -> tuple[str, str]:
     setting = BY_KEY.get(key)
     where = f"{key} in {path.name}"
     if setting is None:
-        raise ConfigError(where, _shown(value), "a known setting" + _suggestion(key))
+        raise ConfigError(where, value, "a known setting" + _suggestion(key))
     if setting.kind is ValueKind.PATH and isinstance(value, str):
         check_path(where, value)
     if key == WORKTREE_KEY and not isinstance(value, bool):
-        raise ConfigError(where, _shown(value), "true or false; setup stands in a line of its own")
+        raise ConfigError(where, value, "true or false; setup stands in a line of its own")
     match value:
         case bool() if key == WORKTREE_KEY:
             return setting.name, "worktree" if value else "folder"
         case bool():
             return setting.name, "true" if value else "false"
-        case int() if value.bit_length() > LARGEST_NUMBER_BITS:
-            raise ConfigError(where, _shown(value), "a smaller number")
         case int() | float():
             return setting.name, str(value)
         case dict() if setting.kind is ValueKind.GATES:
@@ -341,26 +337,14 @@ def _flatten(key: str, value: object, path: Path) -> tuple[str, str]:
         case str():
             return setting.name, value
         case _:
-            raise ConfigError(where, _shown(value), "text, a number, true or false")
+            raise ConfigError(where, value, "text, a number, true or false")
 
 
 def _paths_text(items: list[object], where: str) -> str:
     for item in items:
         if not isinstance(item, str) or len(read_paths(where, item)) != 1:
-            raise ConfigError(where, _shown(item), PLAIN_PATHS)
+            raise ConfigError(where, item, PLAIN_PATHS)
     return "\n".join(map(str, items))
-
-
-def _shown(value: object) -> object:
-    """Return what can be told of a value; Python does not print all that a file can hold."""
-    match value:
-        case int() if value.bit_length() > LARGEST_NUMBER_BITS:
-            return f"a number of {value.bit_length()} bits"
-        case list():
-            return "a list"
-        case dict():
-            return "a table"
-    return value
 
 
 def _suggestion(key: str) -> str:
