@@ -22,19 +22,17 @@ as changed lines at the most.
 """
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 
 from msgspec import Struct
 
-from ..core.text import SEPARATORS, plural
+from ..core.text import plural
 from ..work.changes import Change
 from .suites import (
     BY_PATH,
     LANGUAGES,
-    PYTHON,
     RUST,
     SETTINGS_SKIPS,
     Kinds,
@@ -52,9 +50,6 @@ MOST_LINES = 20_000
 LONGEST_SHOWN = 200
 # "#[cfg(test)]", "#[cfg(all(test, unix))]"
 UNIT_TESTS_PATTERN = r"[ \t]*#\[cfg\((?:test|all\(test\b.*)\)\]"
-# "# -*- coding: utf-7 -*-", in one of the first two lines
-COOKIE_PATTERN = r"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]{1,80})"
-PLAIN_CODING_PATTERN = r"(?:utf-?8|(?:us-)?ascii|(?:iso-)?latin-?1|iso-?8859-1)(?:-\w{1,20})?"
 SHADOWS = frozenset({"unittest", "pytest", "_pytest", "sitecustomize", "usercustomize"})
 """Modules that are taken in the place of a framework, or before everything else."""
 EXECUTABLE, LINK = "100755", "120000"
@@ -282,8 +277,7 @@ def find_doubts(path: str, old: str, new: str) -> Found:
     spoken = "\n".join(_spoken_lines(new, language))
     bound = (found[found.lastindex or 0] for found in _matches(language.imports, spoken))
     imported = {name for names in bound for name in re.findall(r"[\w$]+", names)}
-    known = [cookie for _, cookie in _odd_codings(old, language)]
-    doubts = [one for one in _odd_codings(new, language) if one[1] not in known]
+    doubts = []
     for number, line in _new_lines(old, new, language):
         changed = _matches(language.on_imported, line)
         marks = [
@@ -291,20 +285,11 @@ def find_doubts(path: str, old: str, new: str) -> Found:
             *(found[0] for found in changed if found[found.lastindex or 0] in imported),
         ]
         doubts += [(number, mark.strip()) for mark in marks[:1]]
-    return tuple(sorted(doubts))
+    return tuple(doubts)
 
 
 def _matches(pattern: str, text: str) -> Iterator[re.Match[str]]:
     return re.finditer(pattern, text, re.MULTILINE) if pattern else iter(())
-
-
-def _odd_codings(text: str, language: Language) -> Iterator[tuple[int, str]]:
-    """Yield the line by which Python reads a file as something else than it looks like."""
-    for number, line in enumerate(text.split("\n", 2)[:2] if language is PYTHON else [], 1):
-        cookie = re.match(COOKIE_PATTERN, line)
-        coding = cookie[1].lower().replace("_", "-") if cookie else ""
-        if cookie and not re.fullmatch(PLAIN_CODING_PATTERN, coding):
-            yield number, cookie[0].strip()
 
 
 def _new_lines(old: str, new: str, language: Language) -> Iterator[tuple[int, str]]:
@@ -316,23 +301,12 @@ def _new_lines(old: str, new: str, language: Language) -> Iterator[tuple[int, st
 
 
 def _spoken_lines(text: str, language: Language) -> list[str]:
-    """Return the lines of a text with their numbers kept, without comments and long texts.
-
-    Letters that only look different are the same, as in Python. A line that a language takes for
-    several, and git does not, has line ends in it.
-    """
+    """Return the lines of a text with their numbers kept, without comments and long texts."""
 
     def quiet(found: re.Match[str]) -> str:
-        # A text in which something is run: `${…}`, or {…} after an f
-        before = found.string[max(found.start() - 2, 0) : found.start()]
-        is_formatted = found[0].startswith(("'", '"')) and "f" in before.lower()
-        may_hold_code = is_formatted or (found[0].startswith("`") and "${" in found[0])
-        kept = found["kept"] or (found[0] if may_hold_code else "")
-        return kept or "\n" * found[0].count("\n")
+        return found["kept"] or "\n" * found[0].count("\n")
 
-    lines = re.sub(language.quiet, quiet, text).split("\n")
-    broken = (re.sub(rf"[\f\v\ufeff{SEPARATORS}]", "\n", line) for line in lines)
-    return [unicodedata.normalize("NFKC", line).rstrip() for line in broken]
+    return [line.rstrip() for line in re.sub(language.quiet, quiet, text).split("\n")]
 
 
 def _readable(text: str | None) -> str | None:
