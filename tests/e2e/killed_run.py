@@ -7,27 +7,27 @@ know when to die. SIGKILL: nothing is caught, saved, flushed or cleaned up.
 import os
 import signal
 import sys
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
+from cli_agent_orchestrator.cli.interrupts import Interrupts
 from cli_agent_orchestrator.client.client import ApiClient
-from cli_agent_orchestrator.core.clock import SystemClock
+from cli_agent_orchestrator.client.find import Found
 from cli_agent_orchestrator.core.models import Delivery, TerminalStatus
-from cli_agent_orchestrator.events import EventKind, HandoffEvent, RunEvent, TurnBegan, TurnEnded
-from cli_agent_orchestrator.gates.checking import GatePlace
+from cli_agent_orchestrator.events import (
+    EventKind,
+    HandoffEvent,
+    RunBegan,
+    RunEvent,
+    TurnBegan,
+    TurnEnded,
+)
 from cli_agent_orchestrator.hosting.connect import run_own_server
 from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
-from cli_agent_orchestrator.pipeline.prompts import Briefing
-from cli_agent_orchestrator.pipeline.task import parse_task
-from cli_agent_orchestrator.runs.agents import init_new_run
-from cli_agent_orchestrator.runs.loop import Plan, Runner
-from cli_agent_orchestrator.runs.prepare import Prepared
-from cli_agent_orchestrator.runs.record import RunRecord, new_run_id
-from cli_agent_orchestrator.runs.recorder import ExportedState, Recorder, StateFile
-from cli_agent_orchestrator.runs.request import read_task_text
-from cli_agent_orchestrator.runs.run import response_files
+from cli_agent_orchestrator.runs.request import Environment, build_request
+from cli_agent_orchestrator.runs.run import Conductor
 from cli_agent_orchestrator.settings.config import RunConfig
 from cli_agent_orchestrator.settings.layout import state_folder
-from cli_agent_orchestrator.work.folder import WorkFolder
 
 CHECKPOINTS = (
     "before dispatch",
@@ -77,42 +77,33 @@ class MortalClient(ApiClient):
 
 
 def main(checkpoint: str, role: str) -> None:
-    config = RunConfig.from_env({**os.environ, "PROMPT_FILE": "task.md"})
-    clock = SystemClock()
-    task = parse_task(read_task_text(config))
-    with run_own_server(os.environ) as own:
-        client = MortalClient(own.url, working_directory=str(config.wd), transport=own.transport)
-        new = Prepared(config, packaged_flow("loop"), task, new_run_id(clock))
-        state = init_new_run(client, new)
-        if checkpoint == "after delivery":
-            client.doomed_terminal = state.terminal_of(role)
-        recorder = Recorder(state_folder(os.environ))
-        record = RunRecord(new.run_id, str(config.wd), str(config.state_file))
-        folder = recorder.start(record, resumed=False)
-        files = response_files(config.wd, folder, state)
-        files.ensure_response_dir()
-        export = ExportedState(config.state_file, config.wd)
-        plan = Plan(
-            Briefing(task, Path(files.folder), config.rules.condensation),
-            config.rules,
-            config.handoff,
-            StateFile(folder, clock, export),
-            files,
-            lambda *_: None,
-            GatePlace(config.wd, 60, os.environ),
-            WorkFolder(None),
-            config.readonly_roles,
-            since=record.started,
-            run=new.run_id,
-        )
+    @contextmanager
+    def connect(
+        config: RunConfig, warn: Callable[[str], None]
+    ) -> Iterator[tuple[ApiClient, Found]]:
+        with run_own_server(os.environ) as own:
+            wd = str(config.wd)
+            yield MortalClient(own.url, working_directory=wd, transport=own.transport), own
 
-        def on_event(event: RunEvent) -> None:
-            recorder.take(event)
-            if checkpoint_of(event, role) == checkpoint:
-                die()
+    def on_event(event: RunEvent) -> None:
+        if isinstance(event, RunBegan) and checkpoint == "after delivery":
+            MortalClient.doomed_terminal = event.terminals[role]
+        if checkpoint_of(event, role) == checkpoint:
+            die()
 
-        with Runner(client, plan, on_event) as runner:
-            runner.run(state)
+    given = Environment(
+        on_event,
+        Interrupts(),
+        connect,
+        str,
+        state_folder(os.environ),
+        os.environ,
+        lambda named, folder: packaged_flow(named),
+        check_agents=lambda names, wd: None,
+        is_watched=lambda session: False,
+    )
+    with Conductor(build_request({"PROMPT_FILE": "task.md"}, os.environ), given) as conductor:
+        conductor.run()
 
 
 if __name__ == "__main__":

@@ -4,15 +4,14 @@ import json
 import os
 import shlex
 import signal
-import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.cli.panes import Pane
 from tests.e2e.conftest import CAO, Machine
 from tests.e2e.runs import (
     Event,
@@ -29,42 +28,27 @@ from tests.e2e.runs import (
 
 pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 
-PATIENCE = 60.0
-LOOK_SECONDS = 0.05
 COMMAND = shlex.join(CAO)
 ASKS = rule("analyst", misbehave='{ ask = "Go on?" }')
 REVIEWS = rule("analyst_review", misbehave="{ hang = true }")
 KEYS = "h hint · p pause"
 
 
-class Shell:
-    """A shell in a terminal: a window of a tmux server of its own."""
+class Shell(Pane):
+    """A shell in a terminal, as the user of a machine has it."""
 
     def __init__(self, machine: Machine, folder: str) -> None:
         self._machine = machine
-        self._socket = f"{folder}/socket"
-        # Not the shell of the user: it may be one that lets nobody in.
-        env = {**machine.env, "LC_ALL": "C.UTF-8", "SHELL": "/bin/sh"}
-        words = ["-f", "/dev/null", "new-session", "-d", "-x", "150", "-y", "50"]
-        self._env = env
-        self.tmux(*words, "-c", str(machine.work), "env -u TMUX -u ENV PS1='ready> ' sh -i")
-        self.until(lambda: "ready>" in self.screen())
+        agents = machine.env.get("TMUX_TMPDIR", "/tmp")
+        start = f"env -u TMUX -u ENV TMUX_TMPDIR={agents} PS1='ready> ' sh -i"
+        at = ("-c", str(machine.work))
+        super().__init__(Path(folder), *at, start, width=150, env=machine.env)
+        self.resize(150, 50)
+        self.until_shown("ready>")
 
-    def tmux(self, *words: str) -> str:
-        done = subprocess.run(
-            ["tmux", "-S", self._socket, *words],
-            env=self._env,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return done.stdout
-
-    def screen(self) -> str:
-        return self.tmux("capture-pane", "-p")
-
-    def press(self, *keys: str) -> None:
-        self.tmux("send-keys", *keys)
+    def lines(self, joined: bool = False) -> list[str]:
+        """Return what is on the screen, without what is above it."""
+        return self.tmux("capture-pane", "-p").splitlines()
 
     def type(self, text: str) -> None:
         self.tmux("send-keys", "-l", text)
@@ -73,23 +57,11 @@ class Shell:
         self.type(text)
         self.press("Enter")
 
-    def until(self, is_so: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not is_so():
-            assert time.monotonic() < deadline, self.screen()
-            time.sleep(LOOK_SECONDS)
-
-    def until_shown(self, text: str) -> None:
-        self.until(lambda: text in self.screen())
-
     def until_told(self, name: str, **fields: object) -> None:
         """Wait until the run has told of an event."""
         wanted = {"type": name, **fields}
 
-        def is_told() -> bool:
-            return any(wanted.items() <= event.items() for event in self._events())
-
-        self.until(is_told)
+        self.until(lambda _: any(wanted.items() <= event.items() for event in self._events()))
 
     def _events(self) -> Iterator[Event]:
         for path in (self._machine.home / "state" / "runs").glob("*/events.jsonl"):
@@ -97,24 +69,20 @@ class Shell:
             yield from (json.loads(line) for line in lines)
 
     def assert_usual(self) -> None:
-        """The terminal shows a cursor and what is typed, and hands it on a line at a time."""
+        """The terminal shows what is typed, and hands it on a line at a time."""
         self.command("clear; stty -a; echo number $((40 + 2))")
         self.until_shown("number 42")
-        words = self.screen().split()
-        assert self.tmux("display-message", "-p", "#{cursor_flag}") == "1\n"
+        words = " ".join(self.lines()).split()
         assert "icanon" in words
         assert not {"-icanon", "-echo", "-isig", "-icrnl"} & {*words}
 
 
 @contextmanager
 def shell_of(machine: Machine) -> Iterator[Shell]:
-    with tempfile.TemporaryDirectory(prefix="cao-") as folder:
-        shell = Shell(machine, folder)
-        try:
-            yield shell
-        finally:
-            shell.press("C-c")
-            shell.tmux("kill-server")
+    folder = tempfile.TemporaryDirectory(prefix="cao-")
+    with folder as place, closing(Shell(machine, place)) as shell:
+        yield shell
+        shell.press("C-c")
 
 
 @contextmanager
@@ -156,7 +124,7 @@ def test_a_run_is_steered_by_keys_to_its_end(machine: Machine) -> None:
         shell.until_shown("s skip")
         shell.press("a")
         shell.until_shown("! in another terminal:")
-        assert "/analyst_review" in shell.screen()
+        shell.until_shown("/analyst_review")
         shell.press("s")
         shell.until_shown("ended with 0")
         shell.assert_usual()
@@ -186,6 +154,7 @@ def test_a_signal_leaves_the_terminal_as_it_was(
         for number in signals:
             os.kill(pid, number)
         shell.until_shown(f"ended with {code}")
+        assert shell.show("#{cursor_flag}") == "1"
         shell.assert_usual()
 
 
@@ -207,7 +176,7 @@ def test_ctrl_z_gives_the_terminal_back_and_fg_takes_it_again(machine: Machine) 
         shell.press("p")
         shell.until_told("pause_asked")
         shell.press("C-c")
-        shell.until(lambda: "ready>" in shell.screen().strip().splitlines()[-1])
+        shell.until(lambda lines: "ready>" in [line for line in lines if line][-1])
         shell.assert_usual()
 
 
