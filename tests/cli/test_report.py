@@ -189,7 +189,9 @@ class TestPage:
 
     def test_a_run_that_was_discarded_without_a_verdict_offers_no_way_on(self, rig: Rig) -> None:
         save_begun(rig)
-        tree = SavedTree(str(rig.folder), f"cao/{RUN}", "a", "a", delivered=Fate.DISCARDED)
+        tree = SavedTree(
+            str(rig.folder), branch=f"cao/{RUN}", base="a", tip="a", delivered=Fate.DISCARDED
+        )
         reason = "analyst: it is in the error state\n  Look at it:  cao attach x"
         keep_record(rig, RunStatus.FAILED, project="/srv/shop", tree=tree, reason=reason)
         page = printed(RUN).output
@@ -199,7 +201,7 @@ class TestPage:
         assert "resume" not in page
 
     def test_no_path_of_the_state_folder_is_told(self, rig: Rig, state: Path) -> None:
-        tree = SavedTree(str(state / "worktrees" / RUN), f"cao/{RUN}", "a", "b")
+        tree = SavedTree(str(state / "worktrees" / RUN), branch=f"cao/{RUN}", base="a", tip="b")
         own = run_folder(state, RUN).path
         log = str(own / "gates" / "002-tests.log")
         fields = {"tree": tree, "state_file": str(own / "state.json"), "round": 1}

@@ -92,7 +92,7 @@ def test_a_run_that_broke_says_why_and_can_be_resumed_at_once() -> None:
 
 
 def test_work_that_waits_is_a_note_in_its_row() -> None:
-    tree = SavedTree("/gone", "cao/fix-k3f9", "a", "b")
+    tree = SavedTree("/gone", branch="cao/fix-k3f9", base="a", tip="b")
     row = row_of(a_run(status=RunStatus.PASS, ended=NOON - 7200, tree=tree, proof="not proven: x"))
     assert "PASS, not proven" in row.written
     assert "Its work waits on the branch cao/fix-k3f9: cao apply k3f9" in row.written
@@ -129,7 +129,7 @@ def test_so_many_ended_runs_are_shown_and_the_others_can_be_fetched() -> None:
 @given(HOSTILE, HOSTILE, HOSTILE, HOSTILE)
 def test_nothing_in_a_run_breaks_the_page(task: str, folder: str, role: str, flow: str) -> None:
     run = a_run(task_line=task, wd=folder, role=role, flow=flow, asking=role)
-    tree = SavedTree("/gone", flow, "a", "b")
+    tree = SavedTree("/gone", branch=flow, base="a", tip="b")
     passed = RunStatus.PASS
     ended = a_run(id=f"{RUN}x", task_line=task, project=folder, status=passed, tree=tree)
     asked = Question(task, (), "f00d")

@@ -31,7 +31,7 @@ from tests.show.reading import Elements
 QUESTION = Question("Run: make clean?", (Choice("1", "Yes"), Choice("2", "No")), "f00d")
 ENDED: dict[str, Any] = {"ended": NOON - 60, "role": ""}  # Any: fields of a run
 PROOF = CheckEnded(NOON, "proof", 1, 9, "passed", "PASS", 1.0, "/x", why="not proven: no test")
-TREE = SavedTree("/gone", "cao/x", "a", "b")
+TREE = SavedTree("/gone", branch="cao/x", base="a", tip="b")
 
 
 def ids(page: Page) -> list[str]:

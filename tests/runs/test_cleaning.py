@@ -120,7 +120,7 @@ class TestInUse:
     def test_what_can_be_resumed_is_in_use_unless_it_was_discarded(
         self, tmp_path: Path, record: RunRecord, status: RunStatus
     ) -> None:
-        discarded = SavedTree("/t", "cao/x", "a", "a", delivered=Fate.DISCARDED)
+        discarded = SavedTree("/t", branch="cao/x", base="a", tip="a", delivered=Fate.DISCARDED)
         for tree in (None, discarded):
             state = save(tmp_path, replace(record, status=status, tree=tree))
             save_state(state)

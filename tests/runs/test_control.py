@@ -62,7 +62,7 @@ RUN = a_run(wd="/p", round=1, providers={"analyst": "codex"})
 GOOD: tuple[Request, ...] = (
     Pause(), Stop(), Skip(), Hint(None, "x"), Hint("analyst", "x"), Set("max_rounds", "3"),
 )  # fmt: skip
-TREE = SavedTree("/t", "cao/x", "a", "a")
+TREE = SavedTree("/t", branch="cao/x", base="a", tip="a")
 WAIT_SECONDS = 60.0
 
 

@@ -343,7 +343,7 @@ def test_agents_that_were_ended_are_forgotten_unless_somebody_is_at_work(tmp_pat
 def test_work_that_was_applied_stays_so_when_its_tree_is_removed(
     tmp_path: Path, status: RunStatus, delivered: Fate, earlier: Fate, words: str
 ) -> None:
-    tree = SavedTree("/t", "cao/1", "a", "b", delivered=delivered, earlier=earlier)
+    tree = SavedTree("/t", branch="cao/1", base="a", tip="b", delivered=delivered, earlier=earlier)
     found = read_run(save(tmp_path, replace(RECORD, status=status, tree=tree)))
     assert found.words == words
     assert found.discarded is words.endswith("discarded")

@@ -41,7 +41,7 @@ from tests.show.test_diff import CHANGED, MORE
 from tests.show.test_turn import DETAIL, tracked
 
 WD, HOME, STATE = "/home/ada/shop", Path("/home/ada"), Path("/home/ada/state")
-TREE = SavedTree("/gone", "cao/k3f9", "a", "b")
+TREE = SavedTree("/gone", branch="cao/k3f9", base="a", tip="b")
 PROOF = CheckEnded(
     9.0, "proof", 2, 4, "passed", "PASS", 1.0, "/x", why=f"not proven: {WD}/j.py", proven=False
 )

@@ -114,7 +114,9 @@ class Project:
     ) -> tuple[Worktree, tuple[str, ...]]:
         """Make a work tree of what is checked out."""
         of = self.repository()
-        return Worktree(of, folder, branch, of.head, os.environ, held_back=held_back).make()
+        return Worktree(
+            of, folder, os.environ, branch=branch, tip=of.head, held_back=held_back
+        ).make()
 
     def state(self) -> dict[str, object]:
         """Return all that is the user's: each file byte for byte, HEAD, branch, stage, stash."""

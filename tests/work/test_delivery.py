@@ -59,7 +59,7 @@ def moved_on(project: Project) -> None:
 def delivered(
     project: Project, onto: str = "main", environ: Mapping[str, str] = os.environ
 ) -> MergeResult:
-    tree = Worktree(project.repository(), project.folder, BRANCH, "", environ, onto=onto)
+    tree = Worktree(project.repository(), project.folder, environ, branch=BRANCH, onto=onto)
     return apply(tree, AUTHOR)
 
 

@@ -221,6 +221,8 @@ def test_nothing_is_fetched_for_what_is_missing(tmp_path: Path) -> None:
         Git(repository.git_dir, repository.top, os.environ).defused().ask("read-tree", "HEAD").code
         == 0
     )
+    head = repository.head
+    tree = Worktree(repository, tmp_path / "tree", os.environ, branch="cao/r1", tip=head)
     with pytest.raises(GitError):
-        Worktree(repository, tmp_path / "tree", "cao/r1", repository.head, os.environ).make()
+        tree.make()
     assert not mark.exists()

@@ -213,7 +213,9 @@ def test_what_we_and_sandboxes_leave_behind_is_not_committed(project: Project, s
     project.commit({"sub/x": "x\n"})
     project.write({"sub/y": ""})
     repository = replace(project.repository(), prefix="sub")
-    worktree, _ = Worktree(repository, state / "r1", BRANCH, repository.head, os.environ).make()
+    worktree, _ = Worktree(
+        repository, state / "r1", os.environ, branch=BRANCH, tip=repository.head
+    ).make()
     for start in ("", "sub/"):
         write(
             worktree.folder,
@@ -472,7 +474,7 @@ def test_a_work_tree_that_was_killed_while_it_was_made_is_completed(
     head = project.repository().head
     folder = state / "worktrees/r1"
     project.git("worktree", "add", "-q", "--lock", "--no-checkout", "-b", BRANCH, str(folder))
-    worktree = Worktree(project.repository(), folder, BRANCH, head, os.environ)
+    worktree = Worktree(project.repository(), folder, os.environ, branch=BRANCH, tip=head)
     assert worktree.repair() == ("it was not finished when it was made",)
     assert (folder / "src/c.txt").read_text() == "c\n"
     assert not worktree.faults()

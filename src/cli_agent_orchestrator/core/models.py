@@ -110,6 +110,24 @@ class RunAgents(Struct, frozen=True):
     terminals: Mapping[str, str]
 
 
+class TreeFacts(Struct, frozen=True, kw_only=True):
+    """What is kept of a work tree in the record of its run, too."""
+
+    branch: str = ""
+    base: str = ""
+    """The commit that it began at."""
+    tip: str = ""
+    """The last commit of ours in the branch, or the one it began at."""
+    onto: str = ""
+    """The branch that the user had checked out; empty if there was none."""
+    name: str = ""
+    """What git calls it, if not by the name of its folder."""
+    included: tuple[str, ...] = ()
+    """Files of the user's that were copied into it; no commit gets them."""
+    held_back: tuple[str, ...] = ()
+    """Paths that are left out of it; commits have there what `tip` has."""
+
+
 class TurnFacts(Struct, frozen=True):
     """A turn of a run: of an agent, or the command of a gate."""
 

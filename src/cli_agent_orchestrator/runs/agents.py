@@ -364,11 +364,7 @@ def exit_terminals(server: AgentServer, ids: Collection[str]) -> None:
 
 
 def exit_left_terminals(server: AgentServer, state: RunState) -> bool:
-    left = []
-    for terminal_id in filter(None, state.terminals.values()):
-        terminal = _find_terminal(server, terminal_id) or {}
-        in_session = terminal.get("session_name") == state.session_name
-        if in_session and terminal.get("alive") is not False:
-            left.append(terminal_id)
+    lost = find_lost_terminals(server, state)
+    left = [one for role, one in state.terminals.items() if role not in lost]
     exit_terminals(server, left)
     return bool(left)

@@ -130,7 +130,7 @@ def prepare_saved_run(
 
     It has no record if it comes from a state file that no run of this user wrote.
     """
-    if state.wd and not _leads_to(state.wd, here.wd):
+    if state.wd and os.path.realpath(state.wd) != str(here.wd):
         raise RunError(
             f"the saved run works in {state.wd!r}, not in {here.wd}: name that with --wd, or "
             "start a new run with --no-resume"
@@ -250,10 +250,3 @@ def _check_providers(given: Environment, config: RunConfig, providers: Collectio
         for provider in providers:
             given.check_provider(provider)
         given.check_agents(providers, config.wd)
-
-
-def _leads_to(text: str, folder: Path) -> bool:
-    try:
-        return Path(os.path.realpath(text)) == folder
-    except (OSError, ValueError):
-        return False

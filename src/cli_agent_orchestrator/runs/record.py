@@ -27,7 +27,7 @@ from ..core import codec
 from ..core.clock import Clock
 from ..core.codec import Private
 from ..core.files import Folder
-from ..core.models import MOST_RUNS, TerminalStatus
+from ..core.models import MOST_RUNS, TerminalStatus, TreeFacts
 from ..core.text import short_line
 from ..errors import RunLocked, StateError
 from ..events import (
@@ -102,23 +102,11 @@ class Fate(StrEnum):
     DISCARDED = "discarded"
 
 
-class SavedTree(Struct, frozen=True):
+class SavedTree(TreeFacts, frozen=True):
     """The work tree of a run, known without reading anything that an agent could write."""
 
     folder: str
-    branch: str = ""
-    base: str = ""
-    """The commit that it began at."""
-    tip: str = ""
-    """The last commit of ours."""
-    onto: str = ""
-    """The branch that the user had checked out; empty if there was none."""
-    name: str = ""
-    """What git calls it."""
-    included: tuple[str, ...] = ()
-    """Files of the user's that were copied into it."""
     common_dir: str = ""
-    held_back: tuple[str, ...] = ()
     delivered: Fate = Fate.NOT_YET
     earlier: Fate = Fate.NOT_YET
     """What had become of the work before the tree was discarded."""

@@ -5,10 +5,12 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
 from ..core.files import is_left_behind
+from ..core.models import TreeFacts
 from ..core.text import plural
 from ..errors import GitError, OrchestratorError, RunError, RunLocked, StateError, UsageError
 from ..pipeline.state import RunState
@@ -46,17 +48,12 @@ def note_of(tree: Worktree) -> str:
 
 
 def saved_tree(tree: Worktree) -> SavedTree:
-    return SavedTree(
-        folder=str(tree.folder),
-        branch=tree.branch,
-        base=tree.base,
-        tip=tree.tip,
-        onto=tree.onto,
-        name=tree.name,
-        included=tree.included,
-        common_dir=str(tree.repository.common_dir),
-        held_back=tree.held_back,
-    )
+    return SavedTree(str(tree.folder), str(tree.repository.common_dir), **_facts(tree))
+
+
+# Any: fields of `TreeFacts`
+def _facts(tree: TreeFacts) -> dict[str, Any]:
+    return {name: getattr(tree, name) for name in TreeFacts.__struct_fields__}
 
 
 def check_held_back(tree: Worktree, paths: Sequence[str]) -> None:
@@ -162,13 +159,13 @@ def plan_tree(
     tree = Worktree(
         repository,
         Path(os.path.realpath(worktree_folder(state_folder, run))),
-        f"{BRANCH_PREFIX}{run}",
-        repository.head,
         environ,
+        project,
+        branch=f"{BRANCH_PREFIX}{run}",
+        tip=repository.head,
         held_back=_from_top(repository, held_back),
         base=repository.head,
         onto=repository.branch,
-        project=project,
     )
     find(repository.top, tree.held_back)
     dirty = [
@@ -189,19 +186,7 @@ def reopen_tree(record: RunRecord, saved: SavedTree, environ: Mapping[str, str])
     repository = _repository(project, environ)
     if str(repository.common_dir) != saved.common_dir:
         raise UsageError(f"the work tree of {record.id} belongs to {saved.common_dir}, not to that")
-    return Worktree(
-        repository,
-        Path(saved.folder),
-        saved.branch,
-        saved.tip,
-        environ,
-        saved.included,
-        saved.name,
-        saved.held_back,
-        saved.base,
-        saved.onto,
-        project,
-    )
+    return Worktree(repository, Path(saved.folder), environ, project, **_facts(saved))
 
 
 def store_of(state_folder: Path, run: str) -> Path:

@@ -1,6 +1,7 @@
 """A work tree of a run's own: a branch `cao/<run>` in a folder beside the user's checkout.
 
-    worktree, remarks = Worktree(repository, folder, "cao/r1", repository.head, environ).make()
+    worktree = Worktree(repository, folder, environ, branch="cao/r1", tip=repository.head)
+    worktree, remarks = worktree.make()
     commit = worktree.commit(message, identity)
     worktree = replace(worktree, tip=commit.id)
 
@@ -27,6 +28,7 @@ from msgspec.structs import replace
 
 from ..core.codec import Private
 from ..core.files import Folder, cache_of, is_left_behind
+from ..core.models import TreeFacts
 from ..errors import GitError, GitFailed, in_words
 from ..settings.layout import TEMPORARY_FOLDER
 from .changes import LeftOut
@@ -71,21 +73,10 @@ class Commit(Struct, frozen=True):
     remarks: tuple[str, ...]
 
 
-class Worktree(Private, frozen=True):
+class Worktree(TreeFacts, Private, frozen=True):
     repository: Repository
     folder: Path
-    branch: str
-    tip: str
-    """The last commit of ours in the branch, or the one it began at."""
     environ: Mapping[str, str]
-    included: tuple[str, ...] = ()
-    """Files of the user's that were copied into it; no commit gets them."""
-    name: str = ""
-    """What git calls it, if not by the name of its folder."""
-    held_back: tuple[str, ...] = ()
-    """Paths that are left out of it; commits have there what `tip` has."""
-    base: str = ""
-    onto: str = ""
     project: Path = Path()
 
     @property
