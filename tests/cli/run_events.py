@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, get_args, get_type_hints
 
 from hypothesis import strategies as st
+from msgspec import structs
 
 from cli_agent_orchestrator.cli.picture import Picture
 from cli_agent_orchestrator.core.models import TerminalStatus
@@ -127,8 +128,9 @@ OF_TYPE: dict[Any, st.SearchStrategy[Any]] = {
 
 
 def any_of(kind: type[RunEvent]) -> st.SearchStrategy[RunEvent]:
-    hints = get_type_hints(kind).items()
-    fields = {name: OF_FIELD.get(name, OF_TYPE[type_of]) for name, type_of in hints}
+    hints = get_type_hints(kind)
+    names = [field.name for field in structs.fields(kind)]
+    fields = {name: OF_FIELD.get(name, OF_TYPE[hints[name]]) for name in names}
     return st.builds(kind, **fields)
 
 
