@@ -2,15 +2,12 @@
 
 import contextlib
 import copy
-import http.client
 import json
 import os
 import signal
-import threading
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,8 +16,6 @@ from tests.e2e.conftest import CAO, Machine
 from tests.e2e.runs import wait_until
 
 pytestmark = pytest.mark.tmux
-
-HANG = '[[rule]]\ncontains = "hang"\nmisbehave = { hang = true }\n'
 
 
 def call(method: str, url: str, **parameters: str) -> Any:
@@ -38,72 +33,15 @@ def session(machine: Machine, url: str, profile: str = "tester", **more: str) ->
     return call("POST", f"{url}/sessions", **more)
 
 
-@contextlib.contextmanager
-def waiting_for_a_step(machine: Machine, url: str) -> Iterator[list[str]]:
-    """Ask for a step that never ends; after the block the list has its outcome."""
-    step = {
-        "provider": "scripted",
-        "agent": "tester",
-        "prompt": "hang",
-        "working_directory": str(machine.work),
-    }
-    told: list[str] = []
-
-    def ask() -> None:
-        request = urllib.request.Request(
-            f"{url}/terminals/run-step",
-            json.dumps(step).encode(),
-            {"Content-Type": "application/json"},
-        )
-        try:
-            urllib.request.urlopen(request, timeout=60).close()
-        except urllib.error.HTTPError as error:
-            with error:
-                told.append(f"{error.code} {json.load(error)['detail']}")
-        except (OSError, http.client.HTTPException):
-            pass
-
-    def works() -> bool:
-        sessions = call("GET", f"{url}/sessions")
-        return any(t["status"] == "processing" for s in sessions for t in s["terminals"])
-
-    asking = threading.Thread(target=ask)
-    asking.start()
-    wait_until(works)
-    yield told
-    asking.join()
-
-
-def test_a_server_told_to_stop_ends_its_steps_and_leaves_the_other_agents(machine: Machine) -> None:
-    machine.script(HANG)
+def test_agents_outlive_a_server_that_is_killed(machine: Machine) -> None:
+    finish = '[[rule]]\ncontains = "finish"\nseconds = 1.5\nanswer = "finished meanwhile"\n'
+    machine.script(finish + '[[rule]]\ncontains = "hang"\nmisbehave = { hang = true }\n')
     with machine.server("--no-auth") as server:
-        terminal = session(machine, server.url)
-        with waiting_for_a_step(machine, server.url) as told:
-            server.process.send_signal(signal.SIGINT)
-        assert server.process.wait(60) == 0
-        assert [line[:27] for line in told] == ["503 the server is stopping:"]
-        log = b"".join(server.process.communicate())
-        assert b"Traceback" not in log
-        assert b"never retrieved" not in log
-    del machine.env["CAO_API"]
-    (listed,) = json.loads(machine.cao("ls", "--json").stdout)
-    assert listed["id"] == terminal["id"]
-    machine.cao("stop", "--all", code=0)
-    assert machine.tmux("list-panes", "-a", "-F", "#{@cao_id}") == ""
-
-
-def test_agents_outlive_a_server_that_is_killed_unless_only_it_waited_for_them(
-    machine: Machine,
-) -> None:
-    machine.script(
-        '[[rule]]\ncontains = "finish"\nseconds = 1.5\nanswer = "finished meanwhile"\n' + HANG
-    )
-    with machine.server("--no-auth") as server, waiting_for_a_step(machine, server.url):
-        terminals = [session(machine, server.url, "programmer")["id"] for _ in range(6)]
+        terminals = [session(machine, server.url, "programmer")["id"] for _ in range(3)]
         for terminal in terminals:
             message = "finish" if terminal == terminals[0] else f"hang {terminal}"
             call("POST", f"{server.url}/terminals/{terminal}/input", message=message)
-        finishes, dies, *work = terminals
+        finishes, dies, works = terminals
         pids = machine.panes("pane_pid")
         server.kill()
     os.kill(int(pids[dies]), signal.SIGKILL)
@@ -125,10 +63,9 @@ def test_agents_outlive_a_server_that_is_killed_unless_only_it_waited_for_them(
         dead = found(dies)
         assert (dead["status"], dead["alive"], dead["exit_code"]) == ("error", False, 137)
         now = machine.panes("pane_pid")
-        for terminal in work:
-            assert now[terminal] == pids[terminal]
-            assert found(terminal)["status"] == "processing"
-            assert f"hang {terminal}" in output(terminal, "full")
+        assert now[works] == pids[works]
+        assert found(works)["status"] == "processing"
+        assert f"hang {works}" in output(works, "full")
 
 
 def test_where_another_server_is_in_the_way_that_is_said(machine: Machine) -> None:

@@ -143,14 +143,10 @@ def test_a_run_passes_in_a_work_tree_and_its_work_is_applied(
     # It stays applied when its tree is removed.
     machine.cao("discard", run, "--yes", code=0)
     assert not tree_of(machine).exists()
-    assert "PASS, applied" in machine.cao("runs").stdout
     (found,) = runs_of(machine)
     assert (found["applied"], found["discarded"]) == (True, False)
-    page = machine.cao("report", run).stdout
-    assert f"\n- Branch: cao/{run} (applied, and then removed)\n" in page
     again = machine.cao("apply", run, code=2).stderr
     assert f"the work of the run {run} was applied, and its work tree is removed" in again
-    assert "has ended with PASS" in machine.cao("resume", run, code=2).stderr
     assert (machine.work / "new.txt").read_text() == "new\n"
 
 
@@ -274,19 +270,12 @@ def test_a_run_is_discarded_and_a_snapshot_keeps_it(machine: Machine, project: P
     project.git("reset", "-q", "HEAD~", folder=tree_of(machine))
     (tree_of(machine) / "late.txt").write_text("late\n")
     record = record_of(machine)
-    kept = machine.cao("clean", "--older-than", "0", "--yes")
-    assert "its work is neither applied nor discarded" in kept.stdout
     machine.cao("discard", code=2)
     assert tree_of(machine).exists()
-    told = machine.cao("report", record["id"]).stdout
     said = machine.cao("discard", "--yes", code=0).stdout
     assert not tree_of(machine).exists()
     assert project.git("branch", "--list", "cao/*") == ""
     assert project.git("worktree", "list").count("\n") == 0
-    report = machine.cao("report", record["id"]).stdout.replace(" (discarded)", "", 1)
-    assert report.split("Prompts and replies: ")[0] == told.split("Prompts and replies: ")[0]
-    again = machine.cao("discard", "--yes", code=2)
-    assert "was discarded" in again.stderr
     # The command that is printed brings it back, from any folder.
     name = short_name(record["id"])
     line = f"  cao diff {name} start..discarded --raw | git -C {project.folder} apply"
