@@ -39,11 +39,16 @@ def test_a_waiting_reader_is_woken_from_another_thread(
     server.wait_until(lambda: server.service.listeners == 0)
 
 
-def test_closed_events_end_before_they_began(server: RunningApi, client: ApiClient) -> None:
-    server.service.add()
-    events = client.events()
-    client.close_events()
-    assert list(events) == []
+def test_closed_events_end_before_they_began_and_those_of_others_are_read_whole() -> None:
+    told = TerminalEvent(
+        *("7", "exited", "x", "cao-1", TerminalStatus.ERROR, "it ended with 137", 1_700_000_000.5),
+        *(False, 137, "make test"),
+    )
+    with stream_of(f"event: exited\nid: 7\ndata: {json.dumps(codec.plain(told))}\n\n") as client:
+        events = client.events()
+        client.close_events()
+        assert list(events) == []
+        assert list(client.events()) == [told]
 
 
 def test_a_connection_that_breaks_is_told() -> None:
@@ -89,15 +94,6 @@ def test_an_event_that_cannot_be_read_is_left_out_and_the_next_one_is_read(
     (record,) = caplog.records
     assert "cannot be read" in record.getMessage()
     assert len(record.getMessage()) < 500
-
-
-def test_an_event_has_all_that_the_server_tells() -> None:
-    told = TerminalEvent(
-        *("7", "exited", "x", "cao-1", TerminalStatus.ERROR, "it ended with 137", 1_700_000_000.5),
-        *(False, 137, "make test"),
-    )
-    with stream_of(f"event: exited\nid: 7\ndata: {json.dumps(codec.plain(told))}\n\n") as client:
-        assert list(client.events()) == [told]
 
 
 def test_what_is_no_stream_is_refused(theirs: ThirdParty, guest: ApiClient) -> None:

@@ -112,20 +112,23 @@ class TestNamed:
 
 
 class TestOwn:
-    def test_none_is_found_where_none_is(self, environ: dict[str, str], tmp_path: Path) -> None:
-        assert find_server(environ) is None
-        environ["CAO_STATE_DIR"] = str(tmp_path / "none")
-        assert find_server(environ) is None
-
-    def test_it_is_found_and_asks_for_no_token(
-        self, environ: dict[str, str], ours: RunningApi
+    def test_it_is_found_where_it_listens_and_asks_for_no_token(
+        self, environ: dict[str, str], tmp_path: Path
     ) -> None:
-        environ["CAO_PORT"] = str(free_port())
-        found = find_server(environ, lasting=True)
-        assert found is not None
-        assert (found.url, found.token) == (ours.url, None)
-        with ApiClient(found.url, transport=found.transport) as client:
-            assert client.list_sessions() == []
+        assert find_server(environ) is None
+        # One that was killed leaves both.
+        (tmp_path / FOLDER).mkdir(mode=0o700)
+        with socket.socket(socket.AF_UNIX) as dead:
+            os.chdir(tmp_path)
+            dead.bind(f"{FOLDER}/{LASTING}")
+        (tmp_path / ADDRESS_FILE).write_text(f"http://127.0.0.1:{free_port()}")
+        assert find_server(environ) is None
+        with running_api(state=tmp_path) as ours:
+            found = find_server(environ, lasting=True)
+            assert found is not None
+            assert (found.url, found.token) == (ours.url, None)
+            with ApiClient(found.url, transport=found.transport) as client:
+                assert client.list_sessions() == []
 
     def test_that_of_a_short_command_is_none_that_lasts(
         self, environ: dict[str, str], tmp_path: Path
@@ -135,18 +138,6 @@ class TestOwn:
             found = find_server(environ)
             assert found is not None
             assert found.socket == find_socket(tmp_path, PASSING)
-
-    def test_a_server_that_was_killed_is_not_there(
-        self, environ: dict[str, str], tmp_path: Path
-    ) -> None:
-        (tmp_path / FOLDER).mkdir(mode=0o700)
-        with socket.socket(socket.AF_UNIX) as dead:
-            os.chdir(tmp_path)
-            dead.bind(f"{FOLDER}/{LASTING}")
-        (tmp_path / ADDRESS_FILE).write_text(f"http://127.0.0.1:{free_port()}")
-        assert find_server(environ) is None
-        with running_api(state=tmp_path):
-            assert find_server(environ) is not None
 
     def test_a_state_folder_of_others_is_refused(
         self, environ: dict[str, str], tmp_path: Path

@@ -95,6 +95,13 @@ class TestAbsence:
                 clock.time += ABSENCE_SECONDS
             assert one.health()["status"] == "ok"
             assert tries.count == 1
+        # One that cannot be started is tried again, and not with every request.
+        with ApiClient(transport=OwnServer(path, tries, clock)) as client:
+            for seconds in (ABSENCE_SECONDS, 0, 0, ABSENCE_SECONDS, 0):
+                with pytest.raises(ApiUnreachable):
+                    client.health()
+                clock.time += seconds
+        assert tries.count == 1 + 2
 
     def test_one_that_is_over_does_not_count(self, tmp_path: Path) -> None:
         clock, tries = FakeClock(), Tries(tmp_path)
@@ -109,17 +116,6 @@ class TestAbsence:
             with pytest.raises(ApiUnreachable):
                 client.health()
         assert tries.count == 1
-
-    def test_a_successor_that_cannot_be_started_is_tried_again_and_not_with_every_request(
-        self, tmp_path: Path
-    ) -> None:
-        clock, tries = FakeClock(), Tries(tmp_path)
-        with ApiClient(transport=OwnServer(tmp_path / "none", tries, clock)) as client:
-            for seconds in (ABSENCE_SECONDS, 0, 0, ABSENCE_SECONDS, 0):
-                with pytest.raises(ApiUnreachable):
-                    client.health()
-                clock.time += seconds
-        assert tries.count == 2
 
 
 class Tries:

@@ -70,6 +70,7 @@ async def serve_at(
     state: Path | None = None,
     *,
     lasting: bool = True,
+    grace: float = WAIT_SECONDS,
 ) -> None:
     """Serve at a port of the loopback address until `stop` is set."""
     with contextlib.ExitStack() as stack:
@@ -80,7 +81,7 @@ async def serve_at(
             name = LASTING if lasting else PASSING
             listeners.append(stack.enter_context(listening(state, name, {})))
         ready(real)
-        await serve(app, listeners, stop=stop)
+        await serve(app, listeners, stop=stop, grace_seconds=grace)
 
 
 @contextlib.contextmanager
@@ -90,6 +91,7 @@ def running_api(
     token: str | None = TOKEN,
     state: Path | None = None,
     lasting: bool = True,
+    grace: float = WAIT_SECONDS,
     **settings: Any,
 ) -> Iterator[RunningApi]:
     """Serve until the block is left, also over the socket of a state folder.
@@ -102,7 +104,7 @@ def running_api(
     async def main(ready: Callable[[int], None], stop: asyncio.Event) -> None:
         loops.append(asyncio.get_running_loop())
         app = create_app(fake, token=token, **settings)
-        await serve_at(0, app, ready, stop, state, lasting=lasting)
+        await serve_at(0, app, ready, stop, state, lasting=lasting, grace=grace)
 
     server = BackgroundServer(main)
     port = server.start()

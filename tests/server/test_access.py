@@ -125,21 +125,15 @@ def test_only_health_needs_no_token(method: str, path: str, status: int) -> None
     assert refused(LOCAL, method=method, path=path) == status
 
 
-def test_a_refusal_says_how_to_do_better(api: RunningApi) -> None:
-    with api.client(token=None) as http:
-        answer = http.get("/sessions")
-    assert answer.status_code == 401
-    assert answer.headers["www-authenticate"] == "Bearer"
-    assert "Authorization: Bearer" in answer.json()["detail"]
-
-
 def test_without_authentication_pages_are_still_refused() -> None:
     with running_api(token=None, allowed_hosts=["Box.LAN"]) as api, api.client(None) as http:
         assert http.get("/sessions").status_code == 200
         assert http.get("/sessions", headers={"Host": "box.lan:9889"}).status_code == 200
         assert http.get("/sessions", headers={"Host": "evil.example"}).status_code == 421
-        foreign = http.post("/sessions", headers={"Origin": "http://evil.example"})
-        assert foreign.status_code == 403
+        # A refused client sees why, even while it still sends.
+        foreign = {"Origin": "http://evil.example"}
+        answer = http.post("/sessions", headers=foreign, content=b"x" * 8_000_000)
+        assert answer.status_code == 403
         assert api.service.created == []
 
 
@@ -153,11 +147,6 @@ def test_no_answer_lets_other_origins_read_it(http: httpx.Client, api: RunningAp
     assert preflight.status_code == 403
     for answer in (own, preflight):
         assert not [name for name in answer.headers if name.startswith("access-control")]
-
-
-def test_a_refused_client_sees_why_even_if_it_was_sending_much(api: RunningApi) -> None:
-    with api.client(token="wrong") as http:
-        assert http.post("/sessions", content=b"x" * 8_000_000).status_code == 401
 
 
 def test_an_absolute_address_does_not_replace_the_host(api: RunningApi) -> None:
@@ -208,32 +197,23 @@ async def test_a_client_without_an_address_needs_the_token_too() -> None:
     scope = {"type": "http", "method": "POST", "path": "/runs", "headers": [LOCAL], "client": None}
     await Access(Starlette(), RULES)(scope, receive, send)
     assert sent[0]["status"] == 401
+    assert (b"www-authenticate", b"Bearer") in sent[0]["headers"]
+    assert b"Authorization: Bearer" in sent[1]["body"]
 
 
 class TestAgents:
     """What comes from inside an agent's terminal may look, not steer."""
 
-    @pytest.mark.parametrize(
-        ("method", "path", "inside", "outside"),
-        [
-            ("GET", "/sessions", 200, 200),
-            ("POST", "/terminals/abc/input?message=x", 403, 404),
-            ("DELETE", "/sessions/x", 403, 404),
-        ],
-    )
-    def test_they_may_look(self, method: str, path: str, inside: int, outside: int) -> None:
-        for is_agent, expected in ((True, inside), (False, outside)):
-            service = FakeService(is_agent=is_agent)
-            with running_api(service) as api:
-                answer = httpx.request(
-                    method,
-                    f"{api.url}{path}",
-                    headers={"Authorization": f"Bearer {TOKEN}"},
-                    timeout=WAIT_SECONDS,
-                )
-                assert answer.status_code == expected
-                ports = [port for _, port in service.clients]
-                assert ports == ([] if method == "GET" else [api.port])
+    def test_they_may_look(self) -> None:
+        service = FakeService(is_agent=True)
+        with running_api(service) as api, api.client() as http:
+            assert http.get("/sessions").status_code == 200
+            assert service.clients == []
+            for asked in (http.post("/terminals/abc/input?message=x"), http.delete("/sessions/x")):
+                assert asked.status_code == 403
+            assert [port for _, port in service.clients] == [api.port] * 2
+            service.is_agent = False
+            assert http.delete("/sessions/x").status_code == 404
 
     def test_over_the_socket_they_are_known_by_their_process(self, tmp_path: Path) -> None:
         service = FakeService(is_agent=True)

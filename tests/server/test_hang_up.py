@@ -119,7 +119,7 @@ def test_a_server_that_ends_says_so_to_whom_it_lets_wait(
 ) -> None:
     service = SlowService()
     answers: list[httpx.Response] = []
-    with running_api(service) as api, api.client() as client:
+    with running_api(service, grace=0.1) as api, api.client() as client:
         asking = threading.Thread(target=lambda: answers.append(client.post(path, json=body)))
         asking.start()
         api.wait_until(lambda: service.starting)

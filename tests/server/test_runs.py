@@ -87,7 +87,11 @@ def test_a_turn_has_its_reply_its_screen_its_tokens_and_what_it_changed(
     rig: Rig, http: httpx.Client
 ) -> None:
     rig.happen(*EVENTS)
+    # A record that leads elsewhere leads nowhere.
+    (rig.project / "001-analyst.md").write_text("secret")
+    write_record(rig.folder, replace(rig.record, id="../../etc"))
     turn = http.get(f"/runs/{RUN}/turns/1").json()
+    (rig.project / "001-analyst.md").unlink()
     assert (turn["outcome"], turn["prompt"]) == ("delivered", None)
     for name in ("reply", "screen", "usage", "diff", "files"):
         assert turn[name] is None
@@ -121,14 +125,6 @@ def test_there_is_no_other_run(http: httpx.Client) -> None:
     for name in ("..%2F..%2Fetc", "zzzz", "%00", ".new-" + RUN, "*"):
         for rest in ("", "/events", "/turns/1"):
             assert http.get(f"/runs/{name}{rest}").status_code == 404
-
-
-def test_a_record_that_leads_elsewhere_leads_nowhere(rig: Rig, http: httpx.Client) -> None:
-    rig.happen(*EVENTS)
-    (rig.project / "001-analyst.md").write_text("secret")
-    write_record(rig.folder, replace(rig.record, id="../../etc"))
-    assert http.get(f"/runs/{RUN}").json()["id"] == RUN
-    assert http.get(f"/runs/{RUN}/turns/1").json()["reply"] is None
 
 
 class TestEvents:
@@ -260,14 +256,14 @@ class TestSteer:
         assert (told.status_code, told.json()["heard"]) == (200, True)
         assert "stopped and saved" in told.json()["text"]
 
-    def test_what_the_run_declines_is_a_conflict(self, rig: Rig, http: httpx.Client) -> None:
+    def test_what_the_run_declines_is_a_conflict_and_what_it_hears_late_is_queued(
+        self, rig: Rig, http: httpx.Client
+    ) -> None:
         with Answering(rig, lambda ask: AskDeclined(NOON, "skip", "no review", ask.id)):
             told = http.post(f"/runs/{RUN}/skip")
         assert (told.status_code, told.json()["detail"]) == (409, "no review")
-
-    def test_what_is_not_heard_in_time_is_queued(self, rig: Rig) -> None:
-        with rig.folder.locked(), rig.client(patience=0.01) as http:
-            told = http.post(f"/runs/{RUN}/pause")
+        with rig.folder.locked(), rig.client(patience=0.01) as hasty:
+            told = hasty.post(f"/runs/{RUN}/pause")
         assert (told.status_code, told.json()["heard"]) == (202, False)
 
     def test_an_ended_run_says_how_it_ended(self, rig: Rig, http: httpx.Client) -> None:
@@ -337,6 +333,10 @@ class TestAnswer:
         msgspec.convert(told.json(), AskedBody)
         assert told.json() == {"heard": True, "text": "The question of programmer is answered."}
         assert live.terminals.pressed == [("b2", "Enter")]
+        live.terminals.is_answered = False
+        told = http.post(f"/runs/{RUN}/answer", json={"text": "Enter"})
+        assert (told.status_code, told.json()["heard"]) == (202, False)
+        assert "programmer asks still" in told.json()["text"]
 
     @pytest.mark.parametrize(
         ("route", "key", "text"),
@@ -361,13 +361,6 @@ class TestAnswer:
         ((ask, _),) = read_lines(live.folder.read(CONTROL_FILE), 0)
         assert ask is not None
         assert ask.request == Answered("programmer", text)
-
-    def test_who_asks_on_is_said_to(self, live: Rig, http: httpx.Client) -> None:
-        live.terminals.change("b2", WAITING)
-        live.terminals.is_answered = False
-        told = http.post(f"/runs/{RUN}/answer", json={"text": "Enter"})
-        assert (told.status_code, told.json()["heard"]) == (202, False)
-        assert "programmer asks still" in told.json()["text"]
 
     def test_of_several_who_ask_one_must_be_named(self, live: Rig, http: httpx.Client) -> None:
         for terminal_id in ("b2", "c3"):

@@ -153,6 +153,7 @@ async def serve(
     *,
     stop: asyncio.Event,
     idle_seconds: int = KEEP_ALIVE_SECONDS,
+    grace_seconds: float = GRACE_SECONDS,
 ) -> None:
     """Serve until `stop` is set: then event streams end at once, other requests in some seconds.
 
@@ -191,7 +192,7 @@ async def serve(
     for one in connections:
         one.shutdown()
     try:
-        async with asyncio.timeout(GRACE_SECONDS):
+        async with asyncio.timeout(grace_seconds):
             for one in connections:
                 await one.gone.wait()
             # A client that has hung up may have left work.
