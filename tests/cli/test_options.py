@@ -70,15 +70,6 @@ VALUES = {
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_a_setting_is_read_with_its_prefix_which_wins(name: str, tmp_path: Path) -> None:
-    variable, (text, _) = BY_NAME[name].variable, VALUES[name]
-    with chdir(tmp_path):
-        prefixed = build_request({}, {variable: text, name: "elsewhere"})
-    assert prefixed.settings == {name: text}
-    assert prefixed.sources[name] == "environment"
-
-
-@pytest.mark.parametrize("name", VALUES)
 def test_a_bad_value_is_named_as_it_was_given(name: str, tmp_path: Path) -> None:
     setting, (good, bad) = BY_NAME[name], VALUES[name]
     bare = setting.variable if name in NEVER_BARE else name

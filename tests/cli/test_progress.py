@@ -2,7 +2,6 @@
 
 import errno
 import io
-import json
 import os
 import re
 import signal
@@ -19,8 +18,7 @@ from rich.console import Console
 
 from cli_agent_orchestrator.cli.live import LiveView, Recall
 from cli_agent_orchestrator.cli.narration import Narration
-from cli_agent_orchestrator.cli.run import JsonView, PlainView
-from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.cli.run import PlainView
 from cli_agent_orchestrator.events import EventKind, Meaning, RunEnded, RunEvent, RunOpened, Warned
 from cli_agent_orchestrator.notices.decide import NoticeSettings, Noticing, read_notice_settings
 from cli_agent_orchestrator.pipeline.machine import Outcome
@@ -107,13 +105,6 @@ class TestViews:
         assert len(lines) == 4
         assert lines[1][8:] == "  Round 1, cycle 2, analyst_review begins (codex)"
         assert lines[3].endswith("CAO_API=http://127.0.0.1:5000 cao attach 0badcafe")
-
-    def test_json_has_an_object_for_every_event(self, capsys: pytest.CaptureFixture[str]) -> None:
-        with JsonView() as view:
-            view.tell(handoff(EventKind.STATUS, status=TerminalStatus.IDLE))
-        (line,) = capsys.readouterr().out.splitlines()
-        fields = {"at": NOON, "type": "status", "status": "idle", "terminal_id": "0badcafe"}
-        assert json.loads(line).items() >= fields.items()
 
     def test_the_kind_of_terminal_decides_how_a_run_is_shown(self) -> None:
         """One that can erase has the live view; the lines of others are broken at words."""

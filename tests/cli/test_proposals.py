@@ -1,17 +1,12 @@
 """What is proposed for a project."""
 
 import json
-import tomllib
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.cli.doctor import Diagnosis, State
 from cli_agent_orchestrator.cli.init import MARK_FILES, READ_FILES, Proposal, propose
-from cli_agent_orchestrator.settings.gates import read_gates_table
-from cli_agent_orchestrator.settings.table import BY_KEY
-from cli_agent_orchestrator.settings.values import settings_toml
 
 
 def package(test: str) -> str:
@@ -131,20 +126,6 @@ def test_the_agent_is_one_that_is_logged_in_if_there_is_one() -> None:
 
 FILES = st.dictionaries(st.sampled_from(MARK_FILES), st.text(max_size=20))
 DIAGNOSES = st.builds(agent, st.text(min_size=1), logged_out=st.booleans())
-
-
-@given(FILES, st.dictionaries(st.text(), DIAGNOSES, max_size=3))
-def test_what_is_proposed_stands_in_the_file_as_it_is(
-    files: dict[str, str], agents: dict[str, Diagnosis]
-) -> None:
-    proposals = [*propose(files, agents)]
-    assert all(one.reason for one in proposals)
-    read = tomllib.loads(settings_toml({one.name: one.value for one in proposals}))
-    if "gates" in read:
-        read["gates"] = read_gates_table(read["gates"], "")
-    assert {BY_KEY[key].name: value for key, value in read.items()} == {
-        one.name: one.value for one in proposals
-    }
 
 
 def test_the_reason_names_the_files_that_speak_for_a_command() -> None:

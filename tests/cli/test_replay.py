@@ -61,7 +61,7 @@ def record(run: Folder, role: str, *screens: tuple[float, str]) -> None:
 @pytest.fixture
 def run(tmp_path: Path) -> Folder:
     folder = make_run(tmp_path / "state", tmp_path, events=turns("analyst", "tester", "analyst"))
-    record(folder, "analyst", (1, "first plan"), (5, "the plan"), (25, "another plan"))
+    record(folder, "analyst", (1, "first plan"), (5, "the plan  "), (25, "another plan"))
     record(folder, "tester", (12, HOSTILE))
     return folder
 
@@ -276,6 +276,5 @@ def test_the_last_row_says_whose_screen_it_is_and_whether_it_is_cut() -> None:
         assert title_of(scene, "[1/3]", *size).startswith("[1/3] tester, cut from 120x40  ")
 
 
-def test_as_text_a_scene_is_its_last_screen() -> None:
-    frames = (Frame(0, {0: "\x1b[0;31mred\x1b[0m", 1: "\x1b[0;7m x \x1b[0m"}), Frame(1, {0: "no"}))
-    assert text_of(Scene("a\x1b\n", Cast(0, 9, 9, frames), 0, 1)) == "== a\ufffd\ufffd ==\nred\n x"
+def test_a_title_is_one_line() -> None:
+    assert text_of(Scene("a\x1b\n", cast_of(1), 0, 1)) == "== a\ufffd\ufffd ==\nat 1"

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
 from cli_agent_orchestrator.pipeline.state import FinalStatus
 from cli_agent_orchestrator.runs.record import (
     EventLog,
-    Fate,
     RunRecord,
     RunStatus,
     SavedTree,
@@ -96,11 +94,6 @@ def save_begun(rig: Rig) -> None:
     rig.state_file.save_state(replace(saved, progress=replace(saved.progress, archive=RUN)))
 
 
-def revise(role: str, notes: str) -> Callable[[Asked], str]:
-    said = f"REVIEW_RESULT: REVISE\nREVIEW_NOTES:\n- {notes}"
-    return lambda asked: said if asked.role == role else agree(asked)
-
-
 class TestPage:
     def test_a_passed_run_has_verdict_timeline_and_evidence(self, rig: Rig) -> None:
         nasty = f"RESULT: PASS\nEVIDENCE:\n- exit code 0 \x1b]0;title\x07 in {rig.folder}/a.py"
@@ -146,17 +139,6 @@ class TestPage:
         assert "\n- exit code 1\n" in page
         assert "- Round 1, tester, FAIL: exit code 1" in page
 
-    def test_notes_that_stayed_open_are_shown_once(self, rig: Rig) -> None:
-        rig.server.answer = revise("programmer_review", f"{rig.folder}/a.py has a | problem")
-        page = page_of(rig)
-        assert "## Still open after the last cycle (programmer_review, round 1)" in page
-        places = [f"Round 1, cycle {number}, programmer_review, REVISE" for number in (1, 2, 3)]
-        for place in places:
-            assert f"\n- {place}: a.py has a \\| problem\n" in page
-        assert "## Last notes of programmer_review" not in page
-        assert page.count("\n- a.py has a | problem\n") == 1
-        assert str(rig.folder) not in page
-
     @pytest.mark.parametrize("flow", ["loop", "solo"])
     def test_a_gate_that_failed_before_is_not_the_evidence_of_a_run_that_passes(
         self, rig: Rig, flow: str
@@ -187,6 +169,7 @@ class TestPage:
                 assert "\n- Stopped: a.py is odd\n  - Ask \\*again\\*: cao resume x\n" in page
                 assert (f"\n- To resume: `cao resume {RUN}`\n" in page) == (word != "running")
 
+<<<<<<< HEAD
     def test_a_run_that_was_discarded_without_a_verdict_offers_no_way_on(self, rig: Rig) -> None:
         save_begun(rig)
         tree = SavedTree(
@@ -200,6 +183,8 @@ class TestPage:
         assert "attach" not in page
         assert "resume" not in page
 
+=======
+>>>>>>> 00b1aa27 (Drop a message about the demo that is not true any more; thin the tests of commands)
     def test_no_path_of_the_state_folder_is_told(self, rig: Rig, state: Path) -> None:
         tree = SavedTree(str(state / "worktrees" / RUN), branch=f"cao/{RUN}", base="a", tip="b")
         own = run_folder(state, RUN).path
@@ -376,18 +361,6 @@ class TestForms:
         assert TOKEN not in page
         assert str(tmp_path) not in page
         assert all((one["href"] or "").startswith("#") for one in read.of("a"))
-
-    def test_a_secret_that_goes_on_in_the_next_row_is_in_no_screen(self, folder: Folder) -> None:
-        rows = [f"│ {'see this: ' + TOKEN[:20]:>36} │", f"│ {TOKEN[20:]:<36} │"]
-        turns_folder(folder).create("002-tester.txt", "\n".join(rows).encode())
-        colored = {row: f"\x1b[0;31m{text}\x1b[0m" for row, text in enumerate(rows)}
-        cast = header_line(1, 40, 3, "tester") + frame_line(Frame(0.5, colored, is_whole=True))
-        replay_folder(folder).create(cast_name("tester"), cast)
-        page = printed("k3f9", "--format", "html").output
-        assert page.count("see this: (masked)             │") == 2
-        assert page.count(f"│ {'(masked)':<36} │") == 2
-        assert TOKEN[:20] not in page
-        assert TOKEN[20:] not in page
 
     def test_a_page_of_markdown_gives_nothing_away(self, folder: Folder, tmp_path: Path) -> None:
         for words in (["--pr"], ["--format", "md"]):

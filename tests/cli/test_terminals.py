@@ -221,7 +221,7 @@ def test_a_folder_that_cannot_be_looked_up_is_not_this_one_and_no_time_no_age(
     for folder in (loop, f"{loop}/below", *odd):
         told = read_terminal({"id": "11111111", "working_directory": str(folder)})
         assert not told.works_in(tmp_path)
-    for created in (10**400, float("inf"), "now", None, [1]):
+    for created in ("now", None, [1]):
         assert read_terminal({"id": "11111111", "created_at": created}).created is None
 
 

@@ -23,7 +23,7 @@ from cli_agent_orchestrator.runs.deliver import apply_run, discard_run, ended_ru
 from cli_agent_orchestrator.runs.record import RunStatus, write_record
 from cli_agent_orchestrator.runs.tree import commit_tree, plan_tree, store_of
 from cli_agent_orchestrator.runs.view import RunView
-from cli_agent_orchestrator.settings.layout import STATE_FILE, run_folder, state_folder
+from cli_agent_orchestrator.settings.layout import run_folder, state_folder
 from cli_agent_orchestrator.work.delivery import PullRequest
 from cli_agent_orchestrator.work.worktree import Worktree
 from tests.programs import in_a_terminal
@@ -189,18 +189,6 @@ def test_of_a_turn_it_is_said_that_there_are_several_or_that_nothing_changed(pro
     nothing = invoke(diff, "tester")
     assert nothing.stdout == ""
     assert nothing.stderr == "No file changed between 3 (programmer) and 4 (tester).\n"
-
-
-@pytest.mark.parametrize("command", [diff, undo])
-def test_a_run_that_is_in_no_list_is_said_to_be(
-    tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch, command: click.Command
-) -> None:
-    deep = tmp_path / "demo" / "src"
-    deep.mkdir(parents=True)
-    write(tmp_path / "demo", {STATE_FILE: "{}"})
-    monkeypatch.chdir(deep)
-    with pytest.raises(RunError, match="not in your list of runs, as that of `cao demo`"):
-        invoke(command)
 
 
 @pytest.mark.parametrize(

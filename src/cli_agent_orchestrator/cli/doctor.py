@@ -411,11 +411,12 @@ def _notices(user_file: Mapping[str, Any], file: Path, environ: Mapping[str, str
     if settings.desktop and not NoticeProgram(environ).is_possible:
         detail = f"{told}; there is no notify-send, so the desktop is not told"
         advice = "install it with your package manager (libnotify)"
-        return Diagnosis("notifications", NOTE, detail, advice)
-    if settings.command and not NoticeProgram(environ, settings.command).is_possible:
+    elif settings.command and not NoticeProgram(environ, settings.command).is_possible:
         detail = f"{told}; the program of command is not there, or cannot be run"
-        return Diagnosis("notifications", NOTE, detail, f"correct {file}")
-    return Diagnosis("notifications", OK, f"{told}; `cao notify test` tries them")
+        advice = f"correct {file}"
+    else:
+        return Diagnosis("notifications", OK, f"{told}; `cao notify test` tries them")
+    return Diagnosis("notifications", NOTE, detail, advice)
 
 
 def _leftovers(state: Path, environ: Mapping[str, str]) -> Diagnosis:

@@ -35,7 +35,6 @@ def connected(
 
 
 NOT_TOLD = "-"
-FOREVER = 1e12
 
 
 class Listed(Private, frozen=True):
@@ -79,7 +78,6 @@ def read_terminal(raw: Mapping[str, Any]) -> Listed:
         code = raw.get("exit_code")
         status = "dead" + ("" if code is None else f" (exit code {one_line(str(code))})")
     created = raw.get("created_at")
-    is_time = isinstance(created, int | float) and 0 <= created < FOREVER
     return Listed(
         id=_first(raw, "id"),
         name=_first(raw, "name", "tmux_window"),
@@ -90,7 +88,7 @@ def read_terminal(raw: Mapping[str, Any]) -> Listed:
         folder=_first(raw, "working_directory"),
         role=_first(raw, "role", "name", "tmux_window"),
         run=run_of_session(session) or session,
-        created=created if is_time else None,
+        created=created if isinstance(created, int | float) else None,
         raw=dict(raw),
     )
 

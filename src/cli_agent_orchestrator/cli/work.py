@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ..core.clock import SystemClock
 from ..core.text import one_line, plural, printable
-from ..errors import NotFound, OrchestratorError, RunError, UsageError
+from ..errors import NotFound, OrchestratorError, UsageError
 from ..runs.deliver import (
     Ended,
     apply_run,
@@ -40,7 +40,7 @@ from ..runs.restore import (
     read_kept,
 )
 from ..runs.view import Purpose, RunView, choose_run, find_run, list_runs, runs_that_fit
-from ..settings.layout import REQUEST_FILE, SNAPSHOTS_FOLDER, STATE_FILE, run_folder, state_folder
+from ..settings.layout import REQUEST_FILE, SNAPSHOTS_FOLDER, run_folder, state_folder
 from ..work.delivery import MergeKind, PullRequest
 from ..work.folder import START_LABEL
 from ..work.snapshots import has_snapshots
@@ -48,15 +48,10 @@ from .complete import complete_runs
 from .imports import confirm, current_folder
 from .interrupts import Interrupts
 from .report import request_body
-from .run import find_project
 from .runs import MOST_ROWS, say_if_elsewhere, table
 from .terminals import connected
 
 MOST_NAMED = 20
-UNLISTED = (
-    "the run of this folder is not in your list of runs, as that of `cao demo` never is: there are "
-    "no snapshots of its files; `cao report` shows what is known of it"
-)
 STYLES = (
     # how a line of a patch begins, and its color; the first that fits counts
     (r"diff |index |\+\+\+ |--- |(new|deleted|old) |rename |similarity |Binary ", None),
@@ -215,10 +210,6 @@ def _choose(words: Sequence[str]) -> tuple[Kept, str]:
 def _usual(runs: Sequence[RunView], here: Path, to: Purpose = "act") -> RunView:
     """Return the run that is meant if none is named; one without snapshots only if all are."""
     state = state_folder(os.environ)
-    if not any(run.works_in(here) for run in runs):
-        folder = find_project(here, Path.home()) or here
-        if os.path.lexists(folder / STATE_FILE):
-            raise RunError(UNLISTED)
 
     def is_kept(run: RunView) -> bool:
         return run.is_live or has_snapshots(run_folder(state, run.id).path / SNAPSHOTS_FOLDER)
