@@ -71,69 +71,49 @@ def end(run: Conducted, noted: signal.Signals | None = None) -> int:
     return carry_out(conductor, interrupts)
 
 
-@pytest.mark.parametrize(("verdict", "code"), [(FinalStatus.PASS, 0), (FinalStatus.FAIL, 1)])
-def test_a_verdict_is_the_exit_code(verdict: FinalStatus, code: int) -> None:
-    run = Conducted(verdict)
-    assert end(run) == code
-    assert run.told == [(code, "")]
+HOW = "it stopped"
+BY_USER, BROKEN = Stopped(HOW), BrokenPipeError()
+PIPE_GONE, NOBODY = "nobody reads its output any more", "nobody reads the output any more"
 
 
 @pytest.mark.parametrize(
-    ("error", "code"), [(UsageError("not so"), EXIT_USAGE), (RunError("it broke"), EXIT_ERROR)]
+    ("how", "noted", "is_saved", "told", "raised"),
+    [
+        (FinalStatus.PASS, None, True, (0, ""), ""),
+        (FinalStatus.FAIL, None, True, (1, ""), ""),
+        (BY_USER, None, True, (HUNG_UP, HOW), ""),
+        (BY_USER, signal.SIGHUP, True, (HUNG_UP, STOPPED), ""),
+        # A terminal that was closed is a signal and no error.
+        (GONE, signal.SIGHUP, True, (HUNG_UP, STOPPED), ""),
+        (GONE, None, True, (EXIT_ERROR, "the terminal is gone"), "gone; the run is saved and can"),
+        (GONE, None, False, (EXIT_ERROR, "the terminal is gone"), "gone; no run was begun"),
+        (BROKEN, None, True, (EXIT_CLOSED, PIPE_GONE), f"{NOBODY}; what is saved can be resumed"),
+        (BROKEN, None, False, (EXIT_CLOSED, PIPE_GONE), f"{NOBODY}; no run was begun"),
+        (UsageError("not so"), None, True, (EXIT_USAGE, "not so"), "not so"),
+        (RunError("it broke"), None, True, (EXIT_ERROR, "it broke"), "it broke"),
+        (KeyError("a secret"), None, True, (EXIT_ERROR, "a fault of cao: KeyError"), "a secret"),
+    ],
+    ids=repr,
 )
-def test_an_error_is_told_as_the_end_and_goes_on_to_the_user(error: Exception, code: int) -> None:
-    run = Conducted(error)
-    with pytest.raises(type(error)) as caught:
-        end(run)
-    assert caught.value is error
-    assert run.told == [(code, str(error))]
-    assert run.error is error
-
-
-@pytest.mark.parametrize(
-    ("noted", "reason"), [(signal.SIGHUP, STOPPED), (None, "stopped by a person")]
-)
-def test_who_stopped_it_is_told(noted: signal.Signals | None, reason: str) -> None:
-    run = Conducted(Stopped("stopped by a person"))
-    assert end(run, noted) == HUNG_UP
-    assert run.told == [(HUNG_UP, reason)]
-
-
-@pytest.mark.parametrize("is_deaf", [False, True])
-def test_a_terminal_that_was_closed_is_a_signal_and_no_error(is_deaf: bool) -> None:
-    run = Conducted(GONE, is_deaf=is_deaf)
-    assert end(run, signal.SIGHUP) == HUNG_UP
-    assert run.told == [(HUNG_UP, STOPPED)]
-
-
-@pytest.mark.parametrize(
-    ("is_saved", "words"),
-    [(True, "the run is saved and can be resumed"), (False, "no run was begun")],
-)
-def test_what_the_system_refuses_is_told_with_what_is_left_of_the_run(
-    is_saved: bool, words: str
+def test_how_it_ended_is_told_and_returned_or_raised(
+    how: Exception | FinalStatus,
+    noted: signal.Signals | None,
+    is_saved: bool,
+    told: tuple[int, str],
+    raised: str,
 ) -> None:
-    run = Conducted(GONE, is_saved=is_saved)
-    with pytest.raises(RunError, match=f"the terminal is gone; {words}"):
-        end(run)
-    assert run.told == [(EXIT_ERROR, "the terminal is gone")]
+    run = Conducted(how, is_saved=is_saved)
+    if raised:
+        with pytest.raises((OrchestratorError, KeyError, BrokenPipeError), match=raised):
+            end(run, noted)
+    else:
+        assert end(run, noted) == told[0]
+    assert run.told == [told]
+    assert run.error is (how if isinstance(how, OrchestratorError) else None)
 
 
-@pytest.mark.parametrize(
-    ("is_saved", "words"), [(True, "what is saved can be resumed"), (False, "no run was begun")]
-)
-def test_a_closed_output_is_told_with_what_is_left_of_the_run(is_saved: bool, words: str) -> None:
-    run = Conducted(BrokenPipeError(), is_saved=is_saved)
-    with pytest.raises(BrokenPipeError, match=f"nobody reads the output any more; {words}"):
-        end(run)
-    assert [code for code, _ in run.told] == [EXIT_CLOSED]
-
-
-def test_a_fault_of_the_program_is_told_without_its_words() -> None:
-    run = Conducted(KeyError("a secret"))
-    with pytest.raises(KeyError):
-        end(run)
-    assert run.told == [(EXIT_ERROR, "a fault of cao: KeyError")]
+def test_where_nothing_can_be_told_any_more_it_ends_the_same() -> None:
+    assert end(Conducted(GONE, is_deaf=True), signal.SIGHUP) == HUNG_UP
 
 
 def test_the_request_behind_an_error_is_logged(caplog: pytest.LogCaptureFixture) -> None:

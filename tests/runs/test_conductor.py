@@ -23,7 +23,6 @@ from cli_agent_orchestrator.errors import (
     OrchestratorError,
     RunError,
     Stopped,
-    UnknownName,
     UsageError,
     exit_code_of,
 )
@@ -105,6 +104,12 @@ class Stage:
             conductor.end(0)
         return state
 
+    def refusal(self, kind: type[Exception] = UsageError, run: str = "", **options: str) -> str:
+        """Return why a run with these settings does not come to its end."""
+        with self.conductor(None, run, **options) as conductor, pytest.raises(kind) as caught:
+            conductor.run()
+        return str(caught.value)
+
     # Any: the server has what a run asks of a client
     @contextmanager
     def connect(
@@ -177,12 +182,6 @@ def test_an_option_for_a_role_that_the_flow_has_not_is_pointed_out(stage: Stage)
     assert said == ["--agent tester: the flow solo has no such role"]
 
 
-def test_an_agent_for_a_role_that_no_flow_has_is_refused(stage: Stage) -> None:
-    with stage.conductor(ROLE_PROVIDERS="tster=codex") as conductor, pytest.raises(UnknownName):
-        conductor.run()
-    assert stage.server.started == []
-
-
 @pytest.mark.parametrize(("at", "started"), [(1, 0), (2, 5)])
 def test_who_stops_a_run_before_its_first_turn_leaves_no_agent(
     stage: Stage, at: int, started: int
@@ -206,8 +205,7 @@ def test_what_is_under_way_in_the_repository_is_said_before_any_agent_is_started
     make_repository_here(stage)
     write(stage.project, {".git/MERGE_HEAD": git(stage.project, "rev-parse", "HEAD")})
     stage.down = True
-    with stage.conductor() as conductor, pytest.raises(ApiUnreachable):
-        conductor.run()
+    stage.refusal(ApiUnreachable)
     first, *warned, last = (type(event) for event in stage.events)
     assert (first, {*warned}, last) == (RunOpened, {Warned}, AgentsStarting)
     assert stage.warnings == [
@@ -233,8 +231,7 @@ def test_a_state_folder_where_every_agent_may_write_is_warned_of_once_if_it_stay
 def test_nobody_works_in_the_state_folder_itself(stage: Stage) -> None:
     stage.project = stage.state
     stage.project.mkdir()
-    with stage.conductor() as conductor, pytest.raises(UsageError, match="its own files"):
-        conductor.run()
+    assert "its own files" in stage.refusal()
     assert not (stage.project / ".tmp").exists()
 
 
@@ -249,9 +246,8 @@ def test_where_an_agent_removes_the_repository_the_run_stops_with_the_reply_kept
         return agree(asked)
 
     stage.server.answer = answer
-    removed = r"/\.git was removed while tester was at work"
-    with stage.conductor(PROOF="off") as conductor, pytest.raises(RunError, match=removed):
-        conductor.run()
+    removed = "/.git was removed while tester was at work"
+    assert removed in stage.refusal(RunError, PROOF="off")
     assert list(stage.state.glob("runs/2*/turns/*-tester.md"))
     (snapshots,) = stage.state.glob("runs/2*/snapshots.git")
     assert len(Snapshots(snapshots, stage.project, None, os.environ).all()) == 6
@@ -261,8 +257,7 @@ def test_so_does_one_in_which_a_gate_puts_another_in_its_place(stage: Stage) -> 
     make_repository_here(stage)
     gate = "rm -rf .git; git init -q .; true"
     replaced = "was replaced by another one while sly was at work"
-    with stage.conductor(GATES=f"sly={gate}") as conductor, pytest.raises(RunError, match=replaced):
-        conductor.run()
+    assert replaced in stage.refusal(RunError, GATES=f"sly={gate}")
 
 
 @pytest.mark.parametrize("workspace", ["folder", "worktree"])
@@ -288,16 +283,6 @@ def test_what_is_planted_in_the_repository_is_told_once_and_at_the_end(
     assert stage.ended.repository == tuple(told)
 
 
-def test_a_run_in_a_work_tree_is_saved_nowhere_else(stage: Stage) -> None:
-    make_repository_here(stage)
-    with (
-        stage.conductor(WORKSPACE="worktree", STATE_FILE="mine.json") as conductor,
-        pytest.raises(UsageError, match="saved in its own folder: leave out CAO_STATE_FILE"),
-    ):
-        conductor.run()
-    assert not stage.state.exists()
-
-
 def test_a_run_that_was_killed_while_its_work_tree_was_made_is_not_resumed(stage: Stage) -> None:
     make_repository_here(stage)
     stage.down = True
@@ -310,11 +295,9 @@ def test_a_run_that_was_killed_while_its_work_tree_was_made_is_not_resumed(stage
     (entry,) = (stage.project / ".git/worktrees").iterdir()
     (entry / "index.lock").touch()
     (entry / "locked").write_text("added with --lock")
-    with (
-        stage.conductor(run=run, RESUME="1") as conductor,
-        pytest.raises(UsageError, match=rf"before its first turn.*cao discard {run}"),
-    ):
-        conductor.run()
+    why = stage.refusal(run=run, RESUME="1")
+    assert "before its first turn" in why
+    assert f"cao discard {run}" in why
 
 
 def stop_at(role: str, asked: Asked) -> str:
@@ -328,8 +311,7 @@ def leave_at(stage: Stage, role: str, **options: str) -> None:
     """Let a run be stopped when a role is asked, so that it can be resumed."""
 
     stage.server.answer = partial(stop_at, role)
-    with stage.conductor(None, PROOF="off", **options) as conductor, pytest.raises(Stopped):
-        conductor.run()
+    stage.refusal(Stopped, PROOF="off", **options)
     stage.server.answer = agree
 
 
@@ -360,9 +342,7 @@ def test_a_command_of_the_project_needs_consent_in_a_resumed_run_too(stage: Stag
     # So that the run goes by the settings of now: it may have come with a clone.
     shutil.rmtree(stage.state / "runs")
     write(stage.project, {"cao.toml": '[gates]\ntests = "touch ran"\n'})
-    wanted = r"wants these commands to be run:\n  tests = "
-    with stage.conductor(RESUME="1") as conductor, pytest.raises(UsageError, match=wanted):
-        conductor.run()
+    assert "wants these commands to be run:\n  tests = " in stage.refusal(RESUME="1")
     assert not (stage.project / "ran").exists()
 
 
@@ -472,18 +452,7 @@ def test_what_is_held_back_stays_so_until_the_end(stage: Stage) -> None:
     make_repository_here(stage)
     leave_at(stage, "tester", WORKSPACE="worktree", HELD_BACK="a.txt", GATES="tests=true")
     (run,) = (path.name for path in (stage.state / "worktrees").iterdir())
-    settled = r"settled when a run begins.*holding back a\.txt"
-    conductor = stage.conductor(run=run, HELD_BACK="b.txt")
-    with conductor, pytest.raises(UsageError, match=settled):
-        conductor.run()
-
-
-def test_a_new_run_with_a_named_server_that_is_not_there_leaves_nothing(stage: Stage) -> None:
-    stage.down = True
-    conductor = stage.conductor(API="http://localhost:1")
-    with conductor, pytest.raises(UsageError, match=r"no run was begun: .*nobody is there"):
-        conductor.run()
-    assert list(stage.state.glob("runs/*")) == []
+    assert "this one began holding back a.txt" in stage.refusal(run=run, HELD_BACK="b.txt")
 
 
 @pytest.mark.parametrize(("status", "code"), [(422, EXIT_USAGE), (500, EXIT_ERROR)])
@@ -505,8 +474,7 @@ def test_a_setting_file_that_names_other_agents_or_another_flow_is_told_to_be_to
 ) -> None:
     leave_at(stage, "programmer")
     # No reply is skipped that is not missing.
-    with stage.conductor(RESUME="1", MISSING="skip") as conductor, pytest.raises(UsageError):
-        conductor.run()
+    assert stage.refusal(RESUME="1", MISSING="skip")
     assert not stage.server.prompts_to("tester")
     stage.events.clear()
     write(stage.project, {"cao.toml": 'provider = "claude_code"\nflow = "solo"\n'})
@@ -527,46 +495,36 @@ def test_what_an_option_won_over_from_the_start_is_no_news_when_the_run_goes_on(
     assert not [text for text in stage.warnings if LATE in text]
 
 
-CLEAN = json.dumps({"name": "tests", "run": "true", "clean": True})
+CLEAN = {"name": "tests", "run": "true", "clean": True}
+UNREADABLE = json.dumps({**CLEAN, "setup": "'unclosed"})
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"REVIEW_BOUND": "require"}, "REVIEW_BOUND=require (set CAO_REVIEW_BOUND=show)"),
-        ({"READONLY_ROLES": "restore"}, "READONLY_ROLES=restore (set CAO_READONLY_ROLES=warn)"),
+        ({"REVIEW_BOUND": "require"}, "REVIEW_BOUND=require (set CAO_REVIEW_BOUND=show): install"),
+        ({"READONLY_ROLES": "restore"}, " READONLY_ROLES=restore (set CAO_READONLY_ROLES=warn): "),
         (
-            {"GATES": CLEAN, "PROOF": "require"},
+            {"GATES": json.dumps(CLEAN), "PROOF": "require"},
             "PROOF=require (say --proof report) and clean=true of the gate tests (leave it out)",
         ),
+        ({"GATES": "tests='unclosed"}, "the shell cannot read `'unclosed`"),
+        ({"GATES": UNREADABLE, "PROOF": "report"}, "the shell cannot read `'unclosed`"),
+        ({"ROLE_PROVIDERS": "tster=codex"}, "did you mean tester?"),
+        ({"WORKSPACE": "worktree", "STATE_FILE": "mine.json"}, "leave out CAO_STATE_FILE"),
+        ({"API": "http://localhost:1"}, "no run was begun: "),
     ],
+    ids=repr,
 )
-def test_what_needs_snapshots_is_refused_without_git_before_anything_begins(
+def test_what_cannot_go_well_is_refused_before_a_run_is_listed(
     stage: Stage, tmp_path: Path, options: dict[str, str], said: str
 ) -> None:
-    stage.environ = {**os.environ, "PATH": str(tmp_path)}
-    with stage.conductor(None, **options) as conductor, pytest.raises(UsageError) as caught:
-        conductor.run()
-    assert f" {said}: install git" in str(caught.value)
-    assert stage.server.started == []
-    assert stage.conduct(PROOF="report").final_status is FinalStatus.PASS
-
-
-@pytest.mark.parametrize(
-    "gate",
-    [
-        "tests='unclosed",
-        json.dumps({"name": "tests", "run": "true", "clean": True, "setup": "'unclosed"}),
-    ],
-)
-def test_a_gate_that_the_shell_cannot_read_is_refused_before_anything_begins(
-    stage: Stage, gate: str
-) -> None:
-    with stage.conductor(GATES=gate) as conductor, pytest.raises(UsageError) as caught:
-        conductor.run()
-    assert "the shell cannot read `'unclosed`" in str(caught.value)
+    stage.down = True
+    if "'unclosed" not in options.get("GATES", ""):
+        stage.environ = {**os.environ, "PATH": str(tmp_path)}  # without git
+    assert said in stage.refusal(**options)
     assert not stage.events
-    assert stage.server.started == []
+    assert list(stage.state.glob("runs/*")) == []
 
 
 def test_git_is_the_one_of_the_environment_that_a_run_is_given(

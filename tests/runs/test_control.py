@@ -66,12 +66,6 @@ TREE = SavedTree("/t", branch="cao/x", base="a", tip="a")
 WAIT_SECONDS = 60.0
 
 
-@pytest.mark.parametrize("status", [RunStatus.RUNNING, RunStatus.PAUSED])
-def test_a_run_under_way_can_be_asked(status: RunStatus) -> None:
-    for request in GOOD:
-        check_request(replace(RUN, status=status), request)
-
-
 @pytest.mark.parametrize(
     ("status", "said"),
     [
@@ -319,15 +313,6 @@ class TestListening:
         with listening(folder, 10_000) as run:
             assert run.next()[0] != new
             assert run.next() == (new, size(folder))
-
-    def test_half_a_line_is_nothing_until_its_end_comes(self, folder: Folder) -> None:
-        line = to_line(SentRequest("a1", 1.0, Pause())).encode()
-        add(folder, line[:10])
-        with listening(folder) as run:
-            add(folder, line[10:])
-            assert run.is_quiet
-            add(folder, b"\n")
-            assert run.next_ask() == SentRequest("a1", 1.0, Pause())
 
     @pytest.mark.parametrize(
         "rubbish",

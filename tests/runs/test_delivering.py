@@ -148,12 +148,6 @@ class TestHalfMade:
         assert project.state() == before
         assert fate(state) is Fate.DISCARDED
 
-    @pytest.mark.parametrize("stage", STAGES)
-    def test_it_is_cleaned_up(self, project: Project, state: Path, stage: str) -> None:
-        tree = self.leave(project, state, stage)
-        assert_cleaned_up(state)
-        self.assert_gone(project, tree)
-
     def test_what_is_not_ours_stays(self, project: Project, state: Path) -> None:
         tree = self.leave(project, state, "index lock")
         project.git("commit", "-q", "--allow-empty", "-m", "mine")
@@ -335,12 +329,6 @@ class TestClean:
         assert not tree.folder.exists()
         assert turns.read("001-analyst.md") == b"reply", "turns outlive the tree"
         assert_cleaned_up(state)
-
-    def test_of_what_was_applied_nothing_need_be_had_back(
-        self, project: Project, state: Path
-    ) -> None:
-        self.applied(project, state)
-        assert not discard(state)
 
     @pytest.mark.parametrize("name", ["mine.txt", "new.txt"])
     def test_what_somebody_did_there_since_stays_until_it_is_discarded(

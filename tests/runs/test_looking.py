@@ -183,21 +183,6 @@ def test_what_a_tester_makes_that_cannot_be_kept_is_told_and_counts(
     assert content(rig) == {"a.py": "one\n"}
 
 
-def test_a_file_that_became_a_pipe_is_put_back(rig: Rig) -> None:
-    def answer(asked: Asked) -> str | None:
-        if asked.role == "tester":
-            (rig.folder / "a.py").unlink()
-            os.mkfifo(rig.folder / "a.py")
-        return agree(asked)
-
-    rig.server.answer = answer
-    rig.readonly_roles = "restore"
-    rig.run(rig.begin())
-    (by_tester,) = told(rig)
-    assert (by_tester.files, by_tester.restored, by_tester.not_kept) == (("a.py",), True, 0)
-    assert content(rig) == {"a.py": "one\n"}
-
-
 class Killed(Exception):
     """Stands for the end of the process."""
 

@@ -100,19 +100,6 @@ def test_a_tree_whose_files_are_gone_gets_them_back_and_the_users_own_too(
     assert not tree.faults()
 
 
-def test_a_tree_without_its_git_file_keeps_what_was_done_since_the_last_snapshot(
-    project: Project, tmp_path: Path
-) -> None:
-    tree = made(project, tmp_path)
-    tree.snapshots(tmp_path / "store").take(0, "start")
-    write(tree.wd, {"a.txt": "since\n"})
-    (tree.folder / ".git").unlink()
-    faults = repair_tree(tree, tmp_path / "store")
-    assert faults
-    assert FOLDER_GONE not in faults
-    assert (tree.wd / "a.txt").read_text() == "since\n"
-
-
 def test_what_is_held_back_of_a_folder_within_a_repository_is_the_same_when_its_run_goes_on(
     project: Project, tmp_path: Path
 ) -> None:

@@ -42,21 +42,6 @@ def test_threads_that_tell_at_once_are_told_one_after_the_other(tmp_path: Path) 
     assert read_events(run_folder(tmp_path, RUN)) == told
 
 
-def test_a_resumed_run_goes_on_in_its_folder(tmp_path: Path) -> None:
-    first = Recorder(tmp_path)
-    first.start(RECORD, resumed=False)
-    first.take(ENDED)
-    first.close()
-    second = Recorder(tmp_path)
-    assert second.start(replace(RECORD, started=NOON + 9), resumed=True) == run_folder(
-        tmp_path, RUN
-    )
-    assert second.take(Warned(NOON, "again")).seq == 2
-    (run,) = list_runs(tmp_path)
-    assert (run.status, run.started) == (RunStatus.RUNNING, NOON)
-    second.close()
-
-
 def test_the_time_between_an_end_and_a_resume_is_none_that_a_run_took(tmp_path: Path) -> None:
     # The second time it was killed.
     told: list[RunEvent] = [structs.replace(ENDED, at=NOON + 5), Warned(NOON + 1005, "x")]
@@ -92,21 +77,6 @@ def test_a_run_whose_folder_another_holds_does_not_go_on(tmp_path: Path) -> None
     kept = read_record(run_folder(tmp_path, RUN))
     assert kept is not None
     assert kept.task == RECORD.task
-
-
-def test_a_folder_that_is_held_already_is_taken_as_it_is_then(tmp_path: Path) -> None:
-    first = Recorder(tmp_path)
-    first.start(RECORD, resumed=False)
-    first.close()
-    second = Recorder(tmp_path)
-    second.hold(RUN)
-    assert run_folder(tmp_path, RUN).is_locked()
-    with pytest.raises(RunLocked):
-        Recorder(tmp_path).hold(RUN)
-    second.start(RECORD, resumed=True)
-    assert second.pop_troubles() == []
-    second.close()
-    assert not run_folder(tmp_path, RUN).is_locked()
 
 
 def test_a_run_that_was_removed_is_not_held_and_not_resumed(tmp_path: Path) -> None:

@@ -260,12 +260,6 @@ class TestList:
         save(tmp_path, resumed_record(record, RECORD, NOON))
         assert read_run(folder).status is RunStatus.INTERRUPTED
 
-    def test_a_record_that_cannot_be_read_hides_no_run(self, tmp_path: Path) -> None:
-        folder = save(tmp_path, RECORD)
-        (folder.path / RECORD_FILE).write_text("rubbish")
-        (run,) = list_runs(tmp_path)
-        assert (run.id, run.status) == (RUN, RunStatus.INTERRUPTED)
-
     def test_what_is_no_run_folder_is_not_listed(self, tmp_path: Path) -> None:
         ended(tmp_path, RUN)
         runs = tmp_path / RUNS_FOLDER
@@ -298,25 +292,10 @@ class TestFind:
     def test_by_id_by_its_beginning_and_by_its_end(self, state: Path, text: str) -> None:
         assert text in find_run(state, text, Path("/")).id
 
-    def test_what_fits_several_lists_them(self, state: Path) -> None:
-        with pytest.raises(
-            UsageError, match=r"(?s)fits several.*084037-aaaa.*084037-aaaa"
-        ) as error:
-            find_run(state, "aaaa", Path("/"))
-        assert "abcd" not in str(error.value)
-
     @pytest.mark.parametrize("text", ["zzzz", "0840", "../..", "20269999-000000-aaaa", "\x1b[2J"])
     def test_what_fits_none_lists_what_there_is(self, state: Path, text: str) -> None:
         with pytest.raises(NotFound, match=r"20261116-084037-aaaa \(PASS, /q\)"):
             find_run(state, text, Path("/"))
-
-    def test_without_a_text_it_is_the_one_of_this_folder(self, state: Path) -> None:
-        assert find_run(state, None, Path("/q/inner")).id == "20261116-084037-aaaa"
-        record = replace(RECORD, id="20261101-000000-live", started=NOON - 9)
-        with save(state, record).locked():
-            assert find_run(state, None, Path("/p")).id == "20261101-000000-live"
-        with pytest.raises(UsageError, match="no run 'k3f9'; there are: none"):
-            find_run(state / "none", "k3f9", Path("/"))
 
 
 def test_agents_that_were_ended_are_forgotten_unless_somebody_is_at_work(tmp_path: Path) -> None:

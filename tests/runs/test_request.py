@@ -12,7 +12,6 @@ from cli_agent_orchestrator.runs.request import (
     read_all_settings,
 )
 from cli_agent_orchestrator.settings.config import RunConfig
-from cli_agent_orchestrator.settings.gates import Gate
 
 
 def project(folder: Path, settings: str = "", task: str = "# Task\nMend it.\n") -> dict[str, str]:
@@ -194,13 +193,6 @@ def test_a_project_may_set_what_stays_inside(tmp_path: Path) -> None:
         },
         tmp_path,
     )
-
-
-def test_a_file_can_name_gates(tmp_path: Path) -> None:
-    text = '[gates]\ntests = "make test"\n[gates.e2e]\nrun = "make e2e"\nclean = true\n'
-    (tmp_path / "cao.toml").write_text(text, encoding="utf-8")
-    config = RunConfig.from_env(read_all_settings({"WD": str(tmp_path)}, {}, None))
-    assert config.gates == (Gate("tests", "make test"), Gate("e2e", "make e2e", clean=True))
 
 
 @pytest.mark.parametrize("flow", ["/tmp/mine.toml", "../mine.toml", "mine.toml", "~/x/y"])

@@ -143,14 +143,6 @@ class TestCodex:
         write(own.with_name("notes.jsonl"), codex_head("t1"), codex_call(DURING, "r5"))
         assert used(run, own, program_record) == took(1)
 
-    def test_the_calls_of_a_turn_count_in_all_sessions_of_its_agent(
-        self, run: Folder, home: Path
-    ) -> None:
-        calls = [codex_call(at, f"r{at}") for at in (BEFORE, DURING, DURING + 1, AFTER)]
-        first = write(rollout(home, "t1"), codex_head("t1"), *calls)
-        second = write(rollout(home, "t2"), codex_head("t2"), codex_call(DURING, "t2"))
-        assert used(run, first, second) == took(3)
-
     def test_a_copy_by_an_older_version_is_not_known(self, run: Folder, home: Path) -> None:
         own = write(rollout(home, "t1"), codex_head("t1"), codex_call(DURING, "r1"))
         totals = [token_count(DURING, codex_usage(n, 0, n, 0)) for n in (5, 10)]

@@ -1,10 +1,9 @@
 """What a session record of Claude Code says about its calls."""
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.usage.tokens import Call, Tokens, claude_calls, sum_between
+from cli_agent_orchestrator.usage.tokens import Call, Tokens, claude_calls
 from tests.usage.lines import NOON, claude_line, claude_usage, encode, stamp
 
 USAGE = claude_usage(12, 102, 1002, 202, 30)
@@ -52,17 +51,3 @@ def test_tokens_have_one_meaning(usage: object, tokens: Tokens | None) -> None:
 )
 def test_what_is_no_call_is_left_out(line: bytes) -> None:
     assert list(claude_calls([line])) == []
-
-
-@given(st.lists(st.tuples(COUNT, COUNT, COUNT, COUNT), max_size=20))
-def test_each_call_counts_once_however_many_parts_it_has(
-    numbers: list[tuple[int, int, int, int]],
-) -> None:
-    lines, total = [], Tokens(0, 0, 0, 0)
-    for place, (fresh, written, read, made) in enumerate(numbers):
-        usage = claude_usage(fresh, written, read, made, made // 2)
-        line = claude_line(NOON + place, f"msg_{place}", usage, isApiErrorMessage=False)
-        lines += [line] * (1 + place % 3)
-        total += Tokens(fresh + written + read, read, made, made // 2)
-    found = sum_between(claude_calls(lines), NOON, NOON + 99)
-    assert found == (total if total.input + total.output else None)

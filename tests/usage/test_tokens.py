@@ -103,17 +103,6 @@ def test_neither_order_nor_repetition_matters(calls: list[Call], random: Random)
     assert sum_between(again, 20, 80) == sum_between(calls, 20, 80)
 
 
-@given(CALLS, st.floats(0, 100))
-def test_what_is_parted_in_time_is_as_much_as_the_whole(calls: list[Call], middle: float) -> None:
-    known = [call for call in calls if call.tokens is not None]
-    parts = [sum_between(known, 0, middle), sum_between(known, middle, 200)]
-    first, second = (part or NONE_USED for part in parts)
-    whole = sum_between(known, 0, 200) or NONE_USED
-    assert (first + second).input == whole.input
-    assert (first + second).output == whole.output
-    assert (first + second).cached_input == whole.cached_input
-
-
 @pytest.mark.parametrize(
     ("told", "at"),
     [
