@@ -169,22 +169,6 @@ class TestPage:
                 assert "\n- Stopped: a.py is odd\n  - Ask \\*again\\*: cao resume x\n" in page
                 assert (f"\n- To resume: `cao resume {RUN}`\n" in page) == (word != "running")
 
-<<<<<<< HEAD
-    def test_a_run_that_was_discarded_without_a_verdict_offers_no_way_on(self, rig: Rig) -> None:
-        save_begun(rig)
-        tree = SavedTree(
-            str(rig.folder), branch=f"cao/{RUN}", base="a", tip="a", delivered=Fate.DISCARDED
-        )
-        reason = "analyst: it is in the error state\n  Look at it:  cao attach x"
-        keep_record(rig, RunStatus.FAILED, project="/srv/shop", tree=tree, reason=reason)
-        page = printed(RUN).output
-        assert page.startswith("# Discarded without a verdict (error)\n")
-        assert "\n- Stopped: analyst: it is in the error state\n" in page
-        assert "attach" not in page
-        assert "resume" not in page
-
-=======
->>>>>>> 00b1aa27 (Drop a message about the demo that is not true any more; thin the tests of commands)
     def test_no_path_of_the_state_folder_is_told(self, rig: Rig, state: Path) -> None:
         tree = SavedTree(str(state / "worktrees" / RUN), branch=f"cao/{RUN}", base="a", tip="b")
         own = run_folder(state, RUN).path
