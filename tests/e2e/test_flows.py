@@ -10,14 +10,9 @@ from cli_agent_orchestrator.pipeline.flow import FlowSource
 from cli_agent_orchestrator.pipeline.flow_file import read_flow
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import (
-    ASKS,
-    answer,
-    cut_short,
     events_of,
-    prepare,
     run_folder_of,
     runs_of,
-    script,
     state_of,
 )
 from tests.pipeline.test_flow_file import TEMPLATES, TEXT
@@ -63,18 +58,6 @@ def test_a_pair_passes_its_gate(ready: Machine) -> None:
     assert listed["flow"] == "pair"
     assert not (run_folder_of(ready) / "replay").exists()
     assert "no screens of run" in ready.cao("replay", code=2).stderr
-
-
-def test_a_saved_run_is_resumed_with_its_own_flow_and_gate(machine: Machine) -> None:
-    prepare(machine, script(ASKS))
-    words = ("--max-rounds", "2", "--flow", "solo", "--gate", once("test -e mended"))
-    cut_short(machine, "task.md", *words)
-    other = machine.cao("run", "--flow", "loop", code=2)
-    assert "its flow is solo, not loop" in other.stderr
-    (machine.work / "mended").touch()
-    answer(machine, "programmer")
-    machine.cao("run", code=0)
-    assert archived(machine)[-2:] == ["002-gate.md", "003-proof.md"]
 
 
 def test_a_flow_of_the_users_own_is_tried(machine: Machine) -> None:

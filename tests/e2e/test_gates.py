@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import Machine
-from tests.e2e.runs import archive_of, events_of, running, state_of
+from tests.e2e.runs import events_of, replies_of, running, state_of
+from tests.work.projects import Project
 
 pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 
@@ -36,22 +37,6 @@ def toml(machine: Machine, text: str) -> None:
     (machine.work / "cao.toml").write_text(text, encoding="utf-8")
 
 
-def git(folder: Path, *words: str) -> None:
-    subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True)
-
-
-def make_repository(folder: Path) -> None:
-    (folder / ".gitignore").write_text("ignored\n.tmp\n", encoding="utf-8")
-    (folder / "test_it.py").write_text(TEST_FILE, encoding="utf-8")
-    git(folder, "init", "-q")
-    git(folder, "add", "-A")
-    git(folder, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a")
-
-
-def programmer_turns(machine: Machine) -> list[str]:
-    return sorted(path.name for path in archive_of(machine).glob("*-programmer.md"))
-
-
 def test_a_gate_that_kills_the_run_is_repeated_and_the_turn_is_not(ready: Machine) -> None:
     # What it leaves behind is ended before it is run again.
     late = ready.home / "late"
@@ -63,7 +48,7 @@ def test_a_gate_that_kills_the_run_is_repeated_and_the_turn_is_not(ready: Machin
         assert run.end() == -9
     assert state_of(ready)["final_status"] == "RUNNING"
     done = ready.cao("run", "--json", code=0)
-    assert programmer_turns(ready) == ["001-programmer.md"]
+    assert [one for one in replies_of(ready) if "programmer" in one] == ["001-programmer.md"]
     events = events_of(done.stdout)
     assert "turn_began" not in {event["type"] for event in events}
     listing = subprocess.run(
@@ -72,21 +57,18 @@ def test_a_gate_that_kills_the_run_is_repeated_and_the_turn_is_not(ready: Machin
     assert str(late) not in listing.stdout
 
 
-def test_what_a_gate_does_to_the_work_folder_is_told(ready: Machine) -> None:
-    make_repository(ready.work)
-    done = ready.cao(
-        *SOLO, "--gate", gate("echo x > changed; printf '\\033[2Jred\\377\\000'"), code=0
-    )
-    events = events_of(done.stdout)
-    (told,) = [event for event in events if event["type"] == "files_changed"]
-    assert (told["role"], told["files"]) == ("tests", ["changed"])
+def test_what_a_gate_does_to_the_work_folder_is_told(machine: Machine, project: Project) -> None:
+    command = "echo x > changed; printf '\\033[2Jred\\377\\000'"
+    events = events_of(machine.cao(*SOLO, "--gate", gate(command), code=0).stdout)
+    told = [event for event in events if event["type"] == "files_changed"]
+    assert (told[-1]["role"], told[-1]["files"]) == ("tests", ["changed"])
 
 
-def test_all_keys_of_a_gate_together(ready: Machine) -> None:
-    make_repository(ready.work)
-    (ready.work / "ignored").touch()
+def test_all_keys_of_a_gate_together(machine: Machine, project: Project) -> None:
+    project.commit({".gitignore": "ignored\n.tmp\n", "test_it.py": TEST_FILE})
+    (machine.work / "ignored").touch()
     toml(
-        ready,
+        machine,
         """
         [gates.unit]
         run = "test ! -e ignored && python3 -m unittest"
@@ -100,7 +82,7 @@ def test_all_keys_of_a_gate_together(ready: Machine) -> None:
         when = ["base"]
         """,
     )
-    done = ready.cao("run", "task.md", "--flow", "solo", "--json", "--trust", code=0)
+    done = machine.cao("run", "task.md", "--flow", "solo", "--json", "--trust", code=0)
     events = events_of(done.stdout)
     ended = [
         (event["gate"], event["when"], event["outcome"])
@@ -114,7 +96,7 @@ def test_all_keys_of_a_gate_together(ready: Machine) -> None:
     assert "did not end within 1 s" in details[1]
     warnings = [event["text"] for event in events if event["type"] == "run_warning"]
     assert [text for text in warnings if text.startswith("the gate slow did not end within 1 s")]
-    assert not (ready.work / "made").exists()
+    assert not (machine.work / "made").exists()
 
 
 class TestConsent:

@@ -61,3 +61,6 @@ def test_a_run_that_could_not_write_its_end_has_ended_all_the_same(machine: Mach
     done = machine.cao("run", "task.md")
     assert (done.returncode, "unfinished" in done.stdout + done.stderr) == (0, False)
     assert len(runs_of(machine)) == 2
+    record.write_text("rubbish")
+    refused = machine.cao("resume", record.parent.name, code=2)
+    assert "its run.json cannot be read" in refused.stderr

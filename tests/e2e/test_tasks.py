@@ -4,7 +4,7 @@ import pytest
 
 from cli_agent_orchestrator.pipeline.flow import USUAL_SCENARIO
 from tests.e2e.conftest import Machine
-from tests.e2e.runs import record_of, running, state_of
+from tests.e2e.runs import running, state_of
 
 pytestmark = [pytest.mark.tmux, pytest.mark.slow]
 
@@ -31,20 +31,6 @@ def test_a_task_in_one_line_is_resumed_by_the_same_line_and_has_the_usual_scenar
     assert "Mend the typo." in prompt_of(ready, "analyst")
     assert USUAL_SCENARIO in prompt_of(ready, "tester")
     assert "Mend the typo." in ready.cao("report").stdout
-
-
-def test_a_task_that_is_sent_to_the_server_has_settings_in_the_same_way(ready: Machine) -> None:
-    text = "---\nmax_rounds: 2\n{}\n---\n# Task\nMend it.\n"
-    with ready.server() as server:
-        with ready.http(server) as client:
-            body = {"wd": str(ready.work), "settings": {"PROVIDER": "scripted"}}
-            refused = client.post("/runs", json={**body, "task": text.format("gates: true")})
-            assert refused.status_code == 400
-            assert "PROMPT, line 3: a task cannot set gates" in refused.json()["detail"]
-            begun = client.post("/runs", json={**body, "task": text.format("")})
-            assert begun.status_code == 201, begun.text
-        assert record_of(ready)["settings"]["MAX_ROUNDS"] == {"value": "2", "source": "task"}
-        ready.cao("watch", code=0)
 
 
 def test_a_run_in_a_subfolder_is_one_of_the_project_above(ready: Machine) -> None:
