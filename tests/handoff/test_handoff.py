@@ -209,17 +209,6 @@ class TestWaitingForAPerson:
         assert stage.wait() == "reply"
         assert questions(stage) == asked
 
-    def test_what_another_agent_asks_is_not_its_question(self, stage: Stage) -> None:
-        asks = event_of(WAITING, "hook: PermissionRequest: May I push?")
-        other = replace(asks, terminal_id="another")
-        stage.status(0, PROCESSING)
-        stage.mailbox.at(10, lambda: stage.mailbox.post(other))
-        stage.status(10.1, WAITING, told=True, why=SEEN)
-        stage.status(20, PROCESSING, told=True)
-        stage.finish(30)
-        assert stage.wait() == "reply"
-        assert questions(stage) == [""]
-
     def test_a_question_that_keeps_the_prompt_from_being_sent_is_told_without_words(
         self, stage: Stage
     ) -> None:

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cli_agent_orchestrator.pipeline.reply import (
     Excerpt,
@@ -15,11 +13,8 @@ from cli_agent_orchestrator.pipeline.reply import (
     extract_review_notes,
     extract_test_evidence,
     first_point,
-    split_lines,
 )
 from tests.pipeline.samples import ANALYST_SUMMARY, PROGRAMMER_SUMMARY
-
-EXTRACTS = [extract_review_notes, extract_test_evidence, extract_handoff, extract_implementation]
 
 
 def numbered(count: int, word: str = "line") -> str:
@@ -156,26 +151,6 @@ def test_an_excerpt_tells_what_it_leaves_out() -> None:
     assert excerpt_of(output, output.text).left_out == 0
     assert excerpt_of(Output("a"), "a\nb\nc").left_out == 0
     assert excerpt_of(Output("a"), "a") == Excerpt("a")
-
-
-LINES = st.sampled_from(
-    [
-        "REVIEW_NOTES:", "RESULT: FAIL", "EVIDENCE:", "## Handoff", "### Risks", "Files changed:",
-        "**Behavior implemented**", "1. Artifacts", "2. Handoff", "- Risks: x", "  - y: z", "text",
-        "```", "", "  ",
-    ]
-)  # fmt: skip
-
-
-@given(st.lists(LINES, max_size=30).map("\n".join) | st.text(), st.integers(1, 20))
-def test_an_excerpt_is_made_of_lines_of_the_text_and_keeps_the_limit(text: str, limit: int) -> None:
-    whole = {line.rstrip() for line in split_lines(text)}
-    for extract in EXTRACTS:
-        taken = extract(text, limit)
-        lines = taken.split("\n") if taken else []
-        assert len(lines) <= limit
-        assert {line.rstrip() for line in lines} <= whole
-        assert bool(taken.strip()) == bool(whole)
 
 
 @pytest.mark.parametrize(

@@ -60,11 +60,6 @@ class TestAutoResume:
             expected = "ask" if against and resume is None else "resume"
         assert decision() == expected
 
-    @pytest.mark.parametrize("saved", [None, finished(FinalStatus.PASS)])
-    def test_a_new_run_is_begun_by_an_option(self, saved: RunState | None) -> None:
-        with pytest.raises(UsageError, match="leave out --resume to start a new one"):
-            should_auto_resume(saved, True)
-
 
 class TestObjections:
     saved = replace(

@@ -3,8 +3,6 @@
 from itertools import product
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cli_agent_orchestrator.pipeline.flow import Role
@@ -340,18 +338,3 @@ def test_a_huge_reply_is_judged(filler: str) -> None:
     assert not is_review_approved(text, ANALYST_REVIEW, 2, RULES)
     text = f"REVIEW_RESULT: APPROVED, {filler * (size // len(filler))}"
     assert is_review_approved(text, ANALYST_REVIEW, 2, RULES) is False
-
-
-LINES = st.sampled_from(
-    [
-        "REVIEW_RESULT: APPROVED", "REVIEW_RESULT: REVISE", "REVIEW_NOTES:", "```", "~~~", "text",
-        "- artifact P1 downstream handoff", "RESULT: PASS", "RESULT: FAIL", "EVIDENCE:", "",
-    ]
-)  # fmt: skip
-
-
-@given(st.lists(LINES, max_size=12), st.integers(1, 3))
-def test_line_ends_marks_and_case_change_nothing(lines: list[str], cycle: int) -> None:
-    plain = judge_review("\n".join(lines), ANALYST_REVIEW, cycle, RULES)
-    dressed = "\ufeff" + "\r\n".join(line.lower() + "\0" for line in lines)
-    assert judge_review(dressed, ANALYST_REVIEW, cycle, RULES) == plain

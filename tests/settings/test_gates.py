@@ -3,8 +3,6 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cli_agent_orchestrator.errors import ConfigError, StateError, UsageError
 from cli_agent_orchestrator.settings.gates import (
@@ -20,20 +18,6 @@ from cli_agent_orchestrator.settings.gates import (
     read_gates,
     read_gates_table,
     without_quotes,
-)
-
-COMMANDS = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1)
-GATES = st.builds(
-    Gate,
-    name=st.from_regex(r"[a-z][a-z0-9_-]{0,8}", fullmatch=True).filter(lambda n: n != "proof"),
-    run=COMMANDS,
-    when=st.sampled_from([tuple(When), (When.BASE,), (When.AFTER_PROGRAMMER, When.AFTER_TESTER)]),
-    seconds=st.sampled_from([0.0, 1.5, 600.0]),
-    clean=st.booleans(),
-    setup=st.one_of(st.just(""), COMMANDS),
-    sandbox=st.booleans(),
-    allow_base_failures=st.booleans(),
-    junit=st.sampled_from(["", "junit.xml", "reports/a b.xml"]),
 )
 
 
@@ -110,9 +94,11 @@ def test_a_table_names_them() -> None:
         read_gates_table({"tests": {"run": "x", "clen": True}}, " in cao.toml")
 
 
-@given(st.lists(GATES, max_size=4, unique_by=lambda gate: gate.name))
-def test_the_text_of_gates_is_those_gates(gates: list[Gate]) -> None:
-    assert read_gates(gates_text(tuple(gates))) == tuple(gates)
+def test_the_text_of_gates_is_those_gates() -> None:
+    plain, json = Gate("tests", "a=1 make 'é'"), Gate("e2e", 'say "x"', junit="reports/a b.xml")
+    usual = (When.AFTER_PROGRAMMER, When.AFTER_TESTER)
+    full = Gate("full", "x", usual, 1.5, True, "npm ci", True, True)
+    assert read_gates(gates_text((plain, json, full))) == (plain, json, full)
 
 
 def test_gates_are_shown_with_what_is_set_and_nothing_else() -> None:
@@ -140,18 +126,13 @@ def test_just_what_was_allowed_is_allowed(tmp_path: Path) -> None:
     assert trust.all() == (Allowed(str(SHOP), "tests=make test", 5.0),)
 
 
-def test_the_last_few_yeses_of_a_folder_count(tmp_path: Path) -> None:
+def test_every_yes_of_a_folder_counts_until_all_are_revoked(tmp_path: Path) -> None:
     trust = Trust(tmp_path)
-    trust.allow(ELSEWHERE, "a", 1.0)
-    for at, commands in enumerate("abcdef"):
-        trust.allow(SHOP, commands, float(at))
-    assert not trust.allows(SHOP, "a")
-    assert all(trust.allows(SHOP, commands) for commands in "bcdef")
-    assert trust.allows(ELSEWHERE, "a")
-    trust.allow(SHOP, "b", 9.0)
-    trust.allow(SHOP, "g", 10.0)
+    for folder, commands, at in ((ELSEWHERE, "a", 1.0), (SHOP, "a", 2.0), (SHOP, "b", 3.0)):
+        trust.allow(folder, commands, at)
+    trust.allow(SHOP, "a", 4.0)
     told = [(one.commands, one.at) for one in trust.all() if one.folder == str(SHOP)]
-    assert told == [("d", 3.0), ("e", 4.0), ("f", 5.0), ("b", 9.0), ("g", 10.0)]
+    assert told == [("b", 3.0), ("a", 4.0)]
     assert trust.revoke(SHOP)
     assert not trust.revoke(SHOP)
     assert [one.folder for one in trust.all()] == [str(ELSEWHERE)]

@@ -2,8 +2,7 @@
 
     description                     text
     scenario                        text: how a task that names no scenario is tested
-    [[stages]]                      name; one of `author` (and `reviewer`), `tester`, `gate = true`;
-                                    `then`, if not the stage below it comes next
+    [[stages]]                      name; one of `author` (and `reviewer`), `tester`, `gate = true`
     [roles.NAME]                    profile, response_file, terminal, title (all may be left out);
                                     `sees`, a list of blocks
     [roles.NAME.evidence]           of a reviewer: groups of words
@@ -42,7 +41,7 @@ from .flow import (
 )
 
 FLOW_KEYS = ("description", "scenario", "stages", "roles")
-STAGE_KEYS = ("name", "author", "reviewer", "tester", "gate", "then")
+STAGE_KEYS = ("name", "author", "reviewer", "tester", "gate")
 KINDS = {"author": StageKind.WORK, "tester": StageKind.TEST, "gate": StageKind.GATE}
 ROLE_KEYS = ("terminal", "profile", "response_file", "title", "sees", "evidence")
 BLOCK_KEYS = ("title", "show", "of", "amount", "repeat")
@@ -162,16 +161,14 @@ def _read_stages(top: _Table, items: Sequence[object], roles: Sequence[str]) -> 
     tables = [top.table(item, "[[stages]]", "stages", n) for n, item in enumerate(items)]
     for table in tables:
         table.check_keys(STAGE_KEYS)
-        if table.text("name", "", NAME_PATTERN, NAME_FORM) == DONE:
-            raise table.fault(f"a stage cannot be named `{DONE}`", "another name", "name")
-    names = [table.text("name") for table in tables]
-    found: dict[str, Stage] = {}
+    names = [table.text("name", "", NAME_PATTERN, NAME_FORM) for table in tables]
+    stages: list[Stage] = []
     used: list[str] = []
-    for table, name, below in zip(tables, names, [*names[1:], DONE], strict=True):
-        if name in found:
-            raise table.fault(f"a second stage `{name}`", "another name", "name")
-        found[name] = _read_stage(table, name, below, roles)
-        for role in found[name].roles:
+    for table, name, then in zip(tables, names, [*names[1:], DONE], strict=True):
+        if name in (DONE, *names[: len(stages)]):
+            raise table.fault(f"the name `{name}` is taken", "another name", "name")
+        stages.append(_read_stage(table, name, then, roles))
+        for role in stages[-1].roles:
             if role in used:
                 raise table.fault(f"role `{role}` has a turn already", "a role of its own")
             used.append(role)
@@ -179,10 +176,13 @@ def _read_stages(top: _Table, items: Sequence[object], roles: Sequence[str]) -> 
         if role not in used:
             fault = f"role `{role}` has no turn"
             raise top.fault(fault, "a stage with it, or no such role", "roles", role)
-    return _chain(tables, found)
+    if stages[-1].kind is StageKind.WORK:
+        fault = f"stage `{name}` is the last one, and nothing checks the work"
+        raise table.fault(fault, "a stage with a tester or a gate at the end")
+    return tuple(stages)
 
 
-def _read_stage(table: _Table, name: str, below: str, roles: Sequence[str]) -> Stage:
+def _read_stage(table: _Table, name: str, then: str, roles: Sequence[str]) -> Stage:
     kinds = [key for key in KINDS if key in table.values]
     if len(kinds) != 1:
         fault = f"stage `{name}` has {' and '.join(kinds) or 'none of author, tester, gate'}"
@@ -202,35 +202,10 @@ def _read_stage(table: _Table, name: str, below: str, roles: Sequence[str]) -> S
     return Stage(
         name=name,
         kind=KINDS[kind],
-        then=table.text("then", below),
+        then=then,
         author=takes_part["author"] or takes_part["tester"],
         reviewer=takes_part["reviewer"],
     )
-
-
-def _chain(tables: Sequence[_Table], stages: Mapping[str, Stage]) -> tuple[Stage, ...]:
-    table_of = dict(zip(stages, tables, strict=True))
-    name = next(iter(stages))
-    chain: list[Stage] = []
-    while name != DONE:
-        chain.append(stages[name])
-        then = chain[-1].then
-        if then != DONE and then not in stages:
-            expected = f"one of {', '.join(stages)} or {DONE}"
-            raise table_of[name].fault(f"unknown stage `{then}`", expected, "then")
-        if then != DONE and stages[then] in chain:
-            fault = f"after `{name}` comes `{then}` again, so the flow never ends"
-            raise table_of[name].fault(fault, f"a later stage or {DONE}", "then")
-        name = then
-    for name, stage in stages.items():
-        if stage not in chain:
-            fault = f"no way leads to stage `{name}`"
-            raise table_of[name].fault(fault, "a stage whose `then` names it")
-    last = chain[-1]
-    if last.kind is StageKind.WORK:
-        fault = f"stage `{last.name}` is the last one, and nothing checks the work"
-        raise table_of[last.name].fault(fault, "a stage with a tester or a gate at the end")
-    return tuple(chain)
 
 
 class _RoleReader(Struct, frozen=True):

@@ -208,8 +208,6 @@ def _unusual(gate: Gate) -> dict[str, Any]:
 TRUST_FILE = "trust.json"
 VERSION = 1
 MOST_ENTRIES = 1000
-MOST_OF_FOLDER = 5
-"""Yeses that are remembered for one folder: the last ones."""
 SETUP_WORDS = "setup of a work tree: "
 
 
@@ -256,16 +254,10 @@ class Trust:
         return any((one.folder, one.commands) == (str(folder), commands) for one in self.all())
 
     def allow(self, folder: Path, commands: str, at: float) -> None:
-        """Remember that the user allows these commands, beside the last few of that folder.
-
-        So what another branch of a project wants is not asked for again after each change of it.
-        """
+        """Remember that the user allows these commands, beside those of other branches."""
         entry = Allowed(str(folder), commands, at)
-        others = [one for one in self.all() if replace(one, at=at) != entry]
-        own = [one for one in others if one.folder == entry.folder]
-        dropped = own[: max(len(own) + 1 - MOST_OF_FOLDER, 0)]
-        kept = (one for one in others if one not in dropped)
-        self._write((*kept, entry)[-MOST_ENTRIES:])
+        others = (one for one in self.all() if replace(one, at=at) != entry)
+        self._write((*others, entry)[-MOST_ENTRIES:])
 
     def revoke(self, folder: Path) -> bool:
         before = self.all()

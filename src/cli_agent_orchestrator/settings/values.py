@@ -268,7 +268,6 @@ LARGEST_SETTINGS = 1024 * 1024
 FROM_FILE_FOLDER = ("PROMPT_FILE", "WD")
 GATES = "GATES"
 WORKTREE_KEY = BY_NAME["WORKSPACE"].key
-MOVED = {"workspace": "worktree = true", "worktree_setup": 'setup = "COMMAND"'}
 
 
 def read_project_settings(project: Path) -> dict[str, str]:
@@ -350,8 +349,6 @@ def _paths_text(items: list[object], where: str) -> str:
 def _suggestion(key: str) -> str:
     if key == "providers":
         return "; how an agent is started stands in your own configuration, never in a project"
-    if key in MOVED:
-        return f": {MOVED[key]}"
     return suggestion(key, BY_KEY) or f": {', '.join(BY_KEY)}"
 
 
