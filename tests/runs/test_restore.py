@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.errors import GitError, NotFound, RunError, RunLocked
 from cli_agent_orchestrator.events import TurnBegan, Warned
@@ -73,7 +72,7 @@ def test_what_a_person_kept_is_not_of_the_run() -> None:
 
 def bring_back(folder: Folder, word: str, *, everything: bool = False) -> tuple[WayBack, int]:
     kept = read_kept(folder, os.environ)
-    with opened_to_go_back(kept, SystemClock()) as snapshots:
+    with opened_to_go_back(kept) as snapshots:
         target = find_moment(kept.taken, word)
         way = plan_way_back(kept, snapshots, target, everything=everything)
         return way, go_back(kept, snapshots, way)[0]

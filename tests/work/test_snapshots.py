@@ -1,17 +1,13 @@
 """Snapshots of real repositories."""
 
-import os
 import shutil
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.errors import GitError
 from cli_agent_orchestrator.work.changes import Change
-from cli_agent_orchestrator.work.git import find_repository
-from cli_agent_orchestrator.work.snapshots import Snapshots
 from tests.work.projects import (
     content,
     fingerprint,
@@ -203,25 +199,3 @@ def test_what_cannot_be_brought_back_costs_nothing_that_is_there(project: Path) 
         snapshots.restore(old.tree)
     assert (project / "made.txt").read_text() == "mine\n"
     assert (project / "a.txt").read_text() == "2\n"
-
-
-class BackwardClock(SystemClock):
-    """A clock that somebody sets back all the time."""
-
-    def __init__(self) -> None:
-        self.time = 1e9
-
-    def now(self) -> float:
-        self.time -= 3600
-        return self.time
-
-
-def test_they_are_in_order_though_the_clock_goes_back(project: Path, tmp_path: Path) -> None:
-    clock = BackwardClock()
-    repository = find_repository(project, os.environ)
-    snapshots = Snapshots(tmp_path / "store", project, repository, os.environ, clock)
-    other = Snapshots(tmp_path / "store", project, repository, os.environ, clock)
-    taken = [snapshots.take(3, "turn"), snapshots.take(2, "turn"), other.take(1, "turn")]
-    times = [one.at for one in taken]
-    assert times == sorted(times)
-    assert len(set(times)) == 3

@@ -12,7 +12,6 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
-from ..core.clock import SystemClock
 from ..core.text import one_line, plural, printable
 from ..errors import NotFound, OrchestratorError, UsageError
 from ..runs.deliver import (
@@ -131,7 +130,7 @@ def undo(run: str | None, turn: str, everything: bool, yes: bool) -> None:
         target = find_moment(kept.taken, turn)
     except NotFound:
         raise UsageError(_listed(f"there is no snapshot for {turn!r}", kept)) from None
-    with opened_to_go_back(kept, SystemClock()) as snapshots:
+    with opened_to_go_back(kept) as snapshots:
         way = plan_way_back(kept, snapshots, target, everything=everything)
         for line in _plan_lines(kept, way):
             click.echo(line)

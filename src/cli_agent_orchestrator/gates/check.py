@@ -7,10 +7,10 @@ from msgspec.structs import replace
 
 from ..core.codec import Private
 from ..core.secrets import cut_before_secret
-from ..core.text import CONTROLS, plural
+from ..core.text import plural
 from ..settings.config import Condensation
 from ..settings.gates import Gate
-from .counts import ESCAPE_PATTERN, TestCounts, lines_of
+from .counts import TestCounts, lines_of
 
 # "test_a" in "test_a (test_file.Group.test_a)"
 UNITTEST_PATTERN = r"(\w+) \([\w.]+\)"
@@ -229,8 +229,6 @@ def last_line(end: bytes) -> str:
 
 
 def _lines(output: str) -> list[str]:
-    plain = re.sub(ESCAPE_PATTERN, "", output.replace("\r\n", "\n"))
-    text = re.sub(f"[{CONTROLS}]", "", plain).encode("utf-8", "replace").decode()
-    lines = text.split("\n")
+    lines = lines_of(output)
     said = [number for number, line in enumerate(lines) if line.strip()]
     return lines[said[0] : said[-1] + 1] if said else []

@@ -766,31 +766,52 @@ class _Package(Struct):
 
 def read_go(lines: Sequence[str]) -> list[TestCounts]:
     packages: dict[str, _Package] = {}
-    start = 0
-    for number, line in enumerate(lines):
-        if match := GO_PACKAGE_PATTERN.fullmatch(line):
-            package = packages.setdefault(match[2], _Package())
-            _read_go_tests(package, lines[start:number])
-            package.end(match[1], line.endswith(NOTHING))
-            start = number + 1
-    rest = _Package()
-    _read_go_tests(rest, lines[start:])
-    if rest.results:
-        # A test binary that is run by itself ends with PASS or FAIL and names no package.
-        rest.ended = next((line for line in reversed(lines) if line in {"PASS", "FAIL"}), "FAIL")
-        packages[""] = rest
+    streams = _go_streams(lines)
+    for name, stream in streams.items():
+        start = 0
+        for number, line in enumerate(stream):
+            if match := GO_PACKAGE_PATTERN.fullmatch(line):
+                package = packages.setdefault(match[2], _Package())
+                _read_go_tests(package, stream[start:number])
+                package.end(match[1], line.endswith(NOTHING))
+                start = number + 1
+        rest = packages.get(name) or _Package()
+        _read_go_tests(rest, stream[start:])
+        if name not in packages and (name or rest.results):
+            # A test binary that is run by itself ends with PASS or FAIL and names no package.
+            ends = (line for line in reversed(stream) if line in {"PASS", "FAIL"})
+            rest.ended = "FAIL" if name else next(ends, "FAIL")
+            packages[name] = rest
     # "# example.com/shop": what the compiler complains about follows.
     built: dict[str, str] = {}
     building = ""
-    for line in lines:
+    for line in streams[""]:
         if line.startswith("# "):
             building = line.split(" ")[1]
         elif building and _go_error(line):
             built.setdefault(building, line)
-    _read_go_events(lines, packages, built)
     for name in built.keys() & packages.keys():
         packages[name].last_error = built[name]
     return [package.counts(name) for name, package in packages.items()]
+
+
+def _go_streams(lines: Sequence[str]) -> dict[str, list[str]]:
+    """Return the lines of each package that `go test -json` tells of, and all others under ""."""
+    outputs: dict[str, list[str]] = {}
+    others: list[str] = []
+    for line in lines:
+        try:
+            event = json.loads(line) if line.startswith("{") else None
+        except (ValueError, RecursionError):
+            event = None
+        if not isinstance(event, dict) or not isinstance(event.get("Action"), str):
+            others.append(line)
+            continue
+        name, output = event.get("Package", ""), event.get("Output", "")
+        if isinstance(name, str) and isinstance(output, str):
+            outputs.setdefault(name, []).append(output)
+    streams = {name: lines_of("".join(parts)) for name, parts in outputs.items()}
+    return streams | {"": [*others, *streams.get("", ())]}
 
 
 def _read_go_tests(package: _Package, lines: Sequence[str]) -> None:
@@ -812,39 +833,6 @@ def _read_go_tests(package: _Package, lines: Sequence[str]) -> None:
         else:
             package.note_error(test, line)
     package.errors.pop("", None)
-
-
-def _read_go_events(
-    lines: Sequence[str], packages: dict[str, _Package], built: dict[str, str]
-) -> None:
-    is_open: dict[str, bool] = {}
-    for line in lines:
-        try:
-            event = json.loads(line) if line.startswith("{") else None
-        except (ValueError, RecursionError):
-            continue
-        if not isinstance(event, dict) or not isinstance(event.get("Action"), str):
-            continue
-        texts = {key: value for key, value in event.items() if isinstance(value, str)}
-        action, name, test = texts["Action"], texts.get("Package", ""), texts.get("Test", "")
-        output = texts.get("Output", "")
-        if action == "build-output" and _go_error(output):
-            built.setdefault(texts.get("ImportPath", "").partition(" ")[0], output)
-        if not name:
-            continue
-        package = packages.setdefault(name, _Package())
-        is_open.setdefault(name, True)
-        if action == "output":
-            package.empty = package.empty or any(words in output for words in NOTHING)
-            package.note_error(test, output)
-        elif test and action in {"pass", "fail", "skip", "run"}:
-            package.note(test, "" if action == "run" else action.upper())
-        elif action in {"pass", "fail", "skip"}:
-            package.end(action.upper(), package.empty)
-            is_open[name] = False
-    for name, still_open in is_open.items():
-        if still_open:
-            packages[name].end("FAIL", packages[name].empty)
 
 
 RUNNING_PATTERN = re.compile(r"running (\d{1,9}) tests?")

@@ -21,7 +21,6 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ..core.clock import Clock
 from ..core.files import Folder
 from ..errors import GitError, GitFailed, NotFound, RunError, RunLocked
 from ..events import Warned
@@ -122,7 +121,7 @@ class WayBack(Struct, frozen=True):
 
 
 @contextmanager
-def opened_to_go_back(kept: Kept, clock: Clock) -> Iterator[Snapshots]:
+def opened_to_go_back(kept: Kept) -> Iterator[Snapshots]:
     """Yield snapshots that can be brought back; meanwhile no run can begin in the work folder."""
     record, wd = kept.record, Path(kept.record.wd)
     if record.status.is_open:
@@ -153,7 +152,6 @@ def opened_to_go_back(kept: Kept, clock: Clock) -> Iterator[Snapshots]:
             wd,
             repository,
             environ,
-            clock,
             whole=record.tree is not None,
             apart=() if record.tree is None else record.tree.held_back,
         )

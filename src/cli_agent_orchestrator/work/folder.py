@@ -249,7 +249,8 @@ class WorkFolder:
                 after, self._looked = self._looked, None
                 if after is not None and (after.sequence, after.label) == (sequence, label):
                     # What a killed process has taken stays: its changes may be put back.
-                    before = [one for one in snapshots.all() if one.at < after.at][-1]
+                    taken = snapshots.all()
+                    before = taken[taken.index(after) - 1]
                 else:
                     after = self.now = snapshots.take(sequence, label)
                 self._before = before

@@ -29,12 +29,12 @@ import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
+from time import time
 from typing import Any
 
 from msgspec import Struct, convert, field
 from msgspec.structs import replace
 
-from ..core.clock import Clock, SystemClock
 from ..core.codec import plain
 from ..core.files import Folder
 from ..errors import GitError, GitFailed
@@ -63,7 +63,6 @@ ODD = "neither a file nor a link"
 MOST_BYTES = 2 * 1024 * 1024 * 1024
 LARGEST_DIFF = 8 * 1024 * 1024
 LONGEST_WAIT = 120.0
-TICK = 0.001
 OURS = (TEMPORARY_FOLDER, ".claude/.cc-writes")
 MARKER = ".codex"
 """An empty file that one agent leaves behind."""
@@ -158,7 +157,6 @@ class Snapshots:
         folder: Path,
         repository: Repository | None,
         environ: Mapping[str, str],
-        clock: Clock | None = None,
         *,
         whole: bool = False,
         apart: Sequence[str] = (),
@@ -176,7 +174,6 @@ class Snapshots:
         self._prefix = "" if repository is None else repository.prefix
         self._reach = "" if whole else self._prefix
         self._apart = tuple(apart)
-        self._clock = clock or SystemClock()
         self._most_files = most_files
         self._git = Git(path, self._top, environ, options=OPTIONS)
         self._written: tuple[tuple[int, ...], str] = (), ""
@@ -187,8 +184,8 @@ class Snapshots:
         return has_snapshots(self.path)
 
     def all(self) -> tuple[Snapshot, ...]:
-        taken = convert(self._notes().get("taken", ()), tuple[Snapshot, ...])
-        return tuple(sorted(taken, key=lambda one: (one.at, one.sequence)))
+        """Return all snapshots in the order in which they were taken."""
+        return convert(self._notes().get("taken", ()), tuple[Snapshot, ...])
 
     @property
     def base(self) -> str:
@@ -207,13 +204,11 @@ class Snapshots:
                 return after
             taken = self.all()
             last = taken[-1] if taken else None
-            # A clock may go back, and snapshots are ordered by time.
-            at = self._clock.now() if last is None else max(self._clock.now(), last.at + TICK)
             known = () if last is None else last.private
             private = {*found.private, *known}.difference(
                 path for path in found.to_store if path not in found.private
             )
-            snapshot = Snapshot(tree, sequence, label, at, left_out, tuple(sorted(private)))
+            snapshot = Snapshot(tree, sequence, label, time(), left_out, tuple(sorted(private)))
             kept = [one for one in taken if one.sequence != sequence]
             self._note(taken=plain([*kept, snapshot]))
         return snapshot
