@@ -13,13 +13,8 @@ TOO_DARK = "@media (prefers-color-scheme: dark) { body { color: #333; background
 
 @pytest.mark.parametrize(
     ("good", "bad"),
-    [
-        ("words on it", "<button></button>"),
-        (' lang="en"', ""),
-        ("<title>", f"<style>{TOO_DARK}</style><title>"),
-        ("<p>", "<pre>" + "x" * 200),
-    ],
-    ids=["a button without a name", "no language", "too dark in the dark", "wider than a phone"],
+    [("<title>", f"<style>{TOO_DARK}</style><title>"), ("<p>", "<pre>" + "x" * 200)],
+    ids=["too dark in the dark", "wider than a phone"],
 )
 def test_what_keeps_people_from_using_a_page_is_noticed(
     windows: Windows, good: str, bad: str
@@ -38,19 +33,14 @@ THROW = """() => new Promise(done => setTimeout(() => {
 }))"""
 
 
-@pytest.mark.parametrize(
-    ("script", "complaint"),
-    [
+def test_what_a_page_should_not_do_is_noticed(windows: Windows) -> None:
+    page = windows.open()
+    page.set_content(GOOD)
+    for script, complaint in (
         ("() => console.error('it broke')", "error: it broke"),
         (THROW, "error: thrown"),
         ("() => fetch('http://stranger.invalid/').catch(() => 0)", "a stranger is asked"),
-    ],
-)
-def test_what_a_page_should_not_do_is_noticed(
-    windows: Windows, script: str, complaint: str
-) -> None:
-    page = windows.open()
-    page.set_content(GOOD)
-    page.evaluate(script)
-    assert any(complaint in one for one in windows.complaints)
+    ):
+        page.evaluate(script)
+        assert any(complaint in one for one in windows.complaints)
     windows.forgive("")

@@ -8,7 +8,7 @@ from cli_agent_orchestrator.show.report_html import report_page
 from cli_agent_orchestrator.show.report_text import title_of
 from tests.e2e.conftest import Machine
 from tests.show.test_report import FULL
-from tests.web.browser import LOOKS, PHONE, Look, Windows, assert_usable, expect
+from tests.web.browser import PHONE, Windows, assert_usable, expect
 from tests.web.demo_runs import new_project, prepare_demo
 
 pytestmark = pytest.mark.web
@@ -23,9 +23,8 @@ def file(tmp_path: Path) -> str:
     return path.as_uri()
 
 
-@pytest.mark.parametrize("look", LOOKS, ids=str)
-def test_it_can_be_read_and_opened_without_scripts(file: str, windows: Windows, look: Look) -> None:
-    page = windows.open(look, scripts=False)
+def test_it_can_be_read_and_opened_without_scripts(file: str, windows: Windows) -> None:
+    page = windows.open(PHONE, scripts=False)
     page.goto(file)
     expect(page.get_by_role("heading", level=1)).to_have_text(title_of(FULL))
     reply = page.get_by_text("it is done", exact=True)

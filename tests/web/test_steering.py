@@ -8,11 +8,10 @@ import re
 import pytest
 
 from cli_agent_orchestrator.settings.layout import state_folder
-from tests.e2e.conftest import Machine
 from tests.web.browser import Page, assert_usable, expect
 from tests.web.conftest import Demo
 from tests.web.test_acting import LOOKS_FIRST
-from tests.web.visits import RUN_MS, Visit, open_run
+from tests.web.visits import RUN_MS, Visit
 
 pytestmark = pytest.mark.web
 
@@ -84,24 +83,3 @@ def test_an_agent_is_looked_at_and_spoken_to(reviewed: Visit) -> None:
     expect(message.get_by_label("Say something to it")).to_have_value("")
     expect(page.locator("#said")).to_have_text("Sent to the analyst.")
     expect(page.locator("#screen")).to_contain_text("Are you there?")
-
-
-def test_a_run_that_fails_says_so_to_everybody_and_then_vanishes(
-    machine: Machine, demo: Demo
-) -> None:
-    machine.env["MAX_ROUNDS"] = "1"
-    visit = demo()
-    page = visit.page
-    run = visit.start()
-    visit.expect_end("FAIL")
-    expect(page.locator("#head .badges")).not_to_contain_text("PASS")
-    expect(page.locator("#turns")).to_contain_text("failed")
-    expect(page).to_have_title(re.compile("FAIL"))
-    assert_usable(page)
-    page.goto(f"{visit.server.url}/dashboard")
-    expect(page.locator("#main")).to_contain_text("FAIL")
-    assert_usable(page)
-    open_run(page, visit.server, run)
-    machine.cao("clean", "--older-than", "0", "--yes", code=0)
-    expect(page.get_by_role("alert")).to_contain_text("not there any more")
-    assert_usable(page)

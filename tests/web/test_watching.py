@@ -1,24 +1,16 @@
 """Runs that are watched on the page while they are under way."""
 
 import re
-from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Machine
 from tests.e2e.runs import rule
-from tests.web.browser import PHONE, Page, Windows, expect
+from tests.web.browser import PHONE, Page, expect
 from tests.web.conftest import Demo
-from tests.web.demo_runs import new_project, prepare_demo, start_run
+from tests.web.demo_runs import new_project, start_run
 from tests.web.visits import (
-    RUN_MS,
-    answer,
-    expect_end,
     hide,
     open_run,
-    own_port,
-    served,
-    sign_in,
     unhide,
 )
 
@@ -68,47 +60,6 @@ def test_names_and_texts_with_markup_are_shown_and_never_run(demo: Demo) -> None
     expect(turn.last).to_contain_text(f"{MARKUP}.txt")
     expect(turn.last).to_contain_text("</details></li><script>alert(2)</script>")
     assert page.locator("main img, main script, main b b").count() == 0
-
-
-def test_the_page_survives_the_end_of_the_server_and_misses_nothing(
-    machine: Machine, windows: Windows, tmp_path: Path
-) -> None:
-    prepare_demo(machine, asking=["analyst"])
-    windows.forgive("ERR_")
-    page = windows.open()
-    port = str(own_port())
-    with machine.server("--port", port) as server:
-        sign_in(page, machine, server)
-        run = start_run(machine, new_project(tmp_path, "basket"))
-        open_run(page, server, run)
-        expect(page.locator("#need")).to_contain_text("asks you")
-        server.kill()
-    expect(page.locator("#connection")).to_contain_text("No connection")
-    expect(page.locator("#need")).to_contain_text("asks you")
-    with served(machine, windows, "--port", port):
-        expect(page.locator("#connection")).to_be_empty()
-        answer(page)
-        expect_end(page, "PASS")
-        expect(page.locator("#turn-1")).to_be_visible()
-
-
-def test_the_verdict_is_on_the_page_though_the_server_ends_with_the_run(
-    machine: Machine, windows: Windows, tmp_path: Path
-) -> None:
-    prepare_demo(machine, asking=["analyst"])
-    windows.forgive("ERR_")
-    everything, page = windows.open(), windows.open()
-    run = start_run(machine, new_project(tmp_path, "basket"))
-    for one in (everything, page):
-        told = machine.cao("dashboard", "--no-open").stdout
-        (link,) = re.findall(r"http://\S+#\S+", told)
-        one.goto(link)
-        expect(one.locator("#needs-rows")).to_contain_text("asks you")
-    page.goto(f"{link.partition('/dashboard')[0]}/dashboard/runs/{run}")
-    answer(page)
-    expect(page.locator("#connection")).to_contain_text("The server has ended", timeout=RUN_MS)
-    expect_end(page, "PASS")
-    expect(everything.locator("#done-rows")).to_contain_text("PASS")
 
 
 def scrolled(page: Page) -> tuple[float, float]:

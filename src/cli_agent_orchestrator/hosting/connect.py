@@ -110,8 +110,7 @@ def find_or_start(
         return start()
     except ServerConflict as conflict:
         taken = conflict
-    pid = taken.pid if isinstance(taken, FolderTaken) else None
-    if isinstance(taken, FolderTaken) and pid is not None and is_stopped(pid):
+    if isinstance(taken, FolderTaken) and taken.pid is not None and is_stopped(taken.pid):
         raise _silent(taken, is_stopped=True)
     # Heavy, and seldom needed.
     from ..core.watch import Waker, watch_file
