@@ -23,6 +23,7 @@ from cli_agent_orchestrator.errors import NotFound
 from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.settings.config import ServerConfig
 from cli_agent_orchestrator.terminals.service import TerminalService
+from tests.agents.accuracy.score import Told
 from tests.agents.installs import AGENTS, FURTHER_AGENTS
 from tests.agents.setups import agent_environment
 from tests.stubs import AnthropicStub, ChatStub, GeminiStub, OpenAIStub
@@ -123,17 +124,6 @@ FURTHER_KINDS = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A status as the event stream told it."""
-
-    status: TerminalStatus
-    reason: str
-    at: float
-    """In the time of `time.monotonic()`, as the stub's ledger has it."""
-    kind: str = "status"
-
-
 @dataclass
 class Driven:
     """One agent in its terminal, with everything that was seen of it."""
@@ -141,7 +131,7 @@ class Driven:
     ground: "Ground"
     service: TerminalService
     terminal: Terminal
-    seen: list[Seen] = field(default_factory=list)
+    seen: list[Told] = field(default_factory=list)
     served_at: float = 0.0
     """When the present server was started, if it is not the first."""
     _news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -183,13 +173,13 @@ class Driven:
 
     async def types(self, text: str) -> None:
         """Type a text as a person does who has the terminal before them, and see it there."""
-        await self._tmux("send-keys", "-l", "-t", self._pane(), text)
+        await self._tmux("send-keys", "-l", "-t", self._pane, text)
         await self.shows(text[:SEEN_LETTERS])
 
     async def keys(self, *keys: str) -> None:
         """Press keys as that person does, also those that the server would not press."""
         for key in keys:
-            await self._tmux("send-keys", "-t", self._pane(), key)
+            await self._tmux("send-keys", "-t", self._pane, key)
 
     async def prompts(self, text: str) -> None:
         """Type a prompt or a command and submit it, as a person does."""
@@ -206,7 +196,7 @@ class Driven:
         """
         rested = self._rests()
         size = ("-x", str(columns), "-y", str(rows))
-        await self._tmux("resize-window", "-t", self._pane(), *size)
+        await self._tmux("resize-window", "-t", self._pane, *size)
         await self.settles()
         async with asyncio.timeout(PATIENCE):
             while rested and not self._rests():
@@ -220,15 +210,16 @@ class Driven:
         """Wait until nothing is drawn any more: Codex hears no paste while it draws anew."""
         async with asyncio.timeout(PATIENCE):
             before = None
-            while before != (before := await self._tmux("capture-pane", "-p", "-t", self._pane())):
+            while before != (before := await self._tmux("capture-pane", "-p", "-t", self._pane)):
                 await asyncio.sleep(STILL_SECONDS)
 
+    @property
     def _pane(self) -> str:
-        asked = ["list-panes", "-a", "-F", "#{pane_id} #{window_name}"]
-        words = ["tmux", "-L", self.socket, *asked]
-        listed = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-        panes = [line.split() for line in listed.splitlines()]
-        return next(pane for pane, name in panes if name == self.terminal.name)
+        return f"={self.terminal.session_name}:={self.terminal.name}"
+
+    async def pid(self) -> int:
+        """Return the process that tmux has started for the agent."""
+        return int(await self._tmux("display-message", "-p", "-t", self._pane, "#{pane_pid}"))
 
     async def _tmux(self, *words: str) -> str:
         command = ["tmux", "-L", self.socket, *words]
@@ -262,7 +253,7 @@ class Driven:
 
     async def reached(
         self, *statuses: TerminalStatus, after: float = 0.0, within: float = PATIENCE
-    ) -> Seen:
+    ) -> Told:
         """Wait for one of these statuses to be told, not before a given time."""
         async with asyncio.timeout(within):
             while True:
@@ -289,7 +280,7 @@ class Driven:
     async def sees_in_tmux(self, wanted: Callable[[str], bool]) -> None:
         """Wait until the screen is as wanted, while there is no server that could tell."""
         async with asyncio.timeout(PATIENCE):
-            while not wanted(await self._tmux("capture-pane", "-p", "-t", self._pane())):
+            while not wanted(await self._tmux("capture-pane", "-p", "-t", self._pane)):
                 await asyncio.sleep(LOOK_SECONDS)
 
     async def serve(self, service: TerminalService) -> None:
@@ -366,7 +357,7 @@ class Driven:
             # What an agent says that it does is no news about its status.
             if event.terminal_id == self.terminal.id and event.kind != "action":
                 now = time.monotonic()
-                self.seen.append(Seen(event.status, event.reason, now, event.kind))
+                self.seen.append(Told(now, event.status, event.reason, event.kind))
                 self._news.set()
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.agents.accuracy.kinds import INTERRUPTED, OTHERS, STREAMING
-from tests.agents.accuracy.measure import story_of, told_of
+from tests.agents.accuracy.measure import story_of
 from tests.agents.accuracy.score import score_all
 from tests.agents.accuracy.taking import Mode, plain
 from tests.agents.accuracy.wild import wild_modes
@@ -44,5 +44,5 @@ async def test_turns_are_told_as_they_are(kind: Kind, mode: Mode, tmp_path: Path
             for number in TURNS[-mode.turns_of_an_agent :]:
                 taken = await mode.take(driven, number)
                 assert not taken.sending
-                scored = score_all(taken.truths, told_of(driven), taken.grace)
+                scored = score_all(taken.truths, driven.seen, taken.grace)
                 assert not scored.mistakes, story_of(driven, taken.truths[-1].end)

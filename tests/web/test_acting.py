@@ -4,9 +4,7 @@ import re
 
 import pytest
 
-from cli_agent_orchestrator.settings.layout import state_folder
-from tests.e2e.conftest import Machine
-from tests.e2e.runs import rule
+from tests.e2e.runs import prompts_with, rule
 from tests.web.browser import assert_usable, expect
 from tests.web.conftest import Demo
 from tests.web.demo_runs import new_project, start_run
@@ -20,12 +18,6 @@ LOOKS_FIRST = rule(
     "programmer_review", REVISE, round="1", cycle="1", misbehave='{ ask = "May I look?" }'
 )
 """The second reviewer asks something, so that the run waits."""
-
-
-def prompts_of(machine: Machine, text: str) -> list[str]:
-    """Return which prompts of a run hold a text."""
-    found = state_folder(machine.env).glob("runs/20*/turns/*-prompt.md")
-    return sorted(path.name for path in found if text in path.read_text(encoding="utf-8"))
 
 
 def test_a_permission_question_is_answered_by_one_press(demo: Demo) -> None:
@@ -79,7 +71,7 @@ def test_a_comment_at_a_line_becomes_a_hint_to_its_author(demo: Demo) -> None:
     expect(page.locator("#said")).to_contain_text("next prompt")
     answer(page)
     visit.expect_end("PASS")
-    (told,) = prompts_of(visit.machine, "Say why in <b>one</b> line.")
+    (told,) = prompts_with(visit.machine, "Say why in <b>one</b> line.")
     assert re.sub(r"^\d+-", "", told) == "programmer-prompt.md"
 
 

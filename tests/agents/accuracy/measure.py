@@ -2,9 +2,8 @@
 
 import asyncio
 import signal
-import subprocess
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -108,7 +107,7 @@ class Measurement:
                             break
                     else:
                         if kills:
-                            self._note(await _measure_kill(driven, ground.socket))
+                            self._note(await _measure_kill(driven))
             except (OrchestratorError, TimeoutError) as error:
                 troubles += 1
                 trouble = f"{type(error).__name__}: {error}"
@@ -147,7 +146,7 @@ class Measurement:
                 ready = time.monotonic()
                 await driven.reached(TerminalStatus.IDLE)
                 truth = Truth(begun, begun, TerminalStatus.IDLE, ready + SETTLE_SECONDS)
-                self._note(TurnResult("starting", "start", score(truth, told_of(driven))))
+                self._note(TurnResult("starting", "start", score(truth, driven.seen)))
                 yield driven, watch
             finally:
                 looking.cancel()
@@ -164,19 +163,16 @@ class Measurement:
             trouble = f"{type(error).__name__}: {error}"
             story = story_of(driven, begun)
             return TurnResult(mode.state, mode.name, trouble=trouble, story=story)
-        by_signals = score_all(taken.truths, told_of(driven), taken.grace)
+        by_signals = score_all(taken.truths, driven.seen, taken.grace)
         by_screen = score_all(taken.truths, watch.told, max(SCREEN_GRACE, taken.grace))
         wrong = by_signals.mistakes or taken.sending
         story = story_of(driven, taken.truths[-1].end) if wrong else ()
         return TurnResult(mode.state, mode.name, by_signals, by_screen, taken.sending, story=story)
 
 
-async def _measure_kill(driven: Driven, socket: str) -> TurnResult:
+async def _measure_kill(driven: Driven) -> TurnResult:
     """End the agent's program as a crash would."""
-    words = ["tmux", "-L", socket, "list-panes", "-a", "-F", "#{pane_pid} #{@cao_id}"]
-    panes = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-    own = next(line for line in panes.splitlines() if line.endswith(driven.terminal.id))
-    running = programs.members(int(own.split()[0]))
+    running = programs.members(await driven.pid())
     killed = time.monotonic()
     programs.send_signal(running, signal.SIGKILL)
     with suppress(TimeoutError):
@@ -184,7 +180,7 @@ async def _measure_kill(driven: Driven, socket: str) -> TurnResult:
     until = time.monotonic() + SETTLE_SECONDS
     anything = frozenset(TerminalStatus)
     truth = Truth(killed, killed, TerminalStatus.ERROR, until, before=anything)
-    return TurnResult("exited", "program killed", score(truth, told_of(driven)))
+    return TurnResult("exited", "program killed", score(truth, driven.seen))
 
 
 async def _measure_prompt(driven: Driven, size: int) -> PromptResult:
@@ -210,11 +206,6 @@ def prompt_sizes(count: int) -> list[int]:
     sizes = [round(SMALLEST * growth**step) for step in range(count)]
     stride = 7
     return [size for first in range(stride) for size in sizes[first::stride]]
-
-
-def told_of(driven: Driven) -> Sequence[Told]:
-    """Return what was told of an agent so far."""
-    return [Told(seen.at, seen.status) for seen in driven.seen]
 
 
 def story_of(driven: Driven, zero: float) -> tuple[str, ...]:

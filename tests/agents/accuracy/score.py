@@ -47,10 +47,13 @@ FALSE = {
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A status and when it was told."""
+    """A status as the event stream told it."""
 
     at: float
+    """In the time of `time.monotonic()`, as the stub's ledger has it."""
     status: TerminalStatus
+    reason: str = ""
+    kind: str = "status"
 
 
 @dataclass(frozen=True, slots=True)
