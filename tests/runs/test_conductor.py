@@ -311,7 +311,7 @@ def leave_at(stage: Stage, role: str, **options: str) -> None:
     """Let a run be stopped when a role is asked, so that it can be resumed."""
 
     stage.server.answer = partial(stop_at, role)
-    stage.refusal(Stopped, PROOF="off", **options)
+    stage.refusal(Stopped, "", PROOF="off", **options)
     stage.server.answer = agree
 
 
@@ -522,7 +522,7 @@ def test_what_cannot_go_well_is_refused_before_a_run_is_listed(
     stage.down = True
     if "'unclosed" not in options.get("GATES", ""):
         stage.environ = {**os.environ, "PATH": str(tmp_path)}  # without git
-    assert said in stage.refusal(**options)
+    assert said in stage.refusal(UsageError, "", **options)
     assert not stage.events
     assert list(stage.state.glob("runs/*")) == []
 

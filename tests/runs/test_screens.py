@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cli_agent_orchestrator.core.ansi import Cast, Frame, frame_line, header_line
 from cli_agent_orchestrator.core.files import Folder
@@ -177,12 +175,3 @@ def test_steps_are_where_much_has_changed() -> None:
     assert steps_of(cast, 100) == [*range(7)]
     assert steps_of(cast, 0) == []
     assert steps_of(cast_of(), 5) == []
-
-
-@given(st.lists(st.integers(0, 40), min_size=1), st.integers(1, 20))
-def test_steps_are_few_and_end_with_the_last(sizes: list[int], most: int) -> None:
-    cast = cast_of(*(dict.fromkeys(range(size), "x") for size in sizes))
-    steps = steps_of(cast, most)
-    assert steps == sorted(set(steps))
-    assert 1 <= len(steps) <= most
-    assert steps[-1] == len(sizes) - 1

@@ -1,14 +1,11 @@
 """What a session record of Codex says about its calls."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cli_agent_orchestrator.usage.tokens import (
     Call,
     Head,
     Tokens,
-    claude_calls,
     codex_calls,
     family_of,
     read_head,
@@ -16,7 +13,6 @@ from cli_agent_orchestrator.usage.tokens import (
 )
 from tests.usage.lines import (
     NOON,
-    claude_line,
     codex_head,
     codex_usage,
     encode,
@@ -30,12 +26,6 @@ HEAD = codex_head()
 FORK = codex_head("t2", forked_from_id="t1")
 USAGE = codex_usage(1003, 503, 103, 13)
 TOKENS = Tokens(1003, 503, 103, 13)
-COUNT = st.integers(0, 10**6)
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
-)
 
 
 def calls_of(*lines: bytes) -> list[Call]:
@@ -174,20 +164,3 @@ def test_what_begins_otherwise_is_no_record(lines: list[bytes]) -> None:
 def test_the_head_of_a_copied_record_is_not_that_of_the_record() -> None:
     lines = [HEAD, FORK, token_count(NOON, USAGE)]
     assert [call.tokens for call in codex_calls(lines) or ()] == [TOKENS]
-
-
-@given(JSON, JSON)
-def test_nothing_that_json_can_hold_is_an_obstacle(one: object, other: object) -> None:
-    list(
-        claude_calls([claude_line(NOON, one, other), claude_line(NOON, "m", one, timestamp=other)])
-    )
-    lines = [
-        HEAD,
-        usage_record(NOON, one, other),
-        encode({"timestamp": other, "type": "token_usage_record", "payload": one}),
-        encode({"type": "event_msg", "payload": {"type": "token_count", "info": one}}),
-        encode({"type": "session_meta", "payload": one}),
-    ]
-    assert codex_calls(lines) is not None
-    read_head(encode({"type": "session_meta", "payload": {"id": "t", "source": one}}))
-    read_head(lines[-1])

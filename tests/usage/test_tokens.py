@@ -1,10 +1,6 @@
 """Tokens have one meaning, and no call is counted twice."""
 
-from random import Random
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cli_agent_orchestrator.usage.tokens import (
     MOST_TOKENS,
@@ -16,20 +12,6 @@ from cli_agent_orchestrator.usage.tokens import (
     unix_time,
 )
 from tests.usage.lines import NOON
-
-COUNTS = st.integers(0, 10**6)
-
-
-@st.composite
-def tokens(draw: st.DrawFn) -> Tokens:
-    given_to_it, made = draw(COUNTS), draw(COUNTS)
-    reasoning = draw(st.none() | st.integers(0, made))
-    return Tokens(given_to_it, draw(st.integers(0, given_to_it)), made, reasoning)
-
-
-CALLS = st.lists(
-    st.builds(Call, st.sampled_from("abcdefgh"), st.floats(0, 100), tokens() | st.none())
-)
 
 
 @pytest.mark.parametrize(
@@ -94,13 +76,6 @@ def test_one_unknown_call_makes_the_sum_unknown_unless_it_is_known_somewhere() -
 @pytest.mark.parametrize("calls", [[], [Call("a", 1, NONE_USED)], [Call("a", 9, NONE_USED)]])
 def test_nothing_is_not_known_rather_than_none(calls: list[Call]) -> None:
     assert sum_between(calls, 0, 5) is None
-
-
-@given(CALLS, st.randoms())
-def test_neither_order_nor_repetition_matters(calls: list[Call], random: Random) -> None:
-    again = calls + [call for call in calls if random.random() < 0.5]
-    random.shuffle(again)
-    assert sum_between(again, 20, 80) == sum_between(calls, 20, 80)
 
 
 @pytest.mark.parametrize(

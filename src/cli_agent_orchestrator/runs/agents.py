@@ -166,11 +166,8 @@ def _start(
 
     def create(role: str) -> Terminal:
         profile, provider = flow.role(role).profile, providers[role]
-        if new:
-            return server.create_session(
-                profile, provider=provider, session_name=session, role=role
-            )
-        return server.create_terminal(session, profile, provider=provider, role=role)
+        make: Callable[..., Terminal] = server.create_session if new else server.create_terminal
+        return make(agent_profile=profile, session_name=session, provider=provider, role=role)
 
     def start(role: str) -> Terminal:
         terminal = patiently(partial(create, role), stopped=stopped)

@@ -40,7 +40,7 @@ LARGEST_NOTE = 64 * 1024
 LARGEST_RECORDS = 256 * 1024 * 1024
 """Bytes of all records that are read for one turn."""
 LONGEST_LINE = 16 * 1024 * 1024
-MOST_FILES = 2000
+MOST_FILES = 500
 """Whose first lines are read."""
 PIECE = 64 * 1024
 LinesOf = Callable[[Folder, str], Iterator[bytes]]
