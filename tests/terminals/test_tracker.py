@@ -133,7 +133,8 @@ SCENARIOS = {
     "a submission that the screen has shown to fail": """
         10 submission, 10.2 screen error, 10.4 screen idle, 10.4 = idle""",
     "a submission before the screen shows it": """
-        5 screen completed, 10 submission, 10.5 = processing, 10+SUBMISSION_HOLD = completed""",
+        5 screen completed, 10 submission, 10.4 screen completed still, 10.5 = processing
+        10+SUBMISSION_HOLD = completed""",
     "the hook of the start after the first prompt": """
         10 submission, 10.1 screen processing, 10.2 hook ready, 10.3 = processing
         11 hook finished, 11.1 hook ready, 11.2 = completed""",
@@ -280,6 +281,11 @@ SCENARIOS = {
         {ASKED} {asker}, 10.1 hook working {worker}, 10.1 = processing"""
         for asker, worker in (("", "agent=a7"), ("agent=a7", ""), ("agent=a7", "agent=a7"))
     },
+    "a question that a prompt may have answered": """
+        9 screen waiting, 10 hook submitted, 10.1 = processing, 10+SCREEN_LAG = waiting""",
+    "a failure that is drawn long after an answered question": f"""
+        {ASKED} agent=a7, 11 hook working agent=a7, 20 hook submitted, 20.1 screen error
+        20.2 = processing, 20+SCREEN_LAG = error""",
     "an answered question that is still drawn": f"""
         {ASKED} agent=a7, 10.1 screen waiting, 11 hook working agent=a7
         11 = processing, 11+SCREEN_LAG = waiting""",

@@ -5,7 +5,7 @@ screen, what to start and what to press.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from enum import Enum, StrEnum
 
 from msgspec import Struct, field
@@ -37,6 +37,10 @@ class LaunchRequest(Struct, frozen=True):
     permissions: Permissions
     event_file: str
     """Where the agent's hooks append their events, one JSON object a line."""
+
+    def has_any(self, options: Set[str]) -> bool:
+        """Does the user give one of these options, alone or as `--option=value`?"""
+        return any(argument.split("=")[0] in options for argument in self.args)
 
 
 class Launch(Struct, frozen=True):

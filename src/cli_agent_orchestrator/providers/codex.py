@@ -484,7 +484,7 @@ def launch(request: LaunchRequest) -> Launch:
     if request.prompt.strip():
         # Comes on top of Codex's own instructions; `model_instructions_file` would replace them.
         settings.append(f"developer_instructions={toml_value(request.prompt)}")
-    if not any(argument.split("=")[0] in OWN_PERMISSION_FLAGS for argument in request.args):
+    if not request.has_any(OWN_PERMISSION_FLAGS):
         argv += PERMISSION_FLAGS[request.permissions]
     for setting in settings:
         argv += ["-c", setting]

@@ -226,9 +226,8 @@ def launch(request: LaunchRequest) -> Launch:
     `workspace` lets it run any command without asking; its file tools stay in the folder and the
     system's temporary one, and a person is asked about the network.
     """
-    flags = PERMISSION_FLAGS[request.permissions]
-    if any(argument in OWN_PERMISSION_FLAGS for argument in request.args):
-        flags = ()
+    own = request.has_any(OWN_PERMISSION_FLAGS)
+    flags = () if own else PERMISSION_FLAGS[request.permissions]
     profile = request.prompt.strip()
     return Launch(
         (request.program, "--plugin-dir", str(PLUGIN), *flags, *request.args),

@@ -196,8 +196,7 @@ def launch(request: LaunchRequest) -> Launch:
     flags: tuple[str, ...] = ("--approval-mode", mode)
     if request.permissions is Permissions.WORKSPACE and () < request.version < (1,):
         flags = ("--approval-mode", "auto_edit", "--allowed-tools=run_shell_command")
-    own_flags = {"--approval-mode", "-y", "--yolo"}
-    if any(argument.split("=")[0] in own_flags for argument in request.args):
+    if request.has_any({"--approval-mode", "-y", "--yolo"}):
         flags = ()
     return Launch((request.program, "--skip-trust", *flags, *request.args))
 

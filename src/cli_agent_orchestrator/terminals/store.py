@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
-from msgspec import Struct
-from msgspec.structs import astuple, fields, replace
+from msgspec import Struct, convert
+from msgspec.structs import astuple
 
 from ..core.models import Delivery, TerminalFacts
 from ..errors import FolderTaken, StoreError
@@ -70,7 +70,7 @@ class TerminalRow(TerminalFacts, frozen=True, kw_only=True):
     record: bool = False
 
 
-COLUMNS = tuple(field.name for field in fields(TerminalRow))
+COLUMNS = TerminalRow.__struct_fields__
 LISTED = ", ".join(COLUMNS)
 
 
@@ -131,11 +131,8 @@ class TerminalStore:
 
     def terminals(self) -> list[TerminalRow]:
         found = self._do(f"SELECT {LISTED} FROM terminals ORDER BY created_at")
-        rows = [TerminalRow(**dict(zip(COLUMNS, values, strict=True))) for values in found]
-        return [
-            replace(row, ready=bool(row.ready), step=bool(row.step), record=bool(row.record))
-            for row in rows
-        ]
+        rows = [dict(zip(COLUMNS, values, strict=True)) for values in found]
+        return convert(rows, list[TerminalRow], strict=False)
 
     def save(self, row: TerminalRow) -> None:
         # In place, for a row that is replaced takes its deliveries with it.
