@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import os
 import socket
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from pathlib import Path
@@ -21,10 +20,10 @@ from cli_agent_orchestrator.page.stream import Listening, News, PageContext
 from cli_agent_orchestrator.page.words import Page, Part
 from cli_agent_orchestrator.runs.service import RunService
 from cli_agent_orchestrator.runs.view import list_runs
-from cli_agent_orchestrator.server.app import BackgroundServer, create_app
+from cli_agent_orchestrator.server.app import create_app
 from cli_agent_orchestrator.show.markup import Markup, tag
 from tests.server.run_rig import Rig
-from tests.server.running import TOKEN, WAIT_SECONDS, serve_at
+from tests.server.running import TOKEN, WAIT_SECONDS
 
 HOME = "/dashboard"
 CALM_SECONDS = 600.0
@@ -60,6 +59,8 @@ class PageRig(Rig):
 
     token: str | None = TOKEN
     """What requests must show."""
+    secret = TOKEN
+    """What keys are made with."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -67,7 +68,7 @@ class PageRig(Rig):
         """How many runs there were each time that the page was made."""
         self.clock = LaterClock()
         self.context: PageContext | None = None
-        self.app: Starlette | None = None
+        self.mounted: Starlette | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
 
     async def fragment(self, path: str, context: PageContext) -> Markup:
@@ -80,27 +81,16 @@ class PageRig(Rig):
             raise NotFound("page", path, [HOME])
         return run_words(context, self.made)
 
-    @contextlib.contextmanager
-    def served(
-        self, patience: float = WAIT_SECONDS, *, secret: str = TOKEN, port: int = 0
-    ) -> Iterator[str]:
-        async def main(ready: Callable[[int], None], stop: asyncio.Event) -> None:
-            runs = RunService(self.state, self.launcher, os.environ, patience)
-            app = create_app(self.terminals, runs, token=self.token and secret, heartbeat=0.05)
-            news = News(self.state)
-            self.context = PageContext(
-                self.terminals, runs, self.state, news, self.clock, {}, lambda: [BUILT_IN]
-            )
-            self.loop = asyncio.get_running_loop()
-            mount(app, self.context, secret, lambda: (self.watched, self.fragment))
-            self.app = app
-            await serve_at(port, app, ready, stop)
-
-        server = BackgroundServer(main)
-        try:
-            yield f"http://127.0.0.1:{server.start()}"
-        finally:
-            server.stop()
+    def app(self, runs: RunService) -> Starlette:
+        news = News(self.state)
+        self.context = PageContext(
+            self.terminals, runs, self.state, news, self.clock, {}, lambda: [BUILT_IN]
+        )
+        self.loop = asyncio.get_running_loop()
+        token = self.token and self.secret
+        app = create_app(self.terminals, runs, token=token, heartbeat=0.05)
+        self.mounted = mount(app, self.context, self.secret, lambda: (self.watched, self.fragment))
+        return self.mounted
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
         """Let the server's loop turn until something is so."""

@@ -64,7 +64,8 @@ def test_only_who_has_the_token_gets_links(rig: PageRig) -> None:
         for path in ("/dashboard/links", "/dashboard/links%0a"):
             assert browser.post(path, {}).status_code == 401
         key = browser.key
-    with rig.served(secret="another-token-0123") as url, Browser(url, key=key) as browser:
+    rig.secret = "another-token-0123"
+    with rig.served() as url, Browser(url, key=key) as browser:
         assert browser.get("/runs").status_code == 401
 
 
@@ -156,8 +157,8 @@ def test_nothing_but_the_shell_and_its_files_is_open(method: str, rest: str) -> 
 
 def test_whoever_adds_what_the_page_asks_for_decides_if_it_is_open(rig: PageRig) -> None:
     with rig.served():
-        assert rig.app is not None
-        routes = [route for route in rig.app.routes if isinstance(route, Route)]
+        assert rig.mounted is not None
+        routes = [route for route in rig.mounted.routes if isinstance(route, Route)]
     paths = {route.path for route in routes if "GET" in (route.methods or ())}
     asked = {path for path in paths if path.startswith("/dashboard")}
     closed = {"/dashboard/stream", "/dashboard/fragment"}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Self
 
 import httpx
+from starlette.applications import Starlette
 
 from cli_agent_orchestrator.events import RunBegan, RunEnded, RunEvent, TurnBegan, TurnEnded
 from cli_agent_orchestrator.pipeline.requests import Request, SentRequest
@@ -78,14 +79,17 @@ class Rig:
             log.append(event)
         log.close()
 
+    def app(self, runs: RunService) -> Starlette:
+        """Return what is served; it is made in the loop of the server."""
+        return create_app(self.terminals, runs, token=TOKEN, heartbeat=0.05)
+
     @contextmanager
-    def served(self, patience: float = WAIT_SECONDS) -> Iterator[str]:
+    def served(self, patience: float = WAIT_SECONDS, *, port: int = 0) -> Iterator[str]:
         """Serve the run, and yield at which address."""
 
         async def main(ready, stop) -> None:  # type: ignore[no-untyped-def]
             runs = RunService(self.state, self.launcher, os.environ, patience)
-            app = create_app(self.terminals, runs, token=TOKEN, heartbeat=0.05)
-            await serve_at(0, app, ready, stop)
+            await serve_at(port, self.app(runs), ready, stop)
 
         server = BackgroundServer(main)
         try:

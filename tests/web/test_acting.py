@@ -8,11 +8,10 @@ from tests.e2e.runs import prompts_with, rule
 from tests.web.browser import assert_usable, expect
 from tests.web.conftest import Demo
 from tests.web.demo_runs import new_project, start_run
-from tests.web.visits import answer, hide, open_run, press_choice
+from tests.web.visits import answer, open_run
 
 pytestmark = pytest.mark.web
 
-REFUSED = "Failed to load resource: the server responded with a status of 409"
 REVISE = "REVIEW_RESULT: REVISE\nREVIEW_NOTES:\n- code, test, risk: see the comment"
 LOOKS_FIRST = rule(
     "programmer_review", REVISE, round="1", cycle="1", misbehave='{ ask = "May I look?" }'
@@ -36,23 +35,6 @@ def test_a_permission_question_is_answered_by_one_press(demo: Demo) -> None:
     visit.expect_end("PASS")
 
 
-def test_of_two_who_answer_one_question_the_second_is_told(demo: Demo) -> None:
-    visit = demo(asking=["analyst", "programmer"])
-    visit.windows.forgive(REFUSED)
-    first, second = visit.page, visit.another(visit.start())
-    for page in (first, second):
-        expect(page.locator("#need")).to_contain_text("analyst asks you")
-    hide(second)  # what it shows stays as it is
-    answer(first)
-    expect(first.locator("#need")).to_contain_text("programmer asks you")
-    assert press_choice(second) == 409
-    expect(second.locator("#said")).to_contain_text(re.compile("answered|not asked any more"))
-    # Nothing was typed: the question that came up since then is still there.
-    expect(first.locator("#need")).to_contain_text("programmer asks you")
-    answer(first)
-    visit.expect_end("PASS")
-
-
 def test_a_comment_at_a_line_becomes_a_hint_to_its_author(demo: Demo) -> None:
     visit = demo(LOOKS_FIRST)
     page = visit.page
@@ -73,30 +55,6 @@ def test_a_comment_at_a_line_becomes_a_hint_to_its_author(demo: Demo) -> None:
     visit.expect_end("PASS")
     (told,) = prompts_with(visit.machine, "Say why in <b>one</b> line.")
     assert re.sub(r"^\d+-", "", told) == "programmer-prompt.md"
-
-
-def test_a_run_is_paused_and_goes_on_and_is_stopped(demo: Demo) -> None:
-    visit = demo(asking=["analyst", "programmer"])
-    page, said = visit.page, visit.page.locator("#said")
-    visit.start()
-    expect(page.locator("#need")).to_contain_text("analyst asks you")
-    page.get_by_role("button", name="Pause").click()
-    expect(said).to_contain_text("pauses")
-    answer(page)
-    expect(page.locator("#head .badges")).to_contain_text("paused")
-    assert_usable(page)
-    page.get_by_role("button", name="Resume").click()
-    expect(said).to_have_text("The run goes on.")
-    expect(page.locator("#need")).to_contain_text("programmer asks you")
-    page.get_by_role("button", name="Stop").click()
-    dialog = page.get_by_role("dialog")
-    expect(dialog).to_be_visible()
-    page.keyboard.press("Escape")
-    expect(dialog).to_be_hidden()
-    expect(page.locator("#need")).to_contain_text("programmer asks you")
-    page.get_by_role("button", name="Stop").click()
-    dialog.get_by_role("button", name="Stop the run").click()
-    expect(page.locator("#head .badges")).to_contain_text("stopped")
 
 
 def test_a_run_is_started_from_a_form_that_says_what_is_wrong_and_keeps_what_was_typed(

@@ -40,13 +40,6 @@ class Visit:
         open_run(self.page, self.server, run)
         return run
 
-    def another(self, run: str) -> Page:
-        """Open a run as another person, too."""
-        page = self.windows.open()
-        sign_in(page, self.machine, self.server)
-        open_run(page, self.server, run)
-        return page
-
     def expect_end(self, words: str) -> None:
         expect_end(self.page, words)
 
