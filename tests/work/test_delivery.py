@@ -240,19 +240,6 @@ def test_a_folder_that_becomes_a_file_takes_nothing_unknown_with_it(project: Pro
     assert (project.folder / "folder").read_text() == "a file now\n"
 
 
-def test_a_linked_work_tree_of_the_users_is_a_checkout_like_any(
-    project: Project, tmp_path: Path
-) -> None:
-    worked(project)
-    project.git("worktree", "add", "-q", "-b", "mine", str(tmp_path / "mine"), "main")
-    before = project.state()
-    mine = Project(tmp_path / "mine")
-    result = delivered(mine, onto="mine")
-    assert result.kind is MergeKind.FAST_FORWARDED
-    assert (mine.folder / "new.txt").read_text() == "new\n"
-    assert project.state() == before
-
-
 def test_settings_of_the_repository_do_not_change_the_way(project: Project) -> None:
     for key, value in {
         "merge.ff": "false",

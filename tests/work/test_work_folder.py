@@ -299,8 +299,10 @@ def checked_out(folder: Path, attributes: str, *settings: str) -> Path:
     return folder / "project"
 
 
-@pytest.mark.parametrize("is_worktree", [True, False])
-@pytest.mark.parametrize("name", ["eol=crlf", "autocrlf", "filter"])
+@pytest.mark.parametrize(
+    ("name", "is_worktree"),
+    [("eol=crlf", False), ("autocrlf", True), ("filter", False), ("filter", True)],
+)
 def test_a_fresh_checkout_is_clean_and_no_filter_is_run(
     tmp_path: Path, name: str, is_worktree: bool
 ) -> None:
