@@ -79,6 +79,12 @@ def assert_cleaned_up(state: Path) -> None:
     assert not run_folder(state, RUN).path.exists()
 
 
+def assert_not_cleaned_up(state: Path, why: str) -> None:
+    plan = plan_cleanup(known_runs(state, os.environ), LATER)
+    assert ([run.record.id for run in plan.waiting], plan.folders) == ([RUN], ())
+    assert remove_folder(state, RUN, os.environ) == why
+
+
 def apply(state: Path) -> MergeResult:
     with ended_run(state, RUN, os.environ) as ended:
         return apply_run(ended)
@@ -311,11 +317,7 @@ class TestClean:
         if is_committed:
             project.git("-C", str(tree.wd), "add", "new.txt")
             project.git("-C", str(tree.wd), "commit", "-qm", "By an agent")
-        assert [
-            run.record.id for run in plan_cleanup(known_runs(state, os.environ), LATER).waiting
-        ] == [RUN]
-        left = remove_folder(state, RUN, os.environ)
-        assert left == "its work is neither applied nor discarded"
+        assert_not_cleaned_up(state, "its work is neither applied nor discarded")
         assert (tree.wd / "new.txt").exists()
 
     @pytest.mark.parametrize("final", [FinalStatus.PASS, FinalStatus.RUNNING])
@@ -336,11 +338,7 @@ class TestClean:
     ) -> None:
         tree = self.applied(project, state)
         write(tree.wd, {name: "hours of work\n"})
-        plan = plan_cleanup(known_runs(state, os.environ), LATER)
-        assert plan.folders == ()
-        assert [run.record.id for run in plan.waiting] == [RUN]
-        left = remove_folder(state, RUN, os.environ)
-        assert left == f"{tree.wd} was changed since its work was applied"
+        assert_not_cleaned_up(state, f"{tree.wd} was changed since its work was applied")
         assert (tree.wd / name).read_text() == "hours of work\n"
         assert read_record(run_folder(state, RUN)) is not None
         assert discard(state), "a snapshot has it"

@@ -17,6 +17,7 @@ from cli_agent_orchestrator.events import (
 )
 from cli_agent_orchestrator.pipeline.requests import SentRequest, Skip
 from cli_agent_orchestrator.pipeline.state import FinalStatus
+from cli_agent_orchestrator.runs.screens import read_screen
 from cli_agent_orchestrator.settings.layout import run_folder
 from cli_agent_orchestrator.work.folder import PERSON_LABEL, WorkFolder, open_work_folder
 from cli_agent_orchestrator.work.snapshots import LARGEST_FILE
@@ -206,6 +207,7 @@ def test_a_kill_after_files_were_put_back_hides_nothing(rig: Rig) -> None:
     # The turn is not repeated, and what the tester did is told and kept all the same.
     assert len(rig.server.asked) == asked
     assert (told(rig)[-1].role, told(rig)[-1].restored) == ("tester", True)
+    assert read_screen(rig.run_folder, told(rig)[-1].sequence, "tester") is None, "of another day"
     assert content(rig) == {"a.py": "two\n"}
     assert rig.work.snapshots is not None
     (kept,) = [one for one in rig.work.snapshots.all() if one.label == "tester"]

@@ -50,6 +50,9 @@ from cli_agent_orchestrator.settings.layout import (
 )
 from tests.runs.views import NOON, RUN
 
+AGENTS = {"terminals": {"tester": "t"}}
+STARTED = AgentStarted(NOON, "tester", "t")
+RUN_BEGAN = RunBegan(NOON, "cao-1", {"tester": "t"}, {}, "/a")
 CIRCLE = NotConverging(NOON, "Not converging: F1 is open.")
 
 
@@ -135,6 +138,15 @@ class TestRecord:
             ([Paused(NOON), Unpaused(NOON)], {"status": RunStatus.RUNNING}),
             ([CheckBegan(NOON, "gate", 2, 9, "make")], {"round": 2, "role": "gate"}),
             ([Warned(NOON, "odd")], {"status": RunStatus.RUNNING}),
+            ([STARTED], AGENTS),
+            # It has not begun: its agents are ended.
+            ([STARTED, RunEnded(NOON, "RUNNING", 0, 2, "no agent")], {"terminals": {}}),
+            ([RUN_BEGAN], {**AGENTS, "session_name": "cao-1"}),
+            ([RUN_BEGAN, RunEnded(NOON, "PASS", 1, 0)], {"terminals": {}, "session_name": ""}),
+            (
+                [RUN_BEGAN, RunEnded(NOON, "PASS", 1, 0, session_left="cao-1")],
+                {**AGENTS, "session_name": "cao-1"},
+            ),
             ([CIRCLE], {"stalled": "F1 is open."}),
             ([CIRCLE, TurnBegan(NOON, "tester", 1, 1, 9, "t", "codex")], {"stalled": CIRCLE.why}),
             ([CIRCLE, CheckBegan(NOON, "gate", 1, 9, "make")], {"stalled": CIRCLE.why}),
@@ -153,21 +165,8 @@ class TestRecord:
             record = after_event(record, event)
         assert {name: getattr(record, name) for name in fields} == fields
 
-    def test_agents_are_known_as_long_as_they_are_there(self) -> None:
-        began = after_event(RECORD, RunBegan(NOON, "cao-1", {"tester": "t"}, {}, "/a"))
-        left = after_event(began, RunEnded(NOON, "PASS", 1, 0, session_left="cao-1"))
-        gone = after_event(began, RunEnded(NOON, "PASS", 1, 0))
-        assert (left.session_name, left.terminals) == ("cao-1", {"tester": "t"})
-        assert (gone.session_name, gone.terminals) == ("", {})
-
-    def test_a_run_that_did_not_begin_has_ended_the_agents_it_started(self) -> None:
-        started = after_event(RECORD, AgentStarted(NOON, "tester", "t"))
-        assert started.terminals == {"tester": "t"}
-        failed = after_event(started, RunEnded(NOON, "RUNNING", 0, 2, "no agent"))
-        assert failed.terminals == {}
-
     def test_a_run_that_could_not_be_resumed_still_has_its_agents(self) -> None:
-        began = after_event(RECORD, RunBegan(NOON, "cao-1", {"tester": "t"}, {}, "/a"))
+        began = after_event(RECORD, RUN_BEGAN)
         resumed = resumed_record(replace(began, to_resume="x"), replace(RECORD, pid=7), NOON)
         assert resumed.to_resume == ""
         failed = after_event(resumed, RunEnded(NOON, "RUNNING", 0, 3, "an agent is lost"))
