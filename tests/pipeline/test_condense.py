@@ -139,8 +139,9 @@ def test_a_missing_part_falls_back_to_the_head(text: str) -> None:
 def test_parts_that_are_too_long_share_the_lines() -> None:
     artifacts, handoff = numbered(50, "artifact"), numbered(50, "step")
     text = f"## Artifacts\n{artifacts}\n## Risks\n- one\n## Handoff\n{handoff}"
-    artifacts, handoff = numbered(4, "artifact"), numbered(4, "step")
-    assert extract_handoff(text, 12) == (
+    # The first part that is wanted gets the line that is left.
+    artifacts, handoff = numbered(3, "artifact"), numbered(4, "step")
+    assert extract_handoff(text, 11) == (
         f"## Artifacts\n{artifacts}\n## Risks\n- one\n## Handoff\n{handoff}"
     )
 
