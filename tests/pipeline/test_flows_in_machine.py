@@ -20,7 +20,6 @@ from cli_agent_orchestrator.pipeline.machine import (
     Outcome,
     Pause,
     next_step,
-    pause,
     record_check,
     record_reply,
     skip_review,
@@ -170,7 +169,9 @@ def test_every_run_of_every_flow_ends_in_time_and_can_be_resumed_anywhere(
     for state, steps in all_runs(with_gates(begin(flow), gates)):
         assert steps <= most
         assert through_json(state) == state
-        assert (next_step(pause(state)) == Pause()) == (not isinstance(next_step(state), Done))
+        assert (next_step(state.progressed(paused=True)) == Pause()) == (
+            not isinstance(next_step(state), Done)
+        )
         if isinstance(next_step(state), Done):
             ends.add(state.final_status)
     assert ends == {FinalStatus.PASS, FinalStatus.FAIL}
@@ -179,7 +180,7 @@ def test_every_run_of_every_flow_ends_in_time_and_can_be_resumed_anywhere(
 def test_a_turn_in_flight_is_finished_before_a_pause() -> None:
     turn = Turn("writer", 1, 1)
     state = replace(begin(MINE), progress=Progress(in_flight=Dispatch(turn, "d1", 1)))
-    state = pause(state)
+    state = state.progressed(paused=True)
     assert next_step(state) == turn
     state, _ = record_reply(state, turn, Output("text"), RULES)
     assert next_step(state) == Pause()

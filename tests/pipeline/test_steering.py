@@ -17,7 +17,7 @@ from cli_agent_orchestrator.events import (
     StopAsked,
     Unpaused,
 )
-from cli_agent_orchestrator.pipeline.machine import Done, next_step, pause, record_reply
+from cli_agent_orchestrator.pipeline.machine import Done, next_step, record_reply
 from cli_agent_orchestrator.pipeline.machine import Pause as PauseStep
 from cli_agent_orchestrator.pipeline.reply import Output
 from cli_agent_orchestrator.pipeline.requests import (
@@ -101,9 +101,9 @@ class TestPause:
         declined(lifted, Unpause(), "the run is not paused")
 
     def test_two_are_one(self) -> None:
-        declined(pause(new_state()), Pause(), PAUSES_ALREADY)
-        after, event = grant(pause(new_state()), asked(Pause()), AT, holding=True)
-        assert after == pause(new_state())
+        declined(new_state().progressed(paused=True), Pause(), PAUSES_ALREADY)
+        after, event = grant(new_state().progressed(paused=True), asked(Pause()), AT, holding=True)
+        assert after == new_state().progressed(paused=True)
         assert event == AskDeclined(AT, "pause", PAUSED_ALREADY, "ask-1")
 
 
@@ -229,7 +229,7 @@ class TestSkip:
 
 @pytest.mark.parametrize("wanted", [Pause(), Unpause()])
 def test_a_pause_for_an_earlier_moment_does_not_count_after_a_resume(wanted: Request) -> None:
-    declined(pause(new_state()), wanted, TOO_OLD, since=40.5)
+    declined(new_state().progressed(paused=True), wanted, TOO_OLD, since=40.5)
 
 
 def test_of_many_acts_the_last_are_remembered() -> None:

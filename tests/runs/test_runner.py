@@ -34,7 +34,6 @@ from cli_agent_orchestrator.events import (
 )
 from cli_agent_orchestrator.handoff.wait import AGAIN, Sent
 from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
-from cli_agent_orchestrator.pipeline.machine import unpause
 from cli_agent_orchestrator.pipeline.prompts import EXPLORE_REFERENCE
 from cli_agent_orchestrator.pipeline.requests import (
     Hint,
@@ -619,7 +618,7 @@ class TestPauses:
                 runner.run(state)
         assert rig.server.asked == []
         assert rig.saved().progress.paused
-        assert rig.run(unpause(rig.saved())).final_status is FinalStatus.PASS
+        assert rig.run(rig.saved().progressed(paused=False)).final_status is FinalStatus.PASS
 
 
 class TestAsks:

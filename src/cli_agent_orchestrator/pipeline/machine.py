@@ -177,18 +177,17 @@ def see_work(state: RunState, turn: Turn, outcome: Outcome, work: Work) -> RunSt
     stage = state.flow.last_work
     if stage is None or turn.role not in stage.roles or not work.tree:
         return state
-    progress = state.progress
     if turn.role == stage.author:
         # An author who was asked for nothing may well change nothing.
-        idle = not work.changed and progress.is_more_asked
-        progress = replace(progress, unchanged_turns=progress.unchanged_turns + 1 if idle else 0)
-    elif outcome.meaning is Meaning.APPROVED:
-        progress = replace(progress, unchanged_turns=0)
-    elif outcome.meaning is Meaning.SENT_BACK:
+        idle = not work.changed and state.progress.is_more_asked
+        return state.progressed(unchanged_turns=state.progress.unchanged_turns + 1 if idle else 0)
+    if outcome.meaning is Meaning.APPROVED:
+        return state.progressed(unchanged_turns=0)
+    if outcome.meaning is Meaning.SENT_BACK:
         # An approval that does not count asks for nothing.
         asks = isinstance(outcome.because, Verdict) and not outcome.because.positive
-        progress = replace(progress, is_more_asked=asks)
-    return replace(state, progress=progress)
+        return state.progressed(is_more_asked=asks)
+    return state
 
 
 EMPTY_REPLY = "(The reply was empty.)"
@@ -248,14 +247,6 @@ def due_step(state: RunState) -> Turn | Check | None:
     return Turn(role, state.round, state.progress.cycle, bool(stage.reviewer))
 
 
-def pause(state: RunState) -> RunState:
-    return replace(state, progress=replace(state.progress, paused=True))
-
-
-def unpause(state: RunState) -> RunState:
-    return replace(state, progress=replace(state.progress, paused=False))
-
-
 def with_more_rounds(state: RunState, max_rounds: int) -> RunState:
     """Return the next round of a run that has used up fewer; any other state stays as it is."""
     if state.final_status is not FinalStatus.FAIL or state.round >= max_rounds:
@@ -273,8 +264,7 @@ def due_review(state: RunState) -> Turn | None:
 def skip_review(state: RunState, review: Turn) -> RunState:
     if due_review(state) != review:
         raise ValueError(f"{review} is not due")
-    state = take_hints_back(_settle(state), review)
-    state = replace(state, progress=replace(state.progress, in_flight=None))
+    state = take_hints_back(_settle(state), review).progressed(in_flight=None)
     state = _see_approval(state, review, SKIPPED, state.progress.delivered_tree)
     return _follow(state, SKIPPED)
 
@@ -289,8 +279,7 @@ def record_reply(
     if is_review and (form := read_findings(reply.text)):
         known = state.progress.findings
         ledger = follow(known.get(turn.role, Findings()), form, turn.round, turn.cycle)
-        progress = replace(state.progress, findings={**known, turn.role: ledger})
-        state = replace(state, progress=progress)
+        state = state.progressed(findings={**known, turn.role: ledger})
     outcome = judge_reply(state, turn, reply.text, rules)
     if outcome.meaning is Meaning.PASSED:
         outcome = _bound_to_review(state, work, turn.round, rules) or outcome
@@ -300,8 +289,8 @@ def record_reply(
     state = _settle(state)
     # The terminal has had the context now, and nothing is in flight.
     briefed = state.progress.briefed | {state.terminal_of(turn.role)}
-    progress = replace(state.progress, in_flight=None, briefed=briefed)
-    state = replace(state, outputs={**state.outputs, turn.role: kept}, progress=progress)
+    state = replace(state, outputs={**state.outputs, turn.role: kept})
+    state = state.progressed(in_flight=None, briefed=briefed)
     if is_review:
         notes = kept.text
         if rules.condensation.review_feedback:
@@ -311,7 +300,7 @@ def record_reply(
         opened = OpenNotes(turn.role, turn.round, state.notes_of(turn.role))
         before = state.progress.open_notes
         others = (n for n in before if (n.role, n.round) != (turn.role, turn.round))
-        state = replace(state, progress=replace(progress, open_notes=(*others, opened)))
+        state = state.progressed(open_notes=(*others, opened))
     if outcome.is_failure:
         state = replace(state, feedback=_evidence(kept, outcome, rules.condensation))
     return _follow(state, outcome), outcome
@@ -324,8 +313,7 @@ def record_check(
         raise ValueError(f"{check} is not due")
     state = _settle(state)
     if check.when is When.BASE:
-        base = {**state.progress.base, check.gate: base_of(result)}
-        state = replace(state, progress=replace(state.progress, base=base))
+        state = state.progressed(base={**state.progress.base, check.gate: base_of(result)})
         known = Meaning.BASE_PASSED if result.passed else Meaning.BASE_FAILED
         return _after_check(state), Outcome(known, result)
     if result.passed:
@@ -336,11 +324,10 @@ def record_check(
     )
     state = _follow(state, outcome)
     if work.tree:
-        progress = state.progress
-        repeated = check.gate if progress.failed_on.get(check.gate) == work.tree else ""
-        failed_on = {**progress.failed_on, check.gate: work.tree}
-        progress = replace(progress, failed_on=failed_on, repeated_gate=repeated)
-        state = replace(state, progress=progress)
+        before = state.progress.failed_on
+        repeated = check.gate if before.get(check.gate) == work.tree else ""
+        failed_on = {**before, check.gate: work.tree}
+        state = state.progressed(failed_on=failed_on, repeated_gate=repeated)
     return state, outcome
 
 
@@ -351,7 +338,7 @@ def record_proof(
         raise ValueError(f"{check} is not due")
     if against := _bound_to_review(state, work, check.round, rules):
         return _refuse(state, against), against
-    state = replace(state, progress=replace(state.progress, proof=proof.words))
+    state = state.progressed(proof=proof.words)
     outcome = Outcome(Meaning.PASSED, proof.words)
     if rules.proof == "require" and not proof.is_proven:
         refused = Refused(str(proof))
@@ -366,8 +353,7 @@ def _gate_passed(
     stage, following = _stage(state), state.progress.checks_passed + 1
     gates = _gates_at(state, check.when)
     if check.when is When.AFTER_TESTER:
-        passed = {**state.progress.passed, check.gate: base_of(result)}
-        state = replace(state, progress=replace(state.progress, passed=passed))
+        state = state.progressed(passed={**state.progress.passed, check.gate: base_of(result)})
     if following < len(gates):
         return _after_check(state), _cleared(f"the gate {gates[following].name}")
     if check.when is When.AFTER_PROGRAMMER or stage.then != DONE:
@@ -377,7 +363,7 @@ def _gate_passed(
         return _refuse(state, against), against
     if rules.proof == "off":
         return _after_check(state), Outcome(Meaning.PASSED)
-    return replace(state, progress=replace(state.progress, proving=True)), _cleared("the proof")
+    return state.progressed(proving=True), _cleared("the proof")
 
 
 def _refuse(state: RunState, against: Outcome) -> RunState:
@@ -443,11 +429,8 @@ def _see_approval(state: RunState, turn: Turn, outcome: Outcome, tree: str) -> R
     if stage is None or turn.role not in stage.roles:
         return state
     is_approved = outcome.meaning in (Meaning.APPROVED, Meaning.SKIPPED)
-    approved_tree = tree if is_approved else ""
-    progress = replace(state.progress, is_approved=is_approved, approved_tree=approved_tree)
-    if turn.role == stage.author:
-        progress = replace(progress, delivered_tree=tree)
-    return replace(state, progress=progress)
+    state = state.progressed(is_approved=is_approved, approved_tree=tree if is_approved else "")
+    return state.progressed(delivered_tree=tree) if turn.role == stage.author else state
 
 
 def _cleared(then: str) -> Outcome:
@@ -488,7 +471,7 @@ def _gates_at(state: RunState, when: When) -> tuple[Gate, ...]:
 
 
 def _check_at(state: RunState, when: When) -> RunState:
-    return replace(state, progress=replace(state.progress, checking=when, checks_passed=0))
+    return state.progressed(checking=when, checks_passed=0)
 
 
 def _point(state: RunState) -> When | None:
@@ -504,8 +487,7 @@ def _next_gate(state: RunState) -> Gate | None:
 
 
 def _after_check(state: RunState) -> RunState:
-    passed = state.progress.checks_passed + 1
-    state = replace(state, progress=replace(state.progress, checks_passed=passed))
+    state = state.progressed(checks_passed=state.progress.checks_passed + 1)
     if _next_gate(state) is not None:
         return state
     stage = _stage(state)
@@ -538,21 +520,20 @@ def _settle(state: RunState) -> RunState:
 
 
 def _go_on(state: RunState, phase: str, cycle: int = 1, reviewing: bool = False) -> RunState:
-    progress = replace(state.progress, cycle=cycle, reviewing=reviewing, proving=False)
-    return replace(state, phase=phase, progress=replace(progress, checking=None, checks_passed=0))
+    state = state.progressed(cycle=cycle, reviewing=reviewing, checking=None)
+    return replace(state.progressed(checks_passed=0, proving=False), phase=phase)
 
 
 def _start_round(state: RunState, number: int) -> RunState:
     still_open = tuple(n for n in state.progress.open_notes if n.round == state.round)
-    progress = replace(
-        state.progress,
+    state = state.progressed(
         open_notes=still_open,
         approved_tree="",
         is_approved=False,
         delivered_tree="",
         is_more_asked=True,
     )
-    fresh = replace(state, round=number, outputs={}, notes={}, progress=progress)
+    fresh = replace(state, round=number, outputs={}, notes={})
     return _go_on(fresh, state.flow.first.name)
 
 

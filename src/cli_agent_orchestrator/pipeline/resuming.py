@@ -137,7 +137,7 @@ def ask_again(state: RunState) -> RunState:
     dispatch = missing_turn(state)
     assert dispatch is not None, "something is missing"
     again = replace(dispatch, sent=Sent.FAILED)
-    return replace(state, progress=replace(state.progress, in_flight=again))
+    return state.progressed(in_flight=again)
 
 
 def note_taken(state: RunState, dispatch: Dispatch, at: float) -> RunState:

@@ -147,6 +147,10 @@ class RunState(Private, frozen=True):
     progress: Progress = field(default_factory=Progress)
     updated_at: str = ""
 
+    # Any: fields of the progress, each of its own type
+    def progressed(self, **changes: Any) -> "RunState":
+        return replace(self, progress=replace(self.progress, **changes))
+
     @property
     def gates(self) -> tuple[Gate, ...]:
         return read_gates(self.progress.settings.get("GATES", ""))
@@ -178,8 +182,7 @@ def keep_hint(state: RunState, role: str | None, text: str) -> RunState:
         raise UsageError(f"the flow {flow} has no role {role!r}; there are: {', '.join(known)}")
     if len(state.progress.hints) >= MOST_HINTS:
         raise UsageError(f"{MOST_HINTS} hints are waiting for their prompts already")
-    hints = (*state.progress.hints, KeptHint(role or "", text))
-    return replace(state, progress=replace(state.progress, hints=hints))
+    return state.progressed(hints=(*state.progress.hints, KeptHint(role or "", text)))
 
 
 def hints_for(state: RunState, role: str) -> tuple[KeptHint, ...]:
@@ -188,21 +191,18 @@ def hints_for(state: RunState, role: str) -> tuple[KeptHint, ...]:
 
 def drop_hints(state: RunState, role: str) -> RunState:
     told = hints_for(state, role)
-    hints = tuple(hint for hint in state.progress.hints if hint not in told)
-    return replace(state, progress=replace(state.progress, hints=hints))
+    return state.progressed(hints=tuple(one for one in state.progress.hints if one not in told))
 
 
 def take_hints_back(state: RunState, review: Turn) -> RunState:
     dispatch = state.progress.in_flight
     if dispatch is None or dispatch.turn != review:
         return state
-    hints = (*dispatch.hints, *state.progress.hints)
-    return replace(state, progress=replace(state.progress, hints=hints))
+    return state.progressed(hints=(*dispatch.hints, *state.progress.hints))
 
 
 def note_act(state: RunState, at: float, text: str) -> RunState:
-    acts = (*state.progress.acts, PersonalAct(at, text))[-MOST_ACTS:]
-    return replace(state, progress=replace(state.progress, acts=acts))
+    return state.progressed(acts=(*state.progress.acts, PersonalAct(at, text))[-MOST_ACTS:])
 
 
 VERSION = 1

@@ -1,7 +1,5 @@
 """What a request of the user changes in a run, and the event that reports it."""
 
-from msgspec.structs import replace
-
 from ..errors import UsageError
 from ..events import (
     Answer,
@@ -17,7 +15,7 @@ from ..events import (
 )
 from ..settings.table import BY_NAME
 from ..settings.values import read_change
-from .machine import due_review, pause, skip_review, unpause
+from .machine import due_review, skip_review
 from .requests import Answered, Hint, Pause, SentRequest, Set, Skip, Stop, Unpause
 from .state import RunState, keep_hint, note_act
 
@@ -54,9 +52,8 @@ def _grant(
             name, value = read_change(wanted, text)
             settings = state.progress.settings
             before = settings.get(name, BY_NAME[name].default)
-            progress = replace(state.progress, settings={**settings, name: value})
             changed = SettingChanged(at, name, value, before, ask.id)
-            return replace(state, progress=progress), changed
+            return state.progressed(settings={**settings, name: value}), changed
         case Answered(role, text):
             return state, QuestionAnswered(at, role, text, ask.id)
         case _ if ask.at < since:
@@ -66,11 +63,11 @@ def _grant(
         case Pause():
             if state.progress.paused:
                 raise UsageError(PAUSED_ALREADY if holding else PAUSES_ALREADY)
-            return pause(state), PauseAsked(at, ask.id)
+            return state.progressed(paused=True), PauseAsked(at, ask.id)
         case Unpause():
             if not state.progress.paused:
                 raise UsageError(NOT_PAUSED)
-            return unpause(state), Unpaused(at, ask.id)
+            return state.progressed(paused=False), Unpaused(at, ask.id)
         case Skip() as skip:
             return _skip(state, skip, ask.id, at)
 

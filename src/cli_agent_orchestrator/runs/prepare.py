@@ -13,7 +13,6 @@ from ..core.clock import SystemClock
 from ..errors import ApiUnreachable, GitError, PromptError, RunError, UnknownName, UsageError
 from ..gates.checking import find_sandbox, unreadable
 from ..pipeline.flow import Flow
-from ..pipeline.machine import unpause
 from ..pipeline.resuming import Remedy, choose_settings, find_fault, find_objections
 from ..pipeline.state import RunState
 from ..pipeline.task import Task, parse_task
@@ -136,7 +135,7 @@ def prepare_saved_run(
             "start a new run with --no-resume"
         )
     config = _settings_of(request, warn, state, record, here)
-    state = unpause(state)
+    state = state.progressed(paused=False)
     if tree is not None:
         check_held_back(tree, config.held_back)
     in_tree = tree is not None or config.in_worktree
