@@ -172,7 +172,7 @@ SAME_QUESTION_SECONDS = 1.0
 WORDS_SECONDS = 0.5
 """How long a question that is seen may wait for its words: a screen may be ahead of a hook."""
 
-TOLD_SECONDS = 9.0
+TOLD_SECONDS = 29.0
 """How long an agent counts as at work while the stream of the server reports nothing else."""
 
 T = TypeVar("T")

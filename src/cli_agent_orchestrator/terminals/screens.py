@@ -58,8 +58,8 @@ def keys_for(live: LiveTerminal, key: str) -> list[str]:
 
 
 LARGEST_CAST = 4 * 1024 * 1024
-FRAME_SECONDS = 0.5
-"""Between two frames, as long as a recording is small."""
+FRAME_SECONDS = 0.45
+"""Between two frames, as long as a recording is small: a little less than two looks at a screen."""
 LITTLE = 2
 """Rows. Where no more change, as where a clock ticks, the next frame takes twice as long."""
 PARTS = 4
@@ -171,11 +171,14 @@ class ScreenRecorder:
             if folder is None:
                 return
             file, tape = await asyncio.to_thread(_open, folder, role, self._clock.now())
-            seen = None
+            loop = asyncio.get_running_loop()
+            seen, due, late = None, 0.0, loop.call_soon(live.notify)
             with file:
                 while not tape.is_full:
-                    while live.screen is seen and not ending.is_set():
+                    # At a report, when the server is awake anyway, or late if no more come.
+                    while (live.screen is seen or loop.time() < due) and not ending.is_set():
                         await live.changed.wait()
+                    late.cancel()
                     # Asked for before it is read: it may come to its end meanwhile.
                     is_last = ending.is_set()
                     seen = live.screen
@@ -185,10 +188,11 @@ class ScreenRecorder:
                             ansi = await self._tmux.read_ansi(live.pane)
                             tape, added = add_screen(tape, ansi, self._clock.now())
                             if added:
-                                await asyncio.to_thread(_write, file, added)
+                                _write(file, added)
                     if is_last:
                         return
-                    await wait_for_change(ending, pause_after(tape))
+                    due = loop.time() + pause_after(tape)
+                    late = loop.call_at(due + LOOK_SECONDS, live.notify)
         except OSError as error:
             logger.warning("%s: its screens are not recorded: %s", live.row.id, error.strerror)
 
