@@ -10,9 +10,11 @@ CAO = (sys.executable, "-m", "cli_agent_orchestrator")
 
 
 def in_a_terminal(words: list[str], answer: str) -> tuple[str, int]:
-    """Type an answer to `cao` and return what is seen, and its exit code."""
+    """Type an answer to `cao` and return what it prints, and its exit code."""
     ours, theirs = pty.openpty()
-    process = subprocess.Popen([*CAO, *words], stdin=theirs, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*CAO, *words], stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, text=True
+    )
     os.close(theirs)
     os.write(ours, answer.encode())
     output, _ = process.communicate(timeout=60)

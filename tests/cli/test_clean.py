@@ -8,8 +8,7 @@ from click.testing import CliRunner
 from msgspec.structs import replace
 
 from cli_agent_orchestrator.cli import clean as cleaning_command
-from cli_agent_orchestrator.cli.clean import clean, unlisted_among
-from cli_agent_orchestrator.cli.terminals import Listed, read_terminal
+from cli_agent_orchestrator.cli.clean import clean
 from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.errors import RunError, StoreError
 from cli_agent_orchestrator.runs.record import RunStatus, write_record
@@ -23,28 +22,20 @@ from tests.work.projects import make_project
 RUN = "20261115-084037-k3f9"
 
 
-def agent(name: str, session: str, status: str = "idle") -> Listed:
-    return read_terminal({"id": name, "session_name": session, "status": status})
-
-
-def test_agents_are_unlisted_whose_session_has_the_name_of_a_run_that_is_not_listed() -> None:
-    agents = [agent("1", f"cao-{RUN}"), agent("2", "cao-shop"), agent("3", f"cao-{RUN}")]
-    assert unlisted_among(agents, {}) == {RUN: [agents[0], agents[2]]}
-    assert unlisted_among(agents, {RUN}) == {}
-
-
 def test_agents_of_a_run_that_is_gone_are_ended_if_none_is_at_work(tmp_path: Path) -> None:
     state = state_folder(os.environ)
-    state.mkdir(mode=0o700, parents=True)
-    busy = RUN.replace("k3f9", "x7zq")
+    busy, listed = (RUN.replace("k3f9", tail) for tail in ("x7zq", "w2bn"))
+    make_run(state, tmp_path, listed)
     with running_api(state=state) as server:
-        server.service.add("11111111", f"cao-{RUN}")
-        server.service.add("22222222", f"cao-{busy}")
+        sessions = (RUN, busy, listed, "shop")
+        for number, session in enumerate(sessions, 1):
+            server.service.add(f"{number}" * 8, f"cao-{session}")
         server.service.change("22222222", TerminalStatus.PROCESSING)
         done = CliRunner().invoke(clean, ["--yes"], env={"CAO_TOKEN": TOKEN})
     assert done.exit_code == 0, done.exception
     assert server.service.ended == ["11111111"]
     assert f"Kept: {busy}  1 agent, not all at rest" in done.output
+    assert done.output.count("  1 agent") == 2
 
 
 def test_records_are_removed_also_where_no_server_can_start(

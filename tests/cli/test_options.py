@@ -90,12 +90,6 @@ def test_a_variable_of_other_programs_is_not_taken_for_ours(tmp_path: Path) -> N
         assert build_request({}, {"WORKSPACE": "/var/lib/jenkins/shop"}).settings == {}
 
 
-def test_a_bad_value_of_the_projects_file_is_named_with_the_file(tmp_path: Path) -> None:
-    (tmp_path / "cao.toml").write_text("max_rounds = 0\n", encoding="utf-8")
-    with chdir(tmp_path), pytest.raises(ConfigError, match=r"max_rounds in cao\.toml is '0'"):
-        build_request({}, {})
-
-
 @pytest.mark.parametrize(
     ("task", "setting"),
     [

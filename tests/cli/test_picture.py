@@ -72,6 +72,8 @@ def test_agents_that_are_started_are_counted_until_the_run_begins() -> None:
     assert rows[0] == "▶ Starting 3 of 5   total 1:10"
     assert rows[1] == "    analyst            codex        ready"
     assert rows[2] == "    analyst_review     claude_code  starting  1:10"
+    anew = structs.replace(STARTING, providers={"tester": "codex"})
+    assert len(drawn(OPENED, STARTING, anew)) == len(rows)
     picture = picture_of(OPENED, STARTING, started("tester"), BEGAN)
     assert {agent.doing for agent in picture.agents(NOON)} == {Doing.READY}
     assert (picture.max_rounds, picture.id) == (8, RUN)

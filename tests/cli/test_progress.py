@@ -153,6 +153,7 @@ class TestViews:
                 shown.view.tell(event)
             shown.until("▶ Round 2")
             shown.until("12 short")
+            shown.until("cao attach")
         assert asked == ["k3f9"]
         assert shown.text.count("FAIL; round 2 follows") == 0, "it is no line again"
 
@@ -218,6 +219,7 @@ class TestViews:
             written = shown.text.count("! not delivered")
             shown.view.tell(Warned(NOON, "odd"))
         assert shown.text.count("! not delivered") == written
+        assert "cao attach" not in shown.text, "no other terminal finds this run"
         assert shown.text.count("message not delivered for") == 1
         assert shown.text.count("has its message now") == 1
 

@@ -1,8 +1,6 @@
 """The commands that steer a run: what they refuse, ask and print."""
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +27,7 @@ from cli_agent_orchestrator.runs.record import RunRecord, SavedSetting
 from cli_agent_orchestrator.runs.recorder import Recorder
 from cli_agent_orchestrator.settings.config import tmux_socket
 from cli_agent_orchestrator.settings.layout import CONTROL_FILE, state_folder
+from tests.programs import in_a_terminal
 
 RUN = "20261115-084037-k3f9"
 
@@ -151,23 +150,16 @@ class TestRequired:
             assert invoke(change, f"proof={word}").exception is None
 
     def test_a_person_is_asked(self) -> None:
-        argv = (sys.executable, "-m", "cli_agent_orchestrator", "set", RUN, "proof=report")
         changed: list[SentRequest] = []
 
         def agree(ask: SentRequest) -> RunEvent:
             changed.append(ask)
             return SettingChanged(2.0, "PROOF", "report", "require", ask.id)
 
-        ours, theirs = os.openpty()
         with live_run(agree, proof="require"):
-            for said, code in ((b"\n", 2), (b"y\n", 0)):
-                os.write(ours, said)
-                done = subprocess.run(
-                    argv, stdin=theirs, stderr=theirs, stdout=subprocess.DEVNULL, check=False
-                )
-                assert (done.returncode, len(changed)) == (code, 1 - code // 2)
-        os.close(ours)
-        os.close(theirs)
+            for said, code in (("\n", 2), ("y\n", 0)):
+                assert in_a_terminal(["set", RUN, "proof=report"], said)[1] == code
+                assert len(changed) == 1 - code // 2
 
 
 class TestAgentsTerminal:

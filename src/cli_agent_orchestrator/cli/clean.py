@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -86,19 +86,15 @@ def _unlisted(state: Path) -> dict[str, list[Listed]]:
         )
         return {}
     # Later: a run has a folder before it has agents.
-    found = unlisted_among(terminals, listed_names(state))
-    for run in [run for run, agents in found.items() if any(one.status in BUSY for one in agents)]:
-        agents = plural(len(found.pop(run)), "agent")
-        click.echo(f"Kept: {run}  {agents}, not all at rest; `cao stop --session {run}` ends them")
-    return found
-
-
-def unlisted_among(terminals: Iterable[Listed], known: Collection[str]) -> dict[str, list[Listed]]:
+    listed = listed_names(state)
     found: dict[str, list[Listed]] = {}
     for one in terminals:
         run = run_of_session(one.session)
-        if run and run not in known:
+        if run and run not in listed:
             found.setdefault(run, []).append(one)
+    for run in [run for run, agents in found.items() if any(one.status in BUSY for one in agents)]:
+        agents = plural(len(found.pop(run)), "agent")
+        click.echo(f"Kept: {run}  {agents}, not all at rest; `cao stop --session {run}` ends them")
     return found
 
 
