@@ -1,27 +1,20 @@
-"""What holds for every row of observations."""
+"""The machine of a wait against the specification, played as one loop."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import accumulate
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.core.models import TerminalStatus
-from cli_agent_orchestrator.handoff.wait import (
-    Action,
-    End,
-    KeepWaiting,
-    Observation,
-    TurnEnd,
-    Wait,
-    advance,
-)
+from cli_agent_orchestrator.handoff.wait import End, Observation, TurnEnd, Wait, advance
 from cli_agent_orchestrator.settings.config import HandoffRules
 
 REST = (TerminalStatus.IDLE, TerminalStatus.COMPLETED)
-STATUSES = st.sampled_from(TerminalStatus)
 # Quarters of a second are exact as floats, so that a model may add them up in another order.
 SECONDS = st.integers(1, 80).map(lambda n: n / 4)
+REPLIES = st.sampled_from([None, None, None, "the reply"])
+STEPS = st.lists(st.tuples(SECONDS, st.sampled_from(TerminalStatus), REPLIES), max_size=60)
 RULES = st.builds(
     HandoffRules,
     poll_seconds=st.integers(1, 20).map(lambda n: n / 4),
@@ -29,39 +22,6 @@ RULES = st.builds(
     idle_grace=st.integers(0, 60).map(float),
     strict=st.booleans(),
 )
-
-
-@dataclass(frozen=True)
-class Step:
-    """What is seen so many seconds after the step before."""
-
-    pause: float
-    status: TerminalStatus | None
-    response: str | None
-
-
-def steps(statuses: st.SearchStrategy[TerminalStatus | None]) -> st.SearchStrategy[list[Step]]:
-    response = st.sampled_from([None, None, None, "the reply"])
-    return st.lists(st.builds(Step, SECONDS, statuses, response), max_size=60)
-
-
-def observations(row: Sequence[Step]) -> list[Observation]:
-    time, seen = 0.0, []
-    for step in row:
-        time += step.pause
-        seen.append(Observation(time, step.status, step.response))
-    return seen
-
-
-def run(seen: Sequence[Observation], rules: HandoffRules) -> tuple[int, Action]:
-    """Return how many observations were used and what came of the last."""
-    wait = Wait.begin(0, rules)
-    action: Action = KeepWaiting(0)
-    for used, observation in enumerate(seen, 1):
-        wait, action = advance(wait, observation, rules)
-        if not isinstance(action, KeepWaiting):
-            return used, action
-    return len(seen), action
 
 
 def model(seen: Sequence[Observation], rules: HandoffRules) -> tuple[int, End | None]:
@@ -94,8 +54,17 @@ def model(seen: Sequence[Observation], rules: HandoffRules) -> tuple[int, End | 
     return len(seen), None
 
 
-@given(steps(STATUSES), RULES)
-def test_the_machine_agrees_with_a_plain_loop(row: list[Step], rules: HandoffRules) -> None:
-    seen = observations(row)
-    used, action = run(seen, rules)
-    assert (used, action.end if isinstance(action, TurnEnd) else None) == model(seen, rules)
+@given(STEPS, RULES)
+def test_the_machine_agrees_with_a_plain_loop(
+    steps: list[tuple[float, TerminalStatus, str | None]], rules: HandoffRules
+) -> None:
+    times = accumulate(pause for pause, _, _ in steps)
+    row = [Observation(at, *step[1:]) for at, step in zip(times, steps, strict=True)]
+    wait = Wait.begin(0, rules)
+    found: tuple[int, End | None] = len(row), None
+    for used, seen in enumerate(row, 1):
+        wait, action = advance(wait, seen, rules)
+        if isinstance(action, TurnEnd):
+            found = used, action.end
+            break
+    assert found == model(row, rules)

@@ -43,7 +43,6 @@ from cli_agent_orchestrator.pipeline.state import (
     Progress,
     RunState,
     Turn,
-    decode_state,
     encode_state,
 )
 from cli_agent_orchestrator.pipeline.task import parse_task
@@ -85,10 +84,6 @@ def approve(state: RunState) -> RunState:
 
 def at_tester() -> RunState:
     return approve(approve(new_state()))
-
-
-def through_json(state: RunState) -> RunState:
-    return decode_state(encode_state(state))
 
 
 def test_author_and_reviewer_take_turns_until_the_approval() -> None:

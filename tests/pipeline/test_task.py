@@ -25,8 +25,9 @@ SCENARIO = "*** SCENARIO TEST ***"
         TASK_TEXT.replace("\n", "\r"),
         "# A note for people\n\n" + TASK_TEXT,
         TASK_TEXT.replace(EXPLORE, f"  {EXPLORE}\t"),
+        "```\n" + TASK_TEXT,
     ],
-    ids=["plain", "CRLF", "CR", "a preface", "spaces"],
+    ids=["plain", "CRLF", "CR", "a preface", "spaces", "a fence"],
 )
 def test_a_task_has_two_parts_whatever_stands_around_them(text: str) -> None:
     task = parse_task(text)

@@ -9,15 +9,6 @@ from cli_agent_orchestrator.settings import layout
 from cli_agent_orchestrator.settings.layout import check_place, path_inside, said_of_place
 
 
-def test_every_file_is_told_to_readers() -> None:
-    for name in (
-        *(layout.IGNORE_FILE, layout.STATE_FILE, layout.LOG_FILE, layout.REPLACED_STATE),
-        *(layout.RECORD_FILE, layout.EVENTS_FILE, layout.CONTROL_FILE),
-        *(layout.WATCH_FILE, layout.REQUEST_FILE, layout.STATE_NAME),
-    ):
-        assert f"/{name} " in (layout.__doc__ or "")
-
-
 def test_run_folders_are_for_their_owner_alone(tmp_path: Path) -> None:
     folder = layout.run_folder(tmp_path / "state", "20261115-084037-k3f9")
     assert folder.path.parent == layout.runs_folder(tmp_path / "state").path
