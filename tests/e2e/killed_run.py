@@ -95,7 +95,6 @@ def main(checkpoint: str, role: str) -> None:
         on_event,
         Interrupts(),
         connect,
-        str,
         state_folder(os.environ),
         os.environ,
         lambda named, folder: packaged_flow(named),

@@ -53,8 +53,10 @@ def desk(tmp_path: Path) -> Desk:
 
 
 def test_what_is_not_installed_is_refused_unless_a_server_may_have_it(desk: Desk) -> None:
-    why = desk.refusal("opencode", "scripted", "of_another_server")
+    why = desk.refusal("opencode", "scripted")
     assert "CAO_OPENCODE_COMMAND" in why
+    assert desk.refusal("openc") == why, "it can be shortened"
+    assert "there are: " in desk.refusal("nobody")
     with listening(desk.state, LASTING, desk.environ):
         assert desk.refusal("opencode") == ""
 
@@ -73,7 +75,7 @@ def test_every_agent_that_says_so_is_named_with_the_command_that_helps(desk: Des
     desk.install(*CODEX)
     desk.install(*CLAUDE)
     desk.install("gemini", "exit 1", "exit 1")  # it has no such command
-    others = ("gemini_cli", "scripted", "of_another_server")
+    others = ("gemini_cli", "scripted")
     assert f"`{desk.programs}/codex login`" in desk.refusal("codex", "codex", *others)
     both = desk.refusal("claude_code", "codex")
     assert "codex login`" in both

@@ -138,7 +138,6 @@ class Stage:
             self.events.append,
             interrupts or Interrupts(),
             self.connect,
-            str,
             self.state,
             environ=self.environ,
             find_flow=lambda named, folder: packaged_flow(named),

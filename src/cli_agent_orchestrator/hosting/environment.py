@@ -78,22 +78,23 @@ def notifying(
 def check_agents(
     names: Collection[str], wd: Path, environ: Mapping[str, str], seconds: float = 10
 ) -> None:
-    """Refuse agents that report no login; one that does not answer may be used.
+    """Refuse agents that are not known or report no login; one that does not answer may be used.
 
     Without a server of the user, whose PATH may be another, refuse what is not installed, too:
     tmux and agents.
     """
+    agents = {get_provider(name).name for name in names}
     config = read_server_config(environ)
     folder = state_folder(environ)
     if find_socket(folder, LASTING) is None and find_socket(folder, PASSING) is None:
         read_version("tmux", environ)
-        for name in sorted(PROVIDERS.keys() & set(names) - {scripted.PROVIDER.name}):
+        for name in sorted(agents - {scripted.PROVIDER.name}):
             wanted, program = find_program(PROVIDERS[name], config, environ)
             if program is None:
                 raise StartError(name, not_found(PROVIDERS[name], wanted, "on your PATH"))
     with Programs(environ, agent_seconds=seconds) as programs:
         asked = {}
-        for name in LOGIN_QUESTIONS.keys() & set(names):
+        for name in LOGIN_QUESTIONS.keys() & agents:
             _, program = find_program(PROVIDERS[name], config, environ)
             if program is not None:
                 asked[name] = programs.begin(
@@ -142,7 +143,6 @@ def conduct(
             tell,
             interrupts,
             lambda config, warn: server_for(config, environ, warn, importing=importing),
-            get_provider,
             state_folder(environ),
             environ,
             find_flow,

@@ -1,7 +1,7 @@
 """Finds out before anything is started that a run can begin, or that a saved one can go on."""
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -103,14 +103,15 @@ def prepare_new_run(request: RunRequest, given: Environment, warn: Warn) -> Prep
     flow = given.find_flow(config.flow, config.wd)
     _check_settings(request, given, warn, config, flow, in_tree=config.in_worktree)
     prepared = Prepared(config, flow, task, new_run_id(SystemClock()))
-    _check_providers(given, config, prepared.providers.values())
+    agents = {*prepared.providers.values()}
     if not config.api_given:
+        given.check_agents(agents, config.wd)
         return prepared
     # No other server replaces a named one. The user's own knows the same agents as we do.
     try:
         with given.connect(config, warn) as (_, server):
-            for provider in prepared.providers.values() if server.socket else ():
-                given.check_provider(provider)
+            if server.socket:
+                given.check_agents(agents, config.wd)
     except ApiUnreachable as error:
         raise UsageError(f"{NOT_BEGUN}: {error}") from error
     return prepared
@@ -148,10 +149,10 @@ def prepare_saved_run(
                 "run, or start a new one with --no-resume"
             )
         config = replace(config, api=state.api, api_named_by="the saved run")
-    if request.replace_terminals:
+    if request.replace_terminals and not config.api_given:
         roles = (role.name for role in state.flow.roles)
         used = (request.chosen_provider(one) or state.provider_of(one) for one in roles)
-        _check_providers(given, config, set(filter(None, used)))
+        given.check_agents({*filter(None, used)}, config.wd)
     task = parse_task(state.prompt if state.prompt.strip() else read_task_text(config))
     if config.missing and (fault := find_fault(state, Remedy(config.missing))):
         raise UsageError(fault)
@@ -241,11 +242,3 @@ def _check_settings(
         trust, text = Trust(given.state_folder), commands_text(commands)
         check_consent(trust, request.config.wd, text, request.project_file)
     check_gates(config.gates, given.environ)
-
-
-def _check_providers(given: Environment, config: RunConfig, providers: Collection[str]) -> None:
-    """Refuse agents that our own server could not start; another one may know more."""
-    if not config.api_given:
-        for provider in providers:
-            given.check_provider(provider)
-        given.check_agents(providers, config.wd)

@@ -288,7 +288,6 @@ class Environment(Private, frozen=True):
         [RunConfig, Callable[[str], None]], AbstractContextManager[tuple[ApiClient, Found]]
     ]
     """Takes the settings and what gets warnings; leads to the server found at first."""
-    check_provider: Callable[[str], object]
     state_folder: Path
     """The user's own, not the project's."""
     environ: Mapping[str, str]
@@ -296,6 +295,7 @@ class Environment(Private, frozen=True):
     find_flow: Callable[[str, Path], Flow]
     """Returns the flow that a setting names, for a run in a folder."""
     check_agents: Callable[[Collection[str], Path], None]
+    """Refuses agents that our own server could not start."""
     is_watched: Callable[[str], bool]
     """Is the user attached to an agent of this session? Also true where that is not known."""
     pop_warnings: Callable[[], Sequence[str]] = tuple

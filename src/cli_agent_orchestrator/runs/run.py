@@ -74,6 +74,7 @@ from .loop import Plan, Runner, StoppedByPerson
 from .prepare import NOT_BEGUN, Prepared, objections_to, prepare_new_run, prepare_saved_run
 from .record import (
     VERSION,
+    Fate,
     RunRecord,
     SavedSetting,
     forget_agents,
@@ -91,7 +92,6 @@ from .request import Environment, Interrupts, RunRequest
 from .screens import keep_screen
 from .tree import (
     commit_tree,
-    hold_tree,
     note_of,
     plan_tree,
     reopen_tree,
@@ -280,17 +280,20 @@ class Conductor:
     def _resume_known(self, run: str) -> RunState:
         """Take the run with an id to its end, in its work tree if it has one."""
         given = self._given
+        # First: another command may be about to apply or discard its work.
+        self._recorder.hold(run)
         record = read_record(run_folder(given.state_folder, run))
         if record is None:
-            raise UsageError(f"the run {run} is removed, or its record cannot be read")
+            raise UsageError(f"the record of the run {run} cannot be read")
         if record.version != VERSION:
             raise UsageError(
                 f"the run {run} was begun by an earlier version of cao: start a new one"
             )
         if record.tree is not None:
-            record, kept = hold_tree(record, given.state_folder, self._recorder)
-            tree = reopen_tree(record, kept, given.environ)
-            self._move_into(tree, run)
+            if record.tree.delivered is Fate.DISCARDED:
+                became = "applied" if record.tree.is_applied else "discarded"
+                raise UsageError(f"the work of the run {run} was {became}: start a new one")
+            self._move_into(reopen_tree(record, record.tree, given.environ), run)
         saved = self._load_saved(record)
         if saved is None:
             discard = f", and remove what is left of this with `cao discard {run}`"

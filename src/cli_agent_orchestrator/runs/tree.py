@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from msgspec.structs import replace
 from ..core.files import is_left_behind
 from ..core.models import TreeFacts
 from ..core.text import plural
-from ..errors import GitError, OrchestratorError, RunError, RunLocked, StateError, UsageError
+from ..errors import GitError, OrchestratorError, RunError, UsageError
 from ..pipeline.state import RunState
 from ..settings.layout import (
     KEPT_PATTERN,
@@ -27,8 +26,7 @@ from ..work.git import Repository, find_repository, uncommitted, user_identity
 from ..work.held_back import find
 from ..work.snapshots import Snapshots, is_of_cao
 from ..work.worktree import Commit, Worktree, first_of
-from .record import Fate, RunRecord, SavedTree, keeping_runs_out, read_record
-from .recorder import Recorder
+from .record import RunRecord, SavedTree
 
 BRANCH_PREFIX = "cao/"
 FOLDER_GONE = "all of its files were gone; they are as the last snapshot has them"
@@ -244,24 +242,3 @@ def _repository(project: Path, environ: Mapping[str, str]) -> Repository:
             "commit, or work in the folder itself (--no-worktree)"
         )
     return found
-
-
-def hold_tree(
-    found: RunRecord, state_folder: Path, recorder: Recorder
-) -> tuple[RunRecord, SavedTree]:
-    run = found.id
-    try:
-        recorder.hold(run)
-    except RunLocked:
-        # If it is a run itself that is at work, this says which.
-        with suppress(StateError), keeping_runs_out(Path(found.wd)):
-            pass
-        raise
-    # Read again under the lock.
-    record = read_record(run_folder(state_folder, run))
-    if record is None or record.tree is None:
-        raise UsageError(f"the run {run} is removed")
-    if record.tree.delivered is Fate.DISCARDED:
-        became = "applied" if record.tree.is_applied else "discarded"
-        raise UsageError(f"the work of the run {run} was {became}: start a new one")
-    return record, record.tree
