@@ -4,8 +4,6 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cli_agent_orchestrator.core.ansi import (
     MOST_COLUMNS,
@@ -20,7 +18,6 @@ from cli_agent_orchestrator.core.ansi import (
     parse_cast,
     size_line,
 )
-from tests.core.test_ansi import ANY, OURS
 
 HEADER = header_line(1000, 120, 40, "tester")
 
@@ -122,14 +119,3 @@ def test_of_a_frame_nothing_is_read_but_lines_in_their_places() -> None:
     assert (cast.width, cast.height) == (MOST_COLUMNS, MOST_ROWS)
     rows = place(0, "a") + place(MOST_ROWS, "b") + place(MOST_ROWS + 1, "c")
     assert frames_of(event(1, "o", rows)) == (Frame(1.0, {MOST_ROWS - 1: "b"}),)
-
-
-@given(st.lists(st.tuples(st.integers(0, 600), ANY)), st.binary(max_size=40))
-def test_whatever_stands_in_a_file_only_letters_and_our_attributes_come_out(
-    places: list[tuple[int, str]], rest: bytes
-) -> None:
-    text = "".join(f"\x1b[{row};1H\x1b[0m\x1b[2K{line}" for row, line in places)
-    for frame in frames_of(event(1, "o", text) + rest):
-        for row, line in frame.lines.items():
-            assert 0 <= row < MOST_ROWS
-            assert OURS.fullmatch(line)

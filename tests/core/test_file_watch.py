@@ -71,14 +71,6 @@ def test_a_link_or_pipe_in_its_place_is_reported(folder: Path, changes: Changes)
     assert changes.get(timeout=LIMIT) is FileChange.TOUCHED
 
 
-def test_after_the_watch_nothing_is_reported(folder: Path) -> None:
-    changes: Changes = SimpleQueue()
-    with watch_file(folder / "reply.md", changes.put):
-        pass
-    (folder / "reply.md").write_text("reply")
-    assert changes.empty()
-
-
 def test_a_folder_that_cannot_be_watched_is_no_disaster(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,9 +1,7 @@
 """Turns over real HTTP, with real files under a real watch; the test plays the agent."""
 
 import json
-import os
 import queue
-import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,7 +17,6 @@ from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.core.sockets import FOLDER, LASTING
 from cli_agent_orchestrator.core.watch import REPORTS_CLOSE
-from cli_agent_orchestrator.errors import Stopped
 from cli_agent_orchestrator.events import EventKind, HandoffEvent
 from cli_agent_orchestrator.handoff.files import ResponseFiles
 from cli_agent_orchestrator.handoff.handoff import Handoff, World
@@ -127,25 +124,6 @@ def test_a_server_that_goes_away_and_comes_back_is_heard_again(start: Start) -> 
         with running_api(state=state) as server:
             server.service.add(TERMINAL)
             assert reply.result(LIMIT).text == "written in silence"
-
-
-def test_a_stop_from_a_signal_handler_ends_the_wait(server: RunningApi, start: Start) -> None:
-    play = start(ApiClient(server.url, token=TOKEN), RULES)
-    become(server, TerminalStatus.PROCESSING)
-    before = signal.signal(signal.SIGUSR1, lambda *_: play.handoff.stop())
-
-    def interrupt() -> None:
-        server.wait_until(lambda: server.service.listeners == 1)
-        os.kill(os.getpid(), signal.SIGUSR1)
-
-    asked = threading.Thread(target=interrupt)
-    try:
-        asked.start()
-        with pytest.raises(Stopped):
-            play.handoff.wait_for_response_file(TERMINAL, "analyst", 1)
-    finally:
-        asked.join()
-        signal.signal(signal.SIGUSR1, before)
 
 
 def test_a_stream_that_is_lost_is_told_and_the_server_is_polled(start: Start) -> None:

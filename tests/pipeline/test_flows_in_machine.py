@@ -296,13 +296,3 @@ class TestPrompts:
         assert scenario(own, self.briefing) == "Run `parse empty.txt` and expect exit code 0."
         blank = own.replace("Read it aloud.", " ")
         assert scenario(told, bare) == scenario(blank, bare) == USUAL_SCENARIO
-
-    def test_what_is_told_once_is_left_out_when_the_agent_has_had_it(self) -> None:
-        text = TEXT.replace('show = "task", repeat = "refer"', 'show = "task", repeat = "omit"')
-        state = begin(read_flow(FlowSource(text, TEMPLATES), "mine", "mine.toml"))
-        turn = Turn("writer", 2, 1)
-        assert "=== TASK ===" in build_prompt(turn, state, self.briefing)
-        briefed = replace(state, progress=Progress(briefed=frozenset({"t-writer"})))
-        assert "=== TASK ===" not in build_prompt(turn, briefed, self.briefing)
-        whole = replace(self.briefing, condensation=Condensation(explore_on_repeat=False))
-        assert "=== TASK ===" in build_prompt(turn, briefed, whole)

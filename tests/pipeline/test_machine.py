@@ -250,7 +250,6 @@ def test_a_round_or_cycle_beyond_the_limit_is_finished_first() -> None:
     ("turn", "text", "outcome"),
     [
         (Turn("analyst", 1, 1), "x", DELIVERED),
-        (Turn("programmer", 1, 1), "x", DELIVERED),
         (
             Turn("analyst_review", 1, 2),
             approval("analyst_review"),

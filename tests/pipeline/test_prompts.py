@@ -60,10 +60,8 @@ def full_state(briefed: frozenset[str] = ALL_BRIEFED) -> RunState:
         progress=Progress(
             briefed=briefed,
             open_notes=(
-                OpenNotes("analyst_review", 1, Excerpt("notes of the analyst in round 1")),
                 OpenNotes("programmer_review", 1, Excerpt("notes of the programmer in round 1")),
                 OpenNotes("analyst_review", 2, Excerpt("notes of the analyst in round 2")),
-                OpenNotes("programmer_review", 2, Excerpt("notes of the programmer in round 2")),
             ),
         ),
     )
@@ -148,23 +146,6 @@ def test_the_programmer_is_referred_back_to_the_analysis() -> None:
     assert "the tester's evidence" not in prompt
     assert "OPEN NOTES" not in prompt
     assert block(prompt, "PEER PROGRAMMER FEEDBACK") == "the peer programmer's notes"
-
-
-@pytest.mark.parametrize(
-    ("role", "reviewers", "number"),
-    [
-        ("analyst", ("ANALYST", "PROGRAMMER"), 1),
-        ("programmer", ("ANALYST",), 2),
-    ],
-)
-def test_open_notes_go_to_the_next_phase_and_the_next_rounds_analyst(
-    role: str, reviewers: tuple[str, ...], number: int
-) -> None:
-    prompt = built(role)
-    for reviewer in reviewers:
-        told = block(prompt, rf"OPEN NOTES OF THE PEER {reviewer} \(round {number}\)")
-        assert told == f"notes of the {reviewer.lower()} in round {number}"
-    assert len(re.findall("^=+ OPEN NOTES", prompt, re.M)) == len(reviewers)
 
 
 @pytest.mark.parametrize(
