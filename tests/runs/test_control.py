@@ -179,7 +179,7 @@ class TestResuming:
             options_to_resume(run, folder, "3")
         discarded = replace(run, tree=replace(TREE, delivered=Fate.DISCARDED))
         with pytest.raises(NotSteerable, match="discarded, so it cannot be resumed"):
-            options_to_resume(discarded, folder)
+            options_to_resume(discarded, folder, "9")
 
 
 def ask(folder: Folder, request: Request) -> SentRequest:
