@@ -6,7 +6,7 @@ from pathlib import Path
 
 NAMES = (
     *sys.stdlib_module_names,
-    *("click", "filelock", "httpx", "msgspec", "platformdirs", "rich", "starlette", "uvicorn"),
+    *("click", "httpx", "msgspec", "platformdirs", "rich", "starlette", "uvicorn"),
 )
 """What we may import."""
 EMPTY = "empty_package"

@@ -5,6 +5,7 @@ terminals again and never types a message twice. Methods block: call them in a t
 """
 
 import errno
+import fcntl
 import os
 import sqlite3
 import threading
@@ -13,7 +14,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
 from msgspec import Struct, convert
 from msgspec.structs import astuple
 
@@ -94,28 +94,29 @@ class TerminalStore:
     def __init__(self, folder: Path) -> None:
         self._path = folder / "terminals.sqlite3"
         self._mutex = threading.Lock()
-        try:
-            check_state_folder(folder)
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._lock = FileLock(folder / "server.lock", mode=0o600, thread_local=False)
-            self._owner = folder / "server.pid"
-            try:
-                self._lock.acquire(timeout=0)
-            except Timeout:
-                holder = None
-                with suppress(OSError, ValueError):
-                    holder = int(self._owner.read_text())
-                raise FolderTaken(str(folder), holder) from None
-            self._owner.unlink(missing_ok=True)
-            self._owner.touch(mode=0o600)
-            self._owner.write_text(str(os.getpid()))
-        except OSError as error:
-            reason = f"the state folder {folder} cannot be used: {error.strerror}"
-            room = f"{MAKE_ROOM}, or " if error.errno in FULL else ""
-            raise StoreError(f"{reason}; {room}set CAO_STATE_DIR to another folder") from error
+        owner = folder / "server.pid"
         with ExitStack() as undo, self._explained():
-            undo.callback(self._lock.release)
-            undo.callback(self._owner.unlink, missing_ok=True)
+            try:
+                check_state_folder(folder)
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+                lock = os.open(folder / "server.lock", flags, mode=0o600)
+                undo.callback(os.close, lock)
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    holder = None
+                    with suppress(OSError, ValueError):
+                        holder = int(owner.read_text())
+                    raise FolderTaken(str(folder), holder) from None
+                owner.unlink(missing_ok=True)
+                undo.callback(owner.unlink, missing_ok=True)
+                owner.touch(mode=0o600)
+                owner.write_text(str(os.getpid()))
+            except OSError as error:
+                reason = f"the state folder {folder} cannot be used: {error.strerror}"
+                room = f"{MAKE_ROOM}, or " if error.errno in FULL else ""
+                raise StoreError(f"{reason}; {room}set CAO_STATE_DIR to another folder") from error
             self._db = sqlite3.connect(self._path, check_same_thread=False, isolation_level=None)
             undo.callback(self._db.close)
             self._path.chmod(0o600)
