@@ -77,13 +77,6 @@ def test_strange_answers_are_refused(
         guest.get_terminal("0badcafe")
 
 
-def test_the_token_goes_with_every_request(theirs: ThirdParty) -> None:
-    with ApiClient(theirs.url, token="t0ken") as client:
-        client.health()
-        client.get_terminal("0badcafe")
-    assert {asked.authorization for asked in theirs.asked} == {"Bearer t0ken"}
-
-
 def test_the_token_does_not_follow_a_redirection() -> None:
     seen: list[str] = []
 

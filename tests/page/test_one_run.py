@@ -16,7 +16,7 @@ from cli_agent_orchestrator.events import (
     PauseAsked,
     QuestionAnswered,
 )
-from cli_agent_orchestrator.page.one_run import GONE, LAST_SEEN, one_run, with_notice
+from cli_agent_orchestrator.page.one_run import one_run
 from cli_agent_orchestrator.page.words import Page
 from cli_agent_orchestrator.pipeline.flow import course_of
 from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
@@ -243,14 +243,6 @@ def test_findings_by_reviewer_the_open_ones_first() -> None:
     assert found.written.startswith("Findings 1 open")
     assert found.written.index("wrong sum") < found.written.index("1 answered")
     assert found.written.index("1 answered") < found.written.index("a name")
-
-
-def test_a_run_that_is_gone_keeps_its_page_and_says_so() -> None:
-    page = one_run(a_page(), NOON)
-    gone = with_notice(with_notice(page, "first"), GONE)
-    check_page(gone)
-    assert part_of(gone, "notice").written == GONE + LAST_SEEN
-    assert len(gone.parts) == len(page.parts) + 1
 
 
 @given(HOSTILE, HOSTILE, HOSTILE, HOSTILE)

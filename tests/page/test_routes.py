@@ -7,12 +7,8 @@ from http.client import HTTPConnection
 
 import httpx
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from cli_agent_orchestrator.errors import NotFound
 from cli_agent_orchestrator.events import CheckBegan, HintTaken, RunBegan, TurnBegan
-from cli_agent_orchestrator.page.app import FOLDERS, page_file
 from cli_agent_orchestrator.page.sign_in import server_proof
 from cli_agent_orchestrator.pipeline.requests import Hint, SentRequest
 from tests.page.rig import Browser, PageRig, signed_in
@@ -82,16 +78,6 @@ def test_no_name_leads_elsewhere(rig: PageRig) -> None:
                 # As it is: other clients would make it neat before they send it.
                 connection.request("GET", f"/dashboard/static/{name}")
                 assert connection.getresponse().status in (401, 404, 422), name
-
-
-@given(st.text())
-def test_no_text_is_the_name_of_a_file_that_is_not_ours(name: str) -> None:
-    try:
-        page_file(name)
-    except NotFound:
-        return
-    assert any((folder / name).is_file() for folder in FOLDERS)
-    assert "/" not in name
 
 
 @pytest.fixture

@@ -14,15 +14,12 @@ from tests.server.running import RunningApi
     ("error", "status_code"),
     [
         (errors.UsageError("no"), 400),
-        (errors.BadFolder("/x", "does not exist"), 400),
         (errors.NotFound("terminal", "x", []), 404),
         (errors.InputRefused("x", "a dialog is open"), 409),
-        (errors.QuestionGone("x", "was answered already"), 409),
         (errors.MessageTooLarge(2, 1), 413),
         (errors.StartError("codex", "not found"), 422),
         (errors.TmuxGone("gone"), 503),
         (errors.ServerConflict("taken"), 500),
-        (RuntimeError("what?"), 500),
     ],
 )
 def test_each_error_has_its_status(error: Exception, status_code: int) -> None:
