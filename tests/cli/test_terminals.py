@@ -3,8 +3,8 @@
 import json
 import re
 import time
-from collections.abc import Iterator
-from contextlib import chdir, closing
+from collections.abc import Iterator, Mapping
+from contextlib import chdir, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from msgspec.structs import replace
 
-from cli_agent_orchestrator.cli import steer, terminals
+from cli_agent_orchestrator.cli import terminals
 from cli_agent_orchestrator.cli.main import cao
 from cli_agent_orchestrator.cli.terminals import read_terminal
 from cli_agent_orchestrator.core.files import Folder
@@ -21,11 +21,9 @@ from cli_agent_orchestrator.errors import ApiError, NotFound, OrchestratorError,
 from cli_agent_orchestrator.events import AskDeclined
 from cli_agent_orchestrator.pipeline.requests import SentRequest
 from cli_agent_orchestrator.runs.control import Listener
-from cli_agent_orchestrator.runs.record import EventLog, RunRecord, RunStatus, write_record
-from cli_agent_orchestrator.runs.view import RunView
+from cli_agent_orchestrator.runs.record import EventLog, RunRecord, write_record
 from cli_agent_orchestrator.settings.layout import run_folder
 from tests.fakes import FakeService
-from tests.runs.views import a_run
 from tests.server.running import TOKEN, RunningApi, running_api
 from tests.third_party import ThirdParty, third_party
 
@@ -53,8 +51,9 @@ class Shell:
 
 
 @pytest.fixture
-def ours() -> Iterator[RunningApi]:
-    with running_api() as api:
+def ours(tmp_path: Path) -> Iterator[RunningApi]:
+    (tmp_path / "state").mkdir(mode=0o700)
+    with running_api(state=tmp_path / "state") as api:
         yield api
 
 
@@ -71,25 +70,27 @@ def add(
     service.known[name] = replace(service.add(name, session), **more)
 
 
-def write_run(folder: Path, tail: str, **terminals: str) -> Folder:
+# Any: fields of a record
+def write_run(
+    folder: Path, tail: str, agents: Mapping[str, str] | None = None, /, **fields: Any
+) -> Folder:
     """Write the record of a run that has agents; nobody is at work on it unless it is locked."""
     place = run_folder(folder / "state", f"20261115-084037-{tail}")
-    record = RunRecord(
-        id=place.parts[-1],
-        wd=str(folder),
-        state_file=str(folder / "state.json"),
-        task="",
-        task_line="",
-        started=1.0,
-        terminals=terminals,
-    )
-    write_record(place, record)
+    fields = {"wd": str(folder), "project": str(folder), "started": 1.0, **fields}
+    write_record(place, RunRecord(id=place.parts[-1], terminals=agents or {}, **fields))
     return place
 
 
-def live_run(name: str, wd: Path, project: str = "") -> RunView:
-    status = RunStatus.RUNNING
-    return a_run(id=name, wd=str(wd), status=status, round=0, project=project, terminals={})
+@contextmanager
+def declining(run: Folder) -> Iterator[None]:
+    """Let a run be at work that does nothing that it is asked."""
+
+    def decline(ask: SentRequest | None, end: int) -> None:
+        assert ask is not None
+        log.append(AskDeclined(2.0, "stop", "not now", ask.id))
+
+    with run.locked(), closing(EventLog(run)) as log, Listener(run, 0, decline, pytest.fail):
+        yield
 
 
 NONE_LEFT = "It has ended, and has no agents any more.\n"
@@ -102,7 +103,7 @@ class TestNames:
     ) -> None:
         add(ours.service, "11111111", tmp_path, role="analyst")
         add(ours.service, "22222222", tmp_path, role="analyst_review")
-        write_run(tmp_path, "k3f9", tester="11111111")
+        write_run(tmp_path, "k3f9", {"tester": "11111111"})
         done = shell.run("stop", name)
         assert done.exit_code == 0, done.output
         assert ours.service.ended == ["11111111"]
@@ -111,7 +112,7 @@ class TestNames:
         self, ours: RunningApi, shell: Shell, tmp_path: Path
     ) -> None:
         add(ours.service, "beef1234", tmp_path)
-        write_run(tmp_path, "k3f9", tester="11111111")
+        write_run(tmp_path, "k3f9", {"tester": "11111111"})
         gone = shell.run("output", "tester").exception
         assert isinstance(gone, NotFound)
         assert "terminal of tester" in str(gone)
@@ -171,36 +172,23 @@ class TestStop:
         assert shell.run("stop", "--everywhere", "--yes").exit_code == 0
         assert len(service.ended) == 4
 
-    def test_the_runs_of_a_folder_are_meant_also_those_in_work_trees(self, tmp_path: Path) -> None:
-        places = {"here": tmp_path, "below": tmp_path / "a", "above": tmp_path.parent}
-        runs = [live_run(name, wd) for name, wd in places.items()]
-        tree = live_run("tree", Path("/state/worktrees/tree"), project=str(tmp_path))
-        runs += [tree, replace(tree, id="ended", status=RunStatus.PASS)]
-        own = {run.id for run in runs if run.lies_in(tmp_path)}
-        stopped = steer.runs_to_stop(runs, [], own, every=False)
-        assert [run.id for run in stopped] == ["here", "below", "tree"]
-        name = "20261115-084037-k3f9"
-        runs = [live_run(name, Path("/a")), live_run("other", Path("/b"))]
-        known = [read_terminal({"id": "11111111", "session_name": f"cao-{name}"})]
-        assert steer.runs_to_stop(runs, known, set(), every=True) == runs
-        assert steer.runs_to_stop(runs, known, set(), every=False) == runs[:1]
-
-    def test_a_run_that_goes_on_keeps_its_agents(
+    def test_runs_at_work_are_stopped_first_and_one_that_goes_on_keeps_its_agents(
         self, ours: RunningApi, shell: Shell, tmp_path: Path
     ) -> None:
-        add(ours.service, "11111111", tmp_path, "cao-20261115-084037-k3f9")
+        """To a folder belong its runs in work trees, and those that have no agents yet."""
+        add(ours.service, "11111111", "/state/tree", "cao-20261115-084037-k3f9")
         add(ours.service, "22222222", tmp_path)
-        run = write_run(tmp_path, "k3f9", tester="11111111")
-
-        def decline(ask: SentRequest | None, end: int) -> None:
-            assert ask is not None
-            log.append(AskDeclined(2.0, "stop", "not now", ask.id))
-
-        with run.locked(), closing(EventLog(run)) as log, Listener(run, 0, decline, pytest.fail):
-            done = shell.run("stop", "--all")
-        assert done.exit_code == 0, done.exception
-        assert "not now" in done.output
-        assert "It keeps its agents until it has stopped." in done.output
+        tree = write_run(tmp_path, "k3f9", wd="/state/tree")
+        above = write_run(tmp_path, "x7zq", wd=str(tmp_path.parent), project="")
+        with declining(tree), declining(above), declining(write_run(tmp_path, "w2bn")):
+            told = [shell.run("stop", "--all"), shell.run("stop", "--everywhere", "--yes")]
+            # A server that is named has agents of its own runs alone.
+            shell.env["CAO_API"] = None
+            told.append(shell.run("stop", "--everywhere", "--yes"))
+        keeps = r"(\w+): It keeps its agents until it has stopped\."
+        kept = [sorted(re.findall(keeps, done.output)) for done in told]
+        assert kept == [["k3f9", "w2bn"], ["k3f9"], ["k3f9", "w2bn", "x7zq"]]
+        assert "not now" in told[0].output
         assert ours.service.ended == ["22222222"]
 
     def test_a_session_and_a_terminal_are_ended_wherever_they_work(

@@ -341,7 +341,9 @@ def stop(
         chosen = [one for one in known if is_meant(one)]
         # A server that is named has agents of its own runs alone.
         every = everywhere and name_server(os.environ, api) is None
-        live = runs_to_stop(runs, chosen, own, every=every)
+        # Those of a folder also if they have no agents yet.
+        taken = own | {one.run for one in chosen}
+        live = [run for run in runs if run.is_live and (every or run.id in taken)]
         if here and not (chosen or live):
             click.echo(f"No terminal works in {printable(str(folder))}.")
         if here and len(chosen) < len(known):
@@ -377,14 +379,6 @@ def _run_to_stop(runs: Sequence[RunView]) -> RunView:
             "--everywhere; `cao ls` lists them"
         )
     return choose_run(runs, None, current_folder(), "steer")
-
-
-def runs_to_stop(
-    runs: Iterable[RunView], agents: Iterable[Listed], own: set[str], *, every: bool
-) -> list[RunView]:
-    """Return the runs at work that are meant: a folder's own, also without agents yet, or all."""
-    taken = own | {one.run for one in agents}
-    return [run for run in runs if run.is_live and (every or run.id in taken)]
 
 
 def _agrees(agents: Sequence[Listed], live: Sequence[RunView]) -> bool:
