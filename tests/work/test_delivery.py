@@ -10,8 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from cli_agent_orchestrator.errors import GitError, RunError
+from cli_agent_orchestrator.work.changes import LeftOut
 from cli_agent_orchestrator.work.delivery import MergeKind, MergeResult, apply, discard
-from cli_agent_orchestrator.work.worktree import Worktree
+from cli_agent_orchestrator.work.worktree import OWN_REPOSITORY, Worktree
 from tests.work.projects import (
     AUTHOR,
     Project,
@@ -273,7 +274,7 @@ def test_nothing_of_a_hostile_repository_runs(
     assert result.kind is (MergeKind.MERGED if meanwhile else MergeKind.FAST_FORWARDED)
     assert len(result.remarks) == 1
     assert result.remarks[0].startswith("arrived as stored, not through the filter evil: ")
-    assert discard(worktree, worktree.branch_tip(), dict[str, bytes]().get) == ""
+    assert discarded(worktree) == ""
     assert list((tmp_path / "marks").iterdir()) == []
 
 
@@ -328,8 +329,8 @@ def test_histories_without_a_common_commit_are_not_merged(project: Project) -> N
 # --- removing ---
 
 
-def discarded(worktree: Worktree, files: dict[str, bytes] | None = None) -> str:
-    return discard(worktree, worktree.branch_tip(), (files or {}).get)
+def discarded(worktree: Worktree) -> str:
+    return discard(worktree, worktree.branch_tip(), ())
 
 
 def test_work_that_is_kept_can_be_discarded(project: Project) -> None:
@@ -340,7 +341,7 @@ def test_work_that_is_kept_can_be_discarded(project: Project) -> None:
     (worktree.folder / "cache.log/x").chmod(0o500)
     (worktree.folder / "mine.txt").unlink()
     (worktree.folder / "other").symlink_to("new.txt")
-    assert discarded(worktree, {"new.txt": b"more\n", "other": b"new.txt"}) == ""
+    assert discarded(worktree) == ""
     assert not worktree.folder.exists()
     assert project.git("worktree", "list").count("\n") == 0
     assert project.git("branch", "--list", "cao/*") == ""
@@ -348,12 +349,8 @@ def test_work_that_is_kept_can_be_discarded(project: Project) -> None:
     assert discarded(worktree) == "", "a second time does no harm"
 
 
-def change(worktree: Worktree, tmp_path: Path) -> None:
-    write(worktree.folder, {"new.txt": "more\n"})
-
-
 def commit(worktree: Worktree, tmp_path: Path) -> None:
-    change(worktree, tmp_path)
+    write(worktree.folder, {"new.txt": "more\n"})
     worktree.commit("more\n", AUTHOR)
 
 
@@ -372,7 +369,6 @@ def check_out(worktree: Worktree, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("do", "reason"),
     [
-        (change, "no snapshot has as they are: new.txt"),
         (commit, "commits that no snapshot has"),
         (nest, "no snapshot has as they are: nested"),
         (lock, "git worktree unlock"),
@@ -385,7 +381,8 @@ def test_what_no_snapshot_has_and_what_is_in_use_is_not_discarded(
     worktree = worked(project)
     tip = worktree.branch_tip()
     do(worktree, tmp_path)
-    assert reason in discard(worktree, tip, {"new.txt": b"earlier\n"}.get)
+    left_out = [LeftOut("nested", OWN_REPOSITORY), LeftOut("elsewhere", OWN_REPOSITORY)]
+    assert reason in discard(worktree, tip, left_out)
     assert not worktree.faults()
     assert (worktree.folder / "touched.txt").exists()
 

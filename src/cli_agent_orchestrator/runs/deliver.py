@@ -6,9 +6,8 @@ have made after the verdict, is left to people.
 
 import os
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -35,6 +34,7 @@ from ..settings.layout import (
     worktree_folder,
 )
 from ..work import delivery
+from ..work.changes import LeftOut
 from ..work.delivery import CommittedWork, MergeResult, PullRequest, pull_request, request_text
 from ..work.git import RepositoryWatch, find_repository, user_identity
 from ..work.snapshots import has_snapshots
@@ -63,7 +63,6 @@ from .tree import (
 )
 from .view import RunView, is_saved_as, read_run
 
-LARGEST_FILE = 512 * 1024 * 1024
 UNDELIVERED = "its work is neither applied nor discarded"
 
 
@@ -184,15 +183,14 @@ def discard_run(ended: Ended) -> bool:
     tree, snapshots = ended.tree, ended.tree.snapshots(ended.store)
     is_work = not tree.exists or bool(why_kept(ended.state_folder, ended.record, tree.environ))
     is_new = is_untouched(ended.state_folder, ended.record) and tree.is_unfinished
-    read: Callable[[str], bytes | None] = dict[str, bytes]().get
+    left_out: Sequence[LeftOut] = ()
     if tree.exists and not is_new:
         taken = snapshots.all()
         number = max((one.sequence for one in taken), default=-1) + 1
-        last = snapshots.take(number, DISCARDED_LABEL)
+        left_out = snapshots.take(number, DISCARDED_LABEL).left_out
         # The branch goes, and what only it has may go from the repository with it.
         snapshots.keep_for_good()
-        read = partial(snapshots.read, last.tree, limit=LARGEST_FILE)
-    if reason := delivery.discard(tree, tree.tip if is_new else ended.saved.tip, read):
+    if reason := delivery.discard(tree, tree.tip if is_new else ended.saved.tip, left_out):
         raise NotSteerable(f"nothing was removed: {reason}")
     _note(ended, Fate.DISCARDED)
     return is_work and any(one.label == DISCARDED_LABEL for one in snapshots.all())

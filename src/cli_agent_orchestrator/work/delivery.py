@@ -25,6 +25,7 @@ from ..core.files import Folder, read_named
 from ..core.programs import without_repository
 from ..core.text import BREAKS, CONTROLS, DIRECTIONS, HALVES, one_line, printable
 from ..errors import GitError, GitFailed, GitMissing, RunError, in_words
+from .changes import LeftOut
 from .git import (
     STATUS,
     STATUS_LETTERS,
@@ -168,11 +169,11 @@ def _refused(reason: str, files: Sequence[str] = ()) -> RunError:
     return RunError("\n  ".join([f"nothing was applied: {printable(reason)}", *named]))
 
 
-def discard(worktree: Worktree, kept: str, read: Callable[[str], bytes | None]) -> str:
+def discard(worktree: Worktree, kept: str, left_out: Sequence[LeftOut]) -> str:
     """Remove a work tree and its branch if a snapshot has all of it; return why it stays.
 
-    `kept` is the commit that the snapshot goes with, `read` returns what it has of a file. Ignored
-    files (dependencies, what was built) go with the tree.
+    `kept` is the commit that the snapshot goes with. Ignored files (dependencies, what was built)
+    go with the tree.
     """
     tip = worktree.branch_tip()
     if tip and tip != kept:
@@ -181,24 +182,12 @@ def discard(worktree: Worktree, kept: str, read: Callable[[str], bytes | None]) 
         return f"it is locked; to unlock it: git worktree unlock {worktree.folder}"
     if other := worktree.checked_out_elsewhere():
         return f"{worktree.branch} is checked out in {other}"
-    if worktree.exists and not worktree.is_unfinished:
-        unsaved = [path for path in worktree.uncommitted() if not _is_kept(worktree, path, read)]
-        if unsaved:
+    if left_out and worktree.exists and not worktree.is_unfinished:
+        not_kept = {one.path for one in left_out}
+        if unsaved := [path for path in worktree.uncommitted() if path in not_kept]:
             return f"it has files that no snapshot has as they are: {', '.join(unsaved)}"
     worktree.remove(tip)
     return ""
-
-
-def _is_kept(worktree: Worktree, path: str, read: Callable[[str], bytes | None]) -> bool:
-    place = PurePosixPath(path)
-    if not os.path.lexists(worktree.folder / path):
-        return True
-    if (worktree.folder / path).is_symlink():
-        return read(path) == os.fsencode((worktree.folder / path).readlink())
-    try:
-        return read(path) == Folder(worktree.folder, place.parent.parts).read(place.name)
-    except OSError:
-        return False
 
 
 LONGEST_SUBJECT = 72
