@@ -177,7 +177,7 @@ PARTS = failure("FAIL", "a (t.A.a) (i=1)", "no") + failure("FAIL", "a (t.A.a) (i
         (f"{GO}PASS\n", ("go", 1, 0, 0)),
         (f"{GO}=== RUN   TestB\n", ("go", 1, 1, 0)),
         (events(), ("go", 0, 1, 0)),
-        (events("=== RUN   TestA", "--- PASS: TestA (0.00s)"), ("go", 1, 1, 0)),
+        (events("=== RUN   TestA", "--- PASS: TestA (0.00s)", "PASS"), ("go", 1, 1, 0)),
         (events("FAIL\ta\t0.1s", "ok  \ta\t0.1s"), ("go", 0, 1, 0)),
         (events("ok  \ta\t1s [no tests to run]"), ("go", 0, 0, 0)),
         ('{"Action":7,"Package":"a"}', None),

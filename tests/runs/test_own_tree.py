@@ -155,17 +155,19 @@ def test_what_the_setup_made_is_committed_only_where_it_was_changed_since(
     project: Project, tmp_path: Path
 ) -> None:
     tree, store = made(project, tmp_path / "state"), tmp_path / "store"
-    write(tree.wd, {"a.txt": "setup\n", "new/made.txt": "setup\n", "b.txt": "setup\n"})
+    write(tree.wd, dict.fromkeys(("a.txt", "b.txt", "back.txt", "new/made.txt"), "setup\n"))
     snapshots = tree.snapshots(store)
     start = snapshots.take(0, "start")
     snapshots.keep_base(start)
-    write(tree.wd, {"b.txt": "setup\nwork\n", "new/work.txt": "work\n", "seen.txt": "work\n"})
-    project.git("add", "-f", "seen.txt", folder=tree.folder)
+    write(tree.wd, dict.fromkeys(("back.txt", "b.txt", "new/work.txt"), "work\n"))
+    project.git("add", "back.txt", folder=tree.folder)
     project.git("commit", "-q", "-m", "by an agent", folder=tree.folder)
+    write(tree.wd, {"back.txt": "setup\n"})
     snapshots.take(1, "programmer")
     tree, done = commit_tree(tree, store, RUN, STATE, "Do it")
     names = project.git("diff", "--name-only", "HEAD", tree.tip).split()
-    assert names == ["b.txt", "new/work.txt", "seen.txt"]
+    assert names == ["b.txt", "back.txt", "new/work.txt"]
+    assert project.git("show", f"{tree.tip}:back.txt") == "setup"
     assert done.left_out == ()
     assert (tree.wd / "a.txt").read_text() == "setup\n"
     record = record_of(tree)

@@ -51,6 +51,16 @@ def test_one_that_does_not_end_is_ended(repository: Git, tmp_path: Path) -> None
         slow.run("status")
 
 
+def test_looking_changes_nothing_in_the_repository(repository: Git) -> None:
+    file = repository.work_tree / "a"
+    file.write_text("a")
+    repository.run("add", "a")
+    os.utime(file, (1, 1))
+    before = (Path(str(repository.git_dir)) / "index").read_bytes()
+    assert repository.text("status", "--porcelain") == "A  a"
+    assert (Path(str(repository.git_dir)) / "index").read_bytes() == before
+
+
 @pytest.mark.parametrize("name", ["commit.gpgSign", "submodule.recurse"])
 def test_what_a_repository_sets_to_start_more_is_overruled(repository: Git, name: str) -> None:
     repository.run("config", "--local", name, "true")

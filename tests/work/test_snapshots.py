@@ -181,6 +181,7 @@ def test_a_work_folder_that_was_removed_is_restored(project: Path) -> None:
     snapshots = snapshots_of(project)
     taken = snapshots.take(0, "start")
     snapshots.keep_for_good()
+    assert not (snapshots.path / "objects/info/alternates").exists()
     shutil.rmtree(project)
     with pytest.raises(GitError, match="not there any more"):
         snapshots.take(1, "programmer")
