@@ -130,7 +130,7 @@ SCREENS = {
     **{footer: (ANSWERED + footer, PROCESSING) for footer in FOOTERS_OF_WORK},
     **{footer: (ANSWERED + footer, COMPLETED) for footer in FOOTERS_OF_REST},
     **{footer: (ANSWERED + footer, UNKNOWN) for footer in FOOTERS_OPENED},
-    **{f"a spinner and {footer}": (SPINS + footer, PROCESSING) for footer in FOOTERS_OPENED},
+    "a spinner above what a person has opened": (SPINS + FOOTERS_OPENED[0], PROCESSING),
     "a draft that speaks of work": (SAID + box("stop\n  esc to interrupt"), COMPLETED),
     "a draft that speaks of shells": (SAID + box("stop\n  2 shells"), COMPLETED),
     "sub-agents that are waited for": (WAITS + FOOTER, PROCESSING),
@@ -218,16 +218,12 @@ ANSWERS = {
         name: (screen(f"{name}.txt"), expected)
         for name, expected in {
             "completed/2.1.325-completed": "Slow answer after 6 s. DONE-SLOW",
-            "completed/2.1.325-completed_think": "Thought about it. DONE-THINK",
             "completed/2.1.325-classic-completed_tool": "Final answer. DONE-TOOL",
             "completed/2.1.325-ask_answered": "Final answer. DONE-ASK",
-            "completed/1.0.100-completed_think": "Thought about it. DONE-THINK",
             "completed/1.0.100-completed_after_interrupt": "Final answer. DONE-ASK",
             "completed/2.0.67-completed_tool": "Final answer. DONE-RUN",
-            "completed/2.1.105-completed_tool": "Final answer. DONE-RUN",
             "error/1.0.100-api_error_400": "",
             "idle/2.1.325-idle_fresh": "",
-            "idle/1.0.100-idle_fresh": "",
             "processing/2.1.325-processing": "",
         }.items()
     },

@@ -30,27 +30,6 @@ def read(name: str) -> ShownQuestion:
             ["1 Yes", "2 Yes, and don’t ask again for: make test:*", "3 No", "Escape cancel"],
         ),
         (
-            "claude_code/2.1.325-network_dialog",
-            "Network request outside of sandbox\n\nHost: example.com\n\n"
-            "Do you want to allow this connection?",
-            [
-                "1 Yes",
-                "2 Yes, and don't ask again for example.com in any project (user settings)",
-                "3 No, and tell Claude what to do differently (esc)",
-            ],
-        ),
-        (
-            "claude_code/2.1.325-classic-ask_user_question",
-            "☐ Colour\n\nWhich colour?",
-            [
-                "1 Red the red one",
-                "2 Blue the blue one",
-                "3 Type something.",
-                "4 Chat about this",
-                "Escape cancel",
-            ],
-        ),
-        (
             "claude_code/2.1.325-flags-apikey_dialog",
             "Detected a custom API key in your environment\n\n"
             "ANTHROPIC_API_KEY: sk-ant-...0123456789abcdefghij\n\n"
@@ -71,16 +50,6 @@ def read(name: str) -> ShownQuestion:
             ],
         ),
         (
-            "codex/0.166.0-ask_user",
-            "Question 1/1 (1 unanswered)\nWhich colour do you want?",
-            [
-                "1 Red warm",
-                "2 Blue cold",
-                "3 None of the above Optionally, add details in notes (tab)",
-                "Escape interrupt",
-            ],
-        ),
-        (
             "copilot_cli/1.0.102-permission_prompt",
             "Write a file\n\ncat > out.txt <<'EOT'\nhello from the fake model\nEOT\n\n"
             "Do you want to run this command?",
@@ -89,11 +58,6 @@ def read(name: str) -> ShownQuestion:
                 "2 No, and tell Copilot what to do differently (Esc to stop)",
                 "Escape cancel",
             ],
-        ),
-        (
-            "copilot_cli/1.0.102-question",
-            "Copilot needs information.\nWhich colour shall it be?\n\nChoice:",
-            ["Enter Red", "Escape cancel"],
         ),
         (
             "gemini_cli/0.61.0-permission_prompt2",
@@ -127,15 +91,10 @@ def test_what_real_screens_ask(name: str, text: str, choices: list[str]) -> None
         ("opencode/1.18.18-permission_prompt", "enter confirm"),
         # A number would be looked for, or be a part of the answer.
         ("claude_code/2.1.325-dialog_permissions", "Esc to cancel"),
-        ("claude_code/2.1.325-dialog_config", "Esc to clear"),
-        ("codex/0.166.0-elicitation", "esc to cancel"),
         # Something else stands below the list.
         ("claude_code/1.0.100-theme_dialog", "3   }"),
-        ("gemini_cli/0.61.0-sign_in_dialog", "tos-privacy/"),
         # What Enter does is not said, or there are two marks, or there is nothing to choose.
         ("claude_code/2.1.325-dialog_resume", "Esc to cancel"),
-        ("claude_code/2.1.325-dialog_memory", "Esc to cancel"),
-        ("claude_code/2.1.325-dialog_hooks", "Esc to close"),
     ],
 )
 def test_choices_that_cannot_be_known_are_not_guessed(name: str, end: str) -> None:

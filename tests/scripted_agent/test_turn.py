@@ -23,28 +23,9 @@ def test_round_and_cycle_stand_on_lines_of_their_own(end: str) -> None:
     assert (turn.round, turn.cycle, turn.response_path) == (None, None, None)
 
 
-@pytest.mark.parametrize(
-    "heading", ["*** RESPONSE FILE INSTRUCTION ***", "## RESPONSE FILE INSTRUCTION:"]
-)
-@pytest.mark.parametrize(
-    "form",
-    [
-        "cat >{path} <<X",
-        '  cat > {path} << "X"',
-        "cat > {path} <<- 'X'",
-        '\tcat <<-"END OF IT" > {path}',
-        "cat << \\X >{path}  ",
-    ],
-)
-def test_the_response_file_is_found_below_its_heading_in_any_form(heading: str, form: str) -> None:
-    path = "/it's a <<'X' > dir/b.md"
-    message = f"x\n{heading}\n{form.format(path=shlex.quote(path))}\n<x>\nX\n"
-    assert read_turn("tester", 1, message).response_path == path
-
-
 @given(st.text(alphabet=st.characters(exclude_characters="\n\r\0", exclude_categories=["Cs"])))
 def test_any_path_comes_through_the_quoting(name: str) -> None:
-    path = f"/it's a $dir/{name}"
+    path = f"/it's a <<'X' > $dir/{name}"
     assert read_turn("tester", 1, instruction(path)).response_path == path
 
 
@@ -56,12 +37,11 @@ def test_an_instruction_that_the_task_quotes_does_not_count() -> None:
 @pytest.mark.parametrize(
     "message",
     [
-        "cat > /a <<'X'",
         "cat > /a <<'X'\nRESPONSE FILE INSTRUCTION\n",
         "see the RESPONSE FILE INSTRUCTION above\ncat > /a <<'X'",
         "RESPONSE FILE INSTRUCTION\ncat > 'a <<'X'",
         "RESPONSE FILE INSTRUCTION\necho cat > /a <<'X'",
-        "RESPONSE FILE INSTRUCTION\ncat <<'X' >",
+        "RESPONSE FILE INSTRUCTION\ncat >  <<'X'",
         "RESPONSE FILE INSTRUCTION\ncat > /a",
     ],
 )

@@ -10,13 +10,6 @@ from cli_agent_orchestrator.pipeline.review import HOW_TO_RAISE
 from cli_agent_orchestrator.terminals.launch import MAX_BYTES, find_profile, profile_names
 
 PACKAGED = ("peer_programmer", "peer_system_analyst", "programmer", "system_analyst", "tester")
-GUARD_LINES = {
-    "system_analyst": ["write no code", "run no tests"],
-    "peer_system_analyst": ["only review", "change no file"],
-    "programmer": ["not run the scenario test", "nothing destructive", "tests and fixtures stay"],
-    "peer_programmer": ["only review", "change no file"],
-    "tester": ["change no code", "no specification"],
-}
 
 
 def put(folder: Path, name: str, text: str | bytes) -> Path:
@@ -27,12 +20,11 @@ def put(folder: Path, name: str, text: str | bytes) -> Path:
 
 
 @pytest.mark.parametrize("name", PACKAGED)
-def test_the_packaged_profiles_say_who_the_agent_is_and_what_it_must_not_do(name: str) -> None:
+def test_the_packaged_profiles_say_who_the_agent_is(name: str) -> None:
     prompt = find_profile(name, [], Path.cwd())
     assert prompt.startswith("You are the ")
     assert "---" not in prompt
-    for line in [*GUARD_LINES[name], "`.tmp` folder"]:
-        assert line in prompt
+    assert "`.tmp` folder" in prompt
 
 
 @pytest.mark.parametrize("name", ["peer_programmer", "peer_system_analyst"])

@@ -29,15 +29,9 @@ ROLE_OF_PROFILE = {
 ROUND_PATTERN = r"\nROUND:[ \t]*(\d{1,9})[ \t]*(?=\n)"
 # CYCLE: 2
 CYCLE_PATTERN = r"\nCYCLE:[ \t]*(\d{1,9})[ \t]*(?=\n)"
-# *** RESPONSE FILE INSTRUCTION ***
-INSTRUCTION = "RESPONSE FILE INSTRUCTION"
-DECORATION = "#*=-: \t"
+INSTRUCTION = "\nRESPONSE FILE INSTRUCTION\n"
 # cat > '/project/.tmp/agent-responses/analyst_summary.md' <<'CAO_RESPONSE_END'
-# cat << 'X' > /project/answer.md
-HEREDOC_PATTERN = (
-    r"^[ \t]*cat[ \t]*(?:>[ \t]*(?P<before>.*)[ \t]+<<-?[ \t]*['\"\\]?\w"
-    r"|<<-?[ \t]*(?:'[^'\n]+'|\"[^\"\n]+\"|\\?\w+)[ \t]*>[ \t]*(?P<after>.*))"
-)
+HEREDOC_PATTERN = r"(?m)^cat > (.*) <<'\w+'$"
 # {output}
 PLACEHOLDER_PATTERN = r"\{([a-z0-9_]+)\}"
 
@@ -99,21 +93,15 @@ def read_turn(profile: str, number: int, message: str) -> Turn:
 
 def response_path(text: str) -> str | None:
     """Return the file that the last response file instruction names; a task may quote another."""
-    start = len(text)
-    while (place := text.rfind(INSTRUCTION, 0, start)) >= 0:
-        start, end = text.rfind("\n", 0, place) + 1, text.find("\n", place)
-        if end >= 0 and text[start:end].strip(DECORATION) == INSTRUCTION:
-            break
-    else:
-        return None
-    heredoc = re.search(HEREDOC_PATTERN, text[end:], re.MULTILINE)
+    _, found, below = text.rpartition(INSTRUCTION)
+    heredoc = re.search(HEREDOC_PATTERN, below) if found else None
     if heredoc is None:
         return None
     try:
-        words = shlex.split(heredoc["before"] or heredoc["after"] or "")
+        words = shlex.split(heredoc[1])
     except ValueError:
         return None
-    return words[0] if words and "\0" not in words[0] else None
+    return words[0] if words else None
 
 
 def find_rule(script: Script, turn: Turn) -> Rule:
