@@ -1,11 +1,11 @@
 """Which server is used, and what a server is told that is not."""
 
-import os
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -118,8 +118,7 @@ class TestOwn:
         assert find_server(environ) is None
         # One that was killed leaves both.
         (tmp_path / FOLDER).mkdir(mode=0o700)
-        with socket.socket(socket.AF_UNIX) as dead:
-            os.chdir(tmp_path)
+        with socket.socket(socket.AF_UNIX) as dead, chdir(tmp_path):
             dead.bind(f"{FOLDER}/{LASTING}")
         (tmp_path / ADDRESS_FILE).write_text(f"http://127.0.0.1:{free_port()}")
         assert find_server(environ) is None
@@ -169,8 +168,7 @@ class TestSockets:
         (tmp_path / FOLDER).symlink_to(elsewhere)
         assert find_socket(tmp_path, LASTING) is None
         elsewhere.mkdir(mode=0o755)
-        with socket.socket(socket.AF_UNIX) as theirs:
-            os.chdir(elsewhere)
+        with socket.socket(socket.AF_UNIX) as theirs, chdir(elsewhere):
             theirs.bind(LASTING)
             assert find_socket(tmp_path, LASTING) is None
             with listening(tmp_path, LASTING, {}):
