@@ -66,8 +66,7 @@ lint=ruff check .
 
 def with_gates(state: RunState, text: str) -> RunState:
     """Return a new run that has these gates."""
-    progress = replace(state.progress, settings={"GATES": text})
-    return begin_run(replace(state, progress=progress))
+    return begin_run(state.progressed(settings={"GATES": text}))
 
 
 def through_json(state: RunState) -> RunState:
@@ -255,8 +254,7 @@ class TestGates:
     def test_resumed_with_other_gates_the_turn_before_is_due_again(self) -> None:
         state = self.work(go(self.start(), GREEN, GREEN)[0])
         state, _ = go(state, GREEN, GREEN, PASS)
-        without = replace(state, progress=replace(state.progress, settings={}))
-        assert next_step(without) == Turn("tester", 1, 1)
+        assert next_step(state.progressed(settings={})) == Turn("tester", 1, 1)
 
 
 class TestState:

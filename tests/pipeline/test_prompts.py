@@ -222,9 +222,8 @@ class TestFindings:
     OPEN = Findings((Tracked(Finding("F2", True, "total.py:3", "=== rounds twice"), 1, 2),))
 
     def prompt_to(self, role: str, ledger: Findings) -> str:
-        state = full_state()
-        progress = replace(state.progress, findings={"programmer_review": ledger})
-        return build_prompt(Turn(role, 2, 2), replace(state, progress=progress), BRIEFING)
+        state = full_state().progressed(findings={"programmer_review": ledger})
+        return build_prompt(Turn(role, 2, 2), state, BRIEFING)
 
     @pytest.mark.parametrize("role", ["programmer", "programmer_review"])
     def test_author_and_reviewer_are_told_what_is_open(self, role: str) -> None:

@@ -216,8 +216,8 @@ class TestSkip:
             Turn("analyst_review", 1, cycle, True), "d", 2, hints=(KeptHint("", "told"),)
         )
         state, waiting = reviewing(), (KeptHint("", "waits"),)
-        progress = replace(state.progress, in_flight=sent, hints=waiting)
-        after, _ = grant(replace(state, progress=progress), asked(Skip()), AT)
+        state = state.progressed(in_flight=sent, hints=waiting)
+        after, _ = grant(state, asked(Skip()), AT)
         assert [hint.text for hint in hints_for(after, "programmer")] == told
 
     def test_without_a_review_nothing_is_skipped(self) -> None:

@@ -83,10 +83,9 @@ def test_a_stall_that_goes_on_is_the_same_one() -> None:
     twice = after(once, (NO, IDLE), ("did nothing", IDLE))
     assert stall_of(once) != stall_of(twice)
     assert stall_marks(once) == stall_marks(twice) == {"unchanged"}
-    progress = replace(twice.progress, repeated_gate="tests")
-    assert stall_marks(replace(twice, progress=progress)) == {"unchanged"}
-    progress = replace(progress, unchanged_turns=0)
-    assert stall_marks(replace(twice, progress=progress)) == {"gate tests"}
+    both = twice.progressed(repeated_gate="tests")
+    assert stall_marks(both) == {"unchanged"}
+    assert stall_marks(both.progressed(unchanged_turns=0)) == {"gate tests"}
 
 
 def test_after_a_failed_round_something_is_asked_for() -> None:
@@ -146,7 +145,7 @@ def reviewed(how: str, work: Work, rules: LoopRules) -> RunState:
 def decided(state: RunState, by: str, work: Work, rules: LoopRules) -> tuple[RunState, Outcome]:
     """Return what becomes of a run whose tester, gates and proof all say PASS."""
     if by != "tester":
-        state = replace(state, progress=replace(state.progress, settings={"GATES": LAST_GATE}))
+        state = state.progressed(settings={"GATES": LAST_GATE})
     state, outcome = reply(state, PASS, work, rules)
     while isinstance(check := next_step(state), Check):
         if check.gate == PROOF_GATE:
@@ -224,8 +223,7 @@ class TestAnApproval:
 
     def test_is_of_the_files_that_are_there_after_the_proof(self) -> None:
         rules = rules_of(bound=True, rounds=2, proof="report")
-        state = reviewed("approved", Work("t1"), rules)
-        state = replace(state, progress=replace(state.progress, settings={"GATES": LAST_GATE}))
+        state = reviewed("approved", Work("t1"), rules).progressed(settings={"GATES": LAST_GATE})
         state, _ = reply(state, PASS, Work("t1"), rules)
         gate = next_step(state)
         assert isinstance(gate, Check)
@@ -233,7 +231,7 @@ class TestAnApproval:
         proof = Check(PROOF_GATE, 1)
         assert next_step(state) == proof
         # Nor is the proof dropped where a run is resumed without gates.
-        state = replace(state, progress=replace(state.progress, settings={}))
+        state = state.progressed(settings={})
         assert next_step(state) == proof
         _, outcome = record_proof(state, proof, Proof(), rules, SEEN["other files"])
         assert outcome == Outcome(Meaning.FAILED, not_reviewed(("a.py",), "t1", "t2"), 2)

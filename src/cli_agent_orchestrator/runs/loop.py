@@ -233,17 +233,15 @@ class Runner:
 
     def _save_ended(self, sequence: int, state: RunState) -> None:
         sequence = max(state.progress.sequence, sequence)
-        self._save(replace(state, progress=replace(state.progress, sequence=sequence)))
+        self._save(state.progressed(sequence=sequence))
 
     def _put_in_flight(self, dispatch: Dispatch) -> None:
-        progress = replace(self.state.progress, in_flight=dispatch)
-        self._save_ended(dispatch.sequence, replace(self.state, progress=progress))
+        self._save_ended(dispatch.sequence, self.state.progressed(in_flight=dispatch))
 
     def _count_to(self, sequence: int) -> None:
         """Mark a number as used; that is saved with the next change."""
-        progress = self.state.progress
-        last = max(progress.sequence, sequence)
-        self._state = replace(self.state, progress=replace(progress, sequence=last))
+        last = max(self.state.progress.sequence, sequence)
+        self._state = self.state.progressed(sequence=last)
 
     def _next_sequence(self) -> int:
         return max(self.state.progress.sequence + 1, self._plan.files.next_sequence())
@@ -529,7 +527,7 @@ class Runner:
         event: Answer | None = None
         if request is not None:
             after, event = grant(before, request, self._now, self._plan.since, holding=holding)
-        after = replace(after, progress=replace(after.progress, heard=end))
+        after = after.progressed(heard=end)
         if isinstance(event, ReviewSkipped):
             review = due_review(before)
             assert review is not None, "it was granted"

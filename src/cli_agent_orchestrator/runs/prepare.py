@@ -169,8 +169,8 @@ def prepare_saved_run(
             if found is None or str(found.top) != record.top:
                 raise RunError(GONE.format(record.top, "was there when the run began"))
     run_id = new_run_id(SystemClock()) if record is None else record.id
-    progress = replace(state.progress, archive=run_id, settings=config.settings)
-    return Prepared(config, state.flow, task, run_id), replace(state, progress=progress)
+    state = state.progressed(archive=run_id, settings=config.settings)
+    return Prepared(config, state.flow, task, run_id), state
 
 
 def _settings_of(
