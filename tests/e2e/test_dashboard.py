@@ -88,7 +88,7 @@ def test_without_a_server_it_runs_one_at_the_port_that_is_set_until_it_is_ended(
         assert process.wait(60) == 0
 
 
-def test_a_server_that_is_named_and_not_ours_or_too_old_makes_no_link(machine: Machine) -> None:
+def test_a_server_that_is_named_and_not_ours_or_has_no_page_makes_no_link(machine: Machine) -> None:
     def refusal(url: str) -> str:
         return machine.cao("dashboard", "--no-open", "--api", url, code=2).stderr
 
@@ -97,9 +97,9 @@ def test_a_server_that_is_named_and_not_ours_or_too_old_makes_no_link(machine: M
     with third_party() as recorder:
         refusal(recorder.url)
         assert not [one for one in recorder.asked if one.authorization or one.method == "POST"]
-    with running_api() as older:
+    with running_api() as other:
         machine.env["CAO_TOKEN"] = TOKEN
-        assert "has no page yet" in refusal(older.url)
+        assert f"the server at {other.url} is not yours" in refusal(other.url)
 
 
 @pytest.mark.parametrize(

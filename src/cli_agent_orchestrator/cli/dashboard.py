@@ -32,10 +32,6 @@ NOT_OURS = (
     "the server at {url} is not yours, so it makes no link for you; without --api and CAO_API the "
     "page is shown by your own server"
 )
-OLDER = (
-    "the server at {url} is of a version that has no page yet; end it where it runs (the agents go "
-    "on), and start it again with this version"
-)
 OPENED = "The page opens in your browser. If it does not, open this address:"
 ONCE = "It works once, within five minutes, and signs the browser in for 30 days."
 OWN = "No server was running, so this command runs one until Ctrl-C. Agents go on without it."
@@ -91,9 +87,9 @@ def ask_for_link(found: Found) -> str:
         try:
             path = client.page_link()
         except ApiRefused as error:
-            if error.status_code in (404, 405):
-                raise UsageError(OLDER.format(url=found.url)) from None
-            raise
+            if error.status_code not in (404, 405):
+                raise
+            path = ""  # of another program, which has no page
     if not re.fullmatch(LINK_PATTERN, path):
         raise UsageError(NOT_OURS.format(url=found.url))
     return path
