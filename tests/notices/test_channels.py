@@ -84,13 +84,9 @@ def hook() -> Iterator[Hook]:
         yield found
 
 
-def test_a_hook_gets_json(hook: Hook) -> None:
+def test_a_hook_gets_json_and_a_topic_title_text_and_priority(hook: Hook) -> None:
     WebHook(f"{hook.url}/a?b=c").send(NOTICE)
-    assert hook.got == [("/a?b=c", AS_JSON)]
-    assert hook.authorization == [None]
-
-
-def test_a_topic_gets_title_text_and_priority(hook: Hook) -> None:
+    assert (hook.got.pop(), hook.authorization.pop()) == (("/a?b=c", AS_JSON), None)
     WebHook(f"{hook.url}/my-topic", "ntfy", "tk_x").send(NOTICE)
     message = {
         "topic": "my-topic",

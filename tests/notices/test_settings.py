@@ -60,13 +60,11 @@ def test_all_of_it_is_read() -> None:
         ({"events": "pass"}, "notify.events is 'pass', expected a list of these: needs_you"),
         ({"events": ["passed"]}, "'passed', expected one of needs_you, paused, resumed, pass, "
          "fail, stopped, not_converging (did you mean paused?)"),
-        ({"events": [1]}, "an event of notify.events is 1, expected one of needs_you"),
         ({"webhook": "x"}, "notify.webhook is '(not shown)', expected a web address, such as "),
         ({"ntfy": "x"}, "notify.ntfy is '(not shown)', expected the address of a topic, such as "),
         ({"terminal": "osc99"}, "terminal is 'osc99', expected one of bell, osc9, osc777, off"),
         ({"desktop": "yes"}, "notify.desktop is 'yes', expected true or false"),
         ({"command": "tell me"}, "notify.command is '(not shown)', expected a list of texts"),
-        ({"command": []}, "a list of texts"),
         ({"command": ["a\0"]}, "a list of texts"),
         ({"command": ["bin/tell"]}, "by its name or its whole path"),
         ({"ntfy_token": "x"}, "notify.ntfy_token is of no use without notify.ntfy"),
@@ -88,8 +86,6 @@ SECRET = "s3cr3t"
         *({"webhook": f"{address}{SECRET}"} for address in
           ("ftp://x/", "https:///", "https://x:99999/", "https://[x/", "https://x/ ")),
         {"ntfy": "https://ntfy.sh/a", "ntfy_token": f"{SECRET}\nX-Evil: 1"},
-        {"ntfy": "https://ntfy.sh/a", "ntfy_token": ""},
-        {"ntfy": [SECRET]},
         {"command": [f"./{SECRET}"]},
         {"events": [f"https://{SECRET}"]},
         {"terminal": SECRET},

@@ -56,13 +56,6 @@ def test_an_outcome_has_a_mark_and_words(outcome: str, mark: str, kind: str) -> 
     assert mark in {one.mark for one in LEGEND if one.kind == kind}
 
 
-def test_a_turn_that_was_broken_off_is_not_at_work() -> None:
-    drawn = timeline([replace(TURN, outcome="")], NOON + 900)
-    assert "1. analyst, round 1, cycle 1: not finished, 9.0 s" in drawn
-    assert "not finished" in Elements(drawn).written
-    assert "at work" not in drawn
-
-
 def test_the_picture_is_one_image_that_says_what_it_shows() -> None:
     turns = turns_like(["delivered", "sent_back", "delivered", "approved", "failed"])
     page = Elements(timeline(turns, NOON))
@@ -84,9 +77,11 @@ def test_the_picture_is_one_image_that_says_what_it_shows() -> None:
 
 def test_agents_come_before_gates_which_have_no_cycle() -> None:
     gate = replace(TURN, sequence=1, role="tests", provider="command", reviewed=False)
-    drawn = timeline([gate, replace(TURN, sequence=2)], NOON)
+    # One that was broken off is not at work.
+    drawn = timeline([gate, replace(TURN, sequence=2, outcome="")], NOON + 900)
     assert re.findall('class="timeline-role">([^<]*)<', drawn) == ["analyst", "tests"]
     assert "1. tests, round 1: delivered, 9.0 s" in drawn
+    assert "2. analyst, round 1, cycle 1: not finished, 9.0 s" in drawn
     assert label_of([gate]) == "1 turn in 1 round: 1 delivered"
 
 

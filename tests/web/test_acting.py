@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from tests.e2e.runs import prompts_with, rule
-from tests.web.browser import assert_usable, expect
+from tests.e2e.runs import rule
+from tests.web.browser import expect
 from tests.web.conftest import Demo
 from tests.web.demo_runs import new_project, start_run
 from tests.web.visits import answer, open_run
@@ -33,28 +33,6 @@ def test_a_permission_question_is_answered_by_one_press(demo: Demo) -> None:
     open_run(page, visit.server, run)
     expect(page.locator("#acts")).to_contain_text("answered what the programmer asked: Yes")
     visit.expect_end("PASS")
-
-
-def test_a_comment_at_a_line_becomes_a_hint_to_its_author(demo: Demo) -> None:
-    visit = demo(LOOKS_FIRST)
-    page = visit.page
-    visit.start()
-    expect(page.locator("#need")).to_contain_text("programmer_review asks you")
-    turn = page.locator("#turns > li").filter(
-        has=page.get_by_role("heading", name="programmer", exact=True)
-    )
-    turn.locator("summary").first.click()
-    turn.get_by_role("button", name=re.compile("^Comment on line")).first.click()
-    box = turn.get_by_label("Comment for the author of this line")
-    expect(box).to_be_focused()
-    assert_usable(page)
-    box.fill("Say why in <b>one</b> line.")
-    turn.get_by_role("button", name="Send").click()
-    expect(page.locator("#said")).to_contain_text("next prompt")
-    answer(page)
-    visit.expect_end("PASS")
-    (told,) = prompts_with(visit.machine, "Say why in <b>one</b> line.")
-    assert re.sub(r"^\d+-", "", told) == "programmer-prompt.md"
 
 
 def test_a_run_is_started_from_a_form_that_says_what_is_wrong_and_keeps_what_was_typed(
