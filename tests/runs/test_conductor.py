@@ -208,9 +208,9 @@ def test_what_is_under_way_in_the_repository_is_said_before_any_agent_is_started
     first, *warned, last = (type(event) for event in stage.events)
     assert (first, {*warned}, last) == (RunOpened, {Warned}, AgentsStarting)
     assert stage.warnings == [
+        *said_of_place(stage.state, stage.project),
         f"a merge is under way in {stage.project}: agents see what it has left in the files; "
         "Ctrl-C, and end it first, if that is not meant",
-        *said_of_place(stage.state, stage.project),
     ]
 
 

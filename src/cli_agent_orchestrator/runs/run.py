@@ -52,11 +52,10 @@ from ..pipeline.state import FinalStatus, RunState
 from ..settings.gates import Gate
 from ..settings.layout import REPLACED_STATE, check_place, run_folder, said_of_place, turns_folder
 from ..work.folder import (
-    began_at,
     held_back_of,
     open_work_folder,
+    repository_of,
     said_of_repository,
-    said_of_start,
 )
 from ..work.held_back import in_their_place
 from ..work.worktree import Worktree
@@ -202,8 +201,6 @@ class Conductor:
             if self._config.missing:
                 raise UsageError("--missing is for a saved run that is resumed, and there is none")
             prepared = prepare_new_run(self._request, self._given, self._warn)
-            if said := said_of_start(self._config.wd, self._given.environ):
-                self._warn(said)
             self._open(prepared)
             is_open = saved is not None and saved.final_status is FinalStatus.RUNNING
             return self._begin(prepared, saved if is_open else None, record)
@@ -329,10 +326,16 @@ class Conductor:
         settings = {n: text for n, text in self._request.settings.items() if n not in NOT_RECORDED}
         if "API" in settings:
             settings["API"] = without_secrets(settings["API"])
-        if tree is None:
-            base, branch, top = began_at(config.wd, given.environ)
-        else:
+        base, branch, top = "", "", str(config.wd)
+        if tree is not None:
             base, branch, top = tree.base, tree.onto, str(tree.folder)
+        elif repository := repository_of(config.wd, given.environ):
+            base, branch, top = repository.head, repository.branch, str(repository.top)
+            if repository.under_way and not resumed:
+                self._warn(
+                    f"{repository.under_way} is under way in {top}: agents see what it has left in "
+                    "the files; Ctrl-C, and end it first, if that is not meant"
+                )
         self._record = RunRecord(
             id=prepared.run_id,
             wd=str(config.wd),

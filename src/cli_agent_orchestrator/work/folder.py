@@ -343,25 +343,6 @@ def repository_of(wd: Path, environ: Mapping[str, str]) -> Repository | None:
         return None
 
 
-def began_at(wd: Path, environ: Mapping[str, str]) -> tuple[str, str, str]:
-    """Return what is checked out in a work folder, commit and branch, and where its paths begin."""
-    repository = repository_of(wd, environ)
-    if repository is None:
-        return "", "", str(wd)
-    return repository.head, repository.branch, str(repository.top)
-
-
-def said_of_start(wd: Path, environ: Mapping[str, str]) -> str:
-    """Return a warning about what the user has begun there: agents may end it; else nothing."""
-    repository = repository_of(wd, environ)
-    if repository is None or not repository.under_way:
-        return ""
-    return (
-        f"{repository.under_way} is under way in {repository.top}: agents see what it has left in "
-        "the files; Ctrl-C, and end it first, if that is not meant"
-    )
-
-
 def said_of_repository(events: Iterable[RunEvent]) -> tuple[str, ...]:
     warnings = (event for event in events if isinstance(event, Warned))
     said = (event.text for event in warnings if event.about == ABOUT_REPOSITORY)
