@@ -22,6 +22,7 @@ from cli_agent_orchestrator.errors import (
     ApiUnreachable,
     OrchestratorError,
     RunError,
+    RunLocked,
     Stopped,
     UsageError,
     exit_code_of,
@@ -44,7 +45,7 @@ from cli_agent_orchestrator.runs.request import Environment, build_request
 from cli_agent_orchestrator.runs.run import Conductor
 from cli_agent_orchestrator.runs.view import list_runs
 from cli_agent_orchestrator.settings.config import RunConfig
-from cli_agent_orchestrator.settings.layout import STATE_FILE, said_of_place
+from cli_agent_orchestrator.settings.layout import STATE_FILE, run_folder, said_of_place
 from cli_agent_orchestrator.work.snapshots import Snapshots
 from tests.pipeline.samples import LOOP, TASK_TEXT
 from tests.runs.fakes import Asked, FakeServer, agree
@@ -365,6 +366,16 @@ def test_a_run_that_has_ended_is_followed_by_a_new_one_also_if_that_may_take_mor
     # None of them is kept for later.
     assert not [text for text in stage.warnings if "unfinished" in text]
     assert stage.server.exited == []
+
+
+def test_the_work_tree_of_a_run_that_another_command_holds_is_left_alone(stage: Stage) -> None:
+    make_repository_here(stage)
+    leave_at(stage, "tester", WORKSPACE="worktree")
+    (tree,) = (stage.state / "worktrees").iterdir()
+    shutil.rmtree(tree)
+    with run_folder(stage.state, tree.name).locked():
+        assert "another command is at work" in stage.refusal(RunLocked, tree.name)
+    assert not tree.exists()
 
 
 def test_a_resumed_run_that_stops_again_says_where_its_work_tree_is(stage: Stage) -> None:
