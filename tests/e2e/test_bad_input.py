@@ -60,6 +60,19 @@ def test_a_bad_value_is_named_before_anything_is_started(
     assert_nothing_was_started(ready)
 
 
+def test_an_agent_that_is_not_signed_in_is_refused_before_anything_is_started(
+    ready: Machine,
+) -> None:
+    program = ready.home / "codex"
+    answers = "[ $1 = --version ] && echo codex-cli 0.169.0 && exit\necho Not logged in; exit 1\n"
+    program.write_text(f"#!/bin/sh\n{answers}", encoding="utf-8")
+    program.chmod(0o755)
+    ready.env["CAO_CODEX_COMMAND"] = str(program)
+    refused = ready.cao("run", "task.md", "--agent", "tester=codex", code=2)
+    assert f"`{program} login`" in refused.stderr
+    assert_nothing_was_started(ready)
+
+
 def write_state(machine: Machine, **fields: object) -> dict[str, object]:
     state = {**OLD_STATE, "wd": str(machine.work), "terminals": {}, **fields}
     (machine.work / STATE).parent.mkdir(exist_ok=True)
