@@ -64,6 +64,9 @@ check: $(READY) ## Lint, format and types
 messages: $(READY) ## List every message that users read, in tests/contract/messages.txt
 	$(BIN)/python scripts/messages.py > tests/contract/messages.txt
 
+openapi: $(READY) ## Write the OpenAPI document that the server sends
+	$(BIN)/python scripts/openapi.py > src/cli_agent_orchestrator/server/openapi.json
+
 docs: $(DOCS) ## Build the documentation as a site, without the network, and check its links
 	@sh scripts/build-docs.sh $(BIN)/python
 
@@ -113,4 +116,4 @@ $(DOCS): $(READY)
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) .cache site .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-.PHONY: help demo test test-slow test-tmux test-python test-web search test-agents accuracy check docs pictures bench format agents tmux bubblewrap shells node chromium axe clean
+.PHONY: help demo test test-slow test-tmux test-python test-web search test-agents accuracy check messages openapi docs pictures bench format agents tmux bubblewrap shells node chromium axe clean

@@ -3,12 +3,12 @@
 A hook of mkdocs: the pages are made whenever the site is built, and lie nowhere else.
 """
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
-from cli_agent_orchestrator.server.openapi import describe
-from cli_agent_orchestrator.server.routes import OPERATIONS
 from cli_agent_orchestrator.settings.table import (
     CHANGEABLE_NAMES,
     IN_TASK,
@@ -22,6 +22,7 @@ from cli_agent_orchestrator.settings.table import (
 # Any: JSON, as OpenAPI has it
 Json = dict[str, Any]
 
+DOCUMENT = Path(__file__).parent.parent / "src/cli_agent_orchestrator/server/openapi.json"
 KINDS = {
     ValueKind.TEXT: "a text",
     ValueKind.PATH: "a path",
@@ -97,7 +98,7 @@ def _values(setting: Setting) -> str:
 
 def routes_page() -> str:
     """Return all routes, and the bodies that they take and give."""
-    document = describe(OPERATIONS)
+    document = json.loads(DOCUMENT.read_text(encoding="utf-8"))
     routes = [
         _route(method.upper(), path, told)
         for path, methods in sorted(document["paths"].items())

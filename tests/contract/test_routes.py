@@ -3,15 +3,16 @@
 `python -m tests.contract.test_routes` writes the file anew. A line may be added, none removed.
 """
 
+import json
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cli_agent_orchestrator.server.openapi import describe
-from cli_agent_orchestrator.server.routes import OPERATIONS
-
+ROOT = Path(__file__).parents[2]
 CONTRACT = Path(__file__).with_name("routes.txt")
-DOCUMENT = describe(OPERATIONS)
+SERVED = ROOT / "src" / "cli_agent_orchestrator" / "server" / "openapi.json"
+DOCUMENT = json.loads(SERVED.read_text(encoding="utf-8"))
 DEPTH = 4
 
 
@@ -47,6 +48,11 @@ def fields_of(schema: Any, depth: int, prefix: str = "") -> Iterator[str]:
         yield f"{prefix}.{name}"
         yield from fields_of(inner, depth - 1, f"{prefix}.{name}")
     yield from fields_of(schema.get("items"), depth - 1, f"{prefix}[]")
+
+
+def test_the_document_that_is_served_is_that_of_the_source() -> None:
+    """If not: `make openapi`."""
+    assert runpy.run_path(str(ROOT / "scripts" / "openapi.py"))["text"]() == SERVED.read_text()
 
 
 def test_clients_find_every_route_parameter_and_field_that_they_rely_on() -> None:

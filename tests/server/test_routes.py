@@ -16,8 +16,7 @@ from cli_agent_orchestrator.core.models import (
     Step,
     TerminalStatus,
 )
-from cli_agent_orchestrator.server.openapi import describe
-from cli_agent_orchestrator.server.routes import OPERATIONS, AskingBody
+from cli_agent_orchestrator.server.routes import AskingBody
 from tests.server.running import RunningApi
 
 
@@ -218,7 +217,6 @@ def test_the_document_that_is_served_explains_everything_and_leads_nowhere_else(
     """What it names in all is in tests/contract."""
     answer = http.get("/openapi.json")
     document = answer.json()
-    assert document == describe(OPERATIONS)
     for path, operations in document["paths"].items():
         for operation in operations.values():
             assert operation["summary"]

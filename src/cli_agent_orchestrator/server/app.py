@@ -9,10 +9,12 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from pathlib import Path
 from typing import Any, TypeVar
 
 import uvicorn
 import uvloop
+from msgspec import Raw
 from msgspec.structs import replace
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -26,7 +28,6 @@ from ..errors import ServerConflict, UsageError
 from ..terminals.service import TerminalService
 from .access import OVER_SOCKET, Access, AccessRules, allowed_names
 from .answers import HEARTBEAT_SECONDS, PROBLEM_HANDLERS
-from .openapi import describe
 from .operations import Backend, Json, Runs, route_of
 from .routes import OPERATIONS
 
@@ -68,8 +69,7 @@ def serve_page(
 
 
 async def document(_: Request) -> Json:
-    # Seldom wanted: not made at every start.
-    return Json(describe(OPERATIONS))
+    return Json(Raw(Path(__file__).with_name("openapi.json").read_bytes()))
 
 
 GRACE_SECONDS = 5

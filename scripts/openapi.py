@@ -1,7 +1,13 @@
-"""The OpenAPI document. The text below a field in the source describes it."""
+"""Make the OpenAPI document out of the source; the text below a field describes it.
+
+    python scripts/openapi.py > src/cli_agent_orchestrator/server/openapi.json
+
+The server sends the file as it is.
+"""
 
 import ast
 import inspect
+import json
 import sys
 from collections.abc import Iterable
 from functools import cache
@@ -10,10 +16,16 @@ from typing import Any, get_args, get_origin
 
 import msgspec
 
-from ..version import __version__
-from .access import OPEN_REQUESTS
-from .answers import EVENT_STREAM, PROBLEMS, EventStream, ProblemBody
-from .operations import ACCEPTED, Operation
+from cli_agent_orchestrator.server.access import OPEN_REQUESTS
+from cli_agent_orchestrator.server.answers import (
+    EVENT_STREAM,
+    PROBLEMS,
+    EventStream,
+    ProblemBody,
+)
+from cli_agent_orchestrator.server.operations import ACCEPTED, Operation
+from cli_agent_orchestrator.server.routes import OPERATIONS
+from cli_agent_orchestrator.version import __version__
 
 DESCRIPTION = """Runs CLI coding agents in tmux terminals, and tasks through them.
 
@@ -21,7 +33,7 @@ Every request but `GET /health` carries `Authorization: Bearer TOKEN`.
 Errors are `{"detail": "what went wrong and what to do"}`."""
 
 COMMON_ERRORS = {400, 403, 421}
-PACKAGE = __name__.partition(".")[0]
+PACKAGE = "cli_agent_orchestrator"
 REFERENCE = "#/components/schemas/{name}"
 
 # Any: JSON; elsewhere in this module a type as annotations have it, which may be a union
@@ -140,3 +152,11 @@ def _texts_in(module: str) -> dict[str, dict[str, str]]:
                     case ast.AnnAssign(ast.Name(name)), ast.Expr(ast.Constant(str(text))):
                         texts[name] = inspect.cleandoc(text)
     return found
+
+
+def text() -> str:
+    return json.dumps(describe(OPERATIONS), indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(text())
