@@ -102,6 +102,19 @@ async def test_another_server_goes_on_with_a_recording_that_was_torn(tmp_path: P
     assert cast.frames[1].is_whole
 
 
+async def test_a_screen_soon_after_another_is_recorded_though_no_report_follows(
+    tmp_path: Path,
+) -> None:
+    rig = Rig(tmp_path)
+    live = rig.terminal("%1")
+    rig.show(live, "first")
+    rig.recorder.follow(live)
+    await until(lambda: rig.screens() == ["first"])
+    rig.show(live, "second")
+    await until(lambda: rig.screens() == ["first", "second"])
+    await rig.recorder.close()
+
+
 async def test_a_recording_that_is_full_does_not_go_on(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     rig.begin_file(HEADER + full_line(1.0))
