@@ -182,6 +182,7 @@ CASES: dict[str, tuple[list[Step], float]] = {
     "that writer changed nothing": ([CLOSED, (WHOLE, 5), WRITING, (WHOLE, 6)], 5),
     "a touch is no closing": ([TOUCHED, (WHOLE, 5)], 7),
     "it vanished": ([CLOSED, (WHOLE, 5), (None, 6)], inf),
+    "its closing went with it": ([CLOSED, (None, 5), (WHOLE, 6)], 8),
     "it vanished and came back": ([CLOSED, (WHOLE, 5), (None, 6), (WHOLE, 7)], 9),
 }
 
