@@ -44,7 +44,7 @@ def test_quotes_around_a_gate_are_for_the_shell(text: str, gates: str) -> None:
         ("lint=ruff check .", (Gate("lint", "ruff check ."),)),
         ("unit= a=1 sh x \n\n e2e=b", (Gate("unit", "a=1 sh x"), Gate("e2e", "b"))),
         (
-            '{"name": "e2e", "run": "x", "when": ["after_tester", "base"], "seconds": 3}',
+            '{"name": "e2e", "run": "x", "when": ["base", "after_tester"], "seconds": 3}',
             (Gate("e2e", "x", (When.BASE, When.AFTER_TESTER), 3.0),),
         ),
     ],
@@ -65,7 +65,8 @@ def test_a_line_is_a_gate(text: str, gates: tuple[Gate, ...]) -> None:
         ('{"name": "a", "run": "x", "seconds": -1}', "expected a number of seconds"),
         ('{"name": "a", "run": "x", "setup": 7}', "expected a text"),
         ('{"name": "a", "run": "x", "when": []}', "a list of: base, after_programmer"),
-        ('{"name": "a", "run": "x", "when": ["base", "base"]}', "a list of"),
+        ('{"name": "a", "run": "x", "when": "base"}', "a list of"),
+        ('{"name": "a", "run": "x", "when": ["lunch"]}', "a list of"),
         *(
             (f'{{"name": "a", "run": "x", "junit": "{path}"}}', "a file below the folder")
             for path in ("/etc/x", "../x", "a/./x", "x/", "a\\u001bx")

@@ -34,9 +34,9 @@ from contextlib import suppress
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import fields, replace
 
 from ..core.codec import convert, encode, parse, repaired, toml_value
@@ -66,7 +66,7 @@ class When(StrEnum):
 class Gate(Struct, frozen=True):
     name: str
     run: str
-    when: tuple[When, ...] = tuple(When)
+    when: Annotated[tuple[When, ...], Meta(min_length=1)] = tuple(When)
     seconds: float = 0.0
     """Its time limit; 0 for the usual one."""
     clean: bool = False
@@ -78,7 +78,7 @@ class Gate(Struct, frozen=True):
 
 
 USUAL = Gate("", "")
-KINDS = {bool: "true or false", float: "a number"}
+KINDS = {bool: "true or false", float: "a number", tuple: f"a list of: {', '.join(When)}"}
 
 
 @lru_cache(maxsize=8)
@@ -154,18 +154,15 @@ def _read_line(line: str) -> Gate:
 
 
 def _from_table(data: Mapping[str, Any], where: str) -> Gate:
-    known = [one.name for one in fields(Gate)]
-    for key in data:
-        if key not in known:
-            expected = f"one of {', '.join(known)}{suggestion(key, known)}"
-            raise ConfigError(f"a key of {where}", key, expected)
+    types = {one.name: one.type for one in fields(Gate)}
     for key, value in data.items():
-        kind = type(getattr(USUAL, key))
+        if key not in types:
+            expected = f"one of {', '.join(types)}{suggestion(key, types)}"
+            raise ConfigError(f"a key of {where}", key, expected)
         try:
-            if kind is not tuple:
-                convert(kind, value)
+            convert(types[key], value)
         except ValueError:
-            expected = KINDS.get(kind, "a text")
+            expected = KINDS.get(type(getattr(USUAL, key)), "a text")
             raise ConfigError(f"{key} of {where}", value, expected) from None
     name, command = data.get("name", ""), data.get("run", "").strip()
     if not re.fullmatch(NAME_PATTERN, name) or name == PROOF:
@@ -183,17 +180,8 @@ def _from_table(data: Mapping[str, Any], where: str) -> Gate:
     junit = data.get("junit", "")
     if junit and (not {"", ".", ".."}.isdisjoint(junit.split("/")) or not junit.isprintable()):
         raise ConfigError(f"junit of {where}", junit, "a file below the folder, without . or ..")
-    when, setup = _read_when(data.get("when"), where), data.get("setup", "").strip()
-    return convert(Gate, {**data, "run": command, "when": when, "setup": setup})
-
-
-def _read_when(value: object, where: str) -> tuple[When, ...]:
-    if value is None:
-        return USUAL.when
-    chosen = tuple(one for one in When if isinstance(value, list) and one in value)
-    if not isinstance(value, list) or not chosen or len(chosen) != len(value):
-        raise ConfigError(f"when of {where}", value, f"a list of: {', '.join(When)}")
-    return chosen
+    setup = data.get("setup", "").strip()
+    return convert(Gate, {**data, "run": command, "setup": setup})
 
 
 # Any: what a gate has, each of its own type
