@@ -10,7 +10,6 @@ import pytest
 from cli_agent_orchestrator.gates.counts import TestCounts
 from cli_agent_orchestrator.proof.proving import (
     MOST_CANARY_FILES,
-    MOST_DEEDS,
     add_canaries,
     candidates,
     judge_canaries,
@@ -18,6 +17,9 @@ from cli_agent_orchestrator.proof.proving import (
 
 PYTHON = "import unittest\n\nclass A(unittest.TestCase):\n    def test_price(self): ...\n"
 MAIN = 'if __name__ == "__main__":\n    unittest.main()\n'
+
+
+EQUALS = r"[a-e]\.equal\((\d+), (\d+)\)"
 
 
 class Chance:
@@ -34,8 +36,17 @@ def added(path: str, text: str) -> tuple[frozenset[str], dict[str, str]]:
     return add_canaries({path: text}, Chance())
 
 
-@pytest.mark.parametrize(("before", "after"), [(PYTHON, ""), (PYTHON, MAIN), ("", "")])
-def test_in_python_they_come_before_what_runs_the_module(before: str, after: str) -> None:
+@pytest.mark.parametrize(
+    ("before", "after", "name", "group"),
+    [
+        (PYTHON, "", r"test(_[a-z]+){4}", r"([A-Z][a-z]+){4}Test"),
+        (PYTHON, MAIN, r"test(_[a-z]+){4}", r"([A-Z][a-z]+){4}Test"),
+        ("class TestA:\n    def testPrice(self): ...\n", "", r"test([A-Z][a-z]+){4}", r"Test\w+"),
+    ],
+)
+def test_in_python_they_look_like_the_others_and_come_before_what_runs_the_module(
+    before: str, after: str, name: str, group: str
+) -> None:
     names, texts = added("test_a.py", before + after)
     text = texts["test_a.py"]
     ast.parse(text)
@@ -43,21 +54,9 @@ def test_in_python_they_come_before_what_runs_the_module(before: str, after: str
     assert text.endswith(after)
     assert text.count("import unittest\n") == 1
     assert len(names) == 3
-    assert set(re.findall(r"def (test\w+)", text)) - {"test_price"} == names
-
-
-@pytest.mark.parametrize(
-    ("text", "name", "group"),
-    [
-        (PYTHON, r"test(_[a-z]+){4}", r"([A-Z][a-z]+){4}Test"),
-        ("class TestA:\n    def testPrice(self): ...\n", r"test([A-Z][a-z]+){4}", r"Test\w+"),
-    ],
-)
-def test_they_have_the_shape_of_those_around_them(text: str, name: str, group: str) -> None:
-    names, texts = added("test_a.py", text)
+    assert set(re.findall(r"def (test\w+)", text.removeprefix(before))) == names
     assert all(re.fullmatch(name, one) for one in names)
-    more = texts["test_a.py"].removeprefix(text)
-    assert re.search(rf"^class {group}\(unittest\.TestCase\):$", more, re.MULTILINE)
+    assert re.search(rf"^class {group}\(unittest\.TestCase\):$", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
@@ -98,6 +97,8 @@ def test_each_language_has_its_own(path: str, text: str, line: str) -> None:
                 r"ok\(Number\((\d+)\) === (\d+)\)",
             ],
         ),
+        # A file gets only some.
+        ("a.equal(b); c.equal(b); d.equal(b); e.equal(b); f.equal(b)", [EQUALS] * 4),
     ],
 )
 def test_in_javascript_they_compare_as_the_others_do(uses: str, deeds: list[str]) -> None:
@@ -113,12 +114,6 @@ def test_in_javascript_they_compare_as_the_others_do(uses: str, deeds: list[str]
         assert matched is not None, deed
         assert matched[1] != matched[2]
         assert given == ("t" if deed.startswith("t.") else "")
-
-
-def test_a_file_of_javascript_gets_only_some() -> None:
-    uses = " ".join(f"a{n}.equal(b, 1);" for n in range(2 * MOST_DEEDS))
-    text = f"it('a', () => {{ {uses} }})\n"
-    assert len(added("a.test.js", text)[0]) == MOST_DEEDS
 
 
 @pytest.mark.parametrize(
