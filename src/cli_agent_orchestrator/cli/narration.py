@@ -7,30 +7,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from .. import events
 from ..core.models import BUILT_IN, DRY_RUN, TerminalStatus, is_dry
 from ..core.text import columns_of, duration, one_line, plural, printable, twice_as_many
-from ..events import (
-    AgentsStarting,
-    AgentStarted,
-    AskDeclined,
-    CheckBegan,
-    CheckEnded,
-    EventKind,
-    FilesChanged,
-    HandoffEvent,
-    NotConverging,
-    Paused,
-    RunBegan,
-    RunEnded,
-    RunEvent,
-    RunOpened,
-    ServerChosen,
-    Steered,
-    TurnBegan,
-    TurnEnded,
-    Unpaused,
-    Warned,
-)
 from ..proof.verdict import NOT_PROVEN, PROVEN
 from ..runs.record import short_name
 
@@ -117,17 +96,17 @@ TONES: Mapping[str, Tone] = {
 }
 EARLY = "approved, second look follows"
 """The words for an approval that came too early to count."""
-WORDS: Mapping[EventKind, tuple[str, Tone]] = {
-    EventKind.RESUMED: ("{who} already has the prompt; waiting for its reply", Tone.QUIET),
-    EventKind.ASKED_AGAIN: ("{who} is asked again: {text}", Tone.ALERT),
-    EventKind.FILE_AWAITED: (
+WORDS: Mapping[events.EventKind, tuple[str, Tone]] = {
+    events.EventKind.RESUMED: ("{who} already has the prompt; waiting for its reply", Tone.QUIET),
+    events.EventKind.ASKED_AGAIN: ("{who} is asked again: {text}", Tone.ALERT),
+    events.EventKind.FILE_AWAITED: (
         "{who} is at rest without its file; {text} in {left} if it does not come",
         Tone.QUIET,
     ),
-    EventKind.REMINDED: ("{who} was reminded to write its file ({text})", Tone.ALERT),
-    EventKind.STREAM_LOST: ("{who}: {text}", Tone.ALERT),
-    EventKind.STREAM_BACK: ("{who}: {text}", Tone.QUIET),
-    EventKind.WARNING: ("{who}: {text}", Tone.ALERT),
+    events.EventKind.REMINDED: ("{who} was reminded to write its file ({text})", Tone.ALERT),
+    events.EventKind.STREAM_LOST: ("{who}: {text}", Tone.ALERT),
+    events.EventKind.STREAM_BACK: ("{who}: {text}", Tone.QUIET),
+    events.EventKind.WARNING: ("{who}: {text}", Tone.ALERT),
 }
 """For events that need nothing but their own text."""
 
@@ -147,7 +126,7 @@ class Narration:
         self._not_begun = "Nothing was started"
         self._run = ""
         self._attach_prefix = ""
-        self._turn: TurnBegan | None = None
+        self._turn: events.TurnBegan | None = None
         self._waiting = False
         self._delayed = False
         self._starting: Mapping[str, str] = {}
@@ -160,51 +139,51 @@ class Narration:
         self._by_gate = False
         self._circling = ""
 
-    def tell(self, event: RunEvent) -> Line | None:
+    def tell(self, event: events.RunEvent) -> Line | None:
         match event:
-            case AgentsStarting():
+            case events.AgentsStarting():
                 self._starting, self._started = event.providers, 0
                 named = ", ".join(f"{role} ({name})" for role, name in event.providers.items())
                 return Line(f"Starting {named} ...", Tone.QUIET)
-            case AgentStarted():
+            case events.AgentStarted():
                 self._started += 1
                 count = f"{self._started} of {len(self._starting)}"
                 return Line(f"{event.role} has started, {count}", Tone.QUIET)
-            case RunBegan():
+            case events.RunBegan():
                 return self._began(event)
-            case TurnBegan():
+            case events.TurnBegan():
                 self._turn, self._waiting, self._delayed = event, False, False
                 return Line(f"{place(event)} begins ({event.provider})", Tone.QUIET)
-            case HandoffEvent():
+            case events.HandoffEvent():
                 return self._handoff(event)
-            case RunEnded():
+            case events.RunEnded():
                 return self._ended(event)
         return self._note(event)
 
-    def _note(self, event: RunEvent) -> Line | None:
+    def _note(self, event: events.RunEvent) -> Line | None:
         match event:
-            case RunOpened():
+            case events.RunOpened():
                 self._run = event.run
                 self._not_begun, resumed = "The run did not begin", ""
                 if event.resumed:
                     self._not_begun = "The run did not go on; it is saved as it was"
                     resumed = " is resumed"
                 return Line(f"Run {event.run}{resumed}", Tone.QUIET)
-            case ServerChosen():
+            case events.ServerChosen():
                 self._attach_prefix = event.attach_prefix
                 where = f"{event.url} ({event.how}); in the browser: cao dashboard"
                 return Line(f"Server: {where}", Tone.QUIET)
-            case TurnEnded() | CheckEnded():
+            case events.TurnEnded() | events.CheckEnded():
                 self._against = reason_of_fail(event)
-                self._by_gate = isinstance(event, CheckEnded)
-            case FilesChanged(allowed=True):
+                self._by_gate = isinstance(event, events.CheckEnded)
+            case events.FilesChanged(allowed=True):
                 self._is_idle = False
                 self._circling = "" if event.count > 0 else self._circling
-            case NotConverging():
+            case events.NotConverging():
                 self._circling = event.text
         return _step_line(event)
 
-    def _began(self, event: RunBegan) -> Line:
+    def _began(self, event: events.RunBegan) -> Line:
         names = set(event.providers.values())
         self._is_dry = is_dry(names)
         self._is_idle = names == {BUILT_IN} and (self._is_idle or not event.resumed)
@@ -221,10 +200,10 @@ class Narration:
             f"in session {event.session_name}{new}. {most}Everything is kept in {archive}"
         )
 
-    def _handoff(self, event: HandoffEvent) -> Line | None:
+    def _handoff(self, event: events.HandoffEvent) -> Line | None:
         who = place(self._turn) if self._turn else event.role
         match event.kind:
-            case EventKind.WAITING_FOR_PERSON:
+            case events.EventKind.WAITING_FOR_PERSON:
                 self._waiting = True
                 asked = f": {event.question}" if event.question else ""
                 ways = [f"{who} asks you{asked}"]
@@ -234,14 +213,14 @@ class Narration:
                     command = f"{self._attach_prefix}cao answer {run}"
                     ways += [f"  See the choices: {command}", f"  Press a key:     {command} KEY"]
                 return Line("\n".join(ways), Tone.ALERT)
-            case EventKind.STATUS if self._waiting:
+            case events.EventKind.STATUS if self._waiting:
                 self._waiting = event.status is TerminalStatus.WAITING_USER_ANSWER
                 return None if self._waiting else Line(f"{who} goes on", Tone.QUIET)
-            case EventKind.DELAYED:
+            case events.EventKind.DELAYED:
                 self._delayed = True
                 waited = duration(event.at - (event.since or event.at))
                 return Line(f"{who}: message not delivered for {waited}: {event.text}", Tone.ALERT)
-            case EventKind.DISPATCHED if self._delayed:
+            case events.EventKind.DISPATCHED if self._delayed:
                 self._delayed = False
                 return Line(f"{who} has its message now", Tone.QUIET)
         if event.kind not in WORDS:
@@ -250,7 +229,7 @@ class Narration:
         left = duration((event.until or event.at) - event.at)
         return Line(words.format(who=who, text=event.text, left=left), tone)
 
-    def _ended(self, event: RunEnded) -> Line:
+    def _ended(self, event: events.RunEnded) -> Line:
         if event.final_status == RUNNING:
             return Line(self._how_to_resume(event) if event.round else self._not_begun, Tone.ALERT)
         tone = Tone.GOOD if event.final_status == PASS else Tone.BAD
@@ -259,7 +238,7 @@ class Narration:
             tone = Tone.ALERT
         return Line("\n".join(self._verdict(event)), tone)
 
-    def _how_to_resume(self, event: RunEnded) -> str:
+    def _how_to_resume(self, event: events.RunEnded) -> str:
         if event.to_resume:
             resume = f"{SAVED}. `{event.to_resume}` resumes it"
         elif self._run and not event.session_left and self._unfinished.startswith(SAVED):
@@ -272,7 +251,7 @@ class Narration:
         cao = f"{self._attach_prefix}cao"
         return f"{resume}. Its agents stay: `{cao} ls` lists them, `{stop}` ends them"
 
-    def _verdict(self, event: RunEnded) -> Iterator[str]:
+    def _verdict(self, event: events.RunEnded) -> Iterator[str]:
         run = short_name(self._run)
         # The proof itself said what was proven; why something was not is said again. Earlier
         # versions had it all in `proof`.
@@ -306,7 +285,7 @@ class Narration:
             )
             yield f"{tells}{self._stop(event.session_left)}"
 
-    def _after_fail(self, event: RunEnded, run: str) -> Iterator[str]:
+    def _after_fail(self, event: events.RunEnded, run: str) -> Iterator[str]:
         yield from filter(None, [self._against, self._circling])
         if self._is_idle and self._by_gate:
             yield NO_CHANGE
@@ -325,10 +304,10 @@ class Narration:
         return text.replace("{id}", short_name(self._run))
 
 
-def reason_of_fail(step: TurnEnded | CheckEnded) -> str:
+def reason_of_fail(step: events.TurnEnded | events.CheckEnded) -> str:
     """Say in one line why a round failed: `tests: `make test` ended with exit code 1`."""
-    who = step.gate if isinstance(step, CheckEnded) else step.role
-    quoted = f"“{step.reason}”" if isinstance(step, TurnEnded) and step.reason else ""
+    who = step.gate if isinstance(step, events.CheckEnded) else step.role
+    quoted = f"“{step.reason}”" if isinstance(step, events.TurnEnded) and step.reason else ""
     words = " ".join(filter(None, [step.why, quoted]))
     shown = one_line(words if len(words) <= LONGEST_REASON else f"{words[:LONGEST_REASON]}…")
     return f"{who}: {shown or 'FAIL'}"
@@ -343,43 +322,45 @@ def next_lines(ways: Sequence[tuple[str, str]], run: str) -> Iterator[str]:
     yield from (f"  {words}cao {word} {run}" for words, word in ways)
 
 
-def place(step: TurnBegan | TurnEnded | CheckBegan | CheckEnded) -> str:
+def place(step: events.TurnBegan | events.TurnEnded | events.CheckBegan | events.CheckEnded) -> str:
     """Name a turn or a check: `Round 1, cycle 2, analyst_review`."""
-    if isinstance(step, CheckBegan | CheckEnded):
+    if isinstance(step, events.CheckBegan | events.CheckEnded):
         return f"Round {step.round}, {step.gate}{point_words(step)}"
     cycle = f", cycle {step.cycle}" if step.reviewed else ""
     return f"Round {step.round}{cycle}, {step.role}"
 
 
-def point_words(step: CheckBegan | CheckEnded) -> str:
+def point_words(step: events.CheckBegan | events.CheckEnded) -> str:
     """Say at which point of the run a gate is run: ` after the programmer`."""
     return POINTS.get(step.when, "").replace("{author}", step.author)
 
 
-def _step_line(event: RunEvent) -> Line | None:
+def _step_line(event: events.RunEvent) -> Line | None:
     """Return the line for an event that needs nothing of those before it."""
     match event:
-        case Paused():
+        case events.Paused():
             return Line("The run is paused", Tone.ALERT)
-        case Unpaused():
+        case events.Unpaused():
             return Line("The run goes on", Tone.QUIET)
-        case AskDeclined():
+        case events.AskDeclined():
             return Line(f"`{event.do}` changes nothing: {event.text}", Tone.ALERT)
-        case Warned():
+        case events.Warned():
             return Line(f"Warning: {event.text}", Tone.ALERT)
-        case NotConverging():
+        case events.NotConverging():
             return Line(event.text, Tone.ALERT)
-        case CheckBegan():
+        case events.CheckBegan():
             return Line(f"{place(event)} begins: {event.command}", Tone.QUIET)
-        case _ if isinstance(event, Steered):
+        case _ if isinstance(event, events.Steered):
             return Line(f"By a person: {event.words}", Tone.ALERT)
-        case FilesChanged():
+        case events.FilesChanged():
             tone = Tone.QUIET if event.allowed else Tone.ALERT
             return Line(f"{event.role} {event.words}", tone)
-        case TurnEnded() | CheckEnded():
+        case events.TurnEnded() | events.CheckEnded():
             kept = f", {Path(event.archive).name}" if event.archive else ""
-            why = f" “{event.reason}”" if isinstance(event, TurnEnded) and event.reason else ""
-            is_early = isinstance(event, TurnEnded) and event.early
+            why = (
+                f" “{event.reason}”" if isinstance(event, events.TurnEnded) and event.reason else ""
+            )
+            is_early = isinstance(event, events.TurnEnded) and event.early
             detail = EARLY if is_early else event.detail
             text = f"{place(event)}: {detail}{why}  [{duration(event.seconds)}{kept}]"
             return Line(text, TONES.get(event.outcome, Tone.PLAIN))

@@ -24,31 +24,10 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.text import Text
 
+from .. import events
 from ..core.models import TerminalStatus
 from ..core.text import BREAKS, CONTROLS, HALVES, one_line
-from ..events import (
-    AGAINST,
-    NOT_CONVERGING,
-    AgentsStarting,
-    AgentStarted,
-    CheckBegan,
-    CheckOutput,
-    EventKind,
-    FilesChanged,
-    HandoffEvent,
-    Meaning,
-    NotConverging,
-    PauseAsked,
-    Paused,
-    RunBegan,
-    RunEnded,
-    RunEvent,
-    RunOpened,
-    ServerChosen,
-    SettingChanged,
-    TurnBegan,
-    Unpaused,
-)
+from ..events import EventKind
 from ..pipeline.requests import LARGEST_HINT, Hint, Pause, Request, Skip, Unpause
 from ..runs.record import short_name
 from ..runs.view import Fold, Turn
@@ -106,15 +85,19 @@ class Moment(Struct):
     countdown: tuple[float, str] | None = None
     """Until when an agent at rest may write its file, and what is done then."""
 
-    def follow(self, event: HandoffEvent | CheckOutput) -> None:
-        if isinstance(event, CheckOutput):
+    def follow(self, event: events.HandoffEvent | events.CheckOutput) -> None:
+        if isinstance(event, events.CheckOutput):
             self.action = event.text if event.gate == self.turn.role else self.action
             return
         if event.role != self.turn.role:
             return
         if event.status is not None:
             self.doing = DOING_OF_STATUS[event.status]
-        if event.kind not in (EventKind.DELAYED, EventKind.STATUS, EventKind.ACTION):
+        if event.kind not in (
+            EventKind.DELAYED,
+            EventKind.STATUS,
+            EventKind.ACTION,
+        ):
             self.delay = None
         match event.kind:
             case EventKind.DELAYED:
@@ -172,56 +155,56 @@ class Picture(Fold):
         """Return how long it has been at work, without the time before it was resumed."""
         return max(now - self._since, 0.0) if self.last else 0.0
 
-    def add(self, event: RunEvent) -> None:
+    def add(self, event: events.RunEvent) -> None:
         if not self.last:
             self._since = event.at
-        elif isinstance(event, RunOpened):
+        elif isinstance(event, events.RunOpened):
             self._since += max(event.at - self.last, 0.0)
         super().add(event)
         if self.under_way is None:
             self.now = None
-        if isinstance(event, TurnBegan | CheckBegan):
+        if isinstance(event, events.TurnBegan | events.CheckBegan):
             turn, self.starting, self.paused = self.turns[event.sequence], {}, None
             self.round = event.round
-            if isinstance(event, CheckBegan):
+            if isinstance(event, events.CheckBegan):
                 self._points[event.gate] = point_words(event)
                 self.cycle = 0
                 self.now = Moment(turn, event.at, Doing.WORKING, event.command)
             else:
                 self.cycle = event.cycle if event.reviewed else 0
                 self.now = Moment(turn, event.at, Doing.SENDING)
-        elif isinstance(event, HandoffEvent | CheckOutput):
+        elif isinstance(event, events.HandoffEvent | events.CheckOutput):
             if self.now is not None:
                 self.now.follow(event)
         else:
             self._note(event)
 
-    def _note(self, event: RunEvent) -> None:
+    def _note(self, event: events.RunEvent) -> None:
         match event:
-            case RunOpened():
+            case events.RunOpened():
                 self.id, self.name, self.is_open = event.run, short_name(event.run), True
                 self.cycle, self.starting, self.paused, self.pausing = 0, {}, None, False
-            case ServerChosen():
+            case events.ServerChosen():
                 self.attach_prefix = event.attach_prefix
-            case AgentsStarting():
+            case events.AgentsStarting():
                 self.providers = {**self.providers, **event.providers}
                 self.starting = dict.fromkeys(event.providers, event.at)
-            case AgentStarted() if event.role in self.starting:
+            case events.AgentStarted() if event.role in self.starting:
                 self.starting[event.role] = None
-            case RunBegan():
+            case events.RunBegan():
                 self.providers, self.max_rounds = event.providers, event.max_rounds
                 self.starting = {}
-            case SettingChanged(name="MAX_ROUNDS") if event.value.isdecimal():
+            case events.SettingChanged(name="MAX_ROUNDS") if event.value.isdecimal():
                 self.max_rounds = int(event.value)
-            case NotConverging():
+            case events.NotConverging():
                 self.stalled = event.why
-            case FilesChanged(allowed=True) if event.count > 0:
+            case events.FilesChanged(allowed=True) if event.count > 0:
                 self.stalled = ""
-            case RunEnded():
+            case events.RunEnded():
                 self.is_open = False
-            case PauseAsked() | Paused() | Unpaused():
-                self.pausing = isinstance(event, PauseAsked)
-                self.paused = event.at if isinstance(event, Paused) else None
+            case events.PauseAsked() | events.Paused() | events.Unpaused():
+                self.pausing = isinstance(event, events.PauseAsked)
+                self.paused = event.at if isinstance(event, events.Paused) else None
 
     def agents(self, now: float) -> list[AgentRow]:
         last = {turn.role: turn for turn in self.turns.values()}
@@ -471,9 +454,9 @@ def _strip(agents: Sequence[AgentRow], room: int) -> Iterator[Row]:
 def _mark(agent: AgentRow) -> tuple[str, str]:
     if agent.doing is not Doing.DONE:
         return "    ", ""
-    if agent.outcome in AGAINST:
+    if agent.outcome in events.AGAINST:
         return "  ✗ ", "red"
-    if agent.outcome == Meaning.BASE_FAILED:
+    if agent.outcome == events.Meaning.BASE_FAILED:
         return "  ✗ ", "dim"
     is_good = agent.outcome in ("approved", "skipped", "passed", "cleared")
     return "  ✓ ", "green" if is_good else "dim"
@@ -488,7 +471,7 @@ def _alerts(picture: Picture, canvas: Canvas, *, can_press: bool) -> Iterator[Ro
     if allowed:
         yield Need.OTHERS, Text(f"  {_joined(f'{allowed[-1].role} {allowed[-1].words}')}", "dim")
     if picture.stalled:
-        yield _alert(_joined(NOT_CONVERGING + picture.stalled))
+        yield _alert(_joined(events.NOT_CONVERGING + picture.stalled))
     if now and now.delay:
         since, why = now.delay
         yield _alert(f"not delivered for {clock_face(canvas.now - since)}: {_joined(why)}")

@@ -1,18 +1,7 @@
 """What a request of the user changes in a run, and the event that reports it."""
 
+from .. import events
 from ..errors import UsageError
-from ..events import (
-    Answer,
-    AskDeclined,
-    HintTaken,
-    PauseAsked,
-    QuestionAnswered,
-    ReviewSkipped,
-    SettingChanged,
-    Steered,
-    StopAsked,
-    Unpaused,
-)
 from ..settings.table import BY_NAME
 from ..settings.values import read_change
 from .machine import due_review, skip_review
@@ -28,7 +17,7 @@ TOO_OLD = "it was asked before the run was resumed"
 
 def grant(
     state: RunState, ask: SentRequest, at: float, since: float = 0.0, *, holding: bool = False
-) -> tuple[RunState, Answer]:
+) -> tuple[RunState, events.Answer]:
     """Return the state after a request, and the event that reports it.
 
     A pause, a stop or a skip from before `since`, when the run was resumed, counts no more.
@@ -38,41 +27,43 @@ def grant(
         after, event = _grant(state, ask, at, since, holding)
     except UsageError as why:
         word = str(ask.request.__struct_config__.tag)
-        return state, AskDeclined(at, word, str(why), ask.id)
+        return state, events.AskDeclined(at, word, str(why), ask.id)
     return note_act(after, at, event.words), event
 
 
 def _grant(
     state: RunState, ask: SentRequest, at: float, since: float, holding: bool
-) -> tuple[RunState, Steered]:
+) -> tuple[RunState, events.Steered]:
     match ask.request:
         case Hint(role, text):
-            return keep_hint(state, role, text), HintTaken(at, role or "", text, ask.id)
+            return keep_hint(state, role, text), events.HintTaken(at, role or "", text, ask.id)
         case Set(wanted, text):
             name, value = read_change(wanted, text)
             settings = state.progress.settings
             before = settings.get(name, BY_NAME[name].default)
-            changed = SettingChanged(at, name, value, before, ask.id)
+            changed = events.SettingChanged(at, name, value, before, ask.id)
             return state.progressed(settings={**settings, name: value}), changed
         case Answered(role, text):
-            return state, QuestionAnswered(at, role, text, ask.id)
+            return state, events.QuestionAnswered(at, role, text, ask.id)
         case _ if ask.at < since:
             raise UsageError(TOO_OLD)
         case Stop():
-            return state, StopAsked(at, ask.id)
+            return state, events.StopAsked(at, ask.id)
         case Pause():
             if state.progress.paused:
                 raise UsageError(PAUSED_ALREADY if holding else PAUSES_ALREADY)
-            return state.progressed(paused=True), PauseAsked(at, ask.id)
+            return state.progressed(paused=True), events.PauseAsked(at, ask.id)
         case Unpause():
             if not state.progress.paused:
                 raise UsageError(NOT_PAUSED)
-            return state.progressed(paused=False), Unpaused(at, ask.id)
+            return state.progressed(paused=False), events.Unpaused(at, ask.id)
         case Skip() as skip:
             return _skip(state, skip, ask.id, at)
 
 
-def _skip(state: RunState, skip: Skip, ask: str, at: float) -> tuple[RunState, ReviewSkipped]:
+def _skip(
+    state: RunState, skip: Skip, ask: str, at: float
+) -> tuple[RunState, events.ReviewSkipped]:
     due = due_review(state)
     meant = (skip.role, skip.round, skip.cycle)
     if skip.role is not None and meant != (due and (due.role, due.round, due.cycle)):
@@ -81,5 +72,5 @@ def _skip(state: RunState, skip: Skip, ask: str, at: float) -> tuple[RunState, R
     if due is None:
         raise UsageError(NO_REVIEW)
     terminal_id = state.terminal_of(due.role)
-    skipped = ReviewSkipped(at, due.role, due.round, due.cycle, ask, terminal_id)
+    skipped = events.ReviewSkipped(at, due.role, due.round, due.cycle, ask, terminal_id)
     return skip_review(state, due), skipped

@@ -17,22 +17,11 @@ from typing import Self
 
 from msgspec import Struct
 
+from .. import events
 from ..core.files import LARGEST_FILE, Folder
 from ..core.text import plural, twice_as_many
 from ..core.watch import Waker, watch_file
 from ..errors import NotSteerable, UnknownName, UsageError
-from ..events import (
-    Answer,
-    AskDeclined,
-    HintTaken,
-    PauseAsked,
-    QuestionAnswered,
-    ReviewSkipped,
-    RunEnded,
-    SettingChanged,
-    StopAsked,
-    Unpaused,
-)
 from ..pipeline.requests import Hint, Request, SentRequest, Set, read_lines, to_line
 from ..settings.layout import CONTROL_FILE, EVENTS_FILE, run_folder
 from ..settings.values import read_change
@@ -239,23 +228,23 @@ def ask_run(
     for _ in reader.read():
         pass  # earlier events are no answer
     sent = write_request(folder, request)
-    told: Answer | RunEnded | None = None
+    told: events.Answer | events.RunEnded | None = None
     deadline = time.monotonic() + patience
     waker = Waker()
     with watch_file(folder.path / EVENTS_FILE, waker.wake):
         while (left := deadline - time.monotonic()) > 0:
             for event in reader.read():
-                if isinstance(event, RunEnded):
-                    if not isinstance(told, StopAsked):
+                if isinstance(event, events.RunEnded):
+                    if not isinstance(told, events.StopAsked):
                         return read_answer(event)
                     if event.round:
                         return Asked(True, "The run is stopped and saved; its agents are ended.")
                     return Asked(
                         True, "The run is stopped before its first turn: nothing of it is saved."
                     )
-                if isinstance(event, Answer) and event.ask == sent.id:
+                if isinstance(event, events.Answer) and event.ask == sent.id:
                     told = event
-                    if not isinstance(told, StopAsked):
+                    if not isinstance(told, events.StopAsked):
                         return read_answer(told)
                     deadline = time.monotonic() + STOP_SECONDS
             waker.wait(left)
@@ -272,31 +261,31 @@ def pass_on(state_folder: Path, run: str, request: Request) -> None:
     write_request(folder, request)
 
 
-def read_answer(told: Answer | RunEnded | None) -> Asked:
+def read_answer(told: events.Answer | events.RunEnded | None) -> Asked:
     """Return what the answer of a run means; raise why it declines."""
     match told:
         case None:
             return Asked(False, QUEUED)
-        case RunEnded():
+        case events.RunEnded():
             how = "" if told.final_status == "RUNNING" else f" with {told.final_status}"
             raise NotSteerable(f"the run ended{how} before it heard of it")
-        case AskDeclined(do="pause", text=reason):
+        case events.AskDeclined(do="pause", text=reason):
             # Two pauses are one.
             text = f"Nothing to do: {reason}."
-        case AskDeclined(text=reason):
+        case events.AskDeclined(text=reason):
             raise NotSteerable(reason)
-        case PauseAsked():
+        case events.PauseAsked():
             text = "The run pauses when the present turn has ended."
-        case Unpaused():
+        case events.Unpaused():
             text = "The run goes on."
-        case HintTaken(role=role):
+        case events.HintTaken(role=role):
             text = f"The hint will be in the next prompt{f' of {role}' if role else ''}."
-        case SettingChanged():
+        case events.SettingChanged():
             text = f"{told.words}. It counts from the next turn on."
-        case ReviewSkipped():
+        case events.ReviewSkipped():
             text = f"The run goes on: {told.words}."
-        case QuestionAnswered():
+        case events.QuestionAnswered():
             text = "The run knows of the answer."
-        case StopAsked():
+        case events.StopAsked():
             text = "The run is stopping."
     return Asked(True, text)

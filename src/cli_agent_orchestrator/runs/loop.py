@@ -14,28 +14,11 @@ from typing import Self
 from msgspec import Struct, structs
 from msgspec.structs import replace
 
+from .. import events
 from ..core.clock import Stopwatch
 from ..core.models import TerminalStatus
 from ..core.text import MOST_NAMED, first_names
 from ..errors import OrchestratorError, RunError, StateError, Stopped, TurnFailed
-from ..events import (
-    PROOF,
-    Answer,
-    CheckBegan,
-    CheckEnded,
-    CheckOutput,
-    FilesChanged,
-    HandoffEvent,
-    NotConverging,
-    OnRunEvent,
-    Paused,
-    ReviewSkipped,
-    SettingChanged,
-    StopAsked,
-    TurnBegan,
-    TurnEnded,
-    Warned,
-)
 from ..gates.check import doubt_on_base, page_of, refusal_on_base, resume_with_another
 from ..gates.checking import GatePlace, GateRunner
 from ..handoff.files import ResponseFiles
@@ -119,7 +102,7 @@ class StoppedByPerson(Stopped):
 
 class Runner:
     def __init__(
-        self, agents: Agents, plan: Plan, on_event: OnRunEvent, world: World | None = None
+        self, agents: Agents, plan: Plan, on_event: events.OnRunEvent, world: World | None = None
     ) -> None:
         world = replace(world or World(), on_look=self._process_in_turn, run=plan.run)
         self._plan = plan
@@ -174,12 +157,12 @@ class Runner:
                 match next_step(self.state):
                     case Turn() as turn:
                         self._take(turn)
-                    case Check(gate=name) as check if name == PROOF:
+                    case Check(gate=name) as check if name == events.PROOF:
                         self._prove(check)
                     case Check() as check:
                         self._check(check)
                     case Pause():
-                        self._tell(Paused(self._now))
+                        self._tell(events.Paused(self._now))
                         while self.state.progress.paused:
                             self._process(self._requests.get(), holding=True)
                     case Done():
@@ -247,7 +230,7 @@ class Runner:
         return max(self.state.progress.sequence + 1, self._plan.files.next_sequence())
 
     def _warn(self, text: str, about: str = "") -> None:
-        self._tell(Warned(self._now, text, about))
+        self._tell(events.Warned(self._now, text, about))
 
     def _take(self, turn: Turn) -> None:
         plan, files, dispatch = self._plan, self._plan.files, self.state.progress.in_flight
@@ -281,7 +264,7 @@ class Runner:
         self._put_in_flight(replace(dispatch, sent=saved))
         terminal_id = self.state.terminal_of(turn.role)
         self._tell(
-            TurnBegan(
+            events.TurnBegan(
                 at=self._now,
                 role=turn.role,
                 round=turn.round,
@@ -310,7 +293,7 @@ class Runner:
             return
         self._record(dispatch, reply, self._stopwatch.worked_by(self._now))
 
-    def _note_handoff(self, event: HandoffEvent) -> None:
+    def _note_handoff(self, event: events.HandoffEvent) -> None:
         """Watch the time and pass the event on, with its place in the run."""
         if event.status is not None:
             waiting = event.status is TerminalStatus.WAITING_USER_ANSWER
@@ -350,7 +333,7 @@ class Runner:
         if not news:
             return
         text = stall_of(self.state)
-        self._tell(NotConverging(self._now, text))
+        self._tell(events.NotConverging(self._now, text))
         if self._plan.rules.stops_at_stall:
             resume = f"cao resume {self._plan.run}"
             raise RunError(
@@ -388,25 +371,28 @@ class Runner:
         began, place = self._begin_check(check, words)
         sequence = began.sequence
         proof = Prover(self._gates, place, plan.work).prove(
-            state.gates, state.progress.base, state.progress.passed, f"{sequence:03d}-{PROOF}"
+            state.gates,
+            state.progress.base,
+            state.progress.passed,
+            f"{sequence:03d}-{events.PROOF}",
         )
         page = page_of_proof(proof, f"cao diff {plan.run}")
-        archive = plan.files.archive_text(PROOF, sequence, page)
+        archive = plan.files.archive_text(events.PROOF, sequence, page)
         # Requests may have changed the state meanwhile.
         work = plan.work.kept(self.state.progress.approved_tree)
         state, outcome = record_proof(self.state, check, proof, plan.rules, work)
         ended = check_ended(began, self._now, outcome, str(archive))
         self._end_check(state, structs.replace(ended, proven=proof.is_proven))
 
-    def _end_check(self, state: RunState, ended: CheckEnded) -> None:
+    def _end_check(self, state: RunState, ended: events.CheckEnded) -> None:
         self._save_ended(ended.sequence, state)
         self._tell(ended)
         self._report_stall()
 
-    def _begin_check(self, check: Check, command: str) -> tuple[CheckBegan, GatePlace]:
+    def _begin_check(self, check: Check, command: str) -> tuple[events.CheckBegan, GatePlace]:
         """Report the command that is about to check the work, and each line of its output."""
         stage = self.state.flow.last_work
-        began = CheckBegan(
+        began = events.CheckBegan(
             self._now,
             check.gate,
             check.round,
@@ -418,7 +404,7 @@ class Runner:
         self._tell(began)
 
         def on_line(line: str) -> None:
-            self._tell(CheckOutput(self._now, began.gate, began.round, began.sequence, line))
+            self._tell(events.CheckOutput(self._now, began.gate, began.round, began.sequence, line))
 
         return began, replace(self._plan.gate_place, on_line=on_line)
 
@@ -480,7 +466,7 @@ class Runner:
         if not seen.touched and not seen.not_kept:
             return seen.work
         paths = list(dict.fromkeys([*(one.path for one in seen.touched), *seen.not_kept]))
-        changed = FilesChanged(
+        changed = events.FilesChanged(
             at=self._now,
             role=who,
             round=round_,
@@ -524,11 +510,11 @@ class Runner:
             raise Stopped("the run was stopped")
         request, end = read
         before = after = self.state
-        event: Answer | None = None
+        event: events.Answer | None = None
         if request is not None:
             after, event = grant(before, request, self._now, self._plan.since, holding=holding)
         after = after.progressed(heard=end)
-        if isinstance(event, ReviewSkipped):
+        if isinstance(event, events.ReviewSkipped):
             review = due_review(before)
             assert review is not None, "it was granted"
             dispatch, worked = before.progress.in_flight, self._stopwatch.worked_by(event.at)
@@ -539,7 +525,7 @@ class Runner:
             self._tell(event)
             self._tell(turn_ended(event.at, dispatch, SKIPPED, worked, "", event.terminal_id))
             return
-        if isinstance(event, SettingChanged):
+        if isinstance(event, events.SettingChanged):
             plan, settings = self._plan, after.progress.settings
             rules, seconds = LoopRules.read(settings), read_value(settings, "GATE_TIMEOUT")
             self._plan = replace(
@@ -552,7 +538,7 @@ class Runner:
         self._save(after)
         if event is not None:
             self._tell(event)
-        if isinstance(event, StopAsked):
+        if isinstance(event, events.StopAsked):
             raise StoppedByPerson
 
 
@@ -563,9 +549,9 @@ def turn_ended(
     seconds: float,
     archive: str,
     terminal_id: str = "",
-) -> TurnEnded:
+) -> events.TurnEnded:
     turn = dispatch.turn
-    return TurnEnded(
+    return events.TurnEnded(
         at=at,
         role=turn.role,
         round=turn.round,
@@ -583,8 +569,10 @@ def turn_ended(
     )
 
 
-def check_ended(began: CheckBegan, at: float, outcome: Outcome, archive: str) -> CheckEnded:
-    return CheckEnded(
+def check_ended(
+    began: events.CheckBegan, at: float, outcome: Outcome, archive: str
+) -> events.CheckEnded:
+    return events.CheckEnded(
         at=at,
         gate=began.gate,
         round=began.round,

@@ -23,6 +23,7 @@ from urllib.parse import urlsplit, urlunsplit
 from msgspec import Struct, field, structs
 from msgspec.structs import replace
 
+from .. import events
 from ..core import codec
 from ..core.clock import Clock
 from ..core.codec import Private
@@ -30,28 +31,6 @@ from ..core.files import Folder
 from ..core.models import MOST_RUNS, TerminalStatus, TreeFacts
 from ..core.text import short_line
 from ..errors import RunLocked, StateError
-from ..events import (
-    PROOF,
-    AgentsStarting,
-    AgentStarted,
-    CheckBegan,
-    CheckEnded,
-    EventKind,
-    FilesChanged,
-    HandoffEvent,
-    NotConverging,
-    Paused,
-    RunBegan,
-    RunEnded,
-    RunEvent,
-    ServerChosen,
-    SettingChanged,
-    TurnBegan,
-    TurnEnded,
-    Unpaused,
-    from_line,
-    to_line,
-)
 from ..settings.layout import EVENTS_FILE, RECORD_FILE, index_folder
 
 VERSION = 2
@@ -227,74 +206,74 @@ VERDICTS = {"passed": RunStatus.PASS, "rounds_used_up": RunStatus.FAIL}
 """Outcomes of a turn or a gate after which a run has nothing left to do."""
 
 
-def after_event(record: RunRecord, event: RunEvent) -> RunRecord:
+def after_event(record: RunRecord, event: events.RunEvent) -> RunRecord:
     record = _after_question(_after_stall(record, event), event)
     match event:
-        case ServerChosen():
+        case events.ServerChosen():
             return replace(record, api=without_secrets(event.url))
-        case AgentsStarting():
+        case events.AgentsStarting():
             return replace(record, providers={**record.providers, **event.providers})
-        case AgentStarted():
+        case events.AgentStarted():
             terminals = {**record.terminals, event.role: event.terminal_id}
             return replace(record, terminals=terminals)
-        case RunBegan():
+        case events.RunBegan():
             return replace(
                 record,
                 session_name=event.session_name,
                 terminals=event.terminals,
                 providers=event.providers,
             )
-        case TurnBegan():
+        case events.TurnBegan():
             return replace(record, role=event.role, round=event.round, cycle=event.cycle)
-        case CheckBegan():
+        case events.CheckBegan():
             return replace(record, role=event.gate, round=event.round, cycle=0)
-        case TurnEnded() | CheckEnded():
+        case events.TurnEnded() | events.CheckEnded():
             return _after_verdict(record, event)
-        case Paused():
+        case events.Paused():
             return replace(record, status=RunStatus.PAUSED, role="")
-        case Unpaused():
+        case events.Unpaused():
             return replace(record, status=RunStatus.RUNNING)
-        case SettingChanged():
+        case events.SettingChanged():
             changed = {event.name: SavedSetting(event.value, BY_PERSON)}
             return replace(record, settings={**record.settings, **changed})
-        case RunEnded():
+        case events.RunEnded():
             return _after_end(record, event)
     return record
 
 
-def _after_question(record: RunRecord, event: RunEvent) -> RunRecord:
+def _after_question(record: RunRecord, event: events.RunEvent) -> RunRecord:
     match event:
-        case HandoffEvent(kind=EventKind.WAITING_FOR_PERSON):
+        case events.HandoffEvent(kind=events.EventKind.WAITING_FOR_PERSON):
             return replace(record, asking=event.role)
-        case HandoffEvent(status=None | TerminalStatus.WAITING_USER_ANSWER):
+        case events.HandoffEvent(status=None | TerminalStatus.WAITING_USER_ANSWER):
             return record
-        case HandoffEvent() | TurnBegan() | TurnEnded() | RunEnded():
+        case events.HandoffEvent() | events.TurnBegan() | events.TurnEnded() | events.RunEnded():
             return replace(record, asking="")
     return record
 
 
-def _after_stall(record: RunRecord, event: RunEvent) -> RunRecord:
+def _after_stall(record: RunRecord, event: events.RunEvent) -> RunRecord:
     """Record why the run is stalled, until an author has changed files or it passes."""
     match event:
-        case NotConverging():
+        case events.NotConverging():
             return replace(record, stalled=event.why)
-        case FilesChanged(allowed=True) if event.count > 0:
+        case events.FilesChanged(allowed=True) if event.count > 0:
             return replace(record, stalled="")
-        case RunEnded(final_status=RunStatus.PASS):
+        case events.RunEnded(final_status=RunStatus.PASS):
             return replace(record, stalled="")
     return record
 
 
-def _after_verdict(record: RunRecord, event: TurnEnded | CheckEnded) -> RunRecord:
+def _after_verdict(record: RunRecord, event: events.TurnEnded | events.CheckEnded) -> RunRecord:
     if event.outcome not in VERDICTS:
         return record
     record = replace(record, verdict=VERDICTS[event.outcome], judged=event.at)
-    if isinstance(event, CheckEnded) and event.gate == PROOF:
+    if isinstance(event, events.CheckEnded) and event.gate == events.PROOF:
         return replace(record, proof=event.why, proven=event.proven)
     return record
 
 
-def _after_end(record: RunRecord, event: RunEnded) -> RunRecord:
+def _after_end(record: RunRecord, event: events.RunEnded) -> RunRecord:
     if event.final_status in (RunStatus.PASS, RunStatus.FAIL):
         status = RunStatus(event.final_status)
     else:
@@ -392,12 +371,12 @@ class EventLog:
         """The last number that was given."""
         self._torn = False
 
-    def append(self, event: RunEvent) -> RunEvent:
+    def append(self, event: events.RunEvent) -> events.RunEvent:
         """Add an event and return it with its number, which is given even if OSError is raised."""
         self.last_seq += 1
         numbered = structs.replace(event, seq=self.last_seq)
         # The rest of a line that did not fit must not run into this one.
-        data = b"\n" * self._torn + to_line(numbered).encode() + b"\n"
+        data = b"\n" * self._torn + events.to_line(numbered).encode() + b"\n"
         self._torn = True
         if os.write(self._file.fileno(), data) < len(data):
             raise OSError(ENOSPC, os.strerror(ENOSPC))
@@ -416,7 +395,7 @@ class EventReader:
         self._after = after
         self._position = 0
 
-    def read(self) -> Iterator[RunEvent]:
+    def read(self) -> Iterator[events.RunEvent]:
         try:
             file = self._folder.open_to_read(EVENTS_FILE)
         except FileNotFoundError:
@@ -428,13 +407,13 @@ class EventReader:
                     return
                 self._position += end or len(piece)
                 for line in piece[:end].split(b"\n"):
-                    event = from_line(line)
+                    event = events.from_line(line)
                     if event is not None and event.seq > self._after:
                         self._after = event.seq
                         yield event
 
 
-def read_events(folder: Folder, after: int = 0) -> list[RunEvent]:
+def read_events(folder: Folder, after: int = 0) -> list[events.RunEvent]:
     return list(EventReader(folder, after).read())
 
 
