@@ -180,8 +180,7 @@ def _from_table(data: Mapping[str, Any], where: str) -> Gate:
     junit = data.get("junit", "")
     if junit and (not {"", ".", ".."}.isdisjoint(junit.split("/")) or not junit.isprintable()):
         raise ConfigError(f"junit of {where}", junit, "a file below the folder, without . or ..")
-    setup = data.get("setup", "").strip()
-    return convert(Gate, {**data, "run": command, "setup": setup})
+    return convert(Gate, {**data, "run": command})
 
 
 # Any: what a gate has, each of its own type
