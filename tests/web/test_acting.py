@@ -1,22 +1,15 @@
-"""What people do on the page: answer, steer, comment, start."""
+"""What people do most on the page: answer a question, and start a run."""
 
 import re
 
 import pytest
 
-from tests.e2e.runs import rule
 from tests.web.browser import expect
 from tests.web.conftest import Demo
 from tests.web.demo_runs import new_project, start_run
 from tests.web.visits import answer, open_run
 
 pytestmark = pytest.mark.web
-
-REVISE = "REVIEW_RESULT: REVISE\nREVIEW_NOTES:\n- code, test, risk: see the comment"
-LOOKS_FIRST = rule(
-    "programmer_review", REVISE, round="1", cycle="1", misbehave='{ ask = "May I look?" }'
-)
-"""The second reviewer asks something, so that the run waits."""
 
 
 def test_a_permission_question_is_answered_by_one_press(demo: Demo) -> None:

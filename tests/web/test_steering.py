@@ -8,12 +8,18 @@ import re
 import pytest
 
 from cli_agent_orchestrator.settings.layout import state_folder
+from tests.e2e.runs import rule
 from tests.web.browser import Page, assert_usable, expect
 from tests.web.conftest import Demo
-from tests.web.test_acting import LOOKS_FIRST
 from tests.web.visits import RUN_MS, Visit
 
 pytestmark = pytest.mark.web
+
+REVISE = "REVIEW_RESULT: REVISE\nREVIEW_NOTES:\n- code, test, risk: see the comment"
+LOOKS_FIRST = rule(
+    "programmer_review", REVISE, round="1", cycle="1", misbehave='{ ask = "May I look?" }'
+)
+"""The second reviewer asks something, so that the run waits."""
 
 
 @pytest.fixture
