@@ -38,6 +38,7 @@ class FailingTmux(Tmux):
 
     def __init__(self, board: Board) -> None:
         super().__init__("none", {}, board)
+        self.board = board
         self.draft = self.pasted = ""
         self.pastes = 0
         self.marked = False
@@ -68,6 +69,8 @@ class FailingTmux(Tmux):
         else:
             self.swallows()
             self.swallows = None
+        for live in self.board:
+            live.notify()
 
 
 class Desk:

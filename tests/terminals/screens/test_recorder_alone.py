@@ -94,12 +94,13 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 async def test_another_server_goes_on_with_a_recording_that_was_torn(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
-    rig.begin_file(HEADER + frame_line(Frame(1.0, {0: "hello"})) + b'[7, "o", "\\u001b[1;')
+    rig.begin_file(HEADER + frame_line(Frame(9e6, {0: "hello"})) + b'[7, "o", "\\u001b[1;')
     await rig.record_once(rig.terminal("%1"), "again")
     assert rig.screens() == ["hello", "again"]
     cast = read_cast(rig.run, "tester")
     assert cast is not None
     assert cast.frames[1].is_whole
+    assert cast.frames[1].at == 9e6, "time does not go back"
 
 
 async def test_a_screen_soon_after_another_is_recorded_though_no_report_follows(
