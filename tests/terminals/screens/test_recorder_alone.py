@@ -100,7 +100,8 @@ async def test_another_server_goes_on_with_a_recording_that_was_torn(tmp_path: P
     cast = read_cast(rig.run, "tester")
     assert cast is not None
     assert cast.frames[1].is_whole
-    assert cast.frames[1].at == 9e6, "time does not go back"
+    *_, last = (rig.run.path / "replay/tester.cast").read_bytes().splitlines()
+    assert last.startswith(b"[9000000.0,"), "time does not go back"
 
 
 async def test_a_screen_soon_after_another_is_recorded_though_no_report_follows(
