@@ -446,15 +446,22 @@ class TestHtml:
         cut = shortened(with_run(FULL, task="x" * 9000), str).run.task
         assert cut in long_text(cut), "it is not cut again"
 
-    def test_where_a_line_is_cut_no_part_of_a_secret_is_shown(self) -> None:
-        said = " git push https://ada:S81Correct-Horse-9Correct-Horse-9@git.example/x.git"
+    @pytest.mark.parametrize(
+        "said",
+        [
+            " git push https://ada:S81Correct-Horse-9Correct-Horse-9@git.example/x.git",
+            " eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dBjftJeZ4CVP",
+            " AIza" + "S81c" * 8 + "xyz",
+        ],
+    )
+    def test_where_a_line_is_cut_no_part_of_a_secret_is_shown(self, said: str) -> None:
         for at in (10, 20, 35, 50):
             line = "x" * (LONGEST_LINE - at) + said + " y" * 1000
             details = (replace(DETAIL, reply=line, prompt=line),)
             found = with_run(replace(FULL, details=details), task=line)
             page = report_page(anonymized(shortened(found, clean), clean, HOME), "", {})
             assert page.count("more characters") == 3
-            assert not re.findall("S81|Horse", page)
+            assert not re.findall("S81|Horse|zdWIi|JIUzI1", page)
 
 
 def test_what_was_given_can_be_given_again() -> None:
