@@ -164,15 +164,19 @@ def test_ctrl_z_gives_the_terminal_back_and_fg_takes_it_again(machine: Machine) 
         shell.command(f"{COMMAND} run task.md")
         shell.until_told("waiting_for_person", role="analyst")
         shell.until_shown(KEYS)
+        assert shell.show("#{cursor_flag}") == "0"
         shell.press("C-z")
         shell.until_shown("Stopped")
+        assert shell.show("#{cursor_flag}") == "1"
         shell.assert_usual()
         shell.command("clear; bg")
         # In the background there are commands, and the keys are the shell's.
         shell.until_shown("cao pause")
+        assert shell.show("#{cursor_flag}") == "1"
         shell.assert_usual()
         shell.command("kill -STOP %1; clear; fg")
         shell.until_shown(KEYS)
+        assert shell.show("#{cursor_flag}") == "0"
         shell.press("p")
         shell.until_told("pause_asked")
         shell.press("C-c")

@@ -215,6 +215,8 @@ class LiveView:
             rows = draw(self._picture, canvas, self._keys if can_press else None)
             block = self._rendered(*rows).removesuffix(NEXT_ROW)
             up = f"\x1b[{len(rows) - 1}A" if len(rows) > 1 else ""
+            # In the background the cursor is the shell's.
+            above = f"{HIDE_CURSOR}{above}" if can_press else above
             self._write(f"{ERASE_ROW}{above}{CUT_LINES}{block}{WRAP_LINES}{ERASE_BELOW}{up}\r")
 
     def _write(self, text: str) -> None:
