@@ -3,7 +3,8 @@
 import os
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
 
 import click
 
@@ -320,25 +321,20 @@ def stop(
     cao stop --all            # all runs and agents of this folder
     """
     runs, folder = list_runs(state_folder(os.environ)), current_folder()
+    is_wide = bool(sessions or here or everywhere)
     others = [name for name in names if not is_surely_run(runs, name)]
     meant = [choose_run(runs, name, folder) for name in names if name not in others]
-    is_wide = bool(sessions or here or everywhere)
     if not (names or is_wide):
-        meant = [_run_to_stop(runs)]
-    own = {run.id for run in runs if here and run.lies_in(folder)}
-
-    def is_meant(one: Listed) -> bool:
-        is_here = here and (one.works_in(folder) or one.run in own)
-        return everywhere or is_here or not {one.session, one.run}.isdisjoint(sessions)
-
-    left, busy = _stop_runs(meant), []
-    if is_wide:
+        meant = [choose_run(runs, None, folder, "stop")]
+    agents: list[Listed] = []
+    if is_wide or others:
         with connected(os.environ, api) as client:
             known = all_terminals(client)
-        unknown = set(sessions) - {name for one in known for name in (one.session, one.run)}
-        if unknown:
-            raise NotFound("session", unknown.pop(), sorted({one.session for one in known}))
-        chosen = [one for one in known if is_meant(one)]
+            agents, more = _choose_named(client, runs, others)
+        meant += more
+    if is_wide:
+        own = {run.id for run in runs if here and run.lies_in(folder)}
+        chosen = _choose_widely(known, sessions, folder if here else None, own, everywhere)
         # A server that is named has agents of its own runs alone.
         every = everywhere and name_server(os.environ, api) is None
         # Those of a folder also if they have no agents yet.
@@ -349,108 +345,39 @@ def stop(
         if here and len(chosen) < len(known):
             elsewhere = len(known) - len(chosen)
             click.echo(f"{elsewhere} elsewhere: `cao ls` shows them, --everywhere ends them.")
-        if everywhere and not yes and (chosen or live) and not _agrees(chosen, live):
-            return
-        busy = _stop_all(live)
-    elif not (others or left):
-        return
-    # Another server than before, if that was the one of a run that is stopped now.
-    with connected(os.environ, api) as client:
-        known = all_terminals(client)
-        named, more = _choose_named(client, runs, others)
-        left += _stop_runs(more)
-        ended = [one for one in known if is_meant(one) and one.run not in busy]
-        ended += [*named, *_agents_of(left, known)]
-        for terminal in {one.id: one for one in ended}.values():
-            client.exit_terminal(terminal.id)
-            click.echo(f"Ended {terminal.label}")
-    _note_ended(runs, {one.id for one in ended}, left)
+        if everywhere and not yes and (chosen or live):
+            for line in table(chosen, time.time()) if chosen else ():
+                click.echo(line)
+            for run in live:
+                click.echo(f"At work, to be stopped first: {one_line(run.label)}")
+            if not confirm("End all of these?", "ended"):
+                return
+        agents, meant = agents + chosen, meant + live
+    left, busy = _stop_runs(meant, is_wide)
+    if agents or left:
+        # Another server than before, if that was the one of a run that is stopped now.
+        with connected(os.environ, api) as client:
+            _end_agents(client, runs, {one.id for one in agents if one.run not in busy}, left)
 
 
-def _run_to_stop(runs: Sequence[RunView]) -> RunView:
-    """Return the run of this folder, which may have ended and left its agents, or the only one."""
-    own = [run for run in runs if run.works_in(current_folder())]
-    left = [run for run in own if run.has_agents]
-    if left and not any(run.is_live for run in own):
-        return left[0]
-    if not any(run.is_live for run in runs):
-        raise UsageError(
-            "no run is running; name a terminal, --session NAME, --all (in this folder) or "
-            "--everywhere; `cao ls` lists them"
-        )
-    return choose_run(runs, None, current_folder(), "steer")
-
-
-def _agrees(agents: Sequence[Listed], live: Sequence[RunView]) -> bool:
-    for line in table(agents, time.time()) if agents else ():
-        click.echo(line)
-    for run in live:
-        click.echo(f"At work, to be stopped first: {one_line(run.label)}")
-    return confirm("End all of these?", "ended")
-
-
-def _stop_runs(runs: Iterable[RunView]) -> list[RunView]:
-    """Stop runs; return those that have ended and may have left their agents."""
-    left = []
-    for run in runs:
-        if run.is_live:
-            _stop_run(run)
-        elif run.has_agents or not run.is_readable:
-            left.append(run)
-        else:
-            _say_none_left(run)
-    return left
-
-
-def _stop_all(runs: Iterable[RunView]) -> list[str]:
-    """Stop runs that are at work, each if it can be; return the ids of those that still are."""
-    busy = []
-    for run in runs:
-        try:
-            _stop_run(run)
-        except NotSteerable as error:
-            # It has ended by itself, or cannot be asked; the others are still meant.
-            click.echo(f"{run.id}: {printable(str(error))}")
-        if read_run(_folder_of(run)).is_live:
-            busy.append(run.id)
-            click.echo(f"{run.id}: It keeps its agents until it has stopped.")
-    return busy
-
-
-def _stop_run(run: RunView) -> None:
-    steer(run, Stop())
-    now = read_run(_folder_of(run))
-    if now.is_live or now.is_unfinished:
-        _say_how_to_resume(run)
-
-
-def _say_how_to_resume(run: RunView) -> None:
-    click.echo(f"Resume it, with new agents: cao resume {run.id}")
-
-
-def _say_none_left(run: RunView) -> None:
-    click.echo(f"{run.id}: It has ended, and has no agents any more.")
-    if run.is_unfinished:
-        _say_how_to_resume(run)
-
-
-def _agents_of(runs: Iterable[RunView], known: Sequence[Listed]) -> list[Listed]:
-    agents = []
-    for run in runs:
-        found = [one for one in known if one.session == session_name_of(run.id)]
-        if not found:
-            forget_agents(_folder_of(run))
-            _say_none_left(run)
-        agents += found
-    return agents
-
-
-def _note_ended(runs: Iterable[RunView], ended: set[str], asked: Sequence[RunView]) -> None:
-    for run in runs:
-        if not run.is_live and run.has_agents and ended.issuperset(run.terminals.values()):
-            forget_agents(_folder_of(run))
-            if run in asked and run.is_unfinished:
-                _say_how_to_resume(run)
+def _choose_widely(
+    known: Sequence[Listed],
+    sessions: Sequence[str],
+    folder: Path | None,
+    own: Collection[str],
+    everywhere: bool,
+) -> list[Listed]:
+    """Return the terminals of sessions or runs, of a folder and its own runs, or all."""
+    unknown = set(sessions) - {name for one in known for name in (one.session, one.run)}
+    if unknown:
+        raise NotFound("session", unknown.pop(), sorted({one.session for one in known}))
+    return [
+        one
+        for one in known
+        if everywhere
+        or not {one.session, one.run}.isdisjoint(sessions)
+        or (folder and (one.run in own or one.works_in(folder)))
+    ]
 
 
 def _choose_named(
@@ -474,3 +401,66 @@ def _choose_named(
             )
         chosen.append(found)
     return chosen, meant
+
+
+def _stop_runs(runs: Sequence[RunView], is_wide: bool) -> tuple[list[RunView], list[str]]:
+    """Stop runs; return those that ended before and left agents, and the ids of those at work.
+
+    If many are meant, one that cannot be stopped keeps no other from it.
+    """
+    left, busy = [], []
+    for run in {run.id: run for run in runs}.values():
+        if not run.is_live:
+            if run.has_agents or not run.is_readable:
+                left.append(run)
+            else:
+                _say_none_left(run)
+            continue
+        try:
+            steer(run, Stop())
+        except NotSteerable as error:
+            # It has ended by itself, or cannot be asked.
+            if not is_wide:
+                raise
+            click.echo(f"{run.id}: {printable(str(error))}")
+        now = read_run(_folder_of(run))
+        _say_how_to_resume(now)
+        if now.is_live:
+            busy.append(run.id)
+            click.echo(f"{run.id}: It keeps its agents until it has stopped.")
+    return left, busy
+
+
+def _end_agents(
+    client: ApiClient,
+    runs: Iterable[RunView],
+    wanted: Collection[str],
+    left: Collection[RunView],
+) -> None:
+    """End terminals, and the agents that ended runs have left; the runs forget theirs."""
+    known = all_terminals(client)
+    ended = {one.id: one for one in known if one.id in wanted}
+    for run in left:
+        found = {one.id: one for one in known if one.session == session_name_of(run.id)}
+        if not found:
+            forget_agents(_folder_of(run))
+            _say_none_left(run)
+        ended |= found
+    for terminal in ended.values():
+        client.exit_terminal(terminal.id)
+        click.echo(f"Ended {terminal.label}")
+    for run in runs:
+        if not run.is_live and run.has_agents and ended.keys() >= {*run.terminals.values()}:
+            forget_agents(_folder_of(run))
+            if run in left:
+                _say_how_to_resume(run)
+
+
+def _say_none_left(run: RunView) -> None:
+    click.echo(f"{run.id}: It has ended, and has no agents any more.")
+    _say_how_to_resume(run)
+
+
+def _say_how_to_resume(run: RunView) -> None:
+    if run.is_live or run.is_unfinished:
+        click.echo(f"Resume it, with new agents: cao resume {run.id}")

@@ -2,11 +2,9 @@
 
 import json
 import os
-import re
-import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ from ..client.client import Answer, ApiClient
 from ..core.codec import Private
 from ..core.models import Feature, TerminalStatus
 from ..core.text import age, one_line, printable
-from ..errors import ApiRefused, NotFound, OrchestratorError, TmuxMissing, UsageError
+from ..errors import ApiRefused, NotFound, OrchestratorError, UsageError
 from ..hosting.connect import client_for
 from ..hosting.user import read_server_config
 from ..runs.record import run_of_session, short_name
@@ -132,8 +130,8 @@ def find_terminal(client: ApiClient, wanted: str) -> Listed:
     return found[0]
 
 
-USUAL_PREFIX = "C-b"
-LEAVE_KEY = "d"
+LEAVE = "Leave with Ctrl-b d"
+LEAVE_NESTED = "Leave with Ctrl-b Ctrl-b d, or Ctrl-b d if your own tmux has another prefix"
 
 
 def attach_command(socket: str, session: str, window: str, hint: str) -> tuple[str, ...]:
@@ -141,41 +139,8 @@ def attach_command(socket: str, session: str, window: str, hint: str) -> tuple[s
         *("tmux", "-u", "-L", socket),
         # A small terminal must not make the agent's window smaller.
         *("attach", "-f", "ignore-size", "-t", f"={session}:={window}", ";"),
-        *("display-message", "-d", "8000", hint.replace("#", "##")),  # for 8 s
+        *("display-message", "-d", "8000", hint),  # for 8 s
     )
-
-
-def leave_words(prefix: str, outer_prefix: str | None) -> str:
-    """Describe how to leave an agent's window; `outer_prefix` is that of the user's own tmux."""
-    key = key_words(prefix)
-    if outer_prefix != prefix:
-        return f"Leave with {key} {LEAVE_KEY}"
-    return f"Leave with {key} {key} {LEAVE_KEY} (the first {key} is for your own tmux)"
-
-
-def key_words(key: str) -> str:
-    """Return a key of tmux as it is written on a keyboard; the usual one for what is none."""
-    # C-b, M-a, C-Space, F12
-    found = re.fullmatch(r"((?:[CMS]-)*)([!-~]|[A-Za-z][A-Za-z0-9]+)", key)
-    if found is None or key == "None":
-        return key_words(USUAL_PREFIX)
-    words = {"C": "Ctrl", "M": "Alt", "S": "Shift"}
-    return "-".join((*(words[letter] for letter in found[1].split("-") if letter), found[2]))
-
-
-def read_prefix(server: Sequence[str], environ: Mapping[str, str]) -> str:
-    try:
-        shown = subprocess.run(
-            ["tmux", *server, "show-options", "-gv", "prefix"],
-            env=dict(environ),
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
-    except FileNotFoundError:
-        raise TmuxMissing("tmux is not installed; `cao doctor` says how to get it") from None
-    return shown.stdout.strip() or USUAL_PREFIX
 
 
 EXIT_UNCONFIRMED = 3
@@ -250,8 +215,7 @@ def attach(terminal: str, api: str | None) -> None:
             f"`cao output {found.id} --screen` prints what it shows"
         )
     socket = read_server_config(os.environ).tmux_socket
-    outer = read_prefix([], os.environ) if os.environ.get("TMUX") else None
-    hint = leave_words(read_prefix(["-L", socket], os.environ), outer)
+    hint = LEAVE_NESTED if os.environ.get("TMUX") else LEAVE
     click.echo(hint)
     command = attach_command(socket, found.session, found.name, hint)
     # With these, by which a program knows that it runs in a tmux, attaching is refused.

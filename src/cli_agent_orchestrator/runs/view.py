@@ -407,7 +407,7 @@ def is_saved_as(folder: Folder, status: str = RUNNING) -> bool:
 
 
 MOST_NAMED = 10
-Purpose = Literal["look", "act", "steer", "resume", "extend"]
+Purpose = Literal["look", "act", "steer", "stop", "resume", "extend"]
 BETWEEN = "/"
 # 7f3a
 TERMINAL_PATTERN = r"[0-9a-f]+"
@@ -444,8 +444,9 @@ def choose_run(
 
     Without a text it is the one that runs in this folder, else the last one here, else the one
     that runs elsewhere; `to` look, it may also be the only one that exists. `to` steer, the last
-    one here counts only if it is unfinished; `to` resume, the last unfinished one here comes first,
-    and elsewhere one that is paused; `to` extend, one that has failed counts as unfinished.
+    one here counts only if it is unfinished; `to` stop, also the last one that has left agents;
+    `to` resume, the last unfinished one here comes first, and elsewhere one that is paused; `to`
+    extend, one that has failed counts as unfinished.
     """
     if text:
         return _the_one(runs_that_fit(runs, text), runs, text)
@@ -456,14 +457,20 @@ def choose_run(
     match to:
         case "look" if len(runs) == 1:
             choices += [[*runs]]
-        case "steer":
-            choices[1] = unfinished if unfinished == own[:1] else []
+        case "steer" | "stop":
+            left = [run for run in own if to == "stop" and run.has_agents][:1]
+            choices[1] = left or (unfinished if unfinished == own[:1] else [])
         case "resume" | "extend":
             paused = [run for run in live if run.status is RunStatus.PAUSED]
             choices[1:] = [unfinished, own[:1], paused, live]
     found = next(filter(None, choices), [])
     if to == "steer" and not found:
         raise NotSteerable("no run is running; `cao runs` lists those that have ended")
+    if to == "stop" and not found:
+        raise UsageError(
+            "no run is running; name a terminal, --session NAME, --all (in this folder) or "
+            "--everywhere; `cao ls` lists them"
+        )
     return _the_one(found, runs, "")
 
 
