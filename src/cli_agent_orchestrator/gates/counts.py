@@ -13,6 +13,7 @@ failure counts, or else the last of all. A run that began and printed no summary
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import dropwhile, islice, pairwise, takewhile
 from xml.etree import ElementTree
 
@@ -108,17 +109,43 @@ def chosen(summaries: Sequence[TestCounts]) -> TestCounts:
     return next((one for one in reversed(summaries) if one.failed), summaries[-1])
 
 
-def believed(claims: Sequence[tuple[TestCounts, int]]) -> list[TestCounts]:
-    """Return the summaries that are runs of their own, where nothing marks where a run begins.
+KINDS = {
+    **dict.fromkeys(("passed", "xpassed", "expected fail", "passing", "pass"), 0),
+    **dict.fromkeys(("failed", "subtests failed", "failures", "failing", "fail"), 1),
+    **dict.fromkeys(("error", "errors", "unexpected successes", "cancelled"), 1),
+    **dict.fromkeys(("skipped", "todo", "pending", "deselected"), 2),
+    **dict.fromkeys(("xfailed", "expected failures"), 2),
+}
+"""What runners say of tests: that they passed, that they failed, or that they were not run."""
 
-    Each comes with the number of tests seen before it. A success that claims more is not a run when
-    another summary follows: the program under test may have printed it.
+
+def tally(runner: str, said: Iterable[tuple[str, str]]) -> TestCounts:
+    """Add up numbers by the words that follow them; other words do not count."""
+    ran = [0, 0, 0]
+    for number, word in said:
+        if word in KINDS:
+            ran[KINDS[word]] += int(number)
+    return TestCounts(runner, ran[0], ran[1], ran[2])
+
+
+def believed(
+    lines: Sequence[str],
+    summaries: Sequence[tuple[int, TestCounts]],
+    ended: Callable[[str], int],
+) -> Iterator[tuple[TestCounts, Sequence[str], Sequence[str]]]:
+    """Yield the summaries that are runs of their own, where nothing marks where a run begins.
+
+    Each comes with the lines before and after it. A success that claims more tests than have
+    `ended` is not a run when another summary follows: the program under test may have printed it.
     """
-    return [
-        counts
-        for number, (counts, seen) in enumerate(claims, 1)
-        if counts.failed or number == len(claims) or counts.run <= seen
-    ]
+    start = looked = seen = 0
+    ends = [*(number for number, _ in summaries[1:]), len(lines)]
+    for (number, counts), end in zip(summaries, ends, strict=False):
+        seen += sum(map(ended, lines[looked:number]))
+        looked = number
+        if counts.failed or end == len(lines) or counts.run <= seen:
+            yield counts, lines[start:number], lines[number + 1 : end]
+            start, seen = number, 0
 
 
 def matches(pattern: re.Pattern[str], lines: Sequence[str]) -> list[tuple[int, re.Match[str]]]:
@@ -183,11 +210,6 @@ def _parts(lines: Sequence[str], starts: Sequence[int]) -> list[Sequence[str]]:
 FILES_PATTERN = re.compile(r"Test Suites: +\d.*|\s*Test Files  \d.*")
 TESTS_PATTERN = re.compile(r"(?:Tests: +|\s*Tests  )(?:\d.*|no tests)")
 RESULT_WORD_PATTERN = re.compile(r"(\d{1,9}) (failed|passed|skipped|todo|pending|expected fail)\b")
-SCRIPT_KINDS = {
-    **dict.fromkeys(("passed", "expected fail"), 0),
-    **{"failed": 1},
-    **dict.fromkeys(("skipped", "todo", "pending"), 2),
-}
 # "FAIL api ./cart.test.js (5.2 s)"
 FAILED_FILE_PATTERN = re.compile(r" ?FAIL +(.+?)(?: \([\d.]+ m?s\))?")
 NOT_LOADED = "Test suite failed to run"
@@ -257,26 +279,21 @@ def _read_vitest_run(lines: Sequence[str]) -> TestCounts | None:
 
 def _summaries(lines: Sequence[str], runner: str, lost: int) -> list[TestCounts]:
     """Return the counts of each line of tests that follows a line of files."""
-
-    def numbers(text: str) -> list[int]:
-        ran = [0, 0, 0]
-        for number, word in RESULT_WORD_PATTERN.findall(text):
-            ran[SCRIPT_KINDS[word]] += int(number)
-        return ran
-
     word = "Tests:" if runner == "jest" else "Tests  "
     found: list[TestCounts] = []
     files = ""
     for line in lines:
         if word in line and files and TESTS_PATTERN.fullmatch(line):
-            passed, failed, skipped = numbers(line)
-            failed = failed + lost if failed else max(lost, numbers(files)[1])
-            found.append(TestCounts(runner, passed, failed, skipped))
+            tests, of_files = (
+                tally(runner, RESULT_WORD_PATTERN.findall(text)) for text in (line, files)
+            )
+            failed = tests.failed + lost if tests.failed else max(lost, of_files.failed)
+            found.append(replace(tests, failed=failed))
         files = line if FILES_PATTERN.fullmatch(line) else ""
     return found
 
 
-PASSING_PATTERN = re.compile(r"  (\d{1,9}) passing \(\d+m?[smh]\)")
+PASSING_PATTERN = re.compile(r"  (\d{1,9}) (passing) \(\d+m?[smh]\)")
 OTHERS_PATTERN = re.compile(r"  (\d{1,9}) (pending|failing)")
 # "    ✔ adds up (32ms)", "    √ adds up"
 TICK_PATTERN = re.compile(r"\s*[✔✓√] .*")
@@ -289,28 +306,22 @@ CRASH = " Exception during run: "
 
 
 def read_mocha(lines: Sequence[str]) -> list[TestCounts]:
-    found = matches(PASSING_PATTERN, lines)
-    ends = [*(number for number, _ in found[1:]), len(lines)]
-    claims: list[tuple[TestCounts, int]] = []
-    start = seen = 0
-    for (number, passing), end in zip(found, ends, strict=False):
-        for line in lines[start:number]:
-            seen += (
-                len(line) - 2 if DOTS_PATTERN.fullmatch(line) else bool(TICK_PATTERN.match(line))
-            )
-        others = {"pending": 0, "failing": 0}
-        for line in lines[number + 1 : end]:
-            match = OTHERS_PATTERN.fullmatch(line)
-            if match is None:
-                break
-            others[match[2]] = int(match[1])
-        counts = TestCounts("mocha", int(passing[1]), others["failing"], others["pending"])
-        failures = _mocha_failures(lines[number + 1 : end], counts.failed)
-        claims.append((counts.naming(failures), seen))
-        start, seen = number, 0 if counts.run <= seen else seen
+    summaries = []
+    for number, passing in matches(PASSING_PATTERN, lines):
+        others = takewhile(bool, map(OTHERS_PATTERN.fullmatch, lines[number + 1 : number + 3]))
+        said = [(match[1], match[2]) for match in (passing, *others) if match]
+        summaries.append((number, tally("mocha", said)))
+    found = [
+        counts.naming(_mocha_failures(after, counts.failed))
+        for counts, _, after in believed(lines, summaries, _mocha_ended)
+    ]
     crashes = (line.removeprefix(CRASH) for line in lines if line.startswith(CRASH))
     name = CRASH.strip(" :")
-    return believed(claims) + [counts_of("mocha", (0, 1, 0), [(name, why)]) for why in crashes]
+    return found + [counts_of("mocha", (0, 1, 0), [(name, why)]) for why in crashes]
+
+
+def _mocha_ended(line: str) -> int:
+    return len(line) - 2 if DOTS_PATTERN.fullmatch(line) else bool(TICK_PATTERN.match(line))
 
 
 def _mocha_failures(lines: Sequence[str], most: int) -> Failures:
@@ -448,38 +459,33 @@ def _count(points: Sequence[_Point], lines: Sequence[str]) -> TestCounts:
 
 def _node_numbers(lines: Sequence[str], mark: str) -> list[tuple[int, TestCounts]]:
     found: list[tuple[int, TestCounts]] = []
-    numbers: dict[str, int] = {}
+    numbers: dict[str, str] = {}
     for number, line in enumerate(lines):
         if not line.startswith(mark):
             continue
         if match := NODE_PATTERN.fullmatch(line):
-            numbers[match[1]] = int(match[2])
+            numbers[match[1]] = match[2]
         elif line.startswith(f"{mark} duration_ms ") and numbers.keys() >= NODE_KEYS:
-            failed = numbers["fail"] + numbers["cancelled"]
-            skipped = numbers.get("skipped", 0) + numbers.get("todo", 0)
-            found.append((number, TestCounts("node", numbers["pass"], failed, skipped)))
+            found.append((number, tally("node", ((many, word) for word, many in numbers.items()))))
             numbers = {}
     return found
 
 
 def read_node_spec(lines: Sequence[str]) -> list[TestCounts]:
+    found = []
     summaries = _node_numbers(lines, "ℹ")
-    ends = [*(number for number, _ in summaries[1:]), len(lines)]
-    claims: list[tuple[TestCounts, int]] = []
-    start = 0
-    for (number, counts), end in zip(summaries, ends, strict=False):
-        seen = sum(line.lstrip(" ").startswith("✔ ") for line in lines[start:number])
-        run = lines[start:end]
+    for counts, before, after in believed(
+        lines, summaries, lambda line: line.lstrip(" ").startswith("✔ ")
+    ):
         # The failures are listed again at the end, each with its error.
-        title = run.index("✖ failing tests:") if "✖ failing tests:" in run else 0
+        shown = [*dropwhile(lambda line: line != "✖ failing tests:", after)] or before
         crosses = [
-            (cross[1], text_below(run, title + at, 3))
-            for at, cross in matches(CROSS_PATTERN, run[title:])
+            (cross[1], text_below(shown, at, 3))
+            for at, cross in matches(CROSS_PATTERN, shown)
             if not cross[2]
         ]
-        claims.append((counts.naming(crosses), seen))
-        start = number
-    return believed(claims)
+        found.append(counts.naming(crosses))
+    return found
 
 
 # pytest. A run begins with `test session starts`; with `-q` it has no beginning, and a second one
@@ -490,7 +496,8 @@ REASONS = " short test summary info "
 # "1 failed, 2 passed in 0.12s", "3 passed in 61.20s (0:01:01)", "no tests ran in 0.01s"
 SUMMARY_PATTERN = re.compile(r"([a-z0-9,/() ]{1,200}) in \d{1,9}\.\d\ds(?: \([\w:, ]{1,40}\))?")
 # "12 failed", "1 error", "2 subtests passed"
-ITEM_PATTERN = re.compile(r"(\d{1,9}|no) ([a-z ]+)")
+ITEM_PATTERN = re.compile(r"(\d{1,9}|no(?= tests)) ([a-z ]+)")
+NOT_RUN = ("tests ran", "tests collected", "test collected")
 # "..F.s  [ 66%]", "tests/test_a.py ..F.  [100%]", "tests/test_a.py .."
 LETTERS_PATTERN = re.compile(r"(?:\S+ )?([.FEsxXRu,]+)(?: *\[ *\d{1,3}%\])?")
 PERCENT_PATTERN = re.compile(r"\[ *(\d{1,3})%\]$")
@@ -500,12 +507,6 @@ VERBOSE_PATTERN = re.compile(r" (PASSED|XPASS|FAILED|ERROR)\b")
 TITLE_PATTERN = re.compile(r"_{2,} (?:ERROR (?:at \w+ of|collecting) )?(\S.*?) _{2,}")
 # "!!!!! Interrupted: 1 error during collection !!!!!", "!!!!! KeyboardInterrupt !!!!!"
 BANNER_PATTERN = re.compile(r"!{3,} (.*[^! ]) !{3,}")
-KINDS = {
-    **dict.fromkeys(("passed", "xpassed"), 0),
-    **dict.fromkeys(("failed", "error", "errors", "subtests failed"), 1),
-    **dict.fromkeys(("skipped", "xfailed", "deselected"), 2),
-    **dict.fromkeys(("tests ran", "tests collected", "test collected"), None),
-}
 
 
 def read_pytest(lines: Sequence[str]) -> list[TestCounts]:
@@ -561,13 +562,9 @@ def _pytest_summary(line: str) -> TestCounts | None:
         return None
     match = SUMMARY_PATTERN.fullmatch(line.strip("=").strip() if line[:1] == "=" else line)
     items = match[1].split(", ") if match else []
-    words = [ITEM_PATTERN.fullmatch(item.partition("/")[0]) for item in items]
-    known = [(KINDS[word[2]], word[1]) for word in words if word and word[2] in KINDS]
-    ran = [0, 0, 0]
-    for kind, number in known:
-        if kind is not None:
-            ran[kind] += int(number)
-    return TestCounts("pytest", ran[0], ran[1], ran[2]) if known else None
+    words = [(word[1], word[2]) for item in items if (word := ITEM_PATTERN.fullmatch(item))]
+    is_known = any(word in KINDS or word in NOT_RUN for _, word in words)
+    return tally("pytest", words) if is_known else None
 
 
 def _pytest_progress(lines: Sequence[str], headed: bool) -> tuple[str, str]:
@@ -628,7 +625,7 @@ RAN_PATTERN = re.compile(r"Ran (\d{1,9}) tests? in \d{1,9}\.\d{1,9}s")
 # "OK", "OK (skipped=1)", "FAILED (failures=1, unexpected successes=2)", "NO TESTS RAN"
 RESULT_PATTERN = re.compile(r"(OK|FAILED|NO TESTS RAN)(?: \(([a-z0-9=, ]+)\))?")
 # "failures=1"
-NUMBER_PATTERN = re.compile(r"([a-z ]+)=(\d{1,9})")
+NUMBER_PATTERN = re.compile(r"([a-z][a-z ]*)=(\d{1,9})")
 # "ok" in "test_a (test_file.Group.test_a) ... ok"
 ENDED_PATTERN = re.compile(r"ok|FAIL|ERROR|skipped .*|expected failure|unexpected success")
 # "test_a (test_file.Group.test_a) ..."
@@ -641,51 +638,42 @@ FIXTURES = ("setUpClass (", "tearDownClass (", "setUpModule (", "tearDownModule 
 
 
 def read_unittest(lines: Sequence[str]) -> list[TestCounts]:
-    claims: list[tuple[TestCounts, int]] = []
-    start = seen = passed = 0
-    began = False
-    for number, line in enumerate(lines):
-        if is_test := ENDED_PATTERN.fullmatch(line.partition(" ... ")[2]) is not None:
-            began = began or TEST_PATTERN.match(line) is not None
-            passed += line.endswith(" ok") and TEST_PATTERN.match(line) is not None
-        seen += len(line) if re.fullmatch("[.FEsxu]+", line) else is_test
-        ran = RAN_PATTERN.fullmatch(line)
-        result = matches(RESULT_PATTERN, lines[number : number + 4]) if ran else []
-        if not ran or not result:
-            continue
-        ended = result[0][1]
-        # Only what has failed begins anew below: else all would be read again for each success.
-        run = lines[start:number] if ended[1] == "FAILED" else ()
-        counts = _read_unittest_run(int(ran[1]), ended, run)
-        claims.append((counts, seen))
-        if counts.failed or counts.run <= seen:
-            start, seen = number, 0
-    return believed(claims) if claims or not began else [unfinished("unittest", passed)]
+    summaries = []
+    for number, ran in matches(RAN_PATTERN, lines):
+        for _, result in matches(RESULT_PATTERN, lines[number : number + 4])[:1]:
+            said = NUMBER_PATTERN.findall(result[2] or "")
+            counts = tally("unittest", ((many, word) for word, many in said))
+            failed = max(counts.failed, int(result[1] == "FAILED"))
+            passed = max(int(ran[1]) - counts.skipped, 0)
+            summaries.append((number, replace(counts, passed=passed, failed=failed)))
+    tests = [line for line in lines if TEST_PATTERN.match(line) and _unittest_ended(line)]
+    if tests and not summaries:
+        return [unfinished("unittest", sum(line.endswith(" ok") for line in tests))]
+    found = believed(lines, summaries, _unittest_ended)
+    return [
+        _with_failures(counts, before) if counts.failed else counts for counts, before, _ in found
+    ]
 
 
-def _read_unittest_run(ran: int, result: re.Match[str], lines: Sequence[str]) -> TestCounts:
-    has_failed = result[1] == "FAILED"
-    items = (NUMBER_PATTERN.fullmatch(item) for item in (result[2] or "").split(", "))
-    numbers = {item[1]: int(item[2]) for item in items if item}
-    unexpected = numbers.get("unexpected successes", 0)
-    failed = numbers.get("failures", 0) + numbers.get("errors", 0) + unexpected
-    skipped = numbers.get("skipped", 0) + numbers.get("expected failures", 0)
+def _unittest_ended(line: str) -> int:
+    is_test = ENDED_PATTERN.fullmatch(line.partition(" ... ")[2])
+    return len(line) if re.fullmatch("[.FEsxu]+", line) else bool(is_test)
+
+
+def _with_failures(counts: TestCounts, lines: Sequence[str]) -> TestCounts:
     titles = [
         (number, match)
         for number, match in matches(FAILURE_PATTERN, lines)
-        if has_failed and number and lines[number - 1] == DOUBLE_RULE
+        if number and lines[number - 1] == DOUBLE_RULE
     ]
     fixtures = [title for _, title in titles if title[2].startswith(FIXTURES)]
-    # Parts of one test can fail each for itself: the test is one that did not pass.
-    tests = {
-        title[2].partition(")")[0]
-        for _, title in titles
-        if title[1] != "UNEXPECTED SUCCESS" and title not in fixtures
-    }
-    not_passed = len(tests) + unexpected if tests else max(failed - len(fixtures), 0)
+    # Parts of one test can fail each for itself: the test is one that did not pass. Older Pythons
+    # do not show what has passed unexpectedly.
+    tests = {title[2].partition(")")[0] for _, title in titles if title not in fixtures}
+    not_passed = len(tests) + max(counts.failed - len(titles), 0)
     return counts_of(
         "unittest",
-        (max(ran - not_passed - skipped, 0), max(failed, int(has_failed)), skipped),
+        (max(counts.passed - not_passed, 0), counts.failed, counts.skipped),
         [(title[2], _unittest_error(lines[at : at + MOST_LINES])) for at, title in titles],
     )
 
@@ -698,7 +686,7 @@ def _unittest_error(lines: Sequence[str]) -> str:
 
 
 # "--- FAIL: TestTable/second (0.00s)"
-GO_RESULT_PATTERN = re.compile(r"--- (PASS|FAIL|SKIP): (\S+) \(\d{1,9}\.\d\ds\)")
+GO_RESULT_PATTERN = re.compile(r"--- (PASS|FAIL|SKIP): (\S+) \(\d{1,9}\.\d\ds\)$")
 # "=== RUN   TestTable/second", "=== CONT  TestTable"
 GO_RUN_PATTERN = re.compile(r"=== ([A-Z]+) +(\S+)")
 # "ok  \texample.com/shop\t0.003s", "FAIL\texample.com/shop [build failed]"
@@ -707,132 +695,98 @@ GO_PACKAGE_PATTERN = re.compile(r"(ok  |FAIL|\?   |---  )\t(\S+)(?:\s.*)?")
 GO_ERROR_PATTERN = re.compile(r"\.go:\d+(?::\d+)?: (.+)")
 
 
+# "example.com/shop/good [no tests to run]"
+NOTHING = ("[no tests to run]", "[no test files]")
+WORST = ("", "PASS", "SKIP", "FAIL")
+
+
+def read_go(lines: Sequence[str]) -> list[TestCounts]:
+    packages: dict[str, list[str]] = {}
+    # "# example.com/shop": what the compiler complains about follows.
+    built: dict[str, str] = {}
+    building = ""
+    read: list[str] = []
+    for line in _go_text(lines):
+        read.append(line)
+        if match := GO_PACKAGE_PATTERN.fullmatch(line):
+            packages.setdefault(match[2], []).extend(read)
+            read = []
+        elif line.startswith("# "):
+            building = line.split(" ")[1]
+        elif building and _go_error(line):
+            built.setdefault(building, line)
+    told = (GO_RUN_PATTERN.fullmatch(line) or GO_RESULT_PATTERN.search(line) for line in read)
+    if any(match and match[1] in {"RUN", "FAIL"} for match in told):
+        # A test binary that is run by itself ends with PASS or FAIL and names no package.
+        packages[""] = read
+    return [_read_package(name, said, built.get(name, "")) for name, said in packages.items()]
+
+
+def _go_text(lines: Sequence[str]) -> list[str]:
+    """Return the output without `-json`: that of a package after the other."""
+    outputs: dict[str, list[str]] = {}
+    for line in lines:
+        name, output = "", f"{line}\n"
+        with suppress(ValueError, RecursionError):
+            event = json.loads(line) if line.startswith("{") else None
+            if isinstance(event, dict) and isinstance(event.get("Action"), str):
+                name, output = str(event.get("Package", "")), str(event.get("Output", ""))
+        outputs.setdefault(name, []).append(output)
+    text = []
+    for name, parts in sorted(outputs.items(), key=lambda item: not item[0]):
+        told = lines_of("".join(parts))
+        ends = (GO_PACKAGE_PATTERN.fullmatch(line) for line in told)
+        if name and not any(end and end[2] == name for end in ends):
+            told.append(f"FAIL\t{name}")
+        text += told
+    return text
+
+
 def _go_error(line: str) -> str:
     match = GO_ERROR_PATTERN.search(line)
     return line if line.startswith("panic: ") else match[1] if match else ""
 
 
-# "example.com/shop/good [no tests to run]"
-NOTHING = ("[no tests to run]", "[no test files]")
-WORST = {"": 0, "PASS": 1, "SKIP": 2, "FAIL": 3}
+def _read_package(name: str, lines: Sequence[str], first_error: str) -> TestCounts:
+    """Count the tests of a package; one that does not report them, without `-v`, is untold.
 
-
-class _Package(Struct):
-    """The tests of one package of Go.
-
-    Without `-v` it does not report how many tests it has: it is untold, and counts as one test if
-    it passes. With `-v` a test counts only if it was seen to start: the program under test can
-    print `--- PASS`, too.
+    With `-v` a test counts only if it was seen to start: the program under test can print
+    `--- PASS`, too. Of several results of a test the worst stays.
     """
-
-    results: dict[str, str] = field(default_factory=dict)
-    errors: dict[str, str] = field(default_factory=dict)
-    ended: str = ""
-    empty: bool = False
-    told: bool = False
-    last_error: str = ""
-
-    def note(self, test: str, result: str) -> None:
-        """Record that a test starts, or its result; the worst of several stays."""
-        self.told = self.told or not result
-        if WORST[result] >= WORST[self.results.get(test, "")]:
-            self.results[test] = result
-
-    def note_error(self, test: str, line: str) -> None:
-        if error := _go_error(line):
-            self.errors.setdefault(test, error)
-            self.last_error = self.last_error or line.strip()
-
-    def end(self, result: str, empty: bool) -> None:
-        self.ended = "FAIL" if "FAIL" in {result, self.ended} else "PASS"
-        self.empty = empty
-
-    def counts(self, name: str) -> TestCounts:
-        values = list(self.results.values())
-        passed, skipped = values.count("PASS"), values.count("SKIP")
-        if not values and self.ended == "PASS" and not self.empty:
-            passed = 1
-        errors = [
-            (f"{name}.{test}" if name else test, self.errors.get(test, ""))
-            for test, result in self.results.items()
-            if result in {"", "FAIL"}
-        ]
-        if self.ended == "FAIL" and not errors:
-            errors = [(name or "go test", self.last_error)]
-        untold = not self.told and (bool(values) or passed > 0)
-        counts = counts_of("go", (passed, len(errors), skipped), errors)
-        return replace(counts, untold=int(untold))
-
-
-def read_go(lines: Sequence[str]) -> list[TestCounts]:
-    packages: dict[str, _Package] = {}
-    streams = _go_streams(lines)
-    for name, stream in streams.items():
-        start = 0
-        for number, line in enumerate(stream):
-            if match := GO_PACKAGE_PATTERN.fullmatch(line):
-                package = packages.setdefault(match[2], _Package())
-                _read_go_tests(package, stream[start:number])
-                package.end(match[1], line.endswith(NOTHING))
-                start = number + 1
-        rest = packages.get(name) or _Package()
-        _read_go_tests(rest, stream[start:])
-        if name not in packages and (name or rest.results):
-            # A test binary that is run by itself ends with PASS or FAIL and names no package.
-            ends = (line for line in reversed(stream) if line in {"PASS", "FAIL"})
-            rest.ended = "FAIL" if name else next(ends, "FAIL")
-            packages[name] = rest
-    # "# example.com/shop": what the compiler complains about follows.
-    built: dict[str, str] = {}
-    building = ""
-    for line in streams[""]:
-        if line.startswith("# "):
-            building = line.split(" ")[1]
-        elif building and _go_error(line):
-            built.setdefault(building, line)
-    for name in built.keys() & packages.keys():
-        packages[name].last_error = built[name]
-    return [package.counts(name) for name, package in packages.items()]
-
-
-def _go_streams(lines: Sequence[str]) -> dict[str, list[str]]:
-    """Return the lines of each package that `go test -json` tells of, and all others under ""."""
-    outputs: dict[str, list[str]] = {}
-    others: list[str] = []
-    for line in lines:
-        try:
-            event = json.loads(line) if line.startswith("{") else None
-        except (ValueError, RecursionError):
-            event = None
-        if not isinstance(event, dict) or not isinstance(event.get("Action"), str):
-            others.append(line)
-            continue
-        name, output = event.get("Package", ""), event.get("Output", "")
-        if isinstance(name, str) and isinstance(output, str):
-            outputs.setdefault(name, []).append(output)
-    streams = {name: lines_of("".join(parts)) for name, parts in outputs.items()}
-    return streams | {"": [*others, *streams.get("", ())]}
-
-
-def _read_go_tests(package: _Package, lines: Sequence[str]) -> None:
-    test = ""
-    seen = set()
+    results: dict[str, str] = {}
+    errors: dict[str, str] = {}
+    ends: set[str] = set()
+    test, is_told, is_empty = "", False, False
     for line in lines:
         if match := GO_RUN_PATTERN.fullmatch(line):
             test = match[2]
             if match[1] == "RUN":
-                package.note(test, "")
-                seen.add(test)
-        elif "--- " in line and (match := GO_RESULT_PATTERN.fullmatch(line, line.rindex("--- "))):
-            if match[1] == "FAIL" or match[2] in seen:
+                is_told = True
+                results.setdefault(test, "")
+        elif match := GO_RESULT_PATTERN.search(line):
+            if match[1] == "FAIL" or match[2] in results:
                 test = match[2]
-                package.note(test, match[1])
-                seen.add(test)
-            if match[1] == "FAIL" and "" in package.errors:
-                package.errors.setdefault(test, package.errors.pop(""))
-        else:
-            package.note_error(test, line)
-    package.errors.pop("", None)
+                results[test] = max(match[1], results.get(test, ""), key=WORST.index)
+            if match[1] == "FAIL" and "" in errors:
+                errors.setdefault(test, errors.pop(""))
+        elif error := _go_error(line):
+            errors.setdefault(test, error)
+            first_error = first_error or line.strip()
+        elif match := GO_PACKAGE_PATTERN.fullmatch(line):
+            ends.add(match[1])
+            is_empty = line.endswith(NOTHING)
+            test = ""
+        elif not name and line in {"PASS", "FAIL"}:
+            ends = {line}
+    has_failed = "FAIL" in ends or not ends
+    failed = [test for test, result in results.items() if result in {"", "FAIL"}]
+    failures = [(f"{name}.{test}" if name else test, errors.get(test, "")) for test in failed]
+    if has_failed and not failures:
+        failures = [(name or "go test", first_error)]
+    values = list(results.values())
+    passed = values.count("PASS") if values else int(not (has_failed or is_empty))
+    counts = counts_of("go", (passed, len(failures), values.count("SKIP")), failures)
+    return replace(counts, untold=int(not is_told and (bool(values) or passed > 0)))
 
 
 RUNNING_PATTERN = re.compile(r"running (\d{1,9}) tests?")
