@@ -27,9 +27,7 @@ NAMED = [
     ("db_token: ", "abcdefgh12345678" * 5),
     ("Authorization: Token ", "abcdefgh12345678" * 5),
     ("API_KEY = ", "abcdefgh12345678"),
-    ("https://hooks.slack.com/services/", "T01x/B02y/Xyz0"),
-    ("bot123456789:", "AA" + "a1-_" * 8),
-    ("Cookie: ", "session=q0Fb7xK2"),
+    ("x --token ", "abcdefgh12345678"),
     ("curl -s -u ada:", "q0Fb7xK2"),
 ]
 WRITTEN = [("", secret) for secret in [*SECRETS, JWT]] + NAMED

@@ -37,19 +37,17 @@ KEY_LINE = (
 ALONE = r"(?<![A-Za-z0-9])"
 # A letter and a digit in it, and nothing after it that only code has.
 MIXED = r"(?=[^\s\"'A-Za-z]{0,60}[A-Za-z])(?=[^\s\"'0-9]{0,60}[0-9])"
-END = r"(?=[\s\"',;&)`]|\Z)"
-BARE = r"[^\s\"'`<>${}()\[\]*,;&]"
+END = r"(?=[\s\"'\\,;&#<>)`*]|\Z)"
+# name=…  "name" : …  **name**: …  `NAME`: …  --name …; in JSON within JSON a mark is \".
+SAID = (
+    rf"(?:(?<=--){NAME}[ \t]{{1,4}}"
+    rf"|{NAME}[\\\"'*_`]{{0,4}}[ \t]{{0,4}}[:=][*_]{{0,3}}[ \t]{{0,4}})"
+)
 # What takes the place of a secret: $PASSWORD, <yours>
 GIVEN = r"(?![$<{(*\[])"
-IN_QUOTES = rf"(?P<quote>[\"'])({GIVEN}[^\n\"']{{3,200}})(?P=quote)"
-# `="…` or `: '…`; in JSON the name has a quotation mark, too, and in JSON within JSON \".
-QUOTED = r"""(?:\\{0,3}["'])?[ \t]{0,4}[:=][ \t]{0,4}(?P<quote>\\{0,3}["'])"""
+QUOTE = r"(?P<quote>\\{0,3}[\"'])"
+IN_QUOTES = rf"{QUOTE}({GIVEN}(?:(?!(?P=quote))(?:\\[^\n]|[^\n\\])){{3,200}})(?P=quote)"
 HEADER = r"""["']?[ \t]{0,4}[:=][ \t]{0,4}["']?"""
-# **password**: … and `API_KEY`: `…`
-MARKED = (
-    r"(?:[*_`]{1,3}[ \t]{0,4}[:=][ \t]{0,4}`?|:[*_]{1,3}[ \t]{1,4}`?|[ \t]{0,4}[:=][ \t]{0,4}`)"
-)
-END_OF_MARKED = r"(?=[\s\"',;&)`*]|\Z)"
 # No other call is passed, so that many of them take no longer.
 CURL = (
     r"(?<![\w-])curl(?:\.exe)?(?=\s)(?:(?!curl\s)[^\n|;]|\\\n){0,300}?"
@@ -59,31 +57,23 @@ CURL = (
 # Where one begins with these words, as they are written, it ends like this. A part of one is
 # masked, too: the end may have been cut off.
 KNOWN_TOKENS = {
-    "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ dckr_pat_ dckr_oat_": r"[\w-]{8,}",
-    "glpat- glptt- gldt- glrt- glsoat- glcbt- glft- glagent- GOCSPX-": r"[\w-]{8,}",
+    "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ dckr_pat_ dckr_oat_ "
+    "glpat- glptt- gldt- glrt- glsoat- glcbt- glft- glagent- GOCSPX- "
+    "xoxa- xoxb- xoxe- xoxo- xoxp- xoxr- xoxs- xapp- "
+    "sk_live_ sk_test_ rk_live_ rk_test_": r"[\w-]{8,}",
+    "ya29. hvs. hvb. AIza AGE-SECRET-KEY- sq0atp- sq0csp-": r"[\w-]{16,}",
     "AKIA ASIA": r"[0-9A-Z]{16,}",
-    "xoxa- xoxb- xoxe- xoxo- xoxp- xoxr- xoxs- xapp-": r"[\w-]{10,}",
-    "AIza": r"[\w-]{35,}",
-    "npm_ hf_ gsk_ xai- r8_ lin_api_ lin_oauth_": (
-        r"(?:(?=[A-Za-z]{0,60}\d)[A-Za-z0-9]{20,}|[A-Za-z0-9]{34,})"
+    "shpat_ shpca_ shppa_ shpss_ dop_v1_ doo_v1_ dor_v1_": r"[0-9A-Fa-f]{16,}",
+    "npm_ hf_ gsk_ xai- r8_ tk_ lin_api_ lin_oauth_ whsec_": (
+        r"(?:(?=[A-Za-z+/]{0,60}\d)[A-Za-z0-9+/]{20,}|[A-Za-z0-9+/]{34,})={0,2}"
     ),
-    "tk_": r"(?=[A-Za-z]{0,60}\d)[A-Za-z0-9]{20,}",
-    "shpat_ shpca_ shppa_ shpss_": r"[0-9A-Fa-f]{16,}",
-    "whsec_": r"[A-Za-z0-9+/]{16,}={0,2}",
-    "sq0atp- sq0csp-": r"[\w-]{16,}",
     "pypi-": r"(?:AgE|(?=[A-Za-z_-]{0,60}\d)[\w-]{30})[\w-]{8,}",
-    "sk_live_ sk_test_ rk_live_ rk_test_": r"\w{8,}",
     "SG.": r"[\w-]{16,}\.[\w-]{16,}",
-    "ya29. hvs. hvb.": r"[\w-]{20,}",
-    "dop_v1_ doo_v1_ dor_v1_": r"[0-9a-f]{16,}",
-    "AGE-SECRET-KEY-": r"[0-9A-Za-z]{16,}",
-    # Of Twilio
-    " ".join(f"SK{digit}" for digit in "0123456789abcdef"): r"[0-9a-f]{31}(?![0-9A-Za-z])",
 }
 PASSWORDS = ("password", "passwd", "passphrase", "secret")
 TOKENS = (
     *("token", "api_key", "api-key", "apikey", "access_key", "access-key", "accesskey"),
-    *("secret_key", "secret-key", "secretkey", "credential", "x-cao-proof"),
+    *("secret_key", "secret-key", "secretkey", "accountkey", "credential", "x-cao-proof"),
 )
 OVER_LINES: Shapes = (
     (
@@ -112,63 +102,39 @@ SHAPES: Shapes = (
         r"(?<![A-Za-z0-9-])(sk-(?:(?=[\w-]{0,60}\d)|(?:proj|ant|svcacct|admin|or)-)[\w-]{20,})",
     ),
     (("eyj",), r"(?<![\w-])(eyJ[\w-]{8,}\.(?:eyJ[\w-]{8,}(?:\.[\w-]{0,})?|[\w-]{8,}\.[\w-]{8,}))"),
-    # A bot of Telegram: its number stays.
-    ((":aa",), r"(?<=\d{6}):(AA[\w-]{28,})"),
-    (("hooks.slack.com/",), r".{16}[a-z]{1,20}/([\w/-]{8,})"),
-    (("/webhooks/",), r"/[^/]{8}/(\d{5,}/[\w-]{8,})"),
     # A number there is a port.
     (
         ("://",),
-        r"(?<=[A-Za-z0-9])://[^\s/:@\"']{0,200}:(?!\d{1,5}(?:[/?#]|\Z))"
-        r"([^\s\"'<>]{1,200})@(?=[\w\[])",
+        r"(?<=[A-Za-z0-9])://(?:[^\s/:@\"']{0,200}:(?!\d{1,5}(?:[/?#]|\Z))"
+        rf"([^\s\"'<>]{{1,200}})@(?=[\w\[])|({MIXED}[\w.~+=%-]{{16,400}})@)",
     ),
-    (("://",), rf"(?<=[A-Za-z0-9])://({MIXED}[\w.~+=%-]{{16,400}})@"),
     (
         ("authorization",),
         rf"{NAME}{HEADER}(?:(?i:bearer|basic|token|digest)[ \t]+([^\s\"'<>$(){{}}]{{4,}})"
         rf"|(?:[A-Za-z][\w-]{{0,20}}[ \t]+)?({MIXED}[\w.~+/=:-]{{12,400}}){END})",
     ),
-    (("cookie",), rf"{NAME}{HEADER}(?<!=)([\w.-]{{1,100}}=[^\n\"'<>(]{{4,}})"),
     (("bearer ",), rf"{NAME}({MIXED}[\w.~+/=-]{{16,}})"),
-    (("accountkey=", "sharedaccesskey="), rf"{NAME}([A-Za-z0-9+/=]{{16,}})"),
+    (PASSWORDS, rf"{SAID}{IN_QUOTES}"),
+    # Blanks around the sign are also in code, which has names there: password = self.password2
     (
         PASSWORDS,
-        rf"{NAME}{QUOTED}({GIVEN}(?:(?!(?P=quote))(?:\\[^\n]|[^\n\\])){{3,200}})(?P=quote)",
+        rf"{SAID}`?(?:(?<!= )|(?![A-Za-z_]\w{{0,100}}\.|\w{{0,100}}(?i:pass|secret)))"
+        rf"({MIXED}[^\s\"'`<>${{}}()\[\]*,;&]{{6,200}}){END}",
     ),
-    (PASSWORDS, rf"{NAME}(?:=|:[ \t]{{1,4}})({MIXED}{BARE}{{6,200}}){END}"),
-    # Blanks around it are also in code, which has names there: password = self.password2
+    # Where a variable of the environment is set, whatever it is; but TESTS_PASS=120
     (
-        PASSWORDS,
-        rf"{NAME}[ \t]{{1,4}}=[ \t]{{1,4}}(?![A-Za-z_]\w{{0,100}}\.|\w{{0,100}}(?i:pass|secret))"
-        rf"({MIXED}{BARE}{{6,200}}){END}",
-    ),
-    (PASSWORDS, rf"(?<=--){NAME}[ \t]{{1,4}}(?:{IN_QUOTES}|((?!-){MIXED}{BARE}{{6,200}}){END})"),
-    (PASSWORDS, rf"{NAME}{MARKED}({MIXED}{BARE}{{8,200}}){END_OF_MARKED}"),
-    # Where a variable of the environment is set, whatever it is.
-    (PASSWORDS, r"(?:PASSWORD|PASSWD|PASSPHRASE|SECRET)=([^\s\"'<>${}()\[\]*]{3,200})"),
-    (
-        ("_pass=",),
-        rf"(?<=[A-Z0-9])_PASS=(?:{IN_QUOTES}|({GIVEN}"
-        r"(?!(?:\d{1,9}|(?i:true|false|yes|no|none|null))(?![\w-]))[^\s\"'<>${}()\[\]*]{3,200}))",
+        (*PASSWORDS, "_pass="),
+        r"(?:(?:PASSWORD|PASSWD|PASSPHRASE|SECRET)="
+        r"|(?<=[A-Z0-9])_PASS=(?!(?:\d{1,9}|(?i:true|false|yes|no|none|null))(?![\w-])))"
+        rf"(?:{IN_QUOTES}|([^\s\"'<>${{}}()\[\]*]{{3,200}}))",
     ),
     (
         TOKENS,
         r"[A-Z_]{5,20}=[\"']?((?!\w{0,40}[Tt]oken)(?=[^\sA-Z]{0,60}[A-Z])(?=[^\sa-z]{0,60}[a-z])"
         rf"[\w~+/=-]{{12,400}}+){END}",
     ),
-    # ?api_key=…&access_token=…
-    (
-        TOKENS,
-        r"(?:(?<=[?&])|(?<=[?&]id_)|(?<=[?&]auth_)|(?<=[?&]access_)|(?<=[?&]refresh_))"
-        rf"{NAME}=({MIXED}[\w.~+/%-]{{6,400}})(?=[&#\s\"'<>)]|\Z)",
-    ),
-    (TOKENS, rf"(?<=--){NAME}[ \t]{{1,4}}[\"']?({MIXED}[\w.~+/=:-]{{8,400}}){END}"),
-    (TOKENS, rf"{NAME}{MARKED}({MIXED}[\w.~+/=-]{{10,400}}){END_OF_MARKED}"),
-    (TOKENS, rf"{NAME}{QUOTED}({MIXED}[^\s\"'<>${{}}()]{{8,400}})(?P=quote)"),
-    (
-        TOKENS,
-        rf"{NAME}(?:[ \t]{{0,4}}=[ \t]{{0,4}}|:[ \t]{{1,4}})({MIXED}[\w.~+/=-]{{12,400}}){END}",
-    ),
+    (TOKENS, rf"{SAID}{QUOTE}({MIXED}[^\s\"'<>${{}}()]{{8,400}})(?P=quote)"),
+    (TOKENS, rf"{SAID}[\"'`]?(?!\w{{1,9}}://)({MIXED}[\w.~+/=:%-]{{8,400}}){END}"),
 )
 
 
@@ -262,8 +228,10 @@ SIDES = "│┃║▏▕▌▐┆╎┊|█"
 """What stands beside a text: of a box, of a quotation, of a bar that scrolls."""
 MARGIN = 8
 """Columns that an agent may leave free to the right of what it writes."""
-# What a blank follows: `Authorization: Basic`
-BLANK_FOLLOWS = re.compile(r"(?i::|\b(?:bearer|basic|token|digest))\Z")
+# What a blank follows where a text was broken: `--password`, `Authorization: Basic`
+BLANK_FOLLOWS = re.compile(
+    rf"(?i:--(?:{'|'.join((*PASSWORDS, *TOKENS))})|\b(?:bearer|basic|token|digest))\Z"
+)
 LONGEST_WORD = 16
 
 
@@ -312,30 +280,23 @@ def _row(text: str, width: int) -> _Row:
 def _hidden_over_rows(rows: Sequence[_Row]) -> set[int]:
     """Return the places of all letters of secrets that go on in the next row, over all rows.
 
-    Was there a blank where a text was broken? Nobody knows: each of three guesses finds some.
+    Was there a blank where a text was broken? Nobody knows: none is assumed where a secret could
+    go on.
     """
-    hidden: set[int] = set()
-    goes_on = [_goes_on(upper, lower) for upper, lower in pairwise(rows)]
-    for guess in ("never", "by room", "by words") if any(goes_on) else ():
-        text, at = rows[0].written, len(rows[0].text) + 1
-        places = list(range(rows[0].start, rows[0].end))
-        joints = []
-        for (upper, lower), is_one in zip(pairwise(rows), goes_on, strict=True):
-            between = "\n"
-            if is_one:
-                by_room = lower.start > upper.start or upper.used < upper.room
-                by_room = by_room or lower.text.startswith(" ")
-                by_words = BLANK_FOLLOWS.search(text[-LONGEST_WORD:]) is not None
-                has_blank = {"never": False, "by room": by_room, "by words": by_words}[guess]
-                between = " " if has_blank else ""
-                joints.append(len(text) + len(between))
-            text += between + lower.written
-            places += [-1] * len(between)
-            places += range(at + lower.start, at + lower.end)
-            at += len(lower.text) + 1
-        for start, end in secrets(text, joints):
-            hidden.update(places[start:end])
-    return hidden
+    text, at = rows[0].written, len(rows[0].text) + 1
+    places = list(range(rows[0].start, rows[0].end))
+    joints = []
+    for upper, lower in pairwise(rows):
+        between = "\n"
+        if _goes_on(upper, lower):
+            between = " " if BLANK_FOLLOWS.search(text[-LONGEST_WORD:]) else ""
+            joints.append(len(text) + len(between))
+        text += between + lower.written
+        places += [-1] * len(between)
+        places += range(at + lower.start, at + lower.end)
+        at += len(lower.text) + 1
+    found = secrets(text, joints) if joints else []
+    return {place for start, end in found for place in places[start:end]}
 
 
 def _goes_on(upper: _Row, lower: _Row) -> bool:
