@@ -169,7 +169,7 @@ def test_ctrl_c_takes_the_block_away_and_leaves_whole_lines(pane: Pane) -> None:
     lines = pane.lines(joined=True)
     assert not any("▶" in line or "│" in line or "^C" in line for line in lines)
     assert lines[-3].startswith("cao: stopping. Ctrl-C again ends at once.")
-    assert lines[-2].endswith("The run is saved. Run the same command again to resume")
+    assert "The run is saved." in lines[-2]
     assert [line.split()[2:4] for line in lines[-7:-3]] == [["note", str(n)] for n in range(4)]
 
 

@@ -50,7 +50,7 @@ RUN_BEGAN = RunBegan(
     NOON, "cao-1", {"analyst": "a1"}, {"analyst": "codex"}, "/p/.tmp/20250131-120000"
 )
 
-ANEW = "The run is saved, and its agents are ended. `cao resume k3f9` resumes it with new ones"
+ANEW = "The run is saved. `cao resume k3f9` resumes it with new agents"
 
 
 def handoff(kind: EventKind, text: str = "", status: TerminalStatus | None = None) -> HandoffEvent:
@@ -66,9 +66,9 @@ def ended(outcome: Outcome) -> TurnEnded:
     return turn_ended(NOON, Dispatch(TURN, "key", 4), outcome, 75.0, archive)
 
 
-def told(*events: RunEvent, report: str = "") -> Line:
+def told(*events: RunEvent) -> Line:
     """Return the last lines of a new run after some events."""
-    narration = Narration(Path("/p"), report)
+    narration = Narration(Path("/p"))
     lines = [narration.tell(event) for event in events]
     assert lines[-1] is not None
     return lines[-1]
@@ -131,7 +131,6 @@ FAILED = replace(ended(Outcome(Meaning.FAILED, Verdict(TEST_FORM, False), 2)), r
             (FilesChanged(NOON, "tester", 1, 3, ("a", "b"), 3, 1, 2, allowed=False),),
             "tester changed 3 files, which is not its task: a, b and 1 more",
         ),
-        ((STOPPED,), "The run is saved. Run the same command again to resume"),
         (
             (replace(PASSED, session_left="cao-1"),),
             "\nIts agents stay. To end them: cao stop --session cao-1",
@@ -169,7 +168,7 @@ def test_what_every_turn_has_is_not_worth_a_line(events: tuple[RunEvent, ...]) -
 
 
 def test_what_is_said_of_a_stopped_run_can_be_given() -> None:
-    narration = Narration(Path("/p"), "", "The demo was stopped")
+    narration = Narration(Path("/p"), "The demo was stopped")
     narration.tell(OPENED)
     line = narration.tell(STOPPED)
     assert line is not None
@@ -224,7 +223,7 @@ def test_a_run_that_does_not_begin_says_so() -> None:
 
 def test_a_run_that_failed_says_why_and_where_its_work_is() -> None:
     events = (OPENED, failed_gate("`make` ended"), replace(LOST, tree="/t"))
-    line = told(*events, report="cao report {id}")
+    line = told(*events)
     assert line.tone is Tone.BAD
     assert line.text.splitlines() == [
         "FAIL after 2 rounds (cao report k3f9 says more)",

@@ -8,11 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from cli_agent_orchestrator.cli.main import COMMANDS, MOVED, cao
-from cli_agent_orchestrator.cli.run import agent_options, report_command, run, task_options
+from cli_agent_orchestrator.cli.run import agent_options, run, task_options
 from cli_agent_orchestrator.errors import ConfigError, PromptError, UsageError
 from cli_agent_orchestrator.providers import PROVIDERS
 from cli_agent_orchestrator.runs.request import build_request
-from cli_agent_orchestrator.settings.config import RunConfig
 from cli_agent_orchestrator.settings.table import (
     AGENTS,
     BY_NAME,
@@ -131,17 +130,6 @@ def test_a_name_that_has_moved_names_the_right_command(name: str) -> None:
     assert isinstance(done.exception, UsageError)
     assert MOVED[name] in str(done.exception)
     assert MOVED[name].split()[1] in COMMANDS
-
-
-def test_the_command_that_reports_on_a_run_is_one_that_works_from_here(tmp_path: Path) -> None:
-    folder = tmp_path / "my project"
-    folder.mkdir()
-    here = RunConfig.from_env({"WD": str(folder)})
-    elsewhere = RunConfig.from_env({"WD": str(folder), "STATE_FILE": "run.json"})
-    assert report_command(here, here.wd) == "cao report"
-    assert report_command(elsewhere, Path("/")) == (
-        f"cao report --wd '{here.wd}' --state-file '{here.wd / 'run.json'}'"
-    )
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)

@@ -115,7 +115,7 @@ class TestViews:
             "    for term in ('xterm', 'dumb', None):\n"
             "        os.environ.pop('TERM', None)\n"
             "        os.environ |= {'TERM': term} if term else {}\n"
-            "        print(type(progress.choose_view(pathlib.Path('/p'), False, '')).__name__)\n"
+            "        print(type(progress.choose_view(pathlib.Path('/p'), False)).__name__)\n"
             "for columns in (40, 0):\n"
             "    if progress.sys.stdout.isatty():\n"
             "        termios.tcsetwinsize(1, (24, columns))\n"
@@ -252,7 +252,7 @@ class TestViews:
             "fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
             "from cli_agent_orchestrator.cli.run import choose_view\n"
             f"state = pathlib.Path({str(tmp_path)!r})\n"
-            "with choose_view(state, False, '', state_folder=state):\n"
+            "with choose_view(state, False, state_folder=state):\n"
             "    pass\n"
         )
         socket = tmux_socket(tmp_path) if is_agents else "default"

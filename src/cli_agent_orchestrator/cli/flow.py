@@ -182,21 +182,18 @@ def try_flow(found: Flow, of: Path) -> int:
         }
         with private_environment(folder, script, os.environ) as environ:
             environ["CAO_CONFIG_DIR"] = str(config_folder(os.environ))
-            return _run(project, settings, environ)
+            return _run(project, settings, environ, "try")
 
 
-def _run(
-    project: Path, settings: Mapping[str, str], environ: Mapping[str, str], stopped: str = ""
-) -> int:
-    """Carry out a run; `stopped` is what is said of one that is stopped in the live view."""
+def _run(project: Path, settings: Mapping[str, str], environ: Mapping[str, str], what: str) -> int:
     with importing():  # heavy, unlike --help
         from ..runs.request import RunRequest
         from .conduct import conduct
-        from .run import PlainView, choose_view
+        from .run import choose_view
 
     given = {"WD": str(project), "PROVIDER": "scripted", "CLEANUP_ON_EXIT": "1", **settings}
     request = RunRequest(RunConfig.from_env(given), given)
-    view = choose_view(project, False, "", stopped) if stopped else PlainView(project)
+    view = choose_view(project, False, STOPPED.format(what=what))
     return conduct(request, view, environ, state_stays=False)
 
 
@@ -272,7 +269,7 @@ When you have filled in task.md, let five Codex agents work on it (--provider ch
   {cao} run task.md
 """
 
-STOPPED = "The demo was stopped. Run the same command again to start over"
+STOPPED = "The {what} was stopped. Run the same command again to start over"
 
 
 @click.command()
@@ -304,7 +301,7 @@ def demo(flow: str) -> None:
         ),
     }
     with private_environment(folder, DEMO_SCRIPT, os.environ) as environ:
-        code = _run(project, settings, environ, STOPPED)
+        code = _run(project, settings, environ, "demo")
         turns: Sequence[Turn] = ()
         kept = ""
         if code in (0, 1):

@@ -31,18 +31,6 @@ NO_CHANGE = (
 )
 
 
-def unfinished_words(resume: bool | None) -> str:
-    """Say how to resume a run that ended without a verdict: `--no-resume` would begin a new one."""
-    changed = ", with --resume instead of --no-resume," if resume is False else ""
-    return f"{SAVED}. Run the same command again{changed} to resume"
-
-
-UNFINISHED = unfinished_words(None)
-RESUME_BY_ID = f"{SAVED}. `cao resume {{id}}` resumes it"
-RESUME_ANEW = f"{SAVED}, and its agents are ended. `cao resume {{id}}` resumes it with new ones"
-"""The command that began a run looks for the agents that it had."""
-
-
 class Tone(Enum):
     """Its value is how a terminal styles it."""
 
@@ -114,15 +102,14 @@ WORDS: Mapping[events.EventKind, tuple[str, Tone]] = {
 class Narration:
     """Puts the events of one run into words; it remembers what its last lines need."""
 
-    def __init__(self, base: Path, report: str = "", unfinished: str = UNFINISHED) -> None:
-        """Paths below `base` are relative to it; `report` is the command that reports the rest.
+    def __init__(self, base: Path, stopped: str = "") -> None:
+        """Paths below `base` are relative to it.
 
-        `unfinished` is said of a run that has begun and ends without a verdict. In both, `{id}` is
-        the id of the run.
+        `stopped` is said if a run that is not kept, such as that of the demo, has no verdict; the
+        commands for a run that is kept are left out then.
         """
         self._base = base
-        self._report = report
-        self._unfinished = unfinished
+        self._stopped = stopped
         self._not_begun = "Nothing was started"
         self._run = ""
         self._attach_prefix = ""
@@ -239,14 +226,10 @@ class Narration:
         return Line("\n".join(self._verdict(event)), tone)
 
     def _how_to_resume(self, event: events.RunEnded) -> str:
-        if event.to_resume:
-            resume = f"{SAVED}. `{event.to_resume}` resumes it"
-        elif self._run and not event.session_left and self._unfinished.startswith(SAVED):
-            resume = self._named(RESUME_ANEW)
-        else:
-            resume = self._named(self._unfinished)
+        command = event.to_resume or f"cao resume {short_name(self._run)}"
+        resume = self._stopped or f"{SAVED}. `{command}` resumes it"
         if not event.session_left:
-            return resume
+            return resume if self._stopped or event.to_resume else f"{resume} with new agents"
         stop = self._stop(event.session_left)
         cao = f"{self._attach_prefix}cao"
         return f"{resume}. Its agents stay: `{cao} ls` lists them, `{stop}` ends them"
@@ -263,7 +246,7 @@ class Narration:
         if event.branch:
             yield f"{verdict}, on branch {event.branch}"
         else:
-            yield verdict + (f" ({self._named(self._report)} says more)" if self._report else "")
+            yield verdict + (f" (cao report {run} says more)" if run and not self._stopped else "")
         if event.look_at:
             yield f"Look at {event.look_at}" + (f": cao report {run}" if run else "")
         if event.before:
@@ -299,9 +282,6 @@ class Narration:
     def _stop(self, session: str) -> str:
         what = short_name(self._run) or f"--session {session}"
         return f"{self._attach_prefix}cao stop {what}"
-
-    def _named(self, text: str) -> str:
-        return text.replace("{id}", short_name(self._run))
 
 
 def reason_of_fail(step: events.TurnEnded | events.CheckEnded) -> str:

@@ -26,7 +26,6 @@ from ..show.report_text import anonymized, local_time, markdown, request_page, w
 from ..version import __version__
 from .complete import complete_files, complete_runs
 from .imports import current_folder
-from .run import find_project, is_placed
 from .runs import say_if_elsewhere
 
 MOST_STEPS = 12
@@ -116,13 +115,9 @@ def _meant(run: str | None, options: Mapping[str, str | None]) -> Folder:
         return run_folder(state, find_run(state, run, current_folder()).id)
     variables = read_environment(os.environ, bare=False)
     given = merge_settings(options, variables)
-    placed = is_placed(given)
-    if not placed:
-        above = find_project(Path(), Path.home())
-        variables |= {"WD": str(above)} if above else {}
     config = RunConfig.from_env(read_all_settings(options, variables, None))
     if "STATE_FILE" not in given:
-        return run_folder(state, last_run(config, anywhere=not placed))
+        return run_folder(state, last_run(config.wd, anywhere="WD" not in given))
     named = ExportedState(config.state_file, config.wd).named_run()
     record = read_record(run_folder(state, named)) if is_run_id(named) else None
     if record is None or record.wd != str(config.wd):
@@ -158,15 +153,15 @@ def _html(found: Report, folder: Folder) -> str:
     return report_page(_for_others(shortened(found, clean)), made, steps)
 
 
-def last_run(config: RunConfig, *, anywhere: bool) -> str:
+def last_run(folder: Path, *, anywhere: bool) -> str:
     """Return the id of the run that is meant if none is named, and say what may surprise.
 
     If `anywhere`, the only run that exists may be of another folder.
     """
     runs = list_runs(state_folder(os.environ))
-    own = [run for run in runs if str(config.wd) in (run.wd, run.project)]
+    own = [run for run in runs if str(folder) in (run.wd, run.project)]
     # Else those above or below the folder.
-    own = own or [run for run in runs if run.works_in(config.wd)]
+    own = own or [run for run in runs if run.works_in(folder)]
     if begun := [run for run in own if not run.unsaved] or own[:1]:
         newer = own.index(begun[0])
         if newer:
@@ -174,7 +169,7 @@ def last_run(config: RunConfig, *, anywhere: bool) -> str:
             click.echo(f"This is {begun[0].id}; {some} of this folder did not begin.", err=True)
         return begun[0].id
     if not anywhere:
-        raise UsageError(f"there is no run of {config.wd}; `cao runs` lists all")
-    found = choose_run(runs, None, config.wd, "look")
-    say_if_elsewhere(found, config.wd)
+        raise UsageError(f"there is no run of {folder}; `cao runs` lists all")
+    found = choose_run(runs, None, folder, "look")
+    say_if_elsewhere(found, folder)
     return found.id

@@ -1,7 +1,6 @@
 """`cao run`: for which folder it is meant, with which settings, and how it is shown."""
 
 import os
-import shlex
 import stat
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +22,7 @@ from ..hosting.user import read_notices
 from ..runs.control import pass_on
 from ..runs.record import read_events
 from ..runs.recorder import View
-from ..settings.config import RunConfig, tmux_socket
+from ..settings.config import tmux_socket
 from ..settings.layout import STATE_FILE, run_folder, state_folder
 from ..settings.table import (
     AGENTS,
@@ -40,7 +39,7 @@ from ..settings.values import expand_path, merge_settings, read_environment
 from ..terminals.programs import is_inside
 from .complete import complete_files, complete_role_agents, complete_setting
 from .imports import importing, terminal_width
-from .narration import UNFINISHED, Narration, beside_time
+from .narration import Narration, beside_time
 from .trust import settle_consent
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -225,12 +224,8 @@ def start(
         return
     with importing():
         from .conduct import conduct
-        from .narration import RESUME_BY_ID, unfinished_words
 
-    by_id = bool(run) or config.in_worktree
-    report = "cao report {id}" if by_id else report_command(config, Path.cwd())
-    unfinished = RESUME_BY_ID if by_id else unfinished_words(config.resume)
-    view = choose_view(config.wd, as_json, report, unfinished, state_folder(os.environ))
+    view = choose_view(config.wd, as_json, state_folder=state_folder(os.environ))
     sys.exit(conduct(request, view, os.environ))
 
 
@@ -274,15 +269,6 @@ def project_options(
         return {}
     click.echo(one_line(f"Using the project in {folder}"), err=True)
     return {"WD": str(folder)}
-
-
-def report_command(config: RunConfig, here: Path) -> str:
-    words = ["cao", "report"]
-    if config.wd != here:
-        words += ["--wd", str(config.wd)]
-    if config.state_file != config.wd / STATE_FILE:
-        words += ["--state-file", str(config.state_file)]
-    return shlex.join(words)
 
 
 def _text(value: str | bool | tuple[str, ...] | None) -> str | None:
@@ -351,8 +337,8 @@ def remarks_on_variables(environ: Mapping[str, str]) -> list[str]:
 
 
 class PlainView(View):
-    def __init__(self, base: Path, report: str = "", unfinished: str = UNFINISHED) -> None:
-        self._narration = Narration(base, report, unfinished)
+    def __init__(self, base: Path, stopped: str = "") -> None:
+        self._narration = Narration(base, stopped)
 
     def tell(self, event: RunEvent) -> None:
         line = self._narration.tell(event)
@@ -367,26 +353,21 @@ class JsonView(View):
 
 
 def choose_view(
-    base: Path,
-    as_json: bool,
-    report: str,
-    unfinished: str = UNFINISHED,
-    state_folder: Path | None = None,
+    base: Path, as_json: bool, stopped: str = "", state_folder: Path | None = None
 ) -> View:
-    """Return the view that suits the output; `report` is the command that shows more.
+    """Return the view that suits the output; `stopped` is that of `Narration`.
 
-    `unfinished` is shown for a run that ends without a verdict. With the state folder, keys can
-    steer the run; without it commands in another terminal could not find the run, and none is
-    shown.
+    With the state folder, keys can steer the run; without it commands in another terminal could
+    not find the run, and none is shown.
     """
     if as_json:
         return JsonView()
     if not sys.stdout.isatty() or os.environ.get("TERM", "dumb") == "dumb":
-        return PlainView(base, report, unfinished)
+        return PlainView(base, stopped)
     from ..hosting.connect import client_for
     from .live import LiveView
 
-    narration = Narration(base, report, unfinished)
+    narration = Narration(base, stopped)
     if state_folder is None:
         return LiveView(narration)
 

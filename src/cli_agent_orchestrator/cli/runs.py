@@ -153,15 +153,12 @@ def watch(run: str | None, as_json: bool) -> None:
     from ..events import RunEnded
     from ..runs.service import Follower
     from .interrupts import Interrupts
-    from .narration import RESUME_BY_ID
     from .run import choose_view
 
     found = run_to_look_at(run)
     state = state_folder(os.environ)
     folder = Path(found.project or found.wd)
-    name = short_name(found.id)
-    unfinished = RESUME_BY_ID.format(id=name)
-    view = choose_view(folder, as_json, f"cao report {name}", unfinished, state)
+    view = choose_view(folder, as_json, state_folder=state)
     follower = Follower(run_folder(state, found.id))
     last = None
     with Interrupts(notice="") as interrupts, view:
