@@ -26,6 +26,7 @@ from cli_agent_orchestrator.terminals.board import EventFeed
 from cli_agent_orchestrator.terminals.service import TerminalService
 
 CONFIRMED = Delivery(True, "the agent started to work", enter_presses=1)
+LONG_AGO = 1_700_000_000.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class FakeService(TerminalService):
             agent_profile="programmer",
             working_directory="/home/ada/shop",
             status=TerminalStatus.IDLE,
-            last_active=1_700_000_000.5,
+            last_active="2023-11-14T22:13:20.500000+00:00",
         )
         self.known[terminal_id] = terminal
         return terminal
@@ -173,8 +174,8 @@ class FakeService(TerminalService):
 
     def explain(self, terminal_id: str) -> Explanation:
         terminal = self.terminal(terminal_id)
-        evidence = Evidence("title", terminal.status, "⠋ shop", at=terminal.last_active)
-        unsaid = Evidence("screen", None, "nothing to be seen", at=terminal.last_active)
+        evidence = Evidence("title", terminal.status, "⠋ shop", at=LONG_AGO)
+        unsaid = Evidence("screen", None, "nothing to be seen", at=LONG_AGO)
         return Explanation(terminal.status, "the title says so", (evidence, unsaid))
 
     async def exit(self, terminal_id: str) -> None:
@@ -228,5 +229,5 @@ def _event(kind: str, terminal: Terminal) -> TerminalEvent:
         session_name=terminal.session_name,
         status=terminal.status,
         reason="the title says so",
-        at=terminal.last_active,
+        at=LONG_AGO,
     )

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 
-from cli_agent_orchestrator.core.models import Question
+from cli_agent_orchestrator.core.models import Question, Tokens
 from cli_agent_orchestrator.page.all_runs import (
     FORGOTTEN_SECONDS,
     MOST_DONE,
@@ -17,7 +17,6 @@ from cli_agent_orchestrator.page.one_run import one_run
 from cli_agent_orchestrator.page.words import Page, RunOnPage, run_tokens
 from cli_agent_orchestrator.runs.record import RunStatus, SavedSetting, SavedTree
 from cli_agent_orchestrator.runs.view import RunView
-from cli_agent_orchestrator.usage.tokens import Tokens
 from tests.page.view_data import HOSTILE, a_page, check_page, part_of, written
 from tests.runs.views import NOON, RUN, a_run
 from tests.show.reading import Elements

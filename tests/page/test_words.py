@@ -5,8 +5,8 @@ from urllib.parse import unquote
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cli_agent_orchestrator.core.models import Tokens
 from cli_agent_orchestrator.page.words import agent_path, at_work, name, quoted, run_tokens
-from cli_agent_orchestrator.usage.tokens import Tokens
 from tests.runs.views import a_run
 from tests.show.reading import Elements
 

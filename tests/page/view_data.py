@@ -61,7 +61,7 @@ def a_terminal(**changes: Any) -> Terminal:
         agent_profile="programmer",
         working_directory="/home/ada/shop",
         status=TerminalStatus.PROCESSING,
-        last_active=NOON,
+        last_active="2023-11-14T22:13:20+00:00",
     )
     return replace(terminal, **changes)
 

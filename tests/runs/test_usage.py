@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.core.files import Folder
+from cli_agent_orchestrator.core.models import Tokens
 from cli_agent_orchestrator.runs.usage import (
     LARGEST_RECORDS,
     LATE_SECONDS,
@@ -16,7 +17,6 @@ from cli_agent_orchestrator.runs.usage import (
     usage_of_turns,
 )
 from cli_agent_orchestrator.runs.view import Turn
-from cli_agent_orchestrator.usage.tokens import Tokens
 from tests.usage.lines import (
     NOON,
     claude_line,

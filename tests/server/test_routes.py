@@ -177,7 +177,6 @@ def test_a_question_is_answered(api: RunningApi, http: httpx.Client) -> None:
         ({"key": "Enter", "question": ""}, 409),
         ({"key": "C-z"}, 400),
         ({"question": "f00d"}, 422),
-        ({"key": "Enter", "more": "x" * 70_000}, 413),
     ):
         answer = http.post("/terminals/a1b2c3d4/answer", json=body)
         assert (answer.status_code, api.service.pressed) == (code, []), answer.text
@@ -187,7 +186,7 @@ def test_a_question_is_answered(api: RunningApi, http: httpx.Client) -> None:
 
 
 def test_a_status_is_explained_by_its_evidence(api: RunningApi, http: httpx.Client) -> None:
-    terminal = api.service.add()
+    api.service.add()
     answer = http.get("/terminals/a1b2c3d4/explain").json()
     assert answer["terminal_id"] == "a1b2c3d4"
     assert (answer["status"], answer["reason"]) == ("idle", "the title says so")
@@ -197,7 +196,7 @@ def test_a_status_is_explained_by_its_evidence(api: RunningApi, http: httpx.Clie
         "source": "title",
         "status": "idle",
         "detail": "⠋ shop",
-        "at": terminal.last_active,
+        "at": 1_700_000_000.5,
         "found": False,
     }
     assert screen["status"] is None
@@ -223,7 +222,7 @@ def test_the_document_that_is_served_explains_everything_and_leads_nowhere_else(
             needs_token = bool(operation.get("security", document["security"]))
             assert needs_token is (path != "/health")
     schemas = document["components"]["schemas"]
-    for name, field in (("TerminalBody", "exit_code"), ("RunDetailBody", "paused_seconds")):
+    for name, field in (("Terminal", "exit_code"), ("RunDetailBody", "paused_seconds")):
         assert schemas[name]["properties"][field]["description"]
     assert "#/$defs" not in answer.text
     assert set(re.findall(r"#/components/schemas/(\w+)", answer.text)) <= schemas.keys()

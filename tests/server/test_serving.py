@@ -1,7 +1,6 @@
 """Running the server: ports, conflicts, sockets, threads and the end."""
 
 import asyncio
-import contextlib
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -89,19 +88,6 @@ async def test_a_connection_over_which_nothing_comes_is_closed() -> None:
     await serving
     for listener in listeners:
         listener.close()
-
-
-@pytest.mark.parametrize(
-    "head", [b"GET /" + b"a" * 9_000_000, b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 1_500_000]
-)
-def test_a_request_whose_head_has_no_end_is_refused(api: RunningApi, head: bytes) -> None:
-    with socket.create_connection(("127.0.0.1", api.port), WAIT_SECONDS) as connection:
-        with contextlib.suppress(OSError):
-            connection.sendall(head)
-        with contextlib.suppress(ConnectionResetError):
-            assert connection.recv(12) in (b"HTTP/1.1 431", b"")
-    with api.client() as client:
-        assert client.get("/health").status_code == 200
 
 
 def test_a_server_that_cannot_start_says_so_to_its_starter(api: RunningApi) -> None:

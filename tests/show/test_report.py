@@ -10,6 +10,7 @@ import pytest
 from msgspec import structs
 from msgspec.structs import replace
 
+from cli_agent_orchestrator.core.models import Tokens
 from cli_agent_orchestrator.core.secrets import masked
 from cli_agent_orchestrator.events import CheckEnded, FilesChanged, HintTaken, PauseAsked
 from cli_agent_orchestrator.pipeline.review import Findings
@@ -32,7 +33,6 @@ from cli_agent_orchestrator.show.report_text import (
     without_places,
 )
 from cli_agent_orchestrator.show.turn import LONGEST_LINE, long_text
-from cli_agent_orchestrator.usage.tokens import Tokens
 from cli_agent_orchestrator.work.changes import Change
 from tests.cli.test_markdown import NASTY, NASTY_LINES, markup_of
 from tests.runs.views import RUN, a_run, a_turn

@@ -4,11 +4,11 @@ import re
 
 from msgspec.structs import replace
 
+from cli_agent_orchestrator.core.models import Tokens
 from cli_agent_orchestrator.pipeline.review import Finding, FindingAnswer, Tracked
 from cli_agent_orchestrator.runs.report import TurnDetail
 from cli_agent_orchestrator.show import turn as limits
 from cli_agent_orchestrator.show.turn import long_text, turn_html
-from cli_agent_orchestrator.usage.tokens import Tokens
 from tests.show.reading import Elements
 from tests.show.test_diff import CHANGED
 from tests.show.test_timeline import TURN

@@ -3,7 +3,8 @@
 import pytest
 from hypothesis import strategies as st
 
-from cli_agent_orchestrator.usage.tokens import Call, Tokens, claude_calls
+from cli_agent_orchestrator.core.models import Tokens
+from cli_agent_orchestrator.usage.tokens import Call, claude_calls
 from tests.usage.lines import NOON, claude_line, claude_usage, encode, stamp
 
 USAGE = claude_usage(12, 102, 1002, 202, 30)

@@ -2,10 +2,10 @@
 
 import pytest
 
+from cli_agent_orchestrator.core.models import Tokens
 from cli_agent_orchestrator.usage.tokens import (
     Call,
     Head,
-    Tokens,
     codex_calls,
     family_of,
     read_head,

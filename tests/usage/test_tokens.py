@@ -2,11 +2,11 @@
 
 import pytest
 
+from cli_agent_orchestrator.core.models import Tokens
 from cli_agent_orchestrator.usage.tokens import (
     MOST_TOKENS,
     NONE_USED,
     Call,
-    Tokens,
     read_tokens,
     sum_between,
     unix_time,

@@ -89,7 +89,8 @@ class TerminalFacts(Struct, frozen=True):
 
 class Terminal(TerminalFacts, frozen=True, kw_only=True):
     status: TerminalStatus
-    last_active: float
+    last_active: str
+    """Time of the last change of status or input, in UTC."""
     alive: bool = True
     exit_code: int | None = None
     """How the agent's program ended; a signal counts as 128 + its number."""
@@ -159,6 +160,26 @@ class TurnFacts(Struct, frozen=True):
     """The first point against the work in the agent's own words; empty if there is none."""
     early: bool = False
     """Is it an approval that came too early to count, and nothing else speaks against it?"""
+
+
+class Tokens(Struct, frozen=True):
+    """In one meaning for all agents."""
+
+    input: int
+    cached_input: int
+    """The part of it that was read from a cache."""
+    output: int
+    reasoning: int | None
+    """The part of it that was reasoning; null if the agent does not tell it."""
+
+    def __add__(self, other: "Tokens") -> "Tokens":
+        known = self.reasoning is not None and other.reasoning is not None
+        return Tokens(
+            self.input + other.input,
+            self.cached_input + other.cached_input,
+            self.output + other.output,
+            (self.reasoning or 0) + (other.reasoning or 0) if known else None,
+        )
 
 
 class Delivery(Struct, frozen=True):

@@ -21,8 +21,8 @@ from ..core.text import on_a_line
 from ..errors import NotFound
 from ..server.answers import EventStream, Problem, sse_bytes
 from ..server.app import serve_page
-from ..server.operations import Backend, Handler, Json, operation, route_of
-from ..server.routes import AskBody, AskedBody, HintBody, Key, PathName, RunId, steered
+from ..server.operations import Backend, Handler, Json, RequestBody, operation, route_of
+from ..server.routes import AskedBody, HintBody, Key, PathName, RunId, steered
 from ..show import markup
 from ..show.markup import Markup, color_rules
 from .sign_in import Links, is_key, new_key, server_proof
@@ -60,11 +60,11 @@ Fetch = Callable[[str, PageContext], Awaitable[Markup]]
 """Returns HTML that is fetched when it is opened; raises NotFound too."""
 
 
-class CodeBody(AskBody):
+class CodeBody(RequestBody):
     code: Annotated[str, Meta(max_length=200)]
 
 
-class CommentBody(AskBody):
+class CommentBody(RequestBody):
     turn: Annotated[int, Meta(ge=0)]
     path: PathName
     line: Annotated[int, Meta(ge=0)]

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from msgspec import Struct, field
 
-from ..core.models import Question, Terminal, TerminalStatus
+from ..core.models import Question, Terminal, TerminalStatus, Tokens
 from ..core.text import age, duration, short_line
 from ..events import PROOF
 from ..pipeline.flow import Planned
@@ -16,7 +16,6 @@ from ..runs.view import RunView
 from ..show import turn as outcome
 from ..show.markup import Attribute, Child, Markup, joined, tag
 from ..show.turn import OutcomeLook, tokens_words
-from ..usage.tokens import Tokens
 
 HOME = "/dashboard"
 NEW_RUN = "/dashboard/new"

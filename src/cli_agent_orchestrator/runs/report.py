@@ -10,6 +10,7 @@ from msgspec.structs import asdict, replace
 
 from ..core.files import Folder
 from ..core.markdown import excerpt, read_block
+from ..core.models import Tokens
 from ..errors import (
     ConfigError,
     GitError,
@@ -29,7 +30,6 @@ from ..proof.verdict import BEFORE_TITLE, DIFF_TITLE
 from ..settings.gates import Gate, read_gates
 from ..settings.layout import PROMPT_LABEL, kept_name, turns_folder
 from ..settings.table import BY_NAME
-from ..usage.tokens import Tokens
 from ..work.changes import REST_LEFT_OUT, Change
 from .record import RunRecord, RunStatus, short_name
 from .recorder import read_state_of

@@ -15,11 +15,11 @@ from io import BufferedReader
 from pathlib import Path
 
 from ..core.files import Folder
+from ..core.models import Tokens
 from ..settings.layout import records_folder, records_name
 from ..usage.tokens import (
     Call,
     Head,
-    Tokens,
     claude_calls,
     codex_calls,
     family_of,

@@ -21,7 +21,7 @@ from msgspec import Struct
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..errors import ServerEnding
-from .answers import EarlyProblem, Problem
+from .answers import Problem
 
 # localhost:9889   127.0.0.1   [::1]:9889
 HOST_PATTERN = r"([a-z0-9._-]{1,253}|\[[0-9a-f:.]{2,45}\])(?::[0-9]{1,5})?"
@@ -68,7 +68,7 @@ def allowed_names(hosts: Iterable[str]) -> frozenset[str]:
     return frozenset(f"[{host}]" if ":" in host else host for host in plain)
 
 
-def check(rules: AccessRules, scope: Scope) -> EarlyProblem | None:
+def check(rules: AccessRules, scope: Scope) -> Problem | None:
     picked: dict[bytes, list[str]] = {name: [] for name in HEADERS}
     for name, value in scope["headers"]:
         if name in picked:
@@ -76,9 +76,9 @@ def check(rules: AccessRules, scope: Scope) -> EarlyProblem | None:
     hosts = picked[b"host"]
     host = host_name(hosts[0]) if len(hosts) == 1 else None
     if host is None:
-        return EarlyProblem(400, "the request needs exactly one well-formed Host header")
+        return Problem(400, "the request needs exactly one well-formed Host header")
     if host not in LOOPBACK and host not in rules.allowed_hosts:
-        return EarlyProblem(
+        return Problem(
             421,
             f"this server does not answer to the name {host}: "
             "use 127.0.0.1, or start the server with that name allowed",
@@ -91,7 +91,7 @@ def check(rules: AccessRules, scope: Scope) -> EarlyProblem | None:
     return _check_token(rules, path, picked[b"authorization"])
 
 
-def _check_page(headers: dict[bytes, list[str]], *, may_be_led_to: bool) -> EarlyProblem | None:
+def _check_page(headers: dict[bytes, list[str]], *, may_be_led_to: bool) -> Problem | None:
     """Refuse the requests of web pages but this server's own on a loopback name.
 
     Another page may have a link to ours: it sees nothing of it.
@@ -100,17 +100,17 @@ def _check_page(headers: dict[bytes, list[str]], *, may_be_led_to: bool) -> Earl
     origins = headers[b"origin"]
     own = host_name(host) in LOOPBACK and [o.lower() for o in origins] == [f"http://{host}"]
     if origins and not own:
-        return EarlyProblem(403, "requests from web pages of another origin are refused")
+        return Problem(403, "requests from web pages of another origin are refused")
     modes, places = headers[b"sec-fetch-mode"], headers[b"sec-fetch-dest"]
     if may_be_led_to and modes == ["navigate"] and places == ["document"]:
         # In a tab of its own, and not in a frame.
         return None
     if any(site not in ("none", "same-origin") for site in headers[b"sec-fetch-site"]):
-        return EarlyProblem(403, "requests from web pages of another site are refused")
+        return Problem(403, "requests from web pages of another site are refused")
     return None
 
 
-def _check_token(rules: AccessRules, path: str, given: list[str]) -> EarlyProblem | None:
+def _check_token(rules: AccessRules, path: str, given: list[str]) -> Problem | None:
     if rules.token is None:
         return None
     scheme, _, key = given[0].partition(" ") if len(given) == 1 else ("", "", "")
@@ -119,7 +119,7 @@ def _check_token(rules: AccessRules, path: str, given: list[str]) -> EarlyProble
     if scheme.lower() == "bearer" and (is_token or rules.is_signed_in(path, key)):
         return None
     problem = "the token is wrong" if given else "a token is needed"
-    return EarlyProblem(
+    return Problem(
         401,
         f"{problem}: send 'Authorization: Bearer TOKEN'; "
         "the token is in the file 'token' of the server's state folder",
@@ -135,11 +135,7 @@ class Access:
         self._rules = rules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "websocket":
-            # The server speaks no WebSocket; closing before accepting answers 403.
-            await send({"type": "websocket.close", "code": 1008})
-            return
-        refusal = await self._refusal(scope) if scope["type"] == "http" else None
+        refusal = await self._refusal(scope)
         is_answered = False
 
         async def note(message: Message) -> None:
@@ -154,7 +150,7 @@ class Access:
             if not is_answered:
                 await Problem(503, str(ServerEnding()))(scope, receive, send)
 
-    async def _refusal(self, scope: Scope) -> EarlyProblem | None:
+    async def _refusal(self, scope: Scope) -> Problem | None:
         host, number = scope.get("client") or ("", None)
         is_own = host == OVER_SOCKET
         if not is_own and (refusal := check(self._rules, scope)) is not None:
@@ -165,6 +161,6 @@ class Access:
         port = None if is_own else scope["server"][1]
         if not await asyncio.to_thread(from_agent, number, port):
             return None
-        return EarlyProblem(
+        return Problem(
             403, "requests from an agent's terminal may look, not steer; send this from your own"
         )

@@ -49,8 +49,6 @@ STATUS_CODES: Mapping[type[Exception], int] = {
 }
 """The nearest ancestor of an error counts."""
 
-LINGER_SECONDS = 3.0
-
 PROBLEMS: Mapping[int, str] = {
     400: "What was asked for cannot be right, an unknown provider for example.",
     401: "The token is missing or wrong.",
@@ -80,27 +78,6 @@ class Problem(Json):
         super().__init__({"detail": detail}, status_code, headers)
 
 
-class EarlyProblem(Problem):
-    """A problem that is sent before the request was read to its end.
-
-    The rest of the request is read for a moment and thrown away: closing while the client still
-    sends would reset the connection, and the client would not see why.
-    """
-
-    def init_headers(self, headers: Mapping[str, str] | None = None) -> None:
-        super().init_headers({**(headers or {}), "Connection": "close"})
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        start = {"status": self.status_code, "headers": self.raw_headers}
-        await send({"type": "http.response.start", **start})
-        await send({"type": "http.response.body", "body": self.body, "more_body": True})
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LINGER_SECONDS):
-                while (await receive()).get("more_body", False):
-                    pass
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
 def status_code_of(error: Exception) -> int:
     return next((STATUS_CODES[c] for c in type(error).__mro__ if c in STATUS_CODES), 500)
 
@@ -114,11 +91,9 @@ async def _own_error(request: Request, error: Exception) -> Response:
         logger.warning("%s: given up, because the server ends", where)
     elif status_code >= 500:
         logger.error("%s: %s", where, error)
-    # A body that is too large may not have been read to its end.
-    kind = EarlyProblem if status_code == 413 else Problem
     # When the server ends, nothing was done, and the client may ask again.
     retry = {"Retry-After": "1"} if isinstance(error, ServerEnding) else None
-    return kind(status_code, str(error), retry)
+    return Problem(status_code, str(error), retry)
 
 
 async def _refused(_: Request, error: Exception) -> Response:

@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, Literal, Protocol, TypeVar, get_args, get_type_hints
 
 import msgspec
 from msgspec import Struct
@@ -58,9 +58,7 @@ class Json(JSONResponse):
 
 
 class RequestBody(Struct):
-    most_bytes: ClassVar[int] = BODY_LIMIT
-    most_text: ClassVar[int] = MESSAGE_LIMIT
-    """How much text that is: JSON may take more bytes than the text in it."""
+    """Marks the argument that is the JSON body."""
 
 
 class Following(Protocol):
@@ -246,13 +244,13 @@ async def _read_body(
 ) -> RequestBody | None:
     """Return the JSON body, None if there is none; stop reading one that is too large."""
     announced, body = int(request.headers.get("content-length", "0")), bytearray()
-    if announced <= kind.most_bytes:
+    if announced <= BODY_LIMIT:
         async for chunk in request.stream():
             body += chunk
-            if len(body) > kind.most_bytes:
+            if len(body) > BODY_LIMIT:
                 break
-    if (size := max(announced, len(body))) > kind.most_bytes:
-        raise MessageTooLarge(size, kind.most_text)
+    if (size := max(announced, len(body))) > BODY_LIMIT:
+        raise MessageTooLarge(size, MESSAGE_LIMIT)
     if not body and not required:
         return None
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()

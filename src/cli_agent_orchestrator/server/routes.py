@@ -7,10 +7,9 @@ in the OpenAPI document.
 import asyncio
 import contextlib
 import logging
-import threading
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Annotated, Any, ClassVar, Literal
+from concurrent.futures import ThreadPoolExecutor
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 from msgspec.structs import asdict
@@ -20,7 +19,6 @@ from starlette.requests import Request
 from ..core.models import (
     Delivery,
     Evidence,
-    Explanation,
     Feature,
     NewTerminal,
     OutputMode,
@@ -32,6 +30,7 @@ from ..core.models import (
     Terminal,
     TerminalEvent,
     TerminalStatus,
+    Tokens,
     TurnFacts,
     check_size,
 )
@@ -46,8 +45,6 @@ from .operations import Backend, Following, Header, Operation, RequestBody, Runs
 logger = logging.getLogger(__name__)
 
 SERVICE_NAME = "cli-agent-orchestrator"
-ASK_LIMIT = 64 * 1024
-"""Bytes of what is asked of a run or an agent."""
 AT_THE_END = r"(?!\n)"
 """After `$`, which in Python lets a line break follow."""
 
@@ -70,25 +67,6 @@ class HealthBody(Struct):
     version: str
     features: list[str]
     """What this server can do beyond the common routes."""
-
-
-class TerminalBody(Terminal, frozen=True, kw_only=True):
-    last_active: str  # type: ignore[assignment]  # existing clients read a date here
-    """Time of the last change of status or input, in UTC."""
-
-    @classmethod
-    def of(cls, terminal: Terminal) -> "TerminalBody":
-        last_active = datetime.fromtimestamp(terminal.last_active, UTC).isoformat()
-        return cls(**{**asdict(terminal), "last_active": last_active})
-
-
-class SessionBody(Struct):
-    name: str
-    terminals: list[TerminalBody]
-
-    @classmethod
-    def of(cls, session: Session) -> "SessionBody":
-        return cls(session.name, [TerminalBody.of(one) for one in session.terminals])
 
 
 class NewTerminalQuery(Struct):
@@ -134,10 +112,6 @@ class DeliveryBody(Delivery, frozen=True):
     success: bool = False
     """The same as `confirmed`."""
 
-    @classmethod
-    def of(cls, delivery: Delivery) -> "DeliveryBody":
-        return cls(**asdict(delivery), success=delivery.confirmed)
-
 
 class OutputBody(Struct):
     output: str
@@ -156,12 +130,7 @@ class AnsweredBody(Struct):
     text: str
 
 
-class AskBody(RequestBody):
-    most_bytes: ClassVar[int] = ASK_LIMIT
-    most_text: ClassVar[int] = ASK_LIMIT
-
-
-class KeyBody(AskBody):
+class KeyBody(RequestBody):
     key: Key
     """One of those that `POST /terminals/{id}/key` takes."""
     question: Fingerprint | None = None
@@ -182,14 +151,6 @@ class ExplanationBody(Struct):
     status: TerminalStatus
     reason: str
     evidence: list[EvidenceBody]
-
-    @classmethod
-    def of(cls, terminal_id: str, explained: Explanation, now: float) -> "ExplanationBody":
-        evidence = [
-            EvidenceBody(**asdict(one), age=round(max(0.0, now - one.at), 3))
-            for one in explained.evidence
-        ]
-        return cls(terminal_id, explained.status, explained.reason, evidence)
 
 
 ANSWERED = "The question is answered."
@@ -249,8 +210,8 @@ def find_asking(terminals: TerminalService, agents: RunAgents) -> tuple[str, str
 
 # First, because routes are tried in order and this one is used all the time.
 @operation("GET", "/terminals/{terminal_id}", "Show a terminal and its status")
-async def get_terminal(terminals: TerminalService, terminal_id: Name) -> TerminalBody:
-    return TerminalBody.of(terminals.terminal(terminal_id))
+async def get_terminal(terminals: TerminalService, terminal_id: Name) -> Terminal:
+    return terminals.terminal(terminal_id)
 
 
 @operation("GET", "/health", "Tell that the server is there")
@@ -261,22 +222,21 @@ async def health() -> HealthBody:
 @operation("POST", "/sessions", "Start an agent in a new session", 503, status=201)
 async def create_session(
     request: Request, terminals: TerminalService, query: NewSessionQuery
-) -> TerminalBody:
+) -> Terminal:
     new = asdict(query)
     name = new.pop("session_name")
     creation = terminals.create_session(NewTerminal(**new), name)
-    terminal = await while_connected(request, creation, lambda made: terminals.delete(made.id))
-    return TerminalBody.of(terminal)
+    return await while_connected(request, creation, lambda made: terminals.delete(made.id))
 
 
 @operation("GET", "/sessions", "List the sessions")
-async def list_sessions(terminals: TerminalService) -> list[SessionBody]:
-    return [SessionBody.of(session) for session in terminals.sessions()]
+async def list_sessions(terminals: TerminalService) -> Sequence[Session]:
+    return terminals.sessions()
 
 
 @operation("GET", "/sessions/{name}", "Show a session with its terminals")
-async def get_session(terminals: TerminalService, name: Name) -> SessionBody:
-    return SessionBody.of(terminals.session(name))
+async def get_session(terminals: TerminalService, name: Name) -> Session:
+    return terminals.session(name)
 
 
 @operation("DELETE", "/sessions/{name}", "End a session and all agents in it", 503)
@@ -290,15 +250,14 @@ async def delete_session(terminals: TerminalService, name: Name) -> DoneBody:
 )
 async def create_terminal(
     request: Request, terminals: TerminalService, name: Name, query: NewTerminalQuery
-) -> TerminalBody:
+) -> Terminal:
     creation = terminals.create_terminal(name, NewTerminal(**asdict(query)))
-    terminal = await while_connected(request, creation, lambda made: terminals.delete(made.id))
-    return TerminalBody.of(terminal)
+    return await while_connected(request, creation, lambda made: terminals.delete(made.id))
 
 
 @operation("GET", "/sessions/{name}/terminals", "List the terminals of a session")
-async def list_terminals(terminals: TerminalService, name: Name) -> list[TerminalBody]:
-    return SessionBody.of(terminals.session(name)).terminals
+async def list_terminals(terminals: TerminalService, name: Name) -> Sequence[Terminal]:
+    return terminals.session(name).terminals
 
 
 @operation("DELETE", "/terminals/{terminal_id}", "End an agent and remove its terminal", 503)
@@ -350,7 +309,7 @@ async def send_input(
     if text is None:
         raise HTTPException(422, "message: give it as a JSON body or as a query parameter")
     delivery = await terminals.send(terminal_id, check_size(text), idempotency_key)
-    return DeliveryBody.of(delivery)
+    return DeliveryBody(**asdict(delivery), success=delivery.confirmed)
 
 
 @operation("POST", "/terminals/{terminal_id}/key", "Press a special key", 409, 503)
@@ -388,8 +347,12 @@ async def get_output(
 
 @operation("GET", "/terminals/{terminal_id}/explain", "Say why a terminal has its status")
 async def explain(backend: Backend, terminal_id: Name) -> ExplanationBody:
-    explained = backend.terminals.explain(terminal_id)
-    return ExplanationBody.of(terminal_id, explained, backend.clock.now())
+    explained, now = backend.terminals.explain(terminal_id), backend.clock.now()
+    evidence = [
+        EvidenceBody(**asdict(one), age=round(max(0.0, now - one.at), 3))
+        for one in explained.evidence
+    ]
+    return ExplanationBody(terminal_id, explained.status, explained.reason, evidence)
 
 
 @operation("GET", "/terminals/{terminal_id}/working-directory", "Say where the agent works")
@@ -467,17 +430,6 @@ class ChangedFileBody(Struct):
     removed: int
 
 
-class UsageBody(Struct):
-    """Tokens, in one meaning for all agents."""
-
-    input: int
-    cached_input: int
-    """The part of it that was read from a cache."""
-    output: int
-    reasoning: int | None
-    """The part of it that was reasoning; null if that is not known."""
-
-
 class RunTurnTextBody(TurnFacts, frozen=True, kw_only=True):
     prompt: str | None
     reply: str | None
@@ -486,7 +438,7 @@ class RunTurnTextBody(TurnFacts, frozen=True, kw_only=True):
     diff: str | None
     files: list[ChangedFileBody] | None
     """The same by file, up to 1,000 of them."""
-    usage: UsageBody | None
+    usage: Tokens | None
     """Up to the agent's next prompt, by its own records, sub-agents included; null if unknown."""
 
 
@@ -520,13 +472,13 @@ class NewRunBody(RequestBody):
     replace_terminals: bool = False
 
 
-class HintBody(AskBody):
+class HintBody(RequestBody):
     text: str
     role: str | None = None
     """The agent whose next prompt has it; else the next one."""
 
 
-class SkipBody(AskBody):
+class SkipBody(RequestBody):
     """The review that is meant, by all of these; without them the one under way or due."""
 
     role: str | None = None
@@ -534,7 +486,7 @@ class SkipBody(AskBody):
     cycle: int | None = None
 
 
-class AnswerBody(AskBody):
+class AnswerBody(RequestBody):
     text: Key
     """A key, of those that `POST /terminals/{id}/key` takes."""
     question: Fingerprint | None = None
@@ -542,7 +494,7 @@ class AnswerBody(AskBody):
     role: str | None = None
 
 
-class ChangeBody(AskBody):
+class ChangeBody(RequestBody):
     name: str
     value: str
 
@@ -641,7 +593,7 @@ async def steer(runs: Runs, run: RunId, do: Verb) -> AskedBody:
     return await steered(runs, run, do)
 
 
-async def steered(runs: Runs, run: str, do: str, body: AskBody | None = None) -> AskedBody:
+async def steered(runs: Runs, run: str, do: str, body: RequestBody | None = None) -> AskedBody:
     more = asdict(body) if body is not None else {}
     asked = await asyncio.to_thread(runs.steer, run, {"do": do, **more})
     return AskedBody(asked["heard"], asked["text"])
@@ -685,29 +637,15 @@ async def follow_run(
 
 async def stream(following: Following) -> AsyncGenerator[RunEvent, None]:
     """Yield the events that a thread reads, until the last one or until the client hangs up."""
-    loop = asyncio.get_running_loop()
-    events: asyncio.Queue[RunEvent | None] = asyncio.Queue()
-
-    def tell(event: RunEvent | None) -> None:
-        # The server may have ended meanwhile.
-        with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(events.put_nowait, event)
-
-    def read() -> None:
-        try:
-            for event in following:
-                tell(event)
-        except OSError as error:
-            logger.warning("the events of a run cannot be read: %s", error)
-        finally:
-            tell(None)
-
-    threading.Thread(target=read, name="run-events", daemon=True).start()
+    loop, thread, events = asyncio.get_running_loop(), ThreadPoolExecutor(1), iter(following)
     try:
-        while (event := await events.get()) is not None:
+        while (event := await loop.run_in_executor(thread, next, events, None)) is not None:
             yield event
+    except OSError as error:
+        logger.warning("the events of a run cannot be read: %s", error)
     finally:
         following.stop()
+        thread.shutdown(wait=False)
 
 
 OPERATIONS = [one for one in list(vars().values()) if isinstance(one, Operation)]

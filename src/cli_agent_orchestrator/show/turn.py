@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from ..core.models import Tokens
 from ..core.secrets import CUT, before_mask
 from ..core.text import duration, plural
 from ..events import Meaning
 from ..pipeline.review import FindingAnswer, Tracked
 from ..runs.view import Turn
-from ..usage.tokens import Tokens
 from .diff import patches_html, read_patch
 from .markup import Markup, joined, tag
 

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 
@@ -152,7 +153,7 @@ class LiveTerminal(Struct):
         return Terminal(
             **{fact: getattr(self.row, fact) for fact in TerminalFacts.__struct_fields__},
             status=self.status,
-            last_active=self.last_active,
+            last_active=datetime.fromtimestamp(self.last_active, UTC).isoformat(),
             alive=self.alive,
             exit_code=self.exit_code,
             action=self.action,

@@ -11,26 +11,10 @@ from typing import TypeGuard
 from msgspec import Struct
 
 from ..core.codec import object_of
+from ..core.models import Tokens
 
 MOST_TOKENS = 10**12
 """Of one call; what claims more is no count."""
-
-
-class Tokens(Struct, frozen=True):
-    input: int
-    cached_input: int
-    output: int
-    reasoning: int | None
-    """The part of it that was reasoning; None if the agent does not tell it."""
-
-    def __add__(self, other: "Tokens") -> "Tokens":
-        known = self.reasoning is not None and other.reasoning is not None
-        return Tokens(
-            self.input + other.input,
-            self.cached_input + other.cached_input,
-            self.output + other.output,
-            (self.reasoning or 0) + (other.reasoning or 0) if known else None,
-        )
 
 
 NONE_USED = Tokens(0, 0, 0, 0)
