@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.cli.flow import write_flow
 from cli_agent_orchestrator.pipeline.flow import FlowSource
 from cli_agent_orchestrator.pipeline.flow_file import read_flow
+from tests.cli.test_flow import write_flow
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import (
     events_of,
@@ -67,7 +67,7 @@ def test_a_flow_of_the_users_own_is_tried(machine: Machine) -> None:
     for role in MINE.roles:
         text = PROFILE.format(role.profile)
         (folder / "profiles" / f"{role.profile}.md").write_text(text, encoding="utf-8")
-    write_flow(MINE, folder / "flows")
+    write_flow(folder / "flows", GROUPS)
     before = sorted(machine.work.iterdir())
     done = machine.cao("flow", "check", "mine", code=0)
     assert "Round 1, gate: PASS" in done.stdout

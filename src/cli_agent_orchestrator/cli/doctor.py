@@ -7,7 +7,7 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from functools import partial
@@ -32,7 +32,7 @@ from ..notices.send import NoticeProgram
 from ..providers import PROVIDERS
 from ..providers.base import Provider, find_version
 from ..runs.deliver import DAY_SECONDS, known_runs, left_drafts, plan_cleanup
-from ..settings.config import DEFAULT_PORT, ServerConfig
+from ..settings.config import ServerConfig
 from ..settings.layout import fault_of_state_folder, said_of_place
 from ..settings.table import BY_NAME
 from ..terminals.tmux import INSTALL_HINT, checked_version
@@ -51,9 +51,6 @@ INSTALLERS = {
     "brew": "brew install",
 }
 CONNECT_SECONDS = 2.0
-MB = 1_000_000
-ROOM_MB = 16
-"""With less free a run may not get far."""
 SCREEN_ADVICE = (
     "a screen that is not recognized is shown as `unknown`, never as idle; "
     "`cao output ID --why` says why"
@@ -68,9 +65,6 @@ OUR_DISTRIBUTION = "cao-loop"
 AGENT = "agent "
 WITHOUT_GIT = "without it there are no snapshots, undo, proof or work trees"
 NO_ANSWER = "look what `{} {}` says"
-ELSEWHERE = "or name another folder in CAO_STATE_DIR"
-
-StatVfs = Callable[[Path], os.statvfs_result]
 
 
 class State(StrEnum):
@@ -129,14 +123,7 @@ def doctor(as_json: bool) -> None:
     sys.exit(0 if possible else 1)
 
 
-def examine(
-    programs: Programs,
-    environ: Mapping[str, str],
-    wd: Path,
-    *,
-    default_port: int = DEFAULT_PORT,
-    statvfs: StatVfs = os.statvfs,
-) -> Iterator[Diagnosis]:
+def examine(programs: Programs, environ: Mapping[str, str], wd: Path) -> Iterator[Diagnosis]:
     config, user_file, fault = read_configuration(environ)
     looks = [partial(_tmux, environ, programs), partial(_git, environ, programs)]
     looks += [partial(_agent, one, config, wd, programs) for one in PROVIDERS.values()]
@@ -145,8 +132,8 @@ def examine(
     for one in asked:
         yield one.result()
     yield _server(environ)
-    yield _port(environ, default_port)
-    yield _state_folder(config.state_dir, wd, statvfs)
+    yield _port(config)
+    yield _state_folder(config.state_dir, wd)
     token = config.state_dir / "token"
     if token.exists():
         yield _token(token)
@@ -336,60 +323,48 @@ def _server(environ: Mapping[str, str]) -> Diagnosis:
     return Diagnosis("server", OK, f"{found.url}, version {version}, {found.how}")
 
 
-def _port(environ: Mapping[str, str], default_port: int) -> Diagnosis:
-    named = environ.get("CAO_PORT", "").strip()
-    if named == "0":
+def _port(config: ServerConfig) -> Diagnosis:
+    if not config.port:
         return Diagnosis("port", OK, "any that is free (CAO_PORT=0)")
-    number = int(named) if named.isdecimal() else default_port
-    host = environ.get("CAO_HOST", "").strip() or "127.0.0.1"
     try:
-        socket.create_connection((host, number), CONNECT_SECONDS).close()
+        socket.create_connection((config.host, config.port), CONNECT_SECONDS).close()
     except OSError:
-        return Diagnosis("port", OK, f"{number}, free")
+        return Diagnosis("port", OK, f"{config.port}, free")
     # What keeps our server from being asked is said of the state folder.
     with suppress(UsageError):
-        own = find_server(environ)
-        if own is not None and own.url.endswith(f":{number}"):
-            return Diagnosis("port", OK, f"{number}, your server")
-    detail = f"{number}, another program listens there"
+        own = find_server(config.environ)
+        if own is not None and own.url.endswith(f":{config.port}"):
+            return Diagnosis("port", OK, f"{config.port}, your server")
+    detail = f"{config.port}, another program listens there"
     advice = "runs need no port of their own; a server of yours takes another one"
     return Diagnosis("port", NOTE, detail, advice, mend="cao server --port 0")
 
 
-def _state_folder(folder: Path, wd: Path, statvfs: StatVfs) -> Diagnosis:
+def _state_folder(folder: Path, wd: Path) -> Diagnosis:
     fault, mend = fault_of_state_folder(folder)
     if fault:
         detail = f"the state folder {folder} {fault}"
         return Diagnosis("state folder", WRONG, detail, needed=True, mend=mend)
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not nearest.is_dir() or not os.access(nearest, os.R_OK | os.W_OK | os.X_OK):
-        detail, advice = f"{folder} cannot be written", f"give yourself access, {ELSEWHERE}"
+        detail, advice = (
+            f"{folder} cannot be written",
+            "give yourself access, or name another folder in CAO_STATE_DIR",
+        )
         return Diagnosis("state folder", WRONG, detail, advice, needed=True)
     detail = str(folder)
     if nearest != folder:
         detail += " (not there yet: the first start makes it)"
     remarks = [*said_of_place(folder, wd)]
-    state = NOTE if remarks else OK
-    with suppress(OSError):
-        disk = statvfs(nearest)
-        free = disk.f_bavail * disk.f_frsize
-        # Some file systems know no numbers.
-        if free < ROOM_MB * MB and disk.f_blocks:
-            state = NOTE if free else WRONG
-            detail += f", its disk has {free // MB} MB left; a run may need {ROOM_MB} MB"
-            remarks.append(f"make room there, {ELSEWHERE}")
-    return Diagnosis("state folder", state, detail, "\n".join(remarks), needed=True)
+    advice = "\n".join(remarks)
+    return Diagnosis("state folder", NOTE if remarks else OK, detail, advice, needed=True)
 
 
 def _token(file: Path) -> Diagnosis:
-    status = file.stat()
-    again = "the next start makes a new one"
-    if not status.st_size:
-        return Diagnosis("token", NOTE, f"{file}, empty", again, needed=True)
-    if status.st_mode & 0o077:
+    if file.stat().st_mode & 0o077:
         mend = f"rm {shlex.quote(str(file))}"
-        detail = f"{file}, others may read it"
-        return Diagnosis("token", WRONG, detail, again, needed=True, mend=mend)
+        detail, advice = f"{file}, others may read it", "the next start makes a new one"
+        return Diagnosis("token", WRONG, detail, advice, needed=True, mend=mend)
     return Diagnosis("token", OK, f"{file}, for its owner alone", needed=True)
 
 

@@ -23,7 +23,7 @@ from ..hosting.environment import flows_of
 from ..pipeline.flow import DONE, Amount, BlockSource, Flow, Repeat, Stage, StageKind
 from ..pipeline.flow_file import LOOP, PACKAGED
 from ..pipeline.task import EXPLORE_HEADER, SCENARIO_HEADER
-from ..runs.flows import Flows
+from ..runs.flows import Flows, is_path
 from ..runs.record import is_run_id
 from ..runs.view import Turn, view_run
 from ..scripted_agent import DEMO_PROJECT, DEMO_SCRIPT
@@ -150,7 +150,8 @@ def check(name: str, wd: str) -> None:
     """
     found = _flows(wd).find(name)
     click.echo(f"{found.name}: {' → '.join(who(stage) for stage in found.stages)}")
-    code = try_flow(found, Path(wd).expanduser().absolute())
+    named = str(Path(name).expanduser().absolute()) if is_path(name) else name
+    code = try_flow(found, named, Path(wd).expanduser() / ".cao")
     if code == 0:
         click.echo("It runs to its end.")
     else:
@@ -162,20 +163,19 @@ def _flows(wd: str) -> Flows:
     return flows_of(Path(wd).expanduser().absolute(), os.environ)
 
 
-def try_flow(found: Flow, of: Path) -> int:
+def try_flow(found: Flow, named: str, own: Path) -> int:
+    """Run a flow once; `own` is the folder with the flows and the profiles of its project."""
     with tempfile.TemporaryDirectory(prefix="cao-flow-") as name:
         folder = Path(name)
         project = folder / "project"
         project.mkdir()
-        theirs, ours = (Folder(one, (".cao", "profiles")) for one in (of, project))
-        for profile in theirs.names():
-            if profile.endswith(".md"):
-                ours.create(profile, theirs.read(profile))
+        if own.is_dir():
+            shutil.copytree(own, project / own.name, symlinks=True)
         script = folder / "script.toml"
         script.write_text(script_for(found), encoding="utf-8")
         settings = {
             "PROMPT": TASK,
-            "FLOW": str(write_flow(found, folder)),
+            "FLOW": named,
             "GATES": json.dumps({"name": "gate", "run": "true", "when": ["after_tester"]}),
             "RECORDING": "0",
             "PROOF": "off",
@@ -195,16 +195,6 @@ def _run(project: Path, settings: Mapping[str, str], environ: Mapping[str, str],
     request = RunRequest(RunConfig.from_env(given), given)
     view = choose_view(project, False, STOPPED.format(what=what))
     return conduct(request, view, environ, state_stays=False)
-
-
-def write_flow(found: Flow, folder: Path) -> Path:
-    prompts = folder / found.name
-    prompts.mkdir()
-    for role, template in found.source.templates.items():
-        (prompts / f"{role}.md").write_text(template, encoding="utf-8")
-    path = folder / f"{found.name}.toml"
-    path.write_text(found.source.text, encoding="utf-8")
-    return path
 
 
 def script_for(found: Flow) -> str:

@@ -40,7 +40,7 @@ class Flows(Struct, frozen=True):
     """Known profiles of agents; None if only the server knows them."""
 
     def find(self, named: str) -> Flow:
-        if os.sep in named or named.endswith(SUFFIX):
+        if is_path(named):
             path = Path(named).expanduser().absolute()
             return self._read(folder_of(path, self.project), path.stem)
         if named in PACKAGED:
@@ -93,6 +93,10 @@ class Flows(Struct, frozen=True):
             if file.endswith(PROMPT_SUFFIX)
         }
         return read_flow(FlowSource(text, templates), name, str(path), self.profiles)
+
+
+def is_path(named: str) -> bool:
+    return os.sep in named or named.endswith(SUFFIX)
 
 
 def _names(folder: Folder) -> list[str]:
