@@ -131,11 +131,8 @@ def resume(
         from .run import start
 
     options = options_to_resume(found, _folder_of(found), max_rounds)
-    anew = replace_terminals or not found.has_agents
-    given = {"MISSING": missing, "GATES": "\n".join(gates) or None}
-    start(
-        {**options, **given}, as_json=as_json, detach=detach, replace_terminals=anew, run=found.id
-    )
+    given = {**options, "MISSING": missing, "GATES": "\n".join(gates) or None}
+    start(given, as_json=as_json, detach=detach, replace_terminals=replace_terminals, run=found.id)
 
 
 @click.command()

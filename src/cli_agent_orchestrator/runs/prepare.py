@@ -95,6 +95,9 @@ Warn = Callable[[str], None]
 
 def prepare_new_run(request: RunRequest, given: Environment, warn: Warn) -> Prepared:
     config = request.config
+    if config.resume or config.missing:
+        option = "--missing" if config.missing else "--resume"
+        raise UsageError(f"{option} is for a saved run that is resumed, and there is none here")
     text, file = read_task_text(config), config.prompt_file
     try:
         task = parse_task(text)

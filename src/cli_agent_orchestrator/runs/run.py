@@ -72,7 +72,6 @@ from .control import Listener
 from .loop import Plan, Runner, StoppedByPerson
 from .prepare import NOT_BEGUN, Prepared, objections_to, prepare_new_run, prepare_saved_run
 from .record import (
-    VERSION,
     Fate,
     RunRecord,
     SavedSetting,
@@ -98,7 +97,7 @@ from .tree import (
     saved_tree,
     store_of,
 )
-from .view import RunView, find_live_run, list_runs
+from .view import find_live_run, list_runs
 
 logger = logging.getLogger(__name__)
 
@@ -152,20 +151,11 @@ class Conductor:
 
     def run(self) -> RunState:
         check_place(self._given.state_folder, self._config.wd)
-        if self._request.run:
-            return self._resume_known(self._request.run)
-        left = self._left_in_tree()
-        if left is not None and not self._config.in_worktree:
-            saved = self._load_saved(self._named_record())
-            if saved is not None and saved.final_status is FinalStatus.RUNNING:
-                left = None
-        if left is not None:
-            if not left.has_agents:
-                self._request = replace(self._request, replace_terminals=True)
-            return self._resume_known(left.id)
+        if run := self._request.run or self._left_in_tree():
+            return self._resume_known(run)
         return self._begin_in_tree() if self._config.in_worktree else self._run_here()
 
-    def _left_in_tree(self) -> RunView | None:
+    def _left_in_tree(self) -> str:
         """Return the run in a work tree of this project that is to be resumed, if there is one.
 
         It is the last one if that is asked for, else the last that the same command began.
@@ -173,21 +163,23 @@ class Conductor:
         config, store = self._config, self._given.state_folder
         is_task_named = config.prompt_file is not None or bool(config.prompt)
         if config.resume is False or (is_task_named and not (config.resume or config.in_worktree)):
-            return None
-        others = []
-        for run in list_runs(store):
-            if run.is_unfinished and run.round and run.project == str(config.wd):
-                saved = read_state_of(run_folder(store, run.id))
-                against = saved is None or objections_to(saved, self._request)
-                if config.resume or not against:
-                    return run
-                others.append(run.id)
-        if others and config.in_worktree:
+            return ""
+        runs = (run for run in list_runs(store) if run.is_unfinished and run.round)
+        left = [run.id for run in runs if run.project == str(config.wd)]
+        if left and not config.in_worktree:
+            saved = self._load_saved(self._named_record())
+            if saved is not None and saved.final_status is FinalStatus.RUNNING:
+                return ""
+        for run in left:
+            saved = read_state_of(run_folder(store, run))
+            if config.resume or (saved and not objections_to(saved, self._request)):
+                return run
+        if left and config.in_worktree:
             self._warn(
-                f"an unfinished run of this project is there too: {others[0]}; "
-                f"`cao resume {others[0]}` goes on with it, and this one is new"
+                f"an unfinished run of this project is there too: {left[0]}; "
+                f"`cao resume {left[0]}` goes on with it, and this one is new"
             )
-        return None
+        return ""
 
     def _run_here(self) -> RunState:
         with self._holding_folder():
@@ -198,8 +190,6 @@ class Conductor:
                 for objection in against:
                     self._warn(f"the saved run goes on all the same: {objection}")
                 return self._resume(saved, record)
-            if self._config.missing:
-                raise UsageError("--missing is for a saved run that is resumed, and there is none")
             prepared = prepare_new_run(self._request, self._given, self._warn)
             self._open(prepared)
             is_open = saved is not None and saved.final_status is FinalStatus.RUNNING
@@ -225,10 +215,6 @@ class Conductor:
         return with_more_rounds(state, self._config.rules.limits.max_rounds)
 
     def _begin_in_tree(self) -> RunState:
-        if self._config.resume or self._config.missing:
-            raise UsageError(
-                "no run of this project in a work tree can go on; `cao runs` lists all"
-            )
         if "STATE_FILE" in self._request.insisted:
             raise UsageError(
                 "a run in a work tree is saved in its own folder: leave out CAO_STATE_FILE"
@@ -276,28 +262,19 @@ class Conductor:
 
     def _resume_known(self, run: str) -> RunState:
         """Take the run with an id to its end, in its work tree if it has one."""
-        given = self._given
         # First: another command may be about to apply or discard its work.
         self._recorder.hold(run)
-        record = read_record(run_folder(given.state_folder, run))
-        if record is None:
-            raise UsageError(f"the record of the run {run} cannot be read")
-        if record.version != VERSION:
-            raise UsageError(
-                f"the run {run} was begun by an earlier version of cao: start a new one"
-            )
-        if record.tree is not None:
-            if record.tree.delivered is Fate.DISCARDED:
-                became = "applied" if record.tree.is_applied else "discarded"
-                raise UsageError(f"the work of the run {run} was {became}: start a new one")
-            self._move_into(reopen_tree(record, record.tree, given.environ), run)
-        saved = self._load_saved(record)
-        if saved is None:
-            discard = f", and remove what is left of this with `cao discard {run}`"
-            raise UsageError(
-                f"the run {run} was ended before its first turn, and nothing of it is saved: start "
-                f"a new one{discard if record.tree else ''}"
-            )
+        record = read_record(run_folder(self._given.state_folder, run))
+        saved = None if record is None else self._load_saved(record)
+        # It could be resumed when it was chosen.
+        tree = None if record is None else record.tree
+        is_gone = tree is not None and tree.delivered is Fate.DISCARDED
+        if record is None or saved is None or is_gone:
+            raise UsageError(f"the run {run} was removed or discarded meanwhile: start a new one")
+        if tree is not None:
+            self._move_into(reopen_tree(record, tree, self._given.environ), run)
+        if not record.terminals:
+            self._request = replace(self._request, replace_terminals=True)
         self._repair_tree()
         with self._holding_folder():
             return self._resume(saved, record)

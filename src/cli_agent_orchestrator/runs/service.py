@@ -243,8 +243,7 @@ class RunService(Struct, frozen=True):
         run, request = read_run(folder), demand_request(wanted)
         if isinstance(request, Unpause) and not run.is_live:
             options = options_to_resume(run, folder)
-            resumed = RunToLaunch(options, replace_terminals=not run.has_agents, run=run.id)
-            self.launch(resumed, Path(run.project or run.wd))
+            self.launch(RunToLaunch(options, run=run.id), Path(run.project or run.wd))
             return asdict(Asked(True, "The run goes on."))
         check_request(run, request)
         return asdict(ask_run(folder, request, self.patience))
