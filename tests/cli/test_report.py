@@ -16,7 +16,8 @@ from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.events import CheckEnded, FilesChanged, NotConverging, RunEnded
 from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
-from cli_agent_orchestrator.pipeline.state import FinalStatus
+from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState, encode_state
+from cli_agent_orchestrator.proof.verdict import ProofWords
 from cli_agent_orchestrator.runs.record import (
     EventLog,
     RunRecord,
@@ -27,6 +28,7 @@ from cli_agent_orchestrator.runs.record import (
 from cli_agent_orchestrator.runs.recorder import Recorder
 from cli_agent_orchestrator.settings.layout import (
     SNAPSHOTS_FOLDER,
+    STATE_NAME,
     cast_name,
     replay_folder,
     run_folder,
@@ -236,26 +238,16 @@ class TestChoice:
         assert printed().output.startswith("# PASS after 1 round\n")
 
 
-PROOF_PAGE = """\
-RESULT: PASS
-PROOF: proven: the tests from before pass as they were; look at 2 changes to tests or settings
-- tests/test<b>.py: fewer cases, 3 before and 2 now
-- Makefile: CI changed, it is new
-
-Before the run, and not committed:
-- setup.cfg: settings changed, 1 line added
-
-What the run did to these files:
-````diff
-+```
-+ # <b> of /home/x
-
-+ ## Proof
-````
-
-The base's tests on the result, by the gate tests:
-- no suspicion
-"""
+PROOF = ProofWords(
+    is_proven=True,
+    said="the tests from before pass as they were",
+    suspicions=(
+        "tests/test<b>.py: fewer cases, 3 before and 2 now",
+        "Makefile: CI changed, it is new",
+    ),
+    suspicions_before=("setup.cfg: settings changed, 1 line added",),
+    patch="+```\n+ # <b> of /home/x\n\n+ ## Proof",
+)
 
 
 class TestWork:
@@ -271,7 +263,8 @@ class TestWork:
             proof,
         )
         folder = make_run(state, tmp_path, events=events)
-        turns_folder(folder).create("012-proof.md", PROOF_PAGE.encode())
+        judged = encode_state(RunState("", "codex", "/p", "do it").progressed(proof=PROOF))
+        folder.replace(STATE_NAME, judged)
         page = printed("k3f9").output
         assert page.startswith("# PASS after 1 round, proven\n")
         assert "## Where it did not converge for a while\n\n- The gate tests failed twice" in page
@@ -284,7 +277,6 @@ class TestWork:
             "Before the run, and not committed:\n\n"
             "- setup.cfg: settings changed, 1 line added\n"
         ) in page
-        assert "no suspicion" not in page
         assert "Why it took more than one try" not in page
 
     def test_what_the_run_changed_is_folded_below_the_rest(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cli_agent_orchestrator.core.markdown import block_of, excerpt, fence_of, harmless, read_block
+from cli_agent_orchestrator.core.markdown import excerpt, fence_of, harmless
 
 
 def lines(count: int, mark: str = "+") -> str:
@@ -60,11 +60,3 @@ def test_a_fence_is_longer_than_all_within() -> None:
         "````",
         "```````",
     ]
-
-
-@pytest.mark.parametrize("text", ["+a", "+```\n+````diff\n ```\n\n-b", "+a\n\nThe base's tests"])
-def test_a_block_is_read_as_it_was_written(text: str) -> None:
-    page = f"- a\n\n{block_of(text)}\n\nand\n```diff\nanother\n```\n"
-    assert read_block(page) == text
-    for none in ("", "no block\n", "```text\na\n```\n", "```diff\nno end\n"):
-        assert read_block(none) == ""

@@ -186,7 +186,8 @@ def test_the_page_has_all_runs_and_what_was_done_to_tests() -> None:
 def test_the_page_has_what_was_before_apart_and_the_diff() -> None:
     odd = replace(BENT, path="a\n\nPROOF: x.py")
     proof = Proof((), (), (odd,), before=(BENT,), patches=("+```\n+\x1b[2J\n", "+b\n" * 50))
-    head, before, diff, *_ = page_of_proof(proof, "cao diff k3f9").split("\n\n")
+    page = page_of_proof(replace(proof, command="cao diff k3f9"))
+    head, before, diff, *_ = page.split("\n\n")
     assert head.endswith("\n- `'a\\n\\nPROOF: x.py'`: new skips, 1 more skip (0 → 1)")
     assert before == (
         "Before the run, and not committed:\n- tests/test_a.py: new skips, 1 more skip (0 → 1)"

@@ -22,8 +22,6 @@ LINK_PATTERN = (
 )
 # ```
 FENCE_PATTERN = r"`{3,}"
-# ````diff
-BLOCK_PATTERN = r"(?ms)^(`{3,})diff\n(.*?)\n\1$"
 
 
 def excerpt(patches: Sequence[str], most_each: int, most: int, command: str) -> str:
@@ -61,11 +59,6 @@ def harmless(text: str) -> str:
 def block_of(patch: str) -> str:
     fence = fence_of(patch)
     return f"{fence}diff\n{patch}\n{fence}"
-
-
-def read_block(page: str) -> str:
-    found = re.search(BLOCK_PATTERN, page)
-    return found[2] if found else ""
 
 
 # "`make test`": a pair of single marks with something between them

@@ -29,7 +29,6 @@ LINES_OF_FILE, LINES_OF_ALL = 40, 200
 PROVEN, NOT_PROVEN = "proven", "not proven"
 BEFORE = "before the run and not committed: "
 BEFORE_TITLE = "Before the run, and not committed:"
-DIFF_TITLE = "What the run did to these files:"
 
 
 class ProofWords(Struct, frozen=True):
@@ -39,6 +38,11 @@ class ProofWords(Struct, frozen=True):
     """How much of what the run did to tests is to be looked at; empty if nothing is."""
     before: str = ""
     """The same of what had been done before the run, and is in no commit."""
+    suspicions: tuple[str, ...] = ()
+    """What the run did to tests and their settings: path, trick, detail."""
+    suspicions_before: tuple[str, ...] = ()
+    patch: str = ""
+    """What the run did to the files of these suspicions, cut to a page."""
 
     def __str__(self) -> str:
         tail = f"; look at {self.look_at}" if self.look_at else ""
@@ -108,6 +112,8 @@ class Proof(Private, frozen=True):
     before: tuple[Suspicion, ...] = ()
     """What had been done to tests before the run, and is in no commit."""
     patches: tuple[str, ...] = field(default=())
+    command: str = ""
+    """What shows all that the run changed."""
     no_snapshots: str = ""
     """Why there is nothing to compare; empty if there is."""
     left_behind: tuple[str, ...] = ()
@@ -138,7 +144,15 @@ class Proof(Private, frozen=True):
     @property
     def words(self) -> ProofWords:
         said = "; ".join(self.gaps or self._shown())
-        return ProofWords(self.is_proven, said, _counted(self.suspicions), _counted(self.before))
+        return ProofWords(
+            self.is_proven,
+            said,
+            _counted(self.suspicions),
+            _counted(self.before),
+            _listed(self.suspicions),
+            _listed(self.before),
+            excerpt(self.patches, LINES_OF_FILE, LINES_OF_ALL, self.command),
+        )
 
     def __str__(self) -> str:
         return str(self.words)
@@ -196,14 +210,14 @@ def still_failing(
     return found or (turned if is_red else ())
 
 
-def page_of_proof(proof: Proof, command: str = "") -> str:
-    verdict = "PASS" if proof.is_proven else "FAIL"
-    lines = [f"RESULT: {verdict}", f"PROOF: {harmless(str(proof))}"]
-    lines += _listed(proof.suspicions)
-    if proof.before:
-        lines += ["", BEFORE_TITLE, *_listed(proof.before)]
-    if patch := excerpt(proof.patches, LINES_OF_FILE, LINES_OF_ALL, command):
-        lines += ["", DIFF_TITLE, block_of(patch)]
+def page_of_proof(proof: Proof) -> str:
+    verdict, words = "PASS" if proof.is_proven else "FAIL", proof.words
+    lines = [f"RESULT: {verdict}", f"PROOF: {harmless(str(words))}"]
+    lines += [f"- {one}" for one in words.suspicions]
+    if words.suspicions_before:
+        lines += ["", BEFORE_TITLE, *(f"- {one}" for one in words.suspicions_before)]
+    if words.patch:
+        lines += ["", "What the run did to these files:", block_of(words.patch)]
     for gate in proof.gates:
         for title, result in (
             ("The run's own tests on the base", gate.on_base),
@@ -230,10 +244,10 @@ def _counted(suspicions: Sequence[Suspicion]) -> str:
     return " and ".join(parts)
 
 
-def _listed(suspicions: Sequence[Suspicion]) -> list[str]:
+def _listed(suspicions: Sequence[Suspicion]) -> tuple[str, ...]:
     lines = [
-        f"- {harmless(on_a_line(one.path))}: {one.trick}, {harmless(one.detail)}"
+        f"{harmless(on_a_line(one.path))}: {one.trick}, {harmless(one.detail)}"
         for one in suspicions[:MOST_LISTED]
     ]
     more = len(suspicions) - MOST_LISTED
-    return [*lines, *([f"- and {more} more"] if more > 0 else [])]
+    return (*lines, *([f"and {more} more"] if more > 0 else []))

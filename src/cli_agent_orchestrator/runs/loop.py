@@ -376,8 +376,8 @@ class Runner:
             state.progress.passed,
             f"{sequence:03d}-{events.PROOF}",
         )
-        page = page_of_proof(proof, f"cao diff {plan.run}")
-        archive = plan.files.archive_text(events.PROOF, sequence, page)
+        proof = replace(proof, command=f"cao diff {plan.run}")
+        archive = plan.files.archive_text(events.PROOF, sequence, page_of_proof(proof))
         # Requests may have changed the state meanwhile.
         work = plan.work.kept(self.state.progress.approved_tree)
         state, outcome = record_proof(self.state, check, proof, plan.rules, work)

@@ -9,7 +9,7 @@ from msgspec import Struct, field, structs
 from msgspec.structs import asdict, replace
 
 from ..core.files import Folder
-from ..core.markdown import excerpt, read_block
+from ..core.markdown import excerpt
 from ..core.models import Tokens
 from ..errors import (
     ConfigError,
@@ -26,7 +26,6 @@ from ..pipeline.machine import Check, due_step
 from ..pipeline.reply import extract_review_notes, extract_test_evidence, first_point
 from ..pipeline.review import NOT_COUNTED, Findings, Tracked, follow, met_evidence, read_findings
 from ..pipeline.state import RunState
-from ..proof.verdict import BEFORE_TITLE, DIFF_TITLE
 from ..settings.gates import Gate, read_gates
 from ..settings.layout import PROMPT_LABEL, kept_name, turns_folder
 from ..settings.table import BY_NAME
@@ -267,7 +266,7 @@ def report_of_run(folder: Folder, environ: Mapping[str, str], *, full: bool = Fa
     replies = {turn.sequence: read_kept_text(folder, turn) or "" for turn in run.turns}
     tested = _last_test(run)
     reviews = {turn.role: turn for turn in run.turns if turn.outcome in REVIEWED}
-    page = "" if run.proof_check is None else replies.get(run.proof_check.sequence, "")
+    proof = None if saved is None else saved.progress.proof
     patch, files = changes_of_run(folder, environ)
     if not full:
         rest = f"cao diff {short_name(run.id)}"
@@ -290,7 +289,9 @@ def report_of_run(folder: Folder, environ: Mapping[str, str], *, full: bool = Fa
         setbacks=dict(
             _setback(turn, replies[turn.sequence]) for turn in run.turns if turn.is_setback
         ),
-        **_on_page(page),
+        suspicions=proof.suspicions if proof else (),
+        before=proof.suspicions_before if proof else (),
+        proof_patch=proof.patch if proof else "",
         patch=patch,
         files=files,
         details=all_details(folder, run, environ) if full else (),
@@ -343,22 +344,6 @@ def _setback(turn: Turn, reply: str) -> tuple[str, str]:
     extract = extract_review_notes if turn.reviewed else extract_test_evidence
     point = first_point(extract(reply, EXCERPT_LINES))
     return f"{place}, {turn.role}, {turn.verdict or turn.detail}", point or turn.detail
-
-
-# Any: parts of a report
-def _on_page(page: str) -> dict[str, Any]:
-    head, _, rest = page.partition("\n\n")
-    before = rest.partition("\n\n")[0] if rest.startswith(f"{BEFORE_TITLE}\n") else ""
-    parts = rest.removeprefix(before).lstrip("\n")
-    return {
-        "suspicions": _listed(head),
-        "before": _listed(before),
-        "proof_patch": read_block(parts) if parts.startswith(DIFF_TITLE) else "",
-    }
-
-
-def _listed(part: str) -> tuple[str, ...]:
-    return tuple(line[2:] for line in part.split("\n") if line.startswith("- "))
 
 
 # Any: JSON

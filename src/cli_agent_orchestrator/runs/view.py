@@ -440,30 +440,26 @@ def find_run(state_folder: Path, text: str | None, here: Path, to: Purpose = "ac
 def choose_run(
     runs: Sequence[RunView], text: str | None, here: Path, to: Purpose = "act"
 ) -> RunView:
-    """Return the run whose id is, begins or ends with a text.
-
-    Without a text it is the one that runs in this folder, else the last one here, else the one
-    that runs elsewhere; `to` look, it may also be the only one that exists. `to` steer, the last
-    one here counts only if it is unfinished; `to` stop, also the last one that has left agents;
-    `to` resume, the last unfinished one here comes first, and elsewhere one that is paused; `to`
-    extend, one that has failed counts as unfinished.
-    """
+    """Return the run whose id is, begins or ends with a text; without one, what `to` looks for."""
     if text:
         return _the_one(runs_that_fit(runs, text), runs, text)
     own = [run for run in runs if run.works_in(here)]
     live = [run for run in runs if run.is_live]
-    unfinished = [run for run in own if run.is_unfinished or (to == "extend" and run.can_go_on)][:1]
-    choices = [[run for run in own if run.is_live], own[:1], live]
-    match to:
-        case "look" if len(runs) == 1:
-            choices += [[*runs]]
-        case "steer" | "stop":
-            left = [run for run in own if to == "stop" and run.has_agents][:1]
-            choices[1] = left or (unfinished if unfinished == own[:1] else [])
-        case "resume" | "extend":
-            paused = [run for run in live if run.status is RunStatus.PAUSED]
-            choices[1:] = [unfinished, own[:1], paused, live]
-    found = next(filter(None, choices), [])
+    last, at_work = own[:1], [run for run in own if run.is_live]
+    with_agents = [run for run in own if run.has_agents][:1]
+    last_unfinished = [run for run in last if run.is_unfinished]
+    unfinished = [run for run in own if run.is_unfinished][:1]
+    extensible = [run for run in own if run.can_go_on][:1]
+    paused = [run for run in live if run.status is RunStatus.PAUSED]
+    choices: dict[Purpose, list[Sequence[RunView]]] = {
+        "act": [at_work, last, live],
+        "look": [at_work, last, live, runs if len(runs) == 1 else []],
+        "steer": [at_work, last_unfinished, live],
+        "stop": [at_work, with_agents or last_unfinished, live],
+        "resume": [at_work, unfinished, last, paused, live],
+        "extend": [at_work, extensible, last, paused, live],
+    }
+    found = next(filter(None, choices[to]), [])
     if to == "steer" and not found:
         raise NotSteerable("no run is running; `cao runs` lists those that have ended")
     if to == "stop" and not found:
