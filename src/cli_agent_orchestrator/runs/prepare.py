@@ -97,7 +97,9 @@ def prepare_new_run(request: RunRequest, given: Environment, warn: Warn) -> Prep
     config = request.config
     if config.resume or config.missing:
         option = "--missing" if config.missing else "--resume"
-        raise UsageError(f"{option} is for a saved run that is resumed, and there is none here")
+        raise UsageError(
+            f"{option} is for a saved run that is resumed, and there is none; `cao runs` lists all"
+        )
     text, file = read_task_text(config), config.prompt_file
     try:
         task = parse_task(text)
