@@ -839,28 +839,19 @@ def _read_target(tests: int, lines: Sequence[str]) -> TestCounts:
 def _target_failures(lines: Sequence[str]) -> Failures:
     """Return the tests in the last list of failures, each with its panic or its first line."""
     errors: dict[str, str] = {}
-    panicked: set[str] = set()
-    name, awaited = "", False
-    for line in lines:
-        if block := BLOCK_PATTERN.fullmatch(line):
-            name, awaited = block[1], False
-        elif line == "failures:":
-            name = ""
-        elif name and name not in panicked and (panic := PANIC_PATTERN.match(line)):
-            # Until Rust 1.72 the message stood on the same line, in quotes.
-            awaited = line.endswith(":")
-            errors[name] = panic[1]
-            panicked.add(name)
-        elif name and line.strip() and (awaited or name not in errors):
-            errors[name] = line
-            awaited = False
+    for at, block in matches(BLOCK_PATTERN, lines):
+        below = lines[at + 1 : at + MOST_LINES]
+        body = [*takewhile(lambda one: one != "failures:" and not BLOCK_PATTERN.match(one), below)]
+        panics = [
+            (n, match[1]) for n, line in enumerate(body) if (match := PANIC_PATTERN.match(line))
+        ]
+        number, said = panics[0] if panics else (-1, ":")
+        # Until Rust 1.72 the message stood on the same line, in quotes.
+        error = text_below(body, number, LINES_BELOW) if said.endswith(":") else said
+        errors[block[1]] = errors.get(block[1]) or error
     start = max((n for n, line in enumerate(lines) if line == "failures:"), default=len(lines))
-    found = []
-    for line in lines[start + 1 :]:
-        if not line.startswith("    "):
-            break
-        found.append((line.strip(), errors.get(line.strip(), "")))
-    return found
+    named = takewhile(lambda line: line.startswith("    "), lines[start + 1 :])
+    return [(line.strip(), errors.get(line.strip(), "")) for line in named]
 
 
 READERS: Sequence[Callable[[Sequence[str]], list[TestCounts]]] = (
