@@ -27,12 +27,11 @@ from ..core.text import BREAKS, CONTROLS, DIRECTIONS, HALVES, one_line, printabl
 from ..errors import GitError, GitFailed, GitMissing, RunError, in_words
 from .changes import LeftOut
 from .git import (
-    STATUS,
-    STATUS_LETTERS,
     Git,
     GitAnswer,
     Repository,
     alone_in,
+    changed_files,
     filtered,
     find_program,
     find_repository,
@@ -40,7 +39,8 @@ from .git import (
 )
 from .worktree import Worktree, first_of
 
-MINIMUM_VERSION = (2, 38)
+USAGE = 129
+"""How git ends if it does not know an option."""
 MOST_FILES = 50
 LONGEST_WAIT = 60.0
 UNKNOWN = "??"
@@ -85,15 +85,13 @@ def apply(tree: Worktree, identity: Mapping[str, str]) -> MergeResult:
             return MergeResult(MergeKind.ALREADY_THERE, now.head)
         if base == now.head:
             return _move(git, now.head, tip, MergeKind.FAST_FORWARDED)
-        # git version 2.39.5 (Apple Git-154)
-        version = re.search(r"(\d+)\.(\d+)", git.text("version"))
-        if version is None or tuple(map(int, version.groups())) < MINIMUM_VERSION:
+        words = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages")
+        merged = git.ask(*words, now.head, tip)
+        if merged.code == USAGE:
             raise _refused(
                 f"this git cannot tell conflicts beforehand (2.38 can), and {branch} needs a "
                 f"merge: git merge {branch}"
             )
-        words = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages")
-        merged = git.ask(*words, now.head, tip)
         wanted, *conflicts = merged.text.split("\0")
         if merged.code not in (0, 1) or not wanted:
             raise GitError(f"git cannot merge: {merged.complaint}")
@@ -141,8 +139,7 @@ def _move(git: Git, head: str, commit: str, kind: MergeKind) -> MergeResult:
 
 
 def _changed(git: Git, paths: Collection[str]) -> dict[str, str]:
-    entries = git.names(*STATUS, "--untracked-files=all")
-    found = {one[STATUS_LETTERS:]: one[: STATUS_LETTERS - 1] for one in entries}
+    found = changed_files(git, "--untracked-files=all")
     return {path: found[path] for path in paths if path in found}
 
 
@@ -195,7 +192,6 @@ LONGEST_VALUE = 200
 LONGEST_SHOWN = 2000
 UNPRINTABLE_PATTERN = f"[{CONTROLS}{HALVES}{DIRECTIONS}\ufeff]"
 """Also what lets text run backwards: a reader would see other words than a program."""
-LINE_PATTERN = r"\r\n|[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]"
 HEADING_PATTERN = r"^\s*#+\s+"
 PLACE_PATTERN = r"(?<![\w.…/-])(?:~|//)?/(?:[^\s/:;,'\"`()]+/)*(?=[^\s/]|['\"])"
 """The folders of a path that begins at the root or at home: they lie on one machine alone."""
@@ -227,7 +223,7 @@ def request_text(task: str, work: CommittedWork) -> str:
 
 
 def subject(task: str) -> str:
-    for line in re.split(LINE_PATTERN, task):
+    for line in task.splitlines():
         plain = re.sub(UNPRINTABLE_PATTERN, "", line)
         words = _one_line(re.sub(HEADING_PATTERN, "", plain))
         if any(character.isalnum() for character in words):
@@ -351,10 +347,10 @@ def forge_program(host: str, installed: Sequence[str]) -> str:
 
 def _remote(run: Callable[..., subprocess.CompletedProcess[str]], onto: str) -> str:
     known = run("git", "remote").stdout.split()
-    for key in (f"branch.{onto}.pushRemote", "remote.pushDefault", f"branch.{onto}.remote"):
-        name = run("git", "config", "--get", key).stdout.strip()
-        if name in known:
-            return name
+    words = ("for-each-ref", "--format=%(push:remotename)", f"refs/heads/{onto}")
+    name = run("git", *words).stdout.strip()
+    if name in known:
+        return name
     if "origin" in known or len(known) == 1:
         return "origin" if "origin" in known else known[0]
     if known:

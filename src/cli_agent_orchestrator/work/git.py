@@ -214,7 +214,6 @@ def alone_in(folder: Path, seconds: float) -> Iterator[int | None]:
 LONGEST_LOOK = 10.0
 NOT_FOUND = "not a git repository"
 STATUS = ("status", "-z", "--porcelain", "--no-renames", "--ignore-submodules=all")
-STATUS_LETTERS = 3
 LARGEST_INDEX = 512 * 1024 * 1024
 YEAR = 366 * 24 * 3600
 UNDER_WAY = {
@@ -324,7 +323,7 @@ def uncommitted(repository: Repository, environ: Mapping[str, str]) -> dict[str,
     """
     git = Git(repository.git_dir, repository.top, environ)
     git = replace(git, options=user_options(git)).defused()
-    found = {one[STATUS_LETTERS:]: one[: STATUS_LETTERS - 1] for one in git.names(*STATUS)}
+    found = changed_files(git)
     modified = [path for path, letters in found.items() if letters == " M"]
     through = [path for paths in filtered(git, modified).values() for path in paths]
     if through:
@@ -333,10 +332,15 @@ def uncommitted(repository: Repository, environ: Mapping[str, str]) -> dict[str,
             copy.write(Folder(repository.git_dir).read("index", LARGEST_INDEX))
             copy.flush()
             os.utime(copy.name, (time() + YEAR, time() + YEAR))
-            listing = replace(git, index=Path(copy.name)).names(*STATUS, "--", *literal(through))
-        still = {one[STATUS_LETTERS:] for one in listing}
+            still = changed_files(replace(git, index=Path(copy.name)), "--", *literal(through))
         found = {path: how for path, how in found.items() if path in still or path not in through}
     return found
+
+
+def changed_files(git: Git, *words: str) -> dict[str, str]:
+    """Return the paths that differ from the index or HEAD, each with the letters of its status."""
+    # " M src/cart.py", "?? new.txt"
+    return {one[3:]: one[:2] for one in git.names(*STATUS, *words)}
 
 
 def user_options(git: Git) -> Mapping[str, str]:

@@ -318,11 +318,16 @@ class Snapshots:
             raise GitFailed("grep", answer.code, answer.complaint)
         return tuple(one.removeprefix(f"{tree}:") for one in answer.names)
 
-    def lay_out(self, tree: str, folder: Path) -> None:
+    def lay_out(self, tree: str, folder: Path, paths: Iterable[str] | None = None) -> None:
+        """Put all files of a snapshot, or some, into a folder that is new or empty."""
         folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise GitError(f"{folder} is not empty; a snapshot needs a folder of its own")
-        self._check_out(_ids(tree)[0], folder, None)
+        with self._staging() as scratch:
+            git = replace(self._git, work_tree=folder, index=scratch / "index")
+            git.run("read-tree", *_ids(tree))
+            if paths is None:
+                git.run("checkout-index", "-a", "-q")
+            else:
+                git.run("checkout-index", "-q", "-z", "--stdin", given=listed(paths))
 
     def lay_over(self, tree: str, folder: Path, paths: Sequence[str]) -> None:
         """Put some paths of a snapshot over what is laid out; what it does not have is removed."""
@@ -333,7 +338,7 @@ class Snapshots:
         files = [path for found in wanted.values() for path in found]
         missing = [asked for asked, found in wanted.items() if not found]
         with self._staging() as scratch:
-            self._check_out(tree, scratch / "files", files)
+            self.lay_out(tree, scratch / "files", files)
             lay(folder, scratch / "files", files, missing, is_ours=True)
 
     def differing(self, tree: str) -> tuple[Change, ...]:
@@ -352,7 +357,7 @@ class Snapshots:
             files = [one.path for one in differ if one.status != "D"]
             gone = [one.path for one in differ if one.status == "D"]
             # Laid out first: if something of it cannot be read, nothing is touched.
-            self._check_out(tree, scratch / "files", files)
+            self.lay_out(tree, scratch / "files", files)
             source = scratch / "files"
             done = lay(self._top, source, files, gone, is_ours=False, keep=keep, private=private)
         return tuple(sorted(done))
@@ -544,16 +549,6 @@ class Snapshots:
     def _staging(self) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(dir=self.path, prefix=STAGING_PREFIX) as scratch:
             yield Path(scratch)
-
-    def _check_out(self, tree: str, folder: Path, paths: Iterable[str] | None) -> None:
-        folder.mkdir(exist_ok=True)
-        with self._staging() as scratch:
-            git = replace(self._git, work_tree=folder, index=scratch / "index")
-            git.run("read-tree", tree)
-            if paths is None:
-                git.run("checkout-index", "-a", "-q")
-            else:
-                git.run("checkout-index", "-q", "-z", "--stdin", given=listed(paths))
 
     # Any: JSON
     def _notes(self) -> dict[str, Any]:

@@ -34,11 +34,10 @@ from ..settings.layout import TEMPORARY_FOLDER
 from .changes import LeftOut
 from .git import (
     NOBODY,
-    STATUS,
-    STATUS_LETTERS,
     Git,
     Repository,
     alone_in,
+    changed_files,
     filtered,
     listed,
     literal,
@@ -336,8 +335,8 @@ class Worktree(TreeFacts, Private, frozen=True):
 
     def _differences(self, git: Git) -> Iterator[tuple[str, bool]]:
         """Yield what differs from the index, and whether that knows it."""
-        for entry in git.names(*STATUS, "--untracked-files=all"):
-            letters, path = entry[: STATUS_LETTERS - 1], entry[STATUS_LETTERS:].rstrip("/")
+        for name, letters in changed_files(git, "--untracked-files=all").items():
+            path = name.rstrip("/")
             is_known = letters != "??"
             is_same = letters[1] == " "
             is_ours = is_of_cao(path, self.repository.prefix, self.folder, is_known=is_known)
