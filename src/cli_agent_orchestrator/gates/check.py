@@ -202,11 +202,10 @@ def evidence_of(result: CheckResult, condensation: Condensation) -> tuple[str, i
     """Return what the next round gets, and how many lines of the output are left out."""
     lines = shown = _lines(result.output)
     errors = result.counts.first_errors if result.counts else {}
-    before = "it failed before the run, too"
-    named = [
-        *(": ".join(filter(None, (f"- {name}", errors.get(name)))) for name in result.new_failures),
-        *(": ".join(filter(None, (f"- {n}", before, errors.get(n)))) for n in result.old_failures),
-    ]
+    named = []
+    for name in (*result.new_failures, *result.old_failures):
+        before = "it failed before the run, too" if name in result.old_failures else ""
+        named.append(": ".join(filter(None, (f"- {name}", before, errors.get(name)))))
     if condensation.review_feedback:
         most = max(condensation.max_feedback_lines - 1, 1)
         named = [cut_before_secret(line, LONGEST_LINE) for line in named[:most]]

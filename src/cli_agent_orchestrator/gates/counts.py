@@ -198,7 +198,9 @@ def _tag(element: ElementTree.Element) -> str:
     return element.tag.rpartition("}")[2].rpartition(":")[2]
 
 
-def _parts(lines: Sequence[str], starts: Sequence[int]) -> list[Sequence[str]]:
+def _parts(lines: Sequence[str], start: re.Pattern[str]) -> list[Sequence[str]]:
+    """Return what comes before the first line that is like `start`, and from each such line on."""
+    starts = [number for number, _ in matches(start, lines)]
     return [lines[start:end] for start, end in pairwise((0, *starts, len(lines)))]
 
 
@@ -213,6 +215,11 @@ RESULT_WORD_PATTERN = re.compile(r"(\d{1,9}) (failed|passed|skipped|todo|pending
 # "FAIL api ./cart.test.js (5.2 s)"
 FAILED_FILE_PATTERN = re.compile(r" ?FAIL +(.+?)(?: \([\d.]+ m?s\))?")
 NOT_LOADED = "Test suite failed to run"
+JEST_END_PATTERN = re.compile("Ran all test suites.*")
+SCRIPT_WORDS = {
+    "jest": ("Tests:", "No tests found, exiting with code"),
+    "vitest": ("Tests  ", "No test files found, exiting with code"),
+}
 # " RUN  v3.2.7 /project"
 START_PATTERN = re.compile(r"\s*(?:RUN|DEV)  v\d\S* .*")
 # "     Errors  1 error"
@@ -225,9 +232,8 @@ LINES_BELOW = 20
 
 
 def read_jest(lines: Sequence[str]) -> list[TestCounts]:
-    ends = [n for n, line in enumerate(lines) if line.startswith("Ran all test suites")]
     found = []
-    for run in _parts(lines, ends):
+    for run in _parts(lines, JEST_END_PATTERN):
         failures: list[tuple[str, str]] = []
         file = ""
         for number, line in enumerate(run):
@@ -237,19 +243,16 @@ def read_jest(lines: Sequence[str]) -> list[TestCounts]:
                 name = f"{file} › {line[4:].strip()}"
                 failures.append((name, text_below(run, number, LINES_BELOW)))
         lost = len({name for name, _ in failures if name.endswith(NOT_LOADED)})
-        summaries = _summaries(run, "jest", lost)
+        counts = _read_script_run("jest", run, failures, lost)
         exited = any("●  process.exit called with" in line for line in run)
-        if exited and not any(counts.failed for counts in summaries):
-            found.append(unfinished("jest"))
-        elif summaries:
-            found.append(chosen(summaries).naming(failures))
-        elif any(line.startswith("No tests found, exiting with code") for line in run):
-            found.append(TestCounts("jest", 0, 0))
+        if exited and not (counts and counts.failed):
+            counts = unfinished("jest")
+        found += [counts] if counts else []
     return found
 
 
 def read_vitest(lines: Sequence[str]) -> list[TestCounts]:
-    first, *runs = _parts(lines, [number for number, _ in matches(START_PATTERN, lines)])
+    first, *runs = _parts(lines, START_PATTERN)
     before = _read_vitest_run(first)
     found = [_read_vitest_run(run) or unfinished("vitest") for run in runs]
     # The program under test may have printed it: a run reports that it begins.
@@ -261,10 +264,6 @@ def _read_vitest_run(lines: Sequence[str]) -> TestCounts | None:
         max((int(match[1]) for _, match in matches(pattern, lines)), default=0)
         for pattern in (LOST_PATTERN, ERRORS_PATTERN)
     )
-    summaries = _summaries(lines, "vitest", lost)
-    if not summaries:
-        is_empty = any(line.startswith("No test files found, exiting with code") for line in lines)
-        return TestCounts("vitest", 0, 0) if is_empty else None
     failures = [
         (line[len(" FAIL  ") :].partition(" [ ")[0], text_below(lines, number, LINES_BELOW))
         for number, line in enumerate(lines)
@@ -273,13 +272,14 @@ def _read_vitest_run(lines: Sequence[str]) -> TestCounts | None:
     if errors:
         shown = (text_below(lines, n, LINES_BELOW) for n, _ in matches(UNHANDLED_PATTERN, lines))
         failures.append(("an error outside of the tests", next(shown, "")))
-    counts = chosen(summaries)
-    return replace(counts, failed=counts.failed + errors).naming(failures)
+    return _read_script_run("vitest", lines, failures, lost, errors)
 
 
-def _summaries(lines: Sequence[str], runner: str, lost: int) -> list[TestCounts]:
-    """Return the counts of each line of tests that follows a line of files."""
-    word = "Tests:" if runner == "jest" else "Tests  "
+def _read_script_run(
+    runner: str, lines: Sequence[str], failures: Failures, lost: int, errors: int = 0
+) -> TestCounts | None:
+    """Count by the lines of tests that follow a line of files; `lost` files were not loaded."""
+    word, nothing = SCRIPT_WORDS[runner]
     found: list[TestCounts] = []
     files = ""
     for line in lines:
@@ -290,7 +290,11 @@ def _summaries(lines: Sequence[str], runner: str, lost: int) -> list[TestCounts]
             failed = tests.failed + lost if tests.failed else max(lost, of_files.failed)
             found.append(replace(tests, failed=failed))
         files = line if FILES_PATTERN.fullmatch(line) else ""
-    return found
+    if found:
+        counts = chosen(found)
+        return replace(counts, failed=counts.failed + errors).naming(failures)
+    is_empty = any(line.startswith(nothing) for line in lines)
+    return TestCounts(runner, 0, 0) if is_empty else None
 
 
 PASSING_PATTERN = re.compile(r"  (\d{1,9}) (passing) \(\d+m?[smh]\)")
@@ -342,6 +346,7 @@ def _mocha_failures(lines: Sequence[str], most: int) -> Failures:
     return found
 
 
+VERSION_PATTERN = re.compile("TAP version 1.*")
 # "not ok 2 - adds up # TODO later", "ok 3"
 POINT_PATTERN = re.compile(r"( *)(not )?ok(?: (\d+))?(?: -)?(?: (\S.*))?")
 DIRECTIVE_PATTERN = re.compile(r"#\s*(SKIP|TODO)", re.I)
@@ -373,8 +378,7 @@ class _Point(Struct):
 
 
 def read_tap(lines: Sequence[str]) -> list[TestCounts]:
-    starts = [number for number, line in enumerate(lines) if line.startswith("TAP version 1")]
-    first, *documents = _parts(lines, starts)
+    first, *documents = _parts(lines, VERSION_PATTERN)
     found = []
     for document in [*([first] if matches(PLAN_PATTERN, first) else ()), *documents]:
         points = _points(document)
@@ -805,11 +809,8 @@ PANIC_PATTERN = re.compile(r"thread '[^']*'.* panicked at (.*)")
 
 
 def read_cargo(lines: Sequence[str]) -> list[TestCounts]:
-    starts = matches(RUNNING_PATTERN, lines)
-    _, *runs = _parts(lines, [number for number, _ in starts])
-    targets = [
-        _read_target(int(match[1]), run) for (_, match), run in zip(starts, runs, strict=True)
-    ]
+    _, *runs = _parts(lines, RUNNING_PATTERN)
+    targets = [_read_target(int(run[0].split()[1]), run) for run in runs]
     first = ""
     for line in lines:
         if match := NOT_COMPILED_PATTERN.fullmatch(line):
