@@ -36,7 +36,7 @@ from tests.pipeline.samples import FAIL, PASS, review
 from tests.pipeline.test_flows_in_machine import NO, RED, YES, begin, with_gates
 
 RULES = LoopRules(review=ReviewRules(evidence_min_match=1), proof="off")
-BOUND = LoopRules(review=ReviewRules(evidence_min_match=1), proof="off", is_review_bound=True)
+BOUND = LoopRules(review=ReviewRules(evidence_min_match=1), proof="off", review_bound="require")
 LAST_GATE = '{"name": "tests", "run": "x", "when": ["after_tester"]}'
 GREEN = CheckResult("x", 0, "ok")
 IDLE, BUSY = Work("t1"), Work("t2", ("a.py",))
@@ -125,7 +125,8 @@ ENDS = {
 
 def rules_of(*, bound: bool, rounds: int, proof: str = "off") -> LoopRules:
     limits = Limits(max_rounds=rounds, max_review_cycles=2)
-    return LoopRules(limits, ReviewRules(1), proof=proof, is_review_bound=bound)
+    word = "require" if bound else "show"
+    return LoopRules(limits, ReviewRules(1), proof=proof, review_bound=word)
 
 
 def reviewed(how: str, work: Work, rules: LoopRules) -> RunState:

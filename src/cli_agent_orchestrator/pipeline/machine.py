@@ -411,7 +411,7 @@ def reason_against(outcome: Outcome, text: str) -> str:
 def _bound_to_review(state: RunState, work: Work, number: int, rules: LoopRules) -> Outcome | None:
     """Return the outcome of a PASS for files that were not approved as they are now."""
     stage = state.flow.last_work
-    if not rules.is_review_bound or stage is None or not stage.reviewer:
+    if rules.review_bound != "require" or stage is None or not stage.reviewer:
         return None
     progress = state.progress
     if not progress.is_approved:

@@ -81,7 +81,7 @@ class Plan(Struct, frozen=True):
 def in_need_of_snapshots(rules: LoopRules, readonly_roles: str, gates: Iterable[Gate]) -> str:
     """Return which settings need snapshots, in words; empty if none does."""
     asked = {
-        "REVIEW_BOUND=require (set CAO_REVIEW_BOUND=show)": rules.is_review_bound,
+        "REVIEW_BOUND=require (set CAO_REVIEW_BOUND=show)": rules.review_bound == "require",
         "PROOF=require (say --proof report)": rules.proof == "require",
         "READONLY_ROLES=restore (set CAO_READONLY_ROLES=warn)": readonly_roles == "restore",
     }
@@ -334,7 +334,7 @@ class Runner:
             return
         text = stall_of(self.state)
         self._tell(events.NotConverging(self._now, text))
-        if self._plan.rules.stops_at_stall:
+        if self._plan.rules.stall == "stop":
             resume = f"cao resume {self._plan.run}"
             raise RunError(
                 f"{text} The run is stopped (STALL=stop): look at it, and `{resume}` goes on; it "
@@ -489,7 +489,7 @@ class Runner:
         self._tell(changed)
         files = tuple(one for one in seen.work.since_review if one not in self._unreviewed)
         self._unreviewed = seen.work.since_review
-        if files and not plan.rules.is_review_bound:
+        if files and plan.rules.review_bound != "require":
             self._warn(f"changed after the approval: {first_names(files)}")
         return seen.work
 
@@ -527,7 +527,7 @@ class Runner:
             return
         if isinstance(event, events.SettingChanged):
             plan, settings = self._plan, after.progress.settings
-            rules, seconds = LoopRules.read(settings), read_value(settings, "GATE_TIMEOUT")
+            rules, seconds = read_all(LoopRules, settings), read_value(settings, "GATE_TIMEOUT")
             self._plan = replace(
                 plan,
                 briefing=replace(plan.briefing, condensation=rules.condensation),

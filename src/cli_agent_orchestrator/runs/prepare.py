@@ -70,7 +70,7 @@ def check_flow(flow: Flow, config: RunConfig) -> None:
             "such as tests='make test'"
         )
     last = flow.last_work
-    if config.rules.is_review_bound and (last is None or not last.reviewer):
+    if config.rules.review_bound == "require" and (last is None or not last.reviewer):
         raise UsageError(
             f"REVIEW_BOUND=require asks for an approval, and in the flow {flow.name} nobody "
             "reviews the work: set CAO_REVIEW_BOUND=show, or take another flow"

@@ -33,7 +33,7 @@ from .values import (
     read_word,
 )
 
-Part = TypeVar("Part", "Limits", "ReviewRules", "Condensation", "HandoffRules")
+Part = TypeVar("Part", bound=Struct)
 
 DEFAULT_PORT = 9889
 LAST_PORT = 65535
@@ -128,9 +128,15 @@ def read_all(kind: type[Part], texts: Mapping[str, str]) -> Part:
     return kind(**_decided(kind, texts))
 
 
-def _decided(kind: type[Part] | type["RunConfig"], texts: Mapping[str, str]) -> dict[str, Any]:
-    named = {one.name: one.encode_name for one in fields(kind) if one.encode_name != one.name}
-    return {key: read_value(texts, name) for key, name in named.items()}
+def _decided(kind: type[Struct], texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return the fields that settings decide, and the parts that have such fields."""
+    found: dict[str, Any] = {}
+    for one in fields(kind):
+        if one.encode_name != one.name:
+            found[one.name] = read_value(texts, one.encode_name)
+        elif isinstance(one.type, type) and issubclass(one.type, Struct):
+            found[one.name] = read_all(one.type, texts)
+    return found
 
 
 class Limits(Struct, frozen=True):
@@ -165,20 +171,9 @@ class LoopRules(Struct, frozen=True):
     limits: Limits = field(default_factory=Limits)
     review: ReviewRules = field(default_factory=ReviewRules)
     condensation: Condensation = field(default_factory=Condensation)
-    is_review_bound: bool = False
-    stops_at_stall: bool = False
+    review_bound: str = _of("REVIEW_BOUND")
+    stall: str = _of("STALL")
     proof: str = _of("PROOF")
-
-    @classmethod
-    def read(cls, texts: Mapping[str, str]) -> "LoopRules":
-        return cls(
-            limits=read_all(Limits, texts),
-            review=read_all(ReviewRules, texts),
-            condensation=read_all(Condensation, texts),
-            is_review_bound=read_value(texts, "REVIEW_BOUND") == "require",
-            stops_at_stall=read_value(texts, "STALL") == "stop",
-            proof=read_value(texts, "PROOF"),
-        )
 
 
 class RunConfig(Private, frozen=True):
@@ -232,8 +227,6 @@ class RunConfig(Private, frozen=True):
             prompt=texts.get("PROMPT", ""),
             prompt_file=expand_path("PROMPT_FILE", task).absolute() if task else None,
             resume=read_value(texts, "RESUME") if "RESUME" in texts else None,
-            rules=LoopRules.read(texts),
-            handoff=read_all(HandoffRules, texts),
             settings={name: canonical(name, texts.get(name, "")) or "" for name in KEPT_NAMES},
             **_decided(cls, texts),
         )

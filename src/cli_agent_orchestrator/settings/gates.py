@@ -52,6 +52,8 @@ USUAL_NAME = "tests"
 MOST_GATES = 20
 LONGEST_COMMAND = 10_000
 MOST_SECONDS = 1e6
+# reports/junit.xml
+BELOW_PATTERN = r"\A(?:(?!\.{1,2}(?:/|\Z))[^/]+(?:/(?!\Z)|\Z))*\Z"
 EXPECTED = "NAME=COMMAND, such as tests='make test'"
 
 
@@ -64,21 +66,28 @@ class When(StrEnum):
 
 
 class Gate(Struct, frozen=True):
-    name: str
-    run: str
+    name: Annotated[str, Meta(pattern=rf"\A(?!{PROOF}\Z){NAME_PATTERN}\Z")]
+    run: Annotated[str, Meta(min_length=1)]
     when: Annotated[tuple[When, ...], Meta(min_length=1)] = tuple(When)
-    seconds: float = 0.0
+    seconds: Annotated[float, Meta(ge=0, le=MOST_SECONDS)] = 0.0
     """Its time limit; 0 for the usual one."""
     clean: bool = False
     setup: str = ""
     sandbox: bool = False
     allow_base_failures: bool = False
-    junit: str = ""
+    junit: Annotated[str, Meta(pattern=BELOW_PATTERN)] = ""
     """A file with JUnit XML that it writes, in the folder in which it runs."""
 
 
 USUAL = Gate("", "")
-KINDS = {bool: "true or false", float: "a number", tuple: f"a list of: {', '.join(When)}"}
+EXPECTED_OF = {
+    "name": "a name of small letters, digits, - and _ (not proof)",
+    "run": EXPECTED,
+    "when": f"a list of: {', '.join(When)}",
+    "seconds": "a number of seconds",
+    "setup": "a text",
+    "junit": "a file below the folder, without . or ..",
+}
 
 
 @lru_cache(maxsize=8)
@@ -153,34 +162,24 @@ def _read_line(line: str) -> Gate:
     return _from_table(data, "GATES")
 
 
-def _from_table(data: Mapping[str, Any], where: str) -> Gate:
+def _from_table(table: Mapping[str, Any], where: str) -> Gate:
     types = {one.name: one.type for one in fields(Gate)}
+    data = {"name": "", "run": "", **table}
+    if isinstance(data["run"], str):
+        data["run"] = data["run"].strip()
     for key, value in data.items():
         if key not in types:
             expected = f"one of {', '.join(types)}{suggestion(key, types)}"
             raise ConfigError(f"a key of {where}", key, expected)
+        place = where if key == "run" else f"{key} of {where}"
         try:
             convert(types[key], value)
         except ValueError:
-            expected = KINDS.get(type(getattr(USUAL, key)), "a text")
-            raise ConfigError(f"{key} of {where}", value, expected) from None
-    name, command = data.get("name", ""), data.get("run", "").strip()
-    if not re.fullmatch(NAME_PATTERN, name) or name == PROOF:
-        expected = "a name of small letters, digits, - and _ (not proof)"
-        raise ConfigError(f"the name of a gate in {where}", name, expected)
-    if not command:
-        raise ConfigError(where, command, EXPECTED)
-    for text in (command, data.get("setup", "")):
+            raise ConfigError(place, value, EXPECTED_OF.get(key, "true or false")) from None
         # Nor one that a screen would show in another order than it is.
-        if not text.isprintable() or len(text) > LONGEST_COMMAND:
-            raise ConfigError(where, text, "a command of one line without control characters")
-    seconds = data.get("seconds", USUAL.seconds)
-    if not 0 <= seconds <= MOST_SECONDS:
-        raise ConfigError(f"seconds of {where}", seconds, "a number of seconds")
-    junit = data.get("junit", "")
-    if junit and (not {"", ".", ".."}.isdisjoint(junit.split("/")) or not junit.isprintable()):
-        raise ConfigError(f"junit of {where}", junit, "a file below the folder, without . or ..")
-    return convert(Gate, {**data, "run": command})
+        if isinstance(value, str) and not (value.isprintable() and len(value) <= LONGEST_COMMAND):
+            raise ConfigError(place, value, "a text of one line without control characters")
+    return convert(Gate, data)
 
 
 # Any: what a gate has, each of its own type
