@@ -11,7 +11,6 @@ from cli_agent_orchestrator.core.secrets import (
     before_mask,
     before_secret,
     masked,
-    masked_over_lines,
     secrets,
 )
 
@@ -120,9 +119,6 @@ SAID = [
 
 
 def test_what_is_said_to_be_a_secret_is_masked() -> None:
-    assert masked_over_lines("password=hunter2") == "password=hunter2"
-    call = "curl -X POST \\\n -u ada:pw \\\n x"
-    assert masked_over_lines(call) == masked(call)
     shown = [masked(text) for text, _ in SAID]
     assert shown == [expected for _, expected in SAID]
     assert [masked(text) for text in shown] == shown
@@ -197,11 +193,11 @@ def test_every_name_of_a_secret_is_known(name: str) -> None:
 )
 def test_of_a_private_key_nothing_is_left(kind: str, mark: str) -> None:
     written = "\n".join(f"{mark}{line}" for line in KEY.format(kind).split("\n"))
-    for shown in (masked(f"a\n{written}\nb"), masked_over_lines(f"a\n{written}\nb")):
-        assert shown.startswith(f"a\n{mark}-----BEGIN {kind}PRIVATE KEY-----\n{MASK}\n")
-        assert shown.endswith(f"-----END {kind}PRIVATE KEY-----\nb")
-        assert "MIIE" not in shown
-        assert "q0Fb" not in shown
+    shown = masked(f"a\n{written}\nb")
+    assert shown.startswith(f"a\n{mark}-----BEGIN {kind}PRIVATE KEY-----\n{MASK}\n")
+    assert shown.endswith(f"-----END {kind}PRIVATE KEY-----\nb")
+    assert "MIIE" not in shown
+    assert "q0Fb" not in shown
 
 
 @pytest.mark.parametrize(
@@ -262,8 +258,8 @@ def test_of_secrets_that_overlap_nothing_is_left() -> None:
 
 def test_only_what_has_to_be_is_left_out_by_a_cut() -> None:
     line = f"see https://ada:hunter2@host and {'x' * 200}"
-    shown = [before_secret(line, most) for most in (15, 16, 17, 23, 25, 26, 300)]
-    assert shown == [15, 16, 16, 16, 25, 26, len(line)]
+    shown = [before_secret(line, most) for most in (15, 16, 17, 23, 26, 27, 300)]
+    assert shown == [15, 16, 16, 16, 16, 27, len(line)]
 
 
 WORDS = """the a token of password secret key tests pass bearer is was src/a.py http://localhost

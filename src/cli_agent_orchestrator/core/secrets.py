@@ -20,12 +20,11 @@ MASK = "(masked)"
 CUT = "…"
 ROOM = 1000
 """Characters behind a cut that are looked at: what stands before it may only be known by them."""
+LONGEST_END = 4
+"""Characters behind a secret by which it may be known: the @ of an address, a quotation mark."""
 SMALL = str.maketrans(ascii_uppercase, ascii_lowercase)
 """`str.lower` can make a text longer: places in the one have to be places in the other."""
 
-Shapes = tuple[tuple[tuple[str, ...], str], ...]
-"""Words of which one begins a kind of secret, in small letters: they are found much faster than the
-pattern that follows. Its last group is the secret; NAME in it is the word."""
 NAME = "<NAME>"
 
 # A line of a key: data, or `DEK-Info: …`. Before it may be marks of a diff, of a quotation, the
@@ -75,7 +74,7 @@ TOKENS = (
     *("token", "api_key", "api-key", "apikey", "access_key", "access-key", "accesskey"),
     *("secret_key", "secret-key", "secretkey", "accountkey", "credential", "x-cao-proof"),
 )
-OVER_LINES: Shapes = (
+SHAPES: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         ("-----begin ",),
         rf"-----BEGIN [A-Z0-9 ]{{0,40}}PRIVATE KEY(?: BLOCK)?-----(?:[ \t]{{0,200}}[|│┃║▕▐](?=\n))?"
@@ -87,9 +86,6 @@ OVER_LINES: Shapes = (
         rf"{CURL}(?:[\"'][^\s:\"'$]{{0,100}}:({GIVEN}[^\n\"']{{1,200}})[\"']"
         rf"|[\"']?[^\s:\"'$]{{0,100}}:({GIVEN}[^\s\"'<>|;]{{1,200}}))",
     ),
-)
-SHAPES: Shapes = (
-    *OVER_LINES,
     *(
         (
             tuple(word.translate(SMALL) for word in words.split()),
@@ -136,22 +132,19 @@ SHAPES: Shapes = (
     (TOKENS, rf"{SAID}{QUOTE}({MIXED}[^\s\"'<>${{}}()]{{8,400}})(?P=quote)"),
     (TOKENS, rf"{SAID}[\"'`]?(?!\w{{1,9}}://)({MIXED}[\w.~+/=:%-]{{8,400}}){END}"),
 )
+"""Words of which one begins a kind of secret, in small letters: they are found much faster than the
+pattern that follows. Its last group is the secret; NAME in it is the word."""
 
 
-def masked(text: str, shapes: Shapes = SHAPES) -> str:
+def masked(text: str) -> str:
     parts, done = [], 0
-    for start, end in secrets(text, shapes=shapes):
+    for start, end in secrets(text):
         if start >= done:
             # A key of many lines leaves one word, on a line of its own where it was.
             gap = "\n" if text[start] == "\n" else ""
             parts += [text[done:start], gap, MASK]
         done = max(done, end)
     return "".join([*parts, text[done:]])
-
-
-def masked_over_lines(text: str) -> str:
-    """Return a text of which lines can be left out: what several of them tell is masked."""
-    return masked(text, OVER_LINES)
 
 
 def before_mask(line: str, most: int) -> int:
@@ -169,11 +162,10 @@ def before_secret(line: str, most: int) -> int:
     16
     """
     at = before_mask(line, most)
-    lost = known = secrets(line[: at + ROOM]) if at < len(line) else []
-    while lost:
-        kept = secrets(f"{line[:at]}{CUT}")
-        lost = [span for span in known if span[0] < at and span not in kept]
-        at = min([at, *(start for start, _ in lost)])
+    known = secrets(line[: at + ROOM]) if at < len(line) else []
+    for start, end in reversed(known):
+        if start < at < end + LONGEST_END:
+            at = start
     return at
 
 
@@ -182,13 +174,11 @@ def cut_before_secret(line: str, most: int) -> str:
     return line if at == len(line) else f"{line[:at]}{CUT}"
 
 
-def secrets(
-    text: str, joints: Sequence[int] = (), shapes: Shapes = SHAPES
-) -> list[tuple[int, int]]:
+def secrets(text: str, joints: Sequence[int] = ()) -> list[tuple[int, int]]:
     """Return where secrets are in a text; at `joints` a word may begin, or one go on."""
     found = []
     small = text.translate(SMALL)
-    for word, patterns in _patterns(shapes).items():
+    for word, patterns in _patterns().items():
         at = small.find(word)
         while at >= 0:
             passed = bisect_right(joints, at)
@@ -215,9 +205,9 @@ def _span(
 
 
 @cache
-def _patterns(shapes: Shapes) -> dict[str, list[re.Pattern[str]]]:
+def _patterns() -> dict[str, list[re.Pattern[str]]]:
     patterns: dict[str, list[re.Pattern[str]]] = {}
-    for words, pattern in shapes:
+    for words, pattern in SHAPES:
         for word in words:
             here = pattern.replace(NAME, f".{{{len(word)}}}")
             patterns.setdefault(word, []).append(re.compile(here))

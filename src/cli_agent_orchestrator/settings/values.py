@@ -7,10 +7,10 @@ value and what was expected.
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from ..core.codec import read_toml, toml_value
 from ..core.files import Folder, read_named
@@ -28,11 +28,8 @@ from .table import (
     ROLE_SETTINGS,
     SETTINGS_FILE,
     ValueKind,
-    full_name,
     meant_by,
 )
-
-Word = TypeVar("Word")
 
 MOST_PATHS = 100
 PLAIN_PATHS = "paths in the project, without .., .git, commas and control characters"
@@ -125,10 +122,10 @@ def read_word(texts: Mapping[str, str], name: str) -> str:
 
 def _one_agent(name: str, word: str) -> str:
     """Return the whole name of an agent; one that we do not know may be known to a server."""
-    meant = meant_by(word)
+    meant = meant_by(word) or [word]
     if len(meant) > 1:
         raise ConfigError(name, word, f"one agent; it could be {' or '.join(meant)}")
-    return full_name(word)
+    return meant[0]
 
 
 def is_word(text: str) -> bool:
@@ -211,22 +208,22 @@ def merge_settings(*levels: Mapping[str, str | None]) -> dict[str, str]:
     `--provider scripted` is meant for all roles, so it also silences an `analyst_provider` of the
     file; likewise a task given as text silences a task file of a lower level.
     """
-    return {name: text for name, (text, _) in _fold(enumerate(levels)).items()}
+    merged: dict[str, str] = {}
+    silenced: set[str] = set()
+    for level in levels:
+        here = {name: text for name, text in given(level).items() if name not in silenced}
+        for name in here:
+            silenced.update((name, *OVERRULED.get(name, ())))
+        merged |= here
+    return merged
 
 
 def find_sources(**levels: Mapping[str, str | None]) -> dict[str, str]:
-    return {name: word for name, (_, word) in _fold(levels.items()).items()}
-
-
-def _fold(levels: Iterable[tuple[Word, Mapping[str, str | None]]]) -> dict[str, tuple[str, Word]]:
-    merged: dict[str, tuple[str, Word]] = {}
-    silenced: set[str] = set()
-    for word, level in levels:
-        here = {name: text for name, text in given(level).items() if name not in silenced}
-        for name, text in here.items():
-            silenced.update((name, *OVERRULED.get(name, ())))
-            merged[name] = (text, word)
-    return merged
+    """Return where each setting that counts was given first."""
+    return {
+        name: next(word for word, level in levels.items() if (level.get(name) or "").strip())
+        for name in merge_settings(*levels.values())
+    }
 
 
 def read_environment(environ: Mapping[str, str], *, bare: bool) -> dict[str, str]:
@@ -272,13 +269,7 @@ WORKTREE_KEY = BY_NAME["WORKSPACE"].key
 
 def read_project_settings(project: Path) -> dict[str, str]:
     path = project / SETTINGS_FILE
-    try:
-        data = Folder(project).read(SETTINGS_FILE, LARGEST_SETTINGS)
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
-    return flatten_settings(_parse(data, path), path)
+    return flatten_settings(read_own_file(path, project), path)
 
 
 def read_settings_file(path: Path) -> dict[str, str]:
@@ -286,18 +277,21 @@ def read_settings_file(path: Path) -> dict[str, str]:
 
 
 # Any: what a TOML file holds
-def read_own_file(path: Path) -> dict[str, Any]:
-    """Return what a TOML file of the user's own holds; it may be a link, but to a regular file."""
-    try:
-        data = read_named(path, LARGEST_SETTINGS)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
-    return _parse(data, path)
+def read_own_file(path: Path, project: Path | None = None) -> dict[str, Any]:
+    """Return what a TOML file of the user's own holds; it may be a link, but to a regular file.
 
-
-def _parse(data: bytes, path: Path) -> dict[str, Any]:
+    One of a project is no link, and need not be there.
+    """
     try:
+        if project is None:
+            data = read_named(path, LARGEST_SETTINGS)
+        else:
+            data = Folder(project).read(path.name, LARGEST_SETTINGS)
         return read_toml(data.decode("utf-8-sig"))
+    except OSError as error:
+        if project and isinstance(error, FileNotFoundError | NotADirectoryError):
+            return {}
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise UsageError(f"{path} is not a TOML file in UTF-8: {error}") from error
 
@@ -330,20 +324,15 @@ def _flatten(key: str, value: object, path: Path) -> tuple[str, str]:
         case dict() if setting.kind is ValueKind.GATES:
             return setting.name, read_gates_table(value, f" in {path.name}")
         case list() if setting.kind is ValueKind.PATHS:
-            return setting.name, _paths_text(value, where)
+            if not all(isinstance(one, str) and len(read_paths(where, one)) == 1 for one in value):
+                raise ConfigError(where, value, PLAIN_PATHS)
+            return setting.name, "\n".join(value)
         case str() if setting.name in FROM_FILE_FOLDER and value.strip() and value[0] != "~":
             return setting.name, str(path.parent / value)
         case str():
             return setting.name, value
         case _:
             raise ConfigError(where, value, "text, a number, true or false")
-
-
-def _paths_text(items: list[object], where: str) -> str:
-    for item in items:
-        if not isinstance(item, str) or len(read_paths(where, item)) != 1:
-            raise ConfigError(where, item, PLAIN_PATHS)
-    return "\n".join(map(str, items))
 
 
 def _suggestion(key: str) -> str:

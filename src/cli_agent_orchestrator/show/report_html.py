@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ..core.secrets import before_secret, masked_over_lines, masked_screen
+from ..core.secrets import masked, masked_screen
 from ..core.text import duration, plural
 from ..proof.verdict import BEFORE_TITLE
 from ..runs.record import RunRecord, RunStatus
@@ -227,8 +227,7 @@ def shortened(found: Report, clean: Callable[[str], str]) -> Report:
     """Return a full report whose long texts are cut, and are cleaned as a whole before that."""
 
     def cut(text: str, first: int = FIRST_LINES, last: int = LAST_LINES) -> str:
-        whole = masked_over_lines(text)
-        return clean(cut_text(whole, first, last, LONGEST_LINE - NOTE, place=before_secret))
+        return clean(cut_text(masked(text), first, last, LONGEST_LINE - NOTE))
 
     details = tuple(
         replace(

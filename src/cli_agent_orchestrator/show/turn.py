@@ -6,7 +6,7 @@ picture is one image.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -39,11 +39,8 @@ def cut_text(
     first: int = FIRST_LINES,
     last: int = LAST_LINES,
     longest: int = LONGEST_LINE,
-    place: Callable[[str, int], int] = before_mask,
 ) -> str:
     """Return a text of at most so many lines, with a note about those left out in the middle.
-
-    `place` says where a line is cut to at most `longest` characters.
 
     >>> cut_text("a\\nb\\nc\\nd", 1, 1)
     'a\\n… 2 lines are not shown …\\nd'
@@ -55,7 +52,7 @@ def cut_text(
         lines[first : first + left] = [f"… {left:,} {word} not shown …"]
     cut = []
     for line in lines:
-        at = place(line, longest)
+        at = before_mask(line, longest)
         more = len(line) - at
         cut.append(f"{line[:at]}{CUT} {more:,} more characters" if more else line)
     return "\n".join(cut)
