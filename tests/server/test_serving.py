@@ -1,6 +1,7 @@
 """Running the server: ports, conflicts, sockets, threads and the end."""
 
 import asyncio
+import contextlib
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -141,3 +142,16 @@ async def test_a_server_told_to_stop_before_it_began_ends_at_once() -> None:
     stop.set()
     async with asyncio.timeout(60):
         await serve_at(0, create_app(FakeService(), token=None), lambda port: None, stop)
+
+
+@pytest.mark.parametrize(
+    "head", [b"GET /" + b"a" * 9_000_000, b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 1_500_000]
+)
+def test_a_request_whose_head_has_no_end_is_refused(api: RunningApi, head: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", api.port), WAIT_SECONDS) as connection:
+        with contextlib.suppress(OSError):
+            connection.sendall(head)
+        with contextlib.suppress(ConnectionResetError):
+            assert connection.recv(12) in (b"HTTP/1.1 431", b"")
+    with api.client() as client:
+        assert client.get("/health").status_code == 200
