@@ -47,6 +47,7 @@ class Broken(public._Run):
         self._told.put(RunBegan(1.0, "cao-1", {}, {}, "/a"))
         self._told.put(RunEnded(2.0, "RUNNING", 1, 3, str(self._error)))
         self._told.put(None)
+        raise self._error
 
 
 def test_an_error_of_the_run_is_its_result(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 import logging
 import os
-import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from queue import SimpleQueue
@@ -143,25 +143,21 @@ class _Run:
         self._flow = flow
         self._environ = environ
         self._told: SimpleQueue[RunEvent | None] = SimpleQueue()
-        self._error: Exception | None = None
-        self._lock = threading.Lock()
         self._is_noted = False
         self._stop: Callable[[], None] | None = None
 
     def take_to_its_end(self, on_event: OnRunEvent) -> RunResult:
-        thread = threading.Thread(target=self._work, name="cao run")
         last: dict[type[RunEvent], RunEvent] = {}
-        thread.start()
-        try:
-            while (event := self._told.get()) is not None:
-                last[type(event)] = event
-                on_event(event)
-        except BaseException:
-            self.note()
-            raise
-        finally:
-            thread.join()
-        error = self._error
+        with ThreadPoolExecutor(1, "cao run") as thread:
+            running = thread.submit(self._work)
+            try:
+                while (event := self._told.get()) is not None:
+                    last[type(event)] = event
+                    on_event(event)
+            except BaseException:
+                self.note()
+                raise
+        error = running.exception()
         if (
             not isinstance(opened := last.get(RunOpened), RunOpened)
             or not isinstance(began := last.get(RunBegan), RunBegan)
@@ -191,21 +187,17 @@ class _Run:
                 logger.warning,
                 flow=self._flow,
             )
-        except Exception as error:  # noqa: BLE001 - raised again in the caller's thread
-            self._error = error
         finally:
             self._told.put(None)
 
     def note(self) -> None:
-        with self._lock:
-            self._is_noted, stop = True, self._stop
-        if stop is not None:
-            stop()
+        self._is_noted = True
+        if self._stop is not None:
+            self._stop()
 
     def when_noted(self, stop: Callable[[], None]) -> None:
-        with self._lock:
-            self._stop, is_noted = stop, self._is_noted
-        if is_noted:
+        self._stop = stop
+        if self._is_noted:
             stop()
 
     @property

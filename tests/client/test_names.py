@@ -21,8 +21,6 @@ def test_what_cannot_be_a_name_is_refused() -> None:
         for name in ("", ".", ".."):
             with pytest.raises(UsageError, match="not the name"):
                 client.delete_session(name)
-        with pytest.raises(UsageError, match=r"run 'x+' .* too long"):
-            next(client.run_events("x" * 70_000))
     with ApiClient("http://a..b:9889") as client, pytest.raises(OrchestratorError):
         client.health()
 

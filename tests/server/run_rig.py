@@ -20,7 +20,7 @@ from cli_agent_orchestrator.runs.record import (
     write_record,
 )
 from cli_agent_orchestrator.runs.service import RunService, RunToLaunch
-from cli_agent_orchestrator.server.app import BackgroundServer, create_app
+from cli_agent_orchestrator.server.app import create_app, in_background
 from cli_agent_orchestrator.settings.layout import run_folder
 from tests.fakes import FakeService
 from tests.server.running import TOKEN, WAIT_SECONDS, serve_at
@@ -91,11 +91,8 @@ class Rig:
             runs = RunService(self.state, self.launcher, os.environ, patience)
             await serve_at(port, self.app(runs), ready, stop)
 
-        server = BackgroundServer(main)
-        try:
-            yield f"http://127.0.0.1:{server.start()}"
-        finally:
-            server.stop()
+        with in_background(main) as served_at:
+            yield f"http://127.0.0.1:{served_at}"
 
     @contextmanager
     def client(self, patience: float = WAIT_SECONDS) -> Iterator[httpx.Client]:

@@ -11,7 +11,7 @@ import httpx
 from starlette.applications import Starlette
 
 from cli_agent_orchestrator.core.sockets import ADDRESS_FILE, LASTING, PASSING, listening
-from cli_agent_orchestrator.server.app import BackgroundServer, bind, create_app, serve
+from cli_agent_orchestrator.server.app import bind, create_app, in_background, serve
 from tests.fakes import FakeService
 
 TOKEN = "0123456789abcdef-secret"
@@ -106,9 +106,6 @@ def running_api(
         app = create_app(fake, token=token, **settings)
         await serve_at(0, app, ready, stop, state, lasting=lasting, grace=grace)
 
-    server = BackgroundServer(main)
-    port = server.start()
-    try:
-        yield RunningApi(fake, port, loops[0], server.stop)
-    finally:
-        server.stop()
+    with contextlib.ExitStack() as stack:
+        port = stack.enter_context(in_background(main))
+        yield RunningApi(fake, port, loops[0], stack.close)

@@ -16,9 +16,9 @@ from cli_agent_orchestrator.core.sockets import LASTING, find_socket
 from cli_agent_orchestrator.errors import ServerConflict, UsageError
 from cli_agent_orchestrator.server.app import (
     MOST_CONNECTIONS,
-    BackgroundServer,
     bind,
     create_app,
+    in_background,
     serve,
 )
 from tests.fakes import FakeService
@@ -95,10 +95,8 @@ def test_a_server_that_cannot_start_says_so_to_its_starter(api: RunningApi) -> N
     async def main(ready: Callable[[int], None], stop: asyncio.Event) -> None:
         await serve_at(api.port, create_app(FakeService(), token=None), ready, stop)
 
-    server = BackgroundServer(main)
-    with pytest.raises(ServerConflict):
-        server.start()
-    server.stop()
+    with pytest.raises(ServerConflict), in_background(main):
+        pass
 
 
 def test_what_ends_a_server_is_raised_when_it_is_stopped() -> None:
@@ -106,10 +104,8 @@ def test_what_ends_a_server_is_raised_when_it_is_stopped() -> None:
         ready(1)
         raise ServerConflict("lost the state folder")
 
-    server = BackgroundServer(main)
-    assert server.start() == 1
-    with pytest.raises(ServerConflict, match="state folder"):
-        server.stop()
+    with pytest.raises(ServerConflict, match="state folder"), in_background(main) as port:
+        assert port == 1
 
 
 def test_a_request_in_progress_is_answered_before_the_server_ends() -> None:

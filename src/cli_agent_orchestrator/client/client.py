@@ -21,7 +21,7 @@ import httpx_sse
 
 from ..core import codec
 from ..core.models import AgentView, Delivery, Feature, OutputMode, TerminalEvent, TerminalStatus
-from ..errors import ApiRefused, ApiUnreachable, ConfigError, UsageError, in_words, named_in_path
+from ..errors import ApiRefused, ApiUnreachable, ConfigError, UsageError, in_words
 from ..events import RunEvent, from_line
 from ..settings.config import DEFAULT_API, LAST_PORT
 from ..settings.values import PathText, Value, read_called, read_task
@@ -496,10 +496,7 @@ class ApiClient:
 
         return received()
 
-    def _failure(self, method: str, path: str, error: Exception) -> ApiUnreachable | UsageError:
-        if not isinstance(error, httpx.HTTPError):
-            kind, name, _ = named_in_path(path)
-            return UsageError(f"{kind} {name[:100]!r} cannot be asked for: {error}")
+    def _failure(self, method: str, path: str, error: Exception) -> ApiUnreachable:
         # Never the whole address: it may hold the message.
         reason = in_words(error) or type(error).__name__
         if isinstance(error, NEVER_SENT):

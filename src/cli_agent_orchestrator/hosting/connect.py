@@ -150,16 +150,12 @@ def is_stopped(pid: int) -> bool:
 
 @contextmanager
 def run_own_server(
-    environ: Mapping[str, str],
-    importing: Importing = nullcontext,
-    *,
-    lasting: bool = True,
-    gone: int = 0,
+    environ: Mapping[str, str], importing: Importing = nullcontext, *, lasting: bool = True
 ) -> Iterator[Found]:
     with importing():  # heavy, and not needed where a server runs
         from .server import own_server
 
-    with own_server(environ, lasting=lasting, gone=gone) as (url, path):
+    with own_server(environ, lasting=lasting) as (url, path):
         yield Found(url, "its own, as long as it runs", path)
 
 
@@ -175,15 +171,15 @@ def server_for(
     named = Named(config.api, config.api_named_by) if config.api_given else None
     with ExitStack() as stack:
 
-        def find(gone: int = 0) -> Found:
+        def find() -> Found:
             return find_or_start(
                 lambda lasting: find_server(environ, named, lasting=lasting),
-                lambda: stack.enter_context(run_own_server(environ, importing, gone=gone)),
+                lambda: stack.enter_context(run_own_server(environ, importing)),
                 state_folder(environ),
             )
 
         def succeed() -> Path:
-            found = find(gone=httpx.URL(first.url).port or 0)
+            found = find()
             assert found.socket is not None, "no server was named"
             on_warning(f"the server has gone; this run goes on with {found.url} ({found.how})")
             return found.socket

@@ -24,7 +24,7 @@ from ..page.app import Fetch, Watch, mount
 from ..page.stream import News, PageContext
 from ..runs.screens import recording_folder
 from ..runs.service import RunService, launch_run
-from ..server.app import BackgroundServer, bind, create_app, listen, serve
+from ..server.app import bind, create_app, in_background, serve
 from ..settings.config import DEFAULT_PORT, ServerConfig
 from ..settings.table import BY_NAME
 from ..terminals.service import TerminalService
@@ -38,11 +38,13 @@ async def serve_terminals(
     *,
     auth: bool = True,
     lasting: bool = True,
+    any_port: bool = False,
 ) -> None:
     """Own the terminals and serve them until `stop` is set; the agents outlive it.
 
     A server that is not `lasting` ends with a short command: it serves no browser and has no port.
-    `ready` gets the port. Without `auth` no token is needed there.
+    `ready` gets the port; with `any_port` it is another one if that of the settings is taken.
+    Without `auth` no token is needed there.
     """
     token = make_token(config.state_dir)
     clock = SystemClock()
@@ -61,7 +63,7 @@ async def serve_terminals(
                 service, runs, config.state_dir, news, clock, config.environ, agents
             )
             mount(app, context, token, _load_views)
-            bound = await bind(config.host, config.port)
+            bound = await bind(config.host, config.port, or_any=any_port)
             listeners += [stack.enter_context(one) for one in bound]
             port = listeners[0].getsockname()[1]
             folder = Folder(config.state_dir)
@@ -94,31 +96,20 @@ def environment_of_runs(config: ServerConfig) -> dict[str, str]:
 
 
 @contextmanager
-def own_server(
-    environ: Mapping[str, str], *, lasting: bool = True, gone: int = 0
-) -> Iterator[tuple[str, Path]]:
+def own_server(environ: Mapping[str, str], *, lasting: bool = True) -> Iterator[tuple[str, Path]]:
     """Run a server in a thread, at its usual port if that is free; yield its address and socket.
 
-    `gone` is the port of an ended server that it replaces. Raises ServerConflict if another one
-    has the state folder, or just took the port.
+    Raises ServerConflict if another one has the state folder.
     """
     config = read_server_config(environ)
     # An open page finds the server that replaces a killed one.
     left = port_left_in(config.state_dir) if config.port in (0, DEFAULT_PORT) else 0
-    wanted = gone or left or config.port
-    # Otherwise the program at that port would be asked for its name, and may not answer.
-    config = replace(config, port=wanted if _is_free(config.host, wanted) else 0)
-    server = BackgroundServer(
-        lambda ready, stop: serve_terminals(config, ready, stop, lasting=lasting)
-    )
-    port = server.start()
-    try:
+    config = replace(config, port=left or config.port)
+    with in_background(partial(serve_terminals, config, lasting=lasting, any_port=True)) as port:
         url = server_url(config.host, port) if lasting else NOWHERE
         path = find_socket(config.state_dir, LASTING if lasting else PASSING)
         assert path is not None, "it listens"
         yield url, path
-    finally:
-        server.stop()
 
 
 def port_left_in(state_dir: Path) -> int:
@@ -126,12 +117,3 @@ def port_left_in(state_dir: Path) -> int:
         return urlsplit(Folder(state_dir).read(ADDRESS_FILE).decode()).port or 0
     except (OSError, ValueError):
         return 0
-
-
-def _is_free(host: str, port: int) -> bool:
-    try:
-        for listener in listen(host, port):
-            listener.close()
-    except OSError:
-        return False
-    return True

@@ -1,14 +1,14 @@
 """The HTTP application: operations, access and problems put together."""
 
 import asyncio
-import contextlib
 import errno
 import socket
 import struct
 import sys
-import threading
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -139,7 +139,7 @@ class Http(HttpToolsProtocol):
 
 def _process_of(peer: socket.socket) -> int:
     """Return the process that opened a connection; 0 if it is not known."""
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         if sys.platform == "linux":
             told = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
             return int(struct.unpack("3i", told)[0])
@@ -203,14 +203,16 @@ async def serve(
             task.cancel()
 
 
-async def bind(host: str, port: int) -> list[socket.socket]:
-    """Return sockets that listen, see `listen`; port 0 takes a free one."""
+async def bind(host: str, port: int, *, or_any: bool = False) -> list[socket.socket]:
+    """Return sockets that listen, see `listen`; port 0, or one that is taken, may be any."""
     try:
         (_, _, _, _, address), *_ = await asyncio.get_running_loop().getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         return listen(str(address[0]), port)
     except OSError as error:
+        if or_any and port:
+            return await bind(host, 0)
         if error.errno == errno.EADDRINUSE:
             raise ServerConflict(
                 f"port {port} on {error.filename or host} is taken by another program; "
@@ -248,45 +250,29 @@ def run(main: Coroutine[Any, Any, Result]) -> Result:
         return runner.run(main)
 
 
-class BackgroundServer:
-    """Runs a server in a thread with an event loop of its own, from `start` to `stop`."""
+@contextmanager
+def in_background(main: Main) -> Iterator[int]:
+    """Run a server in a thread with an event loop of its own; yield its port.
 
-    def __init__(self, main: Main) -> None:
-        self._main = main
-        self._port: Future[int] = Future()
-        self._ended: Future[None] = Future()
-        self._stop: Callable[[], object] = lambda: None
-        self._thread = threading.Thread(target=self._run, name="cao-server", daemon=True)
+    Raises what ended it, if it was not us.
+    """
+    started: Future[tuple[int, Callable[[], object]]] = Future()
 
-    def start(self) -> int:
-        self._thread.start()
-        either: list[Future[Any]] = [self._port, self._ended]
-        wait(either, return_when=FIRST_COMPLETED)
-        if not self._port.done():
-            self._ended.result()
-        return self._port.result()
-
-    def stop(self) -> None:
-        """End the server and wait for it. Raises what had ended it, if it was not us."""
-        self._stop()
-        self._thread.join()
-        if self._port.done():
-            self._ended.result()
-
-    def _run(self) -> None:
-        try:
-            run(self._serve())
-        except BaseException as error:  # noqa: BLE001 - belongs to the thread that started us
-            self._ended.set_exception(error)
-        else:
-            self._ended.set_result(None)
-
-    async def _serve(self) -> None:
+    async def serving() -> None:
         loop, stop = asyncio.get_running_loop(), asyncio.Event()
+        end = partial(loop.call_soon_threadsafe, stop.set)
+        await main(lambda port: started.set_result((port, end)), stop)
 
-        def end() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop has ended by itself
-                loop.call_soon_threadsafe(stop.set)
-
-        self._stop = end
-        await self._main(self._port.set_result, stop)
+    with ThreadPoolExecutor(1, "cao-server") as threads:
+        ended = threads.submit(lambda: run(serving()))
+        either: list[Future[Any]] = [started, ended]
+        wait(either, return_when=FIRST_COMPLETED)
+        if not started.done():
+            ended.result()
+        port, end = started.result()
+        try:
+            yield port
+        finally:
+            with suppress(RuntimeError):  # it has ended by itself
+                end()
+            ended.result()
