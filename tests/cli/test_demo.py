@@ -4,20 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from cli_agent_orchestrator.cli.flow import CLAIMS, what_was_proven, wrapped
+from cli_agent_orchestrator.cli.flow import CLAIMS, what_was_proven
 from cli_agent_orchestrator.pipeline.flow_file import PACKAGED
 from cli_agent_orchestrator.show.report_text import text_table
 from tests.runs.views import a_turn
 
 LONG = "APPROVED does not count: cycle 1 is too early, an approval counts from cycle 2 on"
 TURN = a_turn(1, detail=LONG)
-
-
-def test_words_are_never_broken_and_what_is_to_be_copied_stays_whole() -> None:
-    assert (
-        wrapped("See what is-missing:\n  cao doctor\n", 8)
-        == "See what\nis-missing:\n  cao doctor\n"
-    )
 
 
 @given(st.integers(1, 200))

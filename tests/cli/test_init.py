@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cli_agent_orchestrator.cli.init import init, project_above, read_marks
+from cli_agent_orchestrator.cli.init import init, read_marks
 from cli_agent_orchestrator.errors import PromptError, UsageError
 from cli_agent_orchestrator.pipeline.task import parse_task
 from cli_agent_orchestrator.runs.request import read_all_settings, read_file_settings
@@ -143,15 +143,14 @@ def test_a_folder_that_was_not_there_is_made_if_that_is_said(tmp_path: Path) -> 
 
 
 def test_in_a_folder_of_a_project_what_is_above_is_named(tmp_path: Path) -> None:
-    (tmp_path / ".git").mkdir()
-    folder = tmp_path / "below" / "further"
+    odd = tmp_path / "a\nb\x1b[2J"
+    odd.mkdir()
+    (odd / "cao.toml").touch()
+    folder = odd / "below" / "further"
     output = CliRunner().invoke(init, [str(folder), "--yes"]).output
     (line,) = [line for line in output.splitlines() if line.startswith("Above it")]
-    assert f"in {tmp_path}, there is .git:" in line
-    assert project_above(folder) == ""
-    odd = tmp_path / "a\nb\x1b[2J"
-    (odd / ".git").mkdir(parents=True)
-    assert project_above(odd / "below").isprintable()
+    assert "[2J is a project: with a cao.toml of its own" in line
+    assert line.isprintable()
 
 
 def test_the_template_is_no_task_until_it_is_filled_in(tmp_path: Path) -> None:

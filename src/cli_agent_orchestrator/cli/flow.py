@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from textwrap import wrap
 
 import click
 
@@ -43,6 +42,7 @@ from ..settings.table import BY_NAME
 from ..show.report_text import text_table
 from .complete import complete_flows
 from .imports import importing, own_command, terminal_width
+from .narration import rows_of
 
 SOURCES = {
     BlockSource.TASK: "the task",
@@ -380,17 +380,7 @@ def what_was_proven(turns: Sequence[Turn], flow: str) -> str:
 
 
 def _say(text: str) -> None:
-    click.echo(wrapped(text, min(terminal_width() or USUAL_WIDTH, WIDEST)))
-
-
-def wrapped(text: str, width: int) -> str:
-    """Return a text with lines of that width, broken between words.
-
-    An indented line stays whole: it is a path or a command, to be copied.
-    """
-    lines: list[str] = []
+    """Print a text, broken between words; an indented line, a path or a command, stays whole."""
+    width = min(terminal_width() or USUAL_WIDTH, WIDEST)
     for line in text.split("\n"):
-        is_whole = line[:1] in ("", " ")
-        pieces = wrap(line, width, break_long_words=False, break_on_hyphens=False)
-        lines += [line] if is_whole else pieces
-    return "\n".join(lines)
+        click.echo("\n".join(rows_of(line, 0 if line.startswith(" ") else width)))

@@ -25,6 +25,7 @@ from ..settings.table import BY_NAME, SETTINGS_FILE
 from ..settings.values import settings_toml
 from ..work.git import find_repository
 from .imports import importing, own_command
+from .run import find_project
 from .trust import own_folder
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ def init(folder: Path, yes: bool) -> None:
     \b
     cao init ../shop --yes
     """
-    is_new, above = not os.access(folder, os.F_OK), project_above(folder)
+    is_new, above = not os.access(folder, os.F_OK), find_project(folder, Path.home())
     has_task = os.path.lexists(folder / TASK_FILE)
     if is_new and not yes:
         if not sys.stdin.isatty():
@@ -215,7 +216,8 @@ def init(folder: Path, yes: bool) -> None:
             Trust(own_folder()).allow(Path(os.path.realpath(folder)), commands, time.time())
             click.echo(one_line(f"Its gate may be run there: {commands}"))
     if above:
-        click.echo(above)
+        own = f"with a {SETTINGS_FILE} of its own, a run in this folder uses only what is in it"
+        click.echo(one_line(f"Above it, {above} is a project: {own}"))
     click.echo(_next_words(folder, has_task=has_task))
 
 
@@ -264,23 +266,6 @@ def read_marks(folder: Path) -> dict[str, str]:
                     data = tests.read(name, LARGEST_MARK)
                     found[f"{before}{name}"] = data.decode("utf-8", "replace")
     return found
-
-
-def project_above(folder: Path) -> str:
-    """Describe the folder above that looks like the project's own; empty if this one does."""
-    # Unlike `resolve` this does not mind links that lead in a circle.
-    here = Path(os.path.realpath(folder))
-    for place in (here, *here.parents):
-        names = (SETTINGS_FILE, TASK_FILE, ".git")
-        marks = [name for name in names if os.path.lexists(place / name)]
-        if marks and place == here:
-            return ""
-        if marks:
-            return one_line(
-                f"Above it, in {place}, there is {', '.join(marks)}: with a {SETTINGS_FILE} of "
-                "its own, a run in this folder uses only what is in it"
-            )
-    return ""
 
 
 def _next_words(folder: Path, *, has_task: bool) -> str:

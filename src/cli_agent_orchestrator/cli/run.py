@@ -302,7 +302,7 @@ def find_project(folder: Path, home: Path) -> Path | None:
     """
     with suppress(OSError):
         here, border = Path(os.path.realpath(folder)), Path(os.path.realpath(home))
-        for place in (here, *here.parents):
+        for place in filter(Path.exists, (here, *here.parents)):
             status = place.stat()
             is_own = status.st_uid == os.geteuid() and not status.st_mode & stat.S_IWOTH
             if not is_own or place == border:

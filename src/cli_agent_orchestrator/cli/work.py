@@ -24,7 +24,7 @@ from ..runs.deliver import (
     refuse_committed,
     request_run,
 )
-from ..runs.record import RunStatus, read_record, short_name
+from ..runs.record import RunStatus, short_name
 from ..runs.restore import (
     BETWEEN,
     DISCARDED_LABEL,
@@ -373,11 +373,9 @@ def _found(name: str | None, *, to_deliver: bool) -> Iterator[Ended]:
         found = find_run(state, name, here)
     else:
         runs = list_runs(state)
-        waiting = []
-        for run in (run for run in runs if run.project and not run.is_live):
-            record = read_record(run_folder(state, run.id))
-            if record and record.tree and not record.tree.delivered:
-                waiting += [run] if run.waiting or has_tree(state, record) else []
+        at_rest = [run for run in runs if run.project and not run.is_live]
+        open_trees = [run for run in at_rest if run.tree and not run.tree.delivered]
+        waiting = [run for run in open_trees if run.waiting or has_tree(state, run)]
         if to_deliver:
             waiting = [run for run in waiting if run.status is RunStatus.PASS]
             # One that changed no file has a tree, too.

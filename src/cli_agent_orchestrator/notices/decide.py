@@ -204,8 +204,6 @@ EXPECTED = {
 }
 # of a header
 TOKEN_PATTERN = r"[!-~]{1,1000}"
-# a mistyped key; topics and tokens have digits
-NAME_PATTERN = r"[A-Za-z][A-Za-z_-]{0,39}"
 
 
 class NoticeSettings(Private, frozen=True):
@@ -236,9 +234,7 @@ def read_notice_settings(table: Any) -> NoticeSettings:
     for key, value in table.items():
         if key not in EXPECTED:
             expected = f"one of {', '.join(EXPECTED)}{suggestion(key, EXPECTED)}"
-            # A plain word is shown; it could be an address, too.
-            is_plain = re.fullmatch(NAME_PATTERN, key) and masked(key) == key
-            raise ConfigError(f"a key of [{TABLE}]", key if is_plain else _shown(key), expected)
+            raise ConfigError(f"a key of [{TABLE}]", _shown(key), expected)
         values[key] = _read(key, value)
         if values[key] is None:
             is_open = key in ("events", "terminal", "desktop")
