@@ -104,8 +104,8 @@ def test_folders_are_watched_until_they_are_not_wanted(tmp_path: Path) -> None:
     one.mkdir()
     two.mkdir()
     seen: SimpleQueue[Path] = SimpleQueue()
-    FolderWatch(seen.put).close()  # it was never begun
-    watch = FolderWatch(seen.put)
+    FolderWatch(lambda _, path: seen.put(path)).close()  # it was never begun
+    watch = FolderWatch(lambda _, path: seen.put(path))
     try:
         watch.watch([one, two, tmp_path / "missing"])
         (one / "a").write_text("x", encoding="utf-8")

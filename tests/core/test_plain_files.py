@@ -14,7 +14,6 @@ from cli_agent_orchestrator.core.files import (
     NotPlain,
     cache_of,
     folder_of,
-    is_left_behind,
     read_named,
 )
 
@@ -311,4 +310,3 @@ def test_a_folder_is_removed_with_all_in_it_but_nothing_a_link_leads_to(
 )
 def test_what_programs_leave_behind_is_known_by_its_place(path: str, cache: str) -> None:
     assert cache_of(path) == cache
-    assert is_left_behind(path) is bool(cache)

@@ -351,10 +351,6 @@ CACHE_PATTERN = (
 )
 
 
-def is_left_behind(path: str) -> bool:
-    return bool(cache_of(path))
-
-
 def cache_of(path: str) -> str:
     """Return the outermost file or folder that programs leave behind, of which a path is a part."""
     match = re.match(CACHE_PATTERN, path)

@@ -4,7 +4,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, cast
@@ -103,24 +103,20 @@ def watch_file(path: Path, on_change: OnChange) -> Iterator[None]:
         if change is not None:
             on_change(change)
 
-    with ExitStack() as watching:
-        try:
-            observer = _observer()
-            watching.callback(observer.stop)
-            observer.schedule(_Handler(on_event), str(path.parent))
-            observer.start()
-            watching.callback(_end, observer)
-        except OSError as error:
-            logger.warning("%s cannot be watched and will be polled: %s", path.parent, error)
+    with closing(FolderWatch(on_event)) as watch:
+        watch.watch([path.parent])
         yield
 
 
 class FolderWatch:
     """Reports what changes in some folders, which come and go; for one thread at a time."""
 
-    def __init__(self, on_change: Callable[[Path], None]) -> None:
-        self._handler = _Handler(lambda _, path: on_change(path))
-        self._observer = _observer()
+    def __init__(self, on_event: Callable[[FileSystemEvent, Path], None]) -> None:
+        self._handler = _Handler(on_event)
+        if sys.platform == "linux":
+            self._observer = BaseObserver(_Emitter)
+        else:
+            self._observer = Observer()
         self._watches: dict[Path, ObservedWatch | None] = {}
 
     def watch(self, folders: Iterable[Path]) -> None:
@@ -143,16 +139,5 @@ class FolderWatch:
 
     def close(self) -> None:
         if self._observer.is_alive():
-            _end(self._observer)
-
-
-def _end(observer: BaseObserver) -> None:
-    observer.stop()
-    observer.join()
-
-
-def _observer() -> BaseObserver:
-    if sys.platform == "linux":
-        return BaseObserver(_Emitter)
-    else:
-        return Observer()
+            self._observer.stop()
+            self._observer.join()

@@ -133,12 +133,12 @@ class News:
                 # A new run: it is to be watched, too.
                 self._stirred.set()
 
-        def on_change(path: Path) -> None:
+        def on_event(_: object, path: Path) -> None:
             # The server may have ended meanwhile.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(note, path)
 
-        return FolderWatch(on_change)
+        return FolderWatch(on_event)
 
     async def _keep_looking(self) -> None:
         while True:

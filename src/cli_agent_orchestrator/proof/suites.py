@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
-from ..core.files import is_left_behind
+from ..core.files import cache_of
 from ..core.text import SEPARATORS
 from ..work.changes import Change
 
@@ -432,7 +432,7 @@ def layers_of(changes: Sequence[Change], kinds: Kinds) -> Layers:
     product = [
         c.path
         for c in changes
-        if kinds.of(c.path) is PathKind.OTHER and not is_left_behind(c.path) and not c.is_repository
+        if kinds.of(c.path) is PathKind.OTHER and not cache_of(c.path) and not c.is_repository
     ]
 
     def has_a_say(path: str) -> bool:
@@ -456,7 +456,7 @@ def layers_of(changes: Sequence[Change], kinds: Kinds) -> Layers:
             if path in new and path.endswith(EMPTY_SUFFIXES) and path != "setup.py"
         ),
         product=tuple(sorted(product, key=lambda path: not path.endswith(SOURCE_SUFFIXES))),
-        is_untouched=all(is_left_behind(c.path) for c in changes),
+        is_untouched=all(cache_of(c.path) for c in changes),
     )
 
 

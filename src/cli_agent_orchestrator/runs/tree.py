@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ..core.files import is_left_behind
+from ..core.files import cache_of
 from ..core.models import TreeFacts
 from ..core.text import plural
 from ..errors import GitError, OrchestratorError, RunError, UsageError
@@ -101,7 +101,7 @@ def commit_tree(
         judged = taken[-1].tree
         prepared = _prepared(snapshots, judged)
         differing = [one.path for one in snapshots.differing(judged)]
-        if changed := [path for path in differing if not is_left_behind(path)]:
+        if changed := [path for path in differing if not cache_of(path)]:
             snapshots.take(number, AFTER_VERDICT_LABEL)
             snapshots.restore(judged, changed)
             snapshots.take(number + 1, PUT_BACK_LABEL)
@@ -127,7 +127,7 @@ def _prepared(snapshots: Snapshots, now: str = "") -> set[str]:
 
 def changed_since_setup(tree: Worktree, store: Path) -> bool:
     """Is there something in a work tree that is neither committed nor there from the beginning?"""
-    changed = {path for path in tree.uncommitted() if not is_left_behind(path)}
+    changed = {path for path in tree.uncommitted() if not cache_of(path)}
     return bool(changed and changed - _prepared(tree.snapshots(store)))
 
 

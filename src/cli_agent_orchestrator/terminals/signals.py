@@ -100,7 +100,7 @@ class SignalFiles:
         self._files.pop(path.absolute(), None)
         self._folders.watch(other.parent for other in self._files)
 
-    def _changed(self, path: Path) -> None:
+    def _changed(self, _: object, path: Path) -> None:
         """Called in the watcher's thread."""
         if path in self._files:
             self._in_loop(self._read, path)

@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..core.files import Folder, is_left_behind
+from ..core.files import Folder, cache_of
 from ..core.text import first_names
 from ..errors import GitError, GitMissing, RunError
 from ..events import RunEvent, Warned
@@ -43,7 +43,7 @@ class Seen(Struct, frozen=True):
     @property
     def touched(self) -> tuple[Change, ...]:
         """The changes without what programs leave behind when they are merely run."""
-        return tuple(one for one in self.changes if not is_left_behind(one.path))
+        return tuple(one for one in self.changes if not cache_of(one.path))
 
     @property
     def restorable(self) -> tuple[str, ...]:
@@ -51,7 +51,7 @@ class Seen(Struct, frozen=True):
 
     @property
     def not_kept(self) -> tuple[str, ...]:
-        paths = (one.path for one in self.left_out if not is_left_behind(one.path))
+        paths = (one.path for one in self.left_out if not cache_of(one.path))
         return tuple(path for path in paths if path not in self.restorable)
 
 
@@ -122,7 +122,7 @@ class WorkFolder:
         start = snapshots.all()[0].tree
         changes = (one for commit in commits for one in snapshots.changes(start, commit))
         paths = {path for one in changes for path in (one.path, one.old_path)}
-        found = {path for path in paths if is_left_behind(path)}
+        found = {path for path in paths if cache_of(path)}
         committed = snapshots.files(snapshots.base) if found and snapshots.base else ()
         return tuple(sorted(found.difference(committed)))
 
@@ -294,7 +294,7 @@ class WorkFolder:
         if self.snapshots is None or not approved_tree:
             return ()
         since = self.snapshots.changes(approved_tree, tree)
-        return tuple(one.path for one in since if not is_left_behind(one.path))
+        return tuple(one.path for one in since if not cache_of(one.path))
 
     def put_back(self, number: int, label: str, seen: Seen, approved_tree: str = "") -> Seen:
         """Undo what a turn did to some files; return what is left of its changes."""

@@ -27,7 +27,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..core.codec import Private
-from ..core.files import Folder, cache_of, is_left_behind
+from ..core.files import Folder, cache_of
 from ..core.models import TreeFacts
 from ..errors import GitError, GitFailed, in_words
 from ..settings.layout import TEMPORARY_FOLDER
@@ -351,7 +351,7 @@ class Worktree(TreeFacts, Private, frozen=True):
             status, reason = look_at(self.folder, path)
             if path in self.included:
                 left_out[path] = PRIVATE
-            elif not is_known and is_left_behind(path):
+            elif not is_known and cache_of(path):
                 left_out[cache_of(path)] = LEFT_BEHIND
             elif status is not None and stat.S_ISDIR(status.st_mode):
                 left_out[path] = OWN_REPOSITORY
