@@ -108,7 +108,7 @@ def test_a_run_passes_in_a_work_tree_and_its_work_is_applied(
     project.write({"a.txt": "mine\n"})
     before = project.state()
     said = run_to_pass(machine, "--gate", GATE)
-    assert "what is not committed is not in the work tree: 'a.txt', 'task.md'" in said
+    assert "what is not committed is not in the work tree: a.txt, task.md" in said
     (prompt,) = archive_of(machine).glob("*programmer-prompt.md")
     assert "=== WHERE YOU WORK ===" in prompt.read_text()
     assert "Do not commit" in prompt.read_text()

@@ -140,7 +140,7 @@ def test_what_changed_after_the_verdict_is_not_committed(project: Project, tmp_p
     assert project.git("show", f"{tip}:new.txt") == "judged"
     names = project.git("diff", "--name-only", "HEAD", tip).split()
     assert names == ["kept.txt", "new.txt"]
-    assert done.remarks == ("changed after the verdict, and not committed: 'evil.txt', 'new.txt'",)
+    assert done.remarks == ("changed after the verdict, and not committed: evil.txt, new.txt",)
     assert [(one.path, "left behind" in one.reason) for one in done.left_out] == [
         ("__pycache__", True)
     ]
@@ -209,4 +209,4 @@ def test_all_of_a_tree_is_seen_though_agents_work_in_a_folder_of_it(
     tip = tree.tip
     assert project.git("show", f"{tip}:root.py") == "judged"
     assert project.git("diff", "--name-only", "HEAD", tip).split() == ["beside/y", "root.py"]
-    assert done.remarks == ("changed after the verdict, and not committed: 'other/z', 'root.py'",)
+    assert done.remarks == ("changed after the verdict, and not committed: other/z, root.py",)

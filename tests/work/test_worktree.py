@@ -274,7 +274,7 @@ def test_submodules_are_empty_and_stay_at_their_commit(
     project.git("submodule", "--quiet", "add", str(other.folder), "sub")
     project.git("commit", "-q", "-m", "submodule")
     worktree, remarks = project.tree(state / "r1")
-    assert remarks == ("submodules are empty here: 'sub'",)
+    assert remarks == ("submodules are empty here: sub",)
     shutil.rmtree(worktree.folder / "sub")
     assert worktree.commit("one\n", AUTHOR).id == worktree.tip
     # An agent puts the very commit there, with a filter that git would run to compare files.
@@ -309,8 +309,8 @@ def test_nothing_of_a_hostile_repository_runs(
     assert list(marks.iterdir()) == []
     assert len(remarks) == 3
     assert sorted(commit.remarks) == [
-        "stored as they are, not through the filter evil: 'a.txt', 'new.txt'",
-        "stored as they are, not through the filter other: 'src/d'",
+        "stored as they are, not through the filter evil: a.txt, new.txt",
+        "stored as they are, not through the filter other: src/d",
     ]
 
 
@@ -361,7 +361,7 @@ def test_commits_of_agents_stay_below_ours_and_are_told(project: Project, state:
     assert project.git("log", "--format=%s", f"main..{BRANCH}") == "ours\nmine\nfirst"
     assert commit.remarks == (
         "1 commits in cao/r1 were made by an agent; they stay",
-        "an agent committed files that are yours alone: '.env'",
+        "an agent committed files that are yours alone: .env",
     )
     assert replace(worktree, tip=commit.id).commit("none\n", AUTHOR).remarks == ()
 

@@ -448,14 +448,11 @@ def _count(points: Sequence[_Point], lines: Sequence[str]) -> TestCounts:
     bails = [line for line in lines if line.startswith("Bail out!")]
     counted = [point for point in points if point.is_counted]
     failed = [(point.name, point.error) for point in counted if point.has_failed]
-    missing = max(sum(plans) - sum(point.indent == 0 for point in points), 0) if plans else 0
-    if not plans and not bails:
-        failed.append(("the plan is missing", ""))
-    elif plans and sum(point.indent == 0 for point in points) > sum(plans):
-        failed.append(("more tests than planned", ""))
-    if missing:
-        failed.append((f"{missing} planned tests are missing", ""))
-    failed += [(line, "") for line in bails[-1:]]
+    missing = sum(plans) - sum(point.indent == 0 for point in points) if plans else 0
+    said = [f"{missing} planned tests are missing"] if missing > 0 else []
+    said += ["more tests than planned"] if missing < 0 else []
+    said += bails[-1:] if plans or bails else ["the plan is missing"]
+    failed += [(one, "") for one in said]
     passed = sum(point.is_ok and not point.is_skipped for point in counted)
     skipped = sum(point.is_skipped for point in counted)
     return counts_of("tap", (passed, len(failed) + max(missing - 1, 0), skipped), failed)

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..core.files import Folder
+from ..core.text import first_names
 from ..errors import (
     ApiRefused,
     GitError,
@@ -38,7 +39,7 @@ from ..work.changes import LeftOut
 from ..work.delivery import CommittedWork, MergeResult, PullRequest, pull_request, request_text
 from ..work.git import RepositoryWatch, find_repository, user_identity
 from ..work.snapshots import has_snapshots
-from ..work.worktree import Worktree, first_of
+from ..work.worktree import Worktree
 from .agents import AgentServer, is_gone
 from .record import (
     Fate,
@@ -271,7 +272,7 @@ def _with_commit(ended: Ended) -> tuple[Ended, tuple[str, ...]]:
     if leaked := tree.leaked(saved.base):
         raise NotSteerable(
             f"nothing was delivered: an agent committed files that are yours alone, "
-            f"{first_of(leaked)}. Take them out of {saved.branch} yourself (git rebase), and "
+            f"{first_names(leaked)}. Take them out of {saved.branch} yourself (git rebase), and "
             "merge it, or discard it"
         )
     return ended, remarks

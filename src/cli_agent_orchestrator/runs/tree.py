@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ..core.files import cache_of
 from ..core.models import TreeFacts
-from ..core.text import plural
+from ..core.text import first_names, plural
 from ..errors import GitError, OrchestratorError, RunError, UsageError
 from ..pipeline.state import RunState
 from ..settings.layout import (
@@ -25,7 +25,7 @@ from ..work.delivery import CommittedWork, commit_message
 from ..work.git import Repository, find_repository, uncommitted, user_identity
 from ..work.held_back import find
 from ..work.snapshots import Snapshots, is_of_cao
-from ..work.worktree import Commit, Worktree, first_of
+from ..work.worktree import Commit, Worktree
 from .record import RunRecord, SavedTree
 
 BRANCH_PREFIX = "cao/"
@@ -105,7 +105,7 @@ def commit_tree(
             snapshots.take(number, AFTER_VERDICT_LABEL)
             snapshots.restore(judged, changed)
             snapshots.take(number + 1, PUT_BACK_LABEL)
-            named = first_of(changed)
+            named = first_names(changed)
             remarks.append(f"changed after the verdict, and not committed: {named}")
     done = tree.commit(commit_message(task_line, work_of(run, state)), identity, prepared)
     done = replace(done, remarks=(*remarks, *done.remarks))
@@ -175,7 +175,7 @@ def plan_tree(
     ]
     if not dirty:
         return tree, ()
-    return tree, (f"what is not committed is not in the work tree: {first_of(dirty)}",)
+    return tree, (f"what is not committed is not in the work tree: {first_names(dirty)}",)
 
 
 def reopen_tree(record: RunRecord, saved: SavedTree, environ: Mapping[str, str]) -> Worktree:

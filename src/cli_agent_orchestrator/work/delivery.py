@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from ..core.files import Folder, read_named
 from ..core.programs import without_repository
-from ..core.text import BREAKS, CONTROLS, DIRECTIONS, HALVES, one_line, printable
+from ..core.text import BREAKS, UNSAFE_PATTERN, first_names, one_line, printable, short_line
 from ..errors import GitError, GitFailed, GitMissing, RunError, in_words
 from .changes import LeftOut
 from .git import (
@@ -37,7 +37,7 @@ from .git import (
     find_repository,
     listed,
 )
-from .worktree import Worktree, first_of
+from .worktree import Worktree
 
 USAGE = 129
 """How git ends if it does not know an option."""
@@ -130,7 +130,7 @@ def _move(git: Git, head: str, commit: str, kind: MergeKind) -> MergeResult:
         for name, files in filtered(git, touched).items():
             advice = " (git lfs pull brings their content)" if name == "lfs" else ""
             text = f"arrived as stored, not through the filter {name}{advice}"
-            remarks.append(f"{text}: {first_of(files)}")
+            remarks.append(f"{text}: {first_names(files)}")
         return MergeResult(kind, commit, remarks=tuple(remarks))
     if in_the_way := removed or re.findall(IN_THE_WAY_PATTERN, answer.complaint):
         why = "files of yours would be written over; commit them or move them away"
@@ -190,8 +190,6 @@ def discard(worktree: Worktree, kept: str, left_out: Sequence[LeftOut]) -> str:
 LONGEST_SUBJECT = 72
 LONGEST_VALUE = 200
 LONGEST_SHOWN = 2000
-UNPRINTABLE_PATTERN = f"[{CONTROLS}{HALVES}{DIRECTIONS}\ufeff]"
-"""Also what lets text run backwards: a reader would see other words than a program."""
 HEADING_PATTERN = r"^\s*#+\s+"
 PLACE_PATTERN = r"(?<![\w.…/-])(?:~|//)?/(?:[^\s/:;,'\"`()]+/)*(?=[^\s/]|['\"])"
 """The folders of a path that begins at the root or at home: they lie on one machine alone."""
@@ -212,7 +210,7 @@ class CommittedWork(Struct, frozen=True):
 
 
 def commit_message(task: str, work: CommittedWork) -> str:
-    return f"{subject(task) or f'Work of run {_one_line(work.run)}'}\n\n{trailers(work)}\n"
+    return f"{subject(task) or f'Work of run {_plain(work.run)}'}\n\n{trailers(work)}\n"
 
 
 def request_text(task: str, work: CommittedWork) -> str:
@@ -224,10 +222,9 @@ def request_text(task: str, work: CommittedWork) -> str:
 
 def subject(task: str) -> str:
     for line in task.splitlines():
-        plain = re.sub(UNPRINTABLE_PATTERN, "", line)
-        words = _one_line(re.sub(HEADING_PATTERN, "", plain))
+        words = re.sub(HEADING_PATTERN, "", _plain(line))
         if any(character.isalnum() for character in words):
-            return _shortened(words, LONGEST_SUBJECT)
+            return short_line(words, LONGEST_SUBJECT)
     return ""
 
 
@@ -238,16 +235,12 @@ def trailers(work: CommittedWork, longest: int = LONGEST_VALUE) -> str:
     if work.proof:
         facts.append(("Proof", re.sub(PLACE_PATTERN, "…/", work.proof)))
     facts += [("Reviewer", reviewer) for reviewer in work.reviewers]
-    values = ((key, _shortened(_one_line(value), longest) or "-") for key, value in facts)
+    values = ((key, short_line(_plain(value), longest) or "-") for key, value in facts)
     return "\n".join(f"Cao-{key}: {value}" for key, value in values)
 
 
-def _one_line(text: str) -> str:
-    return " ".join(re.sub(UNPRINTABLE_PATTERN, "", re.sub(f"[{BREAKS}\r]", " ", text)).split())
-
-
-def _shortened(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+def _plain(text: str) -> str:
+    return re.sub(f"{UNSAFE_PATTERN}|\ufeff", "", re.sub(f"[{BREAKS}\r]", " ", text))
 
 
 LONGEST_PUSH = 600.0

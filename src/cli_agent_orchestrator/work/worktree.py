@@ -29,6 +29,7 @@ from msgspec.structs import replace
 from ..core.codec import Private
 from ..core.files import Folder, cache_of
 from ..core.models import TreeFacts
+from ..core.text import first_names
 from ..errors import GitError, GitFailed, in_words
 from ..settings.layout import TEMPORARY_FOLDER
 from .changes import LeftOut
@@ -55,7 +56,6 @@ INCLUDE_FILE = ".worktreeinclude"
 LARGEST_COPY = 64 * 1024 * 1024
 MOST_COPIED = 10_000
 LONGEST_POINTER = 8192
-SHOWN_NAMES = 5
 LONGEST_WAIT = 10.0
 OPTIONS = {
     # All files are in the tree, and the index is a file of its own.
@@ -117,10 +117,10 @@ class Worktree(TreeFacts, Private, frozen=True):
         git = Git(made.entry.path, made.folder, self.environ, options=OPTIONS)
         entries = [line.partition("\t") for line in git.names("ls-files", "-z", "--stage")]
         if submodules := [name for mode, _, name in entries if mode.startswith("160000")]:
-            remarks.append(f"submodules are empty here: {first_of(submodules)}")
+            remarks.append(f"submodules are empty here: {first_names(submodules)}")
         for filter_name, files in filtered(git, [name for _, _, name in entries]).items():
             stored = f"here as they are stored, not through the filter {filter_name}"
-            remarks.append(f"{stored}: {first_of(files)}")
+            remarks.append(f"{stored}: {first_names(files)}")
         try:
             copied, not_copied = made._copy(made._included_by_list())
         except (GitError, OSError) as error:
@@ -232,11 +232,11 @@ class Worktree(TreeFacts, Private, frozen=True):
                 what = f"{len(by_agents)} commits in {self.branch}"
                 remarks.append(f"{what} were made by an agent; they stay")
             if leaked := self.leaked(self.tip):
-                named = first_of(leaked)
+                named = first_names(leaked)
                 remarks.append(f"an agent committed files that are yours alone: {named}")
             for name, files in filtered(git, changed).items():
                 stored = f"stored as they are, not through the filter {name}"
-                remarks.append(f"{stored}: {first_of(files)}")
+                remarks.append(f"{stored}: {first_names(files)}")
         # Agents that ask for the status see that all is committed.
         self._refresh()
         return Commit(commit, tuple(left_out), tuple(remarks))
@@ -425,9 +425,3 @@ def _line(folder: Folder, name: str) -> bytes | None:
     with suppress(OSError):
         return folder.read(name, LONGEST_POINTER).strip()
     return None
-
-
-def first_of(names: Sequence[str]) -> str:
-    shown = ", ".join(repr(name) for name in names[:SHOWN_NAMES])
-    rest = len(names) - SHOWN_NAMES
-    return f"{shown} and {rest} more" if rest > 0 else shown
