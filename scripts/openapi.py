@@ -73,7 +73,7 @@ def _describe(operation: Operation) -> Json:
     is_open = (operation.method, operation.path) in OPEN_REQUESTS
     errors = COMMON_ERRORS | operation.errors | (set() if is_open else {401})
     media_type, kind = _answer(operation)
-    responses = {str(operation.status): _content(operation.meaning, kind, media_type)}
+    responses = {str(operation.status): _content("Done.", kind, media_type)}
     _, later = operation.later
     if later:
         responses[str(ACCEPTED)] = _content(later, kind)

@@ -13,7 +13,13 @@ import pytest
 from msgspec import structs
 from msgspec.structs import replace
 
-from cli_agent_orchestrator.core.models import MESSAGE_LIMIT, Choice, Question, TerminalStatus
+from cli_agent_orchestrator.core.models import (
+    MESSAGE_LIMIT,
+    Asked,
+    Choice,
+    Question,
+    TerminalStatus,
+)
 from cli_agent_orchestrator.errors import RunError
 from cli_agent_orchestrator.events import (
     AgentStarted,
@@ -38,7 +44,7 @@ from cli_agent_orchestrator.pipeline.requests import (
 )
 from cli_agent_orchestrator.runs.record import write_record
 from cli_agent_orchestrator.runs.usage import note_records
-from cli_agent_orchestrator.server.routes import AskedBody, RunBody, RunDetailBody, RunTurnTextBody
+from cli_agent_orchestrator.server.routes import RunBody, RunDetailBody, RunTurnTextBody
 from cli_agent_orchestrator.settings.layout import (
     CONTROL_FILE,
     EVENTS_FILE,
@@ -243,7 +249,7 @@ class TestSteer:
         with Answering(rig, answer) as run:
             told = http.post(f"/runs/{RUN}/{do}", json=body)
         assert told.status_code == 200, told.text
-        msgspec.convert(told.json(), AskedBody)
+        msgspec.convert(told.json(), Asked)
         assert run.requests == [request_]
 
     def test_a_stop_is_over_when_the_run_is(self, rig: Rig, http: httpx.Client) -> None:
@@ -330,7 +336,7 @@ class TestAnswer:
         assert (stale.status_code, live.terminals.pressed) == (409, [])
         told = http.post(f"/runs/{RUN}/answer", json={"text": "Enter", "question": "f00d"})
         assert told.status_code == 200, told.text
-        msgspec.convert(told.json(), AskedBody)
+        msgspec.convert(told.json(), Asked)
         assert told.json() == {"heard": True, "text": "The question of programmer is answered."}
         assert live.terminals.pressed == [("b2", "Enter")]
         live.terminals.is_answered = False

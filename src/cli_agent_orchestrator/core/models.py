@@ -111,6 +111,15 @@ class RunAgents(Struct, frozen=True):
     terminals: Mapping[str, str]
 
 
+class Asked(Struct, frozen=True):
+    """The answer to a request to a run or its agent."""
+
+    heard: bool
+    """False if the run has not processed it yet."""
+    text: str
+    """What the run does now, as a sentence."""
+
+
 class TreeFacts(Struct, frozen=True, kw_only=True):
     """What is kept of a work tree in the record of its run, too."""
 

@@ -17,12 +17,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from ..core.models import Asked
 from ..core.text import on_a_line
 from ..errors import NotFound
 from ..server.answers import EventStream, Problem, sse_bytes
 from ..server.app import serve_page
 from ..server.operations import Backend, Handler, Json, RequestBody, operation, route_of
-from ..server.routes import AskedBody, HintBody, Key, PathName, RunId, steered
+from ..server.routes import HintBody, Key, PathName, RunId, steered
 from ..show import markup
 from ..show.markup import Markup, color_rules
 from .sign_in import Links, is_key, new_key, server_proof
@@ -171,7 +172,7 @@ class _Handlers:
         headers = {**HEADERS, "Cache-Control": "no-store"}
         return Response(html.encode("utf-8", "replace"), media_type="text/html", headers=headers)
 
-    async def comment(self, run: RunId, body: CommentBody) -> AskedBody:
+    async def comment(self, run: RunId, body: CommentBody) -> Asked:
         role = await asyncio.to_thread(self._context.runs.author, run, body.turn)
         return await steered(self._context.runs, run, "hint", HintBody(hint_of(body), role))
 

@@ -15,10 +15,9 @@ from errno import ENOSPC
 from pathlib import Path
 from typing import Self
 
-from msgspec import Struct
-
 from .. import events
 from ..core.files import LARGEST_FILE, Folder
+from ..core.models import Asked
 from ..core.text import plural, twice_as_many
 from ..core.watch import Waker, watch_file
 from ..errors import NotSteerable, UnknownName, UsageError
@@ -128,12 +127,6 @@ ENDS = {
     RunStatus.STOPPED: "was stopped",
     RunStatus.FAILED: "was stopped by an error",
 }
-
-
-class Asked(Struct, frozen=True):
-    heard: bool
-    text: str
-    """What the run does now, as a sentence."""
 
 
 def check_live(run: RunView) -> None:

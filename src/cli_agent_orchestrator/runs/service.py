@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 
 from ..core.codec import encode, object_of
 from ..core.files import Folder
-from ..core.models import RunAgents
+from ..core.models import Asked, RunAgents
 from ..core.programs import without_repository
 from ..core.watch import Waker, watch_file
 from ..errors import (
@@ -33,7 +33,6 @@ from ..settings.table import BY_NAME
 from ..settings.values import expand_path
 from .control import (
     ANSWER_SECONDS,
-    Asked,
     ask_run,
     check_live,
     check_request,
@@ -238,15 +237,15 @@ class RunService(Struct, frozen=True):
         return RunAgents(run.id, run.api, run.session_name, terminals)
 
     # Any: JSON
-    def steer(self, name: str, wanted: Mapping[str, Any]) -> Answer:
+    def steer(self, name: str, wanted: Mapping[str, Any]) -> Asked:
         folder = self._find(name)
         run, request = read_run(folder), demand_request(wanted)
         if isinstance(request, Unpause) and not run.is_live:
             options = options_to_resume(run, folder)
             self.launch(RunToLaunch(options, run=run.id), Path(run.project or run.wd))
-            return asdict(Asked(True, "The run goes on."))
+            return Asked(True, "The run goes on.")
         check_request(run, request)
-        return asdict(ask_run(folder, request, self.patience))
+        return ask_run(folder, request, self.patience)
 
     def note_answer(self, session: str, terminal_id: str, text: str) -> None:
         """Tell a run under way how a person answered its agent."""

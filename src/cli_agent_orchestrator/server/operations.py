@@ -25,7 +25,7 @@ from starlette.routing import Route
 
 from ..core import codec
 from ..core.clock import Clock
-from ..core.models import MESSAGE_LIMIT, RunAgents
+from ..core.models import MESSAGE_LIMIT, Asked, RunAgents
 from ..errors import MessageTooLarge, UsageError
 from ..events import RunEvent
 from ..terminals.service import TerminalService
@@ -78,7 +78,7 @@ class Runs(Protocol):
         self, wd: str, options: Mapping[str, str], *, replace_terminals: bool = False
     ) -> Mapping[str, Any]: ...
     def agents(self, name: str, role: str | None = None) -> RunAgents: ...
-    def steer(self, name: str, wanted: Mapping[str, Any]) -> Mapping[str, Any]: ...
+    def steer(self, name: str, wanted: Mapping[str, Any]) -> Asked: ...
     def note_answer(self, session: str, terminal_id: str, text: str) -> None: ...
 
 
@@ -128,8 +128,6 @@ class Operation(Struct, frozen=True):
     answer: Any
     """The type that documents the answer."""
     status: int
-    meaning: str
-    """Of the answer."""
     later: tuple[str, str]
     """The field of an answer that is false if it is not done yet, which is a 202, and what that
     means; empty if there is none."""
@@ -152,7 +150,6 @@ def operation(
     description: str = "",
     answer: Any = None,
     status: int = 200,
-    meaning: str = "Done.",
     later: tuple[str, str] = ("", ""),
 ) -> Callable[[Handler], Operation]:
     """Make a handler an operation; without `answer` its return type documents the answer."""
@@ -192,7 +189,6 @@ def operation(
             description,
             hints["return"] if answer is None else answer,
             status,
-            meaning,
             later,
             frozenset({*errors, *more}),
             tuple(served),

@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from ..core.models import (
+    Asked,
     Delivery,
     Evidence,
     Feature,
@@ -371,9 +372,8 @@ async def exit_terminal(terminals: TerminalService, terminal_id: Name) -> DoneBo
     "/events",
     "Follow what happens to the terminals",
     503,
-    meaning="Endless; the name of an event is its `kind`, `data` holds this.",
-    description="Server-sent events. Begins with a `snapshot` of every terminal, or with what was "
-    "missed since the event named by `Last-Event-ID`.",
+    description="Server-sent events, named by their `kind`, without end. Begins with a `snapshot` "
+    "of every terminal, or with what was missed since the event named by `Last-Event-ID`.",
 )
 async def follow_events(
     backend: Backend, last_event_id: Header[Name | None] = None
@@ -499,12 +499,6 @@ class ChangeBody(RequestBody):
     value: str
 
 
-class AskedBody(Struct):
-    heard: bool
-    """False if the run has not processed it yet."""
-    text: str
-
-
 @operation("GET", "/runs", "List the runs, the newest first", answer=list[RunBody])
 async def list_runs(runs: Runs) -> Sequence[Run]:
     return await asyncio.to_thread(runs.list)
@@ -539,7 +533,7 @@ async def get_run(runs: Runs, run: RunId) -> Run:
 @operation(
     "POST", "/runs/{run}/hint", "Tell an agent something with its next prompt", 409, later=UNHEARD
 )
-async def hint(runs: Runs, run: RunId, body: HintBody) -> AskedBody:
+async def hint(runs: Runs, run: RunId, body: HintBody) -> Asked:
     return await steered(runs, run, "hint", body)
 
 
@@ -552,18 +546,18 @@ async def hint(runs: Runs, run: RunId, body: HintBody) -> AskedBody:
     description="Presses a key in the terminal of the agent that asks. No text is typed: into a "
     "dialog, a letter of it might answer what nobody wanted to be answered like that.",
 )
-async def answer(backend: Backend, runs: Runs, run: RunId, body: AnswerBody) -> AskedBody:
+async def answer(backend: Backend, runs: Runs, run: RunId, body: AnswerBody) -> Asked:
     agents = await asyncio.to_thread(runs.agents, run, body.role)
     role, terminal_id = find_asking(backend.terminals, agents)
     is_answered = await answer_question(backend, terminal_id, body.text, body.question)
     still = f"The key was pressed; {role} asks still, or again."
-    return AskedBody(is_answered, f"The question of {role} is answered." if is_answered else still)
+    return Asked(is_answered, f"The question of {role} is answered." if is_answered else still)
 
 
 @operation(
     "POST", "/runs/{run}/set", "Let a run go on by another value of a setting", 409, later=UNHEARD
 )
-async def change_setting(runs: Runs, run: RunId, body: ChangeBody) -> AskedBody:
+async def change_setting(runs: Runs, run: RunId, body: ChangeBody) -> Asked:
     return await steered(runs, run, "set", body)
 
 
@@ -576,7 +570,7 @@ async def change_setting(runs: Runs, run: RunId, body: ChangeBody) -> AskedBody:
     description="With a body, only if it is the review that the body names: else nothing is "
     "skipped, and the answer is 409.",
 )
-async def skip(runs: Runs, run: RunId, body: SkipBody | None) -> AskedBody:
+async def skip(runs: Runs, run: RunId, body: SkipBody | None) -> Asked:
     return await steered(runs, run, "skip", body)
 
 
@@ -589,14 +583,13 @@ async def skip(runs: Runs, run: RunId, body: SkipBody | None) -> AskedBody:
     description="`resume` lifts a pause, or resumes a run that was interrupted, as a process of "
     "its own. `stop` ends its agents too.",
 )
-async def steer(runs: Runs, run: RunId, do: Verb) -> AskedBody:
+async def steer(runs: Runs, run: RunId, do: Verb) -> Asked:
     return await steered(runs, run, do)
 
 
-async def steered(runs: Runs, run: str, do: str, body: RequestBody | None = None) -> AskedBody:
+async def steered(runs: Runs, run: str, do: str, body: RequestBody | None = None) -> Asked:
     more = asdict(body) if body is not None else {}
-    asked = await asyncio.to_thread(runs.steer, run, {"do": do, **more})
-    return AskedBody(asked["heard"], asked["text"])
+    return await asyncio.to_thread(runs.steer, run, {"do": do, **more})
 
 
 @operation(
@@ -615,9 +608,9 @@ async def get_turn(runs: Runs, run: RunId, sequence: Annotated[int, Meta(ge=0)])
     "Follow what happens in a run",
     503,
     answer=EventStream[RunEventBody],
-    meaning="The name of an event is its `type`, its id its `seq`.",
-    description="Server-sent events: all that has happened, or what came after the event named by "
-    "`Last-Event-ID`, then each thing as it happens. Ends with the run.",
+    description="Server-sent events, named by their `type`: all that has happened, or what came "
+    "after the event whose `seq` is the `Last-Event-ID`, then each as it happens. Ends with the "
+    "run.",
 )
 async def follow_run(
     backend: Backend,
