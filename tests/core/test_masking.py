@@ -260,6 +260,7 @@ def test_only_what_has_to_be_is_left_out_by_a_cut() -> None:
     line = f"see https://ada:hunter2@host and {'x' * 200}"
     shown = [before_secret(line, most) for most in (15, 16, 17, 23, 26, 27, 300)]
     assert shown == [15, 16, 16, 16, 16, 27, len(line)]
+    assert before_secret("password=hunter2 ghp_a1B2c3D4e5", 22) == 9
 
 
 WORDS = """the a token of password secret key tests pass bearer is was src/a.py http://localhost

@@ -101,7 +101,9 @@ def test_nor_of_one_that_an_agent_wraps(
     assert uncovered(secret, marks, shown) == []
 
 
-@pytest.mark.parametrize("header", ["Authorization:\n  Basic ", "Authorization: Basic\n  "])
+@pytest.mark.parametrize(
+    "header", ["Authorization:\n  Basic ", "Authorization: Basic\n  ", "x --token\n  "]
+)
 def test_a_wrap_between_words_is_one_too(header: str) -> None:
     shown = masked_screen(f"of the header that was sent: {header}{'a1b2c3d4e5f6' * 3}")
     assert leaks("a1b2c3d4e5f6", shown) == []

@@ -57,7 +57,6 @@ FOREGROUNDS = {*map(str, range(30, 38)), *map(str, range(90, 98))}
 BACKGROUNDS = {*map(str, range(40, 48)), *map(str, range(100, 108))}
 CHANGES_KEPT = 4096
 LINES_KEPT = 1024
-LONGEST_KEPT = 4096
 """A screen has hundreds of changes of color, and most of its lines are as they were a moment ago:
 these are not worked out again."""
 
@@ -125,7 +124,7 @@ def clean_lines(ansi: str) -> tuple[str, ...]:
     pen = Pen()
     lines: list[str] = []
     for line in ansi.split("\n")[:MOST_ROWS]:
-        written, pen = _clean_line(line, pen)
+        written, pen = _cleaned(line, pen)
         lines.append(written)
     while lines and not lines[-1]:
         lines.pop()
@@ -138,13 +137,9 @@ def _cleaned(line: str, pen: Pen) -> tuple[str, Pen]:
     return write_line(pieces), pen
 
 
-def _clean_line(line: str, pen: Pen) -> tuple[str, Pen]:
-    return _cleaned(line, pen) if len(line) <= LONGEST_KEPT else _cleaned.__wrapped__(line, pen)
-
-
 def clean_line(ansi: str) -> str:
     """Return one line so that it can be shown; what follows a line end is left out."""
-    return _clean_line(ansi.partition("\n")[0], Pen())[0]
+    return _cleaned(ansi.partition("\n")[0], Pen())[0]
 
 
 def kept_line(line: str) -> str:

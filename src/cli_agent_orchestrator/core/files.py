@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 LARGEST_FILE = 64 * 1024 * 1024
 LARGEST_TEXT = 4 * 1024 * 1024
@@ -171,7 +170,7 @@ class Folder(Struct, frozen=True):
             os.unlink(name, dir_fd=folder)
 
     def rename_to(self, new_name: str) -> "Folder":
-        parent = replace(self, parts=self.parts[:-1])
+        parent = Folder(self.root, self.parts[:-1], self.private)
         with parent._opened() as folder:
             os.rename(self.parts[-1], new_name, src_dir_fd=folder, dst_dir_fd=folder)
         return parent.below(new_name)

@@ -72,7 +72,7 @@ KNOWN_TOKENS = {
 PASSWORDS = ("password", "passwd", "passphrase", "secret")
 TOKENS = (
     *("token", "api_key", "api-key", "apikey", "access_key", "access-key", "accesskey"),
-    *("secret_key", "secret-key", "secretkey", "accountkey", "credential", "x-cao-proof"),
+    *("secret_key", "secret-key", "secretkey", "accountkey", "credential"),
 )
 SHAPES: tuple[tuple[tuple[str, ...], str], ...] = (
     (
