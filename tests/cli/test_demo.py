@@ -1,16 +1,28 @@
 """What the demo says fits the terminal."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from cli_agent_orchestrator.cli.flow import CLAIMS, what_was_proven
+from cli_agent_orchestrator.cli.flow import CLAIMS, say, what_was_proven
 from cli_agent_orchestrator.pipeline.flow_file import PACKAGED
 from cli_agent_orchestrator.show.report_text import text_table
 from tests.runs.views import a_turn
 
 LONG = "APPROVED does not count: cycle 1 is too early, an approval counts from cycle 2 on"
 TURN = a_turn(1, detail=LONG)
+
+
+def test_words_are_never_broken_and_what_is_to_be_copied_stays_whole(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    say(f"{'a-word ' * 20}\n  {'a-path ' * 20}")
+    assert [len(line) > 100 for line in capsys.readouterr().out.splitlines()] == [
+        False,
+        False,
+        True,
+    ]
 
 
 @given(st.integers(1, 200))

@@ -157,19 +157,15 @@ def read_configuration(environ: Mapping[str, str]) -> tuple[ServerConfig, dict[s
     What is wrong there counts as not written. A fault in the environment is raised.
     """
     user_file: dict[str, Any] = {}
-
-    def read() -> ServerConfig:
+    fault = ""
+    try:
+        user_file = read_user_file(environ)
         config = ServerConfig.from_env(environ, user_file)
         for name in PROVIDERS:
             config.provider(name)
-        return config
-
-    config = read()
-    try:
-        user_file = read_user_file(environ)
-        return read(), user_file, ""
     except (UsageError, OSError) as error:
-        return config, user_file, in_words(error)
+        config, fault = ServerConfig.from_env(environ), in_words(error)
+    return config, user_file, fault
 
 
 def installed_agents(config: ServerConfig, wd: Path) -> dict[str, Diagnosis]:

@@ -277,7 +277,7 @@ def demo(flow: str) -> None:
     folder = Path(tempfile.mkdtemp(prefix="cao-demo-"))
     project = folder / "shopping-basket"
     shutil.copytree(DEMO_PROJECT, project, ignore=shutil.ignore_patterns("__pycache__"))
-    _say(INTRODUCTION.format(project=project, who=WHO[flow]))
+    say(INTRODUCTION.format(project=project, who=WHO[flow]))
     settings = {
         "PROMPT_FILE": str(project / TASK_FILE),
         "FLOW": flow,
@@ -362,11 +362,11 @@ def _show_result(project: Path, flow: str, turns: Sequence[Turn], kept: str) -> 
     click.secho("\nTimeline\n", bold=True)
     click.echo(text_table(turns, terminal_width() or USUAL_WIDTH))
     click.secho("\nWhat was proven\n", bold=True)
-    _say(what_was_proven(turns, flow))
+    say(what_was_proven(turns, flow))
     if kept:
         archive = turns_folder(run_folder(state_folder(os.environ), kept))
-        _say(WHERE.format(project=project, archive=archive.path, cao=cao, run=kept))
-    _say(NEXT_STEPS.format(cao=cao))
+        say(WHERE.format(project=project, archive=archive.path, cao=cao, run=kept))
+    say(NEXT_STEPS.format(cao=cao))
 
 
 def what_was_proven(turns: Sequence[Turn], flow: str) -> str:
@@ -379,7 +379,7 @@ def what_was_proven(turns: Sequence[Turn], flow: str) -> str:
     return PROVEN.format(claim=claim, failed=failed.verdict, last=proof.round, proof=words)
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
     """Print a text, broken between words; an indented line, a path or a command, stays whole."""
     width = min(terminal_width() or USUAL_WIDTH, WIDEST)
     for line in text.split("\n"):
