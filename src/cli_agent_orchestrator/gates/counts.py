@@ -163,6 +163,10 @@ class _Builder(ElementTree.TreeBuilder):
     def doctype(self, *_: object) -> None:
         raise ValueError
 
+    def start(self, tag: str, attrs: dict[str, str]) -> ElementTree.Element:
+        # "{uri}testcase"
+        return super().start(tag.rpartition("}")[2], attrs)
+
 
 def read_junit(xml: str) -> TestCounts | None:
     """Count the test cases of JUnit XML; None if it is not well formed, or too long."""
@@ -174,15 +178,15 @@ def read_junit(xml: str) -> TestCounts | None:
         root: ElementTree.Element = parser.close()
     except (ElementTree.ParseError, ValueError):
         return None
-    if _tag(root) not in {"testsuite", "testsuites"}:
+    if root.tag not in {"testsuite", "testsuites"}:
         return None
     passed = skipped = 0
     errors = []
     for element in root.iter():
-        failed = [child for child in element if _tag(child) in {"failure", "error"}]
-        is_case = _tag(element) == "testcase"
+        failed = [child for child in element if child.tag in {"failure", "error"}]
+        is_case = element.tag == "testcase"
         if is_case and not failed:
-            is_skipped = any(_tag(child) == "skipped" for child in element)
+            is_skipped = any(child.tag == "skipped" for child in element)
             skipped, passed = skipped + is_skipped, passed + (not is_skipped)
         # A suite can have an error of its own, outside of any test case.
         for child in failed[:1] if is_case else failed:
@@ -191,11 +195,6 @@ def read_junit(xml: str) -> TestCounts | None:
             name = ".".join(filter(None, parts)) or "a test without a name"
             errors.append((name, said.partition("\n")[0]))
     return counts_of("junit", (passed, len(errors), skipped), errors)
-
-
-def _tag(element: ElementTree.Element) -> str:
-    """Return the name of an element without its namespace: `{uri}testcase`, `ns:testcase`."""
-    return element.tag.rpartition("}")[2].rpartition(":")[2]
 
 
 def _parts(lines: Sequence[str], start: re.Pattern[str]) -> list[Sequence[str]]:

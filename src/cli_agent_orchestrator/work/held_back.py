@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ..core.files import Folder, NotPlain
-from ..errors import GitError, UsageError, in_words
+from ..errors import GitError, UsageError
 
 MOST_NAMED = 5
 
@@ -130,21 +130,11 @@ class HeldBack(Struct, frozen=True):
     paths: tuple[str, ...]
 
     def take(self, top: Path) -> None:
-        found = find(top, self.paths)
         try:
-            for path in found:
-                *above, name = path.split("/")
-                of = Folder(top, tuple(above))
-                to = self.kept.below(*above)
-                mode = of.mode(name)
-                if stat.S_ISLNK(mode):
-                    # A Path would make `a` of `./a`.
-                    to.create_link(name, os.readlink(of.path / name))  # noqa: PTH115
-                else:
-                    data = of.read(name, MOST_BYTES)
-                    to.create(name, data, stat.S_IMODE(mode), lasting=False)
-        except OSError as error:
-            raise UsageError(f"what is held back cannot be kept: {in_words(error)}") from error
+            self.kept.make()
+            lay(self.kept.path, top, find(top, self.paths), is_ours=True)
+        except (GitError, OSError) as error:
+            raise UsageError(f"what is held back cannot be kept: {error}") from error
 
     def lay_over(self, folder: Path) -> None:
         files = self.files()
