@@ -176,6 +176,7 @@ PARTS = failure("FAIL", "a (t.A.a) (i=1)", "no") + failure("FAIL", "a (t.A.a) (i
         # Of Go: a test binary names no package, and once failed is failed.
         (f"{GO}PASS\n", ("go", 1, 0, 0)),
         (f"{GO}=== RUN   TestB\n", ("go", 1, 1, 0)),
+        (f"{GO}--- FAIL: TestA (0.00s)\n{GO}PASS\n", ("go", 0, 1, 0)),
         (events(), ("go", 0, 1, 0)),
         (events("=== RUN   TestA", "--- PASS: TestA (0.00s)", "PASS"), ("go", 1, 1, 0)),
         (events("FAIL\ta\t0.1s", "ok  \ta\t0.1s"), ("go", 0, 1, 0)),
