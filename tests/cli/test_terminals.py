@@ -21,7 +21,13 @@ from cli_agent_orchestrator.errors import ApiError, NotFound, OrchestratorError,
 from cli_agent_orchestrator.events import AskDeclined
 from cli_agent_orchestrator.pipeline.requests import SentRequest
 from cli_agent_orchestrator.runs.control import Listener
-from cli_agent_orchestrator.runs.record import EventLog, RunRecord, write_record
+from cli_agent_orchestrator.runs.record import (
+    EventLog,
+    RunRecord,
+    RunStatus,
+    read_record,
+    write_record,
+)
 from cli_agent_orchestrator.settings.layout import run_folder
 from tests.fakes import FakeService
 from tests.server.running import TOKEN, RunningApi, running_api
@@ -136,6 +142,17 @@ class TestNames:
         assert shell.run("stop", "k3f9").output == "Ended 11111111 (programmer-1)\n"
         ours.service.known.clear()
         assert shell.run("stop", "k3f9").output == f"20261115-084037-k3f9: {NONE_LEFT}"
+
+    def test_without_a_name_it_is_the_run_of_this_folder_that_has_left_agents(
+        self, ours: RunningApi, shell: Shell, tmp_path: Path
+    ) -> None:
+        add(ours.service, "11111111", tmp_path, "cao-20261115-084037-k3f9")
+        left = write_run(tmp_path, "k3f9", {"tester": "11111111"}, status=RunStatus.PASS)
+        with write_run(tmp_path, "w2bn", wd="/elsewhere", project="").locked():
+            assert shell.run("stop").output == "Ended 11111111 (programmer-1)\n"
+        record = read_record(left)
+        assert record is not None
+        assert not record.terminals
 
     def test_without_a_name_and_a_run_it_says_what_can_be_named(self, shell: Shell) -> None:
         refused = shell.run("stop").exception
