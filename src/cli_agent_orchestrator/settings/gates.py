@@ -39,7 +39,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 from msgspec.structs import fields, replace
 
-from ..core.codec import convert, encode, parse, repaired, toml_value
+from ..core.codec import convert, encode, object_of, parse, repaired, toml_value
 from ..core.files import Folder
 from ..errors import ConfigError, StateError, UsageError, suggestion
 from ..events import PROOF
@@ -149,11 +149,8 @@ def read_gates_table(table: Mapping[str, Any], where: str) -> str:
 
 def _read_line(line: str) -> Gate:
     if line.startswith("{"):
-        try:
-            data = json.loads(line)
-        except (ValueError, RecursionError):
-            data = None
-        if not isinstance(data, dict):
+        data = object_of(line)
+        if not data:
             raise ConfigError("GATES", line, EXPECTED)
     else:
         named = re.fullmatch(NAMED_PATTERN, line)
