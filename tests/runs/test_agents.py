@@ -13,7 +13,6 @@ from cli_agent_orchestrator.errors import ApiRefused, ApiUnreachable, RunError, 
 from cli_agent_orchestrator.handoff.wait import Sent
 from cli_agent_orchestrator.pipeline.state import Dispatch, FinalStatus, Turn
 from cli_agent_orchestrator.runs.agents import (
-    exit_left_terminals,
     exit_terminals,
     find_lost_terminals,
     init_new_run,
@@ -324,27 +323,13 @@ class TestExit:
         assert sorted(rig.server.exited) == sorted(state.terminals.values())
         assert rig.server.terminals == {}
 
-    def test_of_those_that_may_be_left_only_living_ones_of_the_session_are_ended(
-        self, rig: Rig
-    ) -> None:
-        state = rig.begin()
-        del rig.server.terminals[state.terminal_of("analyst")]
-        rig.server.terminals[state.terminal_of("programmer")]["alive"] = False
-        rig.server.terminals[state.terminal_of("analyst_review")]["session_name"] = "mine"
-        assert exit_left_terminals(rig.server, state)
-        left = [state.terminal_of(role) for role in ("programmer_review", "tester")]
-        assert sorted(rig.server.exited) == sorted(left)
-        assert not exit_left_terminals(rig.server, state)
-
-    def test_a_server_that_is_away_is_no_second_error_but_tells_of_none_that_are_left(
+    def test_a_server_that_is_away_is_no_second_error(
         self, rig: Rig, caplog: pytest.LogCaptureFixture
     ) -> None:
         state = rig.begin()
         rig.server.down = LOST
         exit_terminals(rig.server, state.terminals.values())
         assert "could not be ended" in caplog.text
-        with pytest.raises(ApiUnreachable):
-            exit_left_terminals(rig.server, state)
 
 
 NOT_NOW = ApiRefused("GET", "/terminals", 503, "not now")

@@ -373,9 +373,7 @@ def _found(name: str | None, *, to_deliver: bool) -> Iterator[Ended]:
         found = find_run(state, name, here)
     else:
         runs = list_runs(state)
-        at_rest = [run for run in runs if run.project and not run.is_live]
-        open_trees = [run for run in at_rest if run.tree and not run.tree.delivered]
-        waiting = [run for run in open_trees if run.waiting or has_tree(state, run)]
+        waiting = [run for run in runs if not run.is_live and (run.waiting or has_tree(state, run))]
         if to_deliver:
             waiting = [run for run in waiting if run.status is RunStatus.PASS]
             # One that changed no file has a tree, too.

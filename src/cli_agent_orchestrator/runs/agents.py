@@ -358,10 +358,3 @@ def replace_terminals(
 def exit_terminals(server: AgentServer, ids: Collection[str]) -> None:
     with ThreadPoolExecutor(max(len(ids), 1)) as pool:
         list(pool.map(partial(exit_quietly, server), filter(None, ids)))
-
-
-def exit_left_terminals(server: AgentServer, state: RunState) -> bool:
-    lost = find_lost_terminals(server, state)
-    left = [one for role, one in state.terminals.items() if role not in lost]
-    exit_terminals(server, left)
-    return bool(left)

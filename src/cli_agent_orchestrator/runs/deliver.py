@@ -199,7 +199,7 @@ def discard_run(ended: Ended) -> bool:
 
 def has_tree(state_folder: Path, record: RunRecord) -> bool:
     saved = record.tree
-    if saved is None or saved.delivered in (Fate.APPLIED, Fate.DISCARDED):
+    if saved is None or saved.delivered:
         return False
     return os.path.lexists(saved.folder) and not is_untouched(state_folder, record)
 

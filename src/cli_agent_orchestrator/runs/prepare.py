@@ -162,12 +162,7 @@ def prepare_saved_run(
     if config.missing and (fault := find_fault(state, Remedy(config.missing))):
         raise UsageError(fault)
     # The repository of a work tree is repaired instead.
-    if (
-        record
-        and record.wd == str(config.wd)
-        and not record.tree
-        and (record.base or record.branch)
-    ):
+    if record and not record.tree and (record.base or record.branch):
         # If git fails here, the first snapshot reports why.
         with suppress(GitError):
             found = find_repository(Path(record.top), given.environ)

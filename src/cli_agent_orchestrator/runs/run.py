@@ -60,7 +60,6 @@ from ..work.folder import (
 from ..work.held_back import in_their_place
 from ..work.worktree import Worktree
 from .agents import (
-    exit_left_terminals,
     exit_terminals,
     find_lost_terminals,
     init_new_run,
@@ -193,7 +192,7 @@ class Conductor:
             prepared = prepare_new_run(self._request, self._given, self._warn)
             self._open(prepared)
             is_open = saved is not None and saved.final_status is FinalStatus.RUNNING
-            return self._begin(prepared, saved if is_open else None, record)
+            return self._begin(prepared, left=is_open, record=record)
 
     def _named_record(self) -> RunRecord | None:
         """Return the record of the run that the state file names, if it works in this folder."""
@@ -343,9 +342,9 @@ class Conductor:
         self._tell(AgentStarted(self._clock.now(), role, terminal_id))
 
     def _begin(
-        self, prepared: Prepared, left: RunState | None = None, record: RunRecord | None = None
+        self, prepared: Prepared, *, left: bool = False, record: RunRecord | None = None
     ) -> RunState:
-        """Begin a run; `left` is an unfinished one, which this one replaces in the work folder."""
+        """Begin a run; is an unfinished one `left`, which this one replaces in the work folder?"""
         if self._tree is None:
             self._tell(AgentsStarting(self._clock.now(), prepared.providers))
         client = self._connect()
@@ -362,24 +361,24 @@ class Conductor:
         with ExitStack() as undo:
             undo.callback(exit_terminals, client, state.terminals.values())
             self._interrupts.check()
-            if left is not None:
-                self._leave(left, record, client)
+            if left:
+                self._leave(record, client)
             self._save(state)
             undo.pop_all()
         with self._runner(prepared, client, state) as runner:
             self._tell(self._began(client, state))
             return self._loop(client, runner, state)
 
-    def _leave(self, left: RunState, record: RunRecord | None, client: ApiClient) -> None:
+    def _leave(self, record: RunRecord | None, client: ApiClient) -> None:
         if record is None:
             # Of unknown origin: it could name any agents, so these are left alone.
             self._folder.replace(REPLACED_STATE, self._export.read() or b"")
             self._warn(f"the unfinished run of {self._export.path} is kept in {self._folder.path}")
             return
-        # They know the same response files.
-        if exit_left_terminals(client, left):
+        if record.terminals:
+            # They know the same response files.
+            self._end_agents_of(record, client)
             self._warn("the unfinished run's agents are ended, so that they do not write into this")
-        forget_agents(run_folder(self._given.state_folder, record.id))
         self._warn(
             f"`cao resume {record.id}` goes on with the unfinished run when this one has ended"
         )
@@ -391,8 +390,11 @@ class Conductor:
         for run in list_runs(self._given.state_folder):
             is_ours = run.wd == str(self._config.wd) and is_loopback(run.api)
             if is_ours and run.unsaved and run.has_agents:
-                exit_terminals(client, run.terminals.values())
-                forget_agents(run_folder(self._given.state_folder, run.id))
+                self._end_agents_of(run, client)
+
+    def _end_agents_of(self, run: RunRecord, client: ApiClient) -> None:
+        exit_terminals(client, run.terminals.values())
+        forget_agents(run_folder(self._given.state_folder, run.id))
 
     def _save(self, state: RunState) -> None:
         self._state_file.save_state(state)
