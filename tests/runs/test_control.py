@@ -54,6 +54,7 @@ from cli_agent_orchestrator.runs.record import (
     SavedTree,
     write_record,
 )
+from cli_agent_orchestrator.runs.view import RunView
 from cli_agent_orchestrator.settings.layout import CONTROL_FILE, STATE_NAME, STATE_VERSION
 from tests.runs.kept_runs import narrow_disk
 from tests.runs.views import a_run
@@ -154,23 +155,22 @@ def test_only_what_the_run_says_from_now_on_and_to_this_request_is_an_answer(
 class TestResuming:
     """With which options a run goes on, or why it does not."""
 
-    def save(self, folder: Folder, status: str, tree: SavedTree | None) -> None:
+    def interrupted(self, folder: Folder, status: str, tree: SavedTree | None) -> RunView:
         state = {"version": STATE_VERSION, "final_status": status}
         folder.replace(STATE_NAME, codec.encode(state))
-        write_record(folder, RunRecord(RUN.id, "/t", tree=tree, project="/p"))
+        return replace(RUN, status=RunStatus.INTERRUPTED, wd="/t", tree=tree, project="/p")
 
     @pytest.mark.parametrize("tree", [None, TREE])
     def test_one_that_was_killed_after_it_had_passed_is_not_resumed(
         self, folder: Folder, tree: SavedTree | None
     ) -> None:
-        self.save(folder, "PASS", tree)
+        run = self.interrupted(folder, "PASS", tree)
         with pytest.raises(NotSteerable, match="it has passed, and was ended just then") as caught:
-            options_to_resume(replace(RUN, status=RunStatus.INTERRUPTED), folder)
+            options_to_resume(run, folder)
         assert ("cao apply" in str(caught.value)) is (tree is not None)
 
     def test_one_in_a_work_tree_is_resumed_from_the_users_own_folder(self, folder: Folder) -> None:
-        self.save(folder, "RUNNING", TREE)
-        options = options_to_resume(replace(RUN, status=RunStatus.INTERRUPTED, tree=TREE), folder)
+        options = options_to_resume(self.interrupted(folder, "RUNNING", TREE), folder)
         assert options == {"WD": "/p", "WORKSPACE": "worktree", "RESUME": "1"}
 
     def test_only_with_more_rounds_and_what_was_not_discarded(self, folder: Folder) -> None:

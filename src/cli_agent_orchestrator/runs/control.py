@@ -24,7 +24,7 @@ from ..errors import NotSteerable, UnknownName, UsageError
 from ..pipeline.requests import Hint, Request, SentRequest, Set, read_lines, to_line
 from ..settings.layout import CONTROL_FILE, EVENTS_FILE, run_folder
 from ..settings.values import read_change
-from .record import VERSION, EventReader, RunRecord, RunStatus, is_run_id, read_record
+from .record import VERSION, EventReader, RunStatus, is_run_id, read_record
 from .view import RUNNING, RunView, is_saved_as, read_run
 
 LOOK_SECONDS = 10.0
@@ -185,23 +185,22 @@ def options_to_resume(
             had = plural(run.round, "round")
             more = more_rounds_words(run.id, run.round)
             raise UsageError(f"the run {run.id} has had {had} already; {more}")
-    record = read_record(folder)
-    if record is None or not is_saved_as(folder, RunStatus.FAIL if has_failed else RUNNING):
-        raise NotSteerable(f"the run {run.id} cannot be resumed: {_why_not(run, folder, record)}")
+    if not (run.is_readable and is_saved_as(folder, RunStatus.FAIL if has_failed else RUNNING)):
+        raise NotSteerable(f"the run {run.id} cannot be resumed: {_why_not(run, folder)}")
     given = {} if max_rounds is None else {"MAX_ROUNDS": max_rounds}
-    if record.tree is not None:
+    if run.tree is not None:
         # Settings and consent are those of the user's own folder.
-        return {"WD": record.project, "WORKSPACE": "worktree", "RESUME": "1", **given}
-    return {"WD": record.wd, "STATE_FILE": record.state_file, "RESUME": "1", **given}
+        return {"WD": run.project, "WORKSPACE": "worktree", "RESUME": "1", **given}
+    return {"WD": run.wd, "STATE_FILE": run.state_file, "RESUME": "1", **given}
 
 
-def _why_not(run: RunView, folder: Folder, record: RunRecord | None) -> str:
-    if record is None:
+def _why_not(run: RunView, folder: Folder) -> str:
+    if not run.is_readable:
         return UNREADABLE
-    if record.version != VERSION:
+    if run.version != VERSION:
         return "it was begun by an earlier version of cao"
     if is_saved_as(folder, RunStatus.PASS):
-        deliver = f"; `cao apply {run.id}` brings its work to you" if record.tree else ""
+        deliver = f"; `cao apply {run.id}` brings its work to you" if run.tree else ""
         return f"it has passed, and was ended just then{deliver}"
     if not run.round:
         return NOTHING_SAVED

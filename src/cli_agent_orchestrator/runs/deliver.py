@@ -241,11 +241,11 @@ def _with_commit(ended: Ended) -> tuple[Ended, tuple[str, ...]]:
     remarks: tuple[str, ...] = ()
     if not saved.has_work:
         if is_untouched(ended.state_folder, record):
-            text = f"nothing was done in the run {record.id}: it was ended before its first turn"
-            text += "; start a new one with `cao run`"
-            if tree.branch_tip() or os.path.lexists(tree.folder) or tree.entry.names():
-                text += f". `cao discard {record.id}` removes what is left of this one"
-            raise NotSteerable(text)
+            raise NotSteerable(
+                f"nothing was done in the run {record.id}: it was ended before its first turn; "
+                "start a new one with `cao run`. "
+                f"`cao discard {record.id}` removes what is left of this one"
+            )
         state = load_state(run_folder(ended.state_folder, record.id))
         if state is None or state.final_status is not FinalStatus.PASS:
             raise NotSteerable(
