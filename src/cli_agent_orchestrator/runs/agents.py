@@ -26,7 +26,7 @@ from ..pipeline.machine import begin
 from ..pipeline.state import Progress, RunState
 from ..settings.config import DEFAULT_API
 from .prepare import Prepared
-from .record import is_run_id, run_of_session, session_name_of, short_name
+from .record import run_of_session, session_name_of, short_name
 
 AWAY_SECONDS = 20.0
 """How long there may be no server."""
@@ -295,9 +295,7 @@ def verify_resume_terminals(server: AgentServer, state: RunState) -> None:
     names = "; ".join(
         f"{role} ({state.terminal_of(role) or 'no id'}) {fate}" for role, fate in lost.items()
     )
-    run = state.progress.archive
-    resume = f"cao resume {short_name(run)}" if is_run_id(run) else "cao run --resume"
-    resume += " --replace-terminals"
+    resume = f"cao resume {short_name(state.progress.archive)} --replace-terminals"
     raise RunError(
         f"the saved run cannot go on: {names}. `{resume}` starts new agents for these and goes on "
         "at the same turn",

@@ -134,8 +134,6 @@ def opened_to_go_back(kept: Kept) -> Iterator[Snapshots]:
             f"the work folder {wd} is not there any more; make it if it is to be filled again "
             "from the snapshots"
         )
-    if not os.access(wd, os.W_OK | os.X_OK):
-        raise RunError(f"the work folder {wd} cannot be written by you")
     environ = kept.snapshots.environ
     repository = repository_of(wd, environ)
     top = wd if repository is None else repository.top
