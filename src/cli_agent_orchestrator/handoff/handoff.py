@@ -8,20 +8,10 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from .. import errors
 from ..core.clock import LONGEST_PAUSE_SECONDS, Clock, Retry, SystemClock, is_transient
 from ..core.models import Delivery, Feature, TerminalStatus
 from ..core.watch import REPORTS_CLOSE, WatchFile, watch_file
-from ..errors import (
-    ApiError,
-    ApiRefused,
-    ApiUnreachable,
-    FolderGone,
-    HandoffError,
-    HandoffTimeout,
-    NoResponseFile,
-    Stopped,
-    TurnFailed,
-)
 from ..events import EventKind
 from ..settings.config import HandoffRules
 from .files import ResponseFiles, check_size
@@ -76,14 +66,14 @@ def deliver(
         try:
             delivery = agents.send_input(agent.terminal_id, text, idempotency_key=key)
             return replace(delivery, confirmed=delivery.confirmed or not knows_keys)
-        except ApiError as error:
-            refused = error.status_code if isinstance(error, ApiRefused) else 0
+        except errors.ApiError as error:
+            refused = error.status_code if isinstance(error, errors.ApiRefused) else 0
             if refused == NEVER_READY:
                 raise _takes_no_input(agent, error.summary) from error
             is_busy = refused == BUSY
             if not is_busy and not is_transient(error):
                 raise
-            never_arrived = isinstance(error, ApiUnreachable) and not error.maybe_received
+            never_arrived = isinstance(error, errors.ApiUnreachable) and not error.maybe_received
             if not is_busy and not never_arrived and not knows_keys:
                 return Delivery(False, str(error))
             retry = retry.after_failure()
@@ -91,12 +81,12 @@ def deliver(
                 retry = retry._replace(since=clock.monotonic())
             now = clock.monotonic()
             remedy = "check the server"
-            if isinstance(error, ApiUnreachable):
+            if isinstance(error, errors.ApiUnreachable):
                 remedy = "check that the server is running (`cao server` starts one)"
             elif is_busy:
                 remedy = f"look at it with `{agent.attach}`"
             if retry.is_over(now):
-                raise HandoffError(
+                raise errors.HandoffError(
                     f"{agent} could not be sent its message for {retry.seconds(now):.0f} s: "
                     f"{error.summary}\n  First: {remedy}\n  Then:  {agent.resume}",
                     to_resume=agent.resume,
@@ -110,7 +100,7 @@ def _waits_for_person(watch: TurnWatch, agents: Agents) -> bool:
     agent = watch.agent
     try:
         status = agents.get_status(agent.terminal_id)
-    except ApiError as error:
+    except errors.ApiError as error:
         if not is_transient(error):
             raise
         return False
@@ -120,9 +110,9 @@ def _waits_for_person(watch: TurnWatch, agents: Agents) -> bool:
     return status is TerminalStatus.WAITING_USER_ANSWER
 
 
-def _takes_no_input(agent: TurnAgent, why: str) -> TurnFailed:
+def _takes_no_input(agent: TurnAgent, why: str) -> errors.TurnFailed:
     text = f"{agent} takes no input: {why}{agent.ways_on}"
-    return TurnFailed(text, to_resume=agent.resume_anew)
+    return errors.TurnFailed(text, to_resume=agent.resume_anew)
 
 
 UNCHANGED_SECONDS = 0.3
@@ -220,7 +210,7 @@ class Handoff:
                 watch.if_missing = "it is reminded" if certain else "it is asked again"
                 try:
                     return self._wait(watch, envelope.sequence)
-                except NoResponseFile:
+                except errors.NoResponseFile:
                     # Without a task in its hands an agent would answer the reminder alone.
                     if certain:
                         self._files.ensure_response_dir()
@@ -273,7 +263,7 @@ class Handoff:
 
     def _check_stop(self) -> None:
         if self._stopping:
-            raise Stopped("the handoff was stopped")
+            raise errors.Stopped("the handoff was stopped")
 
     def _listen(self, until: float) -> Signal | None:
         self._check_stop()
@@ -371,15 +361,15 @@ class Handoff:
                 return self._take_output(watch, sequence)
             case End.FILE_MISSING:
                 remedies = REMEDIES + (SKIP_REVIEW if agent.is_review else "")
-                raise NoResponseFile(
+                raise errors.NoResponseFile(
                     f"{agent.role} has been at rest for {over.seconds:.0f} s without writing "
                     f"{self._files.shown(watch.path)}\n"
                     + remedies.format(attach=agent.attach, resume=resume)
                 )
             case End.FOLDER_LOST:
-                raise FolderGone(self._files.temporary.root, agent.role)
+                raise errors.FolderGone(self._files.temporary.root, agent.role)
             case End.TIMEOUT:
-                raise HandoffTimeout(
+                raise errors.HandoffTimeout(
                     f"{agent.role} did not finish within {self.rules.response_timeout:g} s "
                     "(RESPONSE_TIMEOUT)\n"
                     f"  Look at it:    {agent.attach}\n  Go on waiting: {resume}",
@@ -390,13 +380,13 @@ class Handoff:
                 raise watch.error
         said = f" (“{watch.trouble}”)" if watch.trouble else ""
         again = f"\n  Send it the prompt again: {resume}"
-        with suppress(ApiError):
+        with suppress(errors.ApiError):
             terminal = self._agents.get_terminal(agent.terminal_id)
             if terminal.get("alive") is False:
                 code = terminal.get("exit_code")
                 how = "" if code is None else f" with exit code {code}"
                 said, again = f": its program has ended{how}", ""
-        raise TurnFailed(
+        raise errors.TurnFailed(
             f"{agent.role}: the terminal is in the error state{said}{agent.ways_on}{again}",
             to_resume=agent.resume_anew,
         )
@@ -407,7 +397,7 @@ class Handoff:
         text = text.encode(errors="replace").decode()
         check_size(text, f"the last output of {watch.agent}")
         if insist and not text.strip():
-            raise HandoffError(f"{watch.agent} has no last answer that could be taken")
+            raise errors.HandoffError(f"{watch.agent} has no last answer that could be taken")
         watch.warn("there is no response file; using the agent's last output instead")
         archive = self._files.archive_text(watch.agent.role, sequence, text)
         return self._accept(watch, text, archive, sequence, ReplySource.OUTPUT)

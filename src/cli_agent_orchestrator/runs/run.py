@@ -17,30 +17,12 @@ from typing import Self
 from msgspec import structs
 from msgspec.structs import replace
 
+from .. import errors
 from ..client.client import ApiClient, is_loopback
 from ..core.clock import SystemClock
 from ..core.files import Folder
 from ..core.models import RUN_INDEX, Feature
 from ..core.text import first_names
-from ..errors import (
-    EXIT_CLOSED,
-    EXIT_ERROR,
-    EXIT_FAIL,
-    EXIT_PASS,
-    ApiRefused,
-    ApiUnreachable,
-    FolderGone,
-    GitError,
-    HandoffError,
-    HandoffTimeout,
-    OrchestratorError,
-    RunError,
-    Stopped,
-    UsageError,
-    exit_code_of,
-    in_words,
-    kind_of,
-)
 from ..events import AgentsStarting, AgentStarted, RunBegan, RunEnded, ServerChosen
 from ..gates.check import page_of
 from ..gates.checking import GatePlace, GateRunner
@@ -106,7 +88,7 @@ SETUP = "setup"
 """What prepares a work tree is logged like a gate of this name."""
 SERVER_FAULT = 500
 """From this status on it is not the agent: the disk of the server is full, or tmux is gone."""
-EXIT_CODES = {FinalStatus.PASS: EXIT_PASS, FinalStatus.FAIL: EXIT_FAIL}
+EXIT_CODES = {FinalStatus.PASS: errors.EXIT_PASS, FinalStatus.FAIL: errors.EXIT_FAIL}
 
 
 def response_files(wd: Path, run: Folder, state: RunState) -> ResponseFiles:
@@ -215,7 +197,7 @@ class Conductor:
 
     def _begin_in_tree(self) -> RunState:
         if "STATE_FILE" in self._request.insisted:
-            raise UsageError(
+            raise errors.UsageError(
                 "a run in a work tree is saved in its own folder: leave out CAO_STATE_FILE"
             )
         prepared = prepare_new_run(self._request, self._given, self._warn)
@@ -247,7 +229,7 @@ class Conductor:
                 gate = Gate(SETUP, config.worktree_setup)
                 result = runner.run_in(gate, place, f"000-{SETUP}")
                 if not result.passed:
-                    raise UsageError(
+                    raise errors.UsageError(
                         "the command that prepares the work tree failed; no run was begun:\n"
                         f"{page_of(result)}"
                     )
@@ -256,7 +238,7 @@ class Conductor:
         finally:
             if not self.is_saved:
                 # No agent was given anything to do.
-                with suppress(GitError):
+                with suppress(errors.GitError):
                     self._tree.remove(self._tree.base)
 
     def _resume_known(self, run: str) -> RunState:
@@ -269,7 +251,9 @@ class Conductor:
         tree = None if record is None else record.tree
         is_gone = tree is not None and tree.delivered is Fate.DISCARDED
         if record is None or saved is None or is_gone:
-            raise UsageError(f"the run {run} was removed or discarded meanwhile: start a new one")
+            raise errors.UsageError(
+                f"the run {run} was removed or discarded meanwhile: start a new one"
+            )
         if tree is not None:
             self._move_into(reopen_tree(record, tree, self._given.environ), run)
         if not record.terminals:
@@ -351,12 +335,12 @@ class Conductor:
         self._end_agents_of_killed(client)
         try:
             state = init_new_run(client, prepared, self._tell_started, self._interrupts.when_noted)
-        except Stopped as stopped:
+        except errors.Stopped as stopped:
             self._warn(str(stopped))
             raise
-        except ApiRefused as error:
+        except errors.ApiRefused as error:
             # All or none are started, so there is nothing to resume.
-            kind = UsageError if error.status_code < SERVER_FAULT else RunError
+            kind = errors.UsageError if error.status_code < SERVER_FAULT else errors.RunError
             raise kind(f"{NOT_BEGUN}: {error.detail}") from error
         with ExitStack() as undo:
             undo.callback(exit_terminals, client, state.terminals.values())
@@ -433,7 +417,7 @@ class Conductor:
         with self._runner(prepared, client, saved) as runner:
             try:
                 state = runner.record_archived_reply(saved)
-            except RunError:
+            except errors.RunError:
                 # It has begun long ago, and is reported so.
                 self._state = saved
                 raise
@@ -507,7 +491,7 @@ class Conductor:
                 self._agents_ended = True
                 exit_terminals(client, agents)
                 raise
-            except FolderGone as gone:
+            except errors.FolderGone as gone:
                 if self._tree is None:
                     raise
                 self._repair_tree()
@@ -515,13 +499,13 @@ class Conductor:
                 self._agents_ended = True
                 exit_terminals(client, agents)
                 resume = f"cao resume {short_name(self._record.id)} --replace-terminals"
-                raise RunError(
+                raise errors.RunError(
                     f"the work tree {gone.folder} was removed while {gone.role} was at work. It is "
                     "back as the last snapshot has it, and the agents, which cannot work on, are "
                     f"ended: `{resume}` goes on with new ones",
                     to_resume=resume,
                 ) from gone
-            except (HandoffError, HandoffTimeout) as error:
+            except (errors.HandoffError, errors.HandoffTimeout) as error:
                 if self._config.cleanup_on_exit:
                     # It is about an agent that is ended with the others.
                     error.drop_advice()
@@ -560,7 +544,7 @@ class Conductor:
                 self._tree, self._store, record.id, state, record.task_line
             )
             self._recorder.note_tree(saved_tree(self._tree))
-        except (RunError, GitError, OSError) as error:
+        except (errors.RunError, errors.GitError, OSError) as error:
             self._warn(f"the work could not be committed: {error}; it is in {self._tree.wd}")
             return
         if self._tree.tip == self._tree.base:
@@ -569,7 +553,9 @@ class Conductor:
         for remark in (*done.remarks, *left_out):
             self._warn(remark)
 
-    def end(self, exit_code: int, reason: str = "", error: OrchestratorError | None = None) -> None:
+    def end(
+        self, exit_code: int, reason: str = "", error: errors.OrchestratorError | None = None
+    ) -> None:
         self._recorder.give_early_warnings()
         state, tree, folder = self._state, self._tree, self._recorder.folder
         ended = run_ended(self._clock.now(), state, exit_code, reason, error)
@@ -606,12 +592,12 @@ def run_ended(
     state: RunState | None,
     exit_code: int,
     reason: str,
-    error: OrchestratorError | None = None,
+    error: errors.OrchestratorError | None = None,
 ) -> RunEnded:
     status = FinalStatus.RUNNING if state is None else state.final_status
     ended = RunEnded(at, status, state.round if state else 0, exit_code, reason)
     if error is not None:
-        ended = structs.replace(ended, to_resume=error.to_resume, error=kind_of(error))
+        ended = structs.replace(ended, to_resume=error.to_resume, error=errors.kind_of(error))
     proof = None if state is None else state.progress.proof
     if proof is None or status is not FinalStatus.PASS:
         return ended
@@ -628,7 +614,7 @@ def run_ended(
 def carry_out(conductor: Conductor, interrupts: Interrupts) -> int:
     """Take a run to its end and return its exit code; raise what stopped it."""
 
-    def end(code: int, reason: str = "", error: OrchestratorError | None = None) -> int:
+    def end(code: int, reason: str = "", error: errors.OrchestratorError | None = None) -> int:
         # The output may be what is gone.
         with suppress(OSError):
             conductor.end(code, reason, error)
@@ -636,29 +622,29 @@ def carry_out(conductor: Conductor, interrupts: Interrupts) -> int:
 
     try:
         state = conductor.run()
-    except Stopped as stopped:
+    except errors.Stopped as stopped:
         return end(interrupts.exit_code, interrupts.reason or str(stopped))
-    except OrchestratorError as error:
+    except errors.OrchestratorError as error:
         # The user sees what the refusal of a request means, not the request.
         cause: BaseException | None = error
         while cause is not None:
-            if isinstance(cause, ApiRefused | ApiUnreachable) and cause.request:
+            if isinstance(cause, errors.ApiRefused | errors.ApiUnreachable) and cause.request:
                 logger.warning("the request that stopped the run: %s", cause.request)
             cause = cause.__cause__
-        end(exit_code_of(error), str(error), error)
+        end(errors.exit_code_of(error), str(error), error)
         raise
     except BrokenPipeError as error:
-        end(EXIT_CLOSED, "nobody reads its output any more")
+        end(errors.EXIT_CLOSED, "nobody reads its output any more")
         left = "what is saved can be resumed" if conductor.is_saved else NOT_BEGUN
         raise BrokenPipeError(f"nobody reads the output any more; {left}") from error
     except OSError as error:
         if interrupts.reason:
             # The output of a closed terminal is gone.
             return end(interrupts.exit_code, interrupts.reason)
-        end(EXIT_ERROR, in_words(error))
+        end(errors.EXIT_ERROR, errors.in_words(error))
         kept = "the run is saved and can be resumed" if conductor.is_saved else NOT_BEGUN
-        raise RunError(f"{in_words(error)}; {kept}") from error
+        raise errors.RunError(f"{errors.in_words(error)}; {kept}") from error
     except Exception as error:
-        end(EXIT_ERROR, f"a fault of cao: {type(error).__name__}")
+        end(errors.EXIT_ERROR, f"a fault of cao: {type(error).__name__}")
         raise
     return end(EXIT_CODES[state.final_status])

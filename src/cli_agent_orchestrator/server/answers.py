@@ -12,40 +12,26 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from ..errors import (
-    InputRefused,
-    MessageTooLarge,
-    NotFound,
-    NotSteerable,
-    OrchestratorError,
-    QuestionGone,
-    RunError,
-    ServerEnding,
-    StartError,
-    StepFailed,
-    StepTimeout,
-    TmuxError,
-    UsageError,
-)
+from .. import errors
 from ..terminals.tmux import drop_error
 from .operations import Backend, Json, to_json
 
 logger = logging.getLogger(__name__)
 
 STATUS_CODES: Mapping[type[Exception], int] = {
-    UsageError: 400,
-    NotSteerable: 409,
-    NotFound: 404,
-    InputRefused: 409,
-    QuestionGone: 409,
-    RunError: 409,
-    MessageTooLarge: 413,
-    StartError: 422,
-    StepFailed: 502,
-    StepTimeout: 504,
-    TmuxError: 503,
-    ServerEnding: 503,
-    OrchestratorError: 500,
+    errors.UsageError: 400,
+    errors.NotSteerable: 409,
+    errors.NotFound: 404,
+    errors.InputRefused: 409,
+    errors.QuestionGone: 409,
+    errors.RunError: 409,
+    errors.MessageTooLarge: 413,
+    errors.StartError: 422,
+    errors.StepFailed: 502,
+    errors.StepTimeout: 504,
+    errors.TmuxError: 503,
+    errors.ServerEnding: 503,
+    errors.OrchestratorError: 500,
 }
 """The nearest ancestor of an error counts."""
 
@@ -85,14 +71,14 @@ def status_code_of(error: Exception) -> int:
 async def _own_error(request: Request, error: Exception) -> Response:
     status_code = status_code_of(error)
     where = f"{request.method} {request.url.path}"
-    if isinstance(error, StepFailed):
+    if isinstance(error, errors.StepFailed):
         logger.warning("%s: %s", where, error.summary)
-    elif isinstance(error, ServerEnding):
+    elif isinstance(error, errors.ServerEnding):
         logger.warning("%s: given up, because the server ends", where)
     elif status_code >= 500:
         logger.error("%s: %s", where, error)
     # When the server ends, nothing was done, and the client may ask again.
-    retry = {"Retry-After": "1"} if isinstance(error, ServerEnding) else None
+    retry = {"Retry-After": "1"} if isinstance(error, errors.ServerEnding) else None
     return Problem(status_code, str(error), retry)
 
 
@@ -111,7 +97,7 @@ async def _unexpected(_: Request, error: Exception) -> Response:
 
 
 PROBLEM_HANDLERS: Mapping[Any, Any] = {  # Any: what Starlette calls for
-    OrchestratorError: _own_error,
+    errors.OrchestratorError: _own_error,
     HTTPException: _refused,
     ClientDisconnect: _gone,
     Exception: _unexpected,
@@ -163,7 +149,7 @@ async def while_connected(
                     await take_back(doing.result())
                 raise ClientDisconnect
             if not doing.done():
-                raise ServerEnding
+                raise errors.ServerEnding
         finally:
             if not doing.done():
                 doing.cancel()

@@ -18,6 +18,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from .. import errors
 from ..core.clock import Clock, SteadyClock
 from ..core.models import (
     Delivery,
@@ -31,19 +32,6 @@ from ..core.models import (
     Terminal,
     TerminalEvent,
     TerminalStatus,
-)
-from ..errors import (
-    InputRefused,
-    NotFound,
-    ProgramEnded,
-    QuestionGone,
-    StartError,
-    StepFailed,
-    StepTimeout,
-    TmuxCommandError,
-    TmuxError,
-    UnknownName,
-    UsageError,
 )
 from ..providers import get_provider
 from ..settings.config import ServerConfig
@@ -129,7 +117,7 @@ class TerminalService:
                 await _give_up({*self._steps, *self._creations})
                 await _wait_for_all(self._endings)
         if self._adopted and not list(self._board):
-            with contextlib.suppress(TmuxError):
+            with contextlib.suppress(errors.TmuxError):
                 await self._tmux.kill_server()
         await self._tmux.close()
         # Without tmux they are over soon.
@@ -145,12 +133,12 @@ class TerminalService:
     async def create_session(self, new: NewTerminal, session_name: str | None = None) -> Terminal:
         name = session_name or secrets.token_hex(4)
         if not re.fullmatch(SESSION_PATTERN, name):
-            raise UsageError(
+            raise errors.UsageError(
                 f"session name {name!r} is not usable: 1 to 64 letters, digits, '-' and '_' are"
             )
         name = name if name.startswith("cao-") else f"cao-{name}"
         if name in (HUB_SESSION, *self._session_names()):
-            raise UsageError(f"there is a session {name!r} already")
+            raise errors.UsageError(f"there is a session {name!r} already")
         return await self._create(name, new)
 
     async def create_terminal(self, session_name: str, new: NewTerminal) -> Terminal:
@@ -170,7 +158,7 @@ class TerminalService:
     def session(self, name: str) -> Session:
         sessions = {session.name: session for session in self.sessions()}
         if name not in sessions:
-            raise NotFound("session", name, sessions)
+            raise errors.NotFound("session", name, sessions)
         return sessions[name]
 
     async def delete_session(self, name: str) -> None:
@@ -209,7 +197,7 @@ class TerminalService:
                 undo.push_async_callback(self._discard, live, TEARDOWN_SECONDS)
                 delivery = await self.send(terminal.id, step.prompt)
                 if not delivery.confirmed:
-                    raise StepFailed(live.row.provider, delivery.detail, live.text)
+                    raise errors.StepFailed(live.row.provider, delivery.detail, live.text)
                 await self._wait_for_rest(live, step.seconds)
                 answer = await self.output(terminal.id, OutputMode.LAST)
                 if step.keep:
@@ -241,17 +229,17 @@ class TerminalService:
             if fingerprint is None:
                 question = question_of(live, self._start_id)
                 if question is None:
-                    raise InputRefused(live.row.id, "it asks nothing now")
+                    raise errors.InputRefused(live.row.id, "it asks nothing now")
             else:
                 if fingerprint == live.answered:
-                    raise QuestionGone(live.row.id, "was answered already", live.row.role)
+                    raise errors.QuestionGone(live.row.id, "was answered already", live.row.role)
                 # What was told of the screen may be a moment old.
                 pane = self._pane(live)
                 seen = (await self._tmux.read([pane])).get(pane)
                 question = question_of(live, self._start_id, seen.text) if seen else None
                 if question is None or question.fingerprint != fingerprint:
                     reason = "is not asked any more: it was answered elsewhere, or has gone"
-                    raise QuestionGone(live.row.id, reason, live.row.role)
+                    raise errors.QuestionGone(live.row.id, reason, live.row.role)
             await self._press(live, keys_for(live, key))
             live.answered = question.fingerprint
             waiting = TerminalStatus.WAITING_USER_ANSWER
@@ -289,7 +277,7 @@ class TerminalService:
         live = self._board.get(terminal_id)
         # Agents that quit clear their screen.
         await self._screens.finish(live)
-        with contextlib.suppress(TmuxError, TimeoutError):
+        with contextlib.suppress(errors.TmuxError, TimeoutError):
             # Never into the middle of a message.
             async with asyncio.timeout(QUIT_SECONDS), live.typing:
                 if live.alive and live.pane is not None and live.status.at_rest:
@@ -319,16 +307,16 @@ class TerminalService:
         except asyncio.CancelledError:
             if creation.done() and not creation.cancelled() and creation.exception() is None:
                 # It was ready in the very moment in which nobody wanted it any more.
-                with contextlib.suppress(NotFound):
+                with contextlib.suppress(errors.NotFound):
                     await self.delete(creation.result().id)
             own = asyncio.current_task()
             if own is None or own.cancelling():
                 raise
-            raise StartError(new.provider, "its session was deleted meanwhile") from None
+            raise errors.StartError(new.provider, "its session was deleted meanwhile") from None
 
     async def _start_again(self, session_name: str, new: NewTerminal) -> Terminal:
         """Start an agent; once more if it ends by itself, as Codexes that start together may do."""
-        with contextlib.suppress(ProgramEnded):
+        with contextlib.suppress(errors.ProgramEnded):
             return await self._start_agent(session_name, new)
         return await self._start_agent(session_name, new)
 
@@ -375,7 +363,7 @@ class TerminalService:
         for row in store.terminals():
             try:
                 provider = get_provider(row.provider)
-            except UnknownName:
+            except errors.UnknownName:
                 logger.warning("%s: no provider %r any more; forgotten", row.id, row.provider)
                 unfinished.append(row.id)
                 continue
@@ -426,7 +414,7 @@ class TerminalService:
         await self._screens.finish(live)
         pane, leader = live.pane, live.pid
         if pane is not None:
-            with contextlib.suppress(TmuxError):
+            with contextlib.suppress(errors.TmuxError):
                 if live.alive and leader is not None:
                     deadline = self._clock.monotonic() + HANG_UP_SECONDS
                     running = await asyncio.to_thread(programs.members, leader)
@@ -456,9 +444,9 @@ class TerminalService:
         in_time = await reached(live, self._clock, is_over, seconds)
         if not in_time:
             reason = f"it is {live.status} after {seconds:g} seconds: {live.verdict.reason}"
-            raise StepTimeout(live.row.provider, reason, live.text)
+            raise errors.StepTimeout(live.row.provider, reason, live.text)
         if not live.status.at_rest:
-            raise StepFailed(live.row.provider, live.verdict.reason, live.text)
+            raise errors.StepFailed(live.row.provider, live.verdict.reason, live.text)
 
     def _told(self, live: LiveTerminal) -> None:
         """A status has changed: look for a record, pass a dialog."""
@@ -469,9 +457,9 @@ class TerminalService:
     async def _press(self, live: LiveTerminal, keys: Sequence[str]) -> None:
         try:
             await self._tmux.press(self._pane(live), keys)
-        except TmuxCommandError as error:
+        except errors.TmuxCommandError as error:
             # It ended in this very moment.
-            raise InputRefused(live.row.id, error.stderr) from error
+            raise errors.InputRefused(live.row.id, error.stderr) from error
         # What is asked from now on is another question.
         live.asked += 1
 
@@ -480,7 +468,7 @@ class TerminalService:
 
     def _pane(self, live: LiveTerminal) -> str:
         if live.pane is None or not live.alive:
-            raise InputRefused(live.row.id, live.verdict.reason)
+            raise errors.InputRefused(live.row.id, live.verdict.reason)
         return live.pane
 
     def _event_file(self, terminal_id: str) -> Path:
@@ -489,7 +477,7 @@ class TerminalService:
 
 def _check_key(key: str) -> None:
     if key not in KEYS:
-        raise UnknownName("key", key, KEYS)
+        raise errors.UnknownName("key", key, KEYS)
 
 
 def _keep(task: asyncio.Task[None], among: set[asyncio.Task[None]]) -> None:
