@@ -155,7 +155,7 @@ class MessageTooLarge(UsageError):
 def listed(known: Sequence[str]) -> str:
     """Return what there is: side by side if it is little, else a line for each of the first."""
     if len(known) <= MOST_LISTED and sum(map(len, known)) <= LONGEST_LIST:
-        return ", ".join(known) or "none"
+        return ", ".join(known)
     more = len(known) - MOST_LISTED
     return "\n  ".join(["", *known[:MOST_LISTED], *([f"and {more} more"] if more > 0 else [])])
 
@@ -165,7 +165,8 @@ class NotFound(UsageError, LookupError):
         self.kind = kind
         self.name = name
         self.known = tuple(known)
-        super().__init__(f"no {kind} {name!r}; there are: {listed(self.known)}")
+        there = f"; there are: {listed(self.known)}" if self.known else ""
+        super().__init__(f"no {kind} {name!r}{there}")
 
 
 class InputRefused(OrchestratorError):

@@ -313,14 +313,6 @@ async def follow_agent(context: PageContext, run: str, role: str) -> AsyncGenera
 LONGEST_NUMBER = 9
 
 
-class NoSuchRun(NotFound):
-    """Its words name no other run: the page has a link to all of them."""
-
-    def __init__(self, run: str) -> None:
-        super().__init__("run", run, ())
-        self.args = (f"no run {run!r}",)
-
-
 def watched(path: str, context: PageContext) -> AsyncGenerator[Page, None]:
     match _words(path):
         case []:
@@ -381,7 +373,7 @@ def _number(text: str) -> int:
 
 def _known_run(context: PageContext, run: str) -> Folder:
     if not is_run_id(run) or run not in runs_folder(context.state_folder).names():
-        raise NoSuchRun(run)
+        raise NotFound("run", run, ())
     return run_folder(context.state_folder, run)
 
 
