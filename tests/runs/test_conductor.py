@@ -39,7 +39,7 @@ from cli_agent_orchestrator.events import (
 )
 from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
 from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState
-from cli_agent_orchestrator.runs.record import RunRecord, read_record
+from cli_agent_orchestrator.runs.record import RunRecord, read_record, write_record
 from cli_agent_orchestrator.runs.recorder import Recorder
 from cli_agent_orchestrator.runs.request import Environment, build_request
 from cli_agent_orchestrator.runs.run import Conductor
@@ -333,6 +333,19 @@ def test_only_the_same_command_resumes_a_run_in_a_work_tree(
     runs = list_runs(stage.state)
     assert len(runs) == count
     assert runs[0].project == str(stage.project)
+
+
+def test_one_that_was_killed_before_its_first_turn_is_resumed_by_the_same_command(
+    stage: Stage,
+) -> None:
+    make_repository_here(stage)
+    leave_at(stage, "analyst", WORKSPACE="worktree")
+    folder = run_folder(stage.state, list_runs(stage.state)[0].id)
+    record = read_record(folder)
+    assert record is not None
+    write_record(folder, replace(record, round=0))
+    assert stage.conduct(WORKSPACE="worktree").final_status is FinalStatus.PASS
+    assert len(list_runs(stage.state)) == 1
 
 
 def test_a_command_of_the_project_needs_consent_in_a_resumed_run_too(stage: Stage) -> None:

@@ -60,16 +60,27 @@ async def test_a_port_of_which_another_has_one_address_is_taken(host: str, other
         assert f"port {port} on {other}" in str(caught.value)
 
 
+def one_more(api: RunningApi, opened: ExitStack) -> socket.socket:
+    one = opened.enter_context(socket.create_connection(("127.0.0.1", api.port), WAIT_SECONDS))
+    with contextlib.suppress(OSError):
+        one.sendall(b"GE")
+    return one
+
+
 def test_who_opens_connections_without_end_keeps_others_out_but_not_the_user(
     tmp_path: Path,
 ) -> None:
     """Any user of the machine can open them; only we can open the socket of our commands."""
     with ExitStack() as opened:
         api = opened.enter_context(running_api(state=tmp_path))
-        for _ in range(MOST_CONNECTIONS):
-            opened.enter_context(socket.create_connection(("127.0.0.1", api.port), 60))
+        first = [one_more(api, opened) for _ in range(MOST_CONNECTIONS)]
         with api.client() as client:
             assert client.get("/health").status_code == 503
+        # Each takes a file of the server, whatever has come of its request.
+        *_, last = [one_more(api, opened) for _ in range(MOST_CONNECTIONS)]
+        with pytest.raises(ConnectionResetError):
+            last.recv(1)
+        first[0].sendall(b"T")
         with httpx.Client(
             transport=socket_transport(find_socket(tmp_path, LASTING) or tmp_path), base_url=api.url
         ) as client:

@@ -83,7 +83,7 @@ MOVED = {
     "restore": "cao undo --to TURN",
 }
 STEERING = (
-    *("run", "demo", "pause", "resume", "send", "answer", "set", "skip", "stop", "attach"),
+    *("init", "run", "demo", "pause", "resume", "send", "answer", "set", "skip", "stop", "attach"),
     *("undo", "apply", "pr", "discard", "clean", "trust"),
 )
 """Commands that an agent may not use in its terminal; requests are refused by the server."""

@@ -145,7 +145,7 @@ class Conductor:
         is_task_named = config.prompt_file is not None or bool(config.prompt)
         if config.resume is False or (is_task_named and not (config.resume or config.in_worktree)):
             return ""
-        runs = (run for run in list_runs(store) if run.is_unfinished and run.round)
+        runs = (run for run in list_runs(store) if run.is_unfinished)
         left = [run.id for run in runs if run.project == str(config.wd)]
         if left and not config.in_worktree:
             saved = self._load_saved(self._named_record())

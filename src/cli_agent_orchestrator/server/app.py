@@ -80,6 +80,8 @@ MOST_CONNECTIONS = 100
 """Each takes a file of this process, which may have only 256, and any local program may connect.
 
 Only the user's own programs can open the Unix socket: they are never too many."""
+TOLD_SO = 28
+"""Connections beyond those that are answered with 503; further ones are closed at once."""
 LARGEST_HEAD = 512 * 1024
 """Bytes; more than is read at once, so that no request is refused for its body."""
 TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n"
@@ -109,6 +111,8 @@ class Http(HttpToolsProtocol):
         if peer.family == socket.AF_UNIX:
             self.client = (OVER_SOCKET, _process_of(peer))
             self.limit_concurrency = None
+        elif len(self.connections) > MOST_CONNECTIONS + TOLD_SO:
+            transport.abort()
         else:
             idle = self.timeout_keep_alive
             self.timeout_keep_alive_task = self.loop.call_later(
