@@ -6,7 +6,14 @@ import pytest
 
 from cli_agent_orchestrator.errors import NotFound, NotSteerable, UsageError
 from cli_agent_orchestrator.runs.record import RunStatus
-from cli_agent_orchestrator.runs.view import Purpose, RunView, choose_run, find_agent, is_surely_run
+from cli_agent_orchestrator.runs.view import (
+    Purpose,
+    RunView,
+    choose_run,
+    find_addressee,
+    find_agent,
+    is_surely_run,
+)
 from tests.runs.views import a_run
 
 HERE, THERE = Path("/here"), Path("/there")
@@ -51,6 +58,17 @@ class TestAgents:
     @pytest.mark.parametrize("text", ["7f3a", "cook", "", "2026"])
     def test_other_words_name_no_role(self, text: str) -> None:
         assert find_agent([run("aaaa", RUNNING, HERE, "tester")], text, HERE) is None
+
+
+def test_a_message_goes_to_the_one_agent_or_run_that_a_word_can_mean() -> None:
+    live, ended = run("7f3a", RUNNING, HERE, "tester", "testing"), run("k3f9", PASS, HERE, "cook")
+    runs = [live, ended]
+    assert find_addressee(runs, "tester-of", HERE) == (live, "tester")
+    assert find_addressee(runs, "7f3a", HERE) == (live, None)
+    assert find_addressee(runs, "k3f9/cook", HERE) == (None, None)
+    assert find_addressee(runs, "cook-of", HERE) == (None, None)
+    with pytest.raises(UsageError, match="tester, testing"):
+        find_addressee(runs, "test", HERE)
 
 
 @pytest.mark.parametrize(

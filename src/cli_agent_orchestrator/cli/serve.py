@@ -55,6 +55,10 @@ async def _serve_until_signal(config: ServerConfig, *, auth: bool) -> None:
 
     def ready(port: int) -> None:
         click.echo(f"Listening on {server_url(config.host, port)}  (Ctrl-C ends it; agents go on)")
+        if config.host not in LOOPBACK:
+            click.echo(
+                f"Warning: {config.host} can be reached from outside, and nothing is encrypted."
+            )
         if auth:
             click.echo(f"Token: {config.state_dir / 'token'}")
         click.echo("In the browser: cao dashboard")

@@ -36,7 +36,8 @@ ENDING = 503
 JSON = {"Content-Type": "application/json"}
 NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
-STARTING = httpx.Timeout(120, connect=5, pool=5)
+STARTING = httpx.Timeout(None, connect=5, pool=5)
+"""The server knows how long an agent may take to start (CAO_START_SECONDS)."""
 TYPING = httpx.Timeout(60, connect=5, pool=5)
 """To type into a terminal, or to steer a run: one that is stopped ends its agents first."""
 BEGINNING = httpx.Timeout(600, connect=5, pool=5)

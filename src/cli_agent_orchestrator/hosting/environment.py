@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..core.programs import Programs, ask
 from ..core.sockets import LASTING, PASSING, find_socket
-from ..errors import StartError, UsageError
+from ..errors import UsageError
 from ..events import OnRunEvent, RunEvent, RunOpened
 from ..notices.send import Sender, channels_of
 from ..pipeline.flow import Flow
@@ -91,7 +91,7 @@ def check_agents(
         for name in sorted(agents - {scripted.PROVIDER.name}):
             wanted, program = find_program(PROVIDERS[name], config, environ)
             if program is None:
-                raise StartError(name, not_found(PROVIDERS[name], wanted, "on your PATH"))
+                raise UsageError(f"{name}: {not_found(PROVIDERS[name], wanted, 'on your PATH')}")
     with Programs(environ, agent_seconds=seconds) as programs:
         asked = {}
         for name in LOGIN_QUESTIONS.keys() & agents:

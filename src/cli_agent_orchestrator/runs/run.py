@@ -256,8 +256,6 @@ class Conductor:
             )
         if tree is not None:
             self._move_into(reopen_tree(record, tree, self._given.environ), run)
-        if not record.terminals:
-            self._request = replace(self._request, replace_terminals=True)
         self._repair_tree()
         with self._holding_folder():
             return self._resume(saved, record)
@@ -405,6 +403,8 @@ class Conductor:
 
     def _resume(self, saved: RunState, record: RunRecord | None) -> RunState:
         self.is_saved = True
+        if record is not None and not record.terminals:
+            self._request = replace(self._request, replace_terminals=True)
         prepared, saved = prepare_saved_run(
             self._request, self._given, self._warn, saved, record, self._config, self._tree
         )

@@ -194,14 +194,18 @@ def _is_within(folder: str, other: str) -> bool:
     return f"{folder.rstrip('/')}/".startswith(f"{other.rstrip('/')}/")
 
 
-LISTED = (
-    *("id", "wd", "flow", "status", "round", "role", "started", "ended", "paused_seconds"),
-    *("providers", "terminals", "project", "waiting", "discarded", "applied", "asking"),
-    *("stalled", "unsaved", "lost", "reason", "proof", "machine"),
-)
-"""The fields in the JSON of a list of runs, besides the task."""
 DETAILED = ("base", "branch", "exit_code", "session_name")
-"""Those in the JSON of one run, besides its settings and turns."""
+"""The fields in the JSON of one run, besides those of a list, its settings and turns."""
+INSIDE = (
+    *("acts", "api", "changes", "cycle", "gate_logs", "judged", "pid", "proof_check", "proven"),
+    *("question", "repository", "reviewers", "settings", "stalls", "state_file", "task"),
+    *("task_line", "to_resume", "top", "tree", "turns", "verdict", "version", "warnings"),
+)
+"""Those that no JSON has as they are."""
+LISTED = (
+    *(name for name in RunView.__struct_fields__ if name not in {*DETAILED, *INSIDE}),
+    *("waiting", "discarded", "applied"),
+)
 
 
 # Any: JSON
@@ -521,11 +525,18 @@ def find_addressee(
     having = [run for run in live if text in run.providers]
     if having:
         return choose_run(having, None, here), text
-    for run in live:
-        for role, terminal in run.terminals.items():
-            if terminal.startswith(text):
-                return run, role
-    if is_surely_run(runs, text):
+    agents = [
+        (run, role)
+        for run in live
+        for role, terminal in run.terminals.items()
+        if terminal.startswith(text)
+    ]
+    if len(agents) > 1:
+        roles = ", ".join(role for _, role in agents)
+        raise UsageError(f"{text!r} could be the agent of any of: {roles}; write more of the id")
+    if agents:
+        return agents[0]
+    if is_surely_run(runs, text) or runs_that_fit(live, text):
         return choose_run(runs, text, here), None
     return None, None
 
