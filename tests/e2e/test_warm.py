@@ -16,9 +16,3 @@ def test_a_forked_command_cannot_be_told_from_a_new_one(
     assert (forked.returncode, forked.stderr) == (new.returncode, new.stderr)
     # Without the time at the beginning.
     assert forked.stdout.split()[1:] == new.stdout.split()[1:]
-
-
-def test_what_python_reads_when_it_starts_needs_a_new_one(machine: Machine) -> None:
-    machine.env["PYTHONIOENCODING"] = "ascii"
-    assert not machine.warm.fits(machine.env)
-    machine.cao("--version", code=0)

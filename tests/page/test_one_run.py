@@ -68,7 +68,7 @@ def test_a_run_at_work() -> None:
         ({"outcome": "", "ended": None}, "at work"),
         ({"outcome": "", "ended": NOON - 480}, "not finished"),
         ({"outcome": "sent_back", "why": "F1 is open"}, "sent back"),
-        ({"outcome": "later_word"}, "later_word"),
+        ({"outcome": "later_word"}, "later word"),
         ({"provider": "command"}, "command"),
         ({}, "1 file +12 −3"),
         (

@@ -51,7 +51,7 @@ def turns_like(outcomes: list[str], roles: tuple[str, ...] = ("a", "b")) -> list
 def test_an_outcome_has_a_mark_and_words(outcome: str, mark: str, kind: str) -> None:
     look = look_of(replace(TURN, outcome=outcome, ended=NOON + 9 if outcome else None))
     assert (look.mark, look.kind) == (mark, kind)
-    assert look.words == WORDS.get(outcome, outcome or "at work")
+    assert look.words == WORDS.get(outcome, outcome.replace("_", " ") or "at work")
     assert Elements(badge(look)).written == f"{mark} {look.words}"
     assert mark in {one.mark for one in LEGEND if one.kind == kind}
 

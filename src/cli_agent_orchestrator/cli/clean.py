@@ -11,19 +11,7 @@ from ..client.find import name_server
 from ..core.models import TerminalStatus
 from ..core.text import age, one_line, plural
 from ..errors import ApiError, RunError, ServerConflict, StoreError, TmuxError
-from ..runs.deliver import (
-    DAY_SECONDS,
-    Cleanup,
-    KnownRun,
-    end_agents,
-    end_unlisted,
-    known_runs,
-    left_drafts,
-    listed_names,
-    plan_cleanup,
-    remove_folder,
-    server_named,
-)
+from ..runs import deliver
 from ..runs.record import run_of_session
 from ..runs.view import UNREADABLE
 from ..settings.layout import check_state_folder, state_folder
@@ -61,8 +49,10 @@ def clean(days: float, yes: bool, api: str | None) -> None:
     named = name_server(os.environ, api)
     now = time.time()
     unlisted = {} if named else _unlisted(state)
-    runs, before = known_runs(state, os.environ), now - days * DAY_SECONDS
-    plan = plan_cleanup(runs, before, named.url if named else "", left_drafts(state))
+    runs, before = deliver.known_runs(state, os.environ), now - days * deliver.DAY_SECONDS
+    plan = deliver.plan_cleanup(
+        runs, before, named.url if named else "", deliver.left_drafts(state)
+    )
     for run in plan.waiting:
         click.echo(f"Kept: {_shown(run, now)}  {one_line(run.waits)}")
     if not plan and not unlisted:
@@ -86,7 +76,7 @@ def _unlisted(state: Path) -> dict[str, list[Listed]]:
         )
         return {}
     # Later: a run has a folder before it has agents.
-    listed = listed_names(state)
+    listed = deliver.listed_names(state)
     found: dict[str, list[Listed]] = {}
     for one in terminals:
         run = run_of_session(one.session)
@@ -98,7 +88,7 @@ def _unlisted(state: Path) -> dict[str, list[Listed]]:
     return found
 
 
-def _lines(plan: Cleanup, unlisted: Unlisted, now: float) -> Iterator[str]:
+def _lines(plan: deliver.Cleanup, unlisted: Unlisted, now: float) -> Iterator[str]:
     if plan.agents or unlisted:
         yield "Agents of runs that ended, are gone or cannot be read, to be ended:"
         for run in plan.agents:
@@ -110,36 +100,38 @@ def _lines(plan: Cleanup, unlisted: Unlisted, now: float) -> Iterator[str]:
         yield from (f"  {name}  (never begun)" for name in plan.drafts)
 
 
-def _shown(run: KnownRun, now: float) -> str:
+def _shown(run: deliver.KnownRun, now: float) -> str:
     ended = age(now - (run.record.ended or run.record.started))
     place = one_line(run.record.wd) or UNREADABLE
     return f"{run.record.id}  {run.record.words}, {ended} ago  {place}"
 
 
-def _remove_all(plan: Cleanup, unlisted: Unlisted, state: Path, api: str | None) -> None:
+def _remove_all(plan: deliver.Cleanup, unlisted: Unlisted, state: Path, api: str | None) -> None:
     with_agents = {run.record.id for run in plan.agents}
     names = [*(run.record.id for run in plan.folders), *plan.drafts]
 
     def remove(some: Iterable[str]) -> dict[str, str]:
         """Remove run folders; return those that stay, and why."""
-        return {name: why for name in some if (why := remove_folder(state, name, os.environ))}
+        return {
+            name: why for name in some if (why := deliver.remove_folder(state, name, os.environ))
+        }
 
     # First what needs no server: on a disk that is full it makes the room for one.
     left = remove(name for name in names if name not in with_agents)
     if plan.agents or unlisted:
-        own = [run.record.id for run in plan.agents if not server_named(run.record)]
-        there = [run.record.id for run in plan.agents if server_named(run.record)]
+        own = [run.record.id for run in plan.agents if not deliver.server_named(run.record)]
+        there = [run.record.id for run in plan.agents if deliver.server_named(run.record)]
         ended = 0
         if own or unlisted:
             # The server of the state folder, or one of our own, whatever is named.
             environ = {name: text for name, text in os.environ.items() if name != "CAO_API"}
             with connected(environ) as client:
-                ended += sum(end_agents(client, state, run) for run in own)
+                ended += sum(deliver.end_agents(client, state, run) for run in own)
                 for run, agents in unlisted.items():
-                    ended += end_unlisted(client, run, [one.id for one in agents])
+                    ended += deliver.end_unlisted(client, run, [one.id for one in agents])
         if there:
             with connected(os.environ, api) as client:
-                ended += sum(end_agents(client, state, run) for run in there)
+                ended += sum(deliver.end_agents(client, state, run) for run in there)
         click.echo(f"Ended {plural(ended, 'agent')}.")
     left |= remove(name for name in names if name in with_agents)
     if names:

@@ -343,10 +343,8 @@ def _state_folder(folder: Path, wd: Path) -> Diagnosis:
         return Diagnosis("state folder", WRONG, detail, needed=True, mend=mend)
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not nearest.is_dir() or not os.access(nearest, os.R_OK | os.W_OK | os.X_OK):
-        detail, advice = (
-            f"{folder} cannot be written",
-            "give yourself access, or name another folder in CAO_STATE_DIR",
-        )
+        detail = f"{folder} cannot be written"
+        advice = "give yourself access, or name another folder in CAO_STATE_DIR"
         return Diagnosis("state folder", WRONG, detail, advice, needed=True)
     detail = str(folder)
     if nearest != folder:

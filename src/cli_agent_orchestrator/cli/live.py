@@ -20,17 +20,9 @@ from typing import Any, Self
 from rich.console import Console
 from rich.text import Text
 
+from .. import events
 from ..client.client import ApiClient
 from ..errors import OrchestratorError
-from ..events import (
-    AgentStarted,
-    EventKind,
-    HandoffEvent,
-    RunEvent,
-    RunOpened,
-    ServerChosen,
-    TurnBegan,
-)
 from ..notices.decide import NoticeSettings, Noticing, signal_of
 from ..pipeline.requests import Request
 from .interrupts import ERASE_BLOCK, SHOW_CURSOR, Keyboard
@@ -50,7 +42,7 @@ CUT_LINES, WRAP_LINES = "\x1b[?7l", "\x1b[?7h"
 
 Ask = Callable[[str, Request], None]
 """Sends a request to the run with an id; raises why it cannot be sent."""
-Recall = Callable[[str], Iterable[RunEvent]]
+Recall = Callable[[str], Iterable[events.RunEvent]]
 """Returns the events of the run with an id, as far as they are kept."""
 Connect = Callable[[str | None], AbstractContextManager[ApiClient]]
 """Connects to the server with an address; to the user's own without one."""
@@ -110,14 +102,14 @@ class LiveView:
         with suppress(OSError):
             self._write(ERASE_BLOCK + SHOW_CURSOR)
 
-    def tell(self, event: RunEvent) -> None:
+    def tell(self, event: events.RunEvent) -> None:
         line = self._narration.tell(event)
-        if isinstance(event, RunOpened) and event.resumed and not self._picture.id:
+        if isinstance(event, events.RunOpened) and event.resumed and not self._picture.id:
             # What the run did before it was resumed is drawn, and not printed again.
             for earlier in self._recall(event.run) if self._recall is not None else ():
                 if earlier.seq < event.seq:
                     self._picture.add(earlier)
-        if isinstance(event, ServerChosen):
+        if isinstance(event, events.ServerChosen):
             self._api = event.url if event.attach_prefix else None
         with self._writing:  # while it is not being drawn
             before = self._picture.now
@@ -231,12 +223,12 @@ class LiveView:
         return capture.get().replace("\n", NEXT_ROW)
 
 
-def _is_drawn(event: RunEvent, delay: str | None) -> bool:
+def _is_drawn(event: events.RunEvent, delay: str | None) -> bool:
     """Does the picture show an event well enough, so that it needs no line?
 
     It counts the seconds of a delay that is known, and those until a file has to come.
     """
-    if isinstance(event, HandoffEvent):
-        is_known = event.kind is EventKind.DELAYED and event.text == delay
-        return is_known or event.kind is EventKind.FILE_AWAITED
-    return isinstance(event, TurnBegan | AgentStarted)
+    if isinstance(event, events.HandoffEvent):
+        is_known = event.kind is events.EventKind.DELAYED and event.text == delay
+        return is_known or event.kind is events.EventKind.FILE_AWAITED
+    return isinstance(event, events.TurnBegan | events.AgentStarted)

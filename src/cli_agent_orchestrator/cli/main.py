@@ -16,17 +16,8 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem, shell_complete
 
+from .. import errors
 from ..core.text import one_line, printable
-from ..errors import (
-    EXIT_CLOSED,
-    EXIT_ERROR,
-    EXIT_INTERRUPTED,
-    OrchestratorError,
-    UsageError,
-    exit_code_of,
-    in_words,
-    suggestion,
-)
 from ..version import __version__
 from .imports import importing
 
@@ -114,8 +105,8 @@ class LazyCommands(click.Group):
         except click.UsageError as error:
             if args[0] in MOVED:
                 text = f"`cao {args[0]}` is not a command: use `{MOVED[args[0]]}`"
-                raise UsageError(text) from None
-            text = f"{error.message.rstrip('.')}{suggestion(args[0], COMMANDS)}."
+                raise errors.UsageError(text) from None
+            text = f"{error.message.rstrip('.')}{errors.suggestion(args[0], COMMANDS)}."
             raise click.UsageError(text, error.ctx) from error
         is_done = not ctx.resilient_parsing and not any(word in HELP for word in rest)
         if name in STEERING and is_done:
@@ -178,20 +169,20 @@ def main(command: click.Command = cao) -> None:
             error.show()
         sys.exit(error.exit_code)
     except click.Abort:
-        sys.exit(EXIT_INTERRUPTED)
+        sys.exit(errors.EXIT_INTERRUPTED)
     except KeyboardInterrupt:
         _report("")  # ends the line with the ^C of the terminal
-        sys.exit(EXIT_INTERRUPTED)
+        sys.exit(errors.EXIT_INTERRUPTED)
     except BrokenPipeError:
-        sys.exit(EXIT_CLOSED)
-    except (OrchestratorError, OSError) as error:
+        sys.exit(errors.EXIT_CLOSED)
+    except (errors.OrchestratorError, OSError) as error:
         where = ""
         try:
             Path.cwd()
         except OSError:
             where = "; the folder you are in was removed: go to another one"
-        _report(f"cao: {in_words(error)}{where}")
-        sys.exit(exit_code_of(error))
+        _report(f"cao: {errors.in_words(error)}{where}")
+        sys.exit(errors.exit_code_of(error))
     except Exception as error:  # noqa: BLE001 - Python would end with 1, as a run that failed does
         if os.environ.get("CAO_DEBUG"):
             _report("".join(traceback.format_exception(error)))
@@ -200,7 +191,7 @@ def main(command: click.Command = cao) -> None:
             f"cao {__version__}: internal error: {fault}. "
             "Please report it with the output of CAO_DEBUG=1"
         )
-        sys.exit(EXIT_ERROR)
+        sys.exit(errors.EXIT_ERROR)
     finally:
         _drop_what_cannot_be_written()
         # The process ends; without this it would look for garbage in all that was imported.

@@ -82,7 +82,7 @@ def diff(words: tuple[str, ...], stat: bool, raw: bool) -> None:
     except NotFound as error:
         raise UsageError(_listed(f"there is no snapshot for {error.name!r}", kept)) from None
     earlier = [one for one in kept.taken[: kept.taken.index(new)] if one.label == word]
-    if earlier and word not in (START_LABEL, str(new.sequence)):
+    if earlier and word != START_LABEL:
         label, older = one_line(new.label), earlier[-1].sequence
         click.echo(
             f"Turn {new.sequence} is the last of {len(earlier) + 1} of {label}; for the one "

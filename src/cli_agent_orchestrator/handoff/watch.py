@@ -282,8 +282,9 @@ class TurnWatch:
         status = None
         while (signal := self._next_signal(until)) is not None:
             if self._is_news(signal):
-                if isinstance(signal, TerminalEvent) and not may_end(signal):
-                    status = signal.status
+                if isinstance(signal, TerminalEvent) and signal.kind != "removed":
+                    is_still = signal.status.at_rest or signal.status is TerminalStatus.ERROR
+                    status = None if is_still else signal.status
                 break
             # Signals that mean nothing must not keep us from looking.
             if self._clock.monotonic() >= until:
@@ -447,8 +448,3 @@ class TurnWatch:
         for text in response.warnings if response else ():
             self.warn(f"{self.path}: {text}")
         return response
-
-
-def may_end(event: TerminalEvent) -> bool:
-    is_still = event.status.at_rest or event.status is TerminalStatus.ERROR
-    return event.kind == "removed" or is_still

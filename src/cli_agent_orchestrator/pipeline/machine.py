@@ -356,7 +356,7 @@ def _gate_passed(
         state = state.progressed(passed={**state.progress.passed, check.gate: base_of(result)})
     if following < len(gates):
         return _after_check(state), _cleared(f"the gate {gates[following].name}")
-    if check.when is When.AFTER_PROGRAMMER or stage.then != DONE:
+    if stage.then != DONE:
         return _after_check(state), _cleared(stage.then)
     # The tester and all gates have passed.
     if against := _bound_to_review(state, work, check.round, rules):

@@ -13,17 +13,9 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from .. import errors
 from ..core.files import Folder
 from ..core.text import first_names
-from ..errors import (
-    ApiRefused,
-    GitError,
-    NotSteerable,
-    OrchestratorError,
-    RunError,
-    StateError,
-    in_words,
-)
 from ..pipeline.state import FinalStatus
 from ..settings.layout import (
     DRAFT_PREFIX,
@@ -89,22 +81,26 @@ def ended_run(state_folder: Path, run: str, environ: Mapping[str, str]) -> Itera
         with folder.locked():
             record = read_record(folder)
             if record is None:
-                raise StateError(f"{folder.path / RECORD_FILE} cannot be read")
+                raise errors.StateError(f"{folder.path / RECORD_FILE} cannot be read")
             saved = record.tree
             if saved is None and not record.round:
-                raise NotSteerable(f"the run {run} was ended before its first turn: it did nothing")
+                raise errors.NotSteerable(
+                    f"the run {run} ended before its first turn: it did nothing"
+                )
             if saved is None:
-                raise NotSteerable(
+                raise errors.NotSteerable(
                     f"the run {run} worked in {record.wd} itself: its work is there already; "
                     f"`cao undo {run}` takes it back"
                 )
             if saved.delivered is Fate.DISCARDED:
                 applied = "applied, and its work tree is removed"
                 became = applied if saved.is_applied else "discarded"
-                raise NotSteerable(f"the work of the run {run} was {became}")
+                raise errors.NotSteerable(f"the work of the run {run} was {became}")
             yield Ended(state_folder, record, reopen_tree(record, saved, environ))
     except BlockingIOError:
-        raise NotSteerable(f"the run {run} is at work; wait for its end, or stop it") from None
+        raise errors.NotSteerable(
+            f"the run {run} is at work; wait for its end, or stop it"
+        ) from None
 
 
 def apply_run(ended: Ended) -> MergeResult:
@@ -122,7 +118,7 @@ def refuse_committed(record: RunRecord, environ: Mapping[str, str]) -> None:
     saved = record.tree
     if saved is None or not saved.has_work:
         return
-    with suppress(GitError, OSError):
+    with suppress(errors.GitError, OSError):
         repository = find_repository(Path(record.project), environ)
         git = None if repository is None else repository.git(environ)
         onto = f"refs/heads/{saved.onto}" if saved.onto else "HEAD"
@@ -131,12 +127,12 @@ def refuse_committed(record: RunRecord, environ: Mapping[str, str]) -> None:
             is_one = git.ask("rev-parse", f"{saved.tip}^").text == saved.base
             words = ["git", "-C", str(git.work_tree), "revert", tip if is_one else f"{base}..{tip}"]
             branch = saved.onto or "what is checked out"
-            raise NotSteerable(
+            raise errors.NotSteerable(
                 f"nothing was changed: the work of the run {record.id} is in {branch} as commit "
                 f"{tip}. To take it back there:\n  {shlex.join(words)}"
             )
     if saved.delivered is not Fate.DISCARDED:
-        raise NotSteerable(
+        raise errors.NotSteerable(
             f"nothing was changed: the work of the run {record.id} is on its own branch, "
             f"{saved.branch}, and not in your files. `cao discard {record.id}` removes it; to go "
             f"back in its work tree: cao undo {record.id} --to start"
@@ -147,7 +143,7 @@ def request_run(ended: Ended, title: str, *, draft: bool, page: str = "") -> Pul
     """Push the branch of a run, and open a pull request; its text is `page`, or else the task."""
     ended, _ = _with_commit(ended)
     if not ended.saved.onto:
-        raise NotSteerable(
+        raise errors.NotSteerable(
             "no branch was checked out when the run began, so it is not known which one the "
             f"request is for; push it yourself: git push origin {ended.saved.branch}"
         )
@@ -155,7 +151,7 @@ def request_run(ended: Ended, title: str, *, draft: bool, page: str = "") -> Pul
     folder = run_folder(ended.state_folder, record.id)
     watch = RepositoryWatch(tree.own_repository, folder, tree.environ)
     if changed := watch.settings_since_start():
-        raise NotSteerable(
+        raise errors.NotSteerable(
             f"nothing was pushed: {', '.join(changed)} in the settings of the repository changed "
             "since the run began, so the push may go elsewhere or start a program. Look at it (git "
             f"config --list --show-origin), and push yourself: git push REMOTE {ended.saved.branch}"
@@ -192,7 +188,7 @@ def discard_run(ended: Ended) -> bool:
         # The branch goes, and what only it has may go from the repository with it.
         snapshots.keep_for_good()
     if reason := delivery.discard(tree, tree.tip if is_new else ended.saved.tip, left_out):
-        raise NotSteerable(f"nothing was removed: {reason}")
+        raise errors.NotSteerable(f"nothing was removed: {reason}")
     _note(ended, Fate.DISCARDED)
     return is_work and any(one.label == DISCARDED_LABEL for one in snapshots.all())
 
@@ -222,7 +218,7 @@ def why_kept(state_folder: Path, record: RunRecord, environ: Mapping[str, str]) 
         return ""
     if not os.path.lexists(saved.folder):
         return ""
-    with suppress(OrchestratorError, OSError):
+    with suppress(errors.OrchestratorError, OSError):
         tree = reopen_tree(record, saved, environ)
         is_whole = tree.exists and not tree.is_unfinished
         store = store_of(state_folder, record.id)
@@ -241,36 +237,38 @@ def _with_commit(ended: Ended) -> tuple[Ended, tuple[str, ...]]:
     remarks: tuple[str, ...] = ()
     if not saved.has_work:
         if is_untouched(ended.state_folder, record):
-            raise NotSteerable(
+            raise errors.NotSteerable(
                 f"nothing was done in the run {record.id}: it was ended before its first turn; "
                 "start a new one with `cao run`. "
                 f"`cao discard {record.id}` removes what is left of this one"
             )
         state = load_state(run_folder(ended.state_folder, record.id))
         if state is None or state.final_status is not FinalStatus.PASS:
-            raise NotSteerable(
+            raise errors.NotSteerable(
                 f"the run {record.id} has not passed, so nothing was committed; {_where(ended)}"
             )
         # It has passed, and was killed just then.
         try:
             repair_tree(tree, ended.store)
             tree, done = commit_tree(tree, ended.store, record.id, state, record.task_line)
-        except (RunError, GitError, OSError) as error:
-            raise RunError(
+        except (errors.RunError, errors.GitError, OSError) as error:
+            raise errors.RunError(
                 f"nothing was delivered: {error}; {_where(ended)}. When that is mended: "
                 f"cao apply {record.id}"
             ) from error
         saved, remarks = saved_tree(tree), done.remarks
         if not saved.has_work:
-            raise NotSteerable(f"the run {record.id} changed no file; there is nothing to deliver")
+            raise errors.NotSteerable(
+                f"the run {record.id} changed no file; there is nothing to deliver"
+            )
         ended = _note(replace(ended, tree=tree), Fate.NOT_YET, saved)
     if tree.branch_tip() != saved.tip:
-        raise NotSteerable(
+        raise errors.NotSteerable(
             f"the branch {saved.branch} is not where the run left it ({saved.tip[:12]}): look at "
             f"it with git log {saved.branch}, and merge it yourself if you want it"
         )
     if leaked := tree.leaked(saved.base):
-        raise NotSteerable(
+        raise errors.NotSteerable(
             f"nothing was delivered: an agent committed files that are yours alone, "
             f"{first_names(leaked)}. Take them out of {saved.branch} yourself (git rebase), and "
             "merge it, or discard it"
@@ -424,7 +422,7 @@ def _end(terminals: AgentServer, terminal_id: str, sessions: Collection[str]) ->
             # One that is dead is still listed.
             terminals.exit_terminal(terminal_id)
             return terminal.get("alive") is not False
-    except ApiRefused as error:
+    except errors.ApiRefused as error:
         if not is_gone(error):
             raise
     return False
@@ -448,8 +446,8 @@ def remove_folder(state_folder: Path, name: str, environ: Mapping[str, str]) -> 
             if os.path.lexists(saved.folder) or is_untouched(state_folder, record):
                 with ended_run(state_folder, record.id, environ) as ended:
                     discard_run(ended)
-        except (OrchestratorError, OSError) as error:
-            return in_words(error)
+        except (errors.OrchestratorError, OSError) as error:
+            return errors.in_words(error)
     try:
         with folder.locked():
             record = read_record(folder)
@@ -461,7 +459,7 @@ def remove_folder(state_folder: Path, name: str, environ: Mapping[str, str]) -> 
     except BlockingIOError:
         return "another command is at work on it"
     except OSError as error:
-        return in_words(error)
+        return errors.in_words(error)
     return ""
 
 

@@ -25,22 +25,7 @@ from ..handoff.files import ResponseFiles
 from ..handoff.handoff import Handoff, World
 from ..handoff.wait import Envelope, Reply, ReplySource, Sent
 from ..handoff.watch import Agents
-from ..pipeline.machine import (
-    SKIPPED,
-    Check,
-    Done,
-    Outcome,
-    Pause,
-    due_review,
-    due_step,
-    next_step,
-    reason_against,
-    record_check,
-    record_proof,
-    record_reply,
-    stall_marks,
-    stall_of,
-)
+from ..pipeline import machine
 from ..pipeline.prompts import Briefing, build_prompt
 from ..pipeline.reply import Output
 from ..pipeline.requests import SentRequest, Skip, Stop
@@ -148,24 +133,24 @@ class Runner:
 
     def run(self, state: RunState) -> RunState:
         self._state = state
-        self._known_stall = stall_marks(state)
+        self._known_stall = machine.stall_marks(state)
         self._begin_looking()
         self._save(self.state)
         try:
             while True:
                 self._process_requests()
-                match next_step(self.state):
+                match machine.next_step(self.state):
                     case Turn() as turn:
                         self._take(turn)
-                    case Check(gate=name) as check if name == events.PROOF:
+                    case machine.Check(gate=name) as check if name == events.PROOF:
                         self._prove(check)
-                    case Check() as check:
+                    case machine.Check() as check:
                         self._check(check)
-                    case Pause():
+                    case machine.Pause():
                         self._tell(events.Paused(self._now))
                         while self.state.progress.paused:
                             self._process(self._requests.get(), holding=True)
-                    case Done():
+                    case machine.Done():
                         return self.state
         except (Stopped, OrchestratorError):
             # Nothing but the time is new; for that alone no other error is hidden.
@@ -177,7 +162,7 @@ class Runner:
 
     def record_archived_reply(self, state: RunState) -> RunState:
         dispatch = state.progress.in_flight
-        if dispatch is None or dispatch.turn != due_step(state):
+        if dispatch is None or dispatch.turn != machine.due_step(state):
             return state
         kept = self._plan.files.archived(dispatch.turn.role, dispatch.sequence)
         if kept is None:
@@ -280,7 +265,7 @@ class Runner:
             dispatch.sequence,
             dispatch.since,
             dispatch.sent,
-            is_review=due_review(self.state) == turn,
+            is_review=machine.due_review(self.state) == turn,
         )
         try:
             reply = self._handoff.send_and_wait(
@@ -318,21 +303,21 @@ class Runner:
         work = self._look(
             turn.role, turn.round, dispatch.sequence, is_author, turn.cycle, terminal_id
         )
-        state, outcome = record_reply(self.state, turn, output, plan.rules, work)
+        state, outcome = machine.record_reply(self.state, turn, output, plan.rules, work)
         self._save_ended(dispatch.sequence, state)
         if reply.source is not ReplySource.ARCHIVE:
             plan.keep_screen(terminal_id, dispatch.sequence, turn.role)
         ended = turn_ended(self._now, dispatch, outcome, worked, str(reply.archive), terminal_id)
-        self._tell(structs.replace(ended, reason=reason_against(outcome, reply.text)))
+        self._tell(structs.replace(ended, reason=machine.reason_against(outcome, reply.text)))
         self._report_stall()
 
     def _report_stall(self) -> None:
-        marks = stall_marks(self.state)
+        marks = machine.stall_marks(self.state)
         news = marks - self._known_stall
         self._known_stall = marks
         if not news:
             return
-        text = stall_of(self.state)
+        text = machine.stall_of(self.state)
         self._tell(events.NotConverging(self._now, text))
         if self._plan.rules.stall == "stop":
             resume = f"cao resume {self._plan.run}"
@@ -342,7 +327,7 @@ class Runner:
                 to_resume=resume,
             )
 
-    def _check(self, check: Check) -> None:
+    def _check(self, check: machine.Check) -> None:
         plan = self._plan
         gate = next((one for one in self.state.gates if one.name == check.gate), None)
         if gate is None:
@@ -360,12 +345,12 @@ class Runner:
         archive = plan.files.archive_text(check.gate, sequence, page_of(result))
         result = replace(result, archive=str(plan.files.path_for_agents(archive)))
         work = self._look(check.gate, check.round, sequence)
-        state, outcome = record_check(self.state, check, result, plan.rules, work)
+        state, outcome = machine.record_check(self.state, check, result, plan.rules, work)
         ended = check_ended(began, self._now, outcome, str(archive))
         detail = "; ".join(filter(None, (ended.detail, result.about_log)))
         self._end_check(state, structs.replace(ended, log=result.log, detail=detail))
 
-    def _prove(self, check: Check) -> None:
+    def _prove(self, check: machine.Check) -> None:
         plan, state = self._plan, self.state
         words = "new tests on the base, the base's tests on the result"
         began, place = self._begin_check(check, words)
@@ -380,7 +365,7 @@ class Runner:
         archive = plan.files.archive_text(events.PROOF, sequence, page_of_proof(proof))
         # Requests may have changed the state meanwhile.
         work = plan.work.kept(self.state.progress.approved_tree)
-        state, outcome = record_proof(self.state, check, proof, plan.rules, work)
+        state, outcome = machine.record_proof(self.state, check, proof, plan.rules, work)
         ended = check_ended(began, self._now, outcome, str(archive))
         self._end_check(state, structs.replace(ended, proven=proof.is_proven))
 
@@ -389,7 +374,9 @@ class Runner:
         self._tell(ended)
         self._report_stall()
 
-    def _begin_check(self, check: Check, command: str) -> tuple[events.CheckBegan, GatePlace]:
+    def _begin_check(
+        self, check: machine.Check, command: str
+    ) -> tuple[events.CheckBegan, GatePlace]:
         """Report the command that is about to check the work, and each line of its output."""
         stage = self.state.flow.last_work
         began = events.CheckBegan(
@@ -515,7 +502,7 @@ class Runner:
             after, event = grant(before, request, self._now, self._plan.since, holding=holding)
         after = after.progressed(heard=end)
         if isinstance(event, events.ReviewSkipped):
-            review = due_review(before)
+            review = machine.due_review(before)
             assert review is not None, "it was granted"
             dispatch, worked = before.progress.in_flight, self._stopwatch.worked_by(event.at)
             if dispatch is None or dispatch.turn != review:
@@ -523,7 +510,9 @@ class Runner:
                 worked = 0.0
             self._save_ended(dispatch.sequence, after)
             self._tell(event)
-            self._tell(turn_ended(event.at, dispatch, SKIPPED, worked, "", event.terminal_id))
+            self._tell(
+                turn_ended(event.at, dispatch, machine.SKIPPED, worked, "", event.terminal_id)
+            )
             return
         if isinstance(event, events.SettingChanged):
             plan, settings = self._plan, after.progress.settings
@@ -545,7 +534,7 @@ class Runner:
 def turn_ended(
     at: float,
     dispatch: Dispatch,
-    outcome: Outcome,
+    outcome: machine.Outcome,
     seconds: float,
     archive: str,
     terminal_id: str = "",
@@ -570,7 +559,7 @@ def turn_ended(
 
 
 def check_ended(
-    began: events.CheckBegan, at: float, outcome: Outcome, archive: str
+    began: events.CheckBegan, at: float, outcome: machine.Outcome, archive: str
 ) -> events.CheckEnded:
     return events.CheckEnded(
         at=at,

@@ -53,8 +53,6 @@ logger = logging.getLogger(__name__)
 
 
 class View(Protocol):
-    """Shows a run by its events."""
-
     def __enter__(self) -> Self:
         return self
 

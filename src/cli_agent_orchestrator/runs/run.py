@@ -11,7 +11,6 @@ import platform
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from pathlib import Path
 from typing import Self
 
 from msgspec import structs
@@ -89,11 +88,6 @@ SETUP = "setup"
 SERVER_FAULT = 500
 """From this status on it is not the agent: the disk of the server is full, or tmux is gone."""
 EXIT_CODES = {FinalStatus.PASS: errors.EXIT_PASS, FinalStatus.FAIL: errors.EXIT_FAIL}
-
-
-def response_files(wd: Path, run: Folder, state: RunState) -> ResponseFiles:
-    names = {role.name: role.response_file for role in state.flow.roles}
-    return ResponseFiles(wd, turns_folder(run), names)
 
 
 class Conductor:
@@ -450,7 +444,8 @@ class Conductor:
 
     def _runner(self, prepared: Prepared, client: ApiClient, state: RunState) -> Runner:
         config, tree, folder = prepared.config, self._tree, self._folder
-        files = response_files(config.wd, folder, state)
+        names = {role.name: role.response_file for role in state.flow.roles}
+        files = ResponseFiles(config.wd, turns_folder(folder), names)
         work = open_work_folder(
             config.wd, folder, self._environ, *((self._repair_tree, tree.held_back) if tree else ())
         )

@@ -11,20 +11,12 @@ from typing import IO, Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from .. import errors
 from ..core.codec import encode, object_of
 from ..core.files import Folder
 from ..core.models import Asked, RunAgents
 from ..core.programs import without_repository
 from ..core.watch import Waker, watch_file
-from ..errors import (
-    BadFolder,
-    NotSteerable,
-    PromptError,
-    RunError,
-    StateError,
-    UnknownName,
-    error_of,
-)
 from ..events import OnRunEvent, RunBegan, RunEnded, RunEvent, RunOpened, from_line, tell_nobody
 from ..pipeline.requests import Answered, Unpause, demand_request
 from ..settings.gates import without_quotes
@@ -82,7 +74,7 @@ def launch_run(
         )
     except OSError as error:
         # The folder may be gone, or not to be entered.
-        raise RunError(f"no run can be started in {folder}: {error.strerror}") from error
+        raise errors.RunError(f"no run can be started in {folder}: {error.strerror}") from error
     assert process.stdin is not None
     assert process.stdout is not None
     try:
@@ -92,7 +84,7 @@ def launch_run(
                     file.write(encode(request))
             except BrokenPipeError:
                 text = "the run could not be started: its process ended at once"
-                raise RunError(text) from None
+                raise errors.RunError(text) from None
             run = _wait(told, on_event)
     except BaseException:
         process.terminate()
@@ -111,8 +103,8 @@ def _wait(told: IO[bytes], on_event: OnRunEvent) -> str:
         if event is None:
             data = object_of(line)
             if "kind" not in data or "error" not in data:
-                raise RunError("the run could not be started")
-            raise error_of(str(data["kind"]), str(data["error"]) or STOPPED_EARLY)
+                raise errors.RunError("the run could not be started")
+            raise errors.error_of(str(data["kind"]), str(data["error"]) or STOPPED_EARLY)
         try:
             on_event(event)
         except BrokenPipeError:
@@ -123,8 +115,8 @@ def _wait(told: IO[bytes], on_event: OnRunEvent) -> str:
             case RunBegan() if run:
                 return run
             case RunEnded():
-                raise error_of(event.error, event.reason or STOPPED_EARLY)
-    raise RunError("the run ended before it began; `cao runs` may say more")
+                raise errors.error_of(event.error, event.reason or STOPPED_EARLY)
+    raise errors.RunError("the run ended before it began; `cao runs` may say more")
 
 
 LOOK_SECONDS = 2.0
@@ -216,10 +208,10 @@ class RunService(Struct, frozen=True):
     ) -> Answer:
         for name in options:
             if name not in BY_NAME:
-                raise UnknownName("setting", name, BY_NAME)
+                raise errors.UnknownName("setting", name, BY_NAME)
         told = {"WD": str(folder := _folder(wd))}
         if "PROMPT" in options and not options["PROMPT"].strip():
-            raise PromptError("the task is empty: write what is to be done")
+            raise errors.PromptError("the task is empty: write what is to be done")
         if "GATES" in options:
             told["GATES"] = without_quotes(options["GATES"])
         request = RunToLaunch({**options, **told}, replace_terminals=replace_terminals)
@@ -232,7 +224,7 @@ class RunService(Struct, frozen=True):
         terminals = dict(run.terminals)
         if role is not None:
             if role not in terminals:
-                raise UnknownName(f"role of the run {run.id}", role, terminals)
+                raise errors.UnknownName(f"role of the run {run.id}", role, terminals)
             terminals = {role: terminals[role]}
         return RunAgents(run.id, run.api, run.session_name, terminals)
 
@@ -253,24 +245,24 @@ class RunService(Struct, frozen=True):
         record = read_record(run_folder(self.state_folder, run)) if run else None
         terminals = {} if record is None else record.terminals
         for role in (role for role, known in terminals.items() if known == terminal_id):
-            with suppress(NotSteerable):
+            with suppress(errors.NotSteerable):
                 pass_on(self.state_folder, run, Answered(role, text))
 
     def _find(self, name: str) -> Folder:
         found = find_run(self.state_folder, name, ROOT)
         folder = run_folder(self.state_folder, found.id)
         if not found.is_readable:
-            raise StateError(f"{folder.path / RECORD_FILE} cannot be read")
+            raise errors.StateError(f"{folder.path / RECORD_FILE} cannot be read")
         return folder
 
 
 def _folder(wd: str) -> Path:
     folder = expand_path("WD", wd)
     if not folder.is_absolute():
-        raise BadFolder(wd, "is not an absolute path")
+        raise errors.BadFolder(wd, "is not an absolute path")
     try:
         if not folder.is_dir():
-            raise BadFolder(wd, "does not exist or is not a folder")
+            raise errors.BadFolder(wd, "does not exist or is not a folder")
     except OSError as error:
-        raise BadFolder(wd, f"cannot be used: {error.strerror}") from None
+        raise errors.BadFolder(wd, f"cannot be used: {error.strerror}") from None
     return folder

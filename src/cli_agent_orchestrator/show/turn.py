@@ -146,14 +146,8 @@ class OutcomeLook(Struct, frozen=True):
 
 
 WORDS = {
-    "delivered": "delivered",
-    "approved": "approved",
-    "skipped": "skipped",
-    "sent_back": "sent back",
     "cycles_used_up": "not approved, cycles used up",
-    "passed": "passed",
     "cleared": "passed",
-    "failed": "failed",
     "rounds_used_up": "failed, rounds used up",
     "base_passed": "passed before the run",
     "base_failed": "failed before the run",
@@ -181,11 +175,12 @@ def look_of(turn: Turn) -> OutcomeLook:
         return AT_WORK if turn.ended is None else NOT_FINISHED
     if turn.early:
         return EARLY
+    words = WORDS.get(word, word.replace("_", " "))
     if word in GOOD:
-        return OutcomeLook("✓", "good", WORDS[word])
+        return OutcomeLook("✓", "good", words)
     if turn.is_setback or word == Meaning.BASE_FAILED:
-        return OutcomeLook(MARKS.get(word, "✗"), "bad", WORDS[word])
-    return OutcomeLook(MARKS.get(word, "●"), "plain", WORDS.get(word, word))
+        return OutcomeLook(MARKS.get(word, "✗"), "bad", words)
+    return OutcomeLook(MARKS.get(word, "●"), "plain", words)
 
 
 def badge(look: OutcomeLook) -> Markup:

@@ -19,20 +19,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from .. import errors
+from ..core import models
 from ..core.clock import Clock, SteadyClock
-from ..core.models import (
-    Delivery,
-    Explanation,
-    NewTerminal,
-    OutputMode,
-    Question,
-    Session,
-    Step,
-    StepAnswer,
-    Terminal,
-    TerminalEvent,
-    TerminalStatus,
-)
 from ..providers import get_provider
 from ..settings.config import ServerConfig
 from . import programs, tracker
@@ -85,7 +73,7 @@ class TerminalService:
         self._screens = ScreenRecorder(self._tmux, clock, recording_folder)
         self._events = config.state_dir / "events"
         self._adopted = False
-        self._creations: dict[asyncio.Task[Terminal], str] = {}
+        self._creations: dict[asyncio.Task[models.Terminal], str] = {}
         """Terminals that are being started, each with the name of its session."""
         self._steps: set[asyncio.Task[Any]] = set()
         self._dialogs: set[asyncio.Task[None]] = set()
@@ -130,7 +118,9 @@ class TerminalService:
             await asyncio.to_thread(self._store.close)
             self._store = None
 
-    async def create_session(self, new: NewTerminal, session_name: str | None = None) -> Terminal:
+    async def create_session(
+        self, new: models.NewTerminal, session_name: str | None = None
+    ) -> models.Terminal:
         name = session_name or secrets.token_hex(4)
         if not re.fullmatch(SESSION_PATTERN, name):
             raise errors.UsageError(
@@ -141,21 +131,21 @@ class TerminalService:
             raise errors.UsageError(f"there is a session {name!r} already")
         return await self._create(name, new)
 
-    async def create_terminal(self, session_name: str, new: NewTerminal) -> Terminal:
+    async def create_terminal(self, session_name: str, new: models.NewTerminal) -> models.Terminal:
         self.session(session_name)
         return await self._create(session_name, new)
 
     def _session_names(self) -> set[str]:
         return {*self._creations.values(), *(live.row.session_name for live in self._board)}
 
-    def sessions(self) -> list[Session]:
-        grouped: dict[str, list[Terminal]] = {}
+    def sessions(self) -> list[models.Session]:
+        grouped: dict[str, list[models.Terminal]] = {}
         for live in self._board:
             if live.row.ready:
                 grouped.setdefault(live.row.session_name, []).append(live.public())
-        return [Session(name, tuple(terminals)) for name, terminals in grouped.items()]
+        return [models.Session(name, tuple(terminals)) for name, terminals in grouped.items()]
 
-    def session(self, name: str) -> Session:
+    def session(self, name: str) -> models.Session:
         sessions = {session.name: session for session in self.sessions()}
         if name not in sessions:
             raise errors.NotFound("session", name, sessions)
@@ -169,15 +159,15 @@ class TerminalService:
         ready = [live for live in self._board if live.row.ready and live.row.session_name == name]
         await asyncio.gather(_give_up(creations), *map(self._discard, ready))
 
-    def terminal(self, terminal_id: str) -> Terminal:
+    def terminal(self, terminal_id: str) -> models.Terminal:
         return self._board.get(terminal_id).public()
 
-    async def send(self, terminal_id: str, message: str, key: str | None = None) -> Delivery:
+    async def send(self, terminal_id: str, message: str, key: str | None = None) -> models.Delivery:
         """Type a message and submit it; with a key, a repeated request is not typed twice."""
         assert self._courier is not None
         return await self._courier.deliver(self._board.get(terminal_id), message, key)
 
-    async def run_step(self, step: Step) -> StepAnswer:
+    async def run_step(self, step: models.Step) -> models.StepAnswer:
         """Start an agent, send it one message, wait for its answer; end it even after a failure."""
         typeable(step.prompt)  # or nothing is started
         new = replace(step.new, for_step=not step.keep)
@@ -199,10 +189,10 @@ class TerminalService:
                 if not delivery.confirmed:
                     raise errors.StepFailed(live.row.provider, delivery.detail, live.text)
                 await self._wait_for_rest(live, step.seconds)
-                answer = await self.output(terminal.id, OutputMode.LAST)
+                answer = await self.output(terminal.id, models.OutputMode.LAST)
                 if step.keep:
                     undo.pop_all()
-                return StepAnswer(terminal.id, answer, live.status)
+                return models.StepAnswer(terminal.id, answer, live.status)
         finally:
             self._steps.discard(own)
 
@@ -210,7 +200,7 @@ class TerminalService:
         _check_key(key)
         await self._press(self._board.get(terminal_id), [key])
 
-    def question(self, terminal_id: str) -> Question | None:
+    def question(self, terminal_id: str) -> models.Question | None:
         return question_of(self._board.get(terminal_id), self._start_id)
 
     async def answer(
@@ -242,7 +232,7 @@ class TerminalService:
                     raise errors.QuestionGone(live.row.id, reason, live.row.role)
             await self._press(live, keys_for(live, key))
             live.answered = question.fingerprint
-            waiting = TerminalStatus.WAITING_USER_ANSWER
+            waiting = models.TerminalStatus.WAITING_USER_ANSWER
             return await reached(live, self._clock, lambda: live.status is not waiting, within)
 
     def watch_screen(self, terminal_id: str) -> AsyncGenerator[str, None]:
@@ -255,14 +245,14 @@ class TerminalService:
         live = self._board.get(terminal_id)
         return await self._tmux.read_ansi(live.pane, lines) if live.pane is not None else live.text
 
-    async def output(self, terminal_id: str, mode: OutputMode) -> str:
+    async def output(self, terminal_id: str, mode: models.OutputMode) -> str:
         live = self._board.get(terminal_id)
         match mode:
-            case OutputMode.SCREEN:
+            case models.OutputMode.SCREEN:
                 return live.text
-            case OutputMode.FULL:
+            case models.OutputMode.FULL:
                 return await self._scrollback(live)
-            case OutputMode.LAST:
+            case models.OutputMode.LAST:
                 if live.answer is not None:
                     return live.answer
                 return live.provider.last_answer(await self._scrollback(live))
@@ -270,7 +260,7 @@ class TerminalService:
     def records(self, terminal_id: str) -> list[str]:
         return self._board.get(terminal_id).known_records
 
-    def explain(self, terminal_id: str) -> Explanation:
+    def explain(self, terminal_id: str) -> models.Explanation:
         return tracker.explain(self._board.get(terminal_id).track, self._clock.now())
 
     async def exit(self, terminal_id: str) -> None:
@@ -288,7 +278,7 @@ class TerminalService:
     async def delete(self, terminal_id: str) -> None:
         await self._discard(self._board.get(terminal_id))
 
-    def subscribe(self, after: str | None = None) -> AsyncGenerator[TerminalEvent, None]:
+    def subscribe(self, after: str | None = None) -> AsyncGenerator[models.TerminalEvent, None]:
         """Yield events: those since `after`, or the state of all terminals, then new ones."""
         return self._board.log.subscribe(after)
 
@@ -297,7 +287,7 @@ class TerminalService:
         pids = [live.pid for live in self._board if live.alive and live.pid is not None]
         return programs.has_client(pids, client, port)
 
-    async def _create(self, session_name: str, new: NewTerminal) -> Terminal:
+    async def _create(self, session_name: str, new: models.NewTerminal) -> models.Terminal:
         """Start an agent, in a task of its own so that a deletion of its session can end it."""
         creation = asyncio.create_task(self._start_again(session_name, new))
         self._creations[creation] = session_name
@@ -314,13 +304,13 @@ class TerminalService:
                 raise
             raise errors.StartError(new.provider, "its session was deleted meanwhile") from None
 
-    async def _start_again(self, session_name: str, new: NewTerminal) -> Terminal:
+    async def _start_again(self, session_name: str, new: models.NewTerminal) -> models.Terminal:
         """Start an agent; once more if it ends by itself, as Codexes that start together may do."""
         with contextlib.suppress(errors.ProgramEnded):
             return await self._start_agent(session_name, new)
         return await self._start_agent(session_name, new)
 
-    async def _start_agent(self, session_name: str, new: NewTerminal) -> Terminal:
+    async def _start_agent(self, session_name: str, new: models.NewTerminal) -> models.Terminal:
         assert self._store is not None
         provider = get_provider(new.provider)
         folder = check_folder(new.working_directory)
@@ -438,7 +428,7 @@ class TerminalService:
         """Wait for the end of a turn. A person may answer questions meanwhile."""
 
         def is_over() -> bool:
-            failed = live.status is TerminalStatus.ERROR or not self._board.has(live)
+            failed = live.status is models.TerminalStatus.ERROR or not self._board.has(live)
             return live.status.at_rest or failed
 
         in_time = await reached(live, self._clock, is_over, seconds)
@@ -451,7 +441,7 @@ class TerminalService:
     def _told(self, live: LiveTerminal) -> None:
         """A status has changed: look for a record, pass a dialog."""
         self._recorder.told(live)
-        if live.status is TerminalStatus.WAITING_USER_ANSWER and live.row.ready:
+        if live.status is models.TerminalStatus.WAITING_USER_ANSWER and live.row.ready:
             _keep(asyncio.create_task(self._launcher.pass_dialog(live)), self._dialogs)
 
     async def _press(self, live: LiveTerminal, keys: Sequence[str]) -> None:

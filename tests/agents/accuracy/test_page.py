@@ -3,18 +3,9 @@
 from dataclasses import replace
 
 from tests.agents.accuracy.__main__ import PAGE, PLAIN, WILD, saved
-from tests.agents.accuracy.measure import (
-    LARGEST,
-    Measurement,
-    PromptResult,
-    TurnResult,
-    prompt_sizes,
-)
+from tests.agents.accuracy.measure import Measurement, PromptResult, TurnResult
 from tests.agents.accuracy.page import figures, page, shortcomings
 from tests.agents.accuracy.score import Mistake, Score
-from tests.agents.accuracy.taking import share
-from tests.agents.accuracy.wild import wild_modes
-from tests.agents.driving import KINDS, NEWEST, hard_text
 
 RIGHT = TurnResult("finished", "short answer", Score(delay=0.02), Score(delay=0.2))
 WRONG = frozenset({Mistake.FALSE_FINISHED})
@@ -57,25 +48,3 @@ def test_every_shortcoming_is_named() -> None:
 
 def test_the_page_in_the_documents_is_made_of_the_figures() -> None:
     assert page(saved(PLAIN), saved(WILD)) == PAGE.read_text(encoding="utf-8")
-
-
-def test_every_way_of_use_has_its_turns() -> None:
-    for kind in KINDS:
-        modes = wild_modes(kind)
-        wanted = 30 if kind in NEWEST else 10
-        for state in {mode.state for mode in modes} - {"silence in an answer"}:
-            alike = [mode for mode in modes if mode.state == state]
-            assert sum(share(mode, modes, wanted) for mode in alike) >= wanted
-            assert len({mode.name for mode in alike}) == len(alike)
-
-
-def test_prompts_have_every_size_once() -> None:
-    sizes = prompt_sizes(500)
-    assert (len(sizes), min(sizes), max(sizes)) == (500, 1, LARGEST)
-
-
-def test_a_hard_text_has_its_size_and_ends_that_nobody_trims() -> None:
-    for size in (1, 2, 3, 7, 100, 4_999, LARGEST):
-        text = hard_text(size)
-        assert len(text.encode()) == size
-        assert text == text.strip()
