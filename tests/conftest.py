@@ -71,12 +71,7 @@ def is_fit_for_files(folder: Path) -> bool:
     return room >= ROOM_NEEDED and not about.f_flag & getattr(os, "ST_NOEXEC", 0)
 
 
-# Half of the time of many tests went by until a disk had what they save.
-if "TMPDIR" not in os.environ and is_fit_for_files(MEMORY):
-    tempfile.tempdir = str(MEMORY)
-
-# Only a name: most tests make nothing there.
-FOLDER = Path(tempfile.gettempdir()) / f"cao-tests-{secrets.token_hex(8)}"
+NAME = f"cao-tests-{secrets.token_hex(8)}"
 NUMBERS = itertools.count()
 NAMES_A_SERVER = ("CAO_API", "API", "CAO_PORT")
 
@@ -87,6 +82,14 @@ gc.disable()
 
 CONTRACT = ("contract", "e2e", "pipeline/test_golden_prompts.py", "test_scenarios.py")
 """Tests of what users and their programs rely on."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Half of the time of many tests went by until a disk had what they save. But the sandboxes of
+    # agents let them write into no such place.
+    is_for_agents = config.option.markexpr == "agents"
+    if "TMPDIR" not in os.environ and not is_for_agents and is_fit_for_files(MEMORY):
+        tempfile.tempdir = str(MEMORY)
 
 
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
@@ -102,11 +105,12 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_sessionfinish() -> None:
-    shutil.rmtree(FOLDER, ignore_errors=True)
+    shutil.rmtree(Path(tempfile.gettempdir()) / NAME, ignore_errors=True)
 
 
 def pytest_runtest_setup() -> None:
-    own = FOLDER / str(next(NUMBERS))
+    # Only a name: most tests make nothing there.
+    own = Path(tempfile.gettempdir()) / NAME / str(next(NUMBERS))
     os.environ["CAO_STATE_DIR"] = str(own / "state")
     os.environ["CAO_CONFIG_DIR"] = str(own / "config")
 

@@ -116,7 +116,6 @@ class Stage(Rig):
             lambda *_: None,
             GatePlace(self.project, 60, inherited(), run_folder),
             open_work_folder(self.project, run_folder, os.environ, held_back=held_back),
-            self.readonly_roles,
             since=0.0,
             run="k3f9",
         )

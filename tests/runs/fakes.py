@@ -245,7 +245,6 @@ class Rig:
         self.flow = LOOP
         self.gate = ""
         self.work = WorkFolder(None)
-        self.readonly_roles = "warn"
 
     def config(self, **values: str) -> RunConfig:
         if self.gate:
@@ -282,7 +281,6 @@ class Rig:
             partial(keep_screen, self.run_folder, self.server.get_view),
             GatePlace(self.folder, 60, os.environ),
             self.work,
-            readonly_roles=self.readonly_roles,
             since=0.0,
             run="k3f9",
         )

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from cli_agent_orchestrator.errors import NoResponseFile
 from cli_agent_orchestrator.events import (
@@ -15,7 +16,7 @@ from cli_agent_orchestrator.events import (
     TurnEnded,
     Warned,
 )
-from cli_agent_orchestrator.pipeline.requests import SentRequest, Skip
+from cli_agent_orchestrator.pipeline.requests import SentRequest, Set, Skip
 from cli_agent_orchestrator.pipeline.state import FinalStatus
 from cli_agent_orchestrator.runs.screens import read_screen
 from cli_agent_orchestrator.settings.layout import run_folder
@@ -73,8 +74,10 @@ CHEATED = {"a.py": "cheated\n", "new.py": "cheated\n"}
 def test_what_a_tester_changes_is_told_and_put_back_as_wanted(
     rig: Rig, mode: str, allowed: bool, restored: bool, left: dict[str, str]
 ) -> None:
-    rig.readonly_roles = mode
-    assert rig.run(rig.begin()).final_status is FinalStatus.PASS
+    with rig.runner(state := rig.begin()) as runner:
+        # By a person, while it runs; the tests below set it from the beginning.
+        runner.hear(SentRequest("ask-1", rig.clock.now(), Set("readonly_roles", mode)), 10)
+        assert runner.run(state).final_status is FinalStatus.PASS
     by_programmer, *_, by_tester = told(rig)
     assert (by_programmer.role, by_programmer.allowed) == ("programmer", True)
     assert (by_tester.role, by_tester.allowed) == ("tester", allowed)
@@ -94,7 +97,7 @@ def test_what_a_person_changes_between_turns_is_no_turns_doing(rig: Rig) -> None
         rig.events.append(event)
 
     rig.server.answer = agree
-    rig.readonly_roles = "restore"
+    rig.rules = replace(rig.rules, readonly_roles="restore")
     assert rig.run(rig.begin(), on_event).final_status is FinalStatus.PASS
     assert told(rig) == []
     assert (rig.folder / "mine.txt").exists()
@@ -128,7 +131,6 @@ def test_every_event_of_a_turn_says_whose_and_which_it_is(rig: Rig) -> None:
 
 
 def test_that_there_are_no_snapshots_is_told_as_what_it_is(rig: Rig) -> None:
-    rig.readonly_roles = "warn"
     (rig.folder.parent / "state").write_text("in the way", encoding="utf-8")
     rig.run(rig.begin())
     (told,) = [event for event in rig.events if isinstance(event, Warned) and event.about]
@@ -175,7 +177,7 @@ def test_what_a_tester_makes_that_cannot_be_kept_is_told_and_counts(
         return agree(asked)
 
     rig.server.answer = answer
-    rig.readonly_roles = "restore"
+    rig.rules = replace(rig.rules, readonly_roles="restore")
     assert rig.run(rig.begin()).final_status is FinalStatus.PASS
     (by_tester,) = told(rig)
     assert (by_tester.role, by_tester.words) == ("tester", words)
@@ -194,7 +196,7 @@ def test_a_kill_after_files_were_put_back_hides_nothing(rig: Rig) -> None:
             raise Killed
         rig.events.append(event)
 
-    rig.readonly_roles = "restore"
+    rig.rules = replace(rig.rules, readonly_roles="restore")
     with pytest.raises(Killed):
         rig.run(rig.begin(), on_event)
     saved = rig.saved()
@@ -215,7 +217,7 @@ def test_a_kill_after_files_were_put_back_hides_nothing(rig: Rig) -> None:
 
 
 def test_numbers_of_a_person_who_went_back_are_not_taken_again(rig: Rig) -> None:
-    rig.readonly_roles = "restore"
+    rig.rules = replace(rig.rules, readonly_roles="restore")
     state = rig.begin()
     assert rig.work.snapshots is not None
     # As `cao undo` keeps the present state, with a number after all that was begun.

@@ -56,19 +56,17 @@ class Plan(Struct, frozen=True):
     """Keeps what the agent of a terminal shows after a turn of a role."""
     gate_place: GatePlace
     work: WorkFolder
-    readonly_roles: str
-    """What happens when a reviewer or tester changes files: warn, restore, off."""
     since: float
     """When the run was begun or resumed, in unix time; older requests may be out of date."""
     run: str
 
 
-def in_need_of_snapshots(rules: LoopRules, readonly_roles: str, gates: Iterable[Gate]) -> str:
+def in_need_of_snapshots(rules: LoopRules, gates: Iterable[Gate]) -> str:
     """Return which settings need snapshots, in words; empty if none does."""
     asked = {
         "REVIEW_BOUND=require (set CAO_REVIEW_BOUND=show)": rules.review_bound == "require",
         "PROOF=require (say --proof report)": rules.proof == "require",
-        "READONLY_ROLES=restore (set CAO_READONLY_ROLES=warn)": readonly_roles == "restore",
+        "READONLY_ROLES=restore (set CAO_READONLY_ROLES=warn)": rules.readonly_roles == "restore",
     }
     clean = (f"clean=true of the gate {gate.name} (leave it out)" for gate in gates if gate.clean)
     return " and ".join([*(text for text, is_asked in asked.items() if is_asked), *clean])
@@ -416,7 +414,7 @@ class Runner:
         if changed := work.changed_before:
             text = "the repository was changed, by agents or by you, since the run was interrupted"
             self._warn(f"{text}: {first_names(changed, MOST_CHANGES)}", ABOUT_REPOSITORY)
-        needy = in_need_of_snapshots(plan.rules, plan.readonly_roles, self.state.gates)
+        needy = in_need_of_snapshots(plan.rules, self.state.gates)
         if work.snapshots is None and needy:
             raise RunError(
                 f"without snapshots ({why}) there is no way to go by {needy}: resume the run with "
@@ -466,8 +464,8 @@ class Runner:
             terminal_id=terminal_id,
             not_kept=len(seen.not_kept),
         )
-        if not is_author and plan.readonly_roles != "off":
-            is_restored = plan.readonly_roles == "restore" and bool(seen.restorable)
+        if not is_author and plan.rules.readonly_roles != "off":
+            is_restored = plan.rules.readonly_roles == "restore" and bool(seen.restorable)
             changed = structs.replace(changed, allowed=False, restored=is_restored)
             if is_restored:
                 next_number = max(sequence + 1, self._next_sequence())

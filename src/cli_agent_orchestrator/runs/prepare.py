@@ -228,7 +228,7 @@ def _check_settings(
             "PROOF=require needs a gate, and none is given: nothing could be proven. Say "
             "--gate tests='make test', for example, or set CAO_GATES"
         )
-    needy = in_need_of_snapshots(config.rules, config.readonly_roles, config.gates)
+    needy = in_need_of_snapshots(config.rules, config.gates)
     if needy and find_program("git", given.environ) is None:
         raise UsageError(
             f"{MISSING}, and without them there is no way to go by {needy}: install git, or "

@@ -465,7 +465,6 @@ class Conductor:
             partial(keep_screen, folder, client.get_view),
             GatePlace(config.wd, config.gate_timeout, self._environ, folder),
             work,
-            config.readonly_roles,
             since=self._record.started,
             run=short_name(self._record.id),
         )

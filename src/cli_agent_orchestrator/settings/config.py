@@ -174,6 +174,7 @@ class LoopRules(Struct, frozen=True):
     review_bound: str = _of("REVIEW_BOUND")
     stall: str = _of("STALL")
     proof: str = _of("PROOF")
+    readonly_roles: str = _of("READONLY_ROLES")
 
 
 class RunConfig(Private, frozen=True):
@@ -190,7 +191,6 @@ class RunConfig(Private, frozen=True):
     in_worktree: bool = False
     worktree_setup: str = _of("WORKTREE_SETUP")
     held_back: tuple[str, ...] = _of("HELD_BACK")
-    readonly_roles: str = _of("READONLY_ROLES")
     gate_timeout: float = _of("GATE_TIMEOUT")
     permissions: str = _of("AGENT_PERMISSIONS")
     """Empty: what the server says."""

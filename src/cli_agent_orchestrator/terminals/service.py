@@ -36,6 +36,7 @@ logger = logging.getLogger(__name__)
 
 QUIT_SECONDS = 5.0
 ANSWER_SECONDS = 4.0
+DRAW_SECONDS = 1.0
 HANG_UP_SECONDS = 2.0
 """How long an agent and its programs may take to end when their terminal is closed."""
 TEARDOWN_SECONDS = 5.0
@@ -217,6 +218,13 @@ class TerminalService:
         # Never into the middle of a message, and one after another.
         async with live.typing:
             if fingerprint is None:
+
+                def is_drawn() -> bool:
+                    shown = question_of(live, self._start_id)
+                    return shown is None or bool(shown.choices)
+
+                # Agents tell that they ask before they draw it, and a key would be lost till then.
+                await reached(live, self._clock, is_drawn, DRAW_SECONDS)
                 question = question_of(live, self._start_id)
                 if question is None:
                     raise errors.InputRefused(live.row.id, "it asks nothing now")
