@@ -115,6 +115,11 @@ def test_only_the_same_end_with_no_new_failure_is_excused(
     assert ("2 tests failing as before the run" in str(judged)) is excused
 
 
+def test_a_gate_that_does_not_end_is_not_excused_though_it_did_not_before() -> None:
+    late = replace(LATE, counts=counts(4, "a"))
+    assert not judge_check(late, base_of(late), allow_base_failures=True).passed
+
+
 def test_what_is_remembered_of_the_base() -> None:
     assert base_of(FAILED) == BaseResult(2)
     assert base_of(replace(FAILED, counts=counts(3, "a", "b"))) == BaseResult(2, 5, ("a", "b"))

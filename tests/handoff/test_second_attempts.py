@@ -200,6 +200,16 @@ class TestAFailedTurn:
         assert stage.send(Envelope("turn-1", 2, sent=Sent.FAILED)) == "reply"
         assert stage.agents.sent == []
 
+    def test_one_that_rests_without_a_reply_after_all_is_not_just_reminded(
+        self, tmp_path: Path
+    ) -> None:
+        stage = Stage(tmp_path, replace(RULES, max_reminders=1))
+        stage.agents.status = PROCESSING
+        stage.status(5, IDLE)
+        with pytest.raises(NoResponseFile):
+            stage.send(Envelope("turn-1", 2, sent=Sent.FAILED))
+        assert [sent.message for sent in stage.agents.sent] == [AGAIN + "do it"]
+
 
 @pytest.mark.parametrize(
     ("status", "sent"), [(IDLE, Sent.YES), (TerminalStatus.ERROR, Sent.FAILED)]

@@ -156,6 +156,8 @@ def test_a_closed_finding_that_is_found_again_is_unfixed() -> None:
     for answer in (FIXED, WITHDRAWN):
         ledger = after(raising(SUM), answering(F1=answer), raising(SUM))
         assert ledger.tracked == (Tracked(SUM, 1, 1, (answer, UNFIXED)),)
+        # Who repeats it beside the answer has not found it again.
+        assert after(raising(SUM), ReviewForm((SUM,), {"F1": answer})).open == ()
 
 
 def test_an_answer_is_to_the_finding_that_was_open_before() -> None:

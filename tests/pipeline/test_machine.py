@@ -193,7 +193,9 @@ def test_open_notes_reach_the_next_round_and_not_the_one_after() -> None:
         ("analyst_review", 1),
         ("programmer_review", 1),
     ]
-    state = reply(give_up(approve(state), "wrong again"), FAIL)
+    state = give_up(approve(state), "wrong again")
+    assert [n.round for n in state.progress.open_notes] == [1, 1, 2]
+    state = reply(state, FAIL)
     assert [(n.role, n.round) for n in state.progress.open_notes] == [("programmer_review", 2)]
 
 

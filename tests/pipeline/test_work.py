@@ -217,10 +217,11 @@ class TestAnApproval:
         assert not state.progress.is_approved
         assert state.progress.approved_tree == ""
 
-    def test_does_not_count_where_the_files_are_not_seen_any_more(self) -> None:
+    def test_does_not_count_where_the_files_were_or_are_not_seen(self) -> None:
         rules = rules_of(bound=True, rounds=2)
-        _, outcome = reply(reviewed("approved", Work("t1"), rules), PASS, UNSEEN, rules)
-        assert outcome == Outcome(Meaning.FAILED, not_reviewed(), 2)
+        for then, now in ((Work("t1"), UNSEEN), (UNSEEN, Work("t1"))):
+            _, outcome = reply(reviewed("approved", then, rules), PASS, now, rules)
+            assert outcome == Outcome(Meaning.FAILED, not_reviewed(), 2)
 
     def test_is_of_the_files_that_are_there_after_the_proof(self) -> None:
         rules = rules_of(bound=True, rounds=2, proof="report")

@@ -65,6 +65,8 @@ PASS = "the tests from before pass as they were"
         (Proof((TURNED,)), f"1 test that failed before now passes; {PASS}"),
         (Proof((gate(GREEN, None, "a", "b"),)), "2 tests that failed before now pass"),
         (Proof((gate(GREEN, None, "a", passed_with=5),)), "1 test that failed before now passes"),
+        # The run's own were among those.
+        (Proof((gate(GREEN, None, "a", passed_with=6),)), "1 test that failed before now passes"),
         (Proof((gate(GREEN, RED, faded=("a",)),), NEW), "the run's own tests fail"),
         (Proof((gate(GREEN, RED, emptied=("done.py",)),), NEW), "the run's own tests fail"),
         (Proof((gate(GREEN, RED, as_it_is=GREEN),), NEW, left_behind=("a",)), "the run's own"),

@@ -118,7 +118,9 @@ class TestWithoutAName:
         views = [run(f"aaa{n}", status, wd) for n, (status, wd) in enumerate(runs)]
         assert choose_run(views, None, HERE, to) is views[meant]
 
-    def test_one_that_did_not_begin_is_passed_over(self) -> None:
+    def test_one_that_did_not_begin_or_is_gone_is_passed_over(self) -> None:
+        gone, failed = run("dddd", FAIL, lost=True), run("eeee", FAIL)
+        assert choose_run([gone, failed], None, HERE, "extend") is failed
         unsaved, own = run("bbbb", STOPPED, unsaved=True), run("aaaa", STOPPED)
         elsewhere = run("cccc", RUNNING, THERE)
         assert choose_run([unsaved, own], None, HERE, "resume") is own

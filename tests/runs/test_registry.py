@@ -186,7 +186,8 @@ class TestRecord:
             },
         )
         resumed = resumed_record(before, now, NOON)
-        assert resumed.started == NOON
+        assert (resumed.started, resumed.paused_seconds) == (NOON, 9)
+        assert resumed_record(before, now, NOON + 99).paused_seconds == 0
         assert resumed.settings == {"MAX_ROUNDS": kept, "POLL_SECONDS": changed, "FLOW": kept}
 
     @pytest.mark.parametrize(

@@ -176,6 +176,14 @@ async def test_a_message_that_is_still_in_the_box_is_typed_again_when_it_is_aske
     assert desk.tmux.pastes == 2
 
 
+async def test_a_message_that_an_agent_has_put_back_is_cleared_for_the_next(desk: Desk) -> None:
+    assert (await desk.send("hello")).confirmed
+    desk.hears(SignalKind.FINISHED, "Stop")
+    desk.tmux.draft = "hello"
+    assert (await desk.send("more", "another key")).confirmed
+    assert (desk.tmux.pasted, desk.tmux.pastes) == ("more", 2)
+
+
 @pytest.mark.parametrize("step", ["paste", "press"])
 async def test_an_agent_that_tells_later_that_it_took_a_message_settles_it(
     desk: Desk, step: str

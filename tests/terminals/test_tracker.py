@@ -143,6 +143,8 @@ SCENARIOS = {
     "a message that is taken before the stream reports the start": """
         10.2 stream ready, 10 submission, 10.3 = processing""",
     "a message whose turn has ended already": "10.2 hook finished, 10 submission, 10.3 = completed",
+    "a message whose turn a person has ended already": """
+        10.2 record interrupted, 10 submission, 10.3 = idle""",
     "two signals at the same time": "10 hook submitted, 10 hook finished, 10 = completed",
     "an error that comes up, where screens are drawn in time": """
         9 screen idle, 10 record working, 10.1 screen error, 10.1 = error""",
@@ -289,6 +291,11 @@ SCENARIOS = {
     "an answered question that is still drawn": f"""
         {ASKED} agent=a7, 10.1 screen waiting, 11 hook working agent=a7
         11 = processing, 11+SCREEN_LAG = waiting""",
+    "a question that is still drawn where nobody says whose it was": f"""
+        {ASKED}, 10.1 screen waiting, 11 hook working, 11 = waiting""",
+    "a question behind a hidden screen, beside what works in the background": f"""
+        {IN_BACKGROUND}, 9 screen completed, 10 hook waiting, 11 screen unknown
+        11+SCREEN_LAG = waiting""",
     "an answered question that is still drawn while another agent works": f"""
         {ASKED} agent=a7, 10.1 screen waiting, 11 hook submitted, 11.1 hook background agent=
         11.1 = processing until 11+SCREEN_LAG, 11+SCREEN_LAG = waiting
