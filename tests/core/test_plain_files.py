@@ -9,13 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.core.files import (
-    Folder,
-    NotPlain,
-    cache_of,
-    folder_of,
-    read_named,
-)
+from cli_agent_orchestrator.core.files import Folder, NotPlain, cache_of, folder_of, read_named
 
 VICTIM = b"precious"
 

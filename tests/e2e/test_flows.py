@@ -9,12 +9,7 @@ from cli_agent_orchestrator.pipeline.flow import FlowSource
 from cli_agent_orchestrator.pipeline.flow_file import read_flow
 from tests.cli.test_flow import write_flow
 from tests.e2e.conftest import Machine
-from tests.e2e.runs import (
-    events_of,
-    run_folder_of,
-    runs_of,
-    state_of,
-)
+from tests.e2e.runs import events_of, run_folder_of, runs_of, state_of
 from tests.pipeline.test_flow_file import TEMPLATES, TEXT
 
 pytestmark = [pytest.mark.tmux, pytest.mark.slow]

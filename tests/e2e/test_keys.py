@@ -137,8 +137,7 @@ def test_a_run_is_steered_by_keys_to_its_end(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "signals", "code"),
-    [("C-c", [], 130), ("", [signal.SIGTERM], 143)],
+    ("key", "signals", "code"), [("C-c", [], 130), ("", [signal.SIGTERM], 143)]
 )
 def test_a_signal_leaves_the_terminal_as_it_was(
     machine: Machine, key: str, signals: list[signal.Signals], code: int

@@ -105,10 +105,7 @@ class TestSignals:
         prepare(machine, script())
         machine.cao("resume", state_of(machine)["run"], code=0)
 
-    @pytest.mark.parametrize(
-        ("number", "shared"),
-        [(signal.SIGINT, True), (signal.SIGHUP, False)],
-    )
+    @pytest.mark.parametrize(("number", "shared"), [(signal.SIGINT, True), (signal.SIGHUP, False)])
     def test_a_run_that_is_stopped_while_its_agents_start_ends_them(
         self, machine: Machine, number: int, shared: bool
     ) -> None:

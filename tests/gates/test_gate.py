@@ -52,11 +52,7 @@ def test_a_command_ends_with_a_code_and_an_output(
 
 
 @pytest.mark.parametrize(
-    "command",
-    [
-        "(sleep 600; touch late) & sleep 600; touch later",
-        "kill -STOP $$; echo never",
-    ],
+    "command", ["(sleep 600; touch late) & sleep 600; touch later", "kill -STOP $$; echo never"]
 )
 def test_at_its_time_limit_the_whole_group_is_killed(tmp_path: Path, command: str) -> None:
     result = run(tmp_path, command, 0.5)

@@ -93,10 +93,7 @@ HONEST = each({
 
 @pytest.mark.parametrize(
     ("find", "path", "line"),
-    [
-        *((find_meddling, *one) for one in REACHING),
-        *((find_doubts, *one) for one in MISLEADING),
-    ],
+    [*((find_meddling, *one) for one in REACHING), *((find_doubts, *one) for one in MISLEADING)],
 )
 def test_each_new_line_of_the_kind_is_found(
     find: Callable[[str, str, str], Found], path: str, line: str

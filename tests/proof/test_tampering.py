@@ -134,10 +134,7 @@ NOT_LOOKED_FOR = ", where no test runner looks for it (2 cases, 3 assertions)"
         # what is gone, and how much
         (deleted("tests/test_a.py", PYTHON_TEST), ["deleted: deleted (2 cases, 3 assertions)"]),
         (deleted("tests/data.bin", None), ["deleted: deleted"]),
-        (
-            moved("test_a.py", "a.py"),
-            [f"moved out: moved to a.py{NOT_LOOKED_FOR}"],
-        ),
+        (moved("test_a.py", "a.py"), [f"moved out: moved to a.py{NOT_LOOKED_FOR}"]),
         (
             moved("test_a.py", "a\x1b[2J\n" + "b" * 300),
             [f"moved out: moved to a?[2J?{'b' * 194}{NOT_LOOKED_FOR}"],

@@ -8,11 +8,7 @@ from tests.e2e.runs import rule
 from tests.web.browser import PHONE, Page, expect
 from tests.web.conftest import Demo
 from tests.web.demo_runs import new_project, start_run
-from tests.web.visits import (
-    hide,
-    open_run,
-    unhide,
-)
+from tests.web.visits import hide, open_run, unhide
 
 pytestmark = pytest.mark.web
 

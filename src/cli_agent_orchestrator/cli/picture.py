@@ -93,11 +93,7 @@ class Moment(Struct):
             return
         if event.status is not None:
             self.doing = DOING_OF_STATUS[event.status]
-        if event.kind not in (
-            EventKind.DELAYED,
-            EventKind.STATUS,
-            EventKind.ACTION,
-        ):
+        if event.kind not in (EventKind.DELAYED, EventKind.STATUS, EventKind.ACTION):
             self.delay = None
         match event.kind:
             case EventKind.DELAYED:

@@ -429,10 +429,7 @@ def _stop_runs(runs: Sequence[RunView], is_wide: bool) -> tuple[list[RunView], l
 
 
 def _end_agents(
-    client: ApiClient,
-    runs: Iterable[RunView],
-    wanted: Collection[str],
-    left: Collection[RunView],
+    client: ApiClient, runs: Iterable[RunView], wanted: Collection[str], left: Collection[RunView]
 ) -> None:
     """End terminals, and the agents that ended runs have left; the runs forget theirs."""
     known = all_terminals(client)

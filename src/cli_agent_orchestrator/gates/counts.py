@@ -129,9 +129,7 @@ def tally(runner: str, said: Iterable[tuple[str, str]]) -> TestCounts:
 
 
 def believed(
-    lines: Sequence[str],
-    summaries: Sequence[tuple[int, TestCounts]],
-    ended: Callable[[str], int],
+    lines: Sequence[str], summaries: Sequence[tuple[int, TestCounts]], ended: Callable[[str], int]
 ) -> Iterator[tuple[TestCounts, Sequence[str], Sequence[str]]]:
     """Yield the summaries that are runs of their own, where nothing marks where a run begins.
 

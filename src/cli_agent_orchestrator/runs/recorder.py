@@ -26,14 +26,7 @@ from ..core.files import Folder, folder_of
 from ..errors import RunLocked, StateError
 from ..events import OnRunEvent, RunEnded, RunEvent, RunOpened, Warned, tell_nobody
 from ..pipeline.flow_file import LOOP
-from ..pipeline.state import (
-    FinalStatus,
-    RunState,
-    decode_state,
-    encode_state,
-    from_json,
-    to_json,
-)
+from ..pipeline.state import FinalStatus, RunState, decode_state, encode_state, from_json, to_json
 from ..settings.layout import DRAFT_PREFIX, RECORD_FILE, STATE_NAME, check_state_folder, run_folder
 from .log import logging_to
 from .record import (

@@ -11,13 +11,7 @@ from msgspec.structs import asdict, replace
 from ..core.files import Folder
 from ..core.markdown import excerpt
 from ..core.models import Tokens
-from ..errors import (
-    ConfigError,
-    GitError,
-    NotFound,
-    OrchestratorError,
-    RunError,
-)
+from ..errors import ConfigError, GitError, NotFound, OrchestratorError, RunError
 from ..events import PROOF
 from ..handoff.files import decode_response
 from ..pipeline.flow import Flow, Planned, course_of

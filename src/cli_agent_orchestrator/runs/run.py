@@ -32,12 +32,7 @@ from ..pipeline.resuming import Remedy, should_auto_resume
 from ..pipeline.state import FinalStatus, RunState
 from ..settings.gates import Gate
 from ..settings.layout import REPLACED_STATE, check_place, run_folder, said_of_place, turns_folder
-from ..work.folder import (
-    held_back_of,
-    open_work_folder,
-    repository_of,
-    said_of_repository,
-)
+from ..work.folder import held_back_of, open_work_folder, repository_of, said_of_repository
 from ..work.held_back import in_their_place
 from ..work.worktree import Worktree
 from .agents import (
@@ -68,15 +63,7 @@ from .record import (
 from .recorder import ExportedState, Recorder, StateFile, load_state, read_state_of
 from .request import Environment, Interrupts, RunRequest
 from .screens import keep_screen
-from .tree import (
-    commit_tree,
-    note_of,
-    plan_tree,
-    reopen_tree,
-    repair_tree,
-    saved_tree,
-    store_of,
-)
+from .tree import commit_tree, note_of, plan_tree, reopen_tree, repair_tree, saved_tree, store_of
 from .view import find_live_run, list_runs
 
 logger = logging.getLogger(__name__)

@@ -23,14 +23,7 @@ from ..settings.gates import without_quotes
 from ..settings.layout import EVENTS_FILE, RECORD_FILE, run_folder
 from ..settings.table import BY_NAME
 from ..settings.values import expand_path
-from .control import (
-    ANSWER_SECONDS,
-    ask_run,
-    check_live,
-    check_request,
-    options_to_resume,
-    pass_on,
-)
+from .control import ANSWER_SECONDS, ask_run, check_live, check_request, options_to_resume, pass_on
 from .record import EventReader, read_record, run_of_session
 from .view import detailed_json, find_run, list_runs, listed_json, read_run, view_run
 

@@ -17,15 +17,7 @@ from pathlib import Path
 from ..core.files import Folder
 from ..core.models import Tokens
 from ..settings.layout import records_folder, records_name
-from ..usage.tokens import (
-    Call,
-    Head,
-    claude_calls,
-    codex_calls,
-    family_of,
-    read_head,
-    sum_between,
-)
+from ..usage.tokens import Call, Head, claude_calls, codex_calls, family_of, read_head, sum_between
 from .view import Turn
 
 # 9f3c2a7b

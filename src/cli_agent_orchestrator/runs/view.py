@@ -46,14 +46,7 @@ from ..settings.layout import (
     run_folder,
     runs_folder,
 )
-from .record import (
-    RunRecord,
-    RunStatus,
-    decode_record,
-    is_run_id,
-    read_events,
-    read_record,
-)
+from .record import RunRecord, RunStatus, decode_record, is_run_id, read_events, read_record
 
 if TYPE_CHECKING:
     # A list of runs imports nothing of the pipeline.

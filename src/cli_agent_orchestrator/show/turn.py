@@ -35,10 +35,7 @@ def long_text(written: str, kind: str = "text") -> Markup:
 
 
 def cut_text(
-    written: str,
-    first: int = FIRST_LINES,
-    last: int = LAST_LINES,
-    longest: int = LONGEST_LINE,
+    written: str, first: int = FIRST_LINES, last: int = LAST_LINES, longest: int = LONGEST_LINE
 ) -> str:
     """Return a text of at most so many lines, with a note about those left out in the middle.
 

@@ -13,16 +13,7 @@ from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.terminals.service import TerminalService
 from tests.agents.accuracy.kinds import Course, TurnKind
 from tests.agents.accuracy.score import Span, Truth
-from tests.agents.accuracy.taking import (
-    Mode,
-    Sent,
-    Taken,
-    answered,
-    finished,
-    plain,
-    send,
-    watched,
-)
+from tests.agents.accuracy.taking import Mode, Sent, Taken, answered, finished, plain, send, watched
 from tests.agents.driving import KINDS, NEWEST, PATIENCE, TYPING_PAUSE, Driven, Ground, Kind
 from tests.stubs.ledger import Turn
 
@@ -399,11 +390,7 @@ def _silence(seconds: int, most: int | None) -> Mode:
     return Mode("silence in an answer", f"{seconds} s", take, most=most)
 
 
-SUB, PARALLEL, BACKGROUND = (
-    "sub-agents",
-    "sub-agents in parallel",
-    "sub-agents in the background",
-)
+SUB, PARALLEL, BACKGROUND = ("sub-agents", "sub-agents in parallel", "sub-agents in the background")
 TWO_TASKS = ("{{pause:0.5}}", "{{run:echo two}}{{pause:1}}")
 WILD_MODES = (
     Mode(SUB, "one asks, one works", take_asking_helper, permissions="ask", kinds=CLAUDE),
