@@ -392,6 +392,7 @@ class RunEnded(Event, frozen=True, tag="run_ended"):
     """The kind of error that ended it: RunLocked, UsageError, else RunError; empty if none did."""
 
 
+StepEnded = TurnEnded | CheckEnded
 Steered = (
     PauseAsked
     | Unpaused

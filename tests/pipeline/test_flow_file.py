@@ -201,6 +201,7 @@ def test_what_is_no_flow_at_all_is_refused(text: str, words: str) -> None:
         ("$context\n\nfor $5\n$response_file", "line 3", "a single `$`"),
         ("$round\n\n$response_file\n", "line 3", "no `$context` in it"),
         ("$round\n$context\n", "line 2", "no `$response_file` in it"),
+        ("$context\nTo $response_file.", "line 2", "text beside `$response_file`"),
     ],
 )
 def test_a_fault_of_a_prompt_is_named_with_its_place(prompt: str, place: str, words: str) -> None:

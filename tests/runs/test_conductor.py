@@ -39,7 +39,12 @@ from cli_agent_orchestrator.events import (
 )
 from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
 from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState
-from cli_agent_orchestrator.runs.record import RunRecord, read_record, write_record
+from cli_agent_orchestrator.runs.record import (
+    RunRecord,
+    read_record,
+    session_name_of,
+    write_record,
+)
 from cli_agent_orchestrator.runs.recorder import Recorder
 from cli_agent_orchestrator.runs.request import Environment, build_request
 from cli_agent_orchestrator.runs.run import Conductor
@@ -404,15 +409,18 @@ def test_a_resumed_run_that_stops_again_says_where_its_work_tree_is(stage: Stage
 def test_a_new_run_ends_the_agents_of_one_that_was_killed_before_its_first_turn(
     stage: Stage,
 ) -> None:
-    agent = stage.server.create_session("tester")["id"]
+    run = "20261115-084037-k3f9"
+    session = session_name_of(run)
+    agents = [stage.server.create_session(one, session_name=session)["id"] for one in "ab"]
     killed = Recorder(stage.state)
-    folder = killed.start(RunRecord("20261115-084037-k3f9", str(stage.project)), resumed=False)
+    folder = killed.start(RunRecord(run, str(stage.project)), resumed=False)
     killed.take(ServerChosen(1.0, "http://localhost:1", "yours"))
-    killed.take(AgentStarted(1.0, "tester", agent))
+    # The other one was started, and not recorded yet.
+    killed.take(AgentStarted(1.0, "tester", agents[0]))
     killed.close()
     with stage.conductor(PROOF="off") as conductor:
         assert conductor.run().final_status is FinalStatus.PASS
-    assert stage.server.exited == [agent]
+    assert not {*agents} & stage.server.terminals.keys()
     record = read_record(folder)
     assert record is not None
     assert record.terminals == {}

@@ -30,7 +30,7 @@ def flows(tmp_path: Path) -> Flows:
 def write(folder: Path, name: str, description: str = "mine") -> Path:
     """Write a flow with its prompt and return the path of its file."""
     (folder / name).mkdir(parents=True)
-    (folder / name / "worker.md").write_text("$context $response_file\n", encoding="utf-8")
+    (folder / name / "worker.md").write_text("$context\n$response_file\n", encoding="utf-8")
     path = folder / f"{name}.toml"
     path.write_text(TEXT.format(description=description), encoding="utf-8")
     return path
@@ -42,7 +42,7 @@ def test_the_users_own_comes_before_the_projects(flows: Flows) -> None:
     write(flows.config_folder / "flows", "own", "the user's")
     flow = flows.find("own")
     assert (flow.name, flow.description) == ("own", "the user's")
-    assert flow.role("worker").template == "$context $response_file\n"
+    assert flow.role("worker").template == "$context\n$response_file\n"
 
 
 def test_nothing_takes_the_place_of_a_packaged_flow(flows: Flows) -> None:

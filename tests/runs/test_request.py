@@ -73,7 +73,7 @@ def test_a_cloned_project_cannot_name_a_server_elsewhere(tmp_path: Path) -> None
 def test_agents_are_chosen_for_all_roles_or_for_some(tmp_path: Path) -> None:
     def chosen(role: str, **settings: str) -> str:
         config = RunConfig.from_env({"WD": str(tmp_path), **settings})
-        return RunRequest(config, settings).chosen_provider(role)
+        return RunRequest(config, insisted=settings).chosen_provider(role)
 
     assert chosen("tester") == ""
     assert chosen("tester", TESTER_PROVIDER="codex") == "codex"

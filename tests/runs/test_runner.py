@@ -488,6 +488,18 @@ class TestTime:
         assert 25 <= record.seconds <= 40
 
 
+def test_the_end_that_a_killed_run_had_not_told_is_told_when_it_goes_on(rig: Rig) -> None:
+    def kill(event: RunEvent) -> None:
+        if isinstance(event, TurnEnded):
+            raise SystemExit
+
+    rig.rules = SHORT
+    with pytest.raises(SystemExit):
+        rig.run(rig.begin(), kill)
+    assert rig.run(rig.saved()).final_status is FinalStatus.PASS
+    assert [one.sequence for one in rig.events if isinstance(one, TurnEnded)] == [1, 2, 3, 4, 5]
+
+
 class TestScreens:
     def test_what_an_agent_shows_is_kept_before_the_end_of_its_turn_is_told(self, rig: Rig) -> None:
         rig.rules = SHORT

@@ -6,11 +6,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.terminals.programs import has_client, is_inside, open_files
+from cli_agent_orchestrator.terminals import programs
+from cli_agent_orchestrator.terminals.programs import is_inside, open_files
 
 PATTERN = r"/rollout-[^/]+\.jsonl$"
 SOCKET = "cao-9f3c1a2b"
@@ -23,6 +25,9 @@ ASK = (
 CONNECT = (
     "import socket, sys; s = socket.create_connection((sys.argv[1], int(sys.argv[2]))); s.recv(1)"
 )
+
+
+has_client = partial(programs.has_client, socket=SOCKET)
 
 
 def test_a_record_that_is_only_read_is_that_of_another_session(tmp_path: Path) -> None:
@@ -118,6 +123,13 @@ def test_a_connection_of_a_program_is_found(host: str) -> None:
         assert has_client([os.getpid()], client, server), "it is a child"
         assert has_client([pid], pid, None)
         assert not has_client([pid], os.getpid(), None)
+    environ = {**os.environ, "TMUX": f"/tmp/tmux-1000/{SOCKET},4711,0"}
+    with subprocess.Popen(["cat"], 0, stdin=-1, stdout=-1, env=environ) as background:
+        assert background.stdin is not None
+        assert background.stdout is not None
+        background.stdin.write(b"x")
+        assert background.stdout.read(1), "it has begun"
+        assert has_client([], background.pid, None) is Path("/proc").is_dir()
 
 
 def test_a_connection_of_somebody_else_is_not() -> None:

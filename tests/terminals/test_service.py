@@ -297,7 +297,8 @@ async def test_an_agent_works_in_its_folder_with_an_environment_of_its_own(groun
         assert Path(f"/proc/{pid}/cwd").readlink() == ground.work.resolve()
     assert not (ground.work / "imported").exists()
     environ = dict(entry.split("=", 1) for entry in entries if entry)
-    assert not [name for name in environ if name.startswith("CAO_")]
+    ours = {name: environ[name] for name in environ if name.startswith("CAO_")}
+    assert ours == {"CAO_STATE_DIR": str(ground.config.state_dir)}
     assert "HOME" in environ
     assert environ["TERM"] == "screen-256color"
     assert environ["TERM_PROGRAM"] == "tmux"

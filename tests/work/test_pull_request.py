@@ -172,7 +172,7 @@ def test_without_a_remote_it_is_said(home: Home, tmp_path: Path) -> None:
         home.request()
     git("remote", "remove", "other")
     git("remote", "remove", "another")
-    with pytest.raises(GitError, match="git remote add origin"):
+    with pytest.raises(GitError, match="no remote to push to"):
         home.request()
 
 

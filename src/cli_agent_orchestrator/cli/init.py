@@ -106,6 +106,12 @@ def _python(files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             f"{name} speaks of pytest" for name in READ_FILES if "pytest" in files.get(name, "")
         ]
         signs += [f"{name} is there" for name in ("pytest.ini", "conftest.py") if name in files]
+        # As unittest wants none: functions at the edge.
+        signs += [
+            f"{name} has test functions"
+            for name in filter(is_test_file, files)
+            if re.search(r"(?m)^(?:async )?def test_", files[name])
+        ]
     if signs:
         for lock, runner in (("uv.lock", "uv run"), ("poetry.lock", "poetry run")):
             if lock in files:

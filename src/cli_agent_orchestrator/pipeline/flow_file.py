@@ -259,6 +259,11 @@ class _RoleReader(Struct, frozen=True):
                 names = ", ".join(f"${one}" for one in PLACEHOLDERS)
                 expected = f"{names}, or $$ for the sign itself"
                 raise FlowError(where, f"line {number}", fault, expected)
+            if "response_file" in Template(line).get_identifiers() and not re.fullmatch(
+                r"\s*\$\{?response_file\}?\s*", line
+            ):
+                fault = "text beside `$response_file`"
+                raise FlowError(where, f"line {number}", fault, "it alone: it has several lines")
         for needed in NEEDED_PLACEHOLDERS:
             if needed not in Template(text).get_identifiers():
                 fault = f"no `${needed}` in it"

@@ -26,6 +26,7 @@ from msgspec.structs import replace
 from ..core import codec
 from ..core.codec import Private
 from ..errors import StateError, UsageError
+from ..events import StepEnded
 from ..gates.check import BaseResult
 from ..handoff.wait import Sent
 from ..proof.verdict import ProofWords
@@ -97,6 +98,8 @@ class Progress(Struct, frozen=True):
     cycle: int = 1
     reviewing: bool = False
     in_flight: Dispatch | None = None
+    ended: StepEnded | None = None
+    """The last step, for a run that was killed before it had told of its end."""
     briefed: frozenset[str] = frozenset()
     """Ids of terminals that have had the explore summary and the rest of the context."""
     archive: str = ""

@@ -44,15 +44,17 @@ def patiently(
 ) -> Answer:
     """Return the answer of the first server that takes the request.
 
-    A `repeatable` request is sent again even if it may have been received.
+    A `repeatable` request is sent again even if it may have been received. A server may end when
+    it has worked on one for long: the time counts from then on.
     """
     stopped = stopped or threading.Event()
-    retry = Retry(time.monotonic(), limit=seconds)
+    retry: Retry | None = None
     while True:
         try:
             return ask()
         except ApiUnreachable as error:
             now = time.monotonic()
+            retry = retry or Retry(now, limit=seconds)
             if (error.maybe_received and not repeatable) or retry.is_over(now):
                 raise
             retry = retry.after_failure()
@@ -188,9 +190,9 @@ def _start(
             if done is None:
                 stopped.set()
                 while wait(starting, 0).not_done:
-                    _delete_session(server, session)
+                    delete_session(server, session)
                     wait(starting, AGAIN_SECONDS)
-                fault = _delete_session(server, session)
+                fault = delete_session(server, session)
                 raise Stopped(fault or "the agents that were being started are ended again")
             if done.exception() is None and on_started is not None:
                 on_started(starting[done], done.result()["id"])
@@ -199,7 +201,7 @@ def _start(
     return terminals
 
 
-def _delete_session(server: AgentServer, session: str) -> str:
+def delete_session(server: AgentServer, session: str) -> str:
     try:
         server.delete_session(session)
     except ApiError as error:

@@ -275,7 +275,7 @@ def read_answer(told: events.Answer | events.RunEnded | None) -> Asked:
         case events.SettingChanged():
             text = f"{told.words}. It counts from the next turn on."
         case events.ReviewSkipped():
-            text = f"The run goes on: {told.words}."
+            text = f"{told.words}."
         case events.QuestionAnswered():
             text = "The run knows of the answer."
         case events.StopAsked():

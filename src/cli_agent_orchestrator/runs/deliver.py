@@ -151,7 +151,7 @@ def request_run(ended: Ended, title: str, *, draft: bool, page: str = "") -> Pul
     folder = run_folder(ended.state_folder, record.id)
     watch = RepositoryWatch(tree.own_repository, folder, tree.environ)
     if changed := watch.settings_since_start():
-        raise errors.NotSteerable(
+        raise errors.GitError(
             f"nothing was pushed: {', '.join(changed)} in the settings of the repository changed "
             "since the run began, so the push may go elsewhere or start a program. Look at it (git "
             f"config --list --show-origin), and push yourself: git push REMOTE {ended.saved.branch}"
@@ -188,7 +188,7 @@ def discard_run(ended: Ended) -> bool:
         # The branch goes, and what only it has may go from the repository with it.
         snapshots.keep_for_good()
     if reason := delivery.discard(tree, tree.tip if is_new else ended.saved.tip, left_out):
-        raise errors.NotSteerable(f"nothing was removed: {reason}")
+        raise errors.GitError(f"nothing was removed: {reason}")
     _note(ended, Fate.DISCARDED)
     return is_work and any(one.label == DISCARDED_LABEL for one in snapshots.all())
 
@@ -263,12 +263,12 @@ def _with_commit(ended: Ended) -> tuple[Ended, tuple[str, ...]]:
             )
         ended = _note(replace(ended, tree=tree), Fate.NOT_YET, saved)
     if tree.branch_tip() != saved.tip:
-        raise errors.NotSteerable(
+        raise errors.GitError(
             f"the branch {saved.branch} is not where the run left it ({saved.tip[:12]}): look at "
             f"it with git log {saved.branch}, and merge it yourself if you want it"
         )
     if leaked := tree.leaked(saved.base):
-        raise errors.NotSteerable(
+        raise errors.GitError(
             f"nothing was delivered: an agent committed files that are yours alone, "
             f"{first_names(leaked)}. Take them out of {saved.branch} yourself (git rebase), and "
             "merge it, or discard it"

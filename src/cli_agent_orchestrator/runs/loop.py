@@ -59,6 +59,8 @@ class Plan(Struct, frozen=True):
     since: float
     """When the run was begun or resumed, in unix time; older requests may be out of date."""
     run: str
+    told: int = 0
+    """The last step of which the log of the run has the end."""
 
 
 def in_need_of_snapshots(rules: LoopRules, gates: Iterable[Gate]) -> str:
@@ -98,6 +100,7 @@ class Runner:
         self._requests: SimpleQueue[tuple[SentRequest | None, int] | Stop] = SimpleQueue()
         self._stopwatch = Stopwatch(0.0, world.clock.now())
         self._has_looked = False
+        self._told = plan.told
         self._unreviewed: tuple[str, ...] = ()
         self._known_stall: frozenset[str] = frozenset()
         """What was reported already: it does not stop a run that was resumed since."""
@@ -134,6 +137,8 @@ class Runner:
         self._known_stall = machine.stall_marks(state)
         self._begin_looking()
         self._save(self.state)
+        if (ended := state.progress.ended) is not None and ended.sequence > self._told:
+            self._tell(ended)
         try:
             while True:
                 self._process_requests()
@@ -302,12 +307,12 @@ class Runner:
             turn.role, turn.round, dispatch.sequence, is_author, turn.cycle, terminal_id
         )
         state, outcome = machine.record_reply(self.state, turn, output, plan.rules, work)
-        self._save_ended(dispatch.sequence, state)
+        ended = turn_ended(self._now, dispatch, outcome, worked, str(reply.archive), terminal_id)
+        ended = structs.replace(ended, reason=machine.reason_against(outcome, reply.text))
+        self._save_ended(dispatch.sequence, state.progressed(ended=ended))
         if reply.source is not ReplySource.ARCHIVE:
             plan.keep_screen(terminal_id, dispatch.sequence, turn.role)
-        ended = turn_ended(self._now, dispatch, outcome, worked, str(reply.archive), terminal_id)
-        self._tell(structs.replace(ended, reason=machine.reason_against(outcome, reply.text)))
-        self._report_stall()
+        self._tell_ended(ended)
 
     def _report_stall(self) -> None:
         marks = machine.stall_marks(self.state)
@@ -368,7 +373,11 @@ class Runner:
         self._end_check(state, structs.replace(ended, proven=proof.is_proven))
 
     def _end_check(self, state: RunState, ended: events.CheckEnded) -> None:
-        self._save_ended(ended.sequence, state)
+        self._save_ended(ended.sequence, state.progressed(ended=ended))
+        self._tell_ended(ended)
+
+    def _tell_ended(self, ended: events.StepEnded) -> None:
+        self._told = ended.sequence
         self._tell(ended)
         self._report_stall()
 

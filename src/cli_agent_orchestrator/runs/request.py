@@ -31,6 +31,7 @@ from ..settings.values import (
     name_as_given,
     read_environment,
     read_project_settings,
+    read_role_providers,
     read_settings_file,
     read_word,
 )
@@ -108,7 +109,9 @@ class RunRequest(Private, frozen=True):
     """The id of the run to resume, if it was named."""
 
     def chosen_provider(self, role: str) -> str:
-        return self.config.providers.get(role) or read_word(self.settings, "PROVIDER")
+        """Return the agent that the user names now for a role; a file may be older than the run."""
+        named = read_role_providers(self.insisted)
+        return named.get(role) or read_word(self.insisted, "PROVIDER")
 
 
 def build_request(

@@ -17,12 +17,12 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from .. import errors
-from ..client.client import ApiClient, is_loopback
+from ..client.client import ApiClient
 from ..core.clock import SystemClock
 from ..core.files import Folder
 from ..core.models import RUN_INDEX, Feature
 from ..core.text import first_names
-from ..events import AgentsStarting, AgentStarted, RunBegan, RunEnded, ServerChosen
+from ..events import AgentsStarting, AgentStarted, RunBegan, RunEnded, ServerChosen, StepEnded
 from ..gates.check import page_of
 from ..gates.checking import GatePlace, GateRunner
 from ..handoff.files import ResponseFiles, ensure_response_dir
@@ -36,6 +36,7 @@ from ..work.folder import held_back_of, open_work_folder, repository_of, said_of
 from ..work.held_back import in_their_place
 from ..work.worktree import Worktree
 from .agents import (
+    delete_session,
     exit_terminals,
     find_lost_terminals,
     init_new_run,
@@ -57,6 +58,7 @@ from .record import (
     read_events,
     read_record,
     run_index,
+    session_name_of,
     short_name,
     without_secrets,
 )
@@ -347,13 +349,17 @@ class Conductor:
         )
 
     def _end_agents_of_killed(self, client: ApiClient) -> None:
-        """End the agents of runs here that were killed before their first turn: none is resumed."""
+        """End the agents of runs here that were killed before their first turn: none is resumed.
+
+        Some of them may not have been recorded yet.
+        """
         if self._config.api_given:
             return
         for run in list_runs(self._given.state_folder):
-            is_ours = run.wd == str(self._config.wd) and is_loopback(run.api)
-            if is_ours and run.unsaved and run.has_agents:
-                self._end_agents_of(run, client)
+            is_ours = (run.project or run.wd) == (self._record.project or self._record.wd)
+            if is_ours and run.unsaved and not run.ended and not run.is_live:
+                delete_session(client, session_name_of(run.id))
+                forget_agents(run_folder(self._given.state_folder, run.id))
 
     def _end_agents_of(self, run: RunRecord, client: ApiClient) -> None:
         exit_terminals(client, run.terminals.values())
@@ -454,6 +460,10 @@ class Conductor:
             work,
             since=self._record.started,
             run=short_name(self._record.id),
+            told=max(
+                (one.sequence for one in read_events(folder) if isinstance(one, StepEnded)),
+                default=0,
+            ),
         )
         return Runner(client, plan, self._tell)
 
@@ -499,6 +509,8 @@ class Conductor:
             if has_passed and not is_asked and not self._given.is_watched(state.session_name):
                 self._agents_ended = True
                 exit_terminals(client, agents)
+                # With one that was started by a process that was killed just then.
+                delete_session(client, state.session_name)
         self._commit(done)
         return done
 

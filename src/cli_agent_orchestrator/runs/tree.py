@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from msgspec.structs import replace
@@ -16,11 +16,13 @@ from ..pipeline.state import RunState
 from ..settings.layout import (
     KEPT_PATTERN,
     SNAPSHOTS_FOLDER,
+    TASK_FILE,
     config_folder,
     path_inside,
     run_folder,
     worktree_folder,
 )
+from ..settings.table import SETTINGS_FILE
 from ..work.delivery import CommittedWork, commit_message
 from ..work.git import Repository, find_repository, uncommitted, user_identity
 from ..work.held_back import find
@@ -172,6 +174,8 @@ def plan_tree(
         if not is_of_cao(
             path.rstrip("/"), repository.prefix, repository.top, is_known=letters != "??"
         )
+        # They are read where they are.
+        and (letters != "??" or PurePosixPath(path).name not in (SETTINGS_FILE, TASK_FILE))
     ]
     if not dirty:
         return tree, ()

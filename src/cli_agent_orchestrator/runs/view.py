@@ -448,12 +448,13 @@ def choose_run(
     unfinished = [run for run in own if run.is_unfinished][:1]
     extensible = [run for run in own if run.can_go_on][:1]
     paused = [run for run in live if run.status is RunStatus.PAUSED]
+    resting = [run for run in at_work if run in paused]
     choices: dict[Purpose, list[Sequence[RunView]]] = {
         "act": [at_work, last, live],
         "look": [at_work, last, live, runs if len(runs) == 1 else []],
         "steer": [at_work, last_unfinished, live],
         "stop": [at_work, with_agents or last_unfinished, live],
-        "resume": [at_work, unfinished, last, paused, live],
+        "resume": [resting, at_work, unfinished, last, paused, live],
         "extend": [at_work, extensible, last, paused, live],
     }
     found = next(filter(None, choices[to]), [])

@@ -173,7 +173,9 @@ async def answer_question(
     terminals = backend.terminals
     session, asked = terminals.terminal(terminal_id).session_name, terminals.question(terminal_id)
     is_answered = await terminals.answer(terminal_id, key, fingerprint=fingerprint)
-    is_taken = is_answered or terminals.question(terminal_id) != asked
+    left = terminals.question(terminal_id)
+    is_same = left and asked and (left.text, left.choices) == (asked.text, asked.choices)
+    is_taken = is_answered or not is_same
     if backend.runs is not None and is_taken:
         labels = [one.label.strip() for one in asked.choices if one.key == key] if asked else []
         text = next(filter(None, labels), key)[:200]

@@ -156,7 +156,9 @@ class Launcher(Struct):
         run_index: int | None = None,
     ) -> Command:
         settings = self.config.provider(provider.name)
-        env = agent_environment(self.config.environ, settings.env, run_index)
+        # By it a `cao` in the agent's terminal knows whose terminal that is.
+        given = {**settings.env, "CAO_STATE_DIR": str(self.config.state_dir)}
+        env = agent_environment(self.config.environ, given, run_index)
         own = sys.executable if provider.name == "scripted" else provider.program
         wanted = settings.command or own
         found = shutil.which(Path(wanted).expanduser(), path=env.get("PATH"))

@@ -39,14 +39,18 @@ def open_files(pid: int, pattern: str) -> list[Path]:
     return [path for path in paths if re.search(pattern, str(path))]
 
 
-def has_client(pids: Iterable[int], client: int, port: int | None) -> bool:
-    """Is a client of our server one of these processes or their children?
+def has_client(pids: Iterable[int], client: int, port: int | None, socket: str) -> bool:
+    """Is a client of our server one of these processes, their child, or else inside of our tmux?
 
     It is named by its own port, at our `port`, or else by its process.
     """
     members = {member for pid in pids for member in _family(pid)}
     if port is None:
-        return client in members
+        environ: dict[str, str] = {}
+        with suppress(OSError):
+            entries = Path(f"/proc/{client}/environ").read_text("utf-8", "replace").split("\0")
+            environ = dict(entry.partition("=")[::2] for entry in entries)
+        return client in members or is_inside(socket, environ, client)
     if sys.platform != "linux":
         listed = ",".join(map(str, members))
         return bool(listed and _lsof("-nP", "-t", "-a", "-p", listed, f"-iTCP:{client}"))
@@ -72,10 +76,11 @@ def check_outside(environ: Mapping[str, str]) -> None:
         )
 
 
-def is_inside(socket: str, environ: Mapping[str, str]) -> bool:
+def is_inside(socket: str, environ: Mapping[str, str], pid: int | None = None) -> bool:
     # TMUX=/tmp/tmux-1000/cao-9f3c1a2b,4711,0
     named = Path(environ.get("TMUX", "").partition(",")[0]).name == socket
-    return named or any(("-L", socket) in pairwise(words) for _, words in _ancestors(os.getpid()))
+    above = _ancestors(pid or os.getpid())
+    return named or any(("-L", socket) in pairwise(words) for _, words in above)
 
 
 def check_no_gate_of(pid: int) -> None:

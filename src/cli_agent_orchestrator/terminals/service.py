@@ -293,7 +293,7 @@ class TerminalService:
     def has_client(self, client: int, port: int | None) -> bool:
         """Is a client of our server in a terminal? Blocks."""
         pids = [live.pid for live in self._board if live.alive and live.pid is not None]
-        return programs.has_client(pids, client, port)
+        return programs.has_client(pids, client, port, self._config.tmux_socket)
 
     async def _create(self, session_name: str, new: models.NewTerminal) -> models.Terminal:
         """Start an agent, in a task of its own so that a deletion of its session can end it."""

@@ -291,6 +291,9 @@ def pull_request(
             raise GitError(f"{words[0]} did not end well: {in_words(error)}") from error
 
     remote = _remote(run, onto)
+    if not remote:
+        push = f"git push REMOTE {branch}"
+        raise GitError(f"there is no remote to push to; add one, and push it yourself: {push}")
     source = f"refs/heads/{branch}"
     # A hook may have come with the work that is pushed.
     no_hooks = ("-c", f"core.hooksPath={os.devnull}")
@@ -348,7 +351,7 @@ def _remote(run: Callable[..., subprocess.CompletedProcess[str]], onto: str) -> 
         return "origin" if "origin" in known else known[0]
     if known:
         raise GitError(f"there are several remotes; set remote.pushDefault to one: {known}")
-    raise GitError("there is no remote to push to; git remote add origin ADDRESS")
+    return ""
 
 
 def _complaint(answer: subprocess.CompletedProcess[str]) -> str:

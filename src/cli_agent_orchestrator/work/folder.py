@@ -210,7 +210,7 @@ class WorkFolder:
         start = self.now = snapshots.take(0, START_LABEL)
         said = []
         if dirty := snapshots.keep_base(start):
-            had = "had uncommitted changes when the run began; they count as yours"
+            had = "had uncommitted changes when the run began; no agent is blamed for them"
             said.append(f"{first_names(dirty)} {had}")
         if start.left_out:
             left = [f"{one.path} ({one.reason})" for one in start.left_out]
