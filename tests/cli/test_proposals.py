@@ -26,6 +26,7 @@ def proposed(files: dict[str, str], name: str = "PROJECT_TEST_CMD") -> str:
     [
         ({}, ""),
         ({"pyproject.toml": "[tool.pytest.ini_options]"}, "python3 -m pytest"),
+        ({"test_a.py": "def test_it():\n"}, "test_a.py is for pytest"),
         ({"setup.cfg": "[tool:pytest]"}, "python3 -m pytest"),
         ({"setup.py": "", "tox.ini": "commands = pytest"}, "python3 -m pytest"),
         ({"pyproject.toml": "pytest", "uv.lock": ""}, "uv run pytest"),

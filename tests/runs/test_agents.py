@@ -355,6 +355,16 @@ def test_a_server_that_has_not_had_it_or_may_have_it_twice_is_asked_again(
     assert patiently(Answers(error, "yes").ask, repeatable=repeatable) == "yes"
 
 
+def test_the_time_counts_from_when_it_is_away() -> None:
+    answers = Answers(AWAY, "yes")
+
+    def ask() -> str:
+        threading.Event().wait(0.02)
+        return answers.ask()
+
+    assert patiently(ask, seconds=0.01) == "yes"
+
+
 STOPPED = threading.Event()
 STOPPED.set()
 

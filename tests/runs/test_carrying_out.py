@@ -126,7 +126,7 @@ def test_the_request_behind_an_error_is_logged(caplog: pytest.LogCaptureFixture)
     assert record.getMessage().endswith("GET /terminals/9f3c: 404: Not Found")
 
 
-def passed(proof: ProofWords) -> RunState:
+def passed(proof: ProofWords | None) -> RunState:
     state = new_state()
     progress = replace(state.progress, proof=proof)
     return replace(state, final_status=FinalStatus.PASS, progress=progress)
@@ -143,6 +143,7 @@ def test_the_end_of_a_run_has_each_part_of_what_was_proven() -> None:
     missing = run_ended(9.0, passed(ProofWords(False, "no tests")), 0, "")
     assert (missing.proof, missing.proven) == ("not proven: no tests", False)
     assert (missing.gaps, missing.look_at, missing.before) == ("no tests", "", "")
+    assert "no command" in run_ended(9.0, passed(None), 0, "").gaps
 
 
 def test_the_end_of_a_run_names_the_command_that_its_error_has() -> None:

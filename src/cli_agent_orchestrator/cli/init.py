@@ -42,6 +42,9 @@ READ_FILES = (
     *("requirements.txt", "requirements-dev.txt", "package.json"),
 )
 """Those whose text matters."""
+# import pytest        def test_empty():
+PYTEST_PATTERN = r"(?m)^[ \t]*(?:import|from)[ \t]+pytest\b|^(?:async )?def test_"
+UNITTEST_PATTERN = r"(?m)^[ \t]*(?:import|from)[ \t]+unittest\b"
 PACKAGE_MARK = "__init__.py"
 PYTHON_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "pytest.ini")
 RUNNERS = {"pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn", "bun.lock": "bun", "bun.lockb": "bun"}
@@ -100,18 +103,12 @@ def test_commands(files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def _python(files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     mark = next((name for name in PYTHON_MARKS if name in files), "")
-    signs = [f"{name} imports pytest" for name in files if _imports(files, name, "pytest")]
+    signs = [f"{name} is for pytest" for name in files if _says(files, name, PYTEST_PATTERN)]
     if mark or any(map(is_test_file, files)):
         signs += [
             f"{name} speaks of pytest" for name in READ_FILES if "pytest" in files.get(name, "")
         ]
         signs += [f"{name} is there" for name in ("pytest.ini", "conftest.py") if name in files]
-        # As unittest wants none: functions at the edge.
-        signs += [
-            f"{name} has test functions"
-            for name in filter(is_test_file, files)
-            if re.search(r"(?m)^(?:async )?def test_", files[name])
-        ]
     if signs:
         for lock, runner in (("uv.lock", "uv run"), ("poetry.lock", "poetry run")):
             if lock in files:
@@ -121,7 +118,7 @@ def _python(files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         return
     found = {}
     for name in files:
-        if _imports(files, name, "unittest"):
+        if _says(files, name, UNITTEST_PATTERN):
             # By itself it looks only into packages.
             folder = name.rpartition("/")[0]
             apart = folder and f"{folder}/{PACKAGE_MARK}" not in files
@@ -138,8 +135,7 @@ def is_test_file(name: str) -> bool:
     return re.fullmatch(r"test\w*\.py", name.rpartition("/")[2]) is not None
 
 
-def _imports(files: Mapping[str, str], name: str, module: str) -> bool:
-    pattern = rf"(?m)^[ \t]*(?:import|from)[ \t]+{module}\b"
+def _says(files: Mapping[str, str], name: str, pattern: str) -> bool:
     return is_test_file(name) and re.search(pattern, files[name]) is not None
 
 

@@ -74,6 +74,7 @@ NOT_RECORDED = ("PROMPT", "RESUME", "MISSING")
 """The task is recorded as such; the others are about one start."""
 SETUP = "setup"
 """What prepares a work tree is logged like a gate of this name."""
+NO_GATE = "no command of yours checked it (--gate tests='…')"
 SERVER_FAULT = 500
 """From this status on it is not the agent: the disk of the server is full, or tmux is gone."""
 EXIT_CODES = {FinalStatus.PASS: errors.EXIT_PASS, FinalStatus.FAIL: errors.EXIT_FAIL}
@@ -591,9 +592,11 @@ def run_ended(
     ended = RunEnded(at, status, state.round if state else 0, exit_code, reason)
     if error is not None:
         ended = structs.replace(ended, to_resume=error.to_resume, error=errors.kind_of(error))
-    proof = None if state is None else state.progress.proof
-    if proof is None or status is not FinalStatus.PASS:
+    if state is None or status is not FinalStatus.PASS:
         return ended
+    proof = state.progress.proof
+    if proof is None:
+        return ended if state.gates else structs.replace(ended, gaps=NO_GATE)
     return structs.replace(
         ended,
         proof=str(proof),

@@ -81,7 +81,7 @@ def check(rules: AccessRules, scope: Scope) -> Problem | None:
         return Problem(
             421,
             f"this server does not answer to the name {host}: "
-            "use 127.0.0.1, or start the server with that name allowed",
+            "use 127.0.0.1, or start the server with --host of that name",
         )
     method, path = scope["method"], scope["path"]
     is_page = rules.is_open(method, path)
