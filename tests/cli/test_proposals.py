@@ -26,7 +26,6 @@ def proposed(files: dict[str, str], name: str = "PROJECT_TEST_CMD") -> str:
     [
         ({}, ""),
         ({"pyproject.toml": "[tool.pytest.ini_options]"}, "python3 -m pytest"),
-        ({"test_a.py": "def test_it():\n"}, "test_a.py is for pytest"),
         ({"setup.cfg": "[tool:pytest]"}, "python3 -m pytest"),
         ({"setup.py": "", "tox.ini": "commands = pytest"}, "python3 -m pytest"),
         ({"pyproject.toml": "pytest", "uv.lock": ""}, "uv run pytest"),
@@ -133,6 +132,7 @@ def test_the_reason_names_the_files_that_speak_for_a_command() -> None:
     for files, reason in (
         ({"pytest.ini": "", "uv.lock": ""}, "pytest.ini is there, and uv.lock is there"),
         ({"test_a.py": UNITTEST}, "test_a.py imports unittest, and nothing speaks of pytest"),
+        ({"test_a.py": "def test_it():\n"}, "test_a.py is for pytest"),
         ({"setup.cfg": "[tool:pytest]"}, "setup.cfg speaks of pytest"),
     ):
         assert reason_of(files) == reason
