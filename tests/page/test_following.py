@@ -110,7 +110,6 @@ class Looking:
 async def looking(context: PageContext, path: str = "/dashboard") -> AsyncGenerator[Looking, None]:
     async with aclosing(watched(path, replace(context, look_seconds=NEVER))) as pages:
         yield Looking(pages)
-    assert context.news.is_at_rest
     assert context.terminals.listeners == 0  # type: ignore[attr-defined]
 
 

@@ -92,10 +92,6 @@ class News:
         self._stirred = asyncio.Event()
         self.over = asyncio.Event()
 
-    @property
-    def is_at_rest(self) -> bool:
-        return self._watch is None and self._looking is None
-
     @asynccontextmanager
     async def of(self, run: str | None = None) -> AsyncGenerator[Listening, None]:
         listening = Listening(run, self.over)
