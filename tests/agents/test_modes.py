@@ -13,8 +13,6 @@ from tests.agents.driving import DIFFERENT, Kind, ground_of
 
 pytestmark = [pytest.mark.agents, pytest.mark.tmux]
 
-ELSEWHERE = ("window of 80×24", "message that begins with a mark", "server without a terminal")
-"""What is only measured, or asked of every agent."""
 OLDEST_CODEX = Kind("codex", "0.101.0")
 TURNS = (9, 10)
 """The tenth is watched for longer."""
@@ -24,7 +22,6 @@ def modes_of(kind: Kind) -> list[Mode]:
     turns = [plain(turn) for turn in (*STREAMING, *OTHERS[:2], *INTERRUPTED)]
     long_ones = [mode for mode in wild_modes(kind) if mode.most is not None]
     wild = [mode for mode in wild_modes(kind) if mode not in long_ones]
-    wild = [mode for mode in wild if mode.state not in ELSEWHERE]
     return [*turns, *wild, *(long_ones if kind == OLDEST_CODEX else [])]
 
 

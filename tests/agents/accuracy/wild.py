@@ -25,7 +25,6 @@ ERROR = TerminalStatus.ERROR
 PERSON_SECONDS = 1.0
 """Within so long it is told that a person has begun something: the server did not type it."""
 COMPACTION_SECONDS = 1.0
-USUAL = (80, 24)
 NARROW = (60, 20)
 LIMITS = {
     "x-codex-primary-used-percent": "96",
@@ -339,21 +338,9 @@ async def begin_near_limit(driven: Driven) -> None:
     driven.stub.headers.update(LIMITS)
 
 
-async def begin_in(driven: Driven, size: tuple[int, int]) -> None:
+async def begin_narrow(driven: Driven) -> None:
     """Have a small window."""
-    await driven.resize(*size)
-
-
-async def take_marked(driven: Driven, number: int, mark: str) -> Taken:
-    """Send a message that an agent could take for a command."""
-    sent = await send(driven, f"{mark} {number} {WORK.replace('{n}', str(number))}")
-    end = await finished(driven, sent.turn)
-    return await settle(driven, number, rested(sent.at, end, COMPLETED), sent.failure())
-
-
-def set_term(ground: Ground, term: str | None) -> None:
-    """Start the server in another kind of terminal, or in none."""
-    ground.term = term
+    await driven.resize(*NARROW)
 
 
 async def take_failed_again(driven: Driven, number: int) -> Taken:
@@ -369,9 +356,8 @@ async def take_failed_again(driven: Driven, number: int) -> Taken:
     return Taken((failed, *again.truths), sent.failure() or again.sending)
 
 
-def _window(size: tuple[int, int]) -> list[Mode]:
-    state = f"window of {size[0]}×{size[1]}"
-    begin = partial(begin_in, size=size)
+def _narrow_window() -> list[Mode]:
+    state = f"window of {NARROW[0]}×{NARROW[1]}"
     asks = "[[escalate:touch ../asked-{n}.txt]][[answer:made {n}]]"
     allow, choose = Course.ALLOW, Course.CHOOSE
     kinds = (
@@ -379,9 +365,10 @@ def _window(size: tuple[int, int]) -> list[Mode]:
         TurnKind(state, "permission", asks, course=allow, permissions="ask"),
         TurnKind(state, "question", "[[ask]][[answer:{n}]]", course=choose),
     )
-    modes = [replace(plain(kind), begin=begin) for kind in kinds]
-    modes[-1] = replace(modes[-1], kinds=QUESTIONS)
-    return [*modes, Mode(state, "background shell", take_claudes_shell, begin=begin, kinds=CLAUDE)]
+    shell = Mode(state, "background shell", take_claudes_shell, kinds=CLAUDE)
+    *modes, question = map(plain, kinds)
+    every = (*modes, replace(question, kinds=QUESTIONS), shell)
+    return [replace(mode, begin=begin_narrow) for mode in every]
 
 
 def _silence(seconds: int, most: int | None) -> Mode:
@@ -446,22 +433,7 @@ WILD_MODES = (
     Mode("compaction", "/compact", take_codexs_compaction, kinds=CODEX),
     Mode("interrupted", "Esc before any output", take_stopped),
     Mode("account nearly used up", "limit near", take_message, begin=begin_near_limit, kinds=CODEX),
-    *_window(NARROW),
-    *_window(USUAL),
-    *(
-        Mode("message that begins with a mark", mark, partial(take_marked, mark=mark))
-        for mark in ("!ls", "#heading", "/help me", "@nobody")
-    ),
-    *(
-        Mode(
-            "server without a terminal",
-            name,
-            take_message,
-            prepare=partial(set_term, term=term),
-            turns_of_an_agent=5,
-        )
-        for name, term in (("no TERM", None), ("TERM=dumb", "dumb"))
-    ),
+    *_narrow_window(),
     Mode("failed turn", "sent again to a new server", take_failed_again),
     _silence(1, None),
     _silence(LONG_SILENCE, SILENT_TURNS),
