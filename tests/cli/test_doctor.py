@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cli_agent_orchestrator.cli.doctor import (
@@ -378,9 +377,6 @@ def test_what_runs_have_left_is_said_with_the_command_that_removes_it(
 Version = tuple[int, ...]
 
 TESTED: tuple[Version, ...] = ((0, 101, 0), (0, 166, 2), (0, 125, 3))
-
-versions = st.lists(st.integers(0, 200), min_size=2, max_size=4).map(tuple)
-tested_versions = st.lists(versions, min_size=1, max_size=5).map(tuple)
 
 
 def said(version: Version, tested: tuple[Version, ...] = TESTED) -> str:

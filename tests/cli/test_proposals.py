@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from hypothesis import strategies as st
 
 from cli_agent_orchestrator.cli.doctor import Diagnosis, State
 from cli_agent_orchestrator.cli.init import MARK_FILES, READ_FILES, Proposal, propose
@@ -122,10 +121,6 @@ def test_the_agent_is_one_that_is_logged_in_if_there_is_one() -> None:
     *_, only = propose({}, {"codex": codex})
     assert only.value == "codex"
     assert "PROVIDER" not in {one.name for one in propose({}, {})}
-
-
-FILES = st.dictionaries(st.sampled_from(MARK_FILES), st.text(max_size=20))
-DIAGNOSES = st.builds(agent, st.text(min_size=1), logged_out=st.booleans())
 
 
 def test_the_reason_names_the_files_that_speak_for_a_command() -> None:

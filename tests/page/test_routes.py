@@ -15,7 +15,6 @@ from tests.page.rig import Browser, PageRig, signed_in
 from tests.server.run_rig import EVENTS, NOON, RUN, Answering
 from tests.server.running import TOKEN, WAIT_SECONDS
 
-OTHER = "20261115-084038-k3fa"
 HEAVIEST = 120_000
 """Bytes of all that a browser fetches which was never here, data apart."""
 

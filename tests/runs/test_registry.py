@@ -60,7 +60,6 @@ TESTED = TurnEnded(NOON, "tester", 1, 1, 5, "passed", "PASS", 2.0, "")
 PROVEN = CheckEnded(
     NOON, "proof", 1, 6, "passed", "PASS", 2.0, "", why="proven: 3 tests", proven=True
 )
-ENDED = RunEnded(NOON, "PASS", 1, 0)
 
 
 def changed(count: int, *, allowed: bool = True) -> FilesChanged:

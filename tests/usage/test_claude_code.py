@@ -1,7 +1,6 @@
 """What a session record of Claude Code says about its calls."""
 
 import pytest
-from hypothesis import strategies as st
 
 from cli_agent_orchestrator.core.models import Tokens
 from cli_agent_orchestrator.usage.tokens import Call, claude_calls
@@ -9,7 +8,6 @@ from tests.usage.lines import NOON, claude_line, claude_usage, encode, stamp
 
 USAGE = claude_usage(12, 102, 1002, 202, 30)
 TOKENS = Tokens(12 + 102 + 1002, 1002, 202, 30)
-COUNT = st.integers(0, 10**6)
 
 
 @pytest.mark.parametrize(
