@@ -8,7 +8,8 @@ import pytest
 
 from cli_agent_orchestrator.cli.dashboard import can_open
 from tests.e2e.conftest import Machine, ended_at_last
-from tests.page.rig import Browser, free_port
+from tests.e2e.runs import free_port
+from tests.page.rig import Browser
 from tests.server.running import TOKEN, running_api
 from tests.third_party import third_party
 

@@ -8,7 +8,7 @@ import pytest
 from cli_agent_orchestrator.core.sockets import ADDRESS_FILE
 from cli_agent_orchestrator.hosting.server import environment_of_runs, own_server, port_left_in
 from cli_agent_orchestrator.settings.config import ServerConfig
-from tests.page.rig import free_port
+from tests.e2e.runs import free_port
 
 
 def test_a_run_that_a_server_starts_names_no_server_and_no_task_of_its_own() -> None:

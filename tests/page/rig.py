@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import socket
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from cli_agent_orchestrator.runs.view import list_runs
 from cli_agent_orchestrator.server.app import create_app
 from cli_agent_orchestrator.show.markup import Markup, tag
 from tests.server.run_rig import Rig
-from tests.server.running import TOKEN, WAIT_SECONDS
+from tests.server.running import TOKEN, WAIT_SECONDS, wait_in
 
 HOME = "/dashboard"
 CALM_SECONDS = 600.0
@@ -93,15 +92,8 @@ class PageRig(Rig):
         return self.mounted
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
-        """Let the server's loop turn until something is so."""
-
-        async def turn() -> None:
-            async with asyncio.timeout(WAIT_SECONDS):
-                while not condition():
-                    await asyncio.sleep(0.001)
-
         assert self.loop is not None
-        asyncio.run_coroutine_threadsafe(turn(), self.loop).result(WAIT_SECONDS)
+        wait_in(self.loop, condition)
 
 
 class ChangingRig(PageRig):
@@ -136,12 +128,6 @@ class ChangingRig(PageRig):
                     yield self.page()
             finally:
                 self.tabs.discard(listening)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 class Browser:

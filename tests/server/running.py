@@ -52,14 +52,18 @@ class RunningApi:
         return self.run(act())
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
-        """Let the server's loop turn until something is so."""
+        wait_in(self.loop, condition)
 
-        async def turn() -> None:
-            async with asyncio.timeout(WAIT_SECONDS):
-                while not condition():
-                    await asyncio.sleep(0.001)
 
-        self.run(turn())
+def wait_in(loop: asyncio.AbstractEventLoop, condition: Callable[[], bool]) -> None:
+    """Let the loop of a server turn until something is so."""
+
+    async def turn() -> None:
+        async with asyncio.timeout(WAIT_SECONDS):
+            while not condition():
+                await asyncio.sleep(0.001)
+
+    asyncio.run_coroutine_threadsafe(turn(), loop).result(WAIT_SECONDS)
 
 
 async def serve_at(

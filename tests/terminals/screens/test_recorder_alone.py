@@ -78,6 +78,13 @@ class Rig:
         self.recorder.follow(live)
         await self.recorder.finish(live)
 
+    def followed(self, text: str, pane: str = "%1") -> LiveTerminal:
+        """Return a terminal that shows something and is recorded."""
+        live = self.terminal(pane)
+        self.show(live, text)
+        self.recorder.follow(live)
+        return live
+
     def begin_file(self, data: bytes) -> None:
         replay_folder(self.run).create(cast_name("tester"), data)
 
@@ -86,14 +93,18 @@ class Rig:
         return [screen_at(found, one) for one in range(len(found.frames))] if found else []
 
 
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    return Rig(tmp_path)
+
+
 async def until(is_so: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE):
         while not is_so():
             await asyncio.sleep(0.001)
 
 
-async def test_another_server_goes_on_with_a_recording_that_was_torn(tmp_path: Path) -> None:
-    rig = Rig(tmp_path)
+async def test_another_server_goes_on_with_a_recording_that_was_torn(rig: Rig) -> None:
     rig.begin_file(HEADER + frame_line(Frame(9e6, {0: "hello"})) + b'[7, "o", "\\u001b[1;')
     await rig.record_once(rig.terminal("%1"), "again")
     assert rig.screens() == ["hello", "again"]
@@ -105,34 +116,27 @@ async def test_another_server_goes_on_with_a_recording_that_was_torn(tmp_path: P
 
 
 async def test_a_screen_soon_after_another_is_recorded_though_no_report_follows(
-    tmp_path: Path,
+    rig: Rig,
 ) -> None:
-    rig = Rig(tmp_path)
-    live = rig.terminal("%1")
-    rig.show(live, "first")
-    rig.recorder.follow(live)
+    live = rig.followed("first")
     await until(lambda: rig.screens() == ["first"])
     rig.show(live, "second")
     await until(lambda: rig.screens() == ["first", "second"])
     await rig.recorder.close()
 
 
-async def test_a_recording_that_is_full_does_not_go_on(tmp_path: Path) -> None:
-    rig = Rig(tmp_path)
+async def test_a_recording_that_is_full_does_not_go_on(rig: Rig) -> None:
     rig.begin_file(HEADER + full_line(1.0))
     await rig.record_once(rig.terminal("%1"), "too late")
     assert rig.panes.reads == 0
     assert rig.screens() == []
 
 
-async def test_a_large_recording_has_time_for_the_next_frame(tmp_path: Path) -> None:
-    rig = Rig(tmp_path)
+async def test_a_large_recording_has_time_for_the_next_frame(rig: Rig) -> None:
     # In the last quarter of its size a frame waits for eight seconds.
     frame = frame_line(Frame(1.0, dict.fromkeys(range(40), "x" * 100)))
     rig.begin_file(HEADER + frame * (LARGEST_CAST * 7 // 8 // len(frame)))
-    live = rig.terminal("%1")
-    rig.show(live, "first")
-    rig.recorder.follow(live)
+    live = rig.followed("first")
     await until(lambda: rig.panes.reads == 1)
     for number in range(50):
         rig.show(live, f"frame {number}")
@@ -144,12 +148,9 @@ async def test_a_large_recording_has_time_for_the_next_frame(tmp_path: Path) -> 
     assert screen_at(found, len(found.frames)) == "frame 49"
 
 
-async def test_a_tmux_that_is_away_for_a_while_does_not_end_a_recording(tmp_path: Path) -> None:
-    rig = Rig(tmp_path)
+async def test_a_tmux_that_is_away_for_a_while_does_not_end_a_recording(rig: Rig) -> None:
     rig.panes.problem = TmuxError("it is away")
-    live = rig.terminal("%1")
-    rig.show(live, "not seen")
-    rig.recorder.follow(live)
+    live = rig.followed("not seen")
     await until(lambda: rig.panes.reads == 1)
     rig.panes.problem = None
     rig.show(live, "seen again")
@@ -158,13 +159,10 @@ async def test_a_tmux_that_is_away_for_a_while_does_not_end_a_recording(tmp_path
 
 
 async def test_the_last_screen_is_kept_though_an_earlier_one_is_still_being_read(
-    tmp_path: Path,
+    rig: Rig,
 ) -> None:
-    rig = Rig(tmp_path)
     rig.panes.answering.clear()
-    live = rig.terminal("%1")
-    rig.show(live, "earlier")
-    rig.recorder.follow(live)
+    live = rig.followed("earlier")
     await until(lambda: rig.panes.reads == 1)
     rig.show(live, "the last")
     ending = asyncio.create_task(rig.recorder.finish(live))
@@ -175,14 +173,9 @@ async def test_the_last_screen_is_kept_though_an_earlier_one_is_still_being_read
 
 
 async def test_a_second_agent_of_a_role_neither_is_recorded_nor_ends_a_recording(
-    tmp_path: Path,
+    rig: Rig,
 ) -> None:
-    rig = Rig(tmp_path)
-    first, second = rig.terminal("%1"), rig.terminal("%2")
-    rig.show(first, "of the first")
-    rig.show(second, "of the second")
-    rig.recorder.follow(first)
-    rig.recorder.follow(second)
+    first, second = rig.followed("of the first"), rig.followed("of the second", "%2")
     await until(lambda: rig.screens() == ["of the first"])
     await rig.recorder.finish(second)
     rig.show(first, "the end of the first")
@@ -190,11 +183,8 @@ async def test_a_second_agent_of_a_role_neither_is_recorded_nor_ends_a_recording
     assert rig.screens() == ["of the first", "the end of the first"]
 
 
-async def test_nothing_is_left_of_a_recorder_that_is_closed(tmp_path: Path) -> None:
-    rig = Rig(tmp_path)
-    live = rig.terminal("%1")
-    rig.show(live, "here")
-    rig.recorder.follow(live)
+async def test_nothing_is_left_of_a_recorder_that_is_closed(rig: Rig) -> None:
+    rig.followed("here")
     await until(lambda: rig.screens() == ["here"])
     before = asyncio.all_tasks()
     await rig.recorder.close()
@@ -212,9 +202,8 @@ async def test_nothing_is_left_of_a_recorder_that_is_closed(tmp_path: Path) -> N
     ],
 )
 async def test_only_agents_of_a_run_that_asked_for_it_are_recorded(
-    facts: dict[str, object], tmp_path: Path
+    facts: dict[str, object], rig: Rig
 ) -> None:
-    rig = Rig(tmp_path)
     await rig.record_once(rig.terminal("%1", **facts), "hello")
     assert roles_with_cast(rig.run) == []
     assert [path.name for path in rig.run.path.parent.iterdir()] == [RUN]
@@ -222,9 +211,9 @@ async def test_only_agents_of_a_run_that_asked_for_it_are_recorded(
 
 @pytest.mark.parametrize("trap", ["linked folder", "link", "second name", "file of others"])
 async def test_nothing_else_is_written_to(
-    trap: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    trap: str, rig: Rig, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rig, outside = Rig(tmp_path), tmp_path / "outside"
+    outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "file").write_text("mine")
     replay = rig.run.path / "replay"
@@ -245,13 +234,8 @@ async def test_nothing_else_is_written_to(
     assert "its screens are not recorded" in caplog.text
 
 
-async def test_a_run_that_is_removed_stays_so(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    rig = Rig(tmp_path)
-    live = rig.terminal("%1")
-    rig.show(live, "recorded")
-    rig.recorder.follow(live)
+async def test_a_run_that_is_removed_stays_so(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    live = rig.followed("recorded")
     await until(lambda: rig.screens() == ["recorded"])
     shutil.rmtree(rig.run.path)
     rig.show(live, "hello")
