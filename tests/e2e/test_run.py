@@ -51,6 +51,7 @@ class TestVerdicts:
         assert "PASS after 1 round" in done.stdout
         assert state_of(machine)["final_status"] == "PASS"
         assert len(replies_of(machine)) == 9
+        assert "Python 3." in replies_of(machine)["009-tester.md"], "a command was really run"
         assert "permissions: ask" in done.stdout
         assert [terminal["permissions"] for terminal in listed] == ["ask"] * 5
 
