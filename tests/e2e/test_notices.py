@@ -3,8 +3,6 @@
 import json
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +14,10 @@ from tests.e2e.runs import Run, answer, prepare, rule, running, script
 from tests.e2e.test_python import python
 from tests.notices.test_channels import Hook
 
+# Named twice because it is a fixture: what uses it is not seen here.
+from tests.notices.test_channels import hook as hook
+
 pytestmark = [pytest.mark.tmux, pytest.mark.slow]
-
-
-@pytest.fixture
-def hook() -> Iterator[Hook]:
-    with closing(Hook()) as found:
-        yield found
 
 
 def configure(machine: Machine, **table: object) -> None:

@@ -4,8 +4,6 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -20,6 +18,9 @@ from cli_agent_orchestrator.runs.log import logging_to
 from cli_agent_orchestrator.settings.layout import run_folder
 from tests.cli.run_events import NOON
 from tests.notices.test_channels import Hook
+
+# Named twice because it is a fixture: what uses it is not seen here.
+from tests.notices.test_channels import hook as hook
 
 OPENED = RunOpened(NOON, "k3f9", "/home/ada/shop")
 PASSED = RunEnded(NOON, "PASS", 1, 0)
@@ -36,12 +37,6 @@ class Seen:
         if self._error is not None:
             raise self._error
         self.events.append(event)
-
-
-@pytest.fixture
-def hook() -> Iterator[Hook]:
-    with closing(Hook()) as found:
-        yield found
 
 
 def configured(folder: Path, text: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The table of settings, the levels they come from, and the settings file."""
+"""The levels that settings come from, and the settings file."""
 
 from datetime import date
 from pathlib import Path
@@ -7,7 +7,6 @@ import pytest
 
 from cli_agent_orchestrator.errors import ConfigError, UsageError
 from cli_agent_orchestrator.settings.config import RunConfig
-from cli_agent_orchestrator.settings.table import SETTINGS
 from cli_agent_orchestrator.settings.values import (
     find_sources,
     flatten_settings,
@@ -15,29 +14,6 @@ from cli_agent_orchestrator.settings.values import (
     read_change,
     read_settings_file,
 )
-
-SPECIFIED = {
-    # the table of the requirements: what a variable is when it is not set
-    # (API: what is looked for then; the server of `RunConfig.api` is but the usual one)
-    "API": "", "PROVIDER": "codex", "WD": "", "PROMPT": "", "PROMPT_FILE": "",
-    "MAX_ROUNDS": "8", "POLL_SECONDS": "2", "MAX_REVIEW_CYCLES": "3",
-    "MIN_REVIEW_CYCLES_BEFORE_APPROVAL": "2", "REQUIRE_REVIEW_EVIDENCE": "1",
-    "REVIEW_EVIDENCE_MIN_MATCH": "3", "PROJECT_TEST_CMD": "", "RESUME": "",
-    "CONDENSE_EXPLORE_ON_REPEAT": "1", "CONDENSE_REVIEW_FEEDBACK": "1", "MAX_FEEDBACK_LINES": "30",
-    "CONDENSE_UPSTREAM_ON_REPEAT": "1", "CONDENSE_CROSS_PHASE": "1", "MAX_CROSS_PHASE_LINES": "40",
-    "STATE_FILE": "", "CLEANUP_ON_EXIT": "0", "RESPONSE_TIMEOUT": "1800",
-    "STRICT_FILE_HANDOFF": "1", "IDLE_GRACE_SECONDS": "30", "MAX_FILE_REMINDERS": "1",
-    "ANALYST_PROVIDER": "", "ANALYST_REVIEW_PROVIDER": "", "PROGRAMMER_PROVIDER": "",
-    "PROGRAMMER_REVIEW_PROVIDER": "", "TESTER_PROVIDER": "", "AGENT_PERMISSIONS": "",
-    "ROLE_PROVIDERS": "", "FLOW": "loop", "GATES": "", "GATE_TIMEOUT": "1800",
-    "MISSING": "", "PROOF": "report", "READONLY_ROLES": "warn", "REVIEW_BOUND": "show",
-    "STALL": "warn", "WORKSPACE": "folder", "WORKTREE_SETUP": "", "HELD_BACK": "",
-    "RECORDING": "1",
-}  # fmt: skip
-
-
-def test_the_table_has_every_variable_with_its_default() -> None:
-    assert {setting.name: setting.default for setting in SETTINGS} == SPECIFIED
 
 
 def test_option_wins_over_environment_over_file() -> None:
