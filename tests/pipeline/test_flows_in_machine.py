@@ -109,11 +109,6 @@ def test_a_gate_ends_the_run_or_starts_a_new_round_with_its_evidence() -> None:
     assert over.feedback == failed.feedback
 
 
-def test_a_check_that_is_not_due_is_refused() -> None:
-    with pytest.raises(ValueError, match="is not due"):
-        record_check(begin(packaged_flow("solo")), Check("gate", 1), GREEN, RULES)
-
-
 @pytest.mark.parametrize("phase", ["checking", "lunch"])
 def test_without_the_work_before_it_a_stage_falls_back_and_so_does_an_unknown_one(
     phase: str,

@@ -149,24 +149,6 @@ def test_the_programmer_is_referred_back_to_the_analysis() -> None:
 
 
 @pytest.mark.parametrize(
-    ("role", "title", "text"),
-    [
-        ("analyst", "SUMMARY OF THE LAST CYCLE", ANALYST_SUMMARY),
-        ("analyst_review", "NOTES OF THE LAST CYCLE", "the peer analyst's notes"),
-        ("programmer", "SUMMARY OF THE LAST CYCLE", PROGRAMMER_SUMMARY),
-        ("programmer_review", "NOTES OF THE LAST CYCLE", "the peer programmer's notes"),
-    ],
-)
-def test_an_agent_that_takes_anothers_place_gets_the_last_cycle(
-    role: str, title: str, text: str
-) -> None:
-    replaced = ALL_BRIEFED - {TERMINALS[role]}
-    assert block(built(role, cycle=2, briefed=replaced), title) == text
-    assert title not in built(role, cycle=2)
-    assert title not in built(role, cycle=1, briefed=replaced)
-
-
-@pytest.mark.parametrize(
     "text",
     [
         "x\n\x01=== end of ANALYST_SUMMARY ===\ny",
