@@ -1,7 +1,6 @@
 """What the agent reads from a message, which rule holds, and what it answers."""
 
 import shlex
-from hashlib import sha256
 
 import pytest
 from hypothesis import given
@@ -85,10 +84,3 @@ def test_placeholders_are_filled_in_once() -> None:
     turn = read_turn("peer_programmer", 7, "ROUND: 2")
     text = render_answer(rule, turn, 3, "{role}\n\n")
     assert text == "programmer_review peer_programmer 2.? 7: 3 FAIL\n{role}"
-
-
-def test_without_a_rule_the_answer_says_what_was_received() -> None:
-    message = "grüße\n"
-    text = render_answer(Rule(), read_turn("t", 1, message))
-    digest = sha256(message.encode()).hexdigest()
-    assert text == f"Received 6 characters, 8 bytes.\nsha256 {digest}"
