@@ -186,11 +186,6 @@ class Request:
 Responder = Callable[[Request], Script]
 
 
-def answer(*steps: Step | str) -> Script:
-    """Return the script of these steps; a plain string is something to say."""
-    return Script(tuple(Text(step) if isinstance(step, str) else step for step in steps))
-
-
 def response_command(prompt: str, text: str) -> str | None:
     """Return the command that writes `text` to the response file, exactly as the prompt shows it.
 

@@ -23,11 +23,8 @@ def mistakes(truth: Truth, *told: Told, grace: float = 0.0) -> set[Mistake]:
     return set(score(truth, sorted(told, key=lambda entry: entry.at), grace).mistakes)
 
 
-def test_a_turn_that_is_told_rightly_has_no_mistake_and_a_delay() -> None:
+def test_what_is_told_rightly_has_no_mistake_and_a_delay_and_a_question_two() -> None:
     assert score(TURN, RIGHT) == Score(delay=0.5)
-
-
-def test_a_question_that_is_told_rightly_has_two_delays() -> None:
     assert score(QUESTION, RIGHT_QUESTION) == Score(delay=0.5, asked_delay=0.25)
 
 
