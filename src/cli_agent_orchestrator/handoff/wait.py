@@ -19,7 +19,7 @@ status of the terminal and the text of the response file if that is complete, an
 with what to do. The first rule that fits decides:
 
 1.  No answer from the server: ask again, a little later each time; after five minutes without an
-    answer give up. `retry.py` has the schedule.
+    answer give up. `Retry` of `core/clock.py` has the schedule.
 2.  At rest or in `error` without a response, and the folder in which the agent works is gone: end.
     An agent cannot go on there.
 3.  `error`: fail at once. But an error that was there before the prompt was sent is the last
