@@ -113,7 +113,7 @@ class Keyboard:
     def _stop(self, number: int, frame: FrameType | None) -> None:
         """Stop the process as it would have been, with the terminal as it was."""
         self._give_back()
-        _write(1, SHOW_CURSOR)
+        _write(1, ERASE_BLOCK + SHOW_CURSOR)
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
         signal.signal(number, self._stop)
