@@ -75,7 +75,7 @@ class TestRunFolder:
         assert token not in json.dumps(record)
         watched = machine.cao("watch", code=0)
         assert "Round 1, cycle 1, programmer: summary received" in watched.stdout
-        assert "DRY RUN: PASS after 1 round" in watched.stdout.splitlines()[-2]
+        assert "DRY RUN: PASS, not proven: no command" in watched.stdout.splitlines()[-2]
         assert "Its agents stay" in watched.stdout.splitlines()[-1]
         again = machine.cao("watch", folder.name[-4:], "--json")
         assert events_of(again.stdout) == run.events
