@@ -108,7 +108,7 @@ def test_a_run_passes_in_a_work_tree_and_its_work_is_applied(
     project.write({"a.txt": "mine\n"})
     before = project.state()
     said = run_to_pass(machine, "--gate", GATE)
-    assert "what is not committed is not in the work tree: a.txt, task.md" in said
+    assert "what is not committed is not in the work tree: a.txt\n" in said
     (prompt,) = archive_of(machine).glob("*programmer-prompt.md")
     assert "=== WHERE YOU WORK ===" in prompt.read_text()
     assert "Do not commit" in prompt.read_text()
@@ -266,7 +266,7 @@ def test_a_run_is_discarded_and_a_snapshot_keeps_it(machine: Machine, project: P
     run_to_pass(machine)
     project.git("commit", "-q", "--allow-empty", "-m", "after", folder=tree_of(machine))
     # Only what the run committed is applied.
-    assert "is not where the run left it" in machine.cao("apply", code=2).stderr
+    assert "is not where the run left it" in machine.cao("apply", code=3).stderr
     project.git("reset", "-q", "HEAD~", folder=tree_of(machine))
     (tree_of(machine) / "late.txt").write_text("late\n")
     record = record_of(machine)
