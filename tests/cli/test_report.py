@@ -18,14 +18,8 @@ from cli_agent_orchestrator.events import CheckEnded, RunEnded
 from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
 from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState, encode_state
 from cli_agent_orchestrator.proof.verdict import ProofWords
-from cli_agent_orchestrator.runs.record import (
-    EventLog,
-    RunRecord,
-    RunStatus,
-    SavedTree,
-    write_record,
-)
-from cli_agent_orchestrator.runs.recorder import Recorder
+from cli_agent_orchestrator.runs.record import RunRecord, RunStatus, SavedTree, write_record
+from cli_agent_orchestrator.runs.recorder import EventLog, Recorder
 from cli_agent_orchestrator.settings.layout import (
     SNAPSHOTS_FOLDER,
     STATE_NAME,
