@@ -128,7 +128,9 @@ def _start_in_new_session(
             if not isinstance(session, str) or not session:
                 raise RunError("the server returned no name of the session; is it a cao server?")
             rest = {role: providers[role] for role in others}
-            started = _start(server, session, flow, rest, on_started, when_stopped)
+            started = _start(
+                server, session, flow, rest, on_started, when_stopped, warm=providers[first]
+            )
             undo.pop_all()
         ids = {role: terminal["id"] for role, terminal in started.items()}
         return session, {first: begun["id"], **ids}
@@ -156,8 +158,12 @@ def _start(
     when_stopped: WhenStopped | None = None,
     *,
     new: bool = False,
+    warm: str = "",
 ) -> dict[str, Terminal]:
     """Start all agents or none, in threads, and report them in this one.
+
+    The first of each agent starts alone, unless one of its kind is `warm`: what it sets up at its
+    first start ever, such as a database, several would set up at the same time.
 
     When it is stopped, the session is deleted until no start is under way any more, and once more
     for the agents that were ready.
@@ -171,7 +177,9 @@ def _start(
         make: Callable[..., Terminal] = server.create_session if new else server.create_terminal
         return make(agent_profile=profile, session_name=session, provider=provider, role=role)
 
-    def start(role: str) -> Terminal:
+    def start(role: str, after: Future[Terminal] | None) -> Terminal:
+        if after is not None:
+            after.result()
         terminal = patiently(partial(create, role), stopped=stopped)
         terminal_id = terminal.get("id")
         if not isinstance(terminal_id, str) or not terminal_id:
@@ -180,7 +188,12 @@ def _start(
         return terminal
 
     with ExitStack() as undo, ThreadPoolExecutor(max(len(providers), 1)) as pool:
-        starting = {pool.submit(start, role): role for role in providers}
+        firsts: dict[str, Future[Terminal]] = {}
+        starting: dict[Future[Terminal], str] = {}
+        for role, provider in providers.items():
+            starting[future := pool.submit(start, role, firsts.get(provider))] = role
+            if provider != warm:
+                firsts.setdefault(provider, future)
         for started in starting:
             started.add_done_callback(news.put)
         if when_stopped is not None:
