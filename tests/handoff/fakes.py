@@ -99,6 +99,7 @@ class FakeAgents:
     status_refusals: list[ApiError] = field(default_factory=list)
     terminal: dict[str, Any] = field(default_factory=dict)
     """Raised when the status is asked for, one by one."""
+    question: dict[str, Any] | None = None
     output_refusals: list[ApiError] = field(default_factory=list)
     """Raised when the output is asked for, one by one."""
     features_named: frozenset[str] = frozenset()
@@ -134,6 +135,10 @@ class FakeAgents:
     def get_terminal(self, terminal_id: str) -> dict[str, Any]:
         self._answer()
         return self.terminal
+
+    def get_question(self, terminal_id: str) -> dict[str, Any] | None:
+        self._answer()
+        return self.question
 
     def get_last_output(self, terminal_id: str) -> str:
         self._answer()

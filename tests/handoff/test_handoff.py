@@ -209,10 +209,12 @@ class TestWaitingForAPerson:
         assert stage.wait() == "reply"
         assert questions(stage) == asked
 
-    def test_a_question_that_keeps_the_prompt_from_being_sent_is_told_without_words(
-        self, stage: Stage
+    @pytest.mark.parametrize("shown", ["", "Trust all hooks?\n  t  trust all"])
+    def test_a_question_that_keeps_the_prompt_from_being_sent_is_told_as_it_is_shown(
+        self, stage: Stage, shown: str
     ) -> None:
         asks = ApiRefused("POST", "/input", 409, "the agent asks a question")
+        stage.agents.question = {"text": shown} if shown else None
         stage.agents.refusals = [asks] * 20
         stage.status(0, WAITING)
         stage.file(90, "reply")
@@ -220,8 +222,20 @@ class TestWaitingForAPerson:
         assert stage.send() == "reply"
         [told] = [one for one in stage.events if one.kind is EventKind.WAITING_FOR_PERSON]
         first = next(one for one in stage.events if one.status is WAITING)
-        assert (told.text, told.question) == (f"cao attach {TERMINAL}", "")
+        assert (told.text, told.question) == (f"cao attach {TERMINAL}", shown)
         assert told.at - first.at <= 1
+
+    def test_a_sign_in_that_is_asked_for_in_the_turn_ends_it_with_what_to_do(
+        self, stage: Stage
+    ) -> None:
+        stage.agents.question = {"text": "1. Sign in", "advice": "run `codex login` once"}
+        stage.status(0, PROCESSING)
+        stage.status(10, WAITING, told=True, why=SEEN)
+        with pytest.raises(TurnFailed, match="run `codex login` once") as failed:
+            stage.wait()
+        assert failed.value.to_resume.endswith(" --replace-terminals")
+        assert stage.elapsed < 12
+        assert questions(stage) == []
 
 
 def questions(stage: Stage) -> list[str]:

@@ -165,6 +165,9 @@ class FakeServer:
         self.get_terminal(terminal_id)
         return self.statuses.get(terminal_id, TerminalStatus.COMPLETED)
 
+    def get_question(self, terminal_id: str) -> dict[str, Any] | None:
+        return None
+
     def get_last_output(self, terminal_id: str) -> str:
         self.get_terminal(terminal_id)
         return self.last_output

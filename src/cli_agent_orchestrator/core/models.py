@@ -246,6 +246,8 @@ class Question(Struct, frozen=True):
     """Empty if its screen does not tell; its text is then the end of the screen."""
     fingerprint: str
     """Identifies this very question: an answer with it answers no other."""
+    advice: str = ""
+    """What to do where its terminal is no place to answer it, as to sign in; else empty."""
 
 
 class TerminalEvent(Struct, frozen=True):
