@@ -188,12 +188,11 @@ def _start(
         return terminal
 
     with ExitStack() as undo, ThreadPoolExecutor(max(len(providers), 1)) as pool:
-        firsts: dict[str, Future[Terminal]] = {}
+        firsts: dict[str, Future[Terminal] | None] = {warm: None}
         starting: dict[Future[Terminal], str] = {}
         for role, provider in providers.items():
             starting[future := pool.submit(start, role, firsts.get(provider))] = role
-            if provider != warm:
-                firsts.setdefault(provider, future)
+            firsts.setdefault(provider, future)
         for started in starting:
             started.add_done_callback(news.put)
         if when_stopped is not None:
