@@ -49,7 +49,7 @@ from cli_agent_orchestrator.runs.recorder import Recorder
 from cli_agent_orchestrator.runs.request import Environment, build_request
 from cli_agent_orchestrator.runs.run import Conductor
 from cli_agent_orchestrator.runs.view import list_runs
-from cli_agent_orchestrator.settings.config import RunConfig
+from cli_agent_orchestrator.settings.config import DEFAULT_API, RunConfig
 from cli_agent_orchestrator.settings.layout import STATE_FILE, run_folder, said_of_place
 from cli_agent_orchestrator.work.snapshots import Snapshots
 from tests.pipeline.samples import LOOP, TASK_TEXT
@@ -86,6 +86,8 @@ class Stage:
         self.state = folder / "state"
         self.server = FakeServer()
         self.down = False
+        self.gone = ""
+        """The address at which no server is any more."""
         self.is_watched = True
         self.replaces_agents = False
         self.events: list[RunEvent] = []
@@ -121,7 +123,7 @@ class Stage:
     def connect(
         self, config: RunConfig, on_warning: Callable[[str], None]
     ) -> Iterator[tuple[Any, Found]]:
-        if self.down:
+        if self.down or (config.api_given and config.api == self.gone):
             raise AWAY
         yield self.server, Found("http://localhost:1", "yours")
 
@@ -440,6 +442,21 @@ def test_a_lost_agent_is_replaced_by_the_one_chosen_now_or_else_one_of_its_kind(
     assert stage.conduct(PROOF="off", **chosen).final_status is FinalStatus.PASS
     assert [provider for _, provider in stage.server.started[started:]] == [agent]
     assert stage.sign_ins == [{"codex"}, {"codex", agent}]
+
+
+@pytest.mark.parametrize("options", [{}, {"API": "http://127.0.0.1:3"}], ids=["own", "named"])
+def test_where_the_server_that_a_run_named_is_gone_another_one_takes_its_place(
+    stage: Stage, options: dict[str, str]
+) -> None:
+    gone = "http://127.0.0.1:2"
+    leave_at(stage, "tester", API=gone)
+    stage.gone, stage.server = gone, FakeServer()
+    assert "--replace-terminals" in stage.refusal(RunError, RESUME="1", **options)
+    stage.replaces_agents = True
+    state = stage.conduct(RESUME="1", PROOF="off", **options)
+    assert state.final_status is FinalStatus.PASS
+    assert state.api == options.get("API", DEFAULT_API)
+    assert any(str(AWAY) in text for text in stage.warnings) is not bool(options)
 
 
 @pytest.mark.parametrize(

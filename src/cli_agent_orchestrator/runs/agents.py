@@ -24,7 +24,6 @@ from ..errors import ApiError, ApiRefused, ApiUnreachable, RunError, Stopped
 from ..pipeline.flow import Flow
 from ..pipeline.machine import begin
 from ..pipeline.state import Progress, RunState
-from ..settings.config import DEFAULT_API
 from .prepare import Prepared
 from .record import run_of_session, session_name_of, short_name
 
@@ -249,7 +248,7 @@ def init_new_run(
         server, session_name_of(new.run_id), new.flow, providers, on_started, when_stopped
     )
     state = RunState(
-        api=config.api if config.api_given else DEFAULT_API,
+        api=config.api,
         provider=config.provider,
         wd=str(config.wd),
         prompt=new.task.text,

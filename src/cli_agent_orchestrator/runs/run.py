@@ -418,6 +418,7 @@ class Conductor:
 
     def _find_agents(self, client: ApiClient, state: RunState) -> tuple[RunState, tuple[str, ...]]:
         """Find every agent of a saved run again; return also the roles that have a new one."""
+        state = replace(state, api=self._config.api)
         if not self._request.replace_terminals:
             verify_resume_terminals(client, state)
             return state, ()
