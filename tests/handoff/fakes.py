@@ -165,10 +165,10 @@ def no_watch(path: Path, on_change: OnChange) -> AbstractContextManager[None]:
 
 
 def event_of(
-    status: TerminalStatus, why: str = "", kind: str = "status", action: str = ""
+    status: TerminalStatus, why: str = "", kind: str = "status", **more: str
 ) -> TerminalEvent:
     """Return what the stream tells of the terminal."""
-    return TerminalEvent("s-1", kind, TERMINAL, "cao-x", status, why, 0.0, action=action)
+    return TerminalEvent("s-1", kind, TERMINAL, "cao-x", status, why, 0.0, **more)
 
 
 class Stage:

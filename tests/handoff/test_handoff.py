@@ -13,6 +13,7 @@ from cli_agent_orchestrator.errors import (
     ApiRefused,
     ApiUnreachable,
     HandoffError,
+    HandoffTimeout,
     NoResponseFile,
     Stopped,
     TurnFailed,
@@ -117,6 +118,19 @@ class TestReactingToEvents:
         stage.status(9, failed, told=True, why="screen: looks error")
         with pytest.raises(TurnFailed, match="You've hit your usage limit"):
             stage.wait()
+
+    def test_an_agent_that_goes_on_by_itself_after_a_limit_is_named_and_waited_for(
+        self, stage: Stage
+    ) -> None:
+        limit = event_of(PROCESSING, wakes="12:30pm")
+        stage.status(0, PROCESSING)
+        for seconds in (8, 9):
+            stage.mailbox.at(seconds, lambda: stage.mailbox.post(limit))
+        with pytest.raises(HandoffTimeout, match=r"usage limit lasts until 12:30pm\n"):
+            stage.wait()
+        assert stage.elapsed == RULES.response_timeout
+        (told,) = stage.told(EventKind.WARNING)
+        assert "12:30pm" in told
 
 
 class TestIncompleteFiles:

@@ -20,6 +20,7 @@ from cli_agent_orchestrator.errors import (
     EXIT_USAGE,
     ApiRefused,
     ApiUnreachable,
+    HandoffTimeout,
     OrchestratorError,
     RunError,
     RunLocked,
@@ -472,6 +473,26 @@ def test_the_agents_of_a_new_run_are_asked_whether_somebody_is_signed_in(
 ) -> None:
     stage.conduct(PROVIDER="codex", **options)
     assert stage.sign_ins == asked
+
+
+@pytest.mark.parametrize(
+    "how", [Stopped("enough"), HandoffTimeout("late\n  Go on waiting: …", to_resume="cao resume")]
+)
+def test_an_agent_that_would_go_on_by_itself_is_ended_with_its_run(
+    stage: Stage, how: Exception
+) -> None:
+    def answer(asked: Asked) -> str:
+        if asked.role == "programmer":
+            stage.server.terminals[asked.terminal_id]["wakes"] = "12:30pm"
+            raise how
+        return agree(asked)
+
+    stage.server.answer = answer
+    said = stage.refusal(type(how))
+    assert stage.server.exited == ["programmer-1"]
+    assert any("12:30pm" in text for text in stage.warnings)
+    if isinstance(how, HandoffTimeout):
+        assert (said, how.to_resume.endswith(" --replace-terminals")) == ("late", True)
 
 
 def test_a_run_whose_folder_for_scripts_an_agent_has_removed_goes_on(stage: Stage) -> None:

@@ -364,9 +364,10 @@ class Handoff:
             case End.FOLDER_LOST:
                 raise errors.FolderGone(self._files.temporary.root, agent.role)
             case End.TIMEOUT:
+                limit = f": its usage limit lasts until {watch.wakes}" if watch.wakes else ""
                 raise errors.HandoffTimeout(
                     f"{agent.role} did not finish within {self.rules.response_timeout:g} s "
-                    "(RESPONSE_TIMEOUT)\n"
+                    f"(RESPONSE_TIMEOUT){limit}\n"
                     f"  Look at it:    {agent.attach}\n  Go on waiting: {resume}",
                     to_resume=resume,
                 )

@@ -256,6 +256,8 @@ class TurnWatch:
         self.if_missing = STOPS
         self.trouble = ""
         """What the agent itself says of its error."""
+        self.wakes = ""
+        """When it goes on by itself after a usage limit; empty if it does not."""
         self.error: ApiError | None = None
         """Why the server's last answer did not come."""
         self._agents = agents
@@ -426,6 +428,9 @@ class TurnWatch:
             case TerminalEvent(terminal_id=name) if name == self.agent.terminal_id:
                 if signal.kind in STATUS_KINDS:
                     self._note_words(signal.status, words_of(signal.reason))
+                    if signal.wakes and signal.wakes != self.wakes:
+                        self.warn(f"it hit a usage limit and goes on by itself at {signal.wakes}")
+                    self.wakes = signal.wakes
                     self._worked_at = -inf
                 elif signal.kind == "action" and signal.action != self._action:
                     self._action = signal.action

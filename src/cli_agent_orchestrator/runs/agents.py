@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar
@@ -364,6 +364,18 @@ def replace_terminals(
             progress, in_flight=in_flight, providers={**progress.providers, **providers}
         ),
     )
+
+
+def exit_sleepers(server: AgentServer, state: RunState) -> dict[str, str]:
+    """End the agents that would go on by themselves; return when they would have, by role."""
+    found: dict[str, str] = {}
+    with suppress(ApiError):
+        for role, terminal_id in state.terminals.items():
+            terminal = _find_terminal(server, terminal_id) or {}
+            if at := terminal.get("wakes"):
+                exit_quietly(server, terminal_id)
+                found[role] = str(at)
+    return found
 
 
 def exit_terminals(server: AgentServer, ids: Collection[str]) -> None:
