@@ -164,8 +164,9 @@ def no_watch(path: Path, on_change: OnChange) -> AbstractContextManager[None]:
     return nullcontext()
 
 
+# Any: fields of an event
 def event_of(
-    status: TerminalStatus, why: str = "", kind: str = "status", **more: str
+    status: TerminalStatus, why: str = "", kind: str = "status", **more: Any
 ) -> TerminalEvent:
     """Return what the stream tells of the terminal."""
     return TerminalEvent("s-1", kind, TERMINAL, "cao-x", status, why, 0.0, **more)
