@@ -131,6 +131,11 @@ class FakeServer:
         self.get_terminal(terminal_id)
         del self.terminals[terminal_id]
 
+    def press_key(self, terminal_id: str, key: str) -> None:
+        terminal = self.get_terminal(terminal_id)
+        if not terminal.get("is_deaf"):
+            terminal["wakes"] = ""
+
     def delete_session(self, session_name: str) -> None:
         self._answer()
         inside = [i for i, one in self.terminals.items() if one["session_name"] == session_name]

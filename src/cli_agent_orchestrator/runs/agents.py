@@ -67,6 +67,7 @@ GONE = 404
 AGAIN_SECONDS = 0.2
 """After this a session is deleted once more: a request to start an agent may be on its way."""
 EXIT_AWAY_SECONDS = 5.0
+STOP_LOOKS = 10
 
 # Any: JSON from a server that may not be ours.
 Terminal = dict[str, Any]
@@ -98,6 +99,8 @@ class AgentServer(Protocol):
     def get_terminal(self, terminal_id: str) -> Terminal: ...
 
     def exit_terminal(self, terminal_id: str) -> None: ...
+
+    def press_key(self, terminal_id: str, key: str) -> None: ...
 
     def delete_session(self, session_name: str) -> None: ...
 
@@ -366,15 +369,29 @@ def replace_terminals(
     )
 
 
-def exit_sleepers(server: AgentServer, state: RunState) -> dict[str, str]:
-    """End the agents that would go on by themselves; return when they would have, by role."""
+def stop_sleepers(server: AgentServer, state: RunState) -> dict[str, str]:
+    """Stop the agents that would go on by themselves; return when they would have, by role.
+
+    One that cannot be stopped is ended.
+    """
+
+    def wakes(terminal_id: str) -> str:
+        return str((_find_terminal(server, terminal_id) or {}).get("wakes") or "")
+
     found: dict[str, str] = {}
     with suppress(ApiError):
         for role, terminal_id in state.terminals.items():
-            terminal = _find_terminal(server, terminal_id) or {}
-            if at := terminal.get("wakes"):
+            if not terminal_id or not (at := wakes(terminal_id)):
+                continue
+            found[role] = at
+            with suppress(ApiRefused):
+                server.press_key(terminal_id, "Escape")
+            for _ in range(STOP_LOOKS):
+                if not wakes(terminal_id):
+                    break
+                time.sleep(AGAIN_SECONDS)
+            else:
                 exit_quietly(server, terminal_id)
-                found[role] = str(at)
     return found
 
 

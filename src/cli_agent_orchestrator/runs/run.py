@@ -37,12 +37,12 @@ from ..work.held_back import in_their_place
 from ..work.worktree import Worktree
 from .agents import (
     delete_session,
-    exit_sleepers,
     exit_terminals,
     find_lost_terminals,
     init_new_run,
     patiently,
     replace_terminals,
+    stop_sleepers,
     verify_resume_terminals,
 )
 from .control import Listener
@@ -473,7 +473,6 @@ class Conductor:
     def _loop(self, client: ApiClient, runner: Runner, state: RunState) -> RunState:
         self._state = state
         agents = state.terminals.values()
-        anew = f"cao resume {short_name(self._record.id)} --replace-terminals"
         with ExitStack() as stack:
             if self._config.cleanup_on_exit:
                 stack.callback(exit_terminals, client, agents)
@@ -493,23 +492,25 @@ class Conductor:
                 # They work in the folder that was removed, even where a new one has its name.
                 self._agents_ended = True
                 exit_terminals(client, agents)
+                resume = f"cao resume {short_name(self._record.id)} --replace-terminals"
                 raise errors.RunError(
                     f"the work tree {gone.folder} was removed while {gone.role} was at work. It is "
                     "back as the last snapshot has it, and the agents, which cannot work on, are "
-                    f"ended: `{anew}` goes on with new ones",
-                    to_resume=anew,
+                    f"ended: `{resume}` goes on with new ones",
+                    to_resume=resume,
                 ) from gone
             except (errors.HandoffError, errors.HandoffTimeout) as error:
                 if self._config.cleanup_on_exit:
                     # It is about an agent that is ended with the others.
                     error.drop_advice()
-                elif self._end_sleepers(client, runner.state, anew):
-                    error.drop_advice()
-                    error.to_resume = anew
                 raise
             finally:
                 self._state = runner.state
-                self._end_sleepers(client, runner.state, anew)
+                for role, at in stop_sleepers(client, runner.state).items():
+                    self._warn(
+                        f"{role} hit its usage limit and would go on by itself at {at}, with no "
+                        "run watching: it is stopped"
+                    )
             # Every setting is saved: only the request shows what the user said about the agents.
             is_asked = "CLEANUP_ON_EXIT" in self._request.settings
             has_passed = done.final_status is FinalStatus.PASS
@@ -520,16 +521,6 @@ class Conductor:
                 delete_session(client, state.session_name)
         self._commit(done)
         return done
-
-    def _end_sleepers(self, client: ApiClient, state: RunState, anew: str) -> bool:
-        """Leave no agent that would work on when no run watches it."""
-        ended = exit_sleepers(client, state)
-        for role, at in ended.items():
-            self._warn(
-                f"{role} is ended: after its usage limit it would go on by itself at {at}, and no "
-                f"run would watch it. `{anew}` goes on with a new one"
-            )
-        return bool(ended)
 
     def _repair_tree(self) -> None:
         if self._tree is None:
