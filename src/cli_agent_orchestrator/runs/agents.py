@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -118,24 +118,11 @@ def _start_in_new_session(
     A server may end in the middle of a request, whose result is then unknown. In that case the
     session is ended, and all agents are started once more.
     """
-    first, *others = providers
 
     def start_all() -> tuple[str, dict[str, str]]:
-        with ExitStack() as undo:
-            begun = _start(
-                server, name, flow, {first: providers[first]}, on_started, when_stopped, new=True
-            )[first]
-            undo.callback(exit_quietly, server, begun["id"])
-            session = begun.get("session_name")
-            if not isinstance(session, str) or not session:
-                raise RunError("the server returned no name of the session; is it a cao server?")
-            rest = {role: providers[role] for role in others}
-            started = _start(
-                server, session, flow, rest, on_started, when_stopped, warm=providers[first]
-            )
-            undo.pop_all()
+        started = _start(server, name, flow, providers, on_started, when_stopped, new=True)
         ids = {role: terminal["id"] for role, terminal in started.items()}
-        return session, {first: begun["id"], **ids}
+        return str(next(iter(started.values()))["session_name"]), ids
 
     try:
         return start_all()
@@ -160,12 +147,11 @@ def _start(
     when_stopped: WhenStopped | None = None,
     *,
     new: bool = False,
-    warm: str = "",
 ) -> dict[str, Terminal]:
     """Start all agents or none, in threads, and report them in this one.
 
-    The first of each agent starts alone, unless one of its kind is `warm`: what it sets up at its
-    first start ever, such as a database, several would set up at the same time.
+    The first one opens a `new` session. The first of each agent starts alone: what it sets up at
+    its first start ever, such as a database, several would set up at the same time.
 
     When it is stopped, the session is deleted until no start is under way any more, and once more
     for the agents that were ready.
@@ -174,26 +160,27 @@ def _start(
     news: SimpleQueue[Future[Terminal] | None] = SimpleQueue()
     stopped = threading.Event()
 
-    def create(role: str) -> Terminal:
-        profile, provider = flow.role(role).profile, providers[role]
-        make: Callable[..., Terminal] = server.create_session if new else server.create_terminal
-        return make(agent_profile=profile, session_name=session, provider=provider, role=role)
-
-    def start(role: str, after: Future[Terminal] | None) -> Terminal:
-        if after is not None:
-            after.result()
-        terminal = patiently(partial(create, role), stopped=stopped)
-        terminal_id = terminal.get("id")
-        if not isinstance(terminal_id, str) or not terminal_id:
-            raise RunError("the server started an agent and returned no id; is it a cao server?")
-        undo.callback(exit_quietly, server, terminal_id)
+    def start(role: str, after: Sequence[Future[Terminal]]) -> Terminal:
+        nonlocal session
+        for one in after:
+            one.result()
+        opens = new and not after
+        make: Callable[..., Terminal] = server.create_session if opens else server.create_terminal
+        create = partial(make, agent_profile=flow.role(role).profile, session_name=session)
+        create = partial(create, provider=providers[role], role=role)
+        terminal = patiently(create, stopped=stopped)
+        undo.callback(exit_quietly, server, _read(terminal, "id"))
+        if opens:
+            session = _read(terminal, "session_name")
         return terminal
 
     with ExitStack() as undo, ThreadPoolExecutor(max(len(providers), 1)) as pool:
-        firsts: dict[str, Future[Terminal] | None] = {warm: None}
+        firsts: dict[str, Future[Terminal]] = {}
         starting: dict[Future[Terminal], str] = {}
         for role, provider in providers.items():
-            starting[future := pool.submit(start, role, firsts.get(provider))] = role
+            opener = next(iter(firsts), "") if new else ""
+            after = [firsts[one] for one in (opener, provider) if one in firsts]
+            starting[future := pool.submit(start, role, after)] = role
             firsts.setdefault(provider, future)
         for started in starting:
             started.add_done_callback(news.put)
@@ -213,6 +200,13 @@ def _start(
         terminals = {role: started.result() for started, role in starting.items()}
         undo.pop_all()
     return terminals
+
+
+def _read(terminal: Terminal, name: str) -> str:
+    value = terminal.get(name)
+    if not isinstance(value, str) or not value:
+        raise RunError(f"the server returned no {name} of an agent; is it a cao server?")
+    return value
 
 
 def delete_session(server: AgentServer, session: str) -> str:
