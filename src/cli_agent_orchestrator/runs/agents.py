@@ -118,12 +118,7 @@ def _start_in_new_session(
     A server may end in the middle of a request, whose result is then unknown. In that case the
     session is ended, and all agents are started once more.
     """
-
-    def start_all() -> tuple[str, dict[str, str]]:
-        started = _start(server, name, flow, providers, on_started, when_stopped, new=True)
-        ids = {role: terminal["id"] for role, terminal in started.items()}
-        return str(next(iter(started.values()))["session_name"]), ids
-
+    start_all = partial(_start, server, name, flow, providers, on_started, when_stopped, new=True)
     try:
         return start_all()
     except ApiUnreachable as error:
@@ -147,7 +142,7 @@ def _start(
     when_stopped: WhenStopped | None = None,
     *,
     new: bool = False,
-) -> dict[str, Terminal]:
+) -> tuple[str, dict[str, str]]:
     """Start all agents or none, in threads, and report them in this one.
 
     The first one opens a `new` session. The first of each agent starts alone: what it sets up at
@@ -157,10 +152,10 @@ def _start(
     for the agents that were ready.
     """
     # SimpleQueue, because its put may interrupt its get: signal handlers stop us.
-    news: SimpleQueue[Future[Terminal] | None] = SimpleQueue()
+    news: SimpleQueue[Future[str] | None] = SimpleQueue()
     stopped = threading.Event()
 
-    def start(role: str, after: Sequence[Future[Terminal]]) -> Terminal:
+    def start(role: str, after: Sequence[Future[str]]) -> str:
         nonlocal session
         for one in after:
             one.result()
@@ -169,14 +164,15 @@ def _start(
         create = partial(make, agent_profile=flow.role(role).profile, session_name=session)
         create = partial(create, provider=providers[role], role=role)
         terminal = patiently(create, stopped=stopped)
-        undo.callback(exit_quietly, server, _read(terminal, "id"))
+        terminal_id = _read(terminal, "id")
+        undo.callback(exit_quietly, server, terminal_id)
         if opens:
             session = _read(terminal, "session_name")
-        return terminal
+        return terminal_id
 
     with ExitStack() as undo, ThreadPoolExecutor(max(len(providers), 1)) as pool:
-        firsts: dict[str, Future[Terminal]] = {}
-        starting: dict[Future[Terminal], str] = {}
+        firsts: dict[str, Future[str]] = {}
+        starting: dict[Future[str], str] = {}
         for role, provider in providers.items():
             opener = next(iter(firsts), "") if new else ""
             after = [firsts[one] for one in (opener, provider) if one in firsts]
@@ -196,10 +192,10 @@ def _start(
                 fault = delete_session(server, session)
                 raise Stopped(fault or "the agents that were being started are ended again")
             if done.exception() is None and on_started is not None:
-                on_started(starting[done], done.result()["id"])
-        terminals = {role: started.result() for started, role in starting.items()}
+                on_started(starting[done], done.result())
+        ids = {role: started.result() for started, role in starting.items()}
         undo.pop_all()
-    return terminals
+    return session, ids
 
 
 def _read(terminal: Terminal, name: str) -> str:
@@ -338,8 +334,7 @@ def replace_terminals(
     session, ids = state.session_name, dict[str, str]()
     try:
         if session:
-            started = _start(server, session, state.flow, providers, on_started)
-            ids = {role: terminal["id"] for role, terminal in started.items()}
+            session, ids = _start(server, session, state.flow, providers, on_started)
     except ApiRefused as error:
         if not is_gone(error):
             raise

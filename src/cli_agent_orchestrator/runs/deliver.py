@@ -37,7 +37,6 @@ from .record import (
     Fate,
     RunRecord,
     SavedTree,
-    began_at,
     is_run_id,
     read_record,
     session_name_of,
@@ -356,8 +355,8 @@ def known_runs(state_folder: Path, environ: Mapping[str, str]) -> list[KnownRun]
             if run.is_readable:
                 in_use = in_use or run.is_live or _may_go_on(folder, run)
                 found.append(KnownRun(run, in_use, why_kept(state_folder, run, environ)))
-            elif (began := began_at(name)) is not None:
-                # Only its name is known, and with it its age.
+            else:
+                began = folder.path.stat().st_mtime
                 is_left = os.path.lexists(worktree_folder(state_folder, name))
                 waits = TREE_LEFT if is_left else ""
                 found.append(KnownRun(replace(run, started=began), in_use, waits))
