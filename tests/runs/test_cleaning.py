@@ -13,7 +13,6 @@ from cli_agent_orchestrator.runs.deliver import (
     end_agents,
     end_unlisted,
     known_runs,
-    left_drafts,
     listed_names,
     plan_cleanup,
     remove_folder,
@@ -260,6 +259,7 @@ class TestDoing:
         left.make()
         (tmp_path / RUNS_FOLDER / f"{DRAFT_PREFIX}20261115-084037-link").symlink_to(tmp_path)
         with mine.locked():
-            assert left_drafts(tmp_path) == (left.parts[-1],)
+            (run,) = plan_cleanup(known_runs(tmp_path, os.environ), 1e12).folders
+            assert run.record.id == left.parts[-1]
             assert remove_folder(tmp_path, mine.parts[-1], os.environ)
         assert not remove_folder(tmp_path, left.parts[-1], os.environ)
