@@ -106,7 +106,9 @@ class TestPage:
         assert "## Last notes of programmer_review" in page
         _, found, rest = page.partition("<details>\n<summary>All 9 turns</summary>\n\n")
         assert found
-        assert rest.startswith("| number | round | cycle | role | agent | time | outcome | reply |")
+        assert rest.startswith(
+            "| number | round | cycle | role | agent | time | outcome | tokens |"
+        )
         assert "009-tester.md" in rest
         found = json.loads(printed("--wd", str(rig.folder), "--json").output)
         assert (found["status"], found["round"]) == ("PASS", 1)

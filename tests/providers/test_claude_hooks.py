@@ -244,6 +244,9 @@ def test_lines_of_hooks_that_run_at_once_are_not_mixed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [file]
 
 
+LIMIT = "You've hit your 5-hour limit · resets 12:30pm (UTC)"
+
+
 def hook(event: str, **fields: object) -> str:
     return json.dumps({"hook_event_name": event, **fields})
 
@@ -300,6 +303,9 @@ SIGNALS = {
     hook("Stop", background_tasks=7): stop(SignalKind.STOPPED, None),
     hook("StopFailure", last_assistant_message="API Error: 529 busy"): signal(
         "failed", "StopFailure: API Error: 529 busy"
+    ),
+    hook("StopFailure", last_assistant_message=LIMIT): signal(
+        "failed", f"StopFailure: {LIMIT}", revocable=True
     ),
     hook("StopFailure"): signal("failed", "StopFailure"),
     hook("SessionEnd", reason="prompt_input_exit"): signal(

@@ -177,6 +177,12 @@ SCENARIOS = {
     "an end of a turn whose begin was not reported": """
         9 screen idle, 10 hook finished revocable, 10 = completed""",
     "an undrawn failure": "9 hook submitted, 9.1 screen idle, 9.2 hook failed, 9.2 = error",
+    "a limit after which the agent goes on": """
+        9 screen completed, 10 hook failed revocable, 10.5 = processing until 10+SCREEN_LAG
+        11 screen processing, 1000 = processing""",
+    "a limit after which it does not": """
+        9 screen processing, 10 hook failed revocable, 11 screen completed, 11 = processing
+        10+SCREEN_LAG = error""",
     "an undrawn end that cannot be taken back": """
         9 hook submitted, 9.1 screen idle, 9.2 hook finished, 9.2 = completed""",
     **{

@@ -31,7 +31,7 @@ from ..notices.decide import TABLE, read_notice_settings
 from ..notices.send import NoticeProgram
 from ..providers import PROVIDERS
 from ..providers.base import Provider, find_version
-from ..runs.deliver import DAY_SECONDS, known_runs, left_drafts, plan_cleanup
+from ..runs.deliver import DAY_SECONDS, known_runs, plan_cleanup
 from ..settings.config import ServerConfig
 from ..settings.layout import fault_of_state_folder, said_of_place
 from ..settings.table import BY_NAME
@@ -394,12 +394,10 @@ def _leftovers(state: Path, environ: Mapping[str, str]) -> Diagnosis:
         named = name_server(environ)
         before = time.time() - KEPT_DAYS * DAY_SECONDS
         plan = plan_cleanup(runs, before, named.url if named else "")
-        drafts = len(left_drafts(state))
     except (OSError, UsageError) as error:
         return Diagnosis("leftovers", NOTE, f"not looked for: {in_words(error)}")
     parts = [f"agents of {plural(len(plan.agents), 'ended run')}"] if plan.agents else []
     parts += [f"records of {plural(len(plan.folders), 'old run')}"] if plan.folders else []
-    parts += [f"{plural(drafts, 'record')} of runs that never began"] if drafts else []
     if not parts:
         return Diagnosis("leftovers", OK, f"none of {plural(len(runs), 'run')}")
     advice = "`cao clean` shows it, and asks first"

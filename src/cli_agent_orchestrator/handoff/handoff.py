@@ -69,7 +69,7 @@ def deliver(
         except errors.ApiError as error:
             refused = error.status_code if isinstance(error, errors.ApiRefused) else 0
             if refused == NEVER_READY:
-                raise _takes_no_input(agent, error.summary) from error
+                raise agent.takes_no_input(error.summary) from error
             is_busy = refused == BUSY
             if not is_busy and not is_transient(error):
                 raise
@@ -106,13 +106,8 @@ def _waits_for_person(watch: TurnWatch, agents: Agents) -> bool:
         return False
     watch.on_status(status)
     if status is TerminalStatus.ERROR:
-        raise _takes_no_input(agent, "it is in the error state")
+        raise agent.takes_no_input("it is in the error state")
     return status is TerminalStatus.WAITING_USER_ANSWER
-
-
-def _takes_no_input(agent: TurnAgent, why: str) -> errors.TurnFailed:
-    text = f"{agent} takes no input: {why}{agent.ways_on}"
-    return errors.TurnFailed(text, to_resume=agent.resume_anew)
 
 
 UNCHANGED_SECONDS = 0.3
@@ -369,9 +364,10 @@ class Handoff:
             case End.FOLDER_LOST:
                 raise errors.FolderGone(self._files.temporary.root, agent.role)
             case End.TIMEOUT:
+                limit = f": its usage limit lasts until {watch.wakes}" if watch.wakes else ""
                 raise errors.HandoffTimeout(
                     f"{agent.role} did not finish within {self.rules.response_timeout:g} s "
-                    "(RESPONSE_TIMEOUT)\n"
+                    f"(RESPONSE_TIMEOUT){limit}\n"
                     f"  Look at it:    {agent.attach}\n  Go on waiting: {resume}",
                     to_resume=resume,
                 )

@@ -73,6 +73,9 @@ BUSY_FOOTER_PATTERN = (
     r"|^  (?:\S.* · )?\d+ (?:(?:background|local|remote) )?"
     r"(?:shell|bash|task|agent|monitor)(?:e?s)?(?: ·| {2}|$)"
 )
+# After a usage limit: it goes on when that is reset.
+#     Continuing automatically at 12:30pm · Esc to cancel
+WAKES_PATTERN = r"^ {2,}Continuing automatically at (\S.*?) · Esc to cancel"
 # What a person has opened, where it would be told what runs on:
 #   ! for shell mode      ❯ /model     Set the AI model      ❯ + file1.txt
 COVERED_FOOTER_PATTERN = (
@@ -120,12 +123,19 @@ def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
         asks=not spins if is_transcript(lines) else is_dialog(lines),
         ready=box is not None and not find(COVERED_FOOTER_PATTERN, footer),
         drafted=box is not None and bool(find(DRAFT_PATTERN, lines[box.start])),
-        working=spins or bool(find(BUSY_FOOTER_PATTERN, footer)),
+        working=spins or bool(find(f"{BUSY_FOOTER_PATTERN}|{WAKES_PATTERN}", footer)),
         interrupted=bool(find(INTERRUPTED_PATTERN, last_line)),
         failed=has_failed(said),
         replied=has_reply(turn),
         told=title_status(title or ""),
     )
+
+
+def wakes(screen: str) -> str | None:
+    lines = screen_lines(screen)
+    box = find_box(lines)
+    found = find(WAKES_PATTERN, "\n".join(lines[box.stop + 1 :])) if box else None
+    return found[1] if found else None
 
 
 def has_failed(turn: Sequence[Cell]) -> bool:
@@ -371,6 +381,7 @@ PROVIDER = Provider(
     launch=launch,
     detect_status=detect_status,
     title_status=title_status,
+    wakes=wakes,
     startup_dialog=startup_dialog,
     draft=draft,
     read_signal=read_signal,

@@ -171,7 +171,11 @@ def _read_hook(event: str, fields: dict[str, Any]) -> AgentSignal | None:  # JSO
         case "Stop":
             return _read_stop(fields)
         case "StopFailure":
-            return AgentSignal(SignalKind.FAILED, _with(event, _text(fields, _ANSWER)))
+            why = _text(fields, _ANSWER) or ""
+            # You've hit your 5-hour limit · resets 12:30pm (UTC)
+            return AgentSignal(
+                SignalKind.FAILED, _with(event, why), revocable="limit · resets " in why
+            )
         # After these another conversation follows in the same program.
         case "SessionEnd" if fields.get("reason") not in ("clear", "resume"):
             return AgentSignal(SignalKind.ENDED, _with(event, fields.get("reason")))

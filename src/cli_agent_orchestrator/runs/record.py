@@ -335,14 +335,6 @@ def new_run_id(clock: Clock) -> str:
     return f"{datetime.fromtimestamp(clock.now()):%Y%m%d-%H%M%S}-{tail}"
 
 
-def began_at(run_id: str) -> float | None:
-    """Return the Unix time that an id is made of; None if no calendar has it."""
-    try:
-        return datetime.strptime("-".join(run_id.split("-")[:2]), "%Y%m%d-%H%M%S").timestamp()
-    except (ValueError, OverflowError):
-        return None
-
-
 def is_run_id(text: str) -> bool:
     """Can this be the id of a run? Nothing else ever names a folder."""
     return re.fullmatch(RUN_ID_PATTERN, text, re.ASCII) is not None

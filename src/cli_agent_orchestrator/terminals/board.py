@@ -100,9 +100,9 @@ class LiveTerminal(Struct):
     quiet: asyncio.TimerHandle | None = None
     """Runs while no more of the agent's actions are published."""
     told_action: str = ""
-    published: tuple[TerminalStatus, bool, bool] = (TerminalStatus.UNKNOWN, True, False)
+    published: tuple[TerminalStatus, bool, bool, str] = (TerminalStatus.UNKNOWN, True, False, "")
     """What was last published: the status, whether it lives, whether the agent itself reported a
-    question.
+    question, when it goes on by itself.
     """
     leftover: bool = False
     """May an unconfirmed message of ours still be in its input box?"""
@@ -124,6 +124,10 @@ class LiveTerminal(Struct):
     @property
     def text(self) -> str:
         return self.screen.text if self.screen else ""
+
+    @property
+    def wakes(self) -> str:
+        return self.provider.wakes(self.text) or ""
 
     @property
     def known_records(self) -> list[str]:
@@ -157,6 +161,7 @@ class LiveTerminal(Struct):
             alive=self.alive,
             exit_code=self.exit_code,
             action=self.action,
+            wakes=self.wakes,
         )
 
 
@@ -344,7 +349,7 @@ class Board:
             live.decay = asyncio.get_running_loop().call_later(wait, self.refresh, live)
         waiting = TerminalStatus.WAITING_USER_ANSWER
         asks_aloud = live.status is waiting and tracker.asks_aloud(live.track)
-        state = (live.status, live.alive, asks_aloud)
+        state = (live.status, live.alive, asks_aloud, live.wakes)
         if live.published != state:
             live.asked += live.status is waiting and live.published[0] is not waiting
             live.published = state
@@ -384,4 +389,5 @@ class Board:
             alive=live.alive,
             exit_code=live.exit_code,
             action=live.action,
+            wakes=live.wakes,
         )

@@ -350,6 +350,10 @@ def judge(track: Track, now: float) -> Verdict:
         elif now < signal.at + RECORD_LAG:
             reason = f"{_says(signal)}; how it ended is not known yet"
             return Verdict(_PROCESSING, reason, signal.at + RECORD_LAG)
+    revocable = track.told is not None and track.told.revocable
+    if signal.status is _ERROR and revocable and now < signal.at + SCREEN_LAG:
+        reason = f"{_says(signal)}; the screen may show that it goes on by itself"
+        return Verdict(_PROCESSING, reason, signal.at + SCREEN_LAG)
     # A screen that is hidden does not take back that something was seen to work in the background,
     # which no signal would report.
     hidden = track.screen is not None and track.screen.status is TerminalStatus.UNKNOWN
