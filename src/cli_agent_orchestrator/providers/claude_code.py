@@ -61,9 +61,10 @@ DIALOG_FOOTER_PATTERN = (
     r"|^ {0,3}(?:Press )?Enter to (?:select|confirm|continue)"
 )
 #   Showing detailed transcript · ctrl+o to toggle · ctrl+e to show all
-TRANSCRIPT_PATTERN = r"^  Showing detailed transcript · ctrl\+o to toggle"
+#   search prompts: fix        no matching prompt: fox (Ctrl-R: the box shows what it finds)
+VIEW_PATTERN = r"^  (?:Showing detailed transcript · ctrl\+o|search prompts:|no matching prompt:)"
 #  ❯ 1. Yes        │ ❯ 1. Yes                │
-OPTION_PATTERN = r"^(?: ?|│ )❯ \d+\. \S"
+OPTION_PATTERN = r"^(?: ?|│ {1,2})❯ \d+\. \S"
 # Below the input box: a turn can be stopped, or something runs on in the background.
 #   ⏸ manual mode on · esc to interrupt · ← for agents        … · esc to interr…
 #   ⏵⏵ bypass permissions on · 1 shell · ← for agents · ↓ to manage          2 local agents · ↓ to …
@@ -118,16 +119,18 @@ def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
     said = [cell for cell in turn if cell.kind is not Kind.DONE]
     last_line = next((line for cell in reversed(said) for line in reversed(cell.lines) if line), "")
     spins = bool(cells) and cells[-1].kind is Kind.WORKING
+    told = title_status(title or "")
+    works = spins or told is TerminalStatus.PROCESSING
     return status_of(
-        # A transcript that a person has opened is no question as long as a turn runs in it.
-        asks=not spins if is_transcript(lines) else is_dialog(lines),
+        # What a person has opened to look at is no question as long as a turn runs behind it.
+        asks=not works if is_view(lines) else is_dialog(lines),
         ready=box is not None and not find(COVERED_FOOTER_PATTERN, footer),
         drafted=box is not None and bool(find(DRAFT_PATTERN, lines[box.start])),
         working=spins or bool(find(f"{BUSY_FOOTER_PATTERN}|{WAKES_PATTERN}", footer)),
         interrupted=bool(find(INTERRUPTED_PATTERN, last_line)),
         failed=has_failed(said),
         replied=has_reply(turn),
-        told=title_status(title or ""),
+        told=told,
     )
 
 
@@ -165,7 +168,7 @@ def find_box(lines: Sequence[str]) -> range | None:
         if find(BOX_PATTERN, lines[row]) and find(RULE_PATTERN, lines[row - 1]):
             below = range(row + 1, len(lines))
             end = next((end for end in below if find(RULE_PATTERN, lines[end])), None)
-            return None if end is None else range(row, end)
+            return None if end is None or is_view(lines) else range(row, end)
     return None
 
 
@@ -180,8 +183,8 @@ def is_dialog(lines: Sequence[str]) -> bool:
     return _startup_question(lines) is not None
 
 
-def is_transcript(lines: Sequence[str]) -> bool:
-    return find_box(lines) is None and bool(find(TRANSCRIPT_PATTERN, "\n".join(tail(lines, 2))))
+def is_view(lines: Sequence[str]) -> bool:
+    return bool(find(VIEW_PATTERN, "\n".join(tail(lines, 2))))
 
 
 def split_cells(lines: Sequence[str]) -> list[Cell]:
@@ -212,7 +215,7 @@ def split_cells(lines: Sequence[str]) -> list[Cell]:
 def conversation(lines: Sequence[str], box: range | None) -> list[Cell]:
     if box is None:
         ends = rows_like(RULE_PATTERN, lines)
-        return split_cells(lines[: ends[-1]] if is_transcript(lines) and ends else lines)
+        return split_cells(lines[: ends[-1]] if is_view(lines) and ends else lines)
     end = box.start - 1
     if end and find(HINT_PATTERN, lines[end - 1]):
         end -= 1
@@ -374,6 +377,7 @@ PROVIDER = Provider(
     clear_keys=("C-u", "BSpace") * 32,
     # `@file` at the end of a message opens a list that takes the Enter for itself.
     completes="@",
+    idle_mark=(INTERRUPTED_PATTERN, USER_PATTERN),
     # `!` opens its shell, `#` its memory (2.0), `/` its commands, also behind blanks and invisible
     # characters in 2.1.325: there only a blank of another script (U+2800) keeps a text a text.
     guards={"!": " ", "#": " ", "/": "\u2800"},

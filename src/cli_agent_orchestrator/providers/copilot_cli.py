@@ -48,6 +48,7 @@ from .screen import (
     last_turn,
     rows_like,
     screen_lines,
+    tail,
     text_of_last,
     without_dim,
 )
@@ -84,8 +85,9 @@ CANCELLED_PATTERN = r"^ ● Operation cancelled by user$"
 FAILED_PATTERN = r"^ ✗ "
 # │ ❯ 1. Yes        │ ↑/↓ to navigate · enter to select · esc to cancel
 CHOICE_PATTERN = r"^│ +❯ +\d+\. |^│ .*\b[Ee]nter to \w+"
-#  ↑/↓ select · enter accept · ctrl+d decline · esc cancel
-FORM_PATTERN = r"^ .*\benter \w+\b.* · esc cancel$"
+#  ↑/↓ select · enter accept · ctrl+d decline · esc cancel        ↑/↓ scroll · esc close
+# │ a levels:all · f finished:hidden · esc close           │
+MENU_PATTERN = r" · esc (?:to )?(?:back|cancel|close|exit)\b[ │]*$"
 # │ Do you trust the files in this folder?
 TRUST_PATTERN = r"^│ Do you trust the files in this folder\?"
 # │ ❯ 1. Yes
@@ -101,11 +103,11 @@ def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
     cells = cells_by_margin(conversation(lines, box))
     turn = last_turn(cells, MESSAGE_PATTERN)
     last = next((cell for cell in reversed(turn) if not cell.is_like(NOTE_PATTERN)), Cell(("",)))
-    # A form that ends the screen stands between two rules.
-    *_, form, rule = ["", "", *lines]
-    is_form = bool(find(FORM_PATTERN, form) and find(RULE_PATTERN, rule))
+    # What is opened may end with a rule or a frame.
+    *_, hints, end = ["", "", *tail(lines, 2)]
+    is_menu = find(MENU_PATTERN, hints if find(RULE_PATTERN, end.strip(" ╰╯")) else end)
     return status_of(
-        asks=box is None and (is_form or bool(last_frame(lines, CHOICE_PATTERN))),
+        asks=box is None and bool(is_menu or last_frame(lines, CHOICE_PATTERN)),
         ready=box is not None,
         drafted=box is not None and lines[box.start : box.stop] != ["❯"],
         working=box is not None and bool(find(BUSY_PATTERN, lines[-1])),
@@ -248,6 +250,7 @@ PROVIDER = Provider(
     clear_keys=("C-u", "BSpace") * 32,
     # `@file` at the end of a message opens a list that takes the Enter for itself.
     completes="@",
+    idle_mark=(CANCELLED_PATTERN, MESSAGE_PATTERN),
     # `!` opens its shell, `/` its commands, also behind blanks: this one is no blank.
     guards={"!": "\u2800", "/": "\u2800"},
     tested_versions=((1, 0, 102),),

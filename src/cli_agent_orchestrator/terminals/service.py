@@ -261,7 +261,8 @@ class TerminalService:
             case models.OutputMode.FULL:
                 return await self._scrollback(live)
             case models.OutputMode.LAST:
-                if live.answer is not None:
+                is_new = live.track.rests_surely and live.status is models.TerminalStatus.IDLE
+                if live.answer is not None and not is_new:
                     return live.answer
                 return live.provider.last_answer(await self._scrollback(live))
 

@@ -18,10 +18,11 @@ The rules, in this order:
    be the one that was answered last. A busy agent repaints, so stillness is what tells a signal
    that got lost (Claude Code fires nothing on Esc) from a screen that shows too little (Codex shows
    no busy mark while it streams). A title that tells of work tells of rest by its silence: then the
-   screen need not stand still. An agent that always tells the end of a turn, and did not, was
-   stopped by a person: it is idle. A turn of which a session record tells is ended by that record
-   alone, however long the screen stands still; only a question or a failure on the screen counts
-   besides.
+   screen need not stand still, nor if it shows for sure that a turn was stopped. An agent that
+   always tells the end of a turn, and did not, was stopped by a person: it is idle. If it asked
+   before, that is known `QUESTION_LAG` seconds later. A turn of which a session record tells is
+   ended by that record alone, however long the screen stands still; only a question or a failure
+   on the screen counts besides.
 4. Without any signal the screen decides. A turn that it shows as over may still run if the agent
    keeps a session record, and the screen may have missed its start: such an end is work until that
    record is found and tells, at most `SEARCH_SECONDS`.
@@ -51,7 +52,7 @@ DRAW_SECONDS = 0.5
 REPORT_SECONDS = 2.0
 START_SECONDS = 1.0
 """How long after a message a stream state "idle" may be that of the start before it."""
-FLICKER_SECONDS = 0.2
+FLICKER_SECONDS = 1.0
 """How long after its first state a stream may report work although there is none."""
 
 
@@ -159,6 +160,8 @@ class Track(Struct, frozen=True):
     """Has the turn put something in the background whose end the agent may still learn of?"""
     submitted_at: float | None = None
     began_at: float | None = None
+    asked_twice: bool = False
+    """Has an agent asked again before it was told that its first question is over?"""
     answered_at: float | None = None
     """When a signal last took back a question."""
     stream_began_at: float | None = None
@@ -169,6 +172,8 @@ class Track(Struct, frozen=True):
     said: Evidence | None = None
     """The answer or error in the session record, since the agent was last seen at work."""
     screen: Evidence | None = None
+    rests_surely: bool = False
+    """Does the screen show for sure that no turn is under way or over (`Provider.idle_mark`)?"""
     shown: Evidence | None = None
     """The last screen that showed something known."""
     shown_since: float = 0.0
@@ -223,14 +228,18 @@ def observe_signal(
     if _is_beside_the_point(track, source, signal):
         return track
     began = at if source is SignalSource.STREAM and track.stream_began_at is None else None
-    reminds = signal.kind is SignalKind.WAITING and signal.agent is None
+    asks = signal.kind is SignalKind.WAITING
+    reminds = asks and signal.agent is None
+    over = _takes_back(track, signal)
+    again = asks and signal.agent is not None and signal.agent == _asker(track)
     streamed = (track.signal_source, track.signal_status) == (SignalSource.STREAM, _WAITING)
     return replace(
         track,
         stream_began_at=began or track.stream_began_at,
         began_at=at if signal.kind is SignalKind.SUBMITTED else track.began_at,
         to_report=track.to_report and signal.kind is not SignalKind.SUBMITTED,
-        answered_at=at if _takes_back(track, signal) else track.answered_at,
+        asked_twice=again or (track.asked_twice and asks),
+        answered_at=at if over and not track.asked_twice else track.answered_at,
         signal=evidence,
         # A reminder of a question does not say whose it is, but that is known.
         told=replace(signal, agent=_asker(track)) if reminds else signal,
@@ -299,7 +308,9 @@ def without_submission(track: Track) -> Track:
     return replace(track, signal=None) if ours else track
 
 
-def observe_screen(track: Track, seen: Evidence, title: Evidence | None, changed: bool) -> Track:
+def observe_screen(
+    track: Track, seen: Evidence, title: Evidence | None, changed: bool, rests_surely: bool = False
+) -> Track:
     """Fold in a reading of the screen; one that shows the work makes our submission old news."""
     sent = track.signal_source == SignalSource.SUBMISSION
     fulfilled = sent and seen.status in (_PROCESSING, _WAITING, _ERROR)
@@ -309,6 +320,7 @@ def observe_screen(track: Track, seen: Evidence, title: Evidence | None, changed
         track,
         signal=None if fulfilled else track.signal,
         screen=_since(track.screen, seen),
+        rests_surely=rests_surely,
         shown=seen if known else track.shown,
         shown_since=seen.at if known_news else track.shown_since,
         title=_since(track.title, title) if title else None,
@@ -386,6 +398,9 @@ def _weigh(track: Track, signal: Evidence, screen: Evidence, now: float) -> Verd
     assert signal.status is not None
     assert screen.status is not None
     winner = CONTRADICTIONS.get((signal.status, screen.status), Winner.SIGNAL)
+    may_run = signal.status is _PROCESSING and track.keeps_record
+    if track.rests_surely and signal.status is not _IDLE and not may_run:
+        winner = Winner.SCREEN
     if winner is Winner.SIGNAL:
         return _unless_taken_back(track, signal, now)
     by_record = track.signal_source in (SignalSource.RECORD, SignalSource.STREAM)
@@ -402,8 +417,13 @@ def _weigh(track: Track, signal: Evidence, screen: Evidence, now: float) -> Verd
     at_once = winner is Winner.SCREEN_AT_ONCE or _is_news(track, signal, screen)
     if now < holds_until and not at_once:
         return Verdict(signal.status, f"{_says(signal)}; the screen does not show it", holds_until)
+    aloud = track.told is not None and track.told.ends_aloud
+    known_by = screen.at + QUESTION_LAG
+    if aloud and signal.status is _WAITING and screen.status.at_rest and now < known_by:
+        reason = f"{_says(screen)}; whether the turn goes on is not known yet"
+        return Verdict(_PROCESSING, reason, known_by)
     # Stopped before any answer, a turn leaves the screen, and what stands there is older.
-    if screen.status is _COMPLETED and track.told is not None and track.told.ends_aloud:
+    if screen.status is _COMPLETED and aloud:
         return Verdict(_IDLE, f"{_says(screen)}, but no end was told after the {_says(signal)}")
     return Verdict(screen.status, f"{_says(screen)}, against the older {_says(signal)}")
 
