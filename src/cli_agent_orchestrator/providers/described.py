@@ -408,9 +408,9 @@ class Reader(Struct, frozen=True):
         fields = object_of(line)
         record = self.described.record
         for event in (*self.described.events, *(record.events if record else ())):
-            answer = _text(fields, event.answer) or None
+            answer = _at(fields, event.answer) if event.answer else None
             is_so = all(_is(_at(fields, path), value) for path, value in event.when.items())
-            if not fields or not is_so or (event.answer and answer is None):
+            if not is_so or (event.answer and not isinstance(answer, str)):
                 continue
             kind = SignalKind("waiting" if event.kind == "asking" else event.kind)
             says = event.says or [*event.when][:1]
