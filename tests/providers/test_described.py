@@ -287,3 +287,12 @@ def test_what_a_packaged_agent_is_started_with_is_there(file: Path) -> None:
     launch = load(file).launch(launch_request("/bin/x"))
     words = [word for word in launch.argv if word.startswith(str(PACKAGED))]
     assert all(Path(word).exists() for word in words)
+
+
+def test_the_example_of_the_documentation_is_read() -> None:
+    page = Path(__file__).parents[2] / "docs" / "writing-a-provider.md"
+    lines = page.read_text(encoding="utf-8").partition("## ")[0].splitlines()
+    example = "\n".join(line[4:] for line in lines if line.startswith("    "))
+    agent = make_provider("youragent", decode(example.encode(), "the example"), Path("/"))
+    assert agent.detect_status("● Done.\n────\n❯\n ◎ Working\n") is PROCESSING
+    assert agent.last_answer(" > Fix it\n● Done.\n  All.\n────\n❯\n") == "Done.\nAll."
