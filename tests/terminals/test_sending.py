@@ -13,6 +13,8 @@ from cli_agent_orchestrator.terminals.sending import (
     FIRST_LOOK_SECONDS,
     LOOK_SECONDS,
     MAX_CLEARS,
+    PROBE,
+    PROBE_SECONDS,
     QUESTION_SECONDS,
     REDRAW_SECONDS,
     Action,
@@ -40,16 +42,15 @@ def after(sending: Sending, look: AgentLook) -> Action:
     return advance(sending, look)[1]
 
 
-@pytest.mark.parametrize("draft", ["sent before", None])
-def test_how_long_it_may_still_be_seen_is_a_sharp_limit(draft: str | None) -> None:
+def test_how_long_the_message_before_may_still_be_seen_is_a_sharp_limit() -> None:
     sending = Sending(since=10)
-    before = after(sending, AgentLook(10 + REDRAW_SECONDS - LOOK_SECONDS / 2, IDLE, draft))
+    look = AgentLook(10 + REDRAW_SECONDS - LOOK_SECONDS / 2, IDLE, "sent before")
+    before = after(sending, look)
     assert isinstance(before, LookAgain)
     assert before.within == pytest.approx(LOOK_SECONDS / 2)
-    assert after(sending, AgentLook(10 + REDRAW_SECONDS - 1, IDLE, draft)) == LookAgain(
-        LOOK_SECONDS
-    )
-    assert isinstance(after(sending, AgentLook(10 + REDRAW_SECONDS, IDLE, draft)), Refuse)
+    look = replace(look, now=10 + REDRAW_SECONDS - 1)
+    assert after(sending, look) == LookAgain(LOOK_SECONDS)
+    assert after(sending, replace(look, now=10 + REDRAW_SECONDS)) is Do.PROBE
 
 
 def test_what_a_message_of_ours_left_in_the_box_is_cleared_first() -> None:
@@ -65,7 +66,7 @@ def test_what_a_message_of_ours_left_in_the_box_is_cleared_first() -> None:
 def test_a_message_of_ours_that_the_agent_put_back_is_cleared_first() -> None:
     sending = Sending(message="the next one", last_draft="[Pasted text #1 +9 lines]")
     assert after(sending, AgentLook(0, IDLE, "[Pasted text #1 +9 lines]")) == Do.CLEAR
-    assert isinstance(after(sending, AgentLook(0, IDLE, "[Pasted text #2 +9 lines]")), Refuse)
+    assert after(sending, AgentLook(0, IDLE, "[Pasted text #2 +9 lines]")) is Do.PROBE
 
 
 @pytest.mark.parametrize("draft", ["first second", "first\n  second", "first[Pasted text #2]"])
@@ -167,6 +168,8 @@ def test_a_message_is_pasted_once_at_most_and_always_comes_to_an_end(
 
 
 ASKED = Sending(Phase.PASTED, since=0, asked_at=0)
+PROBED = Sending(Phase.PROBED, since=0, before=AgentLook(0, IDLE, "x"))
+ERASED = replace(PROBED, phase=Phase.ERASED)
 CLEARED = Sending(own_leftover=True, clears=MAX_CLEARS)
 MERGED = Sending(Phase.PASTED, since=0, clears=MAX_CLEARS, message="b", last_draft="a")
 PRESSED = replace(ENTERED, presses=len(ENTER_SECONDS))
@@ -175,10 +178,11 @@ PRESSED = replace(ENTERED, presses=len(ENTER_SECONDS))
 REFUSED = {
     "the agent is working": (Sending(), AgentLook(0, PROCESSING, "")),
     "the agent asks a question": (Sending(asked_at=-9), AgentLook(0, WAITING, "")),
-    "its screen is not recognized": (Sending(), AgentLook(0, UNKNOWN, "")),
+    "its screen is not recognized": (Sending(since=0), AgentLook(BOX_SECONDS, UNKNOWN, "")),
     "its program has ended": (Sending(), AgentLook(0, IDLE, "", alive=False)),
-    "its input box is not in sight": (Sending(), AgentLook(0, IDLE, None)),
-    "there is unsent text": (Sending(), AgentLook(0, IDLE, "x")),
+    "it takes no input": (PROBED, AgentLook(PROBE_SECONDS, IDLE, "x")),
+    "there is unsent text": (Sending(before=AgentLook(0, IDLE, "x")), AgentLook(0, IDLE, "xy")),
+    "could not be taken back": (ERASED, AgentLook(PROBE_SECONDS, IDLE, f"{PROBE}x")),
     "could not be cleared": (CLEARED, AgentLook(0, IDLE, "x")),
 }
 GIVEN_UP = {
