@@ -341,18 +341,8 @@ def held_by(sending: Sending, look: AgentLook) -> Held:
         return Held.OURS
     ends = (now[:END_LENGTH], now[-END_LENGTH:])
     shared = len(now) >= END_LENGTH and any(end in ours for end in ends)
-    return Held.MIXED if ours in now or then in now or shared else Held.OTHER
-
-
-def is_merged(draft: str, sending: Sending) -> bool:
-    """Does a draft hold the message before this one as well?
-
-    Claude Code 2.1.105 puts a message back into the box when its turn was over in no time.
-    """
-    before = sending.last_draft
-    if not before or draft == before or not draft.startswith(before):
-        return False
-    return "".join(draft.split()) != "".join(sending.message.split())
+    mixed = shared or now in ours or ours in now or then in now
+    return Held.MIXED if mixed else Held.OTHER
 
 
 def _press(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
