@@ -345,6 +345,17 @@ def held_by(sending: Sending, look: AgentLook) -> Held:
     return Held.MIXED if mixed else Held.OTHER
 
 
+def is_merged(draft: str, sending: Sending) -> bool:
+    """Does a draft hold the message before this one as well?
+
+    Claude Code 2.1.105 puts a message back into the box when its turn was over in no time.
+    """
+    before = sending.last_draft
+    if not before or draft == before or not draft.startswith(before):
+        return False
+    return squeeze(draft) != squeeze(sending.message)
+
+
 def _press(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     before = sending.before if sending.presses else look
     pressed = replace(sending, phase=Phase.ENTERED, since=look.now, before=before)
