@@ -217,25 +217,21 @@ def _see_probe(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     readable = before.draft is not None and look.draft is not None
     readable = readable and (look.draft or "").count(PROBE) == (before.draft or "").count(PROBE) + 1
     if not readable and look.screen.count(PROBE) != before.screen.count(PROBE) + 1:
-        left = sending.since + PROBE_SECONDS - look.now
-        if left > 0 and look.alive:
-            return sending, LookAgain(min(left, _pause(sending, look)))
-        return sending, Refuse("it takes no input: a sign that was typed did not appear")
-    found = set(sending.known)
-    if sending.fresh:
-        found.add(squeeze(before.draft or ""))
+        refuse = Refuse("it takes no input: a sign that was typed did not appear")
+        return _wait(sending, look, PROBE_SECONDS if look.alive else 0, refuse)
+    old, refusal = squeeze(before.draft or ""), ""
     if readable:
-        text, _, below = (look.draft or "").partition(PROBE)
-        below = below.removeprefix(below.split("\n")[0])
-        beside = squeeze((look.draft or "").removesuffix(below).replace(PROBE, "", 1))
-        refusal = "" if beside in found else UNSENT
-        found |= {squeeze(before.draft or ""), squeeze(text + below)}
+        above, _, rest = (look.draft or "").partition(PROBE)
+        beside, _, below = (above.replace("\n", "") + rest).partition("\n")
+        if squeeze(beside) not in sending.known and not (sending.fresh and squeeze(beside) == old):
+            refusal = UNSENT
+        found = {old, squeeze(beside + below)}
     else:
         beside, refusal = _try_screen(before.screen, look.screen)
-        if not refusal and not sending.fresh and beside not in found and re.search(r"\w", beside):
-            refusal = "what is typed appears beside a text that may be a draft"
-        found.add(beside)
-    known = sending.known if refusal else frozenset(found)
+        if not (sending.fresh or beside in sending.known) and re.search(r"\w", beside):
+            refusal = refusal or "what is typed appears beside a text that may be a draft"
+        found = {beside}
+    known = sending.known if refusal else sending.known | found
     erased = replace(sending, phase=Phase.ERASED, since=look.now, known=known, refusal=refusal)
     return replace(erased, blind=not readable), Do.ERASE
 
@@ -258,10 +254,8 @@ def _see_it_gone(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     if now.count(PROBE) <= then.count(PROBE) and (sending.blind or look.draft is not None):
         sending = replace(sending, phase=Phase.CHECKING, since=look.now, before=None, tried=True)
         return (sending, Refuse(sending.refusal)) if sending.refusal else _check(sending, look)
-    left = sending.since + PROBE_SECONDS - look.now
-    if left > 0 and look.alive:
-        return sending, LookAgain(min(left, _pause(sending, look)))
-    return sending, Refuse("a sign that was typed to try its input box could not be taken back")
+    refuse = Refuse("a sign that was typed to try its input box could not be taken back")
+    return _wait(sending, look, PROBE_SECONDS if look.alive else 0, refuse)
 
 
 def _submit(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
@@ -287,10 +281,7 @@ def _submit(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
             if beside(look.draft, sending.message) in sending.known:
                 return _press(sending, look)
             reason = PERSON_TYPED
-    left = sending.since + BOX_SECONDS - look.now
-    if left <= 0:
-        return _give_up(sending, reason)
-    return sending, LookAgain(min(left, _pause(sending, look)))
+    return _wait(sending, look, BOX_SECONDS, Delivery(False, reason, sending.presses))
 
 
 PERSON_TYPED = "a person typed into the input box beside the message; Enter was not pressed"
@@ -321,28 +312,20 @@ def _learn_rows(sending: Sending, look: AgentLook) -> Sending:
     return replace(sending, known=sending.known | {text})
 
 
-class Held(Enum):
-    OURS = auto()
-    MIXED = auto()
-    OTHER = auto()
-
-
-def held_by(sending: Sending, look: AgentLook) -> Held:
-    """Return whose text is in the box when Enter should be pressed again."""
-    before = sending.before or look
-    if look.draft is None:
-        return Held.OURS
-    now, then = squeeze(look.draft), squeeze(before.draft or "")
+def is_ours_still(sending: Sending, look: AgentLook) -> bool | None:
+    """Is our text alone in the box, as at the first Enter? None if it may be a part of it."""
+    if look.draft is None or sending.before is None:
+        return True
+    now, then = squeeze(look.draft), squeeze(sending.before.draft or "")
     ours = squeeze(sending.message)
     # As before, or more of it is drawn.
     if now in (then, ours) or (now in ours and len(now) >= len(then)):
-        return Held.OURS
+        return True
     if ours in now and beside(look.draft, sending.message) in sending.known:
-        return Held.OURS
+        return True
     ends = (now[:END_LENGTH], now[-END_LENGTH:])
     shared = len(now) >= END_LENGTH and any(end in ours for end in ends)
-    mixed = shared or now in ours or ours in now or then in now
-    return Held.MIXED if mixed else Held.OTHER
+    return None if shared or now in ours or ours in now or then in now else False
 
 
 def is_merged(draft: str, sending: Sending) -> bool:
@@ -369,18 +352,15 @@ def _confirm(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     if not look.alive:
         return _give_up(sending, "its program ended right after the message was submitted")
     if look.draft is None and not sending.blind:
-        if waited >= CONFIRM_SECONDS:
-            return _give_up(sending, "no sign that the agent took the message")
-        return sending, LookAgain(_pause(sending, look))
+        lost = Delivery(False, "no sign that the agent took the message", sending.presses)
+        return _wait(sending, look, CONFIRM_SECONDS, lost)
     if waited < ENTER_SECONDS[sending.presses - 1]:
         return sending, LookAgain(_pause(sending, look))
-    held = held_by(sending, look)
-    if held is Held.OTHER and look.still >= QUESTION_SECONDS:
+    ours = is_ours_still(sending, look)
+    if ours is False and look.still >= QUESTION_SECONDS:
         return sending, Delivery(True, "the input box has another text", sending.presses)
-    if held is not Held.OURS:
-        if waited >= BOX_SECONDS:
-            return _give_up(sending, PERSON_TYPED)
-        return sending, LookAgain(LOOK_SECONDS)
+    if not ours:
+        return _wait(sending, look, BOX_SECONDS, Delivery(False, PERSON_TYPED, sending.presses))
     if sending.presses == len(ENTER_SECONDS):
         return _give_up(
             sending,
@@ -406,6 +386,11 @@ def _sign_of(sending: Sending, look: AgentLook, waited: float) -> str | None:
 
 def _give_up(sending: Sending, reason: str) -> tuple[Sending, Action]:
     return sending, Delivery(False, reason, sending.presses)
+
+
+def _wait(sending: Sending, look: AgentLook, seconds: float, end: Action) -> tuple[Sending, Action]:
+    left = sending.since + seconds - look.now
+    return sending, LookAgain(min(left, _pause(sending, look))) if left > 0 else end
 
 
 def _pause(sending: Sending, look: AgentLook) -> float:
