@@ -46,6 +46,8 @@ INTERRUPTED_PATTERN = r"^ {5}▣  .* · interrupted$"
 TURN_PATTERN = r"^ {5}▣  \S"
 #   ┃   Allow once      ⇆ select  enter confirm        ┃  ↑↓ select  enter submit  esc dismiss
 DIALOG_PATTERN = r"^ *┃ .*  enter \w+(?:  |$)"
+#   ┃  Shell
+SHELL_PATTERN = r"^ *┃  Shell\b"
 # ESC[38;5;8m·ESC[38;5;15m ESC[38;5;255mM1: a dot in the color of placeholders, a name in another
 MUTED_PATTERN = r"(\x1b\[[\d;]+m)·(?:\x1b\[[\d;]+m)? (?!\1)\x1b"
 
@@ -98,17 +100,20 @@ def draft(ansi_screen: str) -> str | None:
     """Return the unsent text in the input box row by row, None when it cannot be seen.
 
     The box has a blank row above the text, a blank row and the row of the agent below it. What has
-    the color of the dot in that row is a placeholder. The row of a shell has no dot: there a
-    placeholder counts as a draft, for a message would be run.
+    the color of the dot in that row is a placeholder. In a shell the draft begins with `!`, also
+    when nothing is typed: a message would be run.
     """
-    box = find_box(screen_lines(ansi_screen))
+    lines = screen_lines(ansi_screen)
+    box = find_box(lines)
     if box is None:
         return None
+    mode = "!" if find(SHELL_PATTERN, lines[box.stop - 1]) else ""
     rows = ansi_screen.split("\n")
     typed = "\n".join(rows[box.start + 1 : box.stop - 2])
     if muted := find(MUTED_PATTERN, rows[box.stop - 1]):
         typed = re.sub(re.escape(muted[1]) + r"[^\x1b\n]*", "", typed)
-    return "\n".join(line.lstrip(" ").removeprefix("┃")[2:] for line in screen_lines(typed)).strip()
+    text = [line.lstrip(" ").removeprefix("┃")[2:] for line in screen_lines(typed)]
+    return mode + "\n".join(text).strip()
 
 
 def last_answer(scrollback: str) -> str:

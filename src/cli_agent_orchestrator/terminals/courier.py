@@ -125,7 +125,7 @@ class Courier:
         if live.taken and live.prompts > begun.heard and live.taken_at >= begun.at:
             return await self._note(live, key, Delivery(True, live.taken.detail))
         look = await look_at(self._tmux, live, self._board.now())
-        if look.draft and live.leftover:
+        if live.leftover and sending.squeeze(look.draft or "") not in live.known:
             return await self._note(live, key, await self._type(live, text))
         if look.status is TerminalStatus.PROCESSING:
             return await self._note(live, key, Delivery(True, "the agent is working"))

@@ -221,8 +221,9 @@ class Launcher(Struct):
             seen = live.track.screen.status if live.track.screen else None
             if seen is not None and seen.at_rest:
                 # What stands in its box now is no draft: nobody has typed yet.
-                look = await look_at(self.tmux, live, self.clock.now())
-                live.known |= {squeeze(look.draft or "")}
+                with suppress(TmuxError):
+                    look = await look_at(self.tmux, live, self.clock.now())
+                    live.known |= {squeeze(look.draft or "")}
                 return
             left = deadline - self.clock.monotonic()
             if seen is TerminalStatus.UNKNOWN and live.text.strip():
@@ -255,12 +256,11 @@ class Launcher(Struct):
         text = live.text
         state = Sending(since=self.clock.now(), fresh=True, own_leftover=bool(tried))
         while text not in tried:
-            changed = live.changed
-            state, action = advance(state, await look_at(self.tmux, live, self.clock.now()))
+            changed, now = live.changed, self.clock.now()
+            state, action = advance(state, await look_at(self.tmux, live, now, typed=True))
             match action:
                 case Do.PASTE:
                     live.known, tried[text] = state.known, ""
-                    now = self.clock.now()
                     live.track = replace(live.track, by_rest=True, screen_changed_at=now)
                 case Refuse(reason):
                     tried[text] = reason

@@ -32,7 +32,7 @@ from .tracker import REST_SECONDS
 
 PROBE = "¬"
 """What is typed to try a box: no agent has it as a key, and it is narrow in every font."""
-PROBE_SECONDS = 2.0
+PROBE_SECONDS = 4.0
 MAX_TRIALS = 2
 MOST_CHANGED_ROWS = 3
 """How many rows one sign in an input box may change: its own, and hints. A search changes more."""
@@ -193,9 +193,7 @@ def _make_room(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     if left > 0:
         return replace(sending, before=first), LookAgain(min(left, LOOK_SECONDS))
     ours = sending.own_leftover or look.draft == sending.last_draft
-    if ours or not squeeze(look.draft).strip(PROBE):
-        if sending.clears == MAX_CLEARS:
-            return sending, Refuse("unsent text in its input box could not be cleared")
+    if (ours or not squeeze(look.draft).strip(PROBE)) and sending.clears < MAX_CLEARS:
         return replace(sending, clears=sending.clears + 1), Do.CLEAR
     # Never between the letters of a person who types.
     return _probe(sending, look) if first.draft == look.draft else (sending, Refuse(UNSENT))
