@@ -1,4 +1,4 @@
-"""An agent of a version that nobody has tried: what is not recognized is never called idle."""
+"""An agent of a version that nobody has tried: what is not recognized is tried, and never called idle."""
 
 import pytest
 from msgspec.structs import replace
@@ -24,27 +24,16 @@ def install(ground: Ground, *screens: str) -> NewTerminal:
     return NewTerminal("codex", "tester", str(ground.work))
 
 
-@pytest.mark.parametrize(
-    ("look", "words"),
-    [
-        (NEW_LOOK, "matches nothing that is known CAO_CODEX_COMMAND What shall we build today?"),
-        ("", "screen is empty CAO_START_SECONDS"),
-    ],
-)
-async def test_one_whose_first_screen_is_unknown_is_not_started_and_nothing_is_left(
-    ground: Ground, look: str, words: str
-) -> None:
-    new = install(ground, look)
-    ground.config = replace(ground.config, start_seconds=4 if look else 1)
+async def test_one_that_draws_nothing_is_not_started_and_nothing_is_left(ground: Ground) -> None:
+    new = install(ground, "")
+    ground.config = replace(ground.config, start_seconds=1)
     async with ground.service() as service:
-        with pytest.raises(StartError, match=r"seconds: its screen .* `cao doctor`") as failed:
+        with pytest.raises(StartError, match=r"screen is empty.*`cao doctor`.* CAO_START_SECONDS"):
             await service.create_session(new)
-        assert [word for word in words.split() if word not in str(failed.value)] == []
-        assert service.sessions() == []
         assert ground.traces() == ("", [])
 
 
-async def test_one_that_changes_its_look_is_unknown_and_nothing_is_typed_into_it(
+async def test_one_that_changes_its_look_is_unknown_and_no_message_is_typed_into_it(
     ground: Ground,
 ) -> None:
     new = install(ground, IDLE_LOOK, NEW_LOOK)
@@ -53,7 +42,7 @@ async def test_one_that_changes_its_look_is_unknown_and_nothing_is_typed_into_it
         assert terminal.status is IDLE
         await service.press(terminal.id, "Enter")
         await reached(service, terminal, UNKNOWN)
-        with pytest.raises(InputRefused, match="not recognized"):
+        with pytest.raises(InputRefused, match="may be a draft"):
             await service.send(terminal.id, "Fix the basket")
         assert "basket" not in await service.output(terminal.id, OutputMode.FULL)
         why = service.explain(terminal.id)

@@ -49,11 +49,13 @@ async def test_a_new_placeholder_is_no_draft_and_a_persons_text_is(ground: Groun
         pane = f"={terminal.session_name}:={terminal.name}"
         ground.tmux("send-keys", "-t", pane, "-l", "half a thought")
         await shows(service, terminal.id, "half a thought")
+        await reached(service, terminal, TerminalStatus.IDLE)
         with pytest.raises(InputRefused, match=r"unsent text .* half a thought"):
             await service.send(terminal.id, "three")
         assert "❯ half a thought\n" in await service.output(terminal.id, OutputMode.SCREEN) + "\n"
         ground.tmux("send-keys", "-t", pane, "C-u")
         await shows(service, terminal.id, "Try number")
+        await reached(service, terminal, TerminalStatus.IDLE)
         assert (await service.send(terminal.id, "four")).confirmed
     assert taken(ground) == ["one", "two", "four"]
 
