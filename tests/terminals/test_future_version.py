@@ -1,4 +1,4 @@
-"""An agent of a version that nobody has tried: what is not recognized is tried, and never called idle."""
+"""An agent of a version that nobody has tried: what is not recognized is never called idle."""
 
 import pytest
 from msgspec.structs import replace
