@@ -90,6 +90,15 @@ async def test_a_box_that_takes_no_input_fails_the_start_and_nothing_is_left(
         assert ground.traces() == ("", [])
 
 
+async def test_an_agent_that_draws_nothing_is_not_started(ground: Ground) -> None:
+    new = install(ground, box_program("", takes=False))
+    ground.config = replace(ground.config, start_seconds=1)
+    async with ground.service() as service:
+        with pytest.raises(StartError, match=r"screen is empty.*`cao doctor`.* CAO_START_SECONDS"):
+            await service.create_session(new)
+        assert ground.traces() == ("", [])
+
+
 async def test_a_box_that_takes_no_input_any_more_is_refused(ground: Ground) -> None:
     new = install(ground, box_program(KNOWN_LAYOUT))
     async with ground.service() as service:

@@ -21,7 +21,7 @@ from ..providers.base import SIGN_IN, Provider
 from ..providers.screen import strip_escapes
 from . import sending, tracker
 from .board import Board, LiveTerminal, wait_for_change
-from .sending import AgentLook, Do, Sending
+from .sending import AgentLook, Do, Phase, Sending
 from .store import Begun, TerminalStore
 from .tmux import Tmux
 
@@ -168,7 +168,7 @@ class Courier:
                     case Do() | sending.LookAgain():
                         await carry_out(self._tmux, live, action, changed)
                     case sending.Refuse(reason):
-                        live.leftover |= state.left_a_sign
+                        live.leftover |= state.blind and state.phase is not Phase.CHECKING
                         raise _refusal(live, reason)
                     case Delivery():
                         if action.confirmed:

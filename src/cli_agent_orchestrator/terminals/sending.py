@@ -34,7 +34,7 @@ PROBE = "¬"
 """What is typed to try a box: no agent has it as a key, and it is narrow in every font."""
 PROBE_SECONDS = 4.0
 MAX_TRIALS = 2
-MOST_CHANGED_ROWS = 3
+MOST_CHANGED = 3
 """How many rows one sign in an input box may change: its own, and hints. A search changes more."""
 END_LENGTH = 16
 """So many characters tell the begin or the end of a message."""
@@ -97,19 +97,13 @@ class Sending(Struct, frozen=True):
     fresh: bool = False
     """Has nobody been able to type yet?"""
     trials: int = 0
-    tried: bool = False
+    """How often the box was tried; before anything is typed that means: with success."""
     blind: bool = False
     """Can the box not be read, although it takes input?"""
     refusal: str = ""
     """Why nothing will be typed once the sign is taken back."""
     before: AgentLook | None = None
     """How it was when the present phase began; of the last one, at the first Enter."""
-
-    @property
-    def left_a_sign(self) -> bool:
-        """May a sign of ours be in a box that cannot be read?"""
-        trying = self.phase in (Phase.PROBED, Phase.ERASED)
-        return trying and self.before is not None and self.before.draft is None
 
 
 class Do(Enum):
@@ -140,6 +134,7 @@ REFUSALS = {
     TerminalStatus.WAITING_USER_ANSWER: "the agent asks a question that a person has to answer",
 }
 UNSENT = "there is unsent text in its input box; send or clear it first"
+MAY_BE_DRAFT = "what is typed appears beside a text that may be a draft"
 
 
 def advance(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
@@ -173,7 +168,7 @@ def _check(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
         return sending, Refuse(REFUSALS[look.status])
     is_known = look.status is not TerminalStatus.UNKNOWN
     is_empty = sending.blind if look.draft is None else squeeze(look.draft) in sending.known
-    if is_empty and (is_known or sending.tried):
+    if is_empty and (is_known or sending.trials):
         return replace(sending, phase=Phase.PASTED, since=look.now, before=look), Do.PASTE
     if is_known and look.draft is not None:
         return _make_room(sending, look)
@@ -203,7 +198,7 @@ def _probe(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     if sending.trials == MAX_TRIALS:
         return sending, Refuse(UNSENT)
     probed = replace(sending, phase=Phase.PROBED, since=look.now, before=look)
-    return replace(probed, trials=sending.trials + 1), Do.PROBE
+    return replace(probed, trials=sending.trials + 1, blind=look.draft is None), Do.PROBE
 
 
 def squeeze(text: str) -> str:
@@ -211,46 +206,39 @@ def squeeze(text: str) -> str:
 
 
 def _see_probe(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
-    before = sending.before or look
-    readable = before.draft is not None and look.draft is not None
-    readable = readable and (look.draft or "").count(PROBE) == (before.draft or "").count(PROBE) + 1
-    if not readable and look.screen.count(PROBE) != before.screen.count(PROBE) + 1:
+    seen = replace(sending, blind=sending.blind or look.draft is None)
+    old, new = _texts(seen, look)
+    if new.count(PROBE) != old.count(PROBE) + 1:
         refuse = Refuse("it takes no input: a sign that was typed did not appear")
         return _wait(sending, look, PROBE_SECONDS if look.alive else 0, refuse)
-    old, refusal = squeeze(before.draft or ""), ""
-    if readable:
-        above, _, rest = (look.draft or "").partition(PROBE)
-        beside, _, below = (above.replace("\n", "") + rest).partition("\n")
-        if squeeze(beside) not in sending.known and not (sending.fresh and squeeze(beside) == old):
-            refusal = UNSENT
-        found = {old, squeeze(beside + below)}
-    else:
-        beside, refusal = _try_screen(before.screen, look.screen)
-        if not (sending.fresh or beside in sending.known) and re.search(r"\w", beside):
-            refusal = refusal or "what is typed appears beside a text that may be a draft"
-        found = {beside}
+    sending = seen
+    above, _, rest = new.partition(PROBE)
+    row = (above.rpartition("\n")[2] if sending.blind else above) + rest.partition("\n")[0]
+    text, refusal = squeeze(row), ""
+    as_ever = text in sending.known or (sending.fresh and (sending.blind or text == squeeze(old)))
+    if not as_ever and (not sending.blind or re.search(r"\w", text)):
+        refusal = MAY_BE_DRAFT if sending.blind else UNSENT
+    rows = zip_longest(old.split("\n"), new.split("\n"), fillvalue="")
+    if sending.blind and sum(then.rstrip() != now.rstrip() for then, now in rows) > MOST_CHANGED:
+        refusal = "what is typed changes its screen as a search or a list does"
+    found = {text} if sending.blind else {squeeze(old), squeeze(above + rest)}
     known = sending.known if refusal else sending.known | found
     erased = replace(sending, phase=Phase.ERASED, since=look.now, known=known, refusal=refusal)
-    return replace(erased, blind=not readable), Do.ERASE
+    return erased, Do.ERASE
 
 
-def _try_screen(before: str, now: str) -> tuple[str, str]:
-    """Return what is beside the sign in its row, and why that row is no input box."""
-    rows = zip_longest(before.split("\n"), now.split("\n"), fillvalue="")
-    changed = [(old, new) for old, new in rows if old.rstrip() != new.rstrip()]
-    signed = [new for old, new in changed if new.count(PROBE) > old.count(PROBE)]
-    if not signed or len(changed) > MOST_CHANGED_ROWS:
-        return "", "what is typed changes its screen as a search or a list does"
-    return squeeze(signed[0].replace(PROBE, "", 1)), ""
+def _texts(sending: Sending, look: AgentLook) -> tuple[str, str]:
+    """Return what shows the sign: the box before and now, or the screen if that cannot be read."""
+    before = sending.before or look
+    if sending.blind:
+        return before.screen, look.screen
+    return before.draft or "", look.draft or ""
 
 
 def _see_it_gone(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
-    before = sending.before or look
-    now, then = look.screen, before.screen
-    if not sending.blind:
-        now, then = look.draft or "", before.draft or ""
-    if now.count(PROBE) <= then.count(PROBE) and (sending.blind or look.draft is not None):
-        sending = replace(sending, phase=Phase.CHECKING, since=look.now, before=None, tried=True)
+    old, new = _texts(sending, look)
+    if new.count(PROBE) <= old.count(PROBE) and (sending.blind or look.draft is not None):
+        sending = replace(sending, phase=Phase.CHECKING, since=look.now, before=None)
         return (sending, Refuse(sending.refusal)) if sending.refusal else _check(sending, look)
     refuse = Refuse("a sign that was typed to try its input box could not be taken back")
     return _wait(sending, look, PROBE_SECONDS if look.alive else 0, refuse)
@@ -319,11 +307,8 @@ def is_ours_still(sending: Sending, look: AgentLook) -> bool | None:
     # As before, or more of it is drawn.
     if now in (then, ours) or (now in ours and len(now) >= len(then)):
         return True
-    if ours in now and beside(look.draft, sending.message) in sending.known:
-        return True
-    ends = (now[:END_LENGTH], now[-END_LENGTH:])
-    shared = len(now) >= END_LENGTH and any(end in ours for end in ends)
-    return None if shared or now in ours or ours in now or then in now else False
+    shared = now[:END_LENGTH] in ours or now[-END_LENGTH:] in ours
+    return None if shared or ours in now or then in now else False
 
 
 def is_merged(draft: str, sending: Sending) -> bool:

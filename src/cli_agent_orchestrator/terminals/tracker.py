@@ -370,11 +370,10 @@ def judge(track: Track, now: float) -> Verdict:
 
 def _by_rest(track: Track, now: float) -> Verdict:
     rests_at = max(track.screen_changed_at, track.submitted_at or 0.0) + REST_SECONDS
+    rested = "has not" if now >= rests_at else "has"
+    reason = f"the screen {rested} changed within {REST_SECONDS:g} s; nothing else is known of it"
     if now < rests_at:
-        reason = "the screen changes; nothing else is known of this agent"
         return Verdict(_PROCESSING, reason, rests_at)
-    reason = f"the screen has not changed for {REST_SECONDS:g} s; "
-    reason += "nothing else is known of this agent"
     return Verdict(_IDLE if track.submitted_at is None else _COMPLETED, reason)
 
 
