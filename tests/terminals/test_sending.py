@@ -180,7 +180,7 @@ BOX = "said\n╔══╗\n║ {} ║\n╚══╝\n hints · more"
         # It may be the prompt, or a draft.
         ("said\nagent> ", f"said\nagent> {PROBE}", False, False),
         # A search, whose hits change with every letter
-        ("find: \none\ntwo\nthree", f"find: {PROBE}\nno\nhits\n", False, False),
+        ("> \none\ntwo\nthree", f"> {PROBE}\nno\nhits\n", False, False),
     ],
 )
 def test_a_box_that_cannot_be_read_is_known_by_what_changes(
