@@ -412,6 +412,18 @@ def test_a_scenario(name: str) -> None:
     play(SCENARIOS[name])
 
 
+def test_of_an_agent_known_by_rest_change_is_work_and_rest_its_end() -> None:
+    track = Track(by_rest=True)
+    play("1 screen unknown, 2 = processing until 4, 4 = idle", track)
+    turn = "1 screen unknown, 9 submission, 10 screen unknown still, 11 = processing until 12"
+    track = play(f"{turn}, 12 = completed, 13 screen unknown, 15.9 = processing", track)
+    # What is known of it counts more.
+    play(
+        "20 screen waiting, 20 = waiting, 30 hook working, 40 screen unknown, 90 = processing",
+        track,
+    )
+
+
 def test_streaming_without_a_busy_mark_is_still_processing() -> None:
     track = play("10 hook submitted")
     for second in range(11, 300):

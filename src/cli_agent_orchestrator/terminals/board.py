@@ -111,6 +111,8 @@ class LiveTerminal(Struct):
     """Has the store a last message of unknown outcome?"""
     last_draft: str = ""
     """The last message as the box showed it: agents may put it back there."""
+    known: frozenset[str] = frozenset({""})
+    """What is no draft in its input box: it was there before anybody typed, or gave way."""
     records: set[Path] = field(default_factory=set)
     """The session records that were found; a person may go back to an older one."""
 
@@ -222,7 +224,7 @@ class Board:
         return self._terminals.get(live.row.id) is live
 
     def add(self, row: TerminalRow, provider: Provider) -> LiveTerminal:
-        track = Track(keeps_record=bool(provider.record_pattern))
+        track = Track(keeps_record=bool(provider.record_pattern), by_rest=provider.by_rest)
         live = LiveTerminal(row, provider, last_active=row.created_at, track=track)
         self._terminals[row.id] = live
         return live

@@ -350,6 +350,9 @@ class TerminalService:
             self._board.opened(live, pane)
             self._screens.follow(live)
             await self._launcher.wait_until_ready(live)
+            self._board.refresh(live)
+            if live.track.by_rest:
+                await reached(live, self._clock, lambda: live.status.at_rest, QUIT_SECONDS)
             live.row = replace(row, ready=True)
             await asyncio.to_thread(self._store.save, live.row)
             undo.pop_all()

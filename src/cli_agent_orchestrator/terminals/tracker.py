@@ -28,7 +28,9 @@ The rules, in this order:
    record is found and tells, at most `SEARCH_SECONDS`.
 5. What neither knows is `unknown`, never idle. A screen that matches nothing counts from
    `FRAME_SECONDS` on: before that it may be half of the next one. It never takes back that
-   something was seen to work in the background: a person may have opened what hides it.
+   something was seen to work in the background: a person may have opened what hides it. Of an
+   agent whose box was only found by trying (`by_rest`), such a screen is work while it changes, and
+   rest when it has stood still for `REST_SECONDS`.
 
 Judging changes nothing: the same track at the same time gives the same verdict.
 """
@@ -48,6 +50,7 @@ RECORD_LAG = 0.5
 SEARCH_SECONDS = 3.0
 QUESTION_LAG = 1.0
 FRAME_SECONDS = 0.5
+REST_SECONDS = 3.0
 DRAW_SECONDS = 0.5
 REPORT_SECONDS = 2.0
 START_SECONDS = 1.0
@@ -166,6 +169,7 @@ class Track(Struct, frozen=True):
     """When a signal last took back a question."""
     stream_began_at: float | None = None
     keeps_record: bool = False
+    by_rest: bool = False
     recorded: bool = False
     open_end: bool = False
     """Does the signal leave open how the turn ended?"""
@@ -349,6 +353,10 @@ def judge(track: Track, now: float) -> Verdict:
     if track.end is not None:
         return Verdict(_ERROR, track.end.detail)
     signal = track.signal
+    unknown = track.screen is not None and track.screen.status is TerminalStatus.UNKNOWN
+    ours = track.signal_source == SignalSource.SUBMISSION
+    if track.by_rest and unknown and (signal is None or ours):
+        return _by_rest(track, now)
     if signal is None or signal.status is None:
         return _by_screen(track, now)
     if track.asked is not None and now < signal.at + QUESTION_LAG:
@@ -374,6 +382,15 @@ def judge(track: Track, now: float) -> Verdict:
     if screen is None or screen.status is None:
         return Verdict(signal.status or TerminalStatus.UNKNOWN, _says(signal))
     return _weigh(track, signal, screen, now)
+
+
+def _by_rest(track: Track, now: float) -> Verdict:
+    rests_at = max(track.screen_changed_at, track.submitted_at or 0.0) + REST_SECONDS
+    rested = "has not" if now >= rests_at else "has"
+    reason = f"the screen {rested} changed within {REST_SECONDS:g} s; nothing else is known of it"
+    if now < rests_at:
+        return Verdict(_PROCESSING, reason, rests_at)
+    return Verdict(_IDLE if track.submitted_at is None else _COMPLETED, reason)
 
 
 def _by_screen(track: Track, now: float) -> Verdict:
