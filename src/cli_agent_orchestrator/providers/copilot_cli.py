@@ -80,13 +80,12 @@ NOTE_PATTERN = (
     r"|Request failed due to a transient API error\. Retrying\.\.\.$)"
 )
 #  ● Operation cancelled by user
-CANCELLED_PATTERN = r"^ ● Operation cancelled by user$"
+CANCELLED_PATTERN = r"^ ● Operation cancelled by user *┃?$"
 #  ✗ Authentication failed with provider
 FAILED_PATTERN = r"^ ✗ "
 # │ ❯ 1. Yes        │ ↑/↓ to navigate · enter to select · esc to cancel
 CHOICE_PATTERN = r"^│ +❯ +\d+\. |^│ .*\b[Ee]nter to \w+"
-#  ↑/↓ select · enter accept · ctrl+d decline · esc cancel        ↑/↓ scroll · esc close
-# │ a levels:all · f finished:hidden · esc close           │
+#  ↑/↓ select · ctrl+d decline · esc cancel        │ f finished:hidden · esc close           │
 MENU_PATTERN = r" · esc (?:to )?(?:back|cancel|close|exit)\b[ │]*$"
 # │ Do you trust the files in this folder?
 TRUST_PATTERN = r"^│ Do you trust the files in this folder\?"
@@ -138,14 +137,10 @@ def has_reply(turn: Sequence[Cell], asked: bool) -> bool:
 
     With the message scrolled away, and no banner in sight, indented text is the rest of an answer.
     """
+    has_banner = any(rows_like(BANNER_PATTERN, cell.lines) for cell in turn)
     if any(cell.is_like(REPLY_PATTERN) and not cell.is_like(NOTE_PATTERN) for cell in turn):
-        return asked or not _has_banner(turn)
-    return not asked and bool(turn) and not _has_banner(turn) and turn[0].is_like(r"^   ")
-
-
-def _has_banner(cells: Sequence[Cell]) -> bool:
-    rows = (row for cell in cells for row in cell.lines)
-    return any(find(BANNER_PATTERN, row) for row in rows)
+        return asked or not has_banner
+    return not asked and bool(turn) and not has_banner and turn[0].is_like(r"^   ")
 
 
 def startup_dialog(screen: str) -> Dialog | None:
@@ -250,7 +245,7 @@ PROVIDER = Provider(
     clear_keys=("C-u", "BSpace") * 32,
     # `@file` at the end of a message opens a list that takes the Enter for itself.
     completes="@",
-    idle_mark=(CANCELLED_PATTERN, MESSAGE_PATTERN),
+    idle_mark=rf"{CANCELLED_PATTERN}(?![\s\S]*{MESSAGE_PATTERN})",
     # `!` opens its shell, `/` its commands, also behind blanks: this one is no blank.
     guards={"!": "\u2800", "/": "\u2800"},
     tested_versions=((1, 0, 102),),
