@@ -279,16 +279,16 @@ SIGNALS = {
         "working", "PostToolUse", agent="a7", ends_aloud=True
     ),
     hook("PermissionRequest", tool_name="Bash", tool_input={}): signal(
-        "waiting", "PermissionRequest: Bash", agent=""
+        "waiting", "PermissionRequest: Bash", agent="", ends_aloud=True
     ),
     hook("PermissionRequest", tool_name="Bash", agent_id="a7"): signal(
-        "waiting", "PermissionRequest: Bash", agent="a7"
+        "waiting", "PermissionRequest: Bash", agent="a7", ends_aloud=True
     ),
     hook("Notification", notification_type="permission_prompt"): signal(
-        "waiting", "Notification: permission_prompt"
+        "waiting", "Notification: permission_prompt", ends_aloud=True
     ),
     hook("Notification", message="Claude needs your permission to use X"): signal(
-        "waiting", "Notification: Claude needs your permission to use X"
+        "waiting", "Notification: Claude needs your permission to use X", ends_aloud=True
     ),
     hook("Notification", notification_type="idle_prompt"): None,
     hook("Notification", message="Claude is waiting for you"): None,

@@ -298,10 +298,7 @@ SCENARIOS = {
         for asker, worker in (("", "agent=a7"), ("agent=a7", ""), ("agent=a7", "agent=a7"))
     },
     "a question after which nothing is told": """
-        10 hook waiting aloud, 20 screen completed, 20 = processing until 20+QUESTION_LAG
-        20+QUESTION_LAG = idle because no end was told""",
-    "a question that a person has refused": """
-        10 hook waiting aloud, 20 screen completed, 20.2 record interrupted, 20.2 = idle""",
+        10 hook waiting aloud, 20 screen completed, 20 = idle because no end was told""",
     "a second question where all agents have one name": f"""
         {ASKED} agent=, 10.1 screen waiting, 10.5 hook waiting agent=, 12 hook working agent=
         12 = waiting, 13 hook working agent=, 13 = waiting, 14 screen processing, 14 = processing

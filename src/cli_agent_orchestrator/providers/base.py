@@ -163,10 +163,8 @@ class Provider(Struct, frozen=True):
     startup_dialog: Callable[[str], Dialog | None] = _nothing
     read_signal: Callable[[str], AgentSignal | None] = _nothing
     """Return what one line of the event file or session record reports."""
-    idle_mark: tuple[str, str] | None = None
-    """Pattern of a row by which a screen at rest shows for sure that no turn is under way or over:
-    a person has stopped it, or a new conversation has none. Below it no row is like the second one.
-    """
+    idle_mark: str = r"(?!)"
+    """Pattern by which a screen at rest shows that the newest turn was stopped, or none began."""
     completes: str = ""
     """First characters of words that it would complete at the end of a message."""
     guards: Mapping[str, str] = field(default_factory=dict)

@@ -377,7 +377,7 @@ PROVIDER = Provider(
     clear_keys=("C-u", "BSpace") * 32,
     # `@file` at the end of a message opens a list that takes the Enter for itself.
     completes="@",
-    idle_mark=(INTERRUPTED_PATTERN, USER_PATTERN),
+    idle_mark=rf"{INTERRUPTED_PATTERN}(?![\s\S]*{USER_PATTERN})",
     # `!` opens its shell, `#` its memory (2.0), `/` its commands, also behind blanks and invisible
     # characters in 2.1.325: there only a blank of another script (U+2800) keeps a text a text.
     guards={"!": " ", "#": " ", "/": "\u2800"},

@@ -39,6 +39,7 @@ from .screen import (
     find,
     first_match,
     last_turn,
+    rows_like,
     screen_lines,
     without_dim,
 )
@@ -90,10 +91,9 @@ OPTION_PATTERN = r"^ {0,2}[›>] \d+\. \S"
 CONFIRM_PATTERN = r"\b[Ee]nter (?:to )?(?:confirm|continue|submit|select)\b"
 #   tab to add notes | enter to submit answer | esc to interrupt
 SUBMIT_ANSWER_PATTERN = r"\benter to submit\b"
-# What a person has opened, in the place of the composer, and not beside it to insert something:
-#   space toggle · enter save · esc save/close        Press enter to view hooks; esc to close
-# enter resume   ^a archive   esc exit        q to quit        Browsing transcript · … · esc back
-#   Press enter to confirm or esc to go back        Press space to select or enter to save for next
+#   space toggle · enter save · esc save/close        Press enter to confirm or esc to go back
+# enter resume   ^a archive   esc exit        q to quit        Press space … or enter to save for …
+# and no list beside the composer: enter insert · esc close
 MENU_PATTERN = (
     r"(?:^ +|(?<!insert )[·;] | {2}|(?<!insert )\bor )(?:esc|q) (?:to )?"
     r"(?:back|cancel|close|dismiss|exit|go back|quit|save)\b|\bor enter to save\b"
@@ -142,11 +142,8 @@ def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
 def conversation(lines: Sequence[str]) -> list[Cell]:
     """Return the cells since the last banner with a tip: a new conversation begins with one."""
     cells = split_cells(lines)
-    below = 0
-    for row, cell in enumerate(cells):
-        if cell.kind in (Kind.BANNER, Kind.NOTE) and find(TIP_PATTERN, "\n".join(cell.lines)):
-            below = row
-    return cells[below:]
+    tips = [row for row, cell in enumerate(cells) if rows_like(TIP_PATTERN, cell.lines)]
+    return cells[max(tips, default=0) :]
 
 
 def is_loading(cells: Sequence[Cell], footer: Sequence[str]) -> bool:
@@ -233,10 +230,9 @@ def is_indented(line: str) -> bool:
 
 def is_dialog(lines: Sequence[str]) -> bool:
     """Is there a question, or a menu, in the place of the composer?"""
-    rows = next(reversed(blocks(lines)), [])[-2:]
-    is_composer = any(row.startswith("›") for row in rows)
-    is_menu = not is_composer and find(MENU_PATTERN, "\n".join(rows))
-    return is_question(lines) or bool(is_menu)
+    hints = "\n".join(next(reversed(blocks(lines)), [])[-2:])
+    is_menu = bool(find(MENU_PATTERN, hints)) and not find("^›", hints)
+    return is_menu or is_question(lines)
 
 
 def is_question(lines: Sequence[str]) -> bool:
@@ -249,13 +245,8 @@ def is_question(lines: Sequence[str]) -> bool:
 
 
 def blocks(lines: Sequence[str]) -> list[list[str]]:
-    found: list[list[str]] = [[]]
-    for line in lines:
-        if line.strip():
-            found[-1].append(line)
-        elif found[-1]:
-            found.append([])
-    return [block for block in found if block]
+    parts = "\n".join(lines).split("\n\n")
+    return [part.strip("\n").split("\n") for part in parts if part.strip()]
 
 
 def composer_row(lines: Sequence[str]) -> int | None:
@@ -534,7 +525,7 @@ PROVIDER = Provider(
     clear_keys=(*("C-u",) * 32, *("C-k",) * 32, "BSpace"),
     # `$skill` and `@file` at the end of a message open a list that takes the Enter for itself.
     completes="$@",
-    idle_mark=(TIP_PATTERN, r"^[•■]"),
+    idle_mark=TIP_PATTERN + r"(?![\s\S]*^[•■])",
     # A blank is cut off before `!` is looked at, and the text would be run: this one is no blank.
     guards={"!": "\u2800", "/": " "},
     # ~/.codex/sessions/2026/05/01/rollout-2026-05-01T10-00-00-0190….jsonl

@@ -272,7 +272,7 @@ def make_provider(name: str, described: Description, here: Path) -> Provider:
         draft=reader.draft,
         read_signal=reader.read_signal,
         last_answer=reader.last_answer,
-        idle_mark=(stops[0], asked.pattern) if stops and asked else None,
+        idle_mark=rf"(?:{stops[0]})(?![\s\S]*{asked.pattern})" if stops and asked else "(?!)",
         completes=message.completes,
         guards=dict.fromkeys(message.commands, message.guard),
         marks_pastes=message.marks_pastes,

@@ -52,12 +52,6 @@ def rows_like(pattern: str, lines: Sequence[str]) -> list[int]:
     return [row for row, line in enumerate(lines) if find(pattern, line)]
 
 
-def is_last(pattern: str, other: str, lines: Sequence[str]) -> bool:
-    """Is there a row like the pattern, with none like the other one below it?"""
-    rows = rows_like(f"{pattern}|{other}", lines)
-    return bool(rows and find(pattern, lines[rows[-1]]))
-
-
 def strip_escapes(text: str) -> str:
     """Return the text alone: no escape sequences, no control characters, plain line ends."""
     text = text.replace("\r\n", "\n")

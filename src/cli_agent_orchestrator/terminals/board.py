@@ -19,7 +19,7 @@ from ..core.clock import Clock
 from ..core.models import Evidence, Terminal, TerminalEvent, TerminalFacts, TerminalStatus
 from ..errors import NotFound
 from ..providers.base import AgentSignal, Provider, SignalKind, read_states
-from ..providers.screen import is_last, screen_lines
+from ..providers.screen import find
 from . import tracker
 from .store import TerminalRow
 from .tmux import PaneInfo, PaneScreen
@@ -326,9 +326,7 @@ class Board:
             Evidence(SignalSource.SCREEN, status, detail, now, found),
             Evidence(SignalSource.TITLE, by_title, screen.title, now, found) if by_title else None,
             changed,
-            rests_surely=status is TerminalStatus.IDLE
-            and live.provider.idle_mark is not None
-            and is_last(*live.provider.idle_mark, screen_lines(screen.text)),
+            status is TerminalStatus.IDLE and bool(find(live.provider.idle_mark, screen.text)),
         )
 
     def _end(self, live: LiveTerminal, exit_code: int | None, detail: str = "") -> None:

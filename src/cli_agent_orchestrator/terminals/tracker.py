@@ -19,10 +19,9 @@ The rules, in this order:
    that got lost (Claude Code fires nothing on Esc) from a screen that shows too little (Codex shows
    no busy mark while it streams). A title that tells of work tells of rest by its silence: then the
    screen need not stand still, nor if it shows for sure that a turn was stopped. An agent that
-   always tells the end of a turn, and did not, was stopped by a person: it is idle. If it asked
-   before, that is known `QUESTION_LAG` seconds later. A turn of which a session record tells is
-   ended by that record alone, however long the screen stands still; only a question or a failure
-   on the screen counts besides.
+   always tells the end of a turn, and did not, was stopped by a person: it is idle. A turn of which
+   a session record tells is ended by that record alone, however long the screen stands still; only
+   a question or a failure on the screen counts besides.
 4. Without any signal the screen decides. A turn that it shows as over may still run if the agent
    keeps a session record, and the screen may have missed its start: such an end is work until that
    record is found and tells, at most `SEARCH_SECONDS`.
@@ -234,16 +233,14 @@ def observe_signal(
     began = at if source is SignalSource.STREAM and track.stream_began_at is None else None
     asks = signal.kind is SignalKind.WAITING
     reminds = asks and signal.agent is None
-    over = _takes_back(track, signal)
-    again = asks and signal.agent is not None and signal.agent == _asker(track)
     streamed = (track.signal_source, track.signal_status) == (SignalSource.STREAM, _WAITING)
     return replace(
         track,
         stream_began_at=began or track.stream_began_at,
         began_at=at if signal.kind is SignalKind.SUBMITTED else track.began_at,
         to_report=track.to_report and signal.kind is not SignalKind.SUBMITTED,
-        asked_twice=again or (track.asked_twice and asks),
-        answered_at=at if over and not track.asked_twice else track.answered_at,
+        asked_twice=asks and (track.asked_twice or _asker(track) == signal.agent is not None),
+        answered_at=at if _takes_back(track, signal) else track.answered_at,
         signal=evidence,
         # A reminder of a question does not say whose it is, but that is known.
         told=replace(signal, agent=_asker(track)) if reminds else signal,
@@ -278,7 +275,8 @@ def _asker(track: Track) -> str | None:
 
 
 def _takes_back(track: Track, signal: AgentSignal) -> bool:
-    if track.signal_status is not _WAITING or signal.kind is SignalKind.WAITING:
+    asks = signal.kind is SignalKind.WAITING
+    if track.signal_status is not _WAITING or asks or track.asked_twice:
         return False
     return signal.kind not in OF_ONE_AGENT or _asker(track) == signal.agent is not None
 
@@ -420,8 +418,7 @@ def _weigh(track: Track, signal: Evidence, screen: Evidence, now: float) -> Verd
         winner = Winner.SCREEN
     if winner is Winner.SIGNAL:
         return _unless_taken_back(track, signal, now)
-    by_record = track.signal_source in (SignalSource.RECORD, SignalSource.STREAM)
-    recorded = track.recorded and by_record
+    recorded = track.recorded and track.signal_source in (SignalSource.RECORD, SignalSource.STREAM)
     if winner is Winner.STILL_SCREEN and recorded:
         # Its session record will tell the end of the turn.
         return Verdict(signal.status, f"{_says(signal)}; the screen does not show it")
@@ -434,13 +431,8 @@ def _weigh(track: Track, signal: Evidence, screen: Evidence, now: float) -> Verd
     at_once = winner is Winner.SCREEN_AT_ONCE or _is_news(track, signal, screen)
     if now < holds_until and not at_once:
         return Verdict(signal.status, f"{_says(signal)}; the screen does not show it", holds_until)
-    aloud = track.told is not None and track.told.ends_aloud
-    known_by = screen.at + QUESTION_LAG
-    if aloud and signal.status is _WAITING and screen.status.at_rest and now < known_by:
-        reason = f"{_says(screen)}; whether the turn goes on is not known yet"
-        return Verdict(_PROCESSING, reason, known_by)
     # Stopped before any answer, a turn leaves the screen, and what stands there is older.
-    if screen.status is _COMPLETED and aloud:
+    if screen.status is _COMPLETED and track.told is not None and track.told.ends_aloud:
         return Verdict(_IDLE, f"{_says(screen)}, but no end was told after the {_says(signal)}")
     return Verdict(screen.status, f"{_says(screen)}, against the older {_says(signal)}")
 
