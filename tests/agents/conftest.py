@@ -15,21 +15,26 @@ from tests.e2e.conftest import warm as warm
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what installs programs unless it is asked for: `pytest -m agents`."""
-    for item in items if TRIED else []:
-        if isinstance(item, pytest.Function) and (marker := item.get_closest_marker("newest")):
-            step = marker.args[0].format(**item.callspec.params)
-            item.user_properties += [("step", step), ("kind", str(item.callspec.params["kind"]))]
-    if "agents" in config.option.markexpr:
-        return
-    left_out = [item for item in items if item.get_closest_marker("agents")]
+    """Leave out what installs programs unless it is asked for, and all but the steps of TRIED."""
+    wanted = "agents" in config.option.markexpr
+    left_out = []
+    for item in items:
+        step = item.get_closest_marker("newest")
+        if item.get_closest_marker("agents") and not (wanted and (step or not TRIED)):
+            left_out.append(item)
+        elif TRIED and step and isinstance(item, pytest.Function):
+            params = item.callspec.params
+            item.user_properties += [
+                ("step", step.args[0].format(**params)),
+                ("kind", str(params["kind"])),
+            ]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_runtest_setup() -> None:
-    if time.time() > float(os.environ.get("CAO_TEST_UNTIL", "inf")):
+    if time.time() > float(os.environ.get("NEWEST_UNTIL", "inf")):
         pytest.skip("no time left")
 
 

@@ -128,7 +128,7 @@ DIFFERENT = [kind for kind in KINDS if kind != Kind("codex", "0.166.0")]
 FURTHER_KINDS = [
     Kind(agent.name, version) for agent in FURTHER_AGENTS.values() for version in agent.versions
 ]
-TRIED = [Kind(*name.split("-", 1)) for name in os.environ.get("CAO_TEST_VERSIONS", "").split()]
+TRIED = [Kind(*name.split("-", 1)) for name in os.environ.get("NEWEST_VERSIONS", "").split()]
 """What `make test-agents-newest` tries instead of all these."""
 SAVED_SCREENS = Path(__file__).parents[2] / ".cache" / "newest" / "screens"
 

@@ -56,8 +56,8 @@ def main() -> int:
         return 0
     found = Results()
     if ready:
-        os.environ |= {"CAO_TEST_VERSIONS": " ".join(ready), "CAO_TEST_UNTIL": str(until)}
-        chosen = ["-m", "agents and newest", str(Path(__file__).parent)]
+        os.environ |= {"NEWEST_VERSIONS": " ".join(ready), "NEWEST_UNTIL": str(until)}
+        chosen = ["-m", "agents", str(Path(__file__).parent)]
         pytest.main(
             [*chosen, "-q", "--tb=short", "--no-summary", "-p", "no:cacheprovider", *words], [found]
         )
