@@ -7,7 +7,7 @@ import subprocess
 import time
 from collections.abc import AsyncIterator, Callable, Container, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -121,6 +121,8 @@ class Kind:
 
 BREAKS_LETTERS = {Kind("claude_code", "2.1.105")}
 """It reads a long paste in pieces, and what is no ASCII may break where two of them meet."""
+ASK_NOTHING = {Kind("codex", "0.101.0")}
+"""They ask questions only while they plan."""
 KINDS = [Kind(agent.name, version) for agent in AGENTS.values() for version in agent.versions]
 NEWEST = [Kind(agent.name, agent.versions[0]) for agent in AGENTS.values()]
 DIFFERENT = [kind for kind in KINDS if kind != Kind("codex", "0.166.0")]
@@ -455,18 +457,17 @@ class Ground:
     def config(self, permissions: str) -> ServerConfig:
         """Return the settings of a server whose agents talk to the stub."""
         self.work.mkdir(exist_ok=True)
-        setup = agent_environment(
+        kept = ("PATH", "LANG", "LC_ALL", "TMUX_TMPDIR")
+        environ = {name: os.environ[name] for name in kept if name in os.environ}
+        environ |= agent_environment(
             self.kind.agent,
             self.kind.version,
             self.stub.url,
             self.folder / "home",
             self.work if self.trusted else None,
+            self.more_args,
             signed_in=self.signed_in,
         )
-        setup = replace(setup, args=(*setup.args, *self.more_args))
-        kept = ("PATH", "LANG", "LC_ALL", "TMUX_TMPDIR")
-        environ = {name: os.environ[name] for name in kept if name in os.environ}
-        environ |= setup.server_environ()
         environ |= {
             "CAO_STATE_DIR": str(self.folder / "state"),
             "CAO_CONFIG_DIR": str(self.folder / "config"),

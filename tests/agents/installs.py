@@ -70,6 +70,16 @@ def is_stable(version: str) -> bool:
     return not re.search("[^0-9.]", version)
 
 
+def order(version: str) -> tuple[list[int], bool, list[int]]:
+    """Return what versions are compared by: a pre-release comes before its release."""
+    release = re.split("[^0-9.]", version)[0]
+    return numbers(release), release == version, numbers(version.removeprefix(release))
+
+
+def numbers(text: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", text)]
+
+
 @functools.cache
 def install(name: str, version: str) -> Path:
     """Return the program of this version, which runs; install it if needed.

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.installs import ALL_AGENTS, InstallError, install, is_stable, published
+from tests.agents.installs import ALL_AGENTS, InstallError, install, is_stable, order, published
 
 FOLDER = Path(__file__).parents[2] / ".cache" / "newest"
 SECONDS = 330
@@ -81,16 +81,6 @@ def to_try(latest: str, versions: Sequence[str], *, before: bool) -> list[str]:
     ]
     previous = [max(older, key=order)] if older and before else []
     return [latest, *previous, *([max(newer, key=order)] if newer else [])]
-
-
-def order(version: str) -> tuple[list[int], bool, list[int]]:
-    """Return what versions are compared by: a pre-release comes before its release."""
-    release = re.split("[^0-9.]", version)[0]
-    return numbers(release), release == version, numbers(version.removeprefix(release))
-
-
-def numbers(text: str) -> list[int]:
-    return [int(part) for part in re.findall(r"\d+", text)]
 
 
 class Results:

@@ -6,8 +6,7 @@ product starts the agents exactly as it does for people.
 
 import json
 import shlex
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.agents.installs import install
@@ -19,37 +18,17 @@ Start = tuple[tuple[str, ...], dict[str, str]]
 """The user's own arguments and variables."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentSetup:
-    """How to start one agent."""
-
-    agent: str
-    program: Path
-    args: tuple[str, ...]
-    """The user's own arguments, as in CAO_CODEX_ARGS."""
-    env: Mapping[str, str]
-    """Set on top of PATH and the language."""
-
-    def server_environ(self) -> dict[str, str]:
-        """Return the variables that make a server start its agents so."""
-        prefix = f"CAO_{self.agent.upper()}"
-        return {
-            **self.env,
-            f"{prefix}_COMMAND": str(self.program),
-            f"{prefix}_ARGS": shlex.join(self.args),
-        }
-
-
 def agent_environment(
     agent: str,
     version: str,
     stub_url: str,
     home: Path,
     trusted: Path | None,
+    more_args: tuple[str, ...] = (),
     *,
     signed_in: bool = True,
-) -> AgentSetup:
-    """Install an agent, fill its home and return how it is started against a stub.
+) -> dict[str, str]:
+    """Install an agent, fill its home and return what makes a server start it against a stub.
 
     `trusted` is the folder that a person has said yes to before, where the agent keeps such a note.
     An agent that is not signed in has no key, and the stub answers when it calls its vendor.
@@ -58,10 +37,16 @@ def agent_environment(
     args, env = SETUPS[agent](stub_url, home, trusted)
     if not signed_in:
         args = ()
-        signs = ("API_KEY", "PROVIDER", "OFFLINE")
-        env = {name: text for name, text in env.items() if not any(s in name for s in signs)}
+        of_the_stub = ("API_KEY", "PROVIDER", "OFFLINE")
+        env = {name: env[name] for name in env if not any(word in name for word in of_the_stub)}
         env["HTTPS_PROXY"] = stub_url
-    return AgentSetup(agent, install(agent, version), args, {"HOME": str(home), **env})
+    prefix = f"CAO_{agent.upper()}"
+    return {
+        "HOME": str(home),
+        **env,
+        f"{prefix}_COMMAND": str(install(agent, version)),
+        f"{prefix}_ARGS": shlex.join((*args, *more_args)),
+    }
 
 
 def _codex(stub_url: str, home: Path, trusted: Path | None) -> Start:

@@ -49,8 +49,7 @@ def prepare(machine: Machine, stubs: dict[Kind, str]) -> None:
     (machine.work / "task.md").write_text(TASK, encoding="utf-8")
     for kind, url in stubs.items():
         home = machine.home / "home"
-        setup = agent_environment(kind.agent, kind.version, url, home, machine.work)
-        machine.env |= setup.server_environ()
+        machine.env |= agent_environment(kind.agent, kind.version, url, home, machine.work)
     machine.env |= {"MIN_REVIEW_CYCLES_BEFORE_APPROVAL": "1", "RESPONSE_TIMEOUT": "120"}
 
 
@@ -62,10 +61,10 @@ def test_a_failing_test_becomes_a_proven_pass_in_a_work_tree(
     project = make_project(machine.work, BROKEN)
     team.programmer_runs(Run("sed -i.old s/-/+/ total.py && rm total.py.old"))
     machine.env |= {"PROVIDER": kind.agent, "PROOF": "require"}
-    before = project.state()
     words = ("task.md", "--worktree", "--gate", "tests=python3 -B -m unittest -v", "--max-rounds=1")
     with kind.manners.stub(team) as stub:
         prepare(machine, {kind: stub.url})
+        before = project.state()
         with machine.server(), running(machine, *words) as run:
             assert run.end() == 0, (run.errors, run.events[-8:])
     assert team.roles == FIVE_TURNS

@@ -9,7 +9,16 @@ import pytest
 from cli_agent_orchestrator.core.models import NewTerminal, TerminalStatus
 from cli_agent_orchestrator.errors import InputRefused, NotFound, StartError
 from cli_agent_orchestrator.terminals.launch import find_profile
-from tests.agents.driving import AT_WORK, FURTHER_KINDS, KINDS, NEWEST, PATIENCE, Ground, step
+from tests.agents.driving import (
+    ASK_NOTHING,
+    AT_WORK,
+    FURTHER_KINDS,
+    KINDS,
+    NEWEST,
+    PATIENCE,
+    Ground,
+    step,
+)
 from tests.stubs.script import numbered_lines
 
 pytestmark = [pytest.mark.agents, pytest.mark.tmux]
@@ -39,22 +48,13 @@ MARGIN = " \u2800"
 
 
 @step("start", EVERY)
-async def test_an_agent_starts_and_its_profile_reaches_the_model(ground: Ground) -> None:
+async def test_a_profile_reaches_the_model_also_from_a_dumb_terminal(ground: Ground) -> None:
+    ground.term = "dumb"
     async with ground.agent(profile="tester") as driven:
-        await driven.says("hello")
-        await driven.finished(1)
+        await driven.take(1, "hello")
         told = driven.stub.turns[0].system
     carried = find_profile("tester", [], Path.cwd()) in told
     assert carried is ground.kind.manners.has_profile
-
-
-@of_the_newest
-async def test_it_starts_and_works_though_the_server_was_started_in_a_dumb_terminal(
-    ground: Ground,
-) -> None:
-    ground.term = "dumb"
-    async with ground.agent() as driven:
-        await driven.take(1, "[[answer:here]]")
 
 
 @step("trust", KINDS)
@@ -129,20 +129,15 @@ async def test_a_shell_that_a_person_has_opened_is_not_typed_into(ground: Ground
 
 
 @of_every_agent
-async def test_a_long_answer_is_read_back_whole(ground: Ground) -> None:
+async def test_an_answer_is_read_back_whole_and_its_words_change_nothing(ground: Ground) -> None:
     count = ground.kind.manners.lines
     async with ground.agent() as driven:
         await driven.take(1, f"[[lines:{count}]]")
         lines = [line.strip() for line in (await driven.last_answer()).splitlines()]
-    assert lines == numbered_lines(count).splitlines()
-
-
-@of_further_agents
-async def test_an_answer_that_quotes_every_sign_changes_nothing(ground: Ground) -> None:
-    async with ground.agent() as driven:
-        await driven.take(1, "[[words]]")
+        await driven.take(2, "[[words]]")
         await driven.settles()
         assert driven.told_since(0)[-1] is COMPLETED
+    assert lines == numbered_lines(count).splitlines()
 
 
 @of_every_agent
@@ -162,7 +157,7 @@ async def test_a_response_file_is_written_by_a_real_command(ground: Ground) -> N
 @pytest.mark.parametrize("what", ["permission", "question"])
 async def test_what_an_agent_asks_is_waited_for(ground: Ground, what: str) -> None:
     manners, allow = ground.kind.manners, what == "permission"
-    if not allow and ground.kind.version == "0.101.0":
+    if not allow and ground.kind in ASK_NOTHING:
         pytest.skip("this version asks questions only while it plans")
     async with ground.agent(permissions="ask" if allow else "full") as driven:
         await driven.says(f"[[{manners.asks if allow else 'ask'}]][[answer:asked]]")

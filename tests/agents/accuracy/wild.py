@@ -11,6 +11,7 @@ from pathlib import Path
 from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.terminals.service import TerminalService
+from tests.agents import driving
 from tests.agents.accuracy.kinds import Course, TurnKind
 from tests.agents.accuracy.score import Span, Truth
 from tests.agents.accuracy.taking import Mode, Sent, Taken, answered, finished, plain, send, watched
@@ -43,7 +44,7 @@ OBJECTION = "Not yet. [[pause:0.6]][[answer:Now it is done.]]"
 NEWEST_CODEX, NEWEST_CLAUDE = NEWEST
 CODEX = {kind for kind in KINDS if kind.agent == "codex"}
 CLAUDE = {kind for kind in KINDS if kind.agent == "claude_code"}
-QUESTIONS = {kind for kind in KINDS if kind != Kind("codex", "0.101.0")}
+QUESTIONS = {*KINDS} - driving.ASK_NOTHING
 
 
 def numbered(script: str, number: int) -> str:
