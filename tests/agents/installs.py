@@ -44,7 +44,7 @@ AGENTS = {
     agent.name: agent
     for agent in (
         Agent("codex", "@openai/codex", "codex", ("0.169.0", "0.166.0", "0.125.0", "0.101.0")),
-        Agent("claude_code", "@anthropic-ai/claude-code", "claude", ("2.1.328", "2.1.105")),
+        Agent("claude_code", "@anthropic-ai/claude-code", "claude", ("2.1.325", "2.1.105")),
     )
 }
 

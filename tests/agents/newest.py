@@ -1,12 +1,15 @@
-"""`python -m tests.agents.newest [--latest] [WORDS FOR PYTEST …]`: tries the versions of the day.
+"""`python -m tests.agents.newest [--brief] [WORDS FOR PYTEST …]`: tries the versions of the day.
 
 Every agent is tried in what its registry calls the latest version, in the stable one before that
-(not with `--latest`) and in the newest pre-release beyond it, unless the tests are pinned to that
-version. Each step is a test that the pinned versions pass, too, so what differs is new. The report
-and the screens are in .cache/newest; a screen becomes a fixture when it is copied to
-tests/providers/screens, into the folder of the status that is right.
+and in the newest pre-release beyond it, unless the tests are pinned to that version. Each step is
+a test that the pinned versions pass, so what differs is new. With `--brief` the version before is
+left out, and no test begins after a few minutes.
+
+The report and the screens are in .cache/newest, the screens by the status that was told: one
+becomes a fixture when it is copied to tests/providers/screens, by the status that is right.
 """
 
+import math
 import os
 import re
 import shutil
@@ -20,8 +23,8 @@ import pytest
 from tests.agents.installs import ALL_AGENTS, InstallError, install, is_stable, order, published
 
 FOLDER = Path(__file__).parents[2] / ".cache" / "newest"
-SECONDS = 330
-"""After so long no test begins: the whole is over in eight minutes."""
+BRIEF_SECONDS = 330
+"""What began by then is over in eight minutes."""
 ROWS = 25
 """Of what is said about a step that differs."""
 STEPS = (
@@ -34,39 +37,39 @@ PLATFORM_PATTERN = r"-(linux|darwin|win32|android)\b"
 
 def main() -> int:
     """Try what is new, write the report and print it; 1 if anything differs."""
-    words = [word for word in sys.argv[1:] if word != "--latest"]
-    until = time.time() + SECONDS
+    brief, words = "--brief" in sys.argv, [word for word in sys.argv[1:] if word != "--brief"]
+    until = time.time() + BRIEF_SECONDS if brief else math.inf
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
-    ready, lines = [], []
     try:
-        for agent in ALL_AGENTS.values():
-            wanted = to_try(*published(agent), before="--latest" not in sys.argv)
-            for version in wanted:
-                if version in agent.versions:
-                    continue
-                try:
-                    install(agent.name, version)
-                    ready.append(f"{agent.name}-{version}")
-                except InstallError as error:
-                    lines.append(f"{agent.name}-{version}: not run, it cannot be had: {error}\n")
-            print(f"{agent.name}: {', '.join(wanted)}", flush=True)
+        found = {agent.name: published(agent) for agent in ALL_AGENTS.values()}
     except InstallError as error:
-        print(f"NOT RUN: no registry answers: {error}")
+        print(f"NOT RUN: a registry does not answer.\n{error}")
         return 0
-    found = Results()
-    if ready:
-        os.environ |= {"NEWEST_VERSIONS": " ".join(ready), "NEWEST_UNTIL": str(until)}
-        chosen = ["-m", "agents", str(Path(__file__).parent)]
-        pytest.main(
-            [*chosen, "-q", "--tb=short", "--no-summary", "-p", "no:cacheprovider", *words], [found]
-        )
-    for kind in ready:
-        lines += found.report(kind)
-    text = "\n".join(lines or ["Nothing is newer than what the tests are pinned to."])
-    (FOLDER / "report.md").write_text(text + "\n", encoding="utf-8")
+    wanted = [
+        (name, version)
+        for name, (latest, versions) in found.items()
+        for version in to_try(latest, versions, before=not brief)
+        if version not in ALL_AGENTS[name].versions
+    ]
+    kinds, lines = [], []
+    for name, version in wanted:
+        try:
+            install(name, version)
+            kinds.append(f"{name}-{version}")
+        except InstallError as error:
+            lines.append(f"## {name}-{version}\n\nnot run, as it cannot be installed: {error}\n")
+    results = Results()
+    if kinds:
+        os.environ |= {"NEWEST_VERSIONS": " ".join(kinds), "NEWEST_UNTIL": str(until)}
+        quiet = ("-q", "--tb=short", "--no-summary", "-p", "no:cacheprovider")
+        pytest.main(["-m", "agents", str(Path(__file__).parent), *quiet, *words], [results])
+    for kind in kinds:
+        lines += results.report(kind)
+    text = "\n".join(lines or ["The tests are pinned to all that is newest."])
+    (FOLDER / "report.md").write_text(f"{text}\n", encoding="utf-8")
     print(f"\n{text}\n\nwritten: {FOLDER / 'report.md'}")
-    return int(found.differs)
+    return int(results.differs)
 
 
 def to_try(latest: str, versions: Sequence[str], *, before: bool) -> list[str]:
