@@ -29,9 +29,9 @@ from tests.agents.accuracy.score import Told
 from tests.agents.installs import AGENTS, FURTHER_AGENTS
 from tests.agents.setups import agent_environment
 from tests.stubs import AnthropicStub, ChatStub, GeminiStub, OpenAIStub
-from tests.stubs.ledger import Ledger
 from tests.stubs.server import Stub
 
+Found = TypeVar("Found")
 Test = TypeVar("Test", bound=Callable[..., object])
 PATIENCE = 60.0
 """Upper limit of every wait, in seconds; waits end by what they wait for."""
@@ -273,26 +273,25 @@ class Driven:
 
     async def started(self, turn: int) -> None:
         """Wait until the model got the request of this turn, counted from 1."""
-        await asyncio.to_thread(self.stub.wait_for_turns, turn, PATIENCE)
+        await self.until(lambda: self.stub.turns[turn - 1 :])
 
     async def finished(self, turn: int) -> float:
         """Wait until the model's last byte of this turn is sent; return when that was."""
-        done = await asyncio.to_thread(self.stub.wait_for_finish, turn, PATIENCE)
-        assert done.finished is not None
-        return done.finished
+        return await self.until(
+            lambda: [one.finished for one in self.stub.turns[turn - 1 : turn] if one.finished]
+        )
 
     async def answered(self, prompt: str) -> float:
         """Wait until the model's last byte to this prompt is sent; return when that was."""
-
-        def ends(ledger: Ledger) -> list[float]:
-            return [
-                turn.finished for turn in ledger.turns if turn.prompt == prompt and turn.finished
-            ]
-
-        await asyncio.to_thread(
-            self.stub.ledger.wait_for, lambda found: bool(ends(found)), PATIENCE
+        turns = self.stub.turns
+        return await self.until(
+            lambda: [turn.finished for turn in turns if turn.prompt == prompt and turn.finished]
         )
-        return ends(self.stub.ledger)[-1]
+
+    async def until(self, find: Callable[[], list[Found]], within: float = PATIENCE) -> Found:
+        """Wait until something is found in what the model was asked; return the last of it."""
+        await asyncio.to_thread(self.stub.ledger.wait_for, lambda ledger: bool(find()), within)
+        return find()[-1]
 
     async def reached(
         self, *statuses: TerminalStatus, after: float = 0.0, within: float = PATIENCE

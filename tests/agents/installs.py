@@ -66,10 +66,6 @@ class InstallError(Exception):
     """An agent program could not be installed; the text says what was tried."""
 
 
-def is_stable(version: str) -> bool:
-    return not re.search("[^0-9.]", version)
-
-
 def order(version: str) -> tuple[list[int], bool, list[int]]:
     """Return what versions are compared by: a pre-release comes before its release."""
     release = re.split("[^0-9.]", version)[0]
@@ -120,7 +116,7 @@ def published(agent: Agent) -> tuple[str, list[str]]:
     if agent.python:
         told = _run(sys.executable, "-m", "pip", "index", "versions", "--pre", agent.package)
         versions = " ".join(re.findall(PUBLISHED_PATTERN, told, re.MULTILINE)).split(", ")
-        return next(filter(is_stable, versions)), versions
+        return next(one for one in versions if order(one)[1]), versions
     found = json.loads(_npm("view", agent.package, "dist-tags", "versions", "--json"))
     return found["dist-tags"]["latest"], found["versions"]
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.installs import ALL_AGENTS, InstallError, install, is_stable, order, published
+from tests.agents.installs import ALL_AGENTS, InstallError, install, order, published
 
 FOLDER = Path(__file__).parents[2] / ".cache" / "newest"
 BRIEF_SECONDS = 330
@@ -74,14 +74,9 @@ def main() -> int:
 
 def to_try(latest: str, versions: Sequence[str], *, before: bool) -> list[str]:
     """Return the latest version, the stable one before it, and the newest pre-release after it."""
-    older = [one for one in versions if is_stable(one) and order(one) < order(latest)]
-    newer = [
-        one
-        for one in versions
-        if not is_stable(one)
-        and order(one) > order(latest)
-        and not re.search(PLATFORM_PATTERN, one)
-    ]
+    older = [one for one in versions if order(one)[1] and order(one) < order(latest)]
+    newer = [one for one in versions if not order(one)[1] and order(one) > order(latest)]
+    newer = [one for one in newer if not re.search(PLATFORM_PATTERN, one)]
     previous = [max(older, key=order)] if older and before else []
     return [latest, *previous, *([max(newer, key=order)] if newer else [])]
 

@@ -15,7 +15,6 @@ from tests.agents.driving import (
     FURTHER_KINDS,
     KINDS,
     NEWEST,
-    PATIENCE,
     Ground,
     step,
 )
@@ -33,7 +32,6 @@ EVERY = [*KINDS, *FURTHER_KINDS]
 of_every_agent = pytest.mark.parametrize("kind", EVERY, ids=str)
 of_further_agents = pytest.mark.parametrize("kind", FURTHER_KINDS, ids=str)
 """What test_modes.py asks of the others."""
-of_the_newest = pytest.mark.parametrize("kind", NEWEST, ids=str)
 ASKED = {PROCESSING, WAITING}
 LEADING = [
     # Right after the start, when it may not listen for pastes yet.
@@ -172,7 +170,8 @@ async def test_what_an_agent_asks_is_waited_for(ground: Ground, what: str) -> No
 @step("limit", EVERY)
 async def test_a_failed_turn_is_an_error_and_the_next_one_works(ground: Ground) -> None:
     async with ground.agent() as driven:
-        for number, trouble in enumerate(ground.kind.manners.troubles):
+        troubles = ground.kind.manners.troubles
+        for number, trouble in enumerate(troubles):
             begun = await driven.says(f"please [[{trouble}]]")
             await driven.reached(ERROR, after=begun)
             await driven.save_screen(f"-{trouble.replace(':', '_')}")
@@ -181,12 +180,11 @@ async def test_a_failed_turn_is_an_error_and_the_next_one_works(ground: Ground) 
             await driven.take(2 * number + 2, message)
             assert driven.stub.prompts[-1].rstrip() == message
             assert await driven.last_answer() == f"better {number}"
-        if "limit" not in ground.kind.manners.troubles:
+        if "limit" not in troubles:
             # It tries again for minutes.
             begun = await driven.says("please [[limit]]")
-            refused = driven.stub.turns[-1]
-            await asyncio.to_thread(
-                driven.stub.ledger.wait_for, lambda ledger: refused.refusals > 1, PATIENCE
+            await driven.until(
+                lambda: [t for t in driven.stub.turns[2 * len(troubles) :] if t.refusals > 1]
             )
             await driven.save_screen("-limit")
             pressed = await driven.stop()
@@ -205,7 +203,7 @@ async def test_a_turn_that_a_person_stops_is_at_rest(ground: Ground) -> None:
         driven.stub.release("never")
 
 
-@of_the_newest
+@pytest.mark.parametrize("kind", NEWEST, ids=str)
 async def test_two_agents_do_not_mix_their_messages(ground: Ground) -> None:
     async with ground.agent() as driven:
         first = driven.terminal

@@ -54,12 +54,7 @@ def numbered(script: str, number: int) -> str:
 
 async def got(driven: Driven, prompt: str) -> Turn:
     """Wait until the model has got a prompt; return its turn."""
-
-    def found() -> list[Turn]:
-        return [turn for turn in driven.stub.turns if turn.prompt == prompt]
-
-    await asyncio.to_thread(driven.stub.ledger.wait_for, lambda ledger: bool(found()), PATIENCE)
-    return found()[-1]
+    return await driven.until(lambda: [one for one in driven.stub.turns if one.prompt == prompt])
 
 
 async def helper(driven: Driven, place: int, task: str) -> Turn:
@@ -73,10 +68,10 @@ async def follow_up(driven: Driven, after: float) -> Turn:
 
     def found() -> list[Turn]:
         own = [turn for turn in driven.stub.turns if "/" not in turn.conversation]
-        return [turn for turn in own if turn.finished and turn.finished > after]
+        own = [turn for turn in own if turn.finished and turn.finished > after]
+        return sorted(own, key=lambda turn: turn.finished or after)
 
-    await asyncio.to_thread(driven.stub.ledger.wait_for, lambda ledger: bool(found()), PATIENCE)
-    return max(found(), key=lambda turn: turn.finished or after)
+    return await driven.until(found)
 
 
 async def gone_on(
@@ -98,8 +93,7 @@ async def aside(driven: Driven, after: float) -> tuple[float, float]:
         asides = [one for one in driven.stub.ledger.asides if one.started > after]
         return [(one.started, one.finished) for one in asides if one.finished]
 
-    await asyncio.to_thread(driven.stub.ledger.wait_for, lambda ledger: bool(found()), PATIENCE)
-    return found()[-1]
+    return await driven.until(found)
 
 
 async def settle(driven: Driven, number: int, truth: Truth, sending: str = "") -> Taken:
