@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.agents.accuracy.kinds import turn_kinds
 from tests.agents.accuracy.measure import Measurement
@@ -24,8 +25,10 @@ from tests.agents.accuracy.page import Figures, figures, page
 from tests.agents.accuracy.taking import Mode, plain, prepare_nothing, share
 from tests.agents.accuracy.wild import wild_modes
 from tests.agents.driving import KINDS, NEWEST, Ground, Kind, ground_of
+from tests.agents.installs import order
 
 ROOT = Path(__file__).parents[3]
+FIGURES = Path(__file__).with_name("figures")
 PAGE = ROOT / "docs" / "accuracy.md"
 PLAIN, WILD = "plain", "wild"
 TURNS, PROMPTS = 100, 500
@@ -143,15 +146,19 @@ def new_ground(kind: Kind, prepare: Callable[[Ground], None]) -> Iterator[Ground
 
 
 def figures_of(kind: Kind, modes: str) -> Path:
-    return Path(__file__).with_name("figures") / f"{kind}-{modes}.json"
+    return FIGURES / f"{kind}-{modes}.json"
+
+
+def age_of(file: Path) -> Any:
+    agent, version, _ = file.name.split("-")
+    return agent, order(version)
 
 
 def saved(modes: str) -> Iterator[Figures]:
-    """Yield the figures that there are, as agents are listed."""
-    for kind in KINDS:
-        if (file := figures_of(kind, modes)).exists():
-            found: Figures = json.loads(file.read_text(encoding="utf-8"))
-            yield found
+    """Yield the figures that there are, the newest versions of an agent first."""
+    for file in sorted(FIGURES.glob(f"*-{modes}.json"), key=age_of, reverse=True):
+        found: Figures = json.loads(file.read_text(encoding="utf-8"))
+        yield found
 
 
 if __name__ == "__main__":
