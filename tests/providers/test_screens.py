@@ -100,8 +100,8 @@ DRAFTS = {
     "opencode": {
         **TYPED,
         "folded_paste": "[Pasted ~30 lines]",
-        "shell_empty": '!Run a command… "git status"',
-        "shell_typed": "!ls",
+        "shell_empty": 'Run a command… "git status"',
+        "shell_typed": "ls",
     },
 }
 
