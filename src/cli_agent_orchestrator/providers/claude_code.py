@@ -49,8 +49,8 @@ DONE_PATTERN = r"^[·✢✳✶✻✽*] \S+ for (?:\d+[dhm] )*\d+[dhms]\b"
 # ✽ Gusting… (3s · ↓ 22 tokens)        ✻ 401 unauthorized · Retrying in 5s · attempt 4/10
 # ✻ Waiting for 2 background agents to finish        and with a sign that is not known: ◍ Gusting…
 SPINNER_PATTERN = (
-    r"^[·✢✳✶✻✽*] (?:\S.*(?:…|Retrying in )|Waiting for \d+ background )"
-    r"|^[^\w\s] (?:\S+…(?: \(|$)|.* Retrying in \d|Waiting for \d+ background )"
+    r"^[·✢✳✶✻✽*] \S.*(?:…|Retrying in )|^[^\w\s] "
+    r"(?:\S+…(?: \(|$)|.* \d+s · [^·\n]*\d/\d+$|Waiting for \d+ background )"
 )
 #   ⎿ ⍽Interrupted · What should Claude do instead?
 NOTICE_PATTERN = r"^  ⎿ \xa0"
@@ -136,8 +136,8 @@ def is_working(cells: Sequence[Cell]) -> bool:
     known = [cell for cell in cells if cell.kind is not Kind.OTHER]
     if not known or known[-1].kind is not Kind.WORKING:
         return False
-    rows = [row for row in known[-1].lines[1:] if row]
-    return known[-1] is cells[-1] or all(find(RESULT_PATTERN, row) for row in rows)
+    rows = "\n".join(row for row in known[-1].lines[1:] if not find(HINT_PATTERN, row))
+    return known[-1] is cells[-1] or bool(find(r"\A\s*(?:⎿|\Z)", rows))
 
 
 def has_failed(turn: Sequence[Cell]) -> bool:

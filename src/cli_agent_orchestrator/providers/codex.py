@@ -50,7 +50,7 @@ ACTIVE_WORK_UI_PATTERN = r"esc to interrupt|•\s+Exploring\b"
 # › Fix the failing test
 USER_PREFIX_PATTERN = r"^›[ \t]+\S"
 
-# ◦ Reconnecting... 2/5 (8s • esc to interrupt)        and the same with another sign, in other words
+# ◦ Reconnecting... 2/5 (8s • esc to interrupt)        also with another sign, or in other words
 TIMED_PATTERN = r"^\S .*\((?:\d+[hm] )*\d+s • [^()]+\)(?: ·.*)?$"
 # esc to interrupt
 BUSY_ROW_PATTERN = r"(?:^|[(•◦·|…]\s*)esc to interrupt\)?(?:\s*[·•].*|…)?$"
@@ -157,7 +157,7 @@ def is_working(turn: Sequence[Cell]) -> bool:
         return False
     # The last cell may be `• Exploring this or that`, with nothing said below it.
     explores = cells[-1].is_like(EXPLORING_PHRASE_PATTERN)
-    return cells[-1].is_like(TIMED_PATTERN) or explores and has_details(cells[-1].lines[1:])
+    return cells[-1].is_like(TIMED_PATTERN) or (explores and has_details(cells[-1].lines[1:]))
 
 
 def is_busy_row(cell: Cell) -> bool:
