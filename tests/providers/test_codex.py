@@ -30,7 +30,8 @@ from tests.providers.samples import (
 )
 
 COMPOSER = "›\n  100% context left\n"
-PLACEHOLDER_COMPOSER = "› Ask Codex to do anything\n\n  gpt-5.1-codex default · /home/me/app\n"
+MODEL_ROW = "  gpt-5.1-codex default · /home/me/app\n"
+PLACEHOLDER_COMPOSER = f"› Ask Codex to do anything\n\n{MODEL_ROW}"
 DIALOG = (
     "  Would you like to run the following command?\n\n  $ make test\n\n"
     "› 1. Yes, proceed (y)\n  2. No, and tell Codex what to do differently (esc)\n\n"
@@ -95,6 +96,9 @@ SCREENS = {
     "a banner": (BANNER + PLACEHOLDER_COMPOSER, IDLE),
     "a banner below a warning": (f"WARNING: a\n\n{BANNER}{PLACEHOLDER_COMPOSER}", IDLE),
     "a banner below two rows": (f"WARNING: a\n  b\n\n{BANNER}{PLACEHOLDER_COMPOSER}", IDLE),
+    "a question with a row below its hint": (f"› Fix it\n\n{DIALOG}\n  1 warning\n", WAITING),
+    "a list of things to do as a draft": (f"› 1. Fix it\n  2. Test it\n\n{MODEL_ROW}", IDLE),
+    "a question with an unknown hint": ("› 1. Yes\n  2. No\n\n  Eingabe: ja\n", UNKNOWN),
     "a question without options": (f"› Ask me\n\n{SPECIFIC}", WAITING),
     "work above a footer": (f"• {WORKING}\n  ? for shortcuts\n", PROCESSING),
     "work below a message": (f"› do it\n\n• {WORKING}\n  100% context left\n", PROCESSING),

@@ -42,7 +42,7 @@ KNOWN = {
 # Rows that show by themselves that an agent works, or asks.
 MARKS = {
     "codex": r"esc to interrupt|^• Exploring|^ {0,2}› \d\. |^  .*\b[Ee]nter (to )?(con|sub)",
-    "claude_code": r"^[·✢✳✶✻✽*] \S|esc to interr|\d shell|❯ \d\. |Esc to |Enter to ",
+    "claude_code": r"^[·✢✳✶✻✽*] .*(…|Retr|Wait)|esc to interr|\d shell|❯ \d\. |Esc to |Enter to ",
     "gemini_cli": r"^ [⠁-⣿] |● \d\. |Enter to ",
     "copilot_cli": r"^ [○◎◉●] Working|❯ \d\. |enter (to|accept)",
     "opencode": r"^ +[⬝■]{4,} |enter (submit|confirm)",
@@ -122,11 +122,9 @@ def draw(file: Path) -> Drawing:
         below = next(ends, stop - 1) + 1
         kinds[top:] = [EDGE] * (below - top) + [HINT] * (len(lines) - below)
         kinds[first:stop] = [BOX] * (stop - first)
-    found = {row for row, line in enumerate(lines) if re.search(MARKS[agent], line)}
-    for row in found if true <= AT_WORK else ():
-        # A row that alone shows the work, or any of a question.
-        left = ("" if number in found - {row} else line for number, line in enumerate(lines))
-        if true == {WAITING} or provider.detect_status("\n".join(left)) is PROCESSING:
+    near = max(min((row for row in range(len(lines)) if kinds[row] != TALK), default=0) - 8, 0)
+    for row, line in enumerate(lines):
+        if true <= AT_WORK and row >= near and re.search(MARKS[agent], line):
             kinds[row] = MARK
     rows = tuple(zip(text.split("\n"), kinds, strict=True))
     return Drawing(provider, file.stem, rows, true, title, draft if is_colored else None)

@@ -166,8 +166,6 @@ def is_busy_row(cell: Cell) -> bool:
         return True
     if not cell.is_like(ACTIVE_WORK_UI_PATTERN):
         return False
-    if cell.is_like(TIMED_PATTERN):
-        return True
     is_row = cell.is_like(BUSY_ROW_PATTERN) or cell.is_like(EXPLORING_PATTERN)
     return is_row and has_details(takewhile(bool, cell.lines[1:]))
 
