@@ -19,7 +19,6 @@ from cli_agent_orchestrator.providers.codex import (
 )
 from tests.providers.samples import (
     COMPLETED,
-    ERROR,
     IDLE,
     PROCESSING,
     UNKNOWN,
@@ -38,34 +37,6 @@ DIALOG = (
     "  Press enter to confirm or esc to cancel\n"
 )
 
-SIGNS = [
-    "• Working (3s • esc to interrupt)",
-    "◦ Working (3s • esc to interrupt)",
-    "esc to interrupt",
-    "• Exploring",
-    "└ Read notes.txt",
-    "■ stream disconnected before completion",
-    "■ Conversation interrupted",
-    "› 1. Yes, proceed (y)",
-    "  2. No",
-    "Press enter to confirm or esc to cancel",
-    "enter to submit answer",
-    "› Fix it",
-    "›",
-    "100% context left",
-    "? for shortcuts",
-    ">_ OpenAI Codex (v0.166.0)",
-    "Error: it was running, working and executing",
-    "",
-]
-ENDINGS = {
-    COMPLETED: "\n" + PLACEHOLDER_COMPOSER,
-    PROCESSING: "\n• Working (12s • esc to interrupt)\n\n" + PLACEHOLDER_COMPOSER,
-    WAITING: "\n\n" + DIALOG,
-    ERROR: "\n■ unexpected status 401 Unauthorized\n\n" + PLACEHOLDER_COMPOSER,
-    IDLE: "\n■ Conversation interrupted - tell the model what to do differently. Hit `/feedback`\n"
-    "to report the issue.\n\n" + PLACEHOLDER_COMPOSER,
-}
 BANNER = "  >_ OpenAI Codex (v0.166.0)\n     /home/me/app\n\n  Tip: sleep well.\n\n"
 SPECIFIC = "  Which name?\n\n  › Type it\n\n  enter to submit answer | esc to quit\n"
 HINT = "tab to add notes | enter to submit answer | esc to interrupt"

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from cli_agent_orchestrator.core.models import Evidence, TerminalStatus
-from cli_agent_orchestrator.providers import PROVIDERS, get_provider
+from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.providers.base import AgentSignal, Provider, SignalKind, read_states
 from cli_agent_orchestrator.providers.screen import strip_escapes
 from cli_agent_orchestrator.terminals import tracker
@@ -27,7 +27,6 @@ from cli_agent_orchestrator.terminals.tracker import STATUS_OF_SIGNAL, SignalSou
 from tests.providers import test_claude_hooks, test_codex, test_copilot_cli, test_opencode
 from tests.providers.samples import COMPLETED, ERROR, IDLE, PROCESSING, SCREENS, UNKNOWN, WAITING
 
-AGENTS = [name for name in PROVIDERS if name != "scripted" and (SCREENS / name).exists()]
 AT_WORK, ENDS = {PROCESSING, WAITING}, {IDLE, COMPLETED, ERROR}
 SEEDS = range(45)
 """What each screen is drawn anew with; the first leaves it as it is."""
@@ -41,7 +40,7 @@ KNOWN = {
 
 # Rows that show by themselves that an agent works, or asks.
 MARKS = {
-    "codex": r"esc to interrupt|^• Exploring|^ {0,2}› \d\. |^  .*\b[Ee]nter (to )?(con|sub)",
+    "codex": r"s • esc to interrupt|^• Exploring|^ {0,2}› \d\. |^  .*\b[Ee]nter (to )?(con|sub)",
     "claude_code": r"^[·✢✳✶✻✽*] .*(…|Retr|Wait)|esc to interr|\d shell|❯ \d\. |Esc to |Enter to ",
     "gemini_cli": r"^ [⠁-⣿] |● \d\. |Enter to ",
     "copilot_cli": r"^ [○◎◉●] Working|❯ \d\. |enter (to|accept)",
@@ -55,6 +54,7 @@ BOXES = {
     "copilot_cli": r"^[❯!]( |$)",
     "opencode": r"^ *┃(  |$)",
 }
+AGENTS = list(MARKS)
 TALK, MARK, EDGE, BOX, HINT = KINDS = "talk", "mark", "edge", "box", "hint"
 
 
@@ -111,8 +111,8 @@ def draw(file: Path) -> Drawing:
     lines = [strip_escapes(line).rstrip(" ") for line in text.split("\n")]
     kinds = [TALK] * len(lines)
     draft = provider.draft(text)
-    if draft is not None:
-        boxes = [row for row, line in enumerate(lines) if re.search(BOXES[agent], line)]
+    boxes = [row for row, line in enumerate(lines) if re.search(BOXES[agent], line)]
+    if draft is not None and boxes:
         frames = (row + 1 for row in reversed(boxes) if row - 1 not in boxes)
         first = next(frames) if agent == "opencode" else boxes[-1]
         stop = first + (provider.draft(strip_escapes(text)) or draft).count("\n") + 1
@@ -122,9 +122,9 @@ def draw(file: Path) -> Drawing:
         below = next(ends, stop - 1) + 1
         kinds[top:] = [EDGE] * (below - top) + [HINT] * (len(lines) - below)
         kinds[first:stop] = [BOX] * (stop - first)
-    near = max(min((row for row in range(len(lines)) if kinds[row] != TALK), default=0) - 8, 0)
+    first = min((row for row, kind in enumerate(kinds) if kind != TALK), default=0)
     for row, line in enumerate(lines):
-        if true <= AT_WORK and row >= near and re.search(MARKS[agent], line):
+        if true <= AT_WORK and row >= first - 8 and re.search(MARKS[agent], line):
             kinds[row] = MARK
     rows = tuple(zip(text.split("\n"), kinds, strict=True))
     return Drawing(provider, file.stem, rows, true, title, draft if is_colored else None)
