@@ -1,17 +1,16 @@
 """Rules that hold for all agents: a table each, with a row for an agent."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import re
+from random import Random
 from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.providers import PROVIDERS, get_provider
 from cli_agent_orchestrator.providers.base import Permissions, Provider, find_version
+from cli_agent_orchestrator.providers.screen import strip_escapes
 from tests.providers import (
     test_claude_code,
     test_claude_hooks,
@@ -23,89 +22,30 @@ from tests.providers import (
     test_scripted,
 )
 from tests.providers.samples import COMPLETED, IDLE, PROCESSING, WAITING, capture, launch_request
+from tests.providers.test_drift import TALK, drawings
 
-
-@dataclass(frozen=True)
-class Look:
-    """How an agent draws an answer, a message, and what is below an answer in each status."""
-
-    answer: str
-    indent: str
-    signs: list[str]
-    """Its own marks, as an answer or a message may quote them."""
-    endings: Iterable[tuple[TerminalStatus, str]]
-    message: str = ""
-    message_indent: str = "  "
-    answered: str = ""
-
-    def draw(self, data: st.DataObject, indent: str) -> str:
-        """Return any text with these marks in it, as it is drawn."""
-        text = st.text(st.characters(exclude_categories=("Cc", "Cs")), max_size=60)
-        lines = data.draw(st.lists(st.one_of(st.sampled_from(self.signs), text), max_size=24))
-        return "".join(f"{indent}{line}\n" for line in lines)
-
-
-LOOKS = {
-    "claude_code": Look(
-        "❯ Tell me\n\n● Here is what I found.\n",
-        "  ",
-        test_claude_code.SIGNS,
-        test_claude_code.ENDINGS,
-    ),
-    "codex": Look(
-        "› Explain\n\n• It is like this.\n",
-        "  ",
-        test_codex.SIGNS,
-        test_codex.ENDINGS.items(),
-        "› Explain this:\n",
-        "  ",
-        f"\n• It is clear.\n\n{test_codex.PLACEHOLDER_COMPOSER}",
-    ),
-    "copilot_cli": Look(
-        " ❯ Explain    12:30\n\n ● It is like this.\n",
-        "   ",
-        test_copilot_cli.SIGNS,
-        test_copilot_cli.ENDINGS.items(),
-        " ❯ Explain this:    12:30\n",
-        "   ",
-        f"\n ● It is clear.\n{test_copilot_cli.AT_REST}",
-    ),
-    "gemini_cli": Look(
-        " > Explain\n\n✦ It is like this.\n",
-        "  ",
-        test_gemini_cli.SIGNS,
-        test_gemini_cli.ENDINGS.items(),
-        " > Explain this:\n",
-        "   ",
-        f"\n✦ It is clear.\n{test_gemini_cli.AT_REST}",
-    ),
-    "opencode": Look(
-        "  ┃\n  ┃  Explain\n  ┃\n\n     It is like this.\n",
-        "     ",
-        test_opencode.SIGNS,
-        test_opencode.ENDINGS.items(),
-        "  ┃\n  ┃  Explain this:\n",
-        "  ┃  ",
-        f"  ┃\n\n     So.\n{test_opencode.ENDINGS[COMPLETED]}",
-    ),
+# How an answer begins, and what stands before its further rows.
+SAID = {
+    "claude_code": (r"● [^A]", "  "),
+    "codex": (r"• ", "  "),
+    "copilot_cli": (r" ● ", "   "),
+    "gemini_cli": (r"✦ ", "  "),
+    "opencode": (r" {5}\w", "     "),
 }
 
 
-@pytest.mark.parametrize("name", LOOKS)
-@given(st.data())
-def test_no_prose_changes_the_status(name: str, data: st.DataObject) -> None:
-    look = LOOKS[name]
-    screen = look.answer + look.draw(data, look.indent)
-    for status, ending in look.endings:
-        assert get_provider(name).detect_status(screen + ending) is status, ending
-
-
-@pytest.mark.parametrize("name", [name for name, look in LOOKS.items() if look.message])
-@given(st.data())
-def test_no_message_of_the_user_changes_the_status(name: str, data: st.DataObject) -> None:
-    look = LOOKS[name]
-    screen = look.message + look.draw(data, look.message_indent) + look.answered
-    assert get_provider(name).detect_status(screen) is COMPLETED
+@pytest.mark.parametrize("agent", SAID)
+def test_no_answer_changes_the_status_by_what_it_quotes(agent: str) -> None:
+    (head, indent), random = SAID[agent], Random(agent)
+    rows = {row for screen in drawings(agent) for row in screen.rows if row[1] != TALK}
+    quotes = sorted({strip_escapes(text).strip() for text, _ in rows})
+    for screen in drawings(agent):
+        status = screen.provider.detect_status(screen.text)
+        answers = [row for row in screen.of(TALK) if re.match(head, screen.rows[row][0])]
+        for answer in answers[-1:] * 5:
+            quoted = [indent + quote for quote in random.sample(quotes, 4)]
+            text = screen.put(answer + 1, *quoted).text
+            assert screen.provider.detect_status(text) is status, (screen.name, quoted)
 
 
 MODULES = (

@@ -5,64 +5,12 @@ from tests.providers.samples import COMPLETED, ERROR, IDLE, PROCESSING, UNKNOWN,
 
 RULE = "─" * 60
 FOOTER = "  ⏸ manual mode on · ? for shortcuts"
-BUSY_FOOTER = "  ⏸ manual mode on · esc to interrupt · ← for agents"
-DIALOG = (
-    f"{RULE}\n Bash command\n\n   make test\n\n Do you want to proceed?\n"
-    " ❯ 1. Yes\n   2. No\n\n Esc to cancel · Tab to amend\n"
-)
-DIALOG_WITHOUT_FOOTER = (
-    f"{RULE}\n Network request outside of sandbox\n\n Host: example.org\n\n"
-    " Do you want to allow this connection?\n ❯ 1. Yes\n"
-    "   2. No, and tell Claude what to do differently (esc)\n"
-)
 
 
 def box(draft: str = "", footer: str = FOOTER) -> str:
     return f"{RULE}\n❯\xa0{draft}\n{RULE}\n{footer}\n"
 
 
-SIGNS = [
-    "✻ Thinking… (12s · ↑ 3 tokens · esc to interrupt)",
-    "· Working…",
-    "* Retrying in 5s · attempt 2/10",
-    "esc to interrupt",
-    "⏸ manual mode on · esc to interrupt",
-    "⎿  Interrupted · What should Claude do instead?",
-    "⎿  API Error: 500 was only mentioned",
-    "● API Error: 500 was only mentioned",
-    "API Error: 401 quoted · Please run /login",
-    "✻ Churned for 5s",
-    "❯ 1. Yes",
-    "  2. No",
-    "❯ Fix it",
-    "> Fix it",
-    "❯\xa0",
-    "❯\xa0draft",
-    RULE,
-    "╭──────────╮",
-    "│\xa0>\xa0draft │",
-    "Do you want to proceed?",
-    "Esc to cancel · Tab to amend",
-    "Enter to select · ↑/↓ to navigate · Esc to cancel",
-    "Do you trust the files in this folder?",
-    "WARNING: Claude Code running in Bypass Permissions mode",
-    "? for shortcuts",
-    "",
-]
-ENDINGS = [
-    # Finished: with the time it took, without it, with a draft.
-    (COMPLETED, f"\n✻ Churned for 5s · done 12:01 AM\n\n{box()}"),
-    (COMPLETED, "\n" + box()),
-    (COMPLETED, "\n" + box("and now")),
-    # Thinking, streaming.
-    (PROCESSING, f"\n✽ Gusting… (3s · ↓ 22 tokens)\n\n{box()}"),
-    (PROCESSING, "\n" + box(footer=BUSY_FOOTER)),
-    (WAITING, "\n" + DIALOG),
-    (WAITING, "\n" + DIALOG_WITHOUT_FOOTER),
-    (IDLE, f"  ⎿ \xa0Interrupted · What should Claude do instead?\n\n{box()}"),
-    (ERROR, f"\n❯ Go on\n  ⎿ \xa0API Error: 400 no\n\n✻ Baked for 0s\n\n{box()}"),
-    (ERROR, f"\n❯ Go on\n\n● API Error: 529 busy\n\n✻ Baked for 1s\n\n{box()}"),
-]
 FAILURE = "❯ Go on\n\n● API Error: 500 no\n\n✻ Baked for 1s\n\n"
 EXPLAINED = "● API Error: 500 is what the log says.\n\n  It means that it failed.\n\n"
 THOUGHT = "> Go\n\n✻ Thinking…\n\n  Let me see.\n\n● Here it is.\n\n"

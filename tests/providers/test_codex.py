@@ -19,7 +19,6 @@ from cli_agent_orchestrator.providers.codex import (
 )
 from tests.providers.samples import (
     COMPLETED,
-    ERROR,
     IDLE,
     PROCESSING,
     UNKNOWN,
@@ -30,41 +29,14 @@ from tests.providers.samples import (
 )
 
 COMPOSER = "›\n  100% context left\n"
-PLACEHOLDER_COMPOSER = "› Ask Codex to do anything\n\n  gpt-5.1-codex default · /home/me/app\n"
+MODEL_ROW = "  gpt-5.1-codex default · /home/me/app\n"
+PLACEHOLDER_COMPOSER = f"› Ask Codex to do anything\n\n{MODEL_ROW}"
 DIALOG = (
     "  Would you like to run the following command?\n\n  $ make test\n\n"
     "› 1. Yes, proceed (y)\n  2. No, and tell Codex what to do differently (esc)\n\n"
     "  Press enter to confirm or esc to cancel\n"
 )
 
-SIGNS = [
-    "• Working (3s • esc to interrupt)",
-    "◦ Working (3s • esc to interrupt)",
-    "esc to interrupt",
-    "• Exploring",
-    "└ Read notes.txt",
-    "■ stream disconnected before completion",
-    "■ Conversation interrupted",
-    "› 1. Yes, proceed (y)",
-    "  2. No",
-    "Press enter to confirm or esc to cancel",
-    "enter to submit answer",
-    "› Fix it",
-    "›",
-    "100% context left",
-    "? for shortcuts",
-    ">_ OpenAI Codex (v0.166.0)",
-    "Error: it was running, working and executing",
-    "",
-]
-ENDINGS = {
-    COMPLETED: "\n" + PLACEHOLDER_COMPOSER,
-    PROCESSING: "\n• Working (12s • esc to interrupt)\n\n" + PLACEHOLDER_COMPOSER,
-    WAITING: "\n\n" + DIALOG,
-    ERROR: "\n■ unexpected status 401 Unauthorized\n\n" + PLACEHOLDER_COMPOSER,
-    IDLE: "\n■ Conversation interrupted - tell the model what to do differently. Hit `/feedback`\n"
-    "to report the issue.\n\n" + PLACEHOLDER_COMPOSER,
-}
 BANNER = "  >_ OpenAI Codex (v0.166.0)\n     /home/me/app\n\n  Tip: sleep well.\n\n"
 SPECIFIC = "  Which name?\n\n  › Type it\n\n  enter to submit answer | esc to quit\n"
 HINT = "tab to add notes | enter to submit answer | esc to interrupt"
@@ -95,6 +67,9 @@ SCREENS = {
     "a banner": (BANNER + PLACEHOLDER_COMPOSER, IDLE),
     "a banner below a warning": (f"WARNING: a\n\n{BANNER}{PLACEHOLDER_COMPOSER}", IDLE),
     "a banner below two rows": (f"WARNING: a\n  b\n\n{BANNER}{PLACEHOLDER_COMPOSER}", IDLE),
+    "a question with a row below its hint": (f"› Fix it\n\n{DIALOG}\n  1 warning\n", WAITING),
+    "a list of things to do as a draft": (f"› 1. Fix it\n  2. Test it\n\n{MODEL_ROW}", IDLE),
+    "a question with an unknown hint": ("› 1. Yes\n  2. No\n\n  Eingabe: ja\n", UNKNOWN),
     "a question without options": (f"› Ask me\n\n{SPECIFIC}", WAITING),
     "work above a footer": (f"• {WORKING}\n  ? for shortcuts\n", PROCESSING),
     "work below a message": (f"› do it\n\n• {WORKING}\n  100% context left\n", PROCESSING),

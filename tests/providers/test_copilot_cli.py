@@ -13,8 +13,6 @@ from tests.providers.samples import (
     COMPLETED,
     ERROR,
     IDLE,
-    PROCESSING,
-    WAITING,
     capture,
     launch_request,
     signal,
@@ -32,30 +30,10 @@ def box(footer: str, draft: str = "❯") -> str:
 
 
 AT_REST = box("← open sidebar · Interactive · / commands")
-BUSY = box("◎ Working · 117 B esc esc interrupt")
 DIALOG = (
     "╭──────────╮\n│ Do you want to run this command?    │\n│ ❯ 1. Yes     │\n"
     "│   2. No      │\n│ ↑/↓ to navigate · enter to select · esc to cancel │\n╰──────────╯\n"
 )
-ENDINGS = {
-    COMPLETED: AT_REST,
-    PROCESSING: BUSY,
-    WAITING: f"\n{DIALOG}",
-    ERROR: f"\n ✗ Authentication failed (HTTP 401).\n     Check your key.\n{AT_REST}",
-    IDLE: f"\n ● Operation cancelled by user\n{AT_REST}",
-}
-SIGNS = [
-    "● Operation cancelled by user",
-    "✗ Authentication failed",
-    "❯ Fix it",
-    "◎ Working esc esc interrupt",
-    "│ ❯ 1. Yes",
-    "╭──────╮",
-    "╰──────╯",
-    "↑/↓ select · enter accept · esc cancel",
-    RULE,
-    "",
-]
 ASKED = " ❯ Fix it    12:30\n"
 FAILED = f"{ASKED}\n ✗ Authentication failed\n"
 RETRYING = " ● Request failed due to a transient API error. Retrying...\n"

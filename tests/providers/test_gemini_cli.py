@@ -1,36 +1,11 @@
 """Gemini CLI: its screens and answers (played by `test_all_agents.py`), and its drafts."""
 
-from tests.providers.samples import COMPLETED, ERROR, IDLE, PROCESSING, UNKNOWN, WAITING
+from tests.providers.samples import COMPLETED, IDLE, PROCESSING, UNKNOWN
 
 BANNER = " ▝▜▄     Gemini CLI v0.61.0\n   ▝▜▄\n\n"
 RULE = "─" * 120
 BOX = f"{RULE}\n Shift+Tab to accept edits\n\n >   Type your message\n\n workspace\n /home/me\n"
 AT_REST = f"\n\n? for shortcuts\n{BOX}"
-DIALOG = (
-    "╭──────────╮\n│ ? Shell  make          │\n│ Allow execution?       │\n"
-    "│ ● 1. Allow once        │\n│   2. No                │\n╰──────────╯\n"
-)
-ENDINGS = {
-    COMPLETED: AT_REST,
-    PROCESSING: f"\n\n ⠼ Thinking... (esc to cancel, 5s)\n{BOX}",
-    WAITING: f"\n{DIALOG}",
-    ERROR: f"\n✕ [API Error: terminated]\n\nℹ This request failed.\n  details.\n{AT_REST}",
-    IDLE: f"\nℹ Request cancelled.\n{AT_REST}",
-}
-SIGNS = [
-    "⠼ Thinking... (esc to cancel, 5s)",
-    "✕ [API Error: terminated]",
-    "ℹ Request cancelled.",
-    "> Fix it",
-    "* Type your message or @path/to/file",
-    "Queued (press ↑ to edit):",
-    "  a message",
-    "│ ● 1. Allow once",
-    "╭──────╮",
-    "╰──────╯",
-    RULE,
-    "",
-]
 QUEUE = f"{BANNER}\n  Queued (press ↑ to edit):\n    Fix it\n"
 HINT = " Press Ctrl+O to expand pasted text\n? for shortcuts\n"
 TAKEN = f"{BANNER}ℹ Initializing... Prompts will be queued.\n"

@@ -12,10 +12,7 @@ from cli_agent_orchestrator.providers.base import AgentSignal, Permissions
 from cli_agent_orchestrator.providers.described import PACKAGED
 from tests.providers.samples import (
     COMPLETED,
-    ERROR,
     IDLE,
-    PROCESSING,
-    WAITING,
     capture,
     launch_request,
     signal,
@@ -24,7 +21,6 @@ from tests.providers.samples import (
 OPENCODE = get_provider("opencode")
 PLUGIN = PACKAGED / "opencode_plugin" / "signals.mjs"
 EDGE = f"  ╹{'▀' * 80}"
-DIALOG = "  ┃\n  ┃  △ Permission required\n  ┃   Allow once      ⇆ select  enter confirm\n  ┃\n"
 
 
 def box(footer: str) -> str:
@@ -32,25 +28,7 @@ def box(footer: str) -> str:
 
 
 AT_REST = box("/home/me/app                    1.3K  ctrl+p commands")
-BUSY = box("⬝⬝⬝■■■■■  esc interrupt         1.3K  ctrl+p commands")
-ENDINGS = {
-    COMPLETED: f"\n     ▣  Build · GPT · 6.5s\n{AT_REST}",
-    PROCESSING: f"\n     ▣  Build · GPT\n{BUSY}",
-    WAITING: f"\n     ▣  Build · GPT\n\n{DIALOG}",
-    ERROR: f"\n  ┃\n  ┃  Not valid.\n  ┃\n\n     ▣  Build · GPT\n{AT_REST}",
-    IDLE: f"\n     ▣  Build · GPT · interrupted\n{AT_REST}",
-}
-SIGNS = [
-    "▣  Build · GPT · interrupted",
-    "▣  Build · GPT",
-    "▣  Build · GPT · 3s",
-    "⬝⬝⬝■■■■■  esc interrupt",
-    "┃",
-    "┃  △ Permission required",
-    "┃   Allow once      ⇆ select  enter confirm",
-    EDGE.strip(),
-    "",
-]
+DONE = f"\n     ▣  Build · GPT · 6.5s\n{AT_REST}"
 MESSAGE = "  ┃\n  ┃  Fix it\n  ┃\n"
 SCREENS = {
     **{
@@ -65,10 +43,10 @@ SCREENS = {
 }
 ANSWERS = {
     "what was said last": (
-        f"     I will.\n\n{MESSAGE}\n     Done:\n\n     - one\n       two\n{ENDINGS[COMPLETED]}",
+        f"     I will.\n\n{MESSAGE}\n     Done:\n\n     - one\n       two\n{DONE}",
         "Done:\n\n- one\n  two",
     ),
-    "an answer right below a frame": (f"  ┃\n     Done.\n{ENDINGS[COMPLETED]}", "Done."),
+    "an answer right below a frame": (f"  ┃\n     Done.\n{DONE}", "Done."),
     "nothing yet": (f"     Old.\n\n{MESSAGE}{AT_REST}", ""),
     "nothing at all": ("", ""),
 }

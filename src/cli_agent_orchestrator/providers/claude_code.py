@@ -47,8 +47,11 @@ ANSWER_PATTERN = r"^[●⏺][ \xa0]"
 # ✻ Churned for 5s · done 12:01 AM
 DONE_PATTERN = r"^[·✢✳✶✻✽*] \S+ for (?:\d+[dhm] )*\d+[dhms]\b"
 # ✽ Gusting… (3s · ↓ 22 tokens)        ✻ 401 unauthorized · Retrying in 5s · attempt 4/10
-# ✻ Waiting for 2 background agents to finish
-SPINNER_PATTERN = r"^[·✢✳✶✻✽*] (?:\S.*(?:…|Retrying in )|Waiting for \d+ background )"
+# ✻ Waiting for 2 background agents to finish        and with a sign that is not known: ◍ Gusting…
+SPINNER_PATTERN = (
+    r"^[·✢✳✶✻✽*] \S.*(?:…|Retrying in )|^[^\w\s] "
+    r"(?:\S+…(?: \(|$)|.* \d+s · [^·\n]*\d/\d+$|Waiting for \d+ background )"
+)
 #   ⎿ ⍽Interrupted · What should Claude do instead?
 NOTICE_PATTERN = r"^  ⎿ \xa0"
 #   ⎿ ⍽$ make test        under the head of a tool
@@ -118,7 +121,7 @@ def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
     turn = last_turn(cells, USER_PATTERN)
     said = [cell for cell in turn if cell.kind is not Kind.DONE]
     last_line = next((line for cell in reversed(said) for line in reversed(cell.lines) if line), "")
-    spins = bool(cells) and cells[-1].kind is Kind.WORKING
+    spins = is_working(cells)
     told = title_status(title or "")
     works = spins or told is TerminalStatus.PROCESSING
     return status_of(
@@ -139,6 +142,15 @@ def wakes(screen: str) -> str | None:
     box = find_box(lines)
     found = find(WAKES_PATTERN, "\n".join(lines[box.stop + 1 :])) if box else None
     return found[1] if found else None
+
+
+def is_working(cells: Sequence[Cell]) -> bool:
+    """Is there a spinner at the end? A thought of an old version begins like one."""
+    known = [cell for cell in cells if cell.kind is not Kind.OTHER]
+    if not known or known[-1].kind is not Kind.WORKING:
+        return False
+    rows = "\n".join(row for row in known[-1].lines[1:] if not find(HINT_PATTERN, row))
+    return known[-1] is cells[-1] or bool(find(r"\A\s*(?:⎿|\Z)", rows))
 
 
 def has_failed(turn: Sequence[Cell]) -> bool:

@@ -11,9 +11,10 @@ an answer streams, the screen of every version looks like a finished one: the ti
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
 from msgspec.structs import replace
@@ -49,7 +50,9 @@ ACTIVE_WORK_UI_PATTERN = r"esc to interrupt|•\s+Exploring\b"
 # › Fix the failing test
 USER_PREFIX_PATTERN = r"^›[ \t]+\S"
 
-# ◦ Reconnecting... 2/5 (8s • esc to interrupt)        esc to interrupt
+# ◦ Reconnecting... 2/5 (8s • esc to interrupt)        also with another sign, or in other words
+TIMED_PATTERN = r"^\S .*\((?:\d+[hm] )*\d+s • [^()]+\)(?: ·.*)?$"
+# esc to interrupt
 BUSY_ROW_PATTERN = r"(?:^|[(•◦·|…]\s*)esc to interrupt\)?(?:\s*[·•].*|…)?$"
 # • Exploring
 EXPLORING_PATTERN = r"^•\s+Exploring$"
@@ -81,12 +84,16 @@ SHELL_MARK = "!"
 SHELL_FOOTER_PATTERN = r"\b(?:Bash|Shell) mode\b"
 #   ? for shortcuts        100% context left        gpt-5.1-codex default · 100% left · /home/me
 FOOTER_PATTERN = r"\? for shortcuts|\d% (?:context )?left\b"
+#   gpt-5.1-codex default · /home/me
+MODEL_ROW_PATTERN = r"^\s+\S.* · (?:~|/[^\s/]+/)"
 # │ >_ OpenAI Codex (v0.125.0)        │
 BANNER_PATTERN = r"^[│ ]*(?:>_ )?OpenAI Codex\b"
 #   └ Read slow.fifo        ↳ queued message
 DETAIL_PATTERN = r"^\s+[└↳]|^ {4}"
 # › 1. Yes, proceed (y)        > 1. Sign in with ChatGPT
 OPTION_PATTERN = r"^ {0,2}[›>] \d+\. \S"
+#   2. No, and tell Codex what to do differently (esc)
+OTHER_OPTION_PATTERN = r"^ {2,4}\d+\. \S"
 #   Press enter to confirm or esc to cancel        enter continue · esc quit
 CONFIRM_PATTERN = r"\b[Ee]nter (?:to )?(?:confirm|continue|submit|select)\b"
 #   tab to add notes | enter to submit answer | esc to interrupt
@@ -131,7 +138,9 @@ def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
     turn = last_turn(cells, USER_PREFIX_PATTERN)
     return status_of(
         asks=asks,
-        ready=composer is not None and not is_loading(cells, lines[composer + 1 :]),
+        ready=composer is not None
+        and not is_loading(cells, lines[composer + 1 :])
+        and not may_be_question(lines, composer),
         working=is_working(turn),
         failed=has_failed(turn),
         replied=has_reply(turn, asked=len(turn) < len(cells)),
@@ -162,9 +171,12 @@ def is_working(turn: Sequence[Cell]) -> bool:
     """Is there a row in the turn that Codex draws only while it works?"""
     if any(map(is_busy_row, turn)):
         return True
+    cells = [cell for cell in turn if cell.kind is not Kind.OTHER or cell.is_like(TIMED_PATTERN)]
+    if not cells:
+        return False
     # The last cell may be `• Exploring this or that`, with nothing said below it.
-    explores = bool(turn) and turn[-1].is_like(EXPLORING_PHRASE_PATTERN)
-    return explores and all(find(DETAIL_PATTERN, line) for line in turn[-1].lines[1:] if line)
+    explores = cells[-1].is_like(EXPLORING_PHRASE_PATTERN)
+    return cells[-1].is_like(TIMED_PATTERN) or (explores and has_details(cells[-1].lines[1:]))
 
 
 def is_busy_row(cell: Cell) -> bool:
@@ -174,7 +186,11 @@ def is_busy_row(cell: Cell) -> bool:
     if not cell.is_like(ACTIVE_WORK_UI_PATTERN):
         return False
     is_row = cell.is_like(BUSY_ROW_PATTERN) or cell.is_like(EXPLORING_PATTERN)
-    return is_row and all(find(DETAIL_PATTERN, line) for line in cell.lines[1:] if line)
+    return is_row and has_details(takewhile(bool, cell.lines[1:]))
+
+
+def has_details(rows: Iterable[str]) -> bool:
+    return all(find(DETAIL_PATTERN, row) for row in rows if row)
 
 
 def has_failed(turn: Sequence[Cell]) -> bool:
@@ -239,9 +255,34 @@ def is_question(lines: Sequence[str]) -> bool:
     rows = next(reversed(blocks(lines)), [])
     # A narrow window breaks the hint into a few rows.
     hint = " ".join(row.strip() for row in (rows if len(rows) <= 4 else rows[-1:]))
-    if not find(CONFIRM_PATTERN, hint):
-        return False
-    return bool(find(SUBMIT_ANSWER_PATTERN, hint) or find(OPTION_PATTERN, "\n".join(lines)))
+    if find(CONFIRM_PATTERN, hint):
+        return bool(find(SUBMIT_ANSWER_PATTERN, hint) or find(OPTION_PATTERN, "\n".join(lines)))
+    # A later version may have other rows below the hint.
+    row = marked_option(lines)
+    below = [] if row is None else blocks(lines[row + 1 :])
+    hints = [block for block in below if not any(find(OTHER_OPTION_PATTERN, r) for r in block)]
+    return any(find(CONFIRM_PATTERN, " ".join(map(str.strip, block))) for block in hints)
+
+
+def marked_option(lines: Sequence[str]) -> int | None:
+    """Return the row of the marked option in a list at the end of the screen.
+
+    A draft may be such a list as well.
+    """
+    for row, line in reversed(list(enumerate(lines))):
+        if find(OPTION_PATTERN, line):
+            around = lines[max(row - 6, 0) :]
+            return row if rows_like(OTHER_OPTION_PATTERN, around) else None
+        if not is_indented(line):
+            return None
+    return None
+
+
+def may_be_question(lines: Sequence[str], composer: int) -> bool:
+    """May what looks like a message in the composer be a question whose hint is not known?"""
+    below = lines[composer + 1 :]
+    known = any(map(is_known_footer, below))
+    return not known and (len(blocks(lines[composer:])) > 2 or marked_option(lines) is not None)
 
 
 def blocks(lines: Sequence[str]) -> list[list[str]]:
@@ -284,13 +325,18 @@ def transcript_end(lines: Sequence[str]) -> int | None:
 def footer_row(lines: Sequence[str], composer: int) -> int:
     """Return the row where the footer below a composer starts, the number of lines if nowhere.
 
-    All rows behind the last blank one are the footer; without a blank one its words tell.
+    A row of a known form begins it, else all rows behind the last blank one are the footer; without
+    a blank one its words tell.
     """
     below = range(composer + 1, len(lines))
-    for row in reversed(below):
-        if not lines[row - 1]:
-            return row
+    starts = [row for row in below if not lines[row - 1]]
+    if starts:
+        return next((row for row in starts if is_known_footer(lines[row])), starts[-1])
     return next((row for row in below if find(FOOTER_PATTERN, lines[row])), len(lines))
+
+
+def is_known_footer(row: str) -> bool:
+    return bool(find(FOOTER_PATTERN, row) or find(MODEL_ROW_PATTERN, row))
 
 
 STARTUP_QUESTIONS = (
