@@ -169,6 +169,8 @@ class Provider(Struct, frozen=True):
     """Is a paste marked as one even before the agent asks for that?"""
     record_pattern: str = ""
     """Pattern of its session record's path, empty if it keeps none that is of use."""
+    by_rest: bool = False
+    """Is nothing known of its marks? Then change and rest of its screen tell the status."""
 
 
 # codex-cli 0.166.2

@@ -320,7 +320,7 @@ class TerminalService:
 
     async def _start_agent(self, session_name: str, new: models.NewTerminal) -> models.Terminal:
         assert self._store is not None
-        provider = get_provider(new.provider)
+        provider = get_provider(new.provider, self._config.config_dir)
         folder = check_folder(new.working_directory)
         folders = profile_folders(Path(folder), self._config.config_dir)
         prompt = find_profile(new.agent_profile, folders, Path(folder))
@@ -360,9 +360,9 @@ class TerminalService:
         unfinished = []
         for row in store.terminals():
             try:
-                provider = get_provider(row.provider)
-            except errors.UnknownName:
-                logger.warning("%s: no provider %r any more; forgotten", row.id, row.provider)
+                provider = get_provider(row.provider, self._config.config_dir)
+            except errors.UsageError as error:
+                logger.warning("%s is forgotten: %s", row.id, error)
                 unfinished.append(row.id)
                 continue
             if row.ready:
