@@ -48,6 +48,11 @@ FURTHER_AGENTS = {
         Agent("gemini_cli", "@google/gemini-cli", "gemini", ("0.61.0",)),
         Agent("copilot_cli", "@github/copilot", "copilot", ("1.0.102",)),
         Agent("opencode", "opencode-ai", "opencode", ("1.18.33", "1.18.18")),
+        Agent("qwen_code", "@qwen-code/qwen-code", "qwen", ("0.24.4",)),
+        Agent("cline", "cline", "cline", ("3.0.65",)),
+        Agent("pi", "@mariozechner/pi-coding-agent", "pi", ("0.73.1",)),
+        # 7.8.1 has no build for Linux in the registry.
+        Agent("kilo", "@kilocode/cli", "kilo", ("7.7.7",)),
     )
 }
 

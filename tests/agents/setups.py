@@ -55,7 +55,15 @@ def agent_environment(
         case "copilot_cli":
             args, env = (), _copilot_cli(stub_url, home)
         case "opencode":
-            args, env = (), _opencode(stub_url, home)
+            args, env = (), _opencode(stub_url, home, "opencode")
+        case "kilo":
+            args, env = (), _opencode(stub_url, home, "kilo")
+        case "qwen_code":
+            args, env = ("--auth-type", "openai", "-m", "stub"), _qwen_code(stub_url, home)
+        case "cline":
+            args, env = _cline(stub_url, home)
+        case "pi":
+            args, env = ("--model", "stub/m1"), _pi(stub_url, home)
         case _:
             raise ValueError(f"there is no setup for {agent!r}")
     return AgentSetup(agent, install(agent, version), args, env)
@@ -134,14 +142,42 @@ def _copilot_cli(stub_url: str, home: Path) -> dict[str, str]:
     }
 
 
-def _opencode(stub_url: str, home: Path) -> dict[str, str]:
-    folder = home / ".config" / "opencode"
-    folder.mkdir(parents=True, exist_ok=True)
+def _opencode(stub_url: str, home: Path, name: str) -> dict[str, str]:
     stub = {
         "npm": "@ai-sdk/openai-compatible",
         "options": {"baseURL": f"{stub_url}/v1", "apiKey": KEY},
         "models": {"m1": {"name": "M1"}},
     }
     settings = {"provider": {"stub": stub}, "model": "stub/m1", "share": "disabled"}
-    (folder / "opencode.json").write_text(json.dumps(settings), encoding="utf-8")
-    return {"HOME": str(home), "OPENCODE_DISABLE_MODELS_FETCH": "1"}
+    _write(home / ".config" / name / f"{name}.json", settings)
+    return {"HOME": str(home), f"{name.upper()}_DISABLE_MODELS_FETCH": "1"}
+
+
+def _qwen_code(stub_url: str, home: Path) -> dict[str, str]:
+    # It would ask the model for more than the person does.
+    memory = {"enableManagedAutoMemory": False, "enableManagedAutoDream": False}
+    ui = {"enableFollowupSuggestions": False, "enableUserFeedback": False}
+    _write(home / ".qwen" / "settings.json", {"memory": memory, "ui": ui})
+    return {"HOME": str(home), "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": f"{stub_url}/v1"}
+
+
+def _cline(stub_url: str, home: Path) -> tuple[tuple[str, ...], dict[str, str]]:
+    name, folder = "openai-compatible", home / ".cline" / "data"
+    model = {"provider": name, "apiKey": KEY, "model": "m1", "baseUrl": f"{stub_url}/v1"}
+    known = {"settings": model, "updatedAt": "2026-01-01T00:00:00.000Z", "tokenSource": "manual"}
+    settings = {"version": 1, "lastUsedProvider": name, "modes": {}, "providers": {name: known}}
+    _write(folder / "settings" / "providers.json", settings)
+    # With a folder of its own it starts no server that would outlive it.
+    return ("--data-dir", str(folder)), {"HOME": str(home)}
+
+
+def _pi(stub_url: str, home: Path) -> dict[str, str]:
+    stub = {"baseUrl": f"{stub_url}/v1", "api": "openai-completions", "apiKey": KEY}
+    models = {"providers": {"stub": stub | {"models": [{"id": "m1"}]}}}
+    _write(home / ".pi" / "agent" / "models.json", models)
+    return {"HOME": str(home), "PI_OFFLINE": "1"}
+
+
+def _write(file: Path, settings: object) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(settings), encoding="utf-8")

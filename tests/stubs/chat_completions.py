@@ -16,7 +16,7 @@ REFUSALS = {
 }
 SHELLS = {"bash", "Bash", "run_shell_command", "run_commands"}
 """The tool that runs a command, as each agent calls it."""
-OWN_WORDS = "<system-reminder>"
+OWN_WORDS = ("<system-reminder>", "<environment_details>")
 """How a part of a message begins that the agent puts under the person's name."""
 USAGE = {"prompt_tokens": 1200, "completion_tokens": 80, "total_tokens": 1280}
 
@@ -142,7 +142,7 @@ def _said(item: Json) -> list[str]:
     content = item.get("content") or []
     parts = [{"text": content}] if isinstance(content, str) else content
     texts = (re.sub(STAMP_PATTERN, "", part.get("text", "")) for part in parts)
-    return [text for text in texts if text and not text.startswith(OWN_WORDS)]
+    return [text for text in texts if text and not text.lstrip().startswith(OWN_WORDS)]
 
 
 def _form(step: Ask) -> Json:
