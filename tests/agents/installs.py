@@ -88,7 +88,7 @@ def program_version(program: Path) -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.search(RELEASE_PATTERN, told.stdout)
+    found = re.search(RELEASE_PATTERN, told.stdout + told.stderr)
     return found[0] if told.returncode == 0 and found else None
 
 
