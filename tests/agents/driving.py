@@ -79,6 +79,8 @@ class Manners:
     has_profile: bool = True
     """Can it be given a profile?"""
     signs_in: bool = True
+    has_questions: bool = True
+    """Has it a tool that asks a person?"""
     troubles: tuple[str, ...] = TROUBLES
     """After which it gives up."""
     asks: str = "escalate:touch ../asked.txt"
@@ -97,6 +99,13 @@ MANNERS = {
     "opencode": Manners(
         ChatStub, stops_after="esc again", signs_in=False, troubles=("http:400",), **FURTHER
     ),
+    "qwen_code": Manners(ChatStub, troubles=("http:401",), **FURTHER),
+    # It draws on the alternate screen, and its log does not have what it says.
+    "cline": Manners(
+        ChatStub, has_profile=False, troubles=("http:401",), **FURTHER | {"allow": "y", "lines": 20}
+    ),
+    "pi": Manners(ChatStub, has_questions=False, troubles=("http:401",), **FURTHER),
+    "kilo": Manners(ChatStub, stops_after="esc again", troubles=("http:400",), **FURTHER),
 }
 
 

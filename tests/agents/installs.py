@@ -58,8 +58,19 @@ FURTHER_AGENTS = {
     )
 }
 
+LANE_AGENTS = {
+    # Described by a file; `make test-agents-newest` runs the short list on them.
+    agent.name: agent
+    for agent in (
+        Agent("qwen_code", "@qwen-code/qwen-code", "qwen", ("0.24.4",)),
+        Agent("cline", "cline", "cline", ("3.0.65",)),
+        Agent("pi", "@mariozechner/pi-coding-agent", "pi", ("0.73.1",)),
+        # 7.8.1 has no build for Linux in the registry.
+        Agent("kilo", "@kilocode/cli", "kilo", ("7.7.7",)),
+    )
+}
 
-ALL_AGENTS = AGENTS | FURTHER_AGENTS
+ALL_AGENTS = AGENTS | FURTHER_AGENTS | LANE_AGENTS
 
 
 class InstallError(Exception):
@@ -103,7 +114,7 @@ def program_version(program: Path) -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.search(RELEASE_PATTERN, told.stdout)
+    found = re.search(RELEASE_PATTERN, told.stdout + told.stderr)
     return found[0] if told.returncode == 0 and found else None
 
 
@@ -159,7 +170,7 @@ def _run(*command: str) -> str:
 def main() -> int:
     """Install every agent that is tested, and say what is there."""
     try:
-        for agent in ALL_AGENTS.values():
+        for agent in (AGENTS | FURTHER_AGENTS).values():
             for version in agent.versions:
                 print(f"{agent.name} {version}: ", end="", flush=True)
                 install(agent.name, version)

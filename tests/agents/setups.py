@@ -7,6 +7,7 @@ product starts the agents exactly as it does for people.
 import json
 import shlex
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from tests.agents.installs import install
@@ -119,17 +120,46 @@ def _copilot_cli(stub_url: str, home: Path, trusted: Path | None) -> Start:
     }
 
 
-def _opencode(stub_url: str, home: Path, trusted: Path | None) -> Start:
-    folder = home / ".config" / "opencode"
-    folder.mkdir(parents=True, exist_ok=True)
+def _opencode(stub_url: str, home: Path, trusted: Path | None, *, name: str) -> Start:
     stub = {
         "npm": "@ai-sdk/openai-compatible",
         "options": {"baseURL": f"{stub_url}/v1", "apiKey": KEY},
         "models": {"m1": {"name": "M1"}},
     }
     settings = {"provider": {"stub": stub}, "model": "stub/m1", "share": "disabled"}
-    (folder / "opencode.json").write_text(json.dumps(settings), encoding="utf-8")
-    return (), {"OPENCODE_DISABLE_MODELS_FETCH": "1"}
+    _write(home / ".config" / name / f"{name}.json", settings)
+    return (), {f"{name.upper()}_DISABLE_MODELS_FETCH": "1"}
+
+
+def _qwen_code(stub_url: str, home: Path, trusted: Path | None) -> Start:
+    # It would ask the model for more than the person does.
+    memory = {"enableManagedAutoMemory": False, "enableManagedAutoDream": False}
+    ui = {"enableFollowupSuggestions": False, "enableUserFeedback": False}
+    _write(home / ".qwen" / "settings.json", {"memory": memory, "ui": ui})
+    env = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": f"{stub_url}/v1"}
+    return ("--auth-type", "openai", "-m", "stub"), env
+
+
+def _cline(stub_url: str, home: Path, trusted: Path | None) -> Start:
+    name, folder = "openai-compatible", home / ".cline" / "data"
+    model = {"provider": name, "apiKey": KEY, "model": "m1", "baseUrl": f"{stub_url}/v1"}
+    known = {"settings": model, "updatedAt": "2026-01-01T00:00:00.000Z", "tokenSource": "manual"}
+    settings = {"version": 1, "lastUsedProvider": name, "modes": {}, "providers": {name: known}}
+    _write(folder / "settings" / "providers.json", settings)
+    # With a folder of its own it starts no server that would outlive it.
+    return ("--data-dir", str(folder)), {}
+
+
+def _pi(stub_url: str, home: Path, trusted: Path | None) -> Start:
+    stub = {"baseUrl": f"{stub_url}/v1", "api": "openai-completions", "apiKey": KEY}
+    models = {"providers": {"stub": stub | {"models": [{"id": "m1"}]}}}
+    _write(home / ".pi" / "agent" / "models.json", models)
+    return ("--model", "stub/m1"), {"PI_OFFLINE": "1"}
+
+
+def _write(file: Path, settings: object) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(settings), encoding="utf-8")
 
 
 SETUPS: dict[str, Callable[[str, Path, Path | None], Start]] = {
@@ -137,6 +167,10 @@ SETUPS: dict[str, Callable[[str, Path, Path | None], Start]] = {
     "claude_code": _claude_code,
     "gemini_cli": _gemini_cli,
     "copilot_cli": _copilot_cli,
-    "opencode": _opencode,
+    "opencode": partial(_opencode, name="opencode"),
+    "kilo": partial(_opencode, name="kilo"),
+    "qwen_code": _qwen_code,
+    "cline": _cline,
+    "pi": _pi,
 }
 """By agent: fills its home for a stub's address; some keep a note of a trusted folder there."""

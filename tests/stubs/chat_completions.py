@@ -14,6 +14,10 @@ REFUSALS = {
     401: ("invalid_request_error", "Incorrect API key provided."),
     429: ("insufficient_quota", "You exceeded your current quota."),
 }
+SHELLS = {"bash", "Bash", "run_shell_command", "run_commands"}
+"""The tool that runs a command, as each agent calls it."""
+OWN_WORDS = ("<system-reminder>", "<environment_details>")
+"""How a part of a message begins that the agent puts under the person's name."""
 USAGE = {"prompt_tokens": 1200, "completion_tokens": 80, "total_tokens": 1280}
 
 
@@ -38,7 +42,7 @@ class ChatStub(Stub):
         return Request(
             conversation=headers.get("authorization", ""),
             system="\n\n".join(told),
-            users=tuple(re.sub(STAMP_PATTERN, "", text_of(messages[place])) for place in places),
+            users=tuple(text for place in places for text in _said(messages[place])),
             outputs=sum(item.get("role") == "tool" for item in after),
             tools=tools,
             streaming=bool(body.get("stream")),
@@ -97,12 +101,14 @@ class ChatStub(Stub):
             case Text():
                 yield from paced(step, lambda piece: {"content": piece})
             case Run(command):
-                arguments = {"command": command, "description": "Run a command"}
-                yield self._call("bash", arguments)
-            case Ask() if "question" in request.tools:
-                yield self._call("question", _questions(step))
+                name, arguments = "bash", {"command": command, "description": "Run a command"}
+                shells = SHELLS & request.tools.keys()
+                if "run_commands" in shells:
+                    arguments = {"commands": [command]}
+                yield self._call(min(shells, default=name), arguments)
             case Ask():
-                yield self._call("ask_user", _form(step))
+                asking = next((name for name in QUESTIONS if name in request.tools), "ask_user")
+                yield self._call(asking, QUESTIONS[asking](step))
             case Pause() | Hold():
                 yield step
 
@@ -125,10 +131,18 @@ def _chunk(name: str, delta: Json) -> Frame:
 def _places_of_person(messages: list[Json]) -> list[int]:
     """Return where the person speaks: where some words of the user are stamped, only there."""
     spoken = [
-        place for place, item in enumerate(messages) if item.get("role") == "user" and text_of(item)
+        place for place, item in enumerate(messages) if item.get("role") == "user" and _said(item)
     ]
     stamped = [place for place in spoken if re.match(STAMP_PATTERN, text_of(messages[place]))]
     return stamped or spoken
+
+
+def _said(item: Json) -> list[str]:
+    """Return what a person said in a message: of some agents several turns that failed."""
+    content = item.get("content") or []
+    parts = [{"text": content}] if isinstance(content, str) else content
+    texts = (re.sub(STAMP_PATTERN, "", part.get("text", "")) for part in parts)
+    return [text for text in texts if text and not text.lstrip().startswith(OWN_WORDS)]
 
 
 def _form(step: Ask) -> Json:
@@ -139,6 +153,21 @@ def _form(step: Ask) -> Json:
 
 
 def _questions(step: Ask) -> Json:
-    """Return a question as OpenCode takes it."""
+    """Return a question as OpenCode and Qwen Code take it."""
     asked = {"header": "Choice", "question": step.question, "options": step.options}
     return {"questions": [asked]}
+
+
+def _listed(step: Ask) -> Json:
+    """Return a question as Cline and Continue take it."""
+    return {"question": step.question, "options": list(step.choices)}
+
+
+QUESTIONS = {
+    "question": _questions,
+    "ask_user_question": _questions,
+    "ask_question": _listed,
+    "AskQuestion": _listed,
+    "ask_user": _form,
+}
+"""The tool that asks the person, as each agent calls it, and what it takes."""
