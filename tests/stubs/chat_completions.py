@@ -9,6 +9,17 @@ from .server import Frame, Json, Reply, Stub, paced, text_of
 
 # <current_datetime>…</current_datetime>: Copilot puts it before the person's words, and only there.
 STAMP_PATTERN = r"\A<current_datetime>[^<]*</current_datetime>\n\n"
+# What Goose and Aider put behind the person's words.
+ADDED_PATTERN = r"\n<turn-context>.*?</turn-context>\Z|\n\n# \*SEARCH/REPLACE block\* Rules:.*\Z"
+# What stands between two messages of which the first one failed: of Goose, and of Kimi.
+BETWEEN_PATTERN = r"\n<turn-context>.*?</turn-context>\n|(?<=\[\[http:401\]\])\n\n"
+# What Kimi and Aider say under the person's name.
+OWN_PATTERN = (
+    r"\A<system-reminder>|\A(?:Change get_factorial|Refactor hello|I switched to a new code base"
+    r"|I am not sharing any files|I have \*added these files|I updated the files)"
+)
+SHELLS = ("bash", "shell", "Bash")
+"""What the shell tool is called."""
 REFUSALS = {
     400: ("invalid_request_error", "The request is not valid."),
     401: ("invalid_request_error", "Incorrect API key provided."),
@@ -38,11 +49,12 @@ class ChatStub(Stub):
         return Request(
             conversation=headers.get("authorization", ""),
             system="\n\n".join(told),
-            users=tuple(re.sub(STAMP_PATTERN, "", text_of(messages[place])) for place in places),
+            users=tuple(said for place in places for said in _said(messages[place])),
             outputs=sum(item.get("role") == "tool" for item in after),
             tools=tools,
             streaming=bool(body.get("stream")),
-            side=not tools or not places,
+            # Aider offers no tools.
+            side=not places or not (tools or any("SEARCH/REPLACE" in text for text in told)),
         )
 
     def other(self, path: str) -> Reply:
@@ -96,11 +108,16 @@ class ChatStub(Stub):
         match step:
             case Text():
                 yield from paced(step, lambda piece: {"content": piece})
+            case Run(command) if not request.tools:
+                yield {"content": _proposal(command)}
             case Run(command):
+                tool = next((name for name in SHELLS if name in request.tools), "bash")
                 arguments = {"command": command, "description": "Run a command"}
-                yield self._call("bash", arguments)
+                yield self._call(tool, arguments)
             case Ask() if "question" in request.tools:
                 yield self._call("question", _questions(step))
+            case Ask() if "AskUserQuestion" in request.tools:
+                yield self._call("AskUserQuestion", _questions(step))
             case Ask():
                 yield self._call("ask_user", _form(step))
             case Pause() | Hold():
@@ -122,10 +139,26 @@ def _chunk(name: str, delta: Json) -> Frame:
     return Frame("", {**data, "choices": [choice]})
 
 
+def _said(item: Json) -> list[str]:
+    text = re.sub(STAMP_PATTERN, "", text_of(item))
+    return re.split(BETWEEN_PATTERN, re.sub(ADDED_PATTERN, "", text, flags=re.DOTALL), flags=re.DOTALL)
+
+
+def _proposal(command: str) -> str:
+    """Return a command as Aider takes it: a new file, or what it may run."""
+    file = re.fullmatch(r"cat > '?(.*?)'? <<'(\w+)'\n(.*)\n\2", command, re.DOTALL)
+    if file is None:
+        return f"\n```bash\n{command}\n```\n\n"
+    edit = f"<<<<<<< SEARCH\n=======\n{file[3]}\n>>>>>>> REPLACE"
+    return f"\n{file[1]}\n```\n{edit}\n```\n\n"
+
+
 def _places_of_person(messages: list[Json]) -> list[int]:
     """Return where the person speaks: where some words of the user are stamped, only there."""
     spoken = [
-        place for place, item in enumerate(messages) if item.get("role") == "user" and text_of(item)
+        place
+        for place, item in enumerate(messages)
+        if item.get("role") == "user" and text_of(item) and not re.match(OWN_PATTERN, text_of(item))
     ]
     stamped = [place for place in spoken if re.match(STAMP_PATTERN, text_of(messages[place]))]
     return stamped or spoken
