@@ -7,14 +7,11 @@ from pathlib import Path
 from ..errors import AgentFault, UnknownName
 from ..settings.config import own_agents
 from ..settings.table import AGENTS, full_name
-from . import claude_code, codex, copilot_cli, gemini_cli, opencode, scripted
+from . import claude_code, codex, scripted
 from .base import Provider
 from .described import PACKAGED, load
 
-IN_CODE = {
-    one.PROVIDER.name: one.PROVIDER
-    for one in (codex, claude_code, gemini_cli, copilot_cli, opencode, scripted)
-}
+IN_CODE = {one.PROVIDER.name: one.PROVIDER for one in (codex, claude_code, scripted)}
 PROVIDERS = {name: IN_CODE.get(name) or load(PACKAGED / f"{name}.toml") for name in AGENTS}
 
 

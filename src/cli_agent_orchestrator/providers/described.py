@@ -52,6 +52,10 @@ class Pattern(Struct, frozen=True, forbid_unknown_fields=True):
     sample: str
 
 
+class Grouped(Pattern, frozen=True):
+    """A pattern of which the first group counts."""
+
+
 class Mark(Pattern, frozen=True, kw_only=True):
     kind: Kind = field(name="is", default="asking")
     where: Literal["title", "screen", "above", "below", "turn", "top"] = "screen"
@@ -78,14 +82,16 @@ class Box(Pattern, frozen=True):
     below: Pattern | None = None
     more: Pattern | None = None
     """How its further rows begin."""
-    footer: int | None = None
-    """How many rows with text may follow it, `below` included."""
+    least: int = 1
+    """How many rows it has, at least."""
+    footer: tuple[int, int] | None = None
+    """How many rows with text follow it, at least and at most, `below` included."""
     caption: bool = False
     """Is the paragraph right above it no part of the conversation?"""
     placeholder: Pattern | None = None
     """What is not typed, with its escape sequences; dim text never is."""
-    muted: Pattern | None = None
-    """Its first group is the color of text that is not typed."""
+    muted: Grouped | None = None
+    """The color of text that is not typed."""
     colored: Pattern | None = None
     """A last row that is a box by its colors alone."""
     sent: Pattern | None = None
@@ -100,8 +106,8 @@ class Screen(Struct, frozen=True, forbid_unknown_fields=True):
     """Where a conversation begins: without a message below it nothing was answered."""
     noise: Pattern | None = None
     """What is removed from every row."""
-    answer: Pattern | None = None
-    """The first group of its last match in a turn is the answer."""
+    answer: Grouped | None = None
+    """Its last match in a turn."""
     margin: int = 0
     """How far the further rows of an answer are indented."""
     gives_back: bool = False
@@ -165,7 +171,7 @@ class Event(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Record(Struct, frozen=True, forbid_unknown_fields=True):
-    path: str
+    path: Pattern
     events: tuple[Event, ...]
 
 
@@ -210,7 +216,8 @@ def decode(data: bytes, where: str) -> Description:
         description = convert(Description, tables)
     except ValidationError as error:
         fault, _, place = str(error).partition(" - at `$.")
-        raise AgentFault(where, place.rstrip("`") or "the top", fault, FORMAT) from None
+        place = re.sub(r"(?<=\[)\d+", lambda number: f"{int(number[0]) + 1}", place.rstrip("`"))
+        raise AgentFault(where, place or "the top", fault, FORMAT) from None
     if not description.program.strip():
         raise AgentFault(where, "program", "it is empty", "a program's name or path")
     for place, one in _patterns(description, ""):
@@ -233,6 +240,8 @@ def _check(one: Pattern, where: str, place: str) -> None:
     try:
         if len(one.pattern) > LONGEST_PATTERN:
             fault, expected = "it is too long", f"at most {LONGEST_PATTERN} characters"
+        elif isinstance(one, Grouped) and not re.compile(one.pattern).groups:
+            fault, expected = f"{one.pattern!r} has no group", "(…) around what counts"
         elif find(one.pattern, one.sample):
             return
         else:
@@ -262,7 +271,7 @@ def make_provider(name: str, described: Description, here: Path) -> Provider:
         completes=message.completes,
         guards=dict.fromkeys(message.commands, message.guard),
         marks_pastes=message.marks_pastes,
-        record_pattern=described.record.path if described.record else "",
+        record_pattern=described.record.path.pattern if described.record else "",
         by_rest=not (described.box or described.marks),
     )
 
@@ -292,7 +301,9 @@ class View(Struct, frozen=True):
         rows = range(len(self.lines))
         if mark.where == "turn":
             rows = self.turn
-        elif mark.where in ("above", "top"):
+        elif mark.where == "top":
+            rows = range(self.turn.stop)
+        elif mark.where == "above":
             rows = range(self.end)
         elif mark.where == "below":
             rows = range(self.box.stop, len(self.lines)) if self.box else range(0)
@@ -354,14 +365,15 @@ class Reader(Struct, frozen=True):
             ends[mark.kind] = max(ends.get(mark.kind, -1), view.last(mark))
         outcome = max(("interrupted", "failed", "finished"), key=lambda kind: ends[kind])
         ended = ends[outcome] >= 0
+        failed = ended and outcome == "failed"
         return status_of(
             asks=ends["asking"] >= 0,
             ready=view.box is not None,
             working=ends["working"] >= 0,
-            failed=ended and outcome == "failed",
+            failed=failed,
             replied=ended and outcome == "finished" and not view.is_new,
             interrupted=ended and outcome == "interrupted",
-            drafted=self.described.screen.gives_back and bool(self.draft(screen)),
+            drafted=failed and self.described.screen.gives_back and bool(self.draft(screen)),
             told=self.title_status(title or ""),
         )
 
@@ -388,8 +400,8 @@ class Reader(Struct, frozen=True):
         if box.muted and (muted := find(box.muted.pattern, around)):
             typed = re.sub(re.escape(muted[1]) + r"[^\x1b\n]*", "", typed)
         if box.placeholder:
-            typed = re.sub(box.placeholder.pattern, "", typed)
-        said = [line.rstrip() for line in without_dim(typed).split("\n")]
+            typed = re.sub(box.placeholder.pattern, "", typed, flags=re.MULTILINE)
+        said = self._cleaned(without_dim(typed).split("\n"))
         mark = find(box.pattern, lines[rows.start])
         mode = mark[1] or "" if mark and mark.re.groups else ""
         said[0] = said[0][mark.end() :] if mark else re.sub(r"^\W*", "", said[0])
@@ -401,16 +413,18 @@ class Reader(Struct, frozen=True):
         screen, view = self.described.screen, self._view(scrollback)
         text = "\n".join(view.lines[row] for row in view.turn)
         answers = [*find_all(screen.answer.pattern, text)] if screen.answer else []
-        first, *more = answers[-1][1].split("\n") if answers else [""]
+        first, *more = (answers[-1][1] or "").split("\n") if answers else [""]
         return "\n".join([first, *(row[screen.margin :] for row in more)]).strip()
 
     def read_signal(self, line: str) -> AgentSignal | None:
         fields = object_of(line)
         record = self.described.record
         for event in (*self.described.events, *(record.events if record else ())):
-            answer = _text(fields, event.answer) or None
-            is_so = all(_is(_at(fields, path), value) for path, value in event.when.items())
-            if not fields or not is_so or (event.answer and answer is None):
+            answer = _at(fields, event.answer) if event.answer else None
+            is_so = fields and all(
+                _is(_at(fields, path), value) for path, value in event.when.items()
+            )
+            if not is_so or (event.answer and not isinstance(answer, str)):
                 continue
             kind = SignalKind("waiting" if event.kind == "asking" else event.kind)
             says = event.says or [*event.when][:1]
@@ -423,9 +437,13 @@ class Reader(Struct, frozen=True):
         return None
 
     def _lines(self, screen: str) -> list[str]:
+        return self._cleaned(screen_lines(screen))
+
+    def _cleaned(self, lines: Sequence[str]) -> list[str]:
         noise = self.described.screen.noise
-        lines = screen_lines(screen)
-        return [re.sub(noise.pattern, "", line) for line in lines] if noise else lines
+        kept = [re.sub(noise.pattern, "", line) for line in lines] if noise else lines
+        # A no-break space is kept: some agents mark their input box with it.
+        return [line.rstrip(" \t") for line in kept]
 
     def _view(self, screen: str) -> View:
         of, lines = self.described.screen, self._lines(screen)
@@ -434,8 +452,8 @@ class Reader(Struct, frozen=True):
         end = stop = end if rows else len(lines)
         while box and box.caption and rows and stop > 0 and lines[stop - 1]:
             stop -= 1
-        asked = rows_like(of.message.pattern, lines[:end]) if of.message else []
-        begun = rows_like(of.banner.pattern, lines[:end]) if of.banner else []
+        asked = rows_like(of.message.pattern, lines[:stop]) if of.message else []
+        begun = rows_like(of.banner.pattern, lines[:stop]) if of.banner else []
         turn = range(asked[-1] + 1 if asked else 0, stop)
         return View(lines, rows, end, turn, not (asked or begun), bool(begun and not asked))
 
@@ -456,16 +474,15 @@ class Reader(Struct, frozen=True):
             if row < 0 or box.line_mode:
                 return box, range(row, len(lines)) if row >= 0 else range(0), max(row, 0)
             rest = lines[row + 1 :]
-            stop = row + 1
+            more = re.compile(box.more.pattern if box.more else r"(?!)")
+            stop = row + 1 + len([*takewhile(more.search, rest)])
             if box.below:
                 text = "\n".join(rest)
                 found = find(box.below.pattern, text)
-                if found is None:
-                    continue
-                stop += text.count("\n", 0, found.start())
-            elif box.more:
-                stop += len([*takewhile(re.compile(box.more.pattern).search, rest)])
-            if box.footer is None or len([*filter(None, lines[stop:])]) <= box.footer:
+                until = row + 1 + text.count("\n", 0, found.start() if found else 0)
+                stop = until if found and until <= stop else row
+            least, most = box.footer or (0, len(lines))
+            if stop - row >= box.least and least <= len([*filter(None, lines[stop:])]) <= most:
                 return box, range(row, stop), tops[row]
         return None, range(0), len(lines)
 
