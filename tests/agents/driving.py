@@ -85,9 +85,12 @@ class Manners:
     """What it must not do without a permission."""
     lines: int = 2000
     """Of an answer that it shows whole."""
+    bullet: str = "-"
+    """What it draws before an item of a list."""
 
 
 FURTHER: Any = {"allow": "Enter", "asks": "run:touch asked.txt", "lines": 300}
+UNTOLD: Any = {"has_profile": False, "troubles": ("http:401",)}
 MANNERS = {
     # Older versions of Codex do not hear Esc while they stream.
     "codex": Manners(OpenAIStub, allow="y", stop="C-c"),
@@ -97,6 +100,9 @@ MANNERS = {
     "opencode": Manners(
         ChatStub, stops_after="esc again", signs_in=False, troubles=("http:400",), **FURTHER
     ),
+    "aider": Manners(ChatStub, stop="C-c", bullet="•", **UNTOLD, **FURTHER),
+    "goose": Manners(ChatStub, stop="C-c", troubles=("http:401",), **FURTHER),
+    "kimi_cli": Manners(ChatStub, bullet="•", **UNTOLD, **FURTHER),
 }
 
 

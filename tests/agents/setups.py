@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.agents.installs import install
+from tests.agents.installs import install, path_of
 
 KEY = "stub-key-0123456789-abcdefghij-0123456789"
 # Claude Code remembers the keys it may use by their ends.
@@ -61,7 +61,9 @@ def agent_environment(
         signs = ("API_KEY", "PROVIDER", "OFFLINE")
         env = {name: text for name, text in env.items() if not any(s in name for s in signs)}
         env["HTTPS_PROXY"] = stub_url
-    return AgentSetup(agent, install(agent, version), args, {"HOME": str(home), **env})
+    program = install(agent, version)
+    env = {"HOME": str(home), "PATH": path_of(program), **env}
+    return AgentSetup(agent, program, args, env)
 
 
 def _codex(stub_url: str, home: Path, trusted: Path | None) -> Start:
@@ -147,11 +149,58 @@ def _opencode(stub_url: str, home: Path, trusted: Path | None) -> Start:
     return (), {"OPENCODE_DISABLE_MODELS_FETCH": "1"}
 
 
+def _aider(stub_url: str, home: Path, trusted: Path | None) -> Start:
+    # It would ask for what models cost.
+    prices = home / ".aider" / "caches" / "model_prices_and_context_window.json"
+    prices.parent.mkdir(parents=True, exist_ok=True)
+    prices.write_text('{"gpt-4o": {"max_input_tokens": 128000}}', encoding="utf-8")
+    return ("--model=openai/gpt-4o", "--no-show-model-warnings", "--no-analytics"), {
+        "OPENAI_API_BASE": f"{stub_url}/v1",
+        "OPENAI_API_KEY": KEY,
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    }
+
+
+def _goose(stub_url: str, home: Path, trusted: Path | None) -> Start:
+    return (), {
+        "GOOSE_PROVIDER": "openai",
+        "GOOSE_MODEL": "gpt-4o",
+        "GOOSE_TELEMETRY_ENABLED": "false",
+        "GOOSE_DISABLE_KEYRING": "1",
+        "OPENAI_HOST": stub_url,
+        "OPENAI_API_KEY": KEY,
+    }
+
+
+KIMI_SETTINGS = """default_model = "stub"
+telemetry = false
+[providers.stub]
+type = "openai"
+base_url = "{url}/v1"
+api_key = "{key}"
+[models.stub]
+provider = "stub"
+model = "stub-model"
+max_context_size = 200000
+"""
+
+
+def _kimi_cli(stub_url: str, home: Path, trusted: Path | None) -> Start:
+    folder = home / ".kimi-code"
+    folder.mkdir(exist_ok=True)
+    settings = KIMI_SETTINGS.format(url=stub_url, key=KEY)
+    (folder / "config.toml").write_text(settings, encoding="utf-8")
+    return (), {}
+
+
 SETUPS: dict[str, Callable[[str, Path, Path | None], Start]] = {
     "codex": _codex,
     "claude_code": _claude_code,
     "gemini_cli": _gemini_cli,
     "copilot_cli": _copilot_cli,
     "opencode": _opencode,
+    "aider": _aider,
+    "goose": _goose,
+    "kimi_cli": _kimi_cli,
 }
 """By agent: fills its home for a stub's address; some keep a note of a trusted folder there."""

@@ -134,7 +134,7 @@ async def test_a_long_answer_is_read_back_whole(ground: Ground) -> None:
     async with ground.agent() as driven:
         await driven.take(1, f"[[lines:{count}]]")
         lines = [line.strip() for line in (await driven.last_answer()).splitlines()]
-    assert lines == numbered_lines(count).splitlines()
+    assert lines == numbered_lines(count).replace("-", ground.kind.manners.bullet).splitlines()
 
 
 @of_further_agents

@@ -43,7 +43,7 @@ NAME_PATTERN = r"[a-z][a-z0-9_]{0,39}"
 FORMAT = "what docs/writing-a-provider.md has for it"
 Kind = Literal[
     "ready", "submitted", "working", "acting", "asking",
-    "finished", "failed", "interrupted", "ended",
+    "finished", "failed", "interrupted", "stopped", "ended",
 ]  # fmt: skip
 
 
