@@ -78,6 +78,8 @@ class Manners:
     """What it shows when it wants that key once more."""
     has_profile: bool = True
     """Can it be given a profile?"""
+    has_shell: bool = True
+    """Does a `!` open a shell for the person?"""
     signs_in: bool = True
     troubles: tuple[str, ...] = TROUBLES
     """After which it gives up."""
@@ -100,8 +102,8 @@ MANNERS = {
     "opencode": Manners(
         ChatStub, stops_after="esc again", signs_in=False, troubles=("http:400",), **FURTHER
     ),
-    "aider": Manners(ChatStub, stop="C-c", bullet="•", **UNTOLD, **FURTHER),
-    "goose": Manners(ChatStub, stop="C-c", troubles=("http:401",), **FURTHER),
+    "aider": Manners(ChatStub, stop="C-c", has_shell=False, bullet="•", **UNTOLD, **FURTHER),
+    "goose": Manners(ChatStub, stop="C-c", has_shell=False, troubles=("http:401",), **FURTHER),
     "kimi_cli": Manners(ChatStub, bullet="•", **UNTOLD, **FURTHER),
 }
 
@@ -127,6 +129,8 @@ class Kind:
 
 BREAKS_LETTERS = {Kind("claude_code", "2.1.105")}
 """It reads a long paste in pieces, and what is no ASCII may break where two of them meet."""
+ASK_NOTHING = {Kind("codex", "0.101.0"), Kind("aider", "0.86.2"), Kind("goose", "1.52.0")}
+"""They ask no questions, or only while they plan."""
 KINDS = [Kind(agent.name, version) for agent in AGENTS.values() for version in agent.versions]
 NEWEST = [Kind(agent.name, agent.versions[0]) for agent in AGENTS.values()]
 DIFFERENT = [kind for kind in KINDS if kind != Kind("codex", "0.166.0")]

@@ -9,7 +9,7 @@ import pytest
 from cli_agent_orchestrator.core.models import NewTerminal, TerminalStatus
 from cli_agent_orchestrator.errors import InputRefused, NotFound, StartError
 from cli_agent_orchestrator.terminals.launch import find_profile
-from tests.agents.driving import AT_WORK, FURTHER_KINDS, KINDS, NEWEST, PATIENCE, Ground, step
+from tests.agents.driving import ASK_NOTHING, AT_WORK, FURTHER_KINDS, KINDS, NEWEST, PATIENCE, Ground, step
 from tests.stubs.script import numbered_lines
 
 pytestmark = [pytest.mark.agents, pytest.mark.tmux]
@@ -116,6 +116,8 @@ async def test_a_message_is_a_text_whatever_it_begins_with(ground: Ground) -> No
 
 @of_further_agents
 async def test_a_shell_that_a_person_has_opened_is_not_typed_into(ground: Ground) -> None:
+    if not ground.kind.manners.has_shell:
+        pytest.skip("it has none")
     async with ground.agent() as driven:
         await driven.settles()
         await driven.keys("!")
@@ -162,8 +164,8 @@ async def test_a_response_file_is_written_by_a_real_command(ground: Ground) -> N
 @pytest.mark.parametrize("what", ["permission", "question"])
 async def test_what_an_agent_asks_is_waited_for(ground: Ground, what: str) -> None:
     manners, allow = ground.kind.manners, what == "permission"
-    if not allow and ground.kind.version == "0.101.0":
-        pytest.skip("this version asks questions only while it plans")
+    if not allow and ground.kind in ASK_NOTHING:
+        pytest.skip("it asks questions only while it plans, if at all")
     async with ground.agent(permissions="ask" if allow else "full") as driven:
         await driven.says(f"[[{manners.asks if allow else 'ask'}]][[answer:asked]]")
         await driven.reached(WAITING)
