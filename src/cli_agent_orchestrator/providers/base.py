@@ -169,6 +169,7 @@ class Provider(Struct, frozen=True):
     """Is a paste marked as one even before the agent asks for that?"""
     record_pattern: str = ""
     """Pattern of its session record's path, empty if it keeps none that is of use."""
+    submit_keys: tuple[str, ...] = ("Enter",)
     by_rest: bool = False
     """Is nothing known of its marks? Then change and rest of its screen tell the status."""
 

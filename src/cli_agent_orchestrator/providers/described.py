@@ -147,6 +147,7 @@ OF_A_VERSION = ("args", "env", "workspace", "full", "ask", "profile", "first_mes
 class Keys(Struct, frozen=True, forbid_unknown_fields=True):
     exit: tuple[str, ...] = ("C-c", "C-c")
     clear: tuple[str, ...] = ("C-u",)
+    submit: tuple[str, ...] = ("Enter",)
     times: int = 1
     """How often the keys that clear are pressed."""
 
@@ -260,6 +261,7 @@ def make_provider(name: str, described: Description, here: Path) -> Provider:
         install_hint=described.install,
         exit_keys=keys.exit,
         clear_keys=keys.clear * keys.times,
+        submit_keys=keys.submit,
         tested_versions=tuple(map(find_version, described.tested)),
         launch=reader.launch,
         detect_status=reader.detect_status,
@@ -334,6 +336,7 @@ class Reader(Struct, frozen=True):
         known = {
             "{profile}": profile,
             "{profile_json}": json.dumps(profile),
+            "{persona}": request.profile,
             "{events}": request.event_file,
             "{folder}": request.working_directory,
             "{here}": str(self.here),

@@ -163,7 +163,7 @@ class Courier:
                     case Do.PRESS_ENTER:
                         entered_at = entered_at or self._board.now()
                         live.last_draft = look.draft or ""
-                        await self._tmux.press(pane, ["Enter"])
+                        await self._tmux.press(pane, live.provider.submit_keys)
                         self._entered(live)
                     case sending.LookAgain(within):
                         await wait_for_change(changed, within)
