@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from tests.agents.installs import install
+from tests.agents.installs import install, path_of
 
 KEY = "stub-key-0123456789-abcdefghij-0123456789"
 # Claude Code remembers the keys it may use by their ends.
@@ -41,11 +41,13 @@ def agent_environment(
         of_the_stub = ("API_KEY", "PROVIDER", "OFFLINE")
         env = {name: env[name] for name in env if not any(word in name for word in of_the_stub)}
         env["HTTPS_PROXY"] = stub_url
+    program = install(agent, version)
     prefix = f"CAO_{agent.upper()}"
     return {
         "HOME": str(home),
+        "PATH": path_of(program),
         **env,
-        f"{prefix}_COMMAND": str(install(agent, version)),
+        f"{prefix}_COMMAND": str(program),
         f"{prefix}_ARGS": shlex.join((*args, *more_args)),
     }
 
@@ -162,6 +164,50 @@ def _write(file: Path, settings: object) -> None:
     file.write_text(json.dumps(settings), encoding="utf-8")
 
 
+def _aider(stub_url: str, home: Path, trusted: Path | None) -> Start:
+    # It would ask for what models cost.
+    prices = home / ".aider" / "caches" / "model_prices_and_context_window.json"
+    prices.parent.mkdir(parents=True, exist_ok=True)
+    prices.write_text('{"gpt-4o": {"max_input_tokens": 128000}}', encoding="utf-8")
+    return ("--model=openai/gpt-4o", "--no-show-model-warnings", "--no-analytics"), {
+        "OPENAI_API_BASE": f"{stub_url}/v1",
+        "OPENAI_API_KEY": KEY,
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    }
+
+
+def _goose(stub_url: str, home: Path, trusted: Path | None) -> Start:
+    return (), {
+        "GOOSE_PROVIDER": "openai",
+        "GOOSE_MODEL": "gpt-4o",
+        "GOOSE_TELEMETRY_ENABLED": "false",
+        "GOOSE_DISABLE_KEYRING": "1",
+        "OPENAI_HOST": stub_url,
+        "OPENAI_API_KEY": KEY,
+    }
+
+
+KIMI_SETTINGS = """default_model = "stub"
+telemetry = false
+[providers.stub]
+type = "openai"
+base_url = "{url}/v1"
+api_key = "{key}"
+[models.stub]
+provider = "stub"
+model = "stub-model"
+max_context_size = 200000
+"""
+
+
+def _kimi_cli(stub_url: str, home: Path, trusted: Path | None) -> Start:
+    folder = home / ".kimi-code"
+    folder.mkdir(exist_ok=True)
+    settings = KIMI_SETTINGS.format(url=stub_url, key=KEY)
+    (folder / "config.toml").write_text(settings, encoding="utf-8")
+    return (), {}
+
+
 SETUPS: dict[str, Callable[[str, Path, Path | None], Start]] = {
     "codex": _codex,
     "claude_code": _claude_code,
@@ -172,5 +218,8 @@ SETUPS: dict[str, Callable[[str, Path, Path | None], Start]] = {
     "qwen_code": _qwen_code,
     "cline": _cline,
     "pi": _pi,
+    "aider": _aider,
+    "goose": _goose,
+    "kimi_cli": _kimi_cli,
 }
 """By agent: fills its home for a stub's address; some keep a note of a trusted folder there."""

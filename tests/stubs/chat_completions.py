@@ -9,14 +9,25 @@ from .server import Frame, Json, Reply, Stub, paced, text_of
 
 # <current_datetime>…</current_datetime>: Copilot puts it before the person's words, and only there.
 STAMP_PATTERN = r"\A<current_datetime>[^<]*</current_datetime>\n\n"
+# What Goose and Aider put behind the person's words.
+ADDED_PATTERN = (
+    r"(?s)\n<turn-context>(?:(?!<turn-context>).)*</turn-context>\Z"
+    r"|\n\n# \*SEARCH/REPLACE block\* .*"
+)
+# What is between messages of which the first one failed, for Goose and for Kimi.
+BETWEEN_PATTERN = r"(?s)\n<turn-context>.*?</turn-context>\n|(?<=\[\[http:401\]\])\n\n"
 REFUSALS = {
     400: ("invalid_request_error", "The request is not valid."),
     401: ("invalid_request_error", "Incorrect API key provided."),
     429: ("insufficient_quota", "You exceeded your current quota."),
 }
-SHELLS = {"bash", "Bash", "run_shell_command", "run_commands"}
+SHELLS = {"bash", "Bash", "run_shell_command", "run_commands", "shell"}
 """The tool that runs a command, as each agent calls it."""
-OWN_WORDS = ("<system-reminder>", "<environment_details>")
+OWN_WORDS = (
+    *("<system-reminder>", "<environment_details>", "Change get_factorial()", "Refactor hello()"),
+    *("I updated the files", "I switched to a new code base", "I am not sharing any files"),
+    "I have *added these files",
+)
 """How a part of a message begins that the agent puts under the person's name."""
 USAGE = {"prompt_tokens": 1200, "completion_tokens": 80, "total_tokens": 1280}
 
@@ -46,7 +57,8 @@ class ChatStub(Stub):
             outputs=sum(item.get("role") == "tool" for item in after),
             tools=tools,
             streaming=bool(body.get("stream")),
-            side=not tools or not places,
+            # Aider offers no tools.
+            side=not places or not (tools or "SEARCH/REPLACE" in "".join(told)),
         )
 
     def other(self, path: str) -> Reply:
@@ -100,12 +112,14 @@ class ChatStub(Stub):
         match step:
             case Text():
                 yield from paced(step, lambda piece: {"content": piece})
+            case Run(command) if not request.tools:
+                yield {"content": _proposal(command)}
             case Run(command):
-                name, arguments = "bash", {"command": command, "description": "Run a command"}
+                arguments: Json = {"command": command, "description": "Run a command"}
                 shells = SHELLS & request.tools.keys()
                 if "run_commands" in shells:
                     arguments = {"commands": [command]}
-                yield self._call(min(shells, default=name), arguments)
+                yield self._call(min(shells, default="bash"), arguments)
             case Ask():
                 asking = next((name for name in QUESTIONS if name in request.tools), "ask_user")
                 yield self._call(asking, QUESTIONS[asking](step))
@@ -142,7 +156,19 @@ def _said(item: Json) -> list[str]:
     content = item.get("content") or []
     parts = [{"text": content}] if isinstance(content, str) else content
     texts = (re.sub(STAMP_PATTERN, "", part.get("text", "")) for part in parts)
-    return [text for text in texts if text and not text.lstrip().startswith(OWN_WORDS)]
+    said = (re.split(BETWEEN_PATTERN, re.sub(ADDED_PATTERN, "", text)) for text in texts)
+    return [
+        text for texts in said for text in texts if text and not text.lstrip().startswith(OWN_WORDS)
+    ]
+
+
+def _proposal(command: str) -> str:
+    """Return a command as Aider takes it: a new file, or what it may run."""
+    file = re.fullmatch(r"cat > '(.*)' <<'(\w+)'\n(.*)\n\2", command, re.DOTALL)
+    if file is None:
+        return f"\n```bash\n{command}\n```\n\n"
+    edit = f"<<<<<<< SEARCH\n=======\n{file[3]}\n>>>>>>> REPLACE"
+    return f"\n{file[1]}\n```\n{edit}\n```\n\n"
 
 
 def _form(step: Ask) -> Json:
@@ -166,6 +192,7 @@ def _listed(step: Ask) -> Json:
 QUESTIONS = {
     "question": _questions,
     "ask_user_question": _questions,
+    "AskUserQuestion": _questions,
     "ask_question": _listed,
     "AskQuestion": _listed,
     "ask_user": _form,
