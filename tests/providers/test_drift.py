@@ -1,9 +1,8 @@
 """Captured screens and records, changed as the next version of an agent may change them.
 
-A vendor changes words, glyphs, colours, borders, spaces, and the rows around the input box. So each
-captured screen is drawn anew with a few of these changes, chosen by a seed, and read again:
-`faults` has what must hold. An ordinary run takes a few drawings of each screen, `make test-slow`
-all; docs/accuracy.md has how many those are.
+A vendor changes words, signs, colours, borders, and the rows around the input box. So each screen
+is drawn anew with a few of these changes, chosen by a seed, and read again: `faults` has what must
+hold. An ordinary run takes a few drawings, `make test-slow` all (docs/accuracy.md has how many).
 """
 
 import json
@@ -31,8 +30,10 @@ AT_WORK, ENDS = {PROCESSING, WAITING}, {IDLE, COMPLETED, ERROR}
 SEEDS = range(45)
 """What each screen is drawn anew with; the first leaves it as it is."""
 FEW = SEEDS[::15]
-KNOWN = {
+KNOWN: dict[str, Set[str]] = {
     # The changes by which the faults of an agent that are not mended yet come about.
+    "codex": set(),
+    "claude_code": set(),
     "gemini_cli": {"row_above", "spaces", "mark_redrawn"},
     "copilot_cli": {"mark_redrawn"},
     "opencode": {"row_below", "mark_redrawn"},
@@ -106,8 +107,8 @@ def draw(file: Path) -> Drawing:
     text = file.read_text(encoding="utf-8").rstrip("\n ")
     titled = file.with_suffix(".title")
     title = titled.read_text(encoding="utf-8").removesuffix("\n") if titled.exists() else None
-    words = [provider.detect_status(text)] if is_colored else file.parent.name.split("+")
-    true = frozenset(map(TerminalStatus, words))
+    names = [provider.detect_status(text)] if is_colored else file.parent.name.split("+")
+    true = frozenset(map(TerminalStatus, names))
     lines = [strip_escapes(line).rstrip(" ") for line in text.split("\n")]
     kinds = [TALK] * len(lines)
     draft = provider.draft(text)
@@ -270,24 +271,24 @@ def faults(screen: Drawing) -> Iterator[str]:
         yield f"the draft is read as {draft!r}"
 
 
-def find_faults(agent: str, seeds: Iterable[int]) -> list[str]:
-    """Return what does not hold in the drawings of an agent's screens, but for what is known."""
+def find_faults(agent: str, seeds: Iterable[int], known: Set[str]) -> list[str]:
+    """Return what does not hold in the drawings of an agent's screens, but for known changes."""
     found = []
     for screen, seed in product(drawings(agent), seeds):
         drawn, changes = change(screen, seed)
-        if not KNOWN.get(agent, set()) & changes:
+        if not known & changes:
             found += [f"{agent} {screen.name} {seed} {changes}: {fault}" for fault in faults(drawn)]
     return found
 
 
 def test_whatever_a_vendor_changes_work_is_no_end_and_what_rests_can_be_sent_to() -> None:
-    assert [fault for agent in AGENTS for fault in find_faults(agent, FEW)] == []
+    assert [fault for agent in AGENTS for fault in find_faults(agent, FEW, KNOWN[agent])] == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("agent", AGENTS)
 def test_whatever_a_vendor_changes_in_all_drawings(agent: str) -> None:
-    assert find_faults(agent, SEEDS) == []
+    assert find_faults(agent, SEEDS, KNOWN[agent]) == []
 
 
 SAMPLES: dict[str, Mapping[str, AgentSignal | None]] = {

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tests.agents.accuracy.kinds import turn_kinds
 from tests.agents.accuracy.measure import Measurement
-from tests.agents.accuracy.page import Figures, figures, page
+from tests.agents.accuracy.page import Figures, drift_figures, figures, page
 from tests.agents.accuracy.taking import Mode, plain, prepare_nothing, share
 from tests.agents.accuracy.wild import wild_modes
 from tests.agents.driving import KINDS, NEWEST, Ground, Kind, ground_of
@@ -28,6 +28,7 @@ from tests.agents.driving import KINDS, NEWEST, Ground, Kind, ground_of
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "accuracy.md"
 PLAIN, WILD = "plain", "wild"
+DRIFT = Path(__file__).with_name("figures") / "drift.json"
 TURNS, PROMPTS = 100, 500
 """Turns of each plain state, prompts of 1 byte to 200 KB."""
 WILD_TURNS, OLDER_TURNS = 30, 10
@@ -51,7 +52,8 @@ def main() -> int:
         codes = list(pool.map(lambda part: run_alone(part[0], part[1], options), parts))
     if options.only:
         return int(any(codes))
-    PAGE.write_text(page(saved(PLAIN), saved(WILD)), encoding="utf-8")
+    write(DRIFT, drift_figures())
+    PAGE.write_text(page(saved(PLAIN), saved(WILD), [read(DRIFT)]), encoding="utf-8")
     print(f"written: {PAGE.relative_to(ROOT)}")
     lacking = [one for modes in wanted for found in saved(modes) for one in found["lacking"]]
     print("\n".join(lacking) or "every figure is as it must be")
@@ -107,8 +109,7 @@ async def measure(kind: Kind, options: argparse.Namespace) -> None:
         report(line)
         if not options.only:
             name = f"{kind.agent} {kind.version}"
-            text = json.dumps(figures(name, measurement), indent=1, ensure_ascii=False)
-            figures_of(kind, options.modes).write_text(f"{text}\n", encoding="utf-8")
+            write(figures_of(kind, options.modes), figures(name, measurement))
 
     async def measure_mode(mode: Mode) -> None:
         count = share(mode, modes, part(turns, options))
@@ -146,12 +147,20 @@ def figures_of(kind: Kind, modes: str) -> Path:
     return Path(__file__).with_name("figures") / f"{kind}-{modes}.json"
 
 
+def write(file: Path, found: Figures) -> None:
+    file.write_text(f"{json.dumps(found, indent=1, ensure_ascii=False)}\n", encoding="utf-8")
+
+
+def read(file: Path) -> Figures:
+    found: Figures = json.loads(file.read_text(encoding="utf-8"))
+    return found
+
+
 def saved(modes: str) -> Iterator[Figures]:
     """Yield the figures that there are, as agents are listed."""
     for kind in KINDS:
         if (file := figures_of(kind, modes)).exists():
-            found: Figures = json.loads(file.read_text(encoding="utf-8"))
-            yield found
+            yield read(file)
 
 
 if __name__ == "__main__":
